@@ -1,0 +1,120 @@
+//! Lines, logs, closed pipes.
+
+use crate::support::{hemiola, launch, run};
+use std::fs::{self, File};
+use std::os::unix::fs::symlink;
+use std::process::Stdio;
+
+#[test]
+fn streams_stay_apart_and_lines_carry_their_rank() {
+    let ended = run(&["-n", "2"], "echo out; echo; echo err >&2; printf 'no newline'");
+    assert_eq!(ended.sorted(), ["[0] ", "[0] no newline", "[0] out", "[1] ", "[1] no newline", "[1] out"]);
+    let mut errors = ended.stderr.clone();
+    errors.sort();
+    assert_eq!(errors, [b"[0] err", b"[1] err"]);
+}
+
+#[test]
+fn bytes_pass_through_unharmed() {
+    let ended = run(&[], r"printf '\377\376\000\r\tx\n'");
+    assert_eq!(ended.stdout, [b"[0] \xff\xfe\0\r\tx"]);
+}
+
+#[test]
+fn lines_of_two_peers_never_mix() {
+    // 2000 lines of 100 letters per peer and stream, with both streams in one pipe.
+    let script = r#"letter=$(printf %s ABCD | cut -c $((HEMIOLA_RANK + 1))); line=$(printf '%0100d' 0 | tr 0 "$letter")
+        i=0; while [ $i -lt 2000 ]; do echo "$line"; echo "$line" >&2; i=$((i + 1)); done"#;
+    let merged = format!("exec \"$0\" run -n 4 -- sh -c '{}' 2>&1", script.replace('\'', r"'\''"));
+    let mut command = std::process::Command::new("sh");
+    let ended = launch(command.arg("-c").arg(merged).arg(env!("CARGO_BIN_EXE_hemiola"))).end();
+    assert_eq!(ended.stdout.len(), 4 * 2 * 2000);
+    for line in &ended.stdout {
+        let rank = usize::from(line[1] - b'0');
+        let expected = format!("[{rank}] {}", ["A", "B", "C", "D"][rank].repeat(100));
+        assert_eq!(line, expected.as_bytes());
+    }
+}
+
+#[test]
+fn an_endless_line_comes_in_pieces() {
+    let ended = run(&[], "head -c 1000000 /dev/zero | tr '\\0' x; echo; echo after");
+    let (last, pieces) = ended.stdout.split_last().unwrap();
+    assert_eq!(last, b"[0] after");
+    assert!(pieces.len() > 1 && pieces.iter().all(|piece| piece.len() <= 4 + 2 * 64 * 1024));
+    assert_eq!(pieces.iter().map(|piece| piece.len() - 4).sum::<usize>(), 1_000_000);
+}
+
+#[test]
+fn there_is_no_colour_without_a_terminal() {
+    let ended = run(&["-n", "2"], "echo x; echo y >&2");
+    assert!(ended.stdout.iter().chain(&ended.stderr).all(|line| !line.contains(&0x1b)));
+}
+
+#[test]
+fn logs_hold_what_each_peer_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = folder.path().join("new/logs");
+    let ended = run(&["-n", "2", "--logs", logs.to_str().unwrap()], "echo one; echo two; printf $HEMIOLA_RANK");
+    assert_eq!(ended.code, Some(0));
+    for rank in 0..2 {
+        let log = fs::read_to_string(logs.join(format!("peer-{rank}.log"))).unwrap();
+        assert_eq!(log, format!("one\ntwo\n{rank}\n"));
+    }
+}
+
+#[test]
+fn a_full_disk_for_logs_is_told_once_and_harms_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    for rank in 0..3 {
+        symlink("/dev/full", folder.path().join(format!("peer-{rank}.log"))).unwrap();
+    }
+    let ended = run(&["-n", "4", "--logs", folder.path().to_str().unwrap()], "echo a; echo b >&2; echo c");
+    assert_eq!((ended.code, ended.stdout.len()), (Some(0), 8));
+    let notes = ended.notes();
+    assert!(notes.len() == 1 && notes[0].contains("No space left"), "{notes:?}");
+    assert_eq!(fs::read_to_string(folder.path().join("peer-3.log")).unwrap().lines().count(), 3);
+}
+
+#[test]
+fn a_log_that_cannot_be_opened_is_told_once_and_harms_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::create_dir(folder.path().join("peer-0.log")).unwrap();
+    let ended = run(&["-n", "2", "--logs", folder.path().to_str().unwrap()], "echo a");
+    assert_eq!((ended.code, ended.notes().len()), (Some(0), 1), "{ended:?}");
+}
+
+#[test]
+fn a_folder_for_logs_that_cannot_be_made_is_an_error_before_the_start() {
+    let ended = run(&["--logs", "/dev/null/logs"], "echo started");
+    assert_eq!((ended.code, ended.stdout.len()), (Some(2), 0));
+    assert!(ended.notes()[0].contains("/dev/null/logs"));
+}
+
+#[test]
+fn a_full_disk_for_stdout_is_told_once_and_harms_nothing() {
+    let mut command = hemiola(&["-n", "2", "--", "sh", "-c", "echo a; echo b; echo c >&2"]);
+    let mut child = command.stdout(File::create("/dev/full").unwrap()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = String::new();
+    std::io::Read::read_to_string(&mut child.stderr.take().unwrap(), &mut stderr).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(stderr.matches("hemiola: cannot write to stdout").count(), 1, "{stderr}");
+    assert!(stderr.contains("[0] c") && stderr.contains("[1] c"));
+}
+
+#[test]
+fn when_nobody_reads_any_more_the_peers_end_quietly() {
+    let mut command = std::process::Command::new("sh");
+    let script = r#""$0" run -n 2 -- sh -c 'while echo line; do :; done' | head -n 3"#;
+    let ended = launch(command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_hemiola"))).end();
+    assert_eq!((ended.code, ended.stdout.len()), (Some(0), 3));
+    assert!(ended.stderr.is_empty(), "{ended:?}");
+}
+
+#[test]
+fn a_closed_output_is_no_failure_of_the_launcher() {
+    let mut command = std::process::Command::new("sh");
+    let script = r#"{ "$0" run -n 2 -- yes; echo "code $?" >&2; } | head -n 1"#;
+    let ended = launch(command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_hemiola"))).end();
+    assert_eq!(ended.stderr, [b"code 0"]);
+}

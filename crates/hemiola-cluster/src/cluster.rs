@@ -1,0 +1,277 @@
+//! The handle a program holds: this peer, its workers, and the way to the others.
+
+use crate::builder::ClusterBuilder;
+use crate::error::Result;
+use crate::exchange::{Call, Exchange, decode, encode};
+use crate::monitor::Monitor;
+use crate::waits::{Reason, WaitGuard, Waits};
+use crate::workers::{Worker, Workers};
+use hemiola_core::{
+    ChannelId, Deadlines, Env, Lane, Observer, Outgoing, Parting, Rank, Stall, Task, Traffic, Transport, Waiter,
+};
+use hemiola_net::{IoLoop, Mailbox, Switchboard};
+use parking_lot::Mutex;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fmt;
+use std::io::Write;
+use std::panic::Location;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How long a peer that ends well waits for the others to hear of it.
+const GOODBYE: Duration = Duration::from_secs(5);
+/// How long a peer that fails waits for the others to hear of it.
+const ALARM: Duration = Duration::from_secs(1);
+
+/// This peer's handle to its job. Clones are handles to the same peer.
+///
+/// Methods marked *collective* must be called by every peer, in the same order, from one thread at a time. A call that
+/// another peer does not make fails with a deadline, or at once if that peer makes a different one.
+///
+/// ```
+/// hemiola_cluster::standalone(3).run(|cluster| {
+///     let squares = cluster.all_gather(cluster.rank().index().pow(2))?;
+///     assert_eq!(squares, [0, 1, 4]);
+///     Ok(())
+/// })?;
+/// # Ok::<(), hemiola_cluster::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct Cluster {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    exchange: Exchange,
+    workers: Workers,
+    deadlines: Deadlines,
+    /// The I/O loops.
+    tasks: Mutex<Vec<Task>>,
+    closed: AtomicBool,
+}
+
+/// What a cluster is made of.
+pub(crate) struct Parts {
+    pub(crate) transport: Arc<dyn Transport>,
+    pub(crate) loops: Vec<IoLoop>,
+    pub(crate) board: Arc<Switchboard>,
+    pub(crate) env: Arc<dyn Env>,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) workers: usize,
+}
+
+impl Cluster {
+    /// Settings for a cluster.
+    pub fn builder() -> ClusterBuilder {
+        ClusterBuilder::new()
+    }
+
+    pub(crate) fn assemble(parts: Parts) -> Result<Self> {
+        let Parts { transport, loops, board, env, observer, deadlines, workers } = parts;
+        let rank = transport.rank();
+        let mut tasks = Vec::new();
+        for io_loop in loops {
+            let name = format!("hemiola-{rank}-{}", io_loop.lane());
+            tasks.push(env.spawn(name, Box::new(move || io_loop.run())).map_err(crate::Error::Thread)?);
+        }
+        let waits = Waits::new(workers, env.clone());
+        let monitor = Monitor::start(&transport, &board, &env, &observer, &deadlines, &waits)?;
+        let next = AtomicU64::new(0);
+        let exchange = Exchange { transport, board, env, waits, monitor, timeout: deadlines.wait, next };
+        let workers = Workers::start(rank, workers)?;
+        let (tasks, closed) = (Mutex::new(tasks), AtomicBool::new(false));
+        Ok(Self { inner: Arc::new(Inner { exchange, workers, deadlines, tasks, closed }) })
+    }
+
+    /// This peer.
+    #[must_use]
+    pub fn rank(&self) -> Rank {
+        self.inner.exchange.transport.rank()
+    }
+
+    /// Number of peers.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.inner.exchange.transport.size()
+    }
+
+    /// Number of workers of this peer.
+    #[must_use]
+    pub fn workers(&self) -> usize {
+        self.inner.workers.count()
+    }
+
+    /// Whether this is the peer that prints.
+    #[must_use]
+    pub fn is_root(&self) -> bool {
+        self.rank() == Rank::ROOT
+    }
+
+    /// *Collective.* Returns when every peer has called it.
+    #[track_caller]
+    pub fn barrier(&self) -> Result<()> {
+        self.inner.exchange.barrier(Call::Barrier, Location::caller())
+    }
+
+    /// *Collective.* The value the root passed, on every peer; what others pass is dropped.
+    ///
+    /// ```
+    /// hemiola_cluster::standalone(2).run(|cluster| {
+    ///     let seed = cluster.broadcast(cluster.rank().number() + 7)?;
+    ///     assert_eq!(seed, 7);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn broadcast<T: Serialize + DeserializeOwned>(&self, value: T) -> Result<T> {
+        self.broadcast_from(Rank::ROOT, value)
+    }
+
+    /// *Collective.* The value that `root` passed, on every peer.
+    #[track_caller]
+    pub fn broadcast_from<T: Serialize + DeserializeOwned>(&self, root: Rank, value: T) -> Result<T> {
+        let size = self.size();
+        if root.index() >= size {
+            return Err(hemiola_core::TransportError::NoSuchPeer { peer: root, size }.into());
+        }
+        let bytes = self.inner.exchange.broadcast(root, || Ok(encode(&value)?.into()), Location::caller())?;
+        if root == self.rank() { Ok(value) } else { decode(&bytes) }
+    }
+
+    /// *Collective.* The values of all peers in rank order, on every peer.
+    #[track_caller]
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass what they have just made, as to `broadcast`")]
+    pub fn all_gather<T: Serialize + DeserializeOwned>(&self, value: T) -> Result<Vec<T>> {
+        let parts = self.inner.exchange.all_gather(encode(&value)?, Location::caller())?;
+        parts.iter().map(|part| decode(part)).collect()
+    }
+
+    /// Prints a line once for the whole job: on the root.
+    pub fn println(&self, line: fmt::Arguments<'_>) {
+        if self.is_root() {
+            // A reader that has seen enough (`| head`) is no reason to fail.
+            let _ = writeln!(std::io::stdout().lock(), "{line}");
+        }
+    }
+
+    /// Runs `body` once on every worker of this peer and waits for all. Results come in worker order.
+    ///
+    /// ```
+    /// hemiola_cluster::standalone(1).workers(3).run(|cluster| {
+    ///     let doubled = cluster.each_worker(|worker| worker.index() * 2)?;
+    ///     assert_eq!(doubled, [0, 2, 4]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn each_worker<T: Send>(&self, body: impl Fn(Worker) -> T + Sync) -> Result<Vec<T>> {
+        let reason = Reason { what: "its workers", number: None, site: Some(Location::caller()) };
+        let _waiting = self.waiting(Waiter::Driver, reason, None);
+        self.inner.workers.each(body)
+    }
+
+    /// Messages and bytes this peer has sent and received so far, by peer, lane and purpose.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        self.inner.exchange.transport.traffic()
+    }
+
+    /// Who waits for what, on this peer and as far as known on the others.
+    #[must_use]
+    pub fn stall_report(&self) -> Stall {
+        self.inner.exchange.monitor.report()
+    }
+
+    /// Opens a mailbox. `channel` must be open once per peer and belong to the caller (see [`ChannelId::of`]).
+    #[must_use]
+    pub fn open(&self, channel: ChannelId, lane: Lane) -> Mailbox {
+        let Exchange { transport, board, env, .. } = &self.inner.exchange;
+        board.open(channel, lane, transport, env)
+    }
+
+    /// Sends a message to a mailbox of peer `to`, waiting for room no longer than [`Deadlines::wait`].
+    pub fn send(&self, to: Rank, message: Outgoing) -> Result<()> {
+        self.inner.exchange.post(to, message)
+    }
+
+    /// Marks a thread as waiting while the guard lives, so that a stall report can name it.
+    pub fn waiting(&self, waiter: Waiter, reason: Reason, peer: Option<Rank>) -> WaitGuard<'_> {
+        self.inner.exchange.waits.enter(waiter, reason, peer)
+    }
+
+    /// The time limits of this cluster.
+    #[must_use]
+    pub fn deadlines(&self) -> &Deadlines {
+        &self.inner.deadlines
+    }
+
+    /// Where this cluster's time and randomness come from.
+    #[must_use]
+    pub fn env(&self) -> &Arc<dyn Env> {
+        &self.inner.exchange.env
+    }
+
+    /// *Collective.* Waits until every peer has come to its end, then leaves. [`run`](crate::run) does this by itself.
+    #[track_caller]
+    pub fn leave(&self) -> Result<()> {
+        let outcome = self.inner.exchange.barrier(Call::Leave, Location::caller());
+        match &outcome {
+            Ok(()) => self.inner.close(Parting::Done),
+            Err(error) => self.fail(&error.to_string()),
+        }
+        outcome
+    }
+
+    /// Tells the other peers that this one cannot go on, and leaves. If a peer was lost, that one is blamed.
+    pub(crate) fn fail(&self, reason: &str) {
+        let parting = match self.inner.exchange.board.failure() {
+            Some(loss) => Parting::Lost(loss),
+            None => Parting::Failed { reason: reason.to_owned() },
+        };
+        self.inner.close(parting);
+    }
+
+    /// The loss that made this job fail, if one did.
+    pub(crate) fn failure(&self) -> Option<hemiola_core::PeerLost> {
+        self.inner.exchange.board.failure()
+    }
+}
+
+impl Inner {
+    fn close(&self, parting: Parting) {
+        if self.closed.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let patience = if parting == Parting::Done { GOODBYE } else { ALARM };
+        // Heartbeats go on while the goodbyes travel.
+        self.exchange.transport.close(parting, patience);
+        self.exchange.monitor.stop();
+        for task in self.tasks.lock().drain(..) {
+            task.join();
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// A cluster that is dropped without [`Cluster::leave`] has failed.
+    fn drop(&mut self) {
+        let reason = if std::thread::panicking() { "it panicked" } else { "it dropped its cluster without leaving" };
+        self.close(Parting::Failed { reason: reason.to_owned() });
+    }
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Cluster")
+            .field("rank", &self.rank())
+            .field("size", &self.size())
+            .field("workers", &self.workers())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,59 @@
+//! Open MPI's `mpirun`, versions 4 and 5.
+//!
+//! It gives ranks but no address. On one host the peers meet through a file in a folder that only the user can enter;
+//! its name is the same for all processes of one `mpirun` and for no other. Version 4.1 sets `PMIX_NAMESPACE` and
+//! `OMPI_MCA_ess_base_jobid` to the same number, made from the host and the process id of `mpirun`, which return in
+//! time, and a random `OMPI_MCA_orte_precondition_transports`, which does not. Version 5 has only the namespace, with
+//! host and process id in it. Over several hosts we have to be told.
+
+use super::lookup::Lookup;
+use super::rendezvous::Rendezvous;
+use super::{Answer, Origin, PlacementError};
+use crate::variables::{
+    OMPI_JOB_ID, OMPI_LOCAL_RANK, OMPI_LOCAL_SIZE, OMPI_NAMESPACE, OMPI_RANK, OMPI_SIZE, OMPI_TRANSPORT_KEY, TMPDIR,
+};
+use hemiola_core::JobId;
+use std::path::PathBuf;
+
+pub(super) fn detect(lookup: &Lookup<'_>) -> Result<Option<Answer>, PlacementError> {
+    let Some(rank) = lookup.number(OMPI_RANK)? else { return Ok(None) };
+    let size = lookup.required_number(
+        OMPI_SIZE,
+        OMPI_RANK,
+        "start the program with mpirun, or unset the rank to run as a single peer",
+    )?;
+    let local_size = lookup.number(OMPI_LOCAL_SIZE)?;
+    let key = key(*lookup);
+    let rendezvous = match &key {
+        Some(key) if local_size == Some(size) => Ok(Rendezvous::File(folder(*lookup).join(key))),
+        _ => Err(PlacementError::NoRendezvous {
+            launcher: Origin::OpenMpi,
+            size,
+            where_they_are: if local_size == Some(size) { "on one host" } else { "on several hosts" },
+        }),
+    };
+    Ok(Some(Answer {
+        rank: (OMPI_RANK.name, rank),
+        size: (OMPI_SIZE.name, size),
+        local_rank: lookup.number(OMPI_LOCAL_RANK)?,
+        rendezvous,
+        job: key,
+        origin: Origin::OpenMpi,
+    }))
+}
+
+/// What names this `mpirun`, fit for a file name.
+fn key(lookup: Lookup<'_>) -> Option<String> {
+    let name = lookup.text(OMPI_NAMESPACE).or_else(|| lookup.text(OMPI_JOB_ID))?;
+    // Hashed, because others may see the name, and Open MPI uses the number as a key.
+    let random = lookup.text(OMPI_TRANSPORT_KEY).map(|random| format!("-{}", JobId::from_name(&random)));
+    let random = random.unwrap_or_default();
+    let fit = |letter: char| if letter.is_ascii_alphanumeric() || "-_".contains(letter) { letter } else { '_' };
+    Some(format!("mpirun-{name}{random}").chars().map(fit).collect())
+}
+
+/// The user's folder for files to meet at. [`Rendezvous::prepare`] makes it and checks that it is private.
+fn folder(lookup: Lookup<'_>) -> PathBuf {
+    let base = lookup.text(TMPDIR).unwrap_or_else(|| "/tmp".to_owned());
+    PathBuf::from(base).join(format!("hemiola-{}", rustix::process::getuid().as_raw()))
+}

@@ -1,0 +1,46 @@
+//! From the first line of a program to its end on one peer.
+
+use crate::cluster::Cluster;
+use crate::error::{Error, Result};
+use crate::workers::panic_message;
+use std::fmt::Display;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+/// Runs a program on the cluster its environment describes: one peer with as many workers as cores, unless a launcher
+/// (`hemiola run`, torchrun, Open MPI, Slurm, Kubernetes) or a `HEMIOLA_*` variable says otherwise.
+///
+/// Every peer runs the same `program`. When it returns, the peer waits for the others to come to their end too. When it
+/// fails or panics on one peer, the others end with an error that names it.
+///
+/// ```
+/// hemiola_cluster::run(|cluster| {
+///     cluster.println(format_args!("{} peers with {} workers", cluster.size(), cluster.workers()));
+///     Ok(())
+/// })?;
+/// # Ok::<(), hemiola_cluster::Error>(())
+/// ```
+pub fn run<T>(program: impl FnOnce(&Cluster) -> Result<T>) -> Result<T> {
+    Cluster::builder().from_environment()?.run(program)
+}
+
+/// Runs `program` on `cluster` and leaves it, whatever happens.
+pub(crate) fn run_on<T, E>(cluster: &Cluster, program: impl FnOnce(&Cluster) -> Result<T, E>) -> Result<T, E>
+where
+    E: From<Error> + Display,
+{
+    // Unwind safety: after a panic nothing is done with the cluster but to close it.
+    match catch_unwind(AssertUnwindSafe(|| program(cluster))) {
+        Ok(Ok(value)) => {
+            cluster.leave()?;
+            Ok(value)
+        }
+        Ok(Err(error)) => {
+            cluster.fail(&error.to_string());
+            Err(error)
+        }
+        Err(panic) => {
+            cluster.fail(&format!("it panicked: {}", panic_message(&*panic)));
+            resume_unwind(panic)
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! The binomial tree along which small collectives travel: pure arithmetic on ranks.
+//!
+//! With ranks counted from the root, a node's parent is its number with the lowest one bit cleared. Every peer is
+//! reached in at most ⌈log₂ size⌉ hops, and no peer has more than that many children.
+
+use hemiola_core::Rank;
+
+/// One peer's place in a tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tree {
+    /// Where messages go up; `None` at the root.
+    pub(crate) parent: Option<Rank>,
+    /// Where messages come up from, largest subtree first, so that broadcasts reach it first.
+    pub(crate) children: Vec<Rank>,
+}
+
+impl Tree {
+    pub(crate) fn new(rank: Rank, size: usize, root: Rank) -> Self {
+        let number = (rank.index() + size - root.index()) % size;
+        let real = |number: usize| Rank::new(((number + root.index()) % size) as u32);
+        let reach = if number == 0 { size.next_power_of_two() } else { 1 << number.trailing_zeros() };
+        let steps = std::iter::successors(Some(reach / 2), |step| Some(step / 2)).take_while(|step| *step > 0);
+        Self {
+            parent: (number != 0).then(|| real(number & (number - 1))),
+            children: steps.map(|step| number + step).filter(|child| *child < size).map(real).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_hangs_on_exactly_one_parent_for_all_sizes_and_roots() {
+        for size in 1..40 {
+            for root in Rank::all(size) {
+                let trees: Vec<Tree> = Rank::all(size).map(|rank| Tree::new(rank, size, root)).collect();
+                let mut seen = vec![0; size];
+                for rank in Rank::all(size) {
+                    let tree = &trees[rank.index()];
+                    assert_eq!(tree.parent.is_none(), rank == root);
+                    assert!(tree.children.len() <= size.next_power_of_two().trailing_zeros() as usize);
+                    for child in &tree.children {
+                        assert_eq!(trees[child.index()].parent, Some(rank), "size {size}, root {root}");
+                        seen[child.index()] += 1;
+                    }
+                }
+                assert!(Rank::all(size).all(|rank| seen[rank.index()] == usize::from(rank != root)));
+            }
+        }
+    }
+
+    #[test]
+    fn depth_is_logarithmic() {
+        let above = |rank: &Rank| Tree::new(*rank, 1000, Rank::ROOT).parent;
+        let depth = |rank| std::iter::successors(Some(rank), above).count() - 1;
+        assert_eq!(Rank::all(1000).map(depth).max(), Some(9)); // 511 = 0b111111111
+    }
+}

@@ -1,0 +1,81 @@
+//! The compute threads of a peer.
+//!
+//! A pool of named threads that stay for the life of the cluster, so that caches, stacks and core assignments stay
+//! warm between passes. The pool is `rayon-core`'s, of which only `broadcast` is used: one closure on every thread,
+//! allowed to borrow from the caller, with panics carried back.
+
+use crate::error::{Error, Result};
+use hemiola_core::{Rank, WorkerId};
+use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// The thread a closure of `each_worker` runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct Worker {
+    id: WorkerId,
+    count: usize,
+}
+
+impl Worker {
+    /// Which worker of its peer.
+    #[must_use]
+    pub fn id(&self) -> WorkerId {
+        self.id
+    }
+
+    /// The same as a plain number.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.id.index()
+    }
+
+    /// How many workers the peer has.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Workers {
+    rank: Rank,
+    pool: ThreadPool,
+}
+
+impl Workers {
+    pub(crate) fn start(rank: Rank, count: usize) -> Result<Self> {
+        let pool = ThreadPoolBuilder::new()
+            .num_threads(count)
+            .thread_name(move |index| format!("hemiola-{rank}-worker-{index}"))
+            .build()
+            .map_err(|error| Error::Thread(std::io::Error::other(error)))?;
+        Ok(Self { rank, pool })
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.pool.current_num_threads()
+    }
+
+    /// Runs `body` once on every worker and waits for all; results in worker order. If workers panic, the lowest one
+    /// is reported, after all have ended.
+    pub(crate) fn each<T: Send>(&self, body: impl Fn(Worker) -> T + Sync) -> Result<Vec<T>> {
+        let results = self.pool.broadcast(|context| {
+            let worker = Worker { id: WorkerId::new(context.index() as u32), count: context.num_threads() };
+            // Unwind safety: after a panic the results are dropped and an error is returned, so nobody sees half of it
+            // except through what the closure itself shares.
+            catch_unwind(AssertUnwindSafe(|| body(worker))).map_err(|panic| (worker.id, panic_message(&*panic)))
+        });
+        let rank = self.rank;
+        results
+            .into_iter()
+            .map(|result| result.map_err(|(worker, message)| Error::WorkerPanicked { rank, worker, message }))
+            .collect()
+    }
+}
+
+/// What a panic said.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").to_owned()
+}

@@ -1,0 +1,243 @@
+//! The same program on threads, TCP and TLS gives the same results.
+
+use crate::support::{free_address, over_tcp, peer, tcp_job, with_watchdog};
+use hemiola_cluster::{Cluster, Error, Result, standalone};
+use hemiola_core::{ChannelId, Lane, Outgoing, Purpose, Rank};
+use hemiola_net::Tls;
+use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Uses everything a driver has; returns something that depends on all of it.
+fn tour(cluster: &Cluster) -> Result<(Vec<usize>, String, Vec<u64>)> {
+    let rank = cluster.rank().index();
+    for _ in 0..20 {
+        cluster.barrier()?;
+    }
+    let ranks = cluster.all_gather(rank)?;
+    let word = cluster.broadcast(format!("from {rank}"))?;
+    // Large enough for the bulk lane, and different on every peer.
+    let large: Vec<u64> = (0..40_000).map(|value| value * (rank as u64 + 1)).collect();
+    let last = Rank::new(cluster.size() as u32 - 1);
+    let largest = cluster.broadcast_from(last, large.clone())?;
+    assert_eq!(largest[3], 3 * cluster.size() as u64);
+    let all = cluster.all_gather(large)?;
+    assert_eq!(cluster.all_gather(())?, vec![(); cluster.size()]);
+    Ok((ranks, word, all.iter().map(|values| values.iter().sum()).collect()))
+}
+
+#[test]
+fn threads_tcp_and_any_size_agree() {
+    with_watchdog(|| {
+        for size in [1, 2, 3, 4, 7] {
+            let threads = standalone(size).run(tour).unwrap();
+            assert!(threads.iter().all(|result| *result == threads[0]));
+            assert_eq!(threads[0].0, (0..size).collect::<Vec<_>>());
+            assert_eq!(threads[0].1, "from 0");
+            let tcp: Vec<_> = tcp_job(size, tour).into_iter().map(Result::unwrap).collect();
+            assert_eq!(tcp, threads);
+        }
+    });
+}
+
+/// Makes an authority and a peer's certificate in `folder`.
+fn certificates(folder: &Path, name: &str) -> Tls {
+    let authority_key = KeyPair::generate().unwrap();
+    let mut authority = CertificateParams::new(Vec::new()).unwrap();
+    authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let authority_certificate = authority.self_signed(&authority_key).unwrap();
+    let issuer = Issuer::new(authority, authority_key);
+    let key = KeyPair::generate().unwrap();
+    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+    let [ca, cert, secret] = ["ca.pem", "cert.pem", "key.pem"].map(|file| folder.join(file));
+    std::fs::write(&ca, authority_certificate.pem()).unwrap();
+    std::fs::write(&cert, certificate.pem()).unwrap();
+    std::fs::write(&secret, key.serialize_pem()).unwrap();
+    Tls::from_files(&cert, &secret, &ca).unwrap()
+}
+
+#[test]
+fn tls_gives_the_same_results() {
+    with_watchdog(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = certificates(folder.path(), "hemiola");
+        let address = free_address();
+        let builders = (0..3).map(|rank| peer(rank, 3, address).tls(tls.clone())).collect();
+        let results: Vec<_> = over_tcp(builders, tour).into_iter().map(Result::unwrap).collect();
+        assert_eq!(results, standalone(3).run(tour).unwrap());
+    });
+}
+
+#[test]
+fn a_certificate_of_another_authority_is_refused_on_both_sides() {
+    with_watchdog(|| {
+        let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let address = free_address();
+        let mut deadlines = crate::support::quick();
+        deadlines.join = Duration::from_secs(3);
+        let root = peer(0, 2, address).tls(certificates(ours.path(), "hemiola")).deadlines(deadlines.clone());
+        let other = peer(1, 2, address).tls(certificates(theirs.path(), "hemiola")).deadlines(deadlines);
+        let outcomes = over_tcp(vec![root, other], |cluster| cluster.barrier());
+        let [root, other] = [0, 1].map(|rank: usize| outcomes[rank].as_ref().unwrap_err().to_string());
+        assert!(root.contains("waited 3.") && root.contains("for peer 1; turned away 127.0.0.1"), "{root}");
+        assert!(other.contains("certificate"), "{other}");
+    });
+}
+
+#[test]
+fn a_rendezvous_file_brings_its_own_secret_and_is_removed() {
+    with_watchdog(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("meet");
+        let builder = |rank| {
+            Cluster::builder().peer(rank, 3).workers(1).rendezvous(format!("file:{}", path.display()).parse().unwrap())
+        };
+        let results = over_tcp((0..3).map(builder).collect(), |cluster| cluster.all_gather(cluster.rank().number()));
+        assert!(results.into_iter().all(|result| result.unwrap() == [0, 1, 2]));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+    });
+}
+
+#[test]
+fn two_clusters_live_in_one_process() {
+    with_watchdog(|| {
+        std::thread::scope(|scope| {
+            let jobs: Vec<_> = (0..2)
+                .map(|job: u32| {
+                    scope.spawn(move || {
+                        standalone(3).run(|cluster| {
+                            let sum: u32 = cluster.all_gather(cluster.rank().number() + job * 10)?.iter().sum();
+                            Ok(sum)
+                        })
+                    })
+                })
+                .collect();
+            let sums: Vec<_> = jobs.into_iter().map(|job| job.join().unwrap().unwrap()).collect();
+            assert_eq!(sums, [[3; 3], [33; 3]]);
+        });
+    });
+}
+
+#[test]
+fn each_worker_runs_once_on_every_worker_and_may_borrow() {
+    with_watchdog(|| {
+        let seen = [const { AtomicUsize::new(0) }; 4];
+        standalone(1)
+            .workers(4)
+            .run(|cluster| {
+                for _ in 0..100 {
+                    let ids = cluster.each_worker(|worker| {
+                        seen[worker.index()].fetch_add(1, Ordering::Relaxed);
+                        worker.index()
+                    })?;
+                    assert_eq!(ids, [0, 1, 2, 3]);
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert!(seen.iter().all(|count| count.load(Ordering::Relaxed) == 100));
+    });
+}
+
+#[test]
+fn a_panicking_worker_is_an_error_with_its_message() {
+    with_watchdog(|| {
+        let error = standalone(2)
+            .workers(2)
+            .run(|cluster| {
+                cluster.each_worker(|worker| assert!(worker.index() == 0 || cluster.is_root(), "no luck today"))?;
+                cluster.barrier()
+            })
+            .unwrap_err();
+        assert_eq!(error.to_string(), "worker 1 of peer 1 panicked: no luck today");
+    });
+}
+
+#[test]
+fn traffic_is_counted_by_peer_lane_and_purpose() {
+    with_watchdog(|| {
+        let program = |cluster: &Cluster| {
+            cluster.barrier()?;
+            let channel = ChannelId::of(200, 1);
+            let mailbox = cluster.open(channel, Lane::Bulk);
+            let to = Rank::new(1 - cluster.rank().number());
+            let payload = vec![7_u8; 100_000].into();
+            cluster.send(to, Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload })?;
+            let message = mailbox.receive_from(to, Duration::from_secs(10)).unwrap();
+            assert_eq!(message.payload.as_ptr() as usize % 64 * usize::from(message.payload.len() > 65_536), 0);
+            cluster.barrier()?;
+            Ok(cluster.traffic())
+        };
+        for traffic in tcp_job(2, program).into_iter().map(Result::unwrap) {
+            let custom: Vec<_> = traffic.lines.iter().filter(|line| line.purpose == Purpose::Custom).collect();
+            assert_eq!(custom.len(), 1);
+            assert_eq!((custom[0].lane, custom[0].messages_sent, custom[0].messages_received), (Lane::Bulk, 1, 1));
+            assert_eq!((custom[0].bytes_sent, custom[0].bytes_received), (100_044, 100_044));
+            assert!(traffic.lines.iter().any(|line| line.purpose == Purpose::Barrier && line.lane == Lane::Control));
+        }
+    });
+}
+
+#[test]
+fn messages_of_one_sender_keep_their_order_under_load() {
+    with_watchdog(|| {
+        const COUNT: u32 = 3_000;
+        let program = |cluster: &Cluster| {
+            let channel = ChannelId::of(200, 2);
+            let mailbox = cluster.open(channel, Lane::Control);
+            if cluster.is_root() {
+                let mut next = vec![0; cluster.size()];
+                for _ in 0..COUNT as usize * (cluster.size() - 1) {
+                    let message = mailbox.receive(Duration::from_secs(10)).unwrap();
+                    let (number, _) = message.payload.split_first_chunk::<4>().unwrap();
+                    assert_eq!(u32::from_le_bytes(*number), next[message.from.index()]);
+                    next[message.from.index()] += 1;
+                }
+            } else {
+                for number in 0..COUNT {
+                    // Mixed sizes, so that frames are gathered and cut in every way.
+                    let mut payload = number.to_le_bytes().to_vec();
+                    payload.resize(4 + (number as usize * 37) % 3_000, 0);
+                    let purpose = Purpose::Custom;
+                    cluster.send(
+                        Rank::ROOT,
+                        Outgoing { lane: Lane::Control, channel, purpose, payload: payload.into() },
+                    )?;
+                }
+            }
+            cluster.barrier()
+        };
+        assert!(tcp_job(3, program).iter().all(Result::is_ok));
+        standalone(3).run(program).unwrap();
+    });
+}
+
+#[test]
+fn a_message_to_oneself_and_to_nobody() {
+    with_watchdog(|| {
+        let program = |cluster: &Cluster| {
+            let channel = ChannelId::of(200, 3);
+            let mailbox = cluster.open(channel, Lane::Control);
+            let message = |text: &'static str| Outgoing {
+                lane: Lane::Control,
+                channel,
+                purpose: Purpose::Custom,
+                payload: text.as_bytes().to_vec().into(),
+            };
+            cluster.send(cluster.rank(), message("me"))?;
+            assert_eq!(mailbox.receive(Duration::from_secs(1)).unwrap().payload, "me");
+            let error = cluster.send(Rank::new(9), message("nobody")).unwrap_err();
+            assert_eq!(error.to_string(), "there is no peer 9 in a job of 2");
+            cluster.barrier()
+        };
+        assert!(tcp_job(2, program).iter().all(Result::is_ok));
+        standalone(2).run(program).unwrap();
+    });
+}
+
+#[test]
+fn a_root_that_does_not_exist_is_refused() {
+    let error = standalone(2).run(|cluster| cluster.broadcast_from(Rank::new(5), 1)).unwrap_err();
+    assert!(matches!(error, Error::Transport(_)), "{error}");
+}

@@ -1,0 +1,202 @@
+//! Frames that are cut, changed, replayed or too long, on real connections through a proxy.
+//!
+//! Each time both sides must end with a typed error that blames the connection, and nothing wrong may be delivered.
+
+use crate::support::{Tamper, free_address, over_tcp, peer, proxy, with_watchdog};
+use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_core::{ChannelId, JobId, Lane, LossCause, Outgoing, Purpose, Rank};
+use hemiola_net::{FrameHeader, FrameKind};
+use std::time::Duration;
+
+/// Number of the connection that is the bulk lane of a job of two.
+const BULK: usize = 2;
+const PAYLOAD: usize = 300_000;
+
+/// Rank 1 sends the root known payloads over a proxied bulk lane; what the root made of it, and rank 1.
+fn bulk_through(tamper: impl Fn() -> Tamper + Send + 'static) -> [Result<()>; 2] {
+    let address = free_address();
+    let detour = proxy(address, tamper);
+    let builders = vec![peer(0, 2, address), peer(1, 2, detour)];
+    let program = |cluster: &Cluster| {
+        let channel = ChannelId::of(200, 1);
+        if cluster.is_root() {
+            let mailbox = cluster.open(channel, Lane::Bulk);
+            for number in 0..20_u8 {
+                let message =
+                    mailbox.receive_from(Rank::new(1), Duration::from_secs(20)).map_err(|error| match error {
+                        hemiola_net::ReceiveError::Lost(loss) => Error::Lost(loss),
+                        other => Error::program(other),
+                    })?;
+                assert!(message.payload.iter().all(|byte| *byte == number), "a wrong message was delivered");
+            }
+        } else {
+            for number in 0..20_u8 {
+                let payload = vec![number; PAYLOAD].into();
+                cluster.send(Rank::ROOT, Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload })?;
+            }
+        }
+        cluster.barrier()
+    };
+    over_tcp(builders, program).try_into().unwrap()
+}
+
+fn reason(outcome: &Result<()>) -> String {
+    match outcome {
+        Err(Error::Lost(loss)) => match &loss.cause {
+            LossCause::Corrupt { reason } => reason.clone(),
+            other => format!("{other:?}"),
+        },
+        other => format!("{other:?}"),
+    }
+}
+
+/// Changes the stream once `after` bytes of the bulk lane have passed.
+fn once(
+    after: usize,
+    change: impl Fn(Vec<u8>) -> Option<Vec<u8>> + Send + Clone + 'static,
+) -> impl Fn() -> Tamper + Send {
+    move || {
+        let change = change.clone();
+        let mut passed = 0;
+        let mut changed = false;
+        Box::new(move |connection, bytes| {
+            passed += bytes.len();
+            if connection != BULK || changed || passed < after {
+                return Some(bytes);
+            }
+            changed = true;
+            change(bytes)
+        })
+    }
+}
+
+#[test]
+fn an_honest_proxy_changes_nothing() {
+    with_watchdog(|| {
+        let outcomes = bulk_through(|| Box::new(|_, bytes| Some(bytes)));
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    });
+}
+
+#[test]
+fn a_flipped_bit_is_noticed() {
+    with_watchdog(|| {
+        let outcomes = bulk_through(once(1_000_000, |mut bytes| {
+            let middle = bytes.len() / 2;
+            bytes[middle] ^= 0x10;
+            Some(bytes)
+        }));
+        assert!(reason(&outcomes[0]).contains("bits have changed"), "{outcomes:?}");
+        // The sender lives and hears what became of its bytes.
+        let other = outcomes[1].as_ref().unwrap_err().to_string();
+        assert!(other.contains("lost peer 0") && other.contains("bits have changed"), "{other}");
+    });
+}
+
+#[test]
+fn missing_bytes_are_noticed() {
+    with_watchdog(|| {
+        let outcomes = bulk_through(once(1_000_000, |bytes| Some(bytes[..bytes.len() / 2].to_vec())));
+        let reason = reason(&outcomes[0]);
+        assert!(reason.contains("checksum") || reason.contains("not a hemiola frame"), "{outcomes:?}");
+        assert!(outcomes[1].is_err());
+    });
+}
+
+#[test]
+fn a_cut_connection_is_a_lost_peer() {
+    with_watchdog(|| {
+        let outcomes = bulk_through(once(1_000_000, |_| None));
+        assert!(outcomes.iter().all(|outcome| matches!(outcome, Err(Error::Lost(_)))), "{outcomes:?}");
+    });
+}
+
+/// The bytes of a whole frame as the bulk lane would carry it.
+fn forged(sequence: u64, length: u32) -> Vec<u8> {
+    let header = FrameHeader {
+        kind: FrameKind::Data,
+        purpose: Purpose::Custom,
+        length,
+        job: JobId::from_name("hemiola"),
+        sequence,
+        channel: ChannelId::of(200, 1),
+    };
+    header.encode().to_vec()
+}
+
+#[test]
+fn a_replayed_frame_is_noticed() {
+    with_watchdog(|| {
+        // Frames 0 and 1 of this connection were its handshake; what is played again is the whole stream.
+        let outcomes = bulk_through(|| {
+            let mut seen = Vec::new();
+            Box::new(move |connection, bytes| {
+                if connection != BULK || seen.len() > 400_000 {
+                    return Some(bytes);
+                }
+                seen.extend_from_slice(&bytes);
+                // Right behind a frame boundary: two handshake frames and one payload.
+                let handshake = first_frames(&seen, 2)?;
+                let boundary = handshake + PAYLOAD + 44;
+                if seen.len() < boundary {
+                    return Some(bytes);
+                }
+                let start = seen.len() - bytes.len();
+                let again = seen[handshake..boundary].to_vec();
+                let mut out = seen[start..boundary].to_vec();
+                out.extend(again);
+                out.extend(&seen[boundary..]);
+                seen.resize(500_000, 0);
+                Some(out)
+            })
+        });
+        assert!(reason(&outcomes[0]).contains("frame number 2 where 3 was due"), "{outcomes:?}");
+    });
+}
+
+/// Length of the first `count` frames of a stream, or of all of it if they are not there yet.
+fn first_frames(stream: &[u8], count: usize) -> Option<usize> {
+    let mut at = 0;
+    for _ in 0..count {
+        let Some(length) = stream.get(at + 8..at + 12) else { return Some(stream.len()) };
+        at += 44 + u32::from_le_bytes(length.try_into().ok()?) as usize;
+    }
+    Some(at)
+}
+
+/// Puts `frame` in the place of the first frame after the handshake of the bulk lane.
+fn instead(frame: Vec<u8>) -> impl Fn() -> Tamper + Send {
+    move || {
+        let frame = frame.clone();
+        let mut seen = Vec::new();
+        let mut done = false;
+        Box::new(move |connection, bytes| {
+            if connection != BULK || done {
+                return Some(bytes);
+            }
+            seen.extend_from_slice(&bytes);
+            let handshake = first_frames(&seen, 2)?;
+            if seen.len() <= handshake {
+                return Some(bytes);
+            }
+            done = true;
+            Some([&seen[seen.len() - bytes.len()..handshake], &frame].concat())
+        })
+    }
+}
+
+#[test]
+fn an_oversized_frame_is_refused_before_it_is_allocated() {
+    with_watchdog(|| {
+        let outcomes = bulk_through(instead(forged(2, u32::MAX)));
+        assert!(reason(&outcomes[0]).contains("a frame of 4294967295 bytes is over the limit"), "{outcomes:?}");
+    });
+}
+
+#[test]
+fn a_frame_out_of_sequence_is_refused() {
+    with_watchdog(|| {
+        let outcomes = bulk_through(instead(forged(7, 0)));
+        assert!(reason(&outcomes[0]).contains("frame number 7 where 2 was due"), "{outcomes:?}");
+    });
+}

@@ -1,0 +1,341 @@
+//! Bytes in, frames out, without a socket.
+//!
+//! The driver asks for [`Decoder::space`], reads into it, and tells how much came. Small frames are cut out of one
+//! staging area; the rest of a large payload is read straight into its final buffer. **Invariants:** nothing is
+//! allocated for a payload before its header has passed all checks, the limit among them; after an error the decoder
+//! gives no further frame; no input makes it panic.
+
+use crate::buffer::{Buffer, BufferPool, POOLED_FROM};
+use crate::checksum::Checksum;
+use crate::frame::{FrameError, FrameHeader, HEADER_BYTES, TRAILER_BYTES};
+use bytes::Bytes;
+use hemiola_core::JobId;
+
+/// Size of the staging area, and of the largest read into it.
+const STAGING_BYTES: usize = 64 * 1024;
+/// Most bytes of a payload read at once: small enough to be summed while still in the cache.
+const DIRECT_BYTES: usize = 256 * 1024;
+
+/// Cuts a stream of bytes into frames.
+#[derive(Debug)]
+pub struct Decoder {
+    job: JobId,
+    limit: usize,
+    /// Number of the next frame.
+    sequence: u64,
+    pool: BufferPool,
+    staging: Box<[u8]>,
+    /// Bytes of `staging` that are used up.
+    start: usize,
+    /// Bytes of `staging` that are filled.
+    end: usize,
+    /// The frame whose payload or trailer is not complete yet.
+    open: Option<OpenFrame>,
+    failed: Option<FrameError>,
+}
+
+#[derive(Debug)]
+struct OpenFrame {
+    header: FrameHeader,
+    body: Body,
+    filled: usize,
+    sum: Checksum,
+}
+
+#[derive(Debug)]
+enum Body {
+    Small(Vec<u8>),
+    Pooled(Buffer),
+}
+
+impl Body {
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        match self {
+            Self::Small(bytes) => bytes,
+            Self::Pooled(buffer) => buffer.bytes_mut(),
+        }
+    }
+
+    fn into_bytes(self) -> Bytes {
+        match self {
+            Self::Small(bytes) => bytes.into(),
+            Self::Pooled(buffer) => buffer.into_bytes(),
+        }
+    }
+}
+
+impl OpenFrame {
+    fn missing(&self) -> usize {
+        self.header.length as usize - self.filled
+    }
+}
+
+impl Decoder {
+    /// A decoder for frames of `job` with at most `limit` bytes of payload.
+    #[must_use]
+    pub fn new(job: JobId, limit: usize, pool: BufferPool) -> Self {
+        Self {
+            job,
+            limit,
+            sequence: 0,
+            pool,
+            staging: vec![0; STAGING_BYTES].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            open: None,
+            failed: None,
+        }
+    }
+
+    /// Allows payloads of up to `limit` bytes from now on: the limit is low until a peer has proven who it is.
+    pub fn set_limit(&mut self, limit: usize) {
+        self.limit = limit;
+    }
+
+    /// Whether the stream stops between two frames here, rather than inside one.
+    #[must_use]
+    pub fn is_between_frames(&self) -> bool {
+        self.open.is_none() && self.start == self.end
+    }
+
+    /// Where the next bytes have to go. Never empty.
+    pub fn space(&mut self) -> &mut [u8] {
+        let direct = self.reads_directly();
+        if let Some(open) = self.open.as_mut().filter(|_| direct) {
+            let end = open.filled + open.missing().min(DIRECT_BYTES);
+            return &mut open.body.bytes_mut()[open.filled..end];
+        }
+        // What is left over is less than a header or a trailer here, so this moves a few bytes at most.
+        self.staging.copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+        &mut self.staging[self.end..]
+    }
+
+    /// The first `count` bytes of [`space`](Self::space) have been filled: hands each frame that is now complete to
+    /// `deliver`.
+    ///
+    /// # Panics
+    /// If `count` is more than the space there was.
+    pub fn filled(&mut self, count: usize, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let direct = self.reads_directly();
+        if let Some(open) = self.open.as_mut().filter(|_| direct) {
+            let end = open.filled + count;
+            open.sum.update(&open.body.bytes_mut()[open.filled..end]);
+            open.filled = end;
+            return Ok(());
+        }
+        assert!(count <= self.staging.len() - self.end, "more bytes than there was space for");
+        self.end += count;
+        let result = self.cut(deliver);
+        self.failed = result.err();
+        result
+    }
+
+    fn reads_directly(&self) -> bool {
+        self.start == self.end && self.open.as_ref().is_some_and(|open| open.missing() >= STAGING_BYTES / 2)
+    }
+
+    fn cut(&mut self, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
+        loop {
+            let ready = &self.staging[self.start..self.end];
+            let Some(mut open) = self.open.take() else {
+                let Some((bytes, _)) = ready.split_first_chunk::<HEADER_BYTES>() else { return Ok(()) };
+                let header = self.admit(bytes)?;
+                self.start += HEADER_BYTES;
+                self.open = Some(self.begin(header));
+                continue;
+            };
+            let count = open.missing().min(ready.len());
+            let (piece, after) = ready.split_at(count);
+            open.sum.update(piece);
+            open.body.bytes_mut()[open.filled..open.filled + count].copy_from_slice(piece);
+            open.filled += count;
+            self.start += count;
+            match after.first_chunk::<TRAILER_BYTES>() {
+                Some(trailer) if open.missing() == 0 => {
+                    if u32::from_le_bytes(*trailer) != open.sum.value() {
+                        return Err(FrameError::PayloadChecksum);
+                    }
+                    self.start += TRAILER_BYTES;
+                    self.sequence += 1;
+                    deliver(open.header, open.body.into_bytes());
+                }
+                _ => {
+                    self.open = Some(open);
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// All checks on a header that come before anything is allocated for its payload.
+    fn admit(&self, bytes: &[u8; HEADER_BYTES]) -> Result<FrameHeader, FrameError> {
+        let header = FrameHeader::decode(bytes)?;
+        if header.job != self.job {
+            return Err(FrameError::WrongJob { ours: self.job, theirs: header.job });
+        }
+        if header.sequence != self.sequence {
+            return Err(FrameError::Sequence { expected: self.sequence, found: header.sequence });
+        }
+        if header.length as usize > self.limit {
+            return Err(FrameError::TooLong { length: header.length as usize, limit: self.limit });
+        }
+        Ok(header)
+    }
+
+    fn begin(&self, header: FrameHeader) -> OpenFrame {
+        let length = header.length as usize;
+        let body =
+            if length < POOLED_FROM { Body::Small(vec![0; length]) } else { Body::Pooled(self.pool.take(length)) };
+        OpenFrame { header, body, filled: 0, sum: Checksum::new() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::FrameKind;
+    use hemiola_core::{ChannelId, Purpose};
+    use proptest::prelude::*;
+
+    const JOB: JobId = JobId::new(7);
+    const LIMIT: usize = 300_000;
+
+    fn frame(sequence: u64, payload: &[u8]) -> Vec<u8> {
+        let header = FrameHeader {
+            kind: FrameKind::Data,
+            purpose: Purpose::Custom,
+            length: payload.len() as u32,
+            job: JOB,
+            sequence,
+            channel: ChannelId::new(sequence * 3),
+        };
+        [&header.encode()[..], payload, &Checksum::of(payload).to_le_bytes()].concat()
+    }
+
+    fn decoder() -> Decoder {
+        Decoder::new(JOB, LIMIT, BufferPool::new(1 << 20))
+    }
+
+    /// Feeds `stream` in reads of the given sizes (cycled), as a socket would return them.
+    fn feed(decoder: &mut Decoder, stream: &[u8], sizes: &[usize]) -> (Vec<Bytes>, Result<(), FrameError>) {
+        let mut frames = Vec::new();
+        let mut rest = stream;
+        for size in sizes.iter().cycle() {
+            if rest.is_empty() {
+                break;
+            }
+            let space = decoder.space();
+            assert!(!space.is_empty());
+            let count = rest.len().min(space.len()).min((*size).max(1));
+            space[..count].copy_from_slice(&rest[..count]);
+            rest = &rest[count..];
+            if let Err(error) = decoder.filled(count, &mut |_, payload| frames.push(payload)) {
+                return (frames, Err(error));
+            }
+        }
+        (frames, Ok(()))
+    }
+
+    fn payload(length: usize, seed: u8) -> Vec<u8> {
+        (0..length).map(|index| (index as u8).wrapping_mul(31).wrapping_add(seed)).collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        #[test]
+        fn frames_survive_any_cutting_of_the_stream(
+            lengths in prop::collection::vec(prop_oneof![0..200_usize, 0..LIMIT], 1..5),
+            sizes in prop::collection::vec(prop_oneof![1..100_usize, 1..300_000_usize], 1..6),
+        ) {
+            let payloads: Vec<_> = lengths.iter().enumerate().map(|(seed, length)| payload(*length, seed as u8)).collect();
+            let stream: Vec<u8> = payloads.iter().enumerate().flat_map(|(at, bytes)| frame(at as u64, bytes)).collect();
+            // One byte at a time is slow for large streams, and no different in kind.
+            let sizes: Vec<_> = sizes.iter().map(|size| if stream.len() > 100_000 { (*size).max(500) } else { *size }).collect();
+            let mut decoder = decoder();
+            let (frames, result) = feed(&mut decoder, &stream, &sizes);
+            prop_assert_eq!(result, Ok(()));
+            prop_assert!(decoder.is_between_frames());
+            prop_assert_eq!(frames.len(), payloads.len());
+            for (frame, payload) in frames.iter().zip(&payloads) {
+                prop_assert_eq!(frame, payload);
+            }
+        }
+
+        #[test]
+        fn a_flipped_bit_is_an_error_and_never_a_wrong_frame(
+            length in prop_oneof![0..200_usize, 60_000..100_000_usize],
+            place in any::<prop::sample::Index>(),
+            bit in 0..8_u8,
+        ) {
+            let good = payload(length, 1);
+            let mut stream = frame(0, &good);
+            let at = place.index(stream.len());
+            stream[at] ^= 1 << bit;
+            let (frames, _) = feed(&mut decoder(), &stream, &[50_000]);
+            // A longer length may leave the frame open; nothing wrong is ever delivered.
+            prop_assert!(frames.is_empty());
+        }
+
+        #[test]
+        fn random_bytes_never_panic(stream in prop::collection::vec(any::<u8>(), 0..5_000), size in 1..6_000_usize) {
+            let (frames, _) = feed(&mut decoder(), &stream, &[size]);
+            prop_assert!(frames.is_empty());
+        }
+
+        #[test]
+        fn a_cut_stream_gives_no_half_frame(cut in any::<prop::sample::Index>()) {
+            let stream = [frame(0, &payload(500, 1)), frame(1, &payload(70_000, 2))].concat();
+            let cut = cut.index(stream.len());
+            let mut decoder = decoder();
+            let (frames, result) = feed(&mut decoder, &stream[..cut], &[40_000]);
+            prop_assert_eq!(result, Ok(()));
+            prop_assert_eq!(frames.len(), usize::from(cut >= 544));
+            prop_assert_eq!(decoder.is_between_frames(), cut == 0 || cut == 544);
+        }
+    }
+
+    #[test]
+    fn a_length_over_the_limit_is_refused_before_anything_is_allocated() {
+        let pool = BufferPool::new(1 << 40);
+        let mut decoder = Decoder::new(JOB, 1000, pool.clone());
+        let header = FrameHeader {
+            kind: FrameKind::Data,
+            purpose: Purpose::Custom,
+            length: u32::MAX,
+            job: JOB,
+            sequence: 0,
+            channel: ChannelId::new(0),
+        };
+        let (_, result) = feed(&mut decoder, &header.encode(), &[40]);
+        assert_eq!(result, Err(FrameError::TooLong { length: u32::MAX as usize, limit: 1000 }));
+        assert!(decoder.open.is_none());
+        assert_eq!(pool.held(), 0);
+    }
+
+    #[test]
+    fn a_replayed_frame_is_refused_and_nothing_follows() {
+        let stream = [frame(0, b"once"), frame(0, b"once"), frame(1, b"next")].concat();
+        let mut decoder = decoder();
+        let (frames, result) = feed(&mut decoder, &stream, &[10_000]);
+        assert_eq!(frames, ["once"]);
+        assert_eq!(result, Err(FrameError::Sequence { expected: 1, found: 0 }));
+        let (frames, result) = feed(&mut decoder, &frame(1, b"next"), &[10_000]);
+        assert!(frames.is_empty());
+        assert_eq!(result, Err(FrameError::Sequence { expected: 1, found: 0 }));
+    }
+
+    #[test]
+    fn strangers_and_other_jobs_are_told_apart() {
+        let (_, result) = feed(&mut decoder(), b"GET / HTTP/1.1\r\nHost: example\r\nAccept: */*\r\n\r\n", &[10_000]);
+        assert_eq!(result, Err(FrameError::NotHemiola { found: *b"GET " }));
+        let mut other = Decoder::new(JobId::new(8), LIMIT, BufferPool::new(0));
+        let (_, result) = feed(&mut other, &frame(0, b""), &[10_000]);
+        assert_eq!(result, Err(FrameError::WrongJob { ours: JobId::new(8), theirs: JOB }));
+    }
+}

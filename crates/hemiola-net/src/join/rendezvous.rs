@@ -1,0 +1,107 @@
+//! Where peers meet: an address, or a file that names one.
+//!
+//! A file serves launchers that hand out ranks but no address, and local launches, where a port chosen in advance
+//! could be taken by the time it is used: the root binds any free port and writes it down. The file is readable by its
+//! owner alone and carries a fresh secret too, so that such jobs need no set-up to be safe from other users.
+
+use crate::secret::Secret;
+use hemiola_core::Env;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// The meeting point of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Rendezvous {
+    /// `host:port`; the root listens there.
+    Address(String),
+    /// A file on storage that all peers see; the root writes its address into it.
+    File(PathBuf),
+}
+
+impl FromStr for Rendezvous {
+    type Err = String;
+
+    /// `host:port`, or `file:PATH`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("file:") {
+            return Ok(Self::File(PathBuf::from(path)));
+        }
+        match text.rsplit_once(':') {
+            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Self::Address(text.to_owned())),
+            _ => Err(format!("`{text}` is neither `host:port` nor `file:PATH`")),
+        }
+    }
+}
+
+impl fmt::Display for Rendezvous {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Address(address) => formatter.write_str(address),
+            Self::File(path) => write!(formatter, "file:{}", path.display()),
+        }
+    }
+}
+
+/// What a rendezvous file holds.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Meeting {
+    /// Where the root listens.
+    pub(crate) address: String,
+    /// The secret in hexadecimal; empty if the peers were given one.
+    pub(crate) secret: String,
+}
+
+impl Meeting {
+    /// Writes the file so that a reader sees all of it or none.
+    pub(crate) fn write(&self, path: &Path, env: &dyn Env) -> io::Result<()> {
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
+        let mut suffix = [0; 8];
+        env.fill_random(&mut suffix);
+        let draft = path.with_extension(format!("{:016x}.draft", u64::from_le_bytes(suffix)));
+        let written = (|| {
+            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+            file.write_all(&serde_json::to_vec(self)?)?;
+            file.sync_all()?;
+            std::fs::rename(&draft, path)
+        })();
+        if written.is_err() {
+            let _ = std::fs::remove_file(&draft); // it may not even have been made
+        }
+        written
+    }
+
+    /// Reads the file; `None` if it is not there yet.
+    pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
+        match std::fs::read(path) {
+            Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The secret to use: the one in the file, or else the given one.
+    pub(crate) fn secret(&self, given: &Secret) -> Secret {
+        if self.secret.is_empty() { given.clone() } else { Secret::new(self.secret.as_bytes()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_files_are_told_apart() {
+        assert_eq!("host:80".parse(), Ok(Rendezvous::Address("host:80".into())));
+        assert_eq!("[::1]:80".parse(), Ok(Rendezvous::Address("[::1]:80".into())));
+        assert_eq!("file:/a/b".parse(), Ok(Rendezvous::File("/a/b".into())));
+        for wrong in ["host", "host:", ":80", "host:http", "host:70000"] {
+            assert!(wrong.parse::<Rendezvous>().unwrap_err().contains(wrong), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,280 @@
+//! Where arriving messages wait for the thread that wants them.
+//!
+//! The [`Switchboard`] is the [`Inbox`] of a real transport: it sorts messages into [`Mailbox`]es by channel. A message
+//! may come before its mailbox is opened (the sender is ahead); it is kept until then. Inside a mailbox each sender
+//! has its own queue, in order.
+//!
+//! **Threads.** Any thread may deliver, open and receive. A receiver first looks into its queue, then
+//! [assists](Transport::assist) the transport (reads the socket itself), and only if another thread reads already does
+//! it sleep until woken. **Locks.** `Switchboard::state` before a mailbox's `queues`; neither is held while calling the
+//! transport. **Loss.** When a peer is lost, every waiting receiver wakes and fails, because in an SPMD job no wait can
+//! be trusted to end any more; a peer that *left* after ending well fails only those who wait for it.
+
+use hemiola_core::{Assist, ChannelId, Env, Inbox, Lane, LossCause, Message, PeerLost, Rank, Transport};
+use parking_lot::{Condvar, Mutex};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+/// Why no message was received.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReceiveError {
+    /// A peer is gone.
+    #[error(transparent)]
+    Lost(#[from] PeerLost),
+    /// Nothing came in time.
+    #[error("nothing arrived within {:.1} s", waited.as_secs_f64())]
+    TimedOut {
+        /// How long the receiver waited.
+        waited: Duration,
+    },
+}
+
+/// How long a sleeping receiver goes without looking around. It is woken for everything it needs to know; this
+/// only bounds the harm should that ever fail.
+const LOOK_AROUND: Duration = Duration::from_secs(1);
+
+/// Sorts arriving messages into mailboxes.
+#[derive(Debug)]
+pub struct Switchboard {
+    size: usize,
+    state: Mutex<State>,
+    /// Number of peers lost. Grows under `state`, before the mailboxes are woken; a receiver that is about to sleep
+    /// compares it with what it saw before it looked for losses.
+    lost: AtomicUsize,
+}
+
+#[derive(Debug)]
+struct State {
+    /// Mailboxes that are open, or hold messages that came early.
+    boxes: BTreeMap<ChannelId, Arc<Slot>>,
+    /// By rank: why that peer is gone.
+    losses: Vec<Option<PeerLost>>,
+    /// Ranks in the order they were lost.
+    order: Vec<Rank>,
+}
+
+impl State {
+    /// Why waiting for `from` (for anyone, if `None`) is in vain, if it is.
+    fn obstacle(&self, from: Option<Rank>) -> Option<&PeerLost> {
+        let lost = |rank: &Rank| self.losses[rank.index()].as_ref();
+        let fatal = self.order.iter().filter_map(lost).find(|loss| loss.cause != LossCause::Left);
+        match from {
+            Some(rank) => fatal.or_else(|| lost(&rank)),
+            None => {
+                fatal.or_else(|| self.order.last().filter(|_| self.order.len() + 1 >= self.losses.len()).and_then(lost))
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Slot {
+    queues: Mutex<Queues>,
+    arrived: Condvar,
+}
+
+#[derive(Debug)]
+struct Queues {
+    /// By sender.
+    waiting: Vec<VecDeque<Message>>,
+    /// Where the next look for a message of anyone starts, so that nobody is starved.
+    cursor: usize,
+    /// A mailbox takes messages out.
+    open: bool,
+}
+
+impl Queues {
+    fn pop(&mut self, from: Option<Rank>) -> Option<Message> {
+        if let Some(rank) = from {
+            return self.waiting[rank.index()].pop_front();
+        }
+        let size = self.waiting.len();
+        let at = (self.cursor..self.cursor + size).map(|at| at % size).find(|at| !self.waiting[*at].is_empty())?;
+        self.cursor = (at + 1) % size;
+        self.waiting[at].pop_front()
+    }
+
+    fn holds(&self, from: Option<Rank>) -> bool {
+        match from {
+            Some(rank) => !self.waiting[rank.index()].is_empty(),
+            None => self.waiting.iter().any(|queue| !queue.is_empty()),
+        }
+    }
+}
+
+impl Switchboard {
+    /// The switchboard of a peer in a job of `size`.
+    #[must_use]
+    pub fn new(size: usize) -> Arc<Self> {
+        let state = State { boxes: BTreeMap::new(), losses: vec![None; size], order: Vec::new() };
+        Arc::new(Self { size, state: Mutex::new(state), lost: AtomicUsize::new(0) })
+    }
+
+    /// Opens the mailbox of `channel`, whose messages come on `lane`. Messages that came early are in it.
+    ///
+    /// # Panics
+    /// If the mailbox is open already: two owners would steal each other's messages.
+    #[must_use]
+    pub fn open(
+        self: &Arc<Self>,
+        channel: ChannelId,
+        lane: Lane,
+        transport: &Arc<dyn Transport>,
+        env: &Arc<dyn Env>,
+    ) -> Mailbox {
+        let mut state = self.state.lock();
+        let slot = self.slot(&mut state, channel);
+        let open = std::mem::replace(&mut slot.queues.lock().open, true);
+        drop(state);
+        assert!(!open, "mailbox {channel} is open already");
+        Mailbox { board: self.clone(), slot, channel, lane, transport: transport.clone(), env: env.clone() }
+    }
+
+    /// The first loss that makes the job fail, if there was one.
+    #[must_use]
+    pub fn failure(&self) -> Option<PeerLost> {
+        let state = self.state.lock();
+        let first = state.order.iter().filter_map(|rank| state.losses[rank.index()].as_ref());
+        first.into_iter().find(|loss| loss.cause != LossCause::Left).cloned()
+    }
+
+    /// Whether `rank` is lost or has left.
+    #[must_use]
+    pub fn is_gone(&self, rank: Rank) -> bool {
+        self.state.lock().losses[rank.index()].is_some()
+    }
+
+    fn slot(&self, state: &mut State, channel: ChannelId) -> Arc<Slot> {
+        let fresh = || {
+            let waiting = (0..self.size).map(|_| VecDeque::new()).collect();
+            Arc::new(Slot { queues: Mutex::new(Queues { waiting, cursor: 0, open: false }), arrived: Condvar::new() })
+        };
+        state.boxes.entry(channel).or_insert_with(fresh).clone()
+    }
+}
+
+impl Inbox for Switchboard {
+    fn deliver(&self, message: Message) {
+        // The state stays locked until the message lies in its queue, so that a mailbox that closes takes it along.
+        let mut state = self.state.lock();
+        let slot = self.slot(&mut state, message.channel);
+        slot.queues.lock().waiting[message.from.index()].push_back(message);
+        drop(state);
+        slot.arrived.notify_all();
+    }
+
+    fn lost(&self, loss: PeerLost) {
+        let mut state = self.state.lock();
+        let place = &mut state.losses[loss.rank.index()];
+        if place.is_some() {
+            return;
+        }
+        let rank = loss.rank;
+        *place = Some(loss);
+        state.order.push(rank);
+        // Pairs with the loads in `Mailbox::sleep`; the mutexes around both order everything else.
+        self.lost.fetch_add(1, Ordering::SeqCst);
+        for slot in state.boxes.values() {
+            // Taking the lock waits for a receiver that has just looked to fall asleep, so that it hears the call.
+            drop(slot.queues.lock());
+            slot.arrived.notify_all();
+        }
+    }
+}
+
+/// The messages of one channel.
+#[derive(Debug)]
+pub struct Mailbox {
+    board: Arc<Switchboard>,
+    slot: Arc<Slot>,
+    channel: ChannelId,
+    lane: Lane,
+    transport: Arc<dyn Transport>,
+    env: Arc<dyn Env>,
+}
+
+impl Mailbox {
+    /// The next message of `from`, waiting at most `timeout`.
+    pub fn receive_from(&self, from: Rank, timeout: Duration) -> Result<Message, ReceiveError> {
+        self.take(Some(from), timeout)
+    }
+
+    /// The next message of anyone, waiting at most `timeout`. Senders take turns.
+    pub fn receive(&self, timeout: Duration) -> Result<Message, ReceiveError> {
+        self.take(None, timeout)
+    }
+
+    /// A message of anyone, if one is here now.
+    #[must_use]
+    pub fn try_receive(&self) -> Option<Message> {
+        self.popped(self.slot.queues.lock().pop(None))
+    }
+
+    fn take(&self, from: Option<Rank>, timeout: Duration) -> Result<Message, ReceiveError> {
+        if let Some(message) = self.popped(self.slot.queues.lock().pop(from)) {
+            return Ok(message);
+        }
+        let start = self.env.now();
+        let deadline = start + timeout;
+        loop {
+            let now = self.env.now();
+            let left = deadline - now;
+            let assisted = match from {
+                Some(peer) if peer != self.transport.rank() => {
+                    let mut done =
+                        || self.slot.queues.lock().holds(from) || self.board.state.lock().obstacle(from).is_some();
+                    self.transport.assist(peer, self.lane, left, &mut done)
+                }
+                _ => Assist::Decline,
+            };
+            let message =
+                if assisted == Assist::Decline { self.sleep(from, left) } else { self.slot.queues.lock().pop(from) };
+            if let Some(message) = self.popped(message) {
+                return Ok(message);
+            }
+            let obstacle = self.board.state.lock().obstacle(from).cloned();
+            if let Some(loss) = obstacle {
+                // What a peer sent before it went has been delivered before its loss: look once more.
+                let last = self.popped(self.slot.queues.lock().pop(from));
+                return last.ok_or(ReceiveError::Lost(loss));
+            }
+            if self.env.now() >= deadline {
+                return Err(ReceiveError::TimedOut { waited: self.env.now() - start });
+            }
+        }
+    }
+
+    /// Waits to be woken, or for a while.
+    fn sleep(&self, from: Option<Rank>, left: Duration) -> Option<Message> {
+        let lost = self.board.lost.load(Ordering::SeqCst);
+        let vain = self.board.state.lock().obstacle(from).is_some();
+        let mut queues = self.slot.queues.lock();
+        // A loss from here on locks `queues` before it calls, so it finds us asleep and wakes us.
+        if !vain && !queues.holds(from) && lost == self.board.lost.load(Ordering::SeqCst) {
+            self.slot.arrived.wait_for(&mut queues, left.min(LOOK_AROUND));
+        }
+        queues.pop(from)
+    }
+
+    fn popped(&self, message: Option<Message>) -> Option<Message> {
+        if let Some(message) = &message {
+            self.transport.taken(message.from, message.lane, message.payload.len());
+        }
+        message
+    }
+}
+
+impl Drop for Mailbox {
+    /// Closes the mailbox; messages still in it are dropped.
+    fn drop(&mut self) {
+        let mut state = self.board.state.lock();
+        state.boxes.remove(&self.channel);
+        drop(state);
+        while let Some(message) = self.try_receive() {
+            drop(message);
+        }
+    }
+}

@@ -1,0 +1,62 @@
+//! **Hemiola**: distributed machine learning. *A hemiola is a passage where one hand plays three beats while the other
+//! plays two: different tempos, one bar line.*
+//!
+//! Bring a serial program; Hemiola runs it on one thread or on many machines, decides what travels over the wire, and
+//! explains what it does. This page is the tour of its architecture; other pages link here instead of repeating it.
+//!
+//! # One program, every peer
+//!
+//! Every process of a job (a *peer*) runs the same `main`. Nothing has to be shipped anywhere, because every peer
+//! already has all the code. With no configuration a program is a single peer with a worker thread per core:
+//!
+//! ```
+//! fn main() -> hemiola::Result<()> {
+//!     hemiola::run(|cluster| {
+//!         let hosts = cluster.all_gather(format!("peer {}", cluster.rank()))?;
+//!         cluster.println(format_args!("together: {}", hosts.join(", ")));
+//!         Ok(())
+//!     })
+//! }
+//! ```
+//!
+//! The same program runs as four peers under `hemiola run -n 4 -- program`, and under torchrun, `mpirun`, `srun` or as a
+//! Kubernetes indexed job, without a change. [`standalone`] runs any number of peers inside one process, for tests.
+//!
+//! # Threads and bytes
+//!
+//! ```text
+//!   peer 0                                             peer 1
+//!   ┌───────────────────────────────┐                  ┌───────────────────────────────┐
+//!   │ driver    runs `main`, makes  │   control lane   │ driver                        │
+//!   │           collective calls ───┼──────────────────┼──▶                            │
+//!   │ workers   compute             │    bulk lane     │ workers                       │
+//!   │ I/O loops one per lane     ───┼──────────────────┼──▶ I/O loops                  │
+//!   │ monitor   heartbeats, stalls  │                  │ monitor                       │
+//!   └───────────────────────────────┘                  └───────────────────────────────┘
+//! ```
+//! Each pair of peers has two lanes that never wait for each other: a clock or an acknowledgement is not stuck behind
+//! 64 MB of data. A thread that waits for a message reads the socket itself; a thread that sends writes it itself; the
+//! I/O loops serve what nobody waits for. Every wait has a deadline and a reason: a lost peer is a typed
+//! [error](Error) on all others within ten seconds, and a stalled job prints who waits for whom.
+//!
+//! # Crates
+//!
+//! | crate | what it holds | what it must not know |
+//! |---|---|---|
+//! | [`core`] | ids, time, error kinds, and the traits at which protocols and drivers meet | anything else of ours |
+//! | [`net`] | frames, transports (threads, TCP, TLS), joining | what the bytes mean |
+//! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
+//! | `hemiola` | this facade | |
+//! | `hemiola-cli` | the `hemiola` command | anything a user's program could not use |
+
+pub use hemiola_cluster as cluster;
+pub use hemiola_core as core;
+pub use hemiola_net as net;
+
+pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
+
+/// What most programs need: `use hemiola::prelude::*`.
+pub mod prelude {
+    pub use crate::Cluster;
+    pub use crate::core::Rank;
+}

@@ -1,0 +1,68 @@
+//! A peer under the launcher is killed: all end, the victim is named, nothing is left.
+//!
+//! The peers are this very test binary, running only [`the_peer`].
+
+use crate::with_watchdog;
+use hemiola::launch::{End, Launcher, Output};
+use std::io::{BufRead, BufReader, PipeWriter};
+use std::process::Command;
+
+#[test]
+fn the_peer() {
+    if std::env::var_os("HEMIOLA_STATUS_DIR").is_none() {
+        return; // not started by a launcher: nothing to do
+    }
+    let outcome = hemiola::run(|cluster| {
+        cluster.barrier()?;
+        println!("process {} of peer {}", std::process::id(), cluster.rank());
+        if cluster.rank().index() == 2 {
+            loop {
+                std::thread::park();
+            }
+        }
+        cluster.barrier()
+    });
+    outcome.unwrap();
+}
+
+#[test]
+fn the_victim_is_named_and_nobody_is_left() {
+    with_watchdog(|| {
+        let (out, printed) = pipe();
+        let (err, complaints) = pipe();
+        let reader = std::thread::spawn(move || {
+            let mut processes = Vec::new();
+            for line in BufReader::new(out).lines().map(Result::unwrap) {
+                let words: Vec<&str> = line.split_whitespace().collect();
+                if let [_, "process", process, "of", "peer", rank] = words[..] {
+                    processes.push(process.to_owned());
+                    if rank == "2" {
+                        assert!(Command::new("kill").args(["-KILL", process]).status().unwrap().success());
+                    }
+                }
+            }
+            processes
+        });
+        let noted = std::thread::spawn(move || std::io::read_to_string(err).unwrap());
+        let program = std::env::current_exe().unwrap();
+        let arguments = ["killed::the_peer", "--exact", "--nocapture"];
+        let launcher = Launcher::new(program, arguments).peers(4).workers(Some(1)).forward_signals(false);
+        let outcome = launcher.run(Output::new(printed, complaints)).unwrap();
+        let (processes, noted) = (reader.join().unwrap(), noted.join().unwrap());
+
+        assert_eq!(outcome.code(), 128 + 9);
+        let culprit = outcome.culprit().unwrap();
+        assert_eq!((culprit.rank.index(), &culprit.end), (2, &End::Killed(9)));
+        assert!(noted.contains("peer 2 (pid ") && noted.contains("was killed by signal 9 (SIGKILL)"), "{noted}");
+        // The others say whom they lost.
+        assert!(noted.contains("[0] ") && noted.contains("lost peer 2 at 127.0.0.1:"), "{noted}");
+        assert_eq!(processes.len(), 4);
+        for process in processes {
+            assert!(!std::path::Path::new("/proc").join(&process).exists(), "process {process} is left");
+        }
+    });
+}
+
+fn pipe() -> (std::io::PipeReader, PipeWriter) {
+    std::io::pipe().unwrap()
+}

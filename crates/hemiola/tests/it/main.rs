@@ -1,0 +1,32 @@
+//! Real programs as real processes, under every way of starting them that this machine has. A module per topic:
+//!
+//! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
+//! - `killed`: a peer under the launcher is killed
+
+#![expect(
+    clippy::disallowed_methods,
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "tests talk to the real world"
+)]
+
+mod hello;
+mod killed;
+
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Runs `body`; if it has not ended after two minutes, the whole test process is ended, loudly.
+fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    let (done, watch) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch.recv_timeout(Duration::from_mins(2)) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("watchdog: a test hangs");
+                std::process::abort();
+            }
+        });
+        let _done = done; // dropped when `body` returns or panics
+        body()
+    })
+}

@@ -141,7 +141,8 @@ impl ClusterBuilder {
     pub fn from_variables(mut self, variables: &dyn Variables) -> Result<Self> {
         let placement = Placement::detect(variables)?;
         if let Some(Placement { rank, size, rendezvous, job, .. }) = placement {
-            (self.rank, self.size, self.rendezvous) = (rank, size, meeting_point(rendezvous)?);
+            rendezvous.as_ref().map_or(Ok(()), placement::prepare)?;
+            (self.rank, self.size, self.rendezvous) = (rank, size, rendezvous);
             self.job = job.map_or(self.job, |name| JobId::from_name(&name));
         }
         if let Some(secret) = variables.get_set(variables::SECRET.name) {
@@ -238,16 +239,6 @@ impl ClusterBuilder {
             None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
         }
     }
-}
-
-/// Where the launcher has the peers meet, ready to be used.
-fn meeting_point(rendezvous: placement::Rendezvous) -> Result<Option<Rendezvous>> {
-    rendezvous.prepare()?;
-    Ok(match rendezvous {
-        placement::Rendezvous::Alone => None,
-        placement::Rendezvous::Address(address) => Some(Rendezvous::Address(address)),
-        placement::Rendezvous::File(path) => Some(Rendezvous::File(path)),
-    })
 }
 
 fn setting(setting: &str, reason: String) -> Error {

@@ -1,7 +1,9 @@
 //! Bytes in, frames out, without a socket.
 //!
 //! The driver asks for [`Decoder::space`], reads into it, and tells how much came. Small frames are cut out of one
-//! staging area; the rest of a large payload is read straight into its final buffer. **Invariants:** nothing is
+//! staging area; the rest of a large payload is read straight into its final buffer. A buffer is taken only when bytes
+//! are about to be read into it: whoever took the frame before has often dropped it by then, so that one buffer serves
+//! a whole stream and stays in the cache. **Invariants:** nothing is
 //! allocated for a payload before its header has passed all checks, the limit among them; after an error the decoder
 //! gives no further frame; no input makes it panic.
 
@@ -29,6 +31,8 @@ pub struct Decoder {
     start: usize,
     /// Bytes of `staging` that are filled.
     end: usize,
+    /// A header that has passed all checks and whose payload has no buffer yet.
+    announced: Option<FrameHeader>,
     /// The frame whose payload or trailer is not complete yet.
     open: Option<OpenFrame>,
     failed: Option<FrameError>,
@@ -68,6 +72,15 @@ impl OpenFrame {
     fn missing(&self) -> usize {
         self.header.length as usize - self.filled
     }
+
+    /// Takes what belongs to the payload from the front of `ready`; says how much that was.
+    fn add(&mut self, ready: &[u8]) -> usize {
+        let piece = &ready[..self.missing().min(ready.len())];
+        self.sum.update(piece);
+        self.body.bytes_mut()[self.filled..self.filled + piece.len()].copy_from_slice(piece);
+        self.filled += piece.len();
+        piece.len()
+    }
 }
 
 impl Decoder {
@@ -82,6 +95,7 @@ impl Decoder {
             staging: vec![0; STAGING_BYTES].into_boxed_slice(),
             start: 0,
             end: 0,
+            announced: None,
             open: None,
             failed: None,
         }
@@ -95,11 +109,16 @@ impl Decoder {
     /// Whether the stream stops between two frames here, rather than inside one.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
-        self.open.is_none() && self.start == self.end
+        self.open.is_none() && self.announced.is_none() && self.start == self.end
     }
 
     /// Where the next bytes have to go. Never empty.
     pub fn space(&mut self) -> &mut [u8] {
+        if let Some(header) = self.announced.take() {
+            let mut open = self.begin(header);
+            self.start += open.add(&self.staging[self.start..self.end]);
+            self.open = Some(open);
+        }
         let direct = self.reads_directly();
         if let Some(open) = self.open.as_mut().filter(|_| direct) {
             let end = open.filled + open.missing().min(DIRECT_BYTES);
@@ -143,19 +162,19 @@ impl Decoder {
         loop {
             let ready = &self.staging[self.start..self.end];
             let Some(mut open) = self.open.take() else {
-                let Some((bytes, _)) = ready.split_first_chunk::<HEADER_BYTES>() else { return Ok(()) };
+                let Some((bytes, after)) = ready.split_first_chunk::<HEADER_BYTES>() else { return Ok(()) };
                 let header = self.admit(bytes)?;
                 self.start += HEADER_BYTES;
+                if after.len() < header.length as usize + TRAILER_BYTES {
+                    self.announced = Some(header);
+                    return Ok(());
+                }
                 self.open = Some(self.begin(header));
                 continue;
             };
-            let count = open.missing().min(ready.len());
-            let (piece, after) = ready.split_at(count);
-            open.sum.update(piece);
-            open.body.bytes_mut()[open.filled..open.filled + count].copy_from_slice(piece);
-            open.filled += count;
+            let count = open.add(ready);
             self.start += count;
-            match after.first_chunk::<TRAILER_BYTES>() {
+            match ready[count..].first_chunk::<TRAILER_BYTES>() {
                 Some(trailer) if open.missing() == 0 => {
                     if u32::from_le_bytes(*trailer) != open.sum.value() {
                         return Err(FrameError::PayloadChecksum);
@@ -314,7 +333,7 @@ mod tests {
         };
         let (_, result) = feed(&mut decoder, &header.encode(), &[40]);
         assert_eq!(result, Err(FrameError::TooLong { length: u32::MAX as usize, limit: 1000 }));
-        assert!(decoder.open.is_none());
+        assert!(decoder.open.is_none() && decoder.announced.is_none());
         assert_eq!(pool.held(), 0);
     }
 

@@ -40,7 +40,7 @@ pub use frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES, OVERHEAD_BYTES
 pub use in_process::{IN_FLIGHT_LIMIT, InProcess};
 pub use join::handshake::Refusal;
 pub use join::meet::{JoinConfig, Joined, join};
-pub use join::rendezvous::Rendezvous;
+pub use join::rendezvous::{NotARendezvous, Rendezvous};
 pub use join::roster::Member;
 pub use join::wire::WireError;
 pub use secret::Secret;

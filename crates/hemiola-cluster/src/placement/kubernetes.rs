@@ -4,9 +4,9 @@
 //! `HEMIOLA_SIZE`. Pod names are `<job>-<index>`, from which the root's name follows.
 
 use super::lookup::Lookup;
-use super::rendezvous::Rendezvous;
 use super::{Answer, Origin, PlacementError};
 use crate::variables::{HOSTNAME, JOB_COMPLETION_INDEX, SIZE, TORCH_WORLD_SIZE};
+use hemiola_net::Rendezvous;
 
 /// Where the root listens unless `HEMIOLA_RENDEZVOUS` says otherwise.
 const PORT: u16 = 29_400;

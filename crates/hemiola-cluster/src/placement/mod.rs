@@ -19,11 +19,11 @@
 //! let variables: BTreeMap<String, String> = torchrun.map(|(name, value)| (name.into(), value.into())).into();
 //! let placement = Placement::detect(&variables)?.expect("somebody launched us");
 //! assert_eq!((placement.rank.index(), placement.size), (1, 4));
-//! assert_eq!(placement.rendezvous.to_string(), "node7:29500");
+//! assert_eq!(placement.rendezvous, Some("node7:29500".parse()?));
 //! assert_eq!(placement.origin, Origin::Torchrun);
 //!
 //! assert_eq!(Placement::detect(&BTreeMap::new())?, None, "nobody launched us");
-//! # Ok::<(), hemiola_cluster::placement::PlacementError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod error;
@@ -37,11 +37,11 @@ mod slurm;
 mod torchrun;
 
 pub use error::PlacementError;
-pub use rendezvous::Rendezvous;
-pub(crate) use rendezvous::join_host_port;
+pub(crate) use rendezvous::{join_host_port, prepare};
 
 use crate::variables::{self, Variables};
 use hemiola_core::Rank;
+use hemiola_net::Rendezvous;
 use lookup::Lookup;
 use std::fmt;
 
@@ -82,8 +82,8 @@ pub struct Placement {
     pub size: usize,
     /// This peer's number among those on its host, where the launcher says.
     pub local_rank: Option<usize>,
-    /// Where the peers meet; [`Rendezvous::Alone`] exactly if `size` is 1.
-    pub rendezvous: Rendezvous,
+    /// Where the peers meet; `None` exactly if `size` is 1.
+    pub rendezvous: Option<Rendezvous>,
     /// A name that all peers of this job share and other jobs do not, where the launcher gives one.
     pub job: Option<String>,
     /// Who says so.
@@ -150,10 +150,10 @@ impl Answer {
         let Some(number) = number else {
             return Err(PlacementError::RankTooLarge { rank_variable, rank, size_variable, size });
         };
-        let rendezvous = match Rendezvous::given(lookup)? {
-            _ if size == 1 => Rendezvous::Alone,
-            Some(given) => given,
-            None => self.rendezvous?,
+        let rendezvous = match rendezvous::given(lookup)? {
+            _ if size == 1 => None,
+            Some(given) => Some(given),
+            None => Some(self.rendezvous?),
         };
         Ok(Placement {
             rank: Rank::new(number),

@@ -7,12 +7,12 @@
 //! host and process id in it. Over several hosts we have to be told.
 
 use super::lookup::Lookup;
-use super::rendezvous::Rendezvous;
 use super::{Answer, Origin, PlacementError};
 use crate::variables::{
     OMPI_JOB_ID, OMPI_LOCAL_RANK, OMPI_LOCAL_SIZE, OMPI_NAMESPACE, OMPI_RANK, OMPI_SIZE, OMPI_TRANSPORT_KEY, TMPDIR,
 };
 use hemiola_core::JobId;
+use hemiola_net::Rendezvous;
 use std::path::PathBuf;
 
 pub(super) fn detect(lookup: &Lookup<'_>) -> Result<Option<Answer>, PlacementError> {
@@ -52,7 +52,7 @@ fn key(lookup: Lookup<'_>) -> Option<String> {
     Some(format!("mpirun-{name}{random}").chars().map(fit).collect())
 }
 
-/// The user's folder for files to meet at. [`Rendezvous::prepare`] makes it and checks that it is private.
+/// The user's folder for files to meet at. [`prepare`](super::prepare) makes it and checks that it is private.
 fn folder(lookup: Lookup<'_>) -> PathBuf {
     let base = lookup.text(TMPDIR).unwrap_or_else(|| "/tmp".to_owned());
     PathBuf::from(base).join(format!("hemiola-{}", rustix::process::getuid().as_raw()))

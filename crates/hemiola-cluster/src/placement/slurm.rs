@@ -6,12 +6,13 @@
 //! of tasks is preferred to the job's, because one job may run steps of different sizes, at the same time.
 
 use super::lookup::Lookup;
-use super::rendezvous::{Rendezvous, join_host_port};
+use super::rendezvous::join_host_port;
 use super::{Answer, Origin, PlacementError};
 use crate::variables::{
     SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_LOCALID, SLURM_NTASKS, SLURM_PROCID, SLURM_STEP_ID, SLURM_STEP_NODELIST,
     SLURM_STEP_NUM_TASKS, Variable,
 };
+use hemiola_net::Rendezvous;
 
 /// The first port that is derived from job and step. All lie below the ports Linux gives out by itself (32768).
 const FIRST_PORT: u64 = 20_000;

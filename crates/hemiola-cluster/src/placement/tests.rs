@@ -92,13 +92,13 @@ fn our_own_variables() {
         rank: Rank::new(2),
         size: 4,
         local_rank: Some(1),
-        rendezvous: Rendezvous::Address("node0:4000".into()),
+        rendezvous: Some(Rendezvous::Address("node0:4000".into())),
         job: Some("seven".into()),
         origin: Origin::Hemiola,
     };
     assert_eq!(placed(&HEMIOLA), expected);
     let file = placed(&with(&HEMIOLA, "HEMIOLA_RENDEZVOUS", "file:/run/meet"));
-    assert_eq!(file.rendezvous, Rendezvous::File(PathBuf::from("/run/meet")));
+    assert_eq!(file.rendezvous, Some(Rendezvous::File(PathBuf::from("/run/meet"))));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn our_own_variables_win_over_all_launchers() {
 fn our_rendezvous_and_job_win_over_the_launchers() {
     for launcher in [TORCHRUN.as_slice(), &OPEN_MPI, &SLURM, &KUBERNETES] {
         let found = placed(&[launcher, &[("HEMIOLA_RENDEZVOUS", "[::1]:7"), ("HEMIOLA_JOB", "mine")]].concat());
-        assert_eq!(found.rendezvous, Rendezvous::Address("[::1]:7".into()));
+        assert_eq!(found.rendezvous, Some(Rendezvous::Address("[::1]:7".into())));
         assert_eq!(found.job.as_deref(), Some("mine"));
         assert_ne!(found.origin, Origin::Hemiola);
     }
@@ -141,29 +141,29 @@ fn nonsense_in_our_variables_is_refused() {
 #[test]
 fn a_job_of_one_meets_nobody() {
     let alone = placed(&[("HEMIOLA_RANK", "0"), ("HEMIOLA_SIZE", "1")]);
-    assert_eq!((alone.size, alone.rendezvous), (1, Rendezvous::Alone));
+    assert_eq!((alone.size, alone.rendezvous), (1, None));
     let mpi = placed(&[("OMPI_COMM_WORLD_RANK", "0"), ("OMPI_COMM_WORLD_SIZE", "1")]);
-    assert_eq!((mpi.size, mpi.rendezvous, mpi.origin), (1, Rendezvous::Alone, Origin::OpenMpi));
+    assert_eq!((mpi.size, mpi.rendezvous, mpi.origin), (1, None, Origin::OpenMpi));
     let slurm = with(&with(&SLURM, "SLURM_STEP_NUM_TASKS", "1"), "SLURM_PROCID", "0");
-    assert_eq!(placed(&slurm).rendezvous, Rendezvous::Alone);
+    assert_eq!(placed(&slurm).rendezvous, None);
 }
 
 #[test]
 fn torchrun() {
     let found = placed(&TORCHRUN);
     assert_eq!((found.rank, found.size, found.local_rank), (Rank::new(3), 4, Some(1)));
-    assert_eq!(found.rendezvous, Rendezvous::Address("10.0.0.1:29500".into()));
+    assert_eq!(found.rendezvous, Some(Rendezvous::Address("10.0.0.1:29500".into())));
     assert_eq!((found.origin, found.job), (Origin::Torchrun, None));
     let six = placed(&with(&TORCHRUN, "MASTER_ADDR", "fd00::1"));
-    assert_eq!(six.rendezvous, Rendezvous::Address("[fd00::1]:29500".into()));
+    assert_eq!(six.rendezvous, Some(Rendezvous::Address("[fd00::1]:29500".into())));
 }
 
 #[test]
 fn torchruns_agent_keeps_its_port() {
     let agent = with(&TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE", "True");
-    assert_eq!(placed(&agent).rendezvous, Rendezvous::Address("10.0.0.1:29501".into()));
+    assert_eq!(placed(&agent).rendezvous, Some(Rendezvous::Address("10.0.0.1:29501".into())));
     let none = with(&TORCHRUN, "TORCHELASTIC_USE_AGENT_STORE", "False");
-    assert_eq!(placed(&none).rendezvous, Rendezvous::Address("10.0.0.1:29500".into()));
+    assert_eq!(placed(&none).rendezvous, Some(Rendezvous::Address("10.0.0.1:29500".into())));
     refused(&with(&agent, "MASTER_PORT", "65535"), &["`MASTER_PORT` is `65535`", "65534"]);
 }
 
@@ -182,7 +182,7 @@ fn half_of_torchrun_is_refused() {
 fn open_mpi_on_one_host_meets_in_a_private_folder() {
     let first = placed(&with(&OPEN_MPI, "TMPDIR", "/scratch"));
     assert_eq!((first.rank, first.size, first.local_rank), (Rank::new(1), 2, Some(1)));
-    let Rendezvous::File(path) = &first.rendezvous else { panic!("{first:?}") };
+    let Some(Rendezvous::File(path)) = &first.rendezvous else { panic!("{first:?}") };
     let uid = rustix::process::getuid().as_raw();
     assert_eq!(path.parent(), Some(PathBuf::from(format!("/scratch/hemiola-{uid}")).as_path()));
 
@@ -198,7 +198,7 @@ fn open_mpi_on_one_host_meets_in_a_private_folder() {
 #[test]
 fn open_mpi_names_cannot_leave_the_folder() {
     let found = placed(&with(&OPEN_MPI, "PMIX_NAMESPACE", "prterun-host.example-77@1/../../x"));
-    let Rendezvous::File(path) = found.rendezvous else { panic!() };
+    let Some(Rendezvous::File(path)) = found.rendezvous else { panic!() };
     assert_eq!(path.parent().and_then(|folder| folder.parent()), Some(PathBuf::from("/tmp").as_path()));
     assert!(path.to_str().unwrap().contains("prterun-host_example-77_1_______x"), "{}", path.display());
 }
@@ -215,10 +215,10 @@ fn open_mpi_on_several_hosts_must_be_told() {
 fn slurm_steps_meet_on_the_first_host() {
     let found = placed(&SLURM);
     assert_eq!((found.rank, found.size, found.local_rank), (Rank::new(5), 8, Some(1)));
-    assert_eq!(found.rendezvous, Rendezvous::Address("node01:21233".into())); // 20000 + 77 * 16 + 1
+    assert_eq!(found.rendezvous, Some(Rendezvous::Address("node01:21233".into()))); // 20000 + 77 * 16 + 1
     assert_eq!((found.job.as_deref(), found.origin), (Some("slurm-77.1"), Origin::Slurm));
     let one_host = placed(&with(&SLURM, "SLURM_STEP_NODELIST", "node01"));
-    assert_eq!(one_host.rendezvous, Rendezvous::Address("127.0.0.1:21233".into()));
+    assert_eq!(one_host.rendezvous, Some(Rendezvous::Address("127.0.0.1:21233".into())));
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn half_of_slurm_is_refused() {
 fn kubernetes_indexed_jobs() {
     let found = placed(&KUBERNETES);
     assert_eq!((found.rank, found.size, found.origin), (Rank::new(2), 3, Origin::Kubernetes));
-    assert_eq!(found.rendezvous, Rendezvous::Address("train-0:29400".into()));
+    assert_eq!(found.rendezvous, Some(Rendezvous::Address("train-0:29400".into())));
     let torch = with(&without(&KUBERNETES, "HEMIOLA_SIZE"), "WORLD_SIZE", "5");
     assert_eq!(placed(&torch).size, 5);
     refused(&without(&KUBERNETES, "HEMIOLA_SIZE"), &["`JOB_COMPLETION_INDEX` is `2`", "`HEMIOLA_SIZE` is not set"]);

@@ -5,12 +5,13 @@
 //! default) the agent itself listens on `MASTER_PORT` and lives as long as the job, so we meet one port further.
 
 use super::lookup::Lookup;
-use super::rendezvous::{Rendezvous, join_host_port};
+use super::rendezvous::join_host_port;
 use super::{Answer, Origin, PlacementError};
 use crate::variables::{
     TORCH_AGENT_STORE, TORCH_LOCAL_RANK, TORCH_MASTER_ADDR, TORCH_MASTER_PORT, TORCH_RANK, TORCH_RUN_ID,
     TORCH_WORLD_SIZE,
 };
+use hemiola_net::Rendezvous;
 
 const REMEDY: &str = "start the program with torchrun, or unset `RANK` to run as a single peer";
 

@@ -22,17 +22,30 @@ pub enum Rendezvous {
     File(PathBuf),
 }
 
-impl FromStr for Rendezvous {
-    type Err = String;
+/// A text that names no meeting point: what was expected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}")]
+pub struct NotARendezvous(pub &'static str);
 
-    /// `host:port`, or `file:PATH`.
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for Rendezvous {
+    /// What was expected instead.
+    type Err = NotARendezvous;
+
+    /// `host:port` with brackets around an IPv6 address, or `file:/path`.
+    fn from_str(text: &str) -> Result<Self, NotARendezvous> {
         if let Some(path) = text.strip_prefix("file:") {
-            return Ok(Self::File(PathBuf::from(path)));
+            let path = PathBuf::from(path);
+            // A relative path would depend on each peer's working folder.
+            let usable = path.is_absolute() && path.file_name().is_some();
+            return if usable { Ok(Self::File(path)) } else { Err(NotARendezvous("an absolute path after `file:`")) };
         }
-        match text.rsplit_once(':') {
-            Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => Ok(Self::Address(text.to_owned())),
-            _ => Err(format!("`{text}` is neither `host:port` nor `file:PATH`")),
+        let parts = text.rsplit_once(':').filter(|(host, _)| {
+            let bracketed = host.starts_with('[') && host.ends_with(']');
+            !host.is_empty() && (bracketed || !host.contains(':'))
+        });
+        match parts.map(|(_, port)| port.parse::<u16>()) {
+            Some(Ok(1..)) => Ok(Self::Address(text.to_owned())),
+            _ => Err(NotARendezvous("`host:port` (an IPv6 address in brackets) or `file:/path`")),
         }
     }
 }
@@ -100,8 +113,9 @@ mod tests {
         assert_eq!("host:80".parse(), Ok(Rendezvous::Address("host:80".into())));
         assert_eq!("[::1]:80".parse(), Ok(Rendezvous::Address("[::1]:80".into())));
         assert_eq!("file:/a/b".parse(), Ok(Rendezvous::File("/a/b".into())));
-        for wrong in ["host", "host:", ":80", "host:http", "host:70000"] {
-            assert!(wrong.parse::<Rendezvous>().unwrap_err().contains(wrong), "{wrong}");
+        for wrong in ["host", "host:", ":80", "host:http", "host:70000", "host:0", "fe80::1:80", "file:meet", "file:/"]
+        {
+            assert!(wrong.parse::<Rendezvous>().is_err(), "{wrong}");
         }
     }
 }

@@ -4,6 +4,11 @@
 //! for a message of this peer ([`Connection::assist`]). While a thread assists, the loop does not watch the socket, so
 //! that a message wakes one thread, not two. Nobody leaves `inbound` with complete frames undelivered.
 //!
+//! **Lending.** Telling the poller before and after each message costs more than reading it. A connection whose
+//! assistants keep coming back within [`SOON`] is *lent* to them: the loop leaves it alone between their visits, and
+//! takes it back when none has come for [`LEASE`]. So a message that nobody waits for is delayed by at most about two
+//! leases, and only right after a burst of messages that somebody did wait for.
+//!
 //! **Writing.** Whoever holds `outbound` writes. A sender writes at once if nothing is queued, and leaves the rest to
 //! the I/O loop. When more than `queue_limit` bytes are queued, senders wait for `room`.
 //!
@@ -34,6 +39,13 @@ const TURN_PIECES: usize = 16;
 /// How long a thread waits for the I/O loop to hand reading over; one piece takes a fraction of it.
 const HANDOVER: Duration = Duration::from_millis(2);
 
+/// A thread that assists again within this time is likely to go on like that.
+const SOON: Duration = Duration::from_micros(100);
+/// So many quick returns in a row make a connection lent.
+const HABIT: u32 = 4;
+/// A lent connection goes back to the I/O loop when nobody has read it for this long. The loop looks as often.
+pub(crate) const LEASE: Duration = Duration::from_micros(500);
+
 /// What a connection tells its transport. Called with `inbound` held.
 pub(crate) trait Listener: Send + Sync {
     /// Something came from the peer.
@@ -61,6 +73,11 @@ pub(crate) struct Limits {
 struct Interest {
     /// A thread assists.
     assisted: bool,
+    /// The I/O loop leaves reading to threads that assist, even while none does.
+    lent: bool,
+    /// When a thread last ended assisting, and how many have come back soon, in a row.
+    left: Moment,
+    habit: u32,
     /// Too much is untaken.
     paused: bool,
     /// Something is queued for writing.
@@ -78,6 +95,8 @@ pub(crate) struct Connection {
     stream: Stream,
     key: usize,
     poller: Arc<Poller>,
+    /// How many connections of this lane are lent. The loop reads it before it sleeps; see `IoLoop::run`.
+    leases: Arc<AtomicUsize>,
     env: Arc<dyn Env>,
     limits: Limits,
     inbound: Mutex<Decoder>,
@@ -104,6 +123,7 @@ impl Connection {
         outbound: Outbound,
         key: usize,
         poller: Arc<Poller>,
+        leases: Arc<AtomicUsize>,
         env: Arc<dyn Env>,
         limits: Limits,
     ) -> Self {
@@ -114,6 +134,7 @@ impl Connection {
             stream,
             key,
             poller,
+            leases,
             env,
             limits,
             inbound: Mutex::new(decoder),
@@ -150,7 +171,7 @@ impl Connection {
     fn change_interest(&self, change: impl FnOnce(&mut Interest)) {
         let mut interest = self.interest.lock();
         change(&mut interest);
-        let wanted = (!interest.assisted && !interest.paused, interest.writing);
+        let wanted = (!interest.assisted && !interest.lent && !interest.paused, interest.writing);
         if interest.watched && interest.told != wanted {
             interest.told = wanted;
             let event = Event::new(self.key, wanted.0, wanted.1);
@@ -307,7 +328,12 @@ impl Connection {
         if self.is_down() {
             return Assist::Decline;
         }
-        self.change_interest(|interest| interest.assisted = true);
+        let arrival = self.env.now();
+        self.change_interest(|interest| {
+            interest.assisted = true;
+            let soon = arrival - interest.left < SOON;
+            interest.habit = if soon { interest.habit.saturating_add(1) } else { 0 };
+        });
         let mut deadline = None;
         let outcome = loop {
             let read = self.read_once(&mut decoder, Patience::Brief, listener);
@@ -326,8 +352,34 @@ impl Connection {
             }
         };
         drop(decoder);
-        self.change_interest(|interest| interest.assisted = false);
+        self.stop_assisting();
         outcome
+    }
+
+    fn stop_assisting(&self) {
+        let left = self.env.now();
+        let mut newly_lent = false;
+        self.change_interest(|interest| {
+            interest.assisted = false;
+            interest.left = left;
+            newly_lent = interest.habit >= HABIT && !std::mem::replace(&mut interest.lent, interest.habit >= HABIT);
+        });
+        if newly_lent && self.leases.fetch_add(1, Ordering::SeqCst) == 0 {
+            // The loop may be asleep for long: it has to look at the clock from now on.
+            let _ = self.poller.notify();
+        }
+    }
+
+    /// Takes the connection back for the I/O loop if it was lent and nobody has come for a while.
+    pub(crate) fn end_lease(&self, now: Moment) {
+        let mut ended = false;
+        self.change_interest(|interest| {
+            ended = interest.lent && !interest.assisted && now - interest.left >= LEASE;
+            interest.lent &= !ended;
+        });
+        if ended {
+            self.leases.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 
     /// One read; says whether anything came and more may follow.

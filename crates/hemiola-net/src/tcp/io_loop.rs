@@ -3,12 +3,12 @@
 //! It sleeps in the poller until a connection is readable or writable, lets it have its turn, and ends when told to.
 //! The transport makes the loops; `hemiola-cluster` gives each a thread.
 
-use crate::tcp::connection::{Connection, Listener, broken};
-use hemiola_core::Lane;
+use crate::tcp::connection::{Connection, LEASE, Listener, broken};
+use hemiola_core::{Env, Lane};
 use polling::{Events, Poller};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// The loop sleeps until something happens; this only bounds the harm should a wake-up ever be lost.
@@ -22,6 +22,9 @@ pub struct IoLoop {
     /// By key.
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) listener: Arc<dyn Listener>,
+    /// How many of `connections` are lent to threads that assist.
+    pub(crate) leases: Arc<AtomicUsize>,
+    pub(crate) env: Arc<dyn Env>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
@@ -37,13 +40,21 @@ impl IoLoop {
         let mut events = Events::new();
         while !self.stop.load(Ordering::Acquire) {
             events.clear();
-            if let Err(error) = self.poller.wait(&mut events, Some(LOOK_AROUND)) {
+            // Whoever makes the first lease wakes the loop after counting it, so the count is seen here at the latest
+            // after that wake-up.
+            let lent = self.leases.load(Ordering::SeqCst) > 0;
+            let nap = if lent { LEASE } else { LOOK_AROUND };
+            if let Err(error) = self.poller.wait(&mut events, Some(nap)) {
                 if error.kind() != std::io::ErrorKind::Interrupted {
                     tracing::error!(lane = %self.lane, %error, "the poller failed");
                     self.give_up(&error);
                     return;
                 }
                 continue;
+            }
+            if lent {
+                let now = self.env.now();
+                self.connections.iter().for_each(|connection| connection.end_lease(now));
             }
             for event in events.iter() {
                 let connection = &self.connections[event.key];

@@ -21,7 +21,7 @@ use polling::Poller;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Sizes a TCP transport keeps to.
@@ -226,6 +226,7 @@ impl TcpTransport {
                 state: Mutex::default(),
             })
             .collect();
+        let leases: [Arc<AtomicUsize>; 2] = Default::default();
         let mut by_key = [Vec::new(), Vec::new()];
         for Link { peer, lane, stream, mut decoder, sent } in links {
             decoder.set_limit(limits.frame);
@@ -242,6 +243,7 @@ impl TcpTransport {
                 Outbound::starting_at(sent),
                 by_key[lane.index()].len(),
                 pollers[lane.index()].clone(),
+                leases[lane.index()].clone(),
                 env.clone(),
                 Limits { queue, inbound: limits.inbound },
             ));
@@ -268,6 +270,8 @@ impl TcpTransport {
                 poller: pollers[lane.index()].clone(),
                 connections,
                 listener: shared.clone(),
+                leases: leases[lane.index()].clone(),
+                env: env.clone(),
                 stop: stop.clone(),
             });
         }

@@ -5,8 +5,10 @@
 //! echoes and swallows as told by the order of the program: both run [`measure`] from top to bottom.
 //!
 //! - *Bulk*: messages of one size are sent back to back and acknowledged once at the end.
-//! - *Round trip*: 64 bytes there and back on the control lane, median of many.
-//! - *Under load*: the same while 64 MiB messages run on the bulk lane without a pause.
+//! - *Round trip*: 64 bytes there and back on the control lane, median of many. A round trip between two cores is mostly
+//!   the time a sleeping core takes to wake, and which cores two threads are on is otherwise left to chance; so both
+//!   loops are measured with the two threads on one core, which shows what the code costs, and on two.
+//! - *Under load*: the same, wherever the system puts the threads, while 64 MiB messages run on the bulk lane.
 
 use crate::report;
 use anyhow::Context;
@@ -15,6 +17,7 @@ use clap::Args;
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::{ChannelId, Env, Lane, Outgoing, Purpose, Rank};
 use hemiola_net::Mailbox;
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +31,8 @@ Example:
   hemiola bench net --report net.json
 
 The report holds \"bulk_gbps\" and \"raw_gbps\" (10^9 bits per second at 64 MiB), \"rtt_us\" and \"raw_rtt_us\" (median round \
-trip), \"loaded_rtt_us\" (the same behind a bulk transfer), and one line per message size in \"sizes\".";
+trip, both threads on one core), \"apart_rtt_us\" and \"apart_raw_rtt_us\" (on two cores; absent if there is only one), \
+\"loaded_rtt_us\" (behind a bulk transfer), and one line per message size in \"sizes\".";
 
 /// Channels of this benchmark.
 const OWNER: u8 = 0xbe;
@@ -75,6 +79,10 @@ struct Measurement {
     raw_gbps: f64,
     rtt_us: f64,
     raw_rtt_us: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    apart_rtt_us: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    apart_raw_rtt_us: Option<f64>,
     loaded_rtt_us: f64,
     sizes: Vec<Throughput>,
 }
@@ -131,11 +139,17 @@ fn print_table(measured: &Measurement) -> anyhow::Result<()> {
         let (ours, raw) = (gbps / 8.0, raw_gbps / 8.0);
         writeln!(out, "{name:<28} {ours:>7.2} GB/s {raw:>7.2} GB/s {:>8.2}", ours / raw)?;
     }
-    let Measurement { rtt_us, raw_rtt_us, loaded_rtt_us, .. } = measured;
-    writeln!(out, "{:<28} {rtt_us:>9.1} us {raw_rtt_us:>9.1} us {:>8.2}", "round trip, 64 bytes", rtt_us / raw_rtt_us)?;
+    let Measurement { rtt_us, raw_rtt_us, loaded_rtt_us, .. } = *measured;
+    let mut trips = vec![("round trip, on one core", rtt_us, raw_rtt_us)];
+    trips.extend(
+        measured.apart_rtt_us.zip(measured.apart_raw_rtt_us).map(|(ours, raw)| ("the same on two cores", ours, raw)),
+    );
+    for (name, ours, raw) in trips {
+        writeln!(out, "{name:<28} {ours:>9.1} us {raw:>9.1} us {:>8.2}", ours / raw)?;
+    }
     let name = "the same behind 64 MiB";
     writeln!(out, "{name:<28} {loaded_rtt_us:>9.1} us {:>12} {:>8.2}", "", loaded_rtt_us / rtt_us)?;
-    writeln!(out, "(the last ratio is to our own idle round trip)")?;
+    writeln!(out, "(the last ratio is to our own idle round trip on one core)")?;
     Ok(())
 }
 
@@ -144,10 +158,17 @@ fn measure(cluster: &Cluster, rounds: u32) -> Result<Option<Measurement>> {
     let side = Side::new(cluster)?;
     let mut sizes: Vec<Throughput> =
         SIZES.iter().map(|bytes| Throughput { bytes: *bytes, gbps: 0.0, raw_gbps: 0.0 }).collect();
-    let (mut rtt, mut raw_rtt, mut loaded) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    let cores = Cores::available()?;
+    let placements = if cores.count() > 1 { vec![Placed::Together, Placed::Apart] } else { vec![Placed::Together] };
+    let mut trips = vec![(f64::INFINITY, f64::INFINITY); placements.len()];
+    let mut loaded = f64::INFINITY;
     for _ in 0..rounds {
-        raw_rtt = raw_rtt.min(side.raw_round_trip(PINGS)?);
-        rtt = rtt.min(side.round_trip(PINGS)?);
+        for (placed, (ours, raw)) in placements.iter().zip(&mut trips) {
+            cores.place(*placed, cluster.rank())?;
+            *raw = raw.min(side.raw_round_trip(PINGS)?);
+            *ours = ours.min(side.round_trip(PINGS)?);
+        }
+        cores.place(Placed::Anywhere, cluster.rank())?;
         for size in &mut sizes {
             size.raw_gbps = size.raw_gbps.max(side.raw_bulk(size.bytes)?);
             size.gbps = size.gbps.max(side.bulk(size.bytes)?);
@@ -158,12 +179,51 @@ fn measure(cluster: &Cluster, rounds: u32) -> Result<Option<Measurement>> {
     let result = Measurement {
         bulk_gbps: largest.gbps,
         raw_gbps: largest.raw_gbps,
-        rtt_us: rtt,
-        raw_rtt_us: raw_rtt,
+        rtt_us: trips[0].0,
+        raw_rtt_us: trips[0].1,
+        apart_rtt_us: trips.get(1).map(|trip| trip.0),
+        apart_raw_rtt_us: trips.get(1).map(|trip| trip.1),
         loaded_rtt_us: loaded,
         sizes,
     };
     Ok(cluster.is_root().then_some(result))
+}
+
+/// Where the measuring threads of the two processes run.
+#[derive(Clone, Copy, Debug)]
+enum Placed {
+    Together,
+    Apart,
+    Anywhere,
+}
+
+/// The cores this process may use.
+struct Cores(CpuSet);
+
+impl Cores {
+    fn available() -> Result<Self> {
+        Ok(Self(sched_getaffinity(None).map_err(std::io::Error::from)?))
+    }
+
+    fn count(&self) -> u32 {
+        self.0.count()
+    }
+
+    /// Binds the calling thread, which is the one that measures. The I/O loops stay free.
+    fn place(&self, placed: Placed, rank: Rank) -> Result<()> {
+        let mut own = (0..CpuSet::MAX_CPU).filter(|core| self.0.is_set(*core));
+        let core = match placed {
+            Placed::Anywhere => None,
+            Placed::Together => own.next(),
+            Placed::Apart => own.nth(rank.index()),
+        };
+        let mut set = self.0;
+        if let Some(core) = core {
+            set = CpuSet::new();
+            set.set(core);
+        }
+        Ok(sched_setaffinity(None, &set).map_err(std::io::Error::from)?)
+    }
 }
 
 /// One process of the two.

@@ -1,0 +1,361 @@
+//! Dense storage: every cell has a value, rows are contiguous and begin on a cache line.
+//!
+//! A row (the last dimension) is what a loop body works on and what a table sends, so it is what alignment is for: SIMD
+//! loads need no head loop and two workers never share the line of a row. Rows of more than half a line are padded to a
+//! multiple of 64 bytes. Shorter rows are padded to a power of two instead, so that none crosses a line: 64 bytes for every
+//! row of an `[n, 1]` array would be sixteen times its data.
+//!
+//! There is no unsafe code and no special element type: the values live in a plain `Vec<T>` with a few spare elements in
+//! front, and the first row begins where the address is a multiple of 64. **Invariant:** the vector is never reallocated
+//! after construction, so the rows stay where they are. Types whose size does not divide 64 (a `String`, a struct of 12
+//! bytes) are stored without padding.
+
+use crate::{Result, Shape};
+use std::fmt;
+use std::ops::{AddAssign, Index, IndexMut, MulAssign, SubAssign};
+
+/// The length of a cache line: rows begin at a multiple of it.
+pub const LINE: usize = 64;
+
+/// A dense array, or the part of one that a worker holds.
+///
+/// ```
+/// use hemiola_array::{Dense, Shape};
+/// let mut dense = Dense::filled(Shape::new([3, 20]), 1.0_f32)?;
+/// dense.row_mut(1)[2] = 5.0;
+/// assert_eq!(dense[[1, 2]], 5.0);
+/// assert_eq!(dense.row(1).as_ptr() as usize % 64, 0);
+/// # Ok::<(), hemiola_array::Error>(())
+/// ```
+pub struct Dense<T, const N: usize> {
+    shape: Shape<N>,
+    rows: usize,
+    row_length: usize,
+    /// Elements from one row to the next.
+    stride: usize,
+    /// Where the first row begins in `cells`.
+    start: usize,
+    cells: Vec<T>,
+}
+
+impl<T: Clone, const N: usize> Dense<T, N> {
+    /// An array with the same value in every cell.
+    pub fn filled(shape: Shape<N>, value: T) -> Result<Self> {
+        shape.cells()?;
+        let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+        let stride = stride::<T>(row_length);
+        let spare = spare::<T>();
+        let length = rows.checked_mul(stride).and_then(|length| length.checked_add(spare));
+        let length = length.ok_or_else(|| crate::Error::TooManyCells { shape: shape.extents().to_vec() })?;
+        let mut cells: Vec<T> = Vec::new();
+        cells.try_reserve_exact(length).map_err(|_| crate::Error::OutOfMemory {
+            shape: shape.extents().to_vec(),
+            bytes: (length as u64).saturating_mul(size_of::<T>() as u64),
+        })?;
+        let start = if spare == 0 { 0 } else { cells.as_ptr().align_offset(LINE).min(spare) };
+        cells.resize(length, value);
+        Ok(Self { shape, rows, row_length, stride, start, cells })
+    }
+
+    /// An array whose cells are computed from their linear index, in ascending order.
+    pub fn from_fn(shape: Shape<N>, mut value: impl FnMut(u64) -> T) -> Result<Self>
+    where
+        T: Default,
+    {
+        let mut dense = Self::filled(shape, T::default())?;
+        let mut index = 0;
+        for row in dense.rows_mut() {
+            for cell in row {
+                *cell = value(index);
+                index += 1;
+            }
+        }
+        Ok(dense)
+    }
+
+    /// An array from its cells in row-major order.
+    ///
+    /// # Panics
+    /// If the number of cells is not that of the shape.
+    pub fn from_cells(shape: Shape<N>, cells: &[T]) -> Result<Self>
+    where
+        T: Default,
+    {
+        assert_eq!(cells.len() as u64, shape.cells()?, "one value per cell");
+        let mut dense = Self::filled(shape, T::default())?;
+        let row_length = dense.row_length;
+        for (row, cells) in dense.rows_mut().zip(cells.chunks_exact(row_length.max(1))) {
+            row.clone_from_slice(cells);
+        }
+        Ok(dense)
+    }
+
+    /// The cells in row-major order, without padding.
+    #[must_use]
+    pub fn to_cells(&self) -> Vec<T> {
+        self.rows().flatten().cloned().collect()
+    }
+}
+
+impl<T, const N: usize> Dense<T, N> {
+    /// The extents.
+    #[must_use]
+    pub fn shape(&self) -> Shape<N> {
+        self.shape
+    }
+
+    /// The number of rows.
+    #[must_use]
+    pub fn row_count(&self) -> usize {
+        self.rows
+    }
+
+    /// The row with this number, counted over all dimensions but the last.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    #[inline]
+    pub fn row(&self, row: usize) -> &[T] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let start = self.start + row * self.stride;
+        &self.cells[start..start + self.row_length]
+    }
+
+    /// The row with this number, to be changed.
+    ///
+    /// # Panics
+    /// If there is no such row.
+    #[must_use]
+    #[inline]
+    pub fn row_mut(&mut self, row: usize) -> &mut [T] {
+        assert!(row < self.rows, "row {row} of {}", self.rows);
+        let start = self.start + row * self.stride;
+        &mut self.cells[start..start + self.row_length]
+    }
+
+    /// All rows in order.
+    #[must_use]
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = &[T]> {
+        let length = self.row_length;
+        (0..self.rows).map(move |row| &self.cells[self.start + row * self.stride..][..length])
+    }
+
+    /// All rows in order, to be changed.
+    pub fn rows_mut(&mut self) -> impl Iterator<Item = &mut [T]> {
+        let (length, rows) = (self.row_length, self.rows);
+        // A stride of 0 means rows without cells: there is nothing to hand out.
+        let cells = &mut self.cells[self.start..];
+        cells.chunks_mut(self.stride.max(1)).take(if length == 0 { 0 } else { rows }).map(move |row| &mut row[..length])
+    }
+
+    /// Replaces every value by a function of it.
+    pub fn map_in_place(&mut self, mut change: impl FnMut(&mut T)) {
+        self.rows_mut().flatten().for_each(&mut change);
+    }
+
+    /// Combines every cell with the same cell of another array.
+    pub fn zip_in_place<U>(&mut self, other: &Dense<U, N>, mut change: impl FnMut(&mut T, &U)) -> Result<()> {
+        self.shape.must_equal(other.shape)?;
+        for (mine, theirs) in self.rows_mut().zip(other.rows()) {
+            for (mine, theirs) in mine.iter_mut().zip(theirs) {
+                change(mine, theirs);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds another array of the same shape, cell by cell.
+    pub fn add(&mut self, other: &Self) -> Result<()>
+    where
+        T: Copy + AddAssign,
+    {
+        self.zip_in_place(other, |mine, theirs| *mine += *theirs)
+    }
+
+    /// Subtracts another array of the same shape, cell by cell.
+    pub fn subtract(&mut self, other: &Self) -> Result<()>
+    where
+        T: Copy + SubAssign,
+    {
+        self.zip_in_place(other, |mine, theirs| *mine -= *theirs)
+    }
+
+    /// Multiplies with another array of the same shape, cell by cell.
+    pub fn multiply(&mut self, other: &Self) -> Result<()>
+    where
+        T: Copy + MulAssign,
+    {
+        self.zip_in_place(other, |mine, theirs| *mine *= *theirs)
+    }
+
+    /// Multiplies every cell with one factor.
+    pub fn scale(&mut self, factor: T)
+    where
+        T: Copy + MulAssign,
+    {
+        self.map_in_place(|cell| *cell *= factor);
+    }
+
+    /// The memory held, padding included; what the values themselves point to is not counted.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.cells.capacity() * size_of::<T>()
+    }
+
+    fn position(&self, key: [u64; N]) -> usize {
+        assert!(self.shape.contains(key), "key {key:?} of {:?}", self.shape);
+        let row = (0..N - 1).fold(0, |row, dimension| row * self.shape.extent(dimension) + key[dimension]);
+        self.start + row as usize * self.stride + key[N - 1] as usize
+    }
+}
+
+/// Elements from one row to the next.
+fn stride<T>(row_length: usize) -> usize {
+    let size = size_of::<T>();
+    if size == 0 || !LINE.is_multiple_of(size) || row_length == 0 {
+        return row_length;
+    }
+    let bytes = row_length * size;
+    let padded = if bytes <= LINE / 2 { bytes.next_power_of_two() } else { bytes.next_multiple_of(LINE) };
+    padded / size
+}
+
+/// Elements in front of the first row that let it begin on a line.
+fn spare<T>() -> usize {
+    match size_of::<T>() {
+        0 => 0,
+        size if !LINE.is_multiple_of(size) => 0,
+        size => LINE / size - 1,
+    }
+}
+
+impl<T, const N: usize> Index<[u64; N]> for Dense<T, N> {
+    type Output = T;
+    fn index(&self, key: [u64; N]) -> &T {
+        &self.cells[self.position(key)]
+    }
+}
+
+impl<T, const N: usize> IndexMut<[u64; N]> for Dense<T, N> {
+    fn index_mut(&mut self, key: [u64; N]) -> &mut T {
+        let position = self.position(key);
+        &mut self.cells[position]
+    }
+}
+
+/// A copy has its own allocation, so its first row may begin elsewhere: the copy is built anew, not field by field.
+impl<T: Clone, const N: usize> Clone for Dense<T, N> {
+    fn clone(&self) -> Self {
+        let mut cells: Vec<T> = Vec::with_capacity(self.cells.len());
+        let spare = spare::<T>();
+        let start = if spare == 0 { 0 } else { cells.as_ptr().align_offset(LINE).min(spare) };
+        let (used, padding) = (self.rows * self.stride, self.cells.len() - self.rows * self.stride);
+        if let Some(first) = self.cells.first() {
+            cells.resize(start, first.clone());
+            cells.extend_from_slice(&self.cells[self.start..self.start + used]);
+            cells.resize(used + padding, first.clone());
+        }
+        Self { start, cells, ..*self }
+    }
+}
+
+impl<T: PartialEq, const N: usize> PartialEq for Dense<T, N> {
+    fn eq(&self, other: &Self) -> bool {
+        self.shape == other.shape && self.rows().eq(other.rows())
+    }
+}
+
+impl<T: fmt::Debug, const N: usize> fmt::Debug for Dense<T, N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Dense {:?} ", self.shape)?;
+        formatter.debug_list().entries(self.rows().take(4)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn aligned<T: Clone + Default>(row_length: u64) {
+        let dense = Dense::<T, 2>::filled(Shape::new([7, row_length]), T::default()).unwrap();
+        for copy in [dense.clone(), dense] {
+            for row in copy.rows() {
+                let (address, bytes) = (row.as_ptr() as usize, size_of_val(row));
+                if bytes > LINE / 2 {
+                    assert_eq!(address % LINE, 0);
+                } else {
+                    assert_eq!(address / LINE, (address + bytes - 1) / LINE, "a short row lies in one line");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_of_every_numeric_type_begin_on_a_line(length in 1_u64..70) {
+            aligned::<f32>(length);
+            aligned::<f64>(length);
+            aligned::<i32>(length);
+            aligned::<i64>(length);
+            aligned::<u32>(length);
+            aligned::<u64>(length);
+            aligned::<u8>(length);
+        }
+
+        #[test]
+        fn cells_round_trip_through_padding(extents in [0_u64..5, 0_u64..5, 0_u64..20]) {
+            let shape = Shape::new(extents);
+            let cells: Vec<u32> = (0..shape.cells().unwrap() as u32).collect();
+            let dense = Dense::from_cells(shape, &cells).unwrap();
+            prop_assert_eq!(dense.to_cells(), cells.clone());
+            prop_assert_eq!(dense.clone(), Dense::from_fn(shape, |index| index as u32).unwrap());
+            for (linear, &cell) in cells.iter().enumerate() {
+                prop_assert_eq!(dense[shape.key(linear as u64)], cell);
+            }
+        }
+    }
+
+    #[test]
+    fn any_clonable_type_can_be_stored() {
+        let mut names = Dense::filled(Shape::new([2, 3]), String::new()).unwrap();
+        names[[1, 2]] = "five".to_owned();
+        assert_eq!(names.row(1)[2], "five");
+        let units = Dense::filled(Shape::new([2, 3]), ()).unwrap();
+        assert_eq!((units.row_count(), units.row(1).len(), units.clone() == units), (2, 3, true));
+        assert_eq!(Dense::filled(Shape::new([3]), [0_u8; 12]).unwrap().memory_bytes(), 36);
+    }
+
+    #[test]
+    fn arithmetic_is_cell_by_cell_and_needs_equal_shapes() {
+        let mut left = Dense::from_fn(Shape::new([2, 3]), u64::cast_signed).unwrap();
+        let right = left.clone();
+        left.add(&right).unwrap();
+        left.multiply(&right).unwrap();
+        left.subtract(&right).unwrap();
+        left.scale(10);
+        assert_eq!(left.to_cells(), [0, 10, 60, 150, 280, 450]);
+        let other = Dense::filled(Shape::new([3, 2]), 0_i64).unwrap();
+        assert_eq!(
+            left.add(&other).unwrap_err().to_string(),
+            "the shapes [2, 3] and [3, 2] differ; element-wise arithmetic needs equal ones"
+        );
+    }
+
+    #[test]
+    fn an_array_that_does_not_fit_is_an_error() {
+        assert_eq!(
+            Dense::filled(Shape::new([1 << 31, 1 << 31]), 0_f32).unwrap_err().to_string(),
+            "cannot reserve 18446744073709551615 bytes for an array of [2147483648, 2147483648]; cut it over more peers"
+        );
+    }
+
+    #[test]
+    fn narrow_rows_are_not_blown_up() {
+        let column = Dense::filled(Shape::new([1000, 1]), 0_f32).unwrap();
+        assert!(column.memory_bytes() <= 4 * 1000 + LINE);
+        let ten = Dense::filled(Shape::new([1000, 10]), 0_f32).unwrap();
+        assert!(ten.memory_bytes() <= 64 * 1000 + LINE);
+    }
+}

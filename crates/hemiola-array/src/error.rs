@@ -1,0 +1,259 @@
+//! Everything that can go wrong in this crate, with the facts in fields.
+//!
+//! **Invariant:** recovery code asks [`Error::kind`] and never reads the text; the text always says what was expected and,
+//! where there is one, the way out. Every variant is plain serde data: the distributed layer sends the first error (in
+//! file and offset order) to all peers and every peer raises the same one.
+
+use hemiola_core::ErrorKind;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The result of everything fallible here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an array could not be built, read or saved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Error {
+    /// The product of the extents does not fit the index type.
+    #[error("a shape of {} has more cells than an index can count; use smaller extents", Extents(.shape))]
+    TooManyCells {
+        /// The extents asked for.
+        shape: Vec<u64>,
+    },
+    /// An entry lies outside the array.
+    #[error("key {} is outside the shape {}; leave the shape out to have it discovered", Extents(.key), Extents(.shape))]
+    KeyOutOfShape {
+        /// The key of the entry.
+        key: Vec<u64>,
+        /// The extents of the array.
+        shape: Vec<u64>,
+    },
+    /// Two arrays were combined that do not have the same shape.
+    #[error("the shapes {} and {} differ; element-wise arithmetic needs equal ones", Extents(.left), Extents(.right))]
+    ShapeMismatch {
+        /// The extents on the left.
+        left: Vec<u64>,
+        /// The extents on the right.
+        right: Vec<u64>,
+    },
+    /// An array that does not fit the memory of this peer.
+    #[error("cannot reserve {bytes} bytes for an array of {}; cut it over more peers", Extents(.shape))]
+    OutOfMemory {
+        /// The extents asked for.
+        shape: Vec<u64>,
+        /// The memory they take.
+        bytes: u64,
+    },
+    /// One key was given twice and the policy does not allow that.
+    #[error("key {} is given twice: at {first} and at {second}; choose a policy for duplicates (sum, last)", Extents(.key))]
+    DuplicateKey {
+        /// The key.
+        key: Vec<u64>,
+        /// Where it came first.
+        first: Place,
+        /// Where it came again.
+        second: Place,
+    },
+    /// A block would hold more entries than its ordinals can count.
+    #[error("a block of {entries} entries is too large (the limit is 4294967295); cut the array into more blocks")]
+    BlockFull {
+        /// The number of entries.
+        entries: u64,
+    },
+    /// A line of text is not what its format asks for.
+    #[error("{0}")]
+    BadLine(Box<BadLine>),
+    /// More bad lines than the caller tolerates.
+    #[error("more than the {allowed} bad lines that skip_bad_lines allows; the first over the limit is {first}")]
+    TooManyBadLines {
+        /// How many are tolerated.
+        allowed: u64,
+        /// The first line over the limit.
+        first: Box<BadLine>,
+    },
+    /// The file as a whole is not what its format asks for.
+    #[error("`{}`: {problem}", .file.display())]
+    BadFile {
+        /// The file.
+        file: PathBuf,
+        /// What was expected and what is there.
+        problem: String,
+    },
+    /// Nothing to read.
+    #[error("`{}` is empty; expected at least one line with a record", .file.display())]
+    EmptyInput {
+        /// The file, or the first of them.
+        file: PathBuf,
+    },
+    /// A path or pattern that names no file.
+    #[error("`{pattern}` matches no file; check the path (hidden files and names beginning with `_` are not read)")]
+    NoFiles {
+        /// What was asked for.
+        pattern: String,
+    },
+    /// A glob pattern that cannot be understood.
+    #[error("`{pattern}` is not a pattern: {problem} at character {position}; quote `*`, `?` and `[` as `[*]`")]
+    BadPattern {
+        /// What was asked for.
+        pattern: String,
+        /// Why it is none.
+        problem: String,
+        /// Where, counted from 0.
+        position: usize,
+    },
+    /// A file grew or shrank between planning and the end of reading.
+    #[error(
+        "`{}` changed from {before} to {after} bytes while it was read; wait until its writer has finished",
+        .file.display()
+    )]
+    FileChanged {
+        /// The file.
+        file: PathBuf,
+        /// Its size when reading was planned.
+        before: u64,
+        /// Its size now.
+        after: u64,
+    },
+    /// A compressed file that ends early or is damaged.
+    #[error(
+        "`{}` is not a complete {format} file: {problem} after {decoded} decoded bytes; fetch or compress it again",
+        .file.display()
+    )]
+    BadCompression {
+        /// The file.
+        file: PathBuf,
+        /// `gzip`, `zstd` or `bzip2`.
+        format: String,
+        /// What the decoder said.
+        problem: String,
+        /// How much could be decoded.
+        decoded: u64,
+    },
+    /// A line that does not fit the memory set aside for one.
+    #[error("`{}`: a line is longer than {limit} bytes; is this a text file with line endings LF or CRLF?", .file.display())]
+    LineTooLong {
+        /// The file.
+        file: PathBuf,
+        /// The limit.
+        limit: u64,
+    },
+    /// A saved array that is torn, tampered with or not one.
+    #[error("`{}` is not a complete save: {problem}", .path.display())]
+    BadSave {
+        /// The file or directory.
+        path: PathBuf,
+        /// What is wrong and what was expected.
+        problem: String,
+    },
+    /// The operating system refused.
+    #[error("cannot {action} `{}`: {message}", .path.display())]
+    Io {
+        /// What was tried: `open`, `read`, `list`, `write`.
+        action: String,
+        /// On what.
+        path: PathBuf,
+        /// The system's words.
+        message: String,
+        /// Whether the same call may succeed later.
+        may_retry: bool,
+    },
+}
+
+impl Error {
+    /// An operating-system error while doing `action` to `path`.
+    pub(crate) fn io(action: &str, path: &Path, source: &io::Error) -> Self {
+        let usage = matches!(
+            source.kind(),
+            io::ErrorKind::NotFound
+                | io::ErrorKind::PermissionDenied
+                | io::ErrorKind::IsADirectory
+                | io::ErrorKind::NotADirectory
+        );
+        let message = match source.kind() {
+            io::ErrorKind::PermissionDenied => "permission denied; ask its owner or run as a user who may".to_owned(),
+            io::ErrorKind::NotFound => "no such file or directory; check the path".to_owned(),
+            io::ErrorKind::StorageFull => "no space left on the device; free some and run again".to_owned(),
+            _ => source.to_string(),
+        };
+        Self::Io { action: action.to_owned(), path: path.to_owned(), message, may_retry: !usage }
+    }
+
+    /// Who has to act.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::FileChanged { .. } | Self::Io { may_retry: true, .. } => ErrorKind::World,
+            _ => ErrorKind::Usage,
+        }
+    }
+}
+
+/// Where an entry came from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Place {
+    /// The entry with this number, counted from 0 in the order of arrival at the block.
+    Entry(u64),
+    /// A line of a file, counted from 1.
+    Line {
+        /// The file.
+        file: PathBuf,
+        /// The line.
+        line: u64,
+    },
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry(number) => write!(formatter, "entry {number}"),
+            Self::Line { file, line } => write!(formatter, "`{}:{line}`", file.display()),
+        }
+    }
+}
+
+/// One line that could not be read: where it is, what was expected and what stands there.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BadLine {
+    /// The file.
+    pub file: PathBuf,
+    /// The line, counted from 1. A byte range does not know it until an error asks, see
+    /// [`ByteRange`](crate::read::ByteRange).
+    pub line: u64,
+    /// The column, counted from 1 in characters.
+    pub column: u64,
+    /// What should stand there.
+    pub expected: String,
+    /// What stands there: shortened, control characters escaped; `None` at the end of a line.
+    pub found: Option<String>,
+}
+
+impl fmt::Display for BadLine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "`{}:{}:{}`: expected {}", self.file.display(), self.line, self.column, self.expected)?;
+        match self.found.as_deref() {
+            None => formatter.write_str(", found the end of the line"),
+            Some("") => formatter.write_str(", found an empty field"),
+            Some(found) => write!(formatter, ", found `{found}`"),
+        }
+    }
+}
+
+/// Extents or a key as `[6040, 3952]`.
+struct Extents<'a>(&'a [u64]);
+
+impl fmt::Display for Extents<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("[")?;
+        for (position, extent) in self.0.iter().enumerate() {
+            if position > 0 {
+                formatter.write_str(", ")?;
+            }
+            write!(formatter, "{extent}")?;
+        }
+        formatter.write_str("]")
+    }
+}

@@ -1,0 +1,103 @@
+//! How many entries lie at each index of a dimension, exactly or in bins.
+//!
+//! A histogram is what a balanced [`Cut`](crate::Cut) is made from and what skew is read off. Peers count their own
+//! entries and [`merge`](Histogram::merge) the counts; **invariant:** histograms made with the same extent and limit have
+//! the same bins, so merging is an element-wise sum and its order is free.
+
+use serde::{Deserialize, Serialize};
+
+/// Counts per index (or per bin of neighbouring indices) of one dimension.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Histogram {
+    extent: u64,
+    /// Indices per bin; 1 means full resolution. The last bin may be narrower.
+    width: u64,
+    counts: Vec<u64>,
+}
+
+impl Histogram {
+    /// An empty histogram of at most `limit` bins over `extent` indices. With `limit >= extent` it is exact.
+    #[must_use]
+    pub fn new(extent: u64, limit: usize) -> Self {
+        let width = extent.div_ceil(limit.max(1) as u64).max(1);
+        Self { extent, width, counts: vec![0; extent.div_ceil(width) as usize] }
+    }
+
+    /// Counts one entry at `index`.
+    ///
+    /// # Panics
+    /// If the index is outside the extent.
+    pub fn add(&mut self, index: u64) {
+        self.add_weight(index, 1);
+    }
+
+    /// Counts `weight` entries at `index`.
+    ///
+    /// # Panics
+    /// If the index is outside the extent.
+    pub fn add_weight(&mut self, index: u64, weight: u64) {
+        let bin = if self.width == 1 { index } else { index / self.width };
+        self.counts[bin as usize] += weight;
+    }
+
+    /// Adds the counts of another part of the same array.
+    ///
+    /// # Panics
+    /// If the two were not made with the same extent and limit.
+    pub fn merge(&mut self, other: &Self) {
+        assert_eq!((self.extent, self.width), (other.extent, other.width), "histograms of different dimensions");
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+    }
+
+    /// The number of indices.
+    #[must_use]
+    pub fn extent(&self) -> u64 {
+        self.extent
+    }
+
+    /// How many neighbouring indices share a bin.
+    #[must_use]
+    pub fn width(&self) -> u64 {
+        self.width
+    }
+
+    /// Whether every index has its own bin.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.width == 1
+    }
+
+    /// The counts, bin by bin.
+    #[must_use]
+    pub fn counts(&self) -> &[u64] {
+        &self.counts
+    }
+
+    /// The number of entries counted.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
+    /// The share of all entries that lies in the busiest `fraction` of the bins: 0.01 asks for the busiest 1 %.
+    ///
+    /// ```
+    /// use hemiola_array::Histogram;
+    /// let mut histogram = Histogram::new(100, 100);
+    /// (0..100).for_each(|index| histogram.add_weight(index, if index == 7 { 901 } else { 1 }));
+    /// assert!((histogram.share_of_busiest(0.01) - 0.901).abs() < 1e-12);
+    /// ```
+    #[must_use]
+    pub fn share_of_busiest(&self, fraction: f64) -> f64 {
+        let total = self.total();
+        if total == 0 {
+            return 0.0;
+        }
+        let wanted = ((self.counts.len() as f64 * fraction).ceil() as usize).clamp(1, self.counts.len());
+        let mut counts = self.counts.clone();
+        let (busier, last, _) = counts.select_nth_unstable_by(wanted - 1, |left, right| right.cmp(left));
+        (busier.iter().sum::<u64>() + *last) as f64 / total as f64
+    }
+}

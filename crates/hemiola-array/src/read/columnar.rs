@@ -1,0 +1,334 @@
+//! Parquet and Arrow IPC files (feature `arrow`).
+//!
+//! Both formats store columns in groups of rows: *row groups* in Parquet, *record batches* in Arrow IPC. A group is what one
+//! worker reads alone, as a byte range is for text, and only the columns asked for are decoded. Which of the two a file is,
+//! its first bytes tell.
+//!
+//! **Invariant:** values arrive unchanged or not at all: a column is converted only to a type that holds what it has (whole
+//! numbers to wider or checked narrower ones, numbers to floats); nulls, overflow, NaN and infinity are errors that name
+//! the column.
+
+use super::source::Source;
+use crate::{Error, Result};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_cast::{CastOptions, cast_with_options};
+use arrow_schema::{ArrowError, DataType};
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+enum Format {
+    Parquet,
+    ArrowIpc,
+}
+
+/// A columnar file whose footer was read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Columnar {
+    source: Source,
+    format: Format,
+    groups: usize,
+    columns: Vec<String>,
+}
+
+impl Columnar {
+    /// Reads the footer.
+    pub fn open(source: &Source) -> Result<Self> {
+        let bad = |problem: String| Error::BadFile { file: source.path().to_owned(), problem };
+        let open = || File::open(source.path()).map_err(|error| Error::io("open", source.path(), &error));
+        let mut magic = Vec::new();
+        open()?.take(6).read_to_end(&mut magic).map_err(|error| Error::io("read", source.path(), &error))?;
+        let (format, groups, schema) = if magic.starts_with(b"PAR1") {
+            let builder = ParquetRecordBatchReaderBuilder::try_new(open()?)
+                .map_err(|error| bad(format!("its footer is damaged ({error})")))?;
+            (Format::Parquet, builder.metadata().num_row_groups(), builder.schema().clone())
+        } else if magic.starts_with(b"ARROW1") {
+            let reader = arrow_ipc::reader::FileReader::try_new(open()?, None)
+                .map_err(|error| bad(format!("its footer is damaged ({error})")))?;
+            (Format::ArrowIpc, reader.num_batches(), reader.schema())
+        } else {
+            return Err(bad("expected a Parquet or Arrow IPC file, found something else".to_owned()));
+        };
+        let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Ok(Self { source: source.clone(), format, groups, columns })
+    }
+
+    /// The number of groups of rows.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        self.groups
+    }
+
+    /// The names of all columns.
+    #[must_use]
+    pub fn columns(&self) -> &[String] {
+        &self.columns
+    }
+
+    /// Hands every row of some groups to `visit`, made of the named columns; returns the number of rows.
+    pub fn read<R: FromColumns>(
+        &self,
+        groups: Range<usize>,
+        columns: &[&str],
+        mut visit: impl FnMut(R),
+    ) -> Result<u64> {
+        let places = self.places(columns)?;
+        let file = File::open(self.source.path()).map_err(|error| Error::io("open", self.source.path(), &error))?;
+        let now = file.metadata().map_err(|error| Error::io("read", self.source.path(), &error))?.len();
+        self.source.must_still_have(now)?;
+        let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
+        let mut rows = 0;
+        let mut each = |batch: std::result::Result<RecordBatch, ArrowError>| {
+            let batch = batch.map_err(|error| damaged(&error))?;
+            rows += batch.num_rows() as u64;
+            self.visit_batch(&batch, columns, &mut visit)
+        };
+        match self.format {
+            Format::Parquet => {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+                let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+                let reader = builder.with_row_groups(groups.collect()).with_projection(mask).build();
+                reader.map_err(|error| damaged(&error))?.try_for_each(&mut each)?;
+            }
+            Format::ArrowIpc => {
+                let mut reader =
+                    arrow_ipc::reader::FileReader::try_new(file, Some(places)).map_err(|error| damaged(&error))?;
+                reader.set_index(groups.start).map_err(|error| damaged(&error))?;
+                reader.take(groups.len()).try_for_each(&mut each)?;
+            }
+        }
+        Ok(rows)
+    }
+
+    fn places(&self, columns: &[&str]) -> Result<Vec<usize>> {
+        let place = |name: &&str| {
+            self.columns
+                .iter()
+                .position(|column| column == name)
+                .ok_or_else(|| self.bad(format!("it has no column `{name}`; there are: {}", self.columns.join(", "))))
+        };
+        columns.iter().map(place).collect()
+    }
+
+    fn visit_batch<R: FromColumns>(
+        &self,
+        batch: &RecordBatch,
+        columns: &[&str],
+        visit: &mut impl FnMut(R),
+    ) -> Result<()> {
+        let types = R::types();
+        assert_eq!(types.len(), columns.len(), "one column name per field of the record");
+        let mut arrays = Vec::with_capacity(columns.len());
+        for (&name, wanted) in columns.iter().zip(&types) {
+            // A file may have its columns in another order than they were asked for.
+            let array = batch.column_by_name(name).ok_or_else(|| self.bad(format!("it lost the column `{name}`")))?;
+            arrays.push(self.convert(array, name, wanted)?);
+        }
+        R::visit(&arrays, visit);
+        Ok(())
+    }
+
+    fn convert(&self, array: &ArrayRef, name: &str, wanted: &DataType) -> Result<ArrayRef> {
+        let found = array.data_type();
+        if wanted.is_integer() && found.is_floating() {
+            return Err(self.bad(format!("column `{name}` holds {found}; expected whole numbers ({wanted})")));
+        }
+        if array.null_count() > 0 {
+            let row = (0..array.len()).find(|&row| array.is_null(row)).unwrap_or(0);
+            return Err(self.bad(format!("column `{name}` has a null (row {row} of its batch); fill or drop it")));
+        }
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let converted = cast_with_options(array, wanted, &options)
+            .map_err(|error| self.bad(format!("column `{name}` holds {found}; expected {wanted} ({error})")))?;
+        let finite = match wanted {
+            DataType::Float32 => converted.as_primitive::<Float32Type>().values().iter().all(|value| value.is_finite()),
+            DataType::Float64 => converted.as_primitive::<Float64Type>().values().iter().all(|value| value.is_finite()),
+            _ => true,
+        };
+        if !finite {
+            return Err(self.bad(format!("column `{name}` has a value that is not a finite number; filter it out")));
+        }
+        Ok(converted)
+    }
+
+    fn bad(&self, problem: String) -> Error {
+        Error::BadFile { file: self.source.path().to_owned(), problem }
+    }
+}
+
+/// A type that a cell of a column can become.
+pub trait Cell: Sized {
+    /// The type the column is converted to.
+    const TYPE: DataType;
+
+    /// All values of a column of that type.
+    fn values(array: &ArrayRef) -> impl Iterator<Item = Self>;
+}
+
+macro_rules! cell {
+    ($($type:ty, $arrow:ty, $variant:ident;)*) => {$(
+        impl Cell for $type {
+            const TYPE: DataType = DataType::$variant;
+            fn values(array: &ArrayRef) -> impl Iterator<Item = Self> {
+                array.as_primitive::<$arrow>().values().iter().copied()
+            }
+        }
+    )*};
+}
+cell! {
+    f32, Float32Type, Float32;
+    f64, Float64Type, Float64;
+    i32, Int32Type, Int32;
+    i64, Int64Type, Int64;
+    u32, UInt32Type, UInt32;
+    u64, UInt64Type, UInt64;
+}
+
+impl Cell for String {
+    const TYPE: DataType = DataType::Utf8;
+    fn values(array: &ArrayRef) -> impl Iterator<Item = Self> {
+        array.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned())
+    }
+}
+
+/// A record that is made of one cell of each of several columns.
+pub trait FromColumns: Sized {
+    /// The types of the columns.
+    fn types() -> Vec<DataType>;
+
+    /// Hands out the records of columns of those types.
+    fn visit(columns: &[ArrayRef], visit: &mut impl FnMut(Self));
+}
+
+macro_rules! columns {
+    ($($cell:ident $value:ident $place:literal)*) => {
+        impl<$($cell: Cell),*> FromColumns for ($($cell,)*) {
+            fn types() -> Vec<DataType> {
+                vec![$($cell::TYPE),*]
+            }
+            fn visit(columns: &[ArrayRef], visit: &mut impl FnMut(Self)) {
+                $(let mut $value = $cell::values(&columns[$place]);)*
+                while let ($(Some($value),)*) = ($($value.next(),)*) {
+                    visit(($($value,)*));
+                }
+            }
+        }
+    };
+}
+columns!(A a 0);
+columns!(A a 0 B b 1);
+columns!(A a 0 B b 1 C c 2);
+columns!(A a 0 B b 1 C c 2 D d 3);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use arrow_array::{Float64Array, Int64Array, StringArray};
+    use std::sync::Arc;
+
+    fn batch(users: &[i64], ratings: Vec<Option<f64>>) -> RecordBatch {
+        let names: StringArray = users.iter().map(|user| Some(format!("u{user}"))).collect();
+        RecordBatch::try_from_iter([
+            ("name", Arc::new(names) as ArrayRef),
+            ("rating", Arc::new(Float64Array::from(ratings)) as ArrayRef),
+            ("user", Arc::new(Int64Array::from(users.to_vec())) as ArrayRef),
+        ])
+        .unwrap()
+    }
+
+    fn written(batches: &[RecordBatch], format: Format) -> (tempfile::TempDir, Source) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ratings");
+        let file = File::create(&path).unwrap();
+        match format {
+            Format::Parquet => {
+                let mut writer = parquet::arrow::ArrowWriter::try_new(file, batches[0].schema(), None).unwrap();
+                for batch in batches {
+                    writer.write(batch).unwrap();
+                    writer.flush().unwrap();
+                }
+                writer.close().unwrap();
+            }
+            Format::ArrowIpc => {
+                let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &batches[0].schema()).unwrap();
+                for batch in batches {
+                    writer.write(batch).unwrap();
+                }
+                writer.finish().unwrap();
+            }
+        }
+        let source = Source::open(&path).unwrap();
+        (folder, source)
+    }
+
+    const FORMATS: [Format; 2] = [Format::Parquet, Format::ArrowIpc];
+
+    #[test]
+    fn groups_are_read_alone_and_columns_by_name() {
+        for format in FORMATS {
+            let batches = [batch(&[1, 2], vec![Some(3.5), Some(4.0)]), batch(&[3], vec![Some(5.0)])];
+            let (_folder, source) = written(&batches, format);
+            let file = Columnar::open(&source).unwrap();
+            assert_eq!((file.groups(), file.columns().len()), (2, 3));
+            let mut rows = Vec::new();
+            for group in 0..2 {
+                file.read(group..group + 1, &["user", "rating"], |row: (u32, f32)| rows.push(row)).unwrap();
+            }
+            assert_eq!(rows, [(1, 3.5), (2, 4.0), (3, 5.0)]);
+            let mut names = Vec::new();
+            let count = file.read(0..2, &["name"], |(name,): (String,)| names.push(name)).unwrap();
+            assert_eq!((count, names), (3, vec!["u1".to_owned(), "u2".to_owned(), "u3".to_owned()]));
+        }
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        for format in FORMATS {
+            let problem = |batch: RecordBatch, columns: &[&str]| {
+                let (_folder, source) = written(&[batch], format);
+                match Columnar::open(&source).unwrap().read(0..1, columns, |_: (u32, f64)| ()).unwrap_err() {
+                    Error::BadFile { problem, .. } => problem,
+                    error => panic!("{error}"),
+                }
+            };
+            let good = || batch(&[1], vec![Some(1.0)]);
+            assert_eq!(problem(good(), &["item", "rating"]), "it has no column `item`; there are: name, rating, user");
+            assert_eq!(
+                problem(good(), &["rating", "rating"]),
+                "column `rating` holds Float64; expected whole numbers (UInt32)"
+            );
+            assert_eq!(
+                problem(batch(&[1, 2], vec![Some(1.0), None]), &["user", "rating"]),
+                "column `rating` has a null (row 1 of its batch); fill or drop it"
+            );
+            assert_eq!(
+                problem(batch(&[1], vec![Some(f64::NAN)]), &["user", "rating"]),
+                "column `rating` has a value that is not a finite number; filter it out"
+            );
+            assert!(
+                problem(batch(&[-1], vec![Some(1.0)]), &["user", "rating"])
+                    .starts_with("column `user` holds Int64; expected UInt32 (")
+            );
+        }
+    }
+
+    #[test]
+    fn other_files_and_cut_ones_are_named() {
+        for format in FORMATS {
+            let (_folder, source) = written(&[batch(&[1], vec![Some(1.0)])], format);
+            let bytes = std::fs::read(source.path()).unwrap();
+            std::fs::write(source.path(), &bytes[..bytes.len() / 2]).unwrap();
+            let error = Columnar::open(&Source::open(source.path()).unwrap()).unwrap_err();
+            assert!(error.to_string().contains("its footer is damaged ("), "{error}");
+            std::fs::write(source.path(), "1,2,3\n").unwrap();
+            let error = Columnar::open(&Source::open(source.path()).unwrap()).unwrap_err();
+            assert!(error.to_string().ends_with("expected a Parquet or Arrow IPC file, found something else"));
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Writing a save: a temporary directory, synced files, one rename.
+//!
+//! One peer begins, the others join; each writes its parts and gives the records to the first, which commits. The
+//! temporary directory lies next to the target, because a rename is atomic only inside a file system, and has a fixed name,
+//! so that all peers find it and a crash leaves one at most, which the next save removes. Dropping a [`Saving`] that was
+//! begun and not committed removes it too.
+//!
+//! An existing save is replaced by exchanging the two directories in one system call where the system can (Linux), and by two
+//! renames where it cannot. Anything else at the target is left alone.
+
+use super::manifest::{self, Manifest, PartRecord};
+use super::stored::Stored;
+use super::tensor_file::{Announced, TensorWriter};
+use crate::sparse::{KeyColumn, SparseBlock};
+use crate::{Dense, Dictionary, Error, Result};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+/// A save in progress.
+#[derive(Debug)]
+#[must_use = "commit it, or drop it to remove what was written"]
+pub struct Saving {
+    target: PathBuf,
+    staging: PathBuf,
+    /// Whether dropping removes the temporary directory: true for the peer that began, until it commits.
+    owner: bool,
+}
+
+impl Saving {
+    /// Begins a save: makes the temporary directory, removing one that a crash may have left.
+    pub fn begin(target: &Path) -> Result<Self> {
+        let staging = staging_of(target)?;
+        match fs::remove_dir_all(&staging) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", &staging, &error)),
+            _ => {}
+        }
+        must_be_replaceable(target)?;
+        fs::create_dir_all(&staging).map_err(|error| Error::io("create", &staging, &error))?;
+        Ok(Self { target: target.to_owned(), staging, owner: true })
+    }
+
+    /// Takes part in a save that another peer began on a shared file system.
+    pub fn join(target: &Path) -> Result<Self> {
+        let staging = staging_of(target)?;
+        fs::metadata(&staging).map_err(|error| Error::io("open", &staging, &error))?;
+        Ok(Self { target: target.to_owned(), staging, owner: false })
+    }
+
+    /// Writes the part of a dense array that begins at index `first` of the first dimension.
+    pub fn write_dense<T: Stored, const N: usize>(
+        &self,
+        name: &str,
+        part: usize,
+        first: u64,
+        dense: &Dense<T, N>,
+    ) -> Result<PartRecord> {
+        let shape = dense.shape().extents().map(|extent| extent as usize).to_vec();
+        let announced = Announced { name: "values".to_owned(), dtype: T::DTYPE, shape };
+        let mut writer = TensorWriter::create(self.file(name, &format!("{part:05}"))?, vec![announced])?;
+        for row in dense.rows() {
+            writer.put(row)?;
+        }
+        writer.finish(first, dense.shape().extent(0))
+    }
+
+    /// Writes a block of a sparse array.
+    pub fn write_sparse<T: Stored, const N: usize>(
+        &self,
+        name: &str,
+        part: usize,
+        block: &SparseBlock<T, N>,
+    ) -> Result<PartRecord> {
+        let shape = vec![block.len()];
+        let mut announced: Vec<_> = (0..N)
+            .map(|dimension| Announced {
+                name: format!("key{dimension}"),
+                dtype: match block.keys(dimension) {
+                    KeyColumn::Narrow(_) => u32::DTYPE,
+                    KeyColumn::Wide(_) => u64::DTYPE,
+                },
+                shape: shape.clone(),
+            })
+            .collect();
+        announced.push(Announced { name: "values".to_owned(), dtype: T::DTYPE, shape });
+        let mut writer = TensorWriter::create(self.file(name, &format!("{part:05}"))?, announced)?;
+        for dimension in 0..N {
+            match block.keys(dimension) {
+                KeyColumn::Narrow(keys) => writer.put(keys)?,
+                KeyColumn::Wide(keys) => writer.put(keys)?,
+            }
+        }
+        writer.put(block.values())?;
+        writer.finish(0, block.len() as u64)
+    }
+
+    /// Writes the names of a dimension.
+    pub fn write_names(&self, name: &str, dimension: usize, names: &Dictionary) -> Result<PartRecord> {
+        let bytes = names.names().map(<[u8]>::len).sum();
+        let announced = vec![
+            Announced { name: "ends".to_owned(), dtype: u64::DTYPE, shape: vec![names.len()] },
+            Announced { name: "bytes".to_owned(), dtype: u8::DTYPE, shape: vec![bytes] },
+        ];
+        let mut writer = TensorWriter::create(self.file(name, &format!("names{dimension}"))?, announced)?;
+        let mut end = 0;
+        for name in names.names() {
+            end += name.len() as u64;
+            writer.put(&[end])?;
+        }
+        for name in names.names() {
+            writer.put(name)?;
+        }
+        writer.finish(0, names.len() as u64)
+    }
+
+    /// Writes the manifest and makes the save visible.
+    ///
+    /// # Panics
+    /// If another peer began the save: it is the one to commit.
+    pub fn commit(mut self, manifest: &Manifest) -> Result<()> {
+        assert!(self.owner, "the peer that began a save commits it");
+        let path = self.staging.join(manifest::FILE);
+        let failed = |error: io::Error| Error::io("write", &path, &error);
+        let mut file = File::create_new(&path).map_err(failed)?;
+        file.write_all(&manifest.to_json()).map_err(failed)?;
+        file.sync_all().map_err(failed)?;
+        sync_folder(&self.staging)?;
+        must_be_replaceable(&self.target)?;
+        let replaced = publish(&self.staging, &self.target)?;
+        self.owner = false;
+        sync_folder(parent(&self.target))?;
+        if let Some(old) = replaced {
+            fs::remove_dir_all(&old).map_err(|error| Error::io("remove", &old, &error))?;
+        }
+        Ok(())
+    }
+
+    fn file(&self, name: &str, part: &str) -> Result<PathBuf> {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        if name.is_empty() || name.starts_with('.') || !name.bytes().all(plain) {
+            let problem = format!("`{name}` is no name for an array; use letters, digits, `_`, `-` and `.`");
+            return Err(Error::BadSave { path: self.target.clone(), problem });
+        }
+        Ok(self.staging.join(format!("{name}.{part}.safetensors")))
+    }
+}
+
+impl Drop for Saving {
+    fn drop(&mut self) {
+        if self.owner {
+            // Nobody is left to tell; the next save tries again.
+            let _ = fs::remove_dir_all(&self.staging);
+        }
+    }
+}
+
+fn parent(target: &Path) -> &Path {
+    target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+fn sibling(target: &Path, suffix: &str) -> Result<PathBuf> {
+    let Some(name) = target.file_name() else {
+        let problem = "expected a path that ends with the name of the save".to_owned();
+        return Err(Error::BadSave { path: target.to_owned(), problem });
+    };
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(suffix);
+    Ok(parent(target).join(hidden))
+}
+
+fn staging_of(target: &Path) -> Result<PathBuf> {
+    sibling(target, ".partial")
+}
+
+/// An error if something is at the target that is no save.
+fn must_be_replaceable(target: &Path) -> Result<()> {
+    if fs::symlink_metadata(target).is_err() || target.join(manifest::FILE).is_file() {
+        return Ok(());
+    }
+    let problem = "something else is there; remove it or choose another path".to_owned();
+    Err(Error::BadSave { path: target.to_owned(), problem })
+}
+
+/// Moves the staging directory to the target; returns where the old save is now, if there was one.
+fn publish(staging: &Path, target: &Path) -> Result<Option<PathBuf>> {
+    let failed = |error: io::Error| Error::io("rename to", target, &error);
+    if fs::symlink_metadata(target).is_err() {
+        fs::rename(staging, target).map_err(failed)?;
+        return Ok(None);
+    }
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::fs::{CWD, RenameFlags, renameat_with};
+        if renameat_with(CWD, staging, CWD, target, RenameFlags::EXCHANGE).is_ok() {
+            return Ok(Some(staging.to_owned()));
+        }
+    }
+    let old = sibling(target, ".replaced")?;
+    fs::rename(target, &old).map_err(failed)?;
+    fs::rename(staging, target).map_err(failed)?;
+    Ok(Some(old))
+}
+
+/// A rename survives a power failure once its directory is synced.
+fn sync_folder(folder: &Path) -> Result<()> {
+    #[cfg(unix)]
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(|error| Error::io("sync", folder, &error))?;
+    #[cfg(not(unix))]
+    let _ = folder;
+    Ok(())
+}

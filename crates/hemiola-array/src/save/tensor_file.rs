@@ -1,0 +1,185 @@
+//! One safetensors file, written and read as a stream, its SHA-256 computed on the way.
+//!
+//! The `safetensors` crate serializes from and to one buffer that holds the whole file; a block of several gigabytes would
+//! be in memory twice. The format is eight bytes of header length, a JSON header and the data, so the data is streamed here
+//! and the crate's `Metadata` writes and checks the header: offsets that overlap, leave gaps or do not match the shapes are
+//! refused by it.
+
+use super::manifest::PartRecord;
+use super::stored::Stored;
+use crate::{Error, Result};
+use safetensors::tensor::{Metadata, TensorInfo};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+use std::io::{BufReader, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Bytes encoded at a time.
+const PIECE: usize = 1 << 20;
+const LONGEST_HEADER: u64 = 1 << 20;
+
+/// Writes a file; the tensors' data must be given in the order they were announced.
+pub(super) struct TensorWriter {
+    path: PathBuf,
+    file: BufWriter<File>,
+    hash: Sha256,
+    written: u64,
+    expected: u64,
+    piece: Vec<u8>,
+}
+
+/// A tensor as announced: name, type, shape.
+pub(super) struct Announced {
+    pub(super) name: String,
+    pub(super) dtype: safetensors::Dtype,
+    pub(super) shape: Vec<usize>,
+}
+
+impl TensorWriter {
+    pub(super) fn create(path: PathBuf, tensors: Vec<Announced>) -> Result<Self> {
+        let mut offset = 0;
+        let mut infos = Vec::new();
+        for Announced { name, dtype, shape } in tensors {
+            let bytes = shape.iter().product::<usize>() * dtype.bitsize() / 8;
+            infos.push((name, TensorInfo { dtype, shape, data_offsets: (offset, offset + bytes) }));
+            offset += bytes;
+        }
+        let metadata = Metadata::new(None, infos).expect("offsets were just computed");
+        let mut header = serde_json::to_vec(&metadata).expect("a header is plain data");
+        // The data begins at a multiple of 8, as other readers expect.
+        header.resize(header.len().next_multiple_of(8), b' ');
+        let failed = |error| Error::io("write", &path, &error);
+        let file = BufWriter::with_capacity(PIECE, File::create_new(&path).map_err(failed)?);
+        let expected = 8 + header.len() as u64 + offset as u64;
+        let mut writer = Self { path, file, hash: Sha256::new(), written: 0, expected, piece: Vec::new() };
+        writer.write(&(header.len() as u64).to_le_bytes())?;
+        writer.write(&header)?;
+        Ok(writer)
+    }
+
+    pub(super) fn put<T: Stored>(&mut self, values: &[T]) -> Result<()> {
+        for values in values.chunks(PIECE / size_of::<T>()) {
+            let mut piece = std::mem::take(&mut self.piece);
+            piece.clear();
+            T::put(values, &mut piece);
+            self.write(&piece)?;
+            self.piece = piece;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.hash.update(bytes);
+        self.written += bytes.len() as u64;
+        self.file.write_all(bytes).map_err(|error| Error::io("write", &self.path, &error))
+    }
+
+    /// Syncs the file and says what the manifest must know about it.
+    pub(super) fn finish(mut self, first: u64, length: u64) -> Result<PartRecord> {
+        assert_eq!(self.written, self.expected, "all announced tensors were written");
+        let failed = |error| Error::io("write", &self.path, &error);
+        self.file.flush().map_err(failed)?;
+        self.file.get_ref().sync_all().map_err(failed)?;
+        let file = self.path.file_name().expect("a file has a name").to_string_lossy().into_owned();
+        Ok(PartRecord { file, bytes: self.written, sha256: hex(&self.hash.finalize()), first, length })
+    }
+}
+
+/// Reads a file, tensor by tensor in file order; [`finish`](Self::finish) tells whether it was the right one.
+pub(super) struct TensorReader {
+    path: PathBuf,
+    file: BufReader<File>,
+    hash: Sha256,
+    expected: String,
+    metadata: Metadata,
+    /// Where the next tensor begins in the data.
+    position: usize,
+}
+
+impl TensorReader {
+    pub(super) fn open(folder: &Path, record: &PartRecord) -> Result<Self> {
+        let path = folder.join(&record.file);
+        let torn = |problem: String| Error::BadSave { path: path.clone(), problem };
+        if Path::new(&record.file).components().count() != 1 || record.file.starts_with('.') {
+            return Err(torn("the manifest names a file outside the save; do not load it".to_owned()));
+        }
+        let failed = |error| Error::io("open", &path, &error);
+        let file = File::open(&path).map_err(failed)?;
+        let bytes = file.metadata().map_err(failed)?.len();
+        if bytes != record.bytes {
+            return Err(torn(format!("it has {bytes} bytes, the manifest says {}", record.bytes)));
+        }
+        let mut file = BufReader::with_capacity(PIECE, file);
+        let mut hash = Sha256::new();
+        let mut length = [0; 8];
+        read(&mut file, &mut hash, &path, &mut length)?;
+        let length = u64::from_le_bytes(length);
+        if length > LONGEST_HEADER.min(bytes - 8) {
+            return Err(torn(format!("a header of {length} bytes does not fit the file")));
+        }
+        let mut header = vec![0; length as usize];
+        read(&mut file, &mut hash, &path, &mut header)?;
+        let metadata: Metadata =
+            serde_json::from_slice(&header).map_err(|error| torn(format!("its header is damaged ({error})")))?;
+        if 8 + length + metadata.data_len() as u64 != bytes {
+            return Err(torn("its header does not describe all of the file".to_owned()));
+        }
+        Ok(Self { path, file, hash, expected: record.sha256.clone(), metadata, position: 0 })
+    }
+
+    /// The shape of the next tensor, which must have this name and element type.
+    pub(super) fn next<T: Stored>(&mut self, name: &str) -> Result<Vec<u64>> {
+        // Empty tensors begin where the next one does, so the place is asked for and not the order of names.
+        let Some(info) = self.metadata.info(name).filter(|info| info.data_offsets.0 == self.position) else {
+            return Err(self.torn(format!("expected the tensor `{name}` at byte {} of the data", self.position)));
+        };
+        if info.dtype != T::DTYPE {
+            return Err(self.torn(format!("tensor `{name}` holds {:?}, not {:?} as asked for", info.dtype, T::DTYPE)));
+        }
+        self.position = info.data_offsets.1;
+        Ok(info.shape.iter().map(|&extent| extent as u64).collect())
+    }
+
+    /// The element type of a tensor.
+    pub(super) fn dtype(&self, name: &str) -> Option<safetensors::Dtype> {
+        self.metadata.info(name).map(|info| info.dtype)
+    }
+
+    /// The next values of the current tensor.
+    pub(super) fn take<T: Stored>(&mut self, values: &mut [T]) -> Result<()> {
+        let mut piece = vec![0; PIECE.min(size_of_val(values))];
+        for values in values.chunks_mut(PIECE / size_of::<T>()) {
+            let bytes = &mut piece[..size_of_val(values)];
+            read(&mut self.file, &mut self.hash, &self.path, bytes)?;
+            for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(size_of::<T>())) {
+                *value = T::take(bytes);
+            }
+        }
+        Ok(())
+    }
+
+    /// An error unless the bytes read have the checksum of the manifest.
+    pub(super) fn finish(self) -> Result<()> {
+        let found = hex(&self.hash.clone().finalize());
+        if found == self.expected {
+            return Ok(());
+        }
+        Err(self
+            .torn(format!("its SHA-256 is {found}, the manifest says {}; it was changed after saving", self.expected)))
+    }
+
+    pub(super) fn torn(&self, problem: String) -> Error {
+        Error::BadSave { path: self.path.clone(), problem }
+    }
+}
+
+fn read(file: &mut BufReader<File>, hash: &mut Sha256, path: &Path, bytes: &mut [u8]) -> Result<()> {
+    file.read_exact(bytes).map_err(|error| Error::io("read", path, &error))?;
+    hash.update(bytes);
+    Ok(())
+}
+
+pub(super) fn hex(bytes: &[u8]) -> String {
+    let digit = |value: u8| char::from_digit(u32::from(value), 16).unwrap_or('?');
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}

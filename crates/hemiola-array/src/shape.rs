@@ -1,0 +1,185 @@
+//! The extents of an array of one to four dimensions, and the two ways to name a cell: its key and its linear index.
+//!
+//! **Invariant:** the linear index counts cells with the last dimension fastest (row-major, as C and numpy do), so a
+//! *row* of an array, its last dimension, is contiguous. Extents are `u64` because they are discovered from data and data
+//! may hold hashed ids; whether a dimension's keys fit 32 bits is asked here, once, and decides how they are stored.
+
+use crate::{Error, Result};
+use std::fmt;
+
+/// The extents of an array with `N` dimensions, 1 to 4.
+///
+/// ```
+/// use hemiola_array::Shape;
+/// let shape = Shape::new([3, 4]);
+/// assert_eq!(shape.linear([2, 1])?, 9);
+/// assert_eq!(shape.key(9), [2, 1]);
+/// assert!(shape.linear([3, 0]).is_err());
+/// # Ok::<(), hemiola_array::Error>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape<const N: usize>([u64; N]);
+
+impl<const N: usize> Shape<N> {
+    const SUPPORTED: () = assert!(N >= 1 && N <= 4, "an array has 1 to 4 dimensions");
+
+    /// The shape with these extents. An extent may be 0: the array is empty then.
+    #[must_use]
+    pub const fn new(extents: [u64; N]) -> Self {
+        let () = Self::SUPPORTED;
+        Self(extents)
+    }
+
+    /// The smallest shape that holds keys up to and including `largest`; empty for `None`.
+    #[must_use]
+    pub fn holding(largest: Option<[u64; N]>) -> Self {
+        Self::new(largest.map_or([0; N], |key| key.map(|index| index.saturating_add(1))))
+    }
+
+    /// All extents.
+    #[must_use]
+    pub const fn extents(self) -> [u64; N] {
+        self.0
+    }
+
+    /// The extent of one dimension.
+    #[must_use]
+    pub const fn extent(self, dimension: usize) -> u64 {
+        self.0[dimension]
+    }
+
+    /// The number of cells.
+    pub fn cells(self) -> Result<u64> {
+        self.0
+            .iter()
+            .try_fold(1_u64, |cells, &extent| cells.checked_mul(extent))
+            .ok_or_else(|| Error::TooManyCells { shape: self.0.to_vec() })
+    }
+
+    /// The number of rows: cells of all dimensions but the last. A 1-D array is one row.
+    pub fn rows(self) -> Result<u64> {
+        self.0[..N - 1]
+            .iter()
+            .try_fold(1_u64, |rows, &extent| rows.checked_mul(extent))
+            .ok_or_else(|| Error::TooManyCells { shape: self.0.to_vec() })
+    }
+
+    /// The length of a row: the extent of the last dimension.
+    #[must_use]
+    pub const fn row_length(self) -> u64 {
+        self.0[N - 1]
+    }
+
+    /// Whether the keys of a dimension fit 32 bits.
+    #[must_use]
+    pub const fn fits_u32(self, dimension: usize) -> bool {
+        self.0[dimension] <= 1 << 32
+    }
+
+    /// The bits needed to write an index of a dimension: 0 for an extent of 0 or 1.
+    #[must_use]
+    pub const fn bits(self, dimension: usize) -> u32 {
+        match self.0[dimension] {
+            0 => 0,
+            extent => u64::BITS - (extent - 1).leading_zeros(),
+        }
+    }
+
+    /// Whether the key names a cell.
+    #[must_use]
+    pub fn contains(self, key: [u64; N]) -> bool {
+        key.iter().zip(self.0).all(|(&index, extent)| index < extent)
+    }
+
+    /// The linear index of a key.
+    pub fn linear(self, key: [u64; N]) -> Result<u64> {
+        if !self.contains(key) {
+            return Err(Error::KeyOutOfShape { key: key.to_vec(), shape: self.0.to_vec() });
+        }
+        self.cells()?;
+        Ok(key.iter().zip(self.0).fold(0, |linear, (&index, extent)| linear * extent + index))
+    }
+
+    /// The key of a linear index. An index past the end wraps around in the first dimension.
+    #[must_use]
+    pub fn key(self, mut linear: u64) -> [u64; N] {
+        let mut key = [0; N];
+        for dimension in (0..N).rev() {
+            let extent = self.0[dimension].max(1);
+            key[dimension] = linear % extent;
+            linear /= extent;
+        }
+        key
+    }
+
+    /// An error unless the shapes are equal.
+    pub fn must_equal(self, other: Self) -> Result<()> {
+        if self == other {
+            return Ok(());
+        }
+        Err(Error::ShapeMismatch { left: self.0.to_vec(), right: other.0.to_vec() })
+    }
+}
+
+impl<const N: usize> From<[u64; N]> for Shape<N> {
+    fn from(extents: [u64; N]) -> Self {
+        Self::new(extents)
+    }
+}
+
+impl<const N: usize> fmt::Debug for Shape<N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn linear_and_key_are_inverse(extents in [1_u64..20, 1_u64..20, 1_u64..20], pick in 0_u64..8000) {
+            let shape = Shape::new(extents);
+            let linear = pick % shape.cells().unwrap();
+            let key = shape.key(linear);
+            prop_assert!(shape.contains(key));
+            prop_assert_eq!(shape.linear(key).unwrap(), linear);
+        }
+    }
+
+    #[test]
+    fn linear_index_grows_with_the_last_dimension_first() {
+        let shape = Shape::new([2, 3, 4, 5]);
+        let keys: Vec<_> = (0..120).map(|linear| shape.key(linear)).collect();
+        assert!(keys.is_sorted());
+        assert_eq!(keys[119], [1, 2, 3, 4]);
+    }
+
+    #[test]
+    fn keys_fit_32_bits_up_to_an_extent_of_2_to_the_32() {
+        assert!(Shape::new([1 << 32]).fits_u32(0));
+        assert!(!Shape::new([(1 << 32) + 1]).fits_u32(0));
+        assert_eq!(Shape::new([0, 1, 2, 3]).extents().len(), 4);
+        assert_eq!([0, 1, 2, 3].map(|dimension| Shape::new([0, 1, 2, 5]).bits(dimension)), [0, 0, 1, 3]);
+    }
+
+    #[test]
+    fn overflow_is_an_error_that_names_the_shape() {
+        let error = Shape::new([1 << 40, 1 << 40]).cells().unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "a shape of [1099511627776, 1099511627776] has more cells than an index can count; use smaller extents"
+        );
+    }
+
+    #[test]
+    fn a_key_outside_names_key_and_shape() {
+        let error = Shape::new([2, 2]).linear([0, 2]).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "key [0, 2] is outside the shape [2, 2]; leave the shape out to have it discovered"
+        );
+    }
+}

@@ -1,0 +1,259 @@
+//! A finished block: sorted entries without duplicates.
+//!
+//! **Invariant:** keys ascend strictly in the block's order of dimensions and lie inside its shape. Values may be changed,
+//! keys may not. Columns have no spare capacity.
+
+use super::KeyColumn;
+use crate::{Dense, Histogram, Result, Shape};
+use std::fmt;
+use std::ops::Range;
+
+/// Sorted entries of a sparse array.
+#[derive(Clone, PartialEq)]
+pub struct SparseBlock<T, const N: usize> {
+    shape: Shape<N>,
+    order: [usize; N],
+    keys: [KeyColumn; N],
+    values: Vec<T>,
+}
+
+impl<T, const N: usize> SparseBlock<T, N> {
+    /// A block from columns that are sorted already.
+    pub(crate) fn from_sorted(shape: Shape<N>, order: [usize; N], keys: [KeyColumn; N], values: Vec<T>) -> Self {
+        debug_assert!(keys.iter().all(|column| column.len() == values.len()), "one key per value");
+        Self { shape, order, keys, values }
+    }
+
+    /// The extents of the array the entries belong to.
+    #[must_use]
+    pub fn shape(&self) -> Shape<N> {
+        self.shape
+    }
+
+    /// The dimensions in the order entries are sorted by, the slowest first.
+    #[must_use]
+    pub fn order(&self) -> [usize; N] {
+        self.order
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.values.is_empty()
+    }
+
+    /// The key of the entry at a position.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    #[must_use]
+    #[inline]
+    pub fn key(&self, position: usize) -> [u64; N] {
+        std::array::from_fn(|dimension| self.keys[dimension].get(position))
+    }
+
+    /// The keys of all entries along a dimension, as stored.
+    ///
+    /// # Panics
+    /// If there is no such dimension.
+    #[must_use]
+    pub fn keys(&self, dimension: usize) -> &KeyColumn {
+        &self.keys[dimension]
+    }
+
+    /// All values in order.
+    #[must_use]
+    pub fn values(&self) -> &[T] {
+        &self.values
+    }
+
+    /// All values in order, to be changed.
+    #[must_use]
+    pub fn values_mut(&mut self) -> &mut [T] {
+        &mut self.values
+    }
+
+    /// All entries in order.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = ([u64; N], &T)> {
+        self.values.iter().enumerate().map(|(position, value)| (self.key(position), value))
+    }
+
+    /// The entries as a builder gets them, in order: for a shuffle or another order of dimensions.
+    #[must_use]
+    pub fn into_entries(self) -> impl ExactSizeIterator<Item = ([u64; N], T)> {
+        let keys = self.keys;
+        self.values
+            .into_iter()
+            .enumerate()
+            .map(move |(position, value)| (std::array::from_fn(|dimension| keys[dimension].get(position)), value))
+    }
+
+    /// The position of the entry with a key.
+    #[must_use]
+    pub fn find(&self, key: [u64; N]) -> Option<usize> {
+        let mut positions = 0..self.len();
+        for dimension in self.order {
+            positions = self.narrowed(positions, dimension, key[dimension]..key[dimension].checked_add(1)?);
+        }
+        (!positions.is_empty()).then_some(positions.start)
+    }
+
+    /// The positions of entries whose index in the slowest dimension lies in `indices`.
+    ///
+    /// ```
+    /// # use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
+    /// # let mut builder = SparseBuilder::new();
+    /// (0..10_u64).for_each(|cell| builder.push([cell / 2, cell % 2], cell));
+    /// let shape = builder.shape();
+    /// let block = builder.finish(shape, [0, 1], DuplicatePolicy::Error)?;
+    /// assert_eq!(block.positions(1..3), 2..6);
+    /// # Ok::<(), hemiola_array::Error>(())
+    /// ```
+    #[must_use]
+    pub fn positions(&self, indices: Range<u64>) -> Range<usize> {
+        self.narrowed(0..self.len(), self.order[0], indices)
+    }
+
+    fn narrowed(&self, positions: Range<usize>, dimension: usize, indices: Range<u64>) -> Range<usize> {
+        let column = &self.keys[dimension];
+        let start = column.lower_bound(positions.clone(), indices.start);
+        start..column.lower_bound(start..positions.end, indices.end.max(indices.start))
+    }
+
+    /// Where the entries of each index of the slowest dimension begin and end: 4 bytes per index, for loops that jump
+    /// between rows. Binary search with [`positions`](Self::positions) needs none.
+    #[must_use]
+    pub fn row_index(&self) -> RowIndex {
+        let column = &self.keys[self.order[0]];
+        let Some(last) = self.len().checked_sub(1) else { return RowIndex { first: 0, ends: Vec::new() } };
+        let (first, end) = (column.get(0), column.get(last));
+        let mut ends = vec![0_u32; (end - first + 1) as usize];
+        for (position, key) in column.iter().enumerate() {
+            ends[(key - first) as usize] = position as u32 + 1;
+        }
+        for row in 1..ends.len() {
+            ends[row] = ends[row].max(ends[row - 1]);
+        }
+        RowIndex { first, ends }
+    }
+
+    /// How many entries lie at each index of a dimension, in at most `limit` bins.
+    ///
+    /// # Panics
+    /// If there is no such dimension.
+    #[must_use]
+    pub fn histogram(&self, dimension: usize, limit: usize) -> Histogram {
+        let mut histogram = Histogram::new(self.shape.extent(dimension), limit);
+        self.keys[dimension].iter().for_each(|index| histogram.add(index));
+        histogram
+    }
+
+    /// A dense array of the same shape, with `empty` where there is no entry.
+    pub fn to_dense(&self, empty: T) -> Result<Dense<T, N>>
+    where
+        T: Clone,
+    {
+        let mut dense = Dense::filled(self.shape, empty)?;
+        for (key, value) in self.iter() {
+            dense[key] = value.clone();
+        }
+        Ok(dense)
+    }
+
+    /// The memory held; what the values themselves point to is not counted.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.keys.iter().map(KeyColumn::memory_bytes).sum::<usize>() + self.values.capacity() * size_of::<T>()
+    }
+}
+
+impl<T, const N: usize> fmt::Debug for SparseBlock<T, N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "SparseBlock of {} entries in {:?}", self.len(), self.shape)
+    }
+}
+
+/// Where the entries of each index of the slowest dimension lie.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowIndex {
+    /// The first index that has entries.
+    first: u64,
+    /// For each index from there, the position after its last entry.
+    ends: Vec<u32>,
+}
+
+impl RowIndex {
+    /// The positions of the entries of one index.
+    #[must_use]
+    pub fn positions(&self, index: u64) -> Range<usize> {
+        let Some(row) = index.checked_sub(self.first).map(|row| row as usize).filter(|&row| row < self.ends.len())
+        else {
+            return 0..0;
+        };
+        let start = if row == 0 { 0 } else { self.ends[row - 1] };
+        start as usize..self.ends[row] as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{DuplicatePolicy, SparseBuilder};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn block(keys: &[[u64; 2]], order: [usize; 2]) -> SparseBlock<u64, 2> {
+        let mut builder = SparseBuilder::new();
+        for &key in keys {
+            builder.push(key, key[0] * 100 + key[1]);
+        }
+        builder.finish(Shape::new([20, 20]), order, DuplicatePolicy::Last).unwrap()
+    }
+
+    proptest! {
+        #[test]
+        fn rows_are_found_by_search_and_by_index(
+            keys in prop::collection::vec([0_u64..20, 0_u64..20], 0..80), transposed: bool,
+        ) {
+            let order = if transposed { [1, 0] } else { [0, 1] };
+            let block = block(&keys, order);
+            let index = block.row_index();
+            for row in 0..20 {
+                let expected: Vec<_> = (0..block.len()).filter(|&at| block.key(at)[order[0]] == row).collect();
+                prop_assert!(block.positions(row..row + 1).eq(expected.iter().copied()));
+                prop_assert!(index.positions(row).eq(expected.iter().copied()));
+            }
+        }
+
+        #[test]
+        fn find_finds_what_is_there_and_nothing_else(keys in prop::collection::vec([0_u64..20, 0_u64..20], 0..80)) {
+            let block = block(&keys, [0, 1]);
+            for row in 0..20 {
+                for column in 0..20 {
+                    let found = block.find([row, column]).map(|at| block.values()[at]);
+                    prop_assert_eq!(found, keys.contains(&[row, column]).then_some(row * 100 + column));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_dense_copy_has_every_entry_and_nothing_else() {
+        let dense = block(&[[0, 3], [5, 4]], [1, 0]).to_dense(7).unwrap();
+        assert_eq!((dense[[0, 3]], dense[[5, 4]], dense[[5, 3]]), (3, 504, 7));
+        assert_eq!(dense.to_cells().iter().filter(|&&cell| cell != 7).count(), 2);
+    }
+
+    #[test]
+    fn histogram_counts_entries_per_index() {
+        let block = block(&[[0, 3], [1, 3], [5, 3], [5, 4]], [0, 1]);
+        assert_eq!(block.histogram(1, 20).counts()[..6], [0, 0, 0, 3, 1, 0]);
+        assert_eq!(block.histogram(0, 4).counts(), [2, 2, 0, 0]);
+    }
+}

@@ -1,0 +1,531 @@
+//! Collecting entries that arrive in any order, before the shape is known.
+//!
+//! A reader fills one builder per byte range; builders are appended in range order and finished into a block. Entries lie
+//! in chunks of fixed size, because a vector that doubles holds three times its contents while it grows. Finishing copies
+//! the chunks into exact columns one column at a time, freeing each column's chunks on the way. **Invariant:** the memory
+//! held at any moment is at most 1.6 times that of the finished block (for 2-D `f32`: 12 bytes per entry, 16 at the
+//! peak).
+
+use super::block::SparseBlock;
+use super::sort::{self, Columns};
+use super::{DuplicatePolicy, KeyColumn};
+use crate::error::Place;
+use crate::{Error, Result, Shape};
+use std::fmt;
+
+/// Entries of the first chunk. Each next one is as large as all before it together, up to [`LARGEST_CHUNK`], so that a
+/// shuffle may hold one builder per part.
+const FIRST_CHUNK: usize = 1024;
+/// 768 KiB of 2-D `f32` entries: a nearly empty last chunk of a large builder does not count.
+const LARGEST_CHUNK: usize = 64 * 1024;
+
+/// Entries on their way into a [`SparseBlock`].
+///
+/// ```
+/// use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
+/// let mut builder = SparseBuilder::new();
+/// builder.push([1, 0], 4.0_f32);
+/// builder.push([0, 2], 5.0);
+/// let shape = builder.shape(); // discovered
+/// let block = builder.finish(shape, [0, 1], DuplicatePolicy::Error)?;
+/// assert_eq!(block.iter().collect::<Vec<_>>(), [([0, 2], &5.0), ([1, 0], &4.0)]);
+/// # Ok::<(), hemiola_array::Error>(())
+/// ```
+pub struct SparseBuilder<T, const N: usize> {
+    chunks: Vec<Chunk<T, N>>,
+    length: usize,
+    /// The largest index of each dimension, undefined while there are no entries.
+    largest: [u64; N],
+}
+
+struct Chunk<T, const N: usize> {
+    keys: [KeyColumn; N],
+    values: Vec<T>,
+    /// How many entries may be here. (The capacity of a vector without size is infinite.)
+    room: usize,
+}
+
+impl<T, const N: usize> Chunk<T, N> {
+    fn new(capacity: usize) -> Self {
+        Self {
+            keys: std::array::from_fn(|_| KeyColumn::with_capacity(true, capacity)),
+            values: Vec::with_capacity(capacity),
+            room: capacity,
+        }
+    }
+}
+
+impl<T, const N: usize> Default for SparseBuilder<T, N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T, const N: usize> SparseBuilder<T, N> {
+    /// A builder without entries.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { chunks: Vec::new(), length: 0, largest: [0; N] }
+    }
+
+    /// Adds an entry.
+    #[inline]
+    pub fn push(&mut self, key: [u64; N], value: T) {
+        let chunk = match self.chunks.last_mut() {
+            Some(chunk) if chunk.values.len() < chunk.room => chunk,
+            _ => self.add_chunk(),
+        };
+        for (column, index) in chunk.keys.iter_mut().zip(key) {
+            column.push(index);
+        }
+        chunk.values.push(value);
+        for (largest, index) in self.largest.iter_mut().zip(key) {
+            *largest = index.max(*largest);
+        }
+        self.length += 1;
+    }
+
+    #[cold]
+    fn add_chunk(&mut self) -> &mut Chunk<T, N> {
+        self.chunks.push_mut(Chunk::new(self.length.clamp(FIRST_CHUNK, LARGEST_CHUNK)))
+    }
+
+    /// The number of entries.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.length
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// The largest index seen in each dimension.
+    #[must_use]
+    pub fn largest(&self) -> Option<[u64; N]> {
+        (!self.is_empty()).then_some(self.largest)
+    }
+
+    /// The smallest shape that holds all entries.
+    #[must_use]
+    pub fn shape(&self) -> Shape<N> {
+        Shape::holding(self.largest())
+    }
+
+    /// Adds `base` to every index of a dimension: the rows of a byte range are counted from 0 until the rows of the ranges
+    /// before it are known.
+    pub fn shift(&mut self, dimension: usize, base: u64) {
+        if base == 0 || self.is_empty() {
+            return;
+        }
+        self.largest[dimension] += base;
+        for chunk in &mut self.chunks {
+            chunk.keys[dimension].shift(base, self.largest[dimension]);
+        }
+    }
+
+    /// Renumbers every index of a dimension, for instance after dictionaries were merged.
+    pub fn renumber(&mut self, dimension: usize, mut number: impl FnMut(u64) -> u64) {
+        let mut largest = 0;
+        for chunk in &mut self.chunks {
+            let old = std::mem::replace(&mut chunk.keys[dimension], KeyColumn::with_capacity(true, 0));
+            let mut new = KeyColumn::with_capacity(true, chunk.room);
+            for key in old.iter() {
+                let key = number(key);
+                largest = largest.max(key);
+                new.push(key);
+            }
+            chunk.keys[dimension] = new;
+        }
+        self.largest[dimension] = largest;
+    }
+
+    /// Takes in the entries of the range that comes next.
+    pub fn append(&mut self, next: Self) {
+        if next.is_empty() {
+            return;
+        }
+        // A partly filled last chunk is cut to its length, so that many small ranges do not hold many large chunks.
+        if let Some(last) = self.chunks.last_mut() {
+            last.keys.iter_mut().for_each(KeyColumn::shrink);
+            last.values.shrink_to_fit();
+            last.room = last.values.len();
+        }
+        for dimension in 0..N {
+            self.largest[dimension] = self.largest[dimension].max(next.largest[dimension]);
+        }
+        self.length += next.length;
+        self.chunks.extend(next.chunks);
+    }
+
+    /// Adds entries that come as columns, for instance from another peer, after those that are here.
+    ///
+    /// # Panics
+    /// If the columns do not have the same length.
+    pub fn push_columns(&mut self, keys: [KeyColumn; N], values: Vec<T>) {
+        assert!(keys.iter().all(|column| column.len() == values.len()), "one key per value and dimension");
+        let largest = std::array::from_fn(|dimension| keys[dimension].iter().max().unwrap_or(0));
+        let (length, room) = (values.len(), values.len());
+        self.append(Self { chunks: vec![Chunk { keys, values, room }], length, largest });
+    }
+
+    /// The entries as columns, chunk by chunk in the order of arrival: how they are sent without touching each.
+    pub fn columns(&self) -> impl Iterator<Item = (&[KeyColumn; N], &[T])> {
+        self.chunks.iter().map(|chunk| (&chunk.keys, chunk.values.as_slice()))
+    }
+
+    /// Deals the entries out to `parts` builders, keeping their order in each: the local half of a shuffle. Chunks are
+    /// freed as they are dealt out.
+    ///
+    /// # Panics
+    /// If `part_of` names a part that is not there.
+    #[must_use]
+    pub fn scatter(self, parts: usize, mut part_of: impl FnMut([u64; N]) -> usize) -> Vec<Self> {
+        let mut dealt: Vec<Self> = (0..parts).map(|_| Self::new()).collect();
+        for (key, value) in self.drain() {
+            dealt[part_of(key)].push(key, value);
+        }
+        dealt
+    }
+
+    /// All entries in the order of arrival.
+    pub fn iter(&self) -> impl Iterator<Item = ([u64; N], &T)> {
+        self.chunks.iter().flat_map(|chunk| {
+            chunk
+                .values
+                .iter()
+                .enumerate()
+                .map(|(position, value)| (std::array::from_fn(|dimension| chunk.keys[dimension].get(position)), value))
+        })
+    }
+
+    /// Hands out all entries in the order of arrival, freeing each chunk behind it: how a shuffle sends them on.
+    pub fn drain(self) -> impl Iterator<Item = ([u64; N], T)> {
+        self.chunks.into_iter().flat_map(|chunk| {
+            let Chunk { keys, values, .. } = chunk;
+            values
+                .into_iter()
+                .enumerate()
+                .map(move |(position, value)| (std::array::from_fn(|dimension| keys[dimension].get(position)), value))
+        })
+    }
+
+    /// The memory held.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let chunk = |chunk: &Chunk<T, N>| {
+            chunk.keys.iter().map(KeyColumn::memory_bytes).sum::<usize>() + chunk.values.capacity() * size_of::<T>()
+        };
+        self.chunks.iter().map(chunk).sum()
+    }
+
+    /// Sorts the entries into a block.
+    ///
+    /// `order` lists the dimensions, the slowest first: `[0, 1]` sorts by row, `[1, 0]` by column. It must be a
+    /// permutation of the dimensions.
+    ///
+    /// # Panics
+    /// If `order` is no permutation of `0..N`.
+    pub fn finish(
+        mut self,
+        shape: Shape<N>,
+        order: [usize; N],
+        policy: DuplicatePolicy<T>,
+    ) -> Result<SparseBlock<T, N>> {
+        let mut sorted = order;
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..N), "the order {order:?} names every dimension once");
+        if u32::try_from(self.length).is_err() {
+            return Err(Error::BlockFull { entries: self.length as u64 });
+        }
+        if sort::packed_bits(shape) > u128::BITS {
+            return Err(Error::TooManyCells { shape: shape.extents().to_vec() });
+        }
+        if let Some(largest) = self.largest()
+            && !shape.contains(largest)
+        {
+            let (key, _) = self
+                .iter()
+                .find(|&(key, _)| !shape.contains(key))
+                .unwrap_or_else(|| unreachable!("some entry has the largest index"));
+            return Err(Error::KeyOutOfShape { key: key.to_vec(), shape: shape.extents().to_vec() });
+        }
+        let mut keys: [KeyColumn; N] = std::array::from_fn(|dimension| {
+            let mut column = KeyColumn::with_capacity(shape.fits_u32(dimension), self.length);
+            for chunk in &mut self.chunks {
+                column.append(&chunk.keys[dimension]);
+                chunk.keys[dimension] = KeyColumn::with_capacity(true, 0);
+            }
+            column
+        });
+        let mut values = Vec::with_capacity(self.length);
+        for mut chunk in self.chunks {
+            values.append(&mut chunk.values);
+        }
+        let columns = Columns { shape, order, keys: &mut keys, values: &mut values };
+        let narrow = sort::packed_bits(shape) <= u64::BITS;
+        let ordinals = if narrow { sort::sort::<u64, T, N>(columns) } else { sort::sort::<u128, T, N>(columns) };
+        fold_duplicates(&mut keys, &mut values, ordinals.as_deref(), policy)?;
+        Ok(SparseBlock::from_sorted(shape, order, keys, values))
+    }
+}
+
+impl<T: Copy> SparseBuilder<T, 2> {
+    /// Adds the entries of one row, as LIBSVM and LDA-C lines give them, with one check per row and not per entry.
+    ///
+    /// # Panics
+    /// If there are not as many values as columns.
+    pub fn push_row(&mut self, row: u64, mut columns: &[u32], mut values: &[T]) {
+        assert_eq!(columns.len(), values.len(), "one value per column");
+        let Some(&largest) = columns.iter().max() else { return };
+        self.largest = [self.largest[0].max(row), self.largest[1].max(u64::from(largest))];
+        while !values.is_empty() {
+            let chunk = match self.chunks.last_mut() {
+                Some(chunk) if chunk.values.len() < chunk.room => chunk,
+                _ => self.add_chunk(),
+            };
+            let count = values.len().min(chunk.room - chunk.values.len());
+            chunk.keys[0].push_repeated(row, count);
+            chunk.keys[1].push_narrow(&columns[..count]);
+            chunk.values.extend_from_slice(&values[..count]);
+            (columns, values) = (&columns[count..], &values[count..]);
+            self.length += count;
+        }
+    }
+}
+
+/// Applies the policy to runs of equal keys, which are neighbours in the order of arrival.
+fn fold_duplicates<T, const N: usize>(
+    keys: &mut [KeyColumn; N],
+    values: &mut Vec<T>,
+    ordinals: Option<&[u32]>,
+    policy: DuplicatePolicy<T>,
+) -> Result<()> {
+    let mut dropped: Vec<u32> = Vec::new();
+    let mut first = 0;
+    for position in 1..values.len() {
+        if keys.iter().any(|column| column.get(position) != column.get(first)) {
+            first = position;
+            continue;
+        }
+        match policy {
+            DuplicatePolicy::Error => {
+                let place = |at: usize| Place::Entry(ordinals.map_or(at as u64, |ordinals| u64::from(ordinals[at])));
+                return Err(Error::DuplicateKey {
+                    key: keys.iter().map(|column| column.get(first)).collect(),
+                    first: place(first),
+                    second: place(position),
+                });
+            }
+            DuplicatePolicy::Last => values.swap(first, position),
+            DuplicatePolicy::Combine(combine) => {
+                let (before, after) = values.split_at_mut(position);
+                combine(&mut before[first], &after[0]);
+            }
+        }
+        dropped.push(position as u32);
+    }
+    if dropped.is_empty() {
+        return Ok(());
+    }
+    let keeper = || {
+        let (mut position, mut next) = (0_u32, dropped.iter().copied().peekable());
+        move || {
+            let keep = next.next_if_eq(&position).is_none();
+            position += 1;
+            keep
+        }
+    };
+    for column in keys {
+        column.retain(keeper());
+        column.shrink();
+    }
+    let mut keep = keeper();
+    values.retain(|_| keep());
+    values.shrink_to_fit();
+    Ok(())
+}
+
+impl<T, const N: usize> fmt::Debug for SparseBuilder<T, N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "SparseBuilder of {} entries in {:?}", self.length, self.shape())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    fn built<const N: usize>(entries: &[([u64; N], u32)]) -> SparseBuilder<u32, N> {
+        let mut builder = SparseBuilder::new();
+        for &(key, value) in entries {
+            builder.push(key, value);
+        }
+        builder
+    }
+
+    fn entries<const N: usize>(block: &SparseBlock<u32, N>) -> Vec<([u64; N], u32)> {
+        block.iter().map(|(key, &value)| (key, value)).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn block_holds_the_entries_sorted_in_the_chosen_order(
+            entries_in in prop::collection::vec(([0_u64..40, 0_u64..9, 0_u64..1 << 33], any::<u32>()), 0..400),
+            turn in 0_usize..3,
+        ) {
+            let order = [turn, (turn + 1) % 3, (turn + 2) % 3];
+            let builder = built(&entries_in);
+            let shape = builder.shape();
+            let block = builder.finish(shape, order, DuplicatePolicy::Last).unwrap();
+            let expected: BTreeMap<_, _> =
+                entries_in.iter().map(|&(key, value)| (order.map(|dimension| key[dimension]), (key, value))).collect();
+            prop_assert_eq!(entries(&block), expected.into_values().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn sum_adds_every_duplicate_once(keys in prop::collection::vec([0_u64..5, 0_u64..5], 0..200)) {
+            let entries_in: Vec<_> = keys.iter().zip(1..).map(|(&key, value)| (key, value)).collect();
+            let block = built(&entries_in).finish(Shape::new([5, 5]), [0, 1], DuplicatePolicy::sum()).unwrap();
+            let mut expected = BTreeMap::new();
+            for &(key, value) in &entries_in {
+                *expected.entry(key).or_insert(0) += value;
+            }
+            prop_assert_eq!(entries(&block), expected.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn builders_appended_in_range_order_equal_one_builder(
+            entries_in in prop::collection::vec(([0_u64..40, 0_u64..40], any::<u32>()), 0..300), at in 0_usize..300,
+        ) {
+            let at = at.min(entries_in.len());
+            let mut parts = built(&entries_in[..at]);
+            parts.append(built(&entries_in[at..]));
+            prop_assert!(parts.iter().map(|(key, &value)| (key, value)).eq(entries_in.iter().copied()));
+            let whole = built(&entries_in);
+            prop_assert_eq!(parts.shape(), whole.shape());
+            let shape = whole.shape();
+            let finish = |builder: SparseBuilder<u32, 2>| builder.finish(shape, [0, 1], DuplicatePolicy::Last).unwrap();
+            prop_assert_eq!(finish(parts), finish(whole));
+        }
+    }
+
+    /// Pseudo-random but cheap: large enough for several levels of buckets.
+    fn many(count: u64, rows: u64, columns: u64) -> Vec<([u64; 2], u32)> {
+        let permutation = crate::random::Permutation::new(rows * columns, 1);
+        (0..count)
+            .map(|index| (permutation.apply(index), index as u32))
+            .map(|(cell, value)| ([cell / columns, cell % columns], value))
+            .collect()
+    }
+
+    #[test]
+    fn large_blocks_go_through_all_levels_of_buckets() {
+        let mut entries_in = many(200_000, 1 << 16, 1 << 12);
+        let block = built(&entries_in).finish(Shape::new([1 << 16, 1 << 12]), [0, 1], DuplicatePolicy::Error).unwrap();
+        entries_in.sort_unstable();
+        assert_eq!(entries(&block), entries_in);
+        let wide = built(&entries_in).finish(Shape::new([1 << 40, 1 << 60]), [1, 0], DuplicatePolicy::Error).unwrap();
+        entries_in.sort_unstable_by_key(|&([row, column], _)| (column, row));
+        assert_eq!(entries(&wide), entries_in);
+    }
+
+    #[test]
+    fn a_hundred_thousand_entries_of_one_key_keep_their_order() {
+        let mut entries_in: Vec<_> = (0..100_000).map(|value| ([3_u64, 3], value)).collect();
+        entries_in.push(([0, 0], 7));
+        let block = built(&entries_in).finish(Shape::new([4, 4]), [0, 1], DuplicatePolicy::Last).unwrap();
+        assert_eq!(entries(&block), [([0, 0], 7), ([3, 3], 99_999)]);
+    }
+
+    #[test]
+    fn duplicates_are_named_with_both_places() {
+        let error = built(&[([2, 1], 0), ([0, 0], 1), ([2, 1], 2)])
+            .finish(Shape::new([3, 3]), [0, 1], DuplicatePolicy::Error)
+            .unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "key [2, 1] is given twice: at entry 0 and at entry 2; choose a policy for duplicates (sum, last)"
+        );
+    }
+
+    #[test]
+    fn an_entry_outside_a_given_shape_is_named() {
+        let error = built(&[([2, 1], 0)]).finish(Shape::new([2, 2]), [0, 1], DuplicatePolicy::Error).unwrap_err();
+        assert!(matches!(error, Error::KeyOutOfShape { key, .. } if key == [2, 1]));
+    }
+
+    #[test]
+    fn values_need_no_clone_and_no_default() {
+        struct Opaque(#[expect(dead_code, reason = "only moved")] Box<dyn Fn() + Send>);
+        let mut builder = SparseBuilder::new();
+        (0..100_u64).rev().for_each(|index| builder.push([index], Opaque(Box::new(|| ()))));
+        assert_eq!(builder.finish(Shape::new([100]), [0], DuplicatePolicy::Last).unwrap().len(), 100);
+    }
+
+    #[test]
+    fn a_two_dimensional_f32_entry_costs_twelve_bytes() {
+        let mut builder = SparseBuilder::new();
+        for &(key, value) in &many(100_000, 1 << 10, 1 << 10) {
+            builder.push(key, value as f32);
+        }
+        let block = builder.finish(Shape::new([1 << 10, 1 << 10]), [0, 1], DuplicatePolicy::Error).unwrap();
+        assert!(block.memory_bytes() <= 12 * 100_000 * 105 / 100, "{}", block.memory_bytes());
+    }
+
+    #[test]
+    fn scattered_and_sent_entries_are_the_same_entries() {
+        let entries_in = many(10_000, 100, 1000);
+        let cut = crate::Cut::equal(100, 3);
+        let parts = built(&entries_in).scatter(3, |[row, _]| cut.part_of(row));
+        let mut gathered = SparseBuilder::new();
+        for (part, builder) in parts.iter().enumerate() {
+            let expected = entries_in.iter().copied().filter(|&([row, _], _)| cut.part_of(row) == part);
+            assert!(builder.iter().map(|(key, &value)| (key, value)).eq(expected));
+            for (keys, values) in builder.columns() {
+                gathered.push_columns(keys.clone(), values.to_vec());
+            }
+        }
+        assert_eq!((gathered.len(), gathered.shape()), (10_000, built(&entries_in).shape()));
+        let finish = |builder: SparseBuilder<u32, 2>| {
+            builder.finish(Shape::new([100, 1000]), [0, 1], DuplicatePolicy::Error).unwrap()
+        };
+        assert_eq!(finish(gathered), finish(built(&entries_in)));
+    }
+
+    #[test]
+    fn rows_are_the_same_as_their_entries() {
+        let (mut by_row, mut by_entry) = (SparseBuilder::new(), SparseBuilder::new());
+        for row in [0_u64, 5, 1 << 33, 7] {
+            let columns: Vec<u32> = (0..row as u32 % 4000).rev().collect();
+            by_row.push_row(row, &columns, &columns);
+            for &column in &columns {
+                by_entry.push([row, u64::from(column)], column);
+            }
+        }
+        by_row.push_row(9, &[1], &[1]);
+        by_entry.push([9, 1], 1);
+        assert_eq!((by_row.len(), by_row.largest()), (by_entry.len(), by_entry.largest()));
+        assert!(by_row.iter().eq(by_entry.iter()));
+    }
+
+    #[test]
+    fn a_small_builder_is_small() {
+        assert!(built(&[([0, 0], 0)]).memory_bytes() <= 12 * FIRST_CHUNK);
+        assert_eq!(SparseBuilder::<u32, 2>::new().memory_bytes(), 0);
+    }
+
+    #[test]
+    fn shifting_and_renumbering_move_the_shape_too() {
+        let mut builder = built(&[([0, 1], 5), ([1, 0], 6)]);
+        builder.shift(0, 1 << 32);
+        assert_eq!(builder.shape(), Shape::new([(1 << 32) + 2, 2]));
+        builder.renumber(0, |row| (1 << 32) + 1 - row);
+        assert_eq!(builder.shape(), Shape::new([2, 2]));
+        assert_eq!(builder.drain().collect::<Vec<_>>(), [([1, 1], 5), ([0, 0], 6)]);
+    }
+}

@@ -1,0 +1,190 @@
+//! One column of keys: the index of every entry along one dimension.
+//!
+//! **Invariant:** a column of a finished block is narrow (32 bits) exactly when the extent of its dimension allows, so two
+//! blocks of one array agree. While a block is being built the shape is unknown: a column starts narrow and widens when
+//! the first large key arrives.
+
+/// The keys of all entries along one dimension.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum KeyColumn {
+    /// Every key fits 32 bits.
+    Narrow(Vec<u32>),
+    /// Some key may need 64 bits.
+    Wide(Vec<u64>),
+}
+
+impl KeyColumn {
+    /// An empty column with room for `capacity` keys.
+    #[must_use]
+    pub fn with_capacity(narrow: bool, capacity: usize) -> Self {
+        if narrow { Self::Narrow(Vec::with_capacity(capacity)) } else { Self::Wide(Vec::with_capacity(capacity)) }
+    }
+
+    /// The number of keys.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Narrow(keys) => keys.len(),
+            Self::Wide(keys) => keys.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The key of the entry at a position.
+    ///
+    /// # Panics
+    /// If there is no such entry.
+    #[must_use]
+    #[inline]
+    pub fn get(&self, position: usize) -> u64 {
+        match self {
+            Self::Narrow(keys) => u64::from(keys[position]),
+            Self::Wide(keys) => keys[position],
+        }
+    }
+
+    /// The keys as they are stored, if in 32 bits.
+    #[must_use]
+    pub fn as_narrow(&self) -> Option<&[u32]> {
+        match self {
+            Self::Narrow(keys) => Some(keys),
+            Self::Wide(_) => None,
+        }
+    }
+
+    /// The keys as they are stored, if in 64 bits.
+    #[must_use]
+    pub fn as_wide(&self) -> Option<&[u64]> {
+        match self {
+            Self::Narrow(_) => None,
+            Self::Wide(keys) => Some(keys),
+        }
+    }
+
+    /// Appends a key, widening the column if it must.
+    #[inline]
+    pub fn push(&mut self, key: u64) {
+        match self {
+            Self::Narrow(keys) => match u32::try_from(key) {
+                Ok(key) => keys.push(key),
+                Err(_) => self.widen().push(key),
+            },
+            Self::Wide(keys) => keys.push(key),
+        }
+    }
+
+    /// Appends a key several times.
+    pub(crate) fn push_repeated(&mut self, key: u64, count: usize) {
+        if u32::try_from(key).is_err() {
+            self.widen();
+        }
+        match self {
+            Self::Narrow(keys) => keys.resize(keys.len() + count, key as u32),
+            Self::Wide(keys) => keys.resize(keys.len() + count, key),
+        }
+    }
+
+    /// Appends keys that are narrow.
+    pub(crate) fn push_narrow(&mut self, more: &[u32]) {
+        match self {
+            Self::Narrow(keys) => keys.extend_from_slice(more),
+            Self::Wide(keys) => keys.extend(more.iter().map(|&key| u64::from(key))),
+        }
+    }
+
+    #[cold]
+    fn widen(&mut self) -> &mut Vec<u64> {
+        if let Self::Narrow(keys) = self {
+            let mut wide = Vec::with_capacity(keys.capacity());
+            wide.extend(keys.iter().map(|&key| u64::from(key)));
+            *self = Self::Wide(wide);
+        }
+        match self {
+            Self::Wide(keys) => keys,
+            Self::Narrow(_) => unreachable!("it was widened above"),
+        }
+    }
+
+    /// Appends all keys of another column.
+    pub(crate) fn append(&mut self, other: &Self) {
+        match (self, other) {
+            (Self::Narrow(keys), Self::Narrow(more)) => keys.extend_from_slice(more),
+            (Self::Wide(keys), Self::Wide(more)) => keys.extend_from_slice(more),
+            (Self::Wide(keys), Self::Narrow(more)) => keys.extend(more.iter().map(|&key| u64::from(key))),
+            (mine @ Self::Narrow(_), Self::Wide(more)) => more.iter().for_each(|&key| mine.push(key)),
+        }
+    }
+
+    /// Adds `base` to every key.
+    pub(crate) fn shift(&mut self, base: u64, largest: u64) {
+        if u32::try_from(largest).is_err() {
+            self.widen();
+        }
+        match self {
+            Self::Narrow(keys) => keys.iter_mut().for_each(|key| *key += base as u32),
+            Self::Wide(keys) => keys.iter_mut().for_each(|key| *key += base),
+        }
+    }
+
+    /// Overwrites a key with one that fits the column.
+    #[inline]
+    pub(crate) fn set(&mut self, position: usize, key: u64) {
+        match self {
+            Self::Narrow(keys) => keys[position] = key as u32,
+            Self::Wide(keys) => keys[position] = key,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn swap(&mut self, left: usize, right: usize) {
+        match self {
+            Self::Narrow(keys) => keys.swap(left, right),
+            Self::Wide(keys) => keys.swap(left, right),
+        }
+    }
+
+    /// Keeps the keys at positions for which `keep` says so, asked in order.
+    pub(crate) fn retain(&mut self, mut keep: impl FnMut() -> bool) {
+        match self {
+            Self::Narrow(keys) => keys.retain(|_| keep()),
+            Self::Wide(keys) => keys.retain(|_| keep()),
+        }
+    }
+
+    pub(crate) fn shrink(&mut self) {
+        match self {
+            Self::Narrow(keys) => keys.shrink_to_fit(),
+            Self::Wide(keys) => keys.shrink_to_fit(),
+        }
+    }
+
+    /// The first position in `positions` whose key is not below `bound`; the keys there must ascend.
+    pub(crate) fn lower_bound(&self, positions: std::ops::Range<usize>, bound: u64) -> usize {
+        positions.start
+            + match self {
+                Self::Narrow(keys) => keys[positions].partition_point(|&key| u64::from(key) < bound),
+                Self::Wide(keys) => keys[positions].partition_point(|&key| key < bound),
+            }
+    }
+
+    /// The memory held.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Narrow(keys) => keys.capacity() * 4,
+            Self::Wide(keys) => keys.capacity() * 8,
+        }
+    }
+
+    /// All keys in order.
+    #[must_use]
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        (0..self.len()).map(|position| self.get(position))
+    }
+}

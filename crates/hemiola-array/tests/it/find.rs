@@ -1,0 +1,60 @@
+//! Files, folders and patterns.
+
+use hemiola_array::read::Source;
+
+fn names(pattern: &str) -> Vec<String> {
+    let sources = Source::find(pattern).unwrap();
+    sources.iter().map(|source| source.path().file_name().unwrap().to_string_lossy().into_owned()).collect()
+}
+
+#[test]
+fn folders_and_patterns_give_sorted_files_without_hidden_ones() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["part-2", "part-10", "part-1", ".crc", "_SUCCESS", "other"] {
+        std::fs::write(folder.path().join(name), "1\n").unwrap();
+    }
+    std::fs::create_dir(folder.path().join("part-folder")).unwrap();
+    let path = folder.path().to_str().unwrap();
+    assert_eq!(names(path), ["other", "part-1", "part-10", "part-2"]);
+    assert_eq!(names(&format!("{path}/part-*")), ["part-1", "part-10", "part-2"]);
+    assert_eq!(names(&format!("{path}/part-[12]")), ["part-1", "part-2"]);
+    assert_eq!(names(&format!("{path}/other")), ["other"]);
+    assert_eq!(
+        Source::find(&format!("{path}/x*")).unwrap_err().to_string(),
+        format!("`{path}/x*` matches no file; check the path (hidden files and names beginning with `_` are not read)")
+    );
+    assert!(Source::find(&format!("{path}/part-folder")).unwrap_err().to_string().contains("matches no file"));
+    assert_eq!(
+        Source::find("a***b").unwrap_err().to_string(),
+        "`a***b` is not a pattern: wildcards are either regular `*` or recursive `**` at character 3; quote `*`, `?` and \
+         `[` as `[*]`"
+    );
+}
+
+#[test]
+fn a_file_named_like_a_pattern_is_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run[1].csv");
+    std::fs::write(&path, "1\n").unwrap();
+    assert_eq!(names(path.to_str().unwrap()), ["run[1].csv"]);
+}
+
+#[cfg(unix)]
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn a_folder_without_permission_is_named() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let closed = folder.path().join("closed");
+    std::fs::create_dir(&closed).unwrap();
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o000)).unwrap();
+    let found = Source::find(closed.to_str().unwrap());
+    std::fs::set_permissions(&closed, std::fs::Permissions::from_mode(0o755)).unwrap();
+    match found.unwrap_err() {
+        hemiola_array::Error::NoFiles { .. } => eprintln!("skipped: root may read everything"),
+        error => assert_eq!(
+            error.to_string(),
+            format!("cannot list `{}`: permission denied; ask its owner or run as a user who may", closed.display())
+        ),
+    }
+}

@@ -1,0 +1,271 @@
+//! What is written comes back; what is torn, changed or something else is refused with the reason.
+
+use hemiola_array::save::{Loading, Manifest, Saving};
+use hemiola_array::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
+use hemiola_array::{Dense, Dictionary, Error, Shape};
+use proptest::prelude::*;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+fn block(entries: &[([u64; 2], f32)], shape: Shape<2>) -> SparseBlock<f32, 2> {
+    let mut builder = SparseBuilder::new();
+    for &(key, value) in entries {
+        builder.push(key, value);
+    }
+    builder.finish(shape, [1, 0], DuplicatePolicy::Last).unwrap()
+}
+
+/// A save with a dense array in two parts and a sparse one with names.
+fn saved(folder: &TempDir) -> PathBuf {
+    let path = folder.path().join("model");
+    let saving = Saving::begin(&path).unwrap();
+    let other = Saving::join(&path).unwrap();
+    let mut manifest = Manifest::default();
+    let top = Dense::from_fn(Shape::new([2, 3]), |index| index as f64).unwrap();
+    let bottom = Dense::from_fn(Shape::new([1, 3]), |index| 6.0 + index as f64).unwrap();
+    let parts = vec![saving.write_dense("w", 0, 0, &top).unwrap(), other.write_dense("w", 1, 2, &bottom).unwrap()];
+    manifest.add_dense::<f64, 2>("w", Shape::new([3, 3]), parts);
+    let ratings = block(&[([0, 1], 0.5), ([4, 0], 2.5), ([4, 1], 3.5)], Shape::new([5, 1 << 40]));
+    let parts = vec![saving.write_sparse("ratings", 0, &ratings).unwrap()];
+    manifest.add_sparse::<f32, 2>("ratings", ratings.shape(), ratings.order(), parts);
+    let names: Dictionary = ["ann", "", "caf\u{e9}", "d", "e"].iter().map(|name| name.as_bytes()).collect();
+    manifest.add_names("ratings", 0, saving.write_names("ratings", 0, &names).unwrap());
+    drop(other);
+    saving.commit(&manifest).unwrap();
+    path
+}
+
+fn listing(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort_unstable();
+    names
+}
+
+#[test]
+fn dense_sparse_and_names_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    assert_eq!(listing(folder.path()), ["model"]);
+    assert_eq!(
+        listing(&path),
+        [
+            "manifest.json",
+            "ratings.00000.safetensors",
+            "ratings.names0.safetensors",
+            "w.00000.safetensors",
+            "w.00001.safetensors"
+        ]
+    );
+    let loading = Loading::open(&path).unwrap();
+    let (first, part) = loading.read_dense::<f64, 2>("w", 1).unwrap();
+    assert_eq!((first, part.to_cells()), (2, vec![6.0, 7.0, 8.0]));
+    let ratings = loading.read_sparse::<f32, 2>("ratings", 0).unwrap();
+    assert_eq!(ratings, block(&[([0, 1], 0.5), ([4, 0], 2.5), ([4, 1], 3.5)], Shape::new([5, 1 << 40])));
+    let names = loading.read_names("ratings", 0).unwrap().unwrap();
+    assert_eq!(names.text(2).unwrap(), "café");
+    assert_eq!(loading.read_names("ratings", 1).unwrap(), None);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn any_block_round_trips(
+        entries in prop::collection::vec(([0_u64..50, 0_u64..50], any::<f32>()), 0..60), rows in 0_u64..9, width in 0_u64..40,
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("save");
+        let saving = Saving::begin(&path).unwrap();
+        let sparse = block(&entries, Shape::new([50, 50]));
+        let dense = Dense::from_fn(Shape::new([rows, width]), |index| index as i32 - 7).unwrap();
+        let mut manifest = Manifest::default();
+        let parts = vec![saving.write_sparse("s", 0, &sparse).unwrap()];
+        manifest.add_sparse::<f32, 2>("s", sparse.shape(), sparse.order(), parts);
+        manifest.add_dense::<i32, 2>("d", dense.shape(), vec![saving.write_dense("d", 0, 0, &dense).unwrap()]);
+        saving.commit(&manifest).unwrap();
+        let loading = Loading::open(&path).unwrap();
+        let read = loading.read_sparse::<f32, 2>("s", 0).unwrap();
+        prop_assert!(read.iter().map(|(key, value)| (key, value.to_bits())).eq(
+            sparse.iter().map(|(key, value)| (key, value.to_bits()))));
+        prop_assert_eq!(loading.read_dense::<i32, 2>("d", 0).unwrap(), (0, dense));
+    }
+}
+
+fn reason(path: &Path) -> String {
+    let read = || {
+        let loading = Loading::open(path)?;
+        loading.read_dense::<f64, 2>("w", 0)?;
+        loading.read_dense::<f64, 2>("w", 1)?;
+        loading.read_sparse::<f32, 2>("ratings", 0)?;
+        loading.read_names("ratings", 0)?;
+        Ok::<(), Error>(())
+    };
+    read().unwrap_err().to_string().replace(&format!("{}/", path.display()), "")
+}
+
+#[test]
+fn every_single_changed_byte_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    for name in listing(&path) {
+        let file = path.join(&name);
+        let original = std::fs::read(&file).unwrap();
+        for position in 0..original.len() {
+            let mut changed = original.clone();
+            changed[position] ^= 1;
+            std::fs::write(&file, &changed).unwrap();
+            // White space of the JSON text is not what was saved.
+            let blank = original[position].is_ascii_whitespace() && changed[position].is_ascii_whitespace();
+            if !blank {
+                let reason = std::panic::catch_unwind(|| reason(&path));
+                assert!(reason.is_ok(), "{name}: byte {position} was changed and not refused");
+            }
+        }
+        std::fs::write(&file, &original).unwrap();
+    }
+}
+
+#[test]
+fn torn_and_tampered_saves_say_why() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    let part = path.join("w.00000.safetensors");
+    let original = std::fs::read(&part).unwrap();
+
+    std::fs::write(&part, &original[..original.len() - 1]).unwrap();
+    assert_eq!(
+        reason(&path),
+        format!(
+            "`w.00000.safetensors` is not a complete save: it has {} bytes, the manifest says {}",
+            original.len() - 1,
+            original.len()
+        )
+    );
+    let mut changed = original.clone();
+    *changed.last_mut().unwrap() ^= 0x80;
+    std::fs::write(&part, &changed).unwrap();
+    let message = reason(&path);
+    assert!(message.starts_with("`w.00000.safetensors` is not a complete save: its SHA-256 is "), "{message}");
+    assert!(message.ends_with("; it was changed after saving"), "{message}");
+    std::fs::remove_file(&part).unwrap();
+    assert_eq!(reason(&path), "cannot open `w.00000.safetensors`: no such file or directory; check the path");
+    std::fs::write(&part, &original).unwrap();
+
+    let manifest = path.join("manifest.json");
+    let text = std::fs::read_to_string(&manifest).unwrap();
+    std::fs::write(&manifest, text.replacen("\"first\": 2", "\"first\": 1", 1)).unwrap();
+    assert_eq!(
+        reason(&path),
+        "`manifest.json` is not a complete save: its digest does not fit its contents; it was changed after saving"
+    );
+    std::fs::write(&manifest, text.replacen("\"version\": 1", "\"version\": 2", 1)).unwrap();
+    assert_eq!(
+        reason(&path),
+        "`manifest.json` is not a complete save: expected `hemiola-array` version 1, found `hemiola-array` version 2; a \
+         newer hemiola may read it"
+    );
+    std::fs::write(&manifest, &text[..text.len() / 2]).unwrap();
+    assert!(reason(&path).starts_with("`manifest.json` is not a complete save: it is damaged ("));
+}
+
+#[test]
+fn the_wrong_question_is_answered_with_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    let loading = Loading::open(&path).unwrap();
+    let problem = |error: Error| match error {
+        Error::BadSave { problem, .. } => problem,
+        error => panic!("{error}"),
+    };
+    let ask = |error| problem(error);
+    assert_eq!(ask(loading.read_dense::<f64, 2>("h", 0).unwrap_err()), "it has no array `h`; there are: ratings, w");
+    assert_eq!(ask(loading.read_dense::<f32, 2>("w", 0).unwrap_err()), "array `w` holds F64, not F32 as asked for");
+    assert_eq!(
+        ask(loading.read_dense::<f64, 3>("w", 0).unwrap_err()),
+        "array `w` has 2 dimensions, not 3 as asked for"
+    );
+    assert_eq!(ask(loading.read_dense::<f64, 2>("w", 2).unwrap_err()), "array `w` has 2 parts, so there is no part 2");
+    assert_eq!(ask(loading.read_sparse::<f64, 2>("w", 0).unwrap_err()), "array `w` is dense");
+    assert_eq!(ask(loading.read_dense::<f32, 2>("ratings", 0).unwrap_err()), "array `ratings` is sparse");
+}
+
+#[test]
+fn nothing_half_written_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
+    let saving = Saving::begin(&path).unwrap();
+    saving.write_dense("w", 0, 0, &Dense::filled(Shape::new([2]), 0_u8).unwrap()).unwrap();
+    assert_eq!(listing(folder.path()), [".model.partial"]);
+    drop(saving);
+    assert_eq!(listing(folder.path()), [""; 0]);
+    // A crash leaves the temporary directory; the next save takes its place.
+    std::mem::forget(Saving::begin(&path).unwrap());
+    std::fs::write(folder.path().join(".model.partial/junk"), "x").unwrap();
+    saved(&folder);
+    assert_eq!(listing(folder.path()), ["model"]);
+    assert!(!path.join("junk").exists());
+}
+
+#[test]
+fn a_save_replaces_a_save_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    saved(&folder);
+    let path = saved(&folder);
+    assert_eq!(listing(folder.path()), ["model"]);
+    Loading::open(&path).unwrap();
+    let other = folder.path().join("thesis");
+    std::fs::create_dir(&other).unwrap();
+    assert_eq!(
+        Saving::begin(&other).unwrap_err().to_string(),
+        format!(
+            "`{}` is not a complete save: something else is there; remove it or choose another path",
+            other.display()
+        )
+    );
+    let saving = Saving::begin(&folder.path().join("new")).unwrap();
+    let error = saving.write_names("../evil", 0, &Dictionary::new()).unwrap_err();
+    assert!(error.to_string().ends_with("`../evil` is no name for an array; use letters, digits, `_`, `-` and `.`"));
+}
+
+#[test]
+fn the_safetensors_crate_reads_what_we_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    let bytes = std::fs::read(path.join("ratings.00000.safetensors")).unwrap();
+    let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
+    assert_eq!(tensors.tensor("key0").unwrap().dtype(), safetensors::Dtype::U32);
+    assert_eq!(tensors.tensor("key1").unwrap().dtype(), safetensors::Dtype::U64);
+    assert_eq!(tensors.tensor("values").unwrap().shape(), [3]);
+}
+
+/// Uses the `python3` of the path, or the one that `HEMIOLA_PYTHON` names.
+#[test]
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn python_reads_what_we_write() {
+    let python = std::env::var_os("HEMIOLA_PYTHON").unwrap_or_else(|| "python3".into());
+    let run = |arguments: &[&std::ffi::OsStr]| std::process::Command::new(&python).args(arguments).output();
+    if !run(&["-c".as_ref(), "import safetensors.numpy".as_ref()]).is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: no python3 with the package safetensors");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    let program = "
+import sys, json, hashlib
+from safetensors.numpy import load_file
+folder = sys.argv[1]
+w = load_file(folder + '/w.00000.safetensors')['values']
+assert w.dtype == 'float64' and w.tolist() == [[0, 1, 2], [3, 4, 5]], w
+r = load_file(folder + '/ratings.00000.safetensors')
+assert r['key0'].dtype == 'uint32' and r['key0'].tolist() == [4, 0, 4], r
+assert r['key1'].dtype == 'uint64' and r['key1'].tolist() == [0, 1, 1], r
+assert r['values'].dtype == 'float32' and r['values'].tolist() == [2.5, 0.5, 3.5], r
+for array in json.load(open(folder + '/manifest.json'))['arrays'].values():
+    for part in array['parts']:
+        assert hashlib.sha256(open(folder + '/' + part['file'], 'rb').read()).hexdigest() == part['sha256']
+";
+    let output = run(&["-c".as_ref(), program.as_ref(), path.as_os_str()]).unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -1,0 +1,176 @@
+//! Generated sets have the truth they claim, depend on the seed alone, and can be read back from text.
+
+use crate::{file, ratings};
+use hemiola_array::read::{ByteRange, Csv, Docword, Ldac, Libsvm, MatrixMarket};
+use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
+use hemiola_array::synthetic::{Lasso, Lda, Logistic, Mf, text};
+
+fn mf() -> Mf {
+    Mf::new(400, 300, 10_000, 4, 7).noise(0.2)
+}
+
+#[test]
+fn ratings_have_the_rank_the_noise_and_the_skew_they_claim() {
+    let mf = mf();
+    let (w, h) = mf.truth().unwrap();
+    let (mut squares, mut builder) = (0.0, SparseBuilder::new());
+    for ([user, item], rating) in mf.entries() {
+        let product: f32 = w.row(user as usize).iter().zip(h.row(item as usize)).map(|(w, h)| w * h).sum();
+        squares += f64::from(rating - 3.5 - product).powi(2);
+        builder.push([user, item], rating);
+    }
+    let count = builder.len() as f64;
+    // The count is rounded per user; the deviation of the root mean square is 0.2 / sqrt(2 * 10000) = 0.0014.
+    assert!((count - 10_000.0).abs() < 100.0, "{count}");
+    assert!(((squares / count).sqrt() - 0.2).abs() < 0.007, "{}", (squares / count).sqrt());
+    let block = builder.finish(mf.shape(), [0, 1], DuplicatePolicy::Error).unwrap();
+    let share = block.histogram(1, 300).share_of_busiest(0.01);
+    assert!(share > 0.05, "the busiest 1 % of items have {share} of the ratings");
+    let even = Mf::new(400, 300, 10_000, 4, 7).skew(0.0, 0.0);
+    assert!(even.row(3).len().abs_diff(25) <= 1);
+}
+
+#[test]
+fn rows_do_not_depend_on_the_order_they_are_made_in() {
+    let forward: Vec<_> = (0..400).map(|user| mf().row(user)).collect();
+    let mut backward: Vec<_> = (0..400).rev().map(|user| mf().row(user)).collect();
+    backward.reverse();
+    assert_eq!(forward, backward);
+    assert_ne!(forward[0], Mf::new(400, 300, 10_000, 4, 8).noise(0.2).row(0));
+}
+
+#[test]
+fn more_ratings_than_a_user_has_items_are_all_items() {
+    let full = Mf::new(3, 10, 1000, 2, 1);
+    assert!((0..3).all(|user| full.row(user).iter().map(|&(item, _)| item).eq(0..10)));
+}
+
+#[test]
+fn documents_use_words_as_often_as_their_topics_say() {
+    let lda = Lda::new(2000, 50, 3, 100, 5);
+    let mut counts = vec![0.0; 50];
+    let mut expected = vec![0.0; 50];
+    let topics: Vec<_> = (0..3).map(|topic| lda.topic(topic)).collect();
+    assert!(topics.iter().all(|topic| (topic.iter().sum::<f64>() - 1.0).abs() < 1e-9));
+    for document in 0..lda.documents() {
+        let row = lda.row(document);
+        let length: u32 = row.iter().map(|&(_, count)| count).sum();
+        for &(word, count) in &row {
+            counts[word as usize] += f64::from(count);
+        }
+        let mixture = lda.mixture(document);
+        assert!((mixture.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+        for (topic, share) in topics.iter().zip(mixture) {
+            topic.iter().zip(&mut expected).for_each(|(word, sum)| *sum += word * share * f64::from(length));
+        }
+    }
+    // Tokens are independent given the mixtures: the deviation of a count is at most the root of its mean.
+    for (count, expected) in counts.iter().zip(&expected) {
+        assert!((count - expected).abs() < 6.0 * f64::sqrt(expected + 1.0), "{count} {expected}");
+    }
+}
+
+#[test]
+fn regression_columns_are_correlated_and_the_truth_explains_the_target() {
+    let lasso = Lasso::new(4000, 30, 5, 3).correlation(0.8).noise(0.5);
+    assert_eq!(lasso.truth().len(), 5);
+    let (mut neighbours, mut squares) = (0.0, 0.0);
+    for row in 0..lasso.rows() {
+        let (target, features) = lasso.row(row);
+        neighbours += f64::from(features[10]) * f64::from(features[11]);
+        let signal: f64 =
+            lasso.truth().iter().map(|&(column, value)| value * f64::from(features[column as usize])).sum();
+        squares += (target - signal).powi(2);
+    }
+    // Deviations: sqrt((1 + 0.64) / 4000) = 0.02 and 0.5 / sqrt(8000) = 0.0056.
+    assert!((neighbours / 4000.0 - 0.8).abs() < 0.1, "{}", neighbours / 4000.0);
+    assert!(((squares / 4000.0).sqrt() - 0.5).abs() < 0.028);
+}
+
+#[test]
+fn labels_follow_their_probabilities() {
+    let logistic = Logistic::new(20_000, 100, 5, 9);
+    let (mut surprise, mut variance) = (0.0, 0.0);
+    for row in 0..logistic.rows() {
+        let (label, features) = logistic.row(row);
+        let margin: f64 = features.iter().map(|&(column, value)| f64::from(value) * logistic.truth(column)).sum();
+        let probability = 1.0 / (1.0 + (-margin).exp());
+        surprise += f64::from(u8::from(label > 0.0)) - probability;
+        variance += probability * (1.0 - probability);
+    }
+    assert!(surprise.abs() < 5.0 * f64::sqrt(variance), "{surprise} {variance}");
+}
+
+#[test]
+fn written_sets_are_read_back_bit_for_bit() {
+    let entries: Vec<_> = mf().entries().collect();
+    for separator in [",", "\t", "::", " "] {
+        let mut out = Vec::new();
+        text::write_csv(&mut out, separator, 1, entries.iter().copied()).unwrap();
+        let (_folder, source) = file(out);
+        let read = ratings(&Csv::new().separator(separator), &source, 10_000).unwrap();
+        let read = read.iter().map(|&(user, item, rating)| ([u64::from(user) - 1, u64::from(item) - 1], rating));
+        assert!(read.eq(entries.iter().copied()));
+    }
+    let mut out = Vec::new();
+    text::write_matrix_market(&mut out, [400, 300], entries.len() as u64, entries.iter().copied()).unwrap();
+    let (_folder, source) = file(out);
+    let matrix = MatrixMarket::open(&source).unwrap();
+    let mut read = Vec::new();
+    for range in matrix.split(10_000) {
+        matrix
+            .read(&range, |row, column, value| {
+                read.push(([row, column], value as f32));
+                Ok(())
+            })
+            .unwrap();
+    }
+    assert_eq!(read, entries);
+
+    let logistic = Logistic::new(100, 50, 5, 1);
+    let mut out = Vec::new();
+    text::write_libsvm(&mut out, (0..100).map(|row| logistic.row(row))).unwrap();
+    let (_folder, source) = file(out);
+    Libsvm::new()
+        .columns(Some(50))
+        .read(&ByteRange::whole(source), |example| {
+            let (label, features) = logistic.row(example.row);
+            let pairs = example.columns.iter().map(|&column| u64::from(column)).zip(example.values.iter().copied());
+            assert!((example.label - label).abs() < f32::EPSILON && pairs.eq(features));
+            Ok(())
+        })
+        .unwrap();
+
+    let lda = Lda::new(50, 40, 3, 30, 2);
+    let expected: Vec<_> = (0..50)
+        .flat_map(|document| lda.row(document).into_iter().map(move |(word, count)| (document, word, count)))
+        .collect();
+    let mut out = Vec::new();
+    text::write_docword(&mut out, lda.words(), || lda.rows()).unwrap();
+    let (_folder, source) = file(out);
+    let docword = Docword::open(&source).unwrap();
+    docword.must_have(expected.len() as u64).unwrap();
+    let mut read = Vec::new();
+    docword
+        .read(&ByteRange::whole(source), |document, word, count| {
+            read.push((document, word, count));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(read, expected);
+    let mut out = Vec::new();
+    text::write_ldac(&mut out, lda.rows()).unwrap();
+    let (_folder, source) = file(out);
+    let mut read = Vec::new();
+    Ldac::new()
+        .read(&ByteRange::whole(source), |document| {
+            let pairs = document.columns.iter().zip(document.values);
+            read.extend(pairs.map(|(&word, &count)| (document.row, u64::from(word), count as u32)));
+            Ok(())
+        })
+        .unwrap();
+    assert_eq!(read, expected);
+    let mut out = Vec::new();
+    text::write_vocabulary(&mut out, 3).unwrap();
+    assert_eq!(out, b"word0\nword1\nword2\n");
+}

@@ -140,6 +140,25 @@ pub enum Error {
         /// The limit.
         limit: u64,
     },
+    /// Two arrays were combined that are not cut in the same way.
+    #[error("the two arrays are cut differently; make them with the same shape, or `repartition` one like the other")]
+    LayoutMismatch,
+    /// A dense array was asked for what only a sparse one can do, or the other way round.
+    #[error("a {found} array cannot {asked}; {hint}")]
+    WrongStorage {
+        /// `dense` or `sparse`.
+        found: String,
+        /// What was asked for.
+        asked: String,
+        /// The way out.
+        hint: String,
+    },
+    /// Another peer sent something that cannot be understood.
+    #[error("a peer sent entries that cannot be understood: {problem}")]
+    BadMessage {
+        /// What was wrong with it.
+        problem: String,
+    },
     /// A saved array that is torn, tampered with or not one.
     #[error("`{}` is not a complete save: {problem}", .path.display())]
     BadSave {
@@ -186,6 +205,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::FileChanged { .. } | Self::Io { may_retry: true, .. } => ErrorKind::World,
+            Self::BadMessage { .. } => ErrorKind::Bug,
             _ => ErrorKind::Usage,
         }
     }

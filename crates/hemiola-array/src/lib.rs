@@ -1,8 +1,9 @@
 //! Arrays: how entries and rows are stored, cut, read, numbered, made up and saved.
 //!
-//! This is the part of the arrays that needs no other peer. **Invariant:** nothing here starts a thread, opens a socket,
-//! reads a clock or keeps a global; parallelism enters as functions over a byte range or a part that any thread may call, and
-//! every result depends on the data and the seed alone, never on how the work was divided.
+//! [`dist`] is what programs use: arrays that all peers share. Everything else is the part that needs no other peer.
+//! **Invariant:** nothing here starts a thread, opens a socket, reads a clock or keeps a global; parallelism enters as
+//! functions over a byte range or a part that any thread may call, and every result depends on the data and the seed
+//! alone, never on how the work was divided.
 //!
 //! ```text
 //!   files ── find ──> sources ── split ──> byte ranges ── parse, one range per call ──> builders, dictionaries, reports
@@ -14,6 +15,7 @@
 //!
 //! | module | concept |
 //! |---|---|
+//! | [`dist`] | [`DistArray`]: read, cut, transformed, combined and saved by all peers together |
 //! | [`shape`] | [`Shape`]: extents, keys and linear indices |
 //! | [`sparse`] | [`sparse::SparseBlock`]: sorted entries as a structure of arrays |
 //! | [`dense`] | [`Dense`]: every cell, rows on cache lines |
@@ -28,6 +30,7 @@
 pub mod cut;
 pub mod dense;
 pub mod dictionary;
+pub mod dist;
 pub mod error;
 pub mod histogram;
 pub mod random;
@@ -40,6 +43,7 @@ pub mod synthetic;
 pub use cut::Cut;
 pub use dense::Dense;
 pub use dictionary::Dictionary;
+pub use dist::{Accumulator, DistArray, Element, MakeArrays, Partition, ReadArrays, Way};
 pub use error::{BadLine, Error, Place, Result};
 pub use histogram::Histogram;
 pub use shape::Shape;

@@ -1,13 +1,14 @@
 //! The handle a program holds: this peer, its workers, and the way to the others.
 
 use crate::builder::ClusterBuilder;
-use crate::error::Result;
+use crate::error::{Result, receive_error};
 use crate::exchange::{Call, Exchange, decode, encode};
 use crate::monitor::Monitor;
 use crate::waits::{Reason, WaitGuard, Waits};
 use crate::workers::{Worker, Workers};
 use hemiola_core::{
-    ChannelId, Deadlines, Env, Lane, Observer, Outgoing, Parting, Rank, Stall, Task, Traffic, Transport, Waiter,
+    ChannelId, Deadlines, Env, Lane, Message, Observer, Outgoing, Parting, Rank, Stall, Task, Traffic, Transport,
+    Waiter,
 };
 use hemiola_net::{IoLoop, Mailbox, Switchboard};
 use parking_lot::Mutex;
@@ -50,6 +51,8 @@ struct Inner {
     /// The I/O loops.
     tasks: Mutex<Vec<Task>>,
     closed: AtomicBool,
+    /// Number of the next channel of [`Cluster::next_channel`].
+    channels: AtomicU64,
 }
 
 /// What a cluster is made of.
@@ -82,8 +85,8 @@ impl Cluster {
         let next = AtomicU64::new(0);
         let exchange = Exchange { transport, board, env, waits, monitor, timeout: deadlines.wait, next };
         let workers = Workers::start(rank, workers)?;
-        let (tasks, closed) = (Mutex::new(tasks), AtomicBool::new(false));
-        Ok(Self { inner: Arc::new(Inner { exchange, workers, deadlines, tasks, closed }) })
+        let (tasks, closed, channels) = (Mutex::new(tasks), AtomicBool::new(false), AtomicU64::new(0));
+        Ok(Self { inner: Arc::new(Inner { exchange, workers, deadlines, tasks, closed, channels }) })
     }
 
     /// This peer.
@@ -194,9 +197,25 @@ impl Cluster {
         board.open(channel, lane, transport, env)
     }
 
+    /// *Collective.* A channel that no other call gets, the same on every peer. `owner` is the caller's top byte.
+    #[must_use]
+    pub fn next_channel(&self, owner: u8) -> ChannelId {
+        // Relaxed: collective calls of one peer come one after the other, whichever threads make them.
+        ChannelId::of(owner, self.inner.channels.fetch_add(1, Ordering::Relaxed))
+    }
+
     /// Sends a message to a mailbox of peer `to`, waiting for room no longer than [`Deadlines::wait`].
     pub fn send(&self, to: Rank, message: Outgoing) -> Result<()> {
         self.inner.exchange.post(to, message)
+    }
+
+    /// Takes the next message of `from` out of a mailbox, waiting no longer than [`Deadlines::wait`]. Stall reports and
+    /// the error at the deadline name `waiter` and `reason`.
+    pub fn receive(&self, mailbox: &Mailbox, from: Rank, waiter: Waiter, reason: Reason) -> Result<Message> {
+        let _waiting = self.waiting(waiter, reason, Some(from));
+        let report = || format!("\n{}", self.stall_report());
+        let explain = |error| receive_error(error, &format_args!("{reason} from peer {from}"), report);
+        mailbox.receive_from(from, self.inner.deadlines.wait).map_err(explain)
     }
 
     /// Marks a thread as waiting while the guard lives, so that a stall report can name it.

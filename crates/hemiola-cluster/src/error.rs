@@ -97,6 +97,14 @@ pub enum Error {
     /// The system gave no thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
+    /// A layer above failed.
+    #[error("{source}")]
+    Layer {
+        /// Who has to act.
+        kind: ErrorKind,
+        /// Its own error.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// The program itself failed.
     #[error(transparent)]
     Program(Box<dyn std::error::Error + Send + Sync>),
@@ -112,6 +120,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
+            Self::Layer { kind, .. } => *kind,
             Self::Join(error) => error.kind(),
             Self::Placement(error) => error.kind(),
             Self::Launch(error) => error.kind(),

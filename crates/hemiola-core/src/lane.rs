@@ -50,11 +50,14 @@ pub enum Purpose {
     Gather = 3,
     /// A user's or a benchmark's own messages.
     Custom = 4,
+    /// Entries and rows on their way to the peer that holds them.
+    Shuffle = 5,
 }
 
 impl Purpose {
     /// All purposes, in index order.
-    pub const ALL: [Self; 5] = [Self::Liveness, Self::Barrier, Self::Broadcast, Self::Gather, Self::Custom];
+    pub const ALL: [Self; 6] =
+        [Self::Liveness, Self::Barrier, Self::Broadcast, Self::Gather, Self::Custom, Self::Shuffle];
 
     /// The purpose's place in [`Purpose::ALL`], and its number on the wire.
     #[must_use]
@@ -77,6 +80,7 @@ impl fmt::Display for Purpose {
             Self::Broadcast => "broadcast",
             Self::Gather => "gather",
             Self::Custom => "custom",
+            Self::Shuffle => "shuffle",
         })
     }
 }

@@ -46,9 +46,11 @@
 //! | [`core`] | ids, time, error kinds, and the traits at which protocols and drivers meet | anything else of ours |
 //! | [`net`] | frames, transports (threads, TCP, TLS), joining | what the bytes mean |
 //! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
+//! | [`array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
 //! | `hemiola` | this facade | |
 //! | `hemiola-cli` | the `hemiola` command | anything a user's program could not use |
 
+pub use hemiola_array as array;
 pub use hemiola_cluster as cluster;
 pub use hemiola_core as core;
 pub use hemiola_net as net;
@@ -58,5 +60,16 @@ pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 /// What most programs need: `use hemiola::prelude::*`.
 pub mod prelude {
     pub use crate::Cluster;
+    pub use crate::array::{Accumulator, DistArray, MakeArrays, Partition, ReadArrays};
     pub use crate::core::Rank;
 }
+
+/// The snippets of the guide to data, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/data.md")]
+struct DataGuide;
+
+/// The snippets of the README, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,9 +1,10 @@
-//! Integration tests of one process. What belongs where:
+//! Integration tests. What belongs where:
 //!
 //! - `formats`: every format, cut into ranges of every size, gives the same records;
 //! - `compressed`: gzip, zstd, bzip2, whole, joined and truncated;
 //! - `bad_input`: every kind of bad input with the exact message;
 //! - `hostile`: arbitrary bytes, for panics and for answers that depend on the cut;
+//! - `dist`: arrays on whole clusters: the same contents and errors on any number of peers and workers;
 //! - `find`: files, folders, patterns;
 //! - `real_data`: public data sets under `HEMIOLA_DATA`, with their published counts;
 //! - `saving`: what is written comes back, and what is torn does not;
@@ -11,6 +12,7 @@
 
 mod bad_input;
 mod compressed;
+mod dist;
 mod find;
 mod formats;
 mod hostile;
@@ -30,6 +32,15 @@ fn file(contents: impl AsRef<[u8]>) -> (TempDir, Source) {
     std::fs::write(&path, contents).unwrap();
     let source = Source::open(&path).unwrap();
     (folder, source)
+}
+
+/// A folder with these files in it.
+fn folder_with(files: &[(&str, &[u8])]) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, contents) in files {
+        std::fs::write(folder.path().join(name), contents).unwrap();
+    }
+    folder
 }
 
 /// The message of an error without the folder of the test.

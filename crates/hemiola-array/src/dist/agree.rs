@@ -1,0 +1,24 @@
+//! One error for all: what fails on one peer fails on every peer, with the same words.
+
+use crate::Result;
+use hemiola_cluster::Cluster;
+
+/// *Collective.* Every peer's value if all have one; otherwise, on every peer, the error of the lowest rank that has one.
+pub(crate) fn agree<T>(cluster: &Cluster, local: Result<T>) -> hemiola_cluster::Result<T> {
+    let (value, error) = match local {
+        Ok(value) => (Some(value), None),
+        Err(error) => (None, Some(error)),
+    };
+    let first = cluster.all_gather(error)?.into_iter().flatten().next();
+    match (value, first) {
+        (Some(value), None) => Ok(value),
+        (_, Some(error)) => Err(error.into()),
+        (None, None) => unreachable!("a peer without a value has an error"),
+    }
+}
+
+impl From<crate::Error> for hemiola_cluster::Error {
+    fn from(error: crate::Error) -> Self {
+        Self::Layer { kind: error.kind(), source: Box::new(error) }
+    }
+}

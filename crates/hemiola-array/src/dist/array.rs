@@ -1,0 +1,413 @@
+//! The array that all peers share.
+
+use crate::dist::agree::agree;
+use crate::dist::element::Element;
+use crate::dist::lazy::Lazy;
+use crate::dist::partition::{Layout, Partition};
+use crate::dist::place::{Pieces, in_parallel, merged, place, reopened};
+use crate::dist::source::{Entry, RecordSource};
+use crate::random::{Permutation, Values};
+use crate::read::{Mistake, Report};
+use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
+use crate::{Dense, Dictionary, Error, Histogram, Result, Shape};
+use hemiola_cluster::Cluster;
+use std::fmt;
+use std::ops::{AddAssign, MulAssign, SubAssign};
+use std::sync::Arc;
+
+/// Bins of a histogram that people or planners look at.
+const BINS: usize = 1 << 20;
+
+/// An array that all peers of a cluster share: dense or sparse, 1 to 4 dimensions. Each peer holds some of its parts.
+///
+/// Methods marked *collective* must be called by every peer. See [`dist`](crate::dist) for an overview, and
+/// [`Lazy`] for how arrays are read.
+#[derive(Clone)]
+pub struct DistArray<T, const N: usize> {
+    cluster: Cluster,
+    shape: Shape<N>,
+    layout: Arc<Layout>,
+    entries: u64,
+    storage: Storage<T, N>,
+    /// By dimension: the names of its indices, where they were read as names.
+    names: [Option<Arc<Dictionary>>; N],
+    /// By dimension: how its indices were shuffled.
+    shuffled: [Option<Permutation>; N],
+}
+
+/// What a peer holds of an array.
+#[derive(Clone, Debug)]
+pub enum Storage<T, const N: usize> {
+    /// Entries with keys: one block per part and time step of this peer, part by part.
+    Sparse(Vec<SparseBlock<T, N>>),
+    /// Every cell: one block per part of this peer.
+    Dense(Vec<DenseBlock<T, N>>),
+}
+
+/// Consecutive rows of a dense array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DenseBlock<T, const N: usize> {
+    /// The index of the first dimension where it begins.
+    pub first: u64,
+    /// Its cells.
+    pub cells: Dense<T, N>,
+}
+
+impl<T, const N: usize> Storage<T, N> {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Sparse(_) => "sparse",
+            Self::Dense(_) => "dense",
+        }
+    }
+}
+
+impl<T: Element, const N: usize> DistArray<T, N> {
+    /// *Collective.* Puts an array together from what each peer holds.
+    pub(crate) fn assemble(
+        cluster: &Cluster,
+        shape: Shape<N>,
+        layout: Layout,
+        storage: Storage<T, N>,
+    ) -> hemiola_cluster::Result<Self> {
+        let entries = match &storage {
+            Storage::Sparse(blocks) => blocks.iter().map(|block| block.len() as u64).sum(),
+            Storage::Dense(blocks) => {
+                let cells = |block: &DenseBlock<T, N>| block.cells.rows().map(|row| row.len() as u64).sum::<u64>();
+                blocks.iter().map(cells).sum()
+            }
+        };
+        let entries = cluster.all_gather::<u64>(entries)?.into_iter().sum();
+        let (names, shuffled) = (std::array::from_fn(|_| None), [None; N]);
+        let cluster = cluster.clone();
+        Ok(Self { cluster, shape, layout: Arc::new(layout), entries, storage, names, shuffled })
+    }
+
+    /// The extents of the whole array.
+    #[must_use]
+    pub fn shape(&self) -> Shape<N> {
+        self.shape
+    }
+
+    /// Entries of the whole array; cells, if it is dense.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.entries
+    }
+
+    /// Whether it has no entry anywhere.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries == 0
+    }
+
+    /// How it is divided.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    /// The cluster it belongs to.
+    #[must_use]
+    pub fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
+    /// What this peer holds.
+    #[must_use]
+    pub fn storage(&self) -> &Storage<T, N> {
+        &self.storage
+    }
+
+    /// What this peer holds, to be changed in place.
+    pub fn storage_mut(&mut self) -> &mut Storage<T, N> {
+        &mut self.storage
+    }
+
+    /// Bytes this peer holds.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        match &self.storage {
+            Storage::Sparse(blocks) => blocks.iter().map(SparseBlock::memory_bytes).sum(),
+            Storage::Dense(blocks) => blocks.iter().map(|block| block.cells.memory_bytes()).sum(),
+        }
+    }
+
+    /// The names of a dimension's indices, if it was read as names.
+    #[must_use]
+    pub fn names(&self, dimension: usize) -> Option<&Dictionary> {
+        self.names[dimension].as_deref()
+    }
+
+    pub(crate) fn with_names(mut self, names: [Option<Arc<Dictionary>>; N]) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// The key an entry had before [`shuffle_keys`](Self::shuffle_keys).
+    #[must_use]
+    pub fn original_key(&self, key: [u64; N]) -> [u64; N] {
+        std::array::from_fn(|dimension| {
+            self.shuffled[dimension].map_or(key[dimension], |permutation| permutation.invert(key[dimension]))
+        })
+    }
+
+    /// The key an original key has after [`shuffle_keys`](Self::shuffle_keys).
+    #[must_use]
+    pub fn shuffled_key(&self, key: [u64; N]) -> [u64; N] {
+        std::array::from_fn(|dimension| {
+            self.shuffled[dimension].map_or(key[dimension], |permutation| permutation.apply(key[dimension]))
+        })
+    }
+
+    fn sparse(&self, asked: &str) -> Result<&[SparseBlock<T, N>]> {
+        match &self.storage {
+            Storage::Sparse(blocks) => Ok(blocks),
+            Storage::Dense(_) => Err(wrong("dense", asked, "make it sparse with `entries().filter(..).materialize()`")),
+        }
+    }
+
+    fn dense_mut(&mut self, asked: &str) -> Result<&mut [DenseBlock<T, N>]> {
+        match &mut self.storage {
+            Storage::Dense(blocks) => Ok(blocks),
+            Storage::Sparse(_) => Err(wrong("sparse", asked, "make it dense with `to_dense`")),
+        }
+    }
+
+    /// The entries as the start of a new chain. Of a dense array every cell is an entry.
+    pub fn entries(&self) -> Lazy<Held<'_, T, N>, impl Fn(Entry<T, N>) -> Option<Entry<T, N>> + Sync> {
+        Lazy::new(&self.cluster, Held(self), Some)
+    }
+
+    /// *Collective.* How many entries each index of a dimension has.
+    pub fn histogram(&self, dimension: usize) -> hemiola_cluster::Result<Histogram> {
+        let mut histogram = Histogram::new(self.shape.extent(dimension), BINS);
+        self.for_each(|key, _| histogram.add(key[dimension]));
+        merged(&self.cluster, histogram)
+    }
+
+    /// Hands every entry this peer holds to `visit`.
+    pub fn for_each(&self, mut visit: impl FnMut([u64; N], &T)) {
+        match &self.storage {
+            Storage::Sparse(blocks) => {
+                blocks.iter().flat_map(SparseBlock::iter).for_each(|(key, value)| visit(key, value));
+            }
+            Storage::Dense(blocks) => {
+                for block in blocks {
+                    let shape = block.cells.shape();
+                    for (linear, value) in block.cells.rows().flatten().enumerate() {
+                        let mut key = shape.key(linear as u64);
+                        key[0] += block.first;
+                        visit(key, value);
+                    }
+                }
+            }
+        }
+    }
+
+    /// *Collective.* The same entries, divided in another way.
+    pub fn repartition(&self, partition: &Partition) -> hemiola_cluster::Result<Self> {
+        let blocks = agree(&self.cluster, self.sparse("be repartitioned"))?;
+        let pieces = Pieces { builders: reopened(blocks), known: Some(self.shape) };
+        let array = place(&self.cluster, pieces, partition, DuplicatePolicy::Error)?;
+        Ok(Self { names: self.names.clone(), shuffled: self.shuffled, ..array })
+    }
+
+    /// *Collective.* Gives every index of every dimension another number at random, so that busy indices are spread over all
+    /// parts. [`original_key`](Self::original_key) finds back. The same seed gives the same numbers on any cluster.
+    pub fn shuffle_keys(&self, seed: u64) -> hemiola_cluster::Result<Self> {
+        let blocks = agree(&self.cluster, self.sparse("have its keys shuffled"))?;
+        agree(&self.cluster, self.must_not_be_shuffled())?;
+        let permutations: [Permutation; N] = std::array::from_fn(|dimension| {
+            // A seed of its own for each dimension, or a square array would stay symmetric.
+            Permutation::new(self.shape.extent(dimension), seed.wrapping_add(dimension as u64 * 0x9e37_79b9_7f4a_7c15))
+        });
+        let builders = in_parallel(&self.cluster, reopened(blocks), |builder| {
+            let mut builder = builder;
+            for (dimension, permutation) in permutations.iter().enumerate() {
+                builder.renumber(dimension, |index| permutation.apply(index));
+            }
+            Ok(builder)
+        })??;
+        let pieces = Pieces { builders, known: Some(self.shape) };
+        let array =
+            place(&self.cluster, pieces, &Partition::along(self.layout.space.dimension), DuplicatePolicy::Error)?;
+        Ok(Self { names: self.names.clone(), shuffled: permutations.map(Some), ..array })
+    }
+
+    fn must_not_be_shuffled(&self) -> Result<()> {
+        if self.shuffled.iter().all(Option::is_none) {
+            return Ok(());
+        }
+        Err(wrong("shuffled", "be shuffled again", "shuffle the original array with another seed"))
+    }
+
+    /// *Collective.* Splits the entries in two by chance: about `fraction` of them in the second array. Whether an entry is
+    /// in it depends on its key and the seed alone. Both have the shape and the division of this one.
+    pub fn split(&self, fraction: f64, seed: u64) -> hemiola_cluster::Result<(Self, Self)> {
+        let blocks = agree(&self.cluster, self.sparse("be split"))?;
+        let values = Values::new(seed);
+        let chosen = |key| values.chosen_key(self.original_key(key), fraction);
+        let halves = in_parallel(&self.cluster, blocks.iter().collect(), |block: &SparseBlock<T, N>| {
+            let mut halves = [SparseBuilder::new(), SparseBuilder::new()];
+            for (key, value) in block.iter() {
+                halves[usize::from(chosen(key))].push(key, value.clone());
+            }
+            let [rest, second] = halves.map(|half| half.finish(self.shape, block.order(), DuplicatePolicy::Error));
+            Ok((rest?, second?))
+        })?;
+        let (rest, second): (Vec<_>, Vec<_>) = agree(&self.cluster, halves)?.into_iter().unzip();
+        let half = |blocks| {
+            let array = Self::assemble(&self.cluster, self.shape, (*self.layout).clone(), Storage::Sparse(blocks))?;
+            Ok::<_, hemiola_cluster::Error>(Self { names: self.names.clone(), shuffled: self.shuffled, ..array })
+        };
+        Ok((half(rest)?, half(second)?))
+    }
+
+    /// *Collective.* All entries on every peer, in the order of their keys.
+    pub fn collect(&self) -> hemiola_cluster::Result<Vec<([u64; N], T)>> {
+        let (mut keys, mut values) = (Vec::new(), Vec::new());
+        self.for_each(|key, value| {
+            keys.extend(key);
+            values.push(value.clone());
+        });
+        let mut packed = Vec::new();
+        T::pack(&values, &mut packed);
+        let gathered = self.cluster.all_gather((keys, packed))?;
+        let mut all = Vec::with_capacity(self.entries as usize);
+        for (keys, packed) in gathered {
+            let (keys, _) = keys.as_chunks::<N>();
+            all.extend(keys.iter().copied().zip(T::unpack(&packed, keys.len())?));
+        }
+        all.sort_by_key(|(key, _)| *key);
+        Ok(all)
+    }
+
+    /// *Collective.* A dense array with the same entries and `empty` everywhere else, cut along its first dimension in the
+    /// same ranges if this one is cut so, in equal ones otherwise.
+    #[expect(clippy::needless_pass_by_value, reason = "a number, in nearly every call")]
+    pub fn to_dense(&self, empty: T) -> hemiola_cluster::Result<Self> {
+        let same = self.layout.space.dimension == 0 && self.layout.space.cut.is_ranges() && self.layout.time.is_none();
+        let rows =
+            if same { self.clone() } else { self.repartition(&Partition::along(0).by(crate::dist::Way::Range))? };
+        let blocks = agree(&self.cluster, rows.sparse("be made dense again"))?;
+        let parts = rows.layout.parts_of(self.cluster.rank());
+        let work: Vec<_> = parts.zip(blocks).collect();
+        let dense = in_parallel(&self.cluster, work, |(part, block): (usize, &SparseBlock<T, N>)| {
+            let range = rows.layout.space.cut.range(part).unwrap_or(0..0);
+            let mut extents = self.shape.extents();
+            extents[0] = range.end - range.start;
+            let mut cells = Dense::filled(Shape::new(extents), empty.clone())?;
+            for (mut key, value) in block.iter() {
+                key[0] -= range.start;
+                cells[key] = value.clone();
+            }
+            Ok(DenseBlock { first: range.start, cells })
+        })?;
+        let storage = Storage::Dense(agree(&self.cluster, dense)?);
+        let array = Self::assemble(&self.cluster, self.shape, (*rows.layout).clone(), storage)?;
+        Ok(Self { names: self.names.clone(), shuffled: self.shuffled, ..array })
+    }
+
+    /// Changes every cell together with the one at its place in `other`. Both must be dense and divided alike; no peer
+    /// needs another for it.
+    pub fn zip_in_place<U: Element>(
+        &mut self,
+        other: &DistArray<U, N>,
+        mut change: impl FnMut(&mut T, &U),
+    ) -> Result<()> {
+        self.shape.must_equal(other.shape)?;
+        if self.layout != other.layout {
+            return Err(Error::LayoutMismatch);
+        }
+        let Storage::Dense(others) = &other.storage else {
+            return Err(wrong("sparse", "be combined cell by cell", "make it dense with `to_dense`"));
+        };
+        for (block, other) in self.dense_mut("be combined cell by cell")?.iter_mut().zip(others) {
+            block.cells.zip_in_place(&other.cells, &mut change)?;
+        }
+        Ok(())
+    }
+
+    /// Adds `other`, cell by cell.
+    pub fn add(&mut self, other: &Self) -> Result<()>
+    where
+        T: Copy + AddAssign,
+    {
+        self.zip_in_place(other, |cell, other| *cell += *other)
+    }
+
+    /// Subtracts `other`, cell by cell.
+    pub fn subtract(&mut self, other: &Self) -> Result<()>
+    where
+        T: Copy + SubAssign,
+    {
+        self.zip_in_place(other, |cell, other| *cell -= *other)
+    }
+
+    /// Multiplies by `other`, cell by cell.
+    pub fn multiply(&mut self, other: &Self) -> Result<()>
+    where
+        T: Copy + MulAssign,
+    {
+        self.zip_in_place(other, |cell, other| *cell *= *other)
+    }
+
+    /// Multiplies every value by `factor`.
+    pub fn scale(&mut self, factor: T)
+    where
+        T: Copy + MulAssign,
+    {
+        match &mut self.storage {
+            Storage::Sparse(blocks) => {
+                blocks.iter_mut().flat_map(SparseBlock::values_mut).for_each(|value| *value *= factor);
+            }
+            Storage::Dense(blocks) => blocks.iter_mut().for_each(|block| block.cells.scale(factor)),
+        }
+    }
+}
+
+fn wrong(found: &str, asked: &str, hint: &str) -> Error {
+    Error::WrongStorage { found: found.to_owned(), asked: asked.to_owned(), hint: hint.to_owned() }
+}
+
+impl<T, const N: usize> fmt::Debug for DistArray<T, N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("DistArray")
+            .field("shape", &self.shape)
+            .field("entries", &self.entries)
+            .field("storage", &self.storage.kind())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The entries of an array as records: one unit per peer, which only that peer can read.
+#[derive(Debug)]
+pub struct Held<'a, T, const N: usize>(&'a DistArray<T, N>);
+
+impl<T: Element, const N: usize> RecordSource for Held<'_, T, N> {
+    type Record = ([u64; N], T);
+
+    fn units(&self) -> usize {
+        self.0.cluster.size()
+    }
+
+    fn cost(&self, _unit: usize) -> u64 {
+        1
+    }
+
+    fn home(&self, unit: usize) -> Option<usize> {
+        Some(unit)
+    }
+
+    fn visit(&self, _unit: usize, mut visit: impl FnMut(Self::Record) -> Result<(), Box<Mistake>>) -> Result<Report> {
+        let mut report = Report::default();
+        self.0.for_each(|key, value| {
+            report.records += 1;
+            // The visitors of chains refuse nothing: they only see entries that are in an array already.
+            let _ = visit((key, value.clone()));
+        });
+        Ok(report)
+    }
+}

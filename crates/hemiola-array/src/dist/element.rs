@@ -1,0 +1,90 @@
+//! What an array can hold and a peer can send.
+//!
+//! Numbers travel and lie in memory as they are. Any other type that serde can write becomes an element with an empty
+//! `impl Element for MyType {}`.
+
+use crate::{Error, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+/// A value that arrays hold.
+pub trait Element: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
+    /// Appends the values as they travel.
+    fn pack(values: &[Self], bytes: &mut Vec<u8>) {
+        bytes.extend(postcard::to_stdvec(values).expect("an element is plain data"));
+    }
+
+    /// Reads `count` values that [`pack`](Self::pack) wrote, and nothing else.
+    fn unpack(bytes: &[u8], count: usize) -> Result<Vec<Self>> {
+        let values: Vec<Self> =
+            postcard::from_bytes(bytes).map_err(|error| Error::BadMessage { problem: error.to_string() })?;
+        if values.len() == count { Ok(values) } else { Err(miscounted(values.len(), count)) }
+    }
+}
+
+fn miscounted(found: usize, expected: usize) -> Error {
+    Error::BadMessage { problem: format!("{found} values came where {expected} were announced") }
+}
+
+macro_rules! numbers {
+    ($($type:ty),*) => {$(
+        impl Element for $type {
+            fn pack(values: &[Self], bytes: &mut Vec<u8>) {
+                if cfg!(target_endian = "little") {
+                    bytes.extend_from_slice(bytemuck::cast_slice(values));
+                } else {
+                    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+                }
+            }
+
+            fn unpack(bytes: &[u8], count: usize) -> Result<Vec<Self>> {
+                let (values, rest) = bytes.as_chunks::<{ size_of::<Self>() }>();
+                if values.len() != count || !rest.is_empty() {
+                    return Err(miscounted(values.len(), count));
+                }
+                Ok(values.iter().map(|value| Self::from_le_bytes(*value)).collect())
+            }
+        }
+    )*};
+}
+numbers!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64);
+
+impl Element for bool {}
+impl Element for char {}
+impl Element for String {}
+impl Element for () {}
+impl<T: Element> Element for Vec<T> {}
+impl<T: Element> Element for Option<T> {}
+impl<A: Element, B: Element> Element for (A, B) {}
+impl<A: Element, B: Element, C: Element> Element for (A, B, C) {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn round_trip<T: Element + PartialEq + std::fmt::Debug>(values: &[T]) {
+        let mut bytes = Vec::new();
+        T::pack(values, &mut bytes);
+        assert_eq!(T::unpack(&bytes, values.len()).unwrap(), values);
+        assert!(T::unpack(&bytes, values.len() + 1).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn numbers_and_others_survive_the_journey(
+            floats in prop::collection::vec(any::<i32>(), 0..50),
+            texts in prop::collection::vec((any::<u64>(), ".*"), 0..20),
+        ) {
+            round_trip(&floats);
+            round_trip(&floats.iter().map(|value| f64::from(*value) / 3.0).collect::<Vec<_>>());
+            round_trip(&texts);
+        }
+
+        #[test]
+        fn foreign_bytes_are_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), count in 0..20_usize) {
+            let _ = f32::unpack(&bytes, count);
+            let _ = <(String, Vec<u64>)>::unpack(&bytes, count);
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Arrays that all peers of a cluster share.
+//!
+//! ```text
+//!   read_csv(..) ──> Lazy ── map, filter, map_keys ──> materialize ──> DistArray ── entries() ──> Lazy ...
+//!                    nothing is read yet                │ every worker of every peer parses its byte ranges
+//!                                                       │ peers agree on errors, shape and cut
+//!                                                       └ entries travel to the peer that holds their part, and are sorted
+//! ```
+//!
+//! Everything here is *collective*: every peer makes the same calls in the same order. **Invariants:** an error is the
+//! same on every peer; contents depend on the data, never on how many peers and workers read it; an array is cut along its
+//! *space* dimension into as many parts as there are workers in the job (or a multiple), and peer `p` holds the `p`-th
+//! share of consecutive parts.
+//!
+//! | file | concept |
+//! |---|---|
+//! | [`element`] | [`Element`]: what an array can hold and a peer can send |
+//! | [`partition`] | [`Partition`] asked for, [`Layout`] decided |
+//! | [`array`] | [`DistArray`] |
+//! | [`lazy`], [`source`] | [`Lazy`] chains over [`RecordSource`]s |
+//! | `place`, `shuffle` | how entries get to the peer that holds them |
+//! | [`readers`], [`named`], [`labelled`] | what to call to read files |
+//! | [`make`] | arrays that are made up: zeros, uniform, normal, from a function |
+//! | [`accumulator`] | sums and the like over all workers |
+//! | [`store`] | saving and loading together |
+//! | `agree` | one error for all |
+
+pub mod accumulator;
+mod agree;
+pub mod array;
+pub mod element;
+pub mod labelled;
+pub mod lazy;
+pub mod make;
+pub mod named;
+pub mod partition;
+mod place;
+pub mod readers;
+mod shuffle;
+pub mod source;
+pub mod store;
+
+pub use accumulator::Accumulator;
+pub use array::{DenseBlock, DistArray, Storage};
+pub use element::Element;
+pub use labelled::Labelled;
+pub use lazy::Lazy;
+pub use make::MakeArrays;
+pub use partition::{Axis, Layout, Partition, Way};
+pub use readers::ReadArrays;
+pub use source::{Entry, RecordSource};
+pub use store::{Load, Save};

@@ -1,0 +1,545 @@
+//! Arrays on whole clusters: the same contents on any number of peers and workers, and the same error on every peer.
+
+#![expect(clippy::float_cmp, reason = "values are copied, not computed: they must be equal")]
+#![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
+
+use crate::folder_with;
+use hemiola_array::dist::{Element, Load, RecordSource, Save};
+use hemiola_array::read::{Csv, Ldac, Libsvm, Mistake};
+use hemiola_array::sparse::DuplicatePolicy;
+use hemiola_array::{Accumulator, DistArray, MakeArrays, Partition, ReadArrays, Shape, Way};
+use hemiola_cluster::{Cluster, Error, Result, standalone};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Clusters that must all give the same: (peers, workers).
+const CLUSTERS: [(usize, usize); 5] = [(1, 1), (1, 3), (2, 1), (2, 2), (4, 1)];
+
+/// Runs `program` on every cluster; its result must be the same on every peer of every cluster.
+fn everywhere<T: PartialEq + std::fmt::Debug + Send>(program: impl Fn(&Cluster) -> Result<T> + Sync) -> T {
+    let mut first: Option<T> = None;
+    for (peers, workers) in CLUSTERS {
+        for result in standalone(peers).workers(workers).run(&program).unwrap() {
+            match &first {
+                Some(first) => assert_eq!(&result, first, "{peers} peers, {workers} workers"),
+                None => first = Some(result),
+            }
+        }
+    }
+    first.unwrap()
+}
+
+/// The error of `program`, the same on every peer of every cluster.
+fn error_everywhere<T>(program: impl Fn(&Cluster) -> Result<T> + Sync) -> String {
+    everywhere(|cluster| match program(cluster) {
+        Ok(_) => Ok("no error".to_owned()),
+        Err(error) => Ok(error.to_string()),
+    })
+}
+
+fn path(folder: &Path, name: &str) -> String {
+    folder.join(name).to_str().unwrap().to_owned()
+}
+
+/// Ratings that cover several byte ranges: 1,000 users, 300 items, about 20,000 entries of known values.
+fn ratings() -> (String, Vec<([u64; 2], f32)>) {
+    let mut text = String::from("user,item,rating\n");
+    let mut entries = Vec::new();
+    for number in 0..60_000_u64 {
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let key = [mixed % 1000, (mixed >> 20) % 300];
+        entries.push((key, ((number % 9) as f32) / 2.0 + 0.5));
+    }
+    let unique: BTreeMap<[u64; 2], f32> = entries.into_iter().collect();
+    let mut entries: Vec<_> = unique.into_iter().collect();
+    // A fixed order that is not the order of keys.
+    entries.sort_by_key(|([user, item], _)| (item * 31 + user * 17) % 1009);
+    for ([user, item], rating) in &entries {
+        writeln!(text, "{user},{item},{rating}").unwrap();
+    }
+    entries.sort_by_key(|(key, _)| *key);
+    (text, entries)
+}
+
+fn read_ratings(cluster: &Cluster, file: &str) -> Result<DistArray<f32, 2>> {
+    cluster.read_csv(file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?.materialize()
+}
+
+#[test]
+fn csv_gives_the_same_array_on_any_cluster() {
+    let (text, entries) = ratings();
+    let folder = folder_with(&[("ratings.csv", text.as_bytes())]);
+    let file = path(folder.path(), "ratings.csv");
+    let found = everywhere(|cluster| {
+        let array = read_ratings(cluster, &file)?;
+        assert_eq!(array.len() as usize, entries.len());
+        assert_eq!(array.shape(), Shape::new([1000, 300]));
+        // Each peer keeps its own part only.
+        let mut own = 0;
+        array.for_each(|_, _| own += 1);
+        assert_eq!(cluster.all_gather(own)?.iter().sum::<u64>(), array.len());
+        array.collect()
+    });
+    assert_eq!(found, entries);
+}
+
+#[test]
+fn several_files_separators_and_compression_make_one_array() {
+    let zipped = {
+        use std::io::Write;
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(b"3::4::5\r\n1::1::2").unwrap();
+        encoder.finish().unwrap()
+    };
+    let folder = folder_with(&[("a.dat", b"0::1::2\n\n1::0::3\n"), ("b.dat.gz", &zipped)]);
+    let pattern = path(folder.path(), "*.dat*");
+    let found = everywhere(|cluster| {
+        let lazy =
+            cluster.read_csv_with(Csv::new().separator("::"), &pattern, |(a, b, c): (u64, u64, i64)| ([a, b], c))?;
+        lazy.materialize()?.collect()
+    });
+    assert_eq!(found, [([0, 1], 2), ([1, 0], 3), ([1, 1], 2), ([3, 4], 5)]);
+}
+
+#[test]
+fn named_keys_are_numbered_by_first_appearance_on_any_cluster() {
+    let mut text = String::new();
+    let mut names = Vec::new();
+    for number in 0..30_000_u64 {
+        let name = format!("user-{}", number * 31 % 5000);
+        if !names.contains(&name) && names.len() < 40 {
+            names.push(name.clone());
+        }
+        writeln!(text, "{name}\tfilm {}\t{}", number * 7 % 11_003, number % 5).unwrap();
+    }
+    let folder = folder_with(&[("named.tsv", text.as_bytes())]);
+    let file = path(folder.path(), "named.tsv");
+    let (first, sum) = everywhere(|cluster| {
+        let array = cluster.read_named(Csv::new().separator("\t"), &file, |fields| {
+            Ok(([fields.text()?, fields.text()?], fields.next::<u32>()?))
+        })?;
+        let first: Vec<String> =
+            (0..40).map(|number| array.names(0).unwrap().text(number).unwrap().into_owned()).collect();
+        Ok((
+            first,
+            array.collect()?.into_iter().map(|(key, value)| key[0] * 3 + key[1] + u64::from(value)).sum::<u64>(),
+        ))
+    });
+    assert_eq!(first, names);
+    assert!(sum > 0);
+}
+
+#[test]
+fn libsvm_rows_labels_and_empty_lines_fit_together() {
+    let mut text = String::new();
+    for row in 0..20_000_u64 {
+        write!(text, "{}", if row % 3 == 0 { 1 } else { -1 }).unwrap();
+        for feature in 0..row % 4 {
+            write!(text, " {}:{}", feature * 5 + 1, (row + feature) % 7 + 1).unwrap();
+        }
+        text.push('\n');
+        if row % 100 == 0 {
+            text.push_str("# a comment\n\n");
+        }
+    }
+    let folder = folder_with(&[("train.libsvm", text.as_bytes())]);
+    let file = path(folder.path(), "train.libsvm");
+    let (shape, labels, entries) = everywhere(|cluster| {
+        let data = cluster.read_libsvm(Libsvm::new(), &file)?;
+        assert_eq!(data.labels.shape().extent(0), data.features.shape().extent(0));
+        assert_eq!(data.labels.layout().space, data.features.layout().space);
+        Ok((data.features.shape().extents(), data.labels.collect()?, data.features.collect()?))
+    });
+    assert_eq!(shape, [20_000, 11]);
+    assert!(labels.iter().all(|([row], label)| *label == if row % 3 == 0 { 1.0 } else { -1.0 }));
+    assert_eq!(entries.len() as u64, (0..20_000_u64).map(|row| row % 4).sum::<u64>());
+    assert!(entries.iter().all(|([row, column], value)| *value == ((row + column / 5) % 7 + 1) as f32));
+}
+
+#[test]
+fn headers_of_docword_and_matrix_market_give_the_shape_and_are_checked() {
+    let folder = folder_with(&[
+        ("docword.txt", b"4\n5\n3\n1 1 2\n1 5 1\n3 2 7\n"),
+        ("vocab.txt", b"ape\nbee\ncat\ndog\nemu\n"),
+        ("short.txt", b"ape\nbee\n"),
+        ("torn.txt", b"4\n5\n3\n1 1 2\n"),
+        ("matrix.mtx", b"%%MatrixMarket matrix coordinate real symmetric\n% note\n3 3 2\n1 1 2.5\n3 1 -1\n"),
+        ("corpus.ldac", b"2 0:1 4:2\n1 3:5\n"),
+    ]);
+    let at = |name: &str| path(folder.path(), name);
+    let words = everywhere(|cluster| {
+        let array = cluster.read_docword(&at("docword.txt"), Some(&at("vocab.txt")))?;
+        assert_eq!(array.shape().extents(), [4, 5]);
+        assert_eq!(array.names(1).unwrap().text(4).unwrap(), "emu");
+        array.collect()
+    });
+    assert_eq!(words, [([0, 0], 2), ([0, 4], 1), ([2, 1], 7)]);
+    let matrix = everywhere(|cluster| cluster.read_matrix_market(&at("matrix.mtx"))?.collect());
+    assert_eq!(matrix, [([0, 0], 2.5), ([0, 2], -1.0), ([2, 0], -1.0)]);
+    let corpus = everywhere(|cluster| cluster.read_ldac(Ldac::new(), &at("corpus.ldac"))?.collect());
+    assert_eq!(corpus, [([0, 0], 1), ([0, 4], 2), ([1, 3], 5)]);
+    let torn = error_everywhere(|cluster| cluster.read_docword(&at("torn.txt"), None));
+    assert!(torn.ends_with("the header promises 3 entries, the file has 1; is it complete?"), "{torn}");
+    let short = error_everywhere(|cluster| cluster.read_docword(&at("docword.txt"), Some(&at("short.txt"))));
+    assert!(short.contains("the vocabulary has 2 words, but ids go up to word 5"), "{short}");
+}
+
+#[test]
+fn npy_is_read_by_rows() {
+    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (5, 3), }".to_vec();
+    bytes.resize(127, b' ');
+    bytes.push(b'\n');
+    bytes.extend((0..15_u8).flat_map(|value| f32::from(value).to_le_bytes()));
+    let folder = folder_with(&[("a.npy", &bytes)]);
+    let file = path(folder.path(), "a.npy");
+    let cells = everywhere(|cluster| cluster.read_npy::<f32, 2>(&file)?.collect());
+    assert!(cells.iter().all(|([row, column], value)| *value == (row * 3 + column) as f32) && cells.len() == 15);
+    let wrong = error_everywhere(|cluster| cluster.read_npy::<f32, 3>(&file));
+    assert!(wrong.ends_with("it has 2 dimensions, 3 were asked for"), "{wrong}");
+}
+
+#[test]
+fn any_text_is_read_through_a_closure() {
+    let folder = folder_with(&[("log.txt", b"GET 3 took 17\n# nothing\nGET 1 took 5\n")]);
+    let file = path(folder.path(), "log.txt");
+    let parse = |line: &str| {
+        let words: Vec<&str> = line.split(' ').collect();
+        match words[..] {
+            ["GET", page, "took", time] => {
+                let number = |text: &str| text.parse::<u64>().map_err(|_| "a number".to_owned());
+                Ok(Some(([number(page)?], number(time)?)))
+            }
+            ["#", ..] => Ok(None),
+            _ => Err("`GET page took time`".to_owned()),
+        }
+    };
+    assert_eq!(everywhere(|cluster| cluster.read_lines(&file, parse)?.materialize()?.collect()), [([1], 5), ([3], 17)]);
+    let strict =
+        |line: &str| if line.starts_with("GET") { parse(line) } else { Err("`GET page took time`".to_owned()) };
+    let error = error_everywhere(|cluster| cluster.read_lines(&file, strict)?.materialize());
+    assert!(error.contains("log.txt:2:1`: expected `GET page took time`, found `# nothing`"), "{error}");
+}
+
+#[test]
+fn the_first_bad_line_in_the_file_is_the_error_everywhere() {
+    let (mut text, _) = ratings();
+    let good = text.len();
+    text.push_str("12,oops,3\n");
+    let line = text[..good].lines().count() + 1;
+    text.push_str(&"1,2\n".repeat(3));
+    let folder = folder_with(&[("ratings.csv", text.as_bytes())]);
+    let file = path(folder.path(), "ratings.csv");
+    let error = error_everywhere(|cluster| read_ratings(cluster, &file));
+    assert!(error.contains(&format!("ratings.csv:{line}:4`: expected")) && error.contains("`oops`"), "{error}");
+    let skipped = everywhere(|cluster| {
+        let csv = Csv::new().skip_bad_lines(4);
+        let lazy = cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
+        Ok(lazy.materialize()?.len())
+    });
+    assert_eq!(skipped as usize, ratings().1.len());
+    let too_many = error_everywhere(|cluster| {
+        let csv = Csv::new().skip_bad_lines(2);
+        cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?.materialize()
+    });
+    assert!(too_many.contains("more than the 2 bad lines that skip_bad_lines allows"), "{too_many}");
+}
+
+#[test]
+fn missing_and_empty_files_are_the_same_error_everywhere() {
+    let folder = folder_with(&[("empty.csv", b"")]);
+    let missing = error_everywhere(|cluster| read_ratings(cluster, &path(folder.path(), "absent.csv")));
+    assert!(missing.contains("absent.csv"), "{missing}");
+    let empty = error_everywhere(|cluster| read_ratings(cluster, &path(folder.path(), "empty.csv")));
+    assert!(empty.contains("is empty"), "{empty}");
+}
+
+#[test]
+fn duplicate_keys_follow_the_policy() {
+    let folder = folder_with(&[("twice.csv", b"1,1,5\n2,2,1\n1,1,7\n")]);
+    let file = path(folder.path(), "twice.csv");
+    let with = |policy: DuplicatePolicy<i32>| {
+        let file = &file;
+        move |cluster: &Cluster| {
+            let lazy = cluster.read_csv(file, |(a, b, c): (u64, u64, i32)| ([a, b], c))?;
+            lazy.materialize_as(&Partition::default(), policy)?.collect()
+        }
+    };
+    let error = error_everywhere(with(DuplicatePolicy::Error));
+    assert!(
+        error.contains("key [1, 1] is given twice") && error.contains("twice.csv:1`") && error.contains("twice.csv:3`"),
+        "{error}"
+    );
+    assert_eq!(everywhere(with(DuplicatePolicy::Last)), [([1, 1], 7), ([2, 2], 1)]);
+    assert_eq!(everywhere(with(DuplicatePolicy::sum())), [([1, 1], 12), ([2, 2], 1)]);
+}
+
+/// Small random arrays against the same thing done by hand.
+fn small_entries() -> impl Strategy<Value = BTreeMap<[u64; 2], i32>> {
+    prop::collection::btree_map([0..20_u64, 0..12_u64], -50..50_i32, 0..80)
+}
+
+fn on_cluster(
+    cluster: &Cluster,
+    entries: &BTreeMap<[u64; 2], i32>,
+    partition: &Partition,
+) -> Result<DistArray<i32, 2>> {
+    struct Given<'a>(&'a BTreeMap<[u64; 2], i32>);
+    impl RecordSource for Given<'_> {
+        type Record = ([u64; 2], i32);
+
+        fn units(&self) -> usize {
+            7
+        }
+
+        fn cost(&self, _unit: usize) -> u64 {
+            1
+        }
+
+        fn visit(
+            &self,
+            unit: usize,
+            mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<Mistake>>,
+        ) -> hemiola_array::Result<hemiola_array::read::Report> {
+            for (key, value) in self.0.iter().skip(unit).step_by(7) {
+                visit((*key, *value)).unwrap();
+            }
+            Ok(hemiola_array::read::Report::default())
+        }
+
+        fn extents(&self) -> Option<Vec<u64>> {
+            Some(vec![20, 12])
+        }
+    }
+    hemiola_array::dist::Lazy::over(cluster, Given(entries)).materialize_as(partition, DuplicatePolicy::Error)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+
+    #[test]
+    fn transforms_equal_the_serial_ones(entries in small_entries(), cluster in 0..CLUSTERS.len(), ways in 0..3_usize, seed in any::<u64>()) {
+        let (peers, workers) = CLUSTERS[cluster];
+        let way = [Way::Range, Way::Balanced, Way::Hash { seed }][ways];
+        let partition = Partition::along(1).by(way).parts_per_worker(2).and(0, way).time_parts(3);
+        standalone(peers).workers(workers).run(|cluster| {
+            let serial: Vec<_> = entries.iter().map(|(key, value)| (*key, *value)).collect();
+            let array = on_cluster(cluster, &entries, &Partition::default())?;
+            assert_eq!(array.collect()?, serial);
+            assert_eq!(array.repartition(&partition)?.collect()?, serial);
+
+            let changed = array.entries().filter(|key, _| key[1] != 3).map(|key, value| i64::from(value) + key[0].cast_signed());
+            let changed = changed.map_keys(|[a, b]| [b, a, a % 2]).materialize()?.collect()?;
+            let mut expected: Vec<_> = serial.iter().filter(|(key, _)| key[1] != 3)
+                .map(|([a, b], value)| ([*b, *a, a % 2], i64::from(*value) + a.cast_signed())).collect();
+            expected.sort_unstable();
+            assert_eq!(changed, expected);
+
+            let groups = array.entries().group_by(|[a, b], value| (a % 5, (b, value)))?.collect()?;
+            let count: usize = groups.iter().map(|(_, items)| items.len()).sum();
+            assert_eq!(count, serial.len());
+            for ([group], items) in groups {
+                let mut items = items;
+                items.sort_unstable();
+                let mut expected: Vec<_> = serial.iter().filter(|(key, _)| key[0] % 5 == group).map(|(key, value)| (key[1], *value)).collect();
+                expected.sort_unstable();
+                assert_eq!(items, expected);
+            }
+
+            let shuffled = array.shuffle_keys(seed)?;
+            let mut back: Vec<_> = shuffled.collect()?.into_iter().map(|(key, value)| (shuffled.original_key(key), value)).collect();
+            back.sort_unstable();
+            assert_eq!(back, serial);
+            assert!(serial.iter().all(|(key, _)| shuffled.original_key(shuffled.shuffled_key(*key)) == *key));
+
+            let (train, test) = array.split(0.3, seed)?;
+            let mut both = train.collect()?;
+            both.extend(test.collect()?);
+            both.sort_unstable();
+            assert_eq!(both, serial);
+            // Which half an entry is in does not depend on how the array is divided or shuffled.
+            let mut same: Vec<_> = shuffled.split(0.3, seed)?.1.collect()?.into_iter().map(|(key, value)| (shuffled.original_key(key), value)).collect();
+            same.sort_unstable();
+            assert_eq!(test.collect()?, same);
+
+            let histogram = array.histogram(1)?;
+            for column in 0..12 {
+                assert_eq!(histogram.counts()[column as usize], serial.iter().filter(|(key, _)| key[1] == column).count() as u64);
+            }
+
+            let mut dense = array.to_dense(-1)?;
+            let cells = dense.collect()?;
+            assert_eq!(cells.len(), 240);
+            assert!(cells.iter().all(|(key, value)| *value == entries.get(key).copied().unwrap_or(-1)));
+            let other = dense.clone();
+            dense.add(&other).unwrap();
+            dense.scale(2);
+            assert!(dense.collect()?.iter().all(|(key, value)| *value == 4 * entries.get(key).copied().unwrap_or(-1)));
+            Ok(())
+        }).unwrap();
+    }
+}
+
+#[test]
+fn arrays_that_are_cut_differently_are_not_combined() {
+    let error = standalone(2)
+        .run(|cluster| {
+            let mut zeros = cluster.zeros::<f32, 2>([10, 3])?;
+            let odd = cluster.from_fn([10, 3], |[row, _]| row as f32)?;
+            zeros.add(&odd)?;
+            assert_eq!(zeros.collect()?[4], ([1, 1], 1.0));
+            let sparse = odd.entries().filter(|key, _| key[0] == 9).materialize()?;
+            assert_eq!(sparse.len(), 3);
+            let dense = sparse.to_dense(0.0)?;
+            zeros.add(&dense).map_err(Error::from)
+        })
+        .unwrap_err();
+    assert!(error.to_string().contains("the two arrays are cut differently"), "{error}");
+}
+
+#[test]
+fn random_values_do_not_depend_on_the_cluster() {
+    everywhere(|cluster| {
+        let uniform = cluster.uniform([50, 6], -1.0..1.0, 3)?.collect()?;
+        assert!(uniform.iter().all(|(_, value)| (-1.0..1.0).contains(value)));
+        let normal = cluster.normal([7, 3, 2], 1.0, 0.1, 3)?.collect()?;
+        Ok((uniform, normal))
+    });
+}
+
+#[test]
+fn accumulators_have_the_same_bits_on_every_peer() {
+    for (peers, workers) in CLUSTERS {
+        let sums = standalone(peers)
+            .workers(workers)
+            .run(|cluster| {
+                let sum = Accumulator::new(cluster, 0.0_f64, |a, b| a + b);
+                cluster.each_worker(|worker| {
+                    for step in 0..100 {
+                        sum.add(
+                            worker.id(),
+                            0.1 * f64::from(step) + worker.index() as f64 + cluster.rank().index() as f64 / 3.0,
+                        );
+                    }
+                })?;
+                Ok(sum.take()?.to_bits())
+            })
+            .unwrap();
+        assert!(sums.iter().all(|bits| *bits == sums[0]));
+    }
+}
+
+#[test]
+fn saved_on_one_cluster_loaded_on_another() {
+    let folder = tempfile::tempdir().unwrap();
+    let (text, entries) = ratings();
+    let data = folder_with(&[("ratings.csv", text.as_bytes())]);
+    let file = path(data.path(), "ratings.csv");
+    for (number, (peers, workers)) in CLUSTERS.into_iter().enumerate() {
+        let target = folder.path().join(format!("save-{number}"));
+        standalone(peers)
+            .workers(workers)
+            .run(|cluster| {
+                let mut save = Save::begin(cluster, &target)?;
+                save.put("ratings", &read_ratings(cluster, &file)?)?;
+                save.put("w", &cluster.uniform([13, 5], 0.0..1.0, 2)?)?;
+                save.put("bias", &cluster.uniform([13], 0.0..1.0, 4)?)?;
+                save.put("cube", &cluster.normal([3, 4, 5], 0.0, 1.0, 4)?)?;
+                save.commit()
+            })
+            .unwrap();
+        let loaded = everywhere(|cluster| {
+            let load = Load::open(cluster, &target)?;
+            assert_eq!(load.names().collect::<Vec<_>>(), ["bias", "cube", "ratings", "w"]);
+            assert_eq!(load.get::<f32, 2>("w")?.collect()?, cluster.uniform([13, 5], 0.0..1.0, 2)?.collect()?);
+            assert_eq!(load.get::<f32, 1>("bias")?.collect()?, cluster.uniform([13], 0.0..1.0, 4)?.collect()?);
+            assert_eq!(load.get::<f32, 3>("cube")?.collect()?, cluster.normal([3, 4, 5], 0.0, 1.0, 4)?.collect()?);
+            load.get::<f32, 2>("ratings")?.collect()
+        });
+        assert_eq!(loaded, entries);
+    }
+    let wrong = error_everywhere(|cluster| Load::open(cluster, &folder.path().join("save-0"))?.get::<f64, 2>("w"));
+    assert!(wrong.contains("array `w` holds F32, not F64 as asked for"), "{wrong}");
+}
+
+#[test]
+fn a_failed_save_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("model");
+    let outcome = standalone(3).run(|cluster| {
+        let mut save = Save::begin(cluster, &target)?;
+        save.put("w", &cluster.uniform([13, 5], 0.0..1.0, 2)?)?;
+        Err::<(), _>("changed my mind".into())
+    });
+    assert_eq!(outcome.unwrap_err().to_string(), "changed my mind");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    std::fs::create_dir(&target).unwrap();
+    let error = error_everywhere(|cluster| Save::begin(cluster, &target).map(drop));
+    assert!(error.contains("something else is there"), "{error}");
+}
+
+/// A type of the user's own.
+#[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
+struct Visit {
+    page: String,
+    seconds: f64,
+}
+
+impl Element for Visit {}
+
+#[test]
+fn elements_may_be_any_type_that_can_be_sent() {
+    let found = everywhere(|cluster| {
+        let numbers = cluster.from_fn([40], |[index]| index as u32)?;
+        let visits =
+            numbers.entries().map(|_, number| Visit { page: format!("p{number}"), seconds: f64::from(number) });
+        visits.map_keys(|[index]| [39 - index]).materialize()?.collect()
+    });
+    assert_eq!(found[0], ([0], Visit { page: "p39".into(), seconds: 39.0 }));
+}
+
+/// What the peer processes do; a number that depends on everything that was read.
+fn digest(cluster: &Cluster, folder: &Path) -> Result<String> {
+    let ratings = read_ratings(cluster, &path(folder, "ratings.csv"))?;
+    let grouped = ratings.entries().group_by(|[user, item], rating| (user % 7, (item, rating)))?;
+    let items: usize = grouped.collect()?.iter().map(|(_, items)| items.len()).sum();
+    let shuffled = ratings.shuffle_keys(5)?;
+    let docs = cluster.read_docword(&path(folder, "docword.txt"), None)?;
+    let sum: f64 =
+        shuffled.collect()?.iter().map(|([user, item], rating)| (user * 3 + item) as f64 * f64::from(*rating)).sum();
+    Ok(format!("{} {items} {} {sum}", ratings.len(), docs.len()))
+}
+
+#[test]
+fn the_peer_process() {
+    let Some(folder) = std::env::var_os("HEMIOLA_TEST_FOLDER") else { return };
+    let digest = hemiola_cluster::run(|cluster| digest(cluster, Path::new(&folder))).unwrap();
+    println!("digest: {digest}");
+}
+
+#[test]
+fn three_processes_read_what_one_reads() {
+    let (text, _) = ratings();
+    let folder = folder_with(&[("ratings.csv", text.as_bytes()), ("docword.txt", b"4\n5\n3\n1 1 2\n1 5 1\n3 2 7\n")]);
+    let expected = standalone(1).run(|cluster| digest(cluster, folder.path())).unwrap().remove(0);
+    let meet = tempfile::tempdir().unwrap();
+    let peers: Vec<_> = (0..3)
+        .map(|rank: u32| {
+            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+            command.args(["dist::the_peer_process", "--exact", "--nocapture"]);
+            command.env("HEMIOLA_TEST_FOLDER", folder.path()).env("HEMIOLA_WORKERS", "2");
+            command.env("HEMIOLA_RANK", rank.to_string()).env("HEMIOLA_SIZE", "3");
+            command.env("HEMIOLA_RENDEZVOUS", format!("file:{}/meet", meet.path().display()));
+            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    for peer in peers {
+        let output = peer.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(
+            output.status.success() && said.contains(&format!("digest: {expected}\n")),
+            "{said}, expected {expected}"
+        );
+    }
+}

@@ -155,6 +155,13 @@ table! {
     }
 }
 
+table! {
+    /// What tests and benchmarks look at.
+    DEVELOPMENT {
+        DATA = "HEMIOLA_DATA", "the folder of real data sets for tests and benchmarks", "tests that need one say \"skipped\"; benchmarks make their data up";
+    }
+}
+
 /// Settings of ours that `hemiola run --hosts` hands on to peers on other hosts. What it sets itself, what holds for
 /// one host only (`HEMIOLA_ADVERTISE`) and the secret are not among them.
 pub const FORWARDED: &[Variable] =
@@ -178,6 +185,7 @@ pub fn markdown() -> String {
         ("Slurm", SLURM),
         ("Kubernetes indexed jobs", KUBERNETES),
         ("The terminal", TERMINAL),
+        ("Tests and benchmarks", DEVELOPMENT),
     ];
     for (title, table) in sections {
         let _ = write!(page, "\n## {title}\n\n| Variable | Meaning | If unset |\n|---|---|---|\n");
@@ -205,7 +213,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_ours_have_our_prefix() {
-        let tables = [OURS, TORCHRUN, OPEN_MPI, SLURM, KUBERNETES, TERMINAL];
+        let tables = [OURS, TORCHRUN, OPEN_MPI, SLURM, KUBERNETES, TERMINAL, DEVELOPMENT];
         let names: Vec<_> = tables.iter().copied().flatten().map(|variable| variable.name).collect();
         let unique: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len());

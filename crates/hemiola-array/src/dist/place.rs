@@ -138,7 +138,7 @@ pub(crate) fn in_parallel<I: Send, O: Send>(
 pub(crate) fn reopened<T: Clone, const N: usize>(blocks: &[SparseBlock<T, N>]) -> Vec<SparseBuilder<T, N>> {
     let reopen = |block: &SparseBlock<T, N>| {
         let mut builder = SparseBuilder::new();
-        block.iter().for_each(|(key, value)| builder.push(key, value.clone()));
+        builder.push_columns(std::array::from_fn(|dimension| block.keys(dimension).clone()), block.values().to_vec());
         builder
     };
     blocks.iter().map(reopen).collect()

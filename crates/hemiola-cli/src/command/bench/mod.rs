@@ -1,6 +1,8 @@
 //! `hemiola bench`: measurements of this machine, each beside the simplest thing that could do the same.
 
+mod data;
 mod net;
+mod pair;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -8,6 +10,8 @@ use std::process::ExitCode;
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
+    /// Reading files and moving entries between two peers.
+    Data(data::Data),
     /// The transport between two processes, beside a raw loop over sockets.
     Net(net::Net),
 }
@@ -15,6 +19,7 @@ pub(crate) enum Bench {
 impl Bench {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Data(data) => data.execute(),
             Self::Net(net) => net.execute(),
         }
     }

@@ -1,8 +1,7 @@
 //! `hemiola bench net`: throughput and latency of our transport between two processes, beside a raw `std::net` loop.
 //!
 //! Both are measured in the same run, in turn, several times; the best round of each counts, because on a shared machine
-//! only the best says what the code can do. The measuring process is peer 0. It starts itself again as peer 1, which
-//! echoes and swallows as told by the order of the program: both run [`measure`] from top to bottom.
+//! only the best says what the code can do. Both processes run [`measure`] from top to bottom; see `pair.rs`.
 //!
 //! - *Bulk*: messages of one size are sent back to back and acknowledged once at the end.
 //! - *Round trip*: 64 bytes there and back on the control lane, median of many. A round trip between two cores is mostly
@@ -10,8 +9,8 @@
 //!   loops are measured with the two threads on one core, which shows what the code costs, and on two.
 //! - *Under load*: the same, wherever the system puts the threads, while 64 MiB messages run on the bulk lane.
 
+use crate::command::bench::pair;
 use crate::report;
-use anyhow::Context;
 use bytes::Bytes;
 use clap::Args;
 use hemiola_cluster::{Cluster, Error, Result};
@@ -22,7 +21,7 @@ use serde::Serialize;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -89,18 +88,9 @@ struct Measurement {
 
 impl Net {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        let job = |rank: usize, folder: &std::path::Path| {
-            let rendezvous = hemiola_net::Rendezvous::File(folder.join("meet"));
-            Cluster::builder().peer(rank, 2).workers(1).job("bench net").rendezvous(rendezvous)
-        };
-        if let Some(folder) = &self.second {
-            job(1, folder).run(|cluster| measure(cluster, self.rounds))?;
-            return Ok(ExitCode::SUCCESS);
-        }
-        let folder = tempfile::tempdir().context("cannot make a folder to meet in")?;
-        let _second = Second::start(folder.path(), self.rounds)?;
-        let measured = job(0, folder.path()).run(|cluster| measure(cluster, self.rounds))?;
-        let measured = measured.expect("peer 0 measures");
+        let arguments = ["bench".to_owned(), "net".to_owned(), "--rounds".to_owned(), self.rounds.to_string()];
+        let measured = pair::run(self.second.as_deref(), &arguments, |cluster| measure(cluster, self.rounds))?;
+        let Some(measured) = measured.flatten() else { return Ok(ExitCode::SUCCESS) };
         if self.report.as_deref() != Some(std::path::Path::new("-")) {
             print_table(&measured)?;
         }
@@ -108,26 +98,6 @@ impl Net {
             report::write(target, &measured)?;
         }
         Ok(ExitCode::SUCCESS)
-    }
-}
-
-/// The other process. It ends with us: by itself when it loses us, or here.
-struct Second(Child);
-
-impl Second {
-    fn start(folder: &std::path::Path, rounds: u32) -> anyhow::Result<Self> {
-        let program = std::env::current_exe().context("cannot find this program")?;
-        let mut command = Command::new(program);
-        command.args(["bench", "net", "--rounds", &rounds.to_string(), "--second"]).arg(folder).stdin(Stdio::null());
-        Ok(Self(command.spawn().context("cannot start the second process")?))
-    }
-}
-
-impl Drop for Second {
-    fn drop(&mut self) {
-        // After a good run it has ended or is about to; after a bad one it has no more to do.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 

@@ -1,0 +1,342 @@
+//! `hemiola bench data`: how fast files become arrays, and entries move between two peers.
+//!
+//! Files are MovieLens-1M (`movielens-1m/ratings.tsv.zst`) and the IMDB reviews (`imdb/train.libsvm.zst`) in the folder that
+//! `HEMIOLA_DATA` names, unpacked first; where that is unset, made-up files of the same form. Each figure is the best of
+//! several rounds.
+//!
+//! - *Parse*: text to entries in memory, on one worker and on two.
+//! - *Array*: the same, cut and sorted: what `materialize` gives.
+//! - *Shuffle*: `repartition` between two processes: payload bytes of moved entries per second of the whole operation,
+//!   beside the rate at which the transport alone moves messages of the same size.
+
+use crate::command::bench::pair;
+use crate::report;
+use anyhow::Context;
+use bytes::Bytes;
+use clap::Args;
+use hemiola_array::read::{ByteRange, Csv, Libsvm, Source};
+use hemiola_array::sparse::SparseBuilder;
+use hemiola_array::{MakeArrays, Partition, ReadArrays};
+use hemiola_cluster::variables::{self, ProcessVariables, Variables};
+use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_core::{ChannelId, Lane, Outgoing, Purpose, Rank};
+use serde::Serialize;
+use std::fmt::Write as _;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+Example:
+  HEMIOLA_DATA=~/data hemiola bench data --report data.json
+
+The report holds \"csv_mbps\" and \"libsvm_mbps\" (10^6 bytes of text per second, parsed by one worker and by two), \
+\"csv_array_mbps\" (into a sorted array), \"memory_ratio\" (peak while loading over the final array, one worker), \"shuffle_gbps\" and \
+\"bulk_gbps\" (10^9 bits per second between two processes).";
+
+const OWNER: u8 = 0xbf;
+const BULK: ChannelId = ChannelId::of(OWNER, 1);
+const ACK: ChannelId = ChannelId::of(OWNER, 2);
+/// Messages of a shuffle have about this size.
+const MESSAGE_BYTES: usize = 4 << 20;
+const BULK_MESSAGES: usize = 64;
+/// Entries of the array that is shuffled: 96 MB in all.
+const ENTRIES: u64 = 8_000_000;
+/// Ratings that are loaded to see how much memory that takes: 48 MB as an array, so that small change does not count.
+const MANY: u64 = 4_000_000;
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The arguments of `hemiola bench data`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Data {
+    /// Rounds; the best of each counts.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// File for the results as JSON, or `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// The folder where the two processes meet: makes this process the second one.
+    #[arg(long, hide = true)]
+    second: Option<PathBuf>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+struct Measurement {
+    /// Which files.
+    data: &'static str,
+    csv_mbps: [f64; 2],
+    libsvm_mbps: [f64; 2],
+    csv_array_mbps: [f64; 2],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory_ratio: Option<f64>,
+    shuffle_gbps: f64,
+    bulk_gbps: f64,
+}
+
+impl Data {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        let arguments = ["bench".to_owned(), "data".to_owned(), "--rounds".to_owned(), self.rounds.to_string()];
+        if self.second.is_some() {
+            pair::run(self.second.as_deref(), &arguments, |cluster| shuffle(cluster, self.rounds))?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        let folder = tempfile::tempdir().context("cannot make a folder for the files")?;
+        let files = Files::prepare(folder.path())?;
+        let many = folder.path().join("many.tsv");
+        make_ratings(&many, MANY)?;
+        let memory_ratio = memory_ratio(&many)?;
+        let [csv, libsvm, array] = [parse_csv, parse_libsvm, make_array].map(|read| self.on_one_and_two(&files, read));
+        let moved = pair::run(None, &arguments, |cluster| shuffle(cluster, self.rounds))?;
+        let (shuffle_gbps, bulk_gbps) = moved.expect("this is peer 0");
+        let measured = Measurement {
+            data: files.origin,
+            csv_mbps: csv?,
+            libsvm_mbps: libsvm?,
+            csv_array_mbps: array?,
+            memory_ratio,
+            shuffle_gbps,
+            bulk_gbps,
+        };
+        if self.report.as_deref() != Some(Path::new("-")) {
+            print_table(&measured)?;
+        }
+        if let Some(target) = &self.report {
+            report::write(target, &measured)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Megabytes per second with one worker and with two.
+    fn on_one_and_two(&self, files: &Files, read: fn(&Cluster, &Files) -> Result<u64>) -> Result<[f64; 2]> {
+        let mut rates = [0.0_f64; 2];
+        // In turn, so that both see the same machine.
+        for _ in 0..self.rounds {
+            for (workers, rate) in (1..).zip(&mut rates) {
+                let once = Cluster::builder().workers(workers).run(|cluster| {
+                    let start = cluster.env().now();
+                    let bytes = read(cluster, files)?;
+                    Ok::<_, Error>(bytes as f64 / 1e6 / (cluster.env().now() - start).as_secs_f64())
+                })?;
+                *rate = rate.max(once);
+            }
+        }
+        Ok(rates)
+    }
+}
+
+fn print_table(measured: &Measurement) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "files: {}", measured.data)?;
+    writeln!(out, "{:<28} {:>14} {:>14}", "", "1 worker", "2 workers")?;
+    let rows = [
+        ("csv to entries", measured.csv_mbps),
+        ("LIBSVM to entries", measured.libsvm_mbps),
+        ("csv to a sorted array", measured.csv_array_mbps),
+    ];
+    for (name, [one, two]) in rows {
+        writeln!(out, "{name:<28} {one:>9.0} MB/s {two:>9.0} MB/s")?;
+    }
+    if let Some(ratio) = measured.memory_ratio {
+        writeln!(out, "{:<28} {ratio:>14.2}", "peak memory / array")?;
+    }
+    let (shuffle, bulk) = (measured.shuffle_gbps / 8.0, measured.bulk_gbps / 8.0);
+    writeln!(
+        out,
+        "{:<28} {shuffle:>9.2} GB/s   (transport alone {bulk:.2} GB/s, ratio {:.2})",
+        "repartition, two peers",
+        shuffle / bulk
+    )?;
+    Ok(())
+}
+
+/// Plain files to read.
+struct Files {
+    origin: &'static str,
+    csv: PathBuf,
+    libsvm: PathBuf,
+}
+
+impl Files {
+    fn prepare(folder: &Path) -> anyhow::Result<Self> {
+        let (csv, libsvm) = (folder.join("ratings.tsv"), folder.join("train.libsvm"));
+        let given = ProcessVariables.get_set(variables::DATA.name).map(PathBuf::from);
+        let real = given.map(|data| [data.join("movielens-1m/ratings.tsv.zst"), data.join("imdb/train.libsvm.zst")]);
+        if let Some([ratings, reviews]) = real.filter(|files| files.iter().all(|file| file.exists())) {
+            unpack(&ratings, &csv)?;
+            unpack(&reviews, &libsvm)?;
+            return Ok(Self { origin: "MovieLens-1M and IMDB", csv, libsvm });
+        }
+        make_ratings(&csv, 1_000_000)?;
+        let mut text = String::new();
+        for number in 0..25_000_u64 {
+            text.push_str(if number % 2 == 0 { "+1" } else { "-1" });
+            for place in 0..130 {
+                let mixed = (number * 131 + place).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+                let _ = write!(text, " {}:{}", place * 680 + mixed % 680 + 1, mixed % 3 + 1);
+            }
+            text.push('\n');
+        }
+        std::fs::write(&libsvm, &text).context("cannot write the examples")?;
+        Ok(Self { origin: "made up (HEMIOLA_DATA is unset)", csv, libsvm })
+    }
+}
+
+/// Writes this many made-up ratings.
+fn make_ratings(file: &Path, count: u64) -> anyhow::Result<()> {
+    let mut text = String::new();
+    for number in 0..count {
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
+        let _ = writeln!(text, "{}\t{}\t{}", mixed % 6040 + 1, number % 3706 + 1, mixed % 5 + 1);
+    }
+    std::fs::write(file, &text).context("cannot write the ratings")
+}
+
+fn unpack(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let mut reader = Source::open(from)?.reader()?;
+    let mut file = std::fs::File::create(to).with_context(|| format!("cannot write `{}`", to.display()))?;
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let count = reader.read(&mut buffer)?;
+        if count == 0 {
+            return Ok(());
+        }
+        file.write_all(&buffer[..count]).with_context(|| format!("cannot write `{}`", to.display()))?;
+    }
+}
+
+/// Has all workers read the byte ranges of a file; the bytes of the file.
+fn on_all_workers(
+    cluster: &Cluster,
+    file: &Path,
+    read: impl Fn(&ByteRange) -> hemiola_array::Result<()> + Sync,
+) -> Result<u64> {
+    let source = Source::open(file)?;
+    let ranges = ByteRange::split(std::slice::from_ref(&source), source.bytes() / (4 * cluster.workers() as u64));
+    let next = AtomicUsize::new(0);
+    let outcomes = cluster.each_worker(|_| {
+        while let Some(range) = ranges.get(next.fetch_add(1, Ordering::Relaxed)) {
+            read(range)?;
+        }
+        Ok::<_, hemiola_array::Error>(())
+    })?;
+    outcomes.into_iter().collect::<hemiola_array::Result<()>>()?;
+    Ok(source.bytes())
+}
+
+fn parse_csv(cluster: &Cluster, files: &Files) -> Result<u64> {
+    let csv = Csv::new().separator("\t");
+    on_all_workers(cluster, &files.csv, |range| {
+        let mut entries = SparseBuilder::new();
+        csv.read(range, |(user, item, rating): (u32, u32, f32)| {
+            entries.push([u64::from(user), u64::from(item)], rating);
+            Ok(())
+        })?;
+        std::hint::black_box(entries.len());
+        Ok(())
+    })
+}
+
+fn parse_libsvm(cluster: &Cluster, files: &Files) -> Result<u64> {
+    let libsvm = Libsvm::new();
+    on_all_workers(cluster, &files.libsvm, |range| {
+        let mut entries = SparseBuilder::new();
+        libsvm.read(range, |example| {
+            entries.push_row(example.row, example.columns, example.values);
+            Ok(())
+        })?;
+        std::hint::black_box(entries.len());
+        Ok(())
+    })
+}
+
+fn make_array(cluster: &Cluster, files: &Files) -> Result<u64> {
+    let (_, bytes) = load(cluster, &files.csv)?;
+    Ok(bytes)
+}
+
+/// Bytes of the array, and of the file.
+fn load(cluster: &Cluster, file: &Path) -> Result<(usize, u64)> {
+    let name = file.to_str().ok_or("the path is not UTF-8")?;
+    let csv = Csv::new().separator("\t");
+    let lazy = cluster.read_csv_with(csv, name, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
+    let array = lazy.materialize_as(&Partition::default(), hemiola_array::sparse::DuplicatePolicy::Last)?;
+    Ok((array.memory_bytes(), Source::open(file)?.bytes()))
+}
+
+/// How much more memory than the array itself loading takes at its peak, on one worker; `None` where the system does not
+/// tell.
+fn memory_ratio(file: &Path) -> Result<Option<f64>> {
+    Cluster::builder().workers(1).run(|cluster| {
+        // Forget the peak so far, which was making the file; where that cannot be done, nothing is claimed.
+        if std::fs::write("/proc/self/clear_refs", "5").is_err() {
+            return Ok(None);
+        }
+        let before = memory("VmRSS:");
+        let (array, _) = load(cluster, file)?;
+        Ok(before.zip(memory("VmHWM:")).map(|(before, peak)| peak.saturating_sub(before) as f64 / array as f64))
+    })
+}
+
+/// A line of the process's status, in bytes.
+fn memory(field: &str) -> Option<u64> {
+    let mut status = String::new();
+    std::fs::File::open("/proc/self/status").ok()?.read_to_string(&mut status).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+/// Gigabits per second of a shuffle and of the transport alone, best of the rounds.
+fn shuffle(cluster: &Cluster, rounds: u32) -> Result<(f64, f64)> {
+    let other = Rank::new(1 - cluster.rank().number());
+    let square = (ENTRIES as f64).sqrt() as u64;
+    let array =
+        cluster.from_fn([square, square], |[row, column]| (row * 7 + column) as f32)?.entries().materialize()?;
+    let acks = cluster.open(ACK, Lane::Control);
+    let mailbox = cluster.open(BULK, Lane::Bulk);
+    let payload = Bytes::from(vec![1; MESSAGE_BYTES]);
+    let (mut shuffled, mut bulk) = (0.0_f64, 0.0_f64);
+    for round in 0..rounds {
+        cluster.barrier()?;
+        let sent = || {
+            let lines = cluster.traffic().lines;
+            lines.iter().filter(|line| line.purpose == Purpose::Shuffle).map(|line| line.bytes_sent).sum::<u64>()
+        };
+        let (start, before) = (cluster.env().now(), sent());
+        // Along the other dimension, there and back: half of each peer's entries move.
+        let moved = array.repartition(&Partition::along(usize::from(round % 2 == 0)))?;
+        cluster.barrier()?;
+        let nanos = (cluster.env().now() - start).as_nanos() as f64;
+        drop(moved);
+        // Both directions carry the same; the rate is that of one.
+        shuffled = shuffled.max((sent() - before) as f64 * 8.0 / nanos);
+
+        cluster.barrier()?;
+        let start = cluster.env().now();
+        let message = |lane, channel, payload: Bytes| Outgoing {
+            lane,
+            channel,
+            purpose: Purpose::Custom,
+            payload: payload.into(),
+        };
+        if cluster.is_root() {
+            for _ in 0..BULK_MESSAGES {
+                cluster.send(other, message(Lane::Bulk, BULK, payload.clone()))?;
+            }
+            acks.receive_from(other, PATIENCE).map_err(Error::program)?;
+        } else {
+            for _ in 0..BULK_MESSAGES {
+                mailbox.receive_from(other, PATIENCE).map_err(Error::program)?;
+            }
+            cluster.send(other, message(Lane::Control, ACK, Bytes::new()))?;
+        }
+        let nanos = (cluster.env().now() - start).as_nanos() as f64;
+        bulk = bulk.max((MESSAGE_BYTES * BULK_MESSAGES) as f64 * 8.0 / nanos);
+    }
+    Ok((shuffled, bulk))
+}

@@ -16,6 +16,11 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Peers a job may have. Every pair is connected, so the system's limits come long before; this catches slips.
+const MOST_PEERS: usize = 1 << 16;
+/// Workers a peer may have, to catch slips before the system runs out of threads.
+const MOST_WORKERS: usize = 4096;
+
 /// Settings of a cluster. Made by [`Cluster::builder`].
 ///
 /// Nothing is taken from the environment unless [`from_environment`](Self::from_environment) is called, so that two
@@ -67,7 +72,7 @@ impl ClusterBuilder {
 
     /// This peer's rank and the number of peers. Default: rank 0 of 1.
     pub fn peer(mut self, rank: usize, size: usize) -> Self {
-        self.rank = Rank::new(rank as u32);
+        self.rank = Rank::new(u32::try_from(rank).unwrap_or(u32::MAX)); // `build` refuses what is too large
         self.size = size;
         self
     }
@@ -180,6 +185,9 @@ impl ClusterBuilder {
         if self.size == 0 || self.rank.index() >= self.size {
             return Err(setting("peer", format!("rank {} does not exist in a job of {}", self.rank, self.size)));
         }
+        if self.size > MOST_PEERS {
+            return Err(setting(variables::SIZE.name, format!("{} peers are more than {MOST_PEERS}", self.size)));
+        }
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
         let board = Switchboard::new(self.size);
         let inbox: Arc<dyn Inbox> = board.clone();
@@ -235,6 +243,9 @@ impl ClusterBuilder {
     fn worker_count(&self) -> Result<usize> {
         match self.workers {
             Some(0) => Err(setting(variables::WORKERS.name, "a peer needs at least one worker".into())),
+            Some(count) if count > MOST_WORKERS => {
+                Err(setting(variables::WORKERS.name, format!("{count} workers are more than {MOST_WORKERS}")))
+            }
             Some(count) => Ok(count),
             None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
         }

@@ -75,16 +75,16 @@ impl Cluster {
     pub(crate) fn assemble(parts: Parts) -> Result<Self> {
         let Parts { transport, loops, board, env, observer, deadlines, workers } = parts;
         let rank = transport.rank();
+        let (worker_count, workers) = (workers, Workers::start(rank, workers)?);
         let mut tasks = Vec::new();
         for io_loop in loops {
             let name = format!("hemiola-{rank}-{}", io_loop.lane());
             tasks.push(env.spawn(name, Box::new(move || io_loop.run())).map_err(crate::Error::Thread)?);
         }
-        let waits = Waits::new(workers, env.clone());
+        let waits = Waits::new(worker_count, env.clone());
         let monitor = Monitor::start(&transport, &board, &env, &observer, &deadlines, &waits)?;
         let next = AtomicU64::new(0);
         let exchange = Exchange { transport, board, env, waits, monitor, timeout: deadlines.wait, next };
-        let workers = Workers::start(rank, workers)?;
         let (tasks, closed, channels) = (Mutex::new(tasks), AtomicBool::new(false), AtomicU64::new(0));
         Ok(Self { inner: Arc::new(Inner { exchange, workers, deadlines, tasks, closed, channels }) })
     }
@@ -134,7 +134,7 @@ impl Cluster {
         self.broadcast_from(Rank::ROOT, value)
     }
 
-    /// *Collective.* The value that `root` passed, on every peer.
+    /// *Collective.* The value that `root` passed, on every peer. All must name the same root.
     #[track_caller]
     pub fn broadcast_from<T: Serialize + DeserializeOwned>(&self, root: Rank, value: T) -> Result<T> {
         let size = self.size();
@@ -267,7 +267,6 @@ impl Inner {
             return;
         }
         let patience = if parting == Parting::Done { GOODBYE } else { ALARM };
-        // Heartbeats go on while the goodbyes travel.
         self.exchange.transport.close(parting, patience);
         self.exchange.monitor.stop();
         for task in self.tasks.lock().drain(..) {

@@ -58,6 +58,8 @@ struct Note {
     call: Call,
     /// File and line of the call.
     site: (String, u32),
+    /// Where the tree of this call has its root.
+    root: Rank,
     /// The value follows on the bulk lane.
     bulk: bool,
 }
@@ -134,7 +136,12 @@ impl Exchange {
         for child in &round.tree.children {
             round.send(*child, &all)?;
         }
-        Ok(decode::<Vec<Part>>(&all)?.into_iter().map(|part| part.value).collect())
+        let parts = decode::<Vec<Part>>(&all)?;
+        if !parts.iter().map(|part| part.rank).eq(Rank::all(self.transport.size())) {
+            let reason = "not every peer's value came back".to_owned();
+            return Err(Error::Value { action: "understand", type_name: "the gathered values", reason });
+        }
+        Ok(parts.into_iter().map(|part| part.value).collect())
     }
 
     /// Sends a message. If the receiver has gone because of another peer's loss, that loss is the error.
@@ -151,7 +158,7 @@ impl Exchange {
         let tree = Tree::new(self.transport.rank(), self.transport.size(), root);
         let (control, bulk) = (ChannelId::of(OWNER, number * 2), ChannelId::of(OWNER, number * 2 + 1));
         let mailbox = self.board.open(control, Lane::Control, &self.transport, &self.env);
-        Round { exchange: self, call, number, site, tree, control, bulk, mailbox, bulk_mailbox: OnceCell::new() }
+        Round { exchange: self, call, number, site, root, tree, control, bulk, mailbox, bulk_mailbox: OnceCell::new() }
     }
 }
 
@@ -161,6 +168,7 @@ struct Round<'a> {
     call: Call,
     number: u64,
     site: &'static Location<'static>,
+    root: Rank,
     tree: Tree,
     control: ChannelId,
     bulk: ChannelId,
@@ -178,7 +186,7 @@ impl Round<'_> {
         let _waiting = self.exchange.waits.enter(Waiter::Driver, self.reason(), Some(to));
         let bulk = value.len() > INLINE_BYTES;
         let site = (self.site.file().to_owned(), self.site.line());
-        let note = Bytes::from(encode(&Note { call: self.call, site, bulk })?);
+        let note = Bytes::from(encode(&Note { call: self.call, site, root: self.root, bulk })?);
         let inline = if bulk { Bytes::new() } else { value.clone() };
         let purpose = self.call.purpose();
         let payload = Payload::from_parts([note, inline]);
@@ -195,13 +203,15 @@ impl Round<'_> {
         let payload = self.wait(&self.mailbox, from)?;
         let (note, inline) =
             postcard::take_from_bytes::<Note>(&payload).map_err(|error| not_understood::<Note>(&error))?;
-        if note.call != self.call {
+        if (note.call, note.root) != (self.call, self.root) {
+            let with_root =
+                |root: Rank| if note.call == self.call { format!(" from root {root}") } else { String::new() };
             let there = Call::name(note.call);
             return Err(Error::Mismatch {
                 rank: self.exchange.transport.rank(),
-                here: self.reason().to_string(),
+                here: format!("{}{}", self.reason(), with_root(self.root)),
                 other: from,
-                there: format!("{there} #{} at {}:{}", self.number, note.site.0, note.site.1),
+                there: format!("{there} #{} at {}:{}{}", self.number, note.site.0, note.site.1, with_root(note.root)),
             });
         }
         if !note.bulk {

@@ -85,8 +85,11 @@ impl Monitor {
         let others = heard.iter().enumerate().map(|(index, said)| {
             let words = said.as_ref().map(|Heartbeat { waits, when }| {
                 let age = now - *when;
-                let waits =
-                    waits.iter().cloned().map(|wait| WaitSummary { waited: wait.waited + age, ..wait }).collect();
+                let waits = waits
+                    .iter()
+                    .cloned()
+                    .map(|wait| WaitSummary { waited: wait.waited.saturating_add(age), ..wait })
+                    .collect();
                 LastWords { waits, age }
             });
             (Rank::new(index as u32), words)
@@ -145,7 +148,9 @@ impl Monitor {
     /// Shows the longest wait if it is due; returns the length at which the next one is.
     fn explain_stall(&self, report_at: Duration) -> Duration {
         let stall = self.report();
-        let Some(longest) = stall.here.first().map(|wait| wait.waited) else { return self.deadlines.stall };
+        // Waiting for one's own workers is not stalling, however long: they compute.
+        let for_others = stall.here.iter().filter(|wait| wait.peer.is_some());
+        let Some(longest) = for_others.map(|wait| wait.waited).max() else { return self.deadlines.stall };
         if longest < self.deadlines.stall {
             return self.deadlines.stall;
         }
@@ -153,7 +158,8 @@ impl Monitor {
             return report_at;
         }
         // One report is enough: the lowest rank that waits makes it.
-        let waits_long = |words: &LastWords| words.waits.iter().any(|wait| wait.waited >= self.deadlines.stall);
+        let is_long = |wait: &WaitSummary| wait.peer.is_some() && wait.waited >= self.deadlines.stall;
+        let waits_long = |words: &LastWords| words.waits.iter().any(is_long);
         let lower = stall.others.iter().take_while(|(other, _)| *other < stall.rank);
         if !lower.into_iter().any(|(_, words)| words.as_ref().is_some_and(waits_long)) {
             self.observer.observe(&Event::Stalled(stall));

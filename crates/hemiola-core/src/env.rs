@@ -18,7 +18,8 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// Fills `bytes` with numbers nobody can predict (or, in a simulation, that its seed determines).
     fn fill_random(&self, bytes: &mut [u8]);
 
-    /// Lets `duration` pass. For retry loops at start-up only; everything else waits for an event with a deadline.
+    /// Lets `duration` pass. For retry loops at start-up and for a reader that holds back; everything else waits for an
+    /// event with a deadline.
     fn pause(&self, duration: Duration);
 
     /// Runs `body` on a new thread that carries `name` in debuggers and stall reports.

@@ -115,8 +115,9 @@ impl Transport for InProcess {
             self.error_if_gone(&state, to)?;
             let queued = state.in_flight[place];
             // To oneself nothing waits: the thread that would make room may be this one.
-            if queued == 0 || queued + payload.len() <= IN_FLIGHT_LIMIT || to == self.rank {
-                state.in_flight[place] += payload.len();
+            let cost = payload.len() + OVERHEAD_BYTES;
+            if queued == 0 || queued + cost <= IN_FLIGHT_LIMIT || to == self.rank {
+                state.in_flight[place] += cost;
                 break;
             }
             let waited = self.env.now() - start;
@@ -136,7 +137,7 @@ impl Transport for InProcess {
 
     fn taken(&self, from: Rank, lane: Lane, bytes: usize) {
         let mut state = self.hub.state.lock();
-        state.in_flight[self.place(self.rank, from, lane)] -= bytes;
+        state.in_flight[self.place(self.rank, from, lane)] -= bytes + OVERHEAD_BYTES;
         drop(state);
         self.hub.room.notify_all();
     }

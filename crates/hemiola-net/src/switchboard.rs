@@ -210,11 +210,13 @@ impl Mailbox {
     /// A message of anyone, if one is here now.
     #[must_use]
     pub fn try_receive(&self) -> Option<Message> {
-        self.popped(self.slot.queues.lock().pop(None))
+        let message = self.slot.queues.lock().pop(None);
+        self.popped(message)
     }
 
     fn take(&self, from: Option<Rank>, timeout: Duration) -> Result<Message, ReceiveError> {
-        if let Some(message) = self.popped(self.slot.queues.lock().pop(from)) {
+        let here = self.slot.queues.lock().pop(from);
+        if let Some(message) = self.popped(here) {
             return Ok(message);
         }
         let start = self.env.now();
@@ -238,8 +240,8 @@ impl Mailbox {
             let obstacle = self.board.state.lock().obstacle(from).cloned();
             if let Some(loss) = obstacle {
                 // What a peer sent before it went has been delivered before its loss: look once more.
-                let last = self.popped(self.slot.queues.lock().pop(from));
-                return last.ok_or(ReceiveError::Lost(loss));
+                let last = self.slot.queues.lock().pop(from);
+                return self.popped(last).ok_or(ReceiveError::Lost(loss));
             }
             if self.env.now() >= deadline {
                 return Err(ReceiveError::TimedOut { waited: self.env.now() - start });

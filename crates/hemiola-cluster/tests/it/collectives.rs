@@ -42,7 +42,7 @@ fn threads_tcp_and_any_size_agree() {
 }
 
 /// Makes an authority and a peer's certificate in `folder`.
-fn certificates(folder: &Path, name: &str) -> Tls {
+pub(crate) fn certificates(folder: &Path, name: &str) -> Tls {
     let authority_key = KeyPair::generate().unwrap();
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);

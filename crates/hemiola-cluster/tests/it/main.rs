@@ -6,6 +6,7 @@
 //! - `tampering`: frames that are cut, changed, replayed, too long
 //! - `loss`: peers that die, fall silent, stop reading, fail, leave early
 //! - `killing`: real processes under SIGKILL and SIGSTOP
+//! - `pressure`: limits, deadlines and fairness under load, and peers that mean harm
 //! - `namespaces`: three hosts in three network namespaces, one cut off
 
 #![expect(
@@ -20,5 +21,6 @@ mod joining;
 mod killing;
 mod loss;
 mod namespaces;
+mod pressure;
 mod support;
 mod tampering;

@@ -110,14 +110,22 @@ fn verify(secret: &Secret, role: &str, job: JobId, nonces: &[Nonce; 2], intent: 
     secret.verify(&[role.as_bytes(), &job.number().to_le_bytes(), &nonces[0], &nonces[1], &intent], proof)
 }
 
-/// What the other side did instead of the next step.
+/// What an acceptor did instead of the next step: it may have refused us.
 fn unexpected(message: &Handshake) -> Refusal {
+    match message {
+        Handshake::Refused(refusal) => refusal.clone(),
+        other => out_of_turn(other),
+    }
+}
+
+/// A step out of turn. Repeats nothing of what a stranger said.
+fn out_of_turn(message: &Handshake) -> Refusal {
     let name = match message {
         Handshake::Hello { .. } => "hello",
         Handshake::Challenge { .. } => "challenge",
         Handshake::Claim { .. } => "claim",
         Handshake::Welcome { .. } => "welcome",
-        Handshake::Refused(refusal) => return refusal.clone(),
+        Handshake::Refused(_) => "refusal",
     };
     Refusal::Protocol { reason: format!("it sent a {name} out of turn") }
 }
@@ -169,13 +177,13 @@ impl Acceptor {
         nonce: Nonce,
         hello: &Handshake,
     ) -> Result<(Self, Handshake), Refusal> {
-        let Handshake::Hello { nonce: theirs } = hello else { return Err(unexpected(hello)) };
+        let Handshake::Hello { nonce: theirs } = hello else { return Err(out_of_turn(hello)) };
         Ok((Self { secret, job, nonces: [*theirs, nonce] }, Handshake::Challenge { nonce }))
     }
 
     /// Checks a claim. The caller decides whether to grant it; then [`welcome`](Self::welcome) tells the dialer.
     pub(crate) fn claimed(&self, message: Handshake) -> Result<Intent, Refusal> {
-        let Handshake::Claim { intent, proof } = message else { return Err(unexpected(&message)) };
+        let Handshake::Claim { intent, proof } = message else { return Err(out_of_turn(&message)) };
         if verify(&self.secret, "dialer", self.job, &self.nonces, &intent, &proof) {
             Ok(intent)
         } else {

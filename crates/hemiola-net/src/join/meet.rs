@@ -25,6 +25,8 @@ use std::time::Duration;
 const RETRY: Duration = Duration::from_millis(25);
 /// How often a waiting side looks at its other connections.
 const GLANCE: Duration = Duration::from_millis(100);
+/// How often the root looks whether all are ready.
+const READY_GLANCE: Duration = Duration::from_millis(1);
 /// How long the reason for calling a job off may take to be written to one peer.
 const LAST_WORDS: Duration = Duration::from_millis(500);
 
@@ -188,17 +190,32 @@ impl Meet<'_> {
         };
         self.tell_all(joined, &members, &JoinMessage::Roster(members.clone()))?;
         let links = self.accept_links(listener, &members, &mut || check_on(joined, roster))?;
-        for (rank, wire) in joined.iter_mut() {
-            match wire.receive(self.deadline) {
-                Ok(JoinMessage::Ready) => {}
-                Ok(other) => {
-                    return Err(gone(*rank, &members, &format!("it sent {other:?} instead of being ready")));
-                }
-                Err(error) => return Err(gone(*rank, &members, &error)),
-            }
-        }
+        self.await_ready(joined, &members)?;
         self.tell_all(joined, &members, &JoinMessage::Go)?;
         Ok((members, links))
+    }
+
+    /// Waits until all are ready, with an eye on each: the one that goes away is to blame, not the one waited for.
+    fn await_ready(&self, joined: &mut [(Rank, Wire)], members: &[Member]) -> Result<(), JoinError> {
+        let mut ready = vec![false; members.len()];
+        loop {
+            for (rank, wire) in joined.iter_mut() {
+                match wire.poll() {
+                    Ok(None) => {}
+                    Ok(Some(JoinMessage::Ready)) => ready[rank.index()] = true,
+                    Ok(Some(JoinMessage::CallOff(reason))) => return Err(gone(*rank, members, &reason)),
+                    Ok(Some(other)) => {
+                        return Err(gone(*rank, members, &format!("it sent {other:?} instead of being ready")));
+                    }
+                    Err(error) => return Err(gone(*rank, members, &error)),
+                }
+            }
+            let Some((late, _)) = joined.iter().find(|(rank, _)| !ready[rank.index()]) else { return Ok(()) };
+            if self.env.now() >= self.deadline {
+                return Err(gone(*late, members, &"it was not ready in time"));
+            }
+            self.env.pause(READY_GLANCE);
+        }
     }
 
     fn tell_all(
@@ -274,22 +291,22 @@ impl Meet<'_> {
             JoinMessage::Roster(members) if members.len() == self.config.size => members,
             other => return Err(confused(root_address, &other)),
         };
-        let mut links = Vec::new();
-        for lower in Rank::all(self.config.rank.index()) {
-            // The root is reached the way it was reached before: its advertised address may be a different one.
-            let address = if lower == Rank::ROOT { root_address } else { &members[lower.index()].address };
-            for lane in Lane::ALL {
-                let stream = self.reach(&format!("peer {lower}"), address)?;
-                let intent = Intent::Link { rank: self.config.rank, lane };
-                links.push(self.shake_hands(stream, address, intent)?.into_link(lower, lane));
-            }
-        }
         let mut root_lives = || match root.poll::<JoinMessage>() {
             Ok(None) => Ok(()),
             Ok(Some(JoinMessage::CallOff(reason))) => Err(JoinError::CalledOff { reason }),
             Ok(Some(other)) => Err(confused(root_address, &other)),
             Err(error) => Err(JoinError::Wire { address: root_address.to_owned(), error }),
         };
+        let mut links = Vec::new();
+        for lower in Rank::all(self.config.rank.index()) {
+            // The root is reached the way it was reached before: its advertised address may be a different one.
+            let address = if lower == Rank::ROOT { root_address } else { &members[lower.index()].address };
+            for lane in Lane::ALL {
+                let stream = self.reach(&format!("peer {lower}"), address, &mut root_lives)?;
+                let intent = Intent::Link { rank: self.config.rank, lane };
+                links.push(self.shake_hands(stream, address, intent)?.into_link(lower, lane));
+            }
+        }
         links.extend(self.accept_links(listener, &members, &mut root_lives)?);
         root.send(&JoinMessage::Ready, self.deadline)
             .map_err(|error| JoinError::Wire { address: root_address.to_owned(), error })?;
@@ -355,7 +372,7 @@ impl Meet<'_> {
         let path = match &self.config.rendezvous {
             Rendezvous::Address(address) => {
                 let address = address.clone();
-                let stream = self.reach("the root", &address)?;
+                let stream = self.reach("the root", &address, &mut || Ok(()))?;
                 return Ok((address, stream));
             }
             Rendezvous::File(path) => path.clone(),
@@ -382,7 +399,12 @@ impl Meet<'_> {
     }
 
     /// Connects, again and again until the deadline: the other side may not be there yet.
-    fn reach(&self, whom: &str, address: &str) -> Result<TcpStream, JoinError> {
+    fn reach(
+        &self,
+        whom: &str,
+        address: &str,
+        glance: &mut dyn FnMut() -> Result<(), JoinError>,
+    ) -> Result<TcpStream, JoinError> {
         let start = self.env.now();
         loop {
             let left = self.deadline - self.env.now();
@@ -399,6 +421,7 @@ impl Meet<'_> {
                 }
                 Err(_) => self.env.pause(RETRY.min(left)),
             }
+            glance()?;
         }
     }
 
@@ -457,6 +480,10 @@ fn connect(address: &str, timeout: Duration) -> std::io::Result<TcpStream> {
     let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name has no address");
     for address in address.to_socket_addrs()? {
         match TcpStream::connect_timeout(&address, timeout) {
+            // While nobody listens, a port of the range that the system gives out can be connected to itself.
+            Ok(stream) if stream.local_addr()? == stream.peer_addr()? => {
+                last = std::io::ErrorKind::ConnectionRefused.into();
+            }
             Ok(stream) => return Ok(stream),
             Err(error) => last = error,
         }

@@ -4,6 +4,9 @@ use crate::join::handshake::{Candidate, Refusal};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 
+/// Refusals that are remembered: strangers may knock for as long as the job waits.
+const REMEMBERED: usize = 32;
+
 /// A peer that has joined.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
@@ -52,7 +55,9 @@ impl Roster {
 
     /// Writes down that someone was refused.
     pub(crate) fn refuse(&mut self, from: String, refusal: Refusal) {
-        self.refused.push((from, refusal));
+        if self.refused.len() < REMEMBERED {
+            self.refused.push((from, refusal));
+        }
     }
 
     /// All members in rank order, once nobody is missing.

@@ -14,8 +14,8 @@
 //!
 //! **Back-pressure.** Bytes delivered and not yet taken out of their mailbox are counted in `untaken`. Above
 //! `inbound_limit` the loop stops watching the socket until half is taken, so that the sender's socket fills and the
-//! sender waits. A thread that assists reads on regardless, since its own message may be behind; at four times the
-//! limit the peer counts as flooding us.
+//! sender waits. A thread that assists holds back while others take messages out, and reads on slowly if nobody does, since
+//! its own message may be behind; at four times the limit the peer counts as flooding us.
 //!
 //! **Locks**, in order: `inbound` or `outbound`, then `interest`. The inbox is called with `inbound` held.
 
@@ -36,8 +36,17 @@ use std::time::Duration;
 /// Reads or writes in a row before another connection has its turn.
 const TURN_PIECES: usize = 16;
 
+/// Reads in a row after which a thread that assists looks at the clock.
+const TIME_CHECK: u32 = 64;
+
+/// What an untaken message costs besides its payload, so that small ones are bounded too.
+const MESSAGE_COST: usize = 128;
+
 /// How long a thread waits for the I/O loop to hand reading over; one piece takes a fraction of it.
 const HANDOVER: Duration = Duration::from_millis(2);
+
+/// How long a peer may go on talking after one of its lanes has ended.
+const HEARING: Duration = Duration::from_millis(200);
 
 /// A thread that assists again within this time is likely to go on like that.
 const SOON: Duration = Duration::from_micros(100);
@@ -180,6 +189,11 @@ impl Connection {
         }
     }
 
+    /// Whether the socket is not read because too much is untaken.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.interest.lock().paused
+    }
+
     fn is_down(&self) -> bool {
         self.down.load(Ordering::Acquire) // pairs with the store in `take_down`
     }
@@ -290,8 +304,9 @@ impl Connection {
             if self.is_down() || !self.read_once(&mut decoder, Patience::Now, listener) {
                 break;
             }
-            if self.claimed.load(Ordering::Relaxed) {
-                break; // a thread that waits for a message wants to read by itself
+            // A thread that waits for a message wants to read by itself, or enough lies untaken.
+            if self.claimed.load(Ordering::Relaxed) || self.untaken.load(Ordering::Relaxed) > self.limits.inbound {
+                break;
             }
         }
         self.loop_reads.store(false, Ordering::Relaxed);
@@ -314,8 +329,12 @@ impl Connection {
 
     /// Reads what the peer may have said last, waiting briefly for it.
     pub(crate) fn hear_out(&self, listener: &dyn Listener) {
+        let deadline = self.env.now() + HEARING;
         if let Some(mut decoder) = self.inbound.try_lock_for(BRIEF) {
-            while !self.is_down() && self.read_once(&mut decoder, Patience::Brief, listener) {}
+            while !self.is_down()
+                && self.env.now() < deadline
+                && self.read_once(&mut decoder, Patience::Brief, listener)
+            {}
         }
     }
 
@@ -334,26 +353,38 @@ impl Connection {
             let soon = arrival - interest.left < SOON;
             interest.habit = if soon { interest.habit.saturating_add(1) } else { 0 };
         });
-        let mut deadline = None;
+        let deadline = arrival + timeout;
+        let mut reads = 0_u32;
         let outcome = loop {
-            let read = self.read_once(&mut decoder, Patience::Brief, listener);
+            let held_back = self.holds_back();
+            let read = !held_back && self.read_once(&mut decoder, Patience::Brief, listener);
+            reads = reads.wrapping_add(1);
             if done() {
                 break Assist::Done;
             }
             if self.is_down() {
                 break Assist::Decline;
             }
-            if !read {
-                // Asking for the time only after a fruitless read keeps it off the fast path.
-                let now = self.env.now();
-                if now >= *deadline.get_or_insert(now + timeout) {
-                    break Assist::TimedOut;
-                }
+            // Asking for the time only after a fruitless read keeps it off the fast path; but what comes may all be for
+            // others, for as long as the peer likes.
+            if (!read || reads.is_multiple_of(TIME_CHECK)) && self.env.now() >= deadline {
+                break Assist::TimedOut;
             }
         };
         drop(decoder);
         self.stop_assisting();
         outcome
+    }
+
+    /// Whether too much is untaken while others are taking it out: to read on would only pile up more. If nobody takes
+    /// anything, whoever should may be the one that waits for what is behind, so reading goes on, piece by piece.
+    fn holds_back(&self) -> bool {
+        let before = self.untaken.load(Ordering::Relaxed);
+        if before <= self.limits.inbound {
+            return false;
+        }
+        self.env.pause(BRIEF);
+        self.untaken.load(Ordering::Relaxed) < before
     }
 
     fn stop_assisting(&self) {
@@ -374,7 +405,8 @@ impl Connection {
     pub(crate) fn end_lease(&self, now: Moment) {
         let mut ended = false;
         self.change_interest(|interest| {
-            ended = interest.lent && !interest.assisted && now - interest.left >= LEASE;
+            // Also while a thread assists: it may wait for long, and nobody should watch the clock meanwhile.
+            ended = interest.lent && now - interest.left >= LEASE;
             interest.lent &= !ended;
         });
         if ended {
@@ -413,9 +445,13 @@ impl Connection {
     }
 
     fn accept(&self, header: FrameHeader, payload: Bytes, listener: &dyn Listener) {
+        if self.is_down() {
+            return; // a frame before this one in the same read has ended the connection: nothing follows a loss
+        }
         match header.kind {
             FrameKind::Data => {
-                let untaken = self.untaken.fetch_add(payload.len(), Ordering::Relaxed) + payload.len();
+                let cost = payload.len() + MESSAGE_COST;
+                let untaken = self.untaken.fetch_add(cost, Ordering::Relaxed) + cost;
                 if untaken > self.limits.inbound {
                     self.change_interest(|interest| interest.paused = true);
                     // Everything may have been taken before `paused` was set; then nobody else would lift it.
@@ -439,9 +475,9 @@ impl Connection {
         }
     }
 
-    /// `bytes` have been taken out of their mailbox.
+    /// A message of `bytes` has been taken out of its mailbox.
     pub(crate) fn taken(&self, bytes: usize) {
-        let before = self.untaken.fetch_sub(bytes, Ordering::Relaxed);
+        let before = self.untaken.fetch_sub(bytes + MESSAGE_COST, Ordering::Relaxed);
         // Only a crossing of the mark can make a difference, so the lock is taken rarely.
         if before > self.limits.inbound / 2 {
             self.resume_if_low();

@@ -275,7 +275,7 @@ impl TcpTransport {
                 stop: stop.clone(),
             });
         }
-        Ok((Arc::new(Self { shared, limit: limits.frame, stop, pollers }), loops))
+        Ok((Arc::new(Self { shared, limit: limits.frame.min(u32::MAX as usize), stop, pollers }), loops))
     }
 
     /// A pool for the receive buffers of all connections of a peer.
@@ -352,6 +352,9 @@ impl Transport for TcpTransport {
     }
 
     fn last_heard(&self, peer: Rank) -> Moment {
+        if self.connection(peer, Lane::Control).is_some_and(|control| control.is_paused()) {
+            self.shared.heard(peer); // it is we who do not listen
+        }
         Moment::from_nanos(self.shared.peers[peer.index()].heard.load(Ordering::Relaxed))
     }
 

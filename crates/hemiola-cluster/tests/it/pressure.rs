@@ -1,0 +1,323 @@
+//! Limits, deadlines and fairness under load, and peers that mean harm. Each of these failed once.
+
+use crate::collectives::certificates;
+use crate::support::{Witness, free_address, over_tcp, peer, quick, tcp_job, with_watchdog};
+use hemiola_cluster::{Cluster, Error, Result, standalone};
+use hemiola_core::{ChannelId, JobId, Lane, Outgoing, Purpose, Rank};
+use hemiola_net::{FrameHeader, FrameKind, TcpLimits};
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+fn out(lane: Lane, channel: ChannelId, bytes: Vec<u8>) -> Outgoing {
+    Outgoing { lane, channel, purpose: Purpose::Custom, payload: bytes.into() }
+}
+
+/// Limits that are reached soon.
+fn small_limits() -> TcpLimits {
+    let mut limits = TcpLimits::default();
+    limits.inbound = 1 << 20;
+    limits.bulk_queue = 1 << 20;
+    limits
+}
+
+#[test]
+fn a_receive_keeps_its_deadline_under_traffic() {
+    with_watchdog(|| {
+        let stop = AtomicBool::new(false);
+        let outcomes = tcp_job(2, |cluster| {
+            let (busy, idle) = (ChannelId::of(200, 1), ChannelId::of(200, 2));
+            if cluster.is_root() {
+                let (busy, idle) = (cluster.open(busy, Lane::Bulk), cluster.open(idle, Lane::Bulk));
+                let waited = std::thread::scope(|scope| {
+                    let stop = &stop;
+                    scope.spawn(move || while busy.receive(Duration::from_secs(1)).is_ok() {});
+                    let start = Instant::now();
+                    let error = idle.receive_from(Rank::new(1), Duration::from_millis(300)).unwrap_err();
+                    assert!(error.to_string().starts_with("nothing arrived within 0."), "{error}");
+                    stop.store(true, Ordering::SeqCst);
+                    start.elapsed()
+                });
+                cluster.barrier()?;
+                Ok(waited)
+            } else {
+                let start = Instant::now();
+                while !stop.load(Ordering::SeqCst) && start.elapsed() < Duration::from_secs(5) {
+                    cluster.send(Rank::ROOT, out(Lane::Bulk, busy, vec![1; 100_000]))?;
+                }
+                cluster.barrier()?;
+                Ok(Duration::ZERO)
+            }
+        });
+        // The stream ends by itself after 5 s; a deadline that holds comes long before.
+        let waited = *outcomes[0].as_ref().unwrap();
+        assert!(waited < Duration::from_secs(4), "waited {waited:?} instead of 0.3 s");
+    });
+}
+
+#[test]
+fn a_heartbeat_cannot_panic_the_monitor() {
+    with_watchdog(|| {
+        let outcomes = tcp_job(2, |cluster| {
+            if !cluster.is_root() {
+                // One wait: driver, reason "", no peer, u64::MAX s and 999,999,999 ns.
+                let mut bytes = vec![1, 0, 0, 0];
+                bytes.extend([0xff; 9]);
+                bytes.push(1);
+                bytes.extend([0xff, 0x93, 0xeb, 0xdc, 0x03]);
+                // For longer than the silence that a peer without a monitor would be lost by.
+                let start = Instant::now();
+                while start.elapsed() < quick().silence * 3 / 2 {
+                    cluster.send(Rank::ROOT, out(Lane::Control, ChannelId::of(1, 0), bytes.clone()))?;
+                    std::thread::park_timeout(Duration::from_millis(10));
+                }
+                return cluster.barrier();
+            }
+            cluster.barrier()
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    });
+}
+
+/// Sends messages without payload that nobody takes, until one is refused.
+fn send_empty(cluster: &Cluster, done: &AtomicBool) -> bool {
+    let mut refused = false;
+    if cluster.is_root() {
+        for _ in 0..4_000_000 {
+            refused = cluster.send(Rank::new(1), out(Lane::Bulk, ChannelId::of(200, 1), Vec::new())).is_err();
+            if refused {
+                break;
+            }
+        }
+        done.store(true, Ordering::SeqCst);
+    }
+    while !done.load(Ordering::SeqCst) {
+        std::thread::yield_now();
+    }
+    refused
+}
+
+#[test]
+fn empty_messages_are_bounded_too() {
+    with_watchdog(|| {
+        let mut deadlines = quick();
+        deadlines.wait = Duration::from_secs(2);
+        let (address, done) = (free_address(), AtomicBool::new(false));
+        let builders =
+            (0..2).map(|rank| peer(rank, 2, address).limits(small_limits()).deadlines(deadlines.clone())).collect();
+        let outcomes = over_tcp(builders, |cluster| Ok(send_empty(cluster, &done)));
+        assert!(outcomes[0].as_ref().unwrap(), "4 million messages lie untaken with a limit of 1 MiB");
+    });
+}
+
+#[test]
+fn a_peer_we_do_not_read_is_not_silent() {
+    with_watchdog(|| {
+        let address = free_address();
+        let builders = (0..2).map(|rank| peer(rank, 2, address).limits(small_limits())).collect();
+        let outcomes = over_tcp(builders, |cluster| {
+            let channel = ChannelId::of(200, 1);
+            if cluster.is_root() {
+                std::thread::park_timeout(quick().silence * 2); // computes
+                let mailbox = cluster.open(channel, Lane::Control);
+                for _ in 0..400 {
+                    mailbox.receive_from(Rank::new(1), Duration::from_secs(10)).map_err(Error::program)?;
+                }
+            } else {
+                for _ in 0..400 {
+                    cluster.send(Rank::ROOT, out(Lane::Control, channel, vec![1; 100_000]))?;
+                }
+            }
+            cluster.barrier()
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    });
+}
+
+#[test]
+fn a_slow_consumer_is_no_flood() {
+    with_watchdog(|| {
+        let address = free_address();
+        let builders = (0..2).map(|rank| peer(rank, 2, address).limits(small_limits())).collect();
+        let outcomes = over_tcp(builders, |cluster| {
+            let (rows, end) = (ChannelId::of(200, 1), ChannelId::of(200, 2));
+            if cluster.is_root() {
+                let (rows, end) = (cluster.open(rows, Lane::Bulk), cluster.open(end, Lane::Bulk));
+                std::thread::scope(|scope| {
+                    let consumer = scope.spawn(move || {
+                        for _ in 0..400 {
+                            rows.receive(Duration::from_secs(10)).map_err(Error::program)?;
+                            std::thread::park_timeout(Duration::from_millis(3));
+                        }
+                        Ok(())
+                    });
+                    let waited = end.receive_from(Rank::new(1), Duration::from_secs(15)).map_err(Error::program);
+                    consumer.join().unwrap().and(waited.map(drop))
+                })?;
+            } else {
+                for _ in 0..400 {
+                    cluster.send(Rank::ROOT, out(Lane::Bulk, rows, vec![1; 100_000]))?;
+                }
+                cluster.send(Rank::ROOT, out(Lane::Bulk, end, Vec::new()))?;
+            }
+            cluster.barrier()
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    });
+}
+
+#[test]
+fn a_stranger_cannot_make_the_root_keep_what_it_said() {
+    with_watchdog(|| {
+        let address = free_address();
+        let mut deadlines = quick();
+        deadlines.join = Duration::from_secs(4);
+        let witness = Arc::new(Witness::default());
+        let stranger = std::thread::spawn(move || {
+            let reason = vec![b'A'; 1_000_000];
+            let mut payload = vec![4, 5, 0xc0, 0x84, 0x3d];
+            payload.extend(&reason);
+            let header = FrameHeader {
+                kind: FrameKind::Handshake,
+                purpose: Purpose::Liveness,
+                length: payload.len() as u32,
+                job: JobId::from_name("hemiola"),
+                sequence: 0,
+                channel: ChannelId::new(0),
+            };
+            let sum = crc32c(&payload);
+            for _ in 0..100 {
+                let mut stream = loop {
+                    match std::net::TcpStream::connect(address) {
+                        Ok(stream) => break stream,
+                        Err(_) => std::thread::yield_now(),
+                    }
+                };
+                let _ = stream.write_all(&[&header.encode()[..], &payload, &sum.to_le_bytes()].concat());
+                std::mem::forget(stream);
+            }
+        });
+        let error = peer(0, 2, address).deadlines(deadlines).observer(witness.clone()).build().unwrap_err().to_string();
+        stranger.join().unwrap();
+        assert!(witness.heard("it sent a refusal out of turn"));
+        assert!(error.len() < 10_000, "the error has {} bytes", error.len());
+    });
+}
+
+/// CRC-32C, bit by bit.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let mut crc = !0_u32;
+    for byte in bytes {
+        crc ^= u32::from(*byte);
+        for _ in 0..8 {
+            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
+        }
+    }
+    !crc
+}
+
+#[test]
+fn everything_at_once_loses_nothing_and_keeps_its_order() {
+    with_watchdog(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = certificates(folder.path(), "hemiola");
+        for round in 0..4 {
+            let mut limits = TcpLimits::default();
+            limits.inbound = if round < 2 { 1 << 20 } else { 64 << 20 };
+            limits.bulk_queue = 256 << 10;
+            limits.control_queue = 64 << 10;
+            let address = free_address();
+            let builders = (0..3)
+                .map(|rank| {
+                    let builder = peer(rank, 3, address).limits(limits.clone());
+                    if round % 2 == 1 { builder.tls(tls.clone()) } else { builder }
+                })
+                .collect();
+            let outcomes = over_tcp(builders, |cluster| {
+                let me = cluster.rank();
+                std::thread::scope(|scope| {
+                    for lane in Lane::ALL {
+                        for kind in 0..3_u64 {
+                            let channel = ChannelId::of(200, kind * 2 + lane.index() as u64);
+                            let count = if lane == Lane::Control { 1500 } else { 150 };
+                            let most = if lane == Lane::Control { 3_000 } else { 200_000 };
+                            let mailbox = cluster.open(channel, lane);
+                            for to in Rank::all(3).filter(|to| *to != me) {
+                                scope.spawn(move || {
+                                    for number in 0..count {
+                                        let length = 8 + (number * 7919 + kind * 31) % most;
+                                        let mut bytes = vec![number as u8; length as usize];
+                                        bytes[..8].copy_from_slice(&number.to_le_bytes());
+                                        if number % 97 == 3 {
+                                            std::thread::park_timeout(Duration::from_micros(300 * kind));
+                                        }
+                                        cluster.send(to, out(lane, channel, bytes)).unwrap();
+                                    }
+                                });
+                            }
+                            let check = |message: &hemiola_core::Message, next: &mut u64| {
+                                let number = u64::from_le_bytes(message.payload[..8].try_into().unwrap());
+                                assert_eq!(number, *next);
+                                assert!(message.payload[8..].iter().all(|byte| *byte == number as u8));
+                                *next += 1;
+                            };
+                            let patience = Duration::from_secs(15);
+                            let mailbox = Arc::new(mailbox);
+                            if kind == 0 {
+                                scope.spawn(move || {
+                                    let mut next = [0_u64; 3];
+                                    for _ in 0..2 * count {
+                                        let message = mailbox.receive(patience).unwrap();
+                                        check(&message, &mut next[message.from.index()]);
+                                    }
+                                });
+                            } else {
+                                for from in Rank::all(3).filter(|from| *from != me) {
+                                    let mailbox = mailbox.clone();
+                                    scope.spawn(move || {
+                                        let mut next = 0;
+                                        for _ in 0..count {
+                                            check(&mailbox.receive_from(from, patience).unwrap(), &mut next);
+                                            if next % 50 == 7 {
+                                                std::thread::park_timeout(Duration::from_millis(kind));
+                                            }
+                                        }
+                                    });
+                                }
+                            }
+                        }
+                    }
+                });
+                cluster.barrier()
+            });
+            assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        }
+    });
+}
+
+#[test]
+fn broadcasts_that_name_different_roots_are_told_apart() {
+    // Peer 3 hangs on peer 2 in the trees of both roots, so it hears of the difference.
+    let root = |cluster: &Cluster| if cluster.rank().index() == 3 { Rank::new(2) } else { Rank::ROOT };
+    with_watchdog(|| {
+        let outcome = standalone(4).run(|cluster| cluster.broadcast_from(root(cluster), 1));
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.contains("from root 2, but peer 2") && error.contains("from root 0"), "{error}");
+    });
+}
+
+#[test]
+fn waiting_for_ones_own_workers_is_no_stall() {
+    with_watchdog(|| {
+        let mut deadlines = quick();
+        deadlines.silence = Duration::from_secs(1); // heartbeats, and with them reports, every 0.1 s
+        deadlines.stall = Duration::from_millis(200);
+        let witness = Arc::new(Witness::default());
+        let work = |cluster: &Cluster| {
+            cluster.each_worker(|_| std::thread::park_timeout(Duration::from_millis(900))).map(drop)
+        };
+        standalone(2).deadlines(deadlines).observer(witness.clone()).run(work).unwrap();
+        assert!(!witness.heard("stalled"), "{witness:?}");
+    });
+}

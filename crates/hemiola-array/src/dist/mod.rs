@@ -20,6 +20,7 @@
 //! | [`lazy`], [`source`] | [`Lazy`] chains over [`RecordSource`]s |
 //! | `place`, `shuffle` | how entries get to the peer that holds them |
 //! | [`readers`], [`named`], [`labelled`] | what to call to read files |
+//! | `columns` | Parquet and Arrow IPC, with the feature `arrow` |
 //! | [`make`] | arrays that are made up: zeros, uniform, normal, from a function |
 //! | [`accumulator`] | sums and the like over all workers |
 //! | [`store`] | saving and loading together |
@@ -28,6 +29,8 @@
 pub mod accumulator;
 mod agree;
 pub mod array;
+#[cfg(feature = "arrow")]
+pub mod columns;
 pub mod element;
 pub mod labelled;
 pub mod lazy;
@@ -42,6 +45,8 @@ pub mod store;
 
 pub use accumulator::Accumulator;
 pub use array::{DenseBlock, DistArray, Storage};
+#[cfg(feature = "arrow")]
+pub use columns::ReadColumns;
 pub use element::Element;
 pub use labelled::Labelled;
 pub use lazy::Lazy;

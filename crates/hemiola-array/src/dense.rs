@@ -197,6 +197,15 @@ impl<T, const N: usize> Dense<T, N> {
         self.map_in_place(|cell| *cell *= factor);
     }
 
+    /// The memory an array of this shape takes, padding included: what [`memory_bytes`](Self::memory_bytes) will say.
+    #[must_use]
+    pub fn memory_of(shape: Shape<N>) -> Option<u64> {
+        let row_length = usize::try_from(shape.row_length()).ok()?;
+        row_length.checked_mul(size_of::<T>())?.checked_add(LINE)?;
+        let cells = shape.rows().ok()?.checked_mul(stride::<T>(row_length) as u64)?;
+        cells.checked_add(spare::<T>() as u64)?.checked_mul(size_of::<T>() as u64)
+    }
+
     /// The memory held, padding included; what the values themselves point to is not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -349,6 +358,16 @@ mod tests {
             Dense::filled(Shape::new([1 << 31, 1 << 31]), 0_f32).unwrap_err().to_string(),
             "cannot reserve 18446744073709551615 bytes for an array of [2147483648, 2147483648]; cut it over more peers"
         );
+    }
+
+    #[test]
+    fn memory_is_known_before_it_is_reserved() {
+        for extents in [[1000, 1], [7, 10], [3, 100], [0, 5], [5, 0]] {
+            let shape = Shape::new(extents);
+            let held = Dense::filled(shape, 0_f32).unwrap().memory_bytes() as u64;
+            assert_eq!(Dense::<f32, 2>::memory_of(shape), Some(held), "{extents:?}");
+        }
+        assert_eq!(Dense::<f32, 2>::memory_of(Shape::new([1 << 40, 1 << 40])), None);
     }
 
     #[test]

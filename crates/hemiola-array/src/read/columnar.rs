@@ -35,6 +35,8 @@ pub struct Columnar {
     format: Format,
     groups: usize,
     columns: Vec<String>,
+    /// Whether each column holds numbers.
+    numeric: Vec<bool>,
 }
 
 impl Columnar {
@@ -56,7 +58,8 @@ impl Columnar {
             return Err(bad("expected a Parquet or Arrow IPC file, found something else".to_owned()));
         };
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
-        Ok(Self { source: source.clone(), format, groups, columns })
+        let numeric = schema.fields().iter().map(|field| field.data_type().is_numeric()).collect();
+        Ok(Self { source: source.clone(), format, groups, columns, numeric })
     }
 
     /// The number of groups of rows.
@@ -69,6 +72,12 @@ impl Columnar {
     #[must_use]
     pub fn columns(&self) -> &[String] {
         &self.columns
+    }
+
+    /// For each column, whether it holds numbers.
+    #[must_use]
+    pub fn numeric(&self) -> &[bool] {
+        &self.numeric
     }
 
     /// Hands every row of some groups to `visit`, made of the named columns; returns the number of rows.
@@ -276,6 +285,7 @@ mod tests {
             let (_folder, source) = written(&batches, format);
             let file = Columnar::open(&source).unwrap();
             assert_eq!((file.groups(), file.columns().len()), (2, 3));
+            assert_eq!(file.numeric(), [false, true, true]);
             let mut rows = Vec::new();
             for group in 0..2 {
                 file.read(group..group + 1, &["user", "rating"], |row: (u32, f32)| rows.push(row)).unwrap();

@@ -138,6 +138,37 @@ impl Csv {
         Ok(self.header_of(source)?.map(|(_, line)| names(&line)))
     }
 
+    /// The fields of up to `count` records from the beginning of a file, as text: what its columns seem to be.
+    pub fn first_records(&self, source: &Source, count: usize) -> Result<Vec<Vec<String>>> {
+        let header = self.header_of(source)?.map_or(u64::MAX, |(offset, _)| offset);
+        let text =
+            |line: &[u8]| self.split(line).iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
+        let mut reader = source.reader()?;
+        let mut bytes = Vec::new();
+        let mut size = 256 * 1024;
+        loop {
+            let before = bytes.len();
+            bytes.resize(size, 0);
+            let read = reader.fill(&mut bytes[before..])?;
+            bytes.truncate(before + read);
+            let all = bytes.len() < size || size >= LONGEST_HEAD;
+            let mut at = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
+            let mut records = Vec::new();
+            while at < bytes.len() && records.len() < count {
+                let (line, taken) = first_line(&bytes[at..]);
+                let cut_off = at + taken == bytes.len() && !all;
+                if !cut_off && !line.trim_ascii().is_empty() && at as u64 != header && !self.is_comment(line) {
+                    records.push(text(line));
+                }
+                at += taken;
+            }
+            if !records.is_empty() || all {
+                return Ok(records);
+            }
+            size *= 4;
+        }
+    }
+
     /// The header line and where it begins.
     fn header_of(&self, source: &Source) -> Result<Option<(u64, Vec<u8>)>> {
         if self.header == Header::Absent {

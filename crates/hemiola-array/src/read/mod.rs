@@ -41,6 +41,7 @@
 //! | [`matrix_market`] | Matrix Market, coordinate and array |
 //! | [`npy`] | numpy arrays |
 //! | [`lines`] | any text with a closure |
+//! | [`guess`] | which format a file has |
 //! | `columnar` | Parquet and Arrow IPC, with the feature `arrow` |
 
 #[cfg(feature = "arrow")]
@@ -48,6 +49,7 @@ pub mod columnar;
 pub mod csv;
 pub mod docword;
 pub mod field;
+pub mod guess;
 pub mod ldac;
 pub mod libsvm;
 pub mod lines;
@@ -65,6 +67,7 @@ pub use columnar::Columnar;
 pub use csv::{Csv, Header};
 pub use docword::Docword;
 pub use field::{Field, Fields, FromFields, Ignored, NonFinite, Rest, Separator};
+pub use guess::{Format, Guess};
 pub use ldac::Ldac;
 pub use libsvm::{Example, Libsvm};
 pub use lines::Lines;

@@ -152,6 +152,17 @@ impl Npy {
         &self.shape
     }
 
+    /// The type of the elements: `f32`, `u8`.
+    #[must_use]
+    pub fn element_type(&self) -> String {
+        let class = match self.class {
+            Class::Float => 'f',
+            Class::Signed => 'i',
+            Class::Unsigned => 'u',
+        };
+        format!("{class}{}", 8 * self.size)
+    }
+
     /// The number of elements.
     #[must_use]
     pub fn elements(&self) -> u64 {

@@ -167,6 +167,13 @@ impl<T, const N: usize> SparseBlock<T, N> {
         Ok(dense)
     }
 
+    /// The memory a block of this many entries takes: what [`memory_bytes`](Self::memory_bytes) will say.
+    #[must_use]
+    pub fn memory_of(shape: Shape<N>, entries: u64) -> u64 {
+        let keys: u64 = (0..N).map(|dimension| if shape.fits_u32(dimension) { 4 } else { 8 }).sum();
+        entries.saturating_mul(keys + size_of::<T>() as u64)
+    }
+
     /// The memory held; what the values themselves point to is not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -248,6 +255,13 @@ mod tests {
         let dense = block(&[[0, 3], [5, 4]], [1, 0]).to_dense(7).unwrap();
         assert_eq!((dense[[0, 3]], dense[[5, 4]], dense[[5, 3]]), (3, 504, 7));
         assert_eq!(dense.to_cells().iter().filter(|&&cell| cell != 7).count(), 2);
+    }
+
+    #[test]
+    fn memory_is_known_before_it_is_reserved() {
+        let block = block(&[[0, 3], [5, 4]], [0, 1]);
+        assert_eq!(SparseBlock::<u64, 2>::memory_of(block.shape(), 2), block.memory_bytes() as u64);
+        assert_eq!(SparseBlock::<f32, 2>::memory_of(Shape::new([1 << 33, 5]), 10), 160);
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub struct Mf {
 }
 
 /// The mean of all ratings.
-const MEAN: f64 = 3.5;
+pub const MEAN: f64 = 3.5;
 
 impl Mf {
     /// About `entries` ratings of a matrix of rank `rank`, with noise of deviation 0.1.

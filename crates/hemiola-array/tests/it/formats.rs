@@ -283,3 +283,11 @@ fn empty_ranges_of_a_short_file_are_fine() {
     let (_folder, empty) = file("");
     assert_eq!(ByteRange::split(&[empty, Source::open(source.path()).unwrap()], 4).len(), 3);
 }
+
+#[test]
+fn first_records_leave_out_header_comments_and_empty_lines() {
+    let (_folder, source) = file("\u{feff}# made by us\nuser,item\r\n\n1,\"a,b\"\r\n# more\n2,c\n3,d");
+    let csv = Csv::new().comment(Some(b'#'));
+    assert_eq!(csv.first_records(&source, 2).unwrap(), [["1", "a,b"], ["2", "c"]]);
+    assert_eq!(csv.first_records(&source, 9).unwrap().len(), 3);
+}

@@ -1,11 +1,12 @@
-//! The `hemiola` command. One file of [`command`] per subcommand; this one chooses the exit code.
+//! The `hemiola` command. One file of [`command`] per subcommand; [`failure`] chooses the exit code.
 
 mod command;
+mod failure;
+mod output;
 mod report;
 
 use clap::Parser;
 use command::Command;
-use hemiola_cluster::launch::LaunchError;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -21,9 +22,13 @@ fn main() -> ExitCode {
     match Hemiola::parse().command.execute() {
         Ok(code) => code,
         Err(error) => {
+            let mut stderr = std::io::stderr().lock();
             // If stderr is closed, the exit code has to do.
-            let _ = writeln!(std::io::stderr(), "hemiola: {error:#}");
-            error.downcast_ref::<LaunchError>().map_or(ExitCode::FAILURE, |error| ExitCode::from(error.exit_code()))
+            let _ = writeln!(stderr, "hemiola: {error:#}");
+            if let Some(hint) = failure::hint(&error) {
+                let _ = writeln!(stderr, "hint: {hint}");
+            }
+            ExitCode::from(failure::exit_code(&error))
         }
     }
 }

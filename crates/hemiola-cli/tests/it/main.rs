@@ -1,12 +1,14 @@
-//! `hemiola run` with real processes. `support` starts launchers and waits for events; the other modules go by topic:
-//! `start` (what peers are given, and programs that cannot be started), `output` (lines, logs, closed pipes), `ending`
-//! (exit codes, culprits, signals), `orphans` (nothing is left), `remote` (over something that plays ssh).
+//! The real binary. `data` is about `hemiola data`; everything else is about `hemiola run` with real processes: `support`
+//! starts launchers and waits for events; the other modules go by topic: `start` (what peers are given, and programs that
+//! cannot be started), `output` (lines, logs, closed pipes), `ending` (exit codes, culprits, signals), `orphans` (nothing is
+//! left), `remote` (over something that plays ssh).
 //!
 //! Peers are `sh -c` scripts. Nothing here sleeps: a test waits for a line, for a process or for an exit, and every such
 //! wait has a limit after which the test fails. Processes are looked up in `/proc` and held by descriptors, which only
 //! Linux has.
 #![cfg(target_os = "linux")]
 
+mod data;
 mod ending;
 mod orphans;
 mod output;

@@ -11,10 +11,17 @@ use std::time::Duration;
 /// The watchdog: no wait of any test is longer.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// `hemiola run` with these arguments, not yet started. It sees no variables of ours but those a test sets.
+/// `hemiola run` with these arguments, not yet started.
 pub(crate) fn hemiola(arguments: &[&str]) -> Command {
+    let mut command = subcommand("run");
+    command.args(arguments);
+    command
+}
+
+/// A subcommand without arguments, not yet started. It sees no variables of ours but those a test sets.
+pub(crate) fn subcommand(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hemiola"));
-    command.arg("run").args(arguments).stdin(Stdio::null());
+    command.arg(name).stdin(Stdio::null());
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HEMIOLA_")) {
         command.env_remove(name);
     }

@@ -1,0 +1,57 @@
+//! The table view of Parquet and Arrow IPC files, a group of rows at a time.
+
+use super::deal::deal;
+use super::description::{Contents, FIRST_ROWS, FirstRows};
+use super::progress::Progress;
+use super::table;
+use super::tally::Tally;
+use hemiola_array::read::{Columnar, Source};
+use hemiola_cluster::Cluster;
+
+/// One pass over all groups, column by column.
+pub(super) fn survey(cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
+    let file = Columnar::open(source)?;
+    let names = file.columns().to_vec();
+    let texts: Vec<bool> = file.numeric().iter().map(|numeric| !numeric).collect();
+    let progress = Progress::new(cluster.env(), "rows read");
+    let (_, parts) = deal(
+        cluster,
+        file.groups(),
+        || (),
+        |(), group| {
+            let mut tallies = vec![Tally::default(); names.len()];
+            let (mut rows, mut first) = (0, vec![Vec::new(); names.len()]);
+            for (place, name) in names.iter().enumerate() {
+                let (tally, first) = (&mut tallies[place], &mut first[place]);
+                let mut keep = |value: &dyn std::fmt::Display| {
+                    if first.len() < FIRST_ROWS {
+                        first.push(value.to_string());
+                    }
+                };
+                rows = if texts[place] {
+                    file.read(group..group + 1, &[name], |(value,): (String,)| {
+                        tally.text();
+                        keep(&value);
+                    })?
+                } else {
+                    file.read(group..group + 1, &[name], |(value,): (f64,)| {
+                        tally.add(value);
+                        keep(&value);
+                    })?
+                };
+            }
+            progress.add(rows);
+            Ok((rows, tallies, first))
+        },
+    )?;
+    let (mut rows, mut tallies, mut first) = (0, vec![Tally::default(); names.len()], Vec::new());
+    for (count, part, columns) in parts {
+        rows += count;
+        tallies.iter_mut().zip(&part).for_each(|(tally, next)| tally.join(next));
+        let height = columns.first().map_or(0, Vec::len);
+        first.extend((0..height).map(|row| columns.iter().map(|column| column[row].clone()).collect::<Vec<_>>()));
+    }
+    first.truncate(FIRST_ROWS);
+    let first_rows = FirstRows { names: names.clone(), rows: first };
+    Ok(table::contents(rows, names, &texts, &tallies, first_rows))
+}

@@ -1,0 +1,136 @@
+//! Entries per index of a dimension whose extent is not known yet.
+//!
+//! Bins hold one index each as long as all indices are below [`BINS`]; a larger one halves the resolution as often as it
+//! takes, so that an id of 10^18 costs no more memory than one of 10^6. **Invariant:** counts do not depend on the order of
+//! arrival, so workers count for themselves and the counters are merged in any order.
+
+use hemiola_array::Histogram;
+
+/// The most bins of a counter: 32 MiB per worker.
+const BINS: u64 = 1 << 22;
+
+/// Counts per index, or per bin of `2^shift` indices.
+#[derive(Clone, Debug)]
+pub(super) struct Counter {
+    shift: u32,
+    counts: Vec<u64>,
+    smallest: u64,
+    largest: u64,
+}
+
+impl Default for Counter {
+    fn default() -> Self {
+        Self { shift: 0, counts: Vec::new(), smallest: u64::MAX, largest: 0 }
+    }
+}
+
+impl Counter {
+    pub(super) fn add(&mut self, index: u64) {
+        self.smallest = self.smallest.min(index);
+        self.largest = self.largest.max(index);
+        if (index >> self.shift) >= self.counts.len() as u64 {
+            self.grow(index);
+        }
+        self.counts[(index >> self.shift) as usize] += 1;
+    }
+
+    #[cold]
+    fn grow(&mut self, index: u64) {
+        while (index >> self.shift) >= BINS {
+            self.halve();
+        }
+        let needed = (index >> self.shift) as usize + 1;
+        let doubled = (2 * self.counts.len()).clamp(1024, BINS as usize);
+        self.counts.resize(needed.max(doubled), 0);
+    }
+
+    fn halve(&mut self) {
+        self.counts = self.counts.chunks(2).map(|pair| pair.iter().sum()).collect();
+        self.shift += 1;
+    }
+
+    pub(super) fn merge(&mut self, mut other: Self) {
+        while self.shift < other.shift {
+            self.halve();
+        }
+        while other.shift < self.shift {
+            other.halve();
+        }
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+        self.smallest = self.smallest.min(other.smallest);
+        self.largest = self.largest.max(other.largest);
+    }
+
+    /// The smallest and the largest index; `None` if there was none.
+    pub(super) fn bounds(&self) -> Option<(u64, u64)> {
+        (self.smallest <= self.largest).then_some((self.smallest, self.largest))
+    }
+
+    /// How many indices have entries, if every index has its own bin.
+    pub(super) fn occupied(&self) -> Option<u64> {
+        (self.shift == 0).then(|| self.counts.iter().filter(|&&count| count > 0).count() as u64)
+    }
+
+    /// The counts of the `extent` indices from `base`.
+    pub(super) fn histogram(&self, base: u64, extent: u64) -> Histogram {
+        if self.shift == 0 {
+            let mut histogram = Histogram::new(extent, BINS as usize);
+            for (index, &count) in (0..).zip(&self.counts).filter(|(_, count)| **count > 0) {
+                histogram.add_weight(index - base, count);
+            }
+            return histogram;
+        }
+        // The extent is rounded up, so that the bins of the histogram are those of the counter.
+        let width = 1 << self.shift;
+        let bins = (self.largest >> self.shift) + 1;
+        let mut histogram = Histogram::new(bins.saturating_mul(width), bins as usize);
+        for (bin, &count) in (0..bins).zip(&self.counts).filter(|(_, count)| **count > 0) {
+            histogram.add_weight(bin * width, count);
+        }
+        histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_indices_are_counted_exactly() {
+        let mut counter = Counter::default();
+        for index in [1, 1, 7] {
+            counter.add(index);
+        }
+        let mut other = Counter::default();
+        other.add(3000);
+        counter.merge(other);
+        assert_eq!((counter.bounds(), counter.occupied()), (Some((1, 3000)), Some(3)));
+        let histogram = counter.histogram(1, 3000);
+        assert_eq!((histogram.counts()[0], histogram.counts()[6], histogram.counts()[2999]), (2, 1, 1));
+        assert!(Counter::default().bounds().is_none());
+    }
+
+    #[test]
+    fn huge_indices_share_bins_in_any_order() {
+        let indices = [5, BINS, 3 * BINS + 1, 1 << 60, 6, u64::MAX];
+        let count = |indices: &[u64]| {
+            let mut counter = Counter::default();
+            for &index in indices {
+                counter.add(index);
+            }
+            counter
+        };
+        let forward = count(&indices);
+        let mut merged = count(&indices[..2]);
+        merged.merge(count(&indices[2..]));
+        let histogram = forward.histogram(0, u64::MAX);
+        assert_eq!(histogram.total(), 6);
+        assert_eq!(merged.histogram(0, u64::MAX).counts(), histogram.counts());
+        assert!(histogram.counts().len() as u64 <= BINS && forward.occupied().is_none());
+    }
+}

@@ -1,0 +1,92 @@
+//! The dense view: a numpy array.
+
+use super::deal::deal;
+use super::description::{Contents, FIRST_ROWS, FirstRows, Memory, density};
+use super::progress::Progress;
+use super::tally::Tally;
+use hemiola_array::read::{Compression, Npy, Source};
+use hemiola_array::{Dense, Shape};
+use hemiola_cluster::Cluster;
+use std::collections::BTreeMap;
+
+/// Elements of a piece.
+const PIECE: u64 = 1 << 19;
+/// The most cells of a row that are kept to be shown.
+const SHOWN_CELLS: u64 = 8;
+
+/// One pass over all elements.
+pub(super) fn survey(cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
+    let npy = Npy::open(source)?;
+    let elements = npy.elements();
+    // A compressed file can only be read from its beginning.
+    let piece = if source.compression() == Compression::Plain { PIECE } else { elements.max(1) };
+    let row_length = npy.shape().last().copied().unwrap_or(1);
+    let shown = |index: u64| index / row_length < FIRST_ROWS as u64 && index % row_length < SHOWN_CELLS;
+    let progress = Progress::new(cluster.env(), "elements read");
+    let (_, parts) = deal(
+        cluster,
+        elements.div_ceil(piece) as usize,
+        || (),
+        |(), number| {
+            let start = number as u64 * piece;
+            let end = elements.min(start + piece);
+            let (mut tally, mut other_than_zero, mut first) = (Tally::default(), 0_u64, BTreeMap::new());
+            npy.read(start..end, |index, value: f64| {
+                tally.add(value);
+                other_than_zero += u64::from(value != 0.0);
+                if shown(index) {
+                    first.insert(index, value.to_string());
+                }
+            })?;
+            progress.add(end - start);
+            Ok((tally, other_than_zero, first))
+        },
+    )?;
+    let (mut values, mut other_than_zero, mut cells) = (Tally::default(), 0, BTreeMap::new());
+    for (tally, count, first) in parts {
+        values.join(&tally);
+        other_than_zero += count;
+        cells.extend(first);
+    }
+    let mut rows: Vec<Vec<String>> = Vec::new();
+    for (index, cell) in cells {
+        let row = (index / row_length) as usize;
+        rows.resize(rows.len().max(row + 1), Vec::new());
+        rows[row].push(cell);
+    }
+    let left_out = row_length.saturating_sub(SHOWN_CELLS);
+    if left_out > 0 {
+        for row in &mut rows {
+            row.push(format!("… {left_out} more"));
+        }
+    }
+    let names = (0..row_length.min(SHOWN_CELLS)).map(|column| column.to_string()).collect();
+    Ok(Contents {
+        view: "dense",
+        shape: npy.shape().to_vec(),
+        counted_from: None,
+        occupied: None,
+        entries: elements,
+        density: density(other_than_zero, npy.shape()),
+        duplicates: None,
+        values: values.stats(),
+        labels: None,
+        columns: Vec::new(),
+        memory: memory(&npy, row_length),
+        skew: None,
+        skipped: Vec::new(),
+        first_rows: FirstRows { names, rows },
+    })
+}
+
+fn memory(npy: &Npy, row_length: u64) -> Memory {
+    let element = npy.element_type();
+    let shape = Shape::new([npy.elements().checked_div(row_length).unwrap_or(0), row_length]);
+    let dense_bytes = match &element[1..] {
+        "8" => Dense::<u8, 2>::memory_of(shape),
+        "16" => Dense::<u16, 2>::memory_of(shape),
+        "32" => Dense::<u32, 2>::memory_of(shape),
+        _ => Dense::<u64, 2>::memory_of(shape),
+    };
+    Memory { element, sparse_bytes: None, dense_bytes }
+}

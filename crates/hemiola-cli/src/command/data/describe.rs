@@ -1,0 +1,418 @@
+//! `hemiola data describe`: what is in a data file.
+//!
+//! Each argument is one data set: a file, or all files of a folder or a quoted pattern, which then must have one format. The
+//! format is guessed by [`Guess`] unless it is named; separated values are looked at as entries of a sparse array if they
+//! begin with two columns of whole numbers and a number, and as a table otherwise. One pass over the data, on all workers,
+//! finds everything; nothing printed depends on how many there are.
+
+use super::deal::{PIECE, here};
+use super::description::{Column, Contents, Description, Report};
+use super::entries::{self, Layout};
+use super::table::{self, Columns, Kind};
+use super::{dense, show};
+use crate::failure::Failure;
+use crate::{output, report};
+use clap::{Args, ValueEnum};
+use hemiola_array::Error;
+use hemiola_array::read::{
+    ByteRange, Csv, Docword, Field, Format, Guess, Header, Ldac, Libsvm, MatrixMarket, Separator, Source, lines,
+};
+use hemiola_cluster::Cluster;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Examples:
+  hemiola data describe ratings.csv
+  hemiola data describe train.libsvm.zst test.libsvm.zst --report -
+  hemiola data describe docword.kos.txt --vocab vocab.kos.txt
+  hemiola data describe 'logs/part-*.csv' --skip-bad-lines 10
+  hemiola data describe movies.dat --format csv --separator :: --header no
+
+Each FILE is one data set: a file, or all files of a folder or of a quoted pattern. Compressed files (gzip, zstd, bzip2) \
+are recognized by their contents.
+
+The report holds one object per FILE in \"sets\": \"path\", \"files\", \"bytes\", \"compression\", \"format\", \
+\"recognized_by\", \"separator\", \"header\"; \"view\" (\"entries\", \"table\" or \"dense\"), \"shape\", \"counted_from\", \
+\"occupied\", \"entries\", \"density\", \"duplicates\"; \"values\" and \"labels\" (\"type\", \"min\", \"mean\", \"max\", \
+\"not_finite\"); \"columns\" (\"name\", \"type\", \"missing\", \"min\", \"mean\", \"max\"); \"memory\" (\"element\", \
+\"sparse_bytes\", \"dense_bytes\"); \"skew\" (\"busiest_rows\", \"busiest_columns\", \"row_bin\", \"column_bin\"); \
+\"skipped\" (\"file\", \"line\", \"column\", \"expected\", \"found\"); \"first_rows\" (\"names\", \"rows\"). What does not \
+apply is null.
+
+Exit codes:
+  0  all files were read
+  2  wrong use, or a file that is not what its format asks for
+  3  the system failed, or a file changed while it was read";
+
+/// The arguments of `hemiola data describe`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Describe {
+    /// Files, folders or quoted patterns.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<String>,
+
+    /// csv, libsvm, docword, ldac, matrix-market, npy, parquet or arrow [default: guessed].
+    #[arg(long, value_name = "FORMAT")]
+    format: Option<Format>,
+
+    /// What stands between fields of separated values: `,`, `tab`, `::`, `space` [default: guessed].
+    #[arg(long, value_name = "TEXT", value_parser = separator, allow_hyphen_values = true)]
+    separator: Option<String>,
+
+    /// Whether the first line of separated values names the columns.
+    #[arg(long, value_name = "WHETHER", default_value = "auto")]
+    header: HeaderChoice,
+
+    /// How to look at separated values.
+    #[arg(long = "as", value_name = "VIEW", default_value = "auto")]
+    view: View,
+
+    /// Columns of separated values to read as text, though they look like numbers: names, or numbers from 1.
+    #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
+    text: Vec<String>,
+
+    /// Indices of LIBSVM features count from 0.
+    #[arg(long)]
+    zero_based: bool,
+
+    /// The words of a bag of words (docword, ldac), one per line.
+    #[arg(long, value_name = "FILE")]
+    vocab: Option<PathBuf>,
+
+    /// How many bad lines to leave out and report.
+    #[arg(long, value_name = "N", default_value = "0")]
+    skip_bad_lines: u64,
+
+    /// File for the results as JSON, or `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// Compute threads [default: the cores of this machine].
+    #[arg(short, long, value_name = "W")]
+    workers: Option<NonZeroUsize>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum HeaderChoice {
+    Yes,
+    No,
+    Auto,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum View {
+    /// Entries if the first two columns are whole numbers and the third a number.
+    Auto,
+    /// Row, column and value in the first three columns; rows and columns may be names.
+    Entries,
+    /// Rows of fields.
+    Table,
+}
+
+impl Describe {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        let mut sets = Vec::new();
+        let quiet = self.report.as_deref() == Some(Path::new("-"));
+        for (number, path) in self.files.iter().enumerate() {
+            let set = here(self.workers).run(|cluster| self.describe(cluster, path))?;
+            if !quiet {
+                output::print(&format!("{}{}", if number > 0 { "\n" } else { "" }, show::text(&set)))?;
+            }
+            sets.push(set);
+        }
+        if let Some(target) = &self.report {
+            report::write(target, &Report { sets })?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    /// Adds the option that helps with files of a format, as far as that is known.
+    fn explain(&self, error: anyhow::Error, format: Option<Format>) -> anyhow::Error {
+        let Some(problem) = error.downcast_ref::<Error>() else { return error };
+        let hint = match problem {
+            Error::BadLine(line) if format == Some(Format::Csv) && line.expected == <f64 as Field>::EXPECTED => {
+                "`--text COLUMN` reads a column as text, `--skip-bad-lines N` leaves out up to N such lines"
+            }
+            Error::BadLine(line) if format == Some(Format::Libsvm) && line.found.as_deref() == Some("0") => {
+                "`--zero-based` if the first index is 0, else `--skip-bad-lines N` leaves out up to N such lines"
+            }
+            Error::BadLine(_) => "`--skip-bad-lines N` leaves out up to N such lines",
+            Error::TooManyBadLines { .. } => "allow more with `--skip-bad-lines`, or name the right `--format`",
+            Error::BadFile { file, .. } if self.format.is_none() && self.vocab.as_ref() != Some(file) => {
+                "if the format was guessed wrong, name it: `--format`"
+            }
+            _ => return error,
+        };
+        Failure::array(problem, hint).into()
+    }
+
+    fn describe(&self, cluster: &Cluster, path: &str) -> anyhow::Result<Description> {
+        let sources = Source::find(path)?;
+        let guess = self.guess(&sources).map_err(|error| self.explain(error, None))?;
+        self.must_fit(guess.format)?;
+        let (contents, header) =
+            self.contents(cluster, &sources, &guess).map_err(|error| self.explain(error, Some(guess.format)))?;
+        let first = sources[0].compression();
+        let mixed = sources.iter().any(|source| source.compression() != first);
+        Ok(Description {
+            path: path.to_owned(),
+            files: sources.len(),
+            bytes: sources.iter().map(Source::bytes).sum(),
+            compression: if mixed { "mixed".to_owned() } else { first.to_string() },
+            format: guess.format.name(),
+            recognized_by: guess.evidence,
+            separator: guess.separator.map(|separator| separator.to_string()),
+            header,
+            contents,
+        })
+    }
+
+    /// What is in the files, and for separated values whether they have a header.
+    fn contents(
+        &self,
+        cluster: &Cluster,
+        sources: &[Source],
+        guess: &Guess,
+    ) -> anyhow::Result<(Contents, Option<bool>)> {
+        let contents = match guess.format {
+            Format::Csv => {
+                let (contents, header) = self.separated(cluster, sources, guess)?;
+                return Ok((contents, Some(header)));
+            }
+            Format::Libsvm | Format::Ldac => self.by_line(cluster, sources, guess.format)?,
+            Format::Docword => self.docword(cluster, only(sources, guess.format)?)?,
+            Format::MatrixMarket => self.matrix_market(cluster, only(sources, guess.format)?)?,
+            Format::Npy => dense::survey(cluster, only(sources, guess.format)?)?,
+            #[cfg(feature = "arrow")]
+            Format::Parquet | Format::Arrow => super::columnar::survey(cluster, only(sources, guess.format)?)?,
+            other => {
+                let message = format!("`{}`: this `hemiola` cannot read {other} files", sources[0].path().display());
+                return Err(Failure::usage(message).hint("build it with `--features arrow`").into());
+            }
+        };
+        Ok((contents, None))
+    }
+
+    /// The format of all files, as named or as the first one looks.
+    fn guess(&self, sources: &[Source]) -> anyhow::Result<Guess> {
+        // A first file may be empty, as parts of a set may be; any other tells as well.
+        let nonempty = |source: &&Source| source.bytes() > 0;
+        let first = sources.iter().find(nonempty).unwrap_or(&sources[0]);
+        let named = |format| Guess { format, separator: None, comment: None, evidence: "--format".to_owned() };
+        let mut guess = match (self.format, &self.separator) {
+            (Some(Format::Csv), None) => {
+                let guess = Guess::separator_of(first)?;
+                Guess { evidence: format!("--format; separator by {}", guess.evidence), ..guess }
+            }
+            (Some(format), _) => named(format),
+            (None, Some(_)) => Guess { evidence: "--separator".to_owned(), ..named(Format::Csv) },
+            (None, None) => Guess::of(first)?,
+        };
+        if let (Format::Csv, Some(text)) = (guess.format, &self.separator) {
+            guess.separator = Some(Separator::new(text));
+        }
+        Ok(guess)
+    }
+
+    /// An error for options that mean nothing to the format: silence would let a user believe in them.
+    fn must_fit(&self, format: Format) -> anyhow::Result<()> {
+        let is = |formats: &[Format]| formats.contains(&format);
+        let wrong = [
+            ("--separator", self.separator.is_some() && !is(&[Format::Csv])),
+            ("--header", self.header != HeaderChoice::Auto && !is(&[Format::Csv])),
+            ("--as", self.view != View::Auto && !is(&[Format::Csv])),
+            ("--text", !self.text.is_empty() && !is(&[Format::Csv])),
+            ("--zero-based", self.zero_based && !is(&[Format::Libsvm])),
+            ("--vocab", self.vocab.is_some() && !is(&[Format::Docword, Format::Ldac])),
+        ];
+        match wrong.iter().find(|(_, wrong)| *wrong) {
+            Some((option, _)) => {
+                let message = format!("{option} means nothing for files of the format {format}");
+                Err(Failure::usage(message).hint("leave it out, or name the right `--format`").into())
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Separated values, and whether they have a header.
+    fn separated(&self, cluster: &Cluster, sources: &[Source], guess: &Guess) -> anyhow::Result<(Contents, bool)> {
+        let mut csv = Csv::new().comment(guess.comment).skip_bad_lines(self.skip_bad_lines).header(match self.header {
+            HeaderChoice::Yes => Header::Present,
+            HeaderChoice::No => Header::Absent,
+            HeaderChoice::Auto => Header::Detect,
+        });
+        if let Some(separator) = &guess.separator {
+            csv = csv.separator(&written(separator));
+        }
+        let first = sources.iter().find(|source| source.bytes() > 0).unwrap_or(&sources[0]);
+        let columns = Columns::of(&csv, first, &self.text)?;
+        let header = csv.column_names(first)?.is_some();
+        if columns.kinds.is_empty() {
+            return Err(Error::EmptyInput { file: first.path().to_owned() }.into());
+        }
+        let ranges = ByteRange::split(sources, PIECE);
+        let as_entries = match self.view {
+            View::Auto => columns.look_like_entries(),
+            View::Entries => true,
+            View::Table => false,
+        };
+        if !as_entries {
+            let (contents, summary) = table::survey(cluster, sources, &ranges, &csv, &columns)?;
+            return Ok((Contents { skipped: summary.skipped, ..contents }, header));
+        }
+        let count = columns.kinds.len();
+        if count < 3 {
+            let message = format!("entries have at least 3 fields (row, column, value), but the lines have {count}");
+            return Err(Failure::usage(message).hint("leave out `--as entries`").into());
+        }
+        let names = [columns.kinds[0] != Kind::Index, columns.kinds[1] != Kind::Index];
+        let layout = Layout { names, allowed: self.skip_bad_lines, ..Layout::default() };
+        let (mut contents, summary) = entries::survey(cluster, sources, &ranges, layout, |range, visitor| {
+            csv.read_fields(range, |fields| visitor.fields(fields, count))
+        })?;
+        contents.skipped = summary.skipped;
+        let all_names = columns.all_names();
+        for (column, name) in contents.columns.iter_mut().zip(&all_names) {
+            column.name.clone_from(name);
+        }
+        contents.columns.extend(all_names.iter().skip(3).cloned().map(Column::not_read));
+        contents.first_rows.names = all_names;
+        contents.first_rows.rows = columns.first;
+        Ok((contents, header))
+    }
+
+    /// LIBSVM and LDA-C: a line is a row.
+    fn by_line(&self, cluster: &Cluster, sources: &[Source], format: Format) -> anyhow::Result<Contents> {
+        let words = self.words()?.map_or(Vec::new(), |(_, words)| words);
+        let labelled = format == Format::Libsvm;
+        let base = u64::from(labelled && !self.zero_based);
+        let known = (!words.is_empty()).then_some(words.len() as u64);
+        let libsvm = Libsvm::new().zero_based(self.zero_based).skip_bad_lines(self.skip_bad_lines);
+        let ldac = Ldac::new().words(known).skip_bad_lines(self.skip_bad_lines);
+        let allowed = self.skip_bad_lines;
+        let layout = Layout { by_line: true, base: Some(base), words: &words, allowed, ..Layout::default() };
+        let ranges = ByteRange::split(sources, PIECE);
+        let (contents, summary) = entries::survey(cluster, sources, &ranges, layout, |range, visitor| {
+            if labelled {
+                libsvm.read(range, |example| {
+                    visitor.line(&example, true);
+                    Ok(())
+                })
+            } else {
+                ldac.read(range, |document| {
+                    visitor.line(&document, false);
+                    Ok(())
+                })
+            }
+        })?;
+        Ok(Contents { skipped: summary.skipped, ..contents })
+    }
+
+    fn docword(&self, cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
+        let docword = Docword::open(source)?.skip_bad_lines(self.skip_bad_lines);
+        let words = match self.words()? {
+            Some((vocabulary, words)) => {
+                lines::must_name(&vocabulary, &words, docword.words())?;
+                words
+            }
+            None => Vec::new(),
+        };
+        let shape = Some([docword.documents(), docword.words()]);
+        let layout =
+            Layout { shape, base: Some(1), words: &words, allowed: docword.bad_lines_allowed(), ..Layout::default() };
+        let sources = std::slice::from_ref(source);
+        let ranges = ByteRange::split(sources, PIECE);
+        let (mut contents, summary) = entries::survey(cluster, sources, &ranges, layout, |range, visitor| {
+            docword.read(range, |document, word, count| {
+                visitor.entry(document, word, f64::from(count));
+                Ok(())
+            })
+        })?;
+        docword.must_have(summary.records + summary.skipped.len() as u64)?;
+        contents.skipped = summary.skipped;
+        contents.first_rows.names = ["document", "word", "count"].map(str::to_owned).to_vec();
+        Ok(contents)
+    }
+
+    fn matrix_market(&self, cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
+        let matrix = MatrixMarket::open(source)?.skip_bad_lines(self.skip_bad_lines);
+        let layout = Layout {
+            shape: Some(matrix.shape()),
+            base: Some(1),
+            allowed: matrix.bad_lines_allowed(),
+            ..Layout::default()
+        };
+        let ranges = matrix.split(PIECE);
+        let (contents, summary) =
+            entries::survey(cluster, std::slice::from_ref(source), &ranges, layout, |range, visitor| {
+                matrix.read(range, |row, column, value| {
+                    visitor.entry(row, column, value);
+                    Ok(())
+                })
+            })?;
+        matrix.must_have(summary.records + summary.skipped.len() as u64)?;
+        Ok(Contents { skipped: summary.skipped, ..contents })
+    }
+
+    fn words(&self) -> anyhow::Result<Option<(Source, Vec<String>)>> {
+        let Some(path) = &self.vocab else { return Ok(None) };
+        let source = Source::open(path)?;
+        let words = lines::read_names(&source)?;
+        Ok(Some((source, words)))
+    }
+}
+
+/// The one file of a format that has a header of its own.
+fn only(sources: &[Source], format: Format) -> anyhow::Result<&Source> {
+    if let [source] = sources {
+        return Ok(source);
+    }
+    let message = format!("{} {format} files cannot be read as one: each has its own header", sources.len());
+    Err(Failure::usage(message).hint("name them one by one").into())
+}
+
+/// A separator as typed, checked.
+fn separator(text: &str) -> Result<String, String> {
+    let text = match text {
+        "tab" | "\\t" => "\t",
+        "space" | "whitespace" => " ",
+        "comma" => ",",
+        text => text,
+    };
+    if text.is_empty() || text.contains(['"', '\n', '\r']) {
+        return Err(
+            "expected one or more characters other than quotes and line endings, such as `,`, `tab`, `::`".into()
+        );
+    }
+    Ok(text.to_owned())
+}
+
+/// A separator as [`Csv::separator`] takes it.
+fn written(separator: &Separator) -> String {
+    match separator {
+        Separator::Byte(byte) => char::from(*byte).to_string(),
+        Separator::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+        _ => " ".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn separators_are_read() {
+        assert_eq!(separator("tab"), Ok("\t".to_owned()));
+        assert_eq!(separator("::"), Ok("::".to_owned()));
+        assert_eq!(separator("space"), Ok(" ".to_owned()));
+        for text in ["", "\"", "a\nb"] {
+            assert!(separator(text).is_err(), "{text:?}");
+        }
+        for text in [",", "\t", "::", " ", "|"] {
+            assert_eq!(written(&Separator::new(text)), text);
+        }
+    }
+}

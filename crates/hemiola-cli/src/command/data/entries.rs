@@ -1,0 +1,351 @@
+//! The entries view: rows, columns and values of a sparse array, counted without building it.
+//!
+//! Memory is bounded: counts per index in bins, and for duplicates the keys themselves up to [`MOST_KEYS`]. What depends on
+//! the order of the file (sums of floats, lengths of rows, bad lines, the first rows) is kept per piece, in a [`Part`]; what
+//! does not is kept per worker, in [`Counts`].
+
+use super::counter::Counter;
+use super::deal::deal;
+use super::description::{Column, Contents, FIRST_ROWS, FirstRows, Memory, Skew, density};
+use super::progress::{Progress, Steps};
+use super::tally::Tally;
+use hemiola_array::read::{ByteRange, Example, Fields, Mistake, Report, Source, Summary};
+use hemiola_array::{Dictionary, Histogram};
+use hemiola_cluster::Cluster;
+
+/// The most keys that are kept to look for duplicates: 128 MiB, on a worker and in all.
+const MOST_KEYS: usize = 1 << 24;
+/// The most bins of the histogram of rows.
+const BINS: usize = 1 << 22;
+/// The most pairs of a line that are shown.
+const SHOWN_PAIRS: usize = 4;
+
+/// Where keys come from: whole numbers, or names that are numbered as they come.
+#[derive(Debug)]
+pub(super) enum Keys {
+    Numbers(Counter),
+    Names { names: Dictionary, counts: Vec<u64> },
+}
+
+impl Keys {
+    pub(super) fn new(names: bool) -> Self {
+        if names {
+            Self::Names { names: Dictionary::new(), counts: Vec::new() }
+        } else {
+            Self::Numbers(Counter::default())
+        }
+    }
+
+    /// The next field as a key. It is counted when the whole line was good.
+    fn take(&mut self, fields: &mut Fields<'_>) -> Result<u64, Box<Mistake>> {
+        match self {
+            Self::Numbers(_) => fields.next::<u64>(),
+            Self::Names { names, .. } => {
+                let name = fields.text()?;
+                if name.trim_ascii().is_empty() {
+                    return Err(fields.refuse("a name"));
+                }
+                Ok(u64::from(names.intern(name.trim_ascii())))
+            }
+        }
+    }
+
+    fn count(&mut self, key: u64) {
+        match self {
+            Self::Numbers(counter) => counter.add(key),
+            Self::Names { counts, .. } => {
+                let place = key as usize;
+                if place >= counts.len() {
+                    counts.resize(place + 1, 0);
+                }
+                counts[place] += 1;
+            }
+        }
+    }
+
+    /// Adds another worker's counts, and says what its numbers are here.
+    fn merge(&mut self, other: Self) -> Option<Vec<u32>> {
+        match (self, other) {
+            (Self::Numbers(own), Self::Numbers(other)) => {
+                own.merge(other);
+                None
+            }
+            (Self::Names { names, counts }, Self::Names { names: others, counts: more }) => {
+                let numbers = names.merge(&others);
+                counts.resize(names.len(), 0);
+                for (&number, more) in numbers.iter().zip(more) {
+                    counts[number as usize] += more;
+                }
+                Some(numbers)
+            }
+            _ => unreachable!("all workers read the same columns"),
+        }
+    }
+
+    /// The first index, the number of indices, how many have entries, and the counts.
+    fn extent(&self, known: Option<u64>) -> (u64, u64, Option<u64>, Histogram) {
+        match self {
+            Self::Numbers(counter) => {
+                let (smallest, largest) = counter.bounds().unwrap_or((0, 0));
+                let empty = counter.bounds().is_none();
+                // Indices that are all above 0 are taken to count from 1, as ids mostly do.
+                let base = if known.is_some() { 0 } else { smallest.min(1) };
+                let found = if empty { 0 } else { (largest - base).saturating_add(1) };
+                let extent = known.unwrap_or(found);
+                (base, extent, counter.occupied(), counter.histogram(base, extent))
+            }
+            Self::Names { counts, .. } => {
+                let extent = counts.len() as u64;
+                let mut histogram = Histogram::new(extent, counts.len());
+                (0..).zip(counts).for_each(|(index, &count)| histogram.add_weight(index, count));
+                (0, extent, Some(counts.iter().filter(|&&count| count > 0).count() as u64), histogram)
+            }
+        }
+    }
+}
+
+/// What a worker counts.
+#[derive(Debug)]
+pub(super) struct Counts {
+    rows: Keys,
+    columns: Keys,
+    /// Row and column of each entry, packed; `None` when there are too many or they are too large.
+    keys: Option<Vec<u64>>,
+}
+
+/// What is known of a piece.
+#[derive(Debug, Default)]
+struct Part {
+    /// Separated values: rows and columns that are numbers.
+    keys: [Tally; 2],
+    values: Tally,
+    labels: Tally,
+    /// LIBSVM and LDA-C: the number of pairs on each line.
+    lengths: Vec<u32>,
+    /// Pairs whose index came before on the same line.
+    duplicates: u64,
+    first: Vec<Vec<String>>,
+    report: Report,
+}
+
+/// Takes the entries of a piece.
+pub(super) struct Visitor<'a> {
+    counts: &'a mut Counts,
+    part: Part,
+    steps: Steps<'a>,
+    scratch: Vec<u32>,
+    /// How an entry is shown: its indices from this base.
+    base: u64,
+    words: &'a [String],
+}
+
+impl Visitor<'_> {
+    /// One entry.
+    pub(super) fn entry(&mut self, row: u64, column: u64, value: f64) {
+        self.steps.add(1);
+        self.counts.rows.count(row);
+        self.counts.columns.count(column);
+        self.part.values.add(value);
+        if self.part.first.len() < FIRST_ROWS {
+            let name = self.words.get(column as usize).cloned();
+            let name = name.unwrap_or_else(|| (column + self.base).to_string());
+            self.part.first.push(vec![(row + self.base).to_string(), name, value.to_string()]);
+        }
+        if let Some(keys) = &mut self.counts.keys {
+            let fit = u32::try_from(row).is_ok() && u32::try_from(column).is_ok();
+            if fit && keys.len() < MOST_KEYS {
+                keys.push(row << 32 | column);
+            } else {
+                self.counts.keys = None;
+            }
+        }
+    }
+
+    /// The fields of a line of separated values.
+    pub(super) fn fields(&mut self, fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<Mistake>> {
+        let row = self.counts.rows.take(fields)?;
+        let column = self.counts.columns.take(fields)?;
+        let value: f64 = fields.next()?;
+        for _ in 3..columns {
+            fields.text()?;
+        }
+        super::table::must_end(fields, columns)?;
+        for (tally, key, keys) in [(0, row, &self.counts.rows), (1, column, &self.counts.columns)] {
+            match keys {
+                Keys::Numbers(_) => self.part.keys[tally].add(key as f64),
+                Keys::Names { .. } => self.part.keys[tally].text(),
+            }
+        }
+        self.entry(row, column, value);
+        Ok(())
+    }
+
+    /// A line of LIBSVM or LDA-C.
+    pub(super) fn line(&mut self, line: &Example<'_>, labelled: bool) {
+        self.steps.add(line.columns.len() as u64);
+        if labelled {
+            self.part.labels.add(f64::from(line.label));
+        }
+        self.part.lengths.push(line.columns.len() as u32);
+        for (&column, &value) in line.columns.iter().zip(line.values) {
+            self.counts.columns.count(u64::from(column));
+            self.part.values.add(f64::from(value));
+        }
+        if !line.columns.is_sorted_by(|left, right| left < right) {
+            self.scratch.clear();
+            self.scratch.extend_from_slice(line.columns);
+            self.scratch.sort_unstable();
+            self.part.duplicates += self.scratch.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64;
+        }
+        if self.part.first.len() < FIRST_ROWS {
+            let mut cells = vec![line.label.to_string()];
+            for (&column, value) in line.columns.iter().zip(line.values).take(SHOWN_PAIRS) {
+                let name = self.words.get(column as usize).cloned();
+                cells.push(format!("{}:{value}", name.unwrap_or_else(|| (u64::from(column) + self.base).to_string())));
+            }
+            if line.columns.len() > SHOWN_PAIRS {
+                cells.push(format!("… {} more", line.columns.len() - SHOWN_PAIRS));
+            }
+            self.part.first.push(cells);
+        }
+    }
+}
+
+/// What a pass needs to know of the data.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Layout<'a> {
+    /// Whether rows and columns are names.
+    pub(super) names: [bool; 2],
+    /// The shape, if the file tells it.
+    pub(super) shape: Option<[u64; 2]>,
+    /// Whether lines are rows (LIBSVM, LDA-C).
+    pub(super) by_line: bool,
+    /// The index that the file counts from, where the format fixes it.
+    pub(super) base: Option<u64>,
+    pub(super) words: &'a [String],
+    /// Tolerated bad lines.
+    pub(super) allowed: u64,
+}
+
+/// One pass over all ranges.
+pub(super) fn survey(
+    cluster: &Cluster,
+    sources: &[Source],
+    ranges: &[ByteRange],
+    layout: Layout<'_>,
+    read: impl Fn(&ByteRange, &mut Visitor<'_>) -> hemiola_array::Result<Report> + Sync,
+) -> anyhow::Result<(Contents, Summary)> {
+    let progress = Progress::new(cluster.env(), "entries read");
+    let counts = || Counts {
+        rows: Keys::new(layout.names[0]),
+        columns: Keys::new(layout.names[1]),
+        keys: (!layout.by_line).then(Vec::new),
+    };
+    let (workers, parts) = deal(cluster, ranges.len(), counts, |counts, piece| {
+        let (steps, base) = (Steps::new(&progress), layout.base.unwrap_or(0));
+        let mut visitor =
+            Visitor { counts, part: Part::default(), steps, scratch: Vec::new(), base, words: layout.words };
+        let report = read(&ranges[piece], &mut visitor)?;
+        Ok(Part { report, ..visitor.part })
+    })?;
+    drop(progress);
+    let mut workers = workers.into_iter();
+    let mut all = workers.next().unwrap_or_else(counts);
+    workers.for_each(|counts| all.merge(counts));
+    let mut whole = Part::default();
+    let mut reports = Vec::new();
+    for part in parts {
+        whole.keys.iter_mut().zip(&part.keys).for_each(|(tally, next)| tally.join(next));
+        whole.values.join(&part.values);
+        whole.labels.join(&part.labels);
+        whole.lengths.extend(part.lengths);
+        whole.duplicates += part.duplicates;
+        whole.first.extend(part.first);
+        reports.push(part.report);
+    }
+    whole.first.truncate(FIRST_ROWS);
+    let summary = Report::settle(sources, reports, layout.allowed)?;
+    Ok((contents(all, whole, layout), summary))
+}
+
+impl Counts {
+    fn merge(&mut self, other: Self) {
+        let rows = self.rows.merge(other.rows);
+        let columns = self.columns.merge(other.columns);
+        let Some((own, others)) = self.keys.as_mut().zip(other.keys) else {
+            self.keys = None;
+            return;
+        };
+        let renumber = |numbers: &Option<Vec<u32>>, key: u64| match numbers {
+            Some(numbers) => u64::from(numbers[key as usize]),
+            None => key,
+        };
+        own.extend(
+            others.into_iter().map(|key| renumber(&rows, key >> 32) << 32 | renumber(&columns, key & 0xffff_ffff)),
+        );
+    }
+
+    fn duplicates(&mut self) -> Option<u64> {
+        // More than one worker may have kept less than the limit each: the answer must not depend on that.
+        let keys = self.keys.as_mut().filter(|keys| keys.len() <= MOST_KEYS)?;
+        keys.sort_unstable();
+        Some(keys.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64)
+    }
+}
+
+fn contents(mut counts: Counts, whole: Part, layout: Layout<'_>) -> Contents {
+    let known = |dimension: usize| layout.shape.map(|shape| shape[dimension]);
+    let (row_base, rows, rows_occupied, row_counts) = if layout.by_line {
+        let rows = whole.lengths.len() as u64;
+        let mut histogram = Histogram::new(rows, BINS);
+        (0..).zip(&whole.lengths).for_each(|(row, &length)| histogram.add_weight(row, u64::from(length)));
+        let occupied = whole.lengths.iter().filter(|&&length| length > 0).count() as u64;
+        (0, rows, Some(occupied), histogram)
+    } else {
+        counts.rows.extent(known(0))
+    };
+    // Where the format fixes the base, indices were shifted to count from 0.
+    let vocabulary = (!layout.words.is_empty()).then_some(layout.words.len() as u64);
+    let column_known = known(1).or(vocabulary).or_else(|| match (&counts.columns, layout.base) {
+        (Keys::Numbers(counter), Some(_)) => Some(counter.bounds().map_or(0, |(_, largest)| largest + 1)),
+        _ => None,
+    });
+    let (column_base, columns, columns_occupied, column_counts) = counts.columns.extent(column_known);
+    let shape = [rows, columns];
+    let entries = whole.values.count();
+    let counted_from = match (layout.base, layout.by_line) {
+        (Some(base), true) => Some([1, base]),
+        (Some(base), false) => Some([base, base]),
+        (None, _) if layout.names == [false, false] => Some([row_base, column_base]),
+        (None, _) => None,
+    };
+    // Of separated values: other formats have no columns of fields.
+    let mut fields = Vec::new();
+    if layout.base.is_none() {
+        let [rows, columns] = layout.names;
+        fields.push(Column::new("row".to_owned(), rows, &whole.keys[0]));
+        fields.push(Column::new("column".to_owned(), columns, &whole.keys[1]));
+        fields.push(Column::new("value".to_owned(), false, &whole.values));
+    }
+    let names = if layout.by_line {
+        vec![if layout.base == Some(0) { "words" } else { "label" }.to_owned()]
+    } else {
+        ["row", "column", "value"].map(str::to_owned).to_vec()
+    };
+    Contents {
+        view: "entries",
+        shape: shape.to_vec(),
+        counted_from,
+        occupied: Some([rows_occupied, columns_occupied]),
+        entries,
+        density: density(entries, &shape),
+        duplicates: if layout.by_line { Some(whole.duplicates) } else { counts.duplicates() },
+        values: whole.values.stats(),
+        labels: whole.labels.stats(),
+        columns: fields,
+        memory: Memory::of_entries(shape, entries),
+        skew: Some(Skew::of(&row_counts, &column_counts)),
+        skipped: Vec::new(),
+        first_rows: FirstRows { names, rows: whole.first },
+    }
+}

@@ -1,0 +1,347 @@
+//! `hemiola data make`: synthetic sets with known truth, in the text formats.
+//!
+//! Every row is a function of the seed, the sizes and its number, so rows are made on all workers and written in order: the
+//! same command writes the same bytes on any number of them. The truth lies beside the data; [`SetWriter`] makes all of it
+//! appear at once.
+
+use super::set_writer::{Placement, SetWriter};
+use crate::failure::Failure;
+use clap::{Args, Subcommand};
+use hemiola_array::synthetic::{Lasso, Lda, Logistic, Mf, mf, text};
+use hemiola_array::{Dense, Shape};
+use serde::Serialize;
+use std::process::ExitCode;
+
+const FILES_HELP: &str = "\
+Beside PATH the command writes PATH.truth, a folder with a manifest and safetensors files that Python's `safetensors` reads \
+too, and PATH.json with the sizes and the seed. A PATH that ends with `.gz` or `.zst` is compressed. All of it appears \
+complete or not at all, and nothing is overwritten without --force. The same seed and sizes give the same bytes on any \
+machine.";
+
+/// The set to make.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Make {
+    /// Ratings of a low-rank matrix, with busy users and popular items: `user,item,rating`.
+    #[command(after_help = format!("\
+Examples:
+  hemiola data make mf --output ratings.csv
+  hemiola data make mf --output big.tsv.zst --users 10000 --items 3000 --entries 1000000
+
+Ids count from 1. The fields are separated by tabs if PATH ends with `.tsv`, by `::` if it ends with `.dat`, else by commas. A \
+rating is 3.5 plus the product of the true factors of user and item plus noise, so the noise is the smallest error that any \
+model can reach. The truth holds the factors `w` (users by rank) and `h` (items by rank).
+
+{FILES_HELP}"))]
+    Mf(MfArgs),
+
+    /// Documents of a topic model: UCI bag of words and a vocabulary.
+    #[command(after_help = format!("\
+Examples:
+  hemiola data make lda --output docword.toy.txt
+  hemiola data make lda --output docword.big.txt.gz --documents 100000 --topics 100
+
+The vocabulary goes to `vocab.NAME` beside `docword.NAME`, or to PATH.vocab if PATH has another form. The truth holds `topics` \
+(topics by words) and `mixtures` (documents by topics).
+
+{FILES_HELP}"))]
+    Lda(LdaArgs),
+
+    /// A dense regression with few true coefficients and correlated columns: LIBSVM.
+    #[command(after_help = format!("\
+Examples:
+  hemiola data make lasso --output lasso.libsvm
+  hemiola data make lasso --output wide.libsvm.zst --columns 20000 --correlation 0.9
+
+The truth holds `coefficients`, one per column, of which only --support are not zero.
+
+{FILES_HELP}"))]
+    Lasso(LassoArgs),
+
+    /// A sparse classification: LIBSVM with labels +1 and -1.
+    #[command(after_help = format!("\
+Examples:
+  hemiola data make logistic --output clicks.libsvm
+  hemiola data make logistic --output big.libsvm.gz --rows 1000000 --seed 7
+
+The truth holds `coefficients`, one per column. Labels are drawn with the probability that they give, so that even the truth \
+errs.
+
+{FILES_HELP}"))]
+    Logistic(LogisticArgs),
+}
+
+/// A size: from 1 to 10^9.
+fn size() -> clap::builder::RangedU64ValueParser {
+    clap::value_parser!(u64).range(1..=1_000_000_000)
+}
+
+/// The arguments of `hemiola data make mf`.
+#[derive(Args, Debug, Serialize)]
+pub(crate) struct MfArgs {
+    #[command(flatten)]
+    #[serde(skip)]
+    placement: Placement,
+
+    /// Users.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
+    users: u64,
+
+    /// Items.
+    #[arg(long, value_name = "N", default_value = "500", value_parser = size())]
+    items: u64,
+
+    /// Ratings, about.
+    #[arg(long, value_name = "N", default_value = "50000", value_parser = size())]
+    entries: u64,
+
+    /// The rank of the matrix.
+    #[arg(long, value_name = "N", default_value = "8", value_parser = size())]
+    rank: u64,
+
+    /// Standard deviation of the noise.
+    #[arg(long, value_name = "X", default_value = "0.1", value_parser = not_negative)]
+    noise: f64,
+
+    /// Exponent of the power law of users; 0 makes all equally busy.
+    #[arg(long, value_name = "X", default_value = "0.6", value_parser = not_negative)]
+    user_skew: f64,
+
+    /// Exponent of the power law of items; 0 makes all equally popular.
+    #[arg(long, value_name = "X", default_value = "0.8", value_parser = not_negative)]
+    item_skew: f64,
+
+    /// Begin with a line that names the columns.
+    #[arg(long)]
+    header: bool,
+}
+
+/// The arguments of `hemiola data make lda`.
+#[derive(Args, Debug, Serialize)]
+pub(crate) struct LdaArgs {
+    #[command(flatten)]
+    #[serde(skip)]
+    placement: Placement,
+
+    /// Documents.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
+    documents: u64,
+
+    /// Words of the vocabulary.
+    #[arg(long, value_name = "N", default_value = "2000", value_parser = size())]
+    words: u64,
+
+    /// Topics.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
+    topics: u64,
+
+    /// Tokens of a document, about.
+    #[arg(long, value_name = "N", default_value = "100", value_parser = size())]
+    length: u64,
+
+    /// Dirichlet parameter of topics in a document.
+    #[arg(long, value_name = "X", default_value = "0.1", value_parser = positive)]
+    alpha: f64,
+}
+
+/// The arguments of `hemiola data make lasso`.
+#[derive(Args, Debug, Serialize)]
+pub(crate) struct LassoArgs {
+    #[command(flatten)]
+    #[serde(skip)]
+    placement: Placement,
+
+    /// Rows.
+    #[arg(long, value_name = "N", default_value = "200", value_parser = size())]
+    rows: u64,
+
+    /// Columns.
+    #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
+    columns: u64,
+
+    /// Coefficients that are not zero.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
+    support: u64,
+
+    /// Correlation of neighbouring columns, from 0 to below 1.
+    #[arg(long, value_name = "X", default_value = "0.5", value_parser = correlation)]
+    correlation: f64,
+
+    /// Standard deviation of the noise.
+    #[arg(long, value_name = "X", default_value = "0.1", value_parser = not_negative)]
+    noise: f64,
+}
+
+/// The arguments of `hemiola data make logistic`.
+#[derive(Args, Debug, Serialize)]
+pub(crate) struct LogisticArgs {
+    #[command(flatten)]
+    #[serde(skip)]
+    placement: Placement,
+
+    /// Rows.
+    #[arg(long, value_name = "N", default_value = "10000", value_parser = size())]
+    rows: u64,
+
+    /// Columns.
+    #[arg(long, value_name = "N", default_value = "5000", value_parser = size())]
+    columns: u64,
+
+    /// Features of a row, about.
+    #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
+    per_row: u64,
+
+    /// Standard deviation of the coefficients: larger ones make the classes easier to tell.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = positive)]
+    scale: f64,
+}
+
+impl Make {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Mf(arguments) => arguments.make(),
+            Self::Lda(arguments) => arguments.make(),
+            Self::Lasso(arguments) => arguments.make(),
+            Self::Logistic(arguments) => arguments.make(),
+        }
+    }
+}
+
+impl MfArgs {
+    fn make(self) -> anyhow::Result<ExitCode> {
+        if self.users.saturating_mul(self.items) < self.entries {
+            let message =
+                format!("{} users and {} items have no room for {} ratings", self.users, self.items, self.entries);
+            return Err(Failure::usage(message).hint("ask for fewer `--entries`").into());
+        }
+        let separator = match self.placement.ending().as_deref() {
+            Some("tsv") => "\t",
+            Some("dat") => "::",
+            _ => ",",
+        };
+        let mut writer = SetWriter::begin(&self.placement, None)?;
+        let seed = self.placement.seed;
+        let set = Mf::new(self.users, self.items, self.entries, self.rank, seed)
+            .noise(self.noise)
+            .skew(self.user_skew, self.item_skew);
+        if self.header {
+            writer.write(["user", "item", "rating\n"].join(separator).as_bytes())?;
+        }
+        let written = writer.rows(self.users, self.entries / self.users * 24, |user, out| {
+            let ratings = set.row(user);
+            text::write_csv(out, separator, 1, ratings.iter().map(|&(item, rating)| ([user, item], rating)))?;
+            Ok(ratings.len() as u64)
+        })?;
+        let (w, h) = set.truth()?;
+        writer.truth("w", &w)?;
+        writer.truth("h", &h)?;
+        writer.finish("mf", &self, &serde_json::json!({ "ratings": written, "mean": mf::MEAN }))
+    }
+}
+
+impl LdaArgs {
+    fn make(self) -> anyhow::Result<ExitCode> {
+        let vocabulary = self.placement.vocabulary();
+        let mut writer = SetWriter::begin(&self.placement, Some(&vocabulary))?;
+        let set = Lda::new(self.documents, self.words, self.topics, self.length, self.placement.seed).alpha(self.alpha);
+        // The header counts the entries, so the documents are made twice rather than kept.
+        let entries = writer.count(self.documents, |document| set.row(document).len() as u64)?;
+        writer.write(format!("{}\n{}\n{entries}\n", self.documents, self.words).as_bytes())?;
+        writer.rows(self.documents, self.length * 12, |document, out| {
+            let words = set.row(document);
+            text::write_csv(out, " ", 1, words.iter().map(|&(word, count)| ([document, word], count)))?;
+            Ok(words.len() as u64)
+        })?;
+        let mut words = Vec::new();
+        text::write_vocabulary(&mut words, self.words)?;
+        writer.companion(&words)?;
+        writer.truth("topics", &dense(self.topics, self.words, |topic| set.topic(topic as usize))?)?;
+        writer.truth("mixtures", &dense(self.documents, self.topics, |document| set.mixture(document))?)?;
+        writer.finish("lda", &self, &serde_json::json!({ "entries": entries }))
+    }
+}
+
+impl LassoArgs {
+    fn make(self) -> anyhow::Result<ExitCode> {
+        if self.support > self.columns {
+            let message =
+                format!("{} columns cannot have {} coefficients that are not zero", self.columns, self.support);
+            return Err(Failure::usage(message).hint("ask for less `--support`").into());
+        }
+        let mut writer = SetWriter::begin(&self.placement, None)?;
+        let set = Lasso::new(self.rows, self.columns, self.support, self.placement.seed)
+            .correlation(self.correlation)
+            .noise(self.noise);
+        let entries = writer.rows(self.rows, self.columns * 18, |row, out| {
+            let (target, features) = set.row(row);
+            let count = features.len() as u64;
+            // Readers take labels as `f32`: what is written is what they get.
+            text::write_libsvm(out, [(target as f32, (0..).zip(features))])?;
+            Ok(count)
+        })?;
+        let mut coefficients = Dense::filled(Shape::new([self.columns]), 0_f64)?;
+        for &(column, value) in set.truth() {
+            coefficients[[column]] = value;
+        }
+        writer.truth("coefficients", &coefficients)?;
+        writer.finish("lasso", &self, &serde_json::json!({ "entries": entries }))
+    }
+}
+
+impl LogisticArgs {
+    fn make(self) -> anyhow::Result<ExitCode> {
+        let mut writer = SetWriter::begin(&self.placement, None)?;
+        let set = Logistic::new(self.rows, self.columns, self.per_row, self.placement.seed).scale(self.scale);
+        let entries = writer.rows(self.rows, self.per_row * 18, |row, out| {
+            let (label, features) = set.row(row);
+            let count = features.len() as u64;
+            text::write_libsvm(out, [(if label > 0.0 { "+1" } else { "-1" }, features)])?;
+            Ok(count)
+        })?;
+        let coefficients = Dense::from_fn(Shape::new([self.columns]), |column| set.truth(column))?;
+        writer.truth("coefficients", &coefficients)?;
+        writer.finish("logistic", &self, &serde_json::json!({ "entries": entries }))
+    }
+}
+
+/// A dense array from its rows.
+fn dense(rows: u64, columns: u64, row: impl Fn(u64) -> Vec<f64>) -> hemiola_array::Result<Dense<f32, 2>> {
+    let mut dense = Dense::filled(Shape::new([rows, columns]), 0_f32)?;
+    for (number, cells) in (0..).zip(dense.rows_mut()) {
+        cells.iter_mut().zip(row(number)).for_each(|(cell, value)| *cell = value as f32);
+    }
+    Ok(dense)
+}
+
+/// Reads a finite number that `allowed` takes.
+fn number(text: &str, allowed: impl Fn(f64) -> bool, expected: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|value: &f64| value.is_finite() && allowed(*value))
+        .ok_or_else(|| format!("expected {expected}"))
+}
+
+fn not_negative(text: &str) -> Result<f64, String> {
+    number(text, |value| value >= 0.0, "a number not below 0")
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    number(text, |value| value > 0.0, "a number above 0")
+}
+
+fn correlation(text: &str) -> Result<f64, String> {
+    number(text, |value| (0.0..1.0).contains(&value), "a number from 0 to below 1")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_have_their_ranges() {
+        assert_eq!((not_negative("0"), positive("0.5"), correlation("0.9")), (Ok(0.0), Ok(0.5), Ok(0.9)));
+        for text in ["-1", "nan", "inf", "x", ""] {
+            assert!(not_negative(text).is_err() && positive(text).is_err() && correlation(text).is_err(), "{text}");
+        }
+        assert!(positive("0").is_err() && correlation("1").is_err());
+    }
+}

@@ -1,0 +1,76 @@
+//! Telling a person how far it is: on standard error, if that is a terminal, and only after a second.
+//!
+//! Any thread may report; one of them at a time writes, the others do not wait.
+
+use hemiola_core::{Env, Moment};
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const BEFORE_FIRST: Duration = Duration::from_secs(1);
+const BETWEEN: Duration = Duration::from_millis(200);
+
+/// Counts what is done and shows it.
+pub(super) struct Progress {
+    env: Arc<dyn Env>,
+    what: &'static str,
+    start: Moment,
+    done: AtomicU64,
+    shown: Mutex<Shown>,
+}
+
+struct Shown {
+    on_terminal: bool,
+    last: Option<Moment>,
+}
+
+impl Progress {
+    pub(super) fn new(env: &Arc<dyn Env>, what: &'static str) -> Self {
+        let shown = Mutex::new(Shown { on_terminal: std::io::stderr().is_terminal(), last: None });
+        Self { env: env.clone(), what, start: env.now(), done: AtomicU64::new(0), shown }
+    }
+
+    /// `count` more are done. To be called some hundred times a second at most.
+    pub(super) fn add(&self, count: u64) {
+        let done = self.done.fetch_add(count, Ordering::Relaxed) + count;
+        let Ok(mut shown) = self.shown.try_lock() else { return };
+        let now = self.env.now();
+        let due = match shown.last {
+            None => now.since(self.start) >= BEFORE_FIRST,
+            Some(last) => now.since(last) >= BETWEEN,
+        };
+        if shown.on_terminal && due {
+            shown.last = Some(now);
+            let _ = write!(std::io::stderr(), "\r{} {}\x1b[K", super::show::grouped(done), self.what);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if self.shown.get_mut().is_ok_and(|shown| shown.last.is_some()) {
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// What is done of one piece, reported in large steps.
+pub(super) struct Steps<'a> {
+    progress: &'a Progress,
+    count: u64,
+}
+
+impl<'a> Steps<'a> {
+    pub(super) fn new(progress: &'a Progress) -> Self {
+        Self { progress, count: 0 }
+    }
+
+    pub(super) fn add(&mut self, count: u64) {
+        self.count += count;
+        if self.count >= 1 << 16 {
+            self.progress.add(self.count);
+            self.count = 0;
+        }
+    }
+}

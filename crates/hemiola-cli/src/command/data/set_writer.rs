@@ -1,0 +1,243 @@
+//! Writing a synthetic set: the data, perhaps a vocabulary, the truth, and the facts as JSON.
+//!
+//! **Invariant:** everything is written under temporary names beside the target and synced before the first rename; the data
+//! file is renamed last, so whoever sees it sees the rest. A failure on the way, a full disk say, leaves nothing. Places
+//! are checked before anything is computed: a folder that is missing or a file that is there already is known at once.
+
+use super::deal::{deal, here};
+use super::progress::Progress;
+use super::show;
+use crate::failure::Failure;
+use crate::output::{self, Compress, Finished, Staged};
+use clap::Args;
+use hemiola_array::save::{Manifest, Saving, Stored};
+use hemiola_array::{Dense, Error};
+use serde::Serialize;
+use std::ffi::OsString;
+use std::fmt::Write as _;
+use std::io;
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Text that a worker makes at a time, about.
+const PIECE: u64 = 1 << 20;
+
+/// Where a set goes, and what all sets have in common.
+#[derive(Args, Debug)]
+pub(super) struct Placement {
+    /// The data file to write.
+    #[arg(short, long, value_name = "PATH")]
+    pub(super) output: PathBuf,
+
+    /// Seed: another one makes another set.
+    #[arg(long, value_name = "S", default_value = "1")]
+    pub(super) seed: u64,
+
+    /// Replace what is there.
+    #[arg(long)]
+    pub(super) force: bool,
+
+    /// Compute threads [default: the cores of this machine].
+    #[arg(short, long, value_name = "W")]
+    pub(super) workers: Option<NonZeroUsize>,
+}
+
+impl Placement {
+    /// The ending of the name under that of a compression.
+    pub(super) fn ending(&self) -> Option<String> {
+        let path = match self.output.extension().and_then(|ending| ending.to_str()) {
+            Some("gz" | "zst") => self.output.with_extension(""),
+            _ => self.output.clone(),
+        };
+        path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase())
+    }
+
+    /// Where the vocabulary of a bag of words goes: `vocab.x.txt` for `docword.x.txt.gz`.
+    pub(super) fn vocabulary(&self) -> PathBuf {
+        let name = self.output.file_name().unwrap_or_default().to_string_lossy();
+        match name.strip_prefix("docword.") {
+            Some(rest) => {
+                let rest = rest.strip_suffix(".gz").or(rest.strip_suffix(".zst")).unwrap_or(rest);
+                self.output.with_file_name(format!("vocab.{rest}"))
+            }
+            None => self.beside("vocab"),
+        }
+    }
+
+    fn beside(&self, ending: &str) -> PathBuf {
+        let mut name = OsString::from(self.output.as_os_str());
+        name.push(".");
+        name.push(ending);
+        PathBuf::from(name)
+    }
+}
+
+/// A set being written.
+pub(super) struct SetWriter<'a> {
+    placement: &'a Placement,
+    data: Staged,
+    companion: Option<(Staged, PathBuf)>,
+    facts: Staged,
+    truth: Saving,
+    manifest: Manifest,
+    finished: Vec<Finished>,
+    paths: Vec<PathBuf>,
+}
+
+/// What PATH.json holds.
+#[derive(Serialize)]
+struct Facts<'a, S: Serialize> {
+    set: &'a str,
+    seed: u64,
+    sizes: &'a S,
+    found: &'a serde_json::Value,
+}
+
+impl<'a> SetWriter<'a> {
+    /// Checks all places and begins to write.
+    pub(super) fn begin(placement: &'a Placement, companion: Option<&Path>) -> anyhow::Result<Self> {
+        let (truth, facts) = (placement.beside("truth"), placement.beside("json"));
+        let mut paths = vec![placement.output.clone()];
+        paths.extend(companion.map(Path::to_owned));
+        paths.extend([facts.clone(), truth.clone()]);
+        if let Some(there) = paths.iter().find(|path| path.symlink_metadata().is_ok() && !placement.force) {
+            let message = format!("`{}` is there already", there.display());
+            return Err(Failure::usage(message).hint("choose another `--output`, or replace it with `--force`").into());
+        }
+        // The data file first: unlike the truth it does not make the folders it lies in.
+        let data = Staged::create(&placement.output, Compress::of_name(&placement.output)?)?;
+        let companion = match companion {
+            Some(path) => Some((Staged::create(path, Compress::None)?, path.to_owned())),
+            None => None,
+        };
+        let facts = Staged::create(&facts, Compress::None)?;
+        let (truth, manifest) = (Saving::begin(&truth)?, Manifest::default());
+        Ok(Self { placement, data, companion, facts, truth, manifest, finished: Vec::new(), paths })
+    }
+
+    /// Appends to the data.
+    pub(super) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        self.data.write(bytes)
+    }
+
+    /// Appends the text of `count` rows of about `bytes` bytes each, made on all workers, in order. `make` appends a row to a
+    /// text and returns how many entries it has; the sum of those is returned.
+    pub(super) fn rows(
+        &mut self,
+        count: u64,
+        bytes: u64,
+        make: impl Fn(u64, &mut Vec<u8>) -> io::Result<u64> + Sync,
+    ) -> anyhow::Result<u64> {
+        let piece = (PIECE / bytes.max(1)).clamp(1, 1 << 16);
+        let pieces = count.div_ceil(piece);
+        let mut total = 0;
+        here(self.placement.workers).run(|cluster| -> anyhow::Result<()> {
+            let progress = Progress::new(cluster.env(), "rows made");
+            // A few pieces for each worker at a time bound the memory that text takes.
+            let round = 4 * cluster.workers() as u64;
+            for start in (0..pieces).step_by(round as usize) {
+                let here = round.min(pieces - start);
+                let (_, texts) = deal(
+                    cluster,
+                    here as usize,
+                    || (),
+                    |(), number| {
+                        let first = (start + number as u64) * piece;
+                        let mut text = Vec::new();
+                        let mut entries = 0;
+                        for row in first..count.min(first + piece) {
+                            entries += make(row, &mut text)
+                                .unwrap_or_else(|_| unreachable!("memory takes all that is written"));
+                        }
+                        Ok((text, entries))
+                    },
+                )?;
+                for (text, entries) in texts {
+                    self.data.write(&text)?;
+                    total += entries;
+                }
+                progress.add(count.min((start + here) * piece) - start * piece);
+            }
+            Ok(())
+        })?;
+        Ok(total)
+    }
+
+    /// The sum of a number over rows, computed on all workers.
+    pub(super) fn count(&self, count: u64, of: impl Fn(u64) -> u64 + Sync) -> anyhow::Result<u64> {
+        const ROWS: u64 = 1 << 10;
+        here(self.placement.workers).run(|cluster| {
+            let (sums, _) = deal(
+                cluster,
+                count.div_ceil(ROWS) as usize,
+                || 0,
+                |sum, number| {
+                    let first = number as u64 * ROWS;
+                    *sum += (first..count.min(first + ROWS)).map(&of).sum::<u64>();
+                    Ok(())
+                },
+            )?;
+            Ok(sums.into_iter().sum())
+        })
+    }
+
+    /// Writes the file that goes with the data.
+    pub(super) fn companion(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        if let Some((mut staged, _)) = self.companion.take() {
+            staged.write(bytes)?;
+            self.finished.push(staged.finish()?);
+        }
+        Ok(())
+    }
+
+    /// Writes an array of the truth.
+    pub(super) fn truth<T: Stored, const N: usize>(&mut self, name: &str, dense: &Dense<T, N>) -> Result<(), Error> {
+        let part = self.truth.write_dense(name, 0, 0, dense)?;
+        self.manifest.add_dense::<T, N>(name, dense.shape(), vec![part]);
+        Ok(())
+    }
+
+    /// Writes the facts, makes everything visible and says what there is now.
+    pub(super) fn finish(
+        mut self,
+        set: &str,
+        sizes: &impl Serialize,
+        found: &serde_json::Value,
+    ) -> anyhow::Result<ExitCode> {
+        let facts = Facts { set, seed: self.placement.seed, sizes, found };
+        self.facts.write(format!("{}\n", serde_json::to_string_pretty(&facts)?).as_bytes())?;
+        self.finished.push(self.facts.finish()?);
+        let data = self.data.finish()?;
+        self.truth.commit(&self.manifest)?;
+        self.finished.into_iter().try_for_each(Finished::publish)?;
+        data.publish()?;
+        let mut text = String::new();
+        for path in &self.paths {
+            let size = match path.metadata() {
+                Ok(metadata) if metadata.is_file() => format!(" ({})", show::bytes(metadata.len())),
+                _ => String::new(),
+            };
+            let _ = writeln!(text, "wrote {}{size}", path.display());
+        }
+        output::print(&text)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placement(output: &str) -> Placement {
+        Placement { output: output.into(), seed: 1, force: false, workers: None }
+    }
+
+    #[test]
+    fn names_lead_to_names() {
+        assert_eq!(placement("a/ratings.TSV.zst").ending().as_deref(), Some("tsv"));
+        assert_eq!(placement("ratings").ending(), None);
+        assert_eq!(placement("a/docword.x.txt.gz").vocabulary(), Path::new("a/vocab.x.txt"));
+        assert_eq!(placement("a/words.txt").vocabulary(), Path::new("a/words.txt.vocab"));
+    }
+}

@@ -1,0 +1,233 @@
+//! A description as text for people: one fact per line, numbers with separators, the first rows as a table.
+
+use super::description::{Column, Description, FirstRows};
+use super::tally::Stats;
+use std::fmt::Write as _;
+
+/// The widest cell of a table of rows, in characters.
+const WIDEST: usize = 28;
+/// The most cells of a row that are shown.
+const MOST_CELLS: usize = 10;
+/// The most columns and bad lines that are listed.
+const MOST_LISTED: usize = 40;
+
+/// The whole text.
+pub(super) fn text(set: &Description) -> String {
+    let mut out = format!("{}\n", set.path);
+    let contents = &set.contents;
+    let mut fact = |name: &str, text: String| {
+        let _ = writeln!(out, "  {name:<11} {text}");
+    };
+    let size = format!("{} on disk, {}", bytes(set.bytes), set.compression);
+    fact("files", if set.files == 1 { size } else { format!("{}; {size}", set.files) });
+    let mut format = set.format.to_owned();
+    if let Some(separator) = &set.separator {
+        let _ = write!(format, ", separated by {separator}");
+    }
+    if let Some(header) = set.header {
+        format.push_str(if header { ", with a header" } else { ", no header" });
+    }
+    fact("format", format);
+    fact("told by", set.recognized_by.clone());
+    fact("read as", view(contents.view).to_owned());
+    let shape: Vec<_> = contents.shape.iter().map(|&extent| grouped(extent)).collect();
+    let mut shape = shape.join(" x ");
+    if let Some([rows, columns]) = contents.counted_from {
+        let _ = write!(shape, " (rows counted from {rows}, columns from {columns})");
+    }
+    fact("shape", shape);
+    if let Some([Some(rows), Some(columns)]) = contents.occupied {
+        fact("occupied", format!("{} rows and {} columns have entries", grouped(rows), grouped(columns)));
+    }
+    fact("entries", format!("{}, density {}", grouped(contents.entries), percent(contents.density)));
+    if let Some(duplicates) = contents.duplicates {
+        fact("duplicates", grouped(duplicates));
+    }
+    for (name, stats) in [("values", &contents.values), ("labels", &contents.labels)] {
+        if let Some(stats) = stats {
+            fact(name, numbers(stats));
+        }
+    }
+    let memory = &contents.memory;
+    let mut kinds = Vec::new();
+    kinds.extend(memory.sparse_bytes.map(|sparse| format!("{} as sparse array", bytes(sparse))));
+    kinds.push(match memory.dense_bytes {
+        Some(dense) => format!("{} as dense array", bytes(dense)),
+        None => "more than any machine has as dense array".to_owned(),
+    });
+    fact("memory", format!("{}, of {}", kinds.join(", "), memory.element));
+    if let Some(skew) = &contents.skew {
+        let bin = |bin: u64| if bin == 1 { String::new() } else { format!(" (in bins of {})", grouped(bin)) };
+        let rows = format!("the busiest 1 % of rows hold {}{}", percent(skew.busiest_rows), bin(skew.row_bin));
+        let columns = format!("of columns {}{}", percent(skew.busiest_columns), bin(skew.column_bin));
+        fact("skew", format!("{rows}, {columns} of all entries"));
+    }
+    list(&mut out, set);
+    table(&mut out, &contents.first_rows);
+    out
+}
+
+fn list(out: &mut String, set: &Description) {
+    let more = |out: &mut String, count: usize| {
+        if count > MOST_LISTED {
+            let _ = writeln!(out, "    and {} more, see --report", count - MOST_LISTED);
+        }
+    };
+    let (columns, skipped) = (&set.contents.columns, &set.contents.skipped);
+    if !columns.is_empty() {
+        let _ = writeln!(out, "\n  columns");
+        let rows: Vec<_> = columns.iter().take(MOST_LISTED).map(column).collect();
+        lay_out(out, &rows);
+        more(out, columns.len());
+    }
+    if !skipped.is_empty() {
+        let _ = writeln!(out, "\n  bad lines left out: {}", grouped(skipped.len() as u64));
+        for line in skipped.iter().take(MOST_LISTED) {
+            let _ = writeln!(out, "    {line}");
+        }
+        more(out, skipped.len());
+    }
+}
+
+fn column(column: &Column) -> Vec<String> {
+    let mut cells = vec![column.name.clone(), column.r#type.to_owned()];
+    cells.push(match (column.min, column.mean, column.max) {
+        (Some(min), Some(mean), Some(max)) => {
+            format!("{} to {}, mean {}", number(min), number(max), number(mean))
+        }
+        _ => String::new(),
+    });
+    cells.push(if column.missing > 0 { format!("{} missing", grouped(column.missing)) } else { String::new() });
+    cells
+}
+
+fn table(out: &mut String, first: &FirstRows) {
+    if first.rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  first rows");
+    let shortened = |row: &Vec<String>| {
+        let mut row = row.clone();
+        if row.len() > MOST_CELLS {
+            let left_out = row.len() - (MOST_CELLS - 1);
+            row.truncate(MOST_CELLS - 1);
+            row.push(format!("… {left_out} more"));
+        }
+        row
+    };
+    let rows: Vec<_> = std::iter::once(&first.names).chain(&first.rows).map(shortened).collect();
+    lay_out(out, &rows);
+}
+
+/// Cells in columns of their widths.
+fn lay_out(out: &mut String, rows: &[Vec<String>]) {
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| shown(cell)).collect()).collect();
+    let width =
+        |place: usize| rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..rows.iter().map(Vec::len).max().unwrap_or(0)).map(width).collect();
+    for row in &rows {
+        let mut line = String::from("   ");
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, " {cell:<width$} ");
+        }
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
+}
+
+/// A cell without control characters, not too wide.
+fn shown(cell: &str) -> String {
+    let mut text = String::new();
+    for (count, character) in cell.chars().enumerate() {
+        if count == WIDEST && cell.chars().count() > WIDEST + 10 {
+            text.push('…');
+            break;
+        }
+        if character.is_control() {
+            text.extend(character.escape_default());
+        } else {
+            text.push(character);
+        }
+    }
+    text
+}
+
+fn view(view: &str) -> &'static str {
+    match view {
+        "entries" => "entries: row, column, value",
+        "table" => "table: rows of fields",
+        _ => "dense array: a number in every cell",
+    }
+}
+
+fn numbers(stats: &Stats) -> String {
+    let mut text =
+        format!("{}, {} to {}, mean {}", stats.r#type, number(stats.min), number(stats.max), number(stats.mean));
+    if stats.not_finite > 0 {
+        let _ = write!(text, "; {} more are NaN or infinite", grouped(stats.not_finite));
+    }
+    text
+}
+
+/// A number with as many digits as a person wants to see.
+pub(super) fn number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        return format!("{value}");
+    }
+    if value.abs() >= 1e6 || value.abs() < 1e-3 { format!("{value:.3e}") } else { format!("{value:.4}") }
+}
+
+/// `1,000,209`.
+pub(super) fn grouped(value: u64) -> String {
+    let digits = value.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `12.0 MB`.
+pub(super) fn bytes(count: u64) -> String {
+    let mut value = count as f64;
+    let mut units = ["bytes", "kB", "MB", "GB", "TB"].into_iter();
+    let mut unit = units.next().unwrap_or_default();
+    while value >= 999.95 {
+        let Some(next) = units.next() else { break };
+        (value, unit) = (value / 1000.0, next);
+    }
+    if unit == "bytes" { format!("{count} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
+/// `4.19 %`.
+fn percent(share: f64) -> String {
+    let percent = 100.0 * share;
+    if percent > 0.0 && percent < 0.01 { format!("{percent:.1e} %") } else { format!("{percent:.2} %") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!((grouped(0), grouped(999), grouped(1_000_209)), ("0".into(), "999".into(), "1,000,209".into()));
+        assert_eq!(
+            (bytes(999), bytes(12_002_508), bytes(999_960)),
+            ("999 bytes".into(), "12.0 MB".into(), "1.0 MB".into())
+        );
+        assert_eq!((number(5.0), number(3.58156), number(1e-5)), ("5".into(), "3.5816".into(), "1.000e-5".into()));
+        assert_eq!(
+            (percent(0.0419), percent(1.0), percent(1e-6)),
+            ("4.19 %".into(), "100.00 %".into(), "1.0e-4 %".into())
+        );
+    }
+
+    #[test]
+    fn cells_are_short_and_have_no_control_characters() {
+        assert_eq!(shown("a\tb\x1b[31m"), "a\\tb\\u{1b}[31m");
+        assert_eq!(shown(&"é".repeat(100)), format!("{}…", "é".repeat(WIDEST)));
+    }
+}

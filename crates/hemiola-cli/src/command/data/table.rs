@@ -1,0 +1,185 @@
+//! The table view: rows of fields, a tally per column.
+//!
+//! Whether a column holds numbers or text is told from the first records, so that every range of the file agrees: it is of
+//! numbers if at least half of its fields there are. After that a field of such a column that is no number is a bad line.
+
+use super::deal::deal;
+use super::description::{Column, Contents, FIRST_ROWS, FirstRows, Memory, density};
+use super::progress::{Progress, Steps};
+use super::tally::Tally;
+use crate::failure::Failure;
+use hemiola_array::read::{ByteRange, Csv, Fields, Mistake, Report, Source, Summary};
+use hemiola_cluster::Cluster;
+
+/// How many records columns are told by.
+const SAMPLE: usize = 100;
+
+/// What the first records say about the columns.
+#[derive(Debug)]
+pub(super) struct Columns {
+    pub(super) names: Option<Vec<String>>,
+    pub(super) kinds: Vec<Kind>,
+    pub(super) first: Vec<Vec<String>>,
+}
+
+/// What a column holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// Whole numbers from 0: what indices look like.
+    Index,
+    Number,
+    Text,
+}
+
+impl Columns {
+    /// Looks at the first records of a file. Columns named in `texts`, by name or number from 1, are text.
+    pub(super) fn of(csv: &Csv, source: &Source, texts: &[String]) -> anyhow::Result<Self> {
+        let records = csv.first_records(source, SAMPLE)?;
+        // The most frequent number of fields; of several such, the first to come.
+        let agreeing = |count: usize| records.iter().filter(|record| record.len() == count).count();
+        let counts = records.iter().map(Vec::len).rev();
+        let count = counts.max_by_key(|&count| agreeing(count)).unwrap_or(0);
+        let kind = |place: usize| {
+            let mut fields = Vec::new();
+            fields.extend(records.iter().filter_map(|record| record.get(place)).filter(|field| !field.is_empty()));
+            kind(&fields)
+        };
+        let mut kinds: Vec<Kind> = (0..count).map(kind).collect();
+        let names = csv.column_names(source)?.filter(|names| names.len() == count);
+        for text in texts {
+            let by_name = names.as_ref().and_then(|names| names.iter().position(|name| name == text));
+            let by_number = text.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+            let Some(kind) = by_name.or(by_number).and_then(|place| kinds.get_mut(place)) else {
+                let message = format!("there is no column `{text}` to read as text");
+                let names = names.map_or(String::new(), |names| format!(": {}", names.join(", ")));
+                return Err(Failure::usage(message).hint(format!("there are {count} columns{names}")).into());
+            };
+            *kind = Kind::Text;
+        }
+        let first = records.iter().take(FIRST_ROWS).cloned().collect();
+        Ok(Self { names, kinds, first })
+    }
+
+    /// Whether this looks like row, column and value, perhaps with a time after.
+    pub(super) fn look_like_entries(&self) -> bool {
+        matches!(
+            self.kinds[..],
+            [Kind::Index, Kind::Index, Kind::Index | Kind::Number]
+                | [Kind::Index, Kind::Index, Kind::Index | Kind::Number, Kind::Index]
+        )
+    }
+
+    pub(super) fn all_names(&self) -> Vec<String> {
+        let numbered = || (1..=self.kinds.len()).map(|number| format!("field {number}")).collect();
+        self.names.clone().unwrap_or_else(numbered)
+    }
+}
+
+fn kind(fields: &[&String]) -> Kind {
+    let most = |holds: fn(&str) -> bool| 2 * fields.iter().filter(|field| holds(field.trim())).count() >= fields.len();
+    if fields.is_empty() || !most(|field| field.parse::<f64>().is_ok()) {
+        Kind::Text
+    } else if most(|field| field.parse::<u64>().is_ok()) {
+        Kind::Index
+    } else {
+        Kind::Number
+    }
+}
+
+/// A mistake if a field is left after the last one.
+pub(super) fn must_end(fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<Mistake>> {
+    if fields.is_empty() {
+        return Ok(());
+    }
+    fields.text()?;
+    Err(fields.refuse(format!("the end of the line after {columns} fields")))
+}
+
+/// One pass over all ranges.
+pub(super) fn survey(
+    cluster: &Cluster,
+    sources: &[Source],
+    ranges: &[ByteRange],
+    csv: &Csv,
+    columns: &Columns,
+) -> anyhow::Result<(Contents, Summary)> {
+    let progress = Progress::new(cluster.env(), "fields read");
+    let kinds = &columns.kinds;
+    let work = |(): &mut (), piece: usize| {
+        let mut tallies = vec![Tally::default(); kinds.len()];
+        let mut steps = Steps::new(&progress);
+        // A line is counted when all of it was good.
+        let mut line: Vec<Option<f64>> = Vec::with_capacity(kinds.len());
+        let report = csv.read_fields(&ranges[piece], |fields| {
+            line.clear();
+            for kind in kinds {
+                line.push(match kind {
+                    Kind::Text => {
+                        if fields.text()?.is_empty() {
+                            None
+                        } else {
+                            Some(0.0)
+                        }
+                    }
+                    Kind::Index | Kind::Number => fields.next::<Option<f64>>()?,
+                });
+            }
+            must_end(fields, kinds.len())?;
+            for ((value, kind), tally) in line.iter().zip(kinds).zip(&mut tallies) {
+                match (value, kind) {
+                    (None, _) => tally.miss(),
+                    (Some(_), Kind::Text) => tally.text(),
+                    (Some(value), _) => tally.add(*value),
+                }
+            }
+            steps.add(kinds.len() as u64);
+            Ok(())
+        })?;
+        Ok((tallies, report))
+    };
+    let (_, parts) = deal(cluster, ranges.len(), || (), work)?;
+    drop(progress);
+    let mut tallies = vec![Tally::default(); kinds.len()];
+    let mut reports = Vec::new();
+    for (part, report) in parts {
+        tallies.iter_mut().zip(&part).for_each(|(tally, next)| tally.join(next));
+        reports.push(report);
+    }
+    let summary = Report::settle(sources, reports, csv.bad_lines_allowed())?;
+    let texts: Vec<bool> = kinds.iter().map(|kind| *kind == Kind::Text).collect();
+    let first_rows = FirstRows { names: columns.all_names(), rows: columns.first.clone() };
+    Ok((contents(summary.records, columns.all_names(), &texts, &tallies, first_rows), summary))
+}
+
+/// What the tallies of all columns come to.
+pub(super) fn contents(
+    rows: u64,
+    names: Vec<String>,
+    texts: &[bool],
+    tallies: &[Tally],
+    first_rows: FirstRows,
+) -> Contents {
+    let mut numbers = Tally::default();
+    let numeric = || texts.iter().zip(tallies).filter(|(text, _)| !**text);
+    numeric().for_each(|(_, tally)| numbers.join(tally));
+    let shape = [rows, tallies.len() as u64];
+    let entries = tallies.iter().map(Tally::count).sum();
+    let columns = names.into_iter().zip(texts).zip(tallies);
+    Contents {
+        view: "table",
+        shape: shape.to_vec(),
+        counted_from: None,
+        occupied: None,
+        entries,
+        density: density(entries, &shape),
+        duplicates: None,
+        values: numbers.stats(),
+        labels: None,
+        columns: columns.map(|((name, text), tally)| Column::new(name, *text, tally)).collect(),
+        // Only numbers go into an array.
+        memory: Memory::of_rows([rows, numeric().count() as u64]),
+        skew: None,
+        skipped: Vec::new(),
+        first_rows,
+    }
+}

@@ -1,0 +1,130 @@
+//! Smallest, mean and largest of a stream of numbers, and the narrowest type that holds them.
+//!
+//! **Invariant:** [`Tally::join`] in the order of the pieces gives the same bits for the same pieces, whoever made them.
+
+use serde::Serialize;
+
+/// What was seen of one column or of all values.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Tally {
+    count: u64,
+    sum: f64,
+    min: f64,
+    max: f64,
+    whole: bool,
+    /// Empty fields.
+    missing: u64,
+    /// NaN and infinities, which count for nothing else.
+    not_finite: u64,
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Self { count: 0, sum: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, whole: true, missing: 0, not_finite: 0 }
+    }
+}
+
+impl Tally {
+    pub(super) fn add(&mut self, value: f64) {
+        if !value.is_finite() {
+            self.not_finite += 1;
+            return;
+        }
+        self.count += 1;
+        self.sum += value;
+        self.min = self.min.min(value);
+        self.max = self.max.max(value);
+        self.whole &= value.fract() == 0.0;
+    }
+
+    pub(super) fn miss(&mut self) {
+        self.missing += 1;
+    }
+
+    /// A value that is no number.
+    pub(super) fn text(&mut self) {
+        self.count += 1;
+    }
+
+    pub(super) fn join(&mut self, next: &Self) {
+        self.count += next.count;
+        self.sum += next.sum;
+        self.min = self.min.min(next.min);
+        self.max = self.max.max(next.max);
+        self.whole &= next.whole;
+        self.missing += next.missing;
+        self.not_finite += next.not_finite;
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count
+    }
+
+    pub(super) fn missing(&self) -> u64 {
+        self.missing
+    }
+
+    /// What it comes to; `None` without a number.
+    pub(super) fn stats(&self) -> Option<Stats> {
+        if self.count == 0 {
+            return None;
+        }
+        let mean = (self.sum / self.count as f64).clamp(self.min, self.max);
+        let Self { min, max, not_finite, .. } = *self;
+        Some(Stats { r#type: self.number_type(), min, mean, max, not_finite })
+    }
+
+    fn number_type(&self) -> &'static str {
+        let whole = [
+            ("u8", 0.0, f64::from(u8::MAX)),
+            ("u16", 0.0, f64::from(u16::MAX)),
+            ("u32", 0.0, f64::from(u32::MAX)),
+            ("i32", f64::from(i32::MIN), f64::from(i32::MAX)),
+            ("u64", 0.0, u64::MAX as f64),
+            ("i64", i64::MIN as f64, i64::MAX as f64),
+        ];
+        let fits = |&(_, min, max): &(&str, f64, f64)| self.whole && min <= self.min && self.max <= max;
+        whole.iter().find(|range| fits(range)).map_or("f32", |&(name, ..)| name)
+    }
+}
+
+/// The numbers of a column, or all values.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Stats {
+    /// The narrowest of `u8`, `u16`, `u32`, `i32`, `u64`, `i64` that holds all numbers if they are whole, else `f32`.
+    pub(super) r#type: &'static str,
+    pub(super) min: f64,
+    pub(super) mean: f64,
+    pub(super) max: f64,
+    /// NaN and infinities, which only numpy files may have.
+    pub(super) not_finite: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(values: &[f64]) -> Tally {
+        let mut tally = Tally::default();
+        for &value in values {
+            tally.add(value);
+        }
+        tally
+    }
+
+    #[test]
+    fn types_are_as_narrow_as_the_numbers_allow() {
+        let of = |values: &[f64]| tally(values).stats().unwrap().r#type;
+        assert_eq!((of(&[0.0, 255.0]), of(&[256.0]), of(&[65_536.0])), ("u8", "u16", "u32"));
+        assert_eq!((of(&[-1.0]), of(&[1e10]), of(&[-1e10]), of(&[0.5])), ("i32", "u64", "i64", "f32"));
+    }
+
+    #[test]
+    fn joined_tallies_are_one_and_nan_spoils_nothing() {
+        let mut joined = tally(&[1.0, f64::NAN]);
+        joined.join(&tally(&[4.0]));
+        let stats = joined.stats().unwrap();
+        assert_eq!((stats.min, stats.mean, stats.max, stats.not_finite), (1.0, 2.5, 4.0, 1));
+        assert_eq!(Tally::default().stats(), None);
+    }
+}

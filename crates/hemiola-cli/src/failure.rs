@@ -1,0 +1,108 @@
+//! Failures of the command itself, and the exit code of any failure.
+//!
+//! **Invariant:** the exit code is that of the [`ErrorKind`] of the innermost typed error: 2 if the user has to change
+//! something, 3 if the world failed and the same command may succeed later. Text is never looked at.
+
+use hemiola_cluster::launch::LaunchError;
+use hemiola_core::ErrorKind;
+use std::io;
+use std::path::Path;
+
+/// What went wrong, who has to act, and what could help.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Failure {
+    kind: ErrorKind,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// Something wrong was asked for.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self { kind: ErrorKind::Usage, message: message.into(), hint: None }
+    }
+
+    /// The system refused to do `action` to `path`.
+    pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
+        let hint = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("free some space and run again"),
+            io::ErrorKind::PermissionDenied => Some("choose another place, or ask its owner"),
+            io::ErrorKind::NotFound => Some("make the folder first, or check the path"),
+            _ => None,
+        };
+        let failure = Self {
+            kind: io_kind(error),
+            message: format!("cannot {action} `{}`: {error}", path.display()),
+            hint: None,
+        };
+        match hint {
+            Some(hint) => failure.hint(hint),
+            None => failure,
+        }
+    }
+
+    /// An error of the arrays with a hint to an option of this command.
+    pub(crate) fn array(error: &hemiola_array::Error, hint: &str) -> Self {
+        Self { kind: error.kind(), message: error.to_string(), hint: Some(hint.to_owned()) }
+    }
+
+    /// Adds a way out.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// The way out that an error knows of, if it is not part of its message.
+pub(crate) fn hint(error: &anyhow::Error) -> Option<&str> {
+    error.downcast_ref::<Failure>()?.hint.as_deref()
+}
+
+/// The exit code of a failure.
+pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    for cause in error.chain() {
+        if let Some(error) = cause.downcast_ref::<LaunchError>() {
+            return error.exit_code();
+        }
+        let kind = cause
+            .downcast_ref::<Failure>()
+            .map(|error| error.kind)
+            .or_else(|| cause.downcast_ref::<hemiola_array::Error>().map(hemiola_array::Error::kind))
+            .or_else(|| cause.downcast_ref::<hemiola_cluster::Error>().map(hemiola_cluster::Error::kind))
+            .or_else(|| cause.downcast_ref::<io::Error>().map(io_kind));
+        if let Some(kind) = kind {
+            return kind.exit_code();
+        }
+    }
+    1
+}
+
+fn io_kind(error: &io::Error) -> ErrorKind {
+    match error.kind() {
+        io::ErrorKind::NotFound
+        | io::ErrorKind::PermissionDenied
+        | io::ErrorKind::IsADirectory
+        | io::ErrorKind::NotADirectory
+        | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Usage,
+        _ => ErrorKind::World,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn the_exit_code_is_that_of_the_kind() {
+        let code = |error: anyhow::Error| exit_code(&error);
+        assert_eq!(code(Failure::usage("no").into()), 2);
+        assert_eq!(code(Failure::io("write", Path::new("x"), &io::ErrorKind::StorageFull.into()).into()), 3);
+        assert_eq!(code(hemiola_array::Error::NoFiles { pattern: "x".into() }.into()), 2);
+        let changed = hemiola_array::Error::FileChanged { file: "x".into(), before: 1, after: 2 };
+        assert_eq!(code(anyhow::Error::from(changed).context("reading")), 3);
+        assert_eq!(code(Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe)).context("x").unwrap_err()), 3);
+        assert_eq!(code(anyhow::anyhow!("anything else")), 1);
+    }
+}

@@ -1,0 +1,132 @@
+//! What a command writes: text to standard output, and files that appear whole or not at all.
+//!
+//! **Invariant:** a file is written under the name `.NAME.partial` beside its target and renamed when it is complete and
+//! synced. Whoever fails on the way drops the [`Staged`] or [`Finished`] file, and dropping removes it. A killed command can
+//! leave one such file; the next one for the same target overwrites it.
+
+use crate::failure::Failure;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// Prints to standard output. A reader that has seen enough (`| head`) is no reason to fail.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::io("write to", Path::new("standard output"), &error).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How a file is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Compress {
+    None,
+    Gzip,
+    Zstd,
+}
+
+impl Compress {
+    /// What the ending of a name asks for; an error for one that cannot be written.
+    pub(crate) fn of_name(path: &Path) -> anyhow::Result<Self> {
+        match path.extension().and_then(|ending| ending.to_str()) {
+            Some("gz") => Ok(Self::Gzip),
+            Some("zst") => Ok(Self::Zstd),
+            Some(ending @ ("bz2" | "xz" | "zip" | "lz4")) => {
+                let message = format!("cannot write `{}`: files are not compressed as `.{ending}`", path.display());
+                Err(Failure::usage(message).hint("let the name end with `.gz`, `.zst` or neither").into())
+            }
+            _ => Ok(Self::None),
+        }
+    }
+}
+
+enum Sink {
+    Plain(BufWriter<File>),
+    Gzip(GzEncoder<BufWriter<File>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
+}
+
+/// Removes a file when it is dropped, unless it has moved.
+#[derive(Debug)]
+struct Temporary(PathBuf);
+
+impl Drop for Temporary {
+    fn drop(&mut self) {
+        // It may have moved; if it cannot be removed, nobody is left to tell.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// A file being written.
+pub(crate) struct Staged {
+    temporary: Temporary,
+    target: PathBuf,
+    sink: Sink,
+}
+
+/// A file that is complete but not yet visible.
+#[derive(Debug)]
+#[must_use = "publish it, or drop it to remove it"]
+pub(crate) struct Finished {
+    temporary: Temporary,
+    target: PathBuf,
+}
+
+impl Staged {
+    /// Begins a file. Fails if its folder does not exist or cannot be written to.
+    pub(crate) fn create(target: &Path, compress: Compress) -> anyhow::Result<Self> {
+        let Some(name) = target.file_name().filter(|_| !target.is_dir()) else {
+            let message = format!("cannot write `{}`: it is a folder", target.display());
+            return Err(Failure::usage(message).hint("add the name of a file").into());
+        };
+        let mut hidden = std::ffi::OsString::from(".");
+        hidden.push(name);
+        hidden.push(".partial");
+        let path = target.with_file_name(hidden);
+        let failed = |error: io::Error| Failure::io("write", target, &error);
+        let file = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(failed)?);
+        let temporary = Temporary(path);
+        let sink = match compress {
+            Compress::None => Sink::Plain(file),
+            Compress::Gzip => Sink::Gzip(GzEncoder::new(file, Compression::default())),
+            Compress::Zstd => Sink::Zstd(zstd::stream::write::Encoder::new(file, 3).map_err(failed)?),
+        };
+        Ok(Self { temporary, target: target.to_owned(), sink })
+    }
+
+    /// Appends bytes.
+    pub(crate) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
+        let written = match &mut self.sink {
+            Sink::Plain(file) => file.write_all(bytes),
+            Sink::Gzip(file) => file.write_all(bytes),
+            Sink::Zstd(file) => file.write_all(bytes),
+        };
+        written.map_err(|error| Failure::io("write", &self.target, &error).into())
+    }
+
+    /// Completes and syncs the file.
+    pub(crate) fn finish(self) -> anyhow::Result<Finished> {
+        let Self { temporary, target, sink } = self;
+        let complete = || {
+            let file = match sink {
+                Sink::Plain(file) => file,
+                Sink::Gzip(file) => file.finish()?,
+                Sink::Zstd(file) => file.finish()?,
+            };
+            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+        };
+        complete().map_err(|error| Failure::io("write", &target, &error))?;
+        Ok(Finished { temporary, target })
+    }
+}
+
+impl Finished {
+    /// Makes the file visible under its name, in place of what was there.
+    pub(crate) fn publish(self) -> anyhow::Result<()> {
+        fs::rename(&self.temporary.0, &self.target).map_err(|error| Failure::io("write", &self.target, &error).into())
+    }
+}

@@ -1,0 +1,628 @@
+//! `hemiola data`: every format and every bad condition with its message and exit code, and sets that are made.
+
+use crate::support::{Ended, launch, subcommand};
+use hemiola_array::save::Loading;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A folder to work in, so that messages have short paths.
+struct Lab(TempDir);
+
+impl Lab {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+
+    /// A folder with one file.
+    fn with(name: &str, contents: impl AsRef<[u8]>) -> Self {
+        let lab = Self::new();
+        lab.write(name, contents);
+        lab
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn write(&self, name: &str, contents: impl AsRef<[u8]>) {
+        fs::write(self.path(name), contents).unwrap();
+    }
+
+    /// `hemiola data`, run to its end.
+    fn data(&self, arguments: &str) -> Ended {
+        launch(subcommand("data").args(arguments.split_whitespace()).current_dir(self.0.path())).end()
+    }
+
+    /// The one description that `describe` reports.
+    fn described(&self, arguments: &str) -> Value {
+        let ended = self.data(&format!("describe {arguments} --report -"));
+        assert_eq!((ended.code, lines(&ended.stderr)), (Some(0), String::new()));
+        let report: Value = serde_json::from_str(&lines(&ended.stdout)).unwrap();
+        report["sets"][0].clone()
+    }
+
+    /// The names in the folder, sorted.
+    fn names(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.0.path()).unwrap();
+        let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort();
+        names
+    }
+}
+
+fn lines(lines: &[Vec<u8>]) -> String {
+    lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Asserts how a command failed: its code, its message, its hint.
+#[track_caller]
+fn failed(ended: &Ended, code: i32, message: &str, hint: &str) {
+    let hint = if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") };
+    assert_eq!((ended.code, lines(&ended.stderr)), (Some(code), format!("hemiola: {message}{hint}")));
+}
+
+const SKIP: &str = "`--skip-bad-lines N` leaves out up to N such lines";
+const TEXT: &str = "`--text COLUMN` reads a column as text, `--skip-bad-lines N` leaves out up to N such lines";
+const GUESSED: &str = "if the format was guessed wrong, name it: `--format`";
+
+#[test]
+fn ratings_are_entries_whatever_separates_them() {
+    for (name, text, separator, header) in [
+        ("a.csv", "user,item,rating\n1,10,4.5\n2,11,3\n2,10,1\n", "`,`", true),
+        ("a.tsv", "1\t10\t4.5\r\n2\t11\t3\n2\t10\t1", "a tab", false),
+        ("a.dat", "1::10::4.5::978300760\n2::11::3::978302109\n2::10::1::978301968\n", "`::`", false),
+        ("a.txt", "\u{feff}1 10  4.5\n\n2 11 3\n 2 10 1\n", "white space", false),
+    ] {
+        let set = Lab::with(name, text).described(name);
+        assert_eq!((&set["format"], &set["view"]), (&"csv".into(), &"entries".into()), "{name}");
+        assert_eq!((&set["separator"], &set["header"]), (&separator.into(), &header.into()), "{name}");
+        assert_eq!((&set["shape"], &set["entries"]), (&serde_json::json!([2, 11]), &3.into()), "{name}");
+        assert_eq!(set["occupied"], serde_json::json!([2, 2]), "{name}");
+        assert_eq!(set["duplicates"], 0, "{name}");
+        let values = serde_json::json!({ "type": "f32", "min": 1.0, "mean": 8.5 / 3.0, "max": 4.5, "not_finite": 0 });
+        assert_eq!(set["values"], values, "{name}");
+        assert_eq!(set["memory"]["sparse_bytes"], 36, "{name}");
+        assert_eq!(set["first_rows"]["rows"][0][1], "10", "{name}");
+    }
+}
+
+#[test]
+fn the_text_says_what_the_report_says() {
+    let lab = Lab::with("a.csv", "user,item,rating\n1,10,4.5\n2,11,3\n2,10,1\n");
+    let ended = lab.data("describe a.csv --report facts.json");
+    let expected = "a.csv
+  files       40 bytes on disk, plain
+  format      csv, separated by `,`, with a header
+  told by     3 fields, separated by `,`, on 4 of 4 lines
+  read as     entries: row, column, value
+  shape       2 x 11 (rows counted from 1, columns from 1)
+  occupied    2 rows and 2 columns have entries
+  entries     3, density 13.64 %
+  duplicates  0
+  values      f32, 1 to 4.5000, mean 2.8333
+  memory      36 bytes as sparse array, 188 bytes as dense array, of f32
+  skew        the busiest 1 % of rows hold 66.67 %, of columns 66.67 % of all entries
+
+  columns
+    user    u8   1 to 2, mean 1.6667
+    item    u8   10 to 11, mean 10.3333
+    rating  f32  1 to 4.5000, mean 2.8333
+
+  first rows
+    user  item  rating
+    1     10    4.5
+    2     11    3
+    2     10    1";
+    assert_eq!((ended.code, lines(&ended.stdout).as_str()), (Some(0), expected));
+    assert!(ended.stderr.is_empty());
+    let report: Value = serde_json::from_slice(&fs::read(lab.path("facts.json")).unwrap()).unwrap();
+    assert_eq!(report["sets"][0]["shape"], serde_json::json!([2, 11]));
+    assert_eq!(lab.names(), ["a.csv", "facts.json"], "nothing temporary is left");
+}
+
+#[test]
+fn other_separated_values_are_a_table() {
+    let set = Lab::with("a.csv", "name,height,born\nAda,1.6,1815\n\"Hopper, Grace\",,1906\n").described("a.csv");
+    assert_eq!((&set["view"], &set["shape"]), (&"table".into(), &serde_json::json!([2, 3])));
+    let columns = &set["columns"];
+    assert_eq!(
+        (&columns[0]["type"], &columns[1]["type"], &columns[2]["type"]),
+        (&"text".into(), &"f32".into(), &"u16".into())
+    );
+    assert_eq!((&columns[1]["missing"], &columns[2]["mean"]), (&1.into(), &1860.5.into()));
+    assert_eq!((&set["entries"], &set["skew"]), (&5.into(), &Value::Null));
+    assert_eq!(set["first_rows"]["rows"][1][0], "Hopper, Grace");
+}
+
+#[test]
+fn views_names_and_headers_can_be_asked_for() {
+    let lab = Lab::with("a.csv", "ada,apple,1\nbob,pear,2\nada,pear,4\nada,pear,4\n");
+    let set = lab.described("a.csv --as entries --header no");
+    assert_eq!((&set["shape"], &set["duplicates"]), (&serde_json::json!([2, 2]), &1.into()));
+    assert_eq!(lab.described("a.csv --header yes")["columns"][2]["name"], "1");
+    lab.write("b.txt", "1|2|3\n4|5|6\n");
+    let set = lab.described("b.txt --as table --separator | --text 2");
+    assert_eq!((&set["view"], &set["columns"][1]["type"]), (&"table".into(), &"text".into()));
+    assert_eq!(lab.described("b.txt --format csv")["separator"], "`|`");
+    let ended = lab.data("describe b.txt --text weight");
+    failed(&ended, 2, "there is no column `weight` to read as text", "there are 3 columns");
+    failed(
+        &lab.data("describe b.txt --as entries --separator ,"),
+        2,
+        "entries have at least 3 fields (row, column, value), but the lines have 1",
+        "leave out `--as entries`",
+    );
+}
+
+#[test]
+fn libsvm_is_described() {
+    let lab = Lab::with("a", "+1 1:0.5 4:2\n-1\n-1 2:1 2:3 # twice\n");
+    let set = lab.described("a");
+    assert_eq!((&set["format"], &set["shape"]), (&"libsvm".into(), &serde_json::json!([3, 4])));
+    assert_eq!((&set["entries"], &set["duplicates"]), (&4.into(), &1.into()));
+    assert_eq!((&set["labels"]["min"], &set["labels"]["max"]), (&(-1.0).into(), &1.0.into()));
+    assert_eq!(set["first_rows"]["rows"][0], serde_json::json!(["1", "1:0.5", "4:2"]));
+    lab.write("zero", "1 0:1 2:1\n0 1:1\n");
+    assert_eq!(lab.described("zero --zero-based --format libsvm")["shape"], serde_json::json!([2, 3]));
+}
+
+#[test]
+fn bags_of_words_are_described_with_their_words() {
+    let lab = Lab::with("docword.x.txt", "2\n3\n3\n1 1 5\n1 3 1\n2 3 2\n");
+    lab.write("vocab.x.txt", "apple\npear\nplum\n");
+    let set = lab.described("docword.x.txt --vocab vocab.x.txt");
+    assert_eq!(
+        (&set["format"], &set["shape"], &set["entries"]),
+        (&"docword".into(), &serde_json::json!([2, 3]), &3.into())
+    );
+    assert_eq!(set["first_rows"]["rows"][1], serde_json::json!(["1", "plum", "1"]));
+    lab.write("x.ldac", "2 0:5 2:1\n1 2:2\n");
+    let set = lab.described("x.ldac --vocab vocab.x.txt");
+    assert_eq!(
+        (&set["format"], &set["shape"], &set["entries"]),
+        (&"ldac".into(), &serde_json::json!([2, 3]), &3.into())
+    );
+    assert_eq!(set["first_rows"]["rows"][0], serde_json::json!(["2", "apple:5", "plum:1"]));
+}
+
+#[test]
+fn matrix_market_is_described() {
+    let lab = Lab::with("a.mtx", "%%MatrixMarket matrix coordinate real symmetric\n% c\n3 3 2\n2 1 5\n3 3 1.5\n");
+    let set = lab.described("a.mtx");
+    assert_eq!((&set["format"], &set["shape"]), (&"matrix-market".into(), &serde_json::json!([3, 3])));
+    assert_eq!(set["entries"], 3, "the mirrored entry counts");
+    lab.write("b.mtx", "%%MatrixMarket matrix array integer general\n2 2\n1\n2\n3\n4\n");
+    assert_eq!(lab.described("b.mtx")["values"]["mean"], 2.5);
+}
+
+/// A numpy file of version 1.
+fn npy(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}\n");
+    let mut file = b"\x93NUMPY\x01\x00".to_vec();
+    file.extend((header.len() as u16).to_le_bytes());
+    file.extend(header.as_bytes());
+    file.extend(body);
+    file
+}
+
+#[test]
+fn numpy_arrays_are_described() {
+    let body: Vec<u8> = [0.0_f32, 1.0, 2.5, f32::NAN, 0.0, -1.0].iter().flat_map(|value| value.to_le_bytes()).collect();
+    let lab = Lab::with("a.npy", npy("<f4", "(2, 3)", &body));
+    let set = lab.described("a.npy");
+    assert_eq!(
+        (&set["view"], &set["shape"], &set["entries"]),
+        (&"dense".into(), &serde_json::json!([2, 3]), &6.into())
+    );
+    assert_eq!((&set["values"]["not_finite"], &set["values"]["max"]), (&1.into(), &2.5.into()));
+    assert_eq!((&set["memory"]["element"], &set["first_rows"]["rows"][1][2]), (&"f32".into(), &"-1".into()));
+    lab.write("none.npy", npy("<i8", "(0, 3)", &[]));
+    assert_eq!(lab.described("none.npy")["entries"], 0);
+    lab.write("cut.npy", npy("<i8", "(5,)", &[0; 8]));
+    let message = "`cut.npy`: the header asks for 108 bytes, the file has 76; is it complete?";
+    failed(&lab.data("describe cut.npy"), 2, message, GUESSED);
+}
+
+fn gzip(text: &str) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(text.as_bytes()).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn compressed_files_and_folders_are_sets_too() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("parts")).unwrap();
+    lab.write("parts/1.csv", "1,1,5\n");
+    lab.write("parts/2.csv", gzip("2,7,3\n"));
+    lab.write("parts/3.csv", "");
+    let set = lab.described("parts");
+    assert_eq!((&set["files"], &set["compression"]), (&3.into(), &"mixed".into()));
+    assert_eq!((&set["shape"], &set["entries"]), (&serde_json::json!([2, 7]), &2.into()));
+    assert_eq!(lab.described("parts/[12].csv")["entries"], 2);
+    lab.write("parts/4.csv", &gzip(&"1,2,3\n".repeat(1000))[..40]);
+    let ended = lab.data("describe parts");
+    assert_eq!(ended.code, Some(2));
+    let message = lines(&ended.stderr);
+    assert!(
+        message.starts_with("hemiola: `parts/4.csv` is not a complete gzip file: it ends too early after"),
+        "{message}"
+    );
+}
+
+#[test]
+fn every_number_of_workers_finds_the_same() {
+    let mut text = String::new();
+    for row in 0..600_000_u64 {
+        writeln!(text, "{},{},{}.{}", row % 5003, row * row % 701, row % 10, row % 97).unwrap();
+    }
+    let lab = Lab::with("a.csv", text);
+    let alone = lab.described("a.csv --workers 1");
+    for workers in [2, 4] {
+        assert_eq!(lab.described(&format!("a.csv --workers {workers}")), alone);
+    }
+    lab.write("b.csv", fs::read_to_string(lab.path("a.csv")).unwrap().replace("599999,", "x,") + "1,2\n3\n");
+    let alone = lab.data("describe b.csv --workers 1");
+    failed(&alone, 2, "`b.csv:600001:4`: expected field 3 after `,`, found the end of the line", SKIP);
+    assert_eq!(lab.data("describe b.csv --workers 4").stderr, alone.stderr);
+}
+
+#[test]
+fn bad_lines_are_named_with_file_line_column_and_expectation() {
+    for (name, text, message, hint) in [
+        ("short.csv", "1,2,3\n4,5\n", "`short.csv:2:4`: expected field 3 after `,`, found the end of the line", SKIP),
+        (
+            "long.csv",
+            "1,2,3\n4,5,6,7\n",
+            "`long.csv:2:7`: expected the end of the line after 3 fields, found `7`",
+            SKIP,
+        ),
+        ("word.csv", "1,2,3\n4,5,good\n", "`word.csv:2:5`: expected a number, found `good`", TEXT),
+        ("nan.csv", "1,2,3\n4,5,nan\n", "`nan.csv:2:5`: expected a finite number, found `nan`", SKIP),
+        ("table.csv", "1.5,2\n3.5,x\n", "`table.csv:2:5`: expected a number, found `x`", TEXT),
+        (
+            "zero.svm",
+            "1 1:1\n-1 0:1\n",
+            "`zero.svm:2:4`: expected an index from 1 to 4294967296 (ask for zero-based indices if 0 is the first), found `0`",
+            "`--zero-based` if the first index is 0, else `--skip-bad-lines N` leaves out up to N such lines",
+        ),
+        ("pair.svm", "1 1:1\n-1 3\n", "`pair.svm:2:4`: expected `index:value`, found `3`", SKIP),
+        (
+            "range.docword",
+            "1\n2\n2\n1 1 1\n1 3 1\n",
+            "`range.docword:5:3`: expected a word from 1 to 2, found `3`",
+            SKIP,
+        ),
+        (
+            "none.docword",
+            "1\n2\n2\n1 1 1\n0 1 1\n",
+            "`none.docword:5:1`: expected a document from 1 to 1, found `0`",
+            SKIP,
+        ),
+        (
+            "count.ldac",
+            "1 0:1\n3 0:1 1:1\n",
+            "`count.ldac:2:1`: expected 2 as the number of `id:count` pairs that follow, found `3`",
+            SKIP,
+        ),
+        (
+            "m.mtx",
+            "%%MatrixMarket matrix coordinate real general\n2 2 1\n3 1 1\n",
+            "`m.mtx:3:1`: expected a row from 1 to 2, found `3`",
+            SKIP,
+        ),
+    ] {
+        failed(&Lab::with(name, text).data(&format!("describe {name}")), 2, message, hint);
+    }
+}
+
+#[test]
+fn bad_files_are_named_with_what_is_wrong() {
+    for (name, text, message, hint) in [
+        ("empty.csv", &b""[..], "`empty.csv` is empty; expected at least one line with a record", ""),
+        ("blank.csv", b"\n \n", "`blank.csv` is empty; expected at least one line with a record", ""),
+        ("head.csv", b"user,item\n", "`head.csv` is empty; expected at least one line with a record", ""),
+        (
+            "binary",
+            b"\x00\x01",
+            "`binary`: it is neither text nor a numpy, Parquet or Arrow file; name its format if it is one that can be read",
+            GUESSED,
+        ),
+        (
+            "wide.csv",
+            b"\xff\xfe1\x00",
+            "`wide.csv`: it is UTF-16 text; convert it with `iconv -f UTF-16 -t UTF-8`",
+            GUESSED,
+        ),
+        (
+            "cut.docword",
+            b"1\n2\n3\n1 1 1\n",
+            "`cut.docword`: the header promises 3 entries, the file has 1; is it complete?",
+            GUESSED,
+        ),
+    ] {
+        let lab = Lab::with(name, text);
+        let header = if name == "head.csv" { " --header yes" } else { "" };
+        failed(&lab.data(&format!("describe {name}{header}")), 2, message, hint);
+    }
+    let missing = "cannot open `none.csv`: no such file or directory; check the path";
+    failed(&Lab::new().data("describe none.csv"), 2, missing, "");
+    let lab = Lab::with("docword.x", "1\n2\n1\n1 1 1\n");
+    lab.write("vocab", "one\n");
+    let short = "`vocab`: the vocabulary has 1 words, but ids go up to word 2; expected one word per line for every id";
+    failed(&lab.data("describe docword.x --vocab vocab"), 2, short, "");
+}
+
+#[test]
+fn bad_lines_are_left_out_up_to_a_limit() {
+    let lab = Lab::with("a.csv", "1,2,3\n4,x,6\n7,8\n2,2,1\n");
+    let set = lab.described("a.csv --skip-bad-lines 2");
+    assert_eq!(
+        (&set["entries"], &set["skipped"][0]["line"], &set["skipped"][1]["line"]),
+        (&2.into(), &2.into(), &3.into())
+    );
+    let text = lines(&lab.data("describe a.csv --skip-bad-lines 2").stdout);
+    assert!(text.contains("bad lines left out: 2\n    `a.csv:2:3`: expected a whole number"), "{text}");
+    let message = "more than the 1 bad lines that skip_bad_lines allows; the first over the limit is `a.csv:3:4`: \
+                   expected field 3 after `,`, found the end of the line";
+    let hint = "allow more with `--skip-bad-lines`, or name the right `--format`";
+    failed(&lab.data("describe a.csv --skip-bad-lines 1"), 2, message, hint);
+}
+
+#[test]
+fn options_that_mean_nothing_are_refused() {
+    let lab = Lab::with("a.svm", "1 1:1\n");
+    for (option, name) in [
+        ("--separator ,", "--separator"),
+        ("--header no", "--header"),
+        ("--as table", "--as"),
+        ("--vocab x", "--vocab"),
+        ("--text 1", "--text"),
+    ] {
+        let message = format!("{name} means nothing for files of the format libsvm");
+        let ended = lab.data(&format!("describe a.svm --format libsvm {option}"));
+        failed(&ended, 2, &message, "leave it out, or name the right `--format`");
+    }
+    for wrong in ["describe", "describe a.svm --format tar", "describe a.svm --workers 0", "make", "make mf"] {
+        assert_eq!(lab.data(wrong).code, Some(2), "{wrong}");
+    }
+}
+
+#[test]
+#[cfg(not(feature = "arrow"))]
+fn columnar_files_need_the_feature() {
+    let ended = Lab::with("a.parquet", b"PAR1....").data("describe a.parquet");
+    failed(&ended, 2, "`a.parquet`: this `hemiola` cannot read parquet files", "build it with `--features arrow`");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let lab = Lab::with("a.csv", "1,2,3\n");
+    let ended = lab.data("describe a.csv --report no/such/folder.json");
+    assert_eq!(ended.code, Some(2));
+    assert!(lines(&ended.stderr).starts_with("hemiola: cannot write `no/such/folder.json`: "), "{ended:?}");
+    assert_eq!(lab.data("describe a.csv --report /dev/null").code, Some(0));
+    assert_eq!(lab.data("describe a.csv --report /dev/full").code, Some(3));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let lab = Lab::with("a.csv", "1,2,3\n");
+    let script = r#"{ "$0" data describe a.csv; echo $? >code; } | true; while [ ! -s code ]; do :; done; cat code"#;
+    let mut command = Command::new("sh");
+    let ended = launch(command.args(["-c", script, env!("CARGO_BIN_EXE_hemiola")]).current_dir(lab.0.path())).end();
+    assert_eq!(lines(&ended.stdout), "0");
+}
+
+#[test]
+fn ratings_are_made_from_their_truth() {
+    let lab = Lab::new();
+    let ended =
+        lab.data("make mf --output r.tsv --users 40 --items 30 --entries 300 --rank 3 --noise 0 --seed 7 --header");
+    assert_eq!((ended.code, lines(&ended.stderr)), (Some(0), String::new()));
+    assert_eq!(lab.names(), ["r.tsv", "r.tsv.json", "r.tsv.truth"]);
+    let facts: Value = serde_json::from_slice(&fs::read(lab.path("r.tsv.json")).unwrap()).unwrap();
+    assert_eq!((&facts["set"], &facts["seed"], &facts["sizes"]["users"]), (&"mf".into(), &7.into(), &40.into()));
+    let truth = Loading::open(&lab.path("r.tsv.truth")).unwrap();
+    let (_, w) = truth.read_dense::<f32, 2>("w", 0).unwrap();
+    let (_, h) = truth.read_dense::<f32, 2>("h", 0).unwrap();
+    let text = fs::read_to_string(lab.path("r.tsv")).unwrap();
+    let mut ratings = text.lines();
+    assert_eq!(ratings.next(), Some("user\titem\trating"));
+    let mut count = 0;
+    for line in ratings {
+        let fields: Vec<f32> = line.split('\t').map(|field| field.parse().unwrap()).collect();
+        let (user, item) = (fields[0] as usize - 1, fields[1] as usize - 1);
+        let product: f32 = w.row(user).iter().zip(h.row(item)).map(|(left, right)| left * right).sum();
+        // Sums of three products of single precision.
+        assert!((fields[2] - 3.5 - product).abs() < 1e-4, "{line}");
+        count += 1;
+    }
+    assert_eq!(facts["found"]["ratings"], count);
+    assert_eq!(lab.described("r.tsv")["entries"], count);
+}
+
+#[test]
+fn the_other_sets_are_readable_and_have_their_truth() {
+    let lab = Lab::new();
+    let make = |arguments: &str| {
+        let ended = lab.data(&format!("make {arguments}"));
+        assert_eq!((ended.code, lines(&ended.stderr)), (Some(0), String::new()), "{arguments}");
+    };
+    make("lda --output docword.t.txt.gz --documents 20 --words 50 --topics 3 --length 30");
+    let set = lab.described("docword.t.txt.gz --vocab vocab.t.txt");
+    assert_eq!((&set["shape"], &set["compression"]), (&serde_json::json!([20, 50]), &"gzip".into()));
+    let truth = Loading::open(&lab.path("docword.t.txt.gz.truth")).unwrap();
+    let (_, topics) = truth.read_dense::<f32, 2>("topics", 0).unwrap();
+    for topic in topics.rows() {
+        assert!((topic.iter().sum::<f32>() - 1.0).abs() < 1e-4);
+    }
+    assert_eq!(truth.array::<f32, 2>("mixtures").unwrap().1.extents(), [20, 3]);
+
+    make("lasso --output l.libsvm --rows 10 --columns 40 --support 4");
+    assert_eq!(lab.described("l.libsvm")["entries"], 400);
+    let truth = Loading::open(&lab.path("l.libsvm.truth")).unwrap();
+    let (_, coefficients) = truth.read_dense::<f64, 1>("coefficients", 0).unwrap();
+    assert_eq!(coefficients.row(0).iter().filter(|value| **value != 0.0).count(), 4);
+
+    make("logistic --output c.zst --rows 100 --columns 60 --per-row 5");
+    let set = lab.described("c.zst");
+    assert_eq!(
+        (&set["format"], &set["shape"][0], &set["compression"]),
+        (&"libsvm".into(), &100.into(), &"zstd".into())
+    );
+    assert_eq!((&set["labels"]["min"], &set["labels"]["max"]), (&(-1.0).into(), &1.0.into()));
+}
+
+#[test]
+fn the_same_seed_makes_the_same_bytes_on_any_number_of_workers() {
+    let lab = Lab::new();
+    for set in ["mf", "lda", "lasso", "logistic"] {
+        for (name, options) in [("a", "--workers 1"), ("b", "--workers 3"), ("c", "--seed 2")] {
+            assert_eq!(lab.data(&format!("make {set} --output {set}.{name} {options}")).code, Some(0), "{set}");
+        }
+        let read = |name: &str| fs::read(lab.path(name)).unwrap();
+        assert!(read(&format!("{set}.a")) == read(&format!("{set}.b")), "{set}");
+        assert!(read(&format!("{set}.a")) != read(&format!("{set}.c")), "{set}");
+        let manifest = |name: &str| read(&format!("{set}.{name}.truth/manifest.json"));
+        assert!(manifest("a") == manifest("b"), "{set}: the checksums of the truth");
+    }
+}
+
+#[test]
+fn nothing_is_overwritten_unless_forced() {
+    let lab = Lab::with("vocab.x", "mine\n");
+    let small = "--documents 5 --words 9 --topics 2 --length 4";
+    let ended = lab.data(&format!("make lda --output docword.x {small}"));
+    failed(&ended, 2, "`vocab.x` is there already", "choose another `--output`, or replace it with `--force`");
+    assert_eq!(lab.names(), ["vocab.x"]);
+    assert_eq!(lab.data(&format!("make lda --output docword.x --force {small}")).code, Some(0));
+    assert_eq!(lab.data(&format!("make lda --output docword.x --force --seed 2 {small}")).code, Some(0));
+    assert_eq!(lab.names(), ["docword.x", "docword.x.json", "docword.x.truth", "vocab.x"]);
+    let truth = "something of mine";
+    fs::remove_dir_all(lab.path("docword.x.truth")).unwrap();
+    lab.write("docword.x.truth", truth);
+    let ended = lab.data(&format!("make lda --output docword.x --force {small}"));
+    let message = "`docword.x.truth` is not a complete save: something else is there; remove it or choose another path";
+    failed(&ended, 2, message, "");
+    assert_eq!(fs::read_to_string(lab.path("docword.x.truth")).unwrap(), truth);
+    assert_eq!(lab.names(), ["docword.x", "docword.x.json", "docword.x.truth", "vocab.x"]);
+}
+
+#[test]
+fn impossible_sets_and_places_are_refused_before_anything_is_written() {
+    let lab = Lab::with("file", "x");
+    fs::create_dir(lab.path("folder")).unwrap();
+    let message = "2 users and 3 items have no room for 7 ratings";
+    failed(
+        &lab.data("make mf --output r.csv --users 2 --items 3 --entries 7"),
+        2,
+        message,
+        "ask for fewer `--entries`",
+    );
+    let message = "3 columns cannot have 4 coefficients that are not zero";
+    failed(&lab.data("make lasso --output l --columns 3 --support 4"), 2, message, "ask for less `--support`");
+    let message = "cannot write `r.csv.bz2`: files are not compressed as `.bz2`";
+    failed(&lab.data("make mf --output r.csv.bz2"), 2, message, "let the name end with `.gz`, `.zst` or neither");
+    failed(
+        &lab.data("make mf --output folder --force"),
+        2,
+        "cannot write `folder`: it is a folder",
+        "add the name of a file",
+    );
+    let message = "cannot write `no/r.csv`: No such file or directory (os error 2)";
+    failed(&lab.data("make mf --output no/r.csv"), 2, message, "make the folder first, or check the path");
+    assert_eq!(lab.data("make mf --output file/r.csv").code, Some(2));
+    for wrong in ["--users 0", "--noise -1", "--noise nan", "--seed x"] {
+        assert_eq!(lab.data(&format!("make mf --output r.csv {wrong}")).code, Some(2), "{wrong}");
+    }
+    assert_eq!(lab.names(), ["file", "folder"]);
+}
+
+#[test]
+fn a_full_disk_leaves_nothing_half_written() {
+    let Ok(probe) = Command::new("unshare").args(["-m", "true"]).output() else { return skipped("unshare is missing") };
+    if !probe.status.success() {
+        return skipped("mount namespaces need root");
+    }
+    let lab = Lab::new();
+    fs::create_dir(lab.path("disk")).unwrap();
+    // A file system of its own, in a mount namespace of its own: both end with the shell.
+    let script = r#"mount -t tmpfs -o size=128k none disk || exit 77
+        "$0" data make "$@" --output disk/set; code=$?; ls -A disk; exit $code"#;
+    let small = "mf --users 100 --items 50 --entries 100 --rank 400";
+    for (set, what) in
+        [("mf", "disk/set"), ("lasso", "disk/set"), (small, "disk/.set.truth.partial/w.00000.safetensors")]
+    {
+        let mut command = Command::new("unshare");
+        command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_hemiola")]).args(set.split(' '));
+        let ended = launch(command.current_dir(lab.0.path())).end();
+        if ended.code == Some(77) {
+            return skipped("cannot mount a tmpfs");
+        }
+        let message = lines(&ended.stderr);
+        assert!(message.starts_with(&format!("hemiola: cannot write `{what}`: ")), "{message}");
+        assert!(message.to_lowercase().contains("no space left on") && message.contains("free some"), "{message}");
+        assert_eq!((ended.code, lines(&ended.stdout)), (Some(3), String::new()), "{set}");
+    }
+}
+
+#[test]
+fn a_folder_without_permission_is_named() {
+    use std::os::unix::fs::PermissionsExt as _;
+    if rustix::process::geteuid().is_root() {
+        return skipped("root may read every folder");
+    }
+    let lab = Lab::new();
+    fs::create_dir(lab.path("locked")).unwrap();
+    fs::set_permissions(lab.path("locked"), fs::Permissions::from_mode(0o000)).unwrap();
+    let message = "cannot list `locked`: permission denied; ask its owner or run as a user who may";
+    failed(&lab.data("describe locked"), 2, message, "");
+    let message = "cannot write `locked/r.csv`: Permission denied (os error 13)";
+    failed(&lab.data("make mf --output locked/r.csv"), 2, message, "choose another place, or ask its owner");
+}
+
+#[test]
+fn help_has_examples() {
+    for command in ["describe", "make mf", "make lda", "make lasso", "make logistic"] {
+        let ended = Lab::new().data(&format!("{command} --help"));
+        let text = lines(&ended.stdout);
+        assert!(ended.code == Some(0) && text.contains(&format!("Examples:\n  hemiola data {command} ")), "{text}");
+    }
+}
+
+#[expect(clippy::print_stderr, reason = "a skipped test says so")]
+fn skipped(why: &str) {
+    eprintln!("skipped: {why}");
+}
+
+#[test]
+fn public_data_sets_have_their_published_counts() {
+    let Some(folder) = std::env::var_os("HEMIOLA_DATA").map(PathBuf::from) else {
+        return skipped("HEMIOLA_DATA is not set");
+    };
+    for (path, format, shape, entries, options) in [
+        ("movielens-1m/ratings.tsv.zst", "csv", [6040, 3952], 1_000_209, ""),
+        ("imdb/train.libsvm.zst", "libsvm", [25_000, 89_527], 3_452_407, ""),
+        ("uci-kos/docword.kos.txt.zst", "docword", [3430, 6906], 353_160, "uci-kos/vocab.kos.txt"),
+        ("ap/ap.dat.zst", "ldac", [2246, 10_473], 302_031, ""),
+    ] {
+        if !folder.join(path).exists() {
+            skipped(&format!("{path} is not there"));
+            continue;
+        }
+        let mut arguments = folder.join(path).display().to_string();
+        if !options.is_empty() {
+            write!(arguments, " --vocab {}", folder.join(options).display()).unwrap();
+        }
+        let set = Lab::new().described(&arguments);
+        assert_eq!((&set["format"], &set["entries"]), (&format.into(), &entries.into()), "{path}");
+        assert_eq!(set["shape"], serde_json::json!(shape), "{path}");
+        assert_eq!(set["duplicates"], 0, "{path}");
+    }
+}

@@ -48,9 +48,9 @@ pub(crate) fn deal(units: impl Iterator<Item = (u64, Option<usize>)>, peers: usi
     let total: u128 = units.iter().map(|(cost, _)| cost).sum();
     let mut before = 0;
     let deal_one = |(cost, home): (u128, Option<usize>)| {
-        let middle = before + cost / 2;
+        let twice_the_middle = 2 * before + cost;
         before += cost;
-        home.unwrap_or((middle * peers as u128 / total) as usize)
+        home.unwrap_or((twice_the_middle * peers as u128 / (2 * total)) as usize)
     };
     units.into_iter().map(deal_one).collect()
 }

@@ -87,10 +87,11 @@ impl Data {
             return Ok(ExitCode::SUCCESS);
         }
         let folder = tempfile::tempdir().context("cannot make a folder for the files")?;
-        let files = Files::prepare(folder.path())?;
         let many = folder.path().join("many.tsv");
         make_ratings(&many, MANY)?;
+        // First of all, while this process has held nothing else.
         let memory_ratio = memory_ratio(&many)?;
+        let files = Files::prepare(folder.path())?;
         let [csv, libsvm, array] = [parse_csv, parse_libsvm, make_array].map(|read| self.on_one_and_two(&files, read));
         let moved = pair::run(None, &arguments, |cluster| shuffle(cluster, self.rounds))?;
         let (shuffle_gbps, bulk_gbps) = moved.expect("this is peer 0");
@@ -189,12 +190,14 @@ impl Files {
 
 /// Writes this many made-up ratings.
 fn make_ratings(file: &Path, count: u64) -> anyhow::Result<()> {
-    let mut text = String::new();
+    // Line by line: a large text in memory would leave room that the measurement of memory would not see.
+    let mut out = std::io::BufWriter::new(std::fs::File::create(file).context("cannot write the ratings")?);
     for number in 0..count {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 16;
-        let _ = writeln!(text, "{}\t{}\t{}", mixed % 6040 + 1, number % 3706 + 1, mixed % 5 + 1);
+        writeln!(out, "{}\t{}\t{}", mixed % 6040 + 1, number % 3706 + 1, mixed % 5 + 1)
+            .context("cannot write the ratings")?;
     }
-    std::fs::write(file, &text).context("cannot write the ratings")
+    out.flush().context("cannot write the ratings")
 }
 
 fn unpack(from: &Path, to: &Path) -> anyhow::Result<()> {
@@ -273,10 +276,6 @@ fn load(cluster: &Cluster, file: &Path) -> Result<(usize, u64)> {
 /// tell.
 fn memory_ratio(file: &Path) -> Result<Option<f64>> {
     Cluster::builder().workers(1).run(|cluster| {
-        // Forget the peak so far, which was making the file; where that cannot be done, nothing is claimed.
-        if std::fs::write("/proc/self/clear_refs", "5").is_err() {
-            return Ok(None);
-        }
         let before = memory("VmRSS:");
         let (array, _) = load(cluster, file)?;
         Ok(before.zip(memory("VmHWM:")).map(|(before, peak)| peak.saturating_sub(before) as f64 / array as f64))

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | [`element`] | [`Element`]: what an array can hold and a peer can send |
 //! | [`partition`] | [`Partition`] asked for, [`Layout`] decided |
-//! | [`array`] | [`DistArray`] |
+//! | [`mod@array`] | [`DistArray`] |
 //! | [`lazy`], [`source`] | [`Lazy`] chains over [`RecordSource`]s |
 //! | `place`, `shuffle` | how entries get to the peer that holds them |
 //! | [`readers`], [`named`], [`labelled`] | what to call to read files |

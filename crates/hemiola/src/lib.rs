@@ -46,7 +46,7 @@
 //! | [`core`] | ids, time, error kinds, and the traits at which protocols and drivers meet | anything else of ours |
 //! | [`net`] | frames, transports (threads, TCP, TLS), joining | what the bytes mean |
 //! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
-//! | [`array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
+//! | [`mod@array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
 //! | `hemiola` | this facade | |
 //! | `hemiola-cli` | the `hemiola` command | anything a user's program could not use |
 

@@ -209,3 +209,72 @@ fn settings_that_make_no_sense_name_the_variable() {
     assert_eq!(complaint("HEMIOLA_BIND", "here"), "HEMIOLA_BIND: `here` is not an IP address");
     assert!(complaint("HEMIOLA_TLS_CERT", "/x").starts_with("HEMIOLA_TLS_KEY: TLS needs"));
 }
+
+#[test]
+fn slips_in_numbers_are_caught_before_anything_is_reserved() {
+    let complaint = |builder: hemiola_cluster::ClusterBuilder| builder.build().unwrap_err().to_string();
+    assert_eq!(
+        complaint(Cluster::builder().peer(0, 99_999_999_999)),
+        "HEMIOLA_SIZE: 99999999999 peers are more than 65536"
+    );
+    assert_eq!(
+        complaint(Cluster::builder().workers(10_000_000)),
+        "HEMIOLA_WORKERS: 10000000 workers are more than 4096"
+    );
+    assert_eq!(complaint(Cluster::builder().peer(1 << 32, 2)), "peer: rank 4294967295 does not exist in a job of 2");
+}
+
+#[test]
+fn a_peer_that_gives_up_while_others_link_up_is_the_one_to_blame() {
+    with_watchdog(|| {
+        let address = free_address();
+        let mut hasty = quick();
+        hasty.join = Duration::from_secs(2);
+        let mut patient = quick();
+        patient.join = Duration::from_secs(40);
+        // Peer 2 cannot reach peer 1, which says it is somewhere else, and gives up first.
+        let builders = vec![
+            peer(0, 3, address).deadlines(patient.clone()),
+            peer(1, 3, address).deadlines(hasty).advertise("127.0.0.1:1"),
+            peer(2, 3, address).deadlines(patient),
+        ];
+        let outcomes = over_tcp(builders, |cluster| cluster.barrier());
+        let errors: Vec<_> = outcomes.into_iter().map(|outcome| outcome.unwrap_err().to_string()).collect();
+        assert!(errors[0].contains("peer 1 at 127.0.0.1:1 went away while the job came together"), "{}", errors[0]);
+        assert!(errors[2].contains("the root called the job off") && errors[2].contains("peer 1 at"), "{}", errors[2]);
+    });
+}
+
+#[test]
+fn the_root_process() {
+    if !crate::support::as_process() {
+        return;
+    }
+    let address = std::env::var("TEST_ADDRESS").unwrap().parse().unwrap();
+    peer(0, 2, address).run(|cluster| cluster.barrier()).unwrap();
+}
+
+#[test]
+fn a_full_disk_behind_standard_error_harms_nobody() {
+    with_watchdog(|| {
+        let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") else {
+            println!("skipped: there is no /dev/full");
+            return;
+        };
+        let address = free_address();
+        let mut root = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["joining::the_root_process", "--exact", "--nocapture", "--test-threads=1"])
+            .env("HEMIOLA_TEST_PROCESS", "1")
+            .env("TEST_ADDRESS", address.to_string())
+            .stdout(std::process::Stdio::null())
+            .stderr(full)
+            .spawn()
+            .unwrap();
+        // Turning a stranger away is something the root tells on standard error.
+        let mut stranger = connect(address);
+        stranger.write_all(b"GET / HTTP/1.1\r\nHost: here\r\nAccept: text/html\r\n\r\n").unwrap();
+        stranger.read_to_end(&mut Vec::new()).unwrap_or(0);
+        peer(1, 2, address).run(|cluster| cluster.barrier()).unwrap();
+        assert!(root.wait().unwrap().success());
+    });
+}

@@ -43,14 +43,6 @@ pub enum LossCause {
     },
 }
 
-impl LossCause {
-    /// Whether the peer's own program is to blame, rather than its host or the network.
-    #[must_use]
-    pub const fn is_failure_of_program(&self) -> bool {
-        matches!(self, Self::Failed { .. } | Self::Left)
-    }
-}
-
 impl fmt::Display for LossCause {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -85,7 +85,7 @@ fn rows<T: Element>(
     read: impl Fn(&ByteRange, &mut Unit<T>) -> Result<Report> + Sync,
 ) -> hemiola_cluster::Result<(Vec<Unit<T>>, u64)> {
     let sources = find(cluster, pattern)?;
-    let ranges: Vec<ByteRange> = cluster.broadcast(units(cluster, &sources))?;
+    let ranges = units(cluster, &sources)?;
     let dealt = deal(ranges.iter().map(|range| (range.cost(), None)), cluster.size());
     let read = |unit: usize, held: &mut Unit<T>| read(&ranges[unit], held);
     let (held, records) = gather_units(cluster, &dealt, read, |reports| Report::settle(&sources, reports, allowed))?;

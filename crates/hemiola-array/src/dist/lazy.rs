@@ -224,10 +224,12 @@ pub(crate) fn gather_units<B: Default + Send>(
         match report {
             Ok(report) => good.push(report),
             Err(error) => {
-                // A bad line before it comes first; that there are no records yet means nothing here.
-                good.push(Report { records: 1, bad: Vec::new() });
-                settle(good)?;
-                return Err(error.into());
+                // A bad line before it comes first; anything else the reports lack is because of this error.
+                let verdict = match settle(good) {
+                    Err(bad @ (Error::BadLine(_) | Error::TooManyBadLines { .. })) => bad,
+                    _ => error,
+                };
+                return Err(verdict.into());
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::dist::place::{Pieces, place};
 use crate::dist::readers::{find, units};
 use crate::dist::source::deal;
 use crate::read::lines::{must_name, read_names};
-use crate::read::{ByteRange, Csv, Fields, Mistake, Report, Source};
+use crate::read::{Csv, Fields, Mistake, Report, Source};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
 use crate::{Dictionary, Result};
 use hemiola_cluster::Cluster;
@@ -41,7 +41,7 @@ pub(crate) fn read<T: Element, const N: usize>(
     entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([Name<'f>; N], T), Box<Mistake>> + Sync,
 ) -> hemiola_cluster::Result<DistArray<T, N>> {
     let sources = find(cluster, pattern)?;
-    let ranges: Vec<ByteRange> = cluster.broadcast(units(cluster, &sources))?;
+    let ranges = units(cluster, &sources)?;
     let dealt = deal(ranges.iter().map(|range| (range.cost(), None)), cluster.size());
     let read = |unit: usize, held: &mut Unit<T, N>| {
         options.read_fields(&ranges[unit], |fields| {

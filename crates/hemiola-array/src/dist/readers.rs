@@ -31,9 +31,10 @@ pub(crate) fn find(cluster: &Cluster, pattern: &str) -> hemiola_cluster::Result<
     cluster.broadcast(agree(cluster, found)?)
 }
 
-/// Cuts files into units for all workers of the job.
-pub(crate) fn units(cluster: &Cluster, sources: &[Source]) -> Vec<ByteRange> {
-    ByteRange::split(sources, target(cluster, sources))
+/// *Collective.* Cuts files into units for all workers of the job. The root decides: peers may differ in workers, and the
+/// units must not.
+pub(crate) fn units(cluster: &Cluster, sources: &[Source]) -> hemiola_cluster::Result<Vec<ByteRange>> {
+    cluster.broadcast(ByteRange::split(sources, target(cluster, sources)))
 }
 
 fn target(cluster: &Cluster, sources: &[Source]) -> u64 {
@@ -54,9 +55,7 @@ pub struct Text<R> {
 impl<R> Text<R> {
     fn find(cluster: &Cluster, pattern: &str, reader: R, allowed: u64) -> hemiola_cluster::Result<Self> {
         let sources = find(cluster, pattern)?;
-        let ranges = units(cluster, &sources);
-        // Every worker count gives the same records; but all peers must have the same units.
-        let ranges = cluster.broadcast(ranges)?;
+        let ranges = units(cluster, &sources)?;
         Ok(Self { sources, ranges, reader, allowed })
     }
 }
@@ -308,7 +307,7 @@ impl ReadArrays for Cluster {
         let source = one(self, docword)?;
         let reader = agree(self, Docword::open(&source))?;
         let names = vocabulary.map(|path| named::read_vocabulary(self, path, reader.words())).transpose()?;
-        let ranges = units(self, std::slice::from_ref(&source));
+        let ranges = units(self, std::slice::from_ref(&source))?;
         let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed: 0 } };
         let lazy = Lazy::new(self, headed, |(document, word, count): (u64, u64, u32)| Some(([document, word], count)));
         let array: DistArray<u32, 2> = lazy.materialize()?;
@@ -318,7 +317,7 @@ impl ReadArrays for Cluster {
     fn read_matrix_market(&self, path: &str) -> hemiola_cluster::Result<DistArray<f64, 2>> {
         let source = one(self, path)?;
         let reader = agree(self, MatrixMarket::open(&source))?;
-        let ranges = reader.split(target(self, std::slice::from_ref(&source)));
+        let ranges = self.broadcast(reader.split(target(self, std::slice::from_ref(&source))))?;
         let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed: 0 } };
         Lazy::new(self, headed, |(row, column, value): (u64, u64, f64)| Some(([row, column], value))).materialize()
     }

@@ -16,6 +16,7 @@ use hemiola_cluster::{Cluster, Reason};
 use hemiola_core::{Lane, Outgoing, Purpose, Rank, Waiter};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Top byte of the channels that belong to arrays.
 const OWNER: u8 = 3;
@@ -103,7 +104,7 @@ impl<T: Element, const N: usize> Outbox<T, N> {
             }
             let Some((block, builder)) = self.queue.pop_front() else {
                 self.done = true;
-                return encode::<T, N>(&Head { block: 0, count: 0, narrow: Vec::new(), last: true }, &[], &[]);
+                return encoded(&Head { block: 0, count: 0, narrow: Vec::new(), last: true }).into();
             };
             self.current = Some(messages(block, &builder));
         }
@@ -119,37 +120,34 @@ fn messages<T: Element, const N: usize>(block: usize, builder: &SparseBuilder<T,
             let end = (start + per_message).min(values.len());
             let narrow = keys.iter().map(|column| column.as_narrow().is_some()).collect();
             let head = Head { block, count: end - start, narrow, last: false };
-            let columns: Vec<Vec<u8>> = keys.iter().map(|column| packed(column, start, end)).collect();
-            messages.push_back(encode::<T, N>(&head, &columns, &values[start..end]));
+            let mut bytes = encoded(&head);
+            for column in keys {
+                pack(column, start..end, &mut bytes);
+            }
+            T::pack(&values[start..end], &mut bytes);
+            messages.push_back(bytes.into());
         }
     }
     messages
 }
 
-fn packed(column: &KeyColumn, start: usize, end: usize) -> Vec<u8> {
-    let mut bytes = Vec::new();
+fn pack(column: &KeyColumn, positions: Range<usize>, bytes: &mut Vec<u8>) {
     match (column.as_narrow(), column.as_wide()) {
-        (Some(keys), _) => u32::pack(&keys[start..end], &mut bytes),
-        (_, Some(keys)) => u64::pack(&keys[start..end], &mut bytes),
+        (Some(keys), _) => u32::pack(&keys[positions], bytes),
+        (_, Some(keys)) => u64::pack(&keys[positions], bytes),
         _ => unreachable!("a column is narrow or wide"),
     }
-    bytes
 }
 
-fn encode<T: Element, const N: usize>(head: &Head, columns: &[Vec<u8>], values: &[T]) -> Bytes {
-    let mut bytes = postcard::to_stdvec(head).expect("a head is plain data");
-    for column in columns {
-        bytes.extend_from_slice(column);
-    }
-    T::pack(values, &mut bytes);
-    bytes.into()
+fn encoded(head: &Head) -> Vec<u8> {
+    postcard::to_stdvec(head).expect("a head is plain data")
 }
 
 /// Rounds until every peer has sent everything; what came, by sender and block of this peer.
 fn exchange<T: Element, const N: usize>(
     cluster: &Cluster,
     outgoing: &mut [Outbox<T, N>],
-    mine: std::ops::Range<usize>,
+    mine: Range<usize>,
 ) -> hemiola_cluster::Result<Vec<Vec<SparseBuilder<T, N>>>> {
     let channel = cluster.next_channel(OWNER);
     let mailbox = cluster.open(channel, Lane::Bulk);
@@ -190,7 +188,7 @@ fn exchange<T: Element, const N: usize>(
 /// Adds the entries of a message; says whether it was the sender's last.
 fn take_in<T: Element, const N: usize>(
     message: &[u8],
-    mine: &std::ops::Range<usize>,
+    mine: &Range<usize>,
     blocks: &mut [SparseBuilder<T, N>],
 ) -> Result<bool> {
     let bad = |problem: &str| Error::BadMessage { problem: problem.to_owned() };

@@ -521,14 +521,19 @@ fn the_peer_process() {
 #[test]
 fn three_processes_read_what_one_reads() {
     let (text, _) = ratings();
-    let folder = folder_with(&[("ratings.csv", text.as_bytes()), ("docword.txt", b"4\n5\n3\n1 1 2\n1 5 1\n3 2 7\n")]);
+    // Large enough that peers with different numbers of workers would cut it differently, if each did so by itself.
+    let mut docword = String::from("2000\n100\n200000\n");
+    for document in 1..=2000 {
+        (1..=100).for_each(|word| writeln!(docword, "{document} {word} {}", document % 7 + 1).unwrap());
+    }
+    let folder = folder_with(&[("ratings.csv", text.as_bytes()), ("docword.txt", docword.as_bytes())]);
     let expected = standalone(1).run(|cluster| digest(cluster, folder.path())).unwrap().remove(0);
     let meet = tempfile::tempdir().unwrap();
     let peers: Vec<_> = (0..3)
         .map(|rank: u32| {
             let mut command = std::process::Command::new(std::env::current_exe().unwrap());
             command.args(["dist::the_peer_process", "--exact", "--nocapture"]);
-            command.env("HEMIOLA_TEST_FOLDER", folder.path()).env("HEMIOLA_WORKERS", "2");
+            command.env("HEMIOLA_TEST_FOLDER", folder.path()).env("HEMIOLA_WORKERS", (rank * 3 + 1).to_string());
             command.env("HEMIOLA_RANK", rank.to_string()).env("HEMIOLA_SIZE", "3");
             command.env("HEMIOLA_RENDEZVOUS", format!("file:{}/meet", meet.path().display()));
             command.stdout(std::process::Stdio::piped()).spawn().unwrap()

@@ -12,7 +12,7 @@
 
 use crate::{Result, Shape};
 use std::fmt;
-use std::ops::{AddAssign, Index, IndexMut, MulAssign, SubAssign};
+use std::ops::{AddAssign, Index, IndexMut, MulAssign, Range, SubAssign};
 
 /// The length of a cache line: rows begin at a multiple of it.
 pub const LINE: usize = 64;
@@ -90,6 +90,27 @@ impl<T: Clone, const N: usize> Dense<T, N> {
         Ok(dense)
     }
 
+    /// The same for values that have no default.
+    ///
+    /// # Panics
+    /// If the number of cells is not that of the shape.
+    pub fn from_values(shape: Shape<N>, values: Vec<T>) -> Result<Self> {
+        assert_eq!(values.len() as u64, shape.cells()?, "one value per cell");
+        let Some(first) = values.first() else { return Self::without_cells(shape) };
+        let mut dense = Self::filled(shape, first.clone())?;
+        let mut values = values.into_iter();
+        for cell in dense.rows_mut().flatten() {
+            *cell = values.next().expect("they were counted");
+        }
+        Ok(dense)
+    }
+
+    /// An array whose shape has no cells.
+    fn without_cells(shape: Shape<N>) -> Result<Self> {
+        let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+        Ok(Self { shape, rows, row_length, stride: 0, start: 0, cells: Vec::new() })
+    }
+
     /// The cells in row-major order, without padding.
     #[must_use]
     pub fn to_cells(&self) -> Vec<T> {
@@ -147,6 +168,43 @@ impl<T, const N: usize> Dense<T, N> {
         // A stride of 0 means rows without cells: there is nothing to hand out.
         let cells = &mut self.cells[self.start..];
         cells.chunks_mut(self.stride.max(1)).take(if length == 0 { 0 } else { rows }).map(move |row| &mut row[..length])
+    }
+
+    /// The cells of some indices of the first dimension, in order, as contiguous pieces.
+    ///
+    /// # Panics
+    /// If an index is outside.
+    pub fn pieces(&self, indices: Range<u64>) -> impl Iterator<Item = &[T]> {
+        let (rows, cells) = self.pieces_of(&indices);
+        rows.map(move |row| &self.row(row)[cells.clone()])
+    }
+
+    /// The same, to be changed.
+    ///
+    /// # Panics
+    /// If an index is outside.
+    pub fn pieces_mut(&mut self, indices: Range<u64>) -> impl Iterator<Item = &mut [T]> {
+        let (rows, cells) = self.pieces_of(&indices);
+        self.rows_mut().skip(rows.start).take(rows.len()).map(move |row| &mut row[cells.clone()])
+    }
+
+    /// Rows, and cells in each, that make up indices of the first dimension.
+    fn pieces_of(&self, indices: &Range<u64>) -> (Range<usize>, Range<usize>) {
+        let extent = self.shape.extent(0);
+        assert!(indices.start <= indices.end && indices.end <= extent, "indices {indices:?} of {extent}");
+        let (start, end) = (indices.start as usize, indices.end as usize);
+        if N == 1 {
+            return (0..1, start..end);
+        }
+        let rows = if extent == 0 { 0 } else { self.rows / extent as usize };
+        (start * rows..end * rows, 0..self.row_length)
+    }
+
+    /// Where the cells lie, for code that hands out parts of them to threads: the first cell of the first row, and the
+    /// number of cells from one row to the next. Rows have the length of the last dimension.
+    #[must_use]
+    pub fn as_mut_ptr(&mut self) -> (*mut T, usize) {
+        (self.cells[self.start..].as_mut_ptr(), self.stride)
     }
 
     /// Replaces every value by a function of it.

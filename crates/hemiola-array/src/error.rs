@@ -47,6 +47,16 @@ pub enum Error {
         /// The memory they take.
         bytes: u64,
     },
+    /// An array was asked for while a loop has it.
+    #[error(
+        "{wanted_by} uses an array that {by} holds; arrays of a loop must be different ones, used by one loop at a time"
+    )]
+    ArrayHeld {
+        /// Who has it.
+        by: String,
+        /// Who asked.
+        wanted_by: String,
+    },
     /// One key was given twice and the policy does not allow that.
     #[error("key {} is given twice: at {first} and at {second}; choose a policy for duplicates (sum, last)", Extents(.key))]
     DuplicateKey {

@@ -11,6 +11,7 @@ use crate::read::{Mistake, Report};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use crate::{Dense, Dictionary, Error, Histogram, Result, Shape};
 use hemiola_cluster::Cluster;
+use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use std::fmt;
 use std::ops::{AddAssign, MulAssign, SubAssign};
 use std::sync::Arc;
@@ -22,17 +23,29 @@ const BINS: usize = 1 << 20;
 ///
 /// Methods marked *collective* must be called by every peer. See [`dist`](crate::dist) for an overview, and
 /// [`Lazy`] for how arrays are read.
-#[derive(Clone)]
+///
+/// A parallel loop changes an array through a shared reference and may divide it in another way: while it does, it
+/// [holds](Self::hold) the array, and methods that look at the contents panic with the name of the holder.
 pub struct DistArray<T, const N: usize> {
-    cluster: Cluster,
-    shape: Shape<N>,
-    layout: Arc<Layout>,
+    pub(crate) cluster: Cluster,
+    pub(crate) shape: Shape<N>,
     entries: u64,
-    storage: Storage<T, N>,
+    pub(crate) state: RwLock<State<T, N>>,
+    /// Who holds the state for writing, for messages.
+    pub(crate) holder: Mutex<Option<String>>,
+    /// By dimension: the histogram, once somebody has asked for it. Keys never change, so it stays true.
+    histograms: Mutex<[Option<Arc<Histogram>>; N]>,
     /// By dimension: the names of its indices, where they were read as names.
     names: [Option<Arc<Dictionary>>; N],
     /// By dimension: how its indices were shuffled.
     shuffled: [Option<Permutation>; N],
+}
+
+/// How an array is divided, and what this peer holds of it.
+#[derive(Clone, Debug)]
+pub(crate) struct State<T, const N: usize> {
+    pub(crate) layout: Arc<Layout>,
+    pub(crate) storage: Storage<T, N>,
 }
 
 /// What a peer holds of an array.
@@ -78,9 +91,23 @@ impl<T: Element, const N: usize> DistArray<T, N> {
             }
         };
         let entries = cluster.all_gather::<u64>(entries)?.into_iter().sum();
+        let state = State { layout: Arc::new(layout), storage };
+        Ok(Self::of_state(cluster, shape, entries, state))
+    }
+
+    fn of_state(cluster: &Cluster, shape: Shape<N>, entries: u64, state: State<T, N>) -> Self {
         let (names, shuffled) = (std::array::from_fn(|_| None), [None; N]);
-        let cluster = cluster.clone();
-        Ok(Self { cluster, shape, layout: Arc::new(layout), entries, storage, names, shuffled })
+        let histograms = Mutex::new(std::array::from_fn(|_| None));
+        let (state, holder) = (RwLock::new(state), Mutex::new(None));
+        Self { cluster: cluster.clone(), shape, entries, state, holder, histograms, names, shuffled }
+    }
+
+    /// The state, to be looked at.
+    pub(crate) fn state(&self) -> RwLockReadGuard<'_, State<T, N>> {
+        self.state.try_read().unwrap_or_else(|| {
+            let holder = self.holder.lock().clone().unwrap_or_else(|| "a loop".to_owned());
+            panic!("this array is held by {holder}; use it when that has ended")
+        })
     }
 
     /// The extents of the whole array.
@@ -103,8 +130,14 @@ impl<T: Element, const N: usize> DistArray<T, N> {
 
     /// How it is divided.
     #[must_use]
-    pub fn layout(&self) -> &Layout {
-        &self.layout
+    pub fn layout(&self) -> Arc<Layout> {
+        Arc::clone(&self.state().layout)
+    }
+
+    /// Whether it has entries with keys rather than a value in every cell.
+    #[must_use]
+    pub fn is_sparse(&self) -> bool {
+        matches!(self.state().storage, Storage::Sparse(_))
     }
 
     /// The cluster it belongs to.
@@ -114,20 +147,23 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     }
 
     /// What this peer holds.
+    ///
+    /// # Panics
+    /// If a loop holds the array, as all methods that look at its contents.
     #[must_use]
-    pub fn storage(&self) -> &Storage<T, N> {
-        &self.storage
+    pub fn storage(&self) -> MappedRwLockReadGuard<'_, Storage<T, N>> {
+        RwLockReadGuard::map(self.state(), |state| &state.storage)
     }
 
     /// What this peer holds, to be changed in place.
     pub fn storage_mut(&mut self) -> &mut Storage<T, N> {
-        &mut self.storage
+        &mut self.state.get_mut().storage
     }
 
     /// Bytes this peer holds.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        match &self.storage {
+        match &*self.storage() {
             Storage::Sparse(blocks) => blocks.iter().map(SparseBlock::memory_bytes).sum(),
             Storage::Dense(blocks) => blocks.iter().map(|block| block.cells.memory_bytes()).sum(),
         }
@@ -160,15 +196,16 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         })
     }
 
-    fn sparse(&self, asked: &str) -> Result<&[SparseBlock<T, N>]> {
-        match &self.storage {
-            Storage::Sparse(blocks) => Ok(blocks),
-            Storage::Dense(_) => Err(wrong("dense", asked, "make it sparse with `entries().filter(..).materialize()`")),
-        }
+    fn sparse(&self, asked: &str) -> Result<MappedRwLockReadGuard<'_, [SparseBlock<T, N>]>> {
+        RwLockReadGuard::try_map(self.state(), |state| match &state.storage {
+            Storage::Sparse(blocks) => Some(&blocks[..]),
+            Storage::Dense(_) => None,
+        })
+        .map_err(|_| wrong("dense", asked, "make it sparse with `entries().filter(..).materialize()`"))
     }
 
     fn dense_mut(&mut self, asked: &str) -> Result<&mut [DenseBlock<T, N>]> {
-        match &mut self.storage {
+        match self.storage_mut() {
             Storage::Dense(blocks) => Ok(blocks),
             Storage::Sparse(_) => Err(wrong("sparse", asked, "make it dense with `to_dense`")),
         }
@@ -181,14 +218,25 @@ impl<T: Element, const N: usize> DistArray<T, N> {
 
     /// *Collective.* How many entries each index of a dimension has.
     pub fn histogram(&self, dimension: usize) -> hemiola_cluster::Result<Histogram> {
+        self.histogram_shared(dimension).map(|histogram| (*histogram).clone())
+    }
+
+    /// *Collective.* The same without a copy.
+    pub fn histogram_shared(&self, dimension: usize) -> hemiola_cluster::Result<Arc<Histogram>> {
+        // Every peer asks in the same order, so either all know it or none does.
+        if let Some(known) = &self.histograms.lock()[dimension] {
+            return Ok(Arc::clone(known));
+        }
         let mut histogram = Histogram::new(self.shape.extent(dimension), BINS);
         self.for_each(|key, _| histogram.add(key[dimension]));
-        merged(&self.cluster, histogram)
+        let histogram = Arc::new(merged(&self.cluster, histogram)?);
+        self.histograms.lock()[dimension] = Some(Arc::clone(&histogram));
+        Ok(histogram)
     }
 
     /// Hands every entry this peer holds to `visit`.
     pub fn for_each(&self, mut visit: impl FnMut([u64; N], &T)) {
-        match &self.storage {
+        match &*self.storage() {
             Storage::Sparse(blocks) => {
                 blocks.iter().flat_map(SparseBlock::iter).for_each(|(key, value)| visit(key, value));
             }
@@ -208,7 +256,8 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     /// *Collective.* The same entries, divided in another way.
     pub fn repartition(&self, partition: &Partition) -> hemiola_cluster::Result<Self> {
         let blocks = agree(&self.cluster, self.sparse("be repartitioned"))?;
-        let pieces = Pieces { builders: reopened(blocks), known: Some(self.shape) };
+        let pieces = Pieces { builders: reopened(&blocks), known: Some(self.shape) };
+        drop(blocks);
         let array = place(&self.cluster, pieces, partition, DuplicatePolicy::Error)?;
         Ok(Self { names: self.names.clone(), shuffled: self.shuffled, ..array })
     }
@@ -222,7 +271,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
             // A seed of its own for each dimension, or a square array would stay symmetric.
             Permutation::new(self.shape.extent(dimension), seed.wrapping_add(dimension as u64 * 0x9e37_79b9_7f4a_7c15))
         });
-        let builders = in_parallel(&self.cluster, reopened(blocks), |builder| {
+        let builders = in_parallel(&self.cluster, reopened(&blocks), |builder| {
             let mut builder = builder;
             for (dimension, permutation) in permutations.iter().enumerate() {
                 builder.renumber(dimension, |index| permutation.apply(index));
@@ -231,7 +280,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         })??;
         let pieces = Pieces { builders, known: Some(self.shape) };
         let array =
-            place(&self.cluster, pieces, &Partition::along(self.layout.space.dimension), DuplicatePolicy::Error)?;
+            place(&self.cluster, pieces, &Partition::along(self.layout().space.dimension), DuplicatePolicy::Error)?;
         Ok(Self { names: self.names.clone(), shuffled: permutations.map(Some), ..array })
     }
 
@@ -258,7 +307,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         })?;
         let (rest, second): (Vec<_>, Vec<_>) = agree(&self.cluster, halves)?.into_iter().unzip();
         let half = |blocks| {
-            let array = Self::assemble(&self.cluster, self.shape, (*self.layout).clone(), Storage::Sparse(blocks))?;
+            let array = Self::assemble(&self.cluster, self.shape, (*self.layout()).clone(), Storage::Sparse(blocks))?;
             Ok::<_, hemiola_cluster::Error>(Self { names: self.names.clone(), shuffled: self.shuffled, ..array })
         };
         Ok((half(rest)?, half(second)?))
@@ -287,14 +336,15 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     /// same ranges if this one is cut so, in equal ones otherwise.
     #[expect(clippy::needless_pass_by_value, reason = "a number, in nearly every call")]
     pub fn to_dense(&self, empty: T) -> hemiola_cluster::Result<Self> {
-        let same = self.layout.space.dimension == 0 && self.layout.space.cut.is_ranges() && self.layout.time.is_none();
+        let layout = self.layout();
+        let same = layout.space.dimension == 0 && layout.space.cut.is_ranges() && layout.time.is_none();
         let rows =
             if same { self.clone() } else { self.repartition(&Partition::along(0).by(crate::dist::Way::Range))? };
         let blocks = agree(&self.cluster, rows.sparse("be made dense again"))?;
-        let parts = rows.layout.parts_of(self.cluster.rank());
-        let work: Vec<_> = parts.zip(blocks).collect();
+        let layout = rows.layout();
+        let work: Vec<_> = layout.parts_of(self.cluster.rank()).zip(blocks.iter()).collect();
         let dense = in_parallel(&self.cluster, work, |(part, block): (usize, &SparseBlock<T, N>)| {
-            let range = rows.layout.space.cut.range(part).unwrap_or(0..0);
+            let range = layout.space.cut.range(part).unwrap_or(0..0);
             let mut extents = self.shape.extents();
             extents[0] = range.end - range.start;
             let mut cells = Dense::filled(Shape::new(extents), empty.clone())?;
@@ -305,7 +355,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
             Ok(DenseBlock { first: range.start, cells })
         })?;
         let storage = Storage::Dense(agree(&self.cluster, dense)?);
-        let array = Self::assemble(&self.cluster, self.shape, (*rows.layout).clone(), storage)?;
+        let array = Self::assemble(&self.cluster, self.shape, (*layout).clone(), storage)?;
         Ok(Self { names: self.names.clone(), shuffled: self.shuffled, ..array })
     }
 
@@ -317,14 +367,16 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         mut change: impl FnMut(&mut T, &U),
     ) -> Result<()> {
         self.shape.must_equal(other.shape)?;
-        if self.layout != other.layout {
-            return Err(Error::LayoutMismatch);
-        }
-        let Storage::Dense(others) = &other.storage else {
+        let theirs = other.state();
+        let Storage::Dense(others) = &theirs.storage else {
             return Err(wrong("sparse", "be combined cell by cell", "make it dense with `to_dense`"));
         };
-        for (block, other) in self.dense_mut("be combined cell by cell")?.iter_mut().zip(others) {
-            block.cells.zip_in_place(&other.cells, &mut change)?;
+        if !self.layout().holds_the_same_rows(&theirs.layout) {
+            return Err(Error::LayoutMismatch);
+        }
+        let mine = self.dense_mut("be combined cell by cell")?.iter_mut().flat_map(|block| block.cells.rows_mut());
+        for (mine, theirs) in mine.zip(others.iter().flat_map(|block| block.cells.rows())) {
+            mine.iter_mut().zip(theirs).for_each(|(mine, theirs)| change(mine, theirs));
         }
         Ok(())
     }
@@ -358,7 +410,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     where
         T: Copy + MulAssign,
     {
-        match &mut self.storage {
+        match self.storage_mut() {
             Storage::Sparse(blocks) => {
                 blocks.iter_mut().flat_map(SparseBlock::values_mut).for_each(|value| *value *= factor);
             }
@@ -371,13 +423,23 @@ fn wrong(found: &str, asked: &str, hint: &str) -> Error {
     Error::WrongStorage { found: found.to_owned(), asked: asked.to_owned(), hint: hint.to_owned() }
 }
 
+/// A copy of the contents, that nobody holds.
+impl<T: Element, const N: usize> Clone for DistArray<T, N> {
+    fn clone(&self) -> Self {
+        let copy = Self::of_state(&self.cluster, self.shape, self.entries, self.state().clone());
+        *copy.histograms.lock() = self.histograms.lock().clone();
+        Self { names: self.names.clone(), shuffled: self.shuffled, ..copy }
+    }
+}
+
 impl<T, const N: usize> fmt::Debug for DistArray<T, N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = self.state.try_read().map_or("held by a loop", |state| state.storage.kind());
         formatter
             .debug_struct("DistArray")
             .field("shape", &self.shape)
             .field("entries", &self.entries)
-            .field("storage", &self.storage.kind())
+            .field("storage", &kind)
             .finish_non_exhaustive()
     }
 }

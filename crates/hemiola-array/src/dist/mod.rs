@@ -17,6 +17,7 @@
 //! | [`element`] | [`Element`]: what an array can hold and a peer can send |
 //! | [`partition`] | [`Partition`] asked for, [`Layout`] decided |
 //! | [`mod@array`] | [`DistArray`] |
+//! | [`hold`], `arrange` | [`Holding`]: an array in the hands of a loop, and moving its rows |
 //! | [`lazy`], [`source`] | [`Lazy`] chains over [`RecordSource`]s |
 //! | `place`, `shuffle` | how entries get to the peer that holds them |
 //! | [`readers`], [`named`], [`labelled`] | what to call to read files |
@@ -28,10 +29,12 @@
 
 pub mod accumulator;
 mod agree;
+mod arrange;
 pub mod array;
 #[cfg(feature = "arrow")]
 pub mod columns;
 pub mod element;
+pub mod hold;
 pub mod labelled;
 pub mod lazy;
 pub mod make;
@@ -48,6 +51,7 @@ pub use array::{DenseBlock, DistArray, Storage};
 #[cfg(feature = "arrow")]
 pub use columns::ReadColumns;
 pub use element::Element;
+pub use hold::Holding;
 pub use labelled::Labelled;
 pub use lazy::Lazy;
 pub use make::MakeArrays;

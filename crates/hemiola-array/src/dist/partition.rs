@@ -164,6 +164,43 @@ impl Layout {
         Rank::new((part / (self.parts() / self.peers)) as u32)
     }
 
+    /// A dense array with all its rows in one block, on the first peer.
+    #[must_use]
+    pub fn in_one_block(extent: u64, peers: usize) -> Self {
+        Self::one_block_per_peer(&std::iter::once(extent).chain((1..peers).map(|_| 0)).collect::<Vec<_>>())
+    }
+
+    /// A dense array of which each peer holds its number of consecutive rows in one block.
+    ///
+    /// # Panics
+    /// If there is no peer.
+    #[must_use]
+    pub fn one_block_per_peer(rows: &[u64]) -> Self {
+        let bounds = std::iter::once(0).chain(rows.iter().scan(0, |end, rows| {
+            *end += rows;
+            Some(*end)
+        }));
+        Self { space: Axis { dimension: 0, cut: Cut::at(bounds.collect()) }, time: None, peers: rows.len() }
+    }
+
+    /// The rows of a dense array that `peer` holds; `None` if its parts are no ranges.
+    #[must_use]
+    pub fn rows_of(&self, peer: Rank) -> Option<Range<u64>> {
+        let mut parts = self.parts_of(peer).map(|part| self.space.cut.range(part));
+        let (first, last) = (parts.next()??, parts.next_back());
+        Some(first.start..last.flatten().map_or(first.end, |last| last.end))
+    }
+
+    /// Whether each peer holds the same rows of a dense array under both layouts, however they are cut into blocks.
+    #[must_use]
+    pub fn holds_the_same_rows(&self, other: &Self) -> bool {
+        let rows = |layout: &Self, peer| layout.rows_of(peer).map(|rows| if rows.is_empty() { 0..0 } else { rows });
+        self == other
+            || self.peers == other.peers
+                && self.space.dimension == other.space.dimension
+                && Rank::all(self.peers).all(|peer| rows(self, peer).is_some() && rows(self, peer) == rows(other, peer))
+    }
+
     /// The number of the block a key belongs to, counted over the whole array: part by part, time inside.
     #[must_use]
     pub fn block_of<const N: usize>(&self, key: [u64; N]) -> usize {

@@ -60,7 +60,8 @@ impl Save {
         let Self { cluster, saving, manifest } = self;
         let layout = array.layout();
         let first = layout.parts_of(cluster.rank()).start * layout.blocks_per_part();
-        let written = match array.storage() {
+        let storage = array.storage();
+        let written = match &*storage {
             Storage::Dense(blocks) => in_parallel(cluster, blocks.iter().enumerate().collect(), |(index, block)| {
                 let block: &DenseBlock<T, N> = block;
                 saving.write_dense(name, first + index, block.first, &block.cells)
@@ -70,7 +71,7 @@ impl Save {
             })?,
         };
         let parts: Vec<PartRecord> = cluster.all_gather(agree(cluster, written)?)?.into_iter().flatten().collect();
-        match array.storage() {
+        match &*storage {
             Storage::Dense(_) => manifest.add_dense::<T, N>(name, array.shape(), parts),
             Storage::Sparse(blocks) => {
                 let order =

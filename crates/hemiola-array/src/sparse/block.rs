@@ -95,6 +95,11 @@ impl<T, const N: usize> SparseBlock<T, N> {
             .map(move |(position, value)| (std::array::from_fn(|dimension| keys[dimension].get(position)), value))
     }
 
+    /// The columns themselves.
+    pub(crate) fn into_columns(self) -> ([KeyColumn; N], Vec<T>) {
+        (self.keys, self.values)
+    }
+
     /// The position of the entry with a key.
     #[must_use]
     pub fn find(&self, key: [u64; N]) -> Option<usize> {

@@ -63,6 +63,16 @@ impl<T, const N: usize> Default for SparseBuilder<T, N> {
     }
 }
 
+/// The entries of a block, to be sorted or dealt out in another way; nothing is copied.
+impl<T, const N: usize> From<SparseBlock<T, N>> for SparseBuilder<T, N> {
+    fn from(block: SparseBlock<T, N>) -> Self {
+        let (keys, values) = block.into_columns();
+        let mut builder = Self::new();
+        builder.push_columns(keys, values);
+        builder
+    }
+}
+
 impl<T, const N: usize> SparseBuilder<T, N> {
     /// A builder without entries.
     #[must_use]

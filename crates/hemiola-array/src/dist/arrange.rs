@@ -1,0 +1,174 @@
+//! Moving the rows of dense arrays to where a loop needs them.
+//!
+//! *Rows* here are indices of the first dimension. Every peer says which ranges of rows each peer wants; whoever holds some
+//! of them sends them. All peers go through the same rounds: in each, one message to every other peer and one from each, so
+//! that nobody sends faster than the others take and nothing waits in a circle.
+
+use crate::dist::agree::agree;
+use crate::dist::array::DenseBlock;
+use crate::dist::element::Element;
+use crate::{Dense, Error, Result, Shape};
+use bytes::Bytes;
+use hemiola_cluster::{Cluster, Reason};
+use hemiola_core::{Lane, Outgoing, Purpose, Rank, Waiter};
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Top byte of the channels that belong to arrays.
+const OWNER: u8 = 3;
+/// Cells of a message, in bytes: well under what a lane queues, so that sending never waits for the receiver.
+const MESSAGE_BYTES: usize = 4 << 20;
+
+/// What stands in front of the cells of a message; a message without one is its sender's last.
+#[derive(Debug, Serialize, Deserialize)]
+struct Head {
+    /// Which of the receiver's ranges.
+    want: usize,
+    rows: Range<u64>,
+}
+
+/// *Collective.* The rows each peer wants, from the peers that hold them: one array per range this peer wants. `wants` is
+/// by peer, and the same on all. Every row is held by one peer.
+pub(crate) fn fetch<T: Element, const N: usize>(
+    cluster: &Cluster,
+    shape: Shape<N>,
+    blocks: &[DenseBlock<T, N>],
+    wants: &[Vec<Range<u64>>],
+) -> hemiola_cluster::Result<Vec<Dense<T, N>>> {
+    let me = cluster.rank().index();
+    let mut pieces: Vec<Vec<Piece<T>>> = wants[me].iter().map(|_| Vec::new()).collect();
+    for (want, rows) in wants[me].iter().enumerate() {
+        for (block, common) in common_rows(blocks, rows) {
+            pieces[want].push((common.clone(), cells(block, common)));
+        }
+    }
+    if cluster.size() > 1 {
+        exchange(cluster, shape, blocks, wants, &mut pieces)?;
+    }
+    let built = wants[me].iter().zip(pieces).map(|(rows, pieces)| joined(shape, rows, pieces)).collect();
+    agree(cluster, built)
+}
+
+/// Some rows and their cells.
+type Piece<T> = (Range<u64>, Vec<T>);
+
+/// The blocks that hold some of `rows`, with those rows.
+fn common_rows<'a, T, const N: usize>(
+    blocks: &'a [DenseBlock<T, N>],
+    rows: &'a Range<u64>,
+) -> impl Iterator<Item = (&'a DenseBlock<T, N>, Range<u64>)> {
+    blocks.iter().filter_map(move |block| {
+        let end = block.first + block.cells.shape().extent(0);
+        let common = rows.start.max(block.first)..rows.end.min(end);
+        (!common.is_empty()).then_some((block, common))
+    })
+}
+
+fn cells<T: Clone, const N: usize>(block: &DenseBlock<T, N>, rows: Range<u64>) -> Vec<T> {
+    let pieces = block.cells.pieces(rows.start - block.first..rows.end - block.first);
+    pieces.fold(Vec::new(), |mut all, piece| {
+        all.extend_from_slice(piece);
+        all
+    })
+}
+
+/// Puts the pieces of a range together.
+fn joined<T: Element, const N: usize>(
+    shape: Shape<N>,
+    rows: &Range<u64>,
+    mut pieces: Vec<Piece<T>>,
+) -> Result<Dense<T, N>> {
+    pieces.sort_by_key(|(rows, _)| rows.start);
+    let mut extents = shape.extents();
+    extents[0] = rows.end - rows.start;
+    let part = Shape::new(extents);
+    let held: u64 = pieces.iter().map(|(_, cells)| cells.len() as u64).sum();
+    if held != part.cells()? {
+        let problem = format!("{held} cells came for rows {rows:?}, which have {}", part.cells()?);
+        return Err(Error::BadMessage { problem });
+    }
+    let mut pieces = pieces.into_iter().map(|(_, cells)| cells);
+    let mut all = pieces.next().unwrap_or_default();
+    all.reserve_exact(held as usize - all.len());
+    pieces.for_each(|cells| all.extend(cells));
+    Dense::from_values(part, all)
+}
+
+fn exchange<T: Element, const N: usize>(
+    cluster: &Cluster,
+    shape: Shape<N>,
+    blocks: &[DenseBlock<T, N>],
+    wants: &[Vec<Range<u64>>],
+    pieces: &mut [Vec<Piece<T>>],
+) -> hemiola_cluster::Result<()> {
+    let (me, size) = (cluster.rank().index(), cluster.size());
+    let cells_per_row = shape.extents()[1..].iter().product::<u64>();
+    let rows_per_message = (MESSAGE_BYTES as u64 / (cells_per_row * size_of::<T>() as u64).max(1)).max(1);
+    // Only what will be sent is kept, not its bytes: those are made message by message.
+    let mut outgoing: Vec<VecDeque<Head>> = (0..size).map(|_| VecDeque::new()).collect();
+    for (peer, queue) in outgoing.iter_mut().enumerate().filter(|(peer, _)| *peer != me) {
+        for (want, rows) in wants[peer].iter().enumerate() {
+            for (_, common) in common_rows(blocks, rows) {
+                for start in common.clone().step_by(rows_per_message as usize) {
+                    queue.push_back(Head { want, rows: start..(start + rows_per_message).min(common.end) });
+                }
+            }
+        }
+    }
+    let channel = cluster.next_channel(OWNER);
+    let mailbox = cluster.open(channel, Lane::Bulk);
+    let mut told: Vec<bool> = (0..size).map(|peer| peer == me).collect();
+    let mut ended = told.clone();
+    let mut problem = Ok(());
+    while told.iter().chain(&ended).any(|done| !done) {
+        for step in 1..size {
+            let to = (me + step) % size;
+            if !told[to] {
+                let next = outgoing[to].pop_front();
+                told[to] = next.is_none();
+                let payload = next.map_or_else(Bytes::new, |head| message(blocks, &head)).into();
+                let message = Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Shuffle, payload };
+                cluster.send(Rank::new(to as u32), message)?;
+            }
+            let from = (me + size - step) % size;
+            if !ended[from] {
+                let reason = Reason { what: "rows of an array", number: None, site: None };
+                let message = cluster.receive(&mailbox, Rank::new(from as u32), Waiter::Driver, reason)?;
+                // A bad message is remembered and the rounds go on, so that all peers come out of them together.
+                match take_in::<T>(&message.payload, cells_per_row, pieces) {
+                    Ok(last) => ended[from] = last,
+                    Err(error) => problem = problem.and(Err(error)),
+                }
+            }
+        }
+    }
+    agree(cluster, problem)
+}
+
+fn message<T: Element, const N: usize>(blocks: &[DenseBlock<T, N>], head: &Head) -> Bytes {
+    let mut bytes = postcard::to_stdvec(head).expect("a head is plain data");
+    let mut cells = Vec::new();
+    for (block, common) in common_rows(blocks, &head.rows) {
+        block.cells.pieces(common.start - block.first..common.end - block.first).for_each(|piece| {
+            cells.extend_from_slice(piece);
+        });
+    }
+    T::pack(&cells, &mut bytes);
+    bytes.into()
+}
+
+/// Keeps the rows of a message; says whether it was the sender's last.
+fn take_in<T: Element>(message: &[u8], cells_per_row: u64, pieces: &mut [Vec<Piece<T>>]) -> Result<bool> {
+    if message.is_empty() {
+        return Ok(true);
+    }
+    let bad = |problem: &str| Error::BadMessage { problem: problem.to_owned() };
+    let (head, rest) =
+        postcard::take_from_bytes::<Head>(message).map_err(|error| Error::BadMessage { problem: error.to_string() })?;
+    let wanted = pieces.get_mut(head.want).ok_or_else(|| bad("rows that nobody asked for"))?;
+    let count = head.rows.end.checked_sub(head.rows.start).and_then(|rows| rows.checked_mul(cells_per_row));
+    let count = count.ok_or_else(|| bad("rows that cannot be counted"))?;
+    wanted.push((head.rows, T::unpack(rest, count as usize)?));
+    Ok(false)
+}

@@ -178,6 +178,25 @@ impl Cluster {
         self.inner.workers.each(body)
     }
 
+    /// Runs `body` once on every worker of this peer and `meanwhile` on the calling thread, which may receive what workers
+    /// need or send what they have done; waits for all.
+    ///
+    /// ```
+    /// hemiola_cluster::standalone(1).workers(2).run(|cluster| {
+    ///     let (workers, here) = cluster.each_worker_while(|worker| worker.index(), || "driver");
+    ///     assert_eq!((workers?, here), (vec![0, 1], "driver"));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    pub fn each_worker_while<T: Send, R>(
+        &self,
+        body: impl Fn(Worker) -> T + Sync,
+        meanwhile: impl FnOnce() -> R,
+    ) -> (Result<Vec<T>>, R) {
+        self.inner.workers.each_while(body, meanwhile)
+    }
+
     /// Messages and bytes this peer has sent and received so far, by peer, lane and purpose.
     #[must_use]
     pub fn traffic(&self) -> Traffic {

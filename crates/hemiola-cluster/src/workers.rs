@@ -6,7 +6,8 @@
 
 use crate::error::{Error, Result};
 use hemiola_core::{Rank, WorkerId};
-use rayon_core::{ThreadPool, ThreadPoolBuilder};
+use parking_lot::Mutex;
+use rayon_core::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -60,18 +61,41 @@ impl Workers {
     /// Runs `body` once on every worker and waits for all; results in worker order. If workers panic, the lowest one
     /// is reported, after all have ended.
     pub(crate) fn each<T: Send>(&self, body: impl Fn(Worker) -> T + Sync) -> Result<Vec<T>> {
-        let results = self.pool.broadcast(|context| {
-            let worker = Worker { id: WorkerId::new(context.index() as u32), count: context.num_threads() };
-            // Unwind safety: after a panic the results are dropped and an error is returned, so nobody sees half of it
-            // except through what the closure itself shares.
-            catch_unwind(AssertUnwindSafe(|| body(worker))).map_err(|panic| (worker.id, panic_message(&*panic)))
+        let results = self.pool.broadcast(|context| guarded(&context, &body));
+        self.judged(results.into_iter())
+    }
+
+    /// The same while `meanwhile` runs on the calling thread.
+    pub(crate) fn each_while<T: Send, R>(
+        &self,
+        body: impl Fn(Worker) -> T + Sync,
+        meanwhile: impl FnOnce() -> R,
+    ) -> (Result<Vec<T>>, R) {
+        let results: Vec<Mutex<Option<Outcome<T>>>> = (0..self.count()).map(|_| Mutex::new(None)).collect();
+        let here = self.pool.in_place_scope(|scope| {
+            scope.spawn_broadcast(|_, context| *results[context.index()].lock() = Some(guarded(&context, &body)));
+            meanwhile()
         });
+        let results = results.into_iter().map(|result| result.into_inner().expect("a scope ends after its threads"));
+        (self.judged(results), here)
+    }
+
+    fn judged<T>(&self, results: impl Iterator<Item = Outcome<T>>) -> Result<Vec<T>> {
         let rank = self.rank;
         results
-            .into_iter()
             .map(|result| result.map_err(|(worker, message)| Error::WorkerPanicked { rank, worker, message }))
             .collect()
     }
+}
+
+/// What a worker has to say, or how it panicked.
+type Outcome<T> = std::result::Result<T, (WorkerId, String)>;
+
+fn guarded<T>(context: &BroadcastContext<'_>, body: &impl Fn(Worker) -> T) -> Outcome<T> {
+    let worker = Worker { id: WorkerId::new(context.index() as u32), count: context.num_threads() };
+    // Unwind safety: after a panic the results are dropped and an error is returned, so nobody sees half of it
+    // except through what the closure itself shares.
+    catch_unwind(AssertUnwindSafe(|| body(worker))).map_err(|panic| (worker.id, panic_message(&*panic)))
 }
 
 /// What a panic said.

@@ -150,7 +150,6 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     ///
     /// # Panics
     /// If a loop holds the array, as all methods that look at its contents.
-    #[must_use]
     pub fn storage(&self) -> MappedRwLockReadGuard<'_, Storage<T, N>> {
         RwLockReadGuard::map(self.state(), |state| &state.storage)
     }
@@ -427,7 +426,7 @@ fn wrong(found: &str, asked: &str, hint: &str) -> Error {
 impl<T: Element, const N: usize> Clone for DistArray<T, N> {
     fn clone(&self) -> Self {
         let copy = Self::of_state(&self.cluster, self.shape, self.entries, self.state().clone());
-        *copy.histograms.lock() = self.histograms.lock().clone();
+        copy.histograms.lock().clone_from(&self.histograms.lock());
         Self { names: self.names.clone(), shuffled: self.shuffled, ..copy }
     }
 }

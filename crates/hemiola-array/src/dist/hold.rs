@@ -93,7 +93,7 @@ impl<T: Element, const N: usize> Holding<'_, T, N> {
         let all = |peer| if wanted(peer) { 0..shape.extent(0) } else { 0..0 };
         let wants: Vec<Vec<Range<u64>>> = Rank::all(cluster.size()).map(|peer| vec![all(peer)]).collect();
         let mut copies = fetch(cluster, shape, blocks, &wants)?;
-        Ok(copies.pop().expect("one range was wanted"))
+        Ok(copies.swap_remove(0))
     }
 
     /// Takes the rows this peer holds from a copy of the whole array.

@@ -47,6 +47,7 @@
 //! | [`net`] | frames, transports (threads, TCP, TLS), joining | what the bytes mean |
 //! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
 //! | [`mod@array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
+//! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
 //! | `hemiola` | this facade | |
 //! | `hemiola-cli` | the `hemiola` command | anything a user's program could not use |
 

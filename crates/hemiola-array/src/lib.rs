@@ -43,7 +43,7 @@ pub mod synthetic;
 pub use cut::Cut;
 pub use dense::Dense;
 pub use dictionary::Dictionary;
-pub use dist::{Accumulator, DistArray, Element, MakeArrays, Partition, ReadArrays, Way};
+pub use dist::{Accumulate, Accumulator, DistArray, Element, MakeArrays, Partition, ReadArrays, Way};
 pub use error::{BadLine, Error, Place, Result};
 pub use histogram::Histogram;
 pub use shape::Shape;

@@ -40,6 +40,7 @@ mod workers;
 pub use builder::ClusterBuilder;
 pub use cluster::Cluster;
 pub use error::{Error, Result};
+pub use hemiola_net::Mailbox;
 pub use narrator::Narrator;
 pub use run::run;
 pub use standalone::{Standalone, standalone};

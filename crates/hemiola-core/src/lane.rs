@@ -52,12 +52,21 @@ pub enum Purpose {
     Custom = 4,
     /// Entries and rows on their way to the peer that holds them.
     Shuffle = 5,
+    /// Blocks of arrays that go from worker to worker with the time of a loop.
+    Rotation = 6,
 }
 
 impl Purpose {
     /// All purposes, in index order.
-    pub const ALL: [Self; 6] =
-        [Self::Liveness, Self::Barrier, Self::Broadcast, Self::Gather, Self::Custom, Self::Shuffle];
+    pub const ALL: [Self; 7] = [
+        Self::Liveness,
+        Self::Barrier,
+        Self::Broadcast,
+        Self::Gather,
+        Self::Custom,
+        Self::Shuffle,
+        Self::Rotation,
+    ];
 
     /// The purpose's place in [`Purpose::ALL`], and its number on the wire.
     #[must_use]
@@ -81,6 +90,7 @@ impl fmt::Display for Purpose {
             Self::Gather => "gather",
             Self::Custom => "custom",
             Self::Shuffle => "shuffle",
+            Self::Rotation => "rotation",
         })
     }
 }

@@ -61,7 +61,7 @@ pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 /// What most programs need: `use hemiola::prelude::*`.
 pub mod prelude {
     pub use crate::Cluster;
-    pub use crate::array::{Accumulator, DistArray, MakeArrays, Partition, ReadArrays};
+    pub use crate::array::{Accumulate, Accumulator, DistArray, MakeArrays, Partition, ReadArrays};
     pub use crate::core::Rank;
 }
 

@@ -8,6 +8,7 @@ use hemiola_cluster::{Cluster, Result};
 use hemiola_core::WorkerId;
 use parking_lot::{Mutex, MutexGuard};
 use std::fmt;
+use std::ops::Add;
 
 /// A value that all workers contribute to.
 ///
@@ -60,12 +61,54 @@ impl<T: Element, C: Fn(T, T) -> T + Sync> Accumulator<T, C> {
         self.cells[worker.index()].0.lock()
     }
 
+    /// Takes a worker's cell away until it is put back through [`cell`](Self::cell): for a loop that combines many values.
+    ///
+    /// # Panics
+    /// If the cluster has no such worker.
+    #[must_use]
+    pub fn take_cell(&self, worker: WorkerId) -> T {
+        std::mem::replace(&mut *self.cell(worker), self.identity.clone())
+    }
+
+    /// Two values as this accumulator combines them.
+    #[inline]
+    pub fn combined(&self, left: T, right: T) -> T {
+        (self.combine)(left, right)
+    }
+
     /// *Collective.* The combination of everything contributed since the last time, the same bits on every peer.
     pub fn take(&self) -> Result<T> {
         let local: Vec<T> =
             self.cells.iter().map(|cell| std::mem::replace(&mut *cell.0.lock(), self.identity.clone())).collect();
         let all = self.cluster.all_gather(local)?;
         Ok(all.into_iter().flatten().fold(self.identity.clone(), &self.combine))
+    }
+}
+
+/// Makes accumulators on a cluster.
+///
+/// ```
+/// use hemiola_array::Accumulate;
+/// hemiola_cluster::standalone(2).run(|cluster| {
+///     let loss = cluster.accumulator::<f64>();
+///     loss.add(hemiola_core::WorkerId::new(0), 0.25);
+///     assert_eq!(loss.take()?, 0.5);
+///     Ok(())
+/// })?;
+/// # Ok::<(), hemiola_cluster::Error>(())
+/// ```
+pub trait Accumulate {
+    /// A sum that starts at the default value: 0 for numbers.
+    fn accumulator<T: Element + Default + Add<Output = T>>(
+        &self,
+    ) -> Accumulator<T, impl Fn(T, T) -> T + Sync + Send + Copy + 'static>;
+}
+
+impl Accumulate for Cluster {
+    fn accumulator<T: Element + Default + Add<Output = T>>(
+        &self,
+    ) -> Accumulator<T, impl Fn(T, T) -> T + Sync + Send + Copy + 'static> {
+        Accumulator::new(self, T::default(), |left, right| left + right)
     }
 }
 

@@ -9,6 +9,10 @@ use serde::de::DeserializeOwned;
 
 /// A value that arrays hold.
 pub trait Element: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
+    /// Whether values travel one after the other, so that what two calls of [`pack`](Self::pack) append can be read by one of
+    /// [`unpack`](Self::unpack).
+    const PLAIN: bool = false;
+
     /// Appends the values as they travel.
     fn pack(values: &[Self], bytes: &mut Vec<u8>) {
         bytes.extend(postcard::to_stdvec(values).expect("an element is plain data"));
@@ -29,6 +33,8 @@ fn miscounted(found: usize, expected: usize) -> Error {
 macro_rules! numbers {
     ($($type:ty),*) => {$(
         impl Element for $type {
+            const PLAIN: bool = true;
+
             fn pack(values: &[Self], bytes: &mut Vec<u8>) {
                 if cfg!(target_endian = "little") {
                     bytes.extend_from_slice(bytemuck::cast_slice(values));

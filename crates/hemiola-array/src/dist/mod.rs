@@ -46,7 +46,7 @@ mod shuffle;
 pub mod source;
 pub mod store;
 
-pub use accumulator::Accumulator;
+pub use accumulator::{Accumulate, Accumulator};
 pub use array::{DenseBlock, DistArray, Storage};
 #[cfg(feature = "arrow")]
 pub use columns::ReadColumns;

@@ -1,0 +1,215 @@
+//! Choosing among the legal ways to run a loop: each is cut, placed and priced; the cheapest wins.
+
+use super::cost::{Cost, Work};
+use super::{Alternative, ArrayPlan, Cuts, Placement, Plan, Schedule, Skew};
+use crate::arrays::array_rows;
+use hemiola_analysis::{Analysis, Home, LoopSpec, Order, Strategy, Usage, place};
+use hemiola_array::{Cut, Histogram};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Blocks of time for each part in a rotation: one to work on while another travels.
+const RATIO: usize = 2;
+/// Blocks of time for each part of a wavefront: the more, the less workers wait for the wave.
+const WAVES: usize = 8;
+
+/// What a planner knows of a loop.
+pub(crate) struct Facts<'a> {
+    pub(crate) title: String,
+    pub(crate) space_text: &'a str,
+    pub(crate) extents: Vec<Range<u64>>,
+    pub(crate) entries: u64,
+    /// By dimension: how entries are spread, where that is not even.
+    pub(crate) histograms: Vec<Option<Arc<Histogram>>>,
+    /// The entries lie in rows of a dense array, so that peers can have them cut along the first dimension only.
+    pub(crate) rows_only: bool,
+    /// By array: extents and bytes per cell.
+    pub(crate) arrays: Vec<(Vec<u64>, usize)>,
+    pub(crate) peers: usize,
+    pub(crate) workers: usize,
+}
+
+/// One way to run the loop, worked out.
+struct Option_ {
+    strategy: Strategy,
+    dimensions: (usize, Option<usize>),
+    cuts: Cuts,
+    arrays: Vec<ArrayPlan>,
+    cost: Cost,
+}
+
+/// The cheapest legal plan.
+pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>) -> Plan {
+    let mut options: Vec<Option_> = analysis.legal().map(|strategy| work_out(spec, strategy, facts)).collect();
+    // The first of equals: strategies come in the order of their simplicity.
+    let best = (0..options.len()).min_by(|a, b| options[*a].cost.seconds.total_cmp(&options[*b].cost.seconds));
+    let Option_ { strategy, dimensions, cuts, arrays, cost } = options.remove(best.expect("serial is always legal"));
+    let alternatives = options
+        .into_iter()
+        .map(|option| Alternative { text: analysis.describe(&option.strategy), strategy: option.strategy, cost: option.cost })
+        .collect();
+    Plan {
+        title: facts.title.clone(),
+        space_text: facts.space_text.to_owned(),
+        extents: facts.extents.clone(),
+        entries: facts.entries,
+        analysis,
+        strategy,
+        dimensions,
+        cuts,
+        arrays,
+        cost,
+        alternatives,
+        peers: facts.peers,
+        workers: facts.workers,
+    }
+}
+
+fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Option_ {
+    let mut arrays = placed(spec, strategy, facts);
+    let (space, time) = match strategy {
+        Strategy::OneD { space } => (*space, None),
+        Strategy::TwoD { space, time, .. } => (*space, Some(*time)),
+        Strategy::Transformed { .. } | Strategy::Serial => (0, None),
+    };
+    let skewed = matches!(strategy, Strategy::Transformed { .. });
+    // A peer other than the first can only run blocks if all it writes comes to it and goes from it with the plan.
+    let stays = arrays.iter().any(|array| array.usage == Usage::Written && array.placement == Placement::Whole);
+    let alone = facts.peers > 1 && (stays || skewed || *strategy == Strategy::Serial || facts.rows_only && space != 0);
+    let peers_used = if alone { 1 } else { facts.peers };
+    if peers_used == 1 && facts.peers > 1 {
+        for array in &mut arrays {
+            array.reason += "; one peer runs the whole loop";
+        }
+    }
+    let parts = if *strategy == Strategy::Serial { 1 } else { peers_used * facts.workers };
+    let cuts = cut(strategy, facts, parts, peers_used, (space, time));
+    let cost = price(spec, &arrays, &cuts, facts, space);
+    Option_ { strategy: strategy.clone(), dimensions: (space, time), cuts, arrays, cost }
+}
+
+fn placed(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Vec<ArrayPlan> {
+    let skewed = matches!(strategy, Strategy::Transformed { .. });
+    place(spec, strategy)
+        .into_iter()
+        .zip(&facts.arrays)
+        .map(|(placed, (shape, cell_bytes))| {
+            let (placement, reason) = match &placed.home {
+                _ if skewed => (Placement::Whole, "the loop is cut along sums of its indices".to_owned()),
+                Home::Local { array_dimension: 0, offset } => (Placement::Local { offset: *offset }, placed.home.to_string()),
+                Home::Rotating { array_dimension: 0, offset } => {
+                    (Placement::Rotating { offset: *offset }, placed.home.to_string())
+                }
+                Home::Local { array_dimension, .. } | Home::Rotating { array_dimension, .. } => {
+                    let reason = format!("its dimension {array_dimension} follows the loop, and arrays are cut along 0");
+                    (Placement::Whole, reason)
+                }
+                Home::Whole(reason) => (Placement::Whole, reason.to_string()),
+            };
+            let bytes = shape.iter().product::<u64>() * *cell_bytes as u64;
+            ArrayPlan { name: placed.array, shape: shape.clone(), bytes, placement, reason, usage: placed.usage }
+        })
+        .collect()
+}
+
+fn cut(
+    strategy: &Strategy,
+    facts: &Facts<'_>,
+    parts: usize,
+    peers_used: usize,
+    (space, time): (usize, Option<usize>),
+) -> Cuts {
+    let schedule = match strategy {
+        Strategy::OneD { .. } | Strategy::Serial => Schedule::Independent,
+        Strategy::TwoD { order: Order::Rotation, .. } => Schedule::Rotation { ratio: RATIO },
+        Strategy::TwoD { order: Order::Wavefront, .. } | Strategy::Transformed { .. } => Schedule::Wavefront,
+    };
+    let times = match schedule {
+        Schedule::Independent => 1,
+        Schedule::Rotation { ratio } => ratio * parts,
+        Schedule::Wavefront => WAVES * parts,
+    };
+    if let Strategy::Transformed { matrix, space, time } = strategy {
+        let (space, time) = (matrix.row(*space).to_vec(), matrix.row(*time).to_vec());
+        let (space_bounds, time_bounds) = (bounds_of(&space, facts, parts), bounds_of(&time, facts, times));
+        let skew = Skew { space, time, space_bounds, time_bounds };
+        // Arrays are whole: only the numbers of parts and times matter.
+        let nothing = |count| vec![0; count + 1];
+        return Cuts { space: nothing(parts), time: nothing(times), skew: Some(skew), peers_used, schedule };
+    }
+    let space = if facts.extents.is_empty() { vec![0; parts + 1] } else { bounds(facts, space, parts) };
+    let time = time.map_or_else(|| vec![0, 0], |time| bounds(facts, time, times));
+    Cuts { space, time, skew: None, peers_used, schedule }
+}
+
+/// Ends of near-equal parts of a dimension, by its histogram if there is one.
+fn bounds(facts: &Facts<'_>, dimension: usize, parts: usize) -> Vec<u64> {
+    let Range { start, end } = facts.extents[dimension].clone();
+    let cut = match &facts.histograms[dimension] {
+        Some(histogram) => Cut::balanced(histogram, parts),
+        None => Cut::equal(end.saturating_sub(start), parts),
+    };
+    std::iter::once(start).chain(cut.ranges().map(|range| start + range.end)).collect()
+}
+
+/// Ends of equal parts of a weighted sum of indices.
+fn bounds_of(weights: &[i64], facts: &Facts<'_>, parts: usize) -> Vec<i64> {
+    let (mut low, mut high) = (0, 0);
+    for (weight, range) in weights.iter().zip(&facts.extents) {
+        let ends = [range.start as i64 * weight, (range.end as i64 - 1).max(range.start as i64) * weight];
+        low += ends[0].min(ends[1]);
+        high += ends[0].max(ends[1]);
+    }
+    let length = (high - low + 1) as u64;
+    let ends = Cut::equal(length, parts).ranges().map(|range| low + range.end as i64).collect::<Vec<_>>();
+    std::iter::once(low).chain(ends).collect()
+}
+
+fn price(spec: &LoopSpec, arrays: &[ArrayPlan], cuts: &Cuts, facts: &Facts<'_>, space: usize) -> Cost {
+    let parts = cuts.parts();
+    let even = || vec![facts.entries.div_ceil(parts as u64); parts];
+    let weights = match facts.histograms.get(space).and_then(Option::as_ref) {
+        Some(histogram) if cuts.skew.is_none() && histogram.is_exact() => {
+            let counts = histogram.counts();
+            cuts.space.windows(2).map(|ends| counts[ends[0] as usize..ends[1] as usize].iter().sum()).collect()
+        }
+        _ => even(),
+    };
+    let utilization = match cuts.schedule {
+        Schedule::Wavefront => cuts.times() as f64 / (cuts.times() + parts - 1) as f64,
+        Schedule::Independent | Schedule::Rotation { .. } => 1.0,
+    };
+    let (mut wire_bytes, mut memory_traffic, mut memory_bytes) = (0, 0, 0);
+    let others = cuts.peers_used as u64 - 1;
+    for array in arrays {
+        let rows = array.shape.first().copied().unwrap_or(0).max(1);
+        match array.placement {
+            Placement::Local { offset } => {
+                let held = (0..parts).map(|part| array_rows(&cuts.space, offset, rows, part));
+                let most = held.map(|rows| rows.end - rows.start).max().unwrap_or(0);
+                memory_bytes += array.bytes / rows * most * (parts / cuts.peers_used) as u64;
+            }
+            Placement::Rotating { .. } => {
+                // Every block crosses from peer to peer once for each peer, and from worker to worker.
+                wire_bytes += if others > 0 { array.bytes * cuts.peers_used as u64 } else { 0 };
+                memory_traffic += if parts > 1 { array.bytes * parts as u64 } else { 0 };
+                memory_bytes += array.bytes / cuts.peers_used as u64;
+            }
+            Placement::Whole => {
+                wire_bytes += array.bytes * others;
+                memory_bytes += array.bytes;
+            }
+        }
+    }
+    let cells = |array: &ArrayPlan, subscripts: usize| {
+        array.shape.iter().skip(subscripts).product::<u64>().min(1 << 20)
+    };
+    let cells_per_entry = spec
+        .arrays
+        .iter()
+        .zip(arrays)
+        .flat_map(|(used, array)| used.all().map(|access| cells(array, access.subscripts.len())))
+        .sum();
+    let handoffs = if parts > 1 { cuts.times() } else { 0 };
+    Work { weights, cells_per_entry, utilization, wire_bytes, memory_traffic, memory_bytes, handoffs }.cost()
+}

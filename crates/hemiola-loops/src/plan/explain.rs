@@ -1,0 +1,57 @@
+//! A plan in words.
+
+use super::{Placement, Plan, Schedule};
+use hemiola_analysis::{Strategy, Usage};
+use std::fmt;
+
+impl fmt::Display for Plan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extents: Vec<String> = self.extents.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
+        writeln!(formatter, "{}, over {}: {} entries in [{}]", self.title, self.space_text, self.entries, extents.join(", "))?;
+        writeln!(formatter, "{}", indented(&self.analysis.to_string()))?;
+        writeln!(formatter, "  plan: {}", self.analysis.describe(&self.strategy))?;
+        let (parts, times) = (self.cuts.parts(), self.cuts.times());
+        let blocks = match self.cuts.schedule {
+            Schedule::Independent => format!("{parts} parts that need nothing of each other"),
+            Schedule::Rotation { .. } => format!("{parts} parts, {times} time blocks that go round, no barrier"),
+            Schedule::Wavefront => format!("{parts} parts, {times} time blocks in waves"),
+        };
+        let who = match (self.strategy == Strategy::Serial, self.cuts.peers_used < self.peers) {
+            (true, _) => "one worker".to_owned(),
+            (false, true) => format!("{} workers of the first of {} peers", self.workers, self.peers),
+            (false, false) => format!("{} workers on {} peers", self.workers * self.peers, self.peers),
+        };
+        writeln!(formatter, "    {blocks}, on {who}")?;
+        for array in &self.arrays {
+            let usage = match array.usage {
+                Usage::ReadOnly => "read",
+                Usage::Buffered => "written through buffers",
+                Usage::Written => "written",
+            };
+            let place = match array.placement {
+                Placement::Local { .. } => "local",
+                Placement::Rotating { .. } => "rotating",
+                Placement::Whole => "whole",
+            };
+            writeln!(formatter, "    `{}` {:?}, {usage}: {place} ({})", array.name, array.shape, array.reason)?;
+        }
+        let cost = &self.cost;
+        writeln!(
+            formatter,
+            "  cost of a pass: {} bytes between peers, {} bytes of arrays per peer, busiest part {:.2} of the mean, workers busy {:.0} %",
+            cost.wire_bytes,
+            cost.memory_bytes,
+            cost.imbalance,
+            cost.utilization * 100.0
+        )?;
+        for other in &self.alternatives {
+            let ratio = other.cost.seconds / cost.seconds;
+            writeln!(formatter, "    instead, {}: {ratio:.2} of the cost, {} bytes between peers", other.text, other.cost.wire_bytes)?;
+        }
+        Ok(())
+    }
+}
+
+fn indented(text: &str) -> String {
+    text.trim_end().lines().map(|line| format!("  {line}")).collect::<Vec<_>>().join("\n")
+}

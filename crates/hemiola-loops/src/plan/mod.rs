@@ -1,0 +1,255 @@
+//! What a loop will do: which blocks there are, who runs them in which order, where arrays lie, and what that costs.
+//!
+//! **Invariant:** a plan depends on what every peer knows alike (the source, shapes, histograms, numbers of peers and
+//! workers), so all peers make the same one, and the same plan gives the same results bit for bit.
+
+mod choose;
+mod cost;
+mod explain;
+
+pub use cost::Cost;
+pub use hemiola_analysis::schedule::Block;
+
+pub(crate) use choose::{Facts, choose};
+
+use hemiola_analysis::schedule::{rotation_block, rotation_order, wavefront_order};
+use hemiola_analysis::{Analysis, Strategy, Usage};
+use hemiola_core::Rank;
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+
+/// Where an array lies while the loop runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Placement {
+    /// Each part of space has its rows to itself.
+    Local {
+        /// What the subscript adds to the loop's index.
+        offset: i64,
+    },
+    /// Each block of time has its rows, and they go from part to part with it.
+    Rotating {
+        /// What the subscript adds to the loop's index.
+        offset: i64,
+    },
+    /// Every peer that runs blocks has all of it.
+    Whole,
+}
+
+/// Blocks that are run one after the other, or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Schedule {
+    /// Parts do not depend on each other.
+    Independent,
+    /// Time blocks go round: this many for each part.
+    Rotation {
+        /// Blocks of time for each part.
+        ratio: usize,
+    },
+    /// A block follows the one of the part before it and the one of the time before it.
+    Wavefront,
+}
+
+/// Where the dimensions are cut.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cuts {
+    /// Ends of the parts along space, from the first index to the last.
+    pub space: Vec<u64>,
+    /// Ends of the blocks along time; two numbers if there is no time.
+    pub time: Vec<u64>,
+    /// What is cut, if not the loop's own dimensions.
+    pub skew: Option<Skew>,
+    /// How many peers run blocks: all, or the first alone.
+    pub peers_used: usize,
+    /// How blocks follow each other.
+    pub schedule: Schedule,
+}
+
+/// Parts and times along weighted sums of the loop's indices.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Skew {
+    /// By dimension: its weight in the coordinate that parts are cut along.
+    pub space: Vec<i64>,
+    /// By dimension: its weight in the coordinate that times are cut along.
+    pub time: Vec<i64>,
+    /// Ends of the parts.
+    pub space_bounds: Vec<i64>,
+    /// Ends of the times.
+    pub time_bounds: Vec<i64>,
+}
+
+impl Cuts {
+    /// The number of parts along space.
+    #[must_use]
+    pub fn parts(&self) -> usize {
+        self.space.len() - 1
+    }
+
+    /// The number of blocks along time.
+    #[must_use]
+    pub fn times(&self) -> usize {
+        self.time.len() - 1
+    }
+
+    /// The parts whose blocks a peer runs.
+    #[must_use]
+    pub fn parts_of(&self, peer: Rank) -> Range<usize> {
+        let share = self.parts() / self.peers_used;
+        let at = peer.index().min(self.peers_used);
+        if at == self.peers_used { self.parts()..self.parts() } else { at * share..(at + 1) * share }
+    }
+
+    /// The peer that runs a part.
+    #[must_use]
+    pub fn owner(&self, part: usize) -> Rank {
+        Rank::new((part / (self.parts() / self.peers_used)) as u32)
+    }
+
+    /// Ends of the blocks along time so that equal shares of them are the blocks each peer has between two passes.
+    pub(crate) fn time_by_home(&self, peers: usize) -> Vec<u64> {
+        match self.schedule {
+            Schedule::Rotation { .. } | Schedule::Independent => self.time.clone(),
+            // A wave starts at the first part: all blocks are at home with the first peer.
+            Schedule::Wavefront => {
+                let last = self.time[self.times()];
+                let padding = std::iter::repeat_n(last, self.times() * (peers - 1));
+                self.time.iter().copied().chain(padding).collect()
+            }
+        }
+    }
+
+    /// The block a key belongs to.
+    #[must_use]
+    pub fn block_of(&self, key: &[u64], space: usize, time: Option<usize>) -> Block {
+        if let Some(skew) = &self.skew {
+            let coordinate = |weights: &[i64]| weights.iter().zip(key).map(|(weight, index)| weight * *index as i64).sum();
+            return Block { part: part_at(&skew.space_bounds, &coordinate(&skew.space)), time: part_at(&skew.time_bounds, &coordinate(&skew.time)) };
+        }
+        let part = part_at(&self.space, &key[space]);
+        Block { part, time: time.map_or(0, |time| part_at(&self.time, &key[time])) }
+    }
+}
+
+/// The part of ascending bounds that holds a value.
+fn part_at<V: PartialOrd>(bounds: &[V], value: &V) -> usize {
+    let inner = &bounds[1..bounds.len() - 1];
+    inner.partition_point(|bound| bound <= value)
+}
+
+/// What is known of an array in a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrayPlan {
+    /// As the body calls it.
+    pub name: String,
+    /// Its extents.
+    pub shape: Vec<u64>,
+    /// Bytes of all its cells.
+    pub bytes: u64,
+    /// Where it lies.
+    pub placement: Placement,
+    /// Why it lies there.
+    pub reason: String,
+    /// What the body does with it.
+    pub usage: Usage,
+}
+
+/// Another way to run the loop, and what it would have cost.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// What it would have been.
+    pub strategy: Strategy,
+    /// The same in words.
+    pub text: String,
+    /// Its costs.
+    pub cost: Cost,
+}
+
+/// How a loop runs.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// The loop, as messages call it.
+    pub title: String,
+    /// What it iterates over, as written.
+    pub space_text: String,
+    /// Extents of the iteration space.
+    pub extents: Vec<Range<u64>>,
+    /// How many entries there are.
+    pub entries: u64,
+    /// Accesses, dependence vectors and what was found legal or refused.
+    pub analysis: Analysis,
+    /// The chosen way.
+    pub strategy: Strategy,
+    /// The dimensions of space and time, if the loop's own are cut.
+    pub dimensions: (usize, Option<usize>),
+    /// Where it is cut.
+    pub cuts: Cuts,
+    /// Arrays and where they lie.
+    pub arrays: Vec<ArrayPlan>,
+    /// What it costs.
+    pub cost: Cost,
+    /// What others would have cost.
+    pub alternatives: Vec<Alternative>,
+    /// Peers and workers of each.
+    pub peers: usize,
+    /// Workers of each peer; the most any has.
+    pub workers: usize,
+}
+
+impl Plan {
+    /// Every block once, in an order whose serial execution gives the loop's result bit for bit.
+    #[must_use]
+    pub fn order(&self) -> Vec<Block> {
+        let (parts, times) = (self.cuts.parts(), self.cuts.times());
+        match self.cuts.schedule {
+            Schedule::Independent => (0..parts).map(|part| Block { part, time: 0 }).collect(),
+            Schedule::Rotation { ratio } => rotation_order(ratio, parts).collect(),
+            Schedule::Wavefront => wavefront_order(parts, times).collect(),
+        }
+    }
+
+    /// The block that the iteration with this key belongs to.
+    #[must_use]
+    pub fn block_of(&self, key: &[u64]) -> Block {
+        self.cuts.block_of(key, self.dimensions.0, self.dimensions.1)
+    }
+
+    /// The dimensions by which entries are sorted inside a block, the slowest first.
+    #[must_use]
+    pub fn entry_order(&self) -> Vec<usize> {
+        let all = 0..self.analysis.dimensions;
+        if self.analysis.ordered || self.cuts.skew.is_some() {
+            return all.collect();
+        }
+        let space = self.dimensions.0;
+        std::iter::once(space).chain(all.filter(|dimension| *dimension != space)).collect()
+    }
+
+    /// The plan as JSON.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("a plan is plain data")
+    }
+}
+
+/// The time block that a part runs in a step, with the number of visits it has had before; `None` if it rests.
+pub(crate) fn visit(cuts: &Cuts, part: usize, step: usize) -> Option<(Block, usize)> {
+    match cuts.schedule {
+        Schedule::Independent => (step == 0).then_some((Block { part, time: 0 }, 0)),
+        Schedule::Rotation { ratio } => {
+            let time = rotation_block(part, step, ratio, cuts.parts());
+            Some((Block { part, time }, step / ratio))
+        }
+        Schedule::Wavefront => {
+            let time = step.checked_sub(part).filter(|time| *time < cuts.times())?;
+            Some((Block { part, time }, part))
+        }
+    }
+}
+
+/// How many steps a pass has.
+pub(crate) fn steps(cuts: &Cuts) -> usize {
+    match cuts.schedule {
+        Schedule::Independent => 1,
+        Schedule::Rotation { .. } => cuts.times(),
+        Schedule::Wavefront => cuts.parts() + cuts.times() - 1,
+    }
+}

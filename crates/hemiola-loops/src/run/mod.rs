@@ -1,0 +1,472 @@
+//! Running a loop: plan, put everything in place, run blocks on workers, give everything back.
+
+pub(crate) mod meeting;
+pub(crate) mod ring;
+pub(crate) mod stages;
+
+use crate::Error;
+use crate::arrays::Arrays;
+use crate::capture::{Capture, Captured, Scene, own_rows};
+use crate::plan::{Block, Cuts, Facts, Placement, Plan, choose, steps, visit};
+use crate::site::Site;
+use crate::space::Space;
+use hemiola_analysis::{ArrayUse, LoopSpec, Usage, analyze};
+use hemiola_cluster::{Cluster, Result, Worker};
+use meeting::Meeting;
+use parking_lot::Mutex;
+use ring::Ring;
+use stages::Stages;
+use std::cell::Cell;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+/// What a loop has done.
+#[derive(Debug)]
+pub struct Run {
+    plan: Plan,
+    times: Times,
+}
+
+/// Where the time of a loop went, on this peer.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// Analysis, histograms and choosing a plan.
+    pub planning: Duration,
+    /// Moving entries and rows to where the plan wants them.
+    pub arranging: Duration,
+    /// Running the body.
+    pub running: Duration,
+}
+
+impl Run {
+    /// How it ran.
+    #[must_use]
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// Where the time went.
+    #[must_use]
+    pub fn times(&self) -> Times {
+        self.times
+    }
+}
+
+/// *Collective.* Runs a loop. `body` gets the address of an entry's value, which no other call has at the same time.
+pub(crate) fn run<'a, const N: usize, S, C, F>(
+    cluster: &Cluster,
+    site: &'static Site,
+    mut space: S,
+    captures: &C,
+    body: F,
+) -> Result<Run>
+where
+    S: Space<N>,
+    C: Capture<'a> + Sync,
+    F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
+{
+    let now = || cluster.env().now();
+    let start = now();
+    let mut arrays = Arrays::default();
+    let mut declared = Vec::new();
+    captures.declare(&mut arrays, &mut declared);
+    let plan = make_plan(cluster, site, &space, &arrays, &declared)?;
+    let planned = now();
+    if site.explain {
+        cluster.println(format_args!("{plan}"));
+    }
+    let title = site.title();
+    space.arrange(cluster, &plan, &title)?;
+    let placements: Vec<Placement> = plan.arrays.iter().map(|array| array.placement).collect();
+    arrays.place(cluster, &title, &placements, &plan.cuts)?;
+    let arranged = now();
+
+    let scene =
+        Scene { cluster, arrays: &arrays, placements: &placements, names: site.names, peers_used: plan.cuts.peers_used };
+    let outcome = {
+        let shared = captures.share(scene, &declared);
+        let pass = Pass::new(scene, &plan, &space, captures, &shared, &body, &declared)?;
+        pass.run()
+    };
+    // The entries may be used again when the arrays are given back.
+    drop(space);
+    let finished = arrays.finish();
+    agree(cluster, site, outcome.and(finished))?;
+    let times = Times { planning: planned - start, arranging: arranged - planned, running: now() - arranged };
+    Ok(Run { plan, times })
+}
+
+/// *Collective.* Success if all peers had it; otherwise the same error everywhere.
+fn agree(cluster: &Cluster, site: &Site, outcome: Result<()>) -> Result<()> {
+    let local = outcome.err().map(|error| match error {
+        hemiola_cluster::Error::Layer { source, kind } => match source.downcast::<Error>() {
+            Ok(error) => *error,
+            Err(source) => peer_error(cluster, site, &format!("{kind:?}: {source}")),
+        },
+        error => peer_error(cluster, site, &error.to_string()),
+    });
+    // The body's own error says more than that of a peer that could not go on because of it.
+    let all: Vec<Error> = cluster.all_gather(local)?.into_iter().flatten().collect();
+    let told = all.iter().find(|error| matches!(error, Error::Body { .. })).or(all.first());
+    told.map_or(Ok(()), |error| Err(error.clone().into()))
+}
+
+fn peer_error(cluster: &Cluster, site: &Site, message: &str) -> Error {
+    Error::Peer { site: site.title(), rank: cluster.rank(), message: message.to_owned() }
+}
+
+/// *Collective.* Decides how to run a loop.
+fn make_plan<const N: usize>(
+    cluster: &Cluster,
+    site: &Site,
+    space: &impl Space<N>,
+    arrays: &Arrays<'_>,
+    declared: &[Captured],
+) -> Result<Plan> {
+    let spec = spec(site, N, arrays, declared)?;
+    let not_understood =
+        |problem: &dyn std::fmt::Display| Error::NotUnderstood { site: site.title(), problem: problem.to_string() };
+    let analysis = analyze(&spec).map_err(|error| not_understood(&error))?.with_indices(site.indices.iter().copied());
+    let mut histograms = Vec::with_capacity(N);
+    for dimension in 0..N {
+        histograms.push(space.histogram(dimension)?);
+    }
+    let workers = cluster.all_gather(cluster.workers())?.into_iter().max().unwrap_or(1);
+    let facts = Facts {
+        title: site.title(),
+        space_text: site.space,
+        extents: space.extents().to_vec(),
+        entries: space.entries(),
+        histograms,
+        rows_only: space.rows_only(),
+        arrays: (0..arrays.len()).map(|array| (arrays.get(array).extents(), arrays.get(array).cell_bytes())).collect(),
+        peers: cluster.size(),
+        workers,
+    };
+    Ok(choose(&spec, analysis, &facts))
+}
+
+/// What the analysis has to know: the accesses of names that are arrays, under the numbers of the arrays.
+fn spec(site: &Site, dimensions: usize, arrays: &Arrays<'_>, declared: &[Captured]) -> Result<LoopSpec> {
+    let mut uses: Vec<ArrayUse> = (0..arrays.len())
+        .map(|array| ArrayUse {
+            name: String::new(),
+            dimensions: arrays.get(array).extents().len(),
+            accesses: Vec::new(),
+            buffered: Vec::new(),
+        })
+        .collect();
+    for (name, captured) in declared.iter().enumerate() {
+        let accesses = || site.accesses.iter().filter(move |access| access.name == name).cloned();
+        match captured {
+            Captured::Array(array) => {
+                uses[*array].name = site.names[name].to_owned();
+                uses[*array].accesses.extend(accesses());
+            }
+            Captured::Buffer { targets, .. } => {
+                for target in targets {
+                    if uses[*target].name.is_empty() {
+                        uses[*target].name = format!("the array behind {}", site.names[name]);
+                    }
+                    uses[*target].buffered.extend(accesses());
+                }
+                if (1..targets.len()).any(|at| targets[..at].contains(&targets[at])) {
+                    return Err(Error::BufferRepeats { name: site.names[name].to_owned() }.into());
+                }
+                let shape = |target: &usize| arrays.get(*target).extents();
+                if let Some(other) = targets.iter().find(|target| shape(target) != shape(&targets[0])) {
+                    return Err(Error::BufferShapes { first: shape(&targets[0]), second: shape(other) }.into());
+                }
+            }
+            Captured::Other => {}
+        }
+    }
+    if let Some(sparse) = (0..arrays.len()).find(|array| arrays.get(*array).is_sparse()) {
+        return Err(Error::SparseIndexed { site: site.title(), name: uses[sparse].name.clone() }.into());
+    }
+    Ok(LoopSpec { dimensions, ordered: site.ordered, arrays: uses })
+}
+
+/// One pass over all blocks, on this peer.
+struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F> {
+    scene: Scene<'l, 'a>,
+    plan: &'l Plan,
+    space: &'l S,
+    captures: &'l C,
+    shared: &'l C::Shared,
+    body: &'l F,
+    /// The parts of this peer.
+    parts: Range<usize>,
+    stages: Stages,
+    ring: Option<Ring<'l>>,
+    meeting: Option<Meetings>,
+    failed: AtomicBool,
+    /// What the first worker that failed has to say.
+    problem: Mutex<Option<hemiola_cluster::Error>>,
+}
+
+/// When workers meet so that buffers can be applied.
+struct Meetings {
+    meeting: Meeting,
+    /// Meetings in each step: the same on every peer.
+    per_step: u64,
+    /// Entries between two of them.
+    bound: Option<u64>,
+}
+
+/// A worker need not go on.
+struct Ended;
+
+impl<'l, 'a, const N: usize, S, C, F> Pass<'l, 'a, N, S, C, F>
+where
+    S: Space<N>,
+    C: Capture<'a> + Sync,
+    F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
+{
+    fn new(
+        scene: Scene<'l, 'a>,
+        plan: &'l Plan,
+        space: &'l S,
+        captures: &'l C,
+        shared: &'l C::Shared,
+        body: &'l F,
+        declared: &[Captured],
+    ) -> Result<Self> {
+        let cuts = &plan.cuts;
+        let parts = cuts.parts_of(scene.cluster.rank());
+        let at_home = |time: usize| first_stage(cuts, &parts, time);
+        let stages = Stages::new((0..cuts.times()).map(at_home));
+        let ring = Ring::new(scene.cluster, cuts);
+        let mut pass = Self {
+            scene,
+            plan,
+            space,
+            captures,
+            shared,
+            body,
+            parts,
+            stages,
+            ring,
+            meeting: None,
+            failed: AtomicBool::new(false),
+            problem: Mutex::new(None),
+        };
+        pass.meeting = pass.meetings(declared)?;
+        Ok(pass)
+    }
+
+    /// *Collective*, if buffers need meetings.
+    fn meetings(&self, declared: &[Captured]) -> Result<Option<Meetings>> {
+        let (mut needed, mut bound) = (false, None);
+        for captured in declared {
+            let Captured::Buffer { targets, bound: of_buffer } = captured else { continue };
+            needed |= !own_rows(self.scene.placements, targets);
+            bound = bound.into_iter().chain(*of_buffer).min();
+        }
+        let written = self.plan.arrays.iter().any(|array| array.usage == Usage::Buffered || array.usage == Usage::Written);
+        if !needed || !written {
+            return Ok(None);
+        }
+        let per_step = match bound {
+            None => 1,
+            Some(bound) => {
+                let blocks = self.parts.clone().flat_map(|part| (0..self.plan.cuts.times()).map(move |time| Block { part, time }));
+                let largest = blocks.map(|block| self.space.count(block)).max().unwrap_or(0);
+                let largest = self.scene.cluster.all_gather(largest)?.into_iter().max().unwrap_or(0);
+                // A worker may have several parts in a step; each may need as many.
+                largest.div_ceil(bound).max(1) * self.parts_per_worker() as u64
+            }
+        };
+        Ok(Some(Meetings { meeting: Meeting::new(self.scene.cluster.workers()), per_step, bound }))
+    }
+
+    /// The most parts that a worker of any peer has. Peers have equal shares of parts and the plan knows the largest number
+    /// of workers, so a peer with fewer workers gives some of them more parts.
+    fn parts_per_worker(&self) -> usize {
+        self.parts.len().max(1)
+    }
+
+    /// Runs the blocks of this peer.
+    fn run(&self) -> Result<()> {
+        if self.parts.is_empty() {
+            return Ok(());
+        }
+        let meanwhile = || self.ring.as_ref().map_or(Ok(()), |ring| ring.drive(self.scene.arrays, &self.stages));
+        let (workers, ring) = self.scene.cluster.each_worker_while(|worker| self.work(worker), meanwhile);
+        let problem = self.problem.lock().take();
+        problem.map_or(Ok(()), Err).and(ring).and(workers.map(|_| ()))
+    }
+
+    /// What one worker does.
+    fn work(&self, worker: Worker) {
+        let mut view = self.captures.view(self.shared, self.scene, worker.id());
+        let mut attended = 0;
+        for step in 0..steps(&self.plan.cuts) {
+            let mut in_step = 0;
+            let done = self.my_parts(worker).try_for_each(|part| self.run_block(worker, &mut view, part, step, &mut in_step));
+            let Some(meetings) = &self.meeting else {
+                if done.is_err() {
+                    return;
+                }
+                continue;
+            };
+            // Everybody comes to every meeting, those who failed too: the others wait for them there.
+            while in_step < meetings.per_step {
+                in_step += 1;
+                if !self.meet(worker, &mut view, meetings) {
+                    return;
+                }
+            }
+            attended += in_step;
+        }
+        let _ = attended;
+    }
+
+    /// The parts of this peer that a worker runs.
+    fn my_parts(&self, worker: Worker) -> Range<usize> {
+        let share = |at: usize| self.parts.start + self.parts.len() * at / worker.count();
+        share(worker.index())..share(worker.index() + 1)
+    }
+
+    /// Waits for a block, runs it and hands it on.
+    fn run_block(
+        &self,
+        worker: Worker,
+        view: &mut C::View,
+        part: usize,
+        step: usize,
+        meetings: &mut u64,
+    ) -> Result<(), Ended> {
+        if self.failed.load(Ordering::SeqCst) {
+            return Err(Ended);
+        }
+        let cuts = &self.plan.cuts;
+        let Some((block, stage)) = visit(cuts, part, step) else { return Ok(()) };
+        match self.stages.wait(self.scene.cluster, worker.id(), block.time, self.due(block, stage)) {
+            Ok(Ok(())) => {}
+            Ok(Err(stages::Stopped)) => return Err(Ended),
+            Err(error) => return Err(self.fail(error)),
+        }
+        self.captures.bind(self.shared, view, self.scene, block);
+        self.run_entries(worker, view, block, meetings)?;
+        self.captures.end_block(self.shared, view, self.scene, block);
+        match &self.ring {
+            Some(ring) if ring.leaves(part) => {
+                ring.send(self.scene.arrays, block.time).map_err(|error| self.fail(error))
+            }
+            _ => {
+                if cuts.schedule != crate::plan::Schedule::Independent {
+                    self.stages.advance(block.time, stage + 1);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The stage a block must have come to.
+    fn due(&self, block: Block, stage: usize) -> usize {
+        if self.plan.cuts.schedule == crate::plan::Schedule::Independent { first_stage(&self.plan.cuts, &self.parts, block.time) } else { stage }
+    }
+
+    /// Runs the entries of a block.
+    fn run_entries(&self, worker: Worker, view: &mut C::View, block: Block, met: &mut u64) -> Result<(), Ended> {
+        let at = Cell::new([0; N]);
+        let bound = self.meeting.as_ref().and_then(|meetings| meetings.bound);
+        let outcome = catch_unwind(AssertUnwindSafe(|| match (&self.meeting, bound) {
+            (Some(meetings), Some(bound)) => {
+                let mut since = 0;
+                let mut ended = false;
+                self.space.visit(block, |key, value| {
+                    if ended {
+                        return;
+                    }
+                    if since == bound {
+                        since = 0;
+                        *met += 1;
+                        self.captures.end_block(self.shared, view, self.scene, block);
+                        ended = !self.meet(worker, view, meetings);
+                        if ended {
+                            return;
+                        }
+                    }
+                    since += 1;
+                    at.set(key);
+                    (self.body)(view, key, value);
+                });
+                if ended { Err(Ended) } else { Ok(()) }
+            }
+            _ => {
+                self.space.visit(block, |key, value| {
+                    at.set(key);
+                    (self.body)(view, key, value);
+                });
+                Ok(())
+            }
+        }));
+        outcome.unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            let error = Error::Body {
+                site: self.plan.title.clone(),
+                key: at.get().iter().map(|index| *index as u64).collect(),
+                rank: self.scene.cluster.rank(),
+                message: text.unwrap_or("a panic without a message").to_owned(),
+            };
+            Err(self.fail(error.into()))
+        })
+    }
+
+    /// Remembers why this peer cannot go on, and tells everybody who waits for it.
+    fn fail(&self, error: hemiola_cluster::Error) -> Ended {
+        self.problem.lock().get_or_insert(error);
+        self.failed.store(true, Ordering::SeqCst);
+        self.stages.stop();
+        if let Some(ring) = &self.ring {
+            ring.send_stop();
+        }
+        Ended
+    }
+
+    /// Meets the other workers, of this peer and of all; whether to go on.
+    fn meet(&self, worker: Worker, view: &mut C::View, meetings: &Meetings) -> bool {
+        self.captures.hand_in(self.shared, view, worker.id());
+        let work = || {
+            let failed = self.failed.load(Ordering::SeqCst) || self.stages.is_stopped();
+            let anywhere = if self.plan.cuts.peers_used == 1 {
+                Ok(failed)
+            } else {
+                self.scene.cluster.all_gather(failed).map(|all| all.into_iter().any(|failed| failed))
+            };
+            match anywhere {
+                Ok(false) => self.captures.settle(self.shared, self.scene).map_err(|error| self.fail(error)).is_ok(),
+                Ok(true) => {
+                    self.failed.store(true, Ordering::SeqCst);
+                    false
+                }
+                Err(error) => {
+                    self.fail(error);
+                    false
+                }
+            }
+        };
+        meetings.meeting.attend(self.scene.cluster, worker.id(), work).unwrap_or_else(|error| {
+            self.fail(error);
+            false
+        })
+    }
+}
+
+/// The stage a time block has on this peer when a pass begins.
+fn first_stage(cuts: &Cuts, parts: &Range<usize>, time: usize) -> usize {
+    match cuts.schedule {
+        crate::plan::Schedule::Rotation { ratio } => {
+            // At home it waits for its first visit; elsewhere it is expected.
+            if parts.contains(&(time / ratio)) { 0 } else { usize::MAX }
+        }
+        crate::plan::Schedule::Wavefront => {
+            if parts.start == 0 { 0 } else { usize::MAX }
+        }
+        crate::plan::Schedule::Independent => 0,
+    }
+}

@@ -1,0 +1,238 @@
+//! Loops over the entries of an array.
+//!
+//! Sparse arrays are dealt out in blocks of space and time, each sorted; dense ones are walked key by key.
+
+use super::Space;
+use super::grid::Keys;
+use crate::plan::{Block, Plan};
+use crate::view::Window;
+use hemiola_array::dist::{Axis, Holding, Layout, Storage};
+use hemiola_array::sparse::SparseBlock;
+use hemiola_array::{Cut, DistArray, Element, Histogram};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Rank;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// The entries of an array.
+pub(crate) struct Entries<'a, T: Element, const N: usize> {
+    array: &'a DistArray<T, N>,
+    sparse: bool,
+    state: Option<Arranged<'a, T, N>>,
+}
+
+/// Entries that are held and dealt out. Addresses point into `held`.
+struct Arranged<'a, T: Element, const N: usize> {
+    plan: Plan,
+    /// The first part of this peer.
+    first_part: usize,
+    blocks: Vec<RawBlock<T, N>>,
+    /// The cells of a dense array.
+    window: Window,
+    /// Kept for as long as workers use what they have of it.
+    _held: Holding<'a, T, N>,
+}
+
+/// The keys of a sparse block and the address of its values, which workers may change.
+struct RawBlock<T, const N: usize> {
+    block: NonNull<SparseBlock<T, N>>,
+    values: *mut T,
+    /// By time: positions of its entries, if times are not dimensions of the loop.
+    positions: Option<Vec<Vec<u32>>>,
+}
+
+// SAFETY: the addresses point into an array that is held for the loop. Keys are only read; each value is handed to the one
+// worker that runs its block (see the argument in `view::window`).
+unsafe impl<T: Element, const N: usize> Sync for RawBlock<T, N> {}
+// SAFETY: as above.
+unsafe impl<T: Element, const N: usize> Send for RawBlock<T, N> {}
+
+// SAFETY: the holding is kept for its lifetime only and not used while workers share this.
+unsafe impl<T: Element, const N: usize> Sync for Arranged<'_, T, N> {}
+
+impl<'a, T: Element, const N: usize> Entries<'a, T, N> {
+    pub(crate) fn new(array: &'a DistArray<T, N>) -> Self {
+        Self { array, sparse: array.is_sparse(), state: None }
+    }
+
+    fn state(&self) -> &Arranged<'a, T, N> {
+        self.state.as_ref().expect("a loop is arranged before it runs")
+    }
+
+    fn keys(&self, block: Block) -> Keys<N> {
+        Keys::of(&self.state().plan, &self.extents(), block)
+    }
+
+    fn layout(&self, plan: &Plan, peers: usize) -> Layout {
+        let extent = |dimension| self.array.shape().extent(dimension);
+        if !self.sparse {
+            if plan.cuts.peers_used == 1 {
+                return Layout::in_one_block(extent(0), peers);
+            }
+            let rows = Rank::all(peers).map(|peer| {
+                let parts = plan.cuts.parts_of(peer);
+                plan.cuts.space[parts.end] - plan.cuts.space[parts.start]
+            });
+            return Layout::one_block_per_peer(&rows.collect::<Vec<_>>());
+        }
+        // Peers that run nothing hold empty parts.
+        let idle = plan.cuts.parts() * (peers / plan.cuts.peers_used - 1);
+        let (dimension, time) = plan.dimensions;
+        let bounds = match plan.cuts.skew {
+            None => plan.cuts.space.clone(),
+            // The whole array goes to the first part of the peer that runs the loop; positions do the rest.
+            Some(_) => std::iter::once(0).chain(std::iter::repeat_n(extent(0), plan.cuts.parts())).collect(),
+        };
+        let last = bounds[bounds.len() - 1];
+        let bounds = bounds.into_iter().chain(std::iter::repeat_n(last, idle)).collect();
+        let axis = |dimension, bounds| Axis { dimension, cut: Cut::at(bounds) };
+        let time = time.map(|time| axis(time, plan.cuts.time.clone()));
+        Layout { space: axis(dimension, bounds), time, peers }
+    }
+}
+
+impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
+    type Value = T;
+
+    fn extents(&self) -> [Range<u64>; N] {
+        self.array.shape().extents().map(|extent| 0..extent)
+    }
+
+    fn entries(&self) -> u64 {
+        self.array.len()
+    }
+
+    fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>> {
+        if self.sparse { self.array.histogram_shared(dimension).map(Some) } else { Ok(None) }
+    }
+
+    fn rows_only(&self) -> bool {
+        !self.sparse
+    }
+
+    fn arrange(&mut self, cluster: &Cluster, plan: &Plan, holder: &str) -> Result<()> {
+        let mut held = self.array.hold(holder)?;
+        let entry_order = plan.entry_order();
+        held.arrange(&self.layout(plan, cluster.size()), std::array::from_fn(|at| entry_order[at]))?;
+        let (mut blocks, mut window) = (Vec::new(), Window::EMPTY);
+        match held.storage_mut() {
+            Storage::Sparse(held) => {
+                blocks = held.iter_mut().map(|block| RawBlock::new(block, plan)).collect();
+            }
+            Storage::Dense(held) => {
+                if let Some(block) = held.first_mut() {
+                    let (count, first) = (block.cells.shape().extent(0) as usize, block.first as usize);
+                    let (base, stride) = block.cells.as_mut_ptr();
+                    window = Window { base: base.cast(), first, count, stride };
+                }
+            }
+        }
+        let first_part = plan.cuts.parts_of(cluster.rank()).start;
+        self.state = Some(Arranged { plan: plan.clone(), first_part, blocks, window, _held: held });
+        Ok(())
+    }
+
+    fn count(&self, block: Block) -> u64 {
+        if !self.sparse {
+            return self.keys(block).count();
+        }
+        let state = self.state();
+        match &state.plan.cuts.skew {
+            None => state.block(block).len() as u64,
+            Some(_) => state.positions(block).len() as u64,
+        }
+    }
+
+    fn visit(&self, block: Block, mut visit: impl FnMut([usize; N], *mut T)) {
+        let state = self.state();
+        if !self.sparse {
+            let extents = self.array.shape().extents();
+            let window = state.window;
+            self.keys(block).for_each(|key| visit(key, cell_at(window, &extents, key)));
+            return;
+        }
+        if state.plan.cuts.skew.is_some() {
+            let raw = &state.blocks[0];
+            let entries = raw.block();
+            for &at in state.positions(block) {
+                let key = entries.key(at as usize).map(|index| index as usize);
+                // SAFETY: positions are of this block.
+                visit(key, unsafe { raw.values.add(at as usize) });
+            }
+            return;
+        }
+        let raw = state.raw(block);
+        let entries = raw.block();
+        let count = entries.len();
+        let columns: [Option<&[u32]>; N] = std::array::from_fn(|dimension| entries.keys(dimension).as_narrow());
+        if columns.iter().all(Option::is_some) {
+            let columns = columns.map(|column| &column.unwrap_or_default()[..count]);
+            for at in 0..count {
+                let key = std::array::from_fn(|dimension| columns[dimension][at] as usize);
+                // SAFETY: there is one value for each of the `count` keys.
+                visit(key, unsafe { raw.values.add(at) });
+            }
+            return;
+        }
+        for at in 0..count {
+            let key = entries.key(at).map(|index| index as usize);
+            // SAFETY: as above.
+            visit(key, unsafe { raw.values.add(at) });
+        }
+    }
+}
+
+/// The address of a cell of a dense array. The key lies in the window, because blocks of a peer are cut from its rows.
+fn cell_at<T, const N: usize>(window: Window, extents: &[u64; N], key: [usize; N]) -> *mut T {
+    let first = key[0] - window.first;
+    assert!(first < window.count, "a block of this peer lies in its rows");
+    let base = window.base.cast::<T>();
+    let offset = if N == 1 {
+        first
+    } else {
+        let row = (1..N - 1).fold(first, |row, dimension| row * extents[dimension] as usize + key[dimension]);
+        row * window.stride + key[N - 1]
+    };
+    // SAFETY: the first index was checked, the others come from ranges inside the extents.
+    unsafe { base.add(offset) }
+}
+
+impl<T: Element, const N: usize> Arranged<'_, T, N> {
+    fn raw(&self, block: Block) -> &RawBlock<T, N> {
+        let times = if self.plan.dimensions.1.is_some() { self.plan.cuts.times() } else { 1 };
+        &self.blocks[(block.part - self.first_part) * times + block.time]
+    }
+
+    fn block(&self, block: Block) -> &SparseBlock<T, N> {
+        self.raw(block).block()
+    }
+
+    /// Positions of a skewed block's entries.
+    fn positions(&self, block: Block) -> &[u32] {
+        let times = self.plan.cuts.times();
+        self.blocks[0].positions.as_ref().map_or(&[], |all| &all[block.part * times + block.time])
+    }
+}
+
+impl<T: Element, const N: usize> RawBlock<T, N> {
+    fn new(block: &mut SparseBlock<T, N>, plan: &Plan) -> Self {
+        let values = block.values_mut().as_mut_ptr();
+        let positions = plan.cuts.skew.as_ref().map(|_| {
+            let times = plan.cuts.times();
+            let mut positions = vec![Vec::new(); plan.cuts.parts() * times];
+            for at in 0..block.len() {
+                let found = plan.block_of(&block.key(at));
+                positions[found.part * times + found.time].push(at as u32);
+            }
+            positions
+        });
+        Self { block: NonNull::from(block), values, positions }
+    }
+
+    fn block(&self) -> &SparseBlock<T, N> {
+        // SAFETY: the block is held and nobody moves or changes its keys while the loop runs. Values are behind a pointer
+        // of their own, so that this reference does not cover them.
+        unsafe { self.block.as_ref() }
+    }
+}

@@ -1,0 +1,165 @@
+//! All keys of a box, or of a skewed slice of one, in lexicographic order.
+
+use crate::plan::{Block, Plan};
+use std::ops::Range;
+
+/// A weighted sum of indices and the values it may have.
+#[derive(Clone, Debug)]
+pub(crate) struct Constraint {
+    weights: Vec<i64>,
+    allowed: Range<i64>,
+}
+
+/// The keys of a block.
+#[derive(Clone, Debug)]
+pub(crate) struct Keys<const N: usize> {
+    ranges: [Range<u64>; N],
+    constraints: Vec<Constraint>,
+}
+
+impl<const N: usize> Keys<N> {
+    /// The keys of a block of a plan over `extents`.
+    pub(crate) fn of(plan: &Plan, extents: &[Range<u64>; N], block: Block) -> Self {
+        let mut ranges = extents.clone();
+        let cuts = &plan.cuts;
+        if let Some(skew) = &cuts.skew {
+            let constraint = |weights: &[i64], bounds: &[i64], at: usize| Constraint {
+                weights: weights.to_vec(),
+                allowed: bounds[at]..bounds[at + 1],
+            };
+            let mut constraints = vec![
+                constraint(&skew.space, &skew.space_bounds, block.part),
+                constraint(&skew.time, &skew.time_bounds, block.time),
+            ];
+            // A sum of one index is a range of that index, which saves looking at all others.
+            constraints.retain(|constraint| {
+                let mut used = (0..N).filter(|dimension| constraint.weights[*dimension] != 0);
+                let (Some(only), None) = (used.next(), used.next()) else { return true };
+                if constraint.weights[only] != 1 {
+                    return true;
+                }
+                let range = &mut ranges[only];
+                let low = (constraint.allowed.start.max(0) as u64).max(range.start);
+                *range = low..(constraint.allowed.end.max(0) as u64).min(range.end);
+                false
+            });
+            return Self { ranges, constraints };
+        }
+        let (space, time) = plan.dimensions;
+        if N > 0 {
+            ranges[space] = cuts.space[block.part]..cuts.space[block.part + 1];
+        }
+        if let Some(time) = time {
+            ranges[time] = cuts.time[block.time]..cuts.time[block.time + 1];
+        }
+        Self { ranges, constraints: Vec::new() }
+    }
+
+    /// Hands out every key in lexicographic order.
+    pub(crate) fn for_each(&self, mut visit: impl FnMut([usize; N])) {
+        self.runs(|mut key, last| {
+            for index in last {
+                key[N - 1] = index as usize;
+                visit(key);
+            }
+        });
+    }
+
+    /// How many keys there are.
+    pub(crate) fn count(&self) -> u64 {
+        let mut count = 0;
+        self.runs(|_, last| count += last.end - last.start);
+        count
+    }
+
+    /// Hands out, for every combination of all indices but the last, the range of the last one.
+    fn runs(&self, mut visit: impl FnMut([usize; N], Range<u64>)) {
+        if self.ranges.iter().any(Range::is_empty) {
+            return;
+        }
+        let mut key: [usize; N] = std::array::from_fn(|dimension| self.ranges[dimension].start as usize);
+        loop {
+            let last = self.last(&key);
+            if !last.is_empty() {
+                visit(key, last);
+            }
+            // The odometer of all dimensions but the last.
+            let mut dimension = N - 1;
+            loop {
+                if dimension == 0 {
+                    return;
+                }
+                dimension -= 1;
+                key[dimension] += 1;
+                if (key[dimension] as u64) < self.ranges[dimension].end {
+                    break;
+                }
+                key[dimension] = self.ranges[dimension].start as usize;
+            }
+        }
+    }
+
+    /// The range of the last index that all constraints allow.
+    fn last(&self, key: &[usize; N]) -> Range<u64> {
+        let range = &self.ranges[N - 1];
+        let (mut low, mut high) = (range.start as i64, range.end as i64);
+        for Constraint { weights, allowed } in &self.constraints {
+            let fixed: i64 = (0..N - 1).map(|dimension| weights[dimension] * key[dimension] as i64).sum();
+            let (start, end) = (allowed.start - fixed, allowed.end - fixed);
+            match weights[N - 1] {
+                0 if start <= 0 && 0 < end => {}
+                0 => high = low,
+                weight if weight > 0 => {
+                    low = low.max(ceil_div(start, weight));
+                    high = high.min(ceil_div(end, weight));
+                }
+                // Dividing by a negative weight turns the order round.
+                weight => {
+                    low = low.max((-end).div_euclid(-weight) + 1);
+                    high = high.min((-start).div_euclid(-weight) + 1);
+                }
+            }
+        }
+        if low < high { low as u64..high as u64 } else { 0..0 }
+    }
+}
+
+fn ceil_div(a: i64, b: i64) -> i64 {
+    -((-a).div_euclid(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn constraints_select_what_a_look_at_every_key_selects(
+            ranges in [(0_u64..4, 0_u64..5), (0_u64..4, 0_u64..5), (0_u64..4, 0_u64..5)],
+            weights in prop::collection::vec([-3_i64..4, -3_i64..4, -3_i64..4], 0..3),
+            allowed in (-10_i64..10, 0_i64..12),
+        ) {
+            let ranges = ranges.map(|(start, length)| start..start + length);
+            let allowed = allowed.0..allowed.0 + allowed.1;
+            let constraints: Vec<_> =
+                weights.iter().map(|weights| Constraint { weights: weights.to_vec(), allowed: allowed.clone() }).collect();
+            let keys = Keys::<3> { ranges: ranges.clone(), constraints };
+            let mut found = Vec::new();
+            keys.for_each(|key| found.push(key));
+            let mut expected = Vec::new();
+            for a in ranges[0].clone() {
+                for b in ranges[1].clone() {
+                    for c in ranges[2].clone() {
+                        let inside = |w: &[i64; 3]| allowed.contains(&(w[0] * a as i64 + w[1] * b as i64 + w[2] * c as i64));
+                        if weights.iter().all(inside) {
+                            expected.push([a as usize, b as usize, c as usize]);
+                        }
+                    }
+                }
+            }
+            prop_assert_eq!(keys.count(), expected.len() as u64);
+            prop_assert_eq!(found, expected);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What a loop iterates over: entries of an array, or ranges of indices.
+
+#[expect(unsafe_code, reason = "entries are reached by address; argued at each place")]
+pub(crate) mod entries;
+pub(crate) mod grid;
+pub(crate) mod ranges;
+
+pub use ranges::IntoRange;
+
+use crate::plan::{Block, Plan};
+use hemiola_array::Histogram;
+use hemiola_cluster::{Cluster, Result};
+use std::ops::Range;
+use std::sync::Arc;
+
+/// An iteration space of `N` dimensions whose entries have a value.
+pub(crate) trait Space<const N: usize>: Sync {
+    /// What lies at an entry.
+    type Value;
+
+    /// The ranges of indices.
+    fn extents(&self) -> [Range<u64>; N];
+
+    /// The number of entries, over all peers.
+    fn entries(&self) -> u64;
+
+    /// *Collective.* How entries are spread along a dimension; `None` if evenly.
+    fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>>;
+
+    /// Whether peers can have it cut along the first dimension only.
+    fn rows_only(&self) -> bool;
+
+    /// *Collective.* Takes hold of the entries and deals them out as the plan says.
+    fn arrange(&mut self, cluster: &Cluster, plan: &Plan, holder: &str) -> Result<()>;
+
+    /// The number of entries of a block of this peer.
+    fn count(&self, block: Block) -> u64;
+
+    /// Hands every entry of a block of this peer to `visit`, in the plan's order. The address of the value is that of an
+    /// entry that no other block has.
+    fn visit(&self, block: Block, visit: impl FnMut([usize; N], *mut Self::Value));
+}

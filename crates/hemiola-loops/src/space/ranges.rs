@@ -1,0 +1,78 @@
+//! Loops over ranges of indices.
+
+use super::Space;
+use super::grid::Keys;
+use crate::plan::{Block, Plan};
+use hemiola_array::Histogram;
+use hemiola_cluster::{Cluster, Result};
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+/// What can stand after `in` in a loop over indices.
+pub trait IntoRange {
+    /// The same as a half-open range.
+    fn into_range(self) -> Range<usize>;
+}
+
+impl IntoRange for Range<usize> {
+    fn into_range(self) -> Range<usize> {
+        self
+    }
+}
+
+impl IntoRange for RangeInclusive<usize> {
+    fn into_range(self) -> Range<usize> {
+        let (start, end) = self.into_inner();
+        start..end + 1
+    }
+}
+
+/// All keys of a box.
+pub(crate) struct Ranges<const N: usize> {
+    extents: [Range<u64>; N],
+    plan: Option<Plan>,
+}
+
+impl<const N: usize> Ranges<N> {
+    pub(crate) fn new(ranges: [Range<usize>; N]) -> Self {
+        let extents = ranges.map(|range| range.start as u64..(range.end as u64).max(range.start as u64));
+        Self { extents, plan: None }
+    }
+
+    fn keys(&self, block: Block) -> Keys<N> {
+        Keys::of(self.plan.as_ref().expect("a loop is arranged before it runs"), &self.extents, block)
+    }
+}
+
+impl<const N: usize> Space<N> for Ranges<N> {
+    type Value = ();
+
+    fn extents(&self) -> [Range<u64>; N] {
+        self.extents.clone()
+    }
+
+    fn entries(&self) -> u64 {
+        self.extents.iter().map(|range| range.end - range.start).product()
+    }
+
+    fn histogram(&self, _dimension: usize) -> Result<Option<Arc<Histogram>>> {
+        Ok(None)
+    }
+
+    fn rows_only(&self) -> bool {
+        false
+    }
+
+    fn arrange(&mut self, _cluster: &Cluster, plan: &Plan, _holder: &str) -> Result<()> {
+        self.plan = Some(plan.clone());
+        Ok(())
+    }
+
+    fn count(&self, block: Block) -> u64 {
+        self.keys(block).count()
+    }
+
+    fn visit(&self, block: Block, mut visit: impl FnMut([usize; N], *mut ())) {
+        self.keys(block).for_each(|key| visit(key, std::ptr::dangling_mut()));
+    }
+}

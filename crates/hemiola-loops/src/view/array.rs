@@ -1,0 +1,174 @@
+//! An array as the body of a loop sees it: indexed like a slice of rows.
+//!
+//! `view[i]` is a cell of a one-dimensional array and a row of a two-dimensional one; `view[[i, j]]` is a cell of the
+//! latter and a row of a three-dimensional one, and so on. Only an array that the loop writes can be indexed mutably.
+
+use super::window::Window;
+use std::fmt;
+use std::marker::PhantomData;
+use std::ops::{Index, IndexMut, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
+
+/// A worker's view of an array. `WRITTEN` says whether the body changes it.
+pub struct ArrayView<T, const N: usize, const WRITTEN: bool> {
+    base: *mut T,
+    first: usize,
+    count: usize,
+    stride: usize,
+    extents: [usize; N],
+    name: &'static str,
+    cells: PhantomData<T>,
+}
+
+impl<T, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
+    pub(crate) fn new(name: &'static str, extents: [usize; N]) -> Self {
+        let mut view = Self { base: std::ptr::dangling_mut(), first: 0, count: 0, stride: 0, extents, name, cells: PhantomData };
+        view.bind(Window::EMPTY);
+        view
+    }
+
+    /// Moves the view to another window of the same array.
+    pub(crate) fn bind(&mut self, window: Window) {
+        (self.first, self.count, self.stride) = (window.first, window.count, window.stride);
+        self.base = if window.count == 0 { std::ptr::dangling_mut() } else { window.base.cast() };
+    }
+
+    /// The extents of the whole array.
+    #[must_use]
+    pub fn shape(&self) -> [usize; N] {
+        self.extents
+    }
+
+    /// The view itself: how generated code gets at what a name stands for.
+    #[doc(hidden)]
+    #[inline]
+    pub fn place(&mut self) -> &mut Self {
+        self
+    }
+
+    /// The number of a row inside the window.
+    #[inline]
+    fn row_number<const K: usize>(&self, key: [usize; K]) -> usize {
+        let mut row = key[0].wrapping_sub(self.first);
+        if row >= self.count {
+            outside(self.name, &key, &self.extents, self.first..self.first + self.count);
+        }
+        for dimension in 1..K {
+            if key[dimension] >= self.extents[dimension] {
+                outside(self.name, &key, &self.extents, self.first..self.first + self.count);
+            }
+            row = row * self.extents[dimension] + key[dimension];
+        }
+        row
+    }
+
+    #[inline]
+    fn row<const K: usize>(&self, key: [usize; K]) -> *mut [T] {
+        let row = self.row_number(key);
+        // SAFETY: the row was checked against the window, which lies inside the array (1 of the argument in `window`).
+        let start = unsafe { self.base.add(row * self.stride) };
+        std::ptr::slice_from_raw_parts_mut(start, self.extents[N - 1])
+    }
+
+    #[inline]
+    fn cell(&self, key: [usize; N]) -> *mut T {
+        if N == 1 {
+            let at = self.row_number([key[0]]);
+            // SAFETY: as in `row`; the window counts cells here.
+            return unsafe { self.base.add(at) };
+        }
+        if key[N - 1] >= self.extents[N - 1] {
+            outside(self.name, &key, &self.extents, self.first..self.first + self.count);
+        }
+        let mut row = key[0].wrapping_sub(self.first);
+        if row >= self.count {
+            outside(self.name, &key, &self.extents, self.first..self.first + self.count);
+        }
+        for dimension in 1..N - 1 {
+            if key[dimension] >= self.extents[dimension] {
+                outside(self.name, &key, &self.extents, self.first..self.first + self.count);
+            }
+            row = row * self.extents[dimension] + key[dimension];
+        }
+        // SAFETY: every index was checked, the first against the window.
+        unsafe { self.base.add(row * self.stride + key[N - 1]) }
+    }
+
+    /// Cells of a one-dimensional array.
+    #[inline]
+    fn cells(&self, indices: Range<usize>) -> *mut [T] {
+        if indices.start > indices.end
+            || !indices.is_empty()
+                && (indices.start < self.first || indices.end > self.first + self.count)
+        {
+            outside(self.name, &[indices.start, indices.end], &self.extents, self.first..self.first + self.count);
+        }
+        let length = indices.len();
+        let start = if length == 0 {
+            std::ptr::dangling_mut()
+        } else {
+            // SAFETY: the range was checked against the window.
+            unsafe { self.base.add(indices.start - self.first) }
+        };
+        std::ptr::slice_from_raw_parts_mut(start, length)
+    }
+}
+
+/// Says which index of which array is outside of what.
+#[cold]
+#[inline(never)]
+fn outside(name: &str, key: &[usize], extents: &[usize], window: Range<usize>) -> ! {
+    let key: Vec<String> = key.iter().map(usize::to_string).collect();
+    let inside = key.len() <= extents.len() && key.iter().zip(extents).all(|(index, extent)| index.parse::<usize>().is_ok_and(|index| index < *extent));
+    let key = key.join(", ");
+    assert!(
+        !inside,
+        "index [{key}] of `{name}` is not with this worker, which has {window:?} of the first dimension; \
+         the loop's plan does not allow this access: please report it with the output of `explain`"
+    );
+    panic!("index [{key}] is outside of `{name}`, whose shape is {extents:?}");
+}
+
+macro_rules! index {
+    ($dimensions:literal, $key:ty, $output:ty, |$view:ident, $index:ident| $place:expr) => {
+        impl<T, const WRITTEN: bool> Index<$key> for ArrayView<T, $dimensions, WRITTEN> {
+            type Output = $output;
+            #[inline]
+            fn index(&self, $index: $key) -> &$output {
+                let $view = self;
+                // SAFETY: inside the window; no other worker writes there now (2 and 3 of the argument in `window`), and
+                // nobody else here while the view is borrowed (4).
+                unsafe { &*$place }
+            }
+        }
+        impl<T> IndexMut<$key> for ArrayView<T, $dimensions, true> {
+            #[inline]
+            fn index_mut(&mut self, $index: $key) -> &mut $output {
+                let $view = &*self;
+                // SAFETY: as above; a written array's cells are touched by no other worker now.
+                unsafe { &mut *$place }
+            }
+        }
+    };
+}
+
+index!(1, usize, T, |view, index| view.cell([index]));
+index!(1, [usize; 1], T, |view, index| view.cell(index));
+index!(1, Range<usize>, [T], |view, index| view.cells(index));
+index!(1, RangeFrom<usize>, [T], |view, index| view.cells(index.start..view.extents[0]));
+index!(1, RangeTo<usize>, [T], |view, index| view.cells(0..index.end));
+index!(1, RangeInclusive<usize>, [T], |view, index| view.cells(*index.start()..*index.end() + 1));
+index!(1, RangeToInclusive<usize>, [T], |view, index| view.cells(0..index.end + 1));
+index!(1, RangeFull, [T], |view, _index| view.cells(0..view.extents[0]));
+index!(2, usize, [T], |view, index| view.row([index]));
+index!(2, [usize; 1], [T], |view, index| view.row(index));
+index!(2, [usize; 2], T, |view, index| view.cell(index));
+index!(3, [usize; 2], [T], |view, index| view.row(index));
+index!(3, [usize; 3], T, |view, index| view.cell(index));
+index!(4, [usize; 3], [T], |view, index| view.row(index));
+index!(4, [usize; 4], T, |view, index| view.cell(index));
+
+impl<T, const N: usize, const WRITTEN: bool> fmt::Debug for ArrayView<T, N, WRITTEN> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "view of `{}` {:?}", self.name, self.extents)
+    }
+}

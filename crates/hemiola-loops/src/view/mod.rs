@@ -1,0 +1,15 @@
+//! What the body of a loop gets in place of the names it uses.
+
+pub mod accumulator;
+#[expect(unsafe_code, reason = "cells are reached by address; the argument is in `window`")]
+pub mod array;
+pub mod buffer;
+pub mod plain;
+#[expect(unsafe_code, reason = "an address is passed between threads; the argument is in the module")]
+pub mod window;
+
+pub use accumulator::AccumulatorView;
+pub use array::ArrayView;
+pub use buffer::BufferView;
+pub use plain::PlainView;
+pub(crate) use window::Window;

@@ -1,0 +1,3 @@
+//! Loops on standalone clusters, against serial execution.
+
+mod generated;

@@ -21,6 +21,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) entries: u64,
     /// By dimension: how entries are spread, where that is not even.
     pub(crate) histograms: Vec<Option<Arc<Histogram>>>,
+    /// Entries are stored in an order of our choice.
+    pub(crate) sortable: bool,
     /// The entries lie in rows of a dense array, so that peers can have them cut along the first dimension only.
     pub(crate) rows_only: bool,
     /// By array: extents and bytes per cell.
@@ -48,6 +50,7 @@ pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>) -> 
         .into_iter()
         .map(|option| Alternative { text: analysis.describe(&option.strategy), strategy: option.strategy, cost: option.cost })
         .collect();
+    let entry_order = entry_order(&analysis, facts, dimensions.0, &cuts);
     Plan {
         title: facts.title.clone(),
         space_text: facts.space_text.to_owned(),
@@ -56,6 +59,7 @@ pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>) -> 
         analysis,
         strategy,
         dimensions,
+        entry_order,
         cuts,
         arrays,
         cost,
@@ -63,6 +67,16 @@ pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>) -> 
         peers: facts.peers,
         workers: facts.workers,
     }
+}
+
+/// Entries of one index of space one after the other, because that keeps its rows in the nearest cache; in the order of the
+/// source, where that matters or cannot be changed.
+fn entry_order(analysis: &Analysis, facts: &Facts<'_>, space: usize, cuts: &Cuts) -> Vec<usize> {
+    let all = 0..analysis.dimensions;
+    if analysis.ordered || !facts.sortable || cuts.skew.is_some() {
+        return all.collect();
+    }
+    std::iter::once(space).chain(all.filter(|dimension| *dimension != space)).collect()
 }
 
 fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Option_ {
@@ -121,12 +135,14 @@ fn cut(
 ) -> Cuts {
     let schedule = match strategy {
         Strategy::OneD { .. } | Strategy::Serial => Schedule::Independent,
-        Strategy::TwoD { order: Order::Rotation, .. } => Schedule::Rotation { ratio: RATIO },
+        // A worker that is alone need not divide its time.
+        Strategy::TwoD { order: Order::Rotation, .. } => Schedule::Rotation { ratio: if parts == 1 { 1 } else { RATIO } },
         Strategy::TwoD { order: Order::Wavefront, .. } | Strategy::Transformed { .. } => Schedule::Wavefront,
     };
     let times = match schedule {
         Schedule::Independent => 1,
         Schedule::Rotation { ratio } => ratio * parts,
+        Schedule::Wavefront if parts == 1 => 1,
         Schedule::Wavefront => WAVES * parts,
     };
     if let Strategy::Transformed { matrix, space, time } = strategy {

@@ -180,6 +180,8 @@ pub struct Plan {
     pub strategy: Strategy,
     /// The dimensions of space and time, if the loop's own are cut.
     pub dimensions: (usize, Option<usize>),
+    /// The dimensions by which entries are sorted inside a block, the slowest first.
+    pub entry_order: Vec<usize>,
     /// Where it is cut.
     pub cuts: Cuts,
     /// Arrays and where they lie.
@@ -210,17 +212,6 @@ impl Plan {
     #[must_use]
     pub fn block_of(&self, key: &[u64]) -> Block {
         self.cuts.block_of(key, self.dimensions.0, self.dimensions.1)
-    }
-
-    /// The dimensions by which entries are sorted inside a block, the slowest first.
-    #[must_use]
-    pub fn entry_order(&self) -> Vec<usize> {
-        let all = 0..self.analysis.dimensions;
-        if self.analysis.ordered || self.cuts.skew.is_some() {
-            return all.collect();
-        }
-        let space = self.dimensions.0;
-        std::iter::once(space).chain(all.filter(|dimension| *dimension != space)).collect()
     }
 
     /// The plan as JSON.

@@ -140,6 +140,7 @@ fn make_plan<const N: usize>(
         extents: space.extents().to_vec(),
         entries: space.entries(),
         histograms,
+        sortable: space.sortable(),
         rows_only: space.rows_only(),
         arrays: (0..arrays.len()).map(|array| (arrays.get(array).extents(), arrays.get(array).cell_bytes())).collect(),
         peers: cluster.size(),
@@ -302,8 +303,8 @@ where
     /// What one worker does.
     fn work(&self, worker: Worker) {
         let mut view = self.captures.view(self.shared, self.scene, worker.id());
-        let mut attended = 0;
         for step in 0..steps(&self.plan.cuts) {
+            // Meetings this worker has been to in this step.
             let mut in_step = 0;
             let done = self.my_parts(worker).try_for_each(|part| self.run_block(worker, &mut view, part, step, &mut in_step));
             let Some(meetings) = &self.meeting else {
@@ -319,9 +320,7 @@ where
                     return;
                 }
             }
-            attended += in_step;
         }
-        let _ = attended;
     }
 
     /// The parts of this peer that a worker runs.

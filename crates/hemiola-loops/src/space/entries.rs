@@ -107,14 +107,17 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         if self.sparse { self.array.histogram_shared(dimension).map(Some) } else { Ok(None) }
     }
 
+    fn sortable(&self) -> bool {
+        self.sparse
+    }
+
     fn rows_only(&self) -> bool {
         !self.sparse
     }
 
     fn arrange(&mut self, cluster: &Cluster, plan: &Plan, holder: &str) -> Result<()> {
         let mut held = self.array.hold(holder)?;
-        let entry_order = plan.entry_order();
-        held.arrange(&self.layout(plan, cluster.size()), std::array::from_fn(|at| entry_order[at]))?;
+        held.arrange(&self.layout(plan, cluster.size()), std::array::from_fn(|at| plan.entry_order[at]))?;
         let (mut blocks, mut window) = (Vec::new(), Window::EMPTY);
         match held.storage_mut() {
             Storage::Sparse(held) => {

@@ -27,6 +27,9 @@ pub(crate) trait Space<const N: usize>: Sync {
     /// *Collective.* How entries are spread along a dimension; `None` if evenly.
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>>;
 
+    /// Whether its entries are stored in an order of our choice.
+    fn sortable(&self) -> bool;
+
     /// Whether peers can have it cut along the first dimension only.
     fn rows_only(&self) -> bool;
 

@@ -59,6 +59,10 @@ impl<const N: usize> Space<N> for Ranges<N> {
         Ok(None)
     }
 
+    fn sortable(&self) -> bool {
+        false
+    }
+
     fn rows_only(&self) -> bool {
         false
     }

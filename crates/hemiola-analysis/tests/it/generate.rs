@@ -13,7 +13,7 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
     (1_usize..=3).prop_flat_map(|dimensions| {
         let ranges =
             prop::collection::vec((0_i64..3, 1_i64..=5).prop_map(|(from, size)| from..from + size), dimensions);
-        let arrays = prop::collection::vec(array(subscript(dimensions)), 1..=2);
+        let arrays = prop::collection::vec(prop_oneof![array(subscript(dimensions)), stencil(dimensions)], 1..=2);
         let invariants = (0_i64..6, 0_i64..6);
         (ranges, arrays, invariants, any::<bool>(), any::<u64>()).prop_map(
             move |(ranges, arrays, (n, m), ordered, seed)| {
@@ -49,7 +49,7 @@ fn subscript(dimensions: usize) -> impl Strategy<Value = Subscript> + Clone {
         10 => (0..dimensions, -2_i64..=2).prop_map(|(dimension, offset)| Subscript::Index { dimension, offset }),
         5 => (0..dimensions).prop_map(Subscript::index),
         2 => (0_i64..6).prop_map(Subscript::Constant),
-        2 => prop_oneof![Just("n"), Just("m")].prop_map(|text| Subscript::Invariant(Cow::Borrowed(text))),
+        3 => prop_oneof![Just("n"), Just("m")].prop_map(|text| Subscript::Invariant(Cow::Borrowed(text))),
         2 => (end(), end()).prop_map(|(from, to)| Subscript::Range { from, to }),
         1 => Just(Subscript::Unknown),
     ]
@@ -65,6 +65,24 @@ fn array(subscript: impl Strategy<Value = Subscript> + Clone) -> impl Strategy<V
                 move |count| (prop::collection::vec(subscript.clone(), count), mode())
             })
             .prop_map(|(subscripts, mode)| access(mode, subscripts));
+        prop::collection::vec(access, 1..=3).prop_map(move |accesses| ArrayUse {
+            name: "a".to_owned(),
+            dimensions,
+            accesses,
+            buffered: Vec::new(),
+        })
+    })
+}
+
+/// An array whose every dimension follows one loop dimension, whatever the offset, as in most programs.
+fn stencil(loop_dimensions: usize) -> impl Strategy<Value = ArrayUse> {
+    prop::collection::vec(0..loop_dimensions, 1..=3).prop_flat_map(|followed| {
+        let dimensions = followed.len();
+        let access = (prop::collection::vec(-2_i64..=2, dimensions), mode()).prop_map(move |(offsets, mode)| {
+            let subscripts =
+                followed.iter().zip(offsets).map(|(&dimension, offset)| Subscript::Index { dimension, offset });
+            access(mode, subscripts.collect())
+        });
         prop::collection::vec(access, 1..=3).prop_map(move |accesses| ArrayUse {
             name: "a".to_owned(),
             dimensions,

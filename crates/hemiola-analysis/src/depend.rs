@@ -243,12 +243,33 @@ mod tests {
     }
 
     #[test]
+    fn literal_places_meet_exactly_if_they_share_one() {
+        let ends: Vec<Option<i64>> = [None].into_iter().chain((0..4).map(Some)).collect();
+        let ranges = ends.iter().flat_map(|&from| ends.iter().map(move |&to| Subscript::Range { from, to }));
+        let all: Vec<_> = ranges.chain((0..4).map(Subscript::Constant)).collect();
+        let holds = |subscript: &Subscript, place: i64| match *subscript {
+            Subscript::Constant(value) => value == place,
+            Subscript::Range { from, to } => from.is_none_or(|from| from <= place) && to.is_none_or(|to| place < to),
+            _ => false,
+        };
+        for (one, other) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
+            let meet = (-2..6).any(|place| holds(one, place) && holds(other, place));
+            let found = between(std::slice::from_ref(one), std::slice::from_ref(other));
+            assert_eq!(found.is_some(), meet, "{one} {other}");
+        }
+    }
+
+    #[test]
     fn invariants_are_equal_by_text_and_may_be_equal_otherwise() {
         let n = || Subscript::Invariant("n".into());
         let m = || Subscript::Invariant("m".into());
         assert_eq!(between(&[n(), index(0)], &[m(), index(0)]), Some(Vector::new([Distance(0), Any])));
         // i = n in one iteration and in the other.
         assert_eq!(between(&[index(0), n()], &[n(), index(0)]), Some(Vector::new([Distance(0), Any])));
+        // Nothing is known where i is m in one iteration and n in the other.
+        assert_eq!(between(&[index(0), n()], &[m(), index(0)]), Some(Vector::new([Any, Any])));
+        let one_two = [Subscript::Constant(1), Subscript::Constant(2)];
+        assert_eq!(between(&[n(), m()], &one_two), Some(Vector::new([Any, Any])));
         // n = 1 and n = 2 cannot both be.
         assert_eq!(between(&[n(), n()], &[Subscript::Constant(1), Subscript::Constant(2)]), None);
     }

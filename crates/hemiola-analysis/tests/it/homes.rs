@@ -1,0 +1,29 @@
+//! An array that is said to be local or rotating is touched only where the iteration says.
+
+use hemiola_analysis::{Home, Order, Strategy as Way, place};
+use proptest::prelude::*;
+
+use crate::generate::program;
+
+proptest! {
+    #[test]
+    fn local_and_rotating_arrays_are_touched_only_at_the_index(program in program()) {
+        let dimensions = program.spec.dimensions;
+        let one = (0..dimensions).map(|space| (Way::OneD { space }, space, None));
+        let two = (0..dimensions).flat_map(|space| (0..dimensions).map(move |time| (space, time)));
+        let two = two.map(|(space, time)| (Way::TwoD { space, time, order: Order::Rotation }, space, Some(time)));
+        for (way, space, time) in one.chain(two) {
+            let placements = place(&program.spec, &way);
+            for iteration in program.iterations() {
+                for touched in program.touched(&iteration) {
+                    let (array_dimension, at) = match placements[touched.array].home {
+                        Home::Local { array_dimension, offset } => (array_dimension, iteration[space] + offset),
+                        Home::Rotating { array_dimension, offset } => (array_dimension, iteration[time.unwrap()] + offset),
+                        Home::Whole(_) => continue,
+                    };
+                    prop_assert_eq!(&touched.places[array_dimension], &(at..at + 1), "{}", placements[touched.array]);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Which blocks of a strategy wait for which, and which are free to run at once: the model that soundness is checked in.
+//!
+//! Written from the definition of each order rather than with `schedule`, so that the two are checked against each other
+//! (`the_schedule_waits_for_exactly_what_the_model_orders`).
+
+use hemiola_analysis::{Order, Strategy};
+
+use crate::oracle::mix;
+
+/// The iterations of a loop in blocks, and the order of the blocks.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    strategy: Strategy,
+    /// Where parts and time blocks begin, but for the first.
+    space_cuts: Vec<i64>,
+    time_cuts: Vec<i64>,
+    /// `before[x][y]`: block `x` has ended when block `y` begins. Blocks are numbered part by part.
+    before: Vec<Vec<bool>>,
+}
+
+impl Blocks {
+    /// Cuts the loop at places that depend on `seed`. `None` for serial, which has nothing to cut.
+    pub(crate) fn cut(strategy: &Strategy, iterations: &[Vec<i64>], seed: u64) -> Option<Self> {
+        let parts = 1 + (mix(seed, 1) % 4) as usize;
+        let free = 1 + (mix(seed, 2) % 5) as usize;
+        let ratio = 1 + (mix(seed, 3) % 2) as usize;
+        let (times, before) = match strategy {
+            Strategy::Serial => return None,
+            Strategy::OneD { .. } => (1, vec![vec![false; parts]; parts]),
+            Strategy::TwoD { order: Order::Rotation, .. } => (ratio * parts, rotation(parts, ratio)),
+            Strategy::TwoD { order: Order::Wavefront, .. } | Strategy::Transformed { .. } => {
+                (free, wavefront(parts, free))
+            }
+        };
+        let mut blocks = Self { strategy: strategy.clone(), space_cuts: Vec::new(), time_cuts: Vec::new(), before };
+        let places: Vec<_> = iterations.iter().map(|iteration| blocks.coordinates(iteration)).collect();
+        blocks.space_cuts = cuts(parts, places.iter().map(|place| place.0), mix(seed, 4));
+        blocks.time_cuts = cuts(times, places.iter().map(|place| place.1), mix(seed, 5));
+        Some(blocks)
+    }
+
+    fn coordinates(&self, iteration: &[i64]) -> (i64, i64) {
+        match &self.strategy {
+            Strategy::OneD { space } => (iteration[*space], 0),
+            Strategy::TwoD { space, time, .. } => (iteration[*space], iteration[*time]),
+            Strategy::Transformed { matrix, space, time } => {
+                (matrix.coordinate(*space, iteration), matrix.coordinate(*time, iteration))
+            }
+            Strategy::Serial => (0, 0),
+        }
+    }
+
+    fn block(&self, iteration: &[i64]) -> usize {
+        let (space, time) = self.coordinates(iteration);
+        let find = |cuts: &[i64], place| cuts.partition_point(|&cut| cut <= place);
+        find(&self.space_cuts, space) * (self.time_cuts.len() + 1) + find(&self.time_cuts, time)
+    }
+
+    /// Whether `first` is over before `second` begins, or the other way round where order is free.
+    pub(crate) fn keep(&self, first: &[i64], second: &[i64], ordered: bool) -> bool {
+        let (first, second) = (self.block(first), self.block(second));
+        // Inside a block the order is that of the source.
+        first == second || self.before[first][second] || (!ordered && self.before[second][first])
+    }
+}
+
+/// Cuts a range of values into `count` pieces, some of them perhaps empty.
+fn cuts(count: usize, values: impl Iterator<Item = i64> + Clone, seed: u64) -> Vec<i64> {
+    let (least, most) = (values.clone().min().unwrap_or(0), values.max().unwrap_or(0));
+    let width = most.abs_diff(least) + 2;
+    let mut cuts: Vec<i64> =
+        (1..count).map(|number| least + (mix(seed, number as u64) % width).cast_signed()).collect();
+    cuts.sort_unstable();
+    cuts
+}
+
+/// Part `p` runs time block `(r p + s) mod (r P)` as its step `s`. Ordered are steps of one part and visits of one time
+/// block, and what follows from that.
+pub(crate) fn rotation(parts: usize, ratio: usize) -> Vec<Vec<bool>> {
+    let times = parts * ratio;
+    let step = |block: usize| (0..times).find(|step| (ratio * (block / times) + step) % times == block % times);
+    let direct = |x: usize, y: usize| (x / times == y / times || x % times == y % times) && step(x) < step(y);
+    closure(parts * times, direct)
+}
+
+/// Block `(p, t)` waits for `(p - 1, t)` and `(p, t - 1)`, and for what follows from that.
+pub(crate) fn wavefront(parts: usize, times: usize) -> Vec<Vec<bool>> {
+    let direct = |x: usize, y: usize| {
+        let ((xp, xt), (yp, yt)) = ((x / times, x % times), (y / times, y % times));
+        (xp + 1 == yp && xt == yt) || (xp == yp && xt + 1 == yt)
+    };
+    closure(parts * times, direct)
+}
+
+fn closure(blocks: usize, direct: impl Fn(usize, usize) -> bool) -> Vec<Vec<bool>> {
+    let mut before: Vec<Vec<bool>> = (0..blocks).map(|x| (0..blocks).map(|y| direct(x, y)).collect()).collect();
+    for middle in 0..blocks {
+        let after = before[middle].clone();
+        for row in before.iter_mut().filter(|row| row[middle]) {
+            row.iter_mut().zip(&after).for_each(|(known, &new)| *known |= new);
+        }
+    }
+    before
+}

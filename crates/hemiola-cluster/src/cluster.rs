@@ -237,6 +237,14 @@ impl Cluster {
         mailbox.receive_from(from, self.inner.deadlines.wait).map_err(explain)
     }
 
+    /// The same for a message of any peer.
+    pub fn receive_any(&self, mailbox: &Mailbox, waiter: Waiter, reason: Reason) -> Result<Message> {
+        let _waiting = self.waiting(waiter, reason, None);
+        let report = || format!("\n{}", self.stall_report());
+        let explain = |error| receive_error(error, &format_args!("{reason} from any peer"), report);
+        mailbox.receive(self.inner.deadlines.wait).map_err(explain)
+    }
+
     /// Marks a thread as waiting while the guard lives, so that a stall report can name it.
     pub fn waiting(&self, waiter: Waiter, reason: Reason, peer: Option<Rank>) -> WaitGuard<'_> {
         self.inner.exchange.waits.enter(waiter, reason, peer)

@@ -20,6 +20,7 @@
 //! | `launch/` | starting and supervising the peers of a job |
 //! | `system_env.rs` | the real clock, random device and threads |
 
+mod all_to_all;
 mod builder;
 mod cluster;
 mod error;

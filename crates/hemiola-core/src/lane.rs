@@ -54,11 +54,13 @@ pub enum Purpose {
     Shuffle = 5,
     /// Blocks of arrays that go from worker to worker with the time of a loop.
     Rotation = 6,
+    /// Rows of arrays that are served by their owners, and updates to them.
+    Served = 7,
 }
 
 impl Purpose {
     /// All purposes, in index order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Liveness,
         Self::Barrier,
         Self::Broadcast,
@@ -66,6 +68,7 @@ impl Purpose {
         Self::Custom,
         Self::Shuffle,
         Self::Rotation,
+        Self::Served,
     ];
 
     /// The purpose's place in [`Purpose::ALL`], and its number on the wire.
@@ -91,6 +94,7 @@ impl fmt::Display for Purpose {
             Self::Custom => "custom",
             Self::Shuffle => "shuffle",
             Self::Rotation => "rotation",
+            Self::Served => "served",
         })
     }
 }

@@ -11,6 +11,7 @@ use hemiola_array::dist::{Axis, DenseBlock, Holding, Layout, Storage};
 use hemiola_array::{Cut, Dense, DistArray, Element, Shape};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
+use hemiola_tables::{Owners, Shard, rows};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -100,6 +101,10 @@ pub(crate) trait AnyArray: Sync {
     fn pack(&self, number: usize, time: usize) -> Vec<Bytes>;
     /// Takes in a message of [`pack`](Self::pack); says whether its block is complete.
     fn unpack(&self, piece: Piece, cells: &[u8]) -> Result<bool>;
+    /// The owners of its rows, if it is served.
+    fn owners(&self) -> Option<&Owners>;
+    /// Appends the cells of rows that another peer asks for.
+    fn serve(&self, rows: &[u8], cells: &mut Vec<u8>) -> Result<()>;
     fn finish(&mut self) -> Result<()>;
 }
 
@@ -115,6 +120,9 @@ struct InLoop<'a, T: Element, const N: usize> {
     blocks: Vec<Mutex<Travelling<T, N>>>,
     /// Blocks of rows that no index reaches.
     rest: Vec<DenseBlock<T, N>>,
+    /// The rows this peer owns, if the array is served. Read by all; changed only where all workers meet, through windows.
+    shard: Option<Shard<T, N>>,
+    owners: Option<Owners>,
 }
 
 enum Travelling<T, const N: usize> {
@@ -127,7 +135,8 @@ enum Travelling<T, const N: usize> {
 impl<'a, T: Element, const N: usize> InLoop<'a, T, N> {
     fn new(array: &'a DistArray<T, N>) -> Self {
         let (windows, blocks, rest) = (Vec::new(), Vec::new(), Vec::new());
-        Self { array, held: None, placement: Placement::Whole, windows, copy: None, blocks, rest }
+        let placement = Placement::Whole;
+        Self { array, held: None, placement, windows, copy: None, blocks, rest, shard: None, owners: None }
     }
 
     fn held(&mut self) -> &mut Holding<'a, T, N> {
@@ -168,7 +177,9 @@ impl<'a, T: Element, const N: usize> InLoop<'a, T, N> {
             return window(copy, 0);
         }
         match self.held().storage_mut() {
-            Storage::Dense(blocks) => blocks.first_mut().map_or(Window::EMPTY, |block| window(&mut block.cells, block.first)),
+            Storage::Dense(blocks) => {
+                blocks.first_mut().map_or(Window::EMPTY, |block| window(&mut block.cells, block.first))
+            }
             Storage::Sparse(_) => Window::EMPTY,
         }
     }
@@ -233,7 +244,7 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
             match placement {
                 Placement::Local { offset } => self.cut_windows(&cuts.space, offset, my_parts),
                 Placement::Rotating { offset } => self.cut_windows(&cuts.time, offset, 0..cuts.time.len() - 1),
-                Placement::Whole => self.windows = vec![self.block_window()],
+                Placement::Whole | Placement::Served => self.windows = vec![self.block_window()],
             }
             return Ok(());
         }
@@ -241,7 +252,8 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
             Placement::Local { offset } => {
                 let rows = Rank::all(peers).map(|peer| {
                     let parts = cuts.parts_of(peer);
-                    self.rows(&cuts.space, offset, parts.end - 1).end - self.rows(&cuts.space, offset, parts.start).start
+                    self.rows(&cuts.space, offset, parts.end - 1).end
+                        - self.rows(&cuts.space, offset, parts.start).start
                 });
                 let layout = Layout::one_block_per_peer(&rows.collect::<Vec<_>>());
                 self.held().arrange(&layout, order)?;
@@ -252,7 +264,9 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
                 let layout = self.layout(&time, offset, peers);
                 self.held().arrange(&layout, order)?;
                 let first = layout.parts_of(cluster.rank()).start;
-                let Storage::Dense(blocks) = self.held().storage_mut() else { unreachable!("checked when it was planned") };
+                let Storage::Dense(blocks) = self.held().storage_mut() else {
+                    unreachable!("checked when it was planned")
+                };
                 let mut blocks: Vec<_> = std::mem::take(blocks).into_iter().map(Some).collect();
                 let mut here = |time: usize| time.checked_sub(first).and_then(|at| blocks.get_mut(at)?.take());
                 let times = cuts.time.len() - 1;
@@ -264,6 +278,7 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
                 self.copy = Some(self.held().copy_of_all(|_| true)?);
                 self.windows = vec![self.block_window()];
             }
+            Placement::Served => self.open_shard(cluster)?,
         }
         Ok(())
     }
@@ -272,7 +287,7 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         let at = match self.placement {
             Placement::Local { .. } => block.part,
             Placement::Rotating { .. } => block.time,
-            Placement::Whole => 0,
+            Placement::Whole | Placement::Served => 0,
         };
         if self.blocks.is_empty() {
             return self.windows.get(at).copied().unwrap_or(Window::EMPTY);
@@ -300,7 +315,7 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         while start < shape.extent(0) || messages.is_empty() {
             let end = (start + rows_per_message as u64).min(shape.extent(0));
             let piece = Piece { array: number, time, rows: block.first + start..block.first + end };
-            let mut bytes = crate::run::ring::encoded_piece(piece);
+            let mut bytes = crate::run::post::encoded_piece(piece);
             bytes.reserve((end - start) as usize * cells * size_of::<T>());
             let mut pieces = block.cells.pieces(start..end);
             if T::PLAIN {
@@ -348,8 +363,22 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         Ok(true)
     }
 
+    fn owners(&self) -> Option<&Owners> {
+        self.owners.as_ref()
+    }
+
+    fn serve(&self, rows: &[u8], cells: &mut Vec<u8>) -> Result<()> {
+        let bad = || hemiola_array::Error::BadMessage { problem: "rows of an array that is not served".to_owned() };
+        let (shard, owners) = self.shard.as_ref().zip(self.owners.as_ref()).ok_or_else(bad)?;
+        shard.get(&rows::unpack(rows, owners.rows())?, cells)?;
+        Ok(())
+    }
+
     fn finish(&mut self) -> Result<()> {
         self.windows.clear();
+        if let Some(shard) = self.shard.take() {
+            *self.held().storage_mut() = Storage::Dense(vec![shard.into_block()]);
+        }
         if let Some(copy) = self.copy.take() {
             self.held().take_from(&copy)?;
         }
@@ -367,6 +396,30 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
 }
 
 impl<T: Element, const N: usize> InLoop<'_, T, N> {
+    /// *Collective.* Each peer owns the rows it has in one block.
+    fn open_shard(&mut self, cluster: &Cluster) -> Result<()> {
+        let (peers, extents) = (cluster.size(), self.array.shape().extents());
+        let shares = |layout: &Layout| {
+            let most = Rank::all(peers).filter_map(|peer| layout.rows_of(peer)).map(|rows| rows.end - rows.start).max();
+            layout.parts() == peers && most.is_some_and(|most| most < extents[0])
+        };
+        if !shares(self.held().layout()) {
+            let rows: Vec<u64> = Cut::equal(extents[0], peers).ranges().map(|rows| rows.end - rows.start).collect();
+            let order = std::array::from_fn(|dimension| dimension);
+            self.held().arrange(&Layout::one_block_per_peer(&rows), order)?;
+        }
+        let per_index = if N == 1 { 1 } else { extents[1..N - 1].iter().product::<u64>() };
+        let layout = self.held().layout().clone();
+        let ends = Rank::all(peers).map(|peer| layout.rows_of(peer).map_or(0, |rows| rows.end) * per_index).collect();
+        self.owners = Some(Owners::new(ends));
+        let Storage::Dense(blocks) = self.held().storage_mut() else { unreachable!("checked when it was planned") };
+        let mut shard = Shard::new(blocks.pop().expect("one block for each peer"));
+        let block = shard.block_mut();
+        self.windows = vec![window(&mut block.cells, block.first)];
+        self.shard = Some(shard);
+        Ok(())
+    }
+
     /// The rows of a time block.
     fn expected(&self, time: usize) -> Range<u64> {
         let layout = self.held.as_ref().map(Holding::layout);

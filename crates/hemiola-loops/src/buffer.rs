@@ -40,7 +40,11 @@ impl<U, R, const N: usize> Buffer<U, R, N> {
 
 impl<U, R, const N: usize> fmt::Debug for Buffer<U, R, N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Buffer").field("extents", &self.extents).field("bound", &self.bound).finish_non_exhaustive()
+        formatter
+            .debug_struct("Buffer")
+            .field("extents", &self.extents)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
     }
 }
 

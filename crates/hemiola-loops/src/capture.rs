@@ -6,13 +6,19 @@
 use crate::arrays::Arrays;
 use crate::buffer::{Buffer, MOST_TARGETS, Rule};
 use crate::plan::{Block, Placement};
+use crate::record::{NoRecorder, PlainRecorder, RowRecorder};
+use crate::run::post::Requests;
 use crate::view::buffer::rows_of;
+use crate::view::served::Served;
 use crate::view::{AccumulatorView, ArrayView, BufferView, PlainView};
 use hemiola_array::{Accumulator, DistArray, Element};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::WorkerId;
+use hemiola_core::{Purpose, WorkerId};
+use hemiola_tables::{Owners, rows};
 use parking_lot::Mutex;
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a name turned out to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +45,8 @@ pub struct Scene<'l, 'a> {
     pub(crate) names: &'static [&'static str],
     /// How many peers run blocks.
     pub(crate) peers_used: usize,
+    /// How workers ask for rows, if arrays are served.
+    pub(crate) requests: Option<&'l Arc<Requests>>,
 }
 
 impl fmt::Debug for Scene<'_, '_> {
@@ -53,6 +61,8 @@ pub trait Capture<'a> {
     type Shared: Sync;
     /// What the body sees.
     type View;
+    /// What the slice of the body sees.
+    type Recorder;
 
     /// Says what it is.
     fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>);
@@ -62,6 +72,20 @@ pub trait Capture<'a> {
 
     /// Makes what a worker's body sees.
     fn view(&self, shared: &Self::Shared, scene: Scene<'_, 'a>, worker: WorkerId) -> Self::View;
+
+    /// Makes what the slice of the body sees.
+    fn recorder(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Self::Recorder;
+
+    /// Fetches what the slice has written down.
+    fn prefetch(&self, _recorder: &mut Self::Recorder, _view: &mut Self::View) -> Result<()> {
+        Ok(())
+    }
+
+    /// Appends the names whose reads were not foreseen, with their numbers, and forgets what was fetched.
+    fn unforeseen(&self, _shared: &Self::Shared, _counts: &mut Vec<(usize, u64)>) {}
+
+    /// Notes what a worker's view has counted.
+    fn leave(&self, _shared: &Self::Shared, _view: &mut Self::View) {}
 
     /// Turns a worker's view to a block it is about to run.
     fn bind(&self, _shared: &Self::Shared, _view: &mut Self::View, _scene: Scene<'_, 'a>, _block: Block) {}
@@ -81,6 +105,9 @@ pub trait Capture<'a> {
 impl<'a> Capture<'a> for () {
     type Shared = ();
     type View = ();
+    type Recorder = ();
+
+    fn recorder(&self, (): &(), _: Scene<'_, 'a>) {}
 
     fn declare(&self, _: &mut Arrays<'a>, _: &mut Vec<Captured>) {}
 
@@ -92,6 +119,26 @@ impl<'a> Capture<'a> for () {
 impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
     type Shared = (A::Shared, B::Shared);
     type View = (A::View, B::View);
+    type Recorder = (A::Recorder, B::Recorder);
+
+    fn recorder(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Self::Recorder {
+        (self.0.recorder(&shared.0, scene), self.1.recorder(&shared.1, scene))
+    }
+
+    fn prefetch(&self, recorder: &mut Self::Recorder, view: &mut Self::View) -> Result<()> {
+        self.0.prefetch(&mut recorder.0, &mut view.0)?;
+        self.1.prefetch(&mut recorder.1, &mut view.1)
+    }
+
+    fn unforeseen(&self, shared: &Self::Shared, counts: &mut Vec<(usize, u64)>) {
+        self.0.unforeseen(&shared.0, counts);
+        self.1.unforeseen(&shared.1, counts);
+    }
+
+    fn leave(&self, shared: &Self::Shared, view: &mut Self::View) {
+        self.0.leave(&shared.0, &mut view.0);
+        self.1.leave(&shared.1, &mut view.1);
+    }
 
     fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
         self.0.declare(arrays, declared);
@@ -135,29 +182,80 @@ pub struct ArrayCapture<'a, T, const N: usize, const WRITTEN: bool> {
     pub(crate) name: usize,
 }
 
+/// What workers share of an array.
+#[derive(Debug)]
+pub struct ArrayShared {
+    /// Its number in the loop.
+    number: usize,
+    served: bool,
+    /// Reads that the slice did not foresee.
+    unforeseen: AtomicU64,
+}
+
 impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayCapture<'a, T, N, WRITTEN> {
-    /// The array's number in the loop.
-    type Shared = usize;
+    type Shared = ArrayShared;
     type View = ArrayView<T, N, WRITTEN>;
+    type Recorder = RowRecorder<N>;
 
     fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
         declared.push(Captured::Array(arrays.add(self.array)));
     }
 
-    fn share(&self, _: Scene<'_, 'a>, declared: &[Captured]) -> usize {
-        match declared[self.name] {
-            Captured::Array(number) => number,
-            _ => unreachable!("it declared itself an array"),
+    fn share(&self, scene: Scene<'_, 'a>, declared: &[Captured]) -> ArrayShared {
+        let Captured::Array(number) = declared[self.name] else { unreachable!("it declared itself an array") };
+        let served = scene.peers_used > 1 && scene.placements[number] == Placement::Served;
+        ArrayShared { number, served, unforeseen: AtomicU64::new(0) }
+    }
+
+    fn view(&self, shared: &ArrayShared, scene: Scene<'_, 'a>, worker: WorkerId) -> Self::View {
+        let mut view = ArrayView::new(scene.names[self.name], self.extents());
+        if shared.served {
+            let owners = scene.arrays.get(shared.number).owners().expect("a served array has owners").clone();
+            let requests = scene.requests.expect("rows are asked for where arrays are served");
+            let (_, row_length) = rows_of(self.extents());
+            let served = Served::new(scene.cluster, requests, worker, shared.number, owners, row_length);
+            view.served = Some(Box::new(served));
+        }
+        view
+    }
+
+    fn recorder(&self, shared: &ArrayShared, _: Scene<'_, 'a>) -> RowRecorder<N> {
+        RowRecorder::new(self.extents(), shared.served)
+    }
+
+    fn prefetch(&self, recorder: &mut RowRecorder<N>, view: &mut Self::View) -> Result<()> {
+        view.served.as_ref().map_or(Ok(()), |served| served.prefetch(recorder.take()))
+    }
+
+    fn unforeseen(&self, shared: &ArrayShared, counts: &mut Vec<(usize, u64)>) {
+        if shared.served {
+            counts.push((self.name, shared.unforeseen.load(Ordering::Relaxed)));
         }
     }
 
-    fn view(&self, _: &usize, scene: Scene<'_, 'a>, _: WorkerId) -> Self::View {
-        ArrayView::new(scene.names[self.name], self.array.shape().extents().map(|extent| extent as usize))
+    fn leave(&self, shared: &ArrayShared, view: &mut Self::View) {
+        if let Some(served) = &view.served {
+            // Relaxed: it is read when the workers have ended.
+            shared.unforeseen.fetch_add(served.unforeseen(), Ordering::Relaxed);
+        }
     }
 
     #[inline]
-    fn bind(&self, shared: &usize, view: &mut Self::View, scene: Scene<'_, 'a>, block: Block) {
-        view.bind(scene.arrays.get(*shared).window(block));
+    fn bind(&self, shared: &ArrayShared, view: &mut Self::View, scene: Scene<'_, 'a>, block: Block) {
+        view.bind(scene.arrays.get(shared.number).window(block));
+    }
+
+    fn hand_in(&self, _: &ArrayShared, view: &mut Self::View, _: WorkerId) {
+        // What others own may change in the meeting.
+        if let Some(served) = &view.served {
+            served.forget();
+        }
+    }
+}
+
+impl<T: Element, const N: usize, const WRITTEN: bool> ArrayCapture<'_, T, N, WRITTEN> {
+    fn extents(&self) -> [usize; N] {
+        self.array.shape().extents().map(|extent| extent as usize)
     }
 }
 
@@ -170,6 +268,11 @@ pub struct AccumulatorCapture<'a, T, C> {
 impl<'a, T: Element, C: Fn(T, T) -> T + Sync> Capture<'a> for AccumulatorCapture<'a, T, C> {
     type Shared = ();
     type View = AccumulatorView<'a, T, C>;
+    type Recorder = NoRecorder;
+
+    fn recorder(&self, (): &(), _: Scene<'_, 'a>) -> NoRecorder {
+        NoRecorder
+    }
 
     fn declare(&self, _: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
         declared.push(Captured::Other);
@@ -191,6 +294,11 @@ pub struct PlainCapture<'a, X: ?Sized> {
 impl<'a, X: ?Sized> Capture<'a> for PlainCapture<'a, X> {
     type Shared = ();
     type View = PlainView<'a, X>;
+    type Recorder = PlainRecorder<'a, X>;
+
+    fn recorder(&self, (): &(), _: Scene<'_, 'a>) -> Self::Recorder {
+        PlainRecorder(self.value)
+    }
 
     fn declare(&self, _: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
         declared.push(Captured::Other);
@@ -221,6 +329,8 @@ pub struct BufferShared<U> {
     targets: Vec<usize>,
     /// Each worker has the rows it writes to itself: no meeting is needed.
     own: bool,
+    /// Updates go to the owners of their rows, not to everybody.
+    served: bool,
     /// By worker: what it has handed in.
     handed_in: Vec<Mutex<Handed<U>>>,
 }
@@ -230,14 +340,17 @@ type Handed<U> = (Vec<u64>, Vec<U>);
 
 impl<U> fmt::Debug for BufferShared<U> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("BufferShared").field("targets", &self.targets).field("own", &self.own).finish_non_exhaustive()
+        formatter
+            .debug_struct("BufferShared")
+            .field("targets", &self.targets)
+            .field("own", &self.own)
+            .finish_non_exhaustive()
     }
 }
 
-/// Whether each worker has the rows of all these arrays to itself.
+/// Whether each worker has the rows of all these arrays to itself. A plan places the arrays of a buffer alike.
 pub(crate) fn own_rows(placements: &[Placement], targets: &[usize]) -> bool {
-    let first = placements[targets[0]];
-    first != Placement::Whole && targets.iter().all(|target| placements[*target] == first)
+    matches!(placements[targets[0]], Placement::Local { .. } | Placement::Rotating { .. })
 }
 
 impl<'a, U, R, const N: usize> Capture<'a> for BufferCapture<'a, U, R, N>
@@ -247,15 +360,24 @@ where
 {
     type Shared = BufferShared<U>;
     type View = BufferView<U, N>;
+    type Recorder = NoRecorder;
+
+    fn recorder(&self, _: &Self::Shared, _: Scene<'_, 'a>) -> NoRecorder {
+        NoRecorder
+    }
 
     fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
         declared.push(Captured::Buffer { targets: self.buffer.rule.targets(arrays), bound: self.buffer.bound });
     }
 
     fn share(&self, scene: Scene<'_, 'a>, declared: &[Captured]) -> BufferShared<U> {
-        let Captured::Buffer { targets, .. } = &declared[self.name] else { unreachable!("it declared itself a buffer") };
+        let Captured::Buffer { targets, .. } = &declared[self.name] else {
+            unreachable!("it declared itself a buffer")
+        };
         let handed_in = (0..scene.cluster.workers()).map(|_| Mutex::new((Vec::new(), Vec::new()))).collect();
-        BufferShared { targets: targets.clone(), own: own_rows(scene.placements, targets), handed_in }
+        let own = own_rows(scene.placements, targets);
+        let served = scene.peers_used > 1 && scene.placements[targets[0]] == Placement::Served;
+        BufferShared { targets: targets.clone(), own, served, handed_in }
     }
 
     fn view(&self, _: &Self::Shared, scene: Scene<'_, 'a>, _: WorkerId) -> Self::View {
@@ -280,11 +402,22 @@ where
             return Ok(());
         }
         let mine: Vec<Handed<U>> = shared.handed_in.iter().map(|handed| std::mem::take(&mut *handed.lock())).collect();
-        let all = if scene.peers_used == 1 { mine } else { gathered(scene.cluster, mine)? };
-        // Arrays are whole: any block's window is all of them.
+        let all = if scene.peers_used == 1 {
+            mine
+        } else if shared.served {
+            let owners = scene.arrays.get(shared.targets[0]).owners().expect("a served array has owners");
+            sent_to_owners(scene.cluster, mine, owners, rows_of(self.buffer.extents).1)?
+        } else {
+            gathered(scene.cluster, mine)?
+        };
+        // Arrays are whole, or rows are those of this peer: any block's window has all of them.
         let anywhere = Block { part: 0, time: 0 };
         for handed in all {
             self.apply(shared, scene, anywhere, handed);
+        }
+        if shared.served {
+            // Nobody may ask for a row before its owner has brought it up to date.
+            scene.cluster.barrier()?;
         }
         Ok(())
     }
@@ -318,6 +451,48 @@ impl<'a, U: Element + Default + PartialEq, R: Rule<'a, U>, const N: usize> Buffe
     }
 }
 
+/// *Collective.* What the workers of all peers have handed in for the rows of this one, in order.
+fn sent_to_owners<U: Element>(
+    cluster: &Cluster,
+    mine: Vec<Handed<U>>,
+    owners: &Owners,
+    row_length: usize,
+) -> Result<Vec<Handed<U>>> {
+    let mut outgoing: Vec<Vec<u8>> = (0..cluster.size()).map(|_| Vec::new()).collect();
+    for (handed, updates) in &mine {
+        for (bytes, share) in outgoing.iter_mut().zip(owners.divide(handed)) {
+            let (mut packed_rows, mut packed) = (Vec::new(), Vec::new());
+            rows::pack(&handed[share.clone()], &mut packed_rows);
+            U::pack(&updates[share.start * row_length..share.end * row_length], &mut packed);
+            for part in [packed_rows, packed] {
+                bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
+                bytes.extend(part);
+            }
+        }
+    }
+    let incoming = cluster.all_to_all(outgoing.into_iter().map(Into::into).collect(), Purpose::Served)?;
+    let mut all = Vec::new();
+    for bytes in incoming {
+        let mut rest = &bytes[..];
+        while !rest.is_empty() {
+            let handed = rows::unpack(part(&mut rest)?, owners.rows())?;
+            let updates = U::unpack(part(&mut rest)?, handed.len() * row_length)?;
+            all.push((handed, updates));
+        }
+    }
+    Ok(all)
+}
+
+/// The next part of a message, which has its length in front.
+fn part<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8], hemiola_array::Error> {
+    let bad = || hemiola_array::Error::BadMessage { problem: "updates are missing".to_owned() };
+    let (length, after) = rest.split_first_chunk::<8>().ok_or_else(bad)?;
+    let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| bad())?;
+    let (part, after) = after.split_at_checked(length).ok_or_else(bad)?;
+    *rest = after;
+    Ok(part)
+}
+
 /// *Collective.* What the workers of all peers have handed in, in order.
 fn gathered<U: Element>(cluster: &Cluster, mine: Vec<Handed<U>>) -> Result<Vec<Handed<U>>> {
     let packed: Vec<(Vec<u64>, u64, Vec<u8>)> = mine
@@ -336,4 +511,3 @@ fn gathered<U: Element>(cluster: &Cluster, mine: Vec<Handed<U>>) -> Result<Vec<H
     }
     Ok(all)
 }
-

@@ -67,10 +67,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Peer { .. } => ErrorKind::World,
-            Self::Body { .. }
-            | Self::SparseIndexed { .. }
-            | Self::BufferShapes { .. }
-            | Self::BufferRepeats { .. } => ErrorKind::Usage,
+            Self::Body { .. } | Self::SparseIndexed { .. } | Self::BufferShapes { .. } | Self::BufferRepeats { .. } => {
+                ErrorKind::Usage
+            }
             Self::NotUnderstood { .. } => ErrorKind::Bug,
         }
     }

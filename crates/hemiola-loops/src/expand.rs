@@ -66,54 +66,64 @@ impl<'a, X: ?Sized, const WRITTEN: bool> CapturePlain<'a, X> for Probe<'a, X, WR
 }
 
 /// *Collective.* Runs a loop over the entries of an array.
-pub fn for_each_entry<'a, T, const N: usize, C, F>(
+pub fn for_each_entry<'a, T, const N: usize, C, F, P>(
     cluster: &Cluster,
     site: &'static Site,
     array: &DistArray<T, N>,
     captures: C,
     body: F,
+    slice: P,
 ) -> Result<Run>
 where
     T: Element,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], &T) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N], &T) + Sync,
 {
     // SAFETY: no other call has the address at the same time, so a shared reference to the value is sound.
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &*value });
-    run(cluster, site, Entries::new(array), &captures, body)
+    // SAFETY: as above.
+    let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
+    run(cluster, site, Entries::new(array), &captures, body, slice)
 }
 
 /// *Collective.* The same, where the body changes the values.
-pub fn for_each_entry_mut<'a, T, const N: usize, C, F>(
+pub fn for_each_entry_mut<'a, T, const N: usize, C, F, P>(
     cluster: &Cluster,
     site: &'static Site,
     array: &mut DistArray<T, N>,
     captures: C,
     body: F,
+    slice: P,
 ) -> Result<Run>
 where
     T: Element,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], &mut T) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N], &T) + Sync,
 {
     // SAFETY: no other call has the address at the same time, and the loop holds the array.
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &mut *value });
-    run(cluster, site, Entries::new(array), &captures, body)
+    // SAFETY: as above.
+    let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
+    run(cluster, site, Entries::new(array), &captures, body, slice)
 }
 
 /// *Collective.* Runs a loop over ranges of indices.
-pub fn for_each_index<'a, I, const N: usize, C, F>(
+pub fn for_each_index<'a, I, const N: usize, C, F, P>(
     cluster: &Cluster,
     site: &'static Site,
     ranges: [I; N],
     captures: C,
     body: F,
+    slice: P,
 ) -> Result<Run>
 where
     I: IntoRange,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N]) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N]) + Sync,
 {
     let ranges: [Range<usize>; N] = ranges.map(IntoRange::into_range);
-    run(cluster, site, Ranges::new(ranges), &captures, |view, key, _| body(view, key))
+    run(cluster, site, Ranges::new(ranges), &captures, |view, key, _| body(view, key), |seen, key, _| slice(seen, key))
 }

@@ -17,9 +17,10 @@
 //! | [`plan`] | [`Plan`]: what the loop will do and cost; its text and JSON |
 //! | [`capture`], [`view`] | what names become: on a peer, and in the body |
 //! | [`buffer`] | [`Buffer`]: writes that may be late |
+//! | [`record`] | what the slice of a body writes down, so that rows can be fetched in bulk |
 //! | `arrays` | arrays in a loop: held, placed, cut into windows |
 //! | `space` | what is iterated over |
-//! | [`mod@run`] | workers, blocks, stages, meetings, the ring between peers |
+//! | [`mod@run`] | workers, blocks, stages, meetings, the post between peers |
 //! | [`expand`] | what `parallel_for!` calls |
 
 mod arrays;
@@ -32,6 +33,7 @@ pub mod error;
 #[expect(unsafe_code, reason = "values are reached by address; argued at each place")]
 pub mod expand;
 pub mod plan;
+pub mod record;
 pub mod run;
 pub mod site;
 mod space;

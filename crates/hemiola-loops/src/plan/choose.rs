@@ -3,7 +3,7 @@
 use super::cost::{Cost, Work};
 use super::{Alternative, ArrayPlan, Cuts, Placement, Plan, Schedule, Skew};
 use crate::arrays::array_rows;
-use hemiola_analysis::{Analysis, Home, LoopSpec, Order, Strategy, Usage, place};
+use hemiola_analysis::{Analysis, Home, LoopSpec, Order, Strategy, Subscript, Usage, place};
 use hemiola_array::{Cut, Histogram};
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,6 +12,8 @@ use std::sync::Arc;
 const RATIO: usize = 2;
 /// Blocks of time for each part of a wavefront: the more, the less workers wait for the wave.
 const WAVES: usize = 8;
+/// Arrays of up to this many bytes are copied whole rather than served: the copy costs less than the requests.
+const COPIED_BYTES: u64 = 64 << 10;
 
 /// What a planner knows of a loop.
 pub(crate) struct Facts<'a> {
@@ -27,6 +29,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) rows_only: bool,
     /// By array: extents and bytes per cell.
     pub(crate) arrays: Vec<(Vec<u64>, usize)>,
+    /// Arrays that a buffer updates together.
+    pub(crate) together: Vec<Vec<usize>>,
     pub(crate) peers: usize,
     pub(crate) workers: usize,
 }
@@ -48,7 +52,11 @@ pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>) -> 
     let Option_ { strategy, dimensions, cuts, arrays, cost } = options.remove(best.expect("serial is always legal"));
     let alternatives = options
         .into_iter()
-        .map(|option| Alternative { text: analysis.describe(&option.strategy), strategy: option.strategy, cost: option.cost })
+        .map(|option| Alternative {
+            text: analysis.describe(&option.strategy),
+            strategy: option.strategy,
+            cost: option.cost,
+        })
         .collect();
     let entry_order = entry_order(&analysis, facts, dimensions.0, &cuts);
     Plan {
@@ -81,6 +89,7 @@ fn entry_order(analysis: &Analysis, facts: &Facts<'_>, space: usize, cuts: &Cuts
 
 fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Option_ {
     let mut arrays = placed(spec, strategy, facts);
+    keep_together(&mut arrays, facts);
     let (space, time) = match strategy {
         Strategy::OneD { space } => (*space, None),
         Strategy::TwoD { space, time, .. } => (*space, Some(*time)),
@@ -96,6 +105,9 @@ fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Option_ 
             array.reason += "; one peer runs the whole loop";
         }
     }
+    if peers_used > 1 {
+        serve(spec, &mut arrays, facts);
+    }
     let parts = if *strategy == Strategy::Serial { 1 } else { peers_used * facts.workers };
     let cuts = cut(strategy, facts, parts, peers_used, (space, time));
     let cost = price(spec, &arrays, &cuts, facts, space);
@@ -110,12 +122,15 @@ fn placed(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Vec<ArrayP
         .map(|(placed, (shape, cell_bytes))| {
             let (placement, reason) = match &placed.home {
                 _ if skewed => (Placement::Whole, "the loop is cut along sums of its indices".to_owned()),
-                Home::Local { array_dimension: 0, offset } => (Placement::Local { offset: *offset }, placed.home.to_string()),
+                Home::Local { array_dimension: 0, offset } => {
+                    (Placement::Local { offset: *offset }, placed.home.to_string())
+                }
                 Home::Rotating { array_dimension: 0, offset } => {
                     (Placement::Rotating { offset: *offset }, placed.home.to_string())
                 }
                 Home::Local { array_dimension, .. } | Home::Rotating { array_dimension, .. } => {
-                    let reason = format!("its dimension {array_dimension} follows the loop, and arrays are cut along 0");
+                    let reason =
+                        format!("its dimension {array_dimension} follows the loop, and arrays are cut along 0");
                     (Placement::Whole, reason)
                 }
                 Home::Whole(reason) => (Placement::Whole, reason.to_string()),
@@ -124,6 +139,46 @@ fn placed(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Vec<ArrayP
             ArrayPlan { name: placed.array, shape: shape.clone(), bytes, placement, reason, usage: placed.usage }
         })
         .collect()
+}
+
+/// Arrays that a buffer updates together lie alike: the worker that has a row of one has it of all, or all are whole.
+fn keep_together(arrays: &mut [ArrayPlan], facts: &Facts<'_>) {
+    // Making one array whole may part it from those of another buffer.
+    while let Some(parted) = facts.together.iter().find(|together| {
+        let first = arrays[together[0]].placement;
+        together.iter().any(|array| arrays[*array].placement != first)
+    }) {
+        for array in parted {
+            let array = &mut arrays[*array];
+            if array.placement != Placement::Whole {
+                array.placement = Placement::Whole;
+                array.reason = "it is updated together with an array that is whole".to_owned();
+            }
+        }
+    }
+}
+
+/// Serves large arrays that would be copied whole to every peer, unless the loop writes them at once.
+fn serve(spec: &LoopSpec, arrays: &mut [ArrayPlan], facts: &Facts<'_>) {
+    // A range of rows may have several owners, and cannot be lent as one.
+    let by_row = |number: usize| {
+        let mut accesses = spec.arrays[number].all();
+        accesses.all(|access| !matches!(access.subscript(0), Subscript::Range { .. }))
+    };
+    let may = |number: usize| {
+        let array = &arrays[number];
+        let large = array.bytes > COPIED_BYTES;
+        large && array.placement == Placement::Whole && array.usage != Usage::Written && by_row(number)
+    };
+    let chosen: Vec<bool> = (0..arrays.len())
+        .map(|array| {
+            let mut others = facts.together.iter().filter(|together| together.contains(&array)).flatten();
+            may(array) && others.all(|other| may(*other))
+        })
+        .collect();
+    for (array, _) in arrays.iter_mut().zip(chosen).filter(|(_, chosen)| *chosen) {
+        array.placement = Placement::Served;
+    }
 }
 
 fn cut(
@@ -136,7 +191,9 @@ fn cut(
     let schedule = match strategy {
         Strategy::OneD { .. } | Strategy::Serial => Schedule::Independent,
         // A worker that is alone need not divide its time.
-        Strategy::TwoD { order: Order::Rotation, .. } => Schedule::Rotation { ratio: if parts == 1 { 1 } else { RATIO } },
+        Strategy::TwoD { order: Order::Rotation, .. } => {
+            Schedule::Rotation { ratio: if parts == 1 { 1 } else { RATIO } }
+        }
         Strategy::TwoD { order: Order::Wavefront, .. } | Strategy::Transformed { .. } => Schedule::Wavefront,
     };
     let times = match schedule {
@@ -215,11 +272,15 @@ fn price(spec: &LoopSpec, arrays: &[ArrayPlan], cuts: &Cuts, facts: &Facts<'_>, 
                 wire_bytes += array.bytes * others;
                 memory_bytes += array.bytes;
             }
+            // Nobody knows which rows are read before the body has run: half of them, from every peer.
+            Placement::Served => {
+                wire_bytes += array.bytes * others / 2;
+                memory_bytes += array.bytes / cuts.peers_used as u64;
+            }
         }
     }
-    let cells = |array: &ArrayPlan, subscripts: usize| {
-        array.shape.iter().skip(subscripts).product::<u64>().min(1 << 20)
-    };
+    let cells =
+        |array: &ArrayPlan, subscripts: usize| array.shape.iter().skip(subscripts).product::<u64>().min(1 << 20);
     let cells_per_entry = spec
         .arrays
         .iter()

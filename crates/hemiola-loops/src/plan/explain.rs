@@ -7,7 +7,14 @@ use std::fmt;
 impl fmt::Display for Plan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let extents: Vec<String> = self.extents.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
-        writeln!(formatter, "{}, over {}: {} entries in [{}]", self.title, self.space_text, self.entries, extents.join(", "))?;
+        writeln!(
+            formatter,
+            "{}, over {}: {} entries in [{}]",
+            self.title,
+            self.space_text,
+            self.entries,
+            extents.join(", ")
+        )?;
         writeln!(formatter, "{}", indented(&self.analysis.to_string()))?;
         writeln!(formatter, "  plan: {}", self.analysis.describe(&self.strategy))?;
         let (parts, times) = (self.cuts.parts(), self.cuts.times());
@@ -32,6 +39,7 @@ impl fmt::Display for Plan {
                 Placement::Local { .. } => "local",
                 Placement::Rotating { .. } => "rotating",
                 Placement::Whole => "whole",
+                Placement::Served => "served",
             };
             writeln!(formatter, "    `{}` {:?}, {usage}: {place} ({})", array.name, array.shape, array.reason)?;
         }
@@ -46,7 +54,11 @@ impl fmt::Display for Plan {
         )?;
         for other in &self.alternatives {
             let ratio = other.cost.seconds / cost.seconds;
-            writeln!(formatter, "    instead, {}: {ratio:.2} of the cost, {} bytes between peers", other.text, other.cost.wire_bytes)?;
+            writeln!(
+                formatter,
+                "    instead, {}: {ratio:.2} of the cost, {} bytes between peers",
+                other.text, other.cost.wire_bytes
+            )?;
         }
         Ok(())
     }

@@ -33,6 +33,8 @@ pub enum Placement {
     },
     /// Every peer that runs blocks has all of it.
     Whole,
+    /// Every peer owns some rows; workers fetch those of others.
+    Served,
 }
 
 /// Blocks that are run one after the other, or not.
@@ -121,8 +123,12 @@ impl Cuts {
     #[must_use]
     pub fn block_of(&self, key: &[u64], space: usize, time: Option<usize>) -> Block {
         if let Some(skew) = &self.skew {
-            let coordinate = |weights: &[i64]| weights.iter().zip(key).map(|(weight, index)| weight * *index as i64).sum();
-            return Block { part: part_at(&skew.space_bounds, &coordinate(&skew.space)), time: part_at(&skew.time_bounds, &coordinate(&skew.time)) };
+            let coordinate =
+                |weights: &[i64]| weights.iter().zip(key).map(|(weight, index)| weight * *index as i64).sum();
+            return Block {
+                part: part_at(&skew.space_bounds, &coordinate(&skew.space)),
+                time: part_at(&skew.time_bounds, &coordinate(&skew.time)),
+            };
         }
         let part = part_at(&self.space, &key[space]);
         Block { part, time: time.map_or(0, |time| part_at(&self.time, &key[time])) }

@@ -1,20 +1,20 @@
 //! Running a loop: plan, put everything in place, run blocks on workers, give everything back.
 
 pub(crate) mod meeting;
-pub(crate) mod ring;
+pub(crate) mod post;
 pub(crate) mod stages;
 
 use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
-use crate::plan::{Block, Cuts, Facts, Placement, Plan, choose, steps, visit};
+use crate::plan::{Block, Cuts, Facts, Placement, Plan, Schedule, choose, steps, visit};
 use crate::site::Site;
 use crate::space::Space;
 use hemiola_analysis::{ArrayUse, LoopSpec, Usage, analyze};
 use hemiola_cluster::{Cluster, Result, Worker};
 use meeting::Meeting;
 use parking_lot::Mutex;
-use ring::Ring;
+use post::Post;
 use stages::Stages;
 use std::cell::Cell;
 use std::ops::Range;
@@ -27,6 +27,7 @@ use std::time::Duration;
 pub struct Run {
     plan: Plan,
     times: Times,
+    unforeseen: Vec<(String, u64)>,
 }
 
 /// Where the time of a loop went, on this peer.
@@ -47,6 +48,12 @@ impl Run {
         &self.plan
     }
 
+    /// By name of a served array: reads that could not be foreseen and took a request each, over all peers.
+    #[must_use]
+    pub fn unforeseen(&self) -> &[(String, u64)] {
+        &self.unforeseen
+    }
+
     /// Where the time went.
     #[must_use]
     pub fn times(&self) -> Times {
@@ -54,18 +61,21 @@ impl Run {
     }
 }
 
-/// *Collective.* Runs a loop. `body` gets the address of an entry's value, which no other call has at the same time.
-pub(crate) fn run<'a, const N: usize, S, C, F>(
+/// *Collective.* Runs a loop. `body` gets the address of an entry's value, which no other call has at the same time;
+/// `slice` writes down the rows it will read.
+pub(crate) fn run<'a, const N: usize, S, C, F, P>(
     cluster: &Cluster,
     site: &'static Site,
     mut space: S,
     captures: &C,
     body: F,
+    slice: P,
 ) -> Result<Run>
 where
     S: Space<N>,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
 {
     let now = || cluster.env().now();
     let start = now();
@@ -83,19 +93,51 @@ where
     arrays.place(cluster, &title, &placements, &plan.cuts)?;
     let arranged = now();
 
-    let scene =
-        Scene { cluster, arrays: &arrays, placements: &placements, names: site.names, peers_used: plan.cuts.peers_used };
+    let post = Post::new(cluster, &plan.cuts, &placements, plan.workers);
+    let scene = Scene {
+        cluster,
+        arrays: &arrays,
+        placements: &placements,
+        names: site.names,
+        peers_used: plan.cuts.peers_used,
+        requests: post.as_ref().and_then(|post| post.requests.as_ref()),
+    };
+    let mut unforeseen = Vec::new();
     let outcome = {
         let shared = captures.share(scene, &declared);
-        let pass = Pass::new(scene, &plan, &space, captures, &shared, &body, &declared)?;
-        pass.run()
+        let code = Code { captures, shared: &shared, body: &body, slice: &slice };
+        let pass = Pass::new(scene, &plan, &space, code, post.as_ref(), &declared)?;
+        let outcome = pass.run();
+        captures.unforeseen(&shared, &mut unforeseen);
+        outcome
     };
+    drop(post);
     // The entries may be used again when the arrays are given back.
     drop(space);
     let finished = arrays.finish();
     agree(cluster, site, outcome.and(finished))?;
+    let unforeseen = add_up(cluster, site, &plan, unforeseen)?;
+    if site.explain {
+        for (name, count) in unforeseen.iter().filter(|(_, count)| *count > 0) {
+            cluster.println(format_args!("  `{name}`: {count} reads could not be foreseen, and took a request each"));
+        }
+    }
     let times = Times { planning: planned - start, arranging: arranged - planned, running: now() - arranged };
-    Ok(Run { plan, times })
+    Ok(Run { plan, times, unforeseen })
+}
+
+/// *Collective*, where arrays are served: the reads that could not be foreseen, by name, over all peers.
+fn add_up(cluster: &Cluster, site: &Site, plan: &Plan, mine: Vec<(usize, u64)>) -> Result<Vec<(String, u64)>> {
+    if !plan.arrays.iter().any(|array| array.placement == Placement::Served) {
+        return Ok(Vec::new());
+    }
+    let mut all: Vec<(String, u64)> = mine.iter().map(|(name, _)| (site.names[*name].to_owned(), 0)).collect();
+    for peer in cluster.all_gather(mine)? {
+        for (sum, (_, count)) in all.iter_mut().zip(peer) {
+            sum.1 += count;
+        }
+    }
+    Ok(all)
 }
 
 /// *Collective.* Success if all peers had it; otherwise the same error everywhere.
@@ -142,6 +184,13 @@ fn make_plan<const N: usize>(
         histograms,
         sortable: space.sortable(),
         rows_only: space.rows_only(),
+        together: declared
+            .iter()
+            .filter_map(|captured| match captured {
+                Captured::Buffer { targets, .. } => Some(targets.clone()),
+                _ => None,
+            })
+            .collect(),
         arrays: (0..arrays.len()).map(|array| (arrays.get(array).extents(), arrays.get(array).cell_bytes())).collect(),
         peers: cluster.size(),
         workers,
@@ -190,22 +239,37 @@ fn spec(site: &Site, dimensions: usize, arrays: &Arrays<'_>, declared: &[Capture
     Ok(LoopSpec { dimensions, ordered: site.ordered, arrays: uses })
 }
 
+/// What is run: the body, what it sees, and its slice.
+struct Code<'l, C, H, F, P> {
+    captures: &'l C,
+    shared: &'l H,
+    body: &'l F,
+    slice: &'l P,
+}
+
 /// One pass over all blocks, on this peer.
-struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F> {
+struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F, P> {
     scene: Scene<'l, 'a>,
     plan: &'l Plan,
     space: &'l S,
-    captures: &'l C,
-    shared: &'l C::Shared,
-    body: &'l F,
+    code: Code<'l, C, C::Shared, F, P>,
     /// The parts of this peer.
     parts: Range<usize>,
     stages: Stages,
-    ring: Option<Ring<'l>>,
+    post: Option<&'l Post<'l>>,
     meeting: Option<Meetings>,
     failed: AtomicBool,
     /// What the first worker that failed has to say.
     problem: Mutex<Option<hemiola_cluster::Error>>,
+}
+
+/// What a worker works with.
+struct Desk<V, R> {
+    worker: Worker,
+    view: V,
+    recorder: R,
+    /// Meetings it has been to in this step.
+    met: u64,
 }
 
 /// When workers meet so that buffers can be applied.
@@ -220,40 +284,26 @@ struct Meetings {
 /// A worker need not go on.
 struct Ended;
 
-impl<'l, 'a, const N: usize, S, C, F> Pass<'l, 'a, N, S, C, F>
+impl<'l, 'a, const N: usize, S, C, F, P> Pass<'l, 'a, N, S, C, F, P>
 where
     S: Space<N>,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
 {
     fn new(
         scene: Scene<'l, 'a>,
         plan: &'l Plan,
         space: &'l S,
-        captures: &'l C,
-        shared: &'l C::Shared,
-        body: &'l F,
+        code: Code<'l, C, C::Shared, F, P>,
+        post: Option<&'l Post<'l>>,
         declared: &[Captured],
     ) -> Result<Self> {
         let cuts = &plan.cuts;
         let parts = cuts.parts_of(scene.cluster.rank());
-        let at_home = |time: usize| first_stage(cuts, &parts, time);
-        let stages = Stages::new((0..cuts.times()).map(at_home));
-        let ring = Ring::new(scene.cluster, cuts);
-        let mut pass = Self {
-            scene,
-            plan,
-            space,
-            captures,
-            shared,
-            body,
-            parts,
-            stages,
-            ring,
-            meeting: None,
-            failed: AtomicBool::new(false),
-            problem: Mutex::new(None),
-        };
+        let stages = Stages::new((0..cuts.times()).map(|time| first_stage(cuts, &parts, time)));
+        let (failed, problem) = (AtomicBool::new(false), Mutex::new(None));
+        let mut pass = Self { scene, plan, space, code, parts, stages, post, meeting: None, failed, problem };
         pass.meeting = pass.meetings(declared)?;
         Ok(pass)
     }
@@ -266,14 +316,18 @@ where
             needed |= !own_rows(self.scene.placements, targets);
             bound = bound.into_iter().chain(*of_buffer).min();
         }
-        let written = self.plan.arrays.iter().any(|array| array.usage == Usage::Buffered || array.usage == Usage::Written);
+        let written =
+            self.plan.arrays.iter().any(|array| array.usage == Usage::Buffered || array.usage == Usage::Written);
         if !needed || !written {
             return Ok(None);
         }
         let per_step = match bound {
             None => 1,
             Some(bound) => {
-                let blocks = self.parts.clone().flat_map(|part| (0..self.plan.cuts.times()).map(move |time| Block { part, time }));
+                let blocks = self
+                    .parts
+                    .clone()
+                    .flat_map(|part| (0..self.plan.cuts.times()).map(move |time| Block { part, time }));
                 let largest = blocks.map(|block| self.space.count(block)).max().unwrap_or(0);
                 let largest = self.scene.cluster.all_gather(largest)?.into_iter().max().unwrap_or(0);
                 // A worker may have several parts in a step; each may need as many.
@@ -294,19 +348,32 @@ where
         if self.parts.is_empty() {
             return Ok(());
         }
-        let meanwhile = || self.ring.as_ref().map_or(Ok(()), |ring| ring.drive(self.scene.arrays, &self.stages));
-        let (workers, ring) = self.scene.cluster.each_worker_while(|worker| self.work(worker), meanwhile);
+        let meanwhile = || self.post.map_or(Ok(()), |post| post.drive(self.scene.arrays, &self.stages));
+        let (workers, drive) = self.scene.cluster.each_worker_while(|worker| self.work(worker), meanwhile);
         let problem = self.problem.lock().take();
-        problem.map_or(Ok(()), Err).and(ring).and(workers.map(|_| ()))
+        problem.map_or(Ok(()), Err).and(drive).and(workers.map(|_| ()))
     }
 
     /// What one worker does.
     fn work(&self, worker: Worker) {
-        let mut view = self.captures.view(self.shared, self.scene, worker.id());
+        let Code { captures, shared, .. } = self.code;
+        let mut desk = Desk {
+            worker,
+            view: captures.view(shared, self.scene, worker.id()),
+            recorder: captures.recorder(shared, self.scene),
+            met: 0,
+        };
+        self.run_steps(&mut desk);
+        captures.leave(shared, &mut desk.view);
+        if let Some(post) = self.post {
+            post.ended();
+        }
+    }
+
+    fn run_steps(&self, desk: &mut Desk<C::View, C::Recorder>) {
         for step in 0..steps(&self.plan.cuts) {
-            // Meetings this worker has been to in this step.
-            let mut in_step = 0;
-            let done = self.my_parts(worker).try_for_each(|part| self.run_block(worker, &mut view, part, step, &mut in_step));
+            desk.met = 0;
+            let done = self.my_parts(desk.worker).try_for_each(|part| self.run_block(desk, part, step));
             let Some(meetings) = &self.meeting else {
                 if done.is_err() {
                     return;
@@ -314,9 +381,8 @@ where
                 continue;
             };
             // Everybody comes to every meeting, those who failed too: the others wait for them there.
-            while in_step < meetings.per_step {
-                in_step += 1;
-                if !self.meet(worker, &mut view, meetings) {
+            while desk.met < meetings.per_step {
+                if !self.meet(desk, meetings) {
                     return;
                 }
             }
@@ -330,90 +396,84 @@ where
     }
 
     /// Waits for a block, runs it and hands it on.
-    fn run_block(
-        &self,
-        worker: Worker,
-        view: &mut C::View,
-        part: usize,
-        step: usize,
-        meetings: &mut u64,
-    ) -> Result<(), Ended> {
+    fn run_block(&self, desk: &mut Desk<C::View, C::Recorder>, part: usize, step: usize) -> Result<(), Ended> {
         if self.failed.load(Ordering::SeqCst) {
             return Err(Ended);
         }
-        let cuts = &self.plan.cuts;
-        let Some((block, stage)) = visit(cuts, part, step) else { return Ok(()) };
-        match self.stages.wait(self.scene.cluster, worker.id(), block.time, self.due(block, stage)) {
+        let Some((block, stage)) = visit(&self.plan.cuts, part, step) else { return Ok(()) };
+        match self.stages.wait(self.scene.cluster, desk.worker.id(), block.time, stage) {
             Ok(Ok(())) => {}
             Ok(Err(stages::Stopped)) => return Err(Ended),
             Err(error) => return Err(self.fail(error)),
         }
-        self.captures.bind(self.shared, view, self.scene, block);
-        self.run_entries(worker, view, block, meetings)?;
-        self.captures.end_block(self.shared, view, self.scene, block);
-        match &self.ring {
-            Some(ring) if ring.leaves(part) => {
-                ring.send(self.scene.arrays, block.time).map_err(|error| self.fail(error))
+        let Code { captures, shared, .. } = self.code;
+        captures.bind(shared, &mut desk.view, self.scene, block);
+        self.run_entries(desk, block)?;
+        captures.end_block(shared, &mut desk.view, self.scene, block);
+        match self.post {
+            Some(post) if post.leaves(part) => {
+                post.send(self.scene.arrays, block.time).map_err(|error| self.fail(error))
             }
+            _ if self.plan.cuts.schedule == Schedule::Independent => Ok(()),
             _ => {
-                if cuts.schedule != crate::plan::Schedule::Independent {
-                    self.stages.advance(block.time, stage + 1);
-                }
+                self.stages.advance(block.time, stage + 1);
                 Ok(())
             }
         }
     }
 
-    /// The stage a block must have come to.
-    fn due(&self, block: Block, stage: usize) -> usize {
-        if self.plan.cuts.schedule == crate::plan::Schedule::Independent { first_stage(&self.plan.cuts, &self.parts, block.time) } else { stage }
+    /// Runs the entries of a block: all at once, or so many between two meetings.
+    fn run_entries(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<(), Ended> {
+        let bounded = self.meeting.as_ref().and_then(|meetings| meetings.bound.map(|bound| (meetings, bound)));
+        let Some((meetings, bound)) = bounded else {
+            return self.run_some(desk, block, 0..u64::MAX);
+        };
+        let count = self.space.count(block);
+        for start in (0..count).step_by(bound as usize) {
+            if start > 0 {
+                let Code { captures, shared, .. } = self.code;
+                captures.end_block(shared, &mut desk.view, self.scene, block);
+                if !self.meet(desk, meetings) {
+                    return Err(Ended);
+                }
+            }
+            self.run_some(desk, block, start..start + bound)?;
+        }
+        Ok(())
     }
 
-    /// Runs the entries of a block.
-    fn run_entries(&self, worker: Worker, view: &mut C::View, block: Block, met: &mut u64) -> Result<(), Ended> {
+    /// Fetches what some entries of a block need, and runs them.
+    fn run_some(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block, entries: Range<u64>) -> Result<(), Ended> {
+        let Code { captures, body, slice, .. } = self.code;
         let at = Cell::new([0; N]);
-        let bound = self.meeting.as_ref().and_then(|meetings| meetings.bound);
-        let outcome = catch_unwind(AssertUnwindSafe(|| match (&self.meeting, bound) {
-            (Some(meetings), Some(bound)) => {
-                let mut since = 0;
-                let mut ended = false;
-                self.space.visit(block, |key, value| {
-                    if ended {
-                        return;
-                    }
-                    if since == bound {
-                        since = 0;
-                        *met += 1;
-                        self.captures.end_block(self.shared, view, self.scene, block);
-                        ended = !self.meet(worker, view, meetings);
-                        if ended {
-                            return;
-                        }
-                    }
-                    since += 1;
+        let outcome = catch_unwind(AssertUnwindSafe(|| {
+            if self.scene.requests.is_some() {
+                let recorder = &mut desk.recorder;
+                self.space.visit(block, entries.clone(), |key, value| {
                     at.set(key);
-                    (self.body)(view, key, value);
+                    slice(recorder, key, value);
                 });
-                if ended { Err(Ended) } else { Ok(()) }
+                captures.prefetch(&mut desk.recorder, &mut desk.view)?;
             }
-            _ => {
-                self.space.visit(block, |key, value| {
-                    at.set(key);
-                    (self.body)(view, key, value);
-                });
-                Ok(())
-            }
+            let view = &mut desk.view;
+            self.space.visit(block, entries, |key, value| {
+                at.set(key);
+                body(view, key, value);
+            });
+            Ok(())
         }));
-        outcome.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-            let error = Error::Body {
+        let outcome = outcome.unwrap_or_else(|panic| {
+            let text =
+                panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+            Err(Error::Body {
                 site: self.plan.title.clone(),
                 key: at.get().iter().map(|index| *index as u64).collect(),
                 rank: self.scene.cluster.rank(),
                 message: text.unwrap_or("a panic without a message").to_owned(),
-            };
-            Err(self.fail(error.into()))
-        })
+            }
+            .into())
+        });
+        outcome.map_err(|error| self.fail(error))
     }
 
     /// Remembers why this peer cannot go on, and tells everybody who waits for it.
@@ -421,15 +481,17 @@ where
         self.problem.lock().get_or_insert(error);
         self.failed.store(true, Ordering::SeqCst);
         self.stages.stop();
-        if let Some(ring) = &self.ring {
-            ring.send_stop();
+        if let Some(post) = self.post {
+            post.send_stop();
         }
         Ended
     }
 
     /// Meets the other workers, of this peer and of all; whether to go on.
-    fn meet(&self, worker: Worker, view: &mut C::View, meetings: &Meetings) -> bool {
-        self.captures.hand_in(self.shared, view, worker.id());
+    fn meet(&self, desk: &mut Desk<C::View, C::Recorder>, meetings: &Meetings) -> bool {
+        let Code { captures, shared, .. } = self.code;
+        desk.met += 1;
+        captures.hand_in(shared, &mut desk.view, desk.worker.id());
         let work = || {
             let failed = self.failed.load(Ordering::SeqCst) || self.stages.is_stopped();
             let anywhere = if self.plan.cuts.peers_used == 1 {
@@ -438,7 +500,7 @@ where
                 self.scene.cluster.all_gather(failed).map(|all| all.into_iter().any(|failed| failed))
             };
             match anywhere {
-                Ok(false) => self.captures.settle(self.shared, self.scene).map_err(|error| self.fail(error)).is_ok(),
+                Ok(false) => captures.settle(shared, self.scene).map_err(|error| self.fail(error)).is_ok(),
                 Ok(true) => {
                     self.failed.store(true, Ordering::SeqCst);
                     false
@@ -449,7 +511,7 @@ where
                 }
             }
         };
-        meetings.meeting.attend(self.scene.cluster, worker.id(), work).unwrap_or_else(|error| {
+        meetings.meeting.attend(self.scene.cluster, desk.worker.id(), work).unwrap_or_else(|error| {
             self.fail(error);
             false
         })
@@ -459,13 +521,17 @@ where
 /// The stage a time block has on this peer when a pass begins.
 fn first_stage(cuts: &Cuts, parts: &Range<usize>, time: usize) -> usize {
     match cuts.schedule {
-        crate::plan::Schedule::Rotation { ratio } => {
+        Schedule::Rotation { ratio } => {
             // At home it waits for its first visit; elsewhere it is expected.
             if parts.contains(&(time / ratio)) { 0 } else { usize::MAX }
         }
-        crate::plan::Schedule::Wavefront => {
-            if parts.start == 0 { 0 } else { usize::MAX }
+        Schedule::Wavefront => {
+            if parts.start == 0 {
+                0
+            } else {
+                usize::MAX
+            }
         }
-        crate::plan::Schedule::Independent => 0,
+        Schedule::Independent => 0,
     }
 }

@@ -147,43 +147,51 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         }
     }
 
-    fn visit(&self, block: Block, mut visit: impl FnMut([usize; N], *mut T)) {
+    fn visit(&self, block: Block, entries: Range<u64>, mut visit: impl FnMut([usize; N], *mut T)) {
         let state = self.state();
         if !self.sparse {
             let extents = self.array.shape().extents();
             let window = state.window;
-            self.keys(block).for_each(|key| visit(key, cell_at(window, &extents, key)));
+            self.keys(block).for_each(entries, |key| visit(key, cell_at(window, &extents, key)));
             return;
         }
         if state.plan.cuts.skew.is_some() {
             let raw = &state.blocks[0];
-            let entries = raw.block();
-            for &at in state.positions(block) {
-                let key = entries.key(at as usize).map(|index| index as usize);
+            let held = raw.block();
+            let positions = state.positions(block);
+            for &at in &positions[within(&entries, positions.len())] {
+                let key = held.key(at as usize).map(|index| index as usize);
                 // SAFETY: positions are of this block.
                 visit(key, unsafe { raw.values.add(at as usize) });
             }
             return;
         }
         let raw = state.raw(block);
-        let entries = raw.block();
-        let count = entries.len();
-        let columns: [Option<&[u32]>; N] = std::array::from_fn(|dimension| entries.keys(dimension).as_narrow());
+        let held = raw.block();
+        let count = held.len();
+        let places = within(&entries, count);
+        let columns: [Option<&[u32]>; N] = std::array::from_fn(|dimension| held.keys(dimension).as_narrow());
         if columns.iter().all(Option::is_some) {
             let columns = columns.map(|column| &column.unwrap_or_default()[..count]);
-            for at in 0..count {
+            for at in places {
                 let key = std::array::from_fn(|dimension| columns[dimension][at] as usize);
                 // SAFETY: there is one value for each of the `count` keys.
                 visit(key, unsafe { raw.values.add(at) });
             }
             return;
         }
-        for at in 0..count {
-            let key = entries.key(at).map(|index| index as usize);
+        for at in places {
+            let key = held.key(at).map(|index| index as usize);
             // SAFETY: as above.
             visit(key, unsafe { raw.values.add(at) });
         }
     }
+}
+
+/// Places that are among `count`.
+fn within(places: &Range<u64>, count: usize) -> Range<usize> {
+    let end = (places.end.min(count as u64)) as usize;
+    (places.start.min(end as u64)) as usize..end
 }
 
 /// The address of a cell of a dense array. The key lies in the window, because blocks of a peer are cut from its rows.

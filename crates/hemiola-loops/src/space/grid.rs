@@ -55,10 +55,14 @@ impl<const N: usize> Keys<N> {
         Self { ranges, constraints: Vec::new() }
     }
 
-    /// Hands out every key in lexicographic order.
-    pub(crate) fn for_each(&self, mut visit: impl FnMut([usize; N])) {
+    /// Hands out the keys in lexicographic order: those whose places in it are in `places`.
+    pub(crate) fn for_each(&self, places: Range<u64>, mut visit: impl FnMut([usize; N])) {
+        let mut before = 0;
         self.runs(|mut key, last| {
-            for index in last {
+            let length = last.end - last.start;
+            let (from, to) = (places.start.max(before) - before, places.end.max(before) - before);
+            before += length;
+            for index in last.start + from.min(length)..last.start + to.min(length) {
                 key[N - 1] = index as usize;
                 visit(key);
             }
@@ -146,7 +150,9 @@ mod tests {
                 weights.iter().map(|weights| Constraint { weights: weights.to_vec(), allowed: allowed.clone() }).collect();
             let keys = Keys::<3> { ranges: ranges.clone(), constraints };
             let mut found = Vec::new();
-            keys.for_each(|key| found.push(key));
+            for start in (0..150).step_by(7) {
+                keys.for_each(start..start + 7, |key| found.push(key));
+            }
             let mut expected = Vec::new();
             for a in ranges[0].clone() {
                 for b in ranges[1].clone() {

@@ -39,7 +39,7 @@ pub(crate) trait Space<const N: usize>: Sync {
     /// The number of entries of a block of this peer.
     fn count(&self, block: Block) -> u64;
 
-    /// Hands every entry of a block of this peer to `visit`, in the plan's order. The address of the value is that of an
-    /// entry that no other block has.
-    fn visit(&self, block: Block, visit: impl FnMut([usize; N], *mut Self::Value));
+    /// Hands entries of a block of this peer to `visit`, in the plan's order: those whose places in the block are in
+    /// `entries`. The address of the value is that of an entry that no other block has.
+    fn visit(&self, block: Block, entries: Range<u64>, visit: impl FnMut([usize; N], *mut Self::Value));
 }

@@ -76,7 +76,7 @@ impl<const N: usize> Space<N> for Ranges<N> {
         self.keys(block).count()
     }
 
-    fn visit(&self, block: Block, mut visit: impl FnMut([usize; N], *mut ())) {
-        self.keys(block).for_each(|key| visit(key, std::ptr::dangling_mut()));
+    fn visit(&self, block: Block, entries: Range<u64>, mut visit: impl FnMut([usize; N], *mut ())) {
+        self.keys(block).for_each(entries, |key| visit(key, std::ptr::dangling_mut()));
     }
 }

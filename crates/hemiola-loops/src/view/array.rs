@@ -3,9 +3,10 @@
 //! `view[i]` is a cell of a one-dimensional array and a row of a two-dimensional one; `view[[i, j]]` is a cell of the
 //! latter and a row of a three-dimensional one, and so on. Only an array that the loop writes can be indexed mutably.
 
+use super::served::Served;
 use super::window::Window;
+use hemiola_array::Element;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::{Index, IndexMut, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
 /// A worker's view of an array. `WRITTEN` says whether the body changes it.
@@ -16,14 +17,13 @@ pub struct ArrayView<T, const N: usize, const WRITTEN: bool> {
     stride: usize,
     extents: [usize; N],
     name: &'static str,
-    cells: PhantomData<T>,
+    /// Rows of other peers, if the array is served.
+    pub(crate) served: Option<Box<Served<T>>>,
 }
 
-impl<T, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
+impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
     pub(crate) fn new(name: &'static str, extents: [usize; N]) -> Self {
-        let mut view = Self { base: std::ptr::dangling_mut(), first: 0, count: 0, stride: 0, extents, name, cells: PhantomData };
-        view.bind(Window::EMPTY);
-        view
+        Self { base: std::ptr::dangling_mut(), first: 0, count: 0, stride: 0, extents, name, served: None }
     }
 
     /// Moves the view to another window of the same array.
@@ -45,62 +45,90 @@ impl<T, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         self
     }
 
-    /// The number of a row inside the window.
-    #[inline]
-    fn row_number<const K: usize>(&self, key: [usize; K]) -> usize {
-        let mut row = key[0].wrapping_sub(self.first);
-        if row >= self.count {
-            outside(self.name, &key, &self.extents, self.first..self.first + self.count);
-        }
-        for dimension in 1..K {
-            if key[dimension] >= self.extents[dimension] {
-                outside(self.name, &key, &self.extents, self.first..self.first + self.count);
-            }
-            row = row * self.extents[dimension] + key[dimension];
-        }
-        row
-    }
-
+    /// The address of a row, given all indices but the last.
     #[inline]
     fn row<const K: usize>(&self, key: [usize; K]) -> *mut [T] {
-        let row = self.row_number(key);
-        // SAFETY: the row was checked against the window, which lies inside the array (1 of the argument in `window`).
-        let start = unsafe { self.base.add(row * self.stride) };
+        let start = match self.row_number(key) {
+            // SAFETY: the row was checked against the window, which lies inside the array (1 of the argument in `window`).
+            Some(row) => unsafe { self.base.add(row * self.stride) },
+            None => self.elsewhere(&key),
+        };
         std::ptr::slice_from_raw_parts_mut(start, self.extents[N - 1])
     }
 
+    /// The address of a cell.
     #[inline]
     fn cell(&self, key: [usize; N]) -> *mut T {
         if N == 1 {
-            let at = self.row_number([key[0]]);
-            // SAFETY: as in `row`; the window counts cells here.
-            return unsafe { self.base.add(at) };
+            return match self.row_number([key[0]]) {
+                // SAFETY: as in `row`; the window counts cells here.
+                Some(at) => unsafe { self.base.add(at) },
+                None => self.elsewhere(&key),
+            };
         }
         if key[N - 1] >= self.extents[N - 1] {
-            outside(self.name, &key, &self.extents, self.first..self.first + self.count);
+            self.outside(&key);
         }
         let mut row = key[0].wrapping_sub(self.first);
-        if row >= self.count {
-            outside(self.name, &key, &self.extents, self.first..self.first + self.count);
-        }
+        let here = row < self.count;
         for dimension in 1..N - 1 {
             if key[dimension] >= self.extents[dimension] {
-                outside(self.name, &key, &self.extents, self.first..self.first + self.count);
+                self.outside(&key);
             }
-            row = row * self.extents[dimension] + key[dimension];
+            row = row.wrapping_mul(self.extents[dimension]).wrapping_add(key[dimension]);
+        }
+        if !here {
+            // SAFETY: a row has as many cells as the last dimension, whose index was checked.
+            return unsafe { self.elsewhere(&key[..N - 1]).add(key[N - 1]) };
         }
         // SAFETY: every index was checked, the first against the window.
         unsafe { self.base.add(row * self.stride + key[N - 1]) }
+    }
+
+    /// The number of a row inside the window, if it is there. Indices but the first must be inside.
+    #[inline]
+    fn row_number<const K: usize>(&self, key: [usize; K]) -> Option<usize> {
+        let mut row = key[0].wrapping_sub(self.first);
+        if row >= self.count {
+            return None;
+        }
+        for dimension in 1..K {
+            if key[dimension] >= self.extents[dimension] {
+                self.outside(&key);
+            }
+            row = row * self.extents[dimension] + key[dimension];
+        }
+        Some(row)
+    }
+
+    /// The address of a row that is not in the window: with another peer, or outside of the array.
+    #[cold]
+    #[inline(never)]
+    fn elsewhere(&self, key: &[usize]) -> *mut T {
+        let inside = key.iter().zip(&self.extents).all(|(index, extent)| index < extent);
+        match &self.served {
+            // A served array is never written through its view, so the address is only read.
+            Some(served) if inside => {
+                let row = key.iter().zip(&self.extents).fold(0, |row, (index, extent)| row * extent + index);
+                served.row(row as u64).cast_mut()
+            }
+            _ => self.outside(key),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn outside(&self, key: &[usize]) -> ! {
+        outside(self.name, key, &self.extents, self.first..self.first + self.count)
     }
 
     /// Cells of a one-dimensional array.
     #[inline]
     fn cells(&self, indices: Range<usize>) -> *mut [T] {
         if indices.start > indices.end
-            || !indices.is_empty()
-                && (indices.start < self.first || indices.end > self.first + self.count)
+            || !indices.is_empty() && (indices.start < self.first || indices.end > self.first + self.count)
         {
-            outside(self.name, &[indices.start, indices.end], &self.extents, self.first..self.first + self.count);
+            self.outside(&[indices.start, indices.end]);
         }
         let length = indices.len();
         let start = if length == 0 {
@@ -118,7 +146,8 @@ impl<T, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
 #[inline(never)]
 fn outside(name: &str, key: &[usize], extents: &[usize], window: Range<usize>) -> ! {
     let key: Vec<String> = key.iter().map(usize::to_string).collect();
-    let inside = key.len() <= extents.len() && key.iter().zip(extents).all(|(index, extent)| index.parse::<usize>().is_ok_and(|index| index < *extent));
+    let inside = key.len() <= extents.len()
+        && key.iter().zip(extents).all(|(index, extent)| index.parse::<usize>().is_ok_and(|index| index < *extent));
     let key = key.join(", ");
     assert!(
         !inside,
@@ -130,7 +159,7 @@ fn outside(name: &str, key: &[usize], extents: &[usize], window: Range<usize>) -
 
 macro_rules! index {
     ($dimensions:literal, $key:ty, $output:ty, |$view:ident, $index:ident| $place:expr) => {
-        impl<T, const WRITTEN: bool> Index<$key> for ArrayView<T, $dimensions, WRITTEN> {
+        impl<T: Element, const WRITTEN: bool> Index<$key> for ArrayView<T, $dimensions, WRITTEN> {
             type Output = $output;
             #[inline]
             fn index(&self, $index: $key) -> &$output {
@@ -140,7 +169,7 @@ macro_rules! index {
                 unsafe { &*$place }
             }
         }
-        impl<T> IndexMut<$key> for ArrayView<T, $dimensions, true> {
+        impl<T: Element> IndexMut<$key> for ArrayView<T, $dimensions, true> {
             #[inline]
             fn index_mut(&mut self, $index: $key) -> &mut $output {
                 let $view = &*self;

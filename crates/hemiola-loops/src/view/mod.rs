@@ -5,6 +5,7 @@ pub mod accumulator;
 pub mod array;
 pub mod buffer;
 pub mod plain;
+pub(crate) mod served;
 #[expect(unsafe_code, reason = "an address is passed between threads; the argument is in the module")]
 pub mod window;
 

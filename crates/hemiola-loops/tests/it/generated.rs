@@ -205,21 +205,34 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
                 let shape: [u64; N] = std::array::from_fn(|dimension| of.extents[dimension] as u64);
                 let all = cluster.from_fn(shape, |_| 1_u64)?;
                 let held = |key: [u64; N]| chosen.binary_search(&key.map(|index| index as usize).to_vec()).is_ok();
-                let mut entries: DistArray<u64, N> =
-                    all.entries().filter(|key, _| held(key)).materialize()?;
-                let run = for_each_entry_mut(cluster, site, &mut entries, captures, |view, key, value| {
-                    parallel_body(of, view, &key, value);
-                })?;
+                let mut entries: DistArray<u64, N> = all.entries().filter(|key, _| held(key)).materialize()?;
+                let run = for_each_entry_mut(
+                    cluster,
+                    site,
+                    &mut entries,
+                    captures,
+                    |view, key, value| {
+                        parallel_body(of, view, &key, value);
+                    },
+                    |_, _, _| {},
+                )?;
                 for (key, value) in entries.collect()? {
                     values.insert(key.map(|index| index as usize).to_vec(), value);
                 }
                 run
             } else {
                 let ranges: [_; N] = std::array::from_fn(|dimension| 0..of.extents[dimension]);
-                for_each_index(cluster, site, ranges, captures, |view, key| {
-                    let mut value = 0;
-                    parallel_body(of, view, &key, &mut value);
-                })?
+                for_each_index(
+                    cluster,
+                    site,
+                    ranges,
+                    captures,
+                    |view, key| {
+                        let mut value = 0;
+                        parallel_body(of, view, &key, &mut value);
+                    },
+                    |_, _| {},
+                )?
             };
             let mut cells = Cells::new();
             for ([first], value) in x.collect()? {
@@ -277,7 +290,8 @@ fn check(seed: u64, peers: usize, workers: usize) -> Strategy {
 
 #[test]
 fn generated_loops_equal_their_serial_execution_bit_for_bit() {
-    let loops: u64 = std::env::var("HEMIOLA_LOOPS").map_or(500, |text| text.parse().expect("HEMIOLA_LOOPS is a number"));
+    let loops: u64 =
+        std::env::var("HEMIOLA_LOOPS").map_or(500, |text| text.parse().expect("HEMIOLA_LOOPS is a number"));
     let mut kinds = BTreeMap::new();
     let first: u64 = std::env::var("HEMIOLA_LOOPS_FROM").map_or(0, |text| text.parse().expect("a number"));
     for seed in first..first + loops {

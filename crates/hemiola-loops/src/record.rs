@@ -1,0 +1,164 @@
+//! What the slice of a body writes down: the rows it will read.
+//!
+//! `parallel_for!` makes a second, smaller body that computes subscripts only. It is run over a block before the body, so
+//! that all rows it needs can be fetched at once. In it, names stand for recorders.
+
+use std::fmt;
+
+/// Rows of an array that a block will read.
+pub struct RowRecorder<const N: usize> {
+    extents: [usize; N],
+    pub(crate) rows: Vec<u64>,
+    /// Only arrays that are served need to know.
+    pub(crate) wanted: bool,
+}
+
+impl<const N: usize> RowRecorder<N> {
+    pub(crate) fn new(extents: [usize; N], wanted: bool) -> Self {
+        Self { extents, rows: Vec::new(), wanted }
+    }
+
+    /// Writes down that a subscript will be read.
+    #[inline]
+    pub fn touch<I: RowIndex<N>>(&mut self, index: I) {
+        if self.wanted {
+            if let Some(row) = index.row(&self.extents) {
+                // Neighbouring entries often read the same row.
+                if self.rows.last() != Some(&row) {
+                    self.rows.push(row);
+                }
+            }
+        }
+    }
+
+    /// The rows in ascending order, each once; none is left here.
+    pub(crate) fn take(&mut self) -> Vec<u64> {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_unstable();
+        rows.dedup();
+        rows
+    }
+}
+
+impl<const N: usize> fmt::Debug for RowRecorder<N> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("RowRecorder").field("rows", &self.rows.len()).finish_non_exhaustive()
+    }
+}
+
+/// A subscript of an array of `N` dimensions, and the row it is in.
+pub trait RowIndex<const N: usize> {
+    /// The row, counted over all dimensions but the last (over cells, if there is one dimension); `None` if it is outside:
+    /// the body will say so.
+    fn row(self, extents: &[usize; N]) -> Option<u64>;
+}
+
+/// Combines the indices of all dimensions of `row` but those that a row spans.
+#[inline]
+fn combined<const N: usize>(key: &[usize], extents: &[usize; N]) -> Option<u64> {
+    let dimensions = if N == 1 { 1 } else { N - 1 };
+    let mut row = 0;
+    for (index, extent) in key.iter().zip(extents).take(dimensions) {
+        if index >= extent {
+            return None;
+        }
+        row = row * *extent as u64 + *index as u64;
+    }
+    Some(row)
+}
+
+macro_rules! row_index {
+    ($($dimensions:literal: $key:ty),*) => {$(
+        impl RowIndex<$dimensions> for $key {
+            #[inline]
+            fn row(self, extents: &[usize; $dimensions]) -> Option<u64> {
+                combined(self.as_ref(), extents)
+            }
+        }
+    )*};
+}
+row_index!(1: [usize; 1], 2: [usize; 1], 2: [usize; 2], 3: [usize; 2], 3: [usize; 3], 4: [usize; 3], 4: [usize; 4]);
+
+impl RowIndex<1> for usize {
+    #[inline]
+    fn row(self, extents: &[usize; 1]) -> Option<u64> {
+        combined(&[self], extents)
+    }
+}
+
+impl RowIndex<2> for usize {
+    #[inline]
+    fn row(self, extents: &[usize; 2]) -> Option<u64> {
+        combined(&[self], extents)
+    }
+}
+
+macro_rules! ranges {
+    ($($range:ty),*) => {$(
+        /// An array that is read by ranges is not served: nothing has to be written down.
+        impl RowIndex<1> for $range {
+            fn row(self, _extents: &[usize; 1]) -> Option<u64> {
+                None
+            }
+        }
+    )*};
+}
+ranges!(
+    std::ops::Range<usize>,
+    std::ops::RangeFrom<usize>,
+    std::ops::RangeTo<usize>,
+    std::ops::RangeInclusive<usize>,
+    std::ops::RangeToInclusive<usize>,
+    std::ops::RangeFull
+);
+
+/// Stands for what is not read by rows.
+#[derive(Clone, Copy, Debug)]
+pub struct NoRecorder;
+
+impl NoRecorder {
+    /// Nothing has to be written down.
+    #[inline]
+    pub fn touch<I>(&mut self, _index: I) {}
+}
+
+/// Stands for a value, which the slice may look at.
+pub struct PlainRecorder<'a, X: ?Sized>(pub(crate) &'a X);
+
+impl<'a, X: ?Sized> PlainRecorder<'a, X> {
+    /// The value.
+    #[inline]
+    #[must_use]
+    pub fn place(&self) -> &'a X {
+        self.0
+    }
+
+    /// Nothing has to be written down.
+    #[inline]
+    pub fn touch<I>(&mut self, _index: I) {}
+}
+
+impl<X: ?Sized> fmt::Debug for PlainRecorder<'_, X> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a captured value")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_written_down_once_and_in_order() {
+        let mut recorder = RowRecorder::new([4, 3, 5], true);
+        recorder.touch([3, 2]);
+        recorder.touch([0, 1, 4]);
+        recorder.touch([3, 2, 1]);
+        recorder.touch([4, 0]);
+        assert_eq!(recorder.take(), [1, 11]);
+        assert!(recorder.take().is_empty());
+        let mut unwanted = RowRecorder::new([4], false);
+        unwanted.touch(3_usize);
+        assert!(unwanted.take().is_empty());
+    }
+}

@@ -1,0 +1,265 @@
+//! What travels between peers while a loop runs, and the driver that receives it while workers compute.
+//!
+//! **Blocks.** Peers form a ring. In a rotation each sends its time blocks to the peer before it, in a wavefront to the peer
+//! after it; in both, every peer sends every time block once and receives every time block once, in an order both ends know.
+//! A block is sent by the worker that has run it, as soon as it has. It is the rows of every travelling array, in pieces, and
+//! then a token; so blocks without rows travel too.
+//!
+//! **Requests.** Workers ask the owners of rows for them; drivers answer. Each worker has a mailbox for answers. A peer whose
+//! workers have ended says so to all others: when all have, nobody will ask any more.
+//!
+//! A peer that fails says stop, to the next in the ring, or to all where rows are served; whoever hears it first passes it on.
+
+use super::stages::Stages;
+use crate::arrays::{Arrays, Piece};
+use crate::plan::{Cuts, Placement, Schedule};
+use hemiola_cluster::{Cluster, Mailbox, Reason, Result};
+use hemiola_core::{ChannelId, Lane, Outgoing, Payload, Purpose, Rank, Waiter, WorkerId};
+use hemiola_tables::rows;
+use serde::{Deserialize, Serialize};
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+/// Top byte of the channels that belong to loops.
+const OWNER: u8 = 4;
+
+/// What stands in front of a message to a driver.
+#[derive(Debug, Serialize, Deserialize)]
+enum Head {
+    Piece(Piece),
+    /// All rows of a time block have been sent.
+    Token {
+        time: usize,
+    },
+    /// Rows are wanted, on a channel of the sender.
+    Get {
+        array: usize,
+        answer: u64,
+    },
+    /// The workers of the sender have ended: they ask for no more.
+    Done,
+    /// The sender, or one before it, has failed.
+    Stop,
+}
+
+/// How workers ask for rows.
+pub(crate) struct Requests {
+    channel: ChannelId,
+    /// By worker: where answers come.
+    pub(crate) answers: Vec<Mailbox>,
+    channels: Vec<ChannelId>,
+}
+
+impl Requests {
+    /// Asks the owner of ascending rows for them.
+    pub(crate) fn ask(
+        &self,
+        cluster: &Cluster,
+        owner: Rank,
+        worker: WorkerId,
+        array: usize,
+        wanted: &[u64],
+    ) -> Result<()> {
+        let mut bytes = encoded(&Head::Get { array, answer: self.channels[worker.index()].number() });
+        rows::pack(wanted, &mut bytes);
+        let message = Outgoing {
+            lane: Lane::Bulk,
+            channel: self.channel,
+            purpose: Purpose::Served,
+            payload: Payload::from(bytes),
+        };
+        cluster.send(owner, message)
+    }
+}
+
+pub(crate) struct Post<'l> {
+    cluster: &'l Cluster,
+    cuts: &'l Cuts,
+    channel: ChannelId,
+    mailbox: Mailbox,
+    /// Whether blocks travel.
+    ring: bool,
+    /// Present if rows are served.
+    pub(crate) requests: Option<Arc<Requests>>,
+    stop_sent: AtomicBool,
+    /// Workers that have not ended.
+    working: AtomicUsize,
+}
+
+impl<'l> Post<'l> {
+    /// *Collective.* The post of a pass; `None` if nothing travels.
+    pub(crate) fn new(cluster: &'l Cluster, cuts: &'l Cuts, placements: &[Placement], workers: usize) -> Option<Self> {
+        let ring = cuts.peers_used > 1 && cuts.schedule != Schedule::Independent;
+        let serves = cuts.peers_used > 1 && placements.contains(&Placement::Served);
+        if !ring && !serves {
+            return None;
+        }
+        let channel = cluster.next_channel(OWNER);
+        let mailbox = cluster.open(channel, Lane::Bulk);
+        let requests = serves.then(|| {
+            // As many channels on every peer, so that all count alike.
+            let channels: Vec<_> = (0..workers).map(|_| cluster.next_channel(OWNER)).collect();
+            let answers = channels.iter().map(|channel| cluster.open(*channel, Lane::Bulk)).collect();
+            Arc::new(Requests { channel, answers, channels })
+        });
+        let working = AtomicUsize::new(cluster.workers());
+        Some(Self { cluster, cuts, channel, mailbox, ring, requests, stop_sent: AtomicBool::new(false), working })
+    }
+
+    fn neighbour(&self, ahead: bool) -> Rank {
+        let (me, size) = (self.cluster.rank().index(), self.cluster.size());
+        Rank::new(((me + if ahead { 1 } else { size - 1 }) % size) as u32)
+    }
+
+    fn receiver(&self) -> Rank {
+        self.neighbour(self.cuts.schedule == Schedule::Wavefront)
+    }
+
+    fn sender(&self) -> Rank {
+        self.neighbour(self.cuts.schedule != Schedule::Wavefront)
+    }
+
+    fn others(&self) -> impl Iterator<Item = Rank> {
+        let me = self.cluster.rank();
+        Rank::all(self.cluster.size()).filter(move |peer| *peer != me)
+    }
+
+    /// Whether a block goes to another peer after a part of this one has run it.
+    pub(crate) fn leaves(&self, part: usize) -> bool {
+        let parts = self.cuts.parts_of(self.cluster.rank());
+        match self.cuts.schedule {
+            Schedule::Independent => false,
+            Schedule::Wavefront => part + 1 == parts.end,
+            Schedule::Rotation { .. } => part == parts.start,
+        }
+    }
+
+    /// Sends a time block on.
+    pub(crate) fn send(&self, arrays: &Arrays<'_>, time: usize) -> Result<()> {
+        for (number, array) in arrays.travelling() {
+            for piece in array.pack(number, time) {
+                self.post(self.receiver(), Purpose::Rotation, piece.into())?;
+            }
+        }
+        self.post(self.receiver(), Purpose::Rotation, encoded(&Head::Token { time }).into())
+    }
+
+    fn post(&self, to: Rank, purpose: Purpose, payload: Payload) -> Result<()> {
+        self.cluster.send(to, Outgoing { lane: Lane::Bulk, channel: self.channel, purpose, payload })
+    }
+
+    /// Tells the others that the pass has failed. Errors do not matter: then they learn it in another way.
+    pub(crate) fn send_stop(&self) {
+        if self.stop_sent.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let stop = || encoded(&Head::Stop).into();
+        if self.requests.is_some() {
+            self.others().for_each(|peer| drop(self.post(peer, Purpose::Served, stop())));
+        } else {
+            drop(self.post(self.receiver(), Purpose::Rotation, stop()));
+        }
+    }
+
+    /// Says that a worker of this peer has ended; the last one tells the others.
+    pub(crate) fn ended(&self) {
+        if self.working.fetch_sub(1, Ordering::SeqCst) == 1 && self.requests.is_some() {
+            self.others().for_each(|peer| drop(self.post(peer, Purpose::Served, encoded(&Head::Done).into())));
+        }
+    }
+
+    /// The time blocks that will come, in order, with the stage each has then.
+    fn arrivals(&self) -> VecDeque<(usize, usize)> {
+        let (parts, times) = (self.cuts.parts_of(self.cluster.rank()), self.cuts.times());
+        match self.cuts.schedule {
+            _ if !self.ring => VecDeque::new(),
+            Schedule::Rotation { ratio } => {
+                let top = parts.end - 1;
+                (ratio..times + ratio).map(|step| ((ratio * top + step) % times, step / ratio)).collect()
+            }
+            // The first peer gets them when all parts have run them.
+            _ if parts.start == 0 => (0..times).map(|time| (time, self.cuts.parts())).collect(),
+            _ => (0..times).map(|time| (time, parts.start)).collect(),
+        }
+    }
+
+    /// Receives and answers until nothing will come any more, on the driver, while workers run.
+    pub(crate) fn drive(&self, arrays: &Arrays<'_>, stages: &Stages) -> Result<()> {
+        let mut due = self.arrivals();
+        let mut complete = 0;
+        let mut asking = if self.requests.is_some() { self.others().count() } else { 0 };
+        while !due.is_empty() || asking > 0 {
+            match self.step(arrays, stages, &mut due, &mut complete, &mut asking) {
+                Ok(()) => {}
+                Err(problem) => {
+                    stages.stop();
+                    self.send_stop();
+                    return Err(problem);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Receives one message and does what it asks for.
+    fn step(
+        &self,
+        arrays: &Arrays<'_>,
+        stages: &Stages,
+        due: &mut VecDeque<(usize, usize)>,
+        complete: &mut usize,
+        asking: &mut usize,
+    ) -> Result<()> {
+        let bad = |problem: &str| hemiola_array::Error::BadMessage { problem: problem.to_owned() };
+        let reason = Reason {
+            what: if due.is_empty() { "the end of a loop" } else { "block of a loop" },
+            number: due.front().map(|(time, _)| *time as u64),
+            site: None,
+        };
+        let message = if self.requests.is_some() {
+            self.cluster.receive_any(&self.mailbox, Waiter::Driver, reason)?
+        } else {
+            self.cluster.receive(&self.mailbox, self.sender(), Waiter::Driver, reason)?
+        };
+        let (head, rest) = postcard::take_from_bytes(&message.payload).map_err(|error| bad(&error.to_string()))?;
+        let expected = due.front().map(|(time, _)| *time);
+        match head {
+            Head::Piece(piece) if Some(piece.time) == expected && piece.array < arrays.len() => {
+                *complete += usize::from(arrays.get(piece.array).unpack(piece, rest)?);
+            }
+            Head::Token { time } if Some(time) == expected && *complete == arrays.travelling().count() => {
+                *complete = 0;
+                if let Some((time, stage)) = due.pop_front() {
+                    stages.advance(time, stage);
+                }
+            }
+            Head::Get { array, answer } if array < arrays.len() => {
+                let mut cells = Vec::new();
+                arrays.get(array).serve(rest, &mut cells)?;
+                let channel = ChannelId::new(answer);
+                let payload = Payload::from(cells);
+                let answer = Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Served, payload };
+                self.cluster.send(message.from, answer)?;
+            }
+            Head::Done if *asking > 0 => *asking -= 1,
+            Head::Stop => {
+                stages.stop();
+                self.send_stop();
+                // Nothing more comes round; others may still ask until their workers have ended.
+                due.clear();
+            }
+            _ => return Err(bad("a message that is not due").into()),
+        }
+        Ok(())
+    }
+}
+
+fn encoded(head: &Head) -> Vec<u8> {
+    postcard::to_stdvec(head).expect("a head is plain data")
+}
+
+/// A piece of a block as it begins a message.
+pub(crate) fn encoded_piece(piece: Piece) -> Vec<u8> {
+    encoded(&Head::Piece(piece))
+}

@@ -76,8 +76,11 @@ pub trait Capture<'a> {
     /// Makes what the slice of the body sees.
     fn recorder(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Self::Recorder;
 
-    /// Fetches what the slice has written down.
-    fn prefetch(&self, _recorder: &mut Self::Recorder, _view: &mut Self::View) -> Result<()> {
+    /// Appends what the slice has written down.
+    fn foreseen(&self, _recorder: &mut Self::Recorder, _rows: &mut Vec<Vec<u64>>) {}
+
+    /// Fetches what [`foreseen`](Self::foreseen) appended.
+    fn prefetch(&self, _rows: &mut std::slice::Iter<'_, Vec<u64>>, _view: &mut Self::View) -> Result<()> {
         Ok(())
     }
 
@@ -125,9 +128,14 @@ impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
         (self.0.recorder(&shared.0, scene), self.1.recorder(&shared.1, scene))
     }
 
-    fn prefetch(&self, recorder: &mut Self::Recorder, view: &mut Self::View) -> Result<()> {
-        self.0.prefetch(&mut recorder.0, &mut view.0)?;
-        self.1.prefetch(&mut recorder.1, &mut view.1)
+    fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
+        self.0.foreseen(&mut recorder.0, rows);
+        self.1.foreseen(&mut recorder.1, rows);
+    }
+
+    fn prefetch(&self, rows: &mut std::slice::Iter<'_, Vec<u64>>, view: &mut Self::View) -> Result<()> {
+        self.0.prefetch(rows, &mut view.0)?;
+        self.1.prefetch(rows, &mut view.1)
     }
 
     fn unforeseen(&self, shared: &Self::Shared, counts: &mut Vec<(usize, u64)>) {
@@ -223,8 +231,17 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
         RowRecorder::new(self.extents(), shared.served)
     }
 
-    fn prefetch(&self, recorder: &mut RowRecorder<N>, view: &mut Self::View) -> Result<()> {
-        view.served.as_ref().map_or(Ok(()), |served| served.prefetch(recorder.take()))
+    fn foreseen(&self, recorder: &mut RowRecorder<N>, rows: &mut Vec<Vec<u64>>) {
+        if recorder.wanted {
+            rows.push(recorder.take());
+        }
+    }
+
+    fn prefetch(&self, rows: &mut std::slice::Iter<'_, Vec<u64>>, view: &mut Self::View) -> Result<()> {
+        match &view.served {
+            Some(served) => served.prefetch(rows.next().map_or(&[], Vec::as_slice)),
+            None => Ok(()),
+        }
     }
 
     fn unforeseen(&self, shared: &ArrayShared, counts: &mut Vec<(usize, u64)>) {
@@ -406,7 +423,7 @@ where
             mine
         } else if shared.served {
             let owners = scene.arrays.get(shared.targets[0]).owners().expect("a served array has owners");
-            sent_to_owners(scene.cluster, mine, owners, rows_of(self.buffer.extents).1)?
+            sent_to_owners(scene.cluster, &mine, owners, rows_of(self.buffer.extents).1)?
         } else {
             gathered(scene.cluster, mine)?
         };
@@ -454,12 +471,12 @@ impl<'a, U: Element + Default + PartialEq, R: Rule<'a, U>, const N: usize> Buffe
 /// *Collective.* What the workers of all peers have handed in for the rows of this one, in order.
 fn sent_to_owners<U: Element>(
     cluster: &Cluster,
-    mine: Vec<Handed<U>>,
+    mine: &[Handed<U>],
     owners: &Owners,
     row_length: usize,
 ) -> Result<Vec<Handed<U>>> {
     let mut outgoing: Vec<Vec<u8>> = (0..cluster.size()).map(|_| Vec::new()).collect();
-    for (handed, updates) in &mine {
+    for (handed, updates) in mine {
         for (bytes, share) in outgoing.iter_mut().zip(owners.divide(handed)) {
             let (mut packed_rows, mut packed) = (Vec::new(), Vec::new());
             rows::pack(&handed[share.clone()], &mut packed_rows);

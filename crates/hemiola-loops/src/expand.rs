@@ -66,6 +66,7 @@ impl<'a, X: ?Sized, const WRITTEN: bool> CapturePlain<'a, X> for Probe<'a, X, WR
 }
 
 /// *Collective.* Runs a loop over the entries of an array.
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
 pub fn for_each_entry<'a, T, const N: usize, C, F, P>(
     cluster: &Cluster,
     site: &'static Site,
@@ -88,6 +89,7 @@ where
 }
 
 /// *Collective.* The same, where the body changes the values.
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
 pub fn for_each_entry_mut<'a, T, const N: usize, C, F, P>(
     cluster: &Cluster,
     site: &'static Site,
@@ -110,6 +112,7 @@ where
 }
 
 /// *Collective.* Runs a loop over ranges of indices.
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
 pub fn for_each_index<'a, I, const N: usize, C, F, P>(
     cluster: &Cluster,
     site: &'static Site,

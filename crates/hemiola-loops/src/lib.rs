@@ -17,7 +17,7 @@
 //! | [`plan`] | [`Plan`]: what the loop will do and cost; its text and JSON |
 //! | [`capture`], [`view`] | what names become: on a peer, and in the body |
 //! | [`buffer`] | [`Buffer`]: writes that may be late |
-//! | [`record`] | what the slice of a body writes down, so that rows can be fetched in bulk |
+//! | [`record`], `foreseen` | what the slice of a body writes down, so that rows can be fetched in bulk; and remembered |
 //! | `arrays` | arrays in a loop: held, placed, cut into windows |
 //! | `space` | what is iterated over |
 //! | [`mod@run`] | workers, blocks, stages, meetings, the post between peers |
@@ -32,6 +32,7 @@ pub mod error;
 #[doc(hidden)]
 #[expect(unsafe_code, reason = "values are reached by address; argued at each place")]
 pub mod expand;
+mod foreseen;
 pub mod plan;
 pub mod record;
 pub mod run;

@@ -21,13 +21,12 @@ impl<const N: usize> RowRecorder<N> {
     /// Writes down that a subscript will be read.
     #[inline]
     pub fn touch<I: RowIndex<N>>(&mut self, index: I) {
-        if self.wanted {
-            if let Some(row) = index.row(&self.extents) {
-                // Neighbouring entries often read the same row.
-                if self.rows.last() != Some(&row) {
-                    self.rows.push(row);
-                }
-            }
+        // Neighbouring entries often read the same row.
+        if self.wanted
+            && let Some(row) = index.row(&self.extents)
+            && self.rows.last() != Some(&row)
+        {
+            self.rows.push(row);
         }
     }
 

@@ -12,6 +12,8 @@ use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use crate::{Dense, Dictionary, Error, Histogram, Result, Shape};
 use hemiola_cluster::Cluster;
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{AddAssign, MulAssign, SubAssign};
 use std::sync::Arc;
@@ -35,6 +37,8 @@ pub struct DistArray<T, const N: usize> {
     pub(crate) holder: Mutex<Option<String>>,
     /// By dimension: the histogram, once somebody has asked for it. Keys never change, so it stays true.
     histograms: Mutex<[Option<Arc<Histogram>>; N]>,
+    /// What loops over this array remember of it, by loop.
+    memos: Mutex<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>,
     /// By dimension: the names of its indices, where they were read as names.
     names: [Option<Arc<Dictionary>>; N],
     /// By dimension: how its indices were shuffled.
@@ -98,8 +102,8 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     fn of_state(cluster: &Cluster, shape: Shape<N>, entries: u64, state: State<T, N>) -> Self {
         let (names, shuffled) = (std::array::from_fn(|_| None), [None; N]);
         let histograms = Mutex::new(std::array::from_fn(|_| None));
-        let (state, holder) = (RwLock::new(state), Mutex::new(None));
-        Self { cluster: cluster.clone(), shape, entries, state, holder, histograms, names, shuffled }
+        let (state, holder, memos) = (RwLock::new(state), Mutex::new(None), Mutex::default());
+        Self { cluster: cluster.clone(), shape, entries, state, holder, histograms, memos, names, shuffled }
     }
 
     /// The state, to be looked at.
@@ -166,6 +170,25 @@ impl<T: Element, const N: usize> DistArray<T, N> {
             Storage::Sparse(blocks) => blocks.iter().map(SparseBlock::memory_bytes).sum(),
             Storage::Dense(blocks) => blocks.iter().map(|block| block.cells.memory_bytes()).sum(),
         }
+    }
+
+    /// What a loop remembers of this array from one pass to the next, made anew where there is nothing or `good` refuses
+    /// what there is.
+    pub fn memo<V: Any + Send + Sync>(
+        &self,
+        owner: usize,
+        good: impl FnOnce(&V) -> bool,
+        make: impl FnOnce() -> V,
+    ) -> Arc<V> {
+        let mut memos = self.memos.lock();
+        if let Some(known) = memos.get(&owner).and_then(|memo| Arc::clone(memo).downcast::<V>().ok())
+            && good(&known)
+        {
+            return known;
+        }
+        let fresh = Arc::new(make());
+        memos.insert(owner, Arc::clone(&fresh) as Arc<dyn Any + Send + Sync>);
+        fresh
     }
 
     /// The names of a dimension's indices, if it was read as names.

@@ -152,7 +152,7 @@ fn keep_together(arrays: &mut [ArrayPlan], facts: &Facts<'_>) {
             let array = &mut arrays[*array];
             if array.placement != Placement::Whole {
                 array.placement = Placement::Whole;
-                array.reason = "it is updated together with an array that is whole".to_owned();
+                "it is updated together with an array that is whole".clone_into(&mut array.reason);
             }
         }
     }
@@ -229,12 +229,13 @@ fn bounds(facts: &Facts<'_>, dimension: usize, parts: usize) -> Vec<u64> {
 fn bounds_of(weights: &[i64], facts: &Facts<'_>, parts: usize) -> Vec<i64> {
     let (mut low, mut high) = (0, 0);
     for (weight, range) in weights.iter().zip(&facts.extents) {
-        let ends = [range.start as i64 * weight, (range.end as i64 - 1).max(range.start as i64) * weight];
+        let ends =
+            [range.start.cast_signed() * weight, (range.end.cast_signed() - 1).max(range.start.cast_signed()) * weight];
         low += ends[0].min(ends[1]);
         high += ends[0].max(ends[1]);
     }
     let length = (high - low + 1) as u64;
-    let ends = Cut::equal(length, parts).ranges().map(|range| low + range.end as i64).collect::<Vec<_>>();
+    let ends = Cut::equal(length, parts).ranges().map(|range| low + range.end.cast_signed()).collect::<Vec<_>>();
     std::iter::once(low).chain(ends).collect()
 }
 

@@ -124,7 +124,7 @@ impl Cuts {
     pub fn block_of(&self, key: &[u64], space: usize, time: Option<usize>) -> Block {
         if let Some(skew) = &self.skew {
             let coordinate =
-                |weights: &[i64]| weights.iter().zip(key).map(|(weight, index)| weight * *index as i64).sum();
+                |weights: &[i64]| weights.iter().zip(key).map(|(weight, index)| weight * index.cast_signed()).sum();
             return Block {
                 part: part_at(&skew.space_bounds, &coordinate(&skew.space)),
                 time: part_at(&skew.time_bounds, &coordinate(&skew.time)),
@@ -221,6 +221,9 @@ impl Plan {
     }
 
     /// The plan as JSON.
+    ///
+    /// # Panics
+    /// Never: a plan is plain data.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a plan is plain data")

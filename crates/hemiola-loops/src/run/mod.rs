@@ -7,6 +7,7 @@ pub(crate) mod stages;
 use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
+use crate::foreseen::Foreseen;
 use crate::plan::{Block, Cuts, Facts, Placement, Plan, Schedule, choose, steps, visit};
 use crate::site::Site;
 use crate::space::Space;
@@ -19,6 +20,7 @@ use stages::Stages;
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -106,7 +108,7 @@ where
     let outcome = {
         let shared = captures.share(scene, &declared);
         let code = Code { captures, shared: &shared, body: &body, slice: &slice };
-        let pass = Pass::new(scene, &plan, &space, code, post.as_ref(), &declared)?;
+        let pass = Pass::new(scene, &plan, &space, code, post.as_ref(), space.foreseen(site), &declared)?;
         let outcome = pass.run();
         captures.unforeseen(&shared, &mut unforeseen);
         outcome
@@ -212,7 +214,7 @@ fn spec(site: &Site, dimensions: usize, arrays: &Arrays<'_>, declared: &[Capture
         let accesses = || site.accesses.iter().filter(move |access| access.name == name).cloned();
         match captured {
             Captured::Array(array) => {
-                uses[*array].name = site.names[name].to_owned();
+                site.names[name].clone_into(&mut uses[*array].name);
                 uses[*array].accesses.extend(accesses());
             }
             Captured::Buffer { targets, .. } => {
@@ -257,6 +259,8 @@ struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F, P> {
     parts: Range<usize>,
     stages: Stages,
     post: Option<&'l Post<'l>>,
+    /// What earlier passes have found out.
+    foreseen: Option<Arc<Foreseen>>,
     meeting: Option<Meetings>,
     failed: AtomicBool,
     /// What the first worker that failed has to say.
@@ -297,13 +301,14 @@ where
         space: &'l S,
         code: Code<'l, C, C::Shared, F, P>,
         post: Option<&'l Post<'l>>,
+        foreseen: Option<Arc<Foreseen>>,
         declared: &[Captured],
     ) -> Result<Self> {
         let cuts = &plan.cuts;
         let parts = cuts.parts_of(scene.cluster.rank());
         let stages = Stages::new((0..cuts.times()).map(|time| first_stage(cuts, &parts, time)));
         let (failed, problem) = (AtomicBool::new(false), Mutex::new(None));
-        let mut pass = Self { scene, plan, space, code, parts, stages, post, meeting: None, failed, problem };
+        let mut pass = Self { scene, plan, space, code, parts, stages, post, foreseen, meeting: None, failed, problem };
         pass.meeting = pass.meetings(declared)?;
         Ok(pass)
     }
@@ -448,12 +453,22 @@ where
         let at = Cell::new([0; N]);
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             if self.scene.requests.is_some() {
-                let recorder = &mut desk.recorder;
-                self.space.visit(block, entries.clone(), |key, value| {
-                    at.set(key);
-                    slice(recorder, key, value);
+                let known = self.foreseen.as_ref().and_then(|foreseen| foreseen.find(block, entries.start));
+                let rows = known.unwrap_or_else(|| {
+                    let recorder = &mut desk.recorder;
+                    self.space.visit(block, entries.clone(), |key, value| {
+                        at.set(key);
+                        slice(recorder, key, value);
+                    });
+                    let mut rows = Vec::new();
+                    captures.foreseen(recorder, &mut rows);
+                    let rows = Arc::new(rows);
+                    if let Some(foreseen) = &self.foreseen {
+                        foreseen.remember(block, entries.start, Arc::clone(&rows));
+                    }
+                    rows
                 });
-                captures.prefetch(&mut desk.recorder, &mut desk.view)?;
+                captures.prefetch(&mut rows.iter(), &mut desk.view)?;
             }
             let view = &mut desk.view;
             self.space.visit(block, entries, |key, value| {

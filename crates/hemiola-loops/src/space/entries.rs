@@ -4,7 +4,9 @@
 
 use super::Space;
 use super::grid::Keys;
+use crate::foreseen::Foreseen;
 use crate::plan::{Block, Plan};
+use crate::site::Site;
 use crate::view::Window;
 use hemiola_array::dist::{Axis, Holding, Layout, Storage};
 use hemiola_array::sparse::SparseBlock;
@@ -134,6 +136,13 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         let first_part = plan.cuts.parts_of(cluster.rank()).start;
         self.state = Some(Arranged { plan: plan.clone(), first_part, blocks, window, _held: held });
         Ok(())
+    }
+
+    fn foreseen(&self, site: &'static Site) -> Option<Arc<Foreseen>> {
+        let cuts = &self.state().plan.cuts;
+        let owner = std::ptr::from_ref(site).addr();
+        site.repeated
+            .then(|| self.array.memo(owner, |known: &Foreseen| known.is_of(cuts), || Foreseen::new(cuts.clone())))
     }
 
     fn count(&self, block: Block) -> u64 {

@@ -106,9 +106,9 @@ impl<const N: usize> Keys<N> {
     /// The range of the last index that all constraints allow.
     fn last(&self, key: &[usize; N]) -> Range<u64> {
         let range = &self.ranges[N - 1];
-        let (mut low, mut high) = (range.start as i64, range.end as i64);
+        let (mut low, mut high) = (range.start.cast_signed(), range.end.cast_signed());
         for Constraint { weights, allowed } in &self.constraints {
-            let fixed: i64 = (0..N - 1).map(|dimension| weights[dimension] * key[dimension] as i64).sum();
+            let fixed: i64 = (0..N - 1).map(|dimension| weights[dimension] * key[dimension].cast_signed() as i64).sum();
             let (start, end) = (allowed.start - fixed, allowed.end - fixed);
             match weights[N - 1] {
                 0 if start <= 0 && 0 < end => {}
@@ -157,7 +157,7 @@ mod tests {
             for a in ranges[0].clone() {
                 for b in ranges[1].clone() {
                     for c in ranges[2].clone() {
-                        let inside = |w: &[i64; 3]| allowed.contains(&(w[0] * a as i64 + w[1] * b as i64 + w[2] * c as i64));
+                        let inside = |w: &[i64; 3]| allowed.contains(&(w[0] * a.cast_signed() + w[1] * b.cast_signed() + w[2] * c.cast_signed()));
                         if weights.iter().all(inside) {
                             expected.push([a as usize, b as usize, c as usize]);
                         }

@@ -7,7 +7,9 @@ pub(crate) mod ranges;
 
 pub use ranges::IntoRange;
 
+use crate::foreseen::Foreseen;
 use crate::plan::{Block, Plan};
+use crate::site::Site;
 use hemiola_array::Histogram;
 use hemiola_cluster::{Cluster, Result};
 use std::ops::Range;
@@ -35,6 +37,9 @@ pub(crate) trait Space<const N: usize>: Sync {
 
     /// *Collective.* Takes hold of the entries and deals them out as the plan says.
     fn arrange(&mut self, cluster: &Cluster, plan: &Plan, holder: &str) -> Result<()>;
+
+    /// What a repeated loop remembers from pass to pass, if there is a place for it.
+    fn foreseen(&self, site: &'static Site) -> Option<Arc<Foreseen>>;
 
     /// The number of entries of a block of this peer.
     fn count(&self, block: Block) -> u64;

@@ -2,7 +2,9 @@
 
 use super::Space;
 use super::grid::Keys;
+use crate::foreseen::Foreseen;
 use crate::plan::{Block, Plan};
+use crate::site::Site;
 use hemiola_array::Histogram;
 use hemiola_cluster::{Cluster, Result};
 use std::ops::{Range, RangeInclusive};
@@ -70,6 +72,10 @@ impl<const N: usize> Space<N> for Ranges<N> {
     fn arrange(&mut self, _cluster: &Cluster, plan: &Plan, _holder: &str) -> Result<()> {
         self.plan = Some(plan.clone());
         Ok(())
+    }
+
+    fn foreseen(&self, _site: &'static Site) -> Option<Arc<Foreseen>> {
+        None
     }
 
     fn count(&self, block: Block) -> u64 {

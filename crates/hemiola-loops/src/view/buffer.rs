@@ -182,7 +182,7 @@ mod tests {
         buffer[[3, 1]] += 1.5;
         assert_eq!((buffer[[3, 1]], &buffer[4]), (2.5, &[0.0, 0.0][..]));
         assert_eq!(buffer.pending.drain(), (vec![0, 3], vec![-2.0, 0.0, 0.0, 2.5]));
-        assert_eq!(buffer[[3, 1]], 0.0);
+        assert_eq!(&buffer[3], &[0.0, 0.0]);
         assert_eq!(buffer.pending.drain(), (vec![], vec![]));
     }
 

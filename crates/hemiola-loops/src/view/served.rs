@@ -39,11 +39,11 @@ impl<T: Element> Served<T> {
     }
 
     /// Fetches ascending rows in bulk; all others are forgotten. Rows of this peer need not be fetched.
-    pub(crate) fn prefetch(&self, rows: Vec<u64>) -> Result<()> {
+    pub(crate) fn prefetch(&self, rows: &[u64]) -> Result<()> {
         let me = self.cluster.rank().index();
         let mut cells = Vec::new();
         let mut kept = Vec::with_capacity(rows.len());
-        let shares = self.owners.divide(&rows);
+        let shares = self.owners.divide(rows);
         let asked: Vec<_> =
             shares.iter().enumerate().filter(|(peer, share)| *peer != me && !share.is_empty()).collect();
         for (peer, share) in &asked {

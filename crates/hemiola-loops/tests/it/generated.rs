@@ -54,7 +54,7 @@ fn generate(seed: u64) -> Loop {
     let extents: Vec<usize> = (0..dimensions).map(|_| 1 + dice.below(7) as usize).collect();
     let sparse = dice.chance(50);
     let mut accesses = Vec::new();
-    for _ in 0..1 + dice.below(4) {
+    for _ in 0..=dice.below(4) {
         let name = dice.below(3) as usize;
         let whole_row = name > 0 && dice.chance(40);
         let count = if name == 0 || whole_row { 1 } else { 2 };
@@ -67,20 +67,24 @@ fn generate(seed: u64) -> Loop {
 
 fn subscript(dice: &mut Dice, dimensions: usize) -> Subscript {
     match dice.below(20) {
-        0..14 => {
+        0..=13 => {
             let dimension = dice.below(dimensions as u64) as usize;
-            let offset = if dice.chance(60) { 0 } else { dice.below(2 * MARGIN as u64 + 1) as i64 - MARGIN as i64 };
-            Subscript::Index { dimension, offset: offset + MARGIN as i64 }
+            let offset = if dice.chance(60) {
+                0
+            } else {
+                dice.below(2 * MARGIN as u64 + 1).cast_signed() - MARGIN.cast_signed() as i64
+            };
+            Subscript::Index { dimension, offset: offset + MARGIN.cast_signed() as i64 }
         }
-        14..17 => Subscript::Constant(dice.below(SIDE as u64) as i64),
-        17..19 => Subscript::Invariant("n".into()),
+        14..=16 => Subscript::Constant(dice.below(SIDE as u64).cast_signed()),
+        17..=18 => Subscript::Invariant("n".into()),
         _ => Subscript::Unknown,
     }
 }
 
 fn place(subscript: &Subscript, key: &[usize], salt: u64) -> usize {
     match subscript {
-        Subscript::Index { dimension, offset } => (key[*dimension] as i64 + offset) as usize,
+        Subscript::Index { dimension, offset } => key[*dimension].strict_add_signed(*offset as isize),
         Subscript::Constant(value) => *value as usize,
         Subscript::Invariant(_) => salt as usize % SIDE,
         Subscript::Range { .. } => unreachable!("rows are subscripts that are missing"),
@@ -129,7 +133,7 @@ fn serial(of: &Loop, keys: &[Vec<usize>]) -> (Cells, BTreeMap<Vec<usize>, u64>) 
     }
     let mut values = BTreeMap::new();
     for key in keys {
-        let mut value = if of.sparse { 1 } else { 0 };
+        let mut value = u64::from(of.sparse);
         body(of, key, &mut value, |array, places, visit| {
             if array > 0 && places.len() == 1 {
                 for second in 0..SIDE {
@@ -191,10 +195,10 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
     let mut outcomes = standalone(peers)
         .workers(workers)
         .run(|cluster| {
-            let side = SIDE as u64;
-            let x = cluster.from_fn([side], |[a]| initial(0, &[a as usize]))?;
-            let y = cluster.from_fn([side, side], |[a, b]| initial(1, &[a as usize, b as usize]))?;
-            let z = cluster.from_fn([side, side], |[a, b]| initial(2, &[a as usize, b as usize]))?;
+            let length = SIDE as u64;
+            let x = cluster.from_fn([length], |[a]| initial(0, &[a as usize]))?;
+            let y = cluster.from_fn([length, length], |[a, b]| initial(1, &[a as usize, b as usize]))?;
+            let z = cluster.from_fn([length, length], |[a, b]| initial(2, &[a as usize, b as usize]))?;
             let captures = (
                 Probe::<_, true>(&x).capture(0),
                 (Probe::<_, true>(&y).capture(1), (Probe::<_, true>(&z).capture(2), ())),
@@ -288,12 +292,15 @@ fn check(seed: u64, peers: usize, workers: usize) -> Strategy {
     outcome.plan.strategy
 }
 
+#[expect(clippy::disallowed_methods, reason = "how long a test explores is no setting of a cluster")]
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
+}
+
 #[test]
 fn generated_loops_equal_their_serial_execution_bit_for_bit() {
-    let loops: u64 =
-        std::env::var("HEMIOLA_LOOPS").map_or(500, |text| text.parse().expect("HEMIOLA_LOOPS is a number"));
+    let (first, loops) = (number("HEMIOLA_LOOPS_FROM", 0), number("HEMIOLA_LOOPS", 500));
     let mut kinds = BTreeMap::new();
-    let first: u64 = std::env::var("HEMIOLA_LOOPS_FROM").map_or(0, |text| text.parse().expect("a number"));
     for seed in first..first + loops {
         // Twelve combinations, in turn, and one worker alone for each loop of them.
         let (peers, workers) = (1 + seed as usize % 3, 1 + seed as usize / 3 % 4);

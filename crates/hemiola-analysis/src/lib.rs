@@ -39,6 +39,8 @@ mod sample;
 pub mod schedule;
 pub mod skew;
 pub mod strategy;
+#[cfg(feature = "syntax")]
+pub mod syntax;
 pub mod transform;
 pub mod vector;
 

@@ -48,6 +48,7 @@
 //! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
 //! | [`mod@array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
 //! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
+//! | `hemiola-macros` | the macro `parallel_for!`, a shell around `hemiola-analysis` | what a loop means |
 //! | `hemiola` | this facade | |
 //! | `hemiola-cli` | the `hemiola` command | anything a user's program could not use |
 

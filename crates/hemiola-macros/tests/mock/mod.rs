@@ -1,0 +1,144 @@
+//! A run time for tests: `hemiola::loops::expand` on one thread, in the order of the source.
+//!
+//! A test crate says `extern crate self as hemiola;` and `#[path = "../mock/mod.rs"] pub mod loops;`; then the paths of the
+//! expansion lead here. What it proves of the macro, that expansions compile, run and fail as promised, does not
+//! depend on how iterations are scheduled.
+#![allow(missing_docs, unreachable_pub, dead_code, unused_imports, clippy::all, clippy::pedantic)]
+
+pub mod captures;
+pub mod kinds;
+pub mod probe;
+
+pub use kinds::{Accumulator, Buffer, Cluster, DistArray};
+
+pub type Result<T> = std::result::Result<T, String>;
+
+/// What a loop returns.
+#[derive(Debug)]
+pub struct Run {
+    pub site: &'static expand::Site,
+    /// What the slice touched, in order: name and subscript.
+    pub touched: Vec<(usize, String)>,
+}
+
+pub mod expand {
+    use super::captures::{Captures, Log};
+    use super::kinds::{Cluster, DistArray, Element};
+    use super::{Result, Run};
+    use std::ops::{Range, RangeInclusive};
+
+    pub use super::probe::Probe;
+
+    /// The traits with the methods of probes.
+    pub mod probing {
+        pub use super::super::probe::{AllowCopy, CapturePlain, CaptureShared, RefuseMove};
+    }
+    pub use hemiola_analysis::{Access, Mode, Subscript};
+
+    #[derive(Debug)]
+    pub struct Site {
+        pub file: &'static str,
+        pub line: u32,
+        pub column: u32,
+        pub ordered: bool,
+        pub repeated: bool,
+        pub explain: bool,
+        pub indices: &'static [&'static str],
+        pub space: &'static str,
+        pub names: &'static [&'static str],
+        pub accesses: &'static [Access],
+    }
+
+    #[diagnostic::on_unimplemented(message = "`{Self}` is not a range of `usize`", note = "loop indices are `usize`")]
+    pub trait IntoRange {
+        fn into_range(self) -> Range<usize>;
+    }
+
+    impl IntoRange for Range<usize> {
+        fn into_range(self) -> Range<usize> {
+            self
+        }
+    }
+
+    impl IntoRange for RangeInclusive<usize> {
+        fn into_range(self) -> Range<usize> {
+            *self.start()..self.end() + 1
+        }
+    }
+
+    fn run<C: Captures>(
+        site: &'static Site,
+        captures: &C,
+        iterations: impl FnOnce(&mut C::States, &Log),
+    ) -> Result<Run> {
+        let (mut states, log) = (captures.begin(), Log::default());
+        iterations(&mut states, &log);
+        captures.end(states);
+        Ok(Run { site, touched: log.take() })
+    }
+
+    pub fn for_each_entry<T: Element, const N: usize, C: Captures>(
+        _: &Cluster,
+        site: &'static Site,
+        array: &DistArray<T, N>,
+        captures: C,
+        body: impl for<'v> Fn(C::Views<'v>, [usize; N], &T),
+        slice: impl for<'v> Fn(C::Recorders<'v>, [usize; N], &T),
+    ) -> Result<Run> {
+        run(site, &captures, |states, log| {
+            for (place, value) in array.values().iter().enumerate() {
+                let key = key(place, array.shape);
+                slice(captures.recorders(0, log), key, value);
+                body(captures.views(states), key, value);
+            }
+        })
+    }
+
+    pub fn for_each_entry_mut<T: Element, const N: usize, C: Captures>(
+        _: &Cluster,
+        site: &'static Site,
+        array: &mut DistArray<T, N>,
+        captures: C,
+        body: impl for<'v> Fn(C::Views<'v>, [usize; N], &mut T),
+        slice: impl for<'v> Fn(C::Recorders<'v>, [usize; N], &T),
+    ) -> Result<Run> {
+        let mut values = array.values();
+        let result = run(site, &captures, |states, log| {
+            for (place, value) in values.iter_mut().enumerate() {
+                let key = key(place, array.shape);
+                slice(captures.recorders(0, log), key, value);
+                body(captures.views(states), key, value);
+            }
+        });
+        array.put(values);
+        result
+    }
+
+    pub fn for_each_index<const N: usize, C: Captures>(
+        _: &Cluster,
+        site: &'static Site,
+        ranges: [Range<usize>; N],
+        captures: C,
+        body: impl for<'v> Fn(C::Views<'v>, [usize; N]),
+        slice: impl for<'v> Fn(C::Recorders<'v>, [usize; N]),
+    ) -> Result<Run> {
+        let shape = ranges.clone().map(|range| range.len());
+        run(site, &captures, |states, log| {
+            for place in 0..shape.iter().product() {
+                let relative = key(place, shape);
+                let key = std::array::from_fn(|d| relative[d] + ranges[d].start);
+                slice(captures.recorders(0, log), key);
+                body(captures.views(states), key);
+            }
+        })
+    }
+
+    fn key<const N: usize>(mut place: usize, shape: [usize; N]) -> [usize; N] {
+        let mut key = [0; N];
+        for d in (0..N).rev() {
+            key[d] = place % shape[d];
+            place /= shape[d];
+        }
+        key
+    }
+}

@@ -17,6 +17,7 @@ use hemiola_core::{Purpose, WorkerId};
 use hemiola_tables::{Owners, rows};
 use parking_lot::Mutex;
 use std::fmt;
+use std::marker::PhantomData;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -203,7 +204,7 @@ pub struct ArrayShared {
 impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayCapture<'a, T, N, WRITTEN> {
     type Shared = ArrayShared;
     type View = ArrayView<T, N, WRITTEN>;
-    type Recorder = RowRecorder<N>;
+    type Recorder = RowRecorder<Self::View, N>;
 
     fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
         declared.push(Captured::Array(arrays.add(self.array)));
@@ -227,11 +228,11 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
         view
     }
 
-    fn recorder(&self, shared: &ArrayShared, _: Scene<'_, 'a>) -> RowRecorder<N> {
+    fn recorder(&self, shared: &ArrayShared, _: Scene<'_, 'a>) -> Self::Recorder {
         RowRecorder::new(self.extents(), shared.served)
     }
 
-    fn foreseen(&self, recorder: &mut RowRecorder<N>, rows: &mut Vec<Vec<u64>>) {
+    fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
         if recorder.wanted {
             rows.push(recorder.take());
         }
@@ -285,10 +286,10 @@ pub struct AccumulatorCapture<'a, T, C> {
 impl<'a, T: Element, C: Fn(T, T) -> T + Sync> Capture<'a> for AccumulatorCapture<'a, T, C> {
     type Shared = ();
     type View = AccumulatorView<'a, T, C>;
-    type Recorder = NoRecorder;
+    type Recorder = NoRecorder<Self::View>;
 
-    fn recorder(&self, (): &(), _: Scene<'_, 'a>) -> NoRecorder {
-        NoRecorder
+    fn recorder(&self, (): &(), _: Scene<'_, 'a>) -> Self::Recorder {
+        NoRecorder(PhantomData)
     }
 
     fn declare(&self, _: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
@@ -377,10 +378,10 @@ where
 {
     type Shared = BufferShared<U>;
     type View = BufferView<U, N>;
-    type Recorder = NoRecorder;
+    type Recorder = NoRecorder<Self::View>;
 
-    fn recorder(&self, _: &Self::Shared, _: Scene<'_, 'a>) -> NoRecorder {
-        NoRecorder
+    fn recorder(&self, _: &Self::Shared, _: Scene<'_, 'a>) -> Self::Recorder {
+        NoRecorder(PhantomData)
     }
 
     fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {

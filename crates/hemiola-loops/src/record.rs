@@ -3,45 +3,58 @@
 //! `parallel_for!` makes a second, smaller body that computes subscripts only. It is run over a block before the body, so
 //! that all rows it needs can be fetched at once. In it, names stand for recorders.
 
+use std::cell::RefCell;
 use std::fmt;
+use std::marker::PhantomData;
 
-/// Rows of an array that a block will read.
-pub struct RowRecorder<const N: usize> {
+/// Rows of an array that a block will read. `V` is the array's view.
+pub struct RowRecorder<V, const N: usize> {
     extents: [usize; N],
-    pub(crate) rows: Vec<u64>,
+    rows: RefCell<Vec<u64>>,
     /// Only arrays that are served need to know.
     pub(crate) wanted: bool,
+    view: PhantomData<fn() -> V>,
 }
 
-impl<const N: usize> RowRecorder<N> {
+impl<V, const N: usize> RowRecorder<V, N> {
     pub(crate) fn new(extents: [usize; N], wanted: bool) -> Self {
-        Self { extents, rows: Vec::new(), wanted }
+        Self { extents, rows: RefCell::default(), wanted, view: PhantomData }
+    }
+
+    /// Never: what is shared cannot be looked at before the loop runs. The type is that of the view, so that the slice
+    /// compiles where the body does.
+    #[inline]
+    #[must_use]
+    pub fn look(&self) -> Option<&V> {
+        None
     }
 
     /// Writes down that a subscript will be read.
     #[inline]
-    pub fn touch<I: RowIndex<N>>(&mut self, index: I) {
+    pub fn touch<I: RowIndex<N>>(&self, index: I) {
+        if !self.wanted {
+            return;
+        }
+        let Some(row) = index.row(&self.extents) else { return };
+        let mut rows = self.rows.borrow_mut();
         // Neighbouring entries often read the same row.
-        if self.wanted
-            && let Some(row) = index.row(&self.extents)
-            && self.rows.last() != Some(&row)
-        {
-            self.rows.push(row);
+        if rows.last() != Some(&row) {
+            rows.push(row);
         }
     }
 
     /// The rows in ascending order, each once; none is left here.
-    pub(crate) fn take(&mut self) -> Vec<u64> {
-        let mut rows = std::mem::take(&mut self.rows);
+    pub(crate) fn take(&self) -> Vec<u64> {
+        let mut rows = self.rows.take();
         rows.sort_unstable();
         rows.dedup();
         rows
     }
 }
 
-impl<const N: usize> fmt::Debug for RowRecorder<N> {
+impl<V, const N: usize> fmt::Debug for RowRecorder<V, N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("RowRecorder").field("rows", &self.rows.len()).finish_non_exhaustive()
+        formatter.debug_struct("RowRecorder").field("rows", &self.rows.borrow().len()).finish_non_exhaustive()
     }
 }
 
@@ -111,14 +124,26 @@ ranges!(
     std::ops::RangeFull
 );
 
-/// Stands for what is not read by rows.
-#[derive(Clone, Copy, Debug)]
-pub struct NoRecorder;
+/// Stands for what is not read by rows. `V` is its view.
+pub struct NoRecorder<V>(pub(crate) PhantomData<fn() -> V>);
 
-impl NoRecorder {
+impl<V> NoRecorder<V> {
+    /// Never, as of arrays.
+    #[inline]
+    #[must_use]
+    pub fn look(&self) -> Option<&V> {
+        None
+    }
+
     /// Nothing has to be written down.
     #[inline]
-    pub fn touch<I>(&mut self, _index: I) {}
+    pub fn touch<I>(&self, _index: I) {}
+}
+
+impl<V> fmt::Debug for NoRecorder<V> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a recorder of nothing")
+    }
 }
 
 /// Stands for a value, which the slice may look at.
@@ -128,13 +153,13 @@ impl<'a, X: ?Sized> PlainRecorder<'a, X> {
     /// The value.
     #[inline]
     #[must_use]
-    pub fn place(&self) -> &'a X {
-        self.0
+    pub fn look(&self) -> Option<&'a X> {
+        Some(self.0)
     }
 
     /// Nothing has to be written down.
     #[inline]
-    pub fn touch<I>(&mut self, _index: I) {}
+    pub fn touch<I>(&self, _index: I) {}
 }
 
 impl<X: ?Sized> fmt::Debug for PlainRecorder<'_, X> {
@@ -149,14 +174,14 @@ mod tests {
 
     #[test]
     fn rows_are_written_down_once_and_in_order() {
-        let mut recorder = RowRecorder::new([4, 3, 5], true);
+        let recorder = RowRecorder::<(), 3>::new([4, 3, 5], true);
         recorder.touch([3, 2]);
         recorder.touch([0, 1, 4]);
         recorder.touch([3, 2, 1]);
         recorder.touch([4, 0]);
         assert_eq!(recorder.take(), [1, 11]);
         assert!(recorder.take().is_empty());
-        let mut unwanted = RowRecorder::new([4], false);
+        let unwanted = RowRecorder::<(), 1>::new([4], false);
         unwanted.touch(3_usize);
         assert!(unwanted.take().is_empty());
     }

@@ -55,15 +55,19 @@
 pub use hemiola_array as array;
 pub use hemiola_cluster as cluster;
 pub use hemiola_core as core;
+pub use hemiola_loops as loops;
 pub use hemiola_net as net;
 
 pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
+pub use hemiola_macros::parallel_for;
 
 /// What most programs need: `use hemiola::prelude::*`.
 pub mod prelude {
     pub use crate::Cluster;
     pub use crate::array::{Accumulate, Accumulator, DistArray, MakeArrays, Partition, ReadArrays};
     pub use crate::core::Rank;
+    pub use crate::loops::BufferArray;
+    pub use crate::parallel_for;
 }
 
 /// The snippets of the guide to data, run as tests.

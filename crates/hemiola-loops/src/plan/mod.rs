@@ -220,6 +220,26 @@ impl Plan {
         self.cuts.block_of(key, self.dimensions.0, self.dimensions.1)
     }
 
+    /// Entries in that order: a serial loop over them gives the same bits as the parallel one, if it has no buffers.
+    ///
+    /// # Panics
+    /// If keys do not have as many dimensions as the loop.
+    #[must_use]
+    pub fn in_order<T, const N: usize>(&self, mut entries: Vec<([u64; N], T)>) -> Vec<([u64; N], T)> {
+        assert_eq!(self.analysis.dimensions, N, "keys of the loop");
+        let mut ranks = vec![0; self.cuts.parts() * self.cuts.times()];
+        let number = |block: Block| block.part * self.cuts.times() + block.time;
+        for (rank, block) in self.order().into_iter().enumerate() {
+            ranks[number(block)] = rank;
+        }
+        let sorted_by = |key: &[u64; N]| {
+            let rank = ranks[number(self.block_of(key))];
+            (rank, std::array::from_fn::<u64, N, _>(|at| key[self.entry_order[at]]))
+        };
+        entries.sort_by_cached_key(|(key, _)| sorted_by(key));
+        entries
+    }
+
     /// The plan as JSON.
     ///
     /// # Panics

@@ -5,8 +5,6 @@ pub(crate) mod entries;
 pub(crate) mod grid;
 pub(crate) mod ranges;
 
-pub use ranges::IntoRange;
-
 use crate::foreseen::Foreseen;
 use crate::plan::{Block, Plan};
 use crate::site::Site;

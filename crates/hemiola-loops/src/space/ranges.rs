@@ -7,27 +7,8 @@ use crate::plan::{Block, Plan};
 use crate::site::Site;
 use hemiola_array::Histogram;
 use hemiola_cluster::{Cluster, Result};
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::sync::Arc;
-
-/// What can stand after `in` in a loop over indices.
-pub trait IntoRange {
-    /// The same as a half-open range.
-    fn into_range(self) -> Range<usize>;
-}
-
-impl IntoRange for Range<usize> {
-    fn into_range(self) -> Range<usize> {
-        self
-    }
-}
-
-impl IntoRange for RangeInclusive<usize> {
-    fn into_range(self) -> Range<usize> {
-        let (start, end) = self.into_inner();
-        start..end + 1
-    }
-}
 
 /// All keys of a box.
 pub(crate) struct Ranges<const N: usize> {

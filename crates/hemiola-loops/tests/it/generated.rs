@@ -6,6 +6,7 @@ use hemiola_array::random::Values;
 use hemiola_array::{DistArray, MakeArrays};
 use hemiola_cluster::standalone;
 use hemiola_loops::Plan;
+use hemiola_loops::expand::probing::CaptureShared;
 use hemiola_loops::expand::{Probe, Site, for_each_entry_mut, for_each_index};
 use hemiola_loops::view::ArrayView;
 use std::borrow::Cow;
@@ -159,16 +160,17 @@ fn keys(of: &Loop) -> Vec<Vec<usize>> {
 }
 
 /// The same in the order of a plan.
-fn in_plan_order(plan: &Plan, mut keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
-    let order = plan.order();
-    let rank = |key: &Vec<usize>| {
-        let wide: Vec<u64> = key.iter().map(|index| *index as u64).collect();
-        let block = plan.block_of(&wide);
-        let at = order.iter().position(|other| *other == block).expect("every key has a block");
-        (at, plan.entry_order.iter().map(|dimension| key[*dimension]).collect::<Vec<_>>())
-    };
-    keys.sort_by_key(rank);
-    keys
+fn in_plan_order(plan: &Plan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    fn sorted<const N: usize>(plan: &Plan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+        let entries =
+            keys.into_iter().map(|key| (std::array::from_fn::<u64, N, _>(|at| key[at] as u64), key)).collect();
+        plan.in_order(entries).into_iter().map(|(_, key)| key).collect()
+    }
+    match plan.extents.len() {
+        1 => sorted::<1>(plan, keys),
+        2 => sorted::<2>(plan, keys),
+        _ => sorted::<3>(plan, keys),
+    }
 }
 
 type View = (ArrayView<u64, 1, true>, (ArrayView<u64, 2, true>, (ArrayView<u64, 2, true>, ())));

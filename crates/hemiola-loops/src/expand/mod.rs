@@ -1,0 +1,94 @@
+//! What `parallel_for!` expands to. Not for people: it changes with the macro.
+
+pub use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, Capture, PlainCapture};
+pub use crate::site::Site;
+pub use hemiola_analysis::{Access, Mode, Subscript};
+pub use probe::Probe;
+
+mod probe;
+
+use crate::run::{Run, run};
+use crate::space::entries::Entries;
+use crate::space::ranges::Ranges;
+use hemiola_array::{DistArray, Element};
+use hemiola_cluster::{Cluster, Result};
+use std::ops::{Range, RangeInclusive};
+
+/// The traits with the methods of probes.
+pub mod probing {
+    pub use super::probe::{AllowCopy, CapturePlain, CaptureShared, RefuseMove};
+}
+
+/// `a..=b` as a half-open range.
+///
+/// # Panics
+/// If it ends with the largest index there is.
+#[must_use]
+pub fn closed(range: RangeInclusive<usize>) -> Range<usize> {
+    let (start, end) = range.into_inner();
+    start..end.checked_add(1).expect("a range ends before the largest index")
+}
+
+/// *Collective.* Runs a loop over the entries of an array.
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
+pub fn for_each_entry<'a, T, const N: usize, C, F, P>(
+    cluster: &Cluster,
+    site: &'static Site,
+    array: &DistArray<T, N>,
+    captures: C,
+    body: F,
+    slice: P,
+) -> Result<Run>
+where
+    T: Element,
+    C: Capture<'a> + Sync,
+    F: Fn(&mut C::View, [usize; N], &T) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N], &T) + Sync,
+{
+    // SAFETY: no other call has the address at the same time, so a shared reference to the value is sound.
+    let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &*value });
+    // SAFETY: as above.
+    let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
+    run(cluster, site, Entries::new(array), &captures, body, slice)
+}
+
+/// *Collective.* The same, where the body changes the values.
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
+pub fn for_each_entry_mut<'a, T, const N: usize, C, F, P>(
+    cluster: &Cluster,
+    site: &'static Site,
+    array: &mut DistArray<T, N>,
+    captures: C,
+    body: F,
+    slice: P,
+) -> Result<Run>
+where
+    T: Element,
+    C: Capture<'a> + Sync,
+    F: Fn(&mut C::View, [usize; N], &mut T) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N], &T) + Sync,
+{
+    // SAFETY: no other call has the address at the same time, and the loop holds the array.
+    let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &mut *value });
+    // SAFETY: as above.
+    let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
+    run(cluster, site, Entries::new(array), &captures, body, slice)
+}
+
+/// *Collective.* Runs a loop over ranges of indices.
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
+pub fn for_each_index<'a, const N: usize, C, F, P>(
+    cluster: &Cluster,
+    site: &'static Site,
+    ranges: [Range<usize>; N],
+    captures: C,
+    body: F,
+    slice: P,
+) -> Result<Run>
+where
+    C: Capture<'a> + Sync,
+    F: Fn(&mut C::View, [usize; N]) + Sync,
+    P: Fn(&mut C::Recorder, [usize; N]) + Sync,
+{
+    run(cluster, site, Ranges::new(ranges), &captures, |view, key, _| body(view, key), |seen, key, _| slice(seen, key))
+}

@@ -6,7 +6,9 @@ pub use hemiola_analysis::{Access, Mode, Subscript};
 pub use probe::Probe;
 
 mod probe;
+pub mod testing;
 
+use crate::plan::cheapest;
 use crate::run::{Run, run};
 use crate::space::entries::Entries;
 use crate::space::ranges::Ranges;
@@ -49,7 +51,7 @@ where
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &*value });
     // SAFETY: as above.
     let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
-    run(cluster, site, Entries::new(array), &captures, body, slice)
+    run(cluster, site, Entries::new(array), &captures, body, slice, &cheapest)
 }
 
 /// *Collective.* The same, where the body changes the values.
@@ -72,7 +74,7 @@ where
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &mut *value });
     // SAFETY: as above.
     let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
-    run(cluster, site, Entries::new(array), &captures, body, slice)
+    run(cluster, site, Entries::new(array), &captures, body, slice, &cheapest)
 }
 
 /// *Collective.* Runs a loop over ranges of indices.
@@ -90,5 +92,13 @@ where
     F: Fn(&mut C::View, [usize; N]) + Sync,
     P: Fn(&mut C::Recorder, [usize; N]) + Sync,
 {
-    run(cluster, site, Ranges::new(ranges), &captures, |view, key, _| body(view, key), |seen, key, _| slice(seen, key))
+    run(
+        cluster,
+        site,
+        Ranges::new(ranges),
+        &captures,
+        |view, key, _| body(view, key),
+        |seen, key, _| slice(seen, key),
+        &cheapest,
+    )
 }

@@ -36,7 +36,7 @@ pub(crate) struct Facts<'a> {
 }
 
 /// One way to run the loop, worked out.
-struct Option_ {
+struct Worked {
     strategy: Strategy,
     dimensions: (usize, Option<usize>),
     cuts: Cuts,
@@ -44,20 +44,29 @@ struct Option_ {
     cost: Cost,
 }
 
-/// The cheapest legal plan.
-pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>) -> Plan {
-    let mut options: Vec<Option_> = analysis.legal().map(|strategy| work_out(spec, strategy, facts)).collect();
-    // The first of equals: strategies come in the order of their simplicity.
-    let best = (0..options.len()).min_by(|a, b| options[*a].cost.seconds.total_cmp(&options[*b].cost.seconds));
-    let Option_ { strategy, dimensions, cuts, arrays, cost } = options.remove(best.expect("serial is always legal"));
-    let alternatives = options
-        .into_iter()
+/// Which of the legal ways to take: the number of one of them.
+pub type Choice = dyn Fn(&[Alternative]) -> usize;
+
+/// The cheapest. The first of equals: strategies come in the order of their simplicity.
+pub(crate) fn cheapest(options: &[Alternative]) -> usize {
+    let by_cost = |a: &usize, b: &usize| options[*a].cost.seconds.total_cmp(&options[*b].cost.seconds);
+    (0..options.len()).min_by(by_cost).expect("serial is always legal")
+}
+
+/// The plan that `choice` takes.
+pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>, choice: &Choice) -> Plan {
+    let mut options: Vec<Worked> = analysis.legal().map(|strategy| work_out(spec, strategy, facts)).collect();
+    let mut alternatives: Vec<Alternative> = options
+        .iter()
         .map(|option| Alternative {
+            strategy: option.strategy.clone(),
             text: analysis.describe(&option.strategy),
-            strategy: option.strategy,
             cost: option.cost,
         })
         .collect();
+    let chosen = choice(&alternatives);
+    alternatives.remove(chosen);
+    let Worked { strategy, dimensions, cuts, arrays, cost } = options.swap_remove(chosen);
     let entry_order = entry_order(&analysis, facts, dimensions.0, &cuts);
     Plan {
         title: facts.title.clone(),
@@ -87,7 +96,7 @@ fn entry_order(analysis: &Analysis, facts: &Facts<'_>, space: usize, cuts: &Cuts
     std::iter::once(space).chain(all.filter(|dimension| *dimension != space)).collect()
 }
 
-fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Option_ {
+fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Worked {
     let mut arrays = placed(spec, strategy, facts);
     keep_together(&mut arrays, facts);
     let (space, time) = match strategy {
@@ -111,7 +120,7 @@ fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Option_ 
     let parts = if *strategy == Strategy::Serial { 1 } else { peers_used * facts.workers };
     let cuts = cut(strategy, facts, parts, peers_used, (space, time));
     let cost = price(spec, &arrays, &cuts, facts, space);
-    Option_ { strategy: strategy.clone(), dimensions: (space, time), cuts, arrays, cost }
+    Worked { strategy: strategy.clone(), dimensions: (space, time), cuts, arrays, cost }
 }
 
 fn placed(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Vec<ArrayPlan> {

@@ -10,7 +10,8 @@ mod explain;
 pub use cost::Cost;
 pub use hemiola_analysis::schedule::Block;
 
-pub(crate) use choose::{Facts, choose};
+pub use choose::Choice;
+pub(crate) use choose::{Facts, cheapest, choose};
 
 use hemiola_analysis::schedule::{rotation_block, rotation_order, wavefront_order};
 use hemiola_analysis::{Analysis, Strategy, Usage};

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
 use crate::foreseen::Foreseen;
-use crate::plan::{Block, Cuts, Facts, Placement, Plan, Schedule, choose, steps, visit};
+use crate::plan::{Block, Choice, Cuts, Facts, Placement, Plan, Schedule, choose, steps, visit};
 use crate::site::Site;
 use crate::space::Space;
 use hemiola_analysis::{ArrayUse, LoopSpec, Usage, analyze};
@@ -72,6 +72,7 @@ pub(crate) fn run<'a, const N: usize, S, C, F, P>(
     captures: &C,
     body: F,
     slice: P,
+    choice: &Choice,
 ) -> Result<Run>
 where
     S: Space<N>,
@@ -84,7 +85,7 @@ where
     let mut arrays = Arrays::default();
     let mut declared = Vec::new();
     captures.declare(&mut arrays, &mut declared);
-    let plan = make_plan(cluster, site, &space, &arrays, &declared)?;
+    let plan = make_plan(cluster, site, &space, &arrays, &declared, choice)?;
     let planned = now();
     if site.explain {
         cluster.println(format_args!("{plan}"));
@@ -168,6 +169,7 @@ fn make_plan<const N: usize>(
     space: &impl Space<N>,
     arrays: &Arrays<'_>,
     declared: &[Captured],
+    choice: &Choice,
 ) -> Result<Plan> {
     let spec = spec(site, N, arrays, declared)?;
     let not_understood =
@@ -197,7 +199,7 @@ fn make_plan<const N: usize>(
         peers: cluster.size(),
         workers,
     };
-    Ok(choose(&spec, analysis, &facts))
+    Ok(choose(&spec, analysis, &facts, choice))
 }
 
 /// What the analysis has to know: the accesses of names that are arrays, under the numbers of the arrays.

@@ -7,7 +7,9 @@ use hemiola_array::{DistArray, MakeArrays};
 use hemiola_cluster::standalone;
 use hemiola_loops::Plan;
 use hemiola_loops::expand::probing::CaptureShared;
-use hemiola_loops::expand::{Probe, Site, for_each_entry_mut, for_each_index};
+use hemiola_loops::expand::testing::{for_each_entry_mut, for_each_index};
+use hemiola_loops::expand::{Probe, Site};
+use hemiola_loops::plan::Alternative;
 use hemiola_loops::view::ArrayView;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -205,6 +207,9 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
                 Probe::<_, true>(&x).capture(0),
                 (Probe::<_, true>(&y).capture(1), (Probe::<_, true>(&z).capture(2), ())),
             );
+            // Any legal way, serial only if there is no other.
+            let salt = of.salt;
+            let choice = move |options: &[Alternative]| salt as usize / 12 % (options.len() - 1).max(1);
             let mut values = BTreeMap::new();
             let run = if of.sparse {
                 let chosen = keys(of);
@@ -212,33 +217,16 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
                 let all = cluster.from_fn(shape, |_| 1_u64)?;
                 let held = |key: [u64; N]| chosen.binary_search(&key.map(|index| index as usize).to_vec()).is_ok();
                 let mut entries: DistArray<u64, N> = all.entries().filter(|key, _| held(key)).materialize()?;
-                let run = for_each_entry_mut(
-                    cluster,
-                    site,
-                    &mut entries,
-                    captures,
-                    |view, key, value| {
-                        parallel_body(of, view, &key, value);
-                    },
-                    |_, _, _| {},
-                )?;
+                let body = |view: &mut View, key: [usize; N], value: &mut u64| parallel_body(of, view, &key, value);
+                let run = for_each_entry_mut(cluster, site, &mut entries, &captures, body, &choice)?;
                 for (key, value) in entries.collect()? {
                     values.insert(key.map(|index| index as usize).to_vec(), value);
                 }
                 run
             } else {
                 let ranges: [_; N] = std::array::from_fn(|dimension| 0..of.extents[dimension]);
-                for_each_index(
-                    cluster,
-                    site,
-                    ranges,
-                    captures,
-                    |view, key| {
-                        let mut value = 0;
-                        parallel_body(of, view, &key, &mut value);
-                    },
-                    |_, _| {},
-                )?
+                let body = |view: &mut View, key: [usize; N]| parallel_body(of, view, &key, &mut 0);
+                for_each_index(cluster, site, ranges, &captures, body, &choice)?
             };
             let mut cells = Cells::new();
             for ([first], value) in x.collect()? {

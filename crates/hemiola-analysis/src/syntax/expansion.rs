@@ -18,7 +18,7 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Expr;
+use syn::{Expr, RangeLimits};
 
 use super::accesses::Table;
 use super::header::{Header, Indices, Space};
@@ -44,7 +44,10 @@ pub(crate) fn expansion(analyzed: &Analyzed) -> TokenStream {
         Space::Entries { array, mutable: true } => (quote!(for_each_entry_mut), array.to_token_stream()),
         Space::Ranges(ranges) => {
             // Half-open and closed ranges have different types; an array has one.
-            let ranges = ranges.iter().map(|range| quote!(#run_time::IntoRange::into_range(#range)));
+            let ranges = ranges.iter().map(|range| match range.limits {
+                RangeLimits::HalfOpen(_) => range.to_token_stream(),
+                RangeLimits::Closed(_) => quote!(#run_time::closed(#range)),
+            });
             (quote!(for_each_index), quote!([#(#ranges),*]))
         }
     };

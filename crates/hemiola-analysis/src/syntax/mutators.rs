@@ -8,6 +8,7 @@
 
 /// Sorted, for the eye and for the search.
 const MUTATORS: &[&str] = &[
+    "add", // of accumulators
     "add_assign",
     "append",
     "as_mut",

@@ -49,21 +49,8 @@ pub mod expand {
         pub accesses: &'static [Access],
     }
 
-    #[diagnostic::on_unimplemented(message = "`{Self}` is not a range of `usize`", note = "loop indices are `usize`")]
-    pub trait IntoRange {
-        fn into_range(self) -> Range<usize>;
-    }
-
-    impl IntoRange for Range<usize> {
-        fn into_range(self) -> Range<usize> {
-            self
-        }
-    }
-
-    impl IntoRange for RangeInclusive<usize> {
-        fn into_range(self) -> Range<usize> {
-            *self.start()..self.end() + 1
-        }
+    pub fn closed(range: RangeInclusive<usize>) -> Range<usize> {
+        *range.start()..range.end() + 1
     }
 
     fn run<C: Captures>(

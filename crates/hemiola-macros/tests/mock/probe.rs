@@ -80,12 +80,9 @@ impl<T: Copy, const WRITTEN: bool> AllowCopy for Probe<'_, T, WRITTEN> {}
 )]
 pub trait TakenByEveryIteration {}
 
-/// Nobody's type: with an implementation to show, the compiler does not advise to write one.
-#[derive(Debug)]
-pub enum Nothing {}
-
+// With an implementation to show, the compiler does not advise to write one.
 #[diagnostic::do_not_recommend]
-impl TakenByEveryIteration for Nothing {}
+impl TakenByEveryIteration for std::convert::Infallible {}
 
 /// Refuses to move what is not `Copy`.
 pub trait RefuseMove: Sized {

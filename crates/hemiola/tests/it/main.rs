@@ -2,6 +2,7 @@
 //!
 //! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
 //! - `killed`: a peer under the launcher is killed
+//! - `loops`: loops as users write them, on peers that are threads
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,6 +13,7 @@
 
 mod hello;
 mod killed;
+mod loops;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

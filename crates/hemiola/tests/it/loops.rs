@@ -1,0 +1,142 @@
+use hemiola::prelude::*;
+
+use crate::with_watchdog;
+
+const RANK: usize = 4;
+
+/// Factorizes a matrix of rank one, on so many peers and workers: the loss before and after, and the factors.
+fn factorize(peers: usize, workers: usize) -> (f64, f64, Vec<f32>) {
+    let (users, items) = (24_u64, 18_u64);
+    let results = hemiola::standalone(peers)
+        .workers(workers)
+        .run(|cluster| {
+            let ratings = cluster.from_fn([users, items], |[u, i]| (1 + u % 3) as f32 * (1 + i % 2) as f32)?;
+            let w = cluster.uniform([users, RANK as u64], 0.1..0.5, 1)?;
+            let h = cluster.uniform([items, RANK as u64], 0.1..0.5, 2)?;
+            let (loss, step) = (cluster.accumulator::<f64>(), 0.05);
+            let mut losses = Vec::new();
+            for _ in 0..20 {
+                parallel_for!(
+                    cluster,
+                    for ([u, i], rating) in &ratings {
+                        let (wu, hi) = (&mut w[u], &mut h[i]);
+                        let error = rating - wu.iter().zip(&*hi).map(|(a, b)| a * b).sum::<f32>();
+                        for k in 0..RANK {
+                            let (a, b) = (wu[k], hi[k]);
+                            wu[k] += step * error * b;
+                            hi[k] += step * error * a;
+                        }
+                        loss += f64::from(error * error);
+                    }
+                )?;
+                losses.push(loss.take()?);
+            }
+            let factors = w.collect()?.into_iter().map(|(_, value)| value).collect::<Vec<_>>();
+            Ok((losses[0], losses[19], factors))
+        })
+        .expect("the loop runs");
+    results.into_iter().next().expect("one result per peer")
+}
+
+#[test]
+fn a_loop_over_two_arrays_learns_and_is_repeatable() {
+    with_watchdog(|| {
+        for (peers, workers) in [(1, 1), (1, 3), (2, 2)] {
+            let (before, after, factors) = factorize(peers, workers);
+            assert!(after < before / 50.0, "{before} {after}");
+            assert_eq!(
+                factorize(peers, workers).2,
+                factors,
+                "not the same bits on {peers} peers with {workers} workers"
+            );
+        }
+    });
+}
+
+/// Counts features, weighted by what a second array says of them, through a buffer; with subscripts from data and a plain table.
+fn count(peers: usize) -> Vec<f64> {
+    let results = hemiola::standalone(peers)
+        .workers(2)
+        .run(|cluster| {
+            let samples = cluster.from_fn([40], |[row]| vec![row as u32 % 7, row as u32 % 5])?;
+            let weights = cluster.from_fn([7], |[j]| j as f64)?;
+            let counts = cluster.zeros::<f64, 1>([7])?;
+            let order = vec![3_usize, 1, 4, 0, 5, 6, 2];
+            let buffer = counts.buffered(|count, change: f64| *count += change);
+            parallel_for!(
+                cluster,
+                for (row, features) in &samples {
+                    if row == 13 {
+                        continue;
+                    }
+                    for &feature in features {
+                        let place = order[feature as usize];
+                        buffer[place] += weights[place];
+                    }
+                }
+            )?;
+            Ok(counts.collect()?.into_iter().map(|(_, value)| value).collect::<Vec<_>>())
+        })
+        .expect("the loop runs");
+    results.into_iter().next().expect("one result per peer")
+}
+
+#[test]
+fn subscripts_from_data_reach_arrays_and_buffers() {
+    let order = [3, 1, 4, 0, 5, 6, 2];
+    let mut expected = vec![0.0; 7];
+    for row in (0..40).filter(|row| *row != 13) {
+        for feature in [row % 7, row % 5] {
+            expected[order[feature]] += order[feature] as f64;
+        }
+    }
+    with_watchdog(|| {
+        for peers in [1, 2] {
+            assert_eq!(count(peers), expected);
+        }
+    });
+}
+
+#[test]
+fn ranges_keep_their_order_where_it_matters() {
+    let (left, right) = (b"kitten", b"sitting");
+    let distance = |peers: usize| {
+        let results = hemiola::standalone(peers).workers(2).run(|cluster| {
+            let (n, m) = (left.len(), right.len());
+            let d = cluster.from_fn([n as u64 + 1, m as u64 + 1], |[i, j]| if i == 0 || j == 0 { i + j } else { 0 })?;
+            parallel_for!(
+                cluster,
+                ordered,
+                for [i, j] in [1..n + 1, 1..=m] {
+                    let change = u64::from(left[i - 1] != right[j - 1]);
+                    d[[i, j]] = (d[[i - 1, j]] + 1).min(d[[i, j - 1]] + 1).min(d[[i - 1, j - 1]] + change);
+                }
+            )?;
+            Ok(d.collect()?.last().map(|(_, distance)| *distance))
+        });
+        results.expect("the loop runs")[0]
+    };
+    with_watchdog(|| {
+        for peers in [1, 2] {
+            assert_eq!(distance(peers), Some(3));
+        }
+    });
+}
+
+#[test]
+fn an_accumulator_may_combine_by_more_than_a_sum() {
+    with_watchdog(|| {
+        let results = hemiola::standalone(2).workers(2).run(|cluster| {
+            let values = cluster.from_fn([50], |[k]| (k * 37) % 50)?;
+            let largest = Accumulator::new(cluster, 0_u64, |a: u64, b: u64| a.max(b));
+            parallel_for!(
+                cluster,
+                for (_, &value) in &values {
+                    largest.add(value)
+                }
+            )?;
+            largest.take()
+        });
+        assert_eq!(results.expect("the loop runs"), [49, 49]);
+    });
+}

@@ -1,6 +1,7 @@
 //! `hemiola bench`: measurements of this machine, each beside the simplest thing that could do the same.
 
 mod data;
+mod loops;
 mod net;
 mod pair;
 
@@ -12,6 +13,8 @@ use std::process::ExitCode;
 pub(crate) enum Bench {
     /// Reading files and moving entries between two peers.
     Data(data::Data),
+    /// Parallel loops beside the same loops written by hand.
+    Loops(loops::Loops),
     /// The transport between two processes, beside a raw loop over sockets.
     Net(net::Net),
 }
@@ -20,6 +23,7 @@ impl Bench {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Data(data) => data.execute(),
+            Self::Loops(loops) => loops.execute(),
             Self::Net(net) => net.execute(),
         }
     }

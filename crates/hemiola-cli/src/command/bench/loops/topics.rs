@@ -1,0 +1,167 @@
+//! Topics by collapsed Gibbs sampling: the parallel loop on two workers beside the serial loop written by hand.
+
+use super::timed;
+use hemiola::loops::BufferArray;
+use hemiola::parallel_for;
+use hemiola_array::random::Values;
+use hemiola_array::synthetic::Lda;
+use hemiola_array::{DistArray, MakeArrays};
+use hemiola_cluster::{Cluster, Result};
+use std::time::Duration;
+
+const TOPICS: usize = 100;
+const ALPHA: f32 = 0.5;
+const BETA: f32 = 0.1;
+const DOCUMENTS: u64 = 2_000;
+const WORDS: u64 = 2_000;
+
+/// The topics of a word's occurrences in a document.
+type Assigned = Vec<u16>;
+
+/// Draws a topic by its weight; `weights` is room for them.
+#[inline]
+fn draw(doc: &[i32], word: &[i32], total: impl Fn(usize) -> i32, chance: f32, weights: &mut [f32; TOPICS]) -> usize {
+    let mut sum = 0.0;
+    for (topic, ((weight, doc), word)) in weights.iter_mut().zip(doc).zip(word).enumerate() {
+        let topic_weight = (*doc as f32 + ALPHA) * (*word as f32 + BETA) / (total(topic) as f32 + BETA * WORDS as f32);
+        sum += topic_weight;
+        *weight = sum;
+    }
+    let wanted = chance * sum;
+    weights.iter().position(|weight| *weight > wanted).unwrap_or(TOPICS - 1)
+}
+
+/// Which number is drawn for an occurrence.
+fn place(document: usize, word: usize, occurrence: usize) -> u64 {
+    (document as u64 * WORDS + word as u64) * 64 + occurrence as u64
+}
+
+fn corpus(cluster: &Cluster) -> Result<DistArray<Assigned, 2>> {
+    let made = Lda::new(DOCUMENTS, WORDS, TOPICS as u64, 100, 3);
+    let values = Values::new(9);
+    let documents = cluster.from_fn([DOCUMENTS], |[document]| made.row(document))?;
+    let rows = documents.collect()?;
+    let counts = |[document, word]: [u64; 2]| {
+        let row = &rows[document as usize].1;
+        row.iter().find(|(other, _)| *other == word).map_or(0, |(_, count)| *count as usize)
+    };
+    let all = cluster.from_fn([DOCUMENTS, WORDS], |_| ())?;
+    let assigned = |key: [u64; 2], ()| {
+        let first = |at| values.below(place(key[0] as usize, key[1] as usize, at), 0, TOPICS as u64) as u16;
+        (0..counts(key)).map(first).collect::<Assigned>()
+    };
+    all.entries().filter(|key, ()| counts(key) > 0).map(assigned).materialize()
+}
+
+/// Counts of topics by document, by word, and in all.
+fn counted(entries: &[([u64; 2], Assigned)]) -> (Vec<i32>, Vec<i32>, Vec<i32>) {
+    let mut by_document = vec![0; DOCUMENTS as usize * TOPICS];
+    let mut by_word = vec![0; WORDS as usize * TOPICS];
+    let mut totals = vec![0; TOPICS];
+    for ([document, word], topics) in entries {
+        for topic in topics {
+            by_document[*document as usize * TOPICS + usize::from(*topic)] += 1;
+            by_word[*word as usize * TOPICS + usize::from(*topic)] += 1;
+            totals[usize::from(*topic)] += 1;
+        }
+    }
+    (by_document, by_word, totals)
+}
+
+struct Model {
+    tokens: DistArray<Assigned, 2>,
+    by_document: DistArray<i32, 2>,
+    by_word: DistArray<i32, 2>,
+    totals: DistArray<i32, 1>,
+}
+
+impl Model {
+    fn new(cluster: &Cluster) -> Result<Self> {
+        let tokens = corpus(cluster)?;
+        let (documents, words, totals) = counted(&tokens.collect()?);
+        let topics = TOPICS as u64;
+        Ok(Self {
+            tokens,
+            by_document: cluster.from_fn([DOCUMENTS, topics], |[d, k]| documents[(d * topics + k) as usize])?,
+            by_word: cluster.from_fn([WORDS, topics], |[w, k]| words[(w * topics + k) as usize])?,
+            totals: cluster.from_fn([topics], |[k]| totals[k as usize])?,
+        })
+    }
+
+    fn pass(&mut self, cluster: &Cluster, pass: u64) -> Result<()> {
+        let Self { tokens, by_document, by_word, totals } = self;
+        let values = Values::new(11);
+        let pending = totals.buffered(|total: &mut i32, change: i32| *total += change);
+        parallel_for!(cluster, for ([d, w], topics) in &mut *tokens {
+            let (doc, word) = (&mut by_document[d], &mut by_word[w]);
+            let mut weights = [0.0; TOPICS];
+            for (at, topic) in topics.iter_mut().enumerate() {
+                let old = usize::from(*topic);
+                doc[old] -= 1;
+                word[old] -= 1;
+                pending[old] -= 1;
+                let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
+                let new = draw(doc, word, |k| totals[k] + pending[k], chance, &mut weights);
+                doc[new] += 1;
+                word[new] += 1;
+                pending[new] += 1;
+                *topic = new as u16;
+            }
+        })?;
+        Ok(())
+    }
+}
+
+struct ByHand {
+    tokens: Vec<([u64; 2], Assigned)>,
+    by_document: Vec<i32>,
+    by_word: Vec<i32>,
+    totals: Vec<i32>,
+}
+
+impl ByHand {
+    fn pass(&mut self, pass: u64) {
+        let values = Values::new(11);
+        let Self { tokens, by_document, by_word, totals } = self;
+        let mut weights = [0.0; TOPICS];
+        for ([d, w], topics) in &mut *tokens {
+            let (d, w) = (*d as usize, *w as usize);
+            let doc = &mut by_document[d * TOPICS..][..TOPICS];
+            let word = &mut by_word[w * TOPICS..][..TOPICS];
+            for (at, topic) in topics.iter_mut().enumerate() {
+                let old = usize::from(*topic);
+                doc[old] -= 1;
+                word[old] -= 1;
+                totals[old] -= 1;
+                let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
+                let new = draw(doc, word, |k| totals[k], chance, &mut weights);
+                doc[new] += 1;
+                word[new] += 1;
+                totals[new] += 1;
+                *topic = new as u16;
+            }
+        }
+    }
+}
+
+/// The speed of two workers over the serial loop.
+pub(super) fn speedup(rounds: u32) -> Result<f64> {
+    Cluster::builder().workers(2).run(|cluster| {
+        let mut model = Model::new(cluster)?;
+        let tokens = model.tokens.collect()?;
+        let (by_document, by_word, totals) = counted(&tokens);
+        let mut by_hand = ByHand { tokens, by_document, by_word, totals };
+        let mut best = [Duration::MAX; 2];
+        for round in 0..=rounds {
+            let ((), serial) = timed(cluster, || {
+                by_hand.pass(u64::from(round));
+                Ok(())
+            })?;
+            let ((), parallel) = timed(cluster, || model.pass(cluster, u64::from(round)))?;
+            if round > 0 {
+                best = [best[0].min(serial), best[1].min(parallel)];
+            }
+        }
+        Ok(best[0].as_secs_f64() / best[1].as_secs_f64())
+    })
+}

@@ -1,13 +1,15 @@
 //! Collecting entries that arrive in any order, before the shape is known.
 //!
 //! A reader fills one builder per byte range; builders are appended in range order and finished into a block. Entries lie
-//! in chunks of fixed size, because a vector that doubles holds three times its contents while it grows. Finishing copies
+//! in chunks of fixed size, because a vector that doubles holds three times its contents while it grows. Finishing sorts
 //! the chunks into exact columns one column at a time, freeing each column's chunks on the way. **Invariant:** the memory
 //! held at any moment is at most 1.6 times that of the finished block (for 2-D `f32`: 12 bytes per entry, 16 at the
 //! peak).
 
 use super::block::SparseBlock;
-use super::sort::{self, Columns};
+use super::chunk::Chunk;
+use super::in_place::packed_bits;
+use super::sort::{Sorted, sorted};
 use super::{DuplicatePolicy, KeyColumn};
 use crate::error::Place;
 use crate::{Error, Result, Shape};
@@ -38,23 +40,6 @@ pub struct SparseBuilder<T, const N: usize> {
     length: usize,
     /// The largest index of each dimension, undefined while there are no entries.
     largest: [u64; N],
-}
-
-struct Chunk<T, const N: usize> {
-    keys: [KeyColumn; N],
-    values: Vec<T>,
-    /// How many entries may be here. (The capacity of a vector without size is infinite.)
-    room: usize,
-}
-
-impl<T, const N: usize> Chunk<T, N> {
-    fn new(capacity: usize) -> Self {
-        Self {
-            keys: std::array::from_fn(|_| KeyColumn::with_capacity(true, capacity)),
-            values: Vec::with_capacity(capacity),
-            room: capacity,
-        }
-    }
 }
 
 impl<T, const N: usize> Default for SparseBuilder<T, N> {
@@ -240,19 +225,14 @@ impl<T, const N: usize> SparseBuilder<T, N> {
     ///
     /// # Panics
     /// If `order` is no permutation of `0..N`.
-    pub fn finish(
-        mut self,
-        shape: Shape<N>,
-        order: [usize; N],
-        policy: DuplicatePolicy<T>,
-    ) -> Result<SparseBlock<T, N>> {
-        let mut sorted = order;
-        sorted.sort_unstable();
-        assert!(sorted.into_iter().eq(0..N), "the order {order:?} names every dimension once");
+    pub fn finish(self, shape: Shape<N>, order: [usize; N], policy: DuplicatePolicy<T>) -> Result<SparseBlock<T, N>> {
+        let mut named = order;
+        named.sort_unstable();
+        assert!(named.into_iter().eq(0..N), "the order {order:?} names every dimension once");
         if u32::try_from(self.length).is_err() {
             return Err(Error::BlockFull { entries: self.length as u64 });
         }
-        if sort::packed_bits(shape) > u128::BITS {
+        if packed_bits(shape) > u128::BITS {
             return Err(Error::TooManyCells { shape: shape.extents().to_vec() });
         }
         if let Some(largest) = self.largest()
@@ -264,21 +244,9 @@ impl<T, const N: usize> SparseBuilder<T, N> {
                 .unwrap_or_else(|| unreachable!("some entry has the largest index"));
             return Err(Error::KeyOutOfShape { key: key.to_vec(), shape: shape.extents().to_vec() });
         }
-        let mut keys: [KeyColumn; N] = std::array::from_fn(|dimension| {
-            let mut column = KeyColumn::with_capacity(shape.fits_u32(dimension), self.length);
-            for chunk in &mut self.chunks {
-                column.append(&chunk.keys[dimension]);
-                chunk.keys[dimension] = KeyColumn::with_capacity(true, 0);
-            }
-            column
-        });
-        let mut values = Vec::with_capacity(self.length);
-        for mut chunk in self.chunks {
-            values.append(&mut chunk.values);
-        }
-        let columns = Columns { shape, order, keys: &mut keys, values: &mut values };
-        let narrow = sort::packed_bits(shape) <= u64::BITS;
-        let ordinals = if narrow { sort::sort::<u64, T, N>(columns) } else { sort::sort::<u128, T, N>(columns) };
+        // Only an error names entries by their number.
+        let number = matches!(policy, DuplicatePolicy::Error);
+        let Sorted { mut keys, mut values, ordinals } = sorted(self.chunks, shape, order, number);
         fold_duplicates(&mut keys, &mut values, ordinals.as_deref(), policy)?;
         Ok(SparseBlock::from_sorted(shape, order, keys, values))
     }

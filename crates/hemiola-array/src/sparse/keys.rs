@@ -121,6 +121,17 @@ impl KeyColumn {
         }
     }
 
+    /// The smallest and the largest key.
+    pub(crate) fn ends(&self) -> Option<(u64, u64)> {
+        fn of<K: Ord + Copy + Into<u64>>(keys: &[K]) -> Option<(u64, u64)> {
+            Some((keys.iter().copied().min()?.into(), keys.iter().copied().max()?.into()))
+        }
+        match self {
+            Self::Narrow(keys) => of(keys),
+            Self::Wide(keys) => of(keys),
+        }
+    }
+
     /// Adds `base` to every key.
     pub(crate) fn shift(&mut self, base: u64, largest: u64) {
         if u32::try_from(largest).is_err() {
@@ -129,6 +140,31 @@ impl KeyColumn {
         match self {
             Self::Narrow(keys) => keys.iter_mut().for_each(|key| *key += base as u32),
             Self::Wide(keys) => keys.iter_mut().for_each(|key| *key += base),
+        }
+    }
+
+    /// Appends the lowest `bits` bits of the keys at `positions` to packed keys.
+    pub(super) fn pack_low(&self, positions: std::ops::Range<usize>, bits: u32, packed: &mut [u64]) {
+        let mask = 1_u64.unbounded_shl(bits).wrapping_sub(1);
+        match self {
+            Self::Narrow(keys) => {
+                for (packed, &key) in packed.iter_mut().zip(&keys[positions]) {
+                    *packed = packed.unbounded_shl(bits) | u64::from(key) & mask;
+                }
+            }
+            Self::Wide(keys) => {
+                for (packed, &key) in packed.iter_mut().zip(&keys[positions]) {
+                    *packed = packed.unbounded_shl(bits) | key & mask;
+                }
+            }
+        }
+    }
+
+    /// Overwrites keys from `start` on with others that fit the column.
+    pub(super) fn overwrite(&mut self, start: usize, new: impl Iterator<Item = u64>) {
+        match self {
+            Self::Narrow(keys) => keys[start..].iter_mut().zip(new).for_each(|(key, new)| *key = new as u32),
+            Self::Wide(keys) => keys[start..].iter_mut().zip(new).for_each(|(key, new)| *key = new),
         }
     }
 

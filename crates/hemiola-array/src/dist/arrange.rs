@@ -7,10 +7,10 @@
 use crate::dist::agree::agree;
 use crate::dist::array::DenseBlock;
 use crate::dist::element::Element;
+use crate::dist::partition::Layout;
 use crate::{Dense, Error, Result, Shape};
-use bytes::Bytes;
 use hemiola_cluster::{Cluster, Reason};
-use hemiola_core::{Lane, Outgoing, Purpose, Rank, Waiter};
+use hemiola_core::{Lane, Outgoing, Payload, Purpose, Rank, Waiter};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -50,6 +50,21 @@ pub(crate) fn fetch<T: Element, const N: usize>(
     agree(cluster, built)
 }
 
+/// *Collective.* The cells of a dense array as another division has them: ranges of the first dimension.
+pub(crate) fn cut_again<T: Element, const N: usize>(
+    cluster: &Cluster,
+    shape: Shape<N>,
+    blocks: &[DenseBlock<T, N>],
+    layout: &Layout,
+) -> hemiola_cluster::Result<Vec<DenseBlock<T, N>>> {
+    let range = |part| layout.space.cut.range(part).unwrap_or(0..0);
+    let wants: Vec<Vec<Range<u64>>> =
+        Rank::all(cluster.size()).map(|peer| layout.parts_of(peer).map(range).collect()).collect();
+    let parts = fetch(cluster, shape, blocks, &wants)?;
+    let mine = &wants[cluster.rank().index()];
+    Ok(parts.into_iter().zip(mine).map(|(cells, rows)| DenseBlock { first: rows.start, cells }).collect())
+}
+
 /// Some rows and their cells.
 type Piece<T> = (Range<u64>, Vec<T>);
 
@@ -66,11 +81,10 @@ fn common_rows<'a, T, const N: usize>(
 }
 
 fn cells<T: Clone, const N: usize>(block: &DenseBlock<T, N>, rows: Range<u64>) -> Vec<T> {
-    let pieces = block.cells.pieces(rows.start - block.first..rows.end - block.first);
-    pieces.fold(Vec::new(), |mut all, piece| {
-        all.extend_from_slice(piece);
-        all
-    })
+    let per_row = block.cells.shape().extents()[1..].iter().product::<u64>();
+    let mut all = Vec::with_capacity(((rows.end - rows.start) * per_row) as usize);
+    block.cells.pieces(rows.start - block.first..rows.end - block.first).for_each(|piece| all.extend_from_slice(piece));
+    all
 }
 
 /// Puts the pieces of a range together.
@@ -127,7 +141,7 @@ fn exchange<T: Element, const N: usize>(
             if !told[to] {
                 let next = outgoing[to].pop_front();
                 told[to] = next.is_none();
-                let payload = next.map_or_else(Bytes::new, |head| message(blocks, &head)).into();
+                let payload = next.map_or_else(Payload::empty, |head| message(blocks, &head));
                 let message = Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Shuffle, payload };
                 cluster.send(Rank::new(to as u32), message)?;
             }
@@ -146,16 +160,13 @@ fn exchange<T: Element, const N: usize>(
     agree(cluster, problem)
 }
 
-fn message<T: Element, const N: usize>(blocks: &[DenseBlock<T, N>], head: &Head) -> Bytes {
-    let mut bytes = postcard::to_stdvec(head).expect("a head is plain data");
-    let mut cells = Vec::new();
-    for (block, common) in common_rows(blocks, &head.rows) {
-        block.cells.pieces(common.start - block.first..common.end - block.first).for_each(|piece| {
-            cells.extend_from_slice(piece);
-        });
-    }
-    T::pack(&cells, &mut bytes);
-    bytes.into()
+fn message<T: Element, const N: usize>(blocks: &[DenseBlock<T, N>], head: &Head) -> Payload {
+    let bytes = postcard::to_stdvec(head).expect("a head is plain data").into();
+    let mut common = common_rows(blocks, &head.rows).map(|(block, common)| cells(block, common));
+    // The rows of a message lie in one block, as its head was made.
+    let mut cells = common.next().unwrap_or_default();
+    common.for_each(|more| cells.extend(more));
+    Payload::from_parts([bytes, T::into_bytes(cells)])
 }
 
 /// Keeps the rows of a message; says whether it was the sender's last.

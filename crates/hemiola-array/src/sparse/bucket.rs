@@ -54,7 +54,9 @@ pub(super) fn bucketed<T, const N: usize>(
     for dimension in (0..N).filter(|dimension| !digits.takes(*dimension)).chain(digits.split()) {
         keys[dimension] = Some(moved(&chunks, digits, &starts, dimension, shape.fits_u32(dimension)));
         if !digits.takes(dimension) {
-            chunks.iter_mut().for_each(|chunk| chunk.keys[dimension] = KeyColumn::with_capacity(true, 0));
+            for chunk in &mut chunks {
+                chunk.keys[dimension] = KeyColumn::with_capacity(true, 0);
+            }
         }
     }
     let ordinals = number.then(|| {
@@ -82,7 +84,9 @@ fn starts<T, const N: usize>(chunks: &[Chunk<T, N>], digits: &Digits<N>) -> Vec<
         for positions in stretches(digits.length(&chunk.keys)) {
             let stretch = &mut stretch[..positions.len()];
             digits.fill(&chunk.keys, positions, stretch);
-            stretch.iter().for_each(|&digit| starts[usize::from(digit) + 1] += 1);
+            for &digit in &*stretch {
+                starts[usize::from(digit) + 1] += 1;
+            }
         }
     }
     for bucket in 1..starts.len() {

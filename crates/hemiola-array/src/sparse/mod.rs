@@ -12,6 +12,7 @@
 //! | `sort` | from chunks to sorted columns |
 //! | `digits`, `bucket` | the stable pass over leading bits that sorting begins with |
 //! | `in_place` | sorting without a second column, for what does not suit that pass |
+//! | `deal` | dealing entries out to parts |
 //! | [`duplicates`] | what happens when a key comes twice |
 //! | [`block`] | the finished, sorted, immutable-in-shape block |
 
@@ -19,6 +20,7 @@ pub mod block;
 mod bucket;
 pub mod builder;
 mod chunk;
+pub(crate) mod deal;
 mod digits;
 pub mod duplicates;
 mod in_place;

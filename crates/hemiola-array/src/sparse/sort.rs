@@ -135,6 +135,13 @@ impl<'a, T, const N: usize> Sorter<'a, T, N> {
             self.sort_in_place(range, bits);
             return;
         }
+        // Bits above those that are left are the same, so a lone dimension needs no packing to be seen in order.
+        let mut open = left.iter().filter(|(_, bits)| *bits > 0);
+        if let (Some(&(dimension, _)), None) = (open.next(), open.next())
+            && self.keys[dimension].ascends(range.clone())
+        {
+            return;
+        }
         self.packed.clear();
         self.packed.resize(range.len(), 0);
         for &(dimension, bits) in left {
@@ -209,7 +216,9 @@ fn radix_pass(from: &[u64], to: &mut Vec<u64>, shift: u32) {
     const DIGITS: usize = 1 << RADIX_BITS;
     let digit = |packed: u64| (packed >> shift) as usize & (DIGITS - 1);
     let mut next = [0_u32; DIGITS];
-    from.iter().for_each(|&packed| next[digit(packed)] += 1);
+    for &packed in from {
+        next[digit(packed)] += 1;
+    }
     let mut sum = 0;
     for next in &mut next {
         sum += std::mem::replace(next, sum);
@@ -318,10 +327,10 @@ mod tests {
     #[test]
     fn a_narrow_dimension_may_come_in_a_wide_column() {
         let mut entries = chunks(&drawn([5000, 90], 6000, 1, 0), 0);
-        entries.iter_mut().for_each(|chunk| {
+        for chunk in &mut entries {
             let wide = chunk.keys[0].iter().collect();
             chunk.keys[0] = KeyColumn::Wide(wide);
-        });
+        }
         let Sorted { keys, .. } = sorted(entries, Shape::new([5000, 90]), [1, 0], false);
         assert!(keys[0].as_narrow().is_some() && keys[1].iter().is_sorted());
     }

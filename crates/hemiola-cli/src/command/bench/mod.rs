@@ -3,6 +3,7 @@
 mod data;
 mod net;
 mod pair;
+mod shuffle;
 
 use clap::Subcommand;
 use std::process::ExitCode;

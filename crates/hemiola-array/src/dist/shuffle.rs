@@ -9,7 +9,7 @@ use crate::dist::exchange::exchange;
 use crate::dist::homes::Homes;
 use crate::dist::partition::Layout;
 use crate::dist::place::in_parallel;
-use crate::sparse::deal::{Values, deal};
+use crate::sparse::deal::{deal_block, deal_builder};
 use crate::sparse::{KeyColumn, SparseBlock, SparseBuilder};
 use hemiola_cluster::Cluster;
 use hemiola_core::Rank;
@@ -46,14 +46,10 @@ impl<T: Element, const N: usize> Piece<'_, T, N> {
     /// Deals the entries out to blocks.
     fn dealt(self, blocks: usize, homes: &Homes<'_>) -> Vec<SparseBuilder<T, N>> {
         let mut dealt: Vec<SparseBuilder<T, N>> = (0..blocks).map(|_| SparseBuilder::new()).collect();
-        let mut take = |keys: &[KeyColumn; N], values: Values<'_, T>| {
-            deal(keys, values, &mut dealt, |positions, parts| homes.fill(keys, positions, parts));
-        };
+        let home = |keys: &_, positions, parts: &mut _| homes.fill(keys, positions, parts);
         match self {
-            Self::Built(builder) => {
-                builder.into_columns().for_each(|(keys, values)| take(&keys, Values::Given(values.into_iter())));
-            }
-            Self::Held(block) => take(block.columns(), Values::Kept(block.values())),
+            Self::Built(builder) => deal_builder(builder, &mut dealt, home),
+            Self::Held(block) => deal_block(block, &mut dealt, home),
         }
         dealt
     }

@@ -84,16 +84,22 @@ impl<T, const N: usize> SparseBuilder<T, N> {
     }
 
     /// Adds the entries at the listed places of a stretch of columns; `value` is asked for the value at each place, once.
+    /// New chunks are taken from `spare` where there are some that suit.
     pub(super) fn push_listed(
         &mut self,
         stretch: &[KeySlice<'_>; N],
         mut places: &[u32],
+        spare: &mut Vec<Chunk<T, N>>,
         mut value: impl FnMut(usize) -> T,
     ) {
         while !places.is_empty() {
             let chunk = match self.chunks.last_mut() {
                 Some(chunk) if chunk.values.len() < chunk.room => chunk,
-                _ => self.add_chunk(),
+                // A spare chunk is no larger than the one that would be made.
+                _ => match spare.pop_if(|chunk| chunk.room <= self.length.max(FIRST_CHUNK)) {
+                    Some(chunk) => self.chunks.push_mut(chunk),
+                    None => self.add_chunk(),
+                },
             };
             let (now, later) = places.split_at(places.len().min(chunk.room - chunk.values.len()));
             let mut largest = [0; N];
@@ -198,6 +204,10 @@ impl<T, const N: usize> SparseBuilder<T, N> {
     /// The entries as columns, chunk by chunk in the order of arrival: how they are sent without touching each.
     pub fn columns(&self) -> impl Iterator<Item = (&[KeyColumn; N], &[T])> {
         self.chunks.iter().map(|chunk| (&chunk.keys, chunk.values.as_slice()))
+    }
+
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = Chunk<T, N>> {
+        self.chunks.into_iter()
     }
 
     /// The same, handing the columns out.

@@ -19,6 +19,13 @@ impl<T, const N: usize> Chunk<T, N> {
         }
     }
 
+    /// The chunk without entries, if it still has the room it was made with.
+    pub(super) fn emptied(mut self) -> Option<Self> {
+        self.values.clear();
+        let roomy = self.keys.iter_mut().all(|column| column.clear_narrow(self.room));
+        (roomy && self.values.capacity() >= self.room).then_some(self)
+    }
+
     pub(super) fn key(&self, position: usize) -> [u64; N] {
         std::array::from_fn(|dimension| self.keys[dimension].get(position))
     }

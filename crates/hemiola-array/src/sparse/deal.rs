@@ -5,7 +5,8 @@
 //! list is a run and its columns are copied as they lie. No entry is put together from its columns and taken apart again.
 //! **Invariant:** the entries of a part keep their order.
 
-use super::{KeyColumn, SparseBuilder};
+use super::chunk::Chunk;
+use super::{KeyColumn, SparseBlock, SparseBuilder};
 use std::ops::Range;
 
 /// Entries that are dealt out at a time.
@@ -14,12 +15,39 @@ const STRETCH: usize = 2048;
 /// Entries per run from which on runs are copied one by one.
 const WORTH_A_RUN: usize = 32;
 
+/// Deals the entries of a builder out to `parts`. `part_of` writes the parts of the entries at some positions of the key
+/// columns it is given.
+///
+/// # Panics
+/// If `part_of` names a part that is not there.
+pub(crate) fn deal_builder<T: Clone, const N: usize>(
+    builder: SparseBuilder<T, N>,
+    parts: &mut [SparseBuilder<T, N>],
+    part_of: impl Fn(&[KeyColumn; N], Range<usize>, &mut [u32]),
+) {
+    // Memory that the system hands out anew costs more than what is copied into it, so chunks are used again.
+    let mut spare = Vec::new();
+    for mut chunk in builder.into_chunks() {
+        deal(&chunk.keys, Values::Given(chunk.values.drain(..)), parts, &part_of, &mut spare);
+        spare.extend(chunk.emptied());
+    }
+}
+
+/// The same with copies of the entries of a block.
+pub(crate) fn deal_block<T: Clone, const N: usize>(
+    block: &SparseBlock<T, N>,
+    parts: &mut [SparseBuilder<T, N>],
+    part_of: impl Fn(&[KeyColumn; N], Range<usize>, &mut [u32]),
+) {
+    deal(block.columns(), Values::Kept(block.values()), parts, part_of, &mut Vec::new());
+}
+
 /// Values on their way to parts.
-pub(crate) enum Values<'a, T> {
+enum Values<'a, T> {
     /// Of an array that stays.
     Kept(&'a [T]),
     /// Of a chunk that is used up.
-    Given(std::vec::IntoIter<T>),
+    Given(std::vec::Drain<'a, T>),
 }
 
 impl<T> Values<'_, T> {
@@ -38,15 +66,12 @@ impl<T> Values<'_, T> {
     }
 }
 
-/// Deals entries out to `parts`. `part_of` writes the parts of the entries at the positions it is given.
-///
-/// # Panics
-/// If `part_of` names a part that is not there.
-pub(crate) fn deal<T: Clone, const N: usize>(
+fn deal<T: Clone, const N: usize>(
     keys: &[KeyColumn; N],
     mut values: Values<'_, T>,
     parts: &mut [SparseBuilder<T, N>],
-    part_of: impl Fn(Range<usize>, &mut [u32]),
+    part_of: impl Fn(&[KeyColumn; N], Range<usize>, &mut [u32]),
+    spare: &mut Vec<Chunk<T, N>>,
 ) {
     let mut lists: Vec<Vec<u32>> = parts.iter().map(|_| Vec::new()).collect();
     let mut homes = [0_u32; STRETCH];
@@ -57,7 +82,7 @@ pub(crate) fn deal<T: Clone, const N: usize>(
     for start in (0..length).step_by(STRETCH) {
         let positions = start..(start + STRETCH).min(length);
         let homes = &mut homes[..positions.len()];
-        part_of(positions.clone(), homes);
+        part_of(keys, positions.clone(), homes);
         let keys = keys.each_ref().map(|column| column.slice(positions.clone()));
         let mut each_list = |take: &mut dyn FnMut(&mut SparseBuilder<T, N>, &[u32])| {
             if homes.array_windows().filter(|[left, right]| left != right).count() * WORTH_A_RUN < homes.len() {
@@ -79,12 +104,12 @@ pub(crate) fn deal<T: Clone, const N: usize>(
                 moving.clear();
                 moving.extend(values.by_ref().take(positions.len()).map(Some));
                 each_list(&mut |part, list| {
-                    part.push_listed(&keys, list, |place| moving[place].take().expect("a place is listed once"));
+                    part.push_listed(&keys, list, spare, |place| moving[place].take().expect("a place is listed once"));
                 });
             }
             values => {
                 let here = values.rest();
-                each_list(&mut |part, list| part.push_listed(&keys, list, |place| here[place].clone()));
+                each_list(&mut |part, list| part.push_listed(&keys, list, spare, |place| here[place].clone()));
                 values.advance(positions.len());
             }
         }
@@ -96,13 +121,17 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn dealt<T: Clone>(keys: &[KeyColumn; 2], values: Values<'_, T>, parts: usize) -> Vec<SparseBuilder<T, 2>> {
+    fn by_row(keys: &[KeyColumn; 2], positions: Range<usize>, parts: usize, homes: &mut [u32]) {
+        for (home, position) in homes.iter_mut().zip(positions) {
+            *home = (keys[0].get(position) % parts as u64) as u32;
+        }
+    }
+
+    fn dealt<T: Clone>(entries: impl Iterator<Item = ([u64; 2], T)>, parts: usize) -> Vec<SparseBuilder<T, 2>> {
+        let mut builder = SparseBuilder::new();
+        entries.for_each(|(key, value)| builder.push(key, value));
         let mut dealt: Vec<SparseBuilder<T, 2>> = (0..parts).map(|_| SparseBuilder::new()).collect();
-        deal(keys, values, &mut dealt, |positions, homes| {
-            for (home, position) in homes.iter_mut().zip(positions) {
-                *home = (keys[0].get(position) % parts as u64) as u32;
-            }
-        });
+        deal_builder(builder, &mut dealt, |keys, positions, homes| by_row(keys, positions, parts, homes));
         dealt
     }
 
@@ -111,22 +140,18 @@ mod tests {
         #[test]
         fn each_part_gets_its_entries_in_order(count in 0_u64..300_000, parts in 1_usize..9, base in 0_u64..1 << 33, runs: bool) {
             let row = |number: u64| if runs { number / 300 } else { number * number % 97 };
-            let (mut rows, mut columns) = (KeyColumn::with_capacity(true, 0), KeyColumn::with_capacity(true, 0));
-            for number in 0..count {
-                rows.push(base + row(number));
-                columns.push(number);
-            }
-            let keys = [rows, columns];
+            let entries = || (0..count).map(|number| ([base + row(number), number], number));
+            let given = dealt(entries(), parts);
+            let moved = dealt(entries().map(|(key, value)| (key, value.to_string())), parts);
+            let mut columns = [KeyColumn::with_capacity(true, 0), KeyColumn::with_capacity(true, 0)];
+            entries().for_each(|(key, _)| columns.iter_mut().zip(key).for_each(|(column, index)| column.push(index)));
             let values: Vec<u64> = (0..count).collect();
-            let texts: Vec<String> = values.iter().map(u64::to_string).collect();
-            let copied = dealt(&keys, Values::Kept(&values), parts);
-            let given = dealt(&keys, Values::Given(values.into_iter()), parts);
-            let moved = dealt(&keys, Values::Given(texts.into_iter()), parts);
+            let mut copied: Vec<SparseBuilder<u64, 2>> = (0..parts).map(|_| SparseBuilder::new()).collect();
+            let part_of = |keys: &_, positions, homes: &mut _| by_row(keys, positions, parts, homes);
+            deal(&columns, Values::Kept(&values), &mut copied, part_of, &mut Vec::new());
             prop_assert_eq!(copied.iter().map(SparseBuilder::len).sum::<usize>() as u64, count);
             for (part, ((copied, given), moved)) in copied.iter().zip(&given).zip(&moved).enumerate() {
-                let expected = (0..count)
-                    .map(|number| ([base + row(number), number], number))
-                    .filter(|([row, _], _)| (row % parts as u64) as usize == part);
+                let expected = entries().filter(|([row, _], _)| (row % parts as u64) as usize == part);
                 prop_assert!(copied.iter().map(|(key, &value)| (key, value)).eq(expected));
                 prop_assert!(copied.iter().eq(given.iter()));
                 let texts = copied.iter().map(|(key, value)| (key, value.to_string()));

@@ -128,6 +128,18 @@ impl KeyColumn {
         }
     }
 
+    /// Empties a narrow column; says whether it is narrow and has room for `room` keys.
+    pub(super) fn clear_narrow(&mut self, room: usize) -> bool {
+        match self {
+            Self::Narrow(keys) => {
+                keys.clear();
+                keys.capacity() >= room
+            }
+            Self::Wide(_) => false,
+        }
+    }
+
+    /// A stretch of the column.
     pub(super) fn slice(&self, positions: std::ops::Range<usize>) -> KeySlice<'_> {
         match self {
             Self::Narrow(keys) => KeySlice::Narrow(&keys[positions]),

@@ -38,15 +38,10 @@ pub(crate) fn fetch<T: Element, const N: usize>(
 ) -> hemiola_cluster::Result<Vec<Dense<T, N>>> {
     let me = cluster.rank().index();
     let mut pieces: Vec<Vec<Piece<T>>> = wants[me].iter().map(|_| Vec::new()).collect();
-    for (want, rows) in wants[me].iter().enumerate() {
-        for (block, common) in common_rows(blocks, rows) {
-            pieces[want].push((common.clone(), cells(block, common)));
-        }
-    }
     if cluster.size() > 1 {
         exchange(cluster, shape, blocks, wants, &mut pieces)?;
     }
-    let built = wants[me].iter().zip(pieces).map(|(rows, pieces)| joined(shape, rows, pieces)).collect();
+    let built = wants[me].iter().zip(pieces).map(|(rows, pieces)| joined(shape, rows, blocks, &pieces)).collect();
     agree(cluster, built)
 }
 
@@ -87,26 +82,41 @@ fn cells<T: Clone, const N: usize>(block: &DenseBlock<T, N>, rows: Range<u64>) -
     all
 }
 
-/// Puts the pieces of a range together.
+/// Puts a range of rows together, from what this peer holds of them and what came.
 fn joined<T: Element, const N: usize>(
     shape: Shape<N>,
     rows: &Range<u64>,
-    mut pieces: Vec<Piece<T>>,
+    blocks: &[DenseBlock<T, N>],
+    came: &[Piece<T>],
 ) -> Result<Dense<T, N>> {
-    pieces.sort_by_key(|(rows, _)| rows.start);
     let mut extents = shape.extents();
     extents[0] = rows.end - rows.start;
     let part = Shape::new(extents);
-    let held: u64 = pieces.iter().map(|(_, cells)| cells.len() as u64).sum();
-    if held != part.cells()? {
-        let problem = format!("{held} cells came for rows {rows:?}, which have {}", part.cells()?);
+    let own: u64 = common_rows(blocks, rows).map(|(_, common)| common.end - common.start).sum();
+    let held = own + came.iter().map(|(rows, _)| rows.end - rows.start).sum::<u64>();
+    if held != extents[0] || came.iter().any(|(piece, _)| piece.start < rows.start || piece.end > rows.end) {
+        let problem = format!("{held} rows came for rows {rows:?}");
         return Err(Error::BadMessage { problem });
     }
-    let mut pieces = pieces.into_iter().map(|(_, cells)| cells);
-    let mut all = pieces.next().unwrap_or_default();
-    all.reserve_exact(held as usize - all.len());
-    pieces.for_each(|cells| all.extend(cells));
-    Dense::from_values(part, all)
+    let first = common_rows(blocks, rows).find_map(|(block, _)| block.cells.rows().flatten().next());
+    let Some(first) = first.or_else(|| came.iter().find_map(|(_, cells)| cells.first())) else {
+        return Dense::from_values(part, Vec::new());
+    };
+    let mut dense = Dense::filled(part, first.clone())?;
+    for (block, common) in common_rows(blocks, rows) {
+        let theirs = block.cells.pieces(common.start - block.first..common.end - block.first);
+        let mine = dense.pieces_mut(common.start - rows.start..common.end - rows.start);
+        mine.zip(theirs).for_each(|(mine, theirs)| mine.clone_from_slice(theirs));
+    }
+    for (piece, cells) in came {
+        let mut cells = cells.as_slice();
+        for mine in dense.pieces_mut(piece.start - rows.start..piece.end - rows.start) {
+            let (now, later) = cells.split_at(mine.len());
+            mine.clone_from_slice(now);
+            cells = later;
+        }
+    }
+    Ok(dense)
 }
 
 fn exchange<T: Element, const N: usize>(

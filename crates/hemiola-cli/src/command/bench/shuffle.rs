@@ -5,6 +5,8 @@
 //!
 //! - *Whole calls*: `repartition` of a sparse array and of a dense one, and `group_by`.
 //! - *The exchange alone*: the same entries, dealt out in advance, until they lie in builders on the other side.
+//! - *A copy*: this peer's part of the sparse array copied to memory that is new, on both peers at once. A call that makes an
+//!   array cannot be faster than writing it: with half of the entries moving, at most half of this rate.
 //! - *The transport alone*: messages of the size a shuffle sends, one way as `bench net` does, and both ways at once as a
 //!   shuffle does.
 
@@ -39,6 +41,7 @@ pub(super) struct Rates {
     pub(super) dense_gbps: f64,
     pub(super) group_by_gbps: f64,
     pub(super) exchange_gbps: f64,
+    pub(super) copy_gbps: f64,
     pub(super) bulk_gbps: f64,
     pub(super) bulk_both_gbps: f64,
 }
@@ -60,6 +63,7 @@ pub(super) fn measure(cluster: &Cluster, rounds: u32) -> Result<Rates> {
         keep(&mut best.group_by_gbps, rate(cluster, by_column)?);
         let outgoing = Rank::all(2).map(|peer| vec![dealt(peer != cluster.rank())]).collect();
         keep(&mut best.exchange_gbps, rate(cluster, || exchange(cluster, outgoing, 1))?);
+        keep(&mut best.copy_gbps, copy(cluster, array.memory_bytes())?);
         keep(&mut best.bulk_gbps, transport.one_way()?);
         keep(&mut best.bulk_both_gbps, transport.both_ways()?);
     }
@@ -91,6 +95,16 @@ fn rate<T>(cluster: &Cluster, call: impl FnOnce() -> Result<T>) -> Result<f64> {
     let nanos = (cluster.env().now() - start).as_nanos() as f64;
     drop(result);
     Ok((sent() - before) as f64 * 8.0 / nanos)
+}
+
+/// How fast this many bytes are copied to new memory.
+fn copy(cluster: &Cluster, bytes: usize) -> Result<f64> {
+    let original = vec![1_u8; bytes];
+    cluster.barrier()?;
+    let start = cluster.env().now();
+    std::hint::black_box(original.clone());
+    cluster.barrier()?;
+    Ok(bytes as f64 * 8.0 / (cluster.env().now() - start).as_nanos() as f64)
 }
 
 /// What one peer sends to the other when the array is repartitioned, in chunks as dealing leaves them; or nothing.

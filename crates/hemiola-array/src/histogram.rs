@@ -4,6 +4,7 @@
 //! entries and [`merge`](Histogram::merge) the counts; **invariant:** histograms made with the same extent and limit have
 //! the same bins, so merging is an element-wise sum and its order is free.
 
+use crate::sparse::KeyColumn;
 use serde::{Deserialize, Serialize};
 
 /// Counts per index (or per bin of neighbouring indices) of one dimension.
@@ -38,6 +39,17 @@ impl Histogram {
     pub fn add_weight(&mut self, index: u64, weight: u64) {
         let bin = if self.width == 1 { index } else { index / self.width };
         self.counts[bin as usize] += weight;
+    }
+
+    /// Counts an entry at every key of a column.
+    ///
+    /// # Panics
+    /// If a key is outside the extent.
+    pub(crate) fn add_all(&mut self, keys: &KeyColumn) {
+        match keys {
+            KeyColumn::Narrow(keys) if self.width == 1 => keys.iter().for_each(|&key| self.counts[key as usize] += 1),
+            keys => keys.iter().for_each(|key| self.add(key)),
+        }
     }
 
     /// Adds the counts of another part of the same array.

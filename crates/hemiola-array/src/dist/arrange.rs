@@ -7,10 +7,10 @@
 use crate::dist::agree::agree;
 use crate::dist::array::DenseBlock;
 use crate::dist::element::Element;
+use crate::dist::partition::Layout;
 use crate::{Dense, Error, Result, Shape};
-use bytes::Bytes;
 use hemiola_cluster::{Cluster, Reason};
-use hemiola_core::{Lane, Outgoing, Purpose, Rank, Waiter};
+use hemiola_core::{Lane, Outgoing, Payload, Purpose, Rank, Waiter};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -38,16 +38,26 @@ pub(crate) fn fetch<T: Element, const N: usize>(
 ) -> hemiola_cluster::Result<Vec<Dense<T, N>>> {
     let me = cluster.rank().index();
     let mut pieces: Vec<Vec<Piece<T>>> = wants[me].iter().map(|_| Vec::new()).collect();
-    for (want, rows) in wants[me].iter().enumerate() {
-        for (block, common) in common_rows(blocks, rows) {
-            pieces[want].push((common.clone(), cells(block, common)));
-        }
-    }
     if cluster.size() > 1 {
         exchange(cluster, shape, blocks, wants, &mut pieces)?;
     }
-    let built = wants[me].iter().zip(pieces).map(|(rows, pieces)| joined(shape, rows, pieces)).collect();
+    let built = wants[me].iter().zip(pieces).map(|(rows, pieces)| joined(shape, rows, blocks, &pieces)).collect();
     agree(cluster, built)
+}
+
+/// *Collective.* The cells of a dense array as another division has them: ranges of the first dimension.
+pub(crate) fn cut_again<T: Element, const N: usize>(
+    cluster: &Cluster,
+    shape: Shape<N>,
+    blocks: &[DenseBlock<T, N>],
+    layout: &Layout,
+) -> hemiola_cluster::Result<Vec<DenseBlock<T, N>>> {
+    let range = |part| layout.space.cut.range(part).unwrap_or(0..0);
+    let wants: Vec<Vec<Range<u64>>> =
+        Rank::all(cluster.size()).map(|peer| layout.parts_of(peer).map(range).collect()).collect();
+    let parts = fetch(cluster, shape, blocks, &wants)?;
+    let mine = &wants[cluster.rank().index()];
+    Ok(parts.into_iter().zip(mine).map(|(cells, rows)| DenseBlock { first: rows.start, cells }).collect())
 }
 
 /// Some rows and their cells.
@@ -66,33 +76,47 @@ fn common_rows<'a, T, const N: usize>(
 }
 
 fn cells<T: Clone, const N: usize>(block: &DenseBlock<T, N>, rows: Range<u64>) -> Vec<T> {
-    let pieces = block.cells.pieces(rows.start - block.first..rows.end - block.first);
-    pieces.fold(Vec::new(), |mut all, piece| {
-        all.extend_from_slice(piece);
-        all
-    })
+    let per_row = block.cells.shape().extents()[1..].iter().product::<u64>();
+    let mut all = Vec::with_capacity(((rows.end - rows.start) * per_row) as usize);
+    block.cells.pieces(rows.start - block.first..rows.end - block.first).for_each(|piece| all.extend_from_slice(piece));
+    all
 }
 
-/// Puts the pieces of a range together.
+/// Puts a range of rows together, from what this peer holds of them and what came.
 fn joined<T: Element, const N: usize>(
     shape: Shape<N>,
     rows: &Range<u64>,
-    mut pieces: Vec<Piece<T>>,
+    blocks: &[DenseBlock<T, N>],
+    came: &[Piece<T>],
 ) -> Result<Dense<T, N>> {
-    pieces.sort_by_key(|(rows, _)| rows.start);
     let mut extents = shape.extents();
     extents[0] = rows.end - rows.start;
     let part = Shape::new(extents);
-    let held: u64 = pieces.iter().map(|(_, cells)| cells.len() as u64).sum();
-    if held != part.cells()? {
-        let problem = format!("{held} cells came for rows {rows:?}, which have {}", part.cells()?);
+    let own: u64 = common_rows(blocks, rows).map(|(_, common)| common.end - common.start).sum();
+    let held = own + came.iter().map(|(rows, _)| rows.end - rows.start).sum::<u64>();
+    if held != extents[0] || came.iter().any(|(piece, _)| piece.start < rows.start || piece.end > rows.end) {
+        let problem = format!("{held} rows came for rows {rows:?}");
         return Err(Error::BadMessage { problem });
     }
-    let mut pieces = pieces.into_iter().map(|(_, cells)| cells);
-    let mut all = pieces.next().unwrap_or_default();
-    all.reserve_exact(held as usize - all.len());
-    pieces.for_each(|cells| all.extend(cells));
-    Dense::from_values(part, all)
+    let first = common_rows(blocks, rows).find_map(|(block, _)| block.cells.rows().flatten().next());
+    let Some(first) = first.or_else(|| came.iter().find_map(|(_, cells)| cells.first())) else {
+        return Dense::from_values(part, Vec::new());
+    };
+    let mut dense = Dense::filled(part, first.clone())?;
+    for (block, common) in common_rows(blocks, rows) {
+        let theirs = block.cells.pieces(common.start - block.first..common.end - block.first);
+        let mine = dense.pieces_mut(common.start - rows.start..common.end - rows.start);
+        mine.zip(theirs).for_each(|(mine, theirs)| mine.clone_from_slice(theirs));
+    }
+    for (piece, cells) in came {
+        let mut cells = cells.as_slice();
+        for mine in dense.pieces_mut(piece.start - rows.start..piece.end - rows.start) {
+            let (now, later) = cells.split_at(mine.len());
+            mine.clone_from_slice(now);
+            cells = later;
+        }
+    }
+    Ok(dense)
 }
 
 fn exchange<T: Element, const N: usize>(
@@ -127,7 +151,7 @@ fn exchange<T: Element, const N: usize>(
             if !told[to] {
                 let next = outgoing[to].pop_front();
                 told[to] = next.is_none();
-                let payload = next.map_or_else(Bytes::new, |head| message(blocks, &head)).into();
+                let payload = next.map_or_else(Payload::empty, |head| message(blocks, &head));
                 let message = Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Shuffle, payload };
                 cluster.send(Rank::new(to as u32), message)?;
             }
@@ -146,16 +170,13 @@ fn exchange<T: Element, const N: usize>(
     agree(cluster, problem)
 }
 
-fn message<T: Element, const N: usize>(blocks: &[DenseBlock<T, N>], head: &Head) -> Bytes {
-    let mut bytes = postcard::to_stdvec(head).expect("a head is plain data");
-    let mut cells = Vec::new();
-    for (block, common) in common_rows(blocks, &head.rows) {
-        block.cells.pieces(common.start - block.first..common.end - block.first).for_each(|piece| {
-            cells.extend_from_slice(piece);
-        });
-    }
-    T::pack(&cells, &mut bytes);
-    bytes.into()
+fn message<T: Element, const N: usize>(blocks: &[DenseBlock<T, N>], head: &Head) -> Payload {
+    let bytes = postcard::to_stdvec(head).expect("a head is plain data").into();
+    let mut common = common_rows(blocks, &head.rows).map(|(block, common)| cells(block, common));
+    // The rows of a message lie in one block, as its head was made.
+    let mut cells = common.next().unwrap_or_default();
+    common.for_each(|more| cells.extend(more));
+    Payload::from_parts([bytes, T::into_bytes(cells)])
 }
 
 /// Keeps the rows of a message; says whether it was the sender's last.

@@ -1,10 +1,11 @@
 //! The array that all peers share.
 
 use crate::dist::agree::agree;
+use crate::dist::arrange::cut_again;
 use crate::dist::element::Element;
 use crate::dist::lazy::Lazy;
 use crate::dist::partition::{Layout, Partition};
-use crate::dist::place::{Pieces, in_parallel, merged, place, reopened};
+use crate::dist::place::{Pieces, cluster_workers, in_parallel, merged, place, reopened};
 use crate::dist::source::{Entry, RecordSource};
 use crate::random::{Permutation, Values};
 use crate::read::{Mistake, Report};
@@ -250,7 +251,10 @@ impl<T: Element, const N: usize> DistArray<T, N> {
             return Ok(Arc::clone(known));
         }
         let mut histogram = Histogram::new(self.shape.extent(dimension), BINS);
-        self.for_each(|key, _| histogram.add(key[dimension]));
+        match &*self.storage() {
+            Storage::Sparse(blocks) => blocks.iter().for_each(|block| histogram.add_all(block.keys(dimension))),
+            Storage::Dense(_) => self.for_each(|key, _| histogram.add(key[dimension])),
+        }
         let histogram = Arc::new(merged(&self.cluster, histogram)?);
         self.histograms.lock()[dimension] = Some(Arc::clone(&histogram));
         Ok(histogram)
@@ -275,12 +279,25 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         }
     }
 
-    /// *Collective.* The same entries, divided in another way.
+    /// *Collective.* The same entries, divided in another way. A dense array can be divided into ranges of its first
+    /// dimension alone; balanced ranges are equal ones there, because all rows have as many cells.
     pub fn repartition(&self, partition: &Partition) -> hemiola_cluster::Result<Self> {
-        let blocks = agree(&self.cluster, self.sparse("be repartitioned"))?;
-        let pieces = Pieces { builders: reopened(&blocks), known: Some(self.shape) };
-        drop(blocks);
-        let array = place(&self.cluster, pieces, partition, DuplicatePolicy::Error)?;
+        let state = self.state();
+        let blocks = match &state.storage {
+            Storage::Sparse(blocks) => blocks,
+            Storage::Dense(blocks) => {
+                let rows = partition.rows(self.shape, self.cluster.size(), cluster_workers(&self.cluster)?);
+                let sparse = "cut it along the first dimension, or make it sparse with `entries().materialize()`";
+                let asked = "be cut in other ways than into ranges of its first dimension";
+                let layout = agree(&self.cluster, rows.ok_or_else(|| wrong("dense", asked, sparse)))?;
+                let blocks = cut_again(&self.cluster, self.shape, blocks, &layout)?;
+                let array = Self::assemble(&self.cluster, self.shape, layout, Storage::Dense(blocks))?;
+                return Ok(Self { names: self.names.clone(), shuffled: self.shuffled, ..array });
+            }
+        };
+        let pieces = Pieces::held(blocks, self.shape);
+        // The keys of an array are different; `Last` spares the numbering that an error about duplicates needs.
+        let array = place(&self.cluster, pieces, partition, DuplicatePolicy::Last)?;
         Ok(Self { names: self.names.clone(), shuffled: self.shuffled, ..array })
     }
 
@@ -300,9 +317,9 @@ impl<T: Element, const N: usize> DistArray<T, N> {
             }
             Ok(builder)
         })??;
-        let pieces = Pieces { builders, known: Some(self.shape) };
+        let pieces = Pieces::built(builders, Some(self.shape));
         let array =
-            place(&self.cluster, pieces, &Partition::along(self.layout().space.dimension), DuplicatePolicy::Error)?;
+            place(&self.cluster, pieces, &Partition::along(self.layout().space.dimension), DuplicatePolicy::Last)?;
         Ok(Self { names: self.names.clone(), shuffled: permutations.map(Some), ..array })
     }
 

@@ -4,6 +4,7 @@
 //! `impl Element for MyType {}`.
 
 use crate::{Error, Result};
+use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -18,6 +19,14 @@ pub trait Element: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
         bytes.extend(postcard::to_stdvec(values).expect("an element is plain data"));
     }
 
+    /// The values as they travel. Numbers are not copied.
+    #[must_use]
+    fn into_bytes(values: Vec<Self>) -> Bytes {
+        let mut bytes = Vec::new();
+        Self::pack(&values, &mut bytes);
+        bytes.into()
+    }
+
     /// Reads `count` values that [`pack`](Self::pack) wrote, and nothing else.
     fn unpack(bytes: &[u8], count: usize) -> Result<Vec<Self>> {
         let values: Vec<Self> =
@@ -28,6 +37,15 @@ pub trait Element: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
 
 fn miscounted(found: usize, expected: usize) -> Error {
     Error::BadMessage { problem: format!("{found} values came where {expected} were announced") }
+}
+
+/// Keeps numbers while their bytes are on the way.
+struct Numbers<T>(Vec<T>);
+
+impl<T: bytemuck::NoUninit> AsRef<[u8]> for Numbers<T> {
+    fn as_ref(&self) -> &[u8] {
+        bytemuck::cast_slice(&self.0)
+    }
 }
 
 macro_rules! numbers {
@@ -41,6 +59,15 @@ macro_rules! numbers {
                 } else {
                     bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
                 }
+            }
+
+            fn into_bytes(values: Vec<Self>) -> Bytes {
+                if cfg!(target_endian = "little") {
+                    return Bytes::from_owner(Numbers(values));
+                }
+                let mut bytes = Vec::new();
+                Self::pack(&values, &mut bytes);
+                bytes.into()
             }
 
             fn unpack(bytes: &[u8], count: usize) -> Result<Vec<Self>> {
@@ -73,6 +100,7 @@ mod tests {
         let mut bytes = Vec::new();
         T::pack(values, &mut bytes);
         assert_eq!(T::unpack(&bytes, values.len()).unwrap(), values);
+        assert_eq!(T::into_bytes(values.to_vec()), bytes);
         assert!(T::unpack(&bytes, values.len() + 1).is_err());
     }
 

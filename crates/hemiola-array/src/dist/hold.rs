@@ -5,15 +5,14 @@
 //! the array that looks at them panics with the name of the holder.
 
 use crate::dist::agree::agree;
-use crate::dist::arrange::fetch;
+use crate::dist::arrange::{cut_again, fetch};
 use crate::dist::array::{DenseBlock, DistArray, State, Storage};
 use crate::dist::element::Element;
 use crate::dist::partition::Layout;
 use crate::dist::place::in_parallel;
-use crate::dist::shuffle::send_home;
+use crate::dist::shuffle::{Piece, send_home};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
 use crate::{Dense, Error, Result, Shape};
-use hemiola_cluster::Cluster;
 use hemiola_core::Rank;
 use parking_lot::RwLockWriteGuard;
 use std::fmt;
@@ -76,9 +75,10 @@ impl<T: Element, const N: usize> Holding<'_, T, N> {
                 if cluster.all_gather(divided && sorted)?.into_iter().all(|done| done) {
                     return Ok(());
                 }
-                let pieces = std::mem::take(blocks).into_iter().map(SparseBuilder::from).collect();
+                let pieces = std::mem::take(blocks).into_iter().map(|block| Piece::Built(block.into())).collect();
                 let homes = send_home(cluster, pieces, layout)?;
-                let finish = |builder: SparseBuilder<T, N>| builder.finish(shape, order, DuplicatePolicy::Error);
+                // The keys of an array are different, so the policy never acts.
+                let finish = |builder: SparseBuilder<T, N>| builder.finish(shape, order, DuplicatePolicy::Last);
                 Storage::Sparse(agree(cluster, in_parallel(cluster, homes, finish)?)?)
             }
         };
@@ -118,21 +118,6 @@ fn dense<T, const N: usize>(storage: &Storage<T, N>) -> Result<&[DenseBlock<T, N
             hint: "make it dense with `to_dense`".to_owned(),
         }),
     }
-}
-
-fn cut_again<T: Element, const N: usize>(
-    cluster: &Cluster,
-    shape: Shape<N>,
-    blocks: &mut Vec<DenseBlock<T, N>>,
-    layout: &Layout,
-) -> hemiola_cluster::Result<Vec<DenseBlock<T, N>>> {
-    let range = |part| layout.space.cut.range(part).unwrap_or(0..0);
-    let wants: Vec<Vec<Range<u64>>> =
-        Rank::all(cluster.size()).map(|peer| layout.parts_of(peer).map(range).collect()).collect();
-    let parts = fetch(cluster, shape, blocks, &wants)?;
-    blocks.clear();
-    let mine = &wants[cluster.rank().index()];
-    Ok(parts.into_iter().zip(mine).map(|(cells, rows)| DenseBlock { first: rows.start, cells }).collect())
 }
 
 impl<T: Element, const N: usize> Drop for Holding<'_, T, N> {

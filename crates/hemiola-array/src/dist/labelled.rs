@@ -104,7 +104,8 @@ fn placed<T: Element>(
     builders: Vec<SparseBuilder<T, 2>>,
     rows: u64,
 ) -> hemiola_cluster::Result<DistArray<T, 2>> {
-    let columns = discover(cluster, &builders)?.extent(1);
-    let pieces = Pieces { builders, known: Some(Shape::new([rows, columns])) };
+    let mut pieces = Pieces::built(builders, None);
+    let columns = discover(cluster, &pieces.pieces)?.extent(1);
+    pieces.known = Some(Shape::new([rows, columns]));
     place(cluster, pieces, &Partition::default(), DuplicatePolicy::Error)
 }

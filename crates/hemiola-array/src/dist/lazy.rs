@@ -7,7 +7,7 @@
 use crate::dist::array::DistArray;
 use crate::dist::element::Element;
 use crate::dist::partition::Partition;
-use crate::dist::place::{Pieces, place};
+use crate::dist::place::{Pieces, place_with};
 use crate::dist::source::{Entry, RecordSource, deal};
 use crate::error::Place;
 use crate::read::{Mistake, Report, Summary};
@@ -135,7 +135,9 @@ impl<S: RecordSource, F> Lazy<S, F> {
         })?;
         let known = self.source.extents().and_then(|extents| <[u64; N]>::try_from(extents).ok()).map(Shape::new);
         let builders = builders.into_iter().map(|(_, builder)| builder).collect();
-        place(&self.cluster, Pieces { builders, known }, partition, duplicates).map_err(|error| self.traced(error))
+        let pieces = Pieces::built(builders, known);
+        let finish = |builder: SparseBuilder<T, N>, shape, order| builder.finish_unnumbered(shape, order, duplicates);
+        place_with(&self.cluster, pieces, partition, finish).map_err(|error| self.traced(error))
     }
 
     /// *Collective.* If the error is a key that was given twice, finds out where, by reading once more.
@@ -162,16 +164,16 @@ impl<S: RecordSource, F> Lazy<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let (builders, _) = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<Vec<I>, 1>, record| {
+        let (builders, _) = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<I, 1>, record| {
             if let Some((key, value)) = (self.transform)(record) {
                 let (group, item) = group(key, value);
-                builder.push([group], vec![item]);
+                builder.push([group], item);
             }
             Ok(())
         })?;
         let builders = builders.into_iter().map(|(_, builder)| builder).collect();
-        let join = DuplicatePolicy::Combine(|all: &mut Vec<I>, more: &Vec<I>| all.extend_from_slice(more));
-        place(&self.cluster, Pieces { builders, known: None }, &Partition::default(), join)
+        let pieces = Pieces::built(builders, None);
+        place_with(&self.cluster, pieces, &Partition::default(), |builder, shape, _| builder.finish_groups(shape))
     }
 }
 

@@ -19,7 +19,8 @@
 //! | [`mod@array`] | [`DistArray`] |
 //! | [`hold`], `arrange` | [`Holding`]: an array in the hands of a loop, and moving its rows |
 //! | [`lazy`], [`source`] | [`Lazy`] chains over [`RecordSource`]s |
-//! | `place`, `shuffle` | how entries get to the peer that holds them |
+//! | `place`, `shuffle`, `homes` | how entries get to the peer that holds them |
+//! | [`mod@exchange`] | entries from every peer to every other |
 //! | [`readers`], [`named`], [`labelled`] | what to call to read files |
 //! | `columns` | Parquet and Arrow IPC, with the feature `arrow` |
 //! | [`make`] | arrays that are made up: zeros, uniform, normal, from a function |
@@ -34,7 +35,9 @@ pub mod array;
 #[cfg(feature = "arrow")]
 pub mod columns;
 pub mod element;
+pub mod exchange;
 pub mod hold;
+mod homes;
 pub mod labelled;
 pub mod lazy;
 pub mod make;
@@ -51,6 +54,7 @@ pub use array::{DenseBlock, DistArray, Storage};
 #[cfg(feature = "arrow")]
 pub use columns::ReadColumns;
 pub use element::Element;
+pub use exchange::exchange;
 pub use hold::Holding;
 pub use labelled::Labelled;
 pub use lazy::Lazy;

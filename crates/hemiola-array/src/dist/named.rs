@@ -80,7 +80,7 @@ pub(crate) fn read<T: Element, const N: usize>(
         }
     }
     let builders = held.into_iter().map(|(_, held)| held.builder).collect();
-    let array = place(cluster, Pieces { builders, known: None }, &Partition::default(), DuplicatePolicy::Error)?;
+    let array = place(cluster, Pieces::built(builders, None), &Partition::default(), DuplicatePolicy::Error)?;
     Ok(array.with_names(merged.map(|names| Some(Arc::new(names)))))
 }
 

@@ -90,6 +90,13 @@ impl Partition {
             .map(|(dimension, _)| dimension)
     }
 
+    /// The layout for a dense array, if it can be divided so.
+    pub(crate) fn rows<const N: usize>(&self, shape: Shape<N>, peers: usize, workers: usize) -> Option<Layout> {
+        let ranges = self.space.0 == 0 && matches!(self.space.1, Way::Range | Way::Balanced) && self.time.is_none();
+        let cut = Cut::equal(shape.extent(0), peers * workers * self.per_worker);
+        ranges.then_some(Layout { space: Axis { dimension: 0, cut }, time: None, peers })
+    }
+
     /// Decides the cuts. `histogram` is asked for balanced dimensions alone.
     pub(crate) fn decide<const N: usize>(
         &self,

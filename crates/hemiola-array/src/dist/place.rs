@@ -4,7 +4,7 @@ use crate::dist::agree::agree;
 use crate::dist::array::{DistArray, Storage};
 use crate::dist::element::Element;
 use crate::dist::partition::{Layout, Partition};
-use crate::dist::shuffle::send_home;
+use crate::dist::shuffle::{Piece, send_home};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use crate::{Histogram, Result, Shape};
 use hemiola_cluster::Cluster;
@@ -14,26 +14,48 @@ use parking_lot::Mutex;
 const BINS: usize = 1 << 20;
 
 /// What this peer has read, in the order of the source.
-pub(crate) struct Pieces<T, const N: usize> {
-    pub(crate) builders: Vec<SparseBuilder<T, N>>,
+pub(crate) struct Pieces<'a, T, const N: usize> {
+    pub(crate) pieces: Vec<Piece<'a, T, N>>,
     /// The shape, where the source knows it.
     pub(crate) known: Option<Shape<N>>,
+}
+
+impl<'a, T, const N: usize> Pieces<'a, T, N> {
+    /// What was collected into builders.
+    pub(crate) fn built(builders: Vec<SparseBuilder<T, N>>, known: Option<Shape<N>>) -> Self {
+        Self { pieces: builders.into_iter().map(Piece::Built).collect(), known }
+    }
+
+    /// What the blocks of an array hold.
+    pub(crate) fn held(blocks: &'a [SparseBlock<T, N>], shape: Shape<N>) -> Self {
+        Self { pieces: blocks.iter().map(Piece::Held).collect(), known: Some(shape) }
+    }
 }
 
 /// *Collective.* Makes an array of what all peers have read.
 pub(crate) fn place<T: Element, const N: usize>(
     cluster: &Cluster,
-    pieces: Pieces<T, N>,
+    pieces: Pieces<'_, T, N>,
     partition: &Partition,
     duplicates: DuplicatePolicy<T>,
 ) -> hemiola_cluster::Result<DistArray<T, N>> {
-    let Pieces { builders, known } = pieces;
+    place_with(cluster, pieces, partition, |builder, shape, order| builder.finish(shape, order, duplicates))
+}
+
+/// *Collective.* The same where `finish` makes a block of the entries that came for it, given shape and order.
+pub(crate) fn place_with<T: Element, U: Element, const N: usize>(
+    cluster: &Cluster,
+    pieces: Pieces<'_, T, N>,
+    partition: &Partition,
+    finish: impl Fn(SparseBuilder<T, N>, Shape<N>, [usize; N]) -> Result<SparseBlock<U, N>> + Sync,
+) -> hemiola_cluster::Result<DistArray<U, N>> {
+    let Pieces { pieces, known } = pieces;
     let shape = match known {
         Some(shape) => shape,
-        None => discover(cluster, &builders)?,
+        None => discover(cluster, &pieces)?,
     };
-    let layout = decide(cluster, &builders, shape, partition)?;
-    place_by(cluster, builders, shape, layout, duplicates)
+    let layout = decide(cluster, &pieces, shape, partition)?;
+    finish_at_home(cluster, pieces, shape, layout, finish)
 }
 
 /// *Collective.* The same where shape and division are decided.
@@ -44,20 +66,33 @@ pub(crate) fn place_by<T: Element, const N: usize>(
     layout: Layout,
     duplicates: DuplicatePolicy<T>,
 ) -> hemiola_cluster::Result<DistArray<T, N>> {
-    let homes = send_home(cluster, builders, &layout)?;
+    let Pieces { pieces, .. } = Pieces::built(builders, None);
+    finish_at_home(cluster, pieces, shape, layout, |builder, shape, order| builder.finish(shape, order, duplicates))
+}
+
+fn finish_at_home<T: Element, U: Element, const N: usize>(
+    cluster: &Cluster,
+    pieces: Vec<Piece<'_, T, N>>,
+    shape: Shape<N>,
+    layout: Layout,
+    finish: impl Fn(SparseBuilder<T, N>, Shape<N>, [usize; N]) -> Result<SparseBlock<U, N>> + Sync,
+) -> hemiola_cluster::Result<DistArray<U, N>> {
+    let homes = send_home(cluster, pieces, &layout)?;
     let order = order::<N>(&layout);
-    let finish = |builder: SparseBuilder<T, N>| builder.finish(shape, order, duplicates);
-    let blocks = agree(cluster, in_parallel(cluster, homes, finish)?)?;
+    let blocks = agree(cluster, in_parallel(cluster, homes, |builder| finish(builder, shape, order))?)?;
     DistArray::assemble(cluster, shape, layout, Storage::Sparse(blocks))
 }
 
 pub(crate) fn discover<T: Element, const N: usize>(
     cluster: &Cluster,
-    builders: &[SparseBuilder<T, N>],
+    pieces: &[Piece<'_, T, N>],
 ) -> hemiola_cluster::Result<Shape<N>> {
     let mut extents = vec![0; N];
-    for largest in builders.iter().filter_map(SparseBuilder::largest) {
-        widen(&mut extents, largest.into_iter().map(|index| index + 1));
+    for piece in pieces {
+        match piece {
+            Piece::Built(builder) => widen(&mut extents, builder.shape().extents().into_iter()),
+            Piece::Held(block) => widen(&mut extents, block.shape().extents().into_iter()),
+        }
     }
     let mut all = vec![0; N];
     for extents in cluster.all_gather(extents)? {
@@ -74,15 +109,15 @@ fn widen(extents: &mut [u64], others: impl Iterator<Item = u64>) {
 
 fn decide<T: Element, const N: usize>(
     cluster: &Cluster,
-    builders: &[SparseBuilder<T, N>],
+    pieces: &[Piece<'_, T, N>],
     shape: Shape<N>,
     partition: &Partition,
 ) -> hemiola_cluster::Result<Layout> {
     let mut histograms: Vec<(usize, Histogram)> = Vec::new();
     for dimension in partition.balanced_dimensions() {
         let mut histogram = Histogram::new(shape.extent(dimension), BINS);
-        for (key, _) in builders.iter().flat_map(SparseBuilder::iter) {
-            histogram.add(key[dimension]);
+        for keys in pieces.iter().flat_map(Piece::keys) {
+            histogram.add_all(&keys[dimension]);
         }
         histograms.push((dimension, merged(cluster, histogram)?));
     }

@@ -188,6 +188,6 @@ impl Load {
             Ok(builder)
         })?;
         let builders = agree(&self.cluster, builders)?;
-        place(&self.cluster, Pieces { builders, known: Some(shape) }, &Partition::default(), DuplicatePolicy::Error)
+        place(&self.cluster, Pieces::built(builders, Some(shape)), &Partition::default(), DuplicatePolicy::Error)
     }
 }

@@ -67,6 +67,11 @@ impl<T, const N: usize> SparseBlock<T, N> {
         &self.keys[dimension]
     }
 
+    /// The keys of all dimensions, as stored.
+    pub(crate) fn columns(&self) -> &[KeyColumn; N] {
+        &self.keys
+    }
+
     /// All values in order.
     #[must_use]
     pub fn values(&self) -> &[T] {
@@ -156,7 +161,7 @@ impl<T, const N: usize> SparseBlock<T, N> {
     #[must_use]
     pub fn histogram(&self, dimension: usize, limit: usize) -> Histogram {
         let mut histogram = Histogram::new(self.shape.extent(dimension), limit);
-        self.keys[dimension].iter().for_each(|index| histogram.add(index));
+        histogram.add_all(&self.keys[dimension]);
         histogram
     }
 

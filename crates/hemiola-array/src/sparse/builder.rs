@@ -1,13 +1,16 @@
 //! Collecting entries that arrive in any order, before the shape is known.
 //!
 //! A reader fills one builder per byte range; builders are appended in range order and finished into a block. Entries lie
-//! in chunks of fixed size, because a vector that doubles holds three times its contents while it grows. Finishing copies
+//! in chunks of fixed size, because a vector that doubles holds three times its contents while it grows. Finishing sorts
 //! the chunks into exact columns one column at a time, freeing each column's chunks on the way. **Invariant:** the memory
 //! held at any moment is at most 1.6 times that of the finished block (for 2-D `f32`: 12 bytes per entry, 16 at the
 //! peak).
 
 use super::block::SparseBlock;
-use super::sort::{self, Columns};
+use super::chunk::Chunk;
+use super::in_place::packed_bits;
+use super::keys::KeySlice;
+use super::sort::{Sorted, sorted};
 use super::{DuplicatePolicy, KeyColumn};
 use crate::error::Place;
 use crate::{Error, Result, Shape};
@@ -38,23 +41,6 @@ pub struct SparseBuilder<T, const N: usize> {
     length: usize,
     /// The largest index of each dimension, undefined while there are no entries.
     largest: [u64; N],
-}
-
-struct Chunk<T, const N: usize> {
-    keys: [KeyColumn; N],
-    values: Vec<T>,
-    /// How many entries may be here. (The capacity of a vector without size is infinite.)
-    room: usize,
-}
-
-impl<T, const N: usize> Chunk<T, N> {
-    fn new(capacity: usize) -> Self {
-        Self {
-            keys: std::array::from_fn(|_| KeyColumn::with_capacity(true, capacity)),
-            values: Vec::with_capacity(capacity),
-            room: capacity,
-        }
-    }
 }
 
 impl<T, const N: usize> Default for SparseBuilder<T, N> {
@@ -95,6 +81,38 @@ impl<T, const N: usize> SparseBuilder<T, N> {
             *largest = index.max(*largest);
         }
         self.length += 1;
+    }
+
+    /// Adds the entries at the listed places of a stretch of columns; `value` is asked for the value at each place, once.
+    /// New chunks are taken from `spare` where there are some that suit.
+    pub(super) fn push_listed(
+        &mut self,
+        stretch: &[KeySlice<'_>; N],
+        mut places: &[u32],
+        spare: &mut Vec<Chunk<T, N>>,
+        mut value: impl FnMut(usize) -> T,
+    ) {
+        while !places.is_empty() {
+            let chunk = match self.chunks.last_mut() {
+                Some(chunk) if chunk.values.len() < chunk.room => chunk,
+                // A spare chunk is no larger than the one that would be made.
+                _ => match spare.pop_if(|chunk| chunk.room <= self.length.max(FIRST_CHUNK)) {
+                    Some(chunk) => self.chunks.push_mut(chunk),
+                    None => self.add_chunk(),
+                },
+            };
+            let (now, later) = places.split_at(places.len().min(chunk.room - chunk.values.len()));
+            let mut largest = [0; N];
+            for ((column, stretch), largest) in chunk.keys.iter_mut().zip(stretch).zip(&mut largest) {
+                *largest = column.push_listed(*stretch, now);
+            }
+            chunk.values.extend(now.iter().map(|&place| value(place as usize)));
+            for (all, largest) in self.largest.iter_mut().zip(largest) {
+                *all = largest.max(*all);
+            }
+            self.length += now.len();
+            places = later;
+        }
     }
 
     #[cold]
@@ -178,7 +196,7 @@ impl<T, const N: usize> SparseBuilder<T, N> {
     /// If the columns do not have the same length.
     pub fn push_columns(&mut self, keys: [KeyColumn; N], values: Vec<T>) {
         assert!(keys.iter().all(|column| column.len() == values.len()), "one key per value and dimension");
-        let largest = std::array::from_fn(|dimension| keys[dimension].iter().max().unwrap_or(0));
+        let largest = std::array::from_fn(|dimension| keys[dimension].ends().map_or(0, |(_, largest)| largest));
         let (length, room) = (values.len(), values.len());
         self.append(Self { chunks: vec![Chunk { keys, values, room }], length, largest });
     }
@@ -188,18 +206,13 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         self.chunks.iter().map(|chunk| (&chunk.keys, chunk.values.as_slice()))
     }
 
-    /// Deals the entries out to `parts` builders, keeping their order in each: the local half of a shuffle. Chunks are
-    /// freed as they are dealt out.
-    ///
-    /// # Panics
-    /// If `part_of` names a part that is not there.
-    #[must_use]
-    pub fn scatter(self, parts: usize, mut part_of: impl FnMut([u64; N]) -> usize) -> Vec<Self> {
-        let mut dealt: Vec<Self> = (0..parts).map(|_| Self::new()).collect();
-        for (key, value) in self.drain() {
-            dealt[part_of(key)].push(key, value);
-        }
-        dealt
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = Chunk<T, N>> {
+        self.chunks.into_iter()
+    }
+
+    /// The same, handing the columns out.
+    pub fn into_columns(self) -> impl Iterator<Item = ([KeyColumn; N], Vec<T>)> {
+        self.chunks.into_iter().map(|chunk| (chunk.keys, chunk.values))
     }
 
     /// All entries in the order of arrival.
@@ -240,19 +253,47 @@ impl<T, const N: usize> SparseBuilder<T, N> {
     ///
     /// # Panics
     /// If `order` is no permutation of `0..N`.
-    pub fn finish(
-        mut self,
+    pub fn finish(self, shape: Shape<N>, order: [usize; N], policy: DuplicatePolicy<T>) -> Result<SparseBlock<T, N>> {
+        // Only an error names entries by their number.
+        let number = matches!(policy, DuplicatePolicy::Error);
+        self.finish_numbered(shape, order, policy, number)
+    }
+
+    /// The same for callers that find out by themselves where a duplicate came from: an error names no entries they
+    /// could rely on, which spares a column of numbers.
+    pub(crate) fn finish_unnumbered(
+        self,
         shape: Shape<N>,
         order: [usize; N],
         policy: DuplicatePolicy<T>,
     ) -> Result<SparseBlock<T, N>> {
-        let mut sorted = order;
-        sorted.sort_unstable();
-        assert!(sorted.into_iter().eq(0..N), "the order {order:?} names every dimension once");
+        self.finish_numbered(shape, order, policy, false)
+    }
+
+    fn finish_numbered(
+        self,
+        shape: Shape<N>,
+        order: [usize; N],
+        policy: DuplicatePolicy<T>,
+        number: bool,
+    ) -> Result<SparseBlock<T, N>> {
+        let mut named = order;
+        named.sort_unstable();
+        assert!(named.into_iter().eq(0..N), "the order {order:?} names every dimension once");
+        self.check(shape)?;
+        let Sorted { mut keys, mut values, ordinals } = sorted(self.chunks, shape, order, number);
+        fold_duplicates(&mut keys, &mut values, ordinals.as_deref(), policy)?;
+        Ok(SparseBlock::from_sorted(shape, order, keys, values))
+    }
+}
+
+impl<T, const N: usize> SparseBuilder<T, N> {
+    /// Whether the entries can be a block of this shape.
+    fn check(&self, shape: Shape<N>) -> Result<()> {
         if u32::try_from(self.length).is_err() {
             return Err(Error::BlockFull { entries: self.length as u64 });
         }
-        if sort::packed_bits(shape) > u128::BITS {
+        if packed_bits(shape) > u128::BITS {
             return Err(Error::TooManyCells { shape: shape.extents().to_vec() });
         }
         if let Some(largest) = self.largest()
@@ -264,23 +305,31 @@ impl<T, const N: usize> SparseBuilder<T, N> {
                 .unwrap_or_else(|| unreachable!("some entry has the largest index"));
             return Err(Error::KeyOutOfShape { key: key.to_vec(), shape: shape.extents().to_vec() });
         }
-        let mut keys: [KeyColumn; N] = std::array::from_fn(|dimension| {
-            let mut column = KeyColumn::with_capacity(shape.fits_u32(dimension), self.length);
-            for chunk in &mut self.chunks {
-                column.append(&chunk.keys[dimension]);
-                chunk.keys[dimension] = KeyColumn::with_capacity(true, 0);
+        Ok(())
+    }
+}
+
+impl<T> SparseBuilder<T, 1> {
+    /// Brings the values of each index together, in the order of arrival: one entry per index that occurs.
+    pub(crate) fn finish_groups(self, shape: Shape<1>) -> Result<SparseBlock<Vec<T>, 1>> {
+        self.check(shape)?;
+        let Sorted { keys: [keys], values, .. } = sorted(self.chunks, shape, [0], false);
+        let mut groups: Vec<(u64, usize)> = Vec::new();
+        for key in keys.iter() {
+            match groups.last_mut() {
+                Some((last, count)) if *last == key => *count += 1,
+                _ => groups.push((key, 1)),
             }
-            column
-        });
-        let mut values = Vec::with_capacity(self.length);
-        for mut chunk in self.chunks {
-            values.append(&mut chunk.values);
         }
-        let columns = Columns { shape, order, keys: &mut keys, values: &mut values };
-        let narrow = sort::packed_bits(shape) <= u64::BITS;
-        let ordinals = if narrow { sort::sort::<u64, T, N>(columns) } else { sort::sort::<u128, T, N>(columns) };
-        fold_duplicates(&mut keys, &mut values, ordinals.as_deref(), policy)?;
-        Ok(SparseBlock::from_sorted(shape, order, keys, values))
+        drop(keys);
+        let mut column = KeyColumn::with_capacity(shape.fits_u32(0), groups.len());
+        let mut lists = Vec::with_capacity(groups.len());
+        let mut values = values.into_iter();
+        for (key, count) in groups {
+            column.push(key);
+            lists.push(values.by_ref().take(count).collect());
+        }
+        Ok(SparseBlock::from_sorted(shape, [0], [column], lists))
     }
 }
 
@@ -315,9 +364,10 @@ fn fold_duplicates<T, const N: usize>(
     ordinals: Option<&[u32]>,
     policy: DuplicatePolicy<T>,
 ) -> Result<()> {
+    let Some(from) = first_duplicate(keys, values.len()) else { return Ok(()) };
     let mut dropped: Vec<u32> = Vec::new();
-    let mut first = 0;
-    for position in 1..values.len() {
+    let mut first = from - 1;
+    for position in from..values.len() {
         if keys.iter().any(|column| column.get(position) != column.get(first)) {
             first = position;
             continue;
@@ -339,9 +389,6 @@ fn fold_duplicates<T, const N: usize>(
         }
         dropped.push(position as u32);
     }
-    if dropped.is_empty() {
-        return Ok(());
-    }
     let keeper = || {
         let (mut position, mut next) = (0_u32, dropped.iter().copied().peekable());
         move || {
@@ -358,6 +405,21 @@ fn fold_duplicates<T, const N: usize>(
     values.retain(|_| keep());
     values.shrink_to_fit();
     Ok(())
+}
+
+/// The position of the first entry whose key is that of the entry before it. Nearly always there is none, so it is
+/// looked for in whole columns.
+fn first_duplicate<const N: usize>(keys: &[KeyColumn; N], length: usize) -> Option<usize> {
+    const STRETCH: usize = 1024;
+    let mut same = [false; STRETCH];
+    (1..length).step_by(STRETCH).find_map(|start| {
+        let same = &mut same[..STRETCH.min(length - start)];
+        same.fill(true);
+        for column in keys {
+            column.compare_with_previous(start, same);
+        }
+        same.iter().position(|&same| same).map(|place| start + place)
+    })
 }
 
 impl<T, const N: usize> fmt::Debug for SparseBuilder<T, N> {
@@ -490,16 +552,12 @@ mod tests {
     }
 
     #[test]
-    fn scattered_and_sent_entries_are_the_same_entries() {
+    fn entries_that_came_as_columns_are_the_same_entries() {
         let entries_in = many(10_000, 100, 1000);
-        let cut = crate::Cut::equal(100, 3);
-        let parts = built(&entries_in).scatter(3, |[row, _]| cut.part_of(row));
         let mut gathered = SparseBuilder::new();
-        for (part, builder) in parts.iter().enumerate() {
-            let expected = entries_in.iter().copied().filter(|&([row, _], _)| cut.part_of(row) == part);
-            assert!(builder.iter().map(|(key, &value)| (key, value)).eq(expected));
-            for (keys, values) in builder.columns() {
-                gathered.push_columns(keys.clone(), values.to_vec());
+        for part in entries_in.chunks(3000) {
+            for (keys, values) in built(part).into_columns() {
+                gathered.push_columns(keys, values);
             }
         }
         assert_eq!((gathered.len(), gathered.shape()), (10_000, built(&entries_in).shape()));

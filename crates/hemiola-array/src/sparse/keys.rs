@@ -14,6 +14,13 @@ pub enum KeyColumn {
     Wide(Vec<u64>),
 }
 
+/// A stretch of a column.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum KeySlice<'a> {
+    Narrow(&'a [u32]),
+    Wide(&'a [u64]),
+}
+
 impl KeyColumn {
     /// An empty column with room for `capacity` keys.
     #[must_use]
@@ -121,6 +128,87 @@ impl KeyColumn {
         }
     }
 
+    /// Empties a narrow column; says whether it is narrow and has room for `room` keys.
+    pub(super) fn clear_narrow(&mut self, room: usize) -> bool {
+        match self {
+            Self::Narrow(keys) => {
+                keys.clear();
+                keys.capacity() >= room
+            }
+            Self::Wide(_) => false,
+        }
+    }
+
+    /// A stretch of the column.
+    pub(super) fn slice(&self, positions: std::ops::Range<usize>) -> KeySlice<'_> {
+        match self {
+            Self::Narrow(keys) => KeySlice::Narrow(&keys[positions]),
+            Self::Wide(keys) => KeySlice::Wide(&keys[positions]),
+        }
+    }
+
+    /// Appends the keys at the listed places of a stretch, which ascend; the largest of them.
+    pub(super) fn push_listed(&mut self, stretch: KeySlice<'_>, places: &[u32]) -> u64 {
+        let (Some(&first), Some(&last)) = (places.first(), places.last()) else { return 0 };
+        let is_run = (last - first) as usize == places.len() - 1;
+        match (&mut *self, stretch) {
+            (Self::Narrow(keys), KeySlice::Narrow(more)) if is_run => {
+                let run = &more[first as usize..=last as usize];
+                keys.extend_from_slice(run);
+                u64::from(run.iter().copied().max().unwrap_or(0))
+            }
+            (Self::Narrow(keys), KeySlice::Narrow(more)) => {
+                keys.extend(places.iter().map(|&place| more[place as usize]));
+                u64::from(keys[keys.len() - places.len()..].iter().copied().max().unwrap_or(0))
+            }
+            (Self::Wide(keys), KeySlice::Wide(more)) => {
+                keys.extend(places.iter().map(|&place| more[place as usize]));
+                keys[keys.len() - places.len()..].iter().copied().max().unwrap_or(0)
+            }
+            (Self::Wide(keys), KeySlice::Narrow(more)) => {
+                keys.extend(places.iter().map(|&place| u64::from(more[place as usize])));
+                keys[keys.len() - places.len()..].iter().copied().max().unwrap_or(0)
+            }
+            (Self::Narrow(_), KeySlice::Wide(more)) => {
+                let keys = places.iter().map(|&place| more[place as usize]);
+                keys.inspect(|&key| self.push(key)).max().unwrap_or(0)
+            }
+        }
+    }
+
+    /// Clears the flags of entries in front of which another key stands; `same[0]` is that of the entry at `start`, which
+    /// is not the first.
+    pub(super) fn compare_with_previous(&self, start: usize, same: &mut [bool]) {
+        fn compare<K: PartialEq>(keys: &[K], same: &mut [bool]) {
+            for (same, pair) in same.iter_mut().zip(keys.array_windows::<2>()) {
+                *same &= pair[0] == pair[1];
+            }
+        }
+        match self {
+            Self::Narrow(keys) => compare(&keys[start - 1..], same),
+            Self::Wide(keys) => compare(&keys[start - 1..], same),
+        }
+    }
+
+    /// Whether the keys at `positions` ascend.
+    pub(super) fn ascends(&self, positions: std::ops::Range<usize>) -> bool {
+        match self {
+            Self::Narrow(keys) => keys[positions].is_sorted(),
+            Self::Wide(keys) => keys[positions].is_sorted(),
+        }
+    }
+
+    /// The smallest and the largest key.
+    pub(crate) fn ends(&self) -> Option<(u64, u64)> {
+        fn of<K: Ord + Copy + Into<u64>>(keys: &[K]) -> Option<(u64, u64)> {
+            Some((keys.iter().copied().min()?.into(), keys.iter().copied().max()?.into()))
+        }
+        match self {
+            Self::Narrow(keys) => of(keys),
+            Self::Wide(keys) => of(keys),
+        }
+    }
+
     /// Adds `base` to every key.
     pub(crate) fn shift(&mut self, base: u64, largest: u64) {
         if u32::try_from(largest).is_err() {
@@ -129,6 +217,31 @@ impl KeyColumn {
         match self {
             Self::Narrow(keys) => keys.iter_mut().for_each(|key| *key += base as u32),
             Self::Wide(keys) => keys.iter_mut().for_each(|key| *key += base),
+        }
+    }
+
+    /// Appends the lowest `bits` bits of the keys at `positions` to packed keys.
+    pub(super) fn pack_low(&self, positions: std::ops::Range<usize>, bits: u32, packed: &mut [u64]) {
+        let mask = 1_u64.unbounded_shl(bits).wrapping_sub(1);
+        match self {
+            Self::Narrow(keys) => {
+                for (packed, &key) in packed.iter_mut().zip(&keys[positions]) {
+                    *packed = packed.unbounded_shl(bits) | u64::from(key) & mask;
+                }
+            }
+            Self::Wide(keys) => {
+                for (packed, &key) in packed.iter_mut().zip(&keys[positions]) {
+                    *packed = packed.unbounded_shl(bits) | key & mask;
+                }
+            }
+        }
+    }
+
+    /// Overwrites keys from `start` on with others that fit the column.
+    pub(super) fn overwrite(&mut self, start: usize, new: impl Iterator<Item = u64>) {
+        match self {
+            Self::Narrow(keys) => keys[start..].iter_mut().zip(new).for_each(|(key, new)| *key = new as u32),
+            Self::Wide(keys) => keys[start..].iter_mut().zip(new).for_each(|(key, new)| *key = new),
         }
     }
 

@@ -8,13 +8,22 @@
 //! |---|---|
 //! | [`keys`] | one column of keys, in 32 bits where the shape allows |
 //! | [`builder`] | entries arrive in any order, in chunks, without knowing the shape |
-//! | `sort` | sorting all columns in place |
+//! | `chunk` | a run of entries that a builder has collected |
+//! | `sort` | from chunks to sorted columns |
+//! | `digits`, `bucket` | the stable pass over leading bits that sorting begins with |
+//! | `in_place` | sorting without a second column, for what does not suit that pass |
+//! | `deal` | dealing entries out to parts |
 //! | [`duplicates`] | what happens when a key comes twice |
 //! | [`block`] | the finished, sorted, immutable-in-shape block |
 
 pub mod block;
+mod bucket;
 pub mod builder;
+mod chunk;
+pub(crate) mod deal;
+mod digits;
 pub mod duplicates;
+mod in_place;
 pub mod keys;
 mod sort;
 

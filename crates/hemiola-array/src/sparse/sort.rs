@@ -1,233 +1,337 @@
-//! Sorting the columns of a block in place, with 4 extra bytes per entry.
+//! Sorting entries into the columns of a block.
 //!
-//! The key of an entry, packed into one integer in the chosen order of dimensions, is sorted by its bits from the top: an
-//! American flag pass (`McIlroy`, Bostic, `McIlroy` 1993) swaps entries into 64 buckets, and a bucket that fits the cache is
-//! sorted by comparison on `(packed key, ordinal)` pairs and permuted there. Every pass writes to at most 64 places per column,
-//! so no step waits for memory; sorting a permutation of the whole block and applying it would miss the cache once per
-//! entry and column, and an out-of-place radix sort would hold the block twice.
+//! A stable pass ([`bucket`](super::bucket)) deals entries out to buckets by the leading bits of their keys, straight from
+//! the chunks they were collected in. Then each bucket, small enough for the cache, is put in order by the bits that are
+//! left. Entries that come sorted by another order of dimensions, as in a shuffle, are in order after the pass alone;
+//! entries that are in order already are only joined.
 //!
-//! The *ordinal*, the number of an entry in the order of arrival, is a column of its own while sorting. It makes the
-//! result that of a stable sort although swapping is not stable, and it lets an error about duplicates name both entries.
+//! One large step touches memory, the rest happens in the cache. An out-of-place sort of all columns at once would hold the
+//! block twice; sorting a permutation and applying it would miss the cache once per entry and column.
 //!
-//! **Invariant:** at any moment the columns together hold the same entries; only their order changes.
+//! **Invariant:** entries with the same key stay in the order of arrival. No more than 1.6 times the block is held: where
+//! one column is most of an entry, and where entries must be numbered and a dimension does not fit into the digit,
+//! the columns are sorted [in place](super::in_place).
 
 use super::KeyColumn;
+use super::bucket::{Bucketed, bucketed};
+use super::chunk::Chunk;
+use super::digits::Digits;
+use super::in_place::{self, Columns, permute};
 use crate::Shape;
+use std::ops::Range;
 
-/// Buckets up to this many entries are sorted by comparison: their columns and scratch fit the second-level cache.
+/// Buckets up to this many entries are sorted in scratch memory: their columns and scratch fit the second-level cache.
 const SMALL: usize = 8 * 1024;
-const DIGIT_BITS: u32 = 6;
-const BUCKETS: usize = 1 << DIGIT_BITS;
+/// Bits per pass of a bucket's own radix sort.
+const RADIX_BITS: u32 = 8;
+/// Buckets from this size on are sorted by radix, if that takes few passes.
+const WORTH_RADIX: usize = 128;
 
-/// The columns being sorted.
-pub(super) struct Columns<'a, T, const N: usize> {
-    pub(super) shape: Shape<N>,
-    /// Dimensions, the slowest first.
-    pub(super) order: [usize; N],
-    pub(super) keys: &'a mut [KeyColumn; N],
-    pub(super) values: &'a mut [T],
+/// Sorted columns.
+pub(super) struct Sorted<T, const N: usize> {
+    pub(super) keys: [KeyColumn; N],
+    pub(super) values: Vec<T>,
+    /// The number of each entry in the order of arrival; `None` if it was not asked for or nothing moved.
+    pub(super) ordinals: Option<Vec<u32>>,
 }
 
-/// A key packed into one integer that sorts like the key.
-pub(super) trait Packed: Copy + Ord {
-    const ZERO: Self;
-    fn append(self, bits: u32, index: u64) -> Self;
-    /// Undoes [`append`](Self::append): what was packed before, and the index.
-    fn split(self, bits: u32) -> (Self, u64);
-    fn digit(self, shift: u32) -> usize;
-}
-
-macro_rules! packed {
-    ($($integer:ty),*) => {$(
-        impl Packed for $integer {
-            const ZERO: Self = 0;
-            #[inline]
-            fn append(self, bits: u32, index: u64) -> Self {
-                self.checked_shl(bits).unwrap_or(0) | Self::from(index)
-            }
-            #[inline]
-            fn split(self, bits: u32) -> (Self, u64) {
-                let rest = self.checked_shr(bits).unwrap_or(0);
-                (rest, (self ^ rest.checked_shl(bits).unwrap_or(0)) as u64)
-            }
-            #[inline]
-            fn digit(self, shift: u32) -> usize {
-                (self >> shift) as usize & (BUCKETS - 1)
-            }
-        }
-    )*};
-}
-packed!(u64, u128);
-
-/// The bits of a packed key of this shape.
-pub(super) fn packed_bits<const N: usize>(shape: Shape<N>) -> u32 {
-    (0..N).map(|dimension| shape.bits(dimension)).sum()
-}
-
-#[inline]
-pub(super) fn pack<P: Packed, const N: usize>(
+/// Sorts entries by key, the dimensions in the given order; `number` asks for ordinals. Keys lie inside the shape, whose
+/// packed keys have 128 bits at most, and there are fewer than 2³² entries.
+pub(super) fn sorted<T, const N: usize>(
+    chunks: Vec<Chunk<T, N>>,
     shape: Shape<N>,
     order: [usize; N],
-    keys: &[KeyColumn; N],
-    position: usize,
-) -> P {
-    order
-        .into_iter()
-        .fold(P::ZERO, |packed, dimension| packed.append(shape.bits(dimension), keys[dimension].get(position)))
+    number: bool,
+) -> Sorted<T, N> {
+    if in_order(&chunks, order) {
+        let (keys, values) = joined(chunks, shape);
+        return Sorted { keys, values, ordinals: None };
+    }
+    let digits = Digits::choose(&chunks, shape, order);
+    if digits.is_trivial() || is_lopsided::<T, N>(shape, &digits) || (number && digits.split().is_some()) {
+        let (mut keys, mut values) = joined(chunks, shape);
+        let mut ordinals = number.then(|| (0..values.len() as u32).collect::<Vec<_>>());
+        let left: Vec<_> = order.map(|dimension| (dimension, shape.bits(dimension))).into();
+        let range = 0..values.len();
+        Sorter::new(shape, order, &mut keys, &mut values, ordinals.as_deref_mut()).sort(range, &left);
+        return Sorted { keys, values, ordinals };
+    }
+    let Bucketed { mut keys, mut values, mut ordinals, starts } = bucketed(chunks, &digits, shape, number);
+    let mut sorter = Sorter::new(shape, order, &mut keys, &mut values, ordinals.as_deref_mut());
+    for ends in starts.windows(2) {
+        sorter.sort(ends[0] as usize..ends[1] as usize, digits.left());
+    }
+    Sorted { keys, values, ordinals }
 }
 
-/// Sorts the columns and returns the ordinals in the new order, or `None` when the entries were in order already and
-/// nothing moved. Keys must lie inside the shape.
-pub(super) fn sort<P: Packed, T, const N: usize>(columns: Columns<'_, T, N>) -> Option<Vec<u32>> {
-    let length = columns.values.len();
-    let mut previous = P::ZERO;
-    let in_order = (0..length).all(|position| {
-        let packed = pack(columns.shape, columns.order, columns.keys, position);
-        let ascends = previous <= packed;
-        previous = packed;
-        ascends
+/// Whether a column that the pass would hold twice is more than 0.6 of an entry.
+fn is_lopsided<T, const N: usize>(shape: Shape<N>, digits: &Digits<N>) -> bool {
+    let width = |dimension: usize| if shape.fits_u32(dimension) { 4 } else { 8 };
+    let moved = (0..N).filter(|&dimension| !digits.takes(dimension)).chain(digits.split()).map(width);
+    let widest = moved.chain([size_of::<T>()]).max().unwrap_or(0);
+    widest * 10 > ((0..N).map(width).sum::<usize>() + size_of::<T>()) * 6
+}
+
+fn in_order<T, const N: usize>(chunks: &[Chunk<T, N>], order: [usize; N]) -> bool {
+    let keys = chunks.iter().flat_map(|chunk| (0..chunk.values.len()).map(|position| chunk.key(position)));
+    keys.map(|key| order.map(|dimension| key[dimension])).is_sorted()
+}
+
+/// The chunks as exact columns, each freed as it is copied.
+fn joined<T, const N: usize>(mut chunks: Vec<Chunk<T, N>>, shape: Shape<N>) -> ([KeyColumn; N], Vec<T>) {
+    let length = chunks.iter().map(|chunk| chunk.values.len()).sum();
+    let keys = std::array::from_fn(|dimension| {
+        let mut column = KeyColumn::with_capacity(shape.fits_u32(dimension), length);
+        for chunk in &mut chunks {
+            column.append(&chunk.keys[dimension]);
+            chunk.keys[dimension] = KeyColumn::with_capacity(true, 0);
+        }
+        column
     });
-    if in_order {
-        return None;
+    let mut values = Vec::with_capacity(length);
+    for mut chunk in chunks {
+        values.append(&mut chunk.values);
     }
-    let bits = packed_bits(columns.shape);
-    let small = SMALL.max(length / 64);
-    let mut sorter =
-        Sorter::<'_, P, T, N> { columns, ordinals: (0..length as u32).collect(), scratch: Vec::new(), small };
-    sorter.sort_range(0, length, bits);
-    Some(sorter.ordinals)
+    (keys, values)
 }
 
-struct Sorter<'a, P, T, const N: usize> {
-    columns: Columns<'a, T, N>,
-    ordinals: Vec<u32>,
-    /// Packed key, ordinal and place in the bucket, of one small bucket at a time.
-    scratch: Vec<(P, u32, u32)>,
-    /// The largest bucket that is sorted in scratch memory.
+/// Puts stretches of the columns in order that are few or agree in their leading bits.
+struct Sorter<'a, T, const N: usize> {
+    shape: Shape<N>,
+    order: [usize; N],
+    keys: &'a mut [KeyColumn; N],
+    values: &'a mut [T],
+    ordinals: Option<&'a mut [u32]>,
+    /// The largest stretch that is sorted in scratch memory.
     small: usize,
+    /// Of one stretch: the bits of the key that differ, and below them the place in the stretch.
+    packed: Vec<u64>,
+    spare: Vec<u64>,
+    /// Where the entry for each place comes from.
+    places: Vec<u32>,
 }
 
-impl<P: Packed, T, const N: usize> Sorter<'_, P, T, N> {
-    #[inline]
-    fn packed(&self, position: usize) -> P {
-        pack(self.columns.shape, self.columns.order, self.columns.keys, position)
+impl<'a, T, const N: usize> Sorter<'a, T, N> {
+    fn new(
+        shape: Shape<N>,
+        order: [usize; N],
+        keys: &'a mut [KeyColumn; N],
+        values: &'a mut [T],
+        ordinals: Option<&'a mut [u32]>,
+    ) -> Self {
+        let small = SMALL.max(values.len() / 64);
+        let (packed, spare, places) = (Vec::new(), Vec::new(), Vec::new());
+        Self { shape, order, keys, values, ordinals, small, packed, spare, places }
     }
 
-    #[inline]
-    fn swap(&mut self, left: usize, right: usize) {
-        for column in self.columns.keys.iter_mut() {
-            column.swap(left, right);
+    /// Sorts the entries at `range`, whose keys differ only in the low bits that `left` names, from the top.
+    fn sort(&mut self, range: Range<usize>, left: &[(usize, u32)]) {
+        if range.len() < 2 {
+            return;
         }
-        self.columns.values.swap(left, right);
-        self.ordinals.swap(left, right);
+        let bits: u32 = left.iter().map(|(_, bits)| bits).sum();
+        let place_bits = usize::BITS - (range.len() - 1).leading_zeros();
+        if range.len() > self.small || bits + place_bits > u64::BITS {
+            self.sort_in_place(range, bits);
+            return;
+        }
+        // Bits above those that are left are the same, so a lone dimension needs no packing to be seen in order.
+        let mut open = left.iter().filter(|(_, bits)| *bits > 0);
+        if let (Some(&(dimension, _)), None) = (open.next(), open.next())
+            && self.keys[dimension].ascends(range.clone())
+        {
+            return;
+        }
+        self.packed.clear();
+        self.packed.resize(range.len(), 0);
+        for &(dimension, bits) in left {
+            self.keys[dimension].pack_low(range.clone(), bits, &mut self.packed);
+        }
+        for (packed, place) in self.packed.iter_mut().zip(0_u64..) {
+            *packed = *packed << place_bits | place;
+        }
+        if self.packed.is_sorted() {
+            return;
+        }
+        let passes = bits.div_ceil(RADIX_BITS);
+        if range.len() >= WORTH_RADIX && passes <= 4 {
+            for pass in 0..passes {
+                radix_pass(&self.packed, &mut self.spare, place_bits + pass * RADIX_BITS);
+                std::mem::swap(&mut self.packed, &mut self.spare);
+            }
+        } else {
+            self.packed.sort_unstable();
+        }
+        self.write_back(range, left, place_bits);
     }
 
-    /// Sorts `start..end`, whose packed keys agree above the lowest `bits` bits.
-    fn sort_range(&mut self, start: usize, end: usize, bits: u32) {
-        if end - start < 2 {
-            return;
+    /// Gives the entries at `range` the order of `packed`.
+    fn write_back(&mut self, range: Range<usize>, left: &[(usize, u32)], place_bits: u32) {
+        self.places.clear();
+        self.places.extend(self.packed.iter().map(|packed| (packed & low_mask(place_bits)) as u32));
+        let mut shift = place_bits;
+        for &(dimension, bits) in left.iter().rev() {
+            // Bits of an index above those that differ are the same in the whole stretch.
+            let high = self.keys[dimension].get(range.start) & !low_mask(bits);
+            let low = self.packed.iter().map(|packed| packed.unbounded_shr(shift) & low_mask(bits));
+            self.keys[dimension].overwrite(range.start, low.map(|low| high | low));
+            shift += bits;
         }
-        if end - start <= SMALL || (bits == 0 && end - start <= self.small) {
-            self.sort_small(start, end);
-            return;
+        if let Some(ordinals) = self.ordinals.as_deref_mut() {
+            // The packed keys are not needed any more: their memory holds the old ordinals.
+            let ordinals = &mut ordinals[range.clone()];
+            self.packed.clear();
+            self.packed.extend(ordinals.iter().map(|&ordinal| u64::from(ordinal)));
+            for (ordinal, &from) in ordinals.iter_mut().zip(&self.places) {
+                *ordinal = self.packed[from as usize] as u32;
+            }
         }
-        if bits == 0 {
-            self.sort_equal(start, end);
-            return;
+        permute(&mut self.values[range], &mut self.places);
+    }
+
+    fn sort_in_place(&mut self, range: Range<usize>, bits: u32) {
+        let mut own;
+        let ordinals = if let Some(ordinals) = self.ordinals.as_deref_mut() {
+            &mut ordinals[range.clone()]
+        } else {
+            own = (0..range.len() as u32).collect::<Vec<_>>();
+            &mut own[..]
+        };
+        let columns = Columns { shape: self.shape, order: self.order, keys: self.keys, values: self.values };
+        if in_place::packed_bits(self.shape) <= u64::BITS {
+            in_place::sort::<u64, T, N>(columns, range, bits, ordinals);
+        } else {
+            in_place::sort::<u128, T, N>(columns, range, bits, ordinals);
         }
-        let shift = bits.saturating_sub(DIGIT_BITS);
-        let mut counts = [0_usize; BUCKETS];
-        // Bits above `bits` agree, so they do not spread the digit: mask them when the digit is cut short.
-        let mask = BUCKETS.min(1 << bits.min(DIGIT_BITS)) - 1;
-        for position in start..end {
-            counts[self.packed(position).digit(shift) & mask] += 1;
-        }
-        let mut ends = [0_usize; BUCKETS];
-        let mut heads = [0_usize; BUCKETS];
-        let mut at = start;
-        for bucket in 0..BUCKETS {
-            heads[bucket] = at;
-            at += counts[bucket];
-            ends[bucket] = at;
-        }
-        for bucket in 0..BUCKETS {
-            while heads[bucket] < ends[bucket] {
-                let home = self.packed(heads[bucket]).digit(shift) & mask;
-                if home == bucket {
-                    heads[bucket] += 1;
-                } else {
-                    self.swap(heads[bucket], heads[home]);
-                    heads[home] += 1;
+    }
+}
+
+/// A number whose lowest `bits` bits are set.
+fn low_mask(bits: u32) -> u64 {
+    1_u64.unbounded_shl(bits).wrapping_sub(1)
+}
+
+/// Sorts by the digit at `shift`, keeping the order of equal ones.
+fn radix_pass(from: &[u64], to: &mut Vec<u64>, shift: u32) {
+    const DIGITS: usize = 1 << RADIX_BITS;
+    let digit = |packed: u64| (packed >> shift) as usize & (DIGITS - 1);
+    let mut next = [0_u32; DIGITS];
+    for &packed in from {
+        next[digit(packed)] += 1;
+    }
+    let mut sum = 0;
+    for next in &mut next {
+        sum += std::mem::replace(next, sum);
+    }
+    to.resize(from.len(), 0);
+    for &packed in from {
+        let next = &mut next[digit(packed)];
+        to[*next as usize] = packed;
+        *next += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Chunks of uneven lengths, as several builders leave them.
+    fn chunks<T: Clone, const N: usize>(entries: &[([u64; N], T)], cut: usize) -> Vec<Chunk<T, N>> {
+        let chunk = |entries: &[([u64; N], T)]| {
+            let mut chunk = Chunk::new(entries.len());
+            for (key, value) in entries {
+                chunk.keys.iter_mut().zip(key).for_each(|(column, &index)| column.push(index));
+                chunk.values.push(value.clone());
+            }
+            chunk
+        };
+        let (first, second) = entries.split_at(cut.min(entries.len()));
+        [first, second].into_iter().map(chunk).collect()
+    }
+
+    /// The comparison sort of the standard library, which is stable, says what is right.
+    fn agrees_with_a_stable_comparison_sort<T, const N: usize>(
+        shape: Shape<N>,
+        order: [usize; N],
+        entries: &[([u64; N], T)],
+        cut: usize,
+    ) where
+        T: Clone + PartialEq + std::fmt::Debug,
+    {
+        let mut expected: Vec<(u32, &([u64; N], T))> = (0..).zip(entries).collect();
+        expected.sort_by_key(|(_, (key, _))| order.map(|dimension| key[dimension]));
+        for number in [false, true] {
+            let Sorted { keys, values, ordinals } = sorted(chunks(entries, cut), shape, order, number);
+            assert!(keys.iter().all(|column| column.len() == entries.len() && values.len() == entries.len()));
+            for (position, &(ordinal, (key, value))) in expected.iter().enumerate() {
+                assert_eq!(&keys.each_ref().map(|column| column.get(position)), key);
+                assert_eq!(&values[position], value);
+                if number {
+                    let found = ordinals.as_ref().map_or(position as u32, |ordinals| ordinals[position]);
+                    assert_eq!(found, ordinal);
                 }
             }
-        }
-        let mut at = start;
-        for end in ends {
-            self.sort_range(at, end, shift);
-            at = end;
+            assert!((0..N).all(|dimension| keys[dimension].as_narrow().is_some() == shape.fits_u32(dimension)));
         }
     }
 
-    fn sort_small(&mut self, start: usize, end: usize) {
-        let mut scratch = std::mem::take(&mut self.scratch);
-        scratch.clear();
-        scratch.extend((start..end).map(|at| (self.packed(at), self.ordinals[at], (at - start) as u32)));
-        scratch.sort_unstable();
-        // Keys and ordinals are written from the sorted scratch, in order; only the values have to be permuted.
-        let Columns { shape, order, keys, values } = &mut self.columns;
-        for (at, &(packed, ordinal, _)) in (start..end).zip(&scratch) {
-            self.ordinals[at] = ordinal;
-            let mut rest = packed;
-            for &dimension in order.iter().rev() {
-                let index;
-                (rest, index) = rest.split(shape.bits(dimension));
-                keys[dimension].set(at, index);
-            }
-        }
-        // Follow each cycle of the permutation: the value that belongs at `at` is at `scratch[at].2`.
-        let values = &mut values[start..end];
-        for first in 0..scratch.len() {
-            let mut at = first;
-            loop {
-                let from = scratch[at].2 as usize;
-                scratch[at].2 = at as u32;
-                if from == first {
-                    break;
-                }
-                values.swap(at, from);
-                at = from;
-            }
-        }
-        self.scratch = scratch;
+    /// Keys below `extents`, drawn so that low indices come often.
+    fn drawn<const N: usize>(extents: [u64; N], count: usize, seed: u64, skew: u32) -> Vec<([u64; N], u32)> {
+        let values = crate::random::Values::new(seed);
+        let index = |number: usize, dimension: usize| {
+            let unit = values.unit(number as u64, dimension as u64);
+            let spread = (0..skew).fold(1.0, |product, _| product * unit);
+            ((unit * spread * extents[dimension] as f64) as u64).min(extents[dimension] - 1)
+        };
+        (0..count).map(|number| (std::array::from_fn(|dimension| index(number, dimension)), number as u32)).collect()
     }
 
-    /// A large bucket of one and the same key: only the order of arrival is left to restore. Heap sort, because it needs
-    /// no memory; so many duplicates of one key mean that the policy is about to fold them.
-    fn sort_equal(&mut self, start: usize, end: usize) {
-        let length = end - start;
-        for root in (0..length / 2).rev() {
-            self.sift(start, root, length);
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(24))]
+        #[test]
+        fn entries_are_in_order_and_equal_keys_in_the_order_of_arrival(
+            extents in [0_usize..7, 0_usize..7, 0_usize..7],
+            count in 0_usize..30_000, cut in 0_usize..30_000, seed: u64, skew in 0_u32..4, turn in 0_usize..3,
+        ) {
+            let extents = extents.map(|choice| [1, 3, 70, 1000, 5000, 1 << 20, 1 << 40][choice]);
+            let order = [turn, (turn + 1) % 3, (turn + 2) % 3];
+            let entries = drawn(extents, count, seed, skew);
+            agrees_with_a_stable_comparison_sort(Shape::new(extents), order, &entries, cut);
+            // The same entries sorted by another order: what a shuffle brings.
+            let mut other = entries;
+            other.sort_by_key(|(key, _)| key.map(std::cmp::Reverse));
+            agrees_with_a_stable_comparison_sort(Shape::new(extents), order, &other, cut);
         }
-        for last in (1..length).rev() {
-            self.swap(start, start + last);
-            self.sift(start, 0, last);
+
+        #[test]
+        fn values_of_any_width_move_with_their_keys(count in 0_usize..12_000, seed: u64, extent in 1_u64..20_000) {
+            let entries = drawn([extent, 50], count, seed, 1);
+            let texts: Vec<_> = entries.iter().map(|(key, value)| (*key, value.to_string())).collect();
+            agrees_with_a_stable_comparison_sort(Shape::new([extent, 50]), [0, 1], &texts, count / 3);
+            let bytes: Vec<_> = entries.iter().map(|&([index, _], value)| ([index], value as u8)).collect();
+            agrees_with_a_stable_comparison_sort(Shape::new([extent]), [0], &bytes, count / 3);
+            let nothing: Vec<_> = entries.iter().map(|&(key, _)| (key, ())).collect();
+            agrees_with_a_stable_comparison_sort(Shape::new([extent, 50]), [1, 0], &nothing, count / 3);
         }
     }
 
-    fn sift(&mut self, start: usize, mut root: usize, length: usize) {
-        loop {
-            let mut child = 2 * root + 1;
-            if child >= length {
-                return;
-            }
-            if child + 1 < length && self.ordinals[start + child] < self.ordinals[start + child + 1] {
-                child += 1;
-            }
-            if self.ordinals[start + root] >= self.ordinals[start + child] {
-                return;
-            }
-            self.swap(start + root, start + child);
-            root = child;
+    #[test]
+    fn an_index_with_most_of_the_entries_and_keys_of_100_bits_are_sorted_too() {
+        let mut entries = drawn([1 << 40, 1 << 60], 40_000, 5, 0);
+        entries.iter_mut().skip(5000).for_each(|(key, _)| key[0] = 77);
+        agrees_with_a_stable_comparison_sort(Shape::new([1 << 40, 1 << 60]), [0, 1], &entries, 10_000);
+        agrees_with_a_stable_comparison_sort(Shape::new([1 << 40, 1 << 60]), [1, 0], &entries, 10_000);
+    }
+
+    #[test]
+    fn a_narrow_dimension_may_come_in_a_wide_column() {
+        let mut entries = chunks(&drawn([5000, 90], 6000, 1, 0), 0);
+        for chunk in &mut entries {
+            let wide = chunk.keys[0].iter().collect();
+            chunk.keys[0] = KeyColumn::Wide(wide);
         }
+        let Sorted { keys, .. } = sorted(entries, Shape::new([5000, 90]), [1, 0], false);
+        assert!(keys[0].as_narrow().is_some() && keys[1].iter().is_sorted());
     }
 }

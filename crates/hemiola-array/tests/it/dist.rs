@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
 
 use crate::folder_with;
-use hemiola_array::dist::{Element, Load, RecordSource, Save};
+use hemiola_array::dist::{Element, Load, RecordSource, Save, Storage};
 use hemiola_array::read::{Csv, Ldac, Libsvm, Mistake};
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::{Accumulator, DistArray, MakeArrays, Partition, ReadArrays, Shape, Way};
@@ -547,4 +547,46 @@ fn three_processes_read_what_one_reads() {
             "{said}, expected {expected}"
         );
     }
+}
+
+#[test]
+fn dense_arrays_are_divided_anew_row_by_row() {
+    let (found, one) = everywhere(|cluster| {
+        // Entries in the last rows only: a balanced cut that gives the first peer nearly all rows.
+        let marks = cluster.from_fn([40, 1], |[row, _]| row as f32)?;
+        let sparse = marks.entries().filter(|[row, _], _| row >= 30).map_keys(|[row, _]| [row, row % 3, 16]);
+        let mut uneven = sparse.materialize()?.to_dense(-1.0)?;
+        uneven.scale(2.0);
+        let even = uneven.repartition(&Partition::along(0).parts_per_worker(2))?;
+        assert_eq!(even.shape(), uneven.shape());
+        let ranges: Vec<_> = even.layout().space.cut.ranges().map(|range| range.end - range.start).collect();
+        assert_eq!(ranges.len(), cluster.size() * 2 * cluster.workers());
+        assert!(ranges.iter().max().unwrap() - ranges.iter().min().unwrap() <= 1, "{ranges:?}");
+        let line = cluster.from_fn([100], |[index]| index * index)?;
+        let finer = line.repartition(&Partition::along(0).parts_per_worker(3).by(Way::Range))?;
+        assert_eq!(line.collect()?, finer.collect()?);
+        assert_eq!(uneven.collect()?, even.collect()?);
+        Ok((even.collect()?, finer.collect()?.len()))
+    });
+    assert_eq!((found.len(), one), (40 * 3 * 17, 100));
+    assert!(found.contains(&([39, 0, 16], 78.0)) && found.contains(&([39, 1, 16], -2.0)));
+    let error = error_everywhere(|cluster| cluster.zeros::<f32, 2>([4, 4])?.repartition(&Partition::along(1)));
+    assert!(error.contains("dense") && error.contains("first dimension"), "{error}");
+}
+
+#[test]
+fn entries_of_any_type_move_to_another_division_and_back() {
+    let texts = everywhere(|cluster| {
+        let numbers = cluster.from_fn([90, 70], |[row, column]| row * 1000 + column)?;
+        let texts =
+            numbers.entries().filter(|[row, column], _| (row * column) % 7 != 3).map(|_, value| value.to_string());
+        let rows = texts.materialize()?;
+        let columns = rows.repartition(&Partition::along(1).and(0, Way::Hash { seed: 3 }))?;
+        let back = columns.repartition(&Partition::along(0))?;
+        assert_eq!(rows.collect()?, columns.collect()?);
+        let Storage::Sparse(blocks) = &*back.storage() else { unreachable!("it was sparse") };
+        assert!(blocks.iter().all(|block| block.iter().map(|(key, _)| key).is_sorted()));
+        back.collect()
+    });
+    assert!(texts.iter().all(|([row, column], text)| *text == (row * 1000 + column).to_string()));
 }

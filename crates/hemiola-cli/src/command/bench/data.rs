@@ -6,47 +6,36 @@
 //!
 //! - *Parse*: text to entries in memory, on one worker and on two.
 //! - *Array*: the same, cut and sorted: what `materialize` gives.
-//! - *Shuffle*: `repartition` between two processes: payload bytes of moved entries per second of the whole operation,
-//!   beside the rate at which the transport alone moves messages of the same size.
+//! - *Shuffle*: entries that move between two processes; see [`shuffle`].
 
-use crate::command::bench::pair;
+use crate::command::bench::{pair, shuffle};
 use crate::report;
 use anyhow::Context;
-use bytes::Bytes;
 use clap::Args;
 use hemiola_array::read::{ByteRange, Csv, Libsvm, Source};
 use hemiola_array::sparse::SparseBuilder;
-use hemiola_array::{MakeArrays, Partition, ReadArrays};
+use hemiola_array::{Partition, ReadArrays};
 use hemiola_cluster::variables::{self, ProcessVariables, Variables};
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_core::{ChannelId, Lane, Outgoing, Purpose, Rank};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 const AFTER_HELP: &str = "\
 Example:
   HEMIOLA_DATA=~/data hemiola bench data --report data.json
 
 The report holds \"csv_mbps\" and \"libsvm_mbps\" (10^6 bytes of text per second, parsed by one worker and by two), \
-\"csv_array_mbps\" (into a sorted array), \"memory_ratio\" (peak while loading over the final array, one worker), \"shuffle_gbps\" and \
-\"bulk_gbps\" (10^9 bits per second between two processes).";
+\"csv_array_mbps\" (into a sorted array), \"memory_ratio\" (peak while loading over the final array, one worker), and under \
+\"shuffle\", in 10^9 bits per second from one of two processes to the other: \"repartition_gbps\", \"dense_gbps\" and \"group_by_gbps\" \
+(moved bytes over the whole call), \"exchange_gbps\" (sending alone), \"copy_gbps\" (an array of that size copied in memory), \"bulk_gbps\" and \"bulk_both_gbps\" (the transport alone, one way \
+and both ways at once).";
 
-const OWNER: u8 = 0xbf;
-const BULK: ChannelId = ChannelId::of(OWNER, 1);
-const ACK: ChannelId = ChannelId::of(OWNER, 2);
-/// Messages of a shuffle have about this size.
-const MESSAGE_BYTES: usize = 4 << 20;
-const BULK_MESSAGES: usize = 64;
-/// Entries of the array that is shuffled: 96 MB in all.
-const ENTRIES: u64 = 8_000_000;
 /// Ratings that are loaded to see how much memory that takes: 48 MB as an array, so that small change does not count.
 const MANY: u64 = 4_000_000;
-const PATIENCE: Duration = Duration::from_mins(1);
 
 /// The arguments of `hemiola bench data`.
 #[derive(Args, Debug)]
@@ -60,6 +49,10 @@ pub(crate) struct Data {
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
+    /// Leave the files out: only what moves between two peers.
+    #[arg(long)]
+    shuffle_only: bool,
+
     /// The folder where the two processes meet: makes this process the second one.
     #[arg(long, hide = true)]
     second: Option<PathBuf>,
@@ -68,6 +61,14 @@ pub(crate) struct Data {
 /// What was measured.
 #[derive(Clone, Debug, Serialize)]
 struct Measurement {
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    reading: Option<Reading>,
+    shuffle: shuffle::Rates,
+}
+
+/// What was measured with files.
+#[derive(Clone, Debug, Serialize)]
+struct Reading {
     /// Which files.
     data: &'static str,
     csv_mbps: [f64; 2],
@@ -75,35 +76,18 @@ struct Measurement {
     csv_array_mbps: [f64; 2],
     #[serde(skip_serializing_if = "Option::is_none")]
     memory_ratio: Option<f64>,
-    shuffle_gbps: f64,
-    bulk_gbps: f64,
 }
 
 impl Data {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let arguments = ["bench".to_owned(), "data".to_owned(), "--rounds".to_owned(), self.rounds.to_string()];
         if self.second.is_some() {
-            pair::run(self.second.as_deref(), &arguments, |cluster| shuffle(cluster, self.rounds))?;
+            pair::run(self.second.as_deref(), &arguments, |cluster| shuffle::measure(cluster, self.rounds))?;
             return Ok(ExitCode::SUCCESS);
         }
-        let folder = tempfile::tempdir().context("cannot make a folder for the files")?;
-        let many = folder.path().join("many.tsv");
-        make_ratings(&many, MANY)?;
-        // First of all, while this process has held nothing else.
-        let memory_ratio = memory_ratio(&many)?;
-        let files = Files::prepare(folder.path())?;
-        let [csv, libsvm, array] = [parse_csv, parse_libsvm, make_array].map(|read| self.on_one_and_two(&files, read));
-        let moved = pair::run(None, &arguments, |cluster| shuffle(cluster, self.rounds))?;
-        let (shuffle_gbps, bulk_gbps) = moved.expect("this is peer 0");
-        let measured = Measurement {
-            data: files.origin,
-            csv_mbps: csv?,
-            libsvm_mbps: libsvm?,
-            csv_array_mbps: array?,
-            memory_ratio,
-            shuffle_gbps,
-            bulk_gbps,
-        };
+        let reading = if self.shuffle_only { None } else { Some(self.read_files()?) };
+        let moved = pair::run(None, &arguments, |cluster| shuffle::measure(cluster, self.rounds))?;
+        let measured = Measurement { reading, shuffle: moved.expect("this is peer 0") };
         if self.report.as_deref() != Some(Path::new("-")) {
             print_table(&measured)?;
         }
@@ -111,6 +95,17 @@ impl Data {
             report::write(target, &measured)?;
         }
         Ok(ExitCode::SUCCESS)
+    }
+
+    fn read_files(&self) -> anyhow::Result<Reading> {
+        let folder = tempfile::tempdir().context("cannot make a folder for the files")?;
+        let many = folder.path().join("many.tsv");
+        make_ratings(&many, MANY)?;
+        // First of all, while this process has held nothing else.
+        let memory_ratio = memory_ratio(&many)?;
+        let files = Files::prepare(folder.path())?;
+        let [csv, libsvm, array] = [parse_csv, parse_libsvm, make_array].map(|read| self.on_one_and_two(&files, read));
+        Ok(Reading { data: files.origin, csv_mbps: csv?, libsvm_mbps: libsvm?, csv_array_mbps: array?, memory_ratio })
     }
 
     /// Megabytes per second with one worker and with two.
@@ -133,26 +128,35 @@ impl Data {
 
 fn print_table(measured: &Measurement) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "files: {}", measured.data)?;
-    writeln!(out, "{:<28} {:>14} {:>14}", "", "1 worker", "2 workers")?;
+    if let Some(reading) = &measured.reading {
+        writeln!(out, "files: {}", reading.data)?;
+        writeln!(out, "{:<28} {:>14} {:>14}", "", "1 worker", "2 workers")?;
+        let rows = [
+            ("csv to entries", reading.csv_mbps),
+            ("LIBSVM to entries", reading.libsvm_mbps),
+            ("csv to a sorted array", reading.csv_array_mbps),
+        ];
+        for (name, [one, two]) in rows {
+            writeln!(out, "{name:<28} {one:>9.0} MB/s {two:>9.0} MB/s")?;
+        }
+        if let Some(ratio) = reading.memory_ratio {
+            writeln!(out, "{:<28} {ratio:>14.2}", "peak memory / array")?;
+        }
+    }
+    let rates = measured.shuffle;
+    writeln!(out, "{:<28} {:>14} {:>14}", "two peers, each way", "", "of transport")?;
     let rows = [
-        ("csv to entries", measured.csv_mbps),
-        ("LIBSVM to entries", measured.libsvm_mbps),
-        ("csv to a sorted array", measured.csv_array_mbps),
+        ("repartition, sparse", rates.repartition_gbps),
+        ("repartition, dense", rates.dense_gbps),
+        ("group_by", rates.group_by_gbps),
+        ("exchange alone", rates.exchange_gbps),
+        ("transport, both ways", rates.bulk_both_gbps),
+        ("transport, one way", rates.bulk_gbps),
+        ("copy to new memory", rates.copy_gbps),
     ];
-    for (name, [one, two]) in rows {
-        writeln!(out, "{name:<28} {one:>9.0} MB/s {two:>9.0} MB/s")?;
+    for (name, gbps) in rows {
+        writeln!(out, "{name:<28} {:>9.2} GB/s {:>14.2}", gbps / 8.0, gbps / rates.bulk_gbps)?;
     }
-    if let Some(ratio) = measured.memory_ratio {
-        writeln!(out, "{:<28} {ratio:>14.2}", "peak memory / array")?;
-    }
-    let (shuffle, bulk) = (measured.shuffle_gbps / 8.0, measured.bulk_gbps / 8.0);
-    writeln!(
-        out,
-        "{:<28} {shuffle:>9.2} GB/s   (transport alone {bulk:.2} GB/s, ratio {:.2})",
-        "repartition, two peers",
-        shuffle / bulk
-    )?;
     Ok(())
 }
 
@@ -288,54 +292,4 @@ fn memory(field: &str) -> Option<u64> {
     std::fs::File::open("/proc/self/status").ok()?.read_to_string(&mut status).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
-}
-
-/// Gigabits per second of a shuffle and of the transport alone, best of the rounds.
-fn shuffle(cluster: &Cluster, rounds: u32) -> Result<(f64, f64)> {
-    let other = Rank::new(1 - cluster.rank().number());
-    let square = (ENTRIES as f64).sqrt() as u64;
-    let array =
-        cluster.from_fn([square, square], |[row, column]| (row * 7 + column) as f32)?.entries().materialize()?;
-    let acks = cluster.open(ACK, Lane::Control);
-    let mailbox = cluster.open(BULK, Lane::Bulk);
-    let payload = Bytes::from(vec![1; MESSAGE_BYTES]);
-    let (mut shuffled, mut bulk) = (0.0_f64, 0.0_f64);
-    for round in 0..rounds {
-        cluster.barrier()?;
-        let sent = || {
-            let lines = cluster.traffic().lines;
-            lines.iter().filter(|line| line.purpose == Purpose::Shuffle).map(|line| line.bytes_sent).sum::<u64>()
-        };
-        let (start, before) = (cluster.env().now(), sent());
-        // Along the other dimension, there and back: half of each peer's entries move.
-        let moved = array.repartition(&Partition::along(usize::from(round % 2 == 0)))?;
-        cluster.barrier()?;
-        let nanos = (cluster.env().now() - start).as_nanos() as f64;
-        drop(moved);
-        // Both directions carry the same; the rate is that of one.
-        shuffled = shuffled.max((sent() - before) as f64 * 8.0 / nanos);
-
-        cluster.barrier()?;
-        let start = cluster.env().now();
-        let message = |lane, channel, payload: Bytes| Outgoing {
-            lane,
-            channel,
-            purpose: Purpose::Custom,
-            payload: payload.into(),
-        };
-        if cluster.is_root() {
-            for _ in 0..BULK_MESSAGES {
-                cluster.send(other, message(Lane::Bulk, BULK, payload.clone()))?;
-            }
-            acks.receive_from(other, PATIENCE).map_err(Error::program)?;
-        } else {
-            for _ in 0..BULK_MESSAGES {
-                mailbox.receive_from(other, PATIENCE).map_err(Error::program)?;
-            }
-            cluster.send(other, message(Lane::Control, ACK, Bytes::new()))?;
-        }
-        let nanos = (cluster.env().now() - start).as_nanos() as f64;
-        bulk = bulk.max((MESSAGE_BYTES * BULK_MESSAGES) as f64 * 8.0 / nanos);
-    }
-    Ok((shuffled, bulk))
 }

@@ -4,6 +4,7 @@ mod data;
 mod loops;
 mod net;
 mod pair;
+mod shuffle;
 
 use clap::Subcommand;
 use std::process::ExitCode;

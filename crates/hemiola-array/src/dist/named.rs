@@ -10,6 +10,7 @@ use crate::dist::partition::Partition;
 use crate::dist::place::{Pieces, place};
 use crate::dist::readers::{find, units};
 use crate::dist::source::deal;
+use crate::dist::trace::{Ask, traced};
 use crate::read::lines::{must_name, read_names};
 use crate::read::{Csv, Fields, Mistake, Report, Source};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
@@ -80,7 +81,19 @@ pub(crate) fn read<T: Element, const N: usize>(
         }
     }
     let builders = held.into_iter().map(|(_, held)| held.builder).collect();
-    let array = place(cluster, Pieces { builders, known: None }, &Partition::default(), DuplicatePolicy::Error)?;
+    let placed = place(cluster, Pieces { builders, known: None }, &Partition::default(), DuplicatePolicy::Error);
+    let array = placed.map_err(|error| {
+        let visit = |unit: usize, key: &[u64], ask: &mut Ask<'_>| {
+            options.read_fields(&ranges[unit], |fields| {
+                let (names, _) = entry(fields)?;
+                let mut parts = merged.iter().zip(key).zip(&names);
+                ask(usize::from(
+                    parts.all(|((merged, number), name)| merged.number(name).map(u64::from) == Some(*number)),
+                ))
+            })
+        };
+        traced(cluster, error, &dealt, visit, |reports| Report::settle(&sources, reports, allowed))
+    })?;
     Ok(array.with_names(merged.map(|names| Some(Arc::new(names)))))
 }
 

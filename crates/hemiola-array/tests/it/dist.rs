@@ -275,6 +275,48 @@ fn duplicate_keys_follow_the_policy() {
     assert_eq!(everywhere(with(DuplicatePolicy::sum())), [([1, 1], 12), ([2, 2], 1)]);
 }
 
+#[test]
+fn a_column_given_twice_in_a_row_is_traced_to_its_line() {
+    // Several units, rows that are not lines because of comments, and a bad line that is left out before.
+    let mut text = String::from("# a comment\nnonsense\n");
+    for row in 0..30_000 {
+        let again = if row == 25_000 { " 4:1" } else { "" };
+        writeln!(text, "1 {}:1 4:2{again}", row % 3 + 1).unwrap();
+    }
+    let folder = folder_with(&[("twice.libsvm", text.as_bytes()), ("twice.ldac", b"1 0:1\n3 2:1 0:1 2:5\n")]);
+    let libsvm = path(folder.path(), "twice.libsvm");
+    let error = error_everywhere(|cluster| cluster.read_libsvm(Libsvm::new().skip_bad_lines(1), &libsvm));
+    let line = format!("`{libsvm}:25003`");
+    let expected = format!("key [25000, 3] is given twice: at {line} and at {line}; choose a policy");
+    assert!(error.starts_with(&expected), "{error}");
+    let ldac = path(folder.path(), "twice.ldac");
+    let error = error_everywhere(|cluster| cluster.read_ldac(Ldac::new(), &ldac));
+    assert!(error.starts_with(&format!("key [1, 2] is given twice: at `{ldac}:2` and at `{ldac}:2`;")), "{error}");
+}
+
+#[test]
+fn names_given_twice_are_traced_to_their_lines() {
+    let mut text = String::from("ada,/home,1\nbob,/home\n");
+    (0..20_000).for_each(|number| writeln!(text, "user {number},/faq,1").unwrap());
+    text.push_str("ada,/home,2\n");
+    let folder = folder_with(&[("visits.csv", text.as_bytes())]);
+    let file = path(folder.path(), "visits.csv");
+    let error = error_everywhere(|cluster| {
+        cluster.read_named(Csv::new().skip_bad_lines(1), &file, |fields| {
+            Ok(([fields.text()?, fields.text()?], fields.next::<u32>()?))
+        })
+    });
+    assert!(error.starts_with(&format!("key [0, 0] is given twice: at `{file}:1` and at `{file}:20003`;")), "{error}");
+}
+
+#[test]
+fn a_bad_line_of_ldac_leaves_nothing_behind() {
+    let folder = folder_with(&[("corpus.ldac", b"1 0:1\n2 5:1 1:1.5\n1 3:5\n")]);
+    let file = path(folder.path(), "corpus.ldac");
+    let corpus = everywhere(|cluster| cluster.read_ldac(Ldac::new().skip_bad_lines(1), &file)?.collect());
+    assert_eq!(corpus, [([0, 0], 1), ([1, 3], 5)]);
+}
+
 /// Small random arrays against the same thing done by hand.
 fn small_entries() -> impl Strategy<Value = BTreeMap<[u64; 2], i32>> {
     prop::collection::btree_map([0..20_u64, 0..12_u64], -50..50_i32, 0..80)

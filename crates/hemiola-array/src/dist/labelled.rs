@@ -13,7 +13,7 @@ use crate::dist::source::deal;
 use crate::dist::trace::{Ask, traced};
 use crate::read::{ByteRange, Example, Ldac, Libsvm, Mistake, Report, Source, Summary};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
-use crate::{Result, Shape};
+use crate::{BadLine, Result, Shape};
 use hemiola_cluster::Cluster;
 
 /// Examples with a label each.
@@ -114,6 +114,8 @@ struct Text<'a, F> {
     dealt: Vec<usize>,
     /// The rows of every unit of the job.
     records: Vec<u64>,
+    /// The lines that were left out.
+    skipped: Vec<BadLine>,
 }
 
 impl<'a, F: ByLine> Text<'a, F> {
@@ -127,21 +129,21 @@ impl<'a, F: ByLine> Text<'a, F> {
         let sources = find(cluster, pattern)?;
         let ranges = units(cluster, &sources)?;
         let dealt = deal(ranges.iter().map(|range| (range.cost(), None)), cluster.size());
-        let mut text = Self { format, sources, ranges, dealt, records: Vec::new() };
+        let mut text = Self { format, sources, ranges, dealt, records: Vec::new(), skipped: Vec::new() };
         let read = |unit: usize, held: &mut Unit<T>| {
             format.read(&text.ranges[unit], |example| {
                 add(held, example);
                 Ok(())
             })
         };
-        let (held, records) = gather_units(cluster, &text.dealt, read, |reports| text.settle(reports))?;
-        text.records = records;
+        let gathered = gather_units(cluster, &text.dealt, read, |reports| text.settle(reports))?;
+        (text.records, text.skipped) = (gathered.records, gathered.skipped);
         let shift = |(unit, mut held): (usize, Unit<T>)| {
             held.entries.shift(0, text.rows_before(unit));
             held.labels.shift(0, text.rows_before(unit));
             held
         };
-        let held = held.into_iter().map(shift).collect();
+        let held = gathered.held.into_iter().map(shift).collect();
         Ok((text, held))
     }
 
@@ -166,7 +168,7 @@ impl<'a, F: ByLine> Text<'a, F> {
         let columns = discover(cluster, &builders)?.extent(1);
         let pieces = Pieces { builders, known: Some(Shape::new([self.rows(), columns])) };
         let placed = place(cluster, pieces, &Partition::default(), DuplicatePolicy::Error);
-        placed.map_err(|error| {
+        let array = placed.map_err(|error| {
             let visit = |unit: usize, key: &[u64], ask: &mut Ask<'_>| {
                 let before = self.rows_before(unit);
                 self.format.read(&self.ranges[unit], |example| {
@@ -176,6 +178,7 @@ impl<'a, F: ByLine> Text<'a, F> {
                 })
             };
             traced(cluster, error, &self.dealt, visit, |reports| self.settle(reports))
-        })
+        })?;
+        Ok(array.with_skipped(self.skipped.clone()))
     }
 }

@@ -12,7 +12,7 @@ use crate::dist::source::{Entry, RecordSource, deal};
 use crate::dist::trace::{Ask, traced};
 use crate::read::{Mistake, Report, Summary};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
-use crate::{Error, Result, Shape};
+use crate::{BadLine, Error, Result, Shape};
 use hemiola_cluster::Cluster;
 use parking_lot::Mutex;
 use std::fmt;
@@ -127,15 +127,16 @@ impl<S: RecordSource, F> Lazy<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let (builders, _) = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<T, N>, record| {
+        let gathered = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<T, N>, record| {
             if let Some((key, value)) = (self.transform)(record) {
                 builder.push(key, value);
             }
             Ok(())
         })?;
         let known = self.source.extents().and_then(|extents| <[u64; N]>::try_from(extents).ok()).map(Shape::new);
-        let builders = builders.into_iter().map(|(_, builder)| builder).collect();
-        place(&self.cluster, Pieces { builders, known }, partition, duplicates).map_err(|error| self.traced(error))
+        let builders = gathered.held.into_iter().map(|(_, builder)| builder).collect();
+        let placed = place(&self.cluster, Pieces { builders, known }, partition, duplicates);
+        Ok(placed.map_err(|error| self.traced(error))?.with_skipped(gathered.skipped))
     }
 
     /// *Collective.* If the error is a key that was given twice, finds out where, by reading once more.
@@ -160,28 +161,36 @@ impl<S: RecordSource, F> Lazy<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let (builders, _) = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<Vec<I>, 1>, record| {
+        let gathered = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<Vec<I>, 1>, record| {
             if let Some((key, value)) = (self.transform)(record) {
                 let (group, item) = group(key, value);
                 builder.push([group], vec![item]);
             }
             Ok(())
         })?;
-        let builders = builders.into_iter().map(|(_, builder)| builder).collect();
+        let builders = gathered.held.into_iter().map(|(_, builder)| builder).collect();
         let join = DuplicatePolicy::Combine(|all: &mut Vec<I>, more: &Vec<I>| all.extend_from_slice(more));
-        place(&self.cluster, Pieces { builders, known: None }, &Partition::default(), join)
+        let placed = place(&self.cluster, Pieces { builders, known: None }, &Partition::default(), join);
+        Ok(placed?.with_skipped(gathered.skipped))
     }
 }
 
-/// Units of this peer with what was collected from each, in order.
-pub(crate) type Collected<B> = Vec<(usize, B)>;
+/// What a reading by all peers came to.
+pub(crate) struct Gathered<B> {
+    /// Units of this peer with what was collected from each, in order.
+    pub(crate) held: Vec<(usize, B)>,
+    /// The number of records of every unit of the job.
+    pub(crate) records: Vec<u64>,
+    /// The lines that were left out, of the whole job, in file order.
+    pub(crate) skipped: Vec<BadLine>,
+}
 
 /// *Collective.* Collects the records of a source; see [`gather_units`].
 fn gather<S: RecordSource, B: Default + Send>(
     cluster: &Cluster,
     source: &S,
     add: impl Fn(&mut B, S::Record) -> Result<(), Box<Mistake>> + Sync,
-) -> hemiola_cluster::Result<(Collected<B>, Vec<u64>)> {
+) -> hemiola_cluster::Result<Gathered<B>> {
     let read = |unit: usize, collected: &mut B| source.visit(unit, |record| add(collected, record));
     gather_units(cluster, &dealt(cluster, source), read, |reports| source.settle(reports))
 }
@@ -192,13 +201,13 @@ fn dealt<S: RecordSource>(cluster: &Cluster, source: &S) -> Vec<usize> {
 }
 
 /// *Collective.* Has every worker of every peer read units (`dealt` says which peer reads which) into collections of their
-/// own; all peers fail together. Returns this peer's collections, and the number of records of every unit of the job.
+/// own; all peers fail together.
 pub(crate) fn gather_units<B: Default + Send>(
     cluster: &Cluster,
     dealt: &[usize],
     read: impl Fn(usize, &mut B) -> Result<Report> + Sync,
     settle: impl Fn(Vec<Report>) -> Result<Summary>,
-) -> hemiola_cluster::Result<(Collected<B>, Vec<u64>)> {
+) -> hemiola_cluster::Result<Gathered<B>> {
     let mine: Vec<usize> = (0..dealt.len()).filter(|unit| dealt[*unit] == cluster.rank().index()).collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, B, Result<Report>)>> = Mutex::new(Vec::new());
@@ -212,10 +221,10 @@ pub(crate) fn gather_units<B: Default + Send>(
     })?;
     let mut done = done.into_inner();
     done.sort_by_key(|(unit, ..)| *unit);
-    let mut collected = Vec::with_capacity(done.len());
+    let mut held = Vec::with_capacity(done.len());
     let mut reports: Vec<(usize, Result<Report, Error>)> = Vec::with_capacity(done.len());
     for (unit, builder, report) in done {
-        collected.push((unit, builder));
+        held.push((unit, builder));
         reports.push((unit, report));
     }
     // In unit order, an error of the file system counts as much as a bad line: the first of either is the verdict.
@@ -236,6 +245,6 @@ pub(crate) fn gather_units<B: Default + Send>(
         }
     }
     let records = good.iter().map(|report| report.records).collect();
-    settle(good)?;
-    Ok((collected, records))
+    let skipped = settle(good)?.skipped;
+    Ok(Gathered { held, records, skipped })
 }

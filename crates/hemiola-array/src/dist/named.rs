@@ -5,7 +5,7 @@
 
 use crate::dist::array::DistArray;
 use crate::dist::element::Element;
-use crate::dist::lazy::gather_units;
+use crate::dist::lazy::{Gathered, gather_units};
 use crate::dist::partition::Partition;
 use crate::dist::place::{Pieces, place};
 use crate::dist::readers::{find, units};
@@ -56,7 +56,8 @@ pub(crate) fn read<T: Element, const N: usize>(
         })
     };
     let allowed = options.bad_lines_allowed();
-    let (mut held, _) = gather_units(cluster, &dealt, read, |reports| Report::settle(&sources, reports, allowed))?;
+    let settle = |reports| Report::settle(&sources, reports, allowed);
+    let Gathered { mut held, skipped, .. } = gather_units(cluster, &dealt, read, settle)?;
 
     let names: Vec<(usize, Vec<Vec<Vec<u8>>>)> = held
         .iter()
@@ -92,9 +93,9 @@ pub(crate) fn read<T: Element, const N: usize>(
                 ))
             })
         };
-        traced(cluster, error, &dealt, visit, |reports| Report::settle(&sources, reports, allowed))
+        traced(cluster, error, &dealt, visit, settle)
     })?;
-    Ok(array.with_names(merged.map(|names| Some(Arc::new(names)))))
+    Ok(array.with_skipped(skipped).with_names(merged.map(|names| Some(Arc::new(names)))))
 }
 
 /// *Collective.* A vocabulary that must name `needed` words.

@@ -235,6 +235,17 @@ pub trait ReadArrays {
         &self,
         pattern: &str,
         parse: P,
+    ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>> {
+        self.read_lines_with(Lines::new(), pattern, parse)
+    }
+
+    #[expect(clippy::type_complexity, reason = "what the chain holds, which nobody has to write down")]
+    /// The same with bad lines to skip.
+    fn read_lines_with<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
+        &self,
+        options: Lines,
+        pattern: &str,
+        parse: P,
     ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>>;
 
     /// Separated values whose keys are names: `entry` takes the fields of a line and gives the names and the value. Names
@@ -253,10 +264,29 @@ pub trait ReadArrays {
     fn read_ldac(&self, options: Ldac, pattern: &str) -> hemiola_cluster::Result<DistArray<u32, 2>>;
 
     /// A UCI bag of words (`docword`): documents by words. With a vocabulary, words have names.
-    fn read_docword(&self, docword: &str, vocabulary: Option<&str>) -> hemiola_cluster::Result<DistArray<u32, 2>>;
+    fn read_docword(&self, docword: &str, vocabulary: Option<&str>) -> hemiola_cluster::Result<DistArray<u32, 2>> {
+        self.read_docword_with(docword, vocabulary, std::convert::identity)
+    }
+
+    /// The same with options, set on the opened file: `|file| file.skip_bad_lines(3)`.
+    fn read_docword_with(
+        &self,
+        docword: &str,
+        vocabulary: Option<&str>,
+        options: impl Fn(Docword) -> Docword,
+    ) -> hemiola_cluster::Result<DistArray<u32, 2>>;
 
     /// A Matrix Market file.
-    fn read_matrix_market(&self, path: &str) -> hemiola_cluster::Result<DistArray<f64, 2>>;
+    fn read_matrix_market(&self, path: &str) -> hemiola_cluster::Result<DistArray<f64, 2>> {
+        self.read_matrix_market_with(path, std::convert::identity)
+    }
+
+    /// The same with options, set on the opened file: `|file| file.skip_bad_lines(3)`.
+    fn read_matrix_market_with(
+        &self,
+        path: &str,
+        options: impl Fn(MatrixMarket) -> MatrixMarket,
+    ) -> hemiola_cluster::Result<DistArray<f64, 2>>;
 
     /// A numpy file, as a dense array.
     fn read_npy<T: Element + FromNumber + Default, const N: usize>(
@@ -277,12 +307,14 @@ impl ReadArrays for Cluster {
         Ok(Lazy::new(self, source, move |record| Some(entry(record))))
     }
 
-    fn read_lines<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
+    fn read_lines_with<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
         &self,
+        options: Lines,
         pattern: &str,
         parse: P,
     ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>> {
-        let source = Text::find(self, pattern, ParsedLines(Lines::new(), parse), 0)?;
+        let allowed = options.bad_lines_allowed();
+        let source = Text::find(self, pattern, ParsedLines(options, parse), allowed)?;
         Ok(Lazy::new(self, source, std::convert::identity))
     }
 
@@ -303,22 +335,33 @@ impl ReadArrays for Cluster {
         labelled::read_ldac(self, &options, pattern)
     }
 
-    fn read_docword(&self, docword: &str, vocabulary: Option<&str>) -> hemiola_cluster::Result<DistArray<u32, 2>> {
+    fn read_docword_with(
+        &self,
+        docword: &str,
+        vocabulary: Option<&str>,
+        options: impl Fn(Docword) -> Docword,
+    ) -> hemiola_cluster::Result<DistArray<u32, 2>> {
         let source = one(self, docword)?;
-        let reader = agree(self, Docword::open(&source))?;
+        let reader = options(agree(self, Docword::open(&source))?);
         let names = vocabulary.map(|path| named::read_vocabulary(self, path, reader.words())).transpose()?;
         let ranges = units(self, std::slice::from_ref(&source))?;
-        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed: 0 } };
+        let allowed = reader.bad_lines_allowed();
+        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed } };
         let lazy = Lazy::new(self, headed, |(document, word, count): (u64, u64, u32)| Some(([document, word], count)));
         let array: DistArray<u32, 2> = lazy.materialize()?;
         Ok(array.with_names([None, names]))
     }
 
-    fn read_matrix_market(&self, path: &str) -> hemiola_cluster::Result<DistArray<f64, 2>> {
+    fn read_matrix_market_with(
+        &self,
+        path: &str,
+        options: impl Fn(MatrixMarket) -> MatrixMarket,
+    ) -> hemiola_cluster::Result<DistArray<f64, 2>> {
         let source = one(self, path)?;
-        let reader = agree(self, MatrixMarket::open(&source))?;
+        let reader = options(agree(self, MatrixMarket::open(&source))?);
         let ranges = self.broadcast(reader.split(target(self, std::slice::from_ref(&source))))?;
-        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed: 0 } };
+        let allowed = reader.bad_lines_allowed();
+        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed } };
         Lazy::new(self, headed, |(row, column, value): (u64, u64, f64)| Some(([row, column], value))).materialize()
     }
 

@@ -50,8 +50,8 @@ fn places(
             Ok(())
         })
     };
-    let (found, _) = gather_units(cluster, dealt, read, settle)?;
-    let mut all: Vec<(usize, Found)> = cluster.all_gather(found)?.into_iter().flatten().collect();
+    let found = gather_units(cluster, dealt, read, settle)?;
+    let mut all: Vec<(usize, Found)> = cluster.all_gather(found.held)?.into_iter().flatten().collect();
     all.sort_by_key(|(unit, _)| *unit);
     let mut before = 0;
     let mut places = Vec::new();

@@ -5,7 +5,7 @@
 
 use crate::folder_with;
 use hemiola_array::dist::{Element, Load, RecordSource, Save};
-use hemiola_array::read::{Csv, Ldac, Libsvm, Mistake};
+use hemiola_array::read::{Csv, Ldac, Libsvm, Lines, Mistake};
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::{Accumulator, DistArray, MakeArrays, Partition, ReadArrays, Shape, Way};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
@@ -236,14 +236,84 @@ fn the_first_bad_line_in_the_file_is_the_error_everywhere() {
     let skipped = everywhere(|cluster| {
         let csv = Csv::new().skip_bad_lines(4);
         let lazy = cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
-        Ok(lazy.materialize()?.len())
+        Ok(outcome(&lazy.materialize()?))
     });
-    assert_eq!(skipped as usize, ratings().1.len());
+    let line = line as u64;
+    assert_eq!(skipped, (ratings().1.len() as u64, (line..line + 4).collect::<Vec<_>>()));
     let too_many = error_everywhere(|cluster| {
         let csv = Csv::new().skip_bad_lines(2);
         cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?.materialize()
     });
     assert!(too_many.contains("more than the 2 bad lines that skip_bad_lines allows"), "{too_many}");
+}
+
+/// What a reading with bad lines allowed comes to: the number of entries, and the lines left out.
+fn outcome<T: Element, const N: usize>(array: &DistArray<T, N>) -> (u64, Vec<u64>) {
+    (array.len(), array.skipped_lines().iter().map(|bad| bad.line).collect())
+}
+
+#[test]
+fn bad_lines_are_skipped_and_reported_in_every_text_format() {
+    // Bad lines far apart, so that different peers meet them; all count towards one limit.
+    let body = |line: &dyn Fn(u64) -> String| {
+        let mut text = String::new();
+        for number in 0..30_000_u64 {
+            text.push_str(&if number % 14_000 == 9 { "what is this\n".to_owned() } else { line(number) });
+        }
+        text
+    };
+    let pairs = body(&|number| format!("{} {} 5\n", number % 300 + 1, number / 300 + 1));
+    let docword = format!("300\n100\n30000\n{pairs}");
+    let matrix = format!("%%MatrixMarket matrix coordinate real general\n% note\n300 100 30000\n{pairs}");
+    let torn = docword.replace("\n30000\n", "\n30001\n");
+    let files: [(&str, &[u8]); 6] = [
+        ("docword.txt", docword.as_bytes()),
+        ("matrix.mtx", matrix.as_bytes()),
+        ("lines.txt", pairs.as_bytes()),
+        ("torn.txt", torn.as_bytes()),
+        ("header.txt", b"300\noops\n1\n1 1 1\n"),
+        ("header.mtx", b"%%MatrixMarket matrix coordinate real general\n2 oops 1\n1 1 1\n"),
+    ];
+    let folder = folder_with(&files);
+    let at = |name: &str| path(folder.path(), name);
+    let parse = |line: &str| {
+        let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[row, column, value]) => Ok(Some(([row, column], value))),
+            _ => Err("three numbers".to_owned()),
+        }
+    };
+    let docword = |cluster: &Cluster, name: &str, allowed: u64| {
+        cluster.read_docword_with(&at(name), None, |file| file.skip_bad_lines(allowed))
+    };
+    let matrix = |cluster: &Cluster, name: &str, allowed: u64| {
+        cluster.read_matrix_market_with(&at(name), |file| file.skip_bad_lines(allowed))
+    };
+    let lines = |cluster: &Cluster, allowed: u64| {
+        cluster.read_lines_with(Lines::new().skip_bad_lines(allowed), &at("lines.txt"), parse)?.materialize()
+    };
+    let expected = |first: u64| (29_997, [9, 14_009, 28_009].map(|number| number + first).to_vec());
+    assert_eq!(everywhere(|cluster| Ok(outcome(&docword(cluster, "docword.txt", 3)?))), expected(4));
+    assert_eq!(everywhere(|cluster| Ok(outcome(&matrix(cluster, "matrix.mtx", 3)?))), expected(4));
+    assert_eq!(everywhere(|cluster| Ok(outcome(&lines(cluster, 3)?))), expected(1));
+
+    let third = |file: &str, line: u64, expected: &str| {
+        let over = "more than the 2 bad lines that skip_bad_lines allows; the first over the limit is";
+        format!("{over} `{}:{line}:1`: expected {expected}", at(file))
+    };
+    let number = "a whole number from 0 to 18446744073709551615, found `what`";
+    assert_eq!(error_everywhere(|cluster| docword(cluster, "docword.txt", 2)), third("docword.txt", 28_013, number));
+    assert_eq!(error_everywhere(|cluster| matrix(cluster, "matrix.mtx", 2)), third("matrix.mtx", 28_013, number));
+    let words = "three numbers, found `what is this`";
+    assert_eq!(error_everywhere(|cluster| lines(cluster, 2)), third("lines.txt", 28_010, words));
+
+    // Bad lines count towards what the header promises, and the header itself is never left out.
+    let torn = error_everywhere(|cluster| docword(cluster, "torn.txt", 9));
+    assert!(torn.ends_with("the header promises 30001 entries, the file has 30000; is it complete?"), "{torn}");
+    let header = error_everywhere(|cluster| docword(cluster, "header.txt", 9));
+    assert!(header.contains("expected three header lines") && header.contains("`oops`"), "{header}");
+    let header = error_everywhere(|cluster| matrix(cluster, "header.mtx", 9));
+    assert!(header.contains("expected the size line `rows columns entries`, found `2 oops 1`"), "{header}");
 }
 
 #[test]

@@ -375,6 +375,30 @@ fn bad_lines_are_left_out_up_to_a_limit() {
 }
 
 #[test]
+fn bad_lines_are_left_out_in_every_text_format() {
+    let lab = Lab::new();
+    let cases = [
+        ("libsvm", "1 1:1\nx\n1 2:1\n", 2, 2),
+        ("ldac", "1 1:1\nx\n1 2:1\n", 2, 2),
+        ("docword", "2\n2\n3\n1 1 1\nx\n2 2 1\n", 2, 5),
+        ("matrix-market", "%%MatrixMarket matrix coordinate real general\n2 2 3\n1 1 1\nx\n2 2 1\n", 2, 4),
+    ];
+    for (format, text, entries, line) in cases {
+        lab.write("a.txt", text);
+        let set = lab.described(&format!("a.txt --format {format} --skip-bad-lines 1"));
+        assert_eq!((&set["entries"], &set["skipped"][0]["line"]), (&entries.into(), &line.into()), "{format}");
+        assert_eq!(lab.data(&format!("describe a.txt --format {format}")).code, Some(2), "{format}");
+    }
+    lab.write("header.txt", "2\nx\n1\n1 1 1\n");
+    let message =
+        "`header.txt`: expected three header lines (documents, words, entries), found `x` for the number of words";
+    failed(&lab.data("describe header.txt --format docword --skip-bad-lines 9"), 2, message, "");
+    lab.write("a.npy", npy("<i8", "(1,)", &[0; 8]));
+    let message = "--skip-bad-lines means nothing for files of the format npy";
+    failed(&lab.data("describe a.npy --skip-bad-lines 1"), 2, message, "leave it out, or name the right `--format`");
+}
+
+#[test]
 fn options_that_mean_nothing_are_refused() {
     let lab = Lab::with("a.svm", "1 1:1\n");
     for (option, name) in [

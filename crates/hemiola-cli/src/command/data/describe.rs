@@ -226,6 +226,7 @@ impl Describe {
             ("--as", self.view != View::Auto && !is(&[Format::Csv])),
             ("--text", !self.text.is_empty() && !is(&[Format::Csv])),
             ("--zero-based", self.zero_based && !is(&[Format::Libsvm])),
+            ("--skip-bad-lines", self.skip_bad_lines > 0 && is(&[Format::Npy, Format::Parquet, Format::Arrow])),
             ("--vocab", self.vocab.is_some() && !is(&[Format::Docword, Format::Ldac])),
         ];
         match wrong.iter().find(|(_, wrong)| *wrong) {

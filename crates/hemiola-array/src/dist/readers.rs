@@ -385,8 +385,13 @@ impl ReadArrays for Cluster {
             part[0] = range.end - range.start;
             let mut cells = Dense::filled(Shape::new(part), T::default())?;
             let part = cells.shape();
-            npy.read(range.start * row..range.end * row, |linear, value| {
-                cells[part.key(linear - range.start * row)] = value;
+            let mine = range.start * row..range.end * row;
+            // In Fortran order the rows of a part are scattered over the whole file.
+            let elements = if npy.is_fortran_ordered() && !mine.is_empty() { 0..npy.elements() } else { mine.clone() };
+            npy.read(elements, |linear, value| {
+                if mine.contains(&linear) {
+                    cells[part.key(linear - mine.start)] = value;
+                }
             })?;
             Ok(DenseBlock { first: range.start, cells })
         })?;

@@ -169,6 +169,12 @@ impl Npy {
         self.shape.iter().product()
     }
 
+    /// Whether the file has its elements column by column (first index fastest) rather than row by row.
+    #[must_use]
+    pub fn is_fortran_ordered(&self) -> bool {
+        self.fortran
+    }
+
     /// Hands elements with the given numbers *in the file* to `visit`, each with its row-major linear index.
     pub fn read<T: FromNumber>(&self, elements: Range<u64>, mut visit: impl FnMut(u64, T)) -> Result<()> {
         let mut reader = self.source.reader()?;

@@ -186,16 +186,27 @@ fn headers_of_docword_and_matrix_market_give_the_shape_and_are_checked() {
     assert!(short.contains("the vocabulary has 2 words, but ids go up to word 5"), "{short}");
 }
 
-#[test]
-fn npy_is_read_by_rows() {
-    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (5, 3), }".to_vec();
+/// A numpy file of five rows and three columns, its values in file order.
+fn npy(fortran_order: &str, values: impl Iterator<Item = f32>) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': {fortran_order}, 'shape': (5, 3), }}");
+    let mut bytes = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes()].concat();
     bytes.resize(127, b' ');
     bytes.push(b'\n');
-    bytes.extend((0..15_u8).flat_map(|value| f32::from(value).to_le_bytes()));
-    let folder = folder_with(&[("a.npy", &bytes)]);
+    bytes.extend(values.flat_map(f32::to_le_bytes));
+    bytes
+}
+
+#[test]
+fn npy_is_read_by_rows() {
+    let by_rows = npy("False", (0..15_u8).map(f32::from));
+    let by_columns = npy("True", (0..15_u8).map(|number| f32::from(number % 5 * 3 + number / 5)));
+    let folder = folder_with(&[("a.npy", &by_rows), ("f.npy", &by_columns)]);
     let file = path(folder.path(), "a.npy");
-    let cells = everywhere(|cluster| cluster.read_npy::<f32, 2>(&file)?.collect());
-    assert!(cells.iter().all(|([row, column], value)| *value == (row * 3 + column) as f32) && cells.len() == 15);
+    for name in ["a.npy", "f.npy"] {
+        let cells = everywhere(|cluster| cluster.read_npy::<f32, 2>(&path(folder.path(), name))?.collect());
+        assert!(cells.iter().all(|([row, column], value)| *value == (row * 3 + column) as f32), "{name}: {cells:?}");
+        assert_eq!(cells.len(), 15);
+    }
     let wrong = error_everywhere(|cluster| cluster.read_npy::<f32, 3>(&file));
     assert!(wrong.ends_with("it has 2 dimensions, 3 were asked for"), "{wrong}");
 }

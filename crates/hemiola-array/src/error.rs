@@ -92,6 +92,16 @@ pub enum Error {
         /// What was expected and what is there.
         problem: String,
     },
+    /// A file of numbers has one that is not finite, and the reader was not told to keep such values.
+    #[error("`{}`: expected a finite number at {place}, found {found}; clean the data or keep such values", .file.display())]
+    NotFinite {
+        /// The file.
+        file: PathBuf,
+        /// Row and column, counted from 0.
+        place: String,
+        /// `NaN`, `inf`, `-inf`.
+        found: String,
+    },
     /// Nothing to read.
     #[error("`{}` is empty; expected at least one line with a record", .file.display())]
     EmptyInput {
@@ -273,7 +283,7 @@ impl fmt::Display for BadLine {
 }
 
 /// Extents or a key as `[6040, 3952]`.
-struct Extents<'a>(&'a [u64]);
+pub(crate) struct Extents<'a>(pub(crate) &'a [u64]);
 
 impl fmt::Display for Extents<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

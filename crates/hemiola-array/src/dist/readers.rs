@@ -292,6 +292,15 @@ pub trait ReadArrays {
     fn read_npy<T: Element + FromNumber + Default, const N: usize>(
         &self,
         path: &str,
+    ) -> hemiola_cluster::Result<DistArray<T, N>> {
+        self.read_npy_with(path, std::convert::identity)
+    }
+
+    /// The same with options, set on the opened file: `|file| file.non_finite(NonFinite::Keep)`.
+    fn read_npy_with<T: Element + FromNumber + Default, const N: usize>(
+        &self,
+        path: &str,
+        options: impl Fn(Npy) -> Npy,
     ) -> hemiola_cluster::Result<DistArray<T, N>>;
 }
 
@@ -365,12 +374,13 @@ impl ReadArrays for Cluster {
         Lazy::new(self, headed, |(row, column, value): (u64, u64, f64)| Some(([row, column], value))).materialize()
     }
 
-    fn read_npy<T: Element + FromNumber + Default, const N: usize>(
+    fn read_npy_with<T: Element + FromNumber + Default, const N: usize>(
         &self,
         path: &str,
+        options: impl Fn(Npy) -> Npy,
     ) -> hemiola_cluster::Result<DistArray<T, N>> {
         let source = one(self, path)?;
-        let npy = agree(self, Npy::open(&source))?;
+        let npy = options(agree(self, Npy::open(&source))?);
         let dimensions = npy.shape().to_vec();
         let extents = <[u64; N]>::try_from(dimensions.clone()).map_err(|_| Error::BadFile {
             file: source.path().to_owned(),

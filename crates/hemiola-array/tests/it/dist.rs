@@ -5,7 +5,7 @@
 
 use crate::folder_with;
 use hemiola_array::dist::{Element, Load, RecordSource, Save};
-use hemiola_array::read::{Csv, Ldac, Libsvm, Lines, Mistake};
+use hemiola_array::read::{Csv, Ldac, Libsvm, Lines, Mistake, NonFinite};
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::{Accumulator, DistArray, MakeArrays, Partition, ReadArrays, Shape, Way};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
@@ -209,6 +209,36 @@ fn npy_is_read_by_rows() {
     }
     let wrong = error_everywhere(|cluster| cluster.read_npy::<f32, 3>(&file));
     assert!(wrong.ends_with("it has 2 dimensions, 3 were asked for"), "{wrong}");
+}
+
+#[test]
+fn values_that_are_not_finite_are_one_error_everywhere_unless_kept() {
+    let values = (0..15_u8).map(|number| if number == 8 || number == 13 { f32::NAN } else { f32::from(number) });
+    let folder = folder_with(&[
+        ("a.npy", &npy("False", values)),
+        ("a.libsvm", b"1 1:1\n1 2:nan\n"),
+        ("a.mtx", b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 2 inf\n"),
+        ("a.csv", b"0,0,1\n1,1,nan\n"),
+    ]);
+    let at = |name: &str| path(folder.path(), name);
+    let keep = NonFinite::Keep;
+    let error = error_everywhere(|cluster| cluster.read_npy::<f32, 2>(&at("a.npy")));
+    assert!(error.starts_with(&format!("`{}`: expected a finite number at [2, 2], found NaN", at("a.npy"))), "{error}");
+    let error = error_everywhere(|cluster| cluster.read_libsvm(Libsvm::new(), &at("a.libsvm")));
+    assert_eq!(error, format!("`{}:2:5`: expected a finite number, found `nan`", at("a.libsvm")));
+    let error = error_everywhere(|cluster| cluster.read_matrix_market(&at("a.mtx")));
+    assert_eq!(error, format!("`{}:4:5`: expected a finite number, found `inf`", at("a.mtx")));
+    let kept = everywhere(|cluster| {
+        let dense = cluster.read_npy_with::<f32, 2>(&at("a.npy"), |file| file.non_finite(keep))?.collect()?;
+        let libsvm = cluster.read_libsvm(Libsvm::new().non_finite(keep), &at("a.libsvm"))?.features.collect()?;
+        let matrix = cluster.read_matrix_market_with(&at("a.mtx"), |file| file.non_finite(keep))?.collect()?;
+        let (csv, file) = (Csv::new().non_finite(keep), at("a.csv"));
+        let csv =
+            cluster.read_csv_with(csv, &file, |(a, b, c): (u64, u64, f32)| ([a, b], c))?.materialize()?.collect()?;
+        // NaN equals nothing, so the texts are compared.
+        Ok([format!("{:?}", dense[8]), format!("{:?}", libsvm[1]), format!("{:?}", matrix[1]), format!("{:?}", csv[1])])
+    });
+    assert_eq!(kept, ["([2, 2], NaN)", "([1, 1], NaN)", "([1, 1], inf)", "([1, 1], NaN)"]);
 }
 
 #[test]

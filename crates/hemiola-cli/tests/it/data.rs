@@ -67,6 +67,7 @@ fn failed(ended: &Ended, code: i32, message: &str, hint: &str) {
 }
 
 const SKIP: &str = "`--skip-bad-lines N` leaves out up to N such lines";
+const NAN: &str = "`--keep-nan` counts such values instead, `--skip-bad-lines N` leaves out up to N such lines";
 const TEXT: &str = "`--text COLUMN` reads a column as text, `--skip-bad-lines N` leaves out up to N such lines";
 const GUESSED: &str = "if the format was guessed wrong, name it: `--format`";
 
@@ -214,7 +215,9 @@ fn npy(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
 fn numpy_arrays_are_described() {
     let body: Vec<u8> = [0.0_f32, 1.0, 2.5, f32::NAN, 0.0, -1.0].iter().flat_map(|value| value.to_le_bytes()).collect();
     let lab = Lab::with("a.npy", npy("<f4", "(2, 3)", &body));
-    let set = lab.described("a.npy");
+    let refused = "`a.npy`: expected a finite number at [1, 0], found NaN; clean the data or keep such values";
+    failed(&lab.data("describe a.npy"), 2, refused, "`--keep-nan` counts such values instead");
+    let set = lab.described("a.npy --keep-nan");
     assert_eq!(
         (&set["view"], &set["shape"], &set["entries"]),
         (&"dense".into(), &serde_json::json!([2, 3]), &6.into())
@@ -283,7 +286,7 @@ fn bad_lines_are_named_with_file_line_column_and_expectation() {
             SKIP,
         ),
         ("word.csv", "1,2,3\n4,5,good\n", "`word.csv:2:5`: expected a number, found `good`", TEXT),
-        ("nan.csv", "1,2,3\n4,5,nan\n", "`nan.csv:2:5`: expected a finite number, found `nan`", SKIP),
+        ("nan.csv", "1,2,3\n4,5,nan\n", "`nan.csv:2:5`: expected a finite number, found `nan`", NAN),
         ("table.csv", "1.5,2\n3.5,x\n", "`table.csv:2:5`: expected a number, found `x`", TEXT),
         (
             "zero.svm",
@@ -396,6 +399,23 @@ fn bad_lines_are_left_out_in_every_text_format() {
     lab.write("a.npy", npy("<i8", "(1,)", &[0; 8]));
     let message = "--skip-bad-lines means nothing for files of the format npy";
     failed(&lab.data("describe a.npy --skip-bad-lines 1"), 2, message, "leave it out, or name the right `--format`");
+}
+
+#[test]
+fn values_that_are_not_finite_are_counted_if_they_are_to_be_kept() {
+    let lab = Lab::new();
+    let cases = [
+        ("csv", "1,1,1\n2,2,nan\n"),
+        ("libsvm", "1 1:1\n1 2:nan\n"),
+        ("matrix-market", "%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 2 inf\n"),
+    ];
+    for (format, text) in cases {
+        lab.write("a.txt", text);
+        let refused = lab.data(&format!("describe a.txt --format {format}"));
+        assert!(refused.code == Some(2) && lines(&refused.stderr).ends_with(NAN), "{format}");
+        let set = lab.described(&format!("a.txt --format {format} --keep-nan"));
+        assert_eq!((&set["entries"], &set["values"]["not_finite"]), (&2.into(), &1.into()), "{format}");
+    }
 }
 
 #[test]

@@ -14,7 +14,7 @@ pub(super) struct Tally {
     whole: bool,
     /// Empty fields.
     missing: u64,
-    /// NaN and infinities, which count for nothing else.
+    /// NaN and infinities, which say nothing about size.
     not_finite: u64,
 }
 
@@ -28,6 +28,7 @@ impl Tally {
     pub(super) fn add(&mut self, value: f64) {
         if !value.is_finite() {
             self.not_finite += 1;
+            self.whole = false; // no whole number can hold it
             return;
         }
         self.count += 1;
@@ -56,8 +57,9 @@ impl Tally {
         self.not_finite += next.not_finite;
     }
 
+    /// Values of any kind.
     pub(super) fn count(&self) -> u64 {
-        self.count
+        self.count + self.not_finite
     }
 
     pub(super) fn missing(&self) -> u64 {
@@ -96,7 +98,7 @@ pub(super) struct Stats {
     pub(super) min: f64,
     pub(super) mean: f64,
     pub(super) max: f64,
-    /// NaN and infinities, which only numpy files may have.
+    /// NaN and infinities, where they are kept.
     pub(super) not_finite: u64,
 }
 
@@ -125,6 +127,7 @@ mod tests {
         joined.join(&tally(&[4.0]));
         let stats = joined.stats().unwrap();
         assert_eq!((stats.min, stats.mean, stats.max, stats.not_finite), (1.0, 2.5, 4.0, 1));
+        assert_eq!((stats.r#type, joined.count()), ("f32", 3));
         assert_eq!(Tally::default().stats(), None);
     }
 }

@@ -124,11 +124,24 @@ pub enum Error {
         /// Where, counted from 0.
         position: usize,
     },
-    /// A file grew or shrank between planning and the end of reading.
-    #[error(
-        "`{}` changed from {before} to {after} bytes while it was read; wait until its writer has finished",
-        .file.display()
-    )]
+    /// A URL that cannot be understood.
+    #[error("`{url}` cannot be read: {problem}")]
+    BadUrl {
+        /// What was asked for.
+        url: String,
+        /// What was expected.
+        problem: String,
+    },
+    /// What was asked for was left out of this build.
+    #[error("`{asked}` cannot be read by this build; build with the cargo feature `{feature}`")]
+    NeedsFeature {
+        /// What was asked for.
+        asked: String,
+        /// The feature.
+        feature: String,
+    },
+    /// A file or object was written to between planning and the end of reading.
+    #[error("`{}` {} while it was read; wait until its writer has finished", .file.display(), Change(*.before, *.after))]
     FileChanged {
         /// The file.
         file: PathBuf,
@@ -278,6 +291,18 @@ impl fmt::Display for BadLine {
             None => formatter.write_str(", found the end of the line"),
             Some("") => formatter.write_str(", found an empty field"),
             Some(found) => write!(formatter, ", found `{found}`"),
+        }
+    }
+}
+
+/// How a file changed, in words.
+struct Change(u64, u64);
+
+impl fmt::Display for Change {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(before, after) if before == after => write!(formatter, "was replaced by another of {after} bytes"),
+            Self(before, after) => write!(formatter, "changed from {before} to {after} bytes"),
         }
     }
 }

@@ -24,6 +24,8 @@ use hemiola_cluster::Cluster;
 const UNITS_PER_WORKER: u64 = 4;
 /// No unit of plain text is smaller than this.
 const SMALLEST_UNIT: u64 = 64 * 1024;
+/// Objects are far away: a unit should take longer to arrive than the connection takes to open.
+const SMALLEST_UNIT_OF_OBJECT: u64 = 4 << 20;
 
 /// *Collective.* The files behind `pattern` (a file, a folder or a glob), as the root sees them.
 pub(crate) fn find(cluster: &Cluster, pattern: &str) -> hemiola_cluster::Result<Vec<Source>> {
@@ -40,7 +42,8 @@ pub(crate) fn units(cluster: &Cluster, sources: &[Source]) -> hemiola_cluster::R
 fn target(cluster: &Cluster, sources: &[Source]) -> u64 {
     let total: u64 = sources.iter().map(Source::bytes).sum();
     let units = cluster.size() as u64 * cluster.workers() as u64 * UNITS_PER_WORKER;
-    (total / units.max(1)).max(SMALLEST_UNIT)
+    let far = sources.iter().any(Source::is_object);
+    (total / units.max(1)).max(if far { SMALLEST_UNIT_OF_OBJECT } else { SMALLEST_UNIT })
 }
 
 /// Text in byte ranges with a way to read one.

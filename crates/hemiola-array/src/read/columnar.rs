@@ -9,18 +9,20 @@
 //! and so are NaN and infinity unless they are to be kept.
 
 use super::field::NonFinite;
-use super::source::Source;
+use super::source::{Raw, Source};
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,11 +47,11 @@ impl Columnar {
     /// Reads the footer.
     pub fn open(source: &Source) -> Result<Self> {
         let bad = |problem: String| Error::BadFile { file: source.path().to_owned(), problem };
-        let open = || File::open(source.path()).map_err(|error| Error::io("open", source.path(), &error));
+        let open = || source.raw();
         let mut magic = Vec::new();
         open()?.take(6).read_to_end(&mut magic).map_err(|error| Error::io("read", source.path(), &error))?;
         let (format, groups, schema) = if magic.starts_with(b"PAR1") {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(open()?)
+            let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(source.clone()))
                 .map_err(|error| bad(format!("its footer is damaged ({error})")))?;
             (Format::Parquet, builder.metadata().num_row_groups(), builder.schema().clone())
         } else if magic.starts_with(b"ARROW1") {
@@ -97,9 +99,7 @@ impl Columnar {
         mut visit: impl FnMut(R),
     ) -> Result<u64> {
         let places = self.places(columns)?;
-        let file = File::open(self.source.path()).map_err(|error| Error::io("open", self.source.path(), &error))?;
-        let now = file.metadata().map_err(|error| Error::io("read", self.source.path(), &error))?.len();
-        self.source.must_still_have(now)?;
+        let file = self.source.raw()?;
         let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
         let first = groups.start;
         let mut rows = 0;
@@ -112,7 +112,8 @@ impl Columnar {
         };
         match self.format {
             Format::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+                let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(self.source.clone()))
+                    .map_err(|error| damaged(&error))?;
                 let mask = ProjectionMask::roots(builder.parquet_schema(), places);
                 let reader = builder.with_row_groups(groups.collect()).with_projection(mask).build();
                 reader.map_err(|error| damaged(&error))?.try_for_each(&mut each)?;
@@ -130,18 +131,17 @@ impl Columnar {
     /// The rows of all groups before one. Only for errors: Arrow IPC has no counts and must be read for them.
     #[cold]
     fn rows_before(&self, group: usize) -> Result<u64> {
-        let path = self.source.path();
-        let file = File::open(path).map_err(|error| Error::io("open", path, &error))?;
         let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
         match self.format {
             Format::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+                let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(self.source.clone()))
+                    .map_err(|error| damaged(&error))?;
                 let groups = builder.metadata().row_groups().iter().take(group);
                 Ok(groups.map(|group| group.num_rows().cast_unsigned()).sum())
             }
             Format::ArrowIpc => {
-                let reader =
-                    arrow_ipc::reader::FileReader::try_new(file, Some(Vec::new())).map_err(|error| damaged(&error))?;
+                let reader = arrow_ipc::reader::FileReader::try_new(self.source.raw()?, Some(Vec::new()))
+                    .map_err(|error| damaged(&error))?;
                 reader
                     .take(group)
                     .map(|batch| batch.map(|batch| batch.num_rows() as u64).map_err(|error| damaged(&error)))
@@ -209,6 +209,31 @@ impl Columnar {
 
     fn bad(&self, problem: String) -> Error {
         Error::BadFile { file: self.source.path().to_owned(), problem }
+    }
+}
+
+/// Parquet is read from many places at once, each with a reader of its own.
+struct Chunks(Source);
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.0.bytes()
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = BufReader<Raw>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        let mut raw = self.0.raw().map_err(|error| ParquetError::External(Box::new(error)))?;
+        raw.seek(SeekFrom::Start(start))?;
+        Ok(BufReader::new(raw))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let mut bytes = vec![0; length];
+        self.get_read(start)?.read_exact(&mut bytes)?;
+        Ok(bytes.into())
     }
 }
 
@@ -293,6 +318,7 @@ columns!(A a 0 B b 1 C c 2 D d 3);
 mod tests {
     use super::*;
     use arrow_array::{Float64Array, Int64Array, StringArray};
+    use std::fs::File;
     use std::sync::Arc;
 
     fn batch(users: &[i64], ratings: Vec<Option<f64>>) -> RecordBatch {

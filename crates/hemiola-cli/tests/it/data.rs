@@ -438,6 +438,21 @@ fn options_that_mean_nothing_are_refused() {
 }
 
 #[test]
+fn file_urls_are_described_and_bad_ones_named() {
+    let lab = Lab::with("a.csv", "1,2,3\n");
+    assert_eq!(lab.described(&format!("file://{}", lab.path("a.csv").display()))["entries"], 1);
+    let message = "`ftp://host/a.csv` cannot be read: it begins with none of file, s3, gs, az, http and https";
+    failed(&lab.data("describe ftp://host/a.csv"), 2, message, "");
+}
+
+#[test]
+#[cfg(not(feature = "object-store"))]
+fn other_urls_need_the_feature() {
+    let message = "`s3://bucket/a.csv` cannot be read by this build; build with the cargo feature `object-store`";
+    failed(&Lab::new().data("describe s3://bucket/a.csv"), 2, message, "");
+}
+
+#[test]
 #[cfg(not(feature = "arrow"))]
 fn columnar_files_need_the_feature() {
     let ended = Lab::with("a.parquet", b"PAR1....").data("describe a.parquet");

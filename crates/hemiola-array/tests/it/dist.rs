@@ -3,7 +3,7 @@
 #![expect(clippy::float_cmp, reason = "values are copied, not computed: they must be equal")]
 #![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
 
-use crate::folder_with;
+use crate::{folder_with, processes};
 use hemiola_array::dist::{Element, Load, RecordSource, Save};
 use hemiola_array::read::{Csv, Ldac, Libsvm, Lines, Mistake, NonFinite};
 use hemiola_array::sparse::DuplicatePolicy;
@@ -681,23 +681,9 @@ fn three_processes_read_what_one_reads() {
     }
     let folder = folder_with(&[("ratings.csv", text.as_bytes()), ("docword.txt", docword.as_bytes())]);
     let expected = standalone(1).run(|cluster| digest(cluster, folder.path())).unwrap().remove(0);
-    let meet = tempfile::tempdir().unwrap();
-    let peers: Vec<_> = (0..3)
-        .map(|rank: u32| {
-            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            command.args(["dist::the_peer_process", "--exact", "--nocapture"]);
-            command.env("HEMIOLA_TEST_FOLDER", folder.path()).env("HEMIOLA_WORKERS", (rank * 3 + 1).to_string());
-            command.env("HEMIOLA_RANK", rank.to_string()).env("HEMIOLA_SIZE", "3");
-            command.env("HEMIOLA_RENDEZVOUS", format!("file:{}/meet", meet.path().display()));
-            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
-    for peer in peers {
-        let output = peer.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success() && said.contains(&format!("digest: {expected}\n")),
-            "{said}, expected {expected}"
-        );
-    }
+    let said = processes::three("dist::the_peer_process", |rank, command| {
+        command.env("HEMIOLA_TEST_FOLDER", folder.path()).env("HEMIOLA_WORKERS", (rank * 3 + 1).to_string());
+    });
+    let digest = format!("digest: {expected}\n");
+    assert!(said.iter().all(|said| said.contains(&digest)), "{said:?}, expected {expected}");
 }

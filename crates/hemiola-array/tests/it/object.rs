@@ -3,7 +3,7 @@
 #![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
 
 use crate::object_server::Server;
-use crate::ratings;
+use crate::{processes, ratings};
 use hemiola_array::read::{ByteRange, Csv, Header, Npy, Rest, Source};
 use hemiola_array::{Error, ReadArrays};
 use hemiola_cluster::{Cluster, standalone};
@@ -264,19 +264,11 @@ fn three_processes_list_and_read_a_bucket() {
         server.put(&format!("bucket/{key}"), contents);
     }
     server.put("bucket/big.csv", long_lines());
-    let meet = tempfile::tempdir().unwrap();
-    let peers: Vec<_> = (0..3)
-        .map(|rank: u32| {
-            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            command.args(["object::the_peer_process", "--exact", "--nocapture"]);
-            command.env("AWS_ENDPOINT", server.url()).env("AWS_ALLOW_HTTP", "true").env("AWS_REGION", "nowhere");
-            command.env("AWS_ACCESS_KEY_ID", "me").env("AWS_SECRET_ACCESS_KEY", "secret");
-            command.env("HEMIOLA_TEST_PORT", server.port().to_string()).env("HEMIOLA_WORKERS", "2");
-            command.env("HEMIOLA_RANK", rank.to_string()).env("HEMIOLA_SIZE", "3");
-            command.env("HEMIOLA_RENDEZVOUS", format!("file:{}/meet", meet.path().display()));
-            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
+    let said = processes::three("object::the_peer_process", |_, command| {
+        command.env("AWS_ENDPOINT", server.url()).env("AWS_ALLOW_HTTP", "true").env("AWS_REGION", "nowhere");
+        command.env("AWS_ACCESS_KEY_ID", "me").env("AWS_SECRET_ACCESS_KEY", "secret");
+        command.env("HEMIOLA_TEST_PORT", server.port().to_string());
+    });
     let at = |key: &str| format!("\"s3://bucket/data/{key}\"");
     let all = format!("{}, {}, {}", at("part-1.csv"), at("part-10.csv"), at("part-2.csv"));
     let expected = format!(
@@ -286,10 +278,8 @@ fn three_processes_list_and_read_a_bucket() {
         at("part-2.csv"),
         at("deep/x.csv")
     );
-    for peer in peers {
-        let output = peer.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && said.contains(&expected), "{said}\nexpected {expected}");
+    for said in said {
+        assert!(said.contains(&expected), "{said}\nexpected {expected}");
         assert!(said.contains("threads: 0 lines: 2\n"), "reading started threads: {said}");
     }
 }

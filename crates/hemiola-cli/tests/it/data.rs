@@ -633,17 +633,31 @@ fn a_full_disk_leaves_nothing_half_written() {
 
 #[test]
 fn a_folder_without_permission_is_named() {
-    use std::os::unix::fs::PermissionsExt as _;
-    if rustix::process::geteuid().is_root() {
-        return skipped("root may read every folder");
-    }
+    use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
     let lab = Lab::new();
     fs::create_dir(lab.path("locked")).unwrap();
+    fs::set_permissions(lab.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(lab.path("locked"), fs::Permissions::from_mode(0o000)).unwrap();
+    // Root may read every folder: it lets a user look who may nothing.
+    let unprivileged = |mut command: Command| {
+        if rustix::process::geteuid().is_root() {
+            command.uid(65_534).gid(65_534);
+        }
+        command
+    };
+    let mut probe = Command::new(env!("CARGO_BIN_EXE_hemiola"));
+    probe.arg("--version");
+    if unprivileged(probe).output().is_err() {
+        return skipped("another user cannot run this test");
+    }
+    let data = |arguments: &str| {
+        let mut command = unprivileged(subcommand("data"));
+        launch(command.args(arguments.split_whitespace()).current_dir(lab.0.path())).end()
+    };
     let message = "cannot list `locked`: permission denied; ask its owner or run as a user who may";
-    failed(&lab.data("describe locked"), 2, message, "");
+    failed(&data("describe locked"), 2, message, "");
     let message = "cannot write `locked/r.csv`: Permission denied (os error 13)";
-    failed(&lab.data("make mf --output locked/r.csv"), 2, message, "choose another place, or ask its owner");
+    failed(&data("make mf --output locked/r.csv"), 2, message, "choose another place, or ask its owner");
 }
 
 #[test]

@@ -37,7 +37,7 @@ are recognized by their contents.
 The report holds one object per FILE in \"sets\": \"path\", \"files\", \"bytes\", \"compression\", \"format\", \
 \"recognized_by\", \"separator\", \"header\"; \"view\" (\"entries\", \"table\" or \"dense\"), \"shape\", \"counted_from\", \
 \"occupied\", \"entries\", \"density\", \"duplicates\"; \"values\" and \"labels\" (\"type\", \"min\", \"mean\", \"max\", \
-\"not_finite\"); \"columns\" (\"name\", \"type\", \"missing\", \"min\", \"mean\", \"max\"); \"memory\" (\"element\", \
+\"not_finite\"); \"columns\" (\"name\", \"type\", \"missing\", \"numbers\", \"min\", \"mean\", \"max\"); \"memory\" (\"element\", \
 \"sparse_bytes\", \"dense_bytes\"); \"skew\" (\"busiest_rows\", \"busiest_columns\", \"row_bin\", \"column_bin\"); \
 \"skipped\" (\"file\", \"line\", \"column\", \"expected\", \"found\"); \"first_rows\" (\"names\", \"rows\"). What does not \
 apply is null.

@@ -12,6 +12,8 @@ pub(super) struct Tally {
     min: f64,
     max: f64,
     whole: bool,
+    /// Fields that are no numbers.
+    texts: u64,
     /// Empty fields.
     missing: u64,
     /// NaN and infinities, which say nothing about size.
@@ -20,7 +22,8 @@ pub(super) struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { count: 0, sum: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, whole: true, missing: 0, not_finite: 0 }
+        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { count: 0, sum: 0.0, min, max, whole: true, texts: 0, missing: 0, not_finite: 0 }
     }
 }
 
@@ -44,7 +47,7 @@ impl Tally {
 
     /// A value that is no number.
     pub(super) fn text(&mut self) {
-        self.count += 1;
+        self.texts += 1;
     }
 
     pub(super) fn join(&mut self, next: &Self) {
@@ -53,12 +56,22 @@ impl Tally {
         self.min = self.min.min(next.min);
         self.max = self.max.max(next.max);
         self.whole &= next.whole;
+        self.texts += next.texts;
         self.missing += next.missing;
         self.not_finite += next.not_finite;
     }
 
     /// Values of any kind.
     pub(super) fn count(&self) -> u64 {
+        self.count + self.not_finite + self.texts
+    }
+
+    pub(super) fn texts(&self) -> u64 {
+        self.texts
+    }
+
+    /// Values that are numbers.
+    pub(super) fn numbers(&self) -> u64 {
         self.count + self.not_finite
     }
 

@@ -1,20 +1,27 @@
-//! Dense storage: every cell has a value, rows are contiguous and begin on a cache line.
+//! Dense storage: every cell has a value, rows are contiguous, and no row touches more cache lines than it must.
 //!
-//! A row (the last dimension) is what a loop body works on and what a table sends, so it is what alignment is for: SIMD
-//! loads need no head loop and two workers never share the line of a row. Rows of more than half a line are padded to a
-//! multiple of 64 bytes. Shorter rows are padded to a power of two instead, so that none crosses a line: 64 bytes for every
-//! row of an `[n, 1]` array would be sixteen times its data.
+//! A row (the last dimension) is what a loop body works on and what a table sends, so it is what alignment is for. For
+//! elements whose size divides 64, **these hold:**
+//!
+//! - A row of more than 32 bytes begins on a line and is padded to whole lines: SIMD loads need no head loop, and no two
+//!   rows share a line, whoever writes them.
+//! - A row of 32 bytes or less is padded to a power of two and lies within one line. Up to 64 of them share that line: two
+//!   threads that write *neighbouring short rows of one array* do contend for it. 64 bytes for each row of an `[n, 1]` array
+//!   of `f32` would be sixteen times its data, and sixteen times the lines to read.
+//! - An array begins on a line and takes whole lines. The part that a worker holds is an array of its own, so workers that
+//!   write their own parts never contend, however short the rows.
+//!
+//! Elements of other sizes (a `String`, a struct of 12 bytes) are stored without padding, and none of this holds for them.
 //!
 //! There is no unsafe code and no special element type: the values live in a plain `Vec<T>` with a few spare elements in
 //! front, and the first row begins where the address is a multiple of 64. **Invariant:** the vector is never reallocated
-//! after construction, so the rows stay where they are. Types whose size does not divide 64 (a `String`, a struct of 12
-//! bytes) are stored without padding.
+//! after construction, so the rows stay where they are.
 
 use crate::{Result, Shape};
 use std::fmt;
 use std::ops::{AddAssign, Index, IndexMut, MulAssign, Range, SubAssign};
 
-/// The length of a cache line: rows begin at a multiple of it.
+/// The length of a cache line: arrays and longer rows begin at a multiple of it.
 pub const LINE: usize = 64;
 
 /// A dense array, or the part of one that a worker holds.
@@ -45,7 +52,7 @@ impl<T: Clone, const N: usize> Dense<T, N> {
         let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
         let stride = stride::<T>(row_length);
         let spare = spare::<T>();
-        let length = rows.checked_mul(stride).and_then(|length| length.checked_add(spare));
+        let length = rows.checked_mul(stride).and_then(whole_lines::<T>).and_then(|length| length.checked_add(spare));
         let length = length.ok_or_else(|| crate::Error::TooManyCells { shape: shape.extents().to_vec() })?;
         let mut cells: Vec<T> = Vec::new();
         cells.try_reserve_exact(length).map_err(|_| crate::Error::OutOfMemory {
@@ -260,8 +267,9 @@ impl<T, const N: usize> Dense<T, N> {
     pub fn memory_of(shape: Shape<N>) -> Option<u64> {
         let row_length = usize::try_from(shape.row_length()).ok()?;
         row_length.checked_mul(size_of::<T>())?.checked_add(LINE)?;
-        let cells = shape.rows().ok()?.checked_mul(stride::<T>(row_length) as u64)?;
-        cells.checked_add(spare::<T>() as u64)?.checked_mul(size_of::<T>() as u64)
+        let cells = usize::try_from(shape.rows().ok()?).ok()?.checked_mul(stride::<T>(row_length))?;
+        let cells = whole_lines::<T>(cells)?.checked_add(spare::<T>())? as u64;
+        cells.checked_mul(size_of::<T>() as u64)
     }
 
     /// The memory held, padding included; what the values themselves point to is not counted.
@@ -286,6 +294,11 @@ fn stride<T>(row_length: usize) -> usize {
     let bytes = row_length * size;
     let padded = if bytes <= LINE / 2 { bytes.next_power_of_two() } else { bytes.next_multiple_of(LINE) };
     padded / size
+}
+
+/// As many elements, or a few more, so that they fill the last line.
+fn whole_lines<T>(elements: usize) -> Option<usize> {
+    elements.checked_next_multiple_of(spare::<T>() + 1)
 }
 
 /// Elements in front of the first row that let it begin on a line.
@@ -356,12 +369,17 @@ mod tests {
                     assert_eq!(address / LINE, (address + bytes - 1) / LINE, "a short row lies in one line");
                 }
             }
+            let (first, end) = (copy.row(0).as_ptr() as usize, copy.cells.as_ptr_range().end as usize);
+            let cells_end = first + copy.rows * copy.stride * size_of::<T>();
+            assert_eq!(first % LINE, 0);
+            assert!(cells_end.next_multiple_of(LINE) <= end, "the last line belongs to the array alone");
+            assert_eq!(copy.memory_bytes() as u64, Dense::<T, 2>::memory_of(copy.shape).unwrap());
         }
     }
 
     proptest! {
         #[test]
-        fn rows_of_every_numeric_type_begin_on_a_line(length in 1_u64..70) {
+        fn rows_and_arrays_of_every_numeric_type_lie_on_lines_as_promised(length in 1_u64..70) {
             aligned::<f32>(length);
             aligned::<f64>(length);
             aligned::<i32>(length);
@@ -431,7 +449,7 @@ mod tests {
     #[test]
     fn narrow_rows_are_not_blown_up() {
         let column = Dense::filled(Shape::new([1000, 1]), 0_f32).unwrap();
-        assert!(column.memory_bytes() <= 4 * 1000 + LINE);
+        assert!(column.memory_bytes() <= 4 * 1000 + 2 * LINE);
         let ten = Dense::filled(Shape::new([1000, 10]), 0_f32).unwrap();
         assert!(ten.memory_bytes() <= 64 * 1000 + LINE);
     }

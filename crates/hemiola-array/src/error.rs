@@ -92,6 +92,16 @@ pub enum Error {
         /// What was expected and what is there.
         problem: String,
     },
+    /// A file of numbers has one that is not finite, and the reader was not told to keep such values.
+    #[error("`{}`: expected a finite number at {place}, found {found}; clean the data or keep such values", .file.display())]
+    NotFinite {
+        /// The file.
+        file: PathBuf,
+        /// Row and column, counted from 0.
+        place: String,
+        /// `NaN`, `inf`, `-inf`.
+        found: String,
+    },
     /// Nothing to read.
     #[error("`{}` is empty; expected at least one line with a record", .file.display())]
     EmptyInput {
@@ -114,11 +124,24 @@ pub enum Error {
         /// Where, counted from 0.
         position: usize,
     },
-    /// A file grew or shrank between planning and the end of reading.
-    #[error(
-        "`{}` changed from {before} to {after} bytes while it was read; wait until its writer has finished",
-        .file.display()
-    )]
+    /// A URL that cannot be understood.
+    #[error("`{url}` cannot be read: {problem}")]
+    BadUrl {
+        /// What was asked for.
+        url: String,
+        /// What was expected.
+        problem: String,
+    },
+    /// What was asked for was left out of this build.
+    #[error("`{asked}` cannot be read by this build; build with the cargo feature `{feature}`")]
+    NeedsFeature {
+        /// What was asked for.
+        asked: String,
+        /// The feature.
+        feature: String,
+    },
+    /// A file or object was written to between planning and the end of reading.
+    #[error("`{}` {} while it was read; wait until its writer has finished", .file.display(), Change(*.before, *.after))]
     FileChanged {
         /// The file.
         file: PathBuf,
@@ -272,8 +295,20 @@ impl fmt::Display for BadLine {
     }
 }
 
+/// How a file changed, in words.
+struct Change(u64, u64);
+
+impl fmt::Display for Change {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self(before, after) if before == after => write!(formatter, "was replaced by another of {after} bytes"),
+            Self(before, after) => write!(formatter, "changed from {before} to {after} bytes"),
+        }
+    }
+}
+
 /// Extents or a key as `[6040, 3952]`.
-struct Extents<'a>(&'a [u64]);
+pub(crate) struct Extents<'a>(pub(crate) &'a [u64]);
 
 impl fmt::Display for Extents<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -10,7 +10,7 @@ use crate::dist::source::{Entry, RecordSource};
 use crate::random::{Permutation, Values};
 use crate::read::{Mistake, Report};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
-use crate::{Dense, Dictionary, Error, Histogram, Result, Shape};
+use crate::{BadLine, Dense, Dictionary, Error, Histogram, Result, Shape};
 use hemiola_cluster::Cluster;
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use std::any::Any;
@@ -44,6 +44,8 @@ pub struct DistArray<T, const N: usize> {
     names: [Option<Arc<Dictionary>>; N],
     /// By dimension: how its indices were shuffled.
     shuffled: [Option<Permutation>; N],
+    /// The lines that were left out when it was read.
+    skipped: Arc<Vec<BadLine>>,
 }
 
 /// How an array is divided, and what this peer holds of it.
@@ -104,7 +106,8 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         let (names, shuffled) = (std::array::from_fn(|_| None), [None; N]);
         let histograms = Mutex::new(std::array::from_fn(|_| None));
         let (state, holder, memos) = (RwLock::new(state), Mutex::new(None), Mutex::default());
-        Self { cluster: cluster.clone(), shape, entries, state, holder, histograms, memos, names, shuffled }
+        let (cluster, skipped) = (cluster.clone(), Arc::default());
+        Self { cluster, shape, entries, state, holder, histograms, memos, names, shuffled, skipped }
     }
 
     /// The state, to be looked at.
@@ -196,6 +199,18 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     #[must_use]
     pub fn names(&self, dimension: usize) -> Option<&Dictionary> {
         self.names[dimension].as_deref()
+    }
+
+    /// The bad lines that were left out when the array was read, as `skip_bad_lines` allowed: those of all peers, in file
+    /// order, the same on every peer. An array that was made from another one has none.
+    #[must_use]
+    pub fn skipped_lines(&self) -> &[BadLine] {
+        &self.skipped
+    }
+
+    pub(crate) fn with_skipped(mut self, lines: Vec<BadLine>) -> Self {
+        self.skipped = Arc::new(lines);
+        self
     }
 
     pub(crate) fn with_names(mut self, names: [Option<Arc<Dictionary>>; N]) -> Self {
@@ -467,7 +482,7 @@ impl<T: Element, const N: usize> Clone for DistArray<T, N> {
     fn clone(&self) -> Self {
         let copy = Self::of_state(&self.cluster, self.shape, self.entries, self.state().clone());
         copy.histograms.lock().clone_from(&self.histograms.lock());
-        Self { names: self.names.clone(), shuffled: self.shuffled, ..copy }
+        Self { names: self.names.clone(), shuffled: self.shuffled, skipped: self.skipped.clone(), ..copy }
     }
 }
 

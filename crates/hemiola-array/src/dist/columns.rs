@@ -51,19 +51,32 @@ pub trait ReadColumns {
         pattern: &str,
         columns: &[&str],
         entry: impl Fn(R) -> Entry<T, N> + Sync,
+    ) -> hemiola_cluster::Result<ColumnsLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>> {
+        self.read_columns_with(pattern, columns, std::convert::identity, entry)
+    }
+
+    /// The same with options, set on the opened files: `|file| file.non_finite(NonFinite::Keep)`.
+    fn read_columns_with<R: FromColumns, T, const N: usize>(
+        &self,
+        pattern: &str,
+        columns: &[&str],
+        options: impl Fn(Columnar) -> Columnar,
+        entry: impl Fn(R) -> Entry<T, N> + Sync,
     ) -> hemiola_cluster::Result<ColumnsLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>>;
 }
 
 impl ReadColumns for Cluster {
-    fn read_columns<R: FromColumns, T, const N: usize>(
+    fn read_columns_with<R: FromColumns, T, const N: usize>(
         &self,
         pattern: &str,
         columns: &[&str],
+        options: impl Fn(Columnar) -> Columnar,
         entry: impl Fn(R) -> Entry<T, N> + Sync,
     ) -> hemiola_cluster::Result<ColumnsLazy<R, impl Fn(R) -> Option<Entry<T, N>> + Sync>> {
         let sources: Vec<Source> = find(self, pattern)?;
         // Every peer reads the footers: they are small, and a file that one of them cannot open is found out now.
-        let files: Vec<Columnar> = agree(self, sources.iter().map(Columnar::open).collect())?;
+        let open = |source: &Source| Columnar::open(source).map(&options);
+        let files: Vec<Columnar> = agree(self, sources.iter().map(open).collect())?;
         let missing =
             |file: &Columnar| columns.iter().find(|name| !file.columns().iter().any(|column| column == *name)).copied();
         let checked = files.iter().zip(&sources).try_for_each(|(file, source)| match missing(file) {

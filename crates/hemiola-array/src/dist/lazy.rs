@@ -9,10 +9,10 @@ use crate::dist::element::Element;
 use crate::dist::partition::Partition;
 use crate::dist::place::{Pieces, place_with};
 use crate::dist::source::{Entry, RecordSource, deal};
-use crate::error::Place;
+use crate::dist::trace::{Ask, traced};
 use crate::read::{Mistake, Report, Summary};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
-use crate::{Error, Result, Shape};
+use crate::{BadLine, Error, Result, Shape};
 use hemiola_cluster::Cluster;
 use parking_lot::Mutex;
 use std::fmt;
@@ -127,17 +127,18 @@ impl<S: RecordSource, F> Lazy<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let (builders, _) = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<T, N>, record| {
+        let gathered = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<T, N>, record| {
             if let Some((key, value)) = (self.transform)(record) {
                 builder.push(key, value);
             }
             Ok(())
         })?;
         let known = self.source.extents().and_then(|extents| <[u64; N]>::try_from(extents).ok()).map(Shape::new);
-        let builders = builders.into_iter().map(|(_, builder)| builder).collect();
+        let builders = gathered.held.into_iter().map(|(_, builder)| builder).collect();
         let pieces = Pieces::built(builders, known);
         let finish = |builder: SparseBuilder<T, N>, shape, order| builder.finish_unnumbered(shape, order, duplicates);
-        place_with(&self.cluster, pieces, partition, finish).map_err(|error| self.traced(error))
+        let placed = place_with(&self.cluster, pieces, partition, finish);
+        Ok(placed.map_err(|error| self.traced(error))?.with_skipped(gathered.skipped))
     }
 
     /// *Collective.* If the error is a key that was given twice, finds out where, by reading once more.
@@ -145,14 +146,12 @@ impl<S: RecordSource, F> Lazy<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let hemiola_cluster::Error::Layer { source, .. } = &error else { return error };
-        let Some(Error::DuplicateKey { key, .. }) = source.downcast_ref::<Error>() else { return error };
-        let is_it =
-            |record: S::Record| (self.transform)(record).is_some_and(|(other, _)| other.as_slice() == key.as_slice());
-        match trace(&self.cluster, &self.source, is_it) {
-            Ok([first, second]) => Error::DuplicateKey { key: key.clone(), first, second }.into(),
-            Err(error) => error,
-        }
+        let is_it = |record, key: &[u64]| (self.transform)(record).is_some_and(|(other, _)| other.as_slice() == key);
+        let visit = |unit: usize, key: &[u64], ask: &mut Ask<'_>| {
+            self.source.visit(unit, |record| ask(usize::from(is_it(record, key))))
+        };
+        let dealt = dealt(&self.cluster, &self.source);
+        traced(&self.cluster, error, &dealt, visit, |reports| self.source.settle(reports))
     }
 
     /// *Collective.* A shuffle: entries for which `group` names the same group come together, in the order of the source.
@@ -164,41 +163,53 @@ impl<S: RecordSource, F> Lazy<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let (builders, _) = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<I, 1>, record| {
+        let gathered = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<I, 1>, record| {
             if let Some((key, value)) = (self.transform)(record) {
                 let (group, item) = group(key, value);
                 builder.push([group], item);
             }
             Ok(())
         })?;
-        let builders = builders.into_iter().map(|(_, builder)| builder).collect();
+        let builders = gathered.held.into_iter().map(|(_, builder)| builder).collect();
         let pieces = Pieces::built(builders, None);
-        place_with(&self.cluster, pieces, &Partition::default(), |builder, shape, _| builder.finish_groups(shape))
+        let finish = |builder: SparseBuilder<I, 1>, shape, _| builder.finish_groups(shape);
+        Ok(place_with(&self.cluster, pieces, &Partition::default(), finish)?.with_skipped(gathered.skipped))
     }
 }
 
-/// Units of this peer with what was collected from each, in order.
-pub(crate) type Collected<B> = Vec<(usize, B)>;
+/// What a reading by all peers came to.
+pub(crate) struct Gathered<B> {
+    /// Units of this peer with what was collected from each, in order.
+    pub(crate) held: Vec<(usize, B)>,
+    /// The number of records of every unit of the job.
+    pub(crate) records: Vec<u64>,
+    /// The lines that were left out, of the whole job, in file order.
+    pub(crate) skipped: Vec<BadLine>,
+}
 
 /// *Collective.* Collects the records of a source; see [`gather_units`].
 fn gather<S: RecordSource, B: Default + Send>(
     cluster: &Cluster,
     source: &S,
     add: impl Fn(&mut B, S::Record) -> Result<(), Box<Mistake>> + Sync,
-) -> hemiola_cluster::Result<(Collected<B>, Vec<u64>)> {
-    let dealt = deal((0..source.units()).map(|unit| (source.cost(unit), source.home(unit))), cluster.size());
+) -> hemiola_cluster::Result<Gathered<B>> {
     let read = |unit: usize, collected: &mut B| source.visit(unit, |record| add(collected, record));
-    gather_units(cluster, &dealt, read, |reports| source.settle(reports))
+    gather_units(cluster, &dealt(cluster, source), read, |reports| source.settle(reports))
+}
+
+/// Which peer reads which unit.
+fn dealt<S: RecordSource>(cluster: &Cluster, source: &S) -> Vec<usize> {
+    deal((0..source.units()).map(|unit| (source.cost(unit), source.home(unit))), cluster.size())
 }
 
 /// *Collective.* Has every worker of every peer read units (`dealt` says which peer reads which) into collections of their
-/// own; all peers fail together. Returns this peer's collections, and the number of records of every unit of the job.
+/// own; all peers fail together.
 pub(crate) fn gather_units<B: Default + Send>(
     cluster: &Cluster,
     dealt: &[usize],
     read: impl Fn(usize, &mut B) -> Result<Report> + Sync,
     settle: impl Fn(Vec<Report>) -> Result<Summary>,
-) -> hemiola_cluster::Result<(Collected<B>, Vec<u64>)> {
+) -> hemiola_cluster::Result<Gathered<B>> {
     let mine: Vec<usize> = (0..dealt.len()).filter(|unit| dealt[*unit] == cluster.rank().index()).collect();
     let next = AtomicUsize::new(0);
     let done: Mutex<Vec<(usize, B, Result<Report>)>> = Mutex::new(Vec::new());
@@ -212,10 +223,10 @@ pub(crate) fn gather_units<B: Default + Send>(
     })?;
     let mut done = done.into_inner();
     done.sort_by_key(|(unit, ..)| *unit);
-    let mut collected = Vec::with_capacity(done.len());
+    let mut held = Vec::with_capacity(done.len());
     let mut reports: Vec<(usize, Result<Report, Error>)> = Vec::with_capacity(done.len());
     for (unit, builder, report) in done {
-        collected.push((unit, builder));
+        held.push((unit, builder));
         reports.push((unit, report));
     }
     // In unit order, an error of the file system counts as much as a bad line: the first of either is the verdict.
@@ -236,58 +247,6 @@ pub(crate) fn gather_units<B: Default + Send>(
         }
     }
     let records = good.iter().map(|report| report.records).collect();
-    settle(good)?;
-    Ok((collected, records))
+    let skipped = settle(good)?.skipped;
+    Ok(Gathered { held, records, skipped })
 }
-
-/// How many records a unit has, and which of them are meant.
-type Found = (u64, Vec<u64>);
-
-/// *Collective.* The places of the first two records for which `is_it` holds, in the order of the source: file and line
-/// where the source is text, the number of the record otherwise. Only for errors: it reads everything again.
-fn trace<S: RecordSource>(
-    cluster: &Cluster,
-    source: &S,
-    is_it: impl Fn(S::Record) -> bool + Sync,
-) -> hemiola_cluster::Result<[Place; 2]> {
-    let dealt = deal((0..source.units()).map(|unit| (source.cost(unit), source.home(unit))), cluster.size());
-    let read = |unit: usize, (records, found): &mut Found| {
-        source.visit(unit, |record| {
-            if is_it(record) {
-                found.push(*records);
-            }
-            *records += 1;
-            Ok(())
-        })
-    };
-    let (found, _) = gather_units(cluster, &dealt, read, |reports| source.settle(reports))?;
-    let mut all: Vec<(usize, Found)> = cluster.all_gather(found)?.into_iter().flatten().collect();
-    all.sort_by_key(|(unit, _)| *unit);
-    let mut before = 0;
-    let mut places = Vec::new();
-    for (unit, (records, found)) in all {
-        places.extend(found.into_iter().map(|index| (unit, index, before + index)));
-        before += records;
-    }
-    places.truncate(2);
-    let line = |(unit, index, ordinal): (usize, u64, u64)| {
-        let mut at = 0;
-        let refuse = |_: S::Record| {
-            at += 1;
-            if at == index + 1 { Err(Mistake::new(MEANT)) } else { Ok(()) }
-        };
-        let report = source.visit(unit, refuse).unwrap_or_default();
-        let bad = report.bad.into_iter().find(|bad| bad.expected == MEANT);
-        bad.map_or(Place::Entry(ordinal), |bad| Place::Line { file: bad.file, line: bad.line })
-    };
-    let mine = places.iter().filter(|(unit, ..)| dealt[*unit] == cluster.rank().index());
-    let named: Vec<(u64, Place)> = mine.map(|place| (place.2, line(*place))).collect();
-    let mut named: Vec<(u64, Place)> = cluster.all_gather(named)?.into_iter().flatten().collect();
-    named.sort_by_key(|(ordinal, _)| *ordinal);
-    let mut named = named.into_iter().map(|(_, place)| place);
-    let mut next = || named.next().unwrap_or(Place::Entry(0));
-    Ok([next(), next()])
-}
-
-/// Marks the record that is looked for among lines that are bad for other reasons.
-const MEANT: &str = "\0the record that is traced";

@@ -26,7 +26,7 @@
 //! | [`make`] | arrays that are made up: zeros, uniform, normal, from a function |
 //! | [`accumulator`] | sums and the like over all workers |
 //! | [`store`] | saving and loading together |
-//! | `agree` | one error for all |
+//! | `agree`, `trace` | one error for all; the two lines of a key given twice |
 
 pub mod accumulator;
 mod agree;
@@ -48,6 +48,7 @@ pub mod readers;
 mod shuffle;
 pub mod source;
 pub mod store;
+mod trace;
 
 pub use accumulator::{Accumulate, Accumulator};
 pub use array::{DenseBlock, DistArray, Storage};

@@ -5,11 +5,12 @@
 
 use crate::dist::array::DistArray;
 use crate::dist::element::Element;
-use crate::dist::lazy::gather_units;
+use crate::dist::lazy::{Gathered, gather_units};
 use crate::dist::partition::Partition;
 use crate::dist::place::{Pieces, place};
 use crate::dist::readers::{find, units};
 use crate::dist::source::deal;
+use crate::dist::trace::{Ask, traced};
 use crate::read::lines::{must_name, read_names};
 use crate::read::{Csv, Fields, Mistake, Report, Source};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
@@ -55,7 +56,8 @@ pub(crate) fn read<T: Element, const N: usize>(
         })
     };
     let allowed = options.bad_lines_allowed();
-    let (mut held, _) = gather_units(cluster, &dealt, read, |reports| Report::settle(&sources, reports, allowed))?;
+    let settle = |reports| Report::settle(&sources, reports, allowed);
+    let Gathered { mut held, skipped, .. } = gather_units(cluster, &dealt, read, settle)?;
 
     let names: Vec<(usize, Vec<Vec<Vec<u8>>>)> = held
         .iter()
@@ -80,8 +82,20 @@ pub(crate) fn read<T: Element, const N: usize>(
         }
     }
     let builders = held.into_iter().map(|(_, held)| held.builder).collect();
-    let array = place(cluster, Pieces::built(builders, None), &Partition::default(), DuplicatePolicy::Error)?;
-    Ok(array.with_names(merged.map(|names| Some(Arc::new(names)))))
+    let placed = place(cluster, Pieces::built(builders, None), &Partition::default(), DuplicatePolicy::Error);
+    let array = placed.map_err(|error| {
+        let visit = |unit: usize, key: &[u64], ask: &mut Ask<'_>| {
+            options.read_fields(&ranges[unit], |fields| {
+                let (names, _) = entry(fields)?;
+                let mut parts = merged.iter().zip(key).zip(&names);
+                ask(usize::from(
+                    parts.all(|((merged, number), name)| merged.number(name).map(u64::from) == Some(*number)),
+                ))
+            })
+        };
+        traced(cluster, error, &dealt, visit, settle)
+    })?;
+    Ok(array.with_skipped(skipped).with_names(merged.map(|names| Some(Arc::new(names)))))
 }
 
 /// *Collective.* A vocabulary that must name `needed` words.

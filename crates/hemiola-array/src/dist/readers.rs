@@ -24,6 +24,8 @@ use hemiola_cluster::Cluster;
 const UNITS_PER_WORKER: u64 = 4;
 /// No unit of plain text is smaller than this.
 const SMALLEST_UNIT: u64 = 64 * 1024;
+/// Objects are far away: a unit should take longer to arrive than the connection takes to open.
+const SMALLEST_UNIT_OF_OBJECT: u64 = 4 << 20;
 
 /// *Collective.* The files behind `pattern` (a file, a folder or a glob), as the root sees them.
 pub(crate) fn find(cluster: &Cluster, pattern: &str) -> hemiola_cluster::Result<Vec<Source>> {
@@ -40,7 +42,8 @@ pub(crate) fn units(cluster: &Cluster, sources: &[Source]) -> hemiola_cluster::R
 fn target(cluster: &Cluster, sources: &[Source]) -> u64 {
     let total: u64 = sources.iter().map(Source::bytes).sum();
     let units = cluster.size() as u64 * cluster.workers() as u64 * UNITS_PER_WORKER;
-    (total / units.max(1)).max(SMALLEST_UNIT)
+    let far = sources.iter().any(Source::is_object);
+    (total / units.max(1)).max(if far { SMALLEST_UNIT_OF_OBJECT } else { SMALLEST_UNIT })
 }
 
 /// Text in byte ranges with a way to read one.
@@ -235,6 +238,17 @@ pub trait ReadArrays {
         &self,
         pattern: &str,
         parse: P,
+    ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>> {
+        self.read_lines_with(Lines::new(), pattern, parse)
+    }
+
+    #[expect(clippy::type_complexity, reason = "what the chain holds, which nobody has to write down")]
+    /// The same with bad lines to skip.
+    fn read_lines_with<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
+        &self,
+        options: Lines,
+        pattern: &str,
+        parse: P,
     ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>>;
 
     /// Separated values whose keys are names: `entry` takes the fields of a line and gives the names and the value. Names
@@ -253,15 +267,43 @@ pub trait ReadArrays {
     fn read_ldac(&self, options: Ldac, pattern: &str) -> hemiola_cluster::Result<DistArray<u32, 2>>;
 
     /// A UCI bag of words (`docword`): documents by words. With a vocabulary, words have names.
-    fn read_docword(&self, docword: &str, vocabulary: Option<&str>) -> hemiola_cluster::Result<DistArray<u32, 2>>;
+    fn read_docword(&self, docword: &str, vocabulary: Option<&str>) -> hemiola_cluster::Result<DistArray<u32, 2>> {
+        self.read_docword_with(docword, vocabulary, std::convert::identity)
+    }
+
+    /// The same with options, set on the opened file: `|file| file.skip_bad_lines(3)`.
+    fn read_docword_with(
+        &self,
+        docword: &str,
+        vocabulary: Option<&str>,
+        options: impl Fn(Docword) -> Docword,
+    ) -> hemiola_cluster::Result<DistArray<u32, 2>>;
 
     /// A Matrix Market file.
-    fn read_matrix_market(&self, path: &str) -> hemiola_cluster::Result<DistArray<f64, 2>>;
+    fn read_matrix_market(&self, path: &str) -> hemiola_cluster::Result<DistArray<f64, 2>> {
+        self.read_matrix_market_with(path, std::convert::identity)
+    }
+
+    /// The same with options, set on the opened file: `|file| file.skip_bad_lines(3)`.
+    fn read_matrix_market_with(
+        &self,
+        path: &str,
+        options: impl Fn(MatrixMarket) -> MatrixMarket,
+    ) -> hemiola_cluster::Result<DistArray<f64, 2>>;
 
     /// A numpy file, as a dense array.
     fn read_npy<T: Element + FromNumber + Default, const N: usize>(
         &self,
         path: &str,
+    ) -> hemiola_cluster::Result<DistArray<T, N>> {
+        self.read_npy_with(path, std::convert::identity)
+    }
+
+    /// The same with options, set on the opened file: `|file| file.non_finite(NonFinite::Keep)`.
+    fn read_npy_with<T: Element + FromNumber + Default, const N: usize>(
+        &self,
+        path: &str,
+        options: impl Fn(Npy) -> Npy,
     ) -> hemiola_cluster::Result<DistArray<T, N>>;
 }
 
@@ -277,12 +319,14 @@ impl ReadArrays for Cluster {
         Ok(Lazy::new(self, source, move |record| Some(entry(record))))
     }
 
-    fn read_lines<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
+    fn read_lines_with<T, const N: usize, P: Fn(&str) -> Result<Option<Entry<T, N>>, String> + Sync>(
         &self,
+        options: Lines,
         pattern: &str,
         parse: P,
     ) -> hemiola_cluster::Result<LinesLazy<P, impl Fn(Option<Entry<T, N>>) -> Option<Entry<T, N>> + Sync>> {
-        let source = Text::find(self, pattern, ParsedLines(Lines::new(), parse), 0)?;
+        let allowed = options.bad_lines_allowed();
+        let source = Text::find(self, pattern, ParsedLines(options, parse), allowed)?;
         Ok(Lazy::new(self, source, std::convert::identity))
     }
 
@@ -303,31 +347,43 @@ impl ReadArrays for Cluster {
         labelled::read_ldac(self, &options, pattern)
     }
 
-    fn read_docword(&self, docword: &str, vocabulary: Option<&str>) -> hemiola_cluster::Result<DistArray<u32, 2>> {
+    fn read_docword_with(
+        &self,
+        docword: &str,
+        vocabulary: Option<&str>,
+        options: impl Fn(Docword) -> Docword,
+    ) -> hemiola_cluster::Result<DistArray<u32, 2>> {
         let source = one(self, docword)?;
-        let reader = agree(self, Docword::open(&source))?;
+        let reader = options(agree(self, Docword::open(&source))?);
         let names = vocabulary.map(|path| named::read_vocabulary(self, path, reader.words())).transpose()?;
         let ranges = units(self, std::slice::from_ref(&source))?;
-        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed: 0 } };
+        let allowed = reader.bad_lines_allowed();
+        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed } };
         let lazy = Lazy::new(self, headed, |(document, word, count): (u64, u64, u32)| Some(([document, word], count)));
         let array: DistArray<u32, 2> = lazy.materialize()?;
         Ok(array.with_names([None, names]))
     }
 
-    fn read_matrix_market(&self, path: &str) -> hemiola_cluster::Result<DistArray<f64, 2>> {
+    fn read_matrix_market_with(
+        &self,
+        path: &str,
+        options: impl Fn(MatrixMarket) -> MatrixMarket,
+    ) -> hemiola_cluster::Result<DistArray<f64, 2>> {
         let source = one(self, path)?;
-        let reader = agree(self, MatrixMarket::open(&source))?;
+        let reader = options(agree(self, MatrixMarket::open(&source))?);
         let ranges = self.broadcast(reader.split(target(self, std::slice::from_ref(&source))))?;
-        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed: 0 } };
+        let allowed = reader.bad_lines_allowed();
+        let headed = Headed { text: Text { sources: vec![source], ranges, reader, allowed } };
         Lazy::new(self, headed, |(row, column, value): (u64, u64, f64)| Some(([row, column], value))).materialize()
     }
 
-    fn read_npy<T: Element + FromNumber + Default, const N: usize>(
+    fn read_npy_with<T: Element + FromNumber + Default, const N: usize>(
         &self,
         path: &str,
+        options: impl Fn(Npy) -> Npy,
     ) -> hemiola_cluster::Result<DistArray<T, N>> {
         let source = one(self, path)?;
-        let npy = agree(self, Npy::open(&source))?;
+        let npy = options(agree(self, Npy::open(&source))?);
         let dimensions = npy.shape().to_vec();
         let extents = <[u64; N]>::try_from(dimensions.clone()).map_err(|_| Error::BadFile {
             file: source.path().to_owned(),
@@ -342,8 +398,13 @@ impl ReadArrays for Cluster {
             part[0] = range.end - range.start;
             let mut cells = Dense::filled(Shape::new(part), T::default())?;
             let part = cells.shape();
-            npy.read(range.start * row..range.end * row, |linear, value| {
-                cells[part.key(linear - range.start * row)] = value;
+            let mine = range.start * row..range.end * row;
+            // In Fortran order the rows of a part are scattered over the whole file.
+            let elements = if npy.is_fortran_ordered() && !mine.is_empty() { 0..npy.elements() } else { mine.clone() };
+            npy.read(elements, |linear, value| {
+                if mine.contains(&linear) {
+                    cells[part.key(linear - mine.start)] = value;
+                }
             })?;
             Ok(DenseBlock { first: range.start, cells })
         })?;

@@ -5,21 +5,24 @@
 //! its first bytes tell.
 //!
 //! **Invariant:** values arrive unchanged or not at all: a column is converted only to a type that holds what it has (whole
-//! numbers to wider or checked narrower ones, numbers to floats); nulls, overflow, NaN and infinity are errors that name
-//! the column.
+//! numbers to wider or checked narrower ones, numbers to floats); nulls and overflow are errors that name row and column,
+//! and so are NaN and infinity unless they are to be kept.
 
-use super::source::Source;
+use super::field::NonFinite;
+use super::source::{Raw, Source};
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_cast::{CastOptions, cast_with_options};
 use arrow_schema::{ArrowError, DataType};
+use bytes::Bytes;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::errors::ParquetError;
+use parquet::file::reader::{ChunkReader, Length};
 use serde::{Deserialize, Serialize};
-use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,17 +40,18 @@ pub struct Columnar {
     columns: Vec<String>,
     /// Whether each column holds numbers.
     numeric: Vec<bool>,
+    non_finite: NonFinite,
 }
 
 impl Columnar {
     /// Reads the footer.
     pub fn open(source: &Source) -> Result<Self> {
         let bad = |problem: String| Error::BadFile { file: source.path().to_owned(), problem };
-        let open = || File::open(source.path()).map_err(|error| Error::io("open", source.path(), &error));
+        let open = || source.raw();
         let mut magic = Vec::new();
         open()?.take(6).read_to_end(&mut magic).map_err(|error| Error::io("read", source.path(), &error))?;
         let (format, groups, schema) = if magic.starts_with(b"PAR1") {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(open()?)
+            let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(source.clone()))
                 .map_err(|error| bad(format!("its footer is damaged ({error})")))?;
             (Format::Parquet, builder.metadata().num_row_groups(), builder.schema().clone())
         } else if magic.starts_with(b"ARROW1") {
@@ -59,7 +63,14 @@ impl Columnar {
         };
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
         let numeric = schema.fields().iter().map(|field| field.data_type().is_numeric()).collect();
-        Ok(Self { source: source.clone(), format, groups, columns, numeric })
+        Ok(Self { source: source.clone(), format, groups, columns, numeric, non_finite: NonFinite::Refuse })
+    }
+
+    /// What to do with NaN and infinity. Default: an error that names row and column.
+    #[must_use]
+    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+        self.non_finite = policy;
+        self
     }
 
     /// The number of groups of rows.
@@ -88,19 +99,21 @@ impl Columnar {
         mut visit: impl FnMut(R),
     ) -> Result<u64> {
         let places = self.places(columns)?;
-        let file = File::open(self.source.path()).map_err(|error| Error::io("open", self.source.path(), &error))?;
-        let now = file.metadata().map_err(|error| Error::io("read", self.source.path(), &error))?.len();
-        self.source.must_still_have(now)?;
+        let file = self.source.raw()?;
         let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
+        let first = groups.start;
         let mut rows = 0;
         let mut each = |batch: std::result::Result<RecordBatch, ArrowError>| {
             let batch = batch.map_err(|error| damaged(&error))?;
+            let before = rows;
             rows += batch.num_rows() as u64;
-            self.visit_batch(&batch, columns, &mut visit)
+            let number = |row: usize| Ok(self.rows_before(first)? + before + row as u64);
+            self.visit_batch(&batch, columns, number, &mut visit)
         };
         match self.format {
             Format::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| damaged(&error))?;
+                let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(self.source.clone()))
+                    .map_err(|error| damaged(&error))?;
                 let mask = ProjectionMask::roots(builder.parquet_schema(), places);
                 let reader = builder.with_row_groups(groups.collect()).with_projection(mask).build();
                 reader.map_err(|error| damaged(&error))?.try_for_each(&mut each)?;
@@ -113,6 +126,28 @@ impl Columnar {
             }
         }
         Ok(rows)
+    }
+
+    /// The rows of all groups before one. Only for errors: Arrow IPC has no counts and must be read for them.
+    #[cold]
+    fn rows_before(&self, group: usize) -> Result<u64> {
+        let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
+        match self.format {
+            Format::Parquet => {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(self.source.clone()))
+                    .map_err(|error| damaged(&error))?;
+                let groups = builder.metadata().row_groups().iter().take(group);
+                Ok(groups.map(|group| group.num_rows().cast_unsigned()).sum())
+            }
+            Format::ArrowIpc => {
+                let reader = arrow_ipc::reader::FileReader::try_new(self.source.raw()?, Some(Vec::new()))
+                    .map_err(|error| damaged(&error))?;
+                reader
+                    .take(group)
+                    .map(|batch| batch.map(|batch| batch.num_rows() as u64).map_err(|error| damaged(&error)))
+                    .sum()
+            }
+        }
     }
 
     fn places(&self, columns: &[&str]) -> Result<Vec<usize>> {
@@ -129,6 +164,7 @@ impl Columnar {
         &self,
         batch: &RecordBatch,
         columns: &[&str],
+        number: impl Fn(usize) -> Result<u64>,
         visit: &mut impl FnMut(R),
     ) -> Result<()> {
         let types = R::types();
@@ -137,37 +173,80 @@ impl Columnar {
         for (&name, wanted) in columns.iter().zip(&types) {
             // A file may have its columns in another order than they were asked for.
             let array = batch.column_by_name(name).ok_or_else(|| self.bad(format!("it lost the column `{name}`")))?;
-            arrays.push(self.convert(array, name, wanted)?);
+            arrays.push(self.convert(array, name, wanted, &number)?);
         }
         R::visit(&arrays, visit);
         Ok(())
     }
 
-    fn convert(&self, array: &ArrayRef, name: &str, wanted: &DataType) -> Result<ArrayRef> {
+    /// A column as the type wanted. `number` gives a row of the batch its number in the file.
+    fn convert(
+        &self,
+        array: &ArrayRef,
+        name: &str,
+        wanted: &DataType,
+        number: impl Fn(usize) -> Result<u64>,
+    ) -> Result<ArrayRef> {
         let found = array.data_type();
         if wanted.is_integer() && found.is_floating() {
             return Err(self.bad(format!("column `{name}` holds {found}; expected whole numbers ({wanted})")));
         }
-        if array.null_count() > 0 {
-            let row = (0..array.len()).find(|&row| array.is_null(row)).unwrap_or(0);
-            return Err(self.bad(format!("column `{name}` has a null (row {row} of its batch); fill or drop it")));
+        if let Some(row) = (0..array.len()).find(|&row| array.is_null(row)) {
+            let row = number(row)?;
+            return Err(self.bad(format!("column `{name}` has a null in row {row} (counted from 0); fill or drop it")));
         }
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let converted = cast_with_options(array, wanted, &options)
             .map_err(|error| self.bad(format!("column `{name}` holds {found}; expected {wanted} ({error})")))?;
-        let finite = match wanted {
-            DataType::Float32 => converted.as_primitive::<Float32Type>().values().iter().all(|value| value.is_finite()),
-            DataType::Float64 => converted.as_primitive::<Float64Type>().values().iter().all(|value| value.is_finite()),
-            _ => true,
-        };
-        if !finite {
-            return Err(self.bad(format!("column `{name}` has a value that is not a finite number; filter it out")));
+        if self.non_finite == NonFinite::Refuse
+            && let Some((row, found)) = not_finite(&converted)
+        {
+            let place = format!("row {}, column `{name}`", number(row)?);
+            return Err(Error::NotFinite { file: self.source.path().to_owned(), place, found });
         }
         Ok(converted)
     }
 
     fn bad(&self, problem: String) -> Error {
         Error::BadFile { file: self.source.path().to_owned(), problem }
+    }
+}
+
+/// Parquet is read from many places at once, each with a reader of its own.
+struct Chunks(Source);
+
+impl Length for Chunks {
+    fn len(&self) -> u64 {
+        self.0.bytes()
+    }
+}
+
+impl ChunkReader for Chunks {
+    type T = BufReader<Raw>;
+
+    fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
+        let mut raw = self.0.raw().map_err(|error| ParquetError::External(Box::new(error)))?;
+        raw.seek(SeekFrom::Start(start))?;
+        Ok(BufReader::new(raw))
+    }
+
+    fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
+        let mut bytes = vec![0; length];
+        self.get_read(start)?.read_exact(&mut bytes)?;
+        Ok(bytes.into())
+    }
+}
+
+/// The first value of a column that is not finite, and its row in the batch.
+fn not_finite(array: &ArrayRef) -> Option<(usize, String)> {
+    fn first<F: Copy + std::fmt::Display>(values: &[F], is_finite: impl Fn(F) -> bool) -> Option<(usize, String)> {
+        let row = values.iter().position(|value| !is_finite(*value))?;
+        Some((row, values[row].to_string()))
+    }
+    match array.data_type() {
+        DataType::Float32 => first(array.as_primitive::<Float32Type>().values(), f32::is_finite),
+        DataType::Float64 => first(array.as_primitive::<Float64Type>().values(), f64::is_finite),
+        _ => None,
     }
 }
 
@@ -239,6 +318,7 @@ columns!(A a 0 B b 1 C c 2 D d 3);
 mod tests {
     use super::*;
     use arrow_array::{Float64Array, Int64Array, StringArray};
+    use std::fs::File;
     use std::sync::Arc;
 
     fn batch(users: &[i64], ratings: Vec<Option<f64>>) -> RecordBatch {
@@ -302,10 +382,8 @@ mod tests {
         for format in FORMATS {
             let problem = |batch: RecordBatch, columns: &[&str]| {
                 let (_folder, source) = written(&[batch], format);
-                match Columnar::open(&source).unwrap().read(0..1, columns, |_: (u32, f64)| ()).unwrap_err() {
-                    Error::BadFile { problem, .. } => problem,
-                    error => panic!("{error}"),
-                }
+                let error = Columnar::open(&source).unwrap().read(0..1, columns, |_: (u32, f64)| ()).unwrap_err();
+                error.to_string().replace(&format!("`{}`: ", source.path().display()), "")
             };
             let good = || batch(&[1], vec![Some(1.0)]);
             assert_eq!(problem(good(), &["item", "rating"]), "it has no column `item`; there are: name, rating, user");
@@ -315,16 +393,32 @@ mod tests {
             );
             assert_eq!(
                 problem(batch(&[1, 2], vec![Some(1.0), None]), &["user", "rating"]),
-                "column `rating` has a null (row 1 of its batch); fill or drop it"
+                "column `rating` has a null in row 1 (counted from 0); fill or drop it"
             );
             assert_eq!(
                 problem(batch(&[1], vec![Some(f64::NAN)]), &["user", "rating"]),
-                "column `rating` has a value that is not a finite number; filter it out"
+                "expected a finite number at row 0, column `rating`, found NaN; clean the data or keep such values"
             );
             assert!(
                 problem(batch(&[-1], vec![Some(1.0)]), &["user", "rating"])
                     .starts_with("column `user` holds Int64; expected UInt32 (")
             );
+        }
+    }
+
+    #[test]
+    fn values_that_are_not_finite_are_named_by_their_row_in_the_file_or_kept() {
+        for format in FORMATS {
+            let second = batch(&[3, 4], vec![Some(5.0), Some(f64::NEG_INFINITY)]);
+            let (_folder, source) = written(&[batch(&[1, 2], vec![Some(3.5), Some(4.0)]), second], format);
+            let file = Columnar::open(&source).unwrap();
+            let error = file.read(1..2, &["user", "rating"], |_: (u32, f32)| ()).unwrap_err();
+            let Error::NotFinite { place, found, .. } = error else { panic!("{error}") };
+            assert_eq!((place.as_str(), found.as_str()), ("row 3, column `rating`", "-inf"));
+            let mut kept = Vec::new();
+            let file = file.non_finite(NonFinite::Keep);
+            file.read(1..2, &["rating"], |(rating,): (f32,)| kept.push(rating)).unwrap();
+            assert_eq!(kept, [5.0, f32::NEG_INFINITY]);
         }
     }
 

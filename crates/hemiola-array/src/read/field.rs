@@ -9,6 +9,7 @@
 
 use super::number;
 use super::pass::Mistake;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
@@ -55,11 +56,12 @@ impl fmt::Display for Separator {
     }
 }
 
-/// What to do with `nan`, `inf` and numbers too large for their type.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What to do with `nan`, `inf` and numbers too large for their type. All readers of numbers ask it, text or binary.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum NonFinite {
-    /// The line is bad. The default: one such value spoils every sum it enters.
+    /// Text: the line is bad. Binary formats: an error that names file, row and column. The default: one such value spoils
+    /// every sum it enters.
     #[default]
     Refuse,
     /// Keep the value.

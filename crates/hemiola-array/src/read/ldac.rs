@@ -3,6 +3,7 @@
 //! The leading number says how many pairs follow; a line that says otherwise was cut or edited and is refused. Rows are
 //! counted from 0 in each range, as in [`libsvm`](super::libsvm).
 
+use super::field::NonFinite;
 use super::libsvm::Example;
 use super::number;
 use super::pairs::{Indices, Pairs, line_end, word_end};
@@ -59,7 +60,7 @@ impl Ldac {
             let Some((count, length)) = number::unsigned(&text[start..]) else {
                 return Err(Mistake::at(start..word_end(text, start), "the number of words in the document"));
             };
-            let bytes = pairs.parse(text, start + length, indices)?;
+            let bytes = pairs.parse(text, start + length, indices, NonFinite::Refuse)?;
             if pairs.columns.len() as u64 != count {
                 let expected = format!("{} as the number of `id:count` pairs that follow", pairs.columns.len());
                 return Err(Mistake::at(start..start + length, expected));

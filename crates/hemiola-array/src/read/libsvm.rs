@@ -6,8 +6,8 @@
 //! A range cannot know how many examples stand before it: rows are counted from 0 in each range, and whoever joins the
 //! ranges adds up ([`SparseBuilder::shift`](crate::sparse::SparseBuilder::shift)).
 
-use super::number;
-use super::pairs::{Indices, Pairs, line_end, word_end};
+use super::field::NonFinite;
+use super::pairs::{Indices, Pairs, line_end, number, word_end};
 use super::pass::{Mistake, Report, Taken, pass};
 use super::split::ByteRange;
 use crate::Result;
@@ -31,6 +31,7 @@ pub struct Example<'a> {
 pub struct Libsvm {
     base: u64,
     columns: Option<u64>,
+    non_finite: NonFinite,
     allowed: u64,
 }
 
@@ -41,9 +42,9 @@ impl Default for Libsvm {
 }
 
 impl Libsvm {
-    /// One-based indices, any number of columns, no bad line tolerated.
+    /// One-based indices, any number of columns, finite numbers only, no bad line tolerated.
     pub fn new() -> Self {
-        Self { base: 1, columns: None, allowed: 0 }
+        Self { base: 1, columns: None, non_finite: NonFinite::Refuse, allowed: 0 }
     }
 
     /// Whether the first column has index 0. Default: no, it has index 1.
@@ -55,6 +56,12 @@ impl Libsvm {
     /// The number of columns, for instance that of the training set; a larger index is a mistake. Default: discovered.
     pub fn columns(mut self, columns: Option<u64>) -> Self {
         self.columns = columns;
+        self
+    }
+
+    /// What to do with NaN and infinity, in labels and features. Default: the line is bad.
+    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+        self.non_finite = policy;
         self
     }
 
@@ -84,12 +91,10 @@ impl Libsvm {
             if let Some(bytes) = line_end(text, start) {
                 return Ok(Taken { bytes, records: 0 });
             }
-            let label = number::float32(&text[start..])
-                .filter(|(_, length)| matches!(text.get(start + length), None | Some(b' ' | b'\t' | b'\n' | b'\r')));
-            let Some((label, length)) = label else {
+            let Some((label, length)) = number(text, start, self.non_finite) else {
                 return Err(Mistake::at(start..word_end(text, start), "a label (a finite number)"));
             };
-            let bytes = pairs.parse(text, start + length, indices)?;
+            let bytes = pairs.parse(text, start + length, indices, self.non_finite)?;
             visit(Example { row, label, columns: &pairs.columns, values: &pairs.values })?;
             row += 1;
             Ok(Taken { bytes, records: 1 })

@@ -46,6 +46,7 @@ pub struct MatrixMarket {
     stored: u64,
     /// Where the first value begins.
     body: u64,
+    non_finite: NonFinite,
     allowed: u64,
 }
 
@@ -113,7 +114,15 @@ impl MatrixMarket {
             )));
         }
         let source = source.clone();
-        Ok(Self { source, layout, pattern, symmetry, rows, columns, stored, body: at as u64, allowed: 0 })
+        let (body, non_finite, allowed) = (at as u64, NonFinite::Refuse, 0);
+        Ok(Self { source, layout, pattern, symmetry, rows, columns, stored, body, non_finite, allowed })
+    }
+
+    /// What to do with NaN and infinity. Default: the line is bad.
+    #[must_use]
+    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+        self.non_finite = policy;
+        self
     }
 
     /// How many bad lines are left out and reported before reading fails. Default: 0. An array file tolerates none,
@@ -167,7 +176,7 @@ impl MatrixMarket {
             if offset < self.body || line.starts_with(b"%") || line.trim_ascii().is_empty() {
                 return Ok(Taken { bytes, records: 0 });
             }
-            let mut fields = Fields::new(text, &Separator::Whitespace, NonFinite::Refuse, false);
+            let mut fields = Fields::new(text, &Separator::Whitespace, self.non_finite, false);
             let (row, column, value) = match self.layout {
                 Layout::Coordinate => {
                     let row: u64 = fields.next()?;

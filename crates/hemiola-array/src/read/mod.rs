@@ -29,6 +29,7 @@
 //! | file | concept |
 //! |---|---|
 //! | [`source`] | which files, how large, compressed how |
+//! | `url`, `object`, `object_http` | paths and URLs; objects of stores and web servers, with the feature `object-store` |
 //! | [`split`] | byte ranges at line boundaries |
 //! | `slab` | the bytes of a range as slabs of whole lines |
 //! | [`pass`] | one pass over a range: records, bad lines, line numbers |
@@ -56,11 +57,16 @@ pub mod lines;
 pub mod matrix_market;
 pub mod npy;
 pub mod number;
+#[cfg(feature = "object-store")]
+mod object;
+#[cfg(feature = "object-store")]
+mod object_http;
 mod pairs;
 pub mod pass;
 mod slab;
 pub mod source;
 pub mod split;
+mod url;
 
 #[cfg(feature = "arrow")]
 pub use columnar::Columnar;

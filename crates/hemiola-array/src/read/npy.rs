@@ -4,7 +4,9 @@
 //! padding, so any range of elements of a plain file can be read alone. **Invariant:** elements are handed out with their
 //! *row-major* linear index, whatever their order in the file, so a Fortran-ordered file makes the same array.
 
+use super::field::NonFinite;
 use super::source::{Compression, Source};
+use crate::error::Extents;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -15,6 +17,10 @@ pub trait FromNumber: Sized {
     fn from_whole(value: i128) -> Option<Self>;
     /// From a float; `None` if it would lose more than rounding.
     fn from_float(value: f64) -> Option<Self>;
+    /// NaN or an infinity as it is shown, `None` for all other numbers.
+    fn not_finite(&self) -> Option<String> {
+        None
+    }
 }
 
 macro_rules! from_number {
@@ -37,6 +43,10 @@ macro_rules! from_number {
             }
             fn from_float(value: f64) -> Option<Self> {
                 Some(value as Self)
+            }
+            #[inline]
+            fn not_finite(&self) -> Option<String> {
+                if self.is_finite() { None } else { Some(self.to_string()) }
             }
         })*
     };
@@ -62,6 +72,7 @@ pub struct Npy {
     shape: Vec<u64>,
     /// Where the first element begins.
     body: u64,
+    non_finite: NonFinite,
 }
 
 impl Npy {
@@ -130,6 +141,7 @@ impl Npy {
             fortran,
             shape,
             body: body as u64 + header_length,
+            non_finite: NonFinite::Refuse,
         };
         let needed = npy
             .shape
@@ -144,6 +156,13 @@ impl Npy {
             )));
         }
         Ok(npy)
+    }
+
+    /// What to do with NaN, infinity and numbers too large for the type asked for. Default: an error that names the place.
+    #[must_use]
+    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+        self.non_finite = policy;
+        self
     }
 
     /// The extents, as many as the file has dimensions.
@@ -167,6 +186,12 @@ impl Npy {
     #[must_use]
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
+    }
+
+    /// Whether the file has its elements column by column (first index fastest) rather than row by row.
+    #[must_use]
+    pub fn is_fortran_ordered(&self) -> bool {
+        self.fortran
     }
 
     /// Hands elements with the given numbers *in the file* to `visit`, each with its row-major linear index.
@@ -198,9 +223,14 @@ impl Npy {
                 )));
             }
             for element in buffer[..count].chunks_exact(self.size) {
-                let value = self
-                    .decode(element)
-                    .ok_or_else(|| self.bad(format!("element {at} does not fit the type asked for")))?;
+                let value: T = self.decode(element).ok_or_else(|| {
+                    self.bad(format!("the element at {} does not fit the type asked for", self.place(at)))
+                })?;
+                if self.non_finite == NonFinite::Refuse
+                    && let Some(found) = value.not_finite()
+                {
+                    return Err(Error::NotFinite { file: self.source.path().to_owned(), place: self.place(at), found });
+                }
                 visit(self.row_major(at), value);
                 at += 1;
             }
@@ -237,6 +267,19 @@ impl Npy {
             left /= extent;
         }
         linear
+    }
+
+    /// The index of an element as numpy counts: `[1, 2]`.
+    #[cold]
+    fn place(&self, number: u64) -> String {
+        let mut left = self.row_major(number);
+        let mut index = self.shape.clone();
+        for place in index.iter_mut().rev() {
+            let extent = *place;
+            *place = left % extent;
+            left /= extent;
+        }
+        Extents(&index).to_string()
     }
 
     fn bad(&self, problem: String) -> Error {

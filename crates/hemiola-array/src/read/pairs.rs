@@ -3,6 +3,7 @@
 //! **Invariant:** the scratch vectors hold the pairs of one line at a time and are handed out only when the whole line was
 //! good, so a bad line leaves nothing behind.
 
+use super::field::NonFinite;
 use super::number;
 use super::pass::Mistake;
 
@@ -37,7 +38,13 @@ impl Indices {
 impl Pairs {
     /// Parses pairs from `at` to the end of the line and returns the bytes up to and with its ending.
     #[inline]
-    pub(super) fn parse(&mut self, text: &[u8], mut at: usize, indices: Indices) -> Result<usize, Box<Mistake>> {
+    pub(super) fn parse(
+        &mut self,
+        text: &[u8],
+        mut at: usize,
+        indices: Indices,
+        non_finite: NonFinite,
+    ) -> Result<usize, Box<Mistake>> {
         self.columns.clear();
         self.values.clear();
         loop {
@@ -62,17 +69,30 @@ impl Pairs {
                 return Err(Mistake::at(at..at + length, indices.expected()));
             }
             at += length + 1;
-            let Some((value, length)) = number::float32(&text[at..]) else {
+            let Some((value, length)) = number(text, at, non_finite) else {
                 return Err(bad_value(text, at));
             };
-            if !matches!(text.get(at + length), None | Some(b' ' | b'\t' | b'\n' | b'\r' | b'#')) {
-                return Err(bad_value(text, at));
-            }
             at += length;
             self.columns.push(column as u32);
             self.values.push(value);
         }
     }
+}
+
+/// The number at `at`, and the bytes it takes up to where the word or a comment ends.
+#[inline]
+pub(super) fn number(text: &[u8], at: usize, non_finite: NonFinite) -> Option<(f32, usize)> {
+    number::float32(&text[at..])
+        .filter(|(_, length)| matches!(text.get(at + length), None | Some(b' ' | b'\t' | b'\n' | b'\r' | b'#')))
+        .or_else(|| if non_finite == NonFinite::Keep { any_number(text, at) } else { None })
+}
+
+/// The slow way, which knows `nan` and `inf` too.
+#[cold]
+fn any_number(text: &[u8], at: usize) -> Option<(f32, usize)> {
+    let word = &text[at..word_end(text, at)];
+    let word = word.split(|byte| *byte == b'#').next().unwrap_or_default();
+    fast_float2::parse(word).ok().map(|value| (value, word.len()))
 }
 
 #[cold]

@@ -42,6 +42,7 @@ pub(super) struct Slabs {
 impl Slabs {
     pub(super) fn open(range: &ByteRange) -> Result<Self> {
         let mut reader = range.source().reader()?;
+        reader.plan_to(range.end());
         let slabs = |reader, offset, finished| Self {
             reader,
             end: range.end(),

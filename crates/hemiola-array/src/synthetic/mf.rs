@@ -19,6 +19,8 @@ pub struct Mf {
     seed: u64,
     /// How busy users are.
     activity: Zipf,
+    /// Ratings by rank of the user.
+    counts: Vec<u64>,
     popularity: Zipf,
 }
 
@@ -26,19 +28,12 @@ pub struct Mf {
 pub const MEAN: f64 = 3.5;
 
 impl Mf {
-    /// About `entries` ratings of a matrix of rank `rank`, with noise of deviation 0.1.
+    /// `entries` ratings (all, if there are fewer) of a matrix of rank `rank`, with noise of deviation 0.1.
     #[must_use]
     pub fn new(users: u64, items: u64, entries: u64, rank: u64, seed: u64) -> Self {
-        Self {
-            users,
-            items,
-            entries,
-            rank,
-            noise: 0.1,
-            seed,
-            activity: Zipf::new(users, 0.6, seed),
-            popularity: Zipf::new(items, 0.8, seed ^ Part::Order as u64),
-        }
+        let (activity, counts) = activity(users, items, entries, 0.6, seed);
+        let popularity = Zipf::new(items, 0.8, seed ^ Part::Order as u64);
+        Self { users, items, entries, rank, noise: 0.1, seed, activity, counts, popularity }
     }
 
     /// The deviation of the noise. Default: 0.1.
@@ -51,7 +46,7 @@ impl Mf {
     /// The exponents of the power laws of users and items. 0 is uniform. Default: 0.6 and 0.8.
     #[must_use]
     pub fn skew(mut self, users: f64, items: f64) -> Self {
-        self.activity = Zipf::new(self.users, users, self.seed);
+        (self.activity, self.counts) = activity(self.users, self.items, self.entries, users, self.seed);
         self.popularity = Zipf::new(self.items, items, self.seed ^ Part::Order as u64);
         self
     }
@@ -79,10 +74,7 @@ impl Mf {
     /// The ratings of one user: items in ascending order.
     #[must_use]
     pub fn row(&self, user: u64) -> Vec<(u64, f32)> {
-        let expected = self.activity.share(user) * self.entries as f64;
-        // Round up or down at random, so that the total comes out right.
-        let extra = values(self.seed, Part::Count).chosen(user, 0, expected.fract());
-        let count = expected as usize + usize::from(extra);
+        let count = self.counts[self.activity.rank(user)] as usize;
         let items = self.popularity.draw_distinct(values(self.seed, Part::Choice), user, count);
         let factor: Vec<f64> = (0..self.rank).map(|k| self.cell(Part::Truth, user * self.rank + k)).collect();
         let noise = values(self.seed, Part::Noise);
@@ -98,4 +90,11 @@ impl Mf {
     pub fn entries(&self) -> impl Iterator<Item = ([u64; 2], f32)> + '_ {
         (0..self.users).flat_map(|user| self.row(user).into_iter().map(move |(item, rating)| ([user, item], rating)))
     }
+}
+
+/// How busy users are, and the ratings of each rank: exactly as many as asked for, if there is room.
+fn activity(users: u64, items: u64, entries: u64, skew: f64, seed: u64) -> (Zipf, Vec<u64>) {
+    let activity = Zipf::new(users, skew, seed);
+    let counts = activity.deal(entries, items, values(seed, Part::Count).unit(0, 0));
+    (activity, counts)
 }

@@ -89,6 +89,56 @@ fn nan_and_infinity_are_refused_unless_kept() {
 }
 
 #[test]
+fn libsvm_and_matrix_market_refuse_what_is_not_finite_unless_it_is_kept() {
+    let keep = NonFinite::Keep;
+    let (_folder, source) = file("nan 1:1\n1 1:inf 2:-NaN 3:1e99#x\n-1 1:2\n");
+    let (mut labels, mut values) = (Vec::new(), Vec::new());
+    let report = Libsvm::new().non_finite(keep).read(&ByteRange::whole(source), |example| {
+        labels.push(example.label);
+        values.extend_from_slice(example.values);
+        Ok(())
+    });
+    assert!(report.unwrap().bad.is_empty());
+    assert_eq!(format!("{labels:?} {values:?}"), "[NaN, 1.0, -1.0] [1.0, inf, NaN, inf, 2.0]");
+    let still = libsvm_message(&Libsvm::new().non_finite(keep), "1 1:nanny\n");
+    assert_eq!(still, "`input.txt:1:5`: expected a finite number, found `nanny`");
+
+    let (folder, source) = file("%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 nan\n2 1 -inf\n");
+    let matrix = MatrixMarket::open(&source).unwrap();
+    let range = ByteRange::whole(source.clone());
+    let report = matrix.read(&range, |_, _, _| Ok(())).unwrap();
+    assert_eq!(
+        message(&Report::settle(&[source], [report], 0).unwrap_err(), &folder),
+        "`input.txt:3:5`: expected a finite number, found `nan`"
+    );
+    let mut values = Vec::new();
+    let report = matrix.non_finite(keep).read(&range, |_, _, value| {
+        values.push(value);
+        Ok(())
+    });
+    assert!(report.unwrap().bad.is_empty());
+    assert_eq!(format!("{values:?}"), "[NaN, -inf]");
+}
+
+#[test]
+fn npy_refuses_what_is_not_finite_unless_it_is_kept() {
+    let header = "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }";
+    let mut bytes = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes()].concat();
+    // Column by column: the infinity is in row 1 of column 1, the large number in row 0 of column 2.
+    bytes.extend([0.0, 1.0, 2.0, f64::INFINITY, 1e300, 5.0].iter().flat_map(|value: &f64| value.to_le_bytes()));
+    let (folder, source) = file(bytes);
+    let npy = Npy::open(&source).unwrap();
+    let refused = |from: u64| message(&npy.read(from..6, |_, _: f32| ()).unwrap_err(), &folder);
+    let tail = "clean the data or keep such values";
+    assert_eq!(refused(0), format!("`input.txt`: expected a finite number at [1, 1], found inf; {tail}"));
+    assert_eq!(refused(4), format!("`input.txt`: expected a finite number at [0, 2], found inf; {tail}"));
+    npy.read(4..6, |_, _: f64| ()).unwrap();
+    let mut kept = Vec::new();
+    npy.clone().non_finite(NonFinite::Keep).read(2..6, |_, value: f32| kept.push(value)).unwrap();
+    assert_eq!(kept, [2.0, f32::INFINITY, f32::INFINITY, 5.0]);
+}
+
+#[test]
 fn a_quote_that_is_not_closed_is_named() {
     let (folder, source) = file("1,\"a\nb\",2\n");
     let report = Csv::new().read(&ByteRange::whole(source.clone()), |_: (u32, String, u32)| Ok(())).unwrap();

@@ -3,9 +3,9 @@
 #![expect(clippy::float_cmp, reason = "values are copied, not computed: they must be equal")]
 #![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
 
-use crate::folder_with;
+use crate::{folder_with, processes};
 use hemiola_array::dist::{Element, Load, RecordSource, Save, Storage};
-use hemiola_array::read::{Csv, Ldac, Libsvm, Mistake};
+use hemiola_array::read::{Csv, Ldac, Libsvm, Lines, Mistake, NonFinite};
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::{Accumulator, DistArray, MakeArrays, Partition, ReadArrays, Shape, Way};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
@@ -186,18 +186,59 @@ fn headers_of_docword_and_matrix_market_give_the_shape_and_are_checked() {
     assert!(short.contains("the vocabulary has 2 words, but ids go up to word 5"), "{short}");
 }
 
-#[test]
-fn npy_is_read_by_rows() {
-    let mut bytes = b"\x93NUMPY\x01\x00\x76\x00{'descr': '<f4', 'fortran_order': False, 'shape': (5, 3), }".to_vec();
+/// A numpy file of five rows and three columns, its values in file order.
+fn npy(fortran_order: &str, values: impl Iterator<Item = f32>) -> Vec<u8> {
+    let header = format!("{{'descr': '<f4', 'fortran_order': {fortran_order}, 'shape': (5, 3), }}");
+    let mut bytes = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes()].concat();
     bytes.resize(127, b' ');
     bytes.push(b'\n');
-    bytes.extend((0..15_u8).flat_map(|value| f32::from(value).to_le_bytes()));
-    let folder = folder_with(&[("a.npy", &bytes)]);
+    bytes.extend(values.flat_map(f32::to_le_bytes));
+    bytes
+}
+
+#[test]
+fn npy_is_read_by_rows() {
+    let by_rows = npy("False", (0..15_u8).map(f32::from));
+    let by_columns = npy("True", (0..15_u8).map(|number| f32::from(number % 5 * 3 + number / 5)));
+    let folder = folder_with(&[("a.npy", &by_rows), ("f.npy", &by_columns)]);
     let file = path(folder.path(), "a.npy");
-    let cells = everywhere(|cluster| cluster.read_npy::<f32, 2>(&file)?.collect());
-    assert!(cells.iter().all(|([row, column], value)| *value == (row * 3 + column) as f32) && cells.len() == 15);
+    for name in ["a.npy", "f.npy"] {
+        let cells = everywhere(|cluster| cluster.read_npy::<f32, 2>(&path(folder.path(), name))?.collect());
+        assert!(cells.iter().all(|([row, column], value)| *value == (row * 3 + column) as f32), "{name}: {cells:?}");
+        assert_eq!(cells.len(), 15);
+    }
     let wrong = error_everywhere(|cluster| cluster.read_npy::<f32, 3>(&file));
     assert!(wrong.ends_with("it has 2 dimensions, 3 were asked for"), "{wrong}");
+}
+
+#[test]
+fn values_that_are_not_finite_are_one_error_everywhere_unless_kept() {
+    let values = (0..15_u8).map(|number| if number == 8 || number == 13 { f32::NAN } else { f32::from(number) });
+    let folder = folder_with(&[
+        ("a.npy", &npy("False", values)),
+        ("a.libsvm", b"1 1:1\n1 2:nan\n"),
+        ("a.mtx", b"%%MatrixMarket matrix coordinate real general\n2 2 2\n1 1 1\n2 2 inf\n"),
+        ("a.csv", b"0,0,1\n1,1,nan\n"),
+    ]);
+    let at = |name: &str| path(folder.path(), name);
+    let keep = NonFinite::Keep;
+    let error = error_everywhere(|cluster| cluster.read_npy::<f32, 2>(&at("a.npy")));
+    assert!(error.starts_with(&format!("`{}`: expected a finite number at [2, 2], found NaN", at("a.npy"))), "{error}");
+    let error = error_everywhere(|cluster| cluster.read_libsvm(Libsvm::new(), &at("a.libsvm")));
+    assert_eq!(error, format!("`{}:2:5`: expected a finite number, found `nan`", at("a.libsvm")));
+    let error = error_everywhere(|cluster| cluster.read_matrix_market(&at("a.mtx")));
+    assert_eq!(error, format!("`{}:4:5`: expected a finite number, found `inf`", at("a.mtx")));
+    let kept = everywhere(|cluster| {
+        let dense = cluster.read_npy_with::<f32, 2>(&at("a.npy"), |file| file.non_finite(keep))?.collect()?;
+        let libsvm = cluster.read_libsvm(Libsvm::new().non_finite(keep), &at("a.libsvm"))?.features.collect()?;
+        let matrix = cluster.read_matrix_market_with(&at("a.mtx"), |file| file.non_finite(keep))?.collect()?;
+        let (csv, file) = (Csv::new().non_finite(keep), at("a.csv"));
+        let csv =
+            cluster.read_csv_with(csv, &file, |(a, b, c): (u64, u64, f32)| ([a, b], c))?.materialize()?.collect()?;
+        // NaN equals nothing, so the texts are compared.
+        Ok([format!("{:?}", dense[8]), format!("{:?}", libsvm[1]), format!("{:?}", matrix[1]), format!("{:?}", csv[1])])
+    });
+    assert_eq!(kept, ["([2, 2], NaN)", "([1, 1], NaN)", "([1, 1], inf)", "([1, 1], NaN)"]);
 }
 
 #[test]
@@ -236,14 +277,84 @@ fn the_first_bad_line_in_the_file_is_the_error_everywhere() {
     let skipped = everywhere(|cluster| {
         let csv = Csv::new().skip_bad_lines(4);
         let lazy = cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
-        Ok(lazy.materialize()?.len())
+        Ok(outcome(&lazy.materialize()?))
     });
-    assert_eq!(skipped as usize, ratings().1.len());
+    let line = line as u64;
+    assert_eq!(skipped, (ratings().1.len() as u64, (line..line + 4).collect::<Vec<_>>()));
     let too_many = error_everywhere(|cluster| {
         let csv = Csv::new().skip_bad_lines(2);
         cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?.materialize()
     });
     assert!(too_many.contains("more than the 2 bad lines that skip_bad_lines allows"), "{too_many}");
+}
+
+/// What a reading with bad lines allowed comes to: the number of entries, and the lines left out.
+fn outcome<T: Element, const N: usize>(array: &DistArray<T, N>) -> (u64, Vec<u64>) {
+    (array.len(), array.skipped_lines().iter().map(|bad| bad.line).collect())
+}
+
+#[test]
+fn bad_lines_are_skipped_and_reported_in_every_text_format() {
+    // Bad lines far apart, so that different peers meet them; all count towards one limit.
+    let body = |line: &dyn Fn(u64) -> String| {
+        let mut text = String::new();
+        for number in 0..30_000_u64 {
+            text.push_str(&if number % 14_000 == 9 { "what is this\n".to_owned() } else { line(number) });
+        }
+        text
+    };
+    let pairs = body(&|number| format!("{} {} 5\n", number % 300 + 1, number / 300 + 1));
+    let docword = format!("300\n100\n30000\n{pairs}");
+    let matrix = format!("%%MatrixMarket matrix coordinate real general\n% note\n300 100 30000\n{pairs}");
+    let torn = docword.replace("\n30000\n", "\n30001\n");
+    let files: [(&str, &[u8]); 6] = [
+        ("docword.txt", docword.as_bytes()),
+        ("matrix.mtx", matrix.as_bytes()),
+        ("lines.txt", pairs.as_bytes()),
+        ("torn.txt", torn.as_bytes()),
+        ("header.txt", b"300\noops\n1\n1 1 1\n"),
+        ("header.mtx", b"%%MatrixMarket matrix coordinate real general\n2 oops 1\n1 1 1\n"),
+    ];
+    let folder = folder_with(&files);
+    let at = |name: &str| path(folder.path(), name);
+    let parse = |line: &str| {
+        let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
+        match numbers.as_deref() {
+            Some(&[row, column, value]) => Ok(Some(([row, column], value))),
+            _ => Err("three numbers".to_owned()),
+        }
+    };
+    let docword = |cluster: &Cluster, name: &str, allowed: u64| {
+        cluster.read_docword_with(&at(name), None, |file| file.skip_bad_lines(allowed))
+    };
+    let matrix = |cluster: &Cluster, name: &str, allowed: u64| {
+        cluster.read_matrix_market_with(&at(name), |file| file.skip_bad_lines(allowed))
+    };
+    let lines = |cluster: &Cluster, allowed: u64| {
+        cluster.read_lines_with(Lines::new().skip_bad_lines(allowed), &at("lines.txt"), parse)?.materialize()
+    };
+    let expected = |first: u64| (29_997, [9, 14_009, 28_009].map(|number| number + first).to_vec());
+    assert_eq!(everywhere(|cluster| Ok(outcome(&docword(cluster, "docword.txt", 3)?))), expected(4));
+    assert_eq!(everywhere(|cluster| Ok(outcome(&matrix(cluster, "matrix.mtx", 3)?))), expected(4));
+    assert_eq!(everywhere(|cluster| Ok(outcome(&lines(cluster, 3)?))), expected(1));
+
+    let third = |file: &str, line: u64, expected: &str| {
+        let over = "more than the 2 bad lines that skip_bad_lines allows; the first over the limit is";
+        format!("{over} `{}:{line}:1`: expected {expected}", at(file))
+    };
+    let number = "a whole number from 0 to 18446744073709551615, found `what`";
+    assert_eq!(error_everywhere(|cluster| docword(cluster, "docword.txt", 2)), third("docword.txt", 28_013, number));
+    assert_eq!(error_everywhere(|cluster| matrix(cluster, "matrix.mtx", 2)), third("matrix.mtx", 28_013, number));
+    let words = "three numbers, found `what is this`";
+    assert_eq!(error_everywhere(|cluster| lines(cluster, 2)), third("lines.txt", 28_010, words));
+
+    // Bad lines count towards what the header promises, and the header itself is never left out.
+    let torn = error_everywhere(|cluster| docword(cluster, "torn.txt", 9));
+    assert!(torn.ends_with("the header promises 30001 entries, the file has 30000; is it complete?"), "{torn}");
+    let header = error_everywhere(|cluster| docword(cluster, "header.txt", 9));
+    assert!(header.contains("expected three header lines") && header.contains("`oops`"), "{header}");
+    let header = error_everywhere(|cluster| matrix(cluster, "header.mtx", 9));
+    assert!(header.contains("expected the size line `rows columns entries`, found `2 oops 1`"), "{header}");
 }
 
 #[test]
@@ -273,6 +384,48 @@ fn duplicate_keys_follow_the_policy() {
     );
     assert_eq!(everywhere(with(DuplicatePolicy::Last)), [([1, 1], 7), ([2, 2], 1)]);
     assert_eq!(everywhere(with(DuplicatePolicy::sum())), [([1, 1], 12), ([2, 2], 1)]);
+}
+
+#[test]
+fn a_column_given_twice_in_a_row_is_traced_to_its_line() {
+    // Several units, rows that are not lines because of comments, and a bad line that is left out before.
+    let mut text = String::from("# a comment\nnonsense\n");
+    for row in 0..30_000 {
+        let again = if row == 25_000 { " 4:1" } else { "" };
+        writeln!(text, "1 {}:1 4:2{again}", row % 3 + 1).unwrap();
+    }
+    let folder = folder_with(&[("twice.libsvm", text.as_bytes()), ("twice.ldac", b"1 0:1\n3 2:1 0:1 2:5\n")]);
+    let libsvm = path(folder.path(), "twice.libsvm");
+    let error = error_everywhere(|cluster| cluster.read_libsvm(Libsvm::new().skip_bad_lines(1), &libsvm));
+    let line = format!("`{libsvm}:25003`");
+    let expected = format!("key [25000, 3] is given twice: at {line} and at {line}; choose a policy");
+    assert!(error.starts_with(&expected), "{error}");
+    let ldac = path(folder.path(), "twice.ldac");
+    let error = error_everywhere(|cluster| cluster.read_ldac(Ldac::new(), &ldac));
+    assert!(error.starts_with(&format!("key [1, 2] is given twice: at `{ldac}:2` and at `{ldac}:2`;")), "{error}");
+}
+
+#[test]
+fn names_given_twice_are_traced_to_their_lines() {
+    let mut text = String::from("ada,/home,1\nbob,/home\n");
+    (0..20_000).for_each(|number| writeln!(text, "user {number},/faq,1").unwrap());
+    text.push_str("ada,/home,2\n");
+    let folder = folder_with(&[("visits.csv", text.as_bytes())]);
+    let file = path(folder.path(), "visits.csv");
+    let error = error_everywhere(|cluster| {
+        cluster.read_named(Csv::new().skip_bad_lines(1), &file, |fields| {
+            Ok(([fields.text()?, fields.text()?], fields.next::<u32>()?))
+        })
+    });
+    assert!(error.starts_with(&format!("key [0, 0] is given twice: at `{file}:1` and at `{file}:20003`;")), "{error}");
+}
+
+#[test]
+fn a_bad_line_of_ldac_leaves_nothing_behind() {
+    let folder = folder_with(&[("corpus.ldac", b"1 0:1\n2 5:1 1:1.5\n1 3:5\n")]);
+    let file = path(folder.path(), "corpus.ldac");
+    let corpus = everywhere(|cluster| cluster.read_ldac(Ldac::new().skip_bad_lines(1), &file)?.collect());
+    assert_eq!(corpus, [([0, 0], 1), ([1, 3], 5)]);
 }
 
 /// Small random arrays against the same thing done by hand.
@@ -528,25 +681,11 @@ fn three_processes_read_what_one_reads() {
     }
     let folder = folder_with(&[("ratings.csv", text.as_bytes()), ("docword.txt", docword.as_bytes())]);
     let expected = standalone(1).run(|cluster| digest(cluster, folder.path())).unwrap().remove(0);
-    let meet = tempfile::tempdir().unwrap();
-    let peers: Vec<_> = (0..3)
-        .map(|rank: u32| {
-            let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-            command.args(["dist::the_peer_process", "--exact", "--nocapture"]);
-            command.env("HEMIOLA_TEST_FOLDER", folder.path()).env("HEMIOLA_WORKERS", (rank * 3 + 1).to_string());
-            command.env("HEMIOLA_RANK", rank.to_string()).env("HEMIOLA_SIZE", "3");
-            command.env("HEMIOLA_RENDEZVOUS", format!("file:{}/meet", meet.path().display()));
-            command.stdout(std::process::Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
-    for peer in peers {
-        let output = peer.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(
-            output.status.success() && said.contains(&format!("digest: {expected}\n")),
-            "{said}, expected {expected}"
-        );
-    }
+    let said = processes::three("dist::the_peer_process", |rank, command| {
+        command.env("HEMIOLA_TEST_FOLDER", folder.path()).env("HEMIOLA_WORKERS", (rank * 3 + 1).to_string());
+    });
+    let digest = format!("digest: {expected}\n");
+    assert!(said.iter().all(|said| said.contains(&digest)), "{said:?}, expected {expected}");
 }
 
 #[test]

@@ -58,3 +58,32 @@ fn a_folder_without_permission_is_named() {
         ),
     }
 }
+
+#[test]
+fn file_urls_are_paths() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["part 1", "part 2", "other"] {
+        std::fs::write(folder.path().join(name), "1\n").unwrap();
+    }
+    let url = format!("file://{}", folder.path().display());
+    assert_eq!(names(&url), ["other", "part 1", "part 2"]);
+    assert_eq!(names(&format!("{url}/part%20?")), ["part 1", "part 2"]);
+    let source = Source::open(format!("{url}/part%201")).unwrap();
+    assert_eq!((source.path(), source.is_object()), (folder.path().join("part 1").as_path(), false));
+    assert_eq!(
+        Source::find("ftp://host/a").unwrap_err().to_string(),
+        "`ftp://host/a` cannot be read: it begins with none of file, s3, gs, az, http and https"
+    );
+}
+
+#[cfg(not(feature = "object-store"))]
+#[test]
+fn other_urls_need_the_feature() {
+    for url in ["s3://bucket/a.csv", "gs://bucket/*.csv", "az://container/", "https://host/a.csv"] {
+        let expected = format!("`{url}` cannot be read by this build; build with the cargo feature `object-store`");
+        for error in [Source::find(url).unwrap_err(), Source::open(url).unwrap_err()] {
+            assert_eq!(error.to_string(), expected);
+            assert!(!error.kind().may_retry());
+        }
+    }
+}

@@ -270,7 +270,7 @@ fn npy_versions_types_and_orders() {
     Npy::open(&source).unwrap().read(0..2, |_, value: i64| values.push(value)).unwrap();
     assert_eq!(values, [-1, i64::MAX]);
     let error = Npy::open(&source).unwrap().read(0..2, |_, _: u32| ()).unwrap_err();
-    assert!(error.to_string().ends_with("element 0 does not fit the type asked for"));
+    assert!(error.to_string().ends_with("the element at [0] does not fit the type asked for"));
 }
 
 #[test]

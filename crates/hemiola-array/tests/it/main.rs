@@ -6,9 +6,12 @@
 //! - `hostile`: arbitrary bytes, for panics and for answers that depend on the cut;
 //! - `dist`: arrays on whole clusters: the same contents and errors on any number of peers and workers;
 //! - `find`: files, folders, patterns;
+//! - `object`: objects of web servers and stores, with the feature `object-store`;
 //! - `real_data`: public data sets under `HEMIOLA_DATA`, with their published counts;
 //! - `saving`: what is written comes back, and what is torn does not;
-//! - `synthetic`: generated sets have the truth they claim.
+//! - `synthetic`: generated sets have the truth they claim;
+//! - `world`: files that change or may not be read, on whole clusters;
+//! - `processes`: how tests start peers that are processes.
 
 mod bad_input;
 mod compressed;
@@ -16,9 +19,15 @@ mod dist;
 mod find;
 mod formats;
 mod hostile;
+#[cfg(feature = "object-store")]
+mod object;
+#[cfg(feature = "object-store")]
+mod object_server;
+mod processes;
 mod real_data;
 mod saving;
 mod synthetic;
+mod world;
 
 use hemiola_array::read::{ByteRange, Csv, Report, Source};
 use hemiola_array::{Error, Result};

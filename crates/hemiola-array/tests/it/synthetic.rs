@@ -20,8 +20,8 @@ fn ratings_have_the_rank_the_noise_and_the_skew_they_claim() {
         builder.push([user, item], rating);
     }
     let count = builder.len() as f64;
-    // The count is rounded per user; the deviation of the root mean square is 0.2 / sqrt(2 * 10000) = 0.0014.
-    assert!((count - 10_000.0).abs() < 100.0, "{count}");
+    // The deviation of the root mean square is 0.2 / sqrt(2 * 10000) = 0.0014.
+    assert_eq!(builder.len(), 10_000);
     assert!(((squares / count).sqrt() - 0.2).abs() < 0.007, "{}", (squares / count).sqrt());
     let block = builder.finish(mf.shape(), [0, 1], DuplicatePolicy::Error).unwrap();
     let share = block.histogram(1, 300).share_of_busiest(0.01);
@@ -37,6 +37,19 @@ fn rows_do_not_depend_on_the_order_they_are_made_in() {
     backward.reverse();
     assert_eq!(forward, backward);
     assert_ne!(forward[0], Mf::new(400, 300, 10_000, 4, 8).noise(0.2).row(0));
+}
+
+#[test]
+fn there_are_as_many_ratings_as_asked_for() {
+    // Sparse, dense, so skewed that the busiest users have rated everything, and full.
+    for (users, items, entries, skew) in
+        [(1000, 500, 50_000, 0.6), (40, 30, 1000, 0.6), (300, 20, 2000, 2.5), (7, 9, 63, 0.6), (1000, 50, 17, 0.0)]
+    {
+        for seed in 0..5 {
+            let set = Mf::new(users, items, entries, 2, seed).skew(skew, 0.8);
+            assert_eq!(set.entries().count() as u64, entries, "{users} {items} {entries} {seed}");
+        }
+    }
 }
 
 #[test]

@@ -5,12 +5,12 @@ use super::description::{Contents, FIRST_ROWS, FirstRows};
 use super::progress::Progress;
 use super::table;
 use super::tally::Tally;
-use hemiola_array::read::{Columnar, Source};
+use hemiola_array::read::{Columnar, NonFinite, Source};
 use hemiola_cluster::Cluster;
 
 /// One pass over all groups, column by column.
-pub(super) fn survey(cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
-    let file = Columnar::open(source)?;
+pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) -> anyhow::Result<Contents> {
+    let file = Columnar::open(source)?.non_finite(non_finite);
     let names = file.columns().to_vec();
     let texts: Vec<bool> = file.numeric().iter().map(|numeric| !numeric).collect();
     let progress = Progress::new(cluster.env(), "rows read");

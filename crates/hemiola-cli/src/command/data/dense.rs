@@ -4,7 +4,7 @@ use super::deal::deal;
 use super::description::{Contents, FIRST_ROWS, FirstRows, Memory, density};
 use super::progress::Progress;
 use super::tally::Tally;
-use hemiola_array::read::{Compression, Npy, Source};
+use hemiola_array::read::{Compression, NonFinite, Npy, Source};
 use hemiola_array::{Dense, Shape};
 use hemiola_cluster::Cluster;
 use std::collections::BTreeMap;
@@ -15,8 +15,8 @@ const PIECE: u64 = 1 << 19;
 const SHOWN_CELLS: u64 = 8;
 
 /// One pass over all elements.
-pub(super) fn survey(cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
-    let npy = Npy::open(source)?;
+pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) -> anyhow::Result<Contents> {
+    let npy = Npy::open(source)?.non_finite(non_finite);
     let elements = npy.elements();
     // A compressed file can only be read from its beginning.
     let piece = if source.compression() == Compression::Plain { PIECE } else { elements.max(1) };

@@ -13,10 +13,11 @@ use super::{dense, show};
 use crate::failure::Failure;
 use crate::{output, report};
 use clap::{Args, ValueEnum};
-use hemiola_array::Error;
 use hemiola_array::read::{
-    ByteRange, Csv, Docword, Field, Format, Guess, Header, Ldac, Libsvm, MatrixMarket, Separator, Source, lines,
+    ByteRange, Csv, Docword, Field, Format, Guess, Header, Ldac, Libsvm, MatrixMarket, NonFinite, Separator, Source,
+    lines,
 };
+use hemiola_array::{BadLine, Error};
 use hemiola_cluster::Cluster;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -36,7 +37,7 @@ are recognized by their contents.
 The report holds one object per FILE in \"sets\": \"path\", \"files\", \"bytes\", \"compression\", \"format\", \
 \"recognized_by\", \"separator\", \"header\"; \"view\" (\"entries\", \"table\" or \"dense\"), \"shape\", \"counted_from\", \
 \"occupied\", \"entries\", \"density\", \"duplicates\"; \"values\" and \"labels\" (\"type\", \"min\", \"mean\", \"max\", \
-\"not_finite\"); \"columns\" (\"name\", \"type\", \"missing\", \"min\", \"mean\", \"max\"); \"memory\" (\"element\", \
+\"not_finite\"); \"columns\" (\"name\", \"type\", \"missing\", \"numbers\", \"min\", \"mean\", \"max\"); \"memory\" (\"element\", \
 \"sparse_bytes\", \"dense_bytes\"); \"skew\" (\"busiest_rows\", \"busiest_columns\", \"row_bin\", \"column_bin\"); \
 \"skipped\" (\"file\", \"line\", \"column\", \"expected\", \"found\"); \"first_rows\" (\"names\", \"rows\"). What does not \
 apply is null.
@@ -86,6 +87,10 @@ pub(crate) struct Describe {
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad_lines: u64,
 
+    /// Count NaN and infinity instead of refusing them.
+    #[arg(long)]
+    keep_nan: bool,
+
     /// File for the results as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -132,7 +137,14 @@ impl Describe {
     /// Adds the option that helps with files of a format, as far as that is known.
     fn explain(&self, error: anyhow::Error, format: Option<Format>) -> anyhow::Error {
         let Some(problem) = error.downcast_ref::<Error>() else { return error };
+        let is_not_finite = |line: &BadLine| {
+            line.found.as_deref().and_then(|found| found.parse().ok()).is_some_and(|number: f64| !number.is_finite())
+        };
         let hint = match problem {
+            Error::NotFinite { .. } => "`--keep-nan` counts such values instead",
+            Error::BadLine(line) if is_not_finite(line) => {
+                "`--keep-nan` counts such values instead, `--skip-bad-lines N` leaves out up to N such lines"
+            }
             Error::BadLine(line) if format == Some(Format::Csv) && line.expected == <f64 as Field>::EXPECTED => {
                 "`--text COLUMN` reads a column as text, `--skip-bad-lines N` leaves out up to N such lines"
             }
@@ -185,15 +197,21 @@ impl Describe {
             Format::Libsvm | Format::Ldac => self.by_line(cluster, sources, guess.format)?,
             Format::Docword => self.docword(cluster, only(sources, guess.format)?)?,
             Format::MatrixMarket => self.matrix_market(cluster, only(sources, guess.format)?)?,
-            Format::Npy => dense::survey(cluster, only(sources, guess.format)?)?,
+            Format::Npy => dense::survey(cluster, only(sources, guess.format)?, self.non_finite())?,
             #[cfg(feature = "arrow")]
-            Format::Parquet | Format::Arrow => super::columnar::survey(cluster, only(sources, guess.format)?)?,
+            Format::Parquet | Format::Arrow => {
+                super::columnar::survey(cluster, only(sources, guess.format)?, self.non_finite())?
+            }
             other => {
                 let message = format!("`{}`: this `hemiola` cannot read {other} files", sources[0].path().display());
                 return Err(Failure::usage(message).hint("build it with `--features arrow`").into());
             }
         };
         Ok((contents, None))
+    }
+
+    fn non_finite(&self) -> NonFinite {
+        if self.keep_nan { NonFinite::Keep } else { NonFinite::Refuse }
     }
 
     /// The format of all files, as named or as the first one looks.
@@ -226,6 +244,8 @@ impl Describe {
             ("--as", self.view != View::Auto && !is(&[Format::Csv])),
             ("--text", !self.text.is_empty() && !is(&[Format::Csv])),
             ("--zero-based", self.zero_based && !is(&[Format::Libsvm])),
+            ("--skip-bad-lines", self.skip_bad_lines > 0 && is(&[Format::Npy, Format::Parquet, Format::Arrow])),
+            ("--keep-nan", self.keep_nan && is(&[Format::Docword, Format::Ldac])),
             ("--vocab", self.vocab.is_some() && !is(&[Format::Docword, Format::Ldac])),
         ];
         match wrong.iter().find(|(_, wrong)| *wrong) {
@@ -239,11 +259,13 @@ impl Describe {
 
     /// Separated values, and whether they have a header.
     fn separated(&self, cluster: &Cluster, sources: &[Source], guess: &Guess) -> anyhow::Result<(Contents, bool)> {
-        let mut csv = Csv::new().comment(guess.comment).skip_bad_lines(self.skip_bad_lines).header(match self.header {
+        let header = match self.header {
             HeaderChoice::Yes => Header::Present,
             HeaderChoice::No => Header::Absent,
             HeaderChoice::Auto => Header::Detect,
-        });
+        };
+        let csv = Csv::new().comment(guess.comment).header(header);
+        let mut csv = csv.skip_bad_lines(self.skip_bad_lines).non_finite(self.non_finite());
         if let Some(separator) = &guess.separator {
             csv = csv.separator(&written(separator));
         }
@@ -290,7 +312,8 @@ impl Describe {
         let labelled = format == Format::Libsvm;
         let base = u64::from(labelled && !self.zero_based);
         let known = (!words.is_empty()).then_some(words.len() as u64);
-        let libsvm = Libsvm::new().zero_based(self.zero_based).skip_bad_lines(self.skip_bad_lines);
+        let libsvm = Libsvm::new().zero_based(self.zero_based).non_finite(self.non_finite());
+        let libsvm = libsvm.skip_bad_lines(self.skip_bad_lines);
         let ldac = Ldac::new().words(known).skip_bad_lines(self.skip_bad_lines);
         let allowed = self.skip_bad_lines;
         let layout = Layout { by_line: true, base: Some(base), words: &words, allowed, ..Layout::default() };
@@ -338,7 +361,7 @@ impl Describe {
     }
 
     fn matrix_market(&self, cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
-        let matrix = MatrixMarket::open(source)?.skip_bad_lines(self.skip_bad_lines);
+        let matrix = MatrixMarket::open(source)?.non_finite(self.non_finite()).skip_bad_lines(self.skip_bad_lines);
         let layout = Layout {
             shape: Some(matrix.shape()),
             base: Some(1),

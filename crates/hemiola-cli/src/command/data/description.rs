@@ -71,6 +71,8 @@ pub(super) struct Column {
     pub(super) r#type: &'static str,
     /// Empty fields.
     pub(super) missing: u64,
+    /// Text that begins like numbers: how many fields are.
+    pub(super) numbers: Option<u64>,
     /// `null` for text.
     pub(super) min: Option<f64>,
     pub(super) mean: Option<f64>,
@@ -83,12 +85,13 @@ impl Column {
         let kind = if text { "text" } else { stats.as_ref().map_or("f32", |stats| stats.r#type) };
         let number = |take: fn(&Stats) -> f64| stats.as_ref().map(take);
         let (min, mean, max) = (number(|stats| stats.min), number(|stats| stats.mean), number(|stats| stats.max));
-        Self { name, r#type: kind, missing: tally.missing(), min, mean, max }
+        let numbers = Some(tally.numbers()).filter(|numbers| text && *numbers > 0);
+        Self { name, r#type: kind, missing: tally.missing(), numbers, min, mean, max }
     }
 
     /// A column that was only counted.
     pub(super) fn not_read(name: String) -> Self {
-        Self { name, r#type: "not read", missing: 0, min: None, mean: None, max: None }
+        Self { name, r#type: "not read", missing: 0, numbers: None, min: None, mean: None, max: None }
     }
 }
 

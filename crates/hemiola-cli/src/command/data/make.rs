@@ -90,7 +90,7 @@ pub(crate) struct MfArgs {
     #[arg(long, value_name = "N", default_value = "500", value_parser = size())]
     items: u64,
 
-    /// Ratings, about.
+    /// Ratings.
     #[arg(long, value_name = "N", default_value = "50000", value_parser = size())]
     entries: u64,
 

@@ -95,7 +95,7 @@ fn column(column: &Column) -> Vec<String> {
         (Some(min), Some(mean), Some(max)) => {
             format!("{} to {}, mean {}", number(min), number(max), number(mean))
         }
-        _ => String::new(),
+        _ => column.numbers.map_or(String::new(), |numbers| format!("{} are numbers", grouped(numbers))),
     });
     cells.push(if column.missing > 0 { format!("{} missing", grouped(column.missing)) } else { String::new() });
     cells

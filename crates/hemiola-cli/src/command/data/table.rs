@@ -1,14 +1,15 @@
 //! The table view: rows of fields, a tally per column.
 //!
-//! Whether a column holds numbers or text is told from the first records, so that every range of the file agrees: it is of
-//! numbers if at least half of its fields there are. After that a field of such a column that is no number is a bad line.
+//! What a column seems to hold is told from the first records, so that every range of the file agrees: numbers, if at least
+//! half of its fields there are. If a field of it turns out to be no number, the column is text after all (postal codes are
+//! numbers until one has a letter), and how many of its fields are numbers is told.
 
 use super::deal::deal;
 use super::description::{Column, Contents, FIRST_ROWS, FirstRows, Memory, density};
 use super::progress::{Progress, Steps};
 use super::tally::Tally;
 use crate::failure::Failure;
-use hemiola_array::read::{ByteRange, Csv, Fields, Mistake, Report, Source, Summary};
+use hemiola_array::read::{ByteRange, Csv, Field, Fields, Mistake, Report, Source, Summary};
 use hemiola_cluster::Cluster;
 
 /// How many records columns are told by.
@@ -86,6 +87,30 @@ fn kind(fields: &[&String]) -> Kind {
     }
 }
 
+/// A field as it turns out to be.
+#[derive(Clone, Copy, Debug)]
+enum Cell {
+    Empty,
+    Number(f64),
+    Text,
+}
+
+impl Field for Cell {
+    const EXPECTED: &'static str = "a field";
+
+    fn parse_plain(text: &[u8]) -> Option<(Self, usize)> {
+        f64::parse_plain(text).map(|(value, length)| (Self::Number(value), length))
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        Some(if text.is_empty() { Self::Empty } else { f64::parse(text).map_or(Self::Text, Self::Number) })
+    }
+
+    fn is_finite(&self) -> bool {
+        !matches!(self, Self::Number(value) if !value.is_finite())
+    }
+}
+
 /// A mistake if a field is left after the last one.
 pub(super) fn must_end(fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<Mistake>> {
     if fields.is_empty() {
@@ -109,27 +134,22 @@ pub(super) fn survey(
         let mut tallies = vec![Tally::default(); kinds.len()];
         let mut steps = Steps::new(&progress);
         // A line is counted when all of it was good.
-        let mut line: Vec<Option<f64>> = Vec::with_capacity(kinds.len());
+        let mut line: Vec<Cell> = Vec::with_capacity(kinds.len());
         let report = csv.read_fields(&ranges[piece], |fields| {
             line.clear();
             for kind in kinds {
                 line.push(match kind {
-                    Kind::Text => {
-                        if fields.text()?.is_empty() {
-                            None
-                        } else {
-                            Some(0.0)
-                        }
-                    }
-                    Kind::Index | Kind::Number => fields.next::<Option<f64>>()?,
+                    Kind::Text if fields.text()?.is_empty() => Cell::Empty,
+                    Kind::Text => Cell::Text,
+                    Kind::Index | Kind::Number => fields.next()?,
                 });
             }
             must_end(fields, kinds.len())?;
-            for ((value, kind), tally) in line.iter().zip(kinds).zip(&mut tallies) {
-                match (value, kind) {
-                    (None, _) => tally.miss(),
-                    (Some(_), Kind::Text) => tally.text(),
-                    (Some(value), _) => tally.add(*value),
+            for (cell, tally) in line.iter().zip(&mut tallies) {
+                match cell {
+                    Cell::Empty => tally.miss(),
+                    Cell::Text => tally.text(),
+                    Cell::Number(value) => tally.add(*value),
                 }
             }
             steps.add(kinds.len() as u64);
@@ -146,7 +166,8 @@ pub(super) fn survey(
         reports.push(report);
     }
     let summary = Report::settle(sources, reports, csv.bad_lines_allowed())?;
-    let texts: Vec<bool> = kinds.iter().map(|kind| *kind == Kind::Text).collect();
+    let texts: Vec<bool> =
+        kinds.iter().zip(&tallies).map(|(kind, tally)| *kind == Kind::Text || tally.texts() > 0).collect();
     let first_rows = FirstRows { names: columns.all_names(), rows: columns.first.clone() };
     Ok((contents(summary.records, columns.all_names(), &texts, &tallies, first_rows), summary))
 }

@@ -12,15 +12,18 @@ pub(super) struct Tally {
     min: f64,
     max: f64,
     whole: bool,
+    /// Fields that are no numbers.
+    texts: u64,
     /// Empty fields.
     missing: u64,
-    /// NaN and infinities, which count for nothing else.
+    /// NaN and infinities, which say nothing about size.
     not_finite: u64,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { count: 0, sum: 0.0, min: f64::INFINITY, max: f64::NEG_INFINITY, whole: true, missing: 0, not_finite: 0 }
+        let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { count: 0, sum: 0.0, min, max, whole: true, texts: 0, missing: 0, not_finite: 0 }
     }
 }
 
@@ -28,6 +31,7 @@ impl Tally {
     pub(super) fn add(&mut self, value: f64) {
         if !value.is_finite() {
             self.not_finite += 1;
+            self.whole = false; // no whole number can hold it
             return;
         }
         self.count += 1;
@@ -43,7 +47,7 @@ impl Tally {
 
     /// A value that is no number.
     pub(super) fn text(&mut self) {
-        self.count += 1;
+        self.texts += 1;
     }
 
     pub(super) fn join(&mut self, next: &Self) {
@@ -52,12 +56,23 @@ impl Tally {
         self.min = self.min.min(next.min);
         self.max = self.max.max(next.max);
         self.whole &= next.whole;
+        self.texts += next.texts;
         self.missing += next.missing;
         self.not_finite += next.not_finite;
     }
 
+    /// Values of any kind.
     pub(super) fn count(&self) -> u64 {
-        self.count
+        self.count + self.not_finite + self.texts
+    }
+
+    pub(super) fn texts(&self) -> u64 {
+        self.texts
+    }
+
+    /// Values that are numbers.
+    pub(super) fn numbers(&self) -> u64 {
+        self.count + self.not_finite
     }
 
     pub(super) fn missing(&self) -> u64 {
@@ -96,7 +111,7 @@ pub(super) struct Stats {
     pub(super) min: f64,
     pub(super) mean: f64,
     pub(super) max: f64,
-    /// NaN and infinities, which only numpy files may have.
+    /// NaN and infinities, where they are kept.
     pub(super) not_finite: u64,
 }
 
@@ -125,6 +140,7 @@ mod tests {
         joined.join(&tally(&[4.0]));
         let stats = joined.stats().unwrap();
         assert_eq!((stats.min, stats.mean, stats.max, stats.not_finite), (1.0, 2.5, 4.0, 1));
+        assert_eq!((stats.r#type, joined.count()), ("f32", 3));
         assert_eq!(Tally::default().stats(), None);
     }
 }

@@ -53,16 +53,19 @@ pub(super) fn prefetch_speedup(cluster: &Cluster, rounds: u32) -> Result<f64> {
 
 fn in_bulk(cluster: &Cluster, samples: &DistArray<Sample, 1>, w: &DistArray<f32, 1>) -> Result<()> {
     let gradient = w.buffered(|w: &mut f32, g: f32| *w -= STEP * g);
-    let run = parallel_for!(cluster, for (sample, features) in samples {
-        let mut margin = 0.0;
-        for &(j, x) in features {
-            margin += w[j as usize] * x;
+    let run = parallel_for!(
+        cluster,
+        for (sample, features) in samples {
+            let mut margin = 0.0;
+            for &(j, x) in features {
+                margin += w[j as usize] * x;
+            }
+            let error = sigmoid(margin) - (sample % 2) as f32;
+            for &(j, x) in features {
+                gradient[j as usize] += error * x;
+            }
         }
-        let error = sigmoid(margin) - (sample % 2) as f32;
-        for &(j, x) in features {
-            gradient[j as usize] += error * x;
-        }
-    })?;
+    )?;
     assert!(run.unforeseen().iter().all(|(_, count)| *count == 0), "every read was foreseen: {:?}", run.unforeseen());
     Ok(())
 }

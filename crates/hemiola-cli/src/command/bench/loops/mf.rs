@@ -77,7 +77,8 @@ fn load(cluster: &Cluster, source: &Source) -> Result<DistArray<f32, 2>> {
         Source::File(file) => {
             let name = file.to_str().ok_or("the path is not UTF-8")?;
             let csv = Csv::new().separator("\t");
-            let lazy = cluster.read_csv_with(csv, name, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
+            let lazy =
+                cluster.read_csv_with(csv, name, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
             lazy.materialize()
         }
     }
@@ -120,10 +121,13 @@ impl Model {
     fn pass(&self, cluster: &Cluster) -> Result<Duration> {
         let loss = cluster.accumulator::<f64>();
         let Self { ratings, w, h } = self;
-        let run = parallel_for!(cluster, for ([u, i], rating) in ratings {
-            let error = step(&mut w[u], &mut h[i], *rating);
-            loss += f64::from(error * error);
-        })?;
+        let run = parallel_for!(
+            cluster,
+            for ([u, i], rating) in ratings {
+                let error = step(&mut w[u], &mut h[i], *rating);
+                loss += f64::from(error * error);
+            }
+        )?;
         std::hint::black_box(loss.take()?);
         Ok(run.times().planning)
     }
@@ -143,7 +147,8 @@ impl ByHand {
         let [users, items] = ratings.shape().extents();
         let entries = ratings.collect()?;
         let values = Values::new(7);
-        let factor = |rows: u64, draw| (0..rows * RANK as u64).map(|at| values.uniform_f32(at, draw, 0.0..0.1)).collect();
+        let factor =
+            |rows: u64, draw| (0..rows * RANK as u64).map(|at| values.uniform_f32(at, draw, 0.0..0.1)).collect();
         let _ = cluster;
         Ok(Self {
             users: entries.iter().map(|([user, _], _)| *user as u32).collect(),

@@ -116,7 +116,9 @@ fn print_table(measured: &Measurement) -> anyhow::Result<()> {
         let cell = |figures: Option<&mf::Figures>| figures.map_or_else(|| "skipped".to_owned(), value);
         writeln!(out, "  {name:<42} {:>12} {:>12}", cell(columns[0]), cell(columns[1]))
     };
-    line("serial loop, million entries per second", &|figures| format!("{:.1}", figures.serial_entries_per_second / 1e6))?;
+    line("serial loop, million entries per second", &|figures| {
+        format!("{:.1}", figures.serial_entries_per_second / 1e6)
+    })?;
     line("one worker, time over the serial loop", &|figures| format!("{:.3}", figures.overhead))?;
     line("two workers, speed over the serial loop", &|figures| format!("{:.2}", figures.speedup_workers2))?;
     line("two peers, speed over the serial loop", &|figures| format!("{:.2}", figures.speedup_peers2))?;

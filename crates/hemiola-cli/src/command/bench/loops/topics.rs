@@ -92,22 +92,25 @@ impl Model {
         let Self { tokens, by_document, by_word, totals } = self;
         let values = Values::new(11);
         let pending = totals.buffered(|total: &mut i32, change: i32| *total += change);
-        parallel_for!(cluster, for ([d, w], topics) in &mut *tokens {
-            let (doc, word) = (&mut by_document[d], &mut by_word[w]);
-            let mut weights = [0.0; TOPICS];
-            for (at, topic) in topics.iter_mut().enumerate() {
-                let old = usize::from(*topic);
-                doc[old] -= 1;
-                word[old] -= 1;
-                pending[old] -= 1;
-                let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
-                let new = draw(doc, word, |k| totals[k] + pending[k], chance, &mut weights);
-                doc[new] += 1;
-                word[new] += 1;
-                pending[new] += 1;
-                *topic = new as u16;
+        parallel_for!(
+            cluster,
+            for ([d, w], topics) in &mut *tokens {
+                let (doc, word) = (&mut by_document[d], &mut by_word[w]);
+                let mut weights = [0.0; TOPICS];
+                for (at, topic) in topics.iter_mut().enumerate() {
+                    let old = usize::from(*topic);
+                    doc[old] -= 1;
+                    word[old] -= 1;
+                    pending[old] -= 1;
+                    let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
+                    let new = draw(doc, word, |k| totals[k] + pending[k], chance, &mut weights);
+                    doc[new] += 1;
+                    word[new] += 1;
+                    pending[new] += 1;
+                    *topic = new as u16;
+                }
             }
-        })?;
+        )?;
         Ok(())
     }
 }

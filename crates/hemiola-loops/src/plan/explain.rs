@@ -20,7 +20,7 @@ impl fmt::Display for Plan {
         let (parts, times) = (self.cuts.parts(), self.cuts.times());
         let blocks = match self.cuts.schedule {
             Schedule::Independent => format!("{parts} parts that need nothing of each other"),
-            Schedule::Rotation { .. } => format!("{parts} parts, {times} time blocks that go round, no barrier"),
+            Schedule::Rotation { .. } => format!("{parts} parts, {times} time blocks that go round"),
             Schedule::Wavefront => format!("{parts} parts, {times} time blocks in waves"),
         };
         let who = match (self.strategy == Strategy::Serial, self.cuts.peers_used < self.peers) {

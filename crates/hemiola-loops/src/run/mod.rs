@@ -87,7 +87,7 @@ where
     captures.declare(&mut arrays, &mut declared);
     let plan = make_plan(cluster, site, &space, &arrays, &declared, choice)?;
     let planned = now();
-    if site.explain {
+    if site.explain && space.is_news(site, &plan) {
         cluster.println(format_args!("{plan}"));
     }
     let title = site.title();

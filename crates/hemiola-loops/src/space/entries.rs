@@ -13,6 +13,7 @@ use hemiola_array::sparse::SparseBlock;
 use hemiola_array::{Cut, DistArray, Element, Histogram};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
+use parking_lot::Mutex;
 use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -143,6 +144,14 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         let owner = std::ptr::from_ref(site).addr();
         site.repeated
             .then(|| self.array.memo(owner, |known: &Foreseen| known.is_of(cuts), || Foreseen::new(cuts.clone())))
+    }
+
+    fn is_news(&self, site: &'static Site, plan: &Plan) -> bool {
+        // A name of its own: the address of another field of the site.
+        let owner = std::ptr::from_ref(&site.explain).addr();
+        let last = self.array.memo(owner, |_: &Mutex<Option<Plan>>| true, Mutex::default);
+        let before = last.lock().replace(plan.clone());
+        before.as_ref() != Some(plan)
     }
 
     fn count(&self, block: Block) -> u64 {

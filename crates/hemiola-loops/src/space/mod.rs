@@ -39,6 +39,9 @@ pub(crate) trait Space<const N: usize>: Sync {
     /// What a repeated loop remembers from pass to pass, if there is a place for it.
     fn foreseen(&self, site: &'static Site) -> Option<Arc<Foreseen>>;
 
+    /// Whether this is another plan than the last one of the same loop, as far as that can be known.
+    fn is_news(&self, site: &'static Site, plan: &Plan) -> bool;
+
     /// The number of entries of a block of this peer.
     fn count(&self, block: Block) -> u64;
 

@@ -59,6 +59,10 @@ impl<const N: usize> Space<N> for Ranges<N> {
         None
     }
 
+    fn is_news(&self, _site: &'static Site, _plan: &Plan) -> bool {
+        true
+    }
+
     fn count(&self, block: Block) -> u64 {
         self.keys(block).count()
     }

@@ -12,19 +12,32 @@ use std::time::Duration;
 const TOPICS: usize = 100;
 const ALPHA: f32 = 0.5;
 const BETA: f32 = 0.1;
-const DOCUMENTS: u64 = 2_000;
+const DOCUMENTS: u64 = 5_000;
 const WORDS: u64 = 2_000;
 
 /// The topics of a word's occurrences in a document.
 type Assigned = Vec<u16>;
 
+/// What the weights of topics are made of: counts by topic. Totals are the sum of what is settled and what waits.
+struct Counts<'a> {
+    doc: &'a [i32],
+    word: &'a [i32],
+    total: &'a [i32],
+    waiting: &'a [i32],
+}
+
 /// Draws a topic by its weight; `weights` is room for them.
 #[inline]
-fn draw(doc: &[i32], word: &[i32], total: impl Fn(usize) -> i32, chance: f32, weights: &mut [f32; TOPICS]) -> usize {
+fn draw(counts: &Counts<'_>, chance: f32, weights: &mut [f32; TOPICS]) -> usize {
+    let Counts { doc, word, total, waiting } = counts;
+    let counts = doc.iter().zip(*word).zip(total.iter().zip(*waiting));
+    for (weight, ((doc, word), (total, waiting))) in weights.iter_mut().zip(counts) {
+        let total = (total + waiting) as f32;
+        *weight = (*doc as f32 + ALPHA) * (*word as f32 + BETA) / (total + BETA * WORDS as f32);
+    }
     let mut sum = 0.0;
-    for (topic, ((weight, doc), word)) in weights.iter_mut().zip(doc).zip(word).enumerate() {
-        let topic_weight = (*doc as f32 + ALPHA) * (*word as f32 + BETA) / (total(topic) as f32 + BETA * WORDS as f32);
-        sum += topic_weight;
+    for weight in weights.iter_mut() {
+        sum += *weight;
         *weight = sum;
     }
     let wanted = chance * sum;
@@ -43,7 +56,7 @@ fn corpus(cluster: &Cluster) -> Result<DistArray<Assigned, 2>> {
     let rows = documents.collect()?;
     let counts = |[document, word]: [u64; 2]| {
         let row = &rows[document as usize].1;
-        row.iter().find(|(other, _)| *other == word).map_or(0, |(_, count)| *count as usize)
+        row.binary_search_by_key(&word, |(other, _)| *other).map_or(0, |at| row[at].1 as usize)
     };
     let all = cluster.from_fn([DOCUMENTS, WORDS], |_| ())?;
     let assigned = |key: [u64; 2], ()| {
@@ -72,7 +85,8 @@ struct Model {
     tokens: DistArray<Assigned, 2>,
     by_document: DistArray<i32, 2>,
     by_word: DistArray<i32, 2>,
-    totals: DistArray<i32, 1>,
+    /// One row, so that a loop can take all of it at once.
+    totals: DistArray<i32, 2>,
 }
 
 impl Model {
@@ -84,7 +98,7 @@ impl Model {
             tokens,
             by_document: cluster.from_fn([DOCUMENTS, topics], |[d, k]| documents[(d * topics + k) as usize])?,
             by_word: cluster.from_fn([WORDS, topics], |[w, k]| words[(w * topics + k) as usize])?,
-            totals: cluster.from_fn([topics], |[k]| totals[k as usize])?,
+            totals: cluster.from_fn([1, topics], |[_, k]| totals[k as usize])?,
         })
     }
 
@@ -96,17 +110,18 @@ impl Model {
             cluster,
             for ([d, w], topics) in &mut *tokens {
                 let (doc, word) = (&mut by_document[d], &mut by_word[w]);
+                let (total, waiting) = (&totals[0], &mut pending[0]);
                 let mut weights = [0.0; TOPICS];
                 for (at, topic) in topics.iter_mut().enumerate() {
                     let old = usize::from(*topic);
                     doc[old] -= 1;
                     word[old] -= 1;
-                    pending[old] -= 1;
+                    waiting[old] -= 1;
                     let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
-                    let new = draw(doc, word, |k| totals[k] + pending[k], chance, &mut weights);
+                    let new = draw(&Counts { doc, word, total, waiting }, chance, &mut weights);
                     doc[new] += 1;
                     word[new] += 1;
-                    pending[new] += 1;
+                    waiting[new] += 1;
                     *topic = new as u16;
                 }
             }
@@ -126,7 +141,7 @@ impl ByHand {
     fn pass(&mut self, pass: u64) {
         let values = Values::new(11);
         let Self { tokens, by_document, by_word, totals } = self;
-        let mut weights = [0.0; TOPICS];
+        let (mut weights, none) = ([0.0; TOPICS], [0; TOPICS]);
         for ([d, w], topics) in &mut *tokens {
             let (d, w) = (*d as usize, *w as usize);
             let doc = &mut by_document[d * TOPICS..][..TOPICS];
@@ -137,7 +152,7 @@ impl ByHand {
                 word[old] -= 1;
                 totals[old] -= 1;
                 let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
-                let new = draw(doc, word, |k| totals[k], chance, &mut weights);
+                let new = draw(&Counts { doc, word, total: totals, waiting: &none }, chance, &mut weights);
                 doc[new] += 1;
                 word[new] += 1;
                 totals[new] += 1;

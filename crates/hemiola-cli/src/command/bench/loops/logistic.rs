@@ -41,9 +41,9 @@ pub(super) fn prefetch_speedup(cluster: &Cluster, rounds: u32) -> Result<f64> {
     // One request per read takes long: few rounds are enough to see a factor.
     for round in 0..=rounds.min(3) {
         cluster.barrier()?;
-        let (_, bulk) = timed(cluster, || in_bulk(cluster, &samples, &w))?;
+        let ((), bulk) = timed(cluster, || in_bulk(cluster, &samples, &w))?;
         cluster.barrier()?;
-        let (_, one_by_one) = timed(cluster, || one_by_one(cluster, &samples, &w))?;
+        let ((), one_by_one) = timed(cluster, || one_by_one(cluster, &samples, &w))?;
         if round > 0 {
             best = [best[0].min(bulk), best[1].min(one_by_one)];
         }

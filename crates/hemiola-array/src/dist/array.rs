@@ -213,6 +213,18 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         self
     }
 
+    /// The same array with other names of its indices: those of the data that a model was made from, say.
+    #[must_use]
+    pub fn named(self, names: [Option<Arc<Dictionary>>; N]) -> Self {
+        self.with_names(names)
+    }
+
+    /// The names of a dimension's indices, to be shared.
+    #[must_use]
+    pub fn names_shared(&self, dimension: usize) -> Option<Arc<Dictionary>> {
+        self.names[dimension].clone()
+    }
+
     pub(crate) fn with_names(mut self, names: [Option<Arc<Dictionary>>; N]) -> Self {
         self.names = names;
         self

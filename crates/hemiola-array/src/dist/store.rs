@@ -90,6 +90,15 @@ impl Save {
         Ok(())
     }
 
+    /// Writes something down beside the arrays, the same on every peer: the settings of a model, say.
+    ///
+    /// # Panics
+    /// If the value cannot be written as JSON.
+    pub fn note(&mut self, name: &str, value: &impl serde::Serialize) {
+        let value = serde_json::to_value(value).expect("notes are plain data");
+        self.manifest.notes.insert(name.to_owned(), value);
+    }
+
     /// Makes the save visible, in one step.
     pub fn commit(self) -> Result<()> {
         let Self { cluster, saving, manifest } = self;
@@ -116,6 +125,16 @@ impl Load {
     /// Names of the arrays in it.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.loading.manifest().arrays.keys().map(String::as_str)
+    }
+
+    /// What was written down under a name; `None` if nothing was.
+    pub fn note<V: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<V>> {
+        let Some(value) = self.loading.manifest().notes.get(name) else { return Ok(None) };
+        let understood = serde_json::from_value(value.clone()).map_err(|error| crate::Error::BadSave {
+            path: self.loading.folder().to_owned(),
+            problem: format!("its note `{name}` cannot be understood ({error})"),
+        });
+        agree(&self.cluster, understood).map(Some)
     }
 
     /// Loads an array, divided over the peers there are now.

@@ -43,6 +43,16 @@ impl Separator {
             bytes => Self::Bytes(bytes.to_vec()),
         }
     }
+
+    /// The separator as a user writes it: what [`new`](Self::new) takes.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Byte(byte) => char::from(*byte).to_string(),
+            Self::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
+            Self::Whitespace => " ".to_owned(),
+        }
+    }
 }
 
 impl fmt::Display for Separator {

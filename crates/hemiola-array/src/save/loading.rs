@@ -25,6 +25,12 @@ impl Loading {
         Ok(Self { folder: folder.to_owned(), manifest: Manifest::from_json(&path, &json)? })
     }
 
+    /// Where it is.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
     /// What is there.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {

@@ -1,7 +1,7 @@
 //! What a save holds: one JSON file, readable by people and programs.
 //!
-//! **Invariant:** the digest is the SHA-256 of the `arrays` value as compact JSON with sorted names, so a manifest that was
-//! edited, say to accept a changed file, is told from an original.
+//! **Invariant:** the digest is the SHA-256 of the `arrays` value as compact JSON with sorted names, followed by the `notes` value
+//! if there are notes, so a manifest that was edited, say to accept a changed file, is told from an original.
 
 use super::stored::{self, Stored};
 use super::tensor_file::hex;
@@ -20,6 +20,8 @@ const VERSION: u32 = 1;
 pub struct Manifest {
     /// What is saved.
     pub arrays: BTreeMap<String, ArrayRecord>,
+    /// What a program wrote beside the arrays: the settings of a model, say.
+    pub notes: BTreeMap<String, serde_json::Value>,
 }
 
 /// One saved array.
@@ -75,6 +77,8 @@ struct Document {
     version: u32,
     digest: String,
     arrays: BTreeMap<String, ArrayRecord>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    notes: BTreeMap<String, serde_json::Value>,
 }
 
 /// What every version of the document has.
@@ -124,8 +128,9 @@ impl Manifest {
         let document = Document {
             format: FORMAT.to_owned(),
             version: VERSION,
-            digest: digest(&self.arrays),
+            digest: self.digest(),
             arrays: self.arrays.clone(),
+            notes: self.notes.clone(),
         };
         let mut json = serde_json::to_vec_pretty(&document).expect("a manifest is plain data");
         json.push(b'\n');
@@ -144,13 +149,18 @@ impl Manifest {
         }
         let document: Document =
             serde_json::from_slice(json).map_err(|error| torn(format!("it is damaged ({error})")))?;
-        if digest(&document.arrays) != document.digest {
+        let manifest = Self { arrays: document.arrays, notes: document.notes };
+        if manifest.digest() != document.digest {
             return Err(torn("its digest does not fit its contents; it was changed after saving".to_owned()));
         }
-        Ok(Self { arrays: document.arrays })
+        Ok(manifest)
     }
-}
 
-fn digest(arrays: &BTreeMap<String, ArrayRecord>) -> String {
-    hex(&Sha256::digest(serde_json::to_vec(arrays).expect("a manifest is plain data")))
+    fn digest(&self) -> String {
+        let mut bytes = serde_json::to_vec(&self.arrays).expect("a manifest is plain data");
+        if !self.notes.is_empty() {
+            bytes.extend(serde_json::to_vec(&self.notes).expect("a manifest is plain data"));
+        }
+        hex(&Sha256::digest(bytes))
+    }
 }

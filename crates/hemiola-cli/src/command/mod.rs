@@ -2,6 +2,7 @@
 
 mod bench;
 mod data;
+mod model;
 mod run;
 
 use clap::Subcommand;
@@ -16,8 +17,19 @@ pub(crate) enum Command {
     /// Look at data files, and make synthetic ones.
     #[command(subcommand)]
     Data(data::Data),
+    /// Figures of a trained model on ratings.
+    Evaluate(model::Evaluate),
+    /// What a trained model thinks a user would rate items.
+    Predict(model::Predict),
+    /// The best items for a user.
+    Recommend(model::Recommend),
     /// Start a program as the peers of a job, and watch over them.
     Run(run::Run),
+    /// Items like another one.
+    Similar(model::Similar),
+    /// Train a model.
+    #[command(subcommand)]
+    Train(model::Train),
 }
 
 impl Command {
@@ -25,7 +37,12 @@ impl Command {
         match self {
             Self::Bench(bench) => bench.execute(),
             Self::Data(data) => data.execute(),
+            Self::Evaluate(evaluate) => evaluate.execute(),
+            Self::Predict(predict) => predict.execute(),
+            Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
+            Self::Similar(similar) => similar.execute(),
+            Self::Train(train) => train.execute(),
         }
     }
 }

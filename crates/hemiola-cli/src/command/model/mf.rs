@@ -1,0 +1,161 @@
+//! `hemiola train mf`.
+
+use super::frame::{Common, Lines, summary};
+use crate::report;
+use clap::{Args, ValueEnum};
+use hemiola_array::DistArray;
+use hemiola_array::read::Csv;
+use hemiola_array::synthetic::Mf;
+use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_models::MatrixFactorization;
+use hemiola_models::mf::{Loss, data};
+use std::path::Path;
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Examples:
+  hemiola train mf                                          made-up ratings, to see it work
+  hemiola train mf --data ratings.csv --output model
+  hemiola train mf --data 'ratings/*.tsv.zst' --rank 64 --peers 2 --report run.json
+  hemiola recommend --model model --user 42 -k 10
+
+A line of data is a user, an item and a rating, with any separator; users and items may have any names. Further fields are \
+ignored. The report's schema is in docs/models.md.";
+
+/// The arguments of `hemiola train mf`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TrainMf {
+    /// Files, a folder or a pattern with ratings. Default: a million made-up ratings.
+    #[arg(long, short, value_name = "FILES")]
+    data: Option<String>,
+
+    /// What stands between fields. Default: what the file shows.
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    separator: Option<String>,
+
+    /// Leave out up to this many lines that cannot be read.
+    #[arg(long, value_name = "N", default_value = "0")]
+    skip_bad_lines: u64,
+
+    /// Held-out ratings: a share of the data (0.1), 0 for none, or files.
+    #[arg(long, value_name = "SHARE|FILES", default_value = "0.1")]
+    valid: String,
+
+    /// Factors of each user and item.
+    #[arg(long, value_name = "N", default_value = "32")]
+    rank: u32,
+
+    /// What is minimized.
+    #[arg(long, value_enum, default_value = "squared")]
+    loss: LossName,
+
+    /// How much large factors cost.
+    #[arg(long, value_name = "X", default_value = "0.06")]
+    l2: f32,
+
+    /// The first step; steps adapt by themselves.
+    #[arg(long, value_name = "X", default_value = "0.05")]
+    step: f32,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum LossName {
+    /// Ratings are numbers.
+    Squared,
+    /// Ratings are yes (above 0) or no.
+    Logistic,
+}
+
+impl TrainMf {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.common.check()?;
+        let share = self.valid.parse::<f64>().ok();
+        let settings = MatrixFactorization::builder()
+            .rank(self.rank)
+            .l2(self.l2)
+            .step(self.step)
+            .seed(self.common.seed)
+            .valid(share.unwrap_or(0.0))
+            .limits(self.common.limits())
+            .loss(match self.loss {
+                LossName::Squared => Loss::Squared,
+                LossName::Logistic => Loss::Logistic,
+            })
+            .build()
+            .map_err(|error| anyhow::Error::from(Error::from(error)))?;
+        self.common.run(|cluster| self.train(cluster, &settings, share))
+    }
+
+    fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<()> {
+        let talks = self.common.talks();
+        let (train, valid) = self.load(cluster, share)?;
+        if talks {
+            let [users, items] = train.shape().extents();
+            let held_out = valid.as_ref().map_or(0, DistArray::len);
+            let (train, peers, workers) = (train.len(), cluster.size(), cluster.workers());
+            cluster.println(format_args!(
+                "{train} ratings of {users} users for {items} items, {held_out} held out; {peers} peers of {workers} workers"
+            ));
+        }
+        let metric = settings.settings().loss.metric();
+        let epochs = settings.settings().limits.epochs;
+        let mut lines = Lines { cluster, talks, explain: self.common.explain, metric, epochs };
+        let trained = settings.fit_watched(cluster, &train, valid.as_ref(), &mut lines)?;
+        if talks {
+            summary(cluster, &trained.report.result, metric);
+        }
+        if let Some(output) = &self.common.output {
+            trained.model.save(cluster, output)?;
+            if talks {
+                cluster.println(format_args!("saved to `{}`", output.display()));
+            }
+        }
+        let written = match &self.common.report {
+            Some(target) if cluster.is_root() => report::write(target, &trained.report).map_err(Error::program),
+            _ => Ok(()),
+        };
+        written
+    }
+
+    /// *Collective.* Ratings to train on, and those held out.
+    fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<(DistArray<f32, 2>, Option<DistArray<f32, 2>>)> {
+        let ratings = match &self.data {
+            Some(pattern) => data::read(cluster, self.options(), pattern)?,
+            None => data::made_up(cluster, &Mf::new(6_000, 4_000, 1_000_000, 16, self.common.seed).noise(0.5))?,
+        };
+        match share {
+            Some(0.0) => Ok((ratings, None)),
+            Some(share) => ratings.split(share, self.common.seed).map(|(train, valid)| (train, Some(valid))),
+            None => {
+                let held_out = data::read(cluster, self.options(), &self.valid)?;
+                let valid = data::aligned(&held_out, &ratings)?;
+                Ok((ratings, Some(valid)))
+            }
+        }
+    }
+
+    fn options(&self) -> Option<Csv> {
+        if self.separator.is_none() && self.skip_bad_lines == 0 {
+            return None;
+        }
+        let options = Csv::new().skip_bad_lines(self.skip_bad_lines);
+        Some(match self.separator.as_deref() {
+            Some("\\t" | "tab") => options.separator("\t"),
+            Some(separator) => options.separator(separator),
+            None => options,
+        })
+    }
+}
+
+/// Whether a path is a saved model, for messages.
+pub(super) fn must_be_a_model(folder: &Path) -> anyhow::Result<()> {
+    if folder.join("manifest.json").is_file() {
+        return Ok(());
+    }
+    let message = format!("`{}` is no saved model", folder.display());
+    Err(crate::failure::Failure::usage(message).hint("train one with `hemiola train mf --output DIR`").into())
+}

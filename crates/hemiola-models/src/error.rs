@@ -1,0 +1,64 @@
+//! What can go wrong with models, besides what arrays and clusters report.
+
+use hemiola::core::ErrorKind;
+
+/// Why a model cannot be trained or used.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting makes no sense.
+    #[error("{setting} is {found}, which must be {expected}")]
+    Setting {
+        /// Which.
+        setting: &'static str,
+        /// Its value.
+        found: String,
+        /// What it may be.
+        expected: &'static str,
+    },
+    /// There is nothing to learn from.
+    #[error("there are no ratings to learn from; check the input")]
+    NoRatings,
+    /// A rating that the loss has no place for.
+    #[error("the rating of user {user} for item {item} is {rating}; the loss `{loss}` takes {expected}")]
+    Rating {
+        /// Whose.
+        user: u64,
+        /// Of what.
+        item: u64,
+        /// Its value.
+        rating: f32,
+        /// The loss.
+        loss: &'static str,
+        /// What it takes.
+        expected: &'static str,
+    },
+    /// Steps became ever smaller and it still diverges.
+    #[error("training diverges even with a step of {step}; look for values that are out of proportion in the ratings")]
+    Diverges {
+        /// The last step tried.
+        step: f32,
+    },
+    /// A user or item that is not in the model.
+    #[error("the model has no {what} {number}; it has {count}")]
+    Unknown {
+        /// `user` or `item`.
+        what: &'static str,
+        /// Its number.
+        number: u64,
+        /// How many there are.
+        count: u64,
+    },
+    /// A save that holds something else.
+    #[error("the save is not of this model: {problem}")]
+    NotThisModel {
+        /// What is missing or different.
+        problem: String,
+    },
+}
+
+impl From<Error> for hemiola::Error {
+    fn from(error: Error) -> Self {
+        Self::Layer { kind: ErrorKind::Usage, source: Box::new(error) }
+    }
+}

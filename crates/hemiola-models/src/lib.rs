@@ -1,0 +1,29 @@
+//! Ready-made models, written with what any program can use: arrays and `parallel_for!`.
+//!
+//! ```
+//! use hemiola::prelude::*;
+//! use hemiola_models::MatrixFactorization;
+//!
+//! hemiola::standalone(1).workers(2).run(|cluster| {
+//!     let all = cluster.from_fn([40, 30], |[user, item]| 1.0 + ((user + item) % 5) as f32)?;
+//!     let ratings = all.entries().filter(|[user, item], _| (user * 7 + item) % 3 > 0).materialize()?;
+//!     let trained = MatrixFactorization::builder().rank(8).epochs(30).build()?.fit(cluster, &ratings)?;
+//!     let error = trained.model.predict(cluster, &[[0, 4]])?[0] - 5.0;
+//!     assert!(error.abs() < 1.0, "{error}");
+//!     Ok(())
+//! })?;
+//! # Ok::<(), hemiola::Error>(())
+//! ```
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`training`] | what all models share: when to stop, what to tell, what to report |
+//! | [`mf`] | [`MatrixFactorization`]: ratings explained by factors of users and items |
+//! | [`error`] | what can go wrong |
+
+pub mod error;
+pub mod mf;
+pub mod training;
+
+pub use error::Error;
+pub use mf::MatrixFactorization;

@@ -1,0 +1,66 @@
+//! What all models share: when training stops, what it tells on the way, and what is reported in the end.
+
+mod limits;
+mod report;
+
+pub use limits::{Limits, Verdict};
+pub use report::{ClusterFacts, DataFacts, Report, Summary};
+
+use hemiola::loops::Plan;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// Figures by name: `rmse`, `mae`.
+pub type Metrics = BTreeMap<String, f64>;
+
+/// Where training is after an epoch.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Progress {
+    /// How many epochs are done.
+    pub epoch: u32,
+    /// Seconds of training so far; loading and evaluation are not counted.
+    pub seconds: f64,
+    /// What is minimized, per entry.
+    pub objective: f64,
+    /// Figures on the entries that were trained on, as they were met.
+    pub train: Metrics,
+    /// Figures on held-out entries.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub valid: Option<Metrics>,
+    /// Entries used so far, over all epochs.
+    pub updates: u64,
+    /// Bytes all peers have sent so far.
+    pub bytes_sent: u64,
+    /// Something out of the ordinary.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// Somebody who wants to know how training goes. Called on every peer; what it answers counts on the first.
+pub trait Watch {
+    /// The plan of the training loop, before the first epoch ends.
+    fn planned(&mut self, plan: &Plan) {
+        let _ = plan;
+    }
+
+    /// An epoch is done; whether to go on.
+    fn progress(&mut self, progress: &Progress) -> Wish {
+        let _ = progress;
+        Wish::GoOn
+    }
+}
+
+/// What a watcher wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Wish {
+    /// Another epoch.
+    GoOn,
+    /// The end, with what there is.
+    Stop,
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nobody;
+
+impl Watch for Nobody {}

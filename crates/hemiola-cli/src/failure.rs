@@ -59,6 +59,17 @@ pub(crate) fn hint(error: &anyhow::Error) -> Option<&str> {
     error.downcast_ref::<Failure>()?.hint.as_deref()
 }
 
+/// The failure and its causes in one line. A layer that only passes on what is beneath it is not repeated.
+pub(crate) fn text(error: &anyhow::Error) -> String {
+    let mut causes: Vec<String> = Vec::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if !causes.last().is_some_and(|before| before.contains(&cause)) {
+            causes.push(cause);
+        }
+    }
+    causes.join(": ")
+}
+
 /// The exit code of a failure.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     for cause in error.chain() {
@@ -93,6 +104,15 @@ fn io_kind(error: &io::Error) -> ErrorKind {
 mod tests {
     use super::*;
     use anyhow::Context as _;
+
+    #[test]
+    fn what_a_layer_passes_on_is_said_once() {
+        let missing = hemiola_array::Error::NoFiles { pattern: "x".into() };
+        let expected = missing.to_string();
+        let error = anyhow::Error::from(hemiola_cluster::Error::from(missing));
+        assert_eq!(text(&error), expected);
+        assert_eq!(text(&error.context("reading")), format!("reading: {expected}"));
+    }
 
     #[test]
     fn the_exit_code_is_that_of_the_kind() {

@@ -24,7 +24,7 @@ fn main() -> ExitCode {
         Err(error) => {
             let mut stderr = std::io::stderr().lock();
             // If stderr is closed, the exit code has to do.
-            let _ = writeln!(stderr, "hemiola: {error:#}");
+            let _ = writeln!(stderr, "hemiola: {}", failure::text(&error));
             if let Some(hint) = failure::hint(&error) {
                 let _ = writeln!(stderr, "hint: {hint}");
             }

@@ -1,4 +1,4 @@
-//! The real binary. `data` is about `hemiola data`; everything else is about `hemiola run` with real processes: `support`
+//! The real binary. `data` is about `hemiola data`, `model` about training and using models; everything else is about `hemiola run` with real processes: `support`
 //! starts launchers and waits for events; the other modules go by topic: `start` (what peers are given, and programs that
 //! cannot be started), `output` (lines, logs, closed pipes), `ending` (exit codes, culprits, signals), `orphans` (nothing is
 //! left), `remote` (over something that plays ssh).
@@ -10,6 +10,7 @@
 
 mod data;
 mod ending;
+mod model;
 mod orphans;
 mod output;
 mod remote;

@@ -114,11 +114,10 @@ impl TrainMf {
                 cluster.println(format_args!("saved to `{}`", output.display()));
             }
         }
-        let written = match &self.common.report {
+        match &self.common.report {
             Some(target) if cluster.is_root() => report::write(target, &trained.report).map_err(Error::program),
             _ => Ok(()),
-        };
-        written
+        }
     }
 
     /// *Collective.* Ratings to train on, and those held out.

@@ -1,0 +1,3 @@
+//! Models on standalone clusters.
+
+mod mf;

@@ -27,3 +27,8 @@ pub mod training;
 
 pub use error::Error;
 pub use mf::MatrixFactorization;
+
+/// The snippets of the guide to models, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/models.md")]
+struct ModelGuide;

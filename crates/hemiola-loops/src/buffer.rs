@@ -26,7 +26,8 @@ pub struct Buffer<U, R, const N: usize> {
 }
 
 impl<U, R, const N: usize> Buffer<U, R, N> {
-    /// Lets writes wait for at most this many entries of a worker, rather than to the end of its block.
+    /// Lets writes wait for at most this many entries of a worker, rather than to the end of its block. If a loop has several
+    /// buffers, the smallest bound holds for all.
     ///
     /// # Panics
     /// If `entries` is 0.

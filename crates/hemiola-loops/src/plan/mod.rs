@@ -241,6 +241,28 @@ impl Plan {
         entries
     }
 
+    /// Entries by step, part and place in the block: what a loop with buffers does. The parts of a step see arrays as the
+    /// step before has left them, their own writes apart; at its end buffers that need a meeting are applied, part after
+    /// part. Inside a step parts run at the same time.
+    ///
+    /// # Panics
+    /// If keys do not have as many dimensions as the loop.
+    #[must_use]
+    pub fn in_steps<T, const N: usize>(&self, entries: Vec<([u64; N], T)>) -> Vec<Vec<Vec<([u64; N], T)>>> {
+        let mut by_block: Vec<_> = (0..self.cuts.parts() * self.cuts.times()).map(|_| Vec::new()).collect();
+        for entry in self.in_order(entries) {
+            let Block { part, time } = self.block_of(&entry.0);
+            by_block[part * self.cuts.times() + time].push(entry);
+        }
+        let mut block = |part, step| {
+            let (Block { part, time }, _) = visit(&self.cuts, part, step)?;
+            Some(std::mem::take(&mut by_block[part * self.cuts.times() + time]))
+        };
+        (0..steps(&self.cuts))
+            .map(|step| (0..self.cuts.parts()).map(|part| block(part, step).unwrap_or_default()).collect())
+            .collect()
+    }
+
     /// The plan as JSON.
     ///
     /// # Panics

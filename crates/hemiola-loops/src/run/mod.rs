@@ -263,6 +263,8 @@ struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F, P> {
     post: Option<&'l Post<'l>>,
     /// What earlier passes have found out.
     foreseen: Option<Arc<Foreseen>>,
+    /// Entries after which buffered writes must be applied, if not only at the end of a block.
+    bound: Option<u64>,
     meeting: Option<Meetings>,
     failed: AtomicBool,
     /// What the first worker that failed has to say.
@@ -283,8 +285,6 @@ struct Meetings {
     meeting: Meeting,
     /// Meetings in each step: the same on every peer.
     per_step: u64,
-    /// Entries between two of them.
-    bound: Option<u64>,
 }
 
 /// A worker need not go on.
@@ -310,25 +310,28 @@ where
         let parts = cuts.parts_of(scene.cluster.rank());
         let stages = Stages::new((0..cuts.times()).map(|time| first_stage(cuts, &parts, time)));
         let (failed, problem) = (AtomicBool::new(false), Mutex::new(None));
-        let mut pass = Self { scene, plan, space, code, parts, stages, post, foreseen, meeting: None, failed, problem };
+        let bounds = declared.iter().filter_map(|captured| match captured {
+            Captured::Buffer { bound, .. } => *bound,
+            _ => None,
+        });
+        let (bound, meeting) = (bounds.min(), None);
+        let mut pass = Self { scene, plan, space, code, parts, stages, post, foreseen, bound, meeting, failed, problem };
         pass.meeting = pass.meetings(declared)?;
         Ok(pass)
     }
 
     /// *Collective*, if buffers need meetings.
     fn meetings(&self, declared: &[Captured]) -> Result<Option<Meetings>> {
-        let (mut needed, mut bound) = (false, None);
-        for captured in declared {
-            let Captured::Buffer { targets, bound: of_buffer } = captured else { continue };
-            needed |= !own_rows(self.scene.placements, targets);
-            bound = bound.into_iter().chain(*of_buffer).min();
-        }
+        let needed = declared.iter().any(|captured| match captured {
+            Captured::Buffer { targets, .. } => !own_rows(self.scene.placements, targets),
+            _ => false,
+        });
         let written =
             self.plan.arrays.iter().any(|array| array.usage == Usage::Buffered || array.usage == Usage::Written);
         if !needed || !written {
             return Ok(None);
         }
-        let per_step = match bound {
+        let per_step = match self.bound {
             None => 1,
             Some(bound) => {
                 let blocks = self
@@ -341,7 +344,7 @@ where
                 largest.div_ceil(bound).max(1) * self.parts_per_worker() as u64
             }
         };
-        Ok(Some(Meetings { meeting: Meeting::new(self.scene.cluster.workers()), per_step, bound }))
+        Ok(Some(Meetings { meeting: Meeting::new(self.scene.cluster.workers()), per_step }))
     }
 
     /// The most parts that a worker of any peer has. Peers have equal shares of parts and the plan knows the largest number
@@ -429,10 +432,9 @@ where
         }
     }
 
-    /// Runs the entries of a block: all at once, or so many between two meetings.
+    /// Runs the entries of a block: all at once, or so many before buffered writes are applied.
     fn run_entries(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<(), Ended> {
-        let bounded = self.meeting.as_ref().and_then(|meetings| meetings.bound.map(|bound| (meetings, bound)));
-        let Some((meetings, bound)) = bounded else {
+        let Some(bound) = self.bound else {
             return self.run_some(desk, block, 0..u64::MAX);
         };
         let count = self.space.count(block);
@@ -440,7 +442,7 @@ where
             if start > 0 {
                 let Code { captures, shared, .. } = self.code;
                 captures.end_block(shared, &mut desk.view, self.scene, block);
-                if !self.meet(desk, meetings) {
+                if self.meeting.as_ref().is_some_and(|meetings| !self.meet(desk, meetings)) {
                     return Err(Ended);
                 }
             }

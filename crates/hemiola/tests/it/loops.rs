@@ -1,3 +1,4 @@
+use hemiola::loops::plan::Placement;
 use hemiola::prelude::*;
 
 use crate::with_watchdog;
@@ -139,4 +140,30 @@ fn an_accumulator_may_combine_by_more_than_a_sum() {
         });
         assert_eq!(results.expect("the loop runs"), [49, 49]);
     });
+}
+
+#[test]
+fn a_bound_on_waiting_holds_for_rows_of_ones_own() {
+    // Every entry counts the updates of its row that have been applied before: with a bound of 2 an entry misses at most one.
+    let seen = with_watchdog(|| {
+        hemiola::standalone(2).workers(2).run(|cluster| {
+            let entries = cluster.from_fn([40, 60], |_| 1_u32)?.entries().filter(|_, _| true).materialize()?;
+            let counts = cluster.zeros::<u32, 1>([40])?;
+            let seen = cluster.zeros::<u32, 2>([40, 60])?;
+            let buffer = counts.buffered(|count, change: u32| *count += change).every(2);
+            let run = parallel_for!(
+                cluster,
+                for ([row, column], one) in &entries {
+                    seen[[row, column]] = counts[row];
+                    buffer[row] += one;
+                }
+            )?;
+            assert!(run.plan().arrays.iter().all(|array| array.placement != Placement::Whole), "{}", run.plan());
+            seen.collect()
+        })
+    })
+    .expect("it runs");
+    for ([row, column], seen) in &seen[0] {
+        assert_eq!(u64::from(*seen), column / 2 * 2, "entry [{row}, {column}]");
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here depends on anything: rows are only read, and gradients go to buffers, so any division of the ratings among
 //! workers will do, and the cheapest is taken. The price is that a gradient is applied later than it was computed. AdaRevision
-//! (McMahan and Streeter, "Delay-tolerant algorithms for asynchronous distributed online learning", NIPS 2014) keeps the sum of
+//! ("Delay-tolerant algorithms for asynchronous distributed online learning", NIPS 2014) keeps the sum of
 //! all gradients of a cell; a gradient comes with the sum that its worker saw, the difference is what it did not know of, and
 //! the step is revised accordingly.
 //!

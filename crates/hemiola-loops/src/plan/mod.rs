@@ -170,6 +170,9 @@ pub struct Alternative {
     pub cost: Cost,
 }
 
+/// Entries of a block, in the order they run.
+pub type BlockEntries<T, const N: usize> = Vec<([u64; N], T)>;
+
 /// How a loop runs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Plan {
@@ -248,7 +251,7 @@ impl Plan {
     /// # Panics
     /// If keys do not have as many dimensions as the loop.
     #[must_use]
-    pub fn in_steps<T, const N: usize>(&self, entries: Vec<([u64; N], T)>) -> Vec<Vec<Vec<([u64; N], T)>>> {
+    pub fn in_steps<T, const N: usize>(&self, entries: Vec<([u64; N], T)>) -> Vec<Vec<BlockEntries<T, N>>> {
         let mut by_block: Vec<_> = (0..self.cuts.parts() * self.cuts.times()).map(|_| Vec::new()).collect();
         for entry in self.in_order(entries) {
             let Block { part, time } = self.block_of(&entry.0);

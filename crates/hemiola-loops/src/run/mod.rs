@@ -315,7 +315,8 @@ where
             _ => None,
         });
         let (bound, meeting) = (bounds.min(), None);
-        let mut pass = Self { scene, plan, space, code, parts, stages, post, foreseen, bound, meeting, failed, problem };
+        let mut pass =
+            Self { scene, plan, space, code, parts, stages, post, foreseen, bound, meeting, failed, problem };
         pass.meeting = pass.meetings(declared)?;
         Ok(pass)
     }

@@ -1,0 +1,225 @@
+//! Topics of documents by collapsed Gibbs sampling (latent Dirichlet allocation).
+//!
+//! Every occurrence of a word in a document is assigned to a topic. A pass takes each assignment away and draws it anew, by how
+//! often the topic occurs in the document and with the word. Two entries can be sampled at the same time if they differ in
+//! document and word: documents stay with their workers, words rotate. The totals of the topics are needed by all; they are
+//! written through a buffer, and a worker sees its own changes at once by reading `totals[k] + changes[k]`.
+//!
+//! The random numbers are functions of pass, document, word and occurrence, so they do not depend on who draws them.
+//!
+//! `cargo run --release --example lda`, or on several peers: `hemiola run -n 2 -- target/release/examples/lda`
+
+use hemiola::array::random::Values;
+use hemiola::loops::Run;
+use hemiola::prelude::*;
+
+const TOPICS: usize = 8;
+const ALPHA: f64 = 0.5;
+const BETA: f64 = 0.1;
+
+fn main() -> hemiola::Result<()> {
+    hemiola::run(|cluster| {
+        let mut model = Model::new(cluster, &made_up(cluster, [400, 600])?)?;
+        for pass in 0..30 {
+            let (log_likelihood, _) = model.pass(cluster, pass)?;
+            if pass % 3 == 2 {
+                let perplexity = (-log_likelihood / model.occurrences as f64).exp();
+                cluster.println(format_args!("pass {pass}: perplexity {perplexity:.1}"));
+            }
+        }
+        // The made-up words have a topic each, so that we can see what was found.
+        let mut words = vec![[0_u32; TOPICS]; TOPICS];
+        for ([word, topic], count) in model.word_topics.collect()? {
+            words[topic as usize][word as usize % TOPICS] += count;
+        }
+        for (topic, counts) in words.iter().enumerate() {
+            let (truth, most) = counts.iter().enumerate().max_by_key(|(_, count)| **count).unwrap_or((0, &0));
+            let share = 100.0 * f64::from(*most) / f64::from(counts.iter().sum::<u32>().max(1));
+            cluster.println(format_args!("topic {topic}: {share:.0} % of its words are of the true topic {truth}"));
+        }
+        Ok(())
+    })
+}
+
+/// What the sampler keeps: assignments of every entry, and how often topics occur.
+struct Model {
+    tokens: DistArray<Vec<u16>, 2>,
+    doc_topics: DistArray<u32, 2>,
+    word_topics: DistArray<u32, 2>,
+    totals: DistArray<i64, 1>,
+    occurrences: u64,
+}
+
+impl Model {
+    /// Assigns a random topic to every occurrence, and counts.
+    fn new(cluster: &Cluster, counts: &DistArray<u32, 2>) -> hemiola::Result<Self> {
+        let [docs, words] = counts.shape().extents();
+        let random = Values::new(1);
+        let topic = |[d, w]: [u64; 2], n: u32| random.below(d * words + w, u64::from(n), TOPICS as u64) as u16;
+        let assign = |key: [u64; 2], count: u32| (0..count).map(|n| topic(key, n)).collect::<Vec<_>>();
+        let tokens = counts.entries().map(assign).materialize()?;
+        let doc_topics = cluster.zeros([docs, TOPICS as u64])?;
+        let word_topics = cluster.zeros([words, TOPICS as u64])?;
+        let totals = cluster.zeros([TOPICS as u64])?;
+        let changes = totals.buffered(|total: &mut i64, change: i64| *total += change);
+        let occurrences = cluster.accumulator::<u64>();
+        parallel_for!(
+            cluster,
+            for ([d, w], topics) in &tokens {
+                for &topic in topics {
+                    doc_topics[d][topic as usize] += 1;
+                    word_topics[w][topic as usize] += 1;
+                    changes[topic as usize] += 1;
+                }
+                occurrences += topics.len() as u64;
+            }
+        )?;
+        Ok(Self { tokens, doc_topics, word_topics, totals, occurrences: occurrences.take()? })
+    }
+
+    /// Draws every assignment anew: the sum of the logarithms of each word's probability before it was drawn.
+    fn pass(&mut self, cluster: &Cluster, pass: u64) -> hemiola::Result<(f64, Run)> {
+        let words = self.word_topics.shape().extent(0) as usize;
+        let (random, log_likelihood) = (Values::new(2), cluster.accumulator::<f64>());
+        let Self { tokens, doc_topics, word_topics, totals, .. } = self;
+        let changes = totals.buffered(|total, change: i64| *total += change);
+        let run = parallel_for!(
+            cluster,
+            for ([d, w], topics) in &mut *tokens {
+                let (of_doc, of_word) = (&mut doc_topics[d], &mut word_topics[w]);
+                for (n, topic) in topics.iter_mut().enumerate() {
+                    let old = *topic as usize;
+                    of_doc[old] -= 1;
+                    of_word[old] -= 1;
+                    changes[old] -= 1;
+                    let weights: [f64; TOPICS] =
+                        std::array::from_fn(|k| weight(of_doc[k], of_word[k], totals[k] + changes[k], words));
+                    let new = draw(&weights, random.unit((d * words + w) as u64, pass << 32 | n as u64));
+                    *topic = new as u16;
+                    of_doc[new] += 1;
+                    of_word[new] += 1;
+                    changes[new] += 1;
+                    let length = f64::from(of_doc.iter().sum::<u32>() - 1);
+                    log_likelihood += (weights.iter().sum::<f64>() / (length + TOPICS as f64 * ALPHA)).ln();
+                }
+            }
+        )?;
+        Ok((log_likelihood.take()?, run))
+    }
+}
+
+/// How likely a topic is, up to a factor, given how often it occurs in the document, with the word, and at all.
+fn weight(of_doc: u32, of_word: u32, total: i64, words: usize) -> f64 {
+    (f64::from(of_doc) + ALPHA) * (f64::from(of_word) + BETA) / (total as f64 + words as f64 * BETA)
+}
+
+/// The place in `weights` at a share `unit` of their sum.
+fn draw(weights: &[f64], unit: f64) -> usize {
+    let mut left = unit * weights.iter().sum::<f64>();
+    let found = weights.iter().position(|weight| {
+        left -= weight;
+        left < 0.0
+    });
+    found.unwrap_or(weights.len() - 1)
+}
+
+/// How often words occur in documents. A document has two topics, a word has one; one occurrence in ten is of any word.
+fn made_up(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<DistArray<u32, 2>> {
+    let random = Values::new(3);
+    let all = cluster.from_fn(shape, |[d, w]| {
+        let topics = TOPICS as u64;
+        let about_it = [d % topics, d / topics % topics].contains(&(w % topics));
+        let mean = if about_it { 0.5 } else { 0.02 };
+        (random.unit(d * shape[1] + w, 0) * 2.0 * mean + 0.5) as u32
+            + u32::from(random.unit(d * shape[1] + w, 1) < mean)
+    })?;
+    all.entries().filter(|_, count| *count > 0).materialize()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hemiola::loops::Plan;
+    use hemiola::loops::plan::Schedule;
+
+    #[derive(Clone, Debug, PartialEq)]
+    struct Twin {
+        tokens: Vec<([u64; 2], Vec<u16>)>,
+        doc_topics: Vec<u32>,
+        word_topics: Vec<u32>,
+        totals: Vec<i64>,
+    }
+
+    fn values<T: hemiola::array::Element, const N: usize>(array: &DistArray<T, N>) -> hemiola::Result<Vec<T>> {
+        Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
+    }
+
+    impl Twin {
+        fn of(model: &Model) -> hemiola::Result<Self> {
+            Ok(Self {
+                tokens: model.tokens.collect()?,
+                doc_topics: values(&model.doc_topics)?,
+                word_topics: values(&model.word_topics)?,
+                totals: values(&model.totals)?,
+            })
+        }
+
+        /// The same loop in plain Rust. Parts of one step do not see each other's changes of the totals.
+        fn pass(&mut self, plan: &Plan, pass: u64) {
+            let (random, words) = (Values::new(2), self.word_topics.len() / TOPICS);
+            let mut sampled = Vec::new();
+            for parts in plan.in_steps(std::mem::take(&mut self.tokens)) {
+                let mut sum = vec![0; TOPICS];
+                for part in parts {
+                    let mut changes = [0; TOPICS];
+                    for ([d, w], mut topics) in part {
+                        let (doc, word) = (d as usize * TOPICS, w as usize * TOPICS);
+                        for (n, topic) in topics.iter_mut().enumerate() {
+                            let old = *topic as usize;
+                            self.doc_topics[doc + old] -= 1;
+                            self.word_topics[word + old] -= 1;
+                            changes[old] -= 1;
+                            let weights: [f64; TOPICS] = std::array::from_fn(|k| {
+                                let total = self.totals[k] + changes[k];
+                                weight(self.doc_topics[doc + k], self.word_topics[word + k], total, words)
+                            });
+                            let unit = random.unit(d * words as u64 + w, pass << 32 | n as u64);
+                            let new = draw(&weights, unit);
+                            *topic = new as u16;
+                            self.doc_topics[doc + new] += 1;
+                            self.word_topics[word + new] += 1;
+                            changes[new] += 1;
+                        }
+                        sampled.push(([d, w], topics));
+                    }
+                    sum.iter_mut().zip(changes).for_each(|(sum, change)| *sum += change);
+                }
+                self.totals.iter_mut().zip(sum).for_each(|(total, change)| *total += change);
+            }
+            sampled.sort_by_key(|(key, _)| *key);
+            self.tokens = sampled;
+        }
+    }
+
+    #[test]
+    fn equals_the_serial_sampler_whose_totals_are_as_late() {
+        for (peers, workers) in (1..=3).flat_map(|peers| (1..=4).map(move |workers| (peers, workers))) {
+            let program = |cluster: &Cluster| {
+                let mut model = Model::new(cluster, &made_up(cluster, [150, 220])?)?;
+                let mut twin = Twin::of(&model)?;
+                for pass in 0..2 {
+                    let (log_likelihood, run) = model.pass(cluster, pass)?;
+                    assert!(log_likelihood < 0.0);
+                    let rotates = matches!(run.plan().cuts.schedule, Schedule::Rotation { .. });
+                    assert!(rotates || workers * peers == 1, "{}", run.plan());
+                    if cluster.is_root() {
+                        twin.pass(run.plan(), pass);
+                    }
+                }
+                Ok(Twin::of(&model)? == twin)
+            };
+            let equal = hemiola::standalone(peers).workers(workers).run(program).expect("it runs");
+            assert!(equal[0], "not the same bits on {peers} peers with {workers} workers");
+        }
+    }
+}

@@ -340,18 +340,14 @@ where
                     .clone()
                     .flat_map(|part| (0..self.plan.cuts.times()).map(move |time| Block { part, time }));
                 let largest = blocks.map(|block| self.space.count(block)).max().unwrap_or(0);
-                let largest = self.scene.cluster.all_gather(largest)?.into_iter().max().unwrap_or(0);
-                // A worker may have several parts in a step; each may need as many.
-                largest.div_ceil(bound).max(1) * self.parts_per_worker() as u64
+                // A worker may have several parts in a step, and each may need as many meetings. Peers differ in workers.
+                let parts = self.parts.len().div_ceil(self.scene.cluster.workers()) as u64;
+                let all = self.scene.cluster.all_gather((largest, parts))?;
+                let most = |of: fn(&(u64, u64)) -> u64| all.iter().map(of).max().unwrap_or(0).max(1);
+                most(|(largest, _)| *largest).div_ceil(bound) * most(|(_, parts)| *parts)
             }
         };
         Ok(Some(Meetings { meeting: Meeting::new(self.scene.cluster.workers()), per_step }))
-    }
-
-    /// The most parts that a worker of any peer has. Peers have equal shares of parts and the plan knows the largest number
-    /// of workers, so a peer with fewer workers gives some of them more parts.
-    fn parts_per_worker(&self) -> usize {
-        self.parts.len().max(1)
     }
 
     /// Runs the blocks of this peer.

@@ -75,6 +75,11 @@ pub mod prelude {
 #[doc = include_str!("../../../docs/data.md")]
 struct DataGuide;
 
+/// The snippets of the guide to parallel loops, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/parallel-for.md")]
+struct LoopsGuide;
+
 /// The snippets of the README, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

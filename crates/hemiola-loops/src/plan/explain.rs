@@ -19,14 +19,18 @@ impl fmt::Display for Plan {
         writeln!(formatter, "  plan: {}", self.analysis.describe(&self.strategy))?;
         let (parts, times) = (self.cuts.parts(), self.cuts.times());
         let blocks = match self.cuts.schedule {
+            Schedule::Independent if parts == 1 => "all entries one after the other".to_owned(),
             Schedule::Independent => format!("{parts} parts that need nothing of each other"),
-            Schedule::Rotation { .. } => format!("{parts} parts, {times} time blocks that go round"),
-            Schedule::Wavefront => format!("{parts} parts, {times} time blocks in waves"),
+            Schedule::Rotation { .. } => {
+                format!("{}, {} that go round", counted(parts, "part"), counted(times, "time block"))
+            }
+            Schedule::Wavefront => format!("{}, {} in waves", counted(parts, "part"), counted(times, "time block")),
         };
+        let workers = |peers: usize| counted(self.workers * peers, "worker");
         let who = match (self.strategy == Strategy::Serial, self.cuts.peers_used < self.peers) {
             (true, _) => "one worker".to_owned(),
-            (false, true) => format!("{} workers of the first of {} peers", self.workers, self.peers),
-            (false, false) => format!("{} workers on {} peers", self.workers * self.peers, self.peers),
+            (false, true) => format!("{} of the first of {} peers", workers(1), self.peers),
+            (false, false) => format!("{} on {}", workers(self.peers), counted(self.peers, "peer")),
         };
         writeln!(formatter, "    {blocks}, on {who}")?;
         for array in &self.arrays {
@@ -41,7 +45,9 @@ impl fmt::Display for Plan {
                 Placement::Whole => "whole",
                 Placement::Served => "served",
             };
-            writeln!(formatter, "    `{}` {:?}, {usage}: {place} ({})", array.name, array.shape, array.reason)?;
+            let reason = array.reason.strip_prefix(place).and_then(|reason| reason.strip_prefix(", "));
+            let reason = reason.unwrap_or(&array.reason);
+            writeln!(formatter, "    `{}` {:?}, {usage}: {place} ({reason})", array.name, array.shape)?;
         }
         let cost = &self.cost;
         writeln!(
@@ -62,6 +68,11 @@ impl fmt::Display for Plan {
         }
         Ok(())
     }
+}
+
+/// So many of a thing.
+fn counted(count: usize, thing: &str) -> String {
+    if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }
 
 fn indented(text: &str) -> String {

@@ -11,6 +11,7 @@
     reason = "tests talk to the real world"
 )]
 
+mod guide;
 mod hello;
 mod killed;
 mod loops;

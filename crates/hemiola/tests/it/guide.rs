@@ -1,0 +1,154 @@
+//! The plans that `docs/parallel-for.md` shows are what these loops print.
+
+use crate::with_watchdog;
+use hemiola::loops::Run;
+use hemiola::prelude::*;
+
+const GUIDE: &str = include_str!("../../../../docs/parallel-for.md");
+
+/// The plan as the guide shows it: as if the loop began in line 8 of the reader's program.
+fn as_shown(run: &Run) -> String {
+    let text = run.plan().to_string();
+    let (before, after) = text.split_once(".rs:").expect("a plan begins with its place");
+    let digits = after.find(|letter: char| !letter.is_ascii_digit()).expect("and goes on");
+    let first: u32 = after[..digits].parse().expect("the place has a line");
+    let path = before.rsplit(' ').next().expect("a path");
+    let mut shown = text.replace(&format!("{path}.rs:{first}"), "src/main.rs:8");
+    for line in first..first + 20 {
+        shown = shown.replace(&format!("(line {line},"), &format!("(line {},", line - first + 8));
+    }
+    shown
+}
+
+fn assert_shown(run: &Run) {
+    let shown = as_shown(run);
+    assert!(GUIDE.contains(shown.trim_end()), "the guide does not show\n{shown}");
+}
+
+fn on(peers: usize, workers: usize, program: impl Fn(&Cluster) -> hemiola::Result<Run> + Send + Sync) -> Run {
+    with_watchdog(|| hemiola::standalone(peers).workers(workers).run(program)).expect("it runs").swap_remove(0)
+}
+
+#[test]
+fn one_dimension() {
+    assert_shown(&on(1, 4, |cluster| {
+        let values = cluster.uniform([100_000], 0.0..1.0, 1)?;
+        let squares = cluster.zeros::<f32, 1>([100_000])?;
+        parallel_for!(
+            cluster,
+            for i in 0..100_000 {
+                squares[i] = values[i] * values[i];
+            }
+        )
+    }));
+}
+
+#[test]
+fn two_dimensions() {
+    assert_shown(&on(1, 4, |cluster| {
+        let all = cluster.uniform([1000, 500], 1.0..5.0, 1)?;
+        let ratings = all.entries().filter(|[u, i], _| (u + i) % 10 == 0).materialize()?;
+        let w = cluster.uniform([1000, 8], 0.0..0.5, 2)?;
+        let h = cluster.uniform([500, 8], 0.0..0.5, 3)?;
+        parallel_for!(
+            cluster,
+            for ([u, i], rating) in &ratings {
+                let (wu, hi) = (&mut w[u], &mut h[i]);
+                let error = rating - wu.iter().zip(&*hi).map(|(a, b)| a * b).sum::<f32>();
+                for k in 0..8 {
+                    (wu[k], hi[k]) = (wu[k] + 0.01 * error * hi[k], hi[k] + 0.01 * error * wu[k]);
+                }
+            }
+        )
+    }));
+}
+
+#[test]
+fn waves() {
+    assert_shown(&on(1, 4, |cluster| {
+        let d = cluster.from_fn([501, 501], |[i, j]| if i == 0 || j == 0 { i + j } else { 0 })?;
+        let (left, right) = (vec![b'a'; 500], vec![b'b'; 500]);
+        parallel_for!(
+            cluster,
+            ordered,
+            for [i, j] in [1..501, 1..501] {
+                let replaced = d[[i - 1, j - 1]] + u64::from(left[i - 1] != right[j - 1]);
+                d[[i, j]] = replaced.min(d[[i - 1, j]] + 1).min(d[[i, j - 1]] + 1);
+            }
+        )
+    }));
+}
+
+#[test]
+fn a_skewed_loop() {
+    assert_shown(&on(1, 4, |cluster| {
+        let a = cluster.uniform([500, 500], 0.0..1.0, 1)?;
+        parallel_for!(
+            cluster,
+            ordered,
+            for [i, j] in [1..500, 1..499] {
+                a[[i, j]] = (a[[i, j - 1]] + a[[i - 1, j + 1]]) / 2.0;
+            }
+        )
+    }));
+}
+
+#[test]
+fn a_loop_that_cannot_be_divided() {
+    assert_shown(&on(1, 4, |cluster| {
+        let values = cluster.uniform([100_000], 0.0..1.0, 1)?;
+        let sums = cluster.zeros::<f32, 1>([100_000])?;
+        parallel_for!(
+            cluster,
+            for i in 1..100_000 {
+                sums[i] = sums[i - 1] + values[i];
+            }
+        )
+    }));
+}
+
+#[test]
+fn writes_that_depend_on_data() {
+    assert_shown(&on(1, 4, |cluster| {
+        let values = cluster.uniform([100_000], 0.0..10.0, 1)?;
+        let counts = cluster.zeros::<u32, 1>([10])?;
+        parallel_for!(
+            cluster,
+            for (_, value) in &values {
+                counts[*value as usize] += 1;
+            }
+        )
+    }));
+}
+
+#[test]
+fn writes_through_a_buffer() {
+    assert_shown(&on(1, 4, |cluster| {
+        let values = cluster.uniform([100_000], 0.0..10.0, 1)?;
+        let counts = cluster.zeros::<u32, 1>([10])?;
+        let buffer = counts.buffered(|count, more: u32| *count += more);
+        parallel_for!(
+            cluster,
+            for (_, value) in &values {
+                buffer[*value as usize] += 1;
+            }
+        )
+    }));
+}
+
+#[test]
+fn served_weights() {
+    assert_shown(&on(2, 2, |cluster| {
+        let samples = cluster.from_fn([20_000], |[row]| vec![row as u32, 19_999 - row as u32])?;
+        let weights = cluster.uniform([20_000], 0.0..1.0, 1)?;
+        let sum = cluster.accumulator::<f64>();
+        parallel_for!(
+            cluster,
+            for (_, features) in &samples {
+                for &feature in features {
+                    sum += f64::from(weights[feature as usize]);
+                }
+            }
+        )
+    }));
+}

@@ -57,6 +57,14 @@ pub enum Error {
         /// Who asked.
         wanted_by: String,
     },
+    /// An array was asked for after a loop failed that had parts of it under way.
+    #[error("{by}, which failed, has left an array incomplete that {wanted_by} uses; make it anew or load it")]
+    ArrayIncomplete {
+        /// The loop that failed.
+        by: String,
+        /// Who asked.
+        wanted_by: String,
+    },
     /// One key was given twice and the policy does not allow that.
     #[error("key {} is given twice: at {first} and at {second}; choose a policy for duplicates (sum, last)", Extents(.key))]
     DuplicateKey {

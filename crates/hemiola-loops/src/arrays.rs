@@ -64,6 +64,16 @@ impl<'a> Arrays<'a> {
         self.list.iter_mut().try_for_each(|array| array.finish())
     }
 
+    /// An error if an earlier loop has left one of them incomplete.
+    pub(crate) fn must_be_complete(&self, wanted_by: &str) -> Result<()> {
+        self.list.iter().try_for_each(|array| array.must_be_complete(wanted_by))
+    }
+
+    /// After a failure: arrays whose blocks were under way are lost.
+    pub(crate) fn abandon(&self, holder: &str) {
+        self.list.iter().for_each(|array| array.abandon(holder));
+    }
+
     /// The arrays whose blocks travel.
     pub(crate) fn travelling(&self) -> impl Iterator<Item = (usize, &(dyn AnyArray + 'a))> {
         self.list.iter().enumerate().filter(|(_, array)| array.travels()).map(|(number, array)| (number, &**array))
@@ -92,6 +102,7 @@ pub(crate) trait AnyArray: Sync {
     fn extents(&self) -> Vec<u64>;
     fn cell_bytes(&self) -> usize;
     fn is_sparse(&self) -> bool;
+    fn must_be_complete(&self, wanted_by: &str) -> Result<()>;
     fn hold(&mut self, holder: &str) -> Result<()>;
     fn place(&mut self, cluster: &Cluster, placement: Placement, cuts: &Cuts) -> Result<()>;
     /// Where the worker that runs `block` finds its part. Blocks that travel must be here.
@@ -106,6 +117,7 @@ pub(crate) trait AnyArray: Sync {
     /// Appends the cells of rows that another peer asks for.
     fn serve(&self, rows: &[u8], cells: &mut Vec<u8>) -> Result<()>;
     fn finish(&mut self) -> Result<()>;
+    fn abandon(&self, holder: &str);
 }
 
 struct InLoop<'a, T: Element, const N: usize> {
@@ -116,6 +128,8 @@ struct InLoop<'a, T: Element, const N: usize> {
     windows: Vec<Window>,
     /// A copy of the whole array, where peers other than the owner of a row need it.
     copy: Option<Dense<T, N>>,
+    /// Blocks go from peer to peer, or did while the loop ran.
+    travelled: bool,
     /// By time block: a block that travels, while it is here.
     blocks: Vec<Mutex<Travelling<T, N>>>,
     /// Blocks of rows that no index reaches.
@@ -136,7 +150,18 @@ impl<'a, T: Element, const N: usize> InLoop<'a, T, N> {
     fn new(array: &'a DistArray<T, N>) -> Self {
         let (windows, blocks, rest) = (Vec::new(), Vec::new(), Vec::new());
         let placement = Placement::Whole;
-        Self { array, held: None, placement, windows, copy: None, blocks, rest, shard: None, owners: None }
+        Self {
+            array,
+            held: None,
+            placement,
+            windows,
+            copy: None,
+            travelled: false,
+            blocks,
+            rest,
+            shard: None,
+            owners: None,
+        }
     }
 
     fn held(&mut self) -> &mut Holding<'a, T, N> {
@@ -225,6 +250,10 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         self.array.is_sparse()
     }
 
+    fn must_be_complete(&self, wanted_by: &str) -> Result<()> {
+        Ok(self.array.must_be_complete(wanted_by)?)
+    }
+
     fn hold(&mut self, holder: &str) -> Result<()> {
         self.held = Some(self.array.hold(holder)?);
         Ok(())
@@ -273,6 +302,7 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
                 let block = |time| here(time).map_or(Travelling::Elsewhere, Travelling::Here);
                 self.blocks = (0..times).map(block).map(Mutex::new).collect();
                 self.rest = blocks.into_iter().flatten().collect();
+                self.travelled = true;
             }
             Placement::Whole => {
                 self.copy = Some(self.held().copy_of_all(|_| true)?);
@@ -392,6 +422,12 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         }
         self.held = None;
         Ok(())
+    }
+
+    fn abandon(&self, holder: &str) {
+        if self.travelled {
+            self.array.abandon(holder);
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use std::any::Any;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::{AddAssign, MulAssign, SubAssign};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// Bins of a histogram that people or planners look at.
 const BINS: usize = 1 << 20;
@@ -28,7 +28,8 @@ const BINS: usize = 1 << 20;
 /// [`Lazy`] for how arrays are read.
 ///
 /// A parallel loop changes an array through a shared reference and may divide it in another way: while it does, it
-/// [holds](Self::hold) the array, and methods that look at the contents panic with the name of the holder.
+/// [holds](Self::hold) the array, and methods that look at the contents panic with the name of the holder. So they do if a
+/// loop has [abandoned](Self::abandon) it.
 pub struct DistArray<T, const N: usize> {
     pub(crate) cluster: Cluster,
     pub(crate) shape: Shape<N>,
@@ -36,6 +37,8 @@ pub struct DistArray<T, const N: usize> {
     pub(crate) state: RwLock<State<T, N>>,
     /// Who holds the state for writing, for messages.
     pub(crate) holder: Mutex<Option<String>>,
+    /// The loop that failed and left it incomplete.
+    pub(crate) abandoned: OnceLock<String>,
     /// By dimension: the histogram, once somebody has asked for it. Keys never change, so it stays true.
     histograms: Mutex<[Option<Arc<Histogram>>; N]>,
     /// What loops over this array remember of it, by loop.
@@ -106,12 +109,15 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         let (names, shuffled) = (std::array::from_fn(|_| None), [None; N]);
         let histograms = Mutex::new(std::array::from_fn(|_| None));
         let (state, holder, memos) = (RwLock::new(state), Mutex::new(None), Mutex::default());
-        let (cluster, skipped) = (cluster.clone(), Arc::default());
-        Self { cluster, shape, entries, state, holder, histograms, memos, names, shuffled, skipped }
+        let (cluster, abandoned, skipped) = (cluster.clone(), OnceLock::new(), Arc::default());
+        Self { cluster, shape, entries, state, holder, abandoned, histograms, memos, names, shuffled, skipped }
     }
 
     /// The state, to be looked at.
     pub(crate) fn state(&self) -> RwLockReadGuard<'_, State<T, N>> {
+        if let Some(by) = self.abandoned.get() {
+            panic!("{by}, which failed, has left this array incomplete; make it anew or load it");
+        }
         self.state.try_read().unwrap_or_else(|| {
             let holder = self.holder.lock().clone().unwrap_or_else(|| "a loop".to_owned());
             panic!("this array is held by {holder}; use it when that has ended")

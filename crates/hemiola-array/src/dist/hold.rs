@@ -22,12 +22,25 @@ use std::sync::Arc;
 impl<T: Element, const N: usize> DistArray<T, N> {
     /// Takes the contents of the array for `holder`, which messages will name, until the holding is dropped.
     pub fn hold(&self, holder: &str) -> Result<Holding<'_, T, N>> {
+        self.must_be_complete(holder)?;
         let Some(state) = self.state.try_write() else {
             let by = self.holder.lock().clone().unwrap_or_else(|| "a reader in another thread".to_owned());
             return Err(Error::ArrayHeld { by, wanted_by: holder.to_owned() });
         };
         *self.holder.lock() = Some(holder.to_owned());
         Ok(Holding { array: self, state })
+    }
+
+    /// An error if the array was [abandoned](Self::abandon).
+    pub fn must_be_complete(&self, wanted_by: &str) -> Result<()> {
+        let incomplete = |by: &String| Error::ArrayIncomplete { by: by.clone(), wanted_by: wanted_by.to_owned() };
+        self.abandoned.get().map_or(Ok(()), |by| Err(incomplete(by)))
+    }
+
+    /// Says that `holder` has failed while parts of the array were under way between peers: nobody can use it any more.
+    pub fn abandon(&self, holder: &str) {
+        // The first failure is the one to tell of.
+        let _ = self.abandoned.set(holder.to_owned());
     }
 }
 

@@ -85,12 +85,13 @@ where
     let mut arrays = Arrays::default();
     let mut declared = Vec::new();
     captures.declare(&mut arrays, &mut declared);
+    let title = site.title();
+    arrays.must_be_complete(&title)?;
     let plan = make_plan(cluster, site, &space, &arrays, &declared, choice)?;
     let planned = now();
     if site.explain && space.is_news(site, &plan) {
         cluster.println(format_args!("{plan}"));
     }
-    let title = site.title();
     space.arrange(cluster, &plan, &title)?;
     let placements: Vec<Placement> = plan.arrays.iter().map(|array| array.placement).collect();
     arrays.place(cluster, &title, &placements, &plan.cuts)?;
@@ -118,7 +119,7 @@ where
     // The entries may be used again when the arrays are given back.
     drop(space);
     let finished = arrays.finish();
-    agree(cluster, site, outcome.and(finished))?;
+    agree(cluster, site, outcome.and(finished)).inspect_err(|_| arrays.abandon(&title))?;
     let unforeseen = add_up(cluster, site, &plan, unforeseen)?;
     if site.explain {
         for (name, count) in unforeseen.iter().filter(|(_, count)| *count > 0) {

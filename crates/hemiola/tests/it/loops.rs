@@ -167,3 +167,33 @@ fn a_bound_on_waiting_holds_for_rows_of_ones_own() {
         assert_eq!(u64::from(*seen), column / 2 * 2, "entry [{row}, {column}]");
     }
 }
+
+#[test]
+fn an_array_that_a_failed_loop_left_incomplete_says_so() {
+    let words = with_watchdog(|| {
+        hemiola::standalone(3).workers(2).run(|cluster| {
+            let all = cluster.uniform([1000, 500], 1.0..5.0, 1)?;
+            let ratings = all.entries().filter(|[u, i], _| (u + i) % 10 == 0).materialize()?;
+            let (w, h) = (cluster.zeros::<f32, 2>([1000, 8])?, cluster.zeros::<f32, 2>([500, 8])?);
+            let pass = |bad: usize| {
+                parallel_for!(
+                    cluster,
+                    for ([u, i], rating) in &ratings {
+                        let (wu, hi) = (&mut w[u], &mut h[i]);
+                        assert!(u != bad || i < 250, "a bad rating");
+                        (wu[0], hi[0]) = (wu[0] + rating, hi[0] + rating);
+                    }
+                )
+            };
+            let failed = pass(900).map(|_| ()).expect_err("it panics").to_string();
+            // Rows of users have stayed with their workers; rows of items were under way.
+            assert_eq!(w.collect()?.len(), 8000);
+            Ok((failed, pass(5000).map(|_| ()).expect_err("items are missing").to_string()))
+        })
+    });
+    for (failed, again) in words.expect("the job goes on") {
+        assert!(failed.ends_with("on peer 2: a bad rating"), "{failed}");
+        let expected = "which failed, has left an array incomplete that";
+        assert!(again.contains(expected) && again.ends_with("make it anew or load it"), "{again}");
+    }
+}

@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn equals_the_serial_loop() {
-        let (left, right) = made_up(250);
+        let (left, right) = made_up(150);
         let twin = serial(&left, &right);
         for (peers, workers) in (1..=3).flat_map(|peers| (1..=4).map(move |workers| (peers, workers))) {
             let program = |cluster: &Cluster| {

@@ -69,7 +69,7 @@ mod tests {
 
     #[test]
     fn equals_the_serial_loop() {
-        let side = 150;
+        let side = 80;
         let mut twin: Vec<Vec<f64>> =
             (0..side).map(|i| (0..side).map(|j| at_the_edge(side, [i, j])).collect()).collect();
         (0..3).for_each(|_| serial(&mut twin));

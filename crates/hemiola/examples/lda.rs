@@ -205,7 +205,7 @@ mod tests {
     fn equals_the_serial_sampler_whose_totals_are_as_late() {
         for (peers, workers) in (1..=3).flat_map(|peers| (1..=4).map(move |workers| (peers, workers))) {
             let program = |cluster: &Cluster| {
-                let mut model = Model::new(cluster, &made_up(cluster, [150, 220])?)?;
+                let mut model = Model::new(cluster, &made_up(cluster, [80, 120])?)?;
                 let mut twin = Twin::of(&model)?;
                 for pass in 0..2 {
                     let (log_likelihood, run) = model.pass(cluster, pass)?;

@@ -87,9 +87,9 @@ mod tests {
     fn equals_the_serial_loop_over_the_ratings_in_the_plans_order() {
         for (peers, workers) in (1..=3).flat_map(|peers| (1..=4).map(move |workers| (peers, workers))) {
             let program = |cluster: &Cluster| {
-                let ratings = made_up(cluster, [150, 200])?;
-                let w = cluster.uniform([150, RANK as u64], 0.0..0.5, 1)?;
-                let h = cluster.uniform([200, RANK as u64], 0.0..0.5, 2)?;
+                let ratings = made_up(cluster, [100, 120])?;
+                let w = cluster.uniform([100, RANK as u64], 0.0..0.5, 1)?;
+                let h = cluster.uniform([120, RANK as u64], 0.0..0.5, 2)?;
                 let (mut w_twin, mut h_twin) = (rows(&w)?, rows(&h)?);
                 let mut losses = Vec::new();
                 for _ in 0..2 {

@@ -107,11 +107,11 @@ mod tests {
 
     #[test]
     fn equals_the_serial_loop_with_equally_late_gradients() {
-        let made_up = made_up(9500);
+        let made_up = made_up(1500);
         let all: Vec<_> = made_up.iter().enumerate().map(|(row, sample)| ([row as u64], sample)).collect();
         for (peers, workers) in (1..=3).flat_map(|peers| (1..=4).map(move |workers| (peers, workers))) {
             let program = |cluster: &Cluster| {
-                let samples = cluster.from_fn([9500], |[row]| made_up[row as usize].clone())?;
+                let samples = cluster.from_fn([1500], |[row]| made_up[row as usize].clone())?;
                 let weights = cluster.zeros([FEATURES])?;
                 let mut twin = vec![0.0; FEATURES as usize];
                 for _ in 0..2 {

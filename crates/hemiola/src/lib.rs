@@ -39,6 +39,17 @@
 //! I/O loops serve what nobody waits for. Every wait has a deadline and a reason: a lost peer is a typed
 //! [error](Error) on all others within ten seconds, and a stalled job prints who waits for whom.
 //!
+//! # Loops
+//!
+//! [`parallel_for!`] runs a serial loop on all workers of all peers:
+//!
+//! ```text
+//!   body ──▶ accesses ──▶ dependence vectors ──▶ legal ways (1D, rotation, waves, skewed, serial) ──▶ the cheapest
+//!                                                                                                        │
+//!   result, the bits of a serial order the plan names ◀── blocks on workers ◀── entries and arrays in place
+//! ```
+//! The guide with all rules is `docs/parallel-for.md`.
+//!
 //! # Crates
 //!
 //! | crate | what it holds | what it must not know |
@@ -47,6 +58,8 @@
 //! | [`net`] | frames, transports (threads, TCP, TLS), joining | what the bytes mean |
 //! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
 //! | [`mod@array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
+//! | [`loops`] | parallel loops: plans, views in their bodies, execution | what is computed |
+//! | `hemiola-tables` | rows of arrays served by shards, and caches of them | threads, sockets, clocks |
 //! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
 //! | `hemiola-macros` | the macro `parallel_for!`, a shell around `hemiola-analysis` | what a loop means |
 //! | `hemiola` | this facade | |

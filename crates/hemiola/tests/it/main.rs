@@ -1,5 +1,6 @@
 //! Real programs as real processes, under every way of starting them that this machine has. A module per topic:
 //!
+//! - `guide`: the plans that the guide to loops shows
 //! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
 //! - `killed`: a peer under the launcher is killed
 //! - `loops`: loops as users write them, on peers that are threads

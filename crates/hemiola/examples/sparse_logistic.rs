@@ -13,7 +13,7 @@ use hemiola::loops::Run;
 use hemiola::prelude::*;
 
 const FEATURES: u64 = 17_000;
-const STEP: f32 = 0.5;
+const STEP: f32 = 0.1;
 /// Samples that a worker uses before gradients are applied.
 const LATE: u64 = 64;
 
@@ -53,7 +53,7 @@ fn pass(
             }
             let probability = 1.0 / (1.0 + (-margin).exp());
             for &(feature, value) in features {
-                gradient[feature as usize] += (probability - label) * value / LATE as f32;
+                gradient[feature as usize] += (probability - label) * value;
             }
             let truth = if *label > 0.5 { probability } else { 1.0 - probability };
             loss += -f64::from(truth.max(1e-6)).ln();
@@ -63,12 +63,12 @@ fn pass(
     Ok((loss.take()?, right.take()?, run))
 }
 
-/// Samples with six features each, and labels that follow from hidden weights by chance.
+/// Samples with six features each, and labels that follow from hidden weights by chance (+1 and -1, made 1 and 0).
 fn made_up(count: u64) -> Vec<Sample> {
     let synthetic = Logistic::new(count, FEATURES, 6, 5);
     let narrow =
         |features: Vec<(u64, f32)>| features.into_iter().map(|(feature, value)| (feature as u32, value)).collect();
-    (0..count).map(|row| synthetic.row(row)).map(|(label, features)| (label, narrow(features))).collect()
+    (0..count).map(|row| synthetic.row(row)).map(|(label, features)| (label.max(0.0), narrow(features))).collect()
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
                         }
                         let probability = 1.0 / (1.0 + (-margin).exp());
                         for (feature, value) in features {
-                            *gradient.entry(*feature).or_insert(0.0) += (probability - label) * value / LATE as f32;
+                            *gradient.entry(*feature).or_insert(0.0) += (probability - label) * value;
                         }
                     }
                     handed_in.push(gradient);
@@ -114,15 +114,18 @@ mod tests {
                 let samples = cluster.from_fn([1500], |[row]| made_up[row as usize].clone())?;
                 let weights = cluster.zeros([FEATURES])?;
                 let mut twin = vec![0.0; FEATURES as usize];
+                let mut losses = Vec::new();
                 for _ in 0..2 {
-                    let (_, _, run) = pass(cluster, &samples, &weights)?;
+                    let (loss, _, run) = pass(cluster, &samples, &weights)?;
                     let placement = run.plan().arrays[0].placement;
                     assert_eq!(placement == Placement::Served, peers > 1, "{}", run.plan());
                     assert!(run.unforeseen().iter().all(|(_, count)| *count == 0), "{:?}", run.unforeseen());
                     if cluster.is_root() {
                         serial(run.plan(), all.clone(), &mut twin);
                     }
+                    losses.push(loss);
                 }
+                assert!(losses[1] < losses[0], "it learns: {losses:?}");
                 Ok(weights.collect()?.into_iter().map(|(_, weight)| weight).eq(twin))
             };
             let equal = hemiola::standalone(peers).workers(workers).run(program).expect("it runs");

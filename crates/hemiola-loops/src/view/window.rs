@@ -10,8 +10,8 @@
 //! 2. two workers that run at the same time have windows on the same cells only where the plan's proof says that the
 //!    iterations they run do not conflict (`hemiola-analysis`, checked there against enumeration): cells that one of them
 //!    writes are not touched by the other;
-//! 3. a block that conflicts with an earlier one starts after a lock (a [`Stages`](crate::run::stages::Stages) counter, a
-//!    [`Meeting`](crate::run::meeting::Meeting) or the end of the pass) was released by the earlier one and taken by it,
+//! 3. a block that conflicts with an earlier one starts after a lock (a `run::stages::Stages` counter, a
+//!    `run::meeting::Meeting` or the end of the pass) was released by the earlier one and taken by it,
 //!    which orders their memory accesses;
 //! 4. references made from a view borrow the view, and the body gets its views by a reference that ends with the call, so
 //!    none outlives the iteration, and the compiler forbids two overlapping ones through one view. Two views of one loop

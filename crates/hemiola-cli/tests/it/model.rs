@@ -19,7 +19,8 @@ fn lab() -> TempDir {
         }
     }
     fs::write(lab.path().join("ratings.csv"), text).unwrap();
-    let titles: String = (0..30).map(|film| format!("film-{film}|Film No. {film}|2026\n")).collect();
+    let mut titles = String::new();
+    (0..30).for_each(|film| writeln!(titles, "film-{film}|Film No. {film}|2026").unwrap());
     fs::write(lab.path().join("titles.txt"), titles).unwrap();
     lab
 }

@@ -178,11 +178,7 @@ fn a_watcher_hears_of_every_epoch_and_can_end_it() {
 }
 
 #[test]
-#[expect(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    reason = "how tests learn of data, and say that there is none"
-)]
+#[expect(clippy::print_stdout, reason = "how tests learn of data, and say that there is none")]
 fn real_ratings_are_predicted_as_well_as_by_others() {
     let Some(folder) = std::env::var_os("HEMIOLA_DATA").map(std::path::PathBuf::from) else {
         println!("skipped: HEMIOLA_DATA is unset");

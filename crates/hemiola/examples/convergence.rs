@@ -198,9 +198,9 @@ fn picture(curves: &[Vec<f64>; 4]) -> String {
             COLOURS[curve], DASHES[curve]
         );
         let _ = writeln!(svg, "<polyline {style} points=\"{}\"/>", points.join(" "));
-        let at = top + 25.0 + 22.0 * curve as f64;
-        let _ = writeln!(svg, "<line {style} x1=\"430\" y1=\"{at}\" x2=\"470\" y2=\"{at}\"/>");
-        let _ = writeln!(svg, "<text x=\"480\" y=\"{}\">{}</text>", at + 4.0, NAMES[curve]);
+        let at = top + 175.0 + 22.0 * curve as f64;
+        let _ = writeln!(svg, "<line {style} x1=\"110\" y1=\"{at}\" x2=\"150\" y2=\"{at}\"/>");
+        let _ = writeln!(svg, "<text x=\"160\" y=\"{}\">{}</text>", at + 4.0, NAMES[curve]);
     }
     svg + "</svg>\n"
 }

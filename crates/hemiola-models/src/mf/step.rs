@@ -8,6 +8,8 @@
 //! bias, as AdaGrad has one for every coordinate (Duchi, Hazan, Singer 2011); a step is divided by the root of the sum. One sum
 //! for a row of factors takes a fraction of the memory and of the time, and is what LIBMF does, too (Chin et al. 2015).
 
+use super::loss::Loss;
+
 /// How many sums are kept side by side.
 pub(super) const LANES: usize = 8;
 
@@ -65,14 +67,18 @@ pub(super) fn descend(
     let (user_step, item_step) = (step / user.factor_sum.sqrt(), step / item.factor_sum.sqrt());
     let (mut user_sums, mut item_sums) = ([0.0; LANES], [0.0; LANES]);
     for (w, h) in wu.as_chunks_mut::<LANES>().0.iter_mut().zip(hi.as_chunks_mut::<LANES>().0) {
+        // Copies, so that the compiler need not fear that a write to one changes the other.
+        let (old_w, old_h) = (*w, *h);
+        let (mut new_w, mut new_h) = (old_w, old_h);
         for at in 0..LANES {
-            let user_gradient = slope * h[at] - l2 * w[at];
-            let item_gradient = slope * w[at] - l2 * h[at];
+            let user_gradient = slope * old_h[at] - l2 * old_w[at];
+            let item_gradient = slope * old_w[at] - l2 * old_h[at];
             user_sums[at] += user_gradient * user_gradient;
             item_sums[at] += item_gradient * item_gradient;
-            w[at] += user_step * user_gradient;
-            h[at] += item_step * item_gradient;
+            new_w[at] += user_step * user_gradient;
+            new_h[at] += item_step * item_gradient;
         }
+        (*w, *h) = (new_w, new_h);
     }
     let mean = 1.0 / wu.len() as f32;
     *user.factor_sum += total(user_sums) * mean;
@@ -82,4 +88,43 @@ pub(super) fn descend(
     *item.bias += step / item.bias_sum.sqrt() * item_gradient;
     *user.bias_sum += user_gradient * user_gradient;
     *item.bias_sum += item_gradient * item_gradient;
+}
+
+/// An entry that is about to be used: a step that is compiled for the registers of the machine.
+pub(super) struct Entry<'a> {
+    pub(super) wu: &'a mut [f32],
+    pub(super) hi: &'a mut [f32],
+    pub(super) user: Side<'a>,
+    pub(super) item: Side<'a>,
+    pub(super) rating: f32,
+    pub(super) mean: f32,
+    pub(super) step: f32,
+    pub(super) l2: f32,
+    pub(super) loss: Loss,
+}
+
+impl pulp::NullaryFnOnce for Entry<'_> {
+    /// What the entry cost before the step.
+    type Output = f32;
+
+    #[inline(always)] // as above
+    fn call(self) -> f32 {
+        let Self { wu, hi, mut user, mut item, rating, mean, step, l2, loss } = self;
+        let score = mean + *user.bias + *item.bias + dot(wu, hi);
+        let (slope, cost) = loss.slope_and_cost(rating, score);
+        descend(wu, hi, &mut user, &mut item, slope, step, l2);
+        cost
+    }
+}
+
+/// A product that is compiled for the registers of the machine.
+pub(super) struct Product<'a>(pub(super) &'a [f32], pub(super) &'a [f32]);
+
+impl pulp::NullaryFnOnce for Product<'_> {
+    type Output = f32;
+
+    #[inline(always)] // as above
+    fn call(self) -> f32 {
+        dot(self.0, self.1)
+    }
 }

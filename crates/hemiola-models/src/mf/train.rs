@@ -3,7 +3,7 @@
 use super::MatrixFactorization;
 use super::loss::Loss;
 use super::model::Model;
-use super::step::{Side, descend, dot};
+use super::step::{Entry, Product, Side};
 use crate::Error;
 use crate::training::{ClusterFacts, DataFacts, Limits, Metrics, Nobody, Progress, Report, Summary, Watch, Wish};
 use hemiola::loops::Plan;
@@ -176,13 +176,9 @@ impl Training<'_> {
             repeated,
             for ([u, i], rating) in *train {
                 let (wu, hi) = (&mut w[u], &mut h[i]);
-                let (mut user, mut item) = (Side::of(&mut user_side[u]), Side::of(&mut item_side[i]));
-                let cost = arch.dispatch(|| {
-                    let score = mean + *user.bias + *item.bias + dot(wu, hi);
-                    let (slope, cost) = loss.slope_and_cost(*rating, score);
-                    descend(wu, hi, &mut user, &mut item, slope, step, l2);
-                    cost
-                });
+                let (user, item) = (Side::of(&mut user_side[u]), Side::of(&mut item_side[i]));
+                let entry = Entry { wu, hi, user, item, rating: *rating, mean, step, l2, loss };
+                let cost = arch.dispatch(entry);
                 costs += f64::from(cost);
             }
         )?;
@@ -219,7 +215,7 @@ pub(super) fn evaluate(cluster: &Cluster, model: &Model, ratings: &DistArray<f32
     parallel_for!(
         cluster,
         for ([u, i], rating) in ratings {
-            let score = mean + user_side[u][0] + item_side[i][0] + arch.dispatch(|| dot(&w[u], &h[i]));
+            let score = mean + user_side[u][0] + item_side[i][0] + arch.dispatch(Product(&w[u], &h[i]));
             costs += f64::from(loss.slope_and_cost(*rating, score).1);
             errors += f64::from((loss.for_mean(*rating) - loss.prediction(score)).abs());
         }

@@ -1,5 +1,6 @@
 //! Real programs as real processes, under every way of starting them that this machine has. A module per topic:
 //!
+//! - `conditions`: loops under good and bad conditions: aliases, failures, buffers, served arrays, plans
 //! - `guide`: the plans that the guide to loops shows
 //! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
 //! - `killed`: a peer under the launcher is killed
@@ -12,6 +13,7 @@
     reason = "tests talk to the real world"
 )]
 
+mod conditions;
 mod guide;
 mod hello;
 mod killed;

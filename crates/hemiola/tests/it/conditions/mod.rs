@@ -2,6 +2,7 @@
 
 mod aliases;
 mod failures;
+mod served;
 
 use crate::with_watchdog;
 use hemiola::core::Deadlines;

@@ -301,6 +301,8 @@ struct Desk<V, R> {
     recorder: R,
     /// Meetings it has been to in this step.
     met: u64,
+    /// A meeting has decided that nobody goes on: there will be no other.
+    dismissed: bool,
 }
 
 /// When workers meet so that buffers can be applied.
@@ -392,6 +394,7 @@ where
             view: captures.view(shared, self.scene, worker.id()),
             recorder: captures.recorder(shared, self.scene),
             met: 0,
+            dismissed: false,
         };
         self.run_steps(&mut desk);
         captures.leave(shared, &mut desk.view);
@@ -411,10 +414,11 @@ where
                 continue;
             };
             // Everybody comes to every meeting, those who failed too: the others wait for them there.
-            while desk.met < meetings.per_step {
-                if !self.meet(desk, meetings) {
-                    return;
-                }
+            while desk.met < meetings.per_step && !desk.dismissed {
+                self.meet(desk, meetings);
+            }
+            if desk.dismissed {
+                return;
             }
         }
     }
@@ -567,10 +571,12 @@ where
                 }
             }
         };
-        meetings.meeting.attend(self.scene.cluster, desk.worker.id(), work).unwrap_or_else(|error| {
+        let go_on = meetings.meeting.attend(self.scene.cluster, desk.worker.id(), work).unwrap_or_else(|error| {
             self.fail(error);
             false
-        })
+        });
+        desk.dismissed = !go_on;
+        go_on
     }
 }
 

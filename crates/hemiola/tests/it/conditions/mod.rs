@@ -3,6 +3,7 @@
 mod aliases;
 mod failures;
 mod served;
+mod spaces;
 
 use crate::with_watchdog;
 use hemiola::core::Deadlines;

@@ -5,6 +5,7 @@
 //! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
 //! - `killed`: a peer under the launcher is killed
 //! - `loops`: loops as users write them, on peers that are threads
+//! - `refused`: loops that must not compile (`tests/ui`)
 
 #![expect(
     clippy::disallowed_methods,
@@ -18,6 +19,7 @@ mod guide;
 mod hello;
 mod killed;
 mod loops;
+mod refused;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

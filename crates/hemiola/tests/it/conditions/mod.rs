@@ -2,6 +2,8 @@
 
 mod aliases;
 mod failures;
+mod plans;
+mod processes;
 mod served;
 mod spaces;
 

@@ -36,6 +36,15 @@ pub enum Error {
         /// What the panic said.
         message: String,
     },
+    /// The body of a loop runs another one.
+    #[error(
+        "{site} was called by a worker that runs another loop; collective calls are for the program around loops: \
+         give the outer loop more indices, or make the inner one an ordinary `for`"
+    )]
+    Nested {
+        /// The inner loop.
+        site: String,
+    },
     /// A written array has two names.
     #[error(
         "{site} writes an array that it knows as `{first}` and `{second}`; use one name for it, so that its cells are not borrowed twice"
@@ -99,6 +108,7 @@ impl Error {
             Self::Body { .. }
             | Self::Rule { .. }
             | Self::TwoNames { .. }
+            | Self::Nested { .. }
             | Self::SparseIndexed { .. }
             | Self::BufferShapes { .. }
             | Self::BufferRepeats { .. } => ErrorKind::Usage,

@@ -81,6 +81,9 @@ where
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
 {
+    if cluster.on_worker() {
+        return Err(Error::Nested { site: site.title() }.into());
+    }
     let now = || cluster.env().now();
     let start = now();
     let mut arrays = Arrays::default();

@@ -300,3 +300,31 @@ fn an_index_outside_of_an_array_is_named() {
         );
     }
 }
+
+#[test]
+fn a_loop_inside_a_loop_is_an_error() {
+    fn inner(cluster: &Cluster, array: &DistArray<u64, 1>) -> Result<()> {
+        parallel_for!(
+            cluster,
+            for i in 0..10 {
+                array[i] += 1;
+            }
+        )
+        .map(|_| ())
+    }
+    let said = errors(|cluster| {
+        let (one, two) = (cluster.zeros::<u64, 1>([10])?, cluster.zeros::<u64, 1>([10])?);
+        let add =
+            |array: usize| inner(cluster, if array == 0 { &one } else { &two }).map_err(|error| error.to_string());
+        let outcome = parallel_for!(
+            cluster,
+            for i in 0..4 {
+                add(i % 2).unwrap();
+            }
+        );
+        Ok(outcome.unwrap_err().to_string())
+    });
+    for error in said {
+        assert!(error.contains("called by a worker"), "{error}");
+    }
+}

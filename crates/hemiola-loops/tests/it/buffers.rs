@@ -133,7 +133,9 @@ fn model(cells: &mut Cells, plan: &Plan, entries: &[([u64; 2], u64)], every: u64
                 }
             }
             for array in 0..4 {
-                waiting.iter_mut().for_each(|mine| cells.apply(array, std::mem::take(&mut mine[array])));
+                for mine in &mut waiting {
+                    cells.apply(array, std::mem::take(&mut mine[array]));
+                }
             }
         }
     }

@@ -100,9 +100,9 @@ fn ranges_may_start_anywhere_and_be_empty() {
                     0
                 }
             };
-            for i in start..end {
-                for j in 30..40 {
-                    expected[i][j] += value(i) + value(j);
+            for (i, row) in expected.iter_mut().enumerate().take(end).skip(start) {
+                for (j, cell) in row.iter_mut().enumerate().skip(30) {
+                    *cell += value(i) + value(j);
                 }
             }
             for i in 1..40 {

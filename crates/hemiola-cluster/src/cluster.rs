@@ -197,6 +197,12 @@ impl Cluster {
         self.inner.workers.each_while(body, meanwhile)
     }
 
+    /// Whether the calling thread is a worker of this peer, which must not make collective calls.
+    #[must_use]
+    pub fn on_worker(&self) -> bool {
+        self.inner.workers.include_this_thread()
+    }
+
     /// Messages and bytes this peer has sent and received so far, by peer, lane and purpose.
     #[must_use]
     pub fn traffic(&self) -> Traffic {

@@ -58,6 +58,11 @@ impl Workers {
         self.pool.current_num_threads()
     }
 
+    /// Whether the calling thread is one of these workers.
+    pub(crate) fn include_this_thread(&self) -> bool {
+        self.pool.current_thread_index().is_some()
+    }
+
     /// Runs `body` once on every worker and waits for all; results in worker order. If workers panic, the lowest one
     /// is reported, after all have ended.
     pub(crate) fn each<T: Send>(&self, body: impl Fn(Worker) -> T + Sync) -> Result<Vec<T>> {

@@ -69,9 +69,15 @@ impl<'a> Arrays<'a> {
         self.list.iter().try_for_each(|array| array.must_be_complete(wanted_by))
     }
 
-    /// After a failure: arrays whose blocks were under way are lost.
+    /// After a failure that cannot be recovered from, because a peer is lost: so are arrays whose blocks were under way.
     pub(crate) fn abandon(&self, holder: &str) {
         self.list.iter().for_each(|array| array.abandon(holder));
+    }
+
+    /// *Collective.* Gives every array back after a pass that failed. Blocks may be anywhere: they are sent home, so that
+    /// arrays are whole, whatever the pass has done to their cells.
+    pub(crate) fn recover(&mut self) -> Result<()> {
+        self.list.iter_mut().try_for_each(|array| array.recover())
     }
 
     /// The arrays whose blocks travel.
@@ -118,6 +124,8 @@ pub(crate) trait AnyArray: Sync {
     fn serve(&self, rows: &[u8], cells: &mut Vec<u8>) -> Result<()>;
     fn finish(&mut self) -> Result<()>;
     fn abandon(&self, holder: &str);
+    /// *Collective.* As [`finish`](Self::finish), where a block may be on any peer.
+    fn recover(&mut self) -> Result<()>;
 }
 
 struct InLoop<'a, T: Element, const N: usize> {
@@ -404,7 +412,31 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         Ok(())
     }
 
+    fn abandon(&self, holder: &str) {
+        if self.travelled {
+            self.array.abandon(holder);
+        }
+    }
+
+    fn recover(&mut self) -> Result<()> {
+        self.give_back()?;
+        if self.travelled {
+            self.held().gather_rows()?;
+        }
+        self.held = None;
+        Ok(())
+    }
+
     fn finish(&mut self) -> Result<()> {
+        self.give_back()?;
+        self.held = None;
+        Ok(())
+    }
+}
+
+impl<T: Element, const N: usize> InLoop<'_, T, N> {
+    /// Puts the cells back into the array, which stays held.
+    fn give_back(&mut self) -> Result<()> {
         self.windows.clear();
         if let Some(shard) = self.shard.take() {
             *self.held().storage_mut() = Storage::Dense(vec![shard.into_block()]);
@@ -420,18 +452,9 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
             let blocks = here.chain(std::mem::take(&mut self.rest)).collect();
             *self.held().storage_mut() = Storage::Dense(blocks);
         }
-        self.held = None;
         Ok(())
     }
 
-    fn abandon(&self, holder: &str) {
-        if self.travelled {
-            self.array.abandon(holder);
-        }
-    }
-}
-
-impl<T: Element, const N: usize> InLoop<'_, T, N> {
     /// *Collective.* Each peer owns the rows it has in one block.
     fn open_shard(&mut self, cluster: &Cluster) -> Result<()> {
         let (peers, extents) = (cluster.size(), self.array.shape().extents());

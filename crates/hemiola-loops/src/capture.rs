@@ -3,8 +3,10 @@
 //! Generated code makes a chain `(first, (second, (.., ())))` of captures, so that there may be any number of them; the
 //! chain is a capture itself.
 
+use crate::Error;
 use crate::arrays::Arrays;
 use crate::buffer::{Buffer, MOST_TARGETS, Rule};
+use crate::error::said;
 use crate::plan::{Block, Placement};
 use crate::record::{NoRecorder, PlainRecorder, RowRecorder};
 use crate::run::post::Requests;
@@ -16,8 +18,10 @@ use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Purpose, WorkerId};
 use hemiola_tables::{Owners, rows};
 use parking_lot::Mutex;
+use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,10 +48,19 @@ pub struct Scene<'l, 'a> {
     pub(crate) arrays: &'l Arrays<'a>,
     pub(crate) placements: &'l [Placement],
     pub(crate) names: &'static [&'static str],
+    /// The loop, as messages call it.
+    pub(crate) title: &'l str,
     /// How many peers run blocks.
     pub(crate) peers_used: usize,
     /// How workers ask for rows, if arrays are served.
     pub(crate) requests: Option<&'l Arc<Requests>>,
+}
+
+impl Scene<'_, '_> {
+    /// The error of a rule that panicked.
+    pub(crate) fn rule_failed(&self, panic: &(dyn Any + Send)) -> hemiola_cluster::Error {
+        Error::Rule { site: self.title.to_owned(), rank: self.cluster.rank(), message: said(panic) }.into()
+    }
 }
 
 impl fmt::Debug for Scene<'_, '_> {
@@ -179,8 +192,9 @@ impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
     }
 
     fn settle(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Result<()> {
-        self.0.settle(&shared.0, scene)?;
-        self.1.settle(&shared.1, scene)
+        // Both, even if one fails here: other peers take part in both.
+        let first = self.0.settle(&shared.0, scene);
+        first.and(self.1.settle(&shared.1, scene))
     }
 }
 
@@ -430,14 +444,14 @@ where
         };
         // Arrays are whole, or rows are those of this peer: any block's window has all of them.
         let anywhere = Block { part: 0, time: 0 };
-        for handed in all {
-            self.apply(shared, scene, anywhere, handed);
-        }
+        let apply = || all.into_iter().for_each(|handed| self.apply(shared, scene, anywhere, handed));
+        // A rule that panics must not keep this peer from a barrier that the others wait in.
+        let applied = catch_unwind(AssertUnwindSafe(apply));
         if shared.served {
             // Nobody may ask for a row before its owner has brought it up to date.
             scene.cluster.barrier()?;
         }
-        Ok(())
+        applied.map_err(|panic| scene.rule_failed(&*panic))
     }
 }
 

@@ -2,6 +2,13 @@
 
 use hemiola_core::{ErrorKind, Rank};
 use serde::{Deserialize, Serialize};
+use std::any::Any;
+
+/// What a panic said.
+pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("a panic without a message").to_owned()
+}
 
 /// Why a loop failed. The same on every peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
@@ -18,6 +25,37 @@ pub enum Error {
         rank: Rank,
         /// What the panic said.
         message: String,
+    },
+    /// The rule of a buffer panicked.
+    #[error("{site} failed on peer {rank} where the rule of a buffer was applied: {message}")]
+    Rule {
+        /// The loop.
+        site: String,
+        /// The peer.
+        rank: Rank,
+        /// What the panic said.
+        message: String,
+    },
+    /// The body of a loop runs another one.
+    #[error(
+        "{site} was called by a worker that runs another loop; collective calls are for the program around loops: \
+         give the outer loop more indices, or make the inner one an ordinary `for`"
+    )]
+    Nested {
+        /// The inner loop.
+        site: String,
+    },
+    /// A written array has two names.
+    #[error(
+        "{site} writes an array that it knows as `{first}` and `{second}`; use one name for it, so that its cells are not borrowed twice"
+    )]
+    TwoNames {
+        /// The loop.
+        site: String,
+        /// One name.
+        first: String,
+        /// Another.
+        second: String,
     },
     /// A peer could not go on for another reason.
     #[error("{site} failed on peer {rank}: {message}")]
@@ -67,9 +105,13 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Peer { .. } => ErrorKind::World,
-            Self::Body { .. } | Self::SparseIndexed { .. } | Self::BufferShapes { .. } | Self::BufferRepeats { .. } => {
-                ErrorKind::Usage
-            }
+            Self::Body { .. }
+            | Self::Rule { .. }
+            | Self::TwoNames { .. }
+            | Self::Nested { .. }
+            | Self::SparseIndexed { .. }
+            | Self::BufferShapes { .. }
+            | Self::BufferRepeats { .. } => ErrorKind::Usage,
             Self::NotUnderstood { .. } => ErrorKind::Bug,
         }
     }

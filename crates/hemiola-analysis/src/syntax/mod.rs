@@ -48,6 +48,7 @@ use problems::Problems;
 #[must_use]
 pub fn parallel_for(tokens: TokenStream) -> TokenStream {
     let mut problems = Problems::default();
+    names::refuse_tags(&tokens, &mut problems);
     let parsed = syn::parse2::<Loop>(tokens).map_err(|error| problems.add(error)).ok();
     let analyzed = parsed.and_then(|parsed| analyze(parsed, &mut problems));
     match analyzed {

@@ -13,6 +13,8 @@ use proc_macro2::{Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::{Expr, ExprPath, Pat, UnOp};
 
+use super::problems::Problems;
+
 /// What a tag stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -197,6 +199,27 @@ impl Names {
         let star = quote_spanned!(start=> *);
         quote_spanned!(start=> (#star #variable))
     }
+}
+
+/// Reports identifiers that look like tags. They could stand in macros that nobody looks into, and would become uses of
+/// captured names that no table lists.
+pub(crate) fn refuse_tags(tokens: &TokenStream, problems: &mut Problems) {
+    for tree in tokens.clone() {
+        match tree {
+            TokenTree::Group(group) => refuse_tags(&group.stream(), problems),
+            TokenTree::Ident(ident) if is_tag(&ident.to_string()) => {
+                problems
+                    .at(&ident, format_args!("`{ident}` is a name that `parallel_for!` uses itself: take another one"));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Whether a name has the form of a tag.
+fn is_tag(name: &str) -> bool {
+    let number = ["__n", "__l", "__i"].iter().find_map(|prefix| name.strip_prefix(prefix));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 /// A span for code of ours that stands for the user's code at `span`: found there by messages, but neither confused with

@@ -99,6 +99,16 @@ impl<T: Element, const N: usize> Holding<'_, T, N> {
         Ok(())
     }
 
+    /// *Collective.* Brings the rows of a dense array home: every peer may hold blocks of any rows, each row is held
+    /// by one of them, and afterwards each peer has the blocks that the layout gives it.
+    pub fn gather_rows(&mut self) -> hemiola_cluster::Result<()> {
+        let (cluster, shape, layout) = (&self.array.cluster, self.array.shape, Arc::clone(&self.state.layout));
+        if let Storage::Dense(blocks) = &mut self.state.storage {
+            *blocks = cut_again(cluster, shape, blocks, &layout)?;
+        }
+        Ok(())
+    }
+
     /// *Collective.* A copy of the whole dense array, on the peers for which `wanted` is true; empty on the others.
     pub fn copy_of_all(&self, wanted: impl Fn(Rank) -> bool) -> hemiola_cluster::Result<Dense<T, N>> {
         let (cluster, shape) = (&self.array.cluster, self.array.shape);
@@ -185,6 +195,33 @@ mod tests {
                 })
                 .unwrap();
         }
+    }
+
+    #[test]
+    fn rows_that_lie_anywhere_find_their_way_home() {
+        standalone(3)
+            .run(|cluster| {
+                let array = cluster.from_fn([10, 2], |[row, column]| row * 10 + column)?;
+                let before = array.collect()?;
+                let mut held = array.hold("a test")?;
+                held.arrange(&cut_at(&[0, 2, 3, 5, 6, 8, 10], 3), [0, 1])?;
+                // Everything ends up with the second peer, the wrong way round.
+                let all = held.copy_of_all(|_| true)?;
+                let cells = |rows: Range<u64>| {
+                    let values = all.pieces(rows.clone()).flatten().copied().collect();
+                    Dense::from_values(Shape::new([rows.end - rows.start, 2]), values)
+                };
+                let block = |rows: Range<u64>| cells(rows.clone()).map(|cells| DenseBlock { first: rows.start, cells });
+                let here = if cluster.rank().index() == 1 { vec![block(6..10)?, block(0..6)?] } else { Vec::new() };
+                *held.storage_mut() = Storage::Dense(here);
+                held.gather_rows()?;
+                drop(held);
+                assert_eq!(array.collect()?, before);
+                let Storage::Dense(blocks) = &*array.storage() else { panic!("it is dense") };
+                assert_eq!(blocks.len(), 2);
+                Ok(())
+            })
+            .unwrap();
     }
 
     #[test]

@@ -179,12 +179,17 @@ fn serve(spec: &LoopSpec, arrays: &mut [ArrayPlan], facts: &Facts<'_>) {
         let large = array.bytes > COPIED_BYTES;
         large && array.placement == Placement::Whole && array.usage != Usage::Written && by_row(number)
     };
-    let chosen: Vec<bool> = (0..arrays.len())
-        .map(|array| {
-            let mut others = facts.together.iter().filter(|together| together.contains(&array)).flatten();
-            may(array) && others.all(|other| may(*other))
-        })
-        .collect();
+    let mut chosen: Vec<bool> = (0..arrays.len()).map(may).collect();
+    // Arrays that a buffer updates together lie alike; refusing one may part it from those of another buffer.
+    while let Some(parted) = facts
+        .together
+        .iter()
+        .find(|together| together.iter().any(|array| chosen[*array]) && !together.iter().all(|array| chosen[*array]))
+    {
+        for array in parted {
+            chosen[*array] = false;
+        }
+    }
     for (array, _) in arrays.iter_mut().zip(chosen).filter(|(_, chosen)| *chosen) {
         array.placement = Placement::Served;
     }

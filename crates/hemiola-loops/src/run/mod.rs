@@ -7,6 +7,7 @@ pub(crate) mod stages;
 use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
+use crate::error::said;
 use crate::foreseen::Foreseen;
 use crate::plan::{Block, Choice, Cuts, Facts, Placement, Plan, Schedule, choose, steps, visit};
 use crate::site::Site;
@@ -80,6 +81,9 @@ where
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
 {
+    if cluster.on_worker() {
+        return Err(Error::Nested { site: site.title() }.into());
+    }
     let now = || cluster.env().now();
     let start = now();
     let mut arrays = Arrays::default();
@@ -103,6 +107,7 @@ where
         arrays: &arrays,
         placements: &placements,
         names: site.names,
+        title: &title,
         peers_used: plan.cuts.peers_used,
         requests: post.as_ref().and_then(|post| post.requests.as_ref()),
     };
@@ -110,16 +115,21 @@ where
     let outcome = {
         let shared = captures.share(scene, &declared);
         let code = Code { captures, shared: &shared, body: &body, slice: &slice };
-        let pass = Pass::new(scene, &plan, &space, code, post.as_ref(), space.foreseen(site), &declared)?;
-        let outcome = pass.run();
+        let pass = Pass::new(scene, &plan, &space, code, post.as_ref(), space.foreseen(site), &declared);
+        let outcome = pass.and_then(|pass| pass.run());
         captures.unforeseen(&shared, &mut unforeseen);
         outcome
     };
     drop(post);
     // The entries may be used again when the arrays are given back.
     drop(space);
-    let finished = arrays.finish();
-    agree(cluster, site, outcome.and(finished)).inspect_err(|_| arrays.abandon(&title))?;
+    // A peer that is lost is an error here: then nothing can be recovered together.
+    let agreed = agree(cluster, site, outcome).inspect_err(|_| arrays.abandon(&title))?;
+    if let Some(error) = agreed {
+        arrays.recover().inspect_err(|_| arrays.abandon(&title))?;
+        return Err(error.into());
+    }
+    arrays.finish()?;
     let unforeseen = add_up(cluster, site, &plan, unforeseen)?;
     if site.explain {
         for (name, count) in unforeseen.iter().filter(|(_, count)| *count > 0) {
@@ -144,8 +154,8 @@ fn add_up(cluster: &Cluster, site: &Site, plan: &Plan, mine: Vec<(usize, u64)>) 
     Ok(all)
 }
 
-/// *Collective.* Success if all peers had it; otherwise the same error everywhere.
-fn agree(cluster: &Cluster, site: &Site, outcome: Result<()>) -> Result<()> {
+/// *Collective.* Nothing if all peers succeeded; otherwise the same error everywhere.
+fn agree(cluster: &Cluster, site: &Site, outcome: Result<()>) -> Result<Option<Error>> {
     let local = outcome.err().map(|error| match error {
         hemiola_cluster::Error::Layer { source, kind } => match source.downcast::<Error>() {
             Ok(error) => *error,
@@ -155,8 +165,8 @@ fn agree(cluster: &Cluster, site: &Site, outcome: Result<()>) -> Result<()> {
     });
     // The body's own error says more than that of a peer that could not go on because of it.
     let all: Vec<Error> = cluster.all_gather(local)?.into_iter().flatten().collect();
-    let told = all.iter().find(|error| matches!(error, Error::Body { .. })).or(all.first());
-    told.map_or(Ok(()), |error| Err(error.clone().into()))
+    let told = all.iter().find(|error| matches!(error, Error::Body { .. } | Error::Rule { .. })).or(all.first());
+    Ok(told.cloned())
 }
 
 fn peer_error(cluster: &Cluster, site: &Site, message: &str) -> Error {
@@ -213,6 +223,7 @@ fn spec(site: &Site, dimensions: usize, arrays: &Arrays<'_>, declared: &[Capture
             buffered: Vec::new(),
         })
         .collect();
+    must_have_one_name(site, declared)?;
     for (name, captured) in declared.iter().enumerate() {
         let accesses = || site.accesses.iter().filter(move |access| access.name == name).cloned();
         match captured {
@@ -242,6 +253,20 @@ fn spec(site: &Site, dimensions: usize, arrays: &Arrays<'_>, declared: &[Capture
         return Err(Error::SparseIndexed { site: site.title(), name: uses[sparse].name.clone() }.into());
     }
     Ok(LoopSpec { dimensions, ordered: site.ordered, arrays: uses })
+}
+
+/// An array that is written may have one name only: each name has a view of its own, and the compiler sees no conflict
+/// between two of them.
+fn must_have_one_name(site: &Site, declared: &[Captured]) -> Result<()> {
+    let written = |name: usize| site.accesses.iter().any(|access| access.name == name && access.mode.writes());
+    for (second, captured) in declared.iter().enumerate().filter(|(_, one)| matches!(one, Captured::Array(_))) {
+        let conflicts = |first: &usize| declared[*first] == *captured && (written(*first) || written(second));
+        if let Some(first) = (0..second).find(conflicts) {
+            let [first, second] = [first, second].map(|name| site.names[name].to_owned());
+            return Err(Error::TwoNames { site: site.title(), first, second }.into());
+        }
+    }
+    Ok(())
 }
 
 /// What is run: the body, what it sees, and its slice.
@@ -279,6 +304,8 @@ struct Desk<V, R> {
     recorder: R,
     /// Meetings it has been to in this step.
     met: u64,
+    /// A meeting has decided that nobody goes on: there will be no other.
+    dismissed: bool,
 }
 
 /// When workers meet so that buffers can be applied.
@@ -370,6 +397,7 @@ where
             view: captures.view(shared, self.scene, worker.id()),
             recorder: captures.recorder(shared, self.scene),
             met: 0,
+            dismissed: false,
         };
         self.run_steps(&mut desk);
         captures.leave(shared, &mut desk.view);
@@ -389,10 +417,11 @@ where
                 continue;
             };
             // Everybody comes to every meeting, those who failed too: the others wait for them there.
-            while desk.met < meetings.per_step {
-                if !self.meet(desk, meetings) {
-                    return;
-                }
+            while desk.met < meetings.per_step && !desk.dismissed {
+                self.meet(desk, meetings);
+            }
+            if desk.dismissed {
+                return;
             }
         }
     }
@@ -417,7 +446,7 @@ where
         let Code { captures, shared, .. } = self.code;
         captures.bind(shared, &mut desk.view, self.scene, block);
         self.run_entries(desk, block)?;
-        captures.end_block(shared, &mut desk.view, self.scene, block);
+        self.end_block(desk, block)?;
         match self.post {
             Some(post) if post.leaves(part) => {
                 post.send(self.scene.arrays, block.time).map_err(|error| self.fail(error))
@@ -438,8 +467,7 @@ where
         let count = self.space.count(block);
         for start in (0..count).step_by(bound as usize) {
             if start > 0 {
-                let Code { captures, shared, .. } = self.code;
-                captures.end_block(shared, &mut desk.view, self.scene, block);
+                self.end_block(desk, block)?;
                 if self.meeting.as_ref().is_some_and(|meetings| !self.meet(desk, meetings)) {
                     return Err(Ended);
                 }
@@ -447,6 +475,13 @@ where
             self.run_some(desk, block, start..start + bound)?;
         }
         Ok(())
+    }
+
+    /// Applies what a worker has to itself.
+    fn end_block(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<(), Ended> {
+        let Code { captures, shared, .. } = self.code;
+        let ended = catch_unwind(AssertUnwindSafe(|| captures.end_block(shared, &mut desk.view, self.scene, block)));
+        ended.map_err(|panic| self.fail(self.scene.rule_failed(&*panic)))
     }
 
     /// Fetches what some entries of a block need, and runs them.
@@ -480,13 +515,11 @@ where
             Ok(())
         }));
         let outcome = outcome.unwrap_or_else(|panic| {
-            let text =
-                panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
             Err(Error::Body {
                 site: self.plan.title.clone(),
                 key: at.get().iter().map(|index| *index as u64).collect(),
                 rank: self.scene.cluster.rank(),
-                message: text.unwrap_or("a panic without a message").to_owned(),
+                message: said(&*panic),
             }
             .into())
         });
@@ -496,12 +529,17 @@ where
     /// Remembers why this peer cannot go on, and tells everybody who waits for it.
     fn fail(&self, error: hemiola_cluster::Error) -> Ended {
         self.problem.lock().get_or_insert(error);
+        self.stop();
+        Ended
+    }
+
+    /// Tells everybody who waits for this peer that it does not go on.
+    fn stop(&self) {
         self.failed.store(true, Ordering::SeqCst);
         self.stages.stop();
         if let Some(post) = self.post {
             post.send_stop();
         }
-        Ended
     }
 
     /// Meets the other workers, of this peer and of all; whether to go on.
@@ -517,9 +555,17 @@ where
                 self.scene.cluster.all_gather(failed).map(|all| all.into_iter().any(|failed| failed))
             };
             match anywhere {
-                Ok(false) => captures.settle(shared, self.scene).map_err(|error| self.fail(error)).is_ok(),
+                Ok(false) => {
+                    let settled = catch_unwind(AssertUnwindSafe(|| captures.settle(shared, self.scene)));
+                    if let Err(error) = settled.unwrap_or_else(|panic| Err(self.scene.rule_failed(&*panic))) {
+                        self.fail(error);
+                    }
+                    // The others may know nothing of a failure here. They hear of it at the next meeting, to which
+                    // the workers of this peer come without running anything before.
+                    true
+                }
                 Ok(true) => {
-                    self.failed.store(true, Ordering::SeqCst);
+                    self.stop();
                     false
                 }
                 Err(error) => {
@@ -528,10 +574,12 @@ where
                 }
             }
         };
-        meetings.meeting.attend(self.scene.cluster, desk.worker.id(), work).unwrap_or_else(|error| {
+        let go_on = meetings.meeting.attend(self.scene.cluster, desk.worker.id(), work).unwrap_or_else(|error| {
             self.fail(error);
             false
-        })
+        });
+        desk.dismissed = !go_on;
+        go_on
     }
 }
 

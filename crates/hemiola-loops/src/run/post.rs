@@ -9,6 +9,8 @@
 //! workers have ended says so to all others: when all have, nobody will ask any more.
 //!
 //! A peer that fails says stop, to the next in the ring, or to all where rows are served; whoever hears it first passes it on.
+//! Blocks that are on their way then are still taken in: a peer that has stopped says when its workers have ended, and its
+//! receiver listens until then. So every row is on some peer when a pass has failed, and arrays can be put together again.
 
 use super::stages::Stages;
 use crate::arrays::{Arrays, Piece};
@@ -73,6 +75,16 @@ impl Requests {
     }
 }
 
+/// What a driver waits for.
+struct Expected {
+    /// Time blocks that will come, in order, with the stage each has then.
+    due: VecDeque<(usize, usize)>,
+    /// Arrays whose rows of the next block have all come.
+    complete: usize,
+    /// Peers that will say when their workers have ended.
+    working: Vec<Rank>,
+}
+
 pub(crate) struct Post<'l> {
     cluster: &'l Cluster,
     cuts: &'l Cuts,
@@ -83,6 +95,7 @@ pub(crate) struct Post<'l> {
     /// Present if rows are served.
     pub(crate) requests: Option<Arc<Requests>>,
     stop_sent: AtomicBool,
+    done_sent: AtomicBool,
     /// Workers that have not ended.
     working: AtomicUsize,
 }
@@ -104,7 +117,8 @@ impl<'l> Post<'l> {
             Arc::new(Requests { channel, answers, channels })
         });
         let working = AtomicUsize::new(cluster.workers());
-        Some(Self { cluster, cuts, channel, mailbox, ring, requests, stop_sent: AtomicBool::new(false), working })
+        let (stop_sent, done_sent) = (AtomicBool::new(false), AtomicBool::new(false));
+        Some(Self { cluster, cuts, channel, mailbox, ring, requests, stop_sent, done_sent, working })
     }
 
     fn neighbour(&self, ahead: bool) -> Rank {
@@ -160,12 +174,32 @@ impl<'l> Post<'l> {
         } else {
             drop(self.post(self.receiver(), Purpose::Rotation, stop()));
         }
+        self.maybe_done();
+    }
+
+    /// Whether this peer has said stop, or is about to.
+    fn has_stopped(&self) -> bool {
+        self.stop_sent.load(Ordering::SeqCst)
     }
 
     /// Says that a worker of this peer has ended; the last one tells the others.
     pub(crate) fn ended(&self) {
-        if self.working.fetch_sub(1, Ordering::SeqCst) == 1 && self.requests.is_some() {
-            self.others().for_each(|peer| drop(self.post(peer, Purpose::Served, encoded(&Head::Done).into())));
+        self.working.fetch_sub(1, Ordering::SeqCst);
+        self.maybe_done();
+    }
+
+    /// Says that no worker of this peer will send anything more, if it is so and somebody waits for it. Called after each
+    /// of the two things it depends on, so that the later call sees both.
+    fn maybe_done(&self) {
+        let ended = self.working.load(Ordering::SeqCst) == 0;
+        if !ended || self.requests.is_none() && !self.has_stopped() || self.done_sent.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let done = || encoded(&Head::Done).into();
+        if self.requests.is_some() {
+            self.others().for_each(|peer| drop(self.post(peer, Purpose::Served, done())));
+        } else {
+            drop(self.post(self.receiver(), Purpose::Rotation, done()));
         }
     }
 
@@ -186,15 +220,16 @@ impl<'l> Post<'l> {
 
     /// Receives and answers until nothing will come any more, on the driver, while workers run.
     pub(crate) fn drive(&self, arrays: &Arrays<'_>, stages: &Stages) -> Result<()> {
-        let mut due = self.arrivals();
-        let mut complete = 0;
-        let mut asking = if self.requests.is_some() { self.others().count() } else { 0 };
-        while !due.is_empty() || asking > 0 {
-            match self.step(arrays, stages, &mut due, &mut complete, &mut asking) {
+        let mut expected = Expected {
+            due: self.arrivals(),
+            complete: 0,
+            working: if self.requests.is_some() { self.others().collect() } else { Vec::new() },
+        };
+        while !expected.due.is_empty() || !expected.working.is_empty() {
+            match self.step(arrays, stages, &mut expected) {
                 Ok(()) => {}
                 Err(problem) => {
-                    stages.stop();
-                    self.send_stop();
+                    self.stop(stages);
                     return Err(problem);
                 }
             }
@@ -202,14 +237,18 @@ impl<'l> Post<'l> {
         Ok(())
     }
 
+    /// Ends the pass on this peer, and on those it tells.
+    fn stop(&self, stages: &Stages) {
+        stages.stop();
+        self.send_stop();
+    }
+
     /// Receives one message and does what it asks for.
     fn step(
         &self,
         arrays: &Arrays<'_>,
         stages: &Stages,
-        due: &mut VecDeque<(usize, usize)>,
-        complete: &mut usize,
-        asking: &mut usize,
+        Expected { due, complete, working }: &mut Expected,
     ) -> Result<()> {
         let bad = |problem: &str| hemiola_array::Error::BadMessage { problem: problem.to_owned() };
         let reason = Reason {
@@ -242,12 +281,20 @@ impl<'l> Post<'l> {
                 let answer = Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Served, payload };
                 self.cluster.send(message.from, answer)?;
             }
-            Head::Done if *asking > 0 => *asking -= 1,
+            Head::Done => {
+                working.retain(|peer| *peer != message.from);
+                if message.from == self.sender() && !due.is_empty() {
+                    // It sends no more, and so has stopped, even if it says so later.
+                    self.stop(stages);
+                    due.clear();
+                }
+            }
             Head::Stop => {
-                stages.stop();
-                self.send_stop();
-                // Nothing more comes round; others may still ask until their workers have ended.
-                due.clear();
+                self.stop(stages);
+                if self.requests.is_none() {
+                    // Blocks may still come, until its workers have ended.
+                    working.push(message.from);
+                }
             }
             _ => return Err(bad("a message that is not due").into()),
         }

@@ -42,7 +42,8 @@ impl<T: Element, C: Fn(T, T) -> T + Sync> AddAssign<T> for AccumulatorView<'_, T
 impl<T: Element, C: Fn(T, T) -> T + Sync> Drop for AccumulatorView<'_, T, C> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
-            *self.accumulator.cell(self.worker) = cell;
+            // Added, not put: another view may have given back its own, if the loop knows the accumulator by two names.
+            self.accumulator.add(self.worker, cell);
         }
     }
 }

@@ -122,17 +122,32 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         outside(self.name, key, &self.extents, self.first..self.first + self.count)
     }
 
+    /// The cells in the window of a one-dimensional array that is served, and so not written while it is borrowed.
+    fn own(&self) -> &[T] {
+        // SAFETY: the window lies inside the array (1 of the argument in `window`), and workers only read served arrays.
+        unsafe { std::slice::from_raw_parts(self.base, self.count) }
+    }
+
     /// Cells of a one-dimensional array.
     #[inline]
     fn cells(&self, indices: Range<usize>) -> *mut [T] {
-        if indices.start > indices.end
-            || !indices.is_empty() && (indices.start < self.first || indices.end > self.first + self.count)
-        {
-            self.outside(&[indices.start, indices.end]);
-        }
+        assert!(
+            indices.start <= indices.end && indices.end <= self.extents[0],
+            "range {indices:?} is outside of `{}`, whose shape is {:?}",
+            self.name,
+            self.extents
+        );
         let length = indices.len();
         let start = if length == 0 {
             std::ptr::dangling_mut()
+        } else if indices.start < self.first || indices.end > self.first + self.count {
+            match &self.served {
+                // A served array is never written through its view, so the address is only read.
+                Some(served) => {
+                    served.run(indices.start as u64..indices.end as u64, self.own(), self.first as u64).cast_mut()
+                }
+                None => self.outside(&[indices.start]),
+            }
         } else {
             // SAFETY: the range was checked against the window.
             unsafe { self.base.add(indices.start - self.first) }

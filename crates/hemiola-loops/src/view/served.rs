@@ -9,6 +9,7 @@ use hemiola_cluster::{Cluster, Mailbox, Reason, Result};
 use hemiola_core::{Rank, Waiter, WorkerId};
 use hemiola_tables::{Owners, RowCache};
 use std::cell::{Cell, RefCell};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// A worker's access to the rows of a served array.
@@ -21,6 +22,8 @@ pub(crate) struct Served<T> {
     pub(crate) owners: Owners,
     pub(crate) row_length: usize,
     cache: RefCell<RowCache<T>>,
+    /// Runs of rows that were read as one slice. Each has its own memory, which stays until all is forgotten.
+    runs: RefCell<Vec<Box<[T]>>>,
     unforeseen: Cell<u64>,
 }
 
@@ -34,8 +37,8 @@ impl<T: Element> Served<T> {
         row_length: usize,
     ) -> Self {
         let cache = RefCell::new(RowCache::new(owners.rows(), row_length));
-        let (cluster, requests) = (cluster.clone(), Arc::clone(requests));
-        Self { cluster, requests, worker, array, owners, row_length, cache, unforeseen: Cell::new(0) }
+        let (cluster, requests, runs) = (cluster.clone(), Arc::clone(requests), RefCell::default());
+        Self { cluster, requests, worker, array, owners, row_length, cache, runs, unforeseen: Cell::new(0) }
     }
 
     /// Fetches ascending rows in bulk; all others are forgotten. Rows of this peer need not be fetched.
@@ -53,6 +56,7 @@ impl<T: Element> Served<T> {
             cells.extend(self.answer(Rank::new(peer as u32), share.len())?);
             kept.extend_from_slice(&rows[share.clone()]);
         }
+        self.runs.borrow_mut().clear();
         self.cache.borrow_mut().fill(kept, cells);
         Ok(())
     }
@@ -72,8 +76,37 @@ impl<T: Element> Served<T> {
         cache.find(row).expect("it was just added").as_ptr()
     }
 
+    /// A run of rows as one slice: each from its owner, those of this peer from `own`, which begins with row `first`.
+    pub(crate) fn run(&self, rows: Range<u64>, own: &[T], first: u64) -> *const T {
+        self.unforeseen.set(self.unforeseen.get() + 1);
+        let wanted: Vec<u64> = rows.clone().collect();
+        let me = self.cluster.rank().index();
+        let fetch = || -> Result<Vec<T>> {
+            let shares = self.owners.divide(&wanted);
+            let asked = |peer: usize| peer != me && !shares[peer].is_empty();
+            for peer in (0..shares.len()).filter(|peer| asked(*peer)) {
+                self.ask(Rank::new(peer as u32), &wanted[shares[peer].clone()])?;
+            }
+            let mut cells = Vec::with_capacity(wanted.len() * self.row_length);
+            for (peer, share) in shares.iter().enumerate() {
+                if peer == me && !share.is_empty() {
+                    let start = (wanted[share.start] - first) as usize * self.row_length;
+                    cells.extend_from_slice(&own[start..start + share.len() * self.row_length]);
+                } else if asked(peer) {
+                    cells.extend(self.answer(Rank::new(peer as u32), share.len())?);
+                }
+            }
+            Ok(cells)
+        };
+        let cells = fetch().unwrap_or_else(|error| panic!("cannot read rows {rows:?} of their owners: {error}"));
+        let mut runs = self.runs.borrow_mut();
+        runs.push(cells.into());
+        runs[runs.len() - 1].as_ptr()
+    }
+
     /// Forgets all rows: they may have changed.
     pub(crate) fn forget(&self) {
+        self.runs.borrow_mut().clear();
         self.cache.borrow_mut().clear();
     }
 
@@ -90,6 +123,9 @@ impl<T: Element> Served<T> {
         let mailbox: &Mailbox = &self.requests.answers[self.worker.index()];
         let reason = Reason { what: "rows of an array", number: None, site: None };
         let message = self.cluster.receive(mailbox, owner, Waiter::Worker(self.worker), reason)?;
-        Ok(T::unpack(&message.payload, rows * self.row_length)?)
+        let cells = T::unpack(&message.payload, rows * self.row_length)?;
+        // An element may unpack itself as it likes; views rely on the number.
+        assert_eq!(cells.len(), rows * self.row_length, "an element unpacks as many values as were packed");
+        Ok(cells)
     }
 }

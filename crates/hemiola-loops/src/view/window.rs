@@ -15,7 +15,8 @@
 //!    which orders their memory accesses;
 //! 4. references made from a view borrow the view, and the body gets its views by a reference that ends with the call, so
 //!    none outlives the iteration, and the compiler forbids two overlapping ones through one view. Two views of one loop
-//!    are of different arrays, because an array can be held once.
+//!    are of different arrays, or of an array that the loop only reads: a loop that writes an array under two names is
+//!    refused when it is planned.
 
 /// Consecutive indices of the first dimension of an array, in memory.
 #[derive(Clone, Copy, Debug)]

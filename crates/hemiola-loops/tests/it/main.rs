@@ -1,3 +1,4 @@
 //! Loops on standalone clusters, against serial execution.
 
+mod buffers;
 mod generated;

@@ -1,9 +1,11 @@
 //! Real programs as real processes, under every way of starting them that this machine has. A module per topic:
 //!
+//! - `conditions`: loops under good and bad conditions: aliases, failures, buffers, served arrays, plans
 //! - `guide`: the plans that the guide to loops shows
 //! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
 //! - `killed`: a peer under the launcher is killed
 //! - `loops`: loops as users write them, on peers that are threads
+//! - `refused`: loops that must not compile (`tests/ui`)
 
 #![expect(
     clippy::disallowed_methods,
@@ -12,10 +14,12 @@
     reason = "tests talk to the real world"
 )]
 
+mod conditions;
 mod guide;
 mod hello;
 mod killed;
 mod loops;
+mod refused;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

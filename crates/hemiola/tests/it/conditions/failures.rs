@@ -1,0 +1,330 @@
+//! Loops that fail: every peer gets the same error, nobody hangs, and the cluster can be used.
+
+use super::run;
+use hemiola::prelude::*;
+use hemiola::{Cluster, Result};
+
+/// Entries of a loop that is worth running on several peers.
+const ENTRIES: usize = 40_000;
+
+/// What `failing` says on every peer, for 1 to 3 peers and 1 to 4 workers, where it must leave a cluster that works.
+fn errors(failing: impl Fn(&Cluster) -> Result<String> + Sync) -> Vec<String> {
+    let mut all = Vec::new();
+    for (peers, workers) in [(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)] {
+        let said = run(peers, workers, |cluster| {
+            let error = failing(cluster)?;
+            assert_eq!(cluster.all_gather(1)?.len(), peers);
+            let sum = cluster.accumulator::<u64>();
+            parallel_for!(
+                cluster,
+                for i in 0..100 {
+                    sum += i as u64;
+                }
+            )?;
+            assert_eq!(sum.take()?, 4950);
+            Ok(error)
+        });
+        assert!(said.iter().all(|error| *error == said[0]), "{said:?}");
+        all.push(said.into_iter().next().unwrap());
+    }
+    all
+}
+
+#[test]
+fn a_rule_of_a_buffer_that_panics_ends_the_loop() {
+    for side in [30, 20_000] {
+        let said = errors(|cluster| {
+            let array = cluster.zeros::<u64, 1>([side])?;
+            let buffer = array.buffered(|cell: &mut u64, update: u64| {
+                assert!(update < 7_000_000, "seven is too much");
+                *cell += update;
+            });
+            let outcome = parallel_for!(
+                cluster,
+                for i in 0..ENTRIES {
+                    buffer[i * i % 29] += if i == 7 { 7_000_000 } else { 1 };
+                }
+            );
+            Ok(outcome.unwrap_err().to_string())
+        });
+        assert!(said.iter().all(|error| error.contains("seven is too much")), "{said:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_panics_at_the_end_of_a_workers_own_block_ends_the_loop() {
+    let said = errors(|cluster| {
+        let array = cluster.zeros::<u64, 1>([ENTRIES as u64])?;
+        let buffer = array.buffered(|cell: &mut u64, update: u64| {
+            assert!(update < 7_000_000, "seven is too much");
+            *cell += update;
+        });
+        let outcome = parallel_for!(
+            cluster,
+            for i in 0..ENTRIES {
+                buffer[i] += if i == 7 { 7_000_000 } else { 1 };
+            }
+        );
+        Ok(outcome.unwrap_err().to_string())
+    });
+    assert!(said.iter().all(|error| error.contains("seven is too much")), "{said:?}");
+}
+
+#[test]
+fn a_panic_in_a_rotation_ends_it_everywhere_and_its_arrays_can_be_used() {
+    let said = errors(|cluster| {
+        let all = cluster.from_fn([400, 60], |[u, i]| u * 100 + i)?;
+        let entries = all.entries().filter(|[u, i], _| (u + i) % 3 < 2).materialize()?;
+        let (w, h) = (cluster.zeros::<u64, 2>([400, 3])?, cluster.zeros::<u64, 2>([60, 3])?);
+        let pass = |bad: u64| {
+            parallel_for!(
+                cluster,
+                for ([u, i], value) in &entries {
+                    assert!(*value != bad, "a bad value");
+                    w[u][0] += 1;
+                    h[i][1] += 1;
+                }
+            )
+        };
+        let run = pass(u64::MAX)?;
+        let parallel = cluster.size() * cluster.workers() > 1;
+        assert_eq!(run.plan().cuts.times() > 1, parallel, "{}", run.plan());
+        let error = pass(2022).unwrap_err();
+        // Whatever they hold now, it is an array of this shape, and the next loop finds it so.
+        assert_eq!(h.collect()?.len(), 180);
+        assert_eq!(w.collect()?.len(), 1200);
+        pass(u64::MAX)?;
+        assert_eq!(h.collect()?.len(), 180);
+        Ok(error.to_string())
+    });
+    assert!(said.iter().all(|error| error.contains("failed at entry [20, 22]")), "{said:?}");
+    assert!(said.iter().all(|error| error.contains("a bad value")), "{said:?}");
+}
+
+/// Rows of users, rows of items, and entries that need both.
+struct Model {
+    entries: DistArray<u64, 2>,
+    w: DistArray<u64, 2>,
+    h: DistArray<u64, 2>,
+    totals: DistArray<u64, 1>,
+    table: DistArray<u64, 1>,
+}
+
+impl Model {
+    fn new(cluster: &Cluster) -> Result<Self> {
+        let all = cluster.from_fn([400, 60], |[u, i]| u * 100 + i)?;
+        Ok(Self {
+            entries: all.entries().filter(|[u, i], _| (u + i) % 3 < 2).materialize()?,
+            w: cluster.zeros([400, 3])?,
+            h: cluster.zeros([60, 3])?,
+            totals: cluster.zeros([7])?,
+            table: cluster.from_fn([20_000], |[index]| index)?,
+        })
+    }
+
+    /// What the arrays hold: all of it, whatever it is.
+    fn check(&self) -> Result<()> {
+        let lengths = [self.w.collect()?.len(), self.h.collect()?.len(), self.totals.collect()?.len()];
+        assert_eq!((lengths, self.table.collect()?.len()), ([1200, 180, 7], 20_000));
+        Ok(())
+    }
+}
+
+/// The value that is refused, and its key.
+const BAD: (u64, &str) = (20_022, "[200, 22]");
+
+/// Runs `pass` without and with a bad value on all kinds of clusters.
+fn fails(pass: impl Fn(&Cluster, &Model, u64) -> Result<hemiola::loops::Run> + Sync) {
+    let said = errors(|cluster| {
+        let model = Model::new(cluster)?;
+        pass(cluster, &model, u64::MAX)?;
+        let error = pass(cluster, &model, BAD.0).unwrap_err();
+        model.check()?;
+        pass(cluster, &model, u64::MAX)?;
+        assert_eq!(pass(cluster, &model, BAD.0).unwrap_err().to_string(), error.to_string());
+        model.check()?;
+        Ok(error.to_string())
+    });
+    for error in said {
+        assert!(error.contains(&format!("failed at entry {} on peer ", BAD.1)), "{error}");
+        assert!(error.ends_with(": a bad value"), "{error}");
+    }
+}
+
+#[test]
+fn a_panic_ends_a_loop_of_parts() {
+    fails(|cluster, model, bad| {
+        let Model { entries, w, .. } = model;
+        parallel_for!(
+            cluster,
+            for ([u, _], value) in entries {
+                assert!(*value != bad, "a bad value");
+                w[u][0] += *value;
+            }
+        )
+    });
+}
+
+#[test]
+fn a_panic_ends_a_wavefront() {
+    fails(|cluster, model, bad| {
+        let Model { entries, w, h, .. } = model;
+        let run = parallel_for!(
+            cluster,
+            ordered,
+            for ([u, i], value) in entries {
+                assert!(*value != bad, "a bad value");
+                w[u][0] = w[u][0].wrapping_add(h[i][0]);
+                h[i][0] = w[u][0].wrapping_mul(3).wrapping_add(1);
+            }
+        )?;
+        let parallel = cluster.size() * cluster.workers() > 1;
+        assert_eq!(run.plan().cuts.times() > 1, parallel, "{}", run.plan());
+        Ok(run)
+    });
+}
+
+#[test]
+fn a_panic_ends_a_rotation_with_meetings() {
+    for every in [u64::MAX, 50] {
+        fails(|cluster, model, bad| {
+            let Model { entries, w, h, totals, .. } = model;
+            let sums = totals.buffered(|cell: &mut u64, update: u64| *cell = cell.wrapping_add(update)).every(every);
+            parallel_for!(
+                cluster,
+                for ([u, i], value) in entries {
+                    assert!(*value != bad, "a bad value");
+                    w[u][0] = w[u][0].wrapping_add(h[i][0]);
+                    h[i][0] = h[i][0].wrapping_mul(3).wrapping_add(1);
+                    sums[(*value % 7) as usize] += 1;
+                }
+            )
+        });
+    }
+}
+
+#[test]
+fn a_panic_ends_a_rotation_with_served_rows() {
+    fails(|cluster, model, bad| {
+        let Model { entries, w, h, table, .. } = model;
+        parallel_for!(
+            cluster,
+            for ([u, i], value) in entries {
+                assert!(*value != bad, "a bad value");
+                w[u][0] = w[u][0].wrapping_add(table[(*value * 7 % 20_000) as usize]);
+                h[i][0] = h[i][0].wrapping_mul(3).wrapping_add(1);
+            }
+        )
+    });
+}
+
+#[test]
+fn a_panic_ends_a_loop_with_served_rows_and_meetings() {
+    fails(|cluster, model, bad| {
+        let Model { entries, w, table, .. } = model;
+        let updates = table.buffered(|cell: &mut u64, update: u64| *cell = cell.wrapping_add(update)).every(900);
+        parallel_for!(
+            cluster,
+            for ([u, _], value) in entries {
+                assert!(*value != bad, "a bad value");
+                w[u][0] = w[u][0].wrapping_add(table[(*value * 7 % 20_000) as usize]);
+                updates[(*value * 11 % 20_000) as usize] += 1;
+            }
+        )
+    });
+}
+
+#[test]
+fn an_index_outside_of_an_array_is_named() {
+    let said = errors(|cluster| {
+        let (array, rows) = (cluster.zeros::<u64, 1>([10])?, cluster.zeros::<u64, 3>([10, 4, 2])?);
+        let buffer = rows.buffered(|cell: &mut u64, update: u64| *cell += update);
+        let outcomes = [
+            parallel_for!(
+                cluster,
+                for i in 0..11 {
+                    array[i] += 1;
+                }
+            ),
+            parallel_for!(
+                cluster,
+                for i in 1..11 {
+                    array[i] += array[i - 1];
+                }
+            ),
+            parallel_for!(
+                cluster,
+                for i in 0..10 {
+                    array[i] += array[2..i + 3][0];
+                }
+            ),
+            parallel_for!(
+                cluster,
+                for i in 0..10 {
+                    rows[[i, 4]][0] += 1;
+                }
+            ),
+            parallel_for!(
+                cluster,
+                for i in 0..10 {
+                    rows[[i, 3, 2]] += 1;
+                }
+            ),
+            parallel_for!(
+                cluster,
+                for i in 0..10 {
+                    rows[[i, i % 4]][i % 3] += 1;
+                }
+            ),
+            parallel_for!(
+                cluster,
+                for i in 0..10 {
+                    buffer[[i, 4]][0] += 1;
+                }
+            ),
+        ];
+        let said = outcomes.map(|outcome| outcome.unwrap_err().to_string());
+        Ok(said.map(|said| said.split_once(": ").unwrap().1.to_owned()).join("\n"))
+    });
+    for error in said {
+        let lines: Vec<_> = error.lines().collect();
+        assert_eq!(lines[0], "index [10] is outside of `array`, whose shape is [10]");
+        assert_eq!(lines[1], "index [10] is outside of `array`, whose shape is [10]");
+        assert_eq!(lines[2], "range 2..11 is outside of `array`, whose shape is [10]");
+        assert!(lines[3].ends_with(", 4] is outside of `rows`, whose shape is [10, 4, 2]"), "{error}");
+        assert!(lines[4].ends_with(", 3, 2] is outside of `rows`, whose shape is [10, 4, 2]"), "{error}");
+        assert!(lines[5].starts_with("index out of bounds: the len is 2"), "{error}");
+        assert!(
+            lines[6].ends_with(", 4] is outside of the buffer `buffer`, whose array has the shape [10, 4, 2]"),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn a_loop_inside_a_loop_is_an_error() {
+    fn inner(cluster: &Cluster, array: &DistArray<u64, 1>) -> Result<()> {
+        parallel_for!(
+            cluster,
+            for i in 0..10 {
+                array[i] += 1;
+            }
+        )
+        .map(|_| ())
+    }
+    let said = errors(|cluster| {
+        let (one, two) = (cluster.zeros::<u64, 1>([10])?, cluster.zeros::<u64, 1>([10])?);
+        let add =
+            |array: usize| inner(cluster, if array == 0 { &one } else { &two }).map_err(|error| error.to_string());
+        let outcome = parallel_for!(
+            cluster,
+            for i in 0..4 {
+                add(i % 2).unwrap();
+            }
+        );
+        Ok(outcome.unwrap_err().to_string())
+    });
+    for error in said {
+        assert!(error.contains("called by a worker"), "{error}");
+    }
+}

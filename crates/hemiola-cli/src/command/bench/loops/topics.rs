@@ -26,22 +26,24 @@ struct Counts<'a> {
     waiting: &'a [i32],
 }
 
-/// Draws a topic by its weight; `weights` is room for them.
+/// Draws a topic by its weight.
 #[inline]
-fn draw(counts: &Counts<'_>, chance: f32, weights: &mut [f32; TOPICS]) -> usize {
+fn draw(counts: &Counts<'_>, chance: f32) -> usize {
+    // Of a length the compiler knows.
     let Counts { doc, word, total, waiting } = counts;
-    let counts = doc.iter().zip(*word).zip(total.iter().zip(*waiting));
-    for (weight, ((doc, word), (total, waiting))) in weights.iter_mut().zip(counts) {
-        let total = (total + waiting) as f32;
-        *weight = (*doc as f32 + ALPHA) * (*word as f32 + BETA) / (total + BETA * WORDS as f32);
-    }
+    let [doc, word, total, waiting] =
+        [doc, word, total, waiting].map(|counts| counts.first_chunk::<TOPICS>().expect("one count for each topic"));
+    let weights: [f32; TOPICS] = std::array::from_fn(|topic| {
+        let total = (total[topic] + waiting[topic]) as f32;
+        (doc[topic] as f32 + ALPHA) * (word[topic] as f32 + BETA) / (total + BETA * WORDS as f32)
+    });
+    let wanted = chance * weights.iter().sum::<f32>();
     let mut sum = 0.0;
-    for weight in weights.iter_mut() {
-        sum += *weight;
-        *weight = sum;
-    }
-    let wanted = chance * sum;
-    weights.iter().position(|weight| *weight > wanted).unwrap_or(TOPICS - 1)
+    let reached = weights.iter().position(|weight| {
+        sum += weight;
+        sum > wanted
+    });
+    reached.unwrap_or(TOPICS - 1)
 }
 
 /// Which number is drawn for an occurrence.
@@ -111,14 +113,13 @@ impl Model {
             for ([d, w], topics) in &mut *tokens {
                 let (doc, word) = (&mut by_document[d], &mut by_word[w]);
                 let (total, waiting) = (&totals[0], &mut pending[0]);
-                let mut weights = [0.0; TOPICS];
                 for (at, topic) in topics.iter_mut().enumerate() {
                     let old = usize::from(*topic);
                     doc[old] -= 1;
                     word[old] -= 1;
                     waiting[old] -= 1;
                     let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
-                    let new = draw(&Counts { doc, word, total, waiting }, chance, &mut weights);
+                    let new = draw(&Counts { doc, word, total, waiting }, chance);
                     doc[new] += 1;
                     word[new] += 1;
                     waiting[new] += 1;
@@ -141,7 +142,7 @@ impl ByHand {
     fn pass(&mut self, pass: u64) {
         let values = Values::new(11);
         let Self { tokens, by_document, by_word, totals } = self;
-        let (mut weights, none) = ([0.0; TOPICS], [0; TOPICS]);
+        let none = [0; TOPICS];
         for ([d, w], topics) in &mut *tokens {
             let (d, w) = (*d as usize, *w as usize);
             let doc = &mut by_document[d * TOPICS..][..TOPICS];
@@ -152,7 +153,7 @@ impl ByHand {
                 word[old] -= 1;
                 totals[old] -= 1;
                 let chance = values.uniform_f32(place(d, w, at), pass, 0.0..1.0);
-                let new = draw(&Counts { doc, word, total: totals, waiting: &none }, chance, &mut weights);
+                let new = draw(&Counts { doc, word, total: totals, waiting: &none }, chance);
                 doc[new] += 1;
                 word[new] += 1;
                 totals[new] += 1;

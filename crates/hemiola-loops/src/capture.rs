@@ -13,6 +13,7 @@ use crate::run::post::Requests;
 use crate::view::buffer::rows_of;
 use crate::view::served::Served;
 use crate::view::{AccumulatorView, ArrayView, BufferView, PlainView};
+use hemiola_analysis::Access;
 use hemiola_array::{Accumulator, DistArray, Element};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Purpose, WorkerId};
@@ -48,6 +49,8 @@ pub struct Scene<'l, 'a> {
     pub(crate) arrays: &'l Arrays<'a>,
     pub(crate) placements: &'l [Placement],
     pub(crate) names: &'static [&'static str],
+    /// Every place where the body uses one of them.
+    pub(crate) accesses: &'static [Access],
     /// The loop, as messages call it.
     pub(crate) title: &'l str,
     /// How many peers run blocks.
@@ -92,6 +95,10 @@ pub trait Capture<'a> {
 
     /// Appends what the slice has written down.
     fn foreseen(&self, _recorder: &mut Self::Recorder, _rows: &mut Vec<Vec<u64>>) {}
+
+    /// Writes down the rows that an entry reads by its indices alone: for those the slice has no code.
+    #[inline]
+    fn touch_by_key(&self, _recorder: &Self::Recorder, _key: &[usize]) {}
 
     /// Fetches what [`foreseen`](Self::foreseen) appended.
     fn prefetch(&self, _rows: &mut std::slice::Iter<'_, Vec<u64>>, _view: &mut Self::View) -> Result<()> {
@@ -140,6 +147,12 @@ impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
 
     fn recorder(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Self::Recorder {
         (self.0.recorder(&shared.0, scene), self.1.recorder(&shared.1, scene))
+    }
+
+    #[inline]
+    fn touch_by_key(&self, recorder: &Self::Recorder, key: &[usize]) {
+        self.0.touch_by_key(&recorder.0, key);
+        self.1.touch_by_key(&recorder.1, key);
     }
 
     fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
@@ -242,8 +255,14 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
         view
     }
 
-    fn recorder(&self, shared: &ArrayShared, _: Scene<'_, 'a>) -> Self::Recorder {
-        RowRecorder::new(self.extents(), shared.served)
+    fn recorder(&self, shared: &ArrayShared, scene: Scene<'_, 'a>) -> Self::Recorder {
+        let mine = scene.accesses.iter().filter(|access| access.name == self.name);
+        RowRecorder::new(self.extents(), shared.served, mine)
+    }
+
+    #[inline]
+    fn touch_by_key(&self, recorder: &Self::Recorder, key: &[usize]) {
+        recorder.touch_by_key(key);
     }
 
     fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {

@@ -3,6 +3,7 @@
 //! `parallel_for!` makes a second, smaller body that computes subscripts only. It is run over a block before the body, so
 //! that all rows it needs can be fetched at once. In it, names stand for recorders.
 
+use hemiola_analysis::{Access, Subscript};
 use std::cell::RefCell;
 use std::fmt;
 use std::marker::PhantomData;
@@ -13,12 +14,51 @@ pub struct RowRecorder<V, const N: usize> {
     rows: RefCell<Vec<u64>>,
     /// Only arrays that are served need to know.
     pub(crate) wanted: bool,
+    /// Reads that the indices of an entry decide: for each, by dimension of a row, an index of the loop or nothing, and
+    /// what is added.
+    by_key: Vec<Vec<(Option<usize>, i64)>>,
     view: PhantomData<fn() -> V>,
 }
 
 impl<V, const N: usize> RowRecorder<V, N> {
-    pub(crate) fn new(extents: [usize; N], wanted: bool) -> Self {
-        Self { extents, rows: RefCell::default(), wanted, view: PhantomData }
+    pub(crate) fn new<'s>(extents: [usize; N], wanted: bool, accesses: impl Iterator<Item = &'s Access>) -> Self {
+        let decided = |access: &Access| {
+            let dimensions = if N == 1 { 1 } else { N - 1 };
+            let part = |dimension| match *access.subscript(dimension) {
+                Subscript::Index { dimension, offset } => Some((Some(dimension), offset)),
+                Subscript::Constant(place) => Some((None, place)),
+                _ => None,
+            };
+            (0..dimensions).map(part).collect::<Option<Vec<_>>>()
+        };
+        let by_key = if wanted { accesses.filter_map(decided).collect() } else { Vec::new() };
+        Self { extents, rows: RefCell::default(), wanted, by_key, view: PhantomData }
+    }
+
+    /// Writes down the rows that the indices of an entry decide.
+    #[inline]
+    pub(crate) fn touch_by_key(&self, key: &[usize]) {
+        for read in &self.by_key {
+            let mut row = 0;
+            let inside = read.iter().zip(&self.extents).all(|((index, offset), extent)| {
+                let at = index.map_or(0, |index| key[index]).checked_add_signed(*offset as isize);
+                row = row * *extent as u64 + at.unwrap_or(0) as u64;
+                // What is outside, the body will say.
+                at.is_some_and(|at| at < *extent)
+            });
+            if inside {
+                self.note(row);
+            }
+        }
+    }
+
+    #[inline]
+    fn note(&self, row: u64) {
+        let mut rows = self.rows.borrow_mut();
+        // Neighbouring entries often read the same row.
+        if rows.last() != Some(&row) {
+            rows.push(row);
+        }
     }
 
     /// Never: what is shared cannot be looked at before the loop runs. The type is that of the view, so that the slice
@@ -35,11 +75,8 @@ impl<V, const N: usize> RowRecorder<V, N> {
         if !self.wanted {
             return;
         }
-        let Some(row) = index.row(&self.extents) else { return };
-        let mut rows = self.rows.borrow_mut();
-        // Neighbouring entries often read the same row.
-        if rows.last() != Some(&row) {
-            rows.push(row);
+        if let Some(row) = index.row(&self.extents) {
+            self.note(row);
         }
     }
 
@@ -174,14 +211,14 @@ mod tests {
 
     #[test]
     fn rows_are_written_down_once_and_in_order() {
-        let recorder = RowRecorder::<(), 3>::new([4, 3, 5], true);
+        let recorder = RowRecorder::<(), 3>::new([4, 3, 5], true, std::iter::empty());
         recorder.touch([3, 2]);
         recorder.touch([0, 1, 4]);
         recorder.touch([3, 2, 1]);
         recorder.touch([4, 0]);
         assert_eq!(recorder.take(), [1, 11]);
         assert!(recorder.take().is_empty());
-        let unwanted = RowRecorder::<(), 1>::new([4], false);
+        let unwanted = RowRecorder::<(), 1>::new([4], false, std::iter::empty());
         unwanted.touch(3_usize);
         assert!(unwanted.take().is_empty());
     }

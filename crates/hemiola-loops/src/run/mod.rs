@@ -107,6 +107,7 @@ where
         arrays: &arrays,
         placements: &placements,
         names: site.names,
+        accesses: site.accesses,
         title: &title,
         peers_used: plan.cuts.peers_used,
         requests: post.as_ref().and_then(|post| post.requests.as_ref()),
@@ -495,6 +496,7 @@ where
                     let recorder = &mut desk.recorder;
                     self.space.visit(block, entries.clone(), |key, value| {
                         at.set(key);
+                        captures.touch_by_key(recorder, &key);
                         slice(recorder, key, value);
                     });
                     let mut rows = Vec::new();

@@ -69,7 +69,10 @@ impl<T: Element> Served<T> {
         self.unforeseen.set(self.unforeseen.get() + 1);
         let owner = self.owners.of(row);
         let cells = self.ask(owner, &[row]).and_then(|()| self.answer(owner, 1));
-        let cells = cells.unwrap_or_else(|error| panic!("cannot read row {row} of its owner, peer {owner}: {error}"));
+        let cells = cells.unwrap_or_else(|error| {
+            // The end of the block, not a bug that needs a trace: the loop reports it.
+            std::panic::resume_unwind(Box::new(format!("cannot read row {row} of its owner, peer {owner}: {error}")))
+        });
         // Adding a row moves no other, so that addresses handed out before stay good.
         let mut cache = self.cache.borrow_mut();
         cache.add(row, cells.into());

@@ -136,8 +136,12 @@ impl Slabs {
         if self.filled < limit {
             self.finished = true;
             if self.reader.source().compression() == Compression::Plain {
-                // The end came before or after the planned size: the file was cut or extended.
-                self.reader.source().must_still_have(self.offset + self.filled as u64)?;
+                let end = self.offset + self.filled as u64;
+                if end != self.reader.source().bytes() {
+                    // The file was cut or extended. How far this reader came depends on when; the size it has now does not.
+                    self.reader.must_be_unchanged()?;
+                }
+                self.reader.source().must_still_have(end)?;
             }
         }
         Ok(())

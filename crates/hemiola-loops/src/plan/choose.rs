@@ -47,10 +47,16 @@ struct Worked {
 /// Which of the legal ways to take: the number of one of them.
 pub type Choice = dyn Fn(&[Alternative]) -> usize;
 
-/// The cheapest. The first of equals: strategies come in the order of their simplicity.
+/// The cheapest kind, and of that kind the one that would be cheapest if every part were a peer of its own. The first of
+/// equals: strategies come in the order of their simplicity.
 pub(crate) fn cheapest(options: &[Alternative]) -> usize {
-    let by_cost = |a: &usize, b: &usize| options[*a].cost.seconds.total_cmp(&options[*b].cost.seconds);
-    (0..options.len()).min_by(by_cost).expect("serial is always legal")
+    let kind = |at: usize| std::mem::discriminant(&options[at].strategy);
+    let least = |numbers: &mut dyn Iterator<Item = usize>, seconds: fn(&Cost) -> f64| {
+        numbers.min_by(|a, b| seconds(&options[*a].cost).total_cmp(&seconds(&options[*b].cost)))
+    };
+    let overall = least(&mut (0..options.len()), |cost| cost.seconds).expect("serial is always legal");
+    let mut alike = (0..options.len()).filter(|at| kind(*at) == kind(overall));
+    least(&mut alike, |cost| cost.seconds_apart).unwrap_or(overall)
 }
 
 /// The plan that `choice` takes.
@@ -267,10 +273,15 @@ fn price(spec: &LoopSpec, arrays: &[ArrayPlan], cuts: &Cuts, facts: &Facts<'_>, 
         Schedule::Wavefront => cuts.times() as f64 / (cuts.times() + parts - 1) as f64,
         Schedule::Independent | Schedule::Rotation { .. } => 1.0,
     };
-    let (mut wire_bytes, mut memory_traffic, mut memory_bytes) = (0, 0, 0);
+    let (mut wire_bytes, mut bytes_apart, mut memory_traffic, mut memory_bytes) = (0, 0, 0, 0);
     let others = cuts.peers_used as u64 - 1;
     for array in arrays {
         let rows = array.shape.first().copied().unwrap_or(0).max(1);
+        bytes_apart += match array.placement {
+            Placement::Local { .. } => 0,
+            Placement::Rotating { .. } => array.bytes * parts as u64,
+            Placement::Whole | Placement::Served => array.bytes * (parts as u64 - 1),
+        };
         match array.placement {
             Placement::Local { offset } => {
                 let held = (0..parts).map(|part| array_rows(&cuts.space, offset, rows, part));
@@ -303,5 +314,6 @@ fn price(spec: &LoopSpec, arrays: &[ArrayPlan], cuts: &Cuts, facts: &Facts<'_>, 
         .flat_map(|(used, array)| used.all().map(|access| cells(array, access.subscripts.len())))
         .sum();
     let handoffs = if parts > 1 { cuts.times() } else { 0 };
-    Work { weights, cells_per_entry, utilization, wire_bytes, memory_traffic, memory_bytes, handoffs }.cost()
+    Work { weights, cells_per_entry, utilization, wire_bytes, bytes_apart, memory_traffic, memory_bytes, handoffs }
+        .cost()
 }

@@ -29,8 +29,11 @@ pub struct Cost {
     pub wire_bytes: u64,
     /// Bytes of arrays that the busiest peer holds, copies included.
     pub memory_bytes: u64,
-    /// What candidates are compared by.
+    /// What candidates of different kinds are compared by.
     pub seconds: f64,
+    /// The same if every part were a peer of its own. What candidates of one kind are compared by, so that the order of
+    /// entries, and with it every bit of the result, does not depend on which workers share a peer.
+    pub seconds_apart: f64,
 }
 
 /// What costs are computed from.
@@ -40,6 +43,8 @@ pub(crate) struct Work {
     pub(crate) cells_per_entry: u64,
     pub(crate) utilization: f64,
     pub(crate) wire_bytes: u64,
+    /// Bytes between parts, if every part were a peer of its own.
+    pub(crate) bytes_apart: u64,
     /// Bytes that move between workers of a peer.
     pub(crate) memory_traffic: u64,
     pub(crate) memory_bytes: u64,
@@ -52,16 +57,15 @@ impl Work {
         let mean = self.weights.iter().sum::<u64>() as f64 / self.weights.len().max(1) as f64;
         let imbalance = if mean > 0.0 { busiest / mean } else { 1.0 };
         let compute = busiest * (ENTRY + CELL * self.cells_per_entry as f64) / self.utilization;
-        let seconds = compute
-            + self.wire_bytes as f64 * WIRE
-            + self.memory_traffic as f64 * MEMORY
-            + self.handoffs as f64 * HANDOFF;
+        let handing_on = self.handoffs as f64 * HANDOFF;
+        let seconds = compute + self.wire_bytes as f64 * WIRE + self.memory_traffic as f64 * MEMORY + handing_on;
         Cost {
             imbalance,
             utilization: self.utilization,
             wire_bytes: self.wire_bytes,
             memory_bytes: self.memory_bytes,
             seconds,
+            seconds_apart: compute + self.bytes_apart as f64 * WIRE + handing_on,
         }
     }
 }

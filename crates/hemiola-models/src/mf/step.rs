@@ -1,17 +1,19 @@
 //! One step of gradient descent with steps that adapt: the arithmetic of an entry.
 //!
 //! Rows have a multiple of [`LANES`] factors; factors beyond the rank start at 0 on both sides, so their gradients are 0 and
-//! they stay 0. Sums are kept in `LANES` places and added in one order, so that results have the same bits whatever
-//! registers the machine has.
+//! they stay 0. Sums are kept in `LANES` places and added in one order, so that results have the same bits however
+//! wide the registers are. Machines that multiply and add in one step round once where others round twice: between those two
+//! kinds the last bits differ.
 //!
 //! **Steps.** Every user and every item has two sums of squared gradients, one for its factors (their mean) and one for its
 //! bias, as AdaGrad has one for every coordinate (Duchi, Hazan, Singer 2011); a step is divided by the root of the sum. One sum
 //! for a row of factors takes a fraction of the memory and of the time, and is what LIBMF does, too (Chin et al. 2015).
 
 use super::loss::Loss;
+use pulp::{NullaryFnOnce, Simd, WithSimd};
 
-/// How many sums are kept side by side.
-pub(super) const LANES: usize = 8;
+/// How many sums are kept side by side: a line of the cache, and the widest register there is.
+pub(super) const LANES: usize = 16;
 
 /// What a user or an item has besides its factors, in a row of four numbers.
 #[derive(Debug)]
@@ -34,55 +36,91 @@ impl<'a> Side<'a> {
     }
 }
 
-/// The product of two rows of factors.
-#[inline(always)] // into functions compiled for wider registers
-pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 {
-    let mut sums = [0.0; LANES];
-    for (left, right) in left.as_chunks::<LANES>().0.iter().zip(right.as_chunks::<LANES>().0) {
-        for at in 0..LANES {
-            sums[at] += left[at] * right[at];
-        }
-    }
-    total(sums)
+/// Something to compute with registers of one kind, `N` of which hold [`LANES`] numbers.
+trait Compute {
+    type Output;
+
+    fn compute<S: Simd, const N: usize>(self, simd: S) -> Self::Output;
 }
 
-/// The sum of sums, in one order.
-#[inline(always)] // into functions compiled for wider registers
-fn total(sums: [f32; LANES]) -> f32 {
-    let halves: [f32; LANES / 2] = std::array::from_fn(|at| sums[at] + sums[at + LANES / 2]);
-    (halves[0] + halves[1]) + (halves[2] + halves[3])
+/// A computation with registers of one kind, to be compiled for them.
+struct Compiled<C, S, const N: usize>(C, S);
+
+impl<C: Compute, S: Simd, const N: usize> NullaryFnOnce for Compiled<C, S, N> {
+    type Output = C::Output;
+
+    #[inline(always)] // into functions compiled for the registers
+    fn call(self) -> C::Output {
+        self.0.compute::<S, N>(self.1)
+    }
+}
+
+/// Finds how many registers hold all lanes.
+struct Fitting<C>(C);
+
+impl<C: Compute> WithSimd for Fitting<C> {
+    type Output = C::Output;
+
+    #[inline(always)] // as above
+    fn with_simd<S: Simd>(self, simd: S) -> C::Output {
+        match S::F32_LANES {
+            16 => simd.vectorize(Compiled::<_, S, 1>(self.0, simd)),
+            8 => simd.vectorize(Compiled::<_, S, 2>(self.0, simd)),
+            4 => simd.vectorize(Compiled::<_, S, 4>(self.0, simd)),
+            2 => simd.vectorize(Compiled::<_, S, 8>(self.0, simd)),
+            _ => simd.vectorize(Compiled::<_, S, 16>(self.0, simd)),
+        }
+    }
+}
+
+/// The sum of all lanes, in one order: the upper half onto the lower half, and again.
+#[inline(always)] // as above
+fn total<S: Simd, const N: usize>(simd: S, mut sums: [S::f32s; N]) -> f32 {
+    let mut half = N / 2;
+    while half > 0 {
+        for at in 0..half {
+            sums[at] = simd.add_f32s(sums[at], sums[at + half]);
+        }
+        half /= 2;
+    }
+    simd.reduce_sum_f32s(sums[0])
+}
+
+#[inline(always)] // as above
+fn product<S: Simd, const N: usize>(simd: S, left: &[f32], right: &[f32]) -> f32 {
+    let mut sums = [simd.splat_f32s(0.0); N];
+    let (left, right) = (S::as_simd_f32s(left).0.as_chunks::<N>().0, S::as_simd_f32s(right).0.as_chunks::<N>().0);
+    for (left, right) in left.iter().zip(right) {
+        for at in 0..N {
+            sums[at] = simd.mul_add_e_f32s(left[at], right[at], sums[at]);
+        }
+    }
+    total(simd, sums)
 }
 
 /// Moves a user and an item by the gradient of an entry. `slope` is how much the prediction should grow.
-#[inline(always)] // into functions compiled for wider registers
-pub(super) fn descend(
-    wu: &mut [f32],
-    hi: &mut [f32],
-    user: &mut Side<'_>,
-    item: &mut Side<'_>,
-    slope: f32,
-    step: f32,
-    l2: f32,
-) {
-    let (user_step, item_step) = (step / user.factor_sum.sqrt(), step / item.factor_sum.sqrt());
-    let (mut user_sums, mut item_sums) = ([0.0; LANES], [0.0; LANES]);
-    for (w, h) in wu.as_chunks_mut::<LANES>().0.iter_mut().zip(hi.as_chunks_mut::<LANES>().0) {
-        // Copies, so that the compiler need not fear that a write to one changes the other.
-        let (old_w, old_h) = (*w, *h);
-        let (mut new_w, mut new_h) = (old_w, old_h);
-        for at in 0..LANES {
-            let user_gradient = slope * old_h[at] - l2 * old_w[at];
-            let item_gradient = slope * old_w[at] - l2 * old_h[at];
-            user_sums[at] += user_gradient * user_gradient;
-            item_sums[at] += item_gradient * item_gradient;
-            new_w[at] += user_step * user_gradient;
-            new_h[at] += item_step * item_gradient;
-        }
-        (*w, *h) = (new_w, new_h);
-    }
+#[inline(always)] // as above
+fn descend<S: Simd, const N: usize>(simd: S, entry: Entry<'_>, slope: f32) {
+    let Entry { wu, hi, user, item, step, l2, .. } = entry;
     let mean = 1.0 / wu.len() as f32;
-    *user.factor_sum += total(user_sums) * mean;
-    *item.factor_sum += total(item_sums) * mean;
+    let all = |value: f32| simd.splat_f32s(value);
+    let (slopes, shrink) = (all(slope), all(-l2));
+    let (user_step, item_step) = (all(step / user.factor_sum.sqrt()), all(step / item.factor_sum.sqrt()));
+    let (mut user_sums, mut item_sums) = ([all(0.0); N], [all(0.0); N]);
+    let (wu, hi) = (S::as_mut_simd_f32s(wu).0.as_chunks_mut::<N>().0, S::as_mut_simd_f32s(hi).0.as_chunks_mut::<N>().0);
+    for (w, h) in wu.iter_mut().zip(hi) {
+        for at in 0..N {
+            let (old_w, old_h) = (w[at], h[at]);
+            let user_gradient = simd.mul_add_e_f32s(slopes, old_h, simd.mul_f32s(shrink, old_w));
+            let item_gradient = simd.mul_add_e_f32s(slopes, old_w, simd.mul_f32s(shrink, old_h));
+            user_sums[at] = simd.mul_add_e_f32s(user_gradient, user_gradient, user_sums[at]);
+            item_sums[at] = simd.mul_add_e_f32s(item_gradient, item_gradient, item_sums[at]);
+            w[at] = simd.mul_add_e_f32s(user_step, user_gradient, old_w);
+            h[at] = simd.mul_add_e_f32s(item_step, item_gradient, old_h);
+        }
+    }
+    *user.factor_sum += total(simd, user_sums) * mean;
+    *item.factor_sum += total(simd, item_sums) * mean;
     let (user_gradient, item_gradient) = (slope - l2 * *user.bias, slope - l2 * *item.bias);
     *user.bias += step / user.bias_sum.sqrt() * user_gradient;
     *item.bias += step / item.bias_sum.sqrt() * item_gradient;
@@ -90,7 +128,7 @@ pub(super) fn descend(
     *item.bias_sum += item_gradient * item_gradient;
 }
 
-/// An entry that is about to be used: a step that is compiled for the registers of the machine.
+/// An entry that is about to be used.
 pub(super) struct Entry<'a> {
     pub(super) wu: &'a mut [f32],
     pub(super) hi: &'a mut [f32],
@@ -103,28 +141,106 @@ pub(super) struct Entry<'a> {
     pub(super) loss: Loss,
 }
 
-impl pulp::NullaryFnOnce for Entry<'_> {
+impl Compute for Entry<'_> {
     /// What the entry cost before the step.
     type Output = f32;
 
     #[inline(always)] // as above
-    fn call(self) -> f32 {
-        let Self { wu, hi, mut user, mut item, rating, mean, step, l2, loss } = self;
-        let score = mean + *user.bias + *item.bias + dot(wu, hi);
-        let (slope, cost) = loss.slope_and_cost(rating, score);
-        descend(wu, hi, &mut user, &mut item, slope, step, l2);
+    fn compute<S: Simd, const N: usize>(self, simd: S) -> f32 {
+        let score = self.mean + *self.user.bias + *self.item.bias + product::<S, N>(simd, self.wu, self.hi);
+        let (slope, cost) = self.loss.slope_and_cost(self.rating, score);
+        descend::<S, N>(simd, self, slope);
         cost
     }
 }
 
-/// A product that is compiled for the registers of the machine.
-pub(super) struct Product<'a>(pub(super) &'a [f32], pub(super) &'a [f32]);
+struct Product<'a>(&'a [f32], &'a [f32]);
 
-impl pulp::NullaryFnOnce for Product<'_> {
+impl Compute for Product<'_> {
     type Output = f32;
 
     #[inline(always)] // as above
-    fn call(self) -> f32 {
-        dot(self.0, self.1)
+    fn compute<S: Simd, const N: usize>(self, simd: S) -> f32 {
+        product::<S, N>(simd, self.0, self.1)
+    }
+}
+
+/// The registers of this machine.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Machine(pulp::Arch);
+
+impl Machine {
+    pub(super) fn this() -> Self {
+        Self(pulp::Arch::new())
+    }
+
+    /// Takes a step; what the entry cost before it.
+    #[inline]
+    pub(super) fn step(self, entry: Entry<'_>) -> f32 {
+        self.0.dispatch(Fitting(entry))
+    }
+
+    /// The product of two rows of factors.
+    #[inline]
+    pub(super) fn dot(self, left: &[f32], right: &[f32]) -> f32 {
+        self.0.dispatch(Fitting(Product(left, right)))
+    }
+}
+
+/// The product of two rows of factors, where there are few.
+pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 {
+    Machine::this().dot(left, right)
+}
+
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests {
+    use super::*;
+    use hemiola::array::random::Values;
+    use pulp::x86::{V3, V4};
+
+    /// What is left after a few steps: all numbers of a user and an item.
+    fn after_steps(mut step: impl FnMut(Entry<'_>) -> f32) -> Vec<u32> {
+        let values = Values::new(7);
+        let row = |draw| (0..48).map(|at| values.normal(at, draw, 0.0, 0.3) as f32).collect::<Vec<_>>();
+        let (mut wu, mut hi) = (row(0), row(2));
+        let (mut user, mut item) = (Side::START, Side::START);
+        let mut costs = Vec::new();
+        for rating in [3.0, 4.5, 1.0, 2.0] {
+            let (user, item) = (Side::of(&mut user), Side::of(&mut item));
+            let (wu, hi) = (&mut wu[..], &mut hi[..]);
+            costs.push(step(Entry {
+                wu,
+                hi,
+                user,
+                item,
+                rating,
+                mean: 2.6,
+                step: 0.05,
+                l2: 0.06,
+                loss: Loss::Squared,
+            }));
+        }
+        [wu, hi, user.to_vec(), item.to_vec(), costs].concat().into_iter().map(f32::to_bits).collect()
+    }
+
+    #[test]
+    #[expect(clippy::print_stdout, reason = "how a test says what it did not do")]
+    fn bits_do_not_depend_on_the_width_of_registers() {
+        let Some(narrow) = V3::try_new() else { return println!("skipped: this machine has no 256-bit registers") };
+        let narrow = after_steps(|entry| narrow.vectorize(Compiled::<_, V3, 2>(entry, narrow)));
+        assert_eq!(after_steps(|entry| Machine::this().step(entry)), narrow);
+        let Some(wide) = V4::try_new() else { return println!("skipped: this machine has no 512-bit registers") };
+        assert_eq!(after_steps(|entry| wide.vectorize(Compiled::<_, V4, 1>(entry, wide))), narrow);
+    }
+
+    #[test]
+    fn machines_without_wide_registers_agree_but_for_rounding() {
+        let plain = pulp::Scalar::new();
+        let plain = after_steps(|entry| plain.vectorize(Compiled::<_, pulp::Scalar, 16>(entry, plain)));
+        let here = after_steps(|entry| Machine::this().step(entry));
+        for (plain, here) in plain.into_iter().zip(here) {
+            let (plain, here) = (f32::from_bits(plain), f32::from_bits(here));
+            assert!((plain - here).abs() <= 1e-5 * here.abs().max(1.0), "{plain} {here}");
+        }
     }
 }

@@ -3,7 +3,7 @@
 use super::MatrixFactorization;
 use super::loss::Loss;
 use super::model::Model;
-use super::step::{Entry, Product, Side};
+use super::step::{Entry, Machine, Side};
 use crate::Error;
 use crate::training::{ClusterFacts, DataFacts, Limits, Metrics, Nobody, Progress, Report, Summary, Watch, Wish};
 use hemiola::loops::Plan;
@@ -170,7 +170,7 @@ impl Training<'_> {
         let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings } = &self.model;
         let (step, l2, loss, mean) = (self.step, settings.l2, settings.loss, *mean);
         let costs = cluster.accumulator::<f64>();
-        let arch = pulp::Arch::new();
+        let machine = Machine::this();
         let run = parallel_for!(
             cluster,
             repeated,
@@ -178,7 +178,7 @@ impl Training<'_> {
                 let (wu, hi) = (&mut w[u], &mut h[i]);
                 let (user, item) = (Side::of(&mut user_side[u]), Side::of(&mut item_side[i]));
                 let entry = Entry { wu, hi, user, item, rating: *rating, mean, step, l2, loss };
-                let cost = arch.dispatch(entry);
+                let cost = machine.step(entry);
                 costs += f64::from(cost);
             }
         )?;
@@ -211,11 +211,11 @@ pub(super) fn evaluate(cluster: &Cluster, model: &Model, ratings: &DistArray<f32
     let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings } = model;
     let (loss, mean) = (settings.loss, *mean);
     let (costs, errors) = (cluster.accumulator::<f64>(), cluster.accumulator::<f64>());
-    let arch = pulp::Arch::new();
+    let machine = Machine::this();
     parallel_for!(
         cluster,
         for ([u, i], rating) in ratings {
-            let score = mean + user_side[u][0] + item_side[i][0] + arch.dispatch(Product(&w[u], &h[i]));
+            let score = mean + user_side[u][0] + item_side[i][0] + machine.dot(&w[u], &h[i]);
             costs += f64::from(loss.slope_and_cost(*rating, score).1);
             errors += f64::from((loss.for_mean(*rating) - loss.prediction(score)).abs());
         }

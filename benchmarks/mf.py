@@ -1,0 +1,143 @@
+"""Compares hemiola with LIBMF; see mf.sh. What is compared, and how, is said in docs/performance.md."""
+import argparse, json, os, pathlib, platform, subprocess, sys, tempfile
+import numpy
+
+HEMIOLA = "target/release/hemiola"
+HERE = pathlib.Path(__file__).parent
+PASSES = 10
+LIBMF_ITERATIONS = 20
+
+
+def run(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stderr}")
+    return done.stdout
+
+
+def libmf(files, threads, rank, iterations, l2, step):
+    arguments = [files / "train.npy", files / "test.npy", threads, rank, iterations, l2, step]
+    return json.loads(run([sys.executable, "-W", "ignore", HERE / "mf_libmf.py", *map(str, arguments)]))
+
+
+def hemiola(files, rank, *options):
+    report = files / "report.json"
+    run([HEMIOLA, "train", "mf", "--data", files / "train.csv", "--valid", files / "test.csv", "--rank", str(rank),
+         "--report", report, "--quiet", *options])
+    return json.loads(report.read_text())
+
+
+def pass_seconds(report):
+    """Of the passes after the first, which also plans and moves rows where they are used."""
+    seconds = [progress["seconds"] for progress in report["progress"]]
+    return (seconds[-1] - seconds[0]) / (len(seconds) - 1)
+
+
+def write(folder, ratings, seed):
+    """Nine tenths to train on, one tenth to test with, as both sides like to read them."""
+    order = numpy.random.RandomState(seed).permutation(len(ratings))
+    cut = len(ratings) // 10
+    for name, rows in (("test", order[:cut]), ("train", order[cut:])):
+        numpy.save(folder / f"{name}.npy", ratings[rows])
+        with open(folder / f"{name}.csv", "w") as file:
+            file.writelines("%d,%d,%.9g\n" % tuple(row) for row in ratings[rows])
+
+
+def made_up(folder):
+    file = folder / "made.csv"
+    run([HEMIOLA, "data", "make", "mf", "--output", file, "--users", "50000", "--items", "10000", "--entries", "5000000",
+         "--rank", "16", "--noise", "0.5"])
+    ratings = numpy.loadtxt(file, delimiter=",", dtype=numpy.float32)
+    ratings[:, :2] -= 1
+    write(folder, ratings, 1)
+
+
+def movielens(folder, data):
+    import io, zstandard
+    packed = (data / "movielens-1m" / "ratings.tsv.zst").read_bytes()
+    text = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed)).read().decode()
+    ratings = numpy.loadtxt(io.StringIO(text), dtype=numpy.float32, usecols=(0, 1, 2))
+    write(folder, ratings, 1)
+
+
+def compare(name, files, rank, rounds):
+    """Rows of the table for one set."""
+    # LIBMF gets the L2 and the step that serve it best; hemiola has its defaults.
+    choices = [(l2, step) for l2 in (0.02, 0.05, 0.1, 0.2, 0.3) for step in (0.05, 0.1)]
+    tried = {choice: libmf(files, 2, rank, LIBMF_ITERATIONS, *choice)["rmse"] for choice in choices}
+    l2, step = min(tried, key=tried.get)
+    best = {}
+
+    def keep(key, value):
+        best[key] = min(best.get(key, value), value)
+
+    for _ in range(rounds):
+        for threads in (1, 2):
+            one = libmf(files, threads, rank, 1, l2, step)
+            many = libmf(files, threads, rank, LIBMF_ITERATIONS, l2, step)
+            keep(("libmf", threads), (many["seconds"] - one["seconds"]) / (LIBMF_ITERATIONS - 1))
+            keep(("libmf", "rmse"), many["rmse"])
+            keep(("libmf", "peak"), many["peak_bytes"])
+            report = hemiola(files, rank, "--workers", str(threads), "--epochs", str(PASSES), "--patience", "1000")
+            keep(("hemiola", threads), pass_seconds(report))
+            keep(("hemiola", "peak"), report["result"]["peak_rss_bytes"])
+            keep(("libmf", "whole", threads), (many["seconds"] - one["seconds"]) * LIBMF_ITERATIONS / (LIBMF_ITERATIONS - 1))
+        peers = hemiola(files, rank, "--peers", "2", "--workers", "1", "--epochs", str(PASSES), "--patience", "1000")
+        keep(("hemiola", "peers"), pass_seconds(peers))
+        target = best["libmf", "rmse"]
+        reached = hemiola(files, rank, "--workers", "1", "--epochs", "60", "--target", str(target), "--patience", "1000")
+        if reached["result"]["valid"]["rmse"] <= target:
+            keep(("hemiola", "time"), reached["result"]["seconds"])
+        free = hemiola(files, rank, "--workers", "1")
+        keep(("hemiola", "rmse"), free["result"]["valid"]["rmse"])
+    ratings = len(numpy.load(files / "train.npy"))
+    rate = lambda key: ratings / best[key] / 1e6
+    mega = lambda side: best[side, "peak"] / 1e6
+    theirs = best["libmf", "whole", 1]
+    ours = best.get(("hemiola", "time"))
+    rows = [
+        ("M updates/s, one worker", f"{rate(('hemiola', 1)):.1f}", f"{rate(('libmf', 1)):.1f}",
+         f"{rate(('hemiola', 1)) / rate(('libmf', 1)):.2f}", "≥ 1.2"),
+        ("M updates/s, two workers", f"{rate(('hemiola', 2)):.1f}", f"{rate(('libmf', 2)):.1f}",
+         f"{rate(('hemiola', 2)) / rate(('libmf', 2)):.2f}", "≥ 1.2"),
+        ("M updates/s, two peers of one worker over TCP", f"{rate(('hemiola', 'peers')):.1f}", "",
+         f"{rate(('hemiola', 'peers')) / rate(('hemiola', 1)):.2f} of one", "≥ 1.6"),
+        (f"seconds of training to LIBMF's test RMSE of {best['libmf', 'rmse']:.4f}", f"{ours:.2f}" if ours else "not reached",
+         f"{theirs:.2f}", f"{ours / theirs:.2f}" if ours else "", "≤ 0.8"),
+        ("test RMSE, left to itself", f"{best['hemiola', 'rmse']:.4f}", f"{best['libmf', 'rmse']:.4f}", "", ""),
+        ("peak memory, MB", f"{mega('hemiola'):.0f}", f"{mega('libmf'):.0f}", f"{mega('hemiola') / mega('libmf'):.2f}", "≤ 1"),
+    ]
+    title = f"**{name}**, rank {rank}; LIBMF with L2 {l2} and step {step}, {LIBMF_ITERATIONS} iterations"
+    lines = [title, "", "| | hemiola | LIBMF | ratio | target |", "|---|---|---|---|---|"]
+    return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    arguments = parser.parse_args()
+    parts = []
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        made_up(folder)
+        parts.append(compare("5 million made-up ratings, 50,000 × 10,000", folder, 64, arguments.rounds))
+    data = os.environ.get("HEMIOLA_DATA")
+    if data:
+        with tempfile.TemporaryDirectory() as folder:
+            folder = pathlib.Path(folder)
+            movielens(folder, pathlib.Path(data))
+            parts.append(compare("MovieLens-1M, a random tenth held out", folder, 32, arguments.rounds))
+    else:
+        print("skipped: MovieLens-1M, because HEMIOLA_DATA is not set", file=sys.stderr)
+    versions = f"LIBMF {os.environ['LIBMF_VERSION']}, built with AVX; Python {platform.python_version()}; best of {arguments.rounds} rounds."
+    table = "\n\n".join(parts + [versions])
+    print(table)
+    if arguments.write:
+        document = pathlib.Path("docs/performance.md")
+        begin, end = "<!-- benchmarks/mf.sh -->\n", "<!-- end of benchmarks/mf.sh -->\n"
+        head, rest = document.read_text().split(begin, 1)
+        document.write_text(f"{head}{begin}\n{table}\n\n{end}{rest.split(end, 1)[1]}")
+
+
+main()

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Matrix factorization: hemiola beside LIBMF, in turn, on made-up ratings and (with HEMIOLA_DATA) on MovieLens-1M.
+# Prints a table, and with --write puts it into docs/performance.md.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+libmf_version=${LIBMF_VERSION:-0.9.2}
+
+venv=target/benchmarks/mf
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+"$venv/bin/pip" install --quiet numpy zstandard
+# The package is built without any vector instructions; its source can use them, so build it that way: its best counts.
+if [ ! -f "$venv/libmf.so" ]; then
+    source=$(mktemp -d)
+    "$venv/bin/pip" install --quiet setuptools wheel
+    "$venv/bin/pip" download --quiet --no-deps --no-build-isolation --no-binary libmf "libmf==$libmf_version" --dest "$source"
+    tar -xf "$source"/libmf-*.tar.gz -C "$source"
+    g++ -O3 -march=native -ffast-math -std=c++11 -pthread -shared -fPIC -DUSEAVX \
+        "$source"/libmf-*/src_cpp/libmf_interface.cpp "$source"/libmf-*/src_cpp/mf.cpp -o "$venv/libmf.so"
+    cp -r "$source"/libmf-*/libmf "$venv"/lib/python*/site-packages/
+    rm -rf "$source"
+fi
+cargo build --quiet --release --bin hemiola
+export LIBMF_OBJ=$PWD/$venv/libmf.so LIBMF_VERSION=$libmf_version
+exec "$venv/bin/python" -W ignore benchmarks/mf.py "$@"

@@ -1,0 +1,31 @@
+"""One run of LIBMF: train.npy test.npy threads rank iterations l2 step -> JSON on standard output.
+
+Seconds are those of `fit` with its iterations; the caller takes away those of a run with one iteration to be left with
+passes alone. Memory is what the process has at its peak beyond what it had before the ratings were loaded.
+"""
+import contextlib, json, os, sys, time
+import numpy
+
+with contextlib.redirect_stdout(open(os.devnull, "w")):
+    from libmf import mf
+
+
+def memory(field):
+    lines = dict(line.split(":", 1) for line in open("/proc/self/status"))
+    return int(lines[field].split()[0]) * 1024
+
+
+train_file, test_file = sys.argv[1:3]
+threads, rank, iterations = map(int, sys.argv[3:6])
+l2, step = map(float, sys.argv[6:8])
+before = memory("VmRSS")
+train = numpy.load(train_file)
+model = mf.MF(k=rank, nr_threads=threads, nr_iters=iterations, lambda_p1=0.0, lambda_q1=0.0, lambda_p2=l2, lambda_q2=l2,
+              eta=step, quiet=True)
+start = time.perf_counter()
+model.fit(train)
+seconds = time.perf_counter() - start
+peak = memory("VmHWM") - before
+test = numpy.load(test_file)
+error = model.predict(test[:, :2]) - test[:, 2]
+print(json.dumps({"seconds": seconds, "rmse": float(numpy.sqrt(numpy.mean(error**2))), "peak_bytes": peak}))

@@ -191,14 +191,15 @@ impl<'a> Measured<'a> {
 
     fn draw(&self, picture: &mut Picture, area: Area, left: f64) {
         self.axes(picture, area, left);
-        // Areas first, so that they cover no line, then lines, the first on top.
-        for line in self.panel.lines.iter().rev() {
+        // Areas first, so that they cover no line. Then lines in their order: where two lie on each other, the solid one comes
+        // first and shows through the gaps of the dashed one.
+        for line in &self.panel.lines {
             self.band(picture, area, line);
         }
-        for line in self.panel.lines.iter().rev() {
+        for line in &self.panel.lines {
             self.line(picture, area, line);
         }
-        for line in self.panel.lines.iter().rev() {
+        for line in &self.panel.lines {
             let marked = line.mark.and_then(|point| line.points.get(point)).and_then(|point| self.place(area, *point));
             if let Some(at) = marked {
                 marker(picture, at, Ink::Series(self.chart.number(line)));

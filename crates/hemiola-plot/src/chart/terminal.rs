@@ -37,7 +37,7 @@ fn frame(text: &mut String, chart: &Chart, panel: &Panel, width: usize) {
         (x.shows(a) && y.shows(b)).then(|| [across, (1.0 - y.place(b)) * (ROWS * 4 - 1) as f64])
     };
     let series = chart.series();
-    for line in panel.lines.iter().rev() {
+    for line in &panel.lines {
         let places: Vec<Option<[f64; 2]>> = line.points.iter().map(|point| place(*point)).collect();
         for pair in places.windows(2) {
             if let [Some(from), Some(to)] = pair {
@@ -46,7 +46,7 @@ fn frame(text: &mut String, chart: &Chart, panel: &Panel, width: usize) {
         }
         places.iter().flatten().for_each(|at| dots.line(*at, *at));
     }
-    for line in panel.lines.iter().rev() {
+    for line in &panel.lines {
         let number = series.iter().position(|(_, known)| known.label == line.label).unwrap_or(0);
         name(&mut dots, line, number, series.len(), &place);
     }

@@ -11,7 +11,7 @@
 
 use hemiola::array::synthetic::mf::{MEAN, Mf};
 use hemiola::prelude::*;
-use std::fmt::Write as _;
+use hemiola_plot::{Axis, Chart, Labels, Line, Panel};
 
 const RANK: usize = 8;
 const STEP: f32 = 0.02;
@@ -167,42 +167,12 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// The curves as an SVG.
 fn picture(curves: &[Vec<f64>; 4]) -> String {
-    const COLOURS: [&str; 4] = ["#222222", "#1b9e77", "#7570b3", "#d95f02"];
-    const DASHES: [&str; 4] = ["none", "8 6", "none", "none"];
-    let (left, right, top, bottom) = (70.0, 680.0, 30.0, 340.0);
-    let most = curves.iter().flatten().copied().fold(0.0, f64::max) * 1.05;
-    let x = |pass: usize| left + (right - left) * pass as f64 / (PASSES - 1) as f64;
-    let y = |error: f64| bottom - (bottom - top) * error / most;
-    let mut svg = String::from(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 720 400\" font-family=\"sans-serif\" font-size=\"13\">\n\
-         <rect width=\"720\" height=\"400\" fill=\"white\"/>\n",
-    );
-    // Writing to a string cannot fail.
-    for tick in 0..=4 {
-        let error = most / 1.05 * f64::from(tick) / 4.0;
-        let at = y(error);
-        let _ = writeln!(svg, "<line x1=\"{left}\" y1=\"{at:.1}\" x2=\"{right}\" y2=\"{at:.1}\" stroke=\"#dddddd\"/>");
-        let _ = writeln!(svg, "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{error:.2}</text>", left - 8.0, at + 4.0);
+    let mut panel =
+        Panel::new(Axis::new("pass").whole(), Axis::new("error on the training ratings (rmse)").from_zero());
+    for (name, errors) in NAMES.iter().zip(curves) {
+        panel = panel.line(Line::new(name, (1..).map(f64::from).zip(errors).map(|(pass, error)| [pass, *error])));
     }
-    for pass in (0..PASSES).filter(|pass| *pass == 0 || (pass + 1) % 5 == 0) {
-        let (at, below) = (x(pass), bottom + 20.0);
-        let _ = writeln!(svg, "<text x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{}</text>", pass + 1);
-    }
-    let _ = writeln!(svg, "<text x=\"375\" y=\"385\" text-anchor=\"middle\">pass</text>");
-    let _ = writeln!(svg, "<text x=\"{left}\" y=\"18\">error on the training ratings (rmse)</text>");
-    for (curve, errors) in curves.iter().enumerate() {
-        let points: Vec<String> =
-            errors.iter().enumerate().map(|(pass, error)| format!("{:.1},{:.1}", x(pass), y(*error))).collect();
-        let style = format!(
-            "fill=\"none\" stroke=\"{}\" stroke-width=\"2.5\" stroke-dasharray=\"{}\"",
-            COLOURS[curve], DASHES[curve]
-        );
-        let _ = writeln!(svg, "<polyline {style} points=\"{}\"/>", points.join(" "));
-        let at = top + 175.0 + 22.0 * curve as f64;
-        let _ = writeln!(svg, "<line {style} x1=\"110\" y1=\"{at}\" x2=\"150\" y2=\"{at}\"/>");
-        let _ = writeln!(svg, "<text x=\"160\" y=\"{}\">{}</text>", at + 4.0, NAMES[curve]);
-    }
-    svg + "</svg>\n"
+    Chart::new().panel(panel).labels(Labels::Ends).picture().svg()
 }
 
 #[cfg(test)]

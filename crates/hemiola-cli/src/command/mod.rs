@@ -3,6 +3,7 @@
 mod bench;
 mod data;
 mod model;
+mod plot;
 mod run;
 
 use clap::Subcommand;
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Data(data::Data),
     /// Figures of a trained model on ratings.
     Evaluate(model::Evaluate),
+    /// Draw how runs of `hemiola train` converged.
+    Plot(plot::Plot),
     /// What a trained model thinks a user would rate items.
     Predict(model::Predict),
     /// The best items for a user.
@@ -38,6 +41,7 @@ impl Command {
             Self::Bench(bench) => bench.execute(),
             Self::Data(data) => data.execute(),
             Self::Evaluate(evaluate) => evaluate.execute(),
+            Self::Plot(plot) => plot.execute(),
             Self::Predict(predict) => predict.execute(),
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),

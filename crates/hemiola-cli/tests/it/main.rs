@@ -1,4 +1,4 @@
-//! The real binary. `data` is about `hemiola data`, `model` about training and using models; everything else is about `hemiola run` with real processes: `support`
+//! The real binary. `data` is about `hemiola data`, `model` about training and using models, `plot` about pictures of trainings; everything else is about `hemiola run` with real processes: `support`
 //! starts launchers and waits for events; the other modules go by topic: `start` (what peers are given, and programs that
 //! cannot be started), `output` (lines, logs, closed pipes), `ending` (exit codes, culprits, signals), `orphans` (nothing is
 //! left), `remote` (over something that plays ssh).
@@ -13,6 +13,7 @@ mod ending;
 mod model;
 mod orphans;
 mod output;
+mod plot;
 mod remote;
 mod start;
 mod support;

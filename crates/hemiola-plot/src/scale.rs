@@ -1,0 +1,141 @@
+//! Where values lie along an axis.
+//!
+//! **Invariant:** `low < high`, both within what arithmetic on them can bear, and positive on a logarithmic scale. Any values
+//! make such a scale: none at all, one value over and over, or not a number.
+
+use crate::ticks::{self, Tick};
+
+/// Values beyond this are left out as infinite ones are: their differences would overflow.
+const LARGEST: f64 = 1e300;
+
+/// Positive values below this cannot be told from 0.
+const SMALLEST: f64 = 1e-290;
+
+/// From values to places.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Scale {
+    low: f64,
+    high: f64,
+    logarithmic: bool,
+    whole: bool,
+}
+
+impl Scale {
+    /// A scale from the smallest to the largest of these values.
+    pub fn of(values: impl IntoIterator<Item = f64>, logarithmic: bool) -> Self {
+        let usable = values.into_iter().filter(|value| shows(*value, logarithmic));
+        let ends = usable.fold(None, |ends: Option<[f64; 2]>, value| {
+            Some(ends.map_or([value; 2], |[low, high]| [low.min(value), high.max(value)]))
+        });
+        let [low, high] = ends.unwrap_or(if logarithmic { [1.0, 10.0] } else { [0.0, 1.0] });
+        let mut scale = Self { low, high, logarithmic, whole: false };
+        // Less than this cannot be labelled.
+        let tight = high - low <= 1e-9 * low.abs().max(high.abs()).max(SMALLEST);
+        if tight {
+            [scale.low, scale.high] = match (logarithmic, low.abs().max(high.abs()) < SMALLEST) {
+                (true, _) => [low / 2.0, high * 2.0],
+                (false, true) => [-1.0, 1.0],
+                (false, false) => [low - low.abs() * 0.1, high + high.abs() * 0.1],
+            };
+        }
+        scale
+    }
+
+    /// The same with this share of its length added at both ends, so that lines do not touch the frame.
+    #[must_use]
+    pub fn padded(self, share: f64) -> Self {
+        if self.logarithmic {
+            let factor = ((self.high.ln() - self.low.ln()) * share).exp();
+            let (low, high) = ((self.low / factor).max(SMALLEST), (self.high * factor).min(LARGEST));
+            Self { low, high, ..self }
+        } else {
+            let more = (self.high - self.low) * share;
+            Self { low: self.low - more, high: self.high + more, ..self }
+        }
+    }
+
+    /// The same from 0 on, if it is linear and all values are positive.
+    #[must_use]
+    pub fn from_zero(self) -> Self {
+        if self.logarithmic || self.low < 0.0 { self } else { Self { low: 0.0, ..self } }
+    }
+
+    /// The same, labelled at whole numbers alone.
+    #[must_use]
+    pub fn whole(self) -> Self {
+        Self { whole: true, ..self }
+    }
+
+    /// Whether this value can be shown: it is a number, and positive on a logarithmic scale.
+    #[must_use]
+    pub fn shows(&self, value: f64) -> bool {
+        shows(value, self.logarithmic)
+    }
+
+    /// Where a value lies: 0 at the low end, 1 at the high one.
+    #[must_use]
+    pub fn place(&self, value: f64) -> f64 {
+        if self.logarithmic {
+            // Logarithms apart: the ratio of a very large and a very small value is infinite.
+            (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
+        } else {
+            (value - self.low) / (self.high - self.low)
+        }
+    }
+
+    /// At most `most` labelled values.
+    #[must_use]
+    pub fn ticks(&self, most: usize) -> Vec<Tick> {
+        if self.logarithmic {
+            ticks::logarithmic(self.low, self.high, most)
+        } else {
+            ticks::linear(self.low, self.high, most, self.whole)
+        }
+    }
+}
+
+fn shows(value: f64, logarithmic: bool) -> bool {
+    value.abs() <= LARGEST && (!logarithmic || value >= SMALLEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn any_values_make_a_scale() {
+        for logarithmic in [false, true] {
+            for values in [
+                vec![],
+                vec![f64::NAN],
+                vec![0.0, 0.0],
+                vec![-3.0],
+                vec![7.0; 3],
+                vec![8.6e-309],
+                vec![1e300, -1e300, f64::INFINITY],
+            ] {
+                let scale = Scale::of(values.clone(), logarithmic).padded(0.05);
+                assert!(scale.low < scale.high && scale.ticks(6).len() >= 2, "{values:?}: {scale:?}");
+            }
+        }
+        assert!((Scale::of([2.0, 8.0], false).from_zero().place(4.0) - 0.5).abs() < 1e-12);
+        assert!((Scale::of([1.0, 100.0], true).place(10.0) - 0.5).abs() < 1e-12);
+    }
+
+    proptest! {
+        #[test]
+        fn values_lie_between_the_ends_in_order(
+            values in proptest::collection::vec(proptest::num::f64::ANY, 1..20), logarithmic: bool
+        ) {
+            let scale = Scale::of(values.iter().copied(), logarithmic).padded(0.05);
+            prop_assert!(scale.low < scale.high, "{scale:?}");
+            let mut shown: Vec<_> = values.into_iter().filter(|value| scale.shows(*value)).collect();
+            shown.sort_by(f64::total_cmp);
+            let places: Vec<_> = shown.iter().map(|value| scale.place(*value)).collect();
+            prop_assert!(places.iter().all(|place| (-1e-9..=1.0 + 1e-9).contains(place)), "{scale:?} {places:?}");
+            prop_assert!(places.windows(2).all(|pair| pair[0] <= pair[1]));
+            prop_assert!(scale.ticks(6).len() >= 2, "{scale:?} {:?}", scale.ticks(6));
+        }
+    }
+}

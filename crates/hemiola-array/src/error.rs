@@ -208,6 +208,19 @@ pub enum Error {
         /// What is wrong and what was expected.
         problem: String,
     },
+    /// A disk too small for what is to be saved.
+    #[error(
+        "`{}` needs {} on its disk, which has {} left; free some space or choose another place",
+        .path.display(), Size(*.needed), Size(*.free)
+    )]
+    NoRoom {
+        /// What is to be saved.
+        path: PathBuf,
+        /// The bytes it takes.
+        needed: u64,
+        /// The bytes there are.
+        free: u64,
+    },
     /// The operating system refused.
     #[error("cannot {action} `{}`: {message}", .path.display())]
     Io {
@@ -245,9 +258,22 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::FileChanged { .. } | Self::Io { may_retry: true, .. } => ErrorKind::World,
+            Self::FileChanged { .. } | Self::NoRoom { .. } | Self::Io { may_retry: true, .. } => ErrorKind::World,
             Self::BadMessage { .. } => ErrorKind::Bug,
             _ => ErrorKind::Usage,
+        }
+    }
+}
+
+/// A number of bytes in the unit that people would use.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
+        match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
+            Some((unit, name)) => write!(formatter, "{:.1} {name}", self.0 as f64 / unit as f64),
+            None => write!(formatter, "{} bytes", self.0),
         }
     }
 }

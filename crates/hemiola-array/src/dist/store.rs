@@ -55,6 +55,11 @@ impl Save {
         Ok(Self { cluster: cluster.clone(), saving, manifest: Manifest::default() })
     }
 
+    /// An error if a save of about `bytes` could not be made at `path` now; see [`Saving::check`]. The root looks.
+    pub fn check(cluster: &Cluster, path: &Path, bytes: u64) -> Result<()> {
+        agree(cluster, if cluster.is_root() { Saving::check(path, bytes) } else { Ok(()) })
+    }
+
     /// Adds an array under a name.
     pub fn put<T: Element + Stored, const N: usize>(&mut self, name: &str, array: &DistArray<T, N>) -> Result<()> {
         let Self { cluster, saving, manifest } = self;

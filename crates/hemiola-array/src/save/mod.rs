@@ -39,8 +39,10 @@
 //! | `tensor_file` | one safetensors file, written and read as a stream with its checksum |
 //! | [`manifest`] | what a save holds |
 //! | [`saving`] | the temporary directory and the rename |
+//! | `check` | whether there is a place and room for a save |
 //! | [`loading`] | reading parts, with everything checked |
 
+mod check;
 pub mod loading;
 pub mod manifest;
 pub mod saving;

@@ -154,11 +154,11 @@ impl Drop for Saving {
     }
 }
 
-fn parent(target: &Path) -> &Path {
+pub(super) fn parent(target: &Path) -> &Path {
     target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn sibling(target: &Path, suffix: &str) -> Result<PathBuf> {
+pub(super) fn sibling(target: &Path, suffix: &str) -> Result<PathBuf> {
     let Some(name) = target.file_name() else {
         let problem = "expected a path that ends with the name of the save".to_owned();
         return Err(Error::BadSave { path: target.to_owned(), problem });
@@ -174,7 +174,7 @@ fn staging_of(target: &Path) -> Result<PathBuf> {
 }
 
 /// An error if something is at the target that is no save.
-fn must_be_replaceable(target: &Path) -> Result<()> {
+pub(super) fn must_be_replaceable(target: &Path) -> Result<()> {
     if fs::symlink_metadata(target).is_err() || target.join(manifest::FILE).is_file() {
         return Ok(());
     }

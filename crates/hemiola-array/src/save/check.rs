@@ -1,0 +1,66 @@
+//! Finding out beforehand whether a save could be made, so that hours of work are not lost for want of a place.
+//!
+//! What is checked can change before the save begins, so a save checks again; a check only spares surprises. Nothing is left
+//! behind.
+
+use super::saving::{Saving, must_be_replaceable, parent, sibling};
+use crate::{Error, Result};
+use std::path::Path;
+use std::{fs, io};
+
+impl Saving {
+    /// An error if a save of about `bytes` could not be made at `target` now: something else is there, its folder is missing
+    /// or not writable, or the disk has no room for it beside an older save.
+    pub fn check(target: &Path, bytes: u64) -> Result<()> {
+        must_be_replaceable(target)?;
+        // The same steps as at the beginning of a save, in a folder of another name: a save may be under way.
+        let (folder, attempt) = (parent(target), sibling(target, ".check")?);
+        match fs::create_dir(&attempt).and_then(|()| fs::remove_dir(&attempt)) {
+            // Another process checks at the same moment, or has just removed what both made.
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => {}
+            Err(error) => return Err(Error::io("write to", folder, &error)),
+            Ok(()) => {}
+        }
+        match free_bytes(folder) {
+            Some(free) if free < bytes => Err(Error::NoRoom { path: target.to_owned(), needed: bytes, free }),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What is left for this user on the file system of `folder`, where the system tells.
+fn free_bytes(folder: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    {
+        let room = rustix::fs::statvfs(folder).ok()?;
+        Some(room.f_bavail.saturating_mul(room.f_frsize))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_check_finds_what_a_save_would_and_leaves_nothing() {
+        let lab = tempfile::tempdir().unwrap();
+        let names = || fs::read_dir(lab.path()).unwrap().count();
+        assert_eq!(Saving::check(&lab.path().join("model"), 1 << 10), Ok(()));
+        assert_eq!(names(), 0);
+        let missing = Saving::check(&lab.path().join("no/model"), 0).unwrap_err().to_string();
+        assert!(missing.contains("cannot write to") && missing.contains("no such"), "{missing}");
+        fs::create_dir(lab.path().join("taken")).unwrap();
+        let taken = Saving::check(&lab.path().join("taken"), 0).unwrap_err().to_string();
+        assert!(taken.contains("something else is there"), "{taken}");
+        let huge = Saving::check(&lab.path().join("model"), u64::MAX).unwrap_err();
+        assert!(matches!(huge, Error::NoRoom { needed: u64::MAX, .. }), "{huge}");
+        assert_eq!(huge.kind(), hemiola_core::ErrorKind::World);
+        assert_eq!(names(), 1);
+    }
+}

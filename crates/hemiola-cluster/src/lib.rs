@@ -18,6 +18,7 @@
 //! | `monitor.rs`, `waits.rs`, `narrator.rs` | heartbeats, who waits for what, telling a person |
 //! | `placement/`, `variables.rs` | which peer this process is, from what launchers set |
 //! | `launch/` | starting and supervising the peers of a job |
+//! | `interrupt.rs` | being asked to end, by a signal |
 //! | `system_env.rs` | the real clock, random device and threads |
 
 mod all_to_all;
@@ -25,6 +26,7 @@ mod builder;
 mod cluster;
 mod error;
 mod exchange;
+mod interrupt;
 pub mod launch;
 mod liveness;
 mod monitor;
@@ -42,6 +44,7 @@ pub use builder::ClusterBuilder;
 pub use cluster::Cluster;
 pub use error::{Error, Result};
 pub use hemiola_net::Mailbox;
+pub use interrupt::Interrupt;
 pub use narrator::Narrator;
 pub use run::run;
 pub use standalone::{Standalone, standalone};

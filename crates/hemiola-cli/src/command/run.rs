@@ -24,7 +24,7 @@ Peers read nothing from stdin. With --hosts they start in the same folder as the
 host with the program in it; of the environment they get only the settings HEMIOLA_*, not the rest.
 
 When a peer fails, the others have the time of --grace to end, then they are terminated and, two seconds later, killed. \
-Ctrl-C is handed on to the peers; a second one kills them at once.
+Ctrl-C is handed on to the peers, which have the time of --patience; a second one kills them at once.
 
 Exit codes:
   0     all peers ended well, or nobody read their output any more
@@ -67,6 +67,10 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
     grace: Duration,
 
+    /// How long the peers may go on after Ctrl-C or another signal, to save what they have.
+    #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
+    patience: Duration,
+
     /// Print only what the peers print.
     #[arg(short, long)]
     quiet: bool,
@@ -90,6 +94,7 @@ impl Run {
             .port(self.port)
             .ssh(self.ssh)
             .grace(self.grace)
+            .patience(self.patience)
             .quiet(self.quiet);
         if let Some(peers) = self.peers {
             launcher = launcher.peers(peers.get());

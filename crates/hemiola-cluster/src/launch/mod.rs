@@ -48,6 +48,7 @@ pub use hosts::{Host, HostError};
 pub use outcome::{End, Outcome, PeerEnd};
 pub use output::Output;
 pub use respawn::respawn;
+pub(crate) use signals::is_ignored;
 pub use status::{StatusKind, StatusReport};
 
 use crate::variables::{ProcessVariables, Variables};
@@ -72,6 +73,7 @@ pub struct Launcher {
     ssh: OsString,
     log_dir: Option<PathBuf>,
     grace: Duration,
+    patience: Duration,
     quiet: bool,
     forward_signals: bool,
 }
@@ -79,6 +81,10 @@ pub struct Launcher {
 impl Launcher {
     /// How long peers may go on after one has failed, unless [`grace`](Self::grace) says otherwise.
     pub const DEFAULT_GRACE: Duration = Duration::from_secs(3);
+
+    /// How long peers may go on after a signal was handed on to them, unless [`patience`](Self::patience) says otherwise. Long
+    /// enough to come to the end of a pass over much data and to save a checkpoint.
+    pub const DEFAULT_PATIENCE: Duration = Duration::from_mins(10);
 
     /// Every peer will run `program` with `arguments`.
     pub fn new<A: AsRef<OsStr>>(program: impl AsRef<OsStr>, arguments: impl IntoIterator<Item = A>) -> Self {
@@ -92,6 +98,7 @@ impl Launcher {
             ssh: "ssh".into(),
             log_dir: None,
             grace: Self::DEFAULT_GRACE,
+            patience: Self::DEFAULT_PATIENCE,
             quiet: false,
             forward_signals: true,
         }
@@ -134,10 +141,16 @@ impl Launcher {
         self
     }
 
-    /// How long peers may go on after one has failed or the launcher was interrupted. Default:
-    /// [`DEFAULT_GRACE`](Self::DEFAULT_GRACE).
+    /// How long peers may go on after one has failed. Default: [`DEFAULT_GRACE`](Self::DEFAULT_GRACE).
     pub fn grace(mut self, grace: Duration) -> Self {
         self.grace = grace;
+        self
+    }
+
+    /// How long peers may go on after the launcher was interrupted, if none fails and nobody interrupts it again. Default:
+    /// [`DEFAULT_PATIENCE`](Self::DEFAULT_PATIENCE).
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
         self
     }
 

@@ -245,7 +245,7 @@ impl Job {
 
     /// Waits until all peers have ended and their output is printed.
     fn watch(&mut self, launcher: &Launcher, events: &Receiver<Event>, notes: Notes) -> Outcome {
-        let mut supervision = Supervision::new(self.plan.size(), launcher.grace);
+        let mut supervision = Supervision::new(self.plan.size(), launcher.grace, launcher.patience);
         let mut printing = self.plan.size();
         self.collect(&mut supervision);
         while !supervision.is_over() {

@@ -55,7 +55,7 @@ impl Drop for SignalWatch {
 }
 
 /// Whether this process ignores `signal`, as `nohup` makes it do. Unknown (not on Linux) counts as no.
-fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);

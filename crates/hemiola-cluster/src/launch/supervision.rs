@@ -1,7 +1,7 @@
 //! The rules by which a job ends, without processes, signals or clocks.
 //!
 //! ```text
-//!             a peer fails                    grace is over              2 s             2 s             3 s
+//!             a peer fails               grace or patience is over        2 s             2 s             3 s
 //!   Running ───────────────► Leaving ───────────────────────► Terminating ────► Killing ────► Cutting ────► given up
 //!      │    a signal comes      ▲  (SIGTERM to all)              ▲ (SIGKILL)      ▲ (ssh itself)
 //!      ├── and is forwarded ────┘                                │                │
@@ -10,7 +10,8 @@
 //! ```
 //!
 //! A failing peer gives the others time to end by themselves: they learn of the loss over the network and print what
-//! they know. **Invariant:** outside `Running` there is always a deadline, and each deadline leads closer to the end.
+//! they know. After a signal they have more of it, so that they can save what they have done; if one fails meanwhile, the rest
+//! have no more than after any failure. **Invariant:** outside `Running` there is always a deadline, and each deadline leads closer to the end.
 //! `Running` itself has none: a job may take as long as it likes.
 
 use hemiola_core::{Moment, Rank};
@@ -46,7 +47,10 @@ enum Phase {
 /// The state of a job.
 #[derive(Debug)]
 pub(super) struct Supervision {
+    /// What peers have after a failure.
     grace: Duration,
+    /// What they have after a signal.
+    patience: Duration,
     phase: Phase,
     alive: Vec<bool>,
     /// Signals sent to each peer so far.
@@ -57,9 +61,10 @@ pub(super) struct Supervision {
 
 impl Supervision {
     /// A job of `size` peers, all alive.
-    pub(super) fn new(size: usize, grace: Duration) -> Self {
+    pub(super) fn new(size: usize, grace: Duration, patience: Duration) -> Self {
         Self {
             grace,
+            patience,
             phase: Phase::Running,
             alive: vec![true; size],
             sent: vec![Vec::new(); size],
@@ -71,8 +76,11 @@ impl Supervision {
     /// A peer has ended.
     pub(super) fn ended(&mut self, rank: Rank, failed: bool, now: Moment) {
         self.alive[rank.index()] = false;
-        if failed && self.phase == Phase::Running {
-            self.phase = Phase::Leaving { until: now + self.grace };
+        let until = now + self.grace;
+        match self.phase {
+            Phase::Running if failed => self.phase = Phase::Leaving { until },
+            Phase::Leaving { until: before } if failed => self.phase = Phase::Leaving { until: until.min(before) },
+            _ => {}
         }
     }
 
@@ -84,7 +92,7 @@ impl Supervision {
             return self.kill(now);
         }
         if self.phase == Phase::Running {
-            self.phase = Phase::Leaving { until: now + self.grace };
+            self.phase = Phase::Leaving { until: now + self.patience };
         }
         self.signal_all(signal)
     }
@@ -178,6 +186,7 @@ mod tests {
     use signal_hook::consts::SIGHUP;
 
     const GRACE: Duration = Duration::from_secs(3);
+    const PATIENCE: Duration = Duration::from_mins(1);
 
     fn at(seconds: u64) -> Moment {
         Moment::ZERO + Duration::from_secs(seconds)
@@ -189,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_job_that_ends_well_has_no_deadline() {
-        let mut job = Supervision::new(2, GRACE);
+        let mut job = Supervision::new(2, GRACE, PATIENCE);
         job.ended(Rank::new(1), false, at(5));
         assert_eq!((job.deadline(), job.is_over()), (None, false));
         job.ended(Rank::new(0), false, at(1_000_000));
@@ -198,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_failure_ends_the_others_step_by_step() {
-        let mut job = Supervision::new(3, GRACE);
+        let mut job = Supervision::new(3, GRACE, PATIENCE);
         job.ended(Rank::new(1), true, at(10));
         assert_eq!(job.deadline(), Some(at(13)));
         assert_eq!(job.tick(at(12)), []);
@@ -216,9 +225,9 @@ mod tests {
 
     #[test]
     fn a_signal_is_forwarded_and_a_second_interrupt_kills() {
-        let mut job = Supervision::new(2, GRACE);
+        let mut job = Supervision::new(2, GRACE, PATIENCE);
         assert_eq!(job.interrupt(SIGINT, at(1)), signals(SIGINT, &[0, 1]));
-        assert_eq!(job.deadline(), Some(at(4)));
+        assert_eq!(job.deadline(), Some(at(61)));
         assert_eq!(job.interrupt(SIGINT, at(2)), signals(SIGKILL, &[0, 1]));
         assert_eq!(job.interrupted(), Some(SIGINT));
         assert_eq!(job.deadline(), Some(at(4)));
@@ -226,15 +235,25 @@ mod tests {
 
     #[test]
     fn a_hang_up_that_comes_twice_does_not_kill() {
-        let mut job = Supervision::new(1, GRACE);
+        let mut job = Supervision::new(1, GRACE, PATIENCE);
         assert_eq!(job.interrupt(SIGHUP, at(1)), signals(SIGHUP, &[0]));
         assert_eq!(job.interrupt(SIGHUP, at(1)), signals(SIGHUP, &[0]));
-        assert_eq!(job.deadline(), Some(at(4)), "nor does it prolong the end");
+        assert_eq!(job.deadline(), Some(at(61)), "nor does it prolong the end");
+    }
+
+    #[test]
+    fn a_failure_after_a_signal_leaves_the_others_no_more_than_any_failure() {
+        let mut job = Supervision::new(3, GRACE, PATIENCE);
+        job.interrupt(SIGINT, at(1));
+        job.ended(Rank::new(0), false, at(10));
+        assert_eq!(job.deadline(), Some(at(61)), "one that ends well hurries nobody");
+        job.ended(Rank::new(1), true, at(20));
+        assert_eq!(job.tick(at(23)), signals(SIGTERM, &[2]));
     }
 
     #[test]
     fn a_closed_output_terminates_at_once() {
-        let mut job = Supervision::new(2, GRACE);
+        let mut job = Supervision::new(2, GRACE, PATIENCE);
         assert_eq!(job.output_closed(at(1)), signals(SIGTERM, &[0, 1]));
         assert_eq!(job.deadline(), Some(at(3)));
         assert_eq!(job.output_closed(at(2)), []);
@@ -242,7 +261,7 @@ mod tests {
 
     #[test]
     fn many_interrupts_do_not_put_the_end_off() {
-        let mut job = Supervision::new(1, GRACE);
+        let mut job = Supervision::new(1, GRACE, PATIENCE);
         job.interrupt(SIGINT, at(1));
         for second in 2..10 {
             job.interrupt(SIGINT, at(second));

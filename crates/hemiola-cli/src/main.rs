@@ -4,6 +4,7 @@ mod command;
 mod failure;
 mod output;
 mod report;
+mod shell;
 
 use clap::Parser;
 use command::Command;

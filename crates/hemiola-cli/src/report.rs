@@ -1,5 +1,6 @@
 //! Results for programs: JSON to a file, or to standard output with `-`.
 
+use crate::failure::Failure;
 use crate::output::{self, Compress, Staged};
 use serde::Serialize;
 use std::path::Path;
@@ -13,10 +14,27 @@ pub(crate) fn write(target: &Path, report: &impl Serialize) -> anyhow::Result<()
     }
     if target.exists() && !target.is_file() {
         // A pipe or a device such as `/dev/null`: renaming would replace it.
-        return std::fs::write(target, text)
-            .map_err(|error| crate::failure::Failure::io("write the report to", target, &error).into());
+        return std::fs::write(target, text).map_err(|error| Failure::io("write the report to", target, &error).into());
     }
     let mut staged = Staged::create(target, Compress::None)?;
     staged.write(text.as_bytes())?;
     staged.finish()?.publish()
+}
+
+/// Finds out whether [`write`] could write to `target`, without touching what is there.
+pub(crate) fn check(target: &Path) -> anyhow::Result<()> {
+    if target == Path::new("-") {
+        return Ok(());
+    }
+    if target.is_dir() {
+        let message = format!("cannot write the report to `{}`: it is a folder", target.display());
+        return Err(Failure::usage(message).hint("add the name of a file").into());
+    }
+    let failed = |error: std::io::Error| anyhow::Error::from(Failure::io("write the report to", target, &error));
+    if target.exists() && !target.is_file() {
+        // A pipe would wait for its reader if it were opened to try.
+        return Ok(());
+    }
+    let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    tempfile::tempfile_in(folder).map(drop).map_err(failed)
 }

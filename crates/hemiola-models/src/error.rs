@@ -1,6 +1,7 @@
 //! What can go wrong with models, besides what arrays and clusters report.
 
 use hemiola::core::ErrorKind;
+use std::path::PathBuf;
 
 /// Why a model cannot be trained or used.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -48,6 +49,41 @@ pub enum Error {
         number: u64,
         /// How many there are.
         count: u64,
+    },
+    /// There is nothing to go on from.
+    #[error("there is no checkpoint in `{}` to go on from; train without resuming first", .folder.display())]
+    NoCheckpoint {
+        /// Where it was looked for.
+        folder: PathBuf,
+    },
+    /// Training cannot go on with other settings.
+    #[error(
+        "the checkpoint was made with other settings: {}; use the same, or train anew without resuming",
+        .differences.join(", ")
+    )]
+    OtherSettings {
+        /// What was and is, by setting.
+        differences: Vec<String>,
+    },
+    /// Training cannot go on with other data.
+    #[error("the checkpoint was made from other data: {difference}; use the same, or train anew without resuming")]
+    OtherData {
+        /// In what they differ.
+        difference: String,
+    },
+    /// Something is saved there that is not to be replaced.
+    #[error(
+        "`{}` holds {}, which a model `{model}` must not replace; choose another folder or remove it",
+        .folder.display(),
+        .found.as_ref().map_or_else(|| "arrays".to_owned(), |found| format!("a model `{found}`"))
+    )]
+    Taken {
+        /// Where.
+        folder: PathBuf,
+        /// The model it is of; `None` if it is of none.
+        found: Option<String>,
+        /// The model that was to go there.
+        model: String,
     },
     /// A save that holds something else.
     #[error("the save is not of this model: {problem}")]

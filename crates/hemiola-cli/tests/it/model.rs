@@ -7,7 +7,7 @@ use std::fs;
 use tempfile::TempDir;
 
 /// A folder with ratings of people for films, by name: the even like the even, the odd the odd.
-fn lab() -> TempDir {
+pub(crate) fn lab() -> TempDir {
     let lab = tempfile::tempdir().unwrap();
     let mut text = String::from("person,film,stars,when\n");
     for person in 0..40 {
@@ -25,13 +25,13 @@ fn lab() -> TempDir {
     lab
 }
 
-fn hemiola(lab: &TempDir, arguments: &str) -> Ended {
+pub(crate) fn hemiola(lab: &TempDir, arguments: &str) -> Ended {
     let mut words = arguments.split_whitespace();
     let mut command = subcommand(words.next().unwrap());
     launch(command.args(words).current_dir(lab.path())).end()
 }
 
-fn text(lines: &[Vec<u8>]) -> String {
+pub(crate) fn text(lines: &[Vec<u8>]) -> String {
     lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect::<Vec<_>>().join("\n")
 }
 

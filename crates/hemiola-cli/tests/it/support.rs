@@ -71,6 +71,12 @@ impl Launched {
         String::from_utf8(line).unwrap()
     }
 
+    /// The next line of stderr.
+    pub(crate) fn error_line(&self) -> String {
+        let line = self.stderr.recv_timeout(LIMIT).expect("a line comes in time");
+        String::from_utf8(line).unwrap()
+    }
+
     /// The process ids in the next `count` lines, which are `[rank] pid ...`, by rank.
     pub(crate) fn pids(&self, count: usize) -> Vec<Process> {
         let mut lines: Vec<_> = (0..count).map(|_| self.line()).collect();

@@ -4,14 +4,12 @@ use super::loss::Loss;
 use super::settings::Settings;
 use super::step::{LANES, Side, dot};
 use crate::Error;
-use hemiola::array::dist::{Load, Save};
+use crate::training::Keep;
+use hemiola::array::dist::{Load, Save, Way};
 use hemiola::array::random::Values;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use std::path::Path;
-
-/// What a save of this model calls itself.
-const KIND: &str = "mf";
 
 /// Factors and biases. Arrays are shared by all peers.
 #[derive(Clone, Debug)]
@@ -31,6 +29,9 @@ pub struct Model {
 }
 
 impl Model {
+    /// What a save of this model calls itself.
+    pub const KIND: &'static str = "mf";
+
     /// *Collective.* A model that has learned nothing but the mean. Values depend on the seed and their place alone.
     pub(super) fn start(cluster: &Cluster, shape: [u64; 2], mean: f32, settings: &Settings) -> Result<Self> {
         let (rank, width) = (u64::from(settings.rank), u64::from(settings.rank).next_multiple_of(LANES as u64));
@@ -215,32 +216,62 @@ impl Model {
     /// *Collective.* Saves it in a folder, where nothing but an older save may be.
     pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
         let mut save = Save::begin(cluster, folder)?;
-        save.put("user_factors", &self.user_factors)?;
-        save.put("item_factors", &self.item_factors)?;
-        save.put("user_side", &self.user_side)?;
-        save.put("item_side", &self.item_side)?;
-        save.note("model", &KIND);
-        save.note("mean", &self.mean);
-        save.note("settings", &self.settings);
+        self.put(&mut save, "")?;
+        save.note("model", &Self::KIND);
         save.commit()
     }
 
     /// *Collective.* Loads what [`save`](Self::save) wrote, on any number of peers.
     pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
         let load = Load::open(cluster, folder)?;
-        let missing = |what: &str| Error::NotThisModel { problem: format!("it has no {what}") };
         let kind: String = load.note("model")?.ok_or_else(|| missing("note `model`"))?;
-        if kind != KIND {
+        if kind != Self::KIND {
             return Err(Error::NotThisModel { problem: format!("it is of a model `{kind}`") }.into());
         }
+        Self::get(&load, "")
+    }
+}
+
+fn missing(what: &str) -> Error {
+    Error::NotThisModel { problem: format!("it has no {what}") }
+}
+
+impl Keep for Model {
+    fn put(&self, save: &mut Save, prefix: &str) -> Result<()> {
+        let Self { user_factors, item_factors, user_side, item_side, mean, settings } = self;
+        let arrays = [
+            ("user_factors", user_factors),
+            ("item_factors", item_factors),
+            ("user_side", user_side),
+            ("item_side", item_side),
+        ];
+        for (name, array) in arrays {
+            // A loop divides arrays as it likes, a load evenly. Files must not show which was the last.
+            save.put(&format!("{prefix}{name}"), &array.repartition(&Partition::along(0).by(Way::Range))?)?;
+        }
+        save.note("mean", mean);
+        save.note("settings", settings);
+        Ok(())
+    }
+
+    fn get(load: &Load, prefix: &str) -> Result<Self> {
+        let array = |name: &str| load.get::<f32, 2>(&format!("{prefix}{name}"));
         Ok(Self {
-            user_factors: load.get("user_factors")?,
-            item_factors: load.get("item_factors")?,
-            user_side: load.get("user_side")?,
-            item_side: load.get("item_side")?,
+            user_factors: array("user_factors")?,
+            item_factors: array("item_factors")?,
+            user_side: array("user_side")?,
+            item_side: array("item_side")?,
             mean: load.note("mean")?.ok_or_else(|| missing("note `mean`"))?,
             settings: load.note("settings")?.ok_or_else(|| missing("note `settings`"))?,
         })
+    }
+
+    fn bytes(&self) -> u64 {
+        let Self { user_factors, item_factors, user_side, item_side, .. } = self;
+        let cells: u64 = [user_factors, item_factors, user_side, item_side].into_iter().map(DistArray::len).sum();
+        let names = [user_factors, item_factors].into_iter().filter_map(|factors| factors.names(0));
+        let names: u64 = names.map(|names| names.memory_bytes() as u64).sum();
+        cells * size_of::<f32>() as u64 + names
     }
 }
 

@@ -5,11 +5,10 @@ use super::loss::Loss;
 use super::model::Model;
 use super::step::{Entry, Machine, Side};
 use crate::Error;
-use crate::training::{ClusterFacts, DataFacts, Limits, Metrics, Nobody, Progress, Report, Summary, Watch, Wish};
+use crate::training::{DataFacts, Learner, Metrics, Pass, Report, Session, Terms, Watch, digest, drive};
 use hemiola::loops::Plan;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
-use std::time::Duration;
 
 /// A pass whose objective is this many times that of the one before has diverged.
 const BLOW_UP: f64 = 2.0;
@@ -29,10 +28,10 @@ impl MatrixFactorization {
     /// *Collective.* Trains on ratings, a share of which is held out as the settings say.
     pub fn fit(&self, cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<Trained> {
         if self.settings.valid == 0.0 {
-            return self.fit_watched(cluster, ratings, None, &mut Nobody);
+            return self.fit_with(cluster, ratings, None, Session::new());
         }
         let (train, valid) = ratings.split(self.settings.valid, self.settings.seed)?;
-        self.fit_watched(cluster, &train, Some(&valid), &mut Nobody)
+        self.fit_with(cluster, &train, Some(&valid), Session::new())
     }
 
     /// *Collective.* Trains on all of `train`, looks at `valid` after each epoch, and tells `watch`.
@@ -42,6 +41,18 @@ impl MatrixFactorization {
         train: &DistArray<f32, 2>,
         valid: Option<&DistArray<f32, 2>>,
         watch: &mut dyn Watch,
+    ) -> Result<Trained> {
+        self.fit_with(cluster, train, valid, Session::new().watched(watch))
+    }
+
+    /// *Collective.* Trains on all of `train` and looks at `valid` after each epoch, with checkpoints and a watcher as `session`
+    /// says.
+    pub fn fit_with(
+        &self,
+        cluster: &Cluster,
+        train: &DistArray<f32, 2>,
+        valid: Option<&DistArray<f32, 2>>,
+        session: Session<'_>,
     ) -> Result<Trained> {
         if train.is_empty() {
             return Err(Error::NoRatings.into());
@@ -53,8 +64,18 @@ impl MatrixFactorization {
         let [users, items] =
             valid.map(extents).into_iter().fold(extents(train), |all, more| [all[0].max(more[0]), all[1].max(more[1])]);
         let model = Model::start(cluster, [users, items], mean, &self.settings)?.named(train);
-        Training { cluster, settings: self, train, valid, model, step: self.settings.step, spent: Spent::default() }
-            .run(watch)
+        let settings = &self.settings;
+        let terms = Terms {
+            model: Model::KIND,
+            settings,
+            seed: settings.seed,
+            limits: &settings.limits,
+            metric: loss.metric(),
+            data: DataFacts::of(train, valid),
+        };
+        let training = Training { cluster, settings: self, train, valid, model, step: settings.step };
+        let (model, report) = drive(cluster, training, terms, session)?;
+        Ok(Trained { model, report })
     }
 }
 
@@ -77,86 +98,53 @@ struct Training<'a> {
     valid: Option<&'a DistArray<f32, 2>>,
     model: Model,
     step: f32,
-    spent: Spent,
 }
 
-/// Where time went.
-#[derive(Default)]
-struct Spent {
-    training: Duration,
-    evaluation: Duration,
+impl Learner for Training<'_> {
+    type Model = Model;
+    /// The step, which becomes smaller where a pass diverges.
+    type Own = f32;
+
+    fn model(&self) -> &Model {
+        &self.model
+    }
+
+    fn own(&self) -> f32 {
+        self.step
+    }
+
+    fn go_on(&mut self, model: Model, step: f32) {
+        // The limits may be others now.
+        self.model = Model { settings: self.settings.settings.clone(), ..model };
+        self.step = step;
+    }
+
+    fn epoch(&mut self, before: Option<f64>) -> Result<Pass> {
+        self.careful_pass(before)
+    }
+
+    fn evaluate(&mut self) -> Result<Option<Metrics>> {
+        self.valid.map(|valid| evaluate(self.cluster, &self.model, valid)).transpose()
+    }
+
+    fn digests(&self) -> Result<[u64; 2]> {
+        Ok([digest(self.train)?, self.valid.map_or(Ok(0), digest)?])
+    }
 }
 
 impl Training<'_> {
-    fn run(mut self, watch: &mut dyn Watch) -> Result<Trained> {
-        let limits: Limits = self.settings.settings.limits.clone();
-        let metric = self.settings.settings.loss.metric();
-        let mut history: Vec<Progress> = Vec::new();
-        let mut best: Option<(Model, usize)> = None;
-        let mut plan: Option<Plan> = None;
-        let ended = loop {
-            let (objective, ran, note) = self.careful_pass(history.last().map(|last| last.objective))?;
-            if plan.is_none() {
-                watch.planned(&ran);
-                plan = Some(ran);
-            }
-            let progress = self.progress(history.len(), objective, note)?;
-            let wish = watch.progress(&progress);
-            history.push(progress);
-            let verdict = limits.judge(&history, metric);
-            // Without held-out ratings the last model is the one to keep.
-            let keep = verdict.best || self.valid.is_none();
-            if keep && (self.valid.is_some() || verdict.end.is_some()) {
-                best = Some((self.model.clone(), history.len() - 1));
-            }
-            // Clocks and watchers differ from peer to peer: the first decides.
-            let end = self.cluster.broadcast(match (wish, verdict.end) {
-                (_, Some(end)) => Some(end.to_owned()),
-                (Wish::Stop, None) => Some("it was asked to".to_owned()),
-                (Wish::GoOn, None) => None,
-            })?;
-            if let Some(end) = end {
-                break end;
-            }
-        };
-        let (model, at) = best.unwrap_or((self.model, history.len() - 1));
-        let seconds = self.spent.training.as_secs_f64();
-        let last = &history[history.len() - 1];
-        let result = Summary {
-            seconds,
-            evaluation_seconds: self.spent.evaluation.as_secs_f64(),
-            updates_per_second: last.updates as f64 / seconds.max(1e-9),
-            objective: history[at].objective,
-            valid: history[at].valid.clone(),
-            best_epoch: history[at].epoch,
-            ended,
-            bytes_sent: last.bytes_sent,
-            peak_rss_bytes: peak_memory(self.cluster)?,
-        };
-        let report = Report {
-            model: "mf".to_owned(),
-            data: DataFacts::of(self.train, self.valid),
-            cluster: ClusterFacts::of(self.cluster),
-            seed: self.settings.settings.seed,
-            progress: history,
-            result,
-            plan: plan.expect("at least one pass was made"),
-        };
-        Ok(Trained { model, report })
-    }
-
-    /// A pass that is taken back and repeated with half the step if it blows up. The objective per entry, the plan, and a
-    /// note if that happened.
-    fn careful_pass(&mut self, before: Option<f64>) -> Result<(f64, Plan, Option<String>)> {
+    /// A pass that is taken back and repeated with half the step if it blows up.
+    fn careful_pass(&mut self, before: Option<f64>) -> Result<Pass> {
         let mut note = None;
         for _ in 0..=HALVINGS {
             let kept = self.model.clone();
             let start = self.cluster.env().now();
             let (objective, plan) = self.pass()?;
-            let spent = self.cluster.env().now() - start;
+            let took = self.cluster.env().now() - start;
             if objective.is_finite() && before.is_none_or(|before| objective <= before * BLOW_UP) {
-                self.spent.training += spent;
-                return Ok((objective, plan, note));
+                let metric = self.settings.settings.loss.metric();
+                let figure = if metric == "rmse" { objective.sqrt() } else { objective };
+                return Ok(Pass { objective, train: [(metric.to_owned(), figure)].into(), took, plan, note });
             }
             self.model = kept;
             self.step /= 2.0;
@@ -183,26 +171,6 @@ impl Training<'_> {
             }
         )?;
         Ok((costs.take()? / train.len() as f64, run.plan().clone()))
-    }
-
-    fn progress(&mut self, epochs: usize, objective: f64, note: Option<String>) -> Result<Progress> {
-        let start = self.cluster.env().now();
-        let valid = self.valid.map(|valid| evaluate(self.cluster, &self.model, valid)).transpose()?;
-        self.spent.evaluation += self.cluster.env().now() - start;
-        let sent: u64 = self.cluster.traffic().lines.iter().map(|line| line.bytes_sent).sum();
-        let metric = self.settings.settings.loss.metric();
-        let figure = if metric == "rmse" { objective.sqrt() } else { objective };
-        let epoch = epochs as u32 + 1;
-        Ok(Progress {
-            epoch,
-            seconds: self.spent.training.as_secs_f64(),
-            objective,
-            train: [(metric.to_owned(), figure)].into(),
-            valid,
-            updates: u64::from(epoch) * self.train.len(),
-            bytes_sent: self.cluster.all_gather(sent)?.into_iter().sum(),
-            note,
-        })
     }
 }
 
@@ -241,12 +209,4 @@ impl Model {
         }
         evaluate(cluster, self, ratings)
     }
-}
-
-/// *Collective.* The most memory any peer has used, where the system tells.
-fn peak_memory(cluster: &Cluster) -> Result<Option<u64>> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let bytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map(|kilo| kilo * 1024);
-    Ok(cluster.all_gather(bytes)?.into_iter().max().flatten())
 }

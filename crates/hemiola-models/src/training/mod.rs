@@ -1,10 +1,28 @@
-//! What all models share: when training stops, what it tells on the way, and what is reported in the end.
+//! What all models share: the loop around their passes, when it stops, what it saves and tells on the way, and what is
+//! reported in the end.
+//!
+//! | file | concept |
+//! |---|---|
+//! | [`limits`](Limits) | when training stops |
+//! | [`session`](Session) | what accompanies it: a watcher, checkpoints |
+//! | [`drive`](drive()) | the loop around passes, for any [`Learner`] |
+//! | [`checkpoint`](Checkpoints) | what is on disk to go on from |
+//! | [`digest`](digest()) | whether data are the same |
+//! | [`report`](Report) | what is reported |
 
+mod checkpoint;
+mod digest;
+mod drive;
 mod limits;
 mod report;
+mod session;
 
+pub use checkpoint::{Checkpoints, Every, Journal, Keep};
+pub use digest::digest;
+pub use drive::{Learner, Pass, Terms, drive};
 pub use limits::{Limits, Verdict};
 pub use report::{ClusterFacts, DataFacts, Report, Summary};
+pub use session::Session;
 
 use hemiola::loops::Plan;
 use serde::{Deserialize, Serialize};
@@ -36,8 +54,13 @@ pub struct Progress {
     pub note: Option<String>,
 }
 
-/// Somebody who wants to know how training goes. Called on every peer; what it answers counts on the first.
+/// Somebody who wants to know how training goes. Called on every peer; if one wants the end, it comes for all.
 pub trait Watch {
+    /// Something a person should know, in a sentence.
+    fn note(&mut self, note: &str) {
+        let _ = note;
+    }
+
     /// The plan of the training loop, before the first epoch ends.
     fn planned(&mut self, plan: &Plan) {
         let _ = plan;

@@ -5,6 +5,7 @@ use hemiola::Cluster;
 use hemiola::array::DistArray;
 use hemiola::loops::Plan;
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// Everything that is known of a training when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -53,6 +54,15 @@ impl ClusterFacts {
     }
 }
 
+/// `2 peers of 4 workers`.
+impl fmt::Display for ClusterFacts {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
+        let Self { peers, workers } = *self;
+        write!(formatter, "{peers} peer{} of {workers} worker{}", plural(peers), plural(workers))
+    }
+}
+
 impl DataFacts {
     /// Of these arrays.
     #[must_use]
@@ -69,8 +79,14 @@ impl DataFacts {
 pub struct Summary {
     /// Seconds of training; loading and evaluation are not counted.
     pub seconds: f64,
+    /// Seconds of reading or making the data, where whoever trained has measured them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loading_seconds: Option<f64>,
     /// Seconds of evaluating held-out entries.
     pub evaluation_seconds: f64,
+    /// Seconds of saving checkpoints and the model.
+    #[serde(default)] // reports of before have none
+    pub saving_seconds: f64,
     /// Entries used per second of training.
     pub updates_per_second: f64,
     /// What was minimized, per entry, in the epoch whose model was kept.
@@ -87,4 +103,15 @@ pub struct Summary {
     /// The most memory the busiest peer has used, where the system tells.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
+}
+
+impl Summary {
+    /// [`ended`](Self::ended) if a watcher wanted the end.
+    pub const ASKED: &'static str = "it was asked to";
+
+    /// Whether training ended because a watcher wanted it, before any limit was reached.
+    #[must_use]
+    pub fn was_stopped(&self) -> bool {
+        self.ended == Self::ASKED
+    }
 }

@@ -1,12 +1,18 @@
-//! What training any model has in common on the command line: flags, peers, lines of progress.
+//! What training any model has in common on the command line: flags, what is found out beforehand, peers, signals, results.
+//!
+//! A model brings its own flags, reads its data and calls [`Common::accompany`]; the rest is here, so that all models behave
+//! alike. **Invariant:** whatever can be known before data are read is checked before; nothing is written until then.
 
+use super::progress::{Shown, Teller};
 use crate::failure::Failure;
+use crate::{report, shell};
 use clap::Args;
-use hemiola_cluster::{Cluster, Result};
-use hemiola_models::training::{Limits, Progress, Summary, Watch, Wish};
-use std::fmt::Write as _;
+use hemiola_cluster::{Cluster, Error, Interrupt, Result};
+use hemiola_models::training::{Checkpoints, Every, Limits, Report, Session};
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Flags of every `hemiola train`.
 #[derive(Args, Debug)]
@@ -28,7 +34,7 @@ pub(super) struct Common {
     epochs: u32,
 
     /// Stop after this many seconds of training.
-    #[arg(long, value_name = "S", help_heading = "When it stops")]
+    #[arg(long, value_name = "S", value_parser = positive, help_heading = "When it stops")]
     seconds: Option<f64>,
 
     /// Stop when the held-out figure is as low as this.
@@ -39,21 +45,40 @@ pub(super) struct Common {
     #[arg(long, value_name = "N", default_value = "3", help_heading = "When it stops")]
     patience: u32,
 
-    /// Folder for the trained model. An older model there is replaced.
+    /// Folder for the trained model and for checkpoints. An older model of the same kind there is replaced.
     #[arg(long, short, value_name = "DIR", help_heading = "What comes out")]
-    pub(super) output: Option<PathBuf>,
+    output: Option<PathBuf>,
+
+    /// Go on from the checkpoint in --output, to the same bits as if it had never stopped.
+    #[arg(long, requires = "output", help_heading = "What comes out")]
+    resume: bool,
+
+    /// Save a checkpoint after every N epochs. Default: after every minute of training. There is always one at the end.
+    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What comes out")]
+    checkpoint_every: Option<u32>,
 
     /// File for a report as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE", help_heading = "What comes out")]
-    pub(super) report: Option<PathBuf>,
+    report: Option<PathBuf>,
 
     /// Print how the training loop is made parallel, and why.
     #[arg(long, help_heading = "What comes out")]
-    pub(super) explain: bool,
+    explain: bool,
 
     /// Print nothing but errors.
     #[arg(long, short, help_heading = "What comes out")]
     quiet: bool,
+}
+
+/// What is known when data are in place and training is about to begin.
+pub(super) struct Prepared<'a> {
+    /// What was read, for people.
+    pub(super) headline: String,
+    /// How long reading took.
+    pub(super) loading: Duration,
+    /// The figure that counts.
+    pub(super) metric: &'static str,
+    pub(super) limits: &'a Limits,
 }
 
 impl Common {
@@ -63,24 +88,32 @@ impl Common {
     }
 
     /// Whether lines for people may go to standard output.
-    pub(super) fn talks(&self) -> bool {
+    fn talks(&self) -> bool {
         !self.quiet && self.report.as_deref() != Some(Path::new("-"))
     }
 
-    /// Finds what would stop the job from writing its results, before it starts.
-    pub(super) fn check(&self) -> anyhow::Result<()> {
-        let Some(output) = &self.output else { return Ok(()) };
-        if output.exists() && !output.join("manifest.json").is_file() {
-            let message = format!("`{}` exists and is no saved model", output.display());
-            return Err(Failure::usage(message).hint("choose another folder for --output, or remove it").into());
-        }
-        let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        tempfile::tempfile_in(parent).map_err(|error| Failure::io("write to", parent, &error))?;
-        Ok(())
+    fn checkpoints(&self) -> Option<Checkpoints> {
+        let checkpoints = Checkpoints::new(self.output.as_ref()?).resume(self.resume);
+        Some(match self.checkpoint_every {
+            Some(epochs) => checkpoints.every(Every::Epochs(epochs)),
+            None => checkpoints,
+        })
     }
 
-    /// Runs `program` on the peers asked for.
-    pub(super) fn run(&self, program: impl FnOnce(&Cluster) -> Result<()>) -> anyhow::Result<ExitCode> {
+    /// Finds what would stop the job from writing its results or from going on, before it starts.
+    pub(super) fn check(&self, model: &str, settings: &impl Serialize) -> anyhow::Result<()> {
+        if let (Some(output), Some(checkpoints)) = (&self.output, self.checkpoints()) {
+            if output.exists() && !output.join("manifest.json").is_file() {
+                let message = format!("`{}` exists and is no saved model", output.display());
+                return Err(Failure::usage(message).hint("choose another folder for --output, or remove it").into());
+            }
+            checkpoints.check(model, settings)?;
+        }
+        self.report.as_deref().map_or(Ok(()), report::check)
+    }
+
+    /// Runs `program` on the peers asked for. What it returns is the exit code.
+    pub(super) fn run(&self, program: impl FnOnce(&Cluster) -> Result<u8>) -> anyhow::Result<ExitCode> {
         if let Some(peers) = self.peers
             && let Some(code) = hemiola_cluster::launch::respawn(peers as usize)?
         {
@@ -90,53 +123,69 @@ impl Common {
         if let Some(workers) = self.workers {
             builder = builder.workers(workers as usize);
         }
-        builder.run(program)?;
-        Ok(ExitCode::SUCCESS)
+        Ok(ExitCode::from(builder.run(program)?))
     }
-}
 
-/// Prints a line for each epoch, on the first peer.
-pub(super) struct Lines<'a> {
-    pub(super) cluster: &'a Cluster,
-    pub(super) talks: bool,
-    pub(super) explain: bool,
-    /// The figure to show.
-    pub(super) metric: &'static str,
-    pub(super) epochs: u32,
-}
-
-impl Watch for Lines<'_> {
-    fn planned(&mut self, plan: &hemiola::loops::Plan) {
-        if self.explain && self.talks {
-            self.cluster.println(format_args!("{plan}"));
+    /// *Collective.* Trains with `fit`, tells how it goes, stops in good order when a signal comes, and hands out what was asked
+    /// for. The exit code: 0, or 128 + the signal.
+    pub(super) fn accompany(
+        &self,
+        cluster: &Cluster,
+        prepared: &Prepared<'_>,
+        fit: impl FnOnce(Session<'_>) -> Result<Report>,
+    ) -> Result<u8> {
+        let Prepared { headline, loading, metric, limits } = prepared;
+        let shown = if self.talks() && cluster.is_root() { Shown::to_people(limits) } else { Shown::nothing() };
+        let (heard, with_output) = (shown.clone(), self.output.is_some());
+        // Until now there was nothing to save, and a signal ended everything.
+        let interrupt = Interrupt::watch(move |_| {
+            let and_saved = if with_output { " and saved" } else { "" };
+            heard.aside(&format!(
+                "hemiola: training is stopped{and_saved} after this pass; Ctrl-C again ends it at once"
+            ));
+        })?;
+        shown.line(headline);
+        let mut teller = Teller { shown: &shown, explain: self.explain, metric, limits, interrupt: &interrupt };
+        let mut session = Session::new().watched(&mut teller);
+        if let Some(checkpoints) = self.checkpoints() {
+            session = session.saving(checkpoints);
         }
+        let fitted = fit(session);
+        shown.clear();
+        let mut report = fitted?;
+        report.result.loading_seconds = Some(loading.as_secs_f64());
+        // A peer that heard of no signal ends with the others all the same.
+        let signals = cluster.all_gather(interrupt.signal())?;
+        let signal = signals.into_iter().flatten().next().filter(|_| report.result.was_stopped());
+        shown.line(&super::progress::summary(&report, metric));
+        if let Some(output) = &self.output {
+            shown.line(&format!("saved to `{}`", output.display()));
+        }
+        if signal.is_some() {
+            shown.line(&self.way_on(cluster));
+        }
+        if let (Some(target), true) = (&self.report, cluster.is_root()) {
+            report::write(target, &report).map_err(Error::program)?;
+        }
+        Ok(signal.map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX)))
     }
 
-    fn progress(&mut self, progress: &Progress) -> Wish {
-        if self.talks {
-            let figure = |metrics: &hemiola_models::training::Metrics| metrics.get(self.metric).copied().unwrap_or(0.0);
-            let mut line = format!("epoch {:>3}/{}", progress.epoch, self.epochs);
-            let _ = write!(line, "  train {} {:.4}", self.metric, figure(&progress.train));
-            if let Some(valid) = &progress.valid {
-                let _ = write!(line, "  held out {:.4}", figure(valid));
-            }
-            let rate = progress.updates as f64 / progress.seconds.max(1e-9) / 1e6;
-            let _ = write!(line, "  {rate:.1} M updates/s  {:.2} s", progress.seconds);
-            if let Some(note) = &progress.note {
-                let _ = write!(line, "  ({note})");
-            }
-            self.cluster.println(format_args!("{line}"));
+    /// How to go on after an interrupt.
+    fn way_on(&self, cluster: &Cluster) -> String {
+        if self.output.is_none() {
+            return "nothing was saved; with `--output DIR` training could go on later".to_owned();
         }
-        Wish::GoOn
+        let resume = (!self.resume).then(|| "--resume".into());
+        let command = shell::line(std::env::args_os().chain(resume));
+        // Of a launcher that is not ours, only the peer's own command is known.
+        let foreign = cluster.size() > 1 && self.peers.is_none();
+        let before = if foreign { ", with the same launcher before it" } else { "" };
+        format!("to go on{before}: {command}")
     }
 }
 
-/// The end of a training, in words.
-pub(super) fn summary(cluster: &Cluster, result: &Summary, metric: &str) {
-    let mut line = format!("done: {}", result.ended);
-    if let Some(figure) = result.valid.as_ref().and_then(|valid| valid.get(metric)) {
-        let _ = write!(line, "; held-out {metric} {figure:.4} after epoch {}", result.best_epoch);
-    }
-    let _ = write!(line, "; {:.2} s of training, {:.1} M updates/s", result.seconds, result.updates_per_second / 1e6);
-    cluster.println(format_args!("{line}"));
+/// Reads a number of seconds above 0.
+fn positive(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    seconds.ok_or_else(|| format!("`{text}` is no time in seconds, such as `30` or `0.5`"))
 }

@@ -1,14 +1,14 @@
 //! `hemiola train mf`.
 
-use super::frame::{Common, Lines, summary};
-use crate::report;
+use super::frame::{Common, Prepared};
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
 use hemiola_array::synthetic::Mf;
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::MatrixFactorization;
-use hemiola_models::mf::{Loss, data};
+use hemiola_models::mf::{Loss, Model, data};
+use hemiola_models::training::ClusterFacts;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -72,7 +72,6 @@ enum LossName {
 
 impl TrainMf {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        self.common.check()?;
         let share = self.valid.parse::<f64>().ok();
         let settings = MatrixFactorization::builder()
             .rank(self.rank)
@@ -87,37 +86,27 @@ impl TrainMf {
             })
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
+        self.common.check(Model::KIND, settings.settings())?;
         self.common.run(|cluster| self.train(cluster, &settings, share))
     }
 
-    fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<()> {
-        let talks = self.common.talks();
+    fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
+        let start = cluster.env().now();
         let (train, valid) = self.load(cluster, share)?;
-        if talks {
-            let [users, items] = train.shape().extents();
-            let held_out = valid.as_ref().map_or(0, DistArray::len);
-            let (train, peers, workers) = (train.len(), cluster.size(), cluster.workers());
-            cluster.println(format_args!(
-                "{train} ratings of {users} users for {items} items, {held_out} held out; {peers} peers of {workers} workers"
-            ));
-        }
-        let metric = settings.settings().loss.metric();
-        let epochs = settings.settings().limits.epochs;
-        let mut lines = Lines { cluster, talks, explain: self.common.explain, metric, epochs };
-        let trained = settings.fit_watched(cluster, &train, valid.as_ref(), &mut lines)?;
-        if talks {
-            summary(cluster, &trained.report.result, metric);
-        }
-        if let Some(output) = &self.common.output {
-            trained.model.save(cluster, output)?;
-            if talks {
-                cluster.println(format_args!("saved to `{}`", output.display()));
-            }
-        }
-        match &self.common.report {
-            Some(target) if cluster.is_root() => report::write(target, &trained.report).map_err(Error::program),
-            _ => Ok(()),
-        }
+        let [users, items] = train.shape().extents();
+        let (count, held_out) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
+        let cluster_facts = ClusterFacts::of(cluster);
+        let prepared = Prepared {
+            headline: format!(
+                "{count} ratings of {users} users for {items} items, {held_out} held out; {cluster_facts}"
+            ),
+            loading: cluster.env().now() - start,
+            metric: settings.settings().loss.metric(),
+            limits: &settings.settings().limits,
+        };
+        self.common.accompany(cluster, &prepared, |session| {
+            Ok(settings.fit_with(cluster, &train, valid.as_ref(), session)?.report)
+        })
     }
 
     /// *Collective.* Ratings to train on, and those held out.

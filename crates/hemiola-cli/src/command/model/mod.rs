@@ -2,6 +2,7 @@
 
 mod frame;
 mod mf;
+mod progress;
 mod using;
 
 pub(crate) use using::{Evaluate, Predict, Recommend, Similar};

@@ -1,0 +1,229 @@
+//! Telling a person how training goes: a bar on a terminal, a line for each epoch elsewhere, nothing if asked for nothing.
+
+use hemiola_cluster::Interrupt;
+use hemiola_models::training::{Limits, Metrics, Progress, Report, Watch, Wish};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::time::Duration;
+
+/// How often a bar moves although nothing has happened.
+const TICK: Duration = Duration::from_millis(125);
+
+/// Where it is shown. Clones show in the same place.
+#[derive(Clone)]
+pub(super) struct Shown {
+    talks: bool,
+    bar: Option<ProgressBar>,
+}
+
+impl Shown {
+    /// On standard output; with a bar on standard error, if both are terminals.
+    pub(super) fn to_people(limits: &Limits) -> Self {
+        let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
+        let bar = terminal.then(|| {
+            let bar = ProgressBar::with_draw_target(Some(u64::from(limits.epochs)), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{spinner} epoch {pos}/{len} [{bar:20}] {wide_msg}");
+            bar.set_style(style.expect("the template is sound").progress_chars("=> "));
+            bar.set_message("first pass");
+            bar.enable_steady_tick(TICK);
+            bar
+        });
+        Self { talks: true, bar }
+    }
+
+    pub(super) fn nothing() -> Self {
+        Self { talks: false, bar: None }
+    }
+
+    /// A line for people.
+    pub(super) fn line(&self, line: &str) {
+        if self.talks {
+            // A reader that has seen enough (`| head`) is no reason to fail.
+            let print = || {
+                let _ = writeln!(std::io::stdout().lock(), "{line}");
+            };
+            match &self.bar {
+                Some(bar) => bar.suspend(print),
+                None => print(),
+            }
+        }
+    }
+
+    /// A line beside the results: on standard error.
+    pub(super) fn aside(&self, line: &str) {
+        if self.talks {
+            let print = || {
+                let _ = writeln!(std::io::stderr().lock(), "{line}");
+            };
+            match &self.bar {
+                Some(bar) => bar.suspend(print),
+                None => print(),
+            }
+        }
+    }
+
+    /// Takes the bar away.
+    pub(super) fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Watches a training and tells of it; wants the end when a signal has come.
+pub(super) struct Teller<'a> {
+    pub(super) shown: &'a Shown,
+    pub(super) explain: bool,
+    /// The figure to show.
+    pub(super) metric: &'static str,
+    pub(super) limits: &'a Limits,
+    pub(super) interrupt: &'a Interrupt,
+}
+
+impl Watch for Teller<'_> {
+    fn note(&mut self, note: &str) {
+        self.shown.line(note);
+    }
+
+    fn planned(&mut self, plan: &hemiola::loops::Plan) {
+        if self.explain {
+            self.shown.line(plan.to_string().trim_end());
+        }
+    }
+
+    fn progress(&mut self, progress: &Progress) -> Wish {
+        match &self.shown.bar {
+            Some(bar) => {
+                bar.set_position(u64::from(progress.epoch));
+                bar.set_message(figures(progress, self.metric, self.limits));
+                if let Some(note) = &progress.note {
+                    self.shown.line(&format!("epoch {}: {note}", progress.epoch));
+                }
+            }
+            None => self.shown.line(&line(progress, self.metric, self.limits)),
+        }
+        if self.interrupt.signal().is_some() { Wish::Stop } else { Wish::GoOn }
+    }
+}
+
+/// An epoch in a line.
+fn line(progress: &Progress, metric: &str, limits: &Limits) -> String {
+    let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, figures(progress, metric, limits));
+    if let Some(note) = &progress.note {
+        let _ = write!(line, "  ({note})");
+    }
+    line
+}
+
+/// The figures of an epoch.
+fn figures(progress: &Progress, metric: &str, limits: &Limits) -> String {
+    let figure = |metrics: &Metrics| metrics.get(metric).copied().unwrap_or(f64::NAN);
+    let mut text = format!("objective {:.4}  ", progress.objective);
+    let _ = match &progress.valid {
+        Some(valid) => write!(text, "held-out {metric} {:.4}", figure(valid)),
+        None => write!(text, "train {metric} {:.4}", figure(&progress.train)),
+    };
+    let rate = progress.updates as f64 / progress.seconds.max(1e-9) / 1e6;
+    let left = time(time_left(progress, limits));
+    let _ = write!(text, "  {rate:.1} M updates/s  {}, at most {left} left", time(progress.seconds));
+    text
+}
+
+/// How many seconds of training there are at most before a limit ends it. Early stopping may end it before.
+fn time_left(progress: &Progress, limits: &Limits) -> f64 {
+    let per_epoch = progress.seconds / f64::from(progress.epoch.max(1));
+    let by_epochs = f64::from(limits.epochs.saturating_sub(progress.epoch)) * per_epoch;
+    let by_seconds = limits.seconds.map_or(f64::INFINITY, |seconds| seconds - progress.seconds);
+    by_epochs.min(by_seconds).max(0.0)
+}
+
+/// A time as people say it.
+fn time(seconds: f64) -> String {
+    let whole = seconds.round() as u64;
+    match whole {
+        0..10 => format!("{seconds:.2} s"),
+        10..100 => format!("{seconds:.1} s"),
+        100..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+        _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
+    }
+}
+
+/// The end of a training, in a line.
+pub(super) fn summary(report: &Report, metric: &str) -> String {
+    let (result, epochs) = (&report.result, report.progress.len());
+    let mut line = if result.was_stopped() {
+        format!("interrupted after epoch {epochs}")
+    } else {
+        format!("done after epoch {epochs}: {}", result.ended)
+    };
+    if let Some(figure) = result.valid.as_ref().and_then(|valid| valid.get(metric)) {
+        let _ = write!(line, "; held-out {metric} {figure:.4} after epoch {}", result.best_epoch);
+    } else {
+        let _ = write!(line, "; objective {:.4}", result.objective);
+    }
+    let (trained, rate) = (time(result.seconds), result.updates_per_second / 1e6);
+    let _ = write!(line, "; {trained} of training, {rate:.1} M updates/s");
+    let apart = [
+        ("loading", result.loading_seconds.unwrap_or(0.0)),
+        ("evaluating", result.evaluation_seconds),
+        ("saving", result.saving_seconds),
+    ];
+    let apart: Vec<String> = apart
+        .into_iter()
+        .filter(|(_, seconds)| *seconds >= 0.005)
+        .map(|(what, seconds)| format!("{what} {}", time(seconds)))
+        .collect();
+    if !apart.is_empty() {
+        let _ = write!(line, " ({} apart)", apart.join(", "));
+    }
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn progress(epoch: u32, seconds: f64) -> Progress {
+        Progress {
+            epoch,
+            seconds,
+            objective: 0.81,
+            train: [("rmse".to_owned(), 0.9)].into(),
+            valid: Some([("rmse".to_owned(), 0.95)].into()),
+            updates: u64::from(epoch) * 1_000_000,
+            bytes_sent: 0,
+            note: None,
+        }
+    }
+
+    #[test]
+    fn a_line_has_everything_of_an_epoch() {
+        let limits = Limits { epochs: 40, ..Limits::default() };
+        let mut epoch = progress(2, 0.5);
+        let told = "epoch   2/40  objective 0.8100  held-out rmse 0.9500  4.0 M updates/s  0.50 s, at most 9.50 s left";
+        assert_eq!(line(&epoch, "rmse", &limits), told);
+        epoch.note = Some("half the step".to_owned());
+        assert_eq!(line(&epoch, "rmse", &limits), format!("{told}  (half the step)"));
+    }
+
+    #[test]
+    fn time_left_is_that_of_the_nearest_limit() {
+        let left = |epoch, seconds, limit| {
+            time_left(&progress(epoch, seconds), &Limits { epochs: 10, seconds: limit, ..Limits::default() })
+        };
+        assert_eq!(left(4, 8.0, None).to_bits(), 12.0_f64.to_bits());
+        assert_eq!(left(4, 8.0, Some(9.0)).to_bits(), 1.0_f64.to_bits());
+        assert_eq!(left(4, 8.0, Some(7.0)).to_bits(), 0.0_f64.to_bits());
+        assert_eq!(left(12, 8.0, None).to_bits(), 0.0_f64.to_bits(), "resumed with fewer epochs than are done");
+    }
+
+    #[test]
+    fn times_have_units() {
+        let all =
+            [(0.0, "0.00 s"), (9.123, "9.12 s"), (59.96, "60.0 s"), (100.0, "1 min 40 s"), (7260.0, "2 h 01 min")];
+        for (seconds, text) in all {
+            assert_eq!(time(seconds), text);
+        }
+    }
+}

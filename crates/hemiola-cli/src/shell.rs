@@ -1,0 +1,32 @@
+//! Command lines that a person can paste into a shell.
+
+use std::ffi::{OsStr, OsString};
+
+/// The words as one line that a POSIX shell reads as the same words.
+pub(crate) fn line(words: impl IntoIterator<Item = OsString>) -> String {
+    words.into_iter().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
+}
+
+fn quoted(word: &OsStr) -> String {
+    let word = word.to_string_lossy();
+    let plain = |character: char| character.is_ascii_alphanumeric() || "_-+=:,./@%".contains(character);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word.into_owned();
+    }
+    // Between single quotes nothing has a meaning but the single quote.
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shell_reads_the_words_back() {
+        let words = ["printf", "%s|", "a b", "", "it's", "*.csv", "--plain=1", "$HOME", "a\nb"];
+        let line = line(words.iter().map(OsString::from));
+        assert!(line.starts_with("printf '%s|' 'a b' ''"), "{line}");
+        let output = std::process::Command::new("sh").args(["-c", &line]).output().unwrap();
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), "a b||it's|*.csv|--plain=1|$HOME|a\nb|");
+    }
+}

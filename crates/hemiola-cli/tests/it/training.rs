@@ -1,0 +1,181 @@
+//! What all trainings share: checkpoints, signals, what is found out beforehand, reports.
+
+use crate::model::{hemiola, lab, text};
+use crate::support::{Ended, Launched, launch, subcommand};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+use tempfile::TempDir;
+
+/// The files of a saved model, but the manifest, which has times in it.
+pub(crate) fn arrays(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
+    files.map(|path| (name(&path), fs::read(&path).unwrap())).filter(|(name, _)| name != "manifest.json").collect()
+}
+
+const TRAIN: &str = "train mf --data ratings.csv --rank 4 --patience 0 --workers 1";
+
+/// Starts a command and returns when it has told of its second epoch.
+fn started(lab: &TempDir, arguments: &str) -> Launched {
+    let mut words = arguments.split_whitespace();
+    let launched = launch(subcommand(words.next().unwrap()).args(words).current_dir(lab.path()));
+    while !launched.line().contains("epoch   2/") {}
+    launched
+}
+
+/// After how many epochs it was interrupted, and the command it gave to go on.
+fn interruption(ended: &Ended) -> (u32, String) {
+    let told = text(&ended.stdout);
+    let after = |words: &str| {
+        let start = told.find(words).unwrap_or_else(|| panic!("`{words}` is said: {told}")) + words.len();
+        told[start..].lines().next().unwrap().to_owned()
+    };
+    let epoch = after("interrupted after epoch ").split(';').next().unwrap().parse().unwrap();
+    (epoch, after("to go on").split_once(": ").unwrap().1.to_owned())
+}
+
+/// Interrupts a training that would take for ever, goes on for three epochs, and compares with one that was let be.
+fn interrupted_is_as_whole(before: &str, options: &str) {
+    let lab = lab();
+    let train = |rest: &str| format!("{before} {TRAIN} {options} {rest}");
+    let launched = started(&lab, &train("--epochs 1000000 --output parts"));
+    launched.signal(Signal::INT);
+    let ended = launched.end();
+    assert_eq!(ended.code, Some(130), "{}", text(&ended.stderr));
+    let (epoch, command) = interruption(&ended);
+    assert!(command.ends_with("--epochs 1000000 --output parts --resume"), "{command}");
+    let more = epoch + 3;
+    let resumed = hemiola(&lab, &train(&format!("--epochs {more} --output parts --resume")));
+    let told = text(&resumed.stdout);
+    assert_eq!(resumed.code, Some(0), "{}", text(&resumed.stderr));
+    assert!(told.contains(&format!("going on after epoch {epoch}")), "{told}");
+    assert!(told.contains(&format!("done after epoch {more}: all epochs are done")), "{told}");
+    let whole = hemiola(&lab, &train(&format!("--epochs {more} --output whole")));
+    assert_eq!(whole.code, Some(0), "{}", text(&whole.stderr));
+    assert!(arrays(&lab.path().join("parts")) == arrays(&lab.path().join("whole")));
+}
+
+#[test]
+fn an_interrupted_training_goes_on_to_the_same_bits() {
+    interrupted_is_as_whole("", "");
+}
+
+#[test]
+fn so_does_one_on_peers_that_it_started_itself() {
+    interrupted_is_as_whole("", "--peers 2");
+}
+
+#[test]
+fn so_does_one_under_a_launcher() {
+    interrupted_is_as_whole(&format!("run -n 2 -- {}", env!("CARGO_BIN_EXE_hemiola")), "");
+}
+
+#[test]
+fn the_command_to_go_on_works_as_it_is_printed() {
+    let lab = lab();
+    fs::rename(lab.path().join("ratings.csv"), lab.path().join("it's rated.csv")).unwrap();
+    let mut command = subcommand("train");
+    command.args(["mf", "--data", "it's rated.csv", "--patience", "0", "--epochs", "1000000", "--output", "a model"]);
+    let launched = launch(command.current_dir(lab.path()));
+    while !launched.line().contains("epoch   2/") {}
+    launched.signal(Signal::TERM);
+    let ended = launched.end();
+    assert_eq!(ended.code, Some(143));
+    let (epoch, command) = interruption(&ended);
+    // As typed, but for the number of epochs.
+    let command = command.replace("1000000", &(epoch + 1).to_string());
+    let mut shell = std::process::Command::new("sh");
+    let resumed = launch(shell.args(["-c", &command]).current_dir(lab.path())).end();
+    assert_eq!(resumed.code, Some(0), "{command}: {}", text(&resumed.stderr));
+    assert!(text(&resumed.stdout).contains(&format!("going on after epoch {epoch}")));
+}
+
+#[test]
+fn an_interrupt_without_an_output_says_that_nothing_is_saved() {
+    let lab = lab();
+    let launched = started(&lab, &format!("{TRAIN} --epochs 1000000"));
+    launched.signal(Signal::INT);
+    let ended = launched.end();
+    assert_eq!(ended.code, Some(130));
+    assert!(text(&ended.stdout).contains("nothing was saved"), "{}", text(&ended.stdout));
+    assert!(text(&ended.stderr).contains("Ctrl-C again ends it at once"), "{}", text(&ended.stderr));
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let lab = lab();
+    // A pass over many ratings of high rank takes far longer than two signals.
+    let mut many = String::new();
+    (0..400_000).for_each(|n| writeln!(many, "{},{},1", n % 2000, n / 2000).unwrap());
+    fs::write(lab.path().join("many.csv"), many).unwrap();
+    let arguments = "train mf --data many.csv --rank 4096 --workers 1 --output model --epochs 1";
+    let mut words = arguments.split_whitespace();
+    let launched = launch(subcommand(words.next().unwrap()).args(words).current_dir(lab.path()));
+    // The first line comes when data are in place.
+    assert!(launched.line().contains("ratings of 2000 users"));
+    launched.signal(Signal::INT);
+    launched.error_line();
+    launched.signal(Signal::INT);
+    assert_eq!(launched.end().code, Some(130));
+    assert!(!lab.path().join("model").exists());
+}
+
+#[test]
+fn a_checkpoint_is_saved_on_the_way() {
+    let lab = lab();
+    let launched = started(&lab, &format!("{TRAIN} --epochs 1000000 --output model --checkpoint-every 1"));
+    launched.signal(Signal::KILL);
+    assert_eq!(launched.end().code, None);
+    let used = hemiola(&lab, "recommend --model model --user person-2 -k 1");
+    assert_eq!(used.code, Some(0), "{}", text(&used.stderr));
+    let manifest = fs::read_to_string(lab.path().join("model/manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let epochs = manifest["notes"]["training"]["progress"].as_array().unwrap().len();
+    let resumed = hemiola(&lab, &format!("{TRAIN} --epochs {} --output model --resume", epochs + 1));
+    assert_eq!(resumed.code, Some(0), "{}", text(&resumed.stderr));
+    assert!(text(&resumed.stdout).contains(&format!("going on after epoch {epochs}")));
+}
+
+#[test]
+fn what_cannot_be_resumed_is_refused_before_data_are_read() {
+    let lab = lab();
+    let made = hemiola(&lab, &format!("{TRAIN} --epochs 2 --output model -q"));
+    assert_eq!(made.code, Some(0));
+    // There is no such file: whatever is said of the checkpoint is said before it is looked for.
+    let elsewhere = TRAIN.replace("ratings.csv", "missing.csv");
+    let cases = [
+        (format!("{elsewhere} --output nothing --resume"), "there is no checkpoint in `nothing` to go on from"),
+        (format!("{elsewhere} --rank 5 --output model --resume").replace("--rank 4 ", ""), "rank was 4 and is 5"),
+        (format!("{elsewhere} --output model --resume --l2 0.5"), "l2 was 0.06 and is 0.5"),
+        (format!("{TRAIN} --resume"), "not provided:\n  --output <DIR>"),
+        (format!("{TRAIN} --output model --resume --valid 0.2"), "valid was 0.1 and is 0.2"),
+    ];
+    for (arguments, expected) in cases {
+        let ended = hemiola(&lab, &arguments);
+        let told = text(&ended.stderr);
+        assert_eq!(ended.code, Some(2), "{arguments}: {told}");
+        assert_eq!(told.matches(expected).count(), 1, "{arguments}: {told}");
+    }
+    let ratings = fs::read_to_string(lab.path().join("ratings.csv")).unwrap();
+    fs::write(lab.path().join("ratings.csv"), ratings.replace("person-7,film-2,1", "person-7,film-2,4")).unwrap();
+    for peers in ["", "--peers 2"] {
+        let ended = hemiola(&lab, &format!("{TRAIN} --epochs 4 --output model --resume {peers}"));
+        assert_eq!(ended.code, Some(2));
+        assert!(text(&ended.stderr).contains("was made from other data"), "{}", text(&ended.stderr));
+    }
+    assert!(!lab.path().join("nothing").exists());
+}
+
+#[test]
+fn limits_may_differ_and_other_peers_are_told_when_it_goes_on() {
+    let lab = lab();
+    hemiola(&lab, &format!("{TRAIN} --epochs 2 --output model -q"));
+    let arguments = format!("{TRAIN} --epochs 3 --seconds 99 --target 0.0001 --peers 2 --output model --resume");
+    let ended = hemiola(&lab, &arguments);
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let told = text(&ended.stdout);
+    assert!(told.contains("it was trained by 1 peer of 1 worker and now is by 2 peers of 1 worker"), "{told}");
+}

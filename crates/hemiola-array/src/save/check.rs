@@ -15,12 +15,15 @@ impl Saving {
         must_be_replaceable(target)?;
         // The same steps as at the beginning of a save, in a folder of another name: a save may be under way.
         let (folder, attempt) = (parent(target), sibling(target, ".check")?);
-        match fs::create_dir(&attempt).and_then(|()| fs::remove_dir(&attempt)) {
-            // Another process checks at the same moment, or has just removed what both made.
-            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists) => {}
-            Err(error) if error.kind() == io::ErrorKind::NotFound && folder.is_dir() => {}
-            Err(error) => return Err(Error::io("write to", folder, &error)),
-            Ok(()) => {}
+        let failed = |error: io::Error| Error::io("write to", folder, &error);
+        match fs::create_dir(&attempt) {
+            // Another process checks at the same moment, and removes it.
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
+        }
+        match fs::remove_dir(&attempt) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            removed => removed.map_err(failed)?,
         }
         match free_bytes(folder) {
             Some(free) if free < bytes => Err(Error::NoRoom { path: target.to_owned(), needed: bytes, free }),
@@ -55,6 +58,11 @@ mod tests {
         assert_eq!(names(), 0);
         let missing = Saving::check(&lab.path().join("no/model"), 0).unwrap_err().to_string();
         assert!(missing.contains("cannot write to") && missing.contains("no such"), "{missing}");
+        // Nothing can be made in `/proc`, not even by root.
+        #[cfg(target_os = "linux")]
+        assert!(
+            Saving::check(Path::new("/proc/model"), 0).unwrap_err().to_string().contains("cannot write to `/proc`")
+        );
         fs::create_dir(lab.path().join("taken")).unwrap();
         let taken = Saving::check(&lab.path().join("taken"), 0).unwrap_err().to_string();
         assert!(taken.contains("something else is there"), "{taken}");

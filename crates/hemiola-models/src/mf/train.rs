@@ -12,6 +12,8 @@ use hemiola::{Cluster, Result};
 
 /// A pass whose objective is this many times that of the one before has diverged.
 const BLOW_UP: f64 = 2.0;
+/// What a constant rating may cost although its variance is 0: factors start near 0 and not at it.
+const LITTLE: f64 = 1e-3;
 /// How often a step is halved before training gives up.
 const HALVINGS: u32 = 20;
 
@@ -57,8 +59,11 @@ impl MatrixFactorization {
         if train.is_empty() {
             return Err(Error::NoRatings.into());
         }
+        // Of few ratings a share may be none.
+        let valid = valid.filter(|valid| !valid.is_empty());
         let loss = self.settings.loss;
-        let mean = loss.score_of_mean(mean(cluster, train, loss)?);
+        let (mean, variance) = moments(cluster, train, loss)?;
+        let mean = loss.score_of_mean(mean);
         // Held-out ratings may be of users and items that nobody trains on: those keep what they start with.
         let extents = |array: &DistArray<f32, 2>| array.shape().extents();
         let [users, items] =
@@ -73,22 +78,28 @@ impl MatrixFactorization {
             metric: loss.metric(),
             data: DataFacts::of(train, valid),
         };
-        let training = Training { cluster, settings: self, train, valid, model, step: settings.step };
+        // What predicting the mean costs; a pass that costs far more than that has not learned but diverged.
+        let untrained = (loss == Loss::Squared).then_some(variance + LITTLE);
+        let training = Training { cluster, settings: self, train, valid, model, step: settings.step, untrained };
         let (model, report) = drive(cluster, training, terms, session)?;
         Ok(Trained { model, report })
     }
 }
 
-/// *Collective.* The mean of what is learned.
-fn mean(cluster: &Cluster, ratings: &DistArray<f32, 2>, loss: Loss) -> Result<f32> {
-    let sum = cluster.accumulator::<f64>();
+/// *Collective.* The mean of what is learned, and its variance.
+fn moments(cluster: &Cluster, ratings: &DistArray<f32, 2>, loss: Loss) -> Result<(f32, f64)> {
+    let (sum, squares) = (cluster.accumulator::<f64>(), cluster.accumulator::<f64>());
     parallel_for!(
         cluster,
         for (_, rating) in ratings {
-            sum += f64::from(loss.for_mean(*rating));
+            let value = f64::from(loss.for_mean(*rating));
+            sum += value;
+            squares += value * value;
         }
     )?;
-    Ok((sum.take()? / ratings.len() as f64) as f32)
+    let count = ratings.len() as f64;
+    let mean = sum.take()? / count;
+    Ok((mean as f32, (squares.take()? / count - mean * mean).max(0.0)))
 }
 
 struct Training<'a> {
@@ -98,6 +109,8 @@ struct Training<'a> {
     valid: Option<&'a DistArray<f32, 2>>,
     model: Model,
     step: f32,
+    /// What an entry costs before the first pass, as far as that is known.
+    untrained: Option<f64>,
 }
 
 impl Learner for Training<'_> {
@@ -120,7 +133,7 @@ impl Learner for Training<'_> {
     }
 
     fn epoch(&mut self, before: Option<f64>) -> Result<Pass> {
-        self.careful_pass(before)
+        self.careful_pass(before.or(self.untrained))
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {

@@ -5,15 +5,33 @@ mod failure;
 mod output;
 mod report;
 mod shell;
+mod suggest;
 
 use clap::Parser;
 use command::Command;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+const AFTER_HELP: &str = "\
+Examples:
+  hemiola train mf                                          train on made-up ratings, to see it work
+  hemiola train mf --data ratings.csv --output model        train on your own
+  hemiola recommend --model model --user 42 -k 10           use what was trained
+  hemiola data describe ratings.csv                         look at a file first
+  hemiola run -n 4 -- ./program                             start your own program as four peers
+
+Exit codes:
+  0     it worked
+  1     it failed for a reason that is none of the following
+  2     something has to be changed: a flag, a file, a setting
+  3     the system or another peer failed; the same command may work later
+  70    a bug of hemiola (101, if it panicked): please report it
+  130   ended by Ctrl-C (128 + the signal, for others); what was trained is saved if there was an --output
+  other of `hemiola run`: that of the peer that failed, see `hemiola run --help`";
+
 /// Distributed machine learning: bring a serial loop or a model, run it on one thread or many machines.
 #[derive(Debug, Parser)]
-#[command(name = "hemiola", version, propagate_version = true)]
+#[command(name = "hemiola", version, propagate_version = true, after_help = AFTER_HELP)]
 struct Hemiola {
     #[command(subcommand)]
     command: Command,

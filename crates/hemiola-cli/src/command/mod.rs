@@ -1,6 +1,7 @@
 //! The subcommands, one per file. Each turns what was typed into calls of the library, and an outcome into an exit code.
 
 mod bench;
+mod completions;
 mod data;
 mod model;
 mod plot;
@@ -15,6 +16,8 @@ pub(crate) enum Command {
     /// Measure Hemiola on this machine.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// Print what a shell needs to complete commands and flags.
+    Completions(completions::Completions),
     /// Look at data files, and make synthetic ones.
     #[command(subcommand)]
     Data(data::Data),
@@ -39,6 +42,7 @@ impl Command {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Bench(bench) => bench.execute(),
+            Self::Completions(completions) => completions.execute(),
             Self::Data(data) => data.execute(),
             Self::Evaluate(evaluate) => evaluate.execute(),
             Self::Plot(plot) => plot.execute(),

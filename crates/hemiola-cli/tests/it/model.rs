@@ -92,6 +92,8 @@ fn what_cannot_work_is_said_before_training_and_leaves_nothing() {
         ("train mf --data ratings.csv --output taken", "`taken` exists and is no saved model"),
         ("train mf --data ratings.csv --output no/such/place", "cannot write to `no/such`"),
         ("train mf --data nothing.csv", "cannot open `nothing.csv`"),
+        ("train mf --data ratngs.csv --peers 2", "hint: did you mean `ratings.csv`?"),
+        ("train mf --data ratings.csv --valid 'no/*.csv'", "no/*.csv"),
         ("train mf --data broken.csv", "`broken.csv:2:5`: expected a number"),
         ("train mf --rank 0", "rank is 0, which must be from 1 to 4096"),
         ("recommend --model taken --user x", "`taken` is no saved model"),

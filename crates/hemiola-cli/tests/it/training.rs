@@ -179,3 +179,85 @@ fn limits_may_differ_and_other_peers_are_told_when_it_goes_on() {
     let told = text(&ended.stdout);
     assert!(told.contains("it was trained by 1 peer of 1 worker and now is by 2 peers of 1 worker"), "{told}");
 }
+
+#[test]
+fn completions_know_every_command() {
+    for (shell, sign) in [
+        ("bash", "complete -F _hemiola"),
+        ("zsh", "#compdef hemiola"),
+        ("fish", "complete -c hemiola"),
+        ("powershell", "Register-ArgumentCompleter"),
+        ("elvish", "edit:completion:arg-completer[hemiola]"),
+    ] {
+        let ended = launch(subcommand("completions").arg(shell)).end();
+        let script = text(&ended.stdout);
+        assert_eq!(ended.code, Some(0));
+        assert!(
+            script.contains(sign) && script.contains("checkpoint-every") && script.contains("recommend"),
+            "{shell}"
+        );
+    }
+    assert_eq!(launch(subcommand("completions").arg("tcsh")).end().code, Some(2));
+}
+
+#[test]
+fn slips_are_answered_with_what_may_have_been_meant() {
+    let lab = lab();
+    for (arguments, expected) in [
+        ("trian mf", "'train'"),
+        ("train mf --epoch 3", "'--epochs'"),
+        ("train mf --checkpoints-every 3", "'--checkpoint-every'"),
+        ("train mf --loss sqared", "'squared'"),
+    ] {
+        let ended = hemiola(&lab, arguments);
+        let told = text(&ended.stderr);
+        assert_eq!(ended.code, Some(2), "{arguments}: {told}");
+        assert!(told.contains("similar") && told.contains(expected), "{arguments}: {told}");
+    }
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let lab = lab();
+    for command in ["train mf", "recommend", "similar", "predict", "evaluate", "run", "completions"] {
+        let told = text(&hemiola(&lab, &format!("{command} --help")).stdout);
+        assert!(told.contains("Example"), "{command}: {told}");
+    }
+    for command in ["help", "train mf --help", "run --help"] {
+        let told = text(&hemiola(&lab, command).stdout);
+        assert!(told.contains("Exit codes:") && told.contains("130"), "{command}: {told}");
+    }
+}
+
+/// Trains as a library does, on peers that are threads, and saves the model.
+fn standalone_model(lab: &TempDir, peers: usize) -> BTreeMap<String, Vec<u8>> {
+    use hemiola_models::MatrixFactorization;
+    use hemiola_models::mf::data;
+    use hemiola_models::training::{Checkpoints, Limits, Session};
+    let (ratings, folder) = (lab.path().join("ratings.csv"), lab.path().join("standalone"));
+    let limits = Limits { epochs: 6, patience: None, ..Limits::default() };
+    let settings = MatrixFactorization::builder().rank(4).limits(limits).build().unwrap();
+    hemiola::standalone(peers)
+        .workers(1)
+        .run(|cluster| {
+            let ratings = data::read(cluster, None, ratings.to_str().unwrap())?;
+            let (train, valid) = ratings.split(0.1, settings.settings().seed)?;
+            let session = Session::new().saving(Checkpoints::new(&folder));
+            settings.fit_with(cluster, &train, Some(&valid), session)?;
+            Ok(())
+        })
+        .unwrap();
+    arrays(&folder)
+}
+
+#[test]
+fn four_processes_train_the_same_bits_as_four_peers_in_one() {
+    let lab = lab();
+    let ended = hemiola(&lab, &format!("{TRAIN} --epochs 6 --peers 4 --output processes"));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    assert!(text(&ended.stdout).contains("4 peers of 1 worker"), "{}", text(&ended.stdout));
+    let processes = arrays(&lab.path().join("processes"));
+    assert_eq!(processes.keys().filter(|name| name.starts_with("user_factors.0")).count(), 4, "{:?}", processes.keys());
+    assert!(processes == standalone_model(&lab, 4));
+    assert!(processes != standalone_model(&lab, 1), "the order of entries does matter");
+}

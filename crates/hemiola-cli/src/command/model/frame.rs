@@ -5,8 +5,9 @@
 
 use super::progress::{Shown, Teller};
 use crate::failure::Failure;
-use crate::{report, shell};
+use crate::{report, shell, suggest};
 use clap::Args;
+use hemiola_array::read::Source;
 use hemiola_cluster::{Cluster, Error, Interrupt, Result};
 use hemiola_models::training::{Checkpoints, Every, Limits, Report, Session};
 use serde::Serialize;
@@ -182,6 +183,23 @@ impl Common {
         let before = if foreign { ", with the same launcher before it" } else { "" };
         format!("to go on{before}: {command}")
     }
+}
+
+/// Finds missing files before peers are started. What a store or a web server has is found by those who read it.
+pub(super) fn must_exist(pattern: &str) -> anyhow::Result<()> {
+    if pattern.contains("://") {
+        return Ok(());
+    }
+    Source::find(pattern).map(drop).map_err(|error| {
+        let path = Path::new(pattern);
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside: Vec<String> = std::fs::read_dir(folder)
+            .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+            .unwrap_or_default();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let hint = if path.exists() { None } else { suggest::hint(&name, beside.iter().map(String::as_str)) };
+        Failure::array(&error, hint.as_deref().unwrap_or("`hemiola data describe FILE` shows what can be read")).into()
+    })
 }
 
 /// Reads a number of seconds above 0.

@@ -1,6 +1,7 @@
 //! `hemiola train mf`.
 
-use super::frame::{Common, Prepared};
+use super::frame::{Common, Prepared, must_exist};
+use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
@@ -14,13 +15,27 @@ use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Examples:
-  hemiola train mf                                          made-up ratings, to see it work
-  hemiola train mf --data ratings.csv --output model
-  hemiola train mf --data 'ratings/*.tsv.zst' --rank 64 --peers 2 --report run.json
-  hemiola recommend --model model --user 42 -k 10
+  Made-up ratings, to see it work:
+    hemiola train mf
+
+  Ratings of your own, and what to do with the model:
+    hemiola train mf --data ratings.csv --output model
+    hemiola recommend --model model --user 42 -k 10
+
+  On two local peers, with a report, for at most a minute:
+    hemiola train mf --data 'ratings/*.tsv.zst' --rank 64 --peers 2 --seconds 60 --report run.json
+
+  Interrupted with Ctrl-C, or to be prolonged:
+    hemiola train mf --data ratings.csv --output model --epochs 80 --resume
 
 A line of data is a user, an item and a rating, with any separator; users and items may have any names. Further fields are \
-ignored. The report's schema is in docs/models.md.";
+ignored. docs/models.md has the mathematics, the schema of the report, and what is in a checkpoint.
+
+Exit codes:
+  0     trained, or nothing was left to do
+  2     something has to be changed: a flag, a line of the data, the output folder; nothing was written
+  3     the system or another peer failed: a full disk, say
+  130   stopped by Ctrl-C after a pass (128 + the signal, for others); saved, if there is an --output";
 
 /// The arguments of `hemiola train mf`.
 #[derive(Args, Debug)]
@@ -87,7 +102,9 @@ impl TrainMf {
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(Model::KIND, settings.settings())?;
-        self.common.run(|cluster| self.train(cluster, &settings, share))
+        let held_out = share.is_none().then_some(&self.valid);
+        self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
+        self.common.run(|cluster| self.train(cluster, &settings, share)).map_err(hinted)
     }
 
     fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
@@ -121,6 +138,12 @@ impl TrainMf {
             None => {
                 let held_out = data::read(cluster, self.options(), &self.valid)?;
                 let valid = data::aligned(&held_out, &ratings)?;
+                if valid.is_empty() {
+                    let files = &self.valid;
+                    let message =
+                        format!("no rating of `{files}` is of a user and an item that `--data` has; check both");
+                    return Err(Error::program(message));
+                }
                 Ok((ratings, Some(valid)))
             }
         }
@@ -139,11 +162,30 @@ impl TrainMf {
     }
 }
 
+/// An error of reading, with the flag or the change that would help.
+fn hinted(error: anyhow::Error) -> anyhow::Error {
+    use hemiola_array::Error as Reading;
+    let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
+    match reading {
+        Reading::BadLine(_) => {
+            Failure::array(reading, "mend the line, or leave out up to N such lines with `--skip-bad-lines N`").into()
+        }
+        Reading::TooManyBadLines { .. } => {
+            Failure::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
+        }
+        Reading::DuplicateKey { first, second, .. } => {
+            let message = format!("{first} and {second} are of the same user and the same item");
+            Failure::usage(message).hint("leave one of them").into()
+        }
+        _ => error,
+    }
+}
+
 /// Whether a path is a saved model, for messages.
 pub(super) fn must_be_a_model(folder: &Path) -> anyhow::Result<()> {
     if folder.join("manifest.json").is_file() {
         return Ok(());
     }
     let message = format!("`{}` is no saved model", folder.display());
-    Err(crate::failure::Failure::usage(message).hint("train one with `hemiola train mf --output DIR`").into())
+    Err(Failure::usage(message).hint("train one with `hemiola train mf --output DIR`").into())
 }

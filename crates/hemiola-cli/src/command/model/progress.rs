@@ -125,8 +125,11 @@ fn figures(progress: &Progress, metric: &str, limits: &Limits) -> String {
         None => write!(text, "train {metric} {:.4}", figure(&progress.train)),
     };
     let rate = progress.updates as f64 / progress.seconds.max(1e-9) / 1e6;
-    let left = time(time_left(progress, limits));
-    let _ = write!(text, "  {rate:.1} M updates/s  {}, at most {left} left", time(progress.seconds));
+    let _ = write!(text, "  {rate:.1} M updates/s  {}", time(progress.seconds));
+    let left = time_left(progress, limits);
+    if left > 0.0 {
+        let _ = write!(text, ", at most {} left", time(left));
+    }
     text
 }
 
@@ -141,10 +144,10 @@ fn time_left(progress: &Progress, limits: &Limits) -> f64 {
 /// A time as people say it.
 fn time(seconds: f64) -> String {
     let whole = seconds.round() as u64;
-    match whole {
-        0..10 => format!("{seconds:.2} s"),
-        10..100 => format!("{seconds:.1} s"),
-        100..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
+    match seconds {
+        ..9.995 => format!("{seconds:.2} s"),
+        ..99.95 => format!("{seconds:.1} s"),
+        _ if whole < 3600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{} h {:02} min", whole / 3600, whole / 60 % 60),
     }
 }

@@ -1,0 +1,37 @@
+//! `hemiola completions`: what a shell needs to complete commands and flags.
+
+use crate::output;
+use clap::{Args, CommandFactory as _};
+use clap_complete::Shell;
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Examples:
+  bash, for this user from the next login on:
+    hemiola completions bash > ~/.local/share/bash-completion/completions/hemiola
+
+  zsh, in a folder that $fpath names:
+    hemiola completions zsh > ~/.zfunc/_hemiola
+
+  fish:
+    hemiola completions fish > ~/.config/fish/completions/hemiola.fish
+
+  For the shell that is running:
+    source <(hemiola completions bash)";
+
+/// The arguments of `hemiola completions`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Completions {
+    /// Which shell.
+    shell: Shell,
+}
+
+impl Completions {
+    pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+        let mut script = Vec::new();
+        clap_complete::generate(self.shell, &mut crate::Hemiola::command(), "hemiola", &mut script);
+        output::print(&String::from_utf8_lossy(&script))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

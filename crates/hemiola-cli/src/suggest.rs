@@ -1,0 +1,93 @@
+//! What somebody may have meant: the names nearest to one that does not exist.
+//!
+//! **Invariant:** only names that are near enough to be a slip are offered, the nearest first and of equals the first given, so
+//! that the same question has the same answer. Cost grows with the number of candidates times the length of the name.
+
+/// How many names are offered.
+const MOST: usize = 3;
+
+/// The candidates nearest to `name`, nearest first: those that differ from it by about a third of its letters at most, or only
+/// in upper and lower case.
+pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let wanted: Vec<char> = name.to_lowercase().chars().collect();
+    let limit = (wanted.len() / 3).max(1);
+    let mut near: Vec<(usize, &str)> = candidates
+        .into_iter()
+        .filter_map(|candidate| {
+            let letters: Vec<char> = candidate.to_lowercase().chars().collect();
+            // As many edits are needed as lengths differ: most candidates need no more than this look.
+            if letters.len().abs_diff(wanted.len()) > limit {
+                return None;
+            }
+            Some((distance(&wanted, &letters), candidate)).filter(|(distance, _)| *distance <= limit)
+        })
+        .collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    near.truncate(MOST);
+    near.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
+/// The hint for a name that does not exist: `did you mean ..?`; `None` if nothing is near.
+pub(crate) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    let near: Vec<String> = nearest(name, candidates).into_iter().map(|name| format!("`{name}`")).collect();
+    let (last, others) = near.split_last()?;
+    Some(if others.is_empty() {
+        format!("did you mean {last}?")
+    } else {
+        format!("did you mean {} or {last}?", others.join(", "))
+    })
+}
+
+/// How many letters have to be put in, taken out, replaced or exchanged with their neighbour to make one word the other (the
+/// distance of Damerau and Levenshtein, in its restricted form).
+fn distance(left: &[char], right: &[char]) -> usize {
+    // The distances of all beginnings of `right` from the beginnings of `left` that end two letters and one letter ago.
+    let mut above_that: Vec<usize> = Vec::new();
+    let mut above: Vec<usize> = (0..=right.len()).collect();
+    for (row, &letter) in left.iter().enumerate() {
+        let mut here = vec![row + 1];
+        for (column, &other) in right.iter().enumerate() {
+            let replaced = above[column] + usize::from(letter != other);
+            let mut edits = replaced.min(above[column + 1] + 1).min(here[column] + 1);
+            if row > 0 && column > 0 && letter == right[column - 1] && left[row - 1] == other {
+                edits = edits.min(above_that[column - 1] + 1);
+            }
+            here.push(edits);
+        }
+        above_that = std::mem::replace(&mut above, here);
+    }
+    above[right.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_edits() {
+        let edits =
+            |left: &str, right: &str| distance(&left.chars().collect::<Vec<_>>(), &right.chars().collect::<Vec<_>>());
+        let cases = [
+            ("", "", 0),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("film", "flim", 1),
+            ("año", "ano", 1),
+            ("ab", "ba", 1),
+        ];
+        for (left, right, expected) in cases {
+            assert_eq!((edits(left, right), edits(right, left)), (expected, expected), "{left} {right}");
+        }
+    }
+
+    #[test]
+    fn slips_are_found_and_strangers_are_not() {
+        let names = ["person-12", "person-21", "person-3", "Anna", "somebody else"];
+        assert_eq!(nearest("persom-12", names), ["person-12", "person-21", "person-3"]);
+        assert_eq!(nearest("anna", names), ["Anna"]);
+        assert_eq!(nearest("nobody", names), [""; 0]);
+        assert_eq!(hint("Ana", names), Some("did you mean `Anna`?".to_owned()));
+        assert_eq!(hint("film", ["flim", "fil", "film-1"]), Some("did you mean `flim` or `fil`?".to_owned()));
+        assert_eq!(hint("x", names), None);
+    }
+}

@@ -7,6 +7,7 @@
 use super::zipf::Zipf;
 use super::{Part, values};
 use crate::{Dense, Result, Shape};
+use std::sync::Arc;
 
 /// The parameters of a set of ratings. Fields may be changed before the first row is made.
 #[derive(Clone, Debug)]
@@ -22,7 +23,12 @@ pub struct Mf {
     /// Ratings by rank of the user.
     counts: Vec<u64>,
     popularity: Zipf,
+    /// The true factors of items, item by item, unless they are too many to be kept.
+    item_factors: Option<Arc<[f64]>>,
 }
+
+/// Factors of items that are kept rather than drawn anew for every rating: 32 MiB of them.
+const KEPT_FACTORS: u64 = 4 << 20;
 
 /// The mean of all ratings.
 pub const MEAN: f64 = 3.5;
@@ -33,7 +39,13 @@ impl Mf {
     pub fn new(users: u64, items: u64, entries: u64, rank: u64, seed: u64) -> Self {
         let (activity, counts) = activity(users, items, entries, 0.6, seed);
         let popularity = Zipf::new(items, 0.8, seed ^ Part::Order as u64);
-        Self { users, items, entries, rank, noise: 0.1, seed, activity, counts, popularity }
+        let mut made =
+            Self { users, items, entries, rank, noise: 0.1, seed, activity, counts, popularity, item_factors: None };
+        let factors = items.saturating_mul(rank);
+        if factors <= KEPT_FACTORS && items < entries {
+            made.item_factors = Some((0..factors).map(|index| made.cell(Part::OtherTruth, index)).collect());
+        }
+        made
     }
 
     /// The deviation of the noise. Default: 0.1.
@@ -79,8 +91,11 @@ impl Mf {
         let factor: Vec<f64> = (0..self.rank).map(|k| self.cell(Part::Truth, user * self.rank + k)).collect();
         let noise = values(self.seed, Part::Noise);
         let rating = |item: u64| {
-            let product: f64 =
-                (0..self.rank).map(|k| factor[k as usize] * self.cell(Part::OtherTruth, item * self.rank + k)).sum();
+            let first = item * self.rank;
+            let product: f64 = match &self.item_factors {
+                Some(kept) => factor.iter().zip(&kept[first as usize..]).map(|(user, item)| user * item).sum(),
+                None => factor.iter().zip(first..).map(|(user, at)| user * self.cell(Part::OtherTruth, at)).sum(),
+            };
             (MEAN + product + noise.normal(user, item, 0.0, self.noise)) as f32
         };
         items.into_iter().map(|item| (item, rating(item))).collect()
@@ -97,4 +112,18 @@ fn activity(users: u64, items: u64, entries: u64, skew: f64, seed: u64) -> (Zipf
     let activity = Zipf::new(users, skew, seed);
     let counts = activity.deal(entries, items, values(seed, Part::Count).unit(0, 0));
     (activity, counts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_that_are_kept_give_the_ratings_of_those_that_are_drawn() {
+        let kept = Mf::new(30, 20, 200, 5, 4).noise(0.3);
+        let drawn = Mf { item_factors: None, ..kept.clone() };
+        assert!(kept.item_factors.is_some());
+        let bits = |set: &Mf| set.entries().map(|(key, rating)| (key, rating.to_bits())).collect::<Vec<_>>();
+        assert_eq!(bits(&kept), bits(&drawn));
+    }
 }

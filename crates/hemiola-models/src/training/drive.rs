@@ -148,9 +148,14 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
         self.past.training = Duration::from_secs_f64(last.seconds.max(0.0));
         self.past.evaluation = Duration::from_secs_f64(journal.evaluation_seconds.max(0.0));
         self.past.bytes_before = last.bytes_sent;
-        watch.note(&format!("going on after epoch {}", last.epoch));
+        let verdict = self.terms.limits.judge(&journal.progress, self.terms.metric);
+        if verdict.end.is_some() {
+            watch.note(&format!("nothing is left to do after epoch {}; other limits would go on", last.epoch));
+        } else {
+            watch.note(&format!("going on after epoch {}", last.epoch));
+        }
         let cluster = ClusterFacts::of(self.cluster);
-        if cluster != journal.cluster {
+        if verdict.end.is_none() && cluster != journal.cluster {
             watch.note(&format!(
                 "it was trained by {} and now is by {cluster}: the result will be as good, but perhaps not the same bits",
                 journal.cluster
@@ -164,7 +169,6 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             self.best = Some((best, journal.best));
         }
         self.learner.go_on(newest, own);
-        let verdict = self.terms.limits.judge(&self.past.history, self.terms.metric);
         Ok(verdict.end.map(str::to_owned))
     }
 

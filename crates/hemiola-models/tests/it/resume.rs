@@ -123,7 +123,8 @@ fn a_finished_training_goes_on_to_more_epochs() {
     assert!(arrays(&whole) == arrays(&parts));
     // There is nothing left to do: that is told, and nothing is written.
     let before = fs::read(parts.join("manifest.json")).unwrap();
-    let (report, _) = Run::new(8).train(&parts, true).unwrap();
+    let (report, notes) = Run::new(8).train(&parts, true).unwrap();
+    assert_eq!(notes, ["nothing is left to do after epoch 8; other limits would go on"]);
     assert_eq!((report.progress.len(), &*report.result.ended), (8, "all epochs are done"));
     assert_eq!(fs::read(parts.join("manifest.json")).unwrap(), before);
 }

@@ -155,9 +155,9 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             watch.note(&format!("going on after epoch {}", last.epoch));
         }
         let cluster = ClusterFacts::of(self.cluster);
-        if verdict.end.is_none() && cluster != journal.cluster {
+        if verdict.end.is_none() && cluster.in_all() != journal.cluster.in_all() {
             watch.note(&format!(
-                "it was trained by {} and now is by {cluster}: the result will be as good, but perhaps not the same bits",
+                "it was trained by {} and now is by {cluster}: the result will be as good, but not the same bits",
                 journal.cluster
             ));
         }

@@ -52,6 +52,12 @@ impl ClusterFacts {
     pub fn of(cluster: &Cluster) -> Self {
         Self { peers: cluster.size(), workers: cluster.workers() }
     }
+
+    /// Workers of all peers. The same number gives the same bits.
+    #[must_use]
+    pub const fn in_all(&self) -> usize {
+        self.peers * self.workers
+    }
 }
 
 /// `2 peers of 4 workers`.

@@ -114,6 +114,23 @@ fn an_interrupted_training_goes_on_to_the_same_bits() {
 }
 
 #[test]
+fn files_are_the_same_on_as_many_workers_in_all() {
+    let lab = tempfile::tempdir().unwrap();
+    let saved = |peers: usize, workers: usize| {
+        let folder = lab.path().join(format!("{peers}"));
+        Run::new(4).on(peers, workers).train(&folder, false).unwrap();
+        arrays(&folder)
+    };
+    assert!(saved(1, 4) == saved(4, 1));
+    // Nor does it matter who goes on.
+    let mixed = lab.path().join("mixed");
+    Run::new(4).on(1, 4).stopped_after(2).train(&mixed, false).unwrap();
+    let (_, notes) = Run::new(4).on(2, 2).train(&mixed, true).unwrap();
+    assert_eq!(notes, ["going on after epoch 2"]);
+    assert!(arrays(&mixed) == arrays(&lab.path().join("4")));
+}
+
+#[test]
 fn a_finished_training_goes_on_to_more_epochs() {
     let lab = tempfile::tempdir().unwrap();
     let (whole, parts) = (lab.path().join("whole"), lab.path().join("parts"));

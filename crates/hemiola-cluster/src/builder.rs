@@ -233,9 +233,16 @@ impl ClusterBuilder {
                 return Err(error.into());
             }
         };
-        let outcome = run_on(&cluster, program);
+        let mut program_lost = None;
+        let outcome = run_on(&cluster, |cluster| {
+            let outcome = program(cluster);
+            // Before the cluster is closed: the others leave when they hear of it, and that is not what this failure comes from.
+            program_lost = outcome.is_err().then(|| cluster.failure().is_some());
+            outcome
+        });
         if let Err(error) = &outcome {
-            report_status(status.as_deref(), rank, cluster.failure().is_some(), error);
+            let lost_peer = program_lost.unwrap_or_else(|| cluster.failure().is_some());
+            report_status(status.as_deref(), rank, lost_peer, error);
         }
         outcome
     }

@@ -217,3 +217,22 @@ fn a_stalled_wait_is_reported_with_everyone_and_ends_at_its_deadline() {
         assert!(witness.heard("stalled: who waits for what\n  peer 0 driver waits for barrier #0 at"));
     });
 }
+
+#[test]
+fn a_peer_that_fails_does_not_say_that_it_lost_those_who_leave_because_of_it() {
+    use hemiola_cluster::launch::{StatusKind, StatusReport};
+    with_watchdog(|| {
+        // Whether the others are gone before the culprit has closed is a matter of luck, so it is tried often.
+        for _ in 0..40 {
+            let (address, folder) = (free_address(), tempfile::tempdir().unwrap());
+            let status = std::collections::BTreeMap::from([(
+                "HEMIOLA_STATUS_DIR".to_owned(),
+                folder.path().to_str().unwrap().to_owned(),
+            )]);
+            let builders = (0..3).map(|rank| peer(rank, 3, address).from_variables(&status).unwrap()).collect();
+            over_tcp(builders, two_fails);
+            let kind = |rank| StatusReport::read(folder.path(), Rank::new(rank)).unwrap().kind;
+            assert_eq!([kind(0), kind(1), kind(2)], [StatusKind::LostPeer, StatusKind::LostPeer, StatusKind::Failed]);
+        }
+    });
+}

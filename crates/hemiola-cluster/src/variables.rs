@@ -159,7 +159,7 @@ table! {
     /// What tests and benchmarks look at.
     DEVELOPMENT {
         DATA = "HEMIOLA_DATA", "the folder of real data sets for tests and benchmarks", "tests that need one say \"skipped\"; benchmarks make their data up";
-        PYTHON = "HEMIOLA_PYTHON", "a Python with the package `safetensors`, for the test that has it read what we write", "`python3` of the path";
+        PYTHON = "HEMIOLA_PYTHON", "a Python with the package `safetensors`, for the tests that have it read what we write", "`python3` of the path";
     }
 }
 

@@ -34,11 +34,12 @@ impl<T, const N: usize> Default for Unit<T, N> {
     }
 }
 
-/// *Collective.* See [`ReadArrays::read_named`](crate::dist::ReadArrays::read_named).
+/// *Collective.* See [`ReadArrays::read_named_as`](crate::dist::ReadArrays::read_named_as).
 pub(crate) fn read<T: Element, const N: usize>(
     cluster: &Cluster,
     options: &Csv,
     pattern: &str,
+    duplicates: DuplicatePolicy<T>,
     entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([Name<'f>; N], T), Box<Mistake>> + Sync,
 ) -> hemiola_cluster::Result<DistArray<T, N>> {
     let sources = find(cluster, pattern)?;
@@ -82,7 +83,7 @@ pub(crate) fn read<T: Element, const N: usize>(
         }
     }
     let builders = held.into_iter().map(|(_, held)| held.builder).collect();
-    let placed = place(cluster, Pieces::built(builders, None), &Partition::default(), DuplicatePolicy::Error);
+    let placed = place(cluster, Pieces::built(builders, None), &Partition::default(), duplicates);
     let array = placed.map_err(|error| {
         let visit = |unit: usize, key: &[u64], ask: &mut Ask<'_>| {
             options.read_fields(&ranges[unit], |fields| {

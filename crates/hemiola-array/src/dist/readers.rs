@@ -17,6 +17,7 @@ use crate::read::{
     ByteRange, Csv, Docword, Fields, FromFields, Ldac, Libsvm, Lines, MatrixMarket, Mistake, Npy, Report, Source,
     Summary,
 };
+use crate::sparse::DuplicatePolicy;
 use crate::{Dense, Error, Result, Shape};
 use hemiola_cluster::Cluster;
 
@@ -258,6 +259,17 @@ pub trait ReadArrays {
         options: Csv,
         pattern: &str,
         entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([named::Name<'f>; N], T), Box<Mistake>> + Sync,
+    ) -> hemiola_cluster::Result<DistArray<T, N>> {
+        self.read_named_as(options, pattern, DuplicatePolicy::Error, entry)
+    }
+
+    /// The same where names may come together more than once: an event that is counted.
+    fn read_named_as<T: Element, const N: usize>(
+        &self,
+        options: Csv,
+        pattern: &str,
+        duplicates: DuplicatePolicy<T>,
+        entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([named::Name<'f>; N], T), Box<Mistake>> + Sync,
     ) -> hemiola_cluster::Result<DistArray<T, N>>;
 
     /// LIBSVM text: features and labels.
@@ -330,13 +342,14 @@ impl ReadArrays for Cluster {
         Ok(Lazy::new(self, source, std::convert::identity))
     }
 
-    fn read_named<T: Element, const N: usize>(
+    fn read_named_as<T: Element, const N: usize>(
         &self,
         options: Csv,
         pattern: &str,
+        duplicates: DuplicatePolicy<T>,
         entry: impl for<'f> Fn(&mut Fields<'f>) -> Result<([named::Name<'f>; N], T), Box<Mistake>> + Sync,
     ) -> hemiola_cluster::Result<DistArray<T, N>> {
-        named::read(self, &options, pattern, entry)
+        named::read(self, &options, pattern, duplicates, entry)
     }
 
     fn read_libsvm(&self, options: Libsvm, pattern: &str) -> hemiola_cluster::Result<Labelled> {

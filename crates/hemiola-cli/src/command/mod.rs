@@ -27,7 +27,7 @@ pub(crate) enum Command {
     Plot(plot::Plot),
     /// What a trained model thinks a user would rate items.
     Predict(model::Predict),
-    /// The best items for a user.
+    /// The best items for a user, or for somebody new.
     Recommend(model::Recommend),
     /// Start a program as the peers of a job, and watch over them.
     Run(run::Run),

@@ -5,6 +5,7 @@ use hemiola::array::Dictionary;
 use hemiola::array::dist::{Lazy, RecordSource};
 use hemiola::array::read::guess::Guess;
 use hemiola::array::read::{Csv, Mistake, Report, Source};
+use hemiola::array::sparse::DuplicatePolicy;
 use hemiola::array::synthetic::Mf;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
@@ -24,6 +25,27 @@ pub fn read(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<Di
         fields.skip_rest();
         Ok(entry)
     })
+}
+
+/// *Collective.* Reads events: `user, item` on each line, and a weight if there is a third field; further fields are ignored. What
+/// occurs more than once has the sum of the weights.
+pub fn read_events(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<DistArray<f32, 2>> {
+    let options = match options {
+        Some(options) => options,
+        None => guessed(cluster, pattern)?,
+    };
+    cluster.read_named_as(options, pattern, DuplicatePolicy::sum(), |fields| {
+        let names = [fields.text()?, fields.text()?];
+        let weight = if fields.is_empty() { 1.0 } else { fields.next::<f32>()? };
+        fields.skip_rest();
+        Ok((names, weight))
+    })
+}
+
+/// *Collective.* Ratings as events: those of at least `least` are events of weight 1, the others are left out.
+pub fn from_threshold(ratings: &DistArray<f32, 2>, least: f32) -> Result<DistArray<f32, 2>> {
+    let events = ratings.entries().filter(|_, rating| *rating >= least).map(|_, _| 1.0).materialize()?;
+    Ok(events.named([ratings.names_shared(0), ratings.names_shared(1)]))
 }
 
 /// *Collective.* What separates the fields of a file, as its beginning shows.
@@ -64,19 +86,43 @@ fn renumbered(
     extents: [u64; 2],
     names: [Option<&Dictionary>; 2],
 ) -> Result<DistArray<f32, 2>> {
-    let numbers: [Option<Vec<Option<u64>>>; 2] = std::array::from_fn(|dimension| {
-        let (mine, theirs) = (ratings.names(dimension)?, names[dimension]?);
-        Some(mine.names().map(|name| theirs.number(name).map(u64::from)).collect())
-    });
-    let number = |dimension: usize, index: u64| match &numbers[dimension] {
-        Some(numbers) => numbers[index as usize],
-        None => Some(index).filter(|index| *index < extents[dimension]),
-    };
+    let numbers = Numbers::between(ratings, extents, names);
+    let number = |dimension, index| numbers.number(dimension, index);
     ratings
         .entries()
         .filter(|[user, item], _| number(0, user).is_some() && number(1, item).is_some())
         .map_keys(|[user, item]| [number(0, user).unwrap_or(0), number(1, item).unwrap_or(0)])
         .materialize()
+}
+
+/// The numbers that a model gives the users and items of other data, by their names.
+pub(super) struct Numbers {
+    /// By dimension: of each number there, if names tell.
+    known: [Option<Vec<Option<u64>>>; 2],
+    extents: [u64; 2],
+}
+
+impl Numbers {
+    pub(super) fn of(model: &Model, ratings: &DistArray<f32, 2>) -> Self {
+        Self::between(ratings, model.shape(), [model.user_factors.names(0), model.item_factors.names(0)])
+    }
+
+    /// From the numbers of `ratings` to those of `names`, or to the same numbers where either has no names.
+    pub(super) fn between(ratings: &DistArray<f32, 2>, extents: [u64; 2], names: [Option<&Dictionary>; 2]) -> Self {
+        let known = std::array::from_fn(|dimension| {
+            let (mine, theirs) = (ratings.names(dimension)?, names[dimension]?);
+            Some(mine.names().map(|name| theirs.number(name).map(u64::from)).collect())
+        });
+        Self { known, extents }
+    }
+
+    /// The number of an index, if it is known.
+    pub(super) fn number(&self, dimension: usize, index: u64) -> Option<u64> {
+        match &self.known[dimension] {
+            Some(numbers) => numbers[index as usize],
+            None => Some(index).filter(|index| *index < self.extents[dimension]),
+        }
+    }
 }
 
 /// *Collective.* Made-up ratings of a known structure, the same for the same seed.

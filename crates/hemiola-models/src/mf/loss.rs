@@ -1,10 +1,11 @@
 //! What a prediction is compared with, and how.
 
+use crate::training::Figure;
 use serde::{Deserialize, Serialize};
 
 /// What is minimized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Loss {
     /// The square of the error: ratings are numbers.
@@ -12,6 +13,8 @@ pub enum Loss {
     Squared,
     /// The logistic loss: ratings are yes (above 0) or no (0 or below).
     Logistic,
+    /// Entries are events with a weight; what is not there is a weak no. See `one_class`.
+    OneClass,
 }
 
 impl Loss {
@@ -21,6 +24,7 @@ impl Loss {
         match self {
             Self::Squared => "squared",
             Self::Logistic => "logistic",
+            Self::OneClass => "one-class",
         }
     }
 
@@ -36,14 +40,19 @@ impl Loss {
                 let chance = sigmoid(score);
                 if rating > 0.0 { (1.0 - chance, softplus(-score)) } else { (-chance, softplus(score)) }
             }
+            // Every event is a yes, and a rating says how sure.
+            Self::OneClass => {
+                let error = 1.0 - score;
+                (rating * error, rating * error * error)
+            }
         }
     }
 
-    /// What a score means: a rating, or the chance of a yes.
+    /// What a score means: a rating, the chance of a yes, or how near it is to one.
     #[must_use]
     pub fn prediction(self, score: f32) -> f32 {
         match self {
-            Self::Squared => score,
+            Self::Squared | Self::OneClass => score,
             Self::Logistic => sigmoid(score),
         }
     }
@@ -56,6 +65,8 @@ impl Loss {
                 let chance = mean.clamp(1e-4, 1.0 - 1e-4);
                 (chance / (1.0 - chance)).ln()
             }
+            // Nearly all pairs are no events.
+            Self::OneClass => 0.0,
         }
     }
 
@@ -64,20 +75,28 @@ impl Loss {
         match self {
             Self::Squared => rating,
             Self::Logistic => f32::from(rating > 0.0),
+            Self::OneClass => 1.0,
         }
     }
 
     /// The figure that training looks at.
     #[must_use]
-    pub const fn metric(self) -> &'static str {
+    pub const fn figure(self) -> Figure {
         match self {
-            Self::Squared => "rmse",
-            Self::Logistic => "logloss",
+            Self::Squared => Figure::low("rmse"),
+            Self::Logistic => Figure::low("logloss"),
+            Self::OneClass => Figure::high("ndcg@10"),
         }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub const fn metric(self) -> &'static str {
+        self.figure().name
     }
 }
 
-fn sigmoid(score: f32) -> f32 {
+pub(super) fn sigmoid(score: f32) -> f32 {
     1.0 / (1.0 + (-score).exp())
 }
 

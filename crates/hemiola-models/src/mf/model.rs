@@ -1,11 +1,13 @@
 //! A trained model: factors and biases of users and items.
 
+use super::best::Best;
 use super::loss::Loss;
 use super::settings::Settings;
-use super::step::{LANES, Side, dot};
+use super::step::{LANES, Machine, Side, dot};
 use crate::Error;
 use crate::training::Keep;
-use hemiola::array::dist::{Load, Save, Way};
+use hemiola::array::Dictionary;
+use hemiola::array::dist::{Load, Save, Storage, Way};
 use hemiola::array::random::Values;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
@@ -71,118 +73,94 @@ impl Model {
         for pair in pairs {
             self.must_have(*pair)?;
         }
-        let users = Self::rows(cluster, &self.user_factors, &self.user_side, pairs.iter().map(|pair| pair[0]))?;
-        let items = Self::rows(cluster, &self.item_factors, &self.item_side, pairs.iter().map(|pair| pair[1]))?;
-        let score = |(user, item): (&Row, &Row)| self.mean + user.bias + item.bias + dot(&user.factors, &item.factors);
-        Ok(users.iter().zip(&items).map(score).map(|score| self.loss().prediction(score)).collect())
+        let users = Rows::fetch(cluster, &self.user_factors, &self.user_side, pairs.iter().map(|pair| pair[0]))?;
+        let items = Rows::fetch(cluster, &self.item_factors, &self.item_side, pairs.iter().map(|pair| pair[1]))?;
+        let score = |[user, item]: &[u64; 2]| self.score(users.get(*user), items.get(*item));
+        Ok(pairs.iter().map(score).map(|score| self.loss().prediction(score)).collect())
+    }
+
+    /// *Collective.* Predictions of items for a user who was [folded in](Self::fold_in).
+    pub fn predict_for(&self, cluster: &Cluster, user: &Row, items: &[u64]) -> Result<Vec<f32>> {
+        for item in items {
+            self.must_have_item(*item)?;
+        }
+        let rows = Rows::fetch(cluster, &self.item_factors, &self.item_side, items.iter().copied())?;
+        let score = |item: &u64| self.score((&user.factors, user.bias), rows.get(*item));
+        Ok(items.iter().map(score).map(|score| self.loss().prediction(score)).collect())
+    }
+
+    fn score(&self, (user, user_bias): (&[f32], f32), (item, item_bias): (&[f32], f32)) -> f32 {
+        self.mean + user_bias + item_bias + dot(user, item)
     }
 
     fn must_have(&self, [user, item]: [u64; 2]) -> Result<(), Error> {
-        let [users, items] = self.shape();
+        let [users, _] = self.shape();
         if user >= users {
             return Err(Error::Unknown { what: "user", number: user, count: users });
         }
-        if item >= items {
-            return Err(Error::Unknown { what: "item", number: item, count: items });
-        }
-        Ok(())
+        self.must_have_item(item)
     }
 
-    /// *Collective.* Rows of a side of the model, in the order asked for.
-    fn rows(
-        cluster: &Cluster,
-        factors: &DistArray<f32, 2>,
-        side: &DistArray<f32, 2>,
-        wanted: impl Iterator<Item = u64>,
-    ) -> Result<Vec<Row>> {
-        let wanted: Vec<u64> = wanted.collect();
-        let mut mine: Vec<(u64, Vec<f32>, f32)> = Vec::new();
-        let mut biases = std::collections::BTreeMap::new();
-        side.for_each(|[row, place], value| {
-            if place == 0 && wanted.contains(&row) {
-                biases.insert(row, *value);
-            }
-        });
-        factors.for_each(|[row, _], value| {
-            if wanted.contains(&row) {
-                match mine.last_mut() {
-                    Some((last, factors, _)) if *last == row => factors.push(*value),
-                    _ => mine.push((row, vec![*value], 0.0)),
-                }
-            }
-        });
-        // Factors and biases of a row may lie on different peers.
-        let all: Vec<_> = cluster.all_gather(mine)?.into_iter().flatten().collect();
-        let biases: std::collections::BTreeMap<u64, f32> = cluster.all_gather(biases)?.into_iter().flatten().collect();
-        let row = |number: &u64| {
-            let factors = all.iter().find(|(row, ..)| row == number).map(|(_, factors, _)| factors.clone());
-            Row { factors: factors.unwrap_or_default(), bias: biases.get(number).copied().unwrap_or(0.0) }
-        };
-        Ok(wanted.iter().map(row).collect())
+    pub(super) fn must_have_item(&self, item: u64) -> Result<(), Error> {
+        let [_, items] = self.shape();
+        if item < items { Ok(()) } else { Err(Error::Unknown { what: "item", number: item, count: items }) }
+    }
+
+    /// *Collective.* The factors and the bias of a user.
+    pub fn user_row(&self, cluster: &Cluster, user: u64) -> Result<Row> {
+        self.must_have([user, 0])?;
+        let rows = Rows::fetch(cluster, &self.user_factors, &self.user_side, std::iter::once(user))?;
+        let (factors, bias) = rows.get(user);
+        Ok(Row { factors: factors.to_vec(), bias })
     }
 
     /// *Collective.* The best items for a user, with their predictions, best first. `seen` are left out.
     pub fn recommend(&self, cluster: &Cluster, user: u64, count: usize, seen: &[u64]) -> Result<Vec<(u64, f32)>> {
-        self.must_have([user, 0])?;
-        let row = Self::rows(cluster, &self.user_factors, &self.user_side, std::iter::once(user))?.remove(0);
-        self.best_items(cluster, &row, count, seen)
+        let row = self.user_row(cluster, user)?;
+        self.recommend_for(cluster, &row, count, seen)
     }
 
-    /// *Collective.* The best items for a row of factors.
-    fn best_items(&self, cluster: &Cluster, user: &Row, count: usize, seen: &[u64]) -> Result<Vec<(u64, f32)>> {
+    /// *Collective.* The same for a user who was [folded in](Self::fold_in).
+    pub fn recommend_for(&self, cluster: &Cluster, user: &Row, count: usize, seen: &[u64]) -> Result<Vec<(u64, f32)>> {
         let Self { item_factors, item_side, mean, .. } = self;
-        let best =
-            hemiola::array::Accumulator::new(cluster, Vec::new(), |left: Vec<(f32, u64)>, right: Vec<(f32, u64)>| {
-                let mut all = left;
-                all.extend(right);
-                // The better first; of equals, the one with the smaller number.
-                all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-                all.truncate(count);
-                all
-            });
-        let items = item_factors.shape().extents()[0] as usize;
+        let mut seen = seen.to_vec();
+        seen.sort_unstable();
+        let best = Accumulator::new(cluster, Best::default(), |left: Best, right| left.joined(count, right));
+        let (items, machine) = (item_factors.shape().extents()[0] as usize, Machine::this());
         parallel_for!(
             cluster,
             for i in 0..items {
-                if seen.contains(&(i as u64)) {
-                    continue;
+                if seen.binary_search(&(i as u64)).is_err() {
+                    let score = mean + user.bias + item_side[i][0] + machine.dot(&user.factors, &item_factors[i]);
+                    best.add(Best::one(score, i as u64));
                 }
-                let score = mean + user.bias + item_side[i][0] + dot(&user.factors, &item_factors[i]);
-                best.add(vec![(score, i as u64)]);
             }
         )?;
         let loss = self.loss();
-        Ok(best.take()?.into_iter().map(|(score, item)| (item, loss.prediction(score))).collect())
+        let best = best.take()?.sorted(count);
+        Ok(best.into_iter().map(|(item, score)| (item, loss.prediction(score))).collect())
     }
 
     /// *Collective.* The items whose factors point in the most similar direction, with the cosine, most similar first.
     pub fn similar(&self, cluster: &Cluster, item: u64, count: usize) -> Result<Vec<(u64, f32)>> {
-        self.must_have([0, item])?;
-        let row = Self::rows(cluster, &self.item_factors, &self.item_side, std::iter::once(item))?.remove(0);
-        let length = dot(&row.factors, &row.factors).sqrt().max(f32::MIN_POSITIVE);
-        let direction = Row { factors: row.factors.iter().map(|factor| factor / length).collect(), bias: 0.0 };
-        let mut all = Vec::new();
-        let mut current: Option<(u64, Vec<f32>)> = None;
-        let mut finish = |(other, factors): (u64, Vec<f32>)| {
-            let norm = dot(&factors, &factors).sqrt().max(f32::MIN_POSITIVE);
-            if other != item {
-                all.push((dot(&factors, &direction.factors) / norm, other));
-            }
-        };
-        self.item_factors.for_each(|[row, _], value| match &mut current {
-            Some((last, factors)) if *last == row => factors.push(*value),
-            _ => {
-                if let Some(done) = current.replace((row, vec![*value])) {
-                    finish(done);
+        self.must_have_item(item)?;
+        let Self { item_factors, .. } = self;
+        let rows = Rows::fetch(cluster, item_factors, &self.item_side, std::iter::once(item))?;
+        let own = rows.get(item).0;
+        let length = |factors: &[f32]| dot(factors, factors).sqrt().max(f32::MIN_POSITIVE);
+        let direction: Vec<f32> = own.iter().map(|factor| factor / length(own)).collect();
+        let best = Accumulator::new(cluster, Best::default(), |left: Best, right| left.joined(count, right));
+        let items = item_factors.shape().extents()[0] as usize;
+        parallel_for!(
+            cluster,
+            for i in 0..items {
+                if i as u64 != item {
+                    let factors = &item_factors[i];
+                    best.add(Best::one(dot(factors, &direction) / length(factors), i as u64));
                 }
             }
-        });
-        if let Some(done) = current {
-            finish(done);
-        }
-        let mut all: Vec<(f32, u64)> = cluster.all_gather(all)?.into_iter().flatten().collect();
-        all.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
-        Ok(all.into_iter().take(count).map(|(cosine, other)| (other, cosine)).collect())
+        )?;
+        Ok(best.take()?.sorted(count))
     }
 
     /// *Collective.* Keeps the names of users and items with the model.
@@ -203,6 +181,18 @@ impl Model {
     #[must_use]
     pub fn item(&self, name: &str) -> Option<u64> {
         find(&self.item_factors, name)
+    }
+
+    /// The names of users, if they have any.
+    #[must_use]
+    pub fn user_names(&self) -> Option<&Dictionary> {
+        self.user_factors.names(0)
+    }
+
+    /// The names of items, if they have any.
+    #[must_use]
+    pub fn item_names(&self) -> Option<&Dictionary> {
+        self.item_factors.names(0)
     }
 
     /// The name of an item; its number, if items have no names.
@@ -275,10 +265,66 @@ impl Keep for Model {
     }
 }
 
-/// Factors and the bias of a user or an item.
-struct Row {
+/// Factors and the bias of a user.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// As many as the model's rows have: the rank, and zeros up to a multiple of sixteen.
+    pub factors: Vec<f32>,
+    /// What is added to every score.
+    pub bias: f32,
+}
+
+/// Some rows of a side of the model.
+pub(super) struct Rows {
+    /// Ascending.
+    numbers: Vec<u64>,
+    width: usize,
     factors: Vec<f32>,
-    bias: f32,
+    biases: Vec<f32>,
+}
+
+impl Rows {
+    /// *Collective.* Brings rows to every peer. All ask for the same ones.
+    pub(super) fn fetch(
+        cluster: &Cluster,
+        factors: &DistArray<f32, 2>,
+        side: &DistArray<f32, 2>,
+        wanted: impl Iterator<Item = u64>,
+    ) -> Result<Self> {
+        let mut numbers: Vec<u64> = wanted.collect();
+        numbers.sort_unstable();
+        numbers.dedup();
+        let width = factors.shape().extents()[1] as usize;
+        let factors = gathered(cluster, factors, &numbers, width)?;
+        // Factors and biases of a row may lie on different peers.
+        let biases = gathered(cluster, side, &numbers, 1)?;
+        Ok(Self { numbers, width, factors, biases })
+    }
+
+    /// The factors and the bias of a row that was fetched.
+    pub(super) fn get(&self, number: u64) -> (&[f32], f32) {
+        let at = self.numbers.binary_search(&number).expect("all rows that are used were asked for");
+        (&self.factors[at * self.width..][..self.width], self.biases[at])
+    }
+}
+
+/// *Collective.* The first `width` cells of rows, which are ascending, one row after the other.
+fn gathered(cluster: &Cluster, array: &DistArray<f32, 2>, rows: &[u64], width: usize) -> Result<Vec<f32>> {
+    let mut mine: Vec<(u64, Vec<f32>)> = Vec::new();
+    if let Storage::Dense(blocks) = &*array.storage() {
+        for block in blocks {
+            let end = block.first + block.cells.shape().extent(0);
+            let first = rows.partition_point(|row| *row < block.first);
+            let here = &rows[first..rows.partition_point(|row| *row < end)];
+            let cells = here.iter().flat_map(|row| &block.cells.row((row - block.first) as usize)[..width]);
+            mine.push((first as u64, cells.copied().collect()));
+        }
+    }
+    let mut all = vec![0.0; rows.len() * width];
+    for (first, cells) in cluster.all_gather(mine)?.into_iter().flatten() {
+        all[first as usize * width..][..cells.len()].copy_from_slice(&cells);
+    }
+    Ok(all)
 }
 
 fn find(factors: &DistArray<f32, 2>, name: &str) -> Option<u64> {

@@ -1,8 +1,11 @@
 //! Training.
 
 use super::MatrixFactorization;
+use super::evaluate::evaluate;
 use super::loss::Loss;
 use super::model::Model;
+use super::one_class::OneClass;
+use super::ranking::{PLACES, Ranking};
 use super::step::{Entry, Machine, Side};
 use crate::Error;
 use crate::training::{DataFacts, Learner, Metrics, Pass, Report, Session, Terms, Watch, digest, drive};
@@ -75,12 +78,16 @@ impl MatrixFactorization {
             settings,
             seed: settings.seed,
             limits: &settings.limits,
-            metric: loss.metric(),
+            figure: loss.figure(),
             data: DataFacts::of(train, valid),
         };
         // What predicting the mean costs; a pass that costs far more than that has not learned but diverged.
         let untrained = (loss == Loss::Squared).then_some(variance + LITTLE);
-        let training = Training { cluster, settings: self, train, valid, model, step: settings.step, untrained };
+        let one_class = (loss == Loss::OneClass).then(|| OneClass::new(cluster, train, [users, items], settings));
+        let one_class = one_class.transpose()?;
+        let ranking = valid.filter(|_| loss == Loss::OneClass).map(|valid| Ranking::new(valid, train)).transpose()?;
+        let step = settings.step;
+        let training = Training { cluster, settings: self, train, valid, one_class, ranking, model, step, untrained };
         let (model, report) = drive(cluster, training, terms, session)?;
         Ok(Trained { model, report })
     }
@@ -107,6 +114,10 @@ struct Training<'a> {
     settings: &'a MatrixFactorization,
     train: &'a DistArray<f32, 2>,
     valid: Option<&'a DistArray<f32, 2>>,
+    /// With the one-class loss: its lists of events.
+    one_class: Option<OneClass>,
+    /// With the one-class loss: what held-out events are ranked among.
+    ranking: Option<Ranking>,
     model: Model,
     step: f32,
     /// What an entry costs before the first pass, as far as that is known.
@@ -137,7 +148,10 @@ impl Learner for Training<'_> {
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {
-        self.valid.map(|valid| evaluate(self.cluster, &self.model, valid)).transpose()
+        match (&self.ranking, self.valid) {
+            (Some(ranking), _) => ranking.figures(self.cluster, &self.model, &PLACES).map(Some),
+            (None, valid) => valid.map(|valid| evaluate(self.cluster, &self.model, valid)).transpose(),
+        }
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
@@ -155,9 +169,12 @@ impl Training<'_> {
             let (objective, plan) = self.pass()?;
             let took = self.cluster.env().now() - start;
             if objective.is_finite() && before.is_none_or(|before| objective <= before * BLOW_UP) {
-                let metric = self.settings.settings.loss.metric();
-                let figure = if metric == "rmse" { objective.sqrt() } else { objective };
-                return Ok(Pass { objective, train: [(metric.to_owned(), figure)].into(), took, plan, note });
+                let (name, figure) = match self.settings.settings.loss {
+                    Loss::Squared => ("rmse", objective.sqrt()),
+                    Loss::Logistic => ("logloss", objective),
+                    Loss::OneClass => ("loss", objective),
+                };
+                return Ok(Pass { objective, train: [(name.to_owned(), figure)].into(), took, plan, note });
             }
             self.model = kept;
             self.step /= 2.0;
@@ -167,6 +184,10 @@ impl Training<'_> {
     }
 
     fn pass(&self) -> Result<(f64, Plan)> {
+        if let Some(one_class) = &self.one_class {
+            let (objective, plan) = one_class.pass(self.cluster, &self.model)?;
+            return Ok((objective / self.train.len() as f64, plan));
+        }
         let Self { cluster, train, .. } = self;
         let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings } = &self.model;
         let (step, l2, loss, mean) = (self.step, settings.l2, settings.loss, *mean);
@@ -184,42 +205,5 @@ impl Training<'_> {
             }
         )?;
         Ok((costs.take()? / train.len() as f64, run.plan().clone()))
-    }
-}
-
-/// *Collective.* Figures of a model on ratings.
-pub(super) fn evaluate(cluster: &Cluster, model: &Model, ratings: &DistArray<f32, 2>) -> Result<Metrics> {
-    let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings } = model;
-    let (loss, mean) = (settings.loss, *mean);
-    let (costs, errors) = (cluster.accumulator::<f64>(), cluster.accumulator::<f64>());
-    let machine = Machine::this();
-    parallel_for!(
-        cluster,
-        for ([u, i], rating) in ratings {
-            let score = mean + user_side[u][0] + item_side[i][0] + machine.dot(&w[u], &h[i]);
-            costs += f64::from(loss.slope_and_cost(*rating, score).1);
-            errors += f64::from((loss.for_mean(*rating) - loss.prediction(score)).abs());
-        }
-    )?;
-    let count = ratings.len().max(1) as f64;
-    let (cost, error) = (costs.take()? / count, errors.take()? / count);
-    Ok(match loss {
-        Loss::Squared => [("rmse".to_owned(), cost.sqrt()), ("mae".to_owned(), error)].into(),
-        Loss::Logistic => [("logloss".to_owned(), cost), ("mae".to_owned(), error)].into(),
-    })
-}
-
-impl Model {
-    /// *Collective.* Figures of the model on ratings: `rmse` and `mae`, or `logloss`.
-    pub fn evaluate(&self, cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<Metrics> {
-        let [users, items] = self.shape();
-        let [most_users, most_items] = ratings.shape().extents();
-        if most_users > users {
-            return Err(Error::Unknown { what: "user", number: most_users - 1, count: users }.into());
-        }
-        if most_items > items {
-            return Err(Error::Unknown { what: "item", number: most_items - 1, count: items }.into());
-        }
-        evaluate(cluster, self, ratings)
     }
 }

@@ -8,8 +8,8 @@
 
 use super::checkpoint::plain;
 use super::{
-    Checkpoints, ClusterFacts, DataFacts, Journal, Keep, Limits, Metrics, Nobody, Progress, Report, Session, Summary,
-    Watch, Wish,
+    Checkpoints, ClusterFacts, DataFacts, Figure, Journal, Keep, Limits, Metrics, Nobody, Progress, Report, Session,
+    Summary, Watch, Wish,
 };
 use hemiola::loops::Plan;
 use hemiola::{Cluster, Result};
@@ -70,7 +70,7 @@ pub struct Terms<'a, S> {
     /// When it stops.
     pub limits: &'a Limits,
     /// The figure that counts.
-    pub metric: &'static str,
+    pub figure: Figure,
     /// What it is trained on.
     pub data: DataFacts,
 }
@@ -148,7 +148,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
         self.past.training = Duration::from_secs_f64(last.seconds.max(0.0));
         self.past.evaluation = Duration::from_secs_f64(journal.evaluation_seconds.max(0.0));
         self.past.bytes_before = last.bytes_sent;
-        let verdict = self.terms.limits.judge(&journal.progress, self.terms.metric);
+        let verdict = self.terms.limits.judge(&journal.progress, self.terms.figure);
         if verdict.end.is_some() {
             watch.note(&format!("nothing is left to do after epoch {}; other limits would go on", last.epoch));
         } else {
@@ -183,7 +183,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             let progress = self.progress(pass)?;
             let wish = watch.progress(&progress);
             self.past.history.push(progress);
-            let verdict = self.terms.limits.judge(&self.past.history, self.terms.metric);
+            let verdict = self.terms.limits.judge(&self.past.history, self.terms.figure);
             // Clocks differ from peer to peer, so the first decides; whoever wants the end gets it.
             let last = &self.past.history[self.past.history.len() - 1];
             let (epoch, seconds) = (last.epoch, last.seconds);
@@ -239,7 +239,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
     fn kept(&self) -> usize {
         let newest = self.past.history.len() - 1;
         match &self.best {
-            Some((_, best)) if !self.terms.limits.judge(&self.past.history, self.terms.metric).best => *best,
+            Some((_, best)) if !self.terms.limits.judge(&self.past.history, self.terms.figure).best => *best,
             _ => newest,
         }
     }

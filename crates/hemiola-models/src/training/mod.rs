@@ -3,6 +3,7 @@
 //!
 //! | file | concept |
 //! |---|---|
+//! | [`figure`](Figure) | the figure that counts, and which way is better |
 //! | [`limits`](Limits) | when training stops |
 //! | [`session`](Session) | what accompanies it: a watcher, checkpoints |
 //! | [`drive`](drive()) | the loop around passes, for any [`Learner`] |
@@ -13,6 +14,7 @@
 mod checkpoint;
 mod digest;
 mod drive;
+mod figure;
 mod limits;
 mod report;
 mod session;
@@ -20,6 +22,7 @@ mod session;
 pub use checkpoint::{Checkpoints, Every, Journal, Keep};
 pub use digest::digest;
 pub use drive::{Learner, Pass, Terms, drive};
+pub use figure::Figure;
 pub use limits::{Limits, Verdict};
 pub use report::{ClusterFacts, DataFacts, Report, Summary};
 pub use session::Session;

@@ -38,7 +38,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "S", value_parser = positive, help_heading = "When it stops")]
     seconds: Option<f64>,
 
-    /// Stop when the held-out figure is as low as this.
+    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG.
     #[arg(long, value_name = "X", help_heading = "When it stops")]
     target: Option<f64>,
 

@@ -5,7 +5,7 @@ use crate::failure::Failure;
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
-use hemiola_array::synthetic::Mf;
+use hemiola_array::synthetic::{self, Mf};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{Loss, Model, data};
@@ -22,6 +22,10 @@ Examples:
     hemiola train mf --data ratings.csv --output model
     hemiola recommend --model model --user 42 -k 10
 
+  Events without ratings: user, item, and a weight if there is one; or ratings that are high enough:
+    hemiola train mf --data clicks.csv --loss one-class
+    hemiola train mf --data ratings.csv --loss one-class --events-from 4
+
   On two local peers, with a report, for at most a minute:
     hemiola train mf --data 'ratings/*.tsv.zst' --rank 64 --peers 2 --seconds 60 --report run.json
 
@@ -29,7 +33,7 @@ Examples:
     hemiola train mf --data ratings.csv --output model --epochs 80 --resume
 
 A line of data is a user, an item and a rating, with any separator; users and items may have any names. Further fields are \
-ignored. docs/models.md has the mathematics, the schema of the report, and what is in a checkpoint.
+ignored. Events (--loss one-class) need no rating; what occurs more than once counts as often. docs/models.md has the mathematics, the schema of the report, and what is in a checkpoint.
 
 Exit codes:
   0     trained, or nothing was left to do
@@ -65,13 +69,25 @@ pub(crate) struct TrainMf {
     #[arg(long, value_enum, default_value = "squared")]
     loss: LossName,
 
-    /// How much large factors cost.
-    #[arg(long, value_name = "X", default_value = "0.06")]
-    l2: f32,
+    /// How much large factors cost. Default: 0.06; with --loss one-class 0.007.
+    #[arg(long, value_name = "X")]
+    l2: Option<f32>,
 
     /// The first step; steps adapt by themselves.
     #[arg(long, value_name = "X", default_value = "0.05")]
     step: f32,
+
+    /// Take ratings from this on as events of weight 1, and leave out the others.
+    #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
+    events_from: Option<f32>,
+
+    /// The weight of a pair that is no event, where an event has 1.
+    #[arg(long, value_name = "X", default_value = "0.3", help_heading = "Events (--loss one-class)")]
+    unobserved: f32,
+
+    /// How penalties grow with the events of a row: with their number to this power.
+    #[arg(long, value_name = "X", default_value = "1", help_heading = "Events (--loss one-class)")]
+    nu: f32,
 
     #[command(flatten)]
     common: Common,
@@ -83,14 +99,25 @@ enum LossName {
     Squared,
     /// Ratings are yes (above 0) or no.
     Logistic,
+    /// There are no ratings, only events: clicks, purchases.
+    OneClass,
 }
 
 impl TrainMf {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let share = self.valid.parse::<f64>().ok();
-        let settings = MatrixFactorization::builder()
+        let mut settings = MatrixFactorization::builder();
+        if let Some(l2) = self.l2 {
+            settings = settings.l2(l2);
+        }
+        if self.events_from.is_some() && !self.is_one_class() {
+            let failure = Failure::usage("`--events-from` makes events of ratings, and the loss is not `one-class`");
+            return Err(failure.hint("add `--loss one-class`, or leave it out").into());
+        }
+        let settings = settings
             .rank(self.rank)
-            .l2(self.l2)
+            .unobserved(self.unobserved)
+            .nu(self.nu)
             .step(self.step)
             .seed(self.common.seed)
             .valid(share.unwrap_or(0.0))
@@ -98,6 +125,7 @@ impl TrainMf {
             .loss(match self.loss {
                 LossName::Squared => Loss::Squared,
                 LossName::Logistic => Loss::Logistic,
+                LossName::OneClass => Loss::OneClass,
             })
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
@@ -113,9 +141,10 @@ impl TrainMf {
         let [users, items] = train.shape().extents();
         let (count, held_out) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
         let cluster_facts = ClusterFacts::of(cluster);
+        let what = if self.is_one_class() { "events" } else { "ratings" };
         let prepared = Prepared {
             headline: format!(
-                "{count} ratings of {users} users for {items} items, {held_out} held out; {cluster_facts}"
+                "{count} {what} of {users} users for {items} items, {held_out} held out; {cluster_facts}"
             ),
             loading: cluster.env().now() - start,
             metric: settings.settings().loss.metric(),
@@ -129,14 +158,14 @@ impl TrainMf {
     /// *Collective.* Ratings to train on, and those held out.
     fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<(DistArray<f32, 2>, Option<DistArray<f32, 2>>)> {
         let ratings = match &self.data {
-            Some(pattern) => data::read(cluster, self.options(), pattern)?,
-            None => data::made_up(cluster, &Mf::new(6_000, 4_000, 1_000_000, 16, self.common.seed).noise(0.5))?,
+            Some(pattern) => self.read(cluster, pattern)?,
+            None => self.made_up(cluster)?,
         };
         match share {
             Some(0.0) => Ok((ratings, None)),
             Some(share) => ratings.split(share, self.common.seed).map(|(train, valid)| (train, Some(valid))),
             None => {
-                let held_out = data::read(cluster, self.options(), &self.valid)?;
+                let held_out = self.read(cluster, &self.valid)?;
                 let valid = data::aligned(&held_out, &ratings)?;
                 if valid.is_empty() {
                     let files = &self.valid;
@@ -147,6 +176,30 @@ impl TrainMf {
                 Ok((ratings, Some(valid)))
             }
         }
+    }
+
+    /// *Collective.* What a file holds: ratings, or events.
+    fn read(&self, cluster: &Cluster, pattern: &str) -> Result<DistArray<f32, 2>> {
+        if !self.is_one_class() {
+            return data::read(cluster, self.options(), pattern);
+        }
+        let events = data::read_events(cluster, self.options(), pattern)?;
+        match self.events_from {
+            Some(least) => data::from_threshold(&events, least),
+            None => Ok(events),
+        }
+    }
+
+    /// *Collective.* Made-up ratings; those above the mean are events.
+    fn made_up(&self, cluster: &Cluster) -> Result<DistArray<f32, 2>> {
+        let made = Mf::new(6_000, 4_000, 1_000_000, 16, self.common.seed).noise(0.5);
+        let ratings = data::made_up(cluster, &made)?;
+        let least = self.events_from.unwrap_or(synthetic::mf::MEAN as f32);
+        if self.is_one_class() { data::from_threshold(&ratings, least) } else { Ok(ratings) }
+    }
+
+    fn is_one_class(&self) -> bool {
+        matches!(self.loss, LossName::OneClass)
     }
 
     fn options(&self) -> Option<Csv> {

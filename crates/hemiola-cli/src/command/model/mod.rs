@@ -2,7 +2,9 @@
 
 mod frame;
 mod mf;
+mod names;
 mod progress;
+mod somebody;
 mod using;
 
 pub(crate) use using::{Evaluate, Predict, Recommend, Similar};

@@ -1,7 +1,7 @@
 //! Telling a person how training goes: a bar on a terminal, a line for each epoch elsewhere, nothing if asked for nothing.
 
 use hemiola_cluster::Interrupt;
-use hemiola_models::training::{Limits, Metrics, Progress, Report, Watch, Wish};
+use hemiola_models::training::{Limits, Progress, Report, Watch, Wish};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
@@ -118,12 +118,12 @@ fn line(progress: &Progress, metric: &str, limits: &Limits) -> String {
 
 /// The figures of an epoch.
 fn figures(progress: &Progress, metric: &str, limits: &Limits) -> String {
-    let figure = |metrics: &Metrics| metrics.get(metric).copied().unwrap_or(f64::NAN);
-    let mut text = format!("objective {:.4}  ", progress.objective);
-    let _ = match &progress.valid {
-        Some(valid) => write!(text, "held-out {metric} {:.4}", figure(valid)),
-        None => write!(text, "train {metric} {:.4}", figure(&progress.train)),
-    };
+    let mut text = format!("objective {:.4}", progress.objective);
+    let (entries, metrics) = progress.valid.as_ref().map_or(("train", &progress.train), |valid| ("held-out", valid));
+    // Not every figure is known of entries that were trained on.
+    if let Some(figure) = metrics.get(metric) {
+        let _ = write!(text, "  {entries} {metric} {figure:.4}");
+    }
     let rate = progress.updates as f64 / progress.seconds.max(1e-9) / 1e6;
     let _ = write!(text, "  {rate:.1} M updates/s  {}", time(progress.seconds));
     let left = time_left(progress, limits);

@@ -1,16 +1,14 @@
 //! Using a trained model: `hemiola recommend`, `similar`, `predict` and `evaluate`.
 
 use super::mf::must_be_a_model;
-use crate::failure::Failure;
+use super::names::{TitlesFile, lines};
+use super::somebody::Somebody;
 use crate::{output, report};
 use clap::Args;
-use hemiola_array::read::Csv;
-use hemiola_array::read::guess::Guess;
-use hemiola_array::read::{ByteRange, Source};
 use hemiola_cluster::{Cluster, Error};
-use hemiola_models::mf::{Model, data};
+use hemiola_models::mf::{Evaluation, Loss, Model, Ranking, data};
+use hemiola_models::training::Metrics;
 use serde::Serialize;
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,100 +46,50 @@ impl Common {
     }
 }
 
-/// Titles of items, by the names the model knows them under.
-#[derive(Args, Debug)]
-struct Titles {
-    /// File with titles: the name of an item in the first column, its title in the second.
-    #[arg(long, value_name = "FILE")]
-    items: Option<PathBuf>,
-}
-
-impl Titles {
-    fn read(&self) -> anyhow::Result<BTreeMap<String, String>> {
-        let Some(file) = &self.items else { return Ok(BTreeMap::new()) };
-        let source = Source::open(file)?;
-        let separator = Guess::separator_of(&source)?.separator.map_or_else(|| ",".to_owned(), |found| found.text());
-        let mut titles = BTreeMap::new();
-        for range in ByteRange::split(std::slice::from_ref(&source), u64::MAX) {
-            Csv::new().separator(&separator).read_fields(&range, |fields| {
-                let (name, title) = (fields.text()?, fields.text()?);
-                titles.insert(latin_or_utf8(&name), latin_or_utf8(&title));
-                fields.skip_rest();
-                Ok(())
-            })?;
-        }
-        Ok(titles)
-    }
-}
-
-/// Text that is UTF-8, or else Latin-1, as old data sets are.
-fn latin_or_utf8(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
-    }
-}
-
-/// An item and a figure.
-#[derive(Debug, Serialize)]
-struct Scored {
-    item: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    title: Option<String>,
-    score: f32,
-}
-
-fn scored(model: &Model, titles: &BTreeMap<String, String>, found: Vec<(u64, f32)>) -> Vec<Scored> {
-    let named = |(item, score)| {
-        let item = model.item_name(item);
-        Scored { title: titles.get(&item).cloned(), item, score }
-    };
-    found.into_iter().map(named).collect()
-}
-
-fn lines(found: &[Scored]) -> String {
-    found.iter().fold(String::new(), |mut text, line| {
-        let _ = writeln!(text, "{:>8.3}  {}", line.score, line.title.as_deref().unwrap_or(&line.item));
-        text
-    })
-}
-
-fn unknown(what: &str, name: &str) -> anyhow::Error {
-    Failure::usage(format!("the model has no {what} `{name}`")).hint("names are those of the training data").into()
-}
-
 /// The arguments of `hemiola recommend`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  hemiola recommend --model model --user 42 -k 10 --items u.item")]
+#[command(after_help = "\
+Examples:
+  hemiola recommend --model model --user 42 -k 10 --items u.item --seen-in u.data
+  hemiola recommend --model model --ratings 'Alien (1979):5,Brazil (1985):4' --items u.item
+  hemiola recommend --model model --ratings mine.csv")]
 pub(crate) struct Recommend {
     #[command(flatten)]
     common: Common,
 
-    /// The user, by the name in the training data.
-    #[arg(long, value_name = "ID")]
-    user: String,
+    #[command(flatten)]
+    somebody: Somebody,
 
     /// How many items.
     #[arg(short, long, value_name = "N", default_value = "10")]
     k: usize,
 
-    /// Items to leave out, by name: those the user knows.
+    /// Items to leave out: those the user knows. What somebody new has rated is left out anyway.
     #[arg(long, value_name = "ID,..", value_delimiter = ',')]
     seen: Vec<String>,
 
+    /// Leave out the items that the user has in these files: those trained on.
+    #[arg(long, value_name = "FILES")]
+    seen_in: Option<String>,
+
     #[command(flatten)]
-    titles: Titles,
+    titles: TitlesFile,
 }
 
 impl Recommend {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let titles = self.titles.read()?;
         self.common.with(|cluster, model| {
-            let user = model.user(&self.user).ok_or_else(|| unknown("user", &self.user))?;
-            let number = |name: &String| model.item(name).ok_or_else(|| unknown("item", name));
-            let seen = self.seen.iter().map(number).collect::<anyhow::Result<Vec<_>>>()?;
-            let found = scored(model, &titles, model.recommend(cluster, user, self.k, &seen)?);
-            self.common.write(&lines(&found), &found)
+            let found = self.somebody.find(cluster, model, &titles)?;
+            let mut seen = found.rated;
+            for name in &self.seen {
+                seen.push(titles.item(model, name)?);
+            }
+            if let Some(files) = &self.seen_in {
+                seen.extend(self.somebody.seen_in(cluster, model, files)?);
+            }
+            let best = titles.scored(model, model.recommend_for(cluster, &found.row, self.k, &seen)?);
+            self.common.write(&lines(&best), &best)
         })?;
         Ok(ExitCode::SUCCESS)
     }
@@ -149,12 +97,15 @@ impl Recommend {
 
 /// The arguments of `hemiola similar`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  hemiola similar --model model --item 50 --items u.item")]
+#[command(after_help = "\
+Examples:
+  hemiola similar --model model --item 50 --items u.item
+  hemiola similar --model model --item 'star wars' --items u.item")]
 pub(crate) struct Similar {
     #[command(flatten)]
     common: Common,
 
-    /// The item, by the name in the training data.
+    /// The item, by the name in the training data or by its title.
     #[arg(long, value_name = "ID")]
     item: String,
 
@@ -163,15 +114,15 @@ pub(crate) struct Similar {
     k: usize,
 
     #[command(flatten)]
-    titles: Titles,
+    titles: TitlesFile,
 }
 
 impl Similar {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let titles = self.titles.read()?;
         self.common.with(|cluster, model| {
-            let item = model.item(&self.item).ok_or_else(|| unknown("item", &self.item))?;
-            let found = scored(model, &titles, model.similar(cluster, item, self.k)?);
+            let item = titles.item(model, &self.item)?;
+            let found = titles.scored(model, model.similar(cluster, item, self.k)?);
             self.common.write(&lines(&found), &found)
         })?;
         Ok(ExitCode::SUCCESS)
@@ -180,29 +131,34 @@ impl Similar {
 
 /// The arguments of `hemiola predict`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  hemiola predict --model model --user 42 --item 50 --item 172")]
+#[command(after_help = "\
+Examples:
+  hemiola predict --model model --user 42 --item 50 --item 172
+  hemiola predict --model model --ratings '50:5,100:3' --item 172")]
 pub(crate) struct Predict {
     #[command(flatten)]
     common: Common,
 
-    /// The user, by the name in the training data.
-    #[arg(long, value_name = "ID")]
-    user: String,
+    #[command(flatten)]
+    somebody: Somebody,
 
-    /// Items, by name.
+    /// Items, by name or title.
     #[arg(long = "item", value_name = "ID", required = true)]
-    items: Vec<String>,
+    wanted: Vec<String>,
+
+    #[command(flatten)]
+    titles: TitlesFile,
 }
 
 impl Predict {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        let titles = self.titles.read()?;
         self.common.with(|cluster, model| {
-            let user = model.user(&self.user).ok_or_else(|| unknown("user", &self.user))?;
-            let pair = |name: &String| Ok([user, model.item(name).ok_or_else(|| unknown("item", name))?]);
-            let pairs = self.items.iter().map(pair).collect::<anyhow::Result<Vec<_>>>()?;
-            let predicted = model.predict(cluster, &pairs)?;
-            let found = pairs.iter().map(|pair| pair[1]).zip(predicted).collect();
-            let found = scored(model, &BTreeMap::new(), found);
+            let found = self.somebody.find(cluster, model, &titles)?;
+            let items =
+                self.wanted.iter().map(|name| titles.item(model, name)).collect::<anyhow::Result<Vec<u64>>>()?;
+            let predicted = model.predict_for(cluster, &found.row, &items)?;
+            let found = titles.scored(model, items.into_iter().zip(predicted).collect());
             self.common.write(&lines(&found), &found)
         })?;
         Ok(ExitCode::SUCCESS)
@@ -211,28 +167,90 @@ impl Predict {
 
 /// The arguments of `hemiola evaluate`.
 #[derive(Args, Debug)]
-#[command(after_help = "Example:\n  hemiola evaluate --model model --data test.csv")]
+#[command(after_help = "\
+Examples:
+  hemiola evaluate --model model --data test.csv
+  hemiola evaluate --model model --data test.csv --ranking --seen-in train.csv --events-from 4")]
 pub(crate) struct Evaluate {
     #[command(flatten)]
     common: Common,
 
-    /// Files, a folder or a pattern with ratings.
+    /// Files, a folder or a pattern with ratings, or with events.
     #[arg(long, short, value_name = "FILES")]
     data: String,
+
+    /// Give recall@k and NDCG@k: how far in front the items of the data are. A model of events always does.
+    #[arg(long)]
+    ranking: bool,
+
+    /// For the ranking: leave out what users have in these files, those trained on.
+    #[arg(long, value_name = "FILES")]
+    seen_in: Option<String>,
+
+    /// For the ranking: only ratings from this on are to be found.
+    #[arg(long, value_name = "X")]
+    events_from: Option<f32>,
+
+    /// For the ranking: how many places to look at.
+    #[arg(short, value_name = "N,..", value_delimiter = ',', default_value = "10,20", value_parser = clap::value_parser!(u16).range(1..))]
+    k: Vec<u16>,
 }
 
 impl Evaluate {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         self.common.with(|cluster, model| {
-            let ratings = data::read(cluster, None, &self.data)?;
-            let known = data::aligned_to(&ratings, model)?;
-            let figures = model.evaluate(cluster, &known)?;
-            let mut text = format!("{} of {} ratings are of known users and items\n", known.len(), ratings.len());
-            for (name, figure) in &figures {
-                let _ = writeln!(text, "{name} {figure:.4}");
+            if self.ranking || model.loss() == Loss::OneClass {
+                self.rank(cluster, model)
+            } else {
+                self.compare(cluster, model)
             }
-            self.common.write(&text, &figures)
         })?;
         Ok(ExitCode::SUCCESS)
     }
+
+    fn compare(&self, cluster: &Cluster, model: &Model) -> anyhow::Result<()> {
+        let evaluation = model.evaluate_all(cluster, &data::read(cluster, None, &self.data)?)?;
+        let Evaluation { figures, entries, cold } = &evaluation;
+        let mut text = format!("{entries} ratings, {cold} of them of users or items the model does not know\n");
+        for (name, figure) in figures {
+            let _ = writeln!(text, "{name} {figure:.4}");
+        }
+        self.common.write(&text, &evaluation)
+    }
+
+    fn rank(&self, cluster: &Cluster, model: &Model) -> anyhow::Result<()> {
+        let all = data::read_events(cluster, None, &self.data)?;
+        let all = match self.events_from {
+            Some(least) => data::from_threshold(&all, least)?,
+            None => all,
+        };
+        let wanted = data::aligned_to(&all, model)?;
+        let known = match &self.seen_in {
+            Some(files) => data::aligned_to(&data::read_events(cluster, None, files)?, model)?,
+            None => wanted.entries().filter(|_, _| false).materialize()?,
+        };
+        let ranking = Ranking::new(&wanted, &known)?;
+        let places: Vec<usize> = self.k.iter().map(|k| usize::from(*k)).collect();
+        let figures = ranking.figures(cluster, model, &places)?;
+        let users = ranking.users(cluster)?;
+        let mut text = format!(
+            "{} of {} entries are of known users and items; means over {users} users\n",
+            wanted.len(),
+            all.len()
+        );
+        for (name, figure) in &figures {
+            let _ = writeln!(text, "{name} {figure:.4}");
+        }
+        let (entries, cold) = (all.len(), all.len() - wanted.len());
+        self.common.write(&text, &Ranked { figures, users, entries, cold })
+    }
+}
+
+/// Figures of a ranking, for programs.
+#[derive(Debug, Serialize)]
+struct Ranked {
+    figures: Metrics,
+    users: u64,
+    entries: u64,
+    cold: u64,
 }

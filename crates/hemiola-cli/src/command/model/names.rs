@@ -1,0 +1,137 @@
+//! Names in, names out: users and items as people call them.
+//!
+//! An item is found by its name in the training data; with a file of titles also by its title, in upper or lower case, or by a
+//! part of it that no other title has. What is not found is an error that names what is near.
+
+use crate::failure::Failure;
+use crate::suggest;
+use clap::Args;
+use hemiola_array::Dictionary;
+use hemiola_array::read::guess::Guess;
+use hemiola_array::read::{ByteRange, Csv, Source};
+use hemiola_models::mf::Model;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// How many titles are named where several are meant.
+const TITLES: usize = 3;
+
+/// Titles of items, by the names the model knows them under.
+#[derive(Args, Debug)]
+pub(super) struct TitlesFile {
+    /// File with titles: the name of an item in the first column, its title in the second. Items can then be named by title, too.
+    #[arg(long, value_name = "FILE")]
+    items: Option<PathBuf>,
+}
+
+impl TitlesFile {
+    pub(super) fn read(&self) -> anyhow::Result<Titles> {
+        let mut titles = BTreeMap::new();
+        if let Some(file) = &self.items {
+            let source = Source::open(file)?;
+            let separator =
+                Guess::separator_of(&source)?.separator.map_or_else(|| ",".to_owned(), |found| found.text());
+            for range in ByteRange::split(std::slice::from_ref(&source), u64::MAX) {
+                Csv::new().separator(&separator).read_fields(&range, |fields| {
+                    let (name, title) = (fields.text()?, fields.text()?);
+                    titles.insert(latin_or_utf8(&name), latin_or_utf8(&title));
+                    fields.skip_rest();
+                    Ok(())
+                })?;
+            }
+        }
+        Ok(Titles(titles))
+    }
+}
+
+/// Titles by name.
+pub(super) struct Titles(BTreeMap<String, String>);
+
+impl Titles {
+    /// The number of an item by its name or title.
+    pub(super) fn item(&self, model: &Model, wanted: &str) -> anyhow::Result<u64> {
+        if let Some(number) = model.item(wanted) {
+            return Ok(number);
+        }
+        let lower = wanted.to_lowercase();
+        let known = || self.0.iter().filter_map(|(name, title)| Some((model.item(name)?, title.as_str())));
+        if let Some((number, _)) = known().find(|(_, title)| title.to_lowercase() == lower) {
+            return Ok(number);
+        }
+        let containing: Vec<(u64, &str)> =
+            known().filter(|(_, title)| !lower.is_empty() && title.to_lowercase().contains(&lower)).collect();
+        match containing[..] {
+            [(number, _)] => Ok(number),
+            [] => {
+                let titles = known().map(|(_, title)| title);
+                Err(unknown("item", wanted, model.item_names(), titles, model.shape()[1]))
+            }
+            _ => {
+                let some: Vec<String> = containing.iter().take(TITLES).map(|(_, title)| format!("`{title}`")).collect();
+                let failure = Failure::usage(format!("{} titles contain `{wanted}`", containing.len()));
+                Err(failure.hint(format!("say which: {}", some.join(", "))).into())
+            }
+        }
+    }
+
+    /// Items with figures, as people call them.
+    pub(super) fn scored(&self, model: &Model, found: Vec<(u64, f32)>) -> Vec<Scored> {
+        let named = |(item, score)| {
+            let item = model.item_name(item);
+            Scored { title: self.0.get(&item).cloned(), item, score }
+        };
+        found.into_iter().map(named).collect()
+    }
+}
+
+/// The number of a user by its name.
+pub(super) fn user(model: &Model, wanted: &str) -> anyhow::Result<u64> {
+    let unknown = || unknown("user", wanted, model.user_names(), std::iter::empty(), model.shape()[0]);
+    model.user(wanted).ok_or_else(unknown)
+}
+
+fn unknown<'a>(
+    what: &str,
+    wanted: &str,
+    names: Option<&Dictionary>,
+    titles: impl Iterator<Item = &'a str>,
+    count: u64,
+) -> anyhow::Error {
+    let failure = Failure::usage(format!("the model has no {what} `{wanted}`"));
+    let Some(names) = names else {
+        return failure
+            .hint(format!("it has no names: {what}s are numbers from 0 to {}", count.saturating_sub(1)))
+            .into();
+    };
+    let names: Vec<String> = names.names().map(latin_or_utf8).collect();
+    let titles: Vec<&str> = titles.collect();
+    let all = titles.iter().copied().chain(names.iter().map(String::as_str));
+    failure.hint(suggest::hint(wanted, all).unwrap_or_else(|| "names are those of the training data".to_owned())).into()
+}
+
+/// Text that is UTF-8, or else Latin-1, as old data sets are.
+pub(super) fn latin_or_utf8(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    }
+}
+
+/// An item and a figure.
+#[derive(Debug, Serialize)]
+pub(super) struct Scored {
+    item: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    score: f32,
+}
+
+/// A line for each.
+pub(super) fn lines(found: &[Scored]) -> String {
+    found.iter().fold(String::new(), |mut text, line| {
+        let _ = writeln!(text, "{:>8.3}  {}", line.score, line.title.as_deref().unwrap_or(&line.item));
+        text
+    })
+}

@@ -1,0 +1,130 @@
+//! Whom something is recommended to: a user of the training data, or somebody who comes with ratings of their own.
+
+use super::names::{Titles, latin_or_utf8, user};
+use crate::failure::Failure;
+use clap::Args;
+use hemiola_array::read::guess::Guess;
+use hemiola_array::read::{ByteRange, Csv, Source};
+use hemiola_cluster::Cluster;
+use hemiola_models::mf::{Model, Row, data};
+use std::path::Path;
+
+/// A user, known or new.
+#[derive(Args, Debug)]
+pub(super) struct Somebody {
+    /// The user, by the name in the training data.
+    #[arg(long, value_name = "ID", required_unless_present = "ratings")]
+    user: Option<String>,
+
+    /// Instead of a user: somebody new, by what they rated: `ITEM:RATING,ITEM:RATING`, or a file with an item and a rating on each
+    /// line. Where the model is of events, ratings are weights and may be left out.
+    #[arg(long, value_name = "LIST|FILE", conflicts_with = "user")]
+    ratings: Option<String>,
+}
+
+/// Factors, and the items they come from, if they are new.
+pub(super) struct Found {
+    pub(super) row: Row,
+    pub(super) rated: Vec<u64>,
+}
+
+impl Somebody {
+    /// Looks the user up, or folds somebody new in.
+    pub(super) fn find(&self, cluster: &Cluster, model: &Model, titles: &Titles) -> anyhow::Result<Found> {
+        if let Some(name) = &self.user {
+            let row = model.user_row(cluster, user(model, name)?)?;
+            return Ok(Found { row, rated: Vec::new() });
+        }
+        let given = self.ratings.as_deref().unwrap_or_default();
+        let named = if Path::new(given).is_file() { from_file(Path::new(given))? } else { from_list(given)? };
+        let mut ratings = Vec::with_capacity(named.len());
+        for (name, rating) in named {
+            let item = titles.item(model, &name)?;
+            let rating = match (rating, model.loss()) {
+                (Some(rating), hemiola_models::mf::Loss::OneClass) if rating <= 0.0 => {
+                    return Err(Failure::usage(format!("the weight of `{name}` is {rating}"))
+                        .hint("events have weights above 0; leave out what did not happen")
+                        .into());
+                }
+                (Some(rating), _) => rating,
+                (None, hemiola_models::mf::Loss::OneClass) => 1.0,
+                (None, _) => {
+                    return Err(Failure::usage(format!("`{name}` has no rating"))
+                        .hint("write `ITEM:RATING`; several are separated by commas")
+                        .into());
+                }
+            };
+            ratings.push((item, rating));
+        }
+        let row = model.fold_in(cluster, &ratings)?;
+        Ok(Found { row, rated: ratings.into_iter().map(|(item, _)| item).collect() })
+    }
+
+    /// The items of the user in files of ratings or events.
+    pub(super) fn seen_in(&self, cluster: &Cluster, model: &Model, files: &str) -> anyhow::Result<Vec<u64>> {
+        let Some(name) = &self.user else { return Ok(Vec::new()) };
+        let all = data::aligned_to(&data::read_events(cluster, None, files)?, model)?;
+        let wanted = user(model, name)?;
+        let mut seen = Vec::new();
+        all.for_each(|[user, item], _| {
+            if user == wanted {
+                seen.push(item);
+            }
+        });
+        Ok(seen)
+    }
+}
+
+type Named = Vec<(String, Option<f32>)>;
+
+/// `ITEM:RATING,..`; an item may have colons, and a rating may be missing.
+fn from_list(text: &str) -> anyhow::Result<Named> {
+    let parsed: Named = text
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+        .map(|part| match part.rsplit_once(':') {
+            Some((item, rating)) => match rating.trim().parse::<f32>() {
+                Ok(rating) if rating.is_finite() => (item.trim().to_owned(), Some(rating)),
+                _ => (part.to_owned(), None),
+            },
+            None => (part.to_owned(), None),
+        })
+        .collect();
+    if parsed.is_empty() {
+        return Err(Failure::usage("`--ratings` names no item")
+            .hint("write `ITEM:RATING`, or the name of a file")
+            .into());
+    }
+    Ok(parsed)
+}
+
+fn from_file(path: &Path) -> anyhow::Result<Named> {
+    let source = Source::open(path)?;
+    let separator = Guess::separator_of(&source)?.separator.map_or_else(|| ",".to_owned(), |found| found.text());
+    let mut named = Vec::new();
+    for range in ByteRange::split(std::slice::from_ref(&source), u64::MAX) {
+        Csv::new().separator(&separator).read_fields(&range, |fields| {
+            let item = latin_or_utf8(&fields.text()?);
+            let rating = if fields.is_empty() { None } else { Some(fields.next::<f32>()?) };
+            fields.skip_rest();
+            named.push((item, rating));
+            Ok(())
+        })?;
+    }
+    Ok(named)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_are_items_with_ratings_or_without() {
+        let list = from_list("50:4.5, Alien: the film:3 ,x, Alien: no rating").unwrap();
+        let list: Vec<(&str, Option<f32>)> = list.iter().map(|(item, rating)| (item.as_str(), *rating)).collect();
+        let expected = [("50", Some(4.5)), ("Alien: the film", Some(3.0)), ("x", None), ("Alien: no rating", None)];
+        assert_eq!(list, expected);
+        assert_eq!(from_list(" ,").unwrap_err().to_string(), "`--ratings` names no item");
+    }
+}

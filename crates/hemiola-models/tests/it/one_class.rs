@@ -1,0 +1,217 @@
+//! Events without ratings: the objective, repeatability, quality, odd data.
+
+use hemiola::Cluster;
+use hemiola::array::random::Values;
+use hemiola::prelude::*;
+use hemiola_models::MatrixFactorization;
+use hemiola_models::mf::{Builder, Loss, Model, data};
+use hemiola_models::training::{Checkpoints, Every, Nobody, Session};
+
+const USERS: u64 = 90;
+const ITEMS: u64 = 70;
+
+/// Users and items of four kinds; users pick items of their own kind, the first ones more often, some of them twice.
+pub(crate) fn events(cluster: &Cluster) -> hemiola::Result<DistArray<f32, 2>> {
+    let random = Values::new(5);
+    let all = cluster.from_fn([USERS, ITEMS], |[user, item]| {
+        let chance = if user % 4 == item % 4 { 0.8 } else { 0.05 } * 30.0 / (item + 30) as f64;
+        if random.unit(user * ITEMS + item, 0) < chance { 1.0 + (item % 2) as f32 } else { 0.0 }
+    })?;
+    all.entries().filter(|_, weight| *weight > 0.0).materialize()
+}
+
+pub(crate) fn builder() -> Builder {
+    MatrixFactorization::builder().loss(Loss::OneClass).rank(5).epochs(6).valid(0.0)
+}
+
+fn rows(array: &DistArray<f32, 2>) -> hemiola::Result<Vec<Vec<f64>>> {
+    let width = array.shape().extents()[1] as usize;
+    let cells: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| f64::from(value)).collect();
+    Ok(cells.chunks(width).map(<[f64]>::to_vec).collect())
+}
+
+fn product(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// What is minimized, from all pairs one by one.
+fn objective(model: &Model, events: &[([u64; 2], f32)]) -> hemiola::Result<f64> {
+    let (w, h) = (rows(&model.user_factors)?, rows(&model.item_factors)?);
+    let settings = &model.settings;
+    let (unobserved, l2, nu) = (f64::from(settings.unobserved), f64::from(settings.l2), f64::from(settings.nu));
+    let mut sum = 0.0;
+    for ([user, item], weight) in events {
+        sum += f64::from(*weight) * (1.0 - product(&w[*user as usize], &h[*item as usize])).powi(2);
+    }
+    for w in &w {
+        sum += h.iter().map(|h| unobserved * product(w, h).powi(2)).sum::<f64>();
+    }
+    for (side, rows, others) in [(0, &w, h.len()), (1, &h, w.len())] {
+        for (number, row) in rows.iter().enumerate() {
+            let count = events.iter().filter(|(key, _)| key[side] == number as u64).count();
+            sum += l2 * (count as f64 + unobserved * others as f64).powf(nu) * product(row, row);
+        }
+    }
+    Ok(sum)
+}
+
+#[test]
+fn the_objective_is_that_of_all_pairs_and_falls() {
+    hemiola::standalone(2)
+        .run(|cluster| {
+            let events = events(cluster)?;
+            for (nu, rank) in [(1.0, 5), (0.5, 16)] {
+                let trained = builder().rank(rank).nu(nu).build()?.fit(cluster, &events)?;
+                let expected = objective(&trained.model, &events.collect()?)? / events.len() as f64;
+                let last = trained.report.progress.last().unwrap().objective;
+                // Single precision.
+                assert!((last / expected - 1.0).abs() < 1e-5, "{last} {expected}");
+                let falls = |pair: &[f64]| pair[1] <= pair[0] * (1.0 + 1e-6);
+                let objectives: Vec<f64> = trained.report.progress.iter().map(|epoch| epoch.objective).collect();
+                assert!(objectives.windows(2).all(falls), "{objectives:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn every_row_is_the_best_for_the_others_as_they_are() {
+    hemiola::standalone(1)
+        .run(|cluster| {
+            let events = events(cluster)?;
+            let model = builder().build()?.fit(cluster, &events)?.model;
+            let all = events.collect()?;
+            let least = objective(&model, &all)?;
+            // Items were solved last: no step of any of them, in any direction, makes it better.
+            for (at, change) in [([0, 0], 1e-2), ([3, 4], -1e-2), ([69, 2], 1e-2), ([20, 1], -1e-2)] {
+                let mut moved = model.clone();
+                let [row, factor] = at;
+                moved.item_factors = model.item_factors.entries().map(|_, value| value).materialize()?.to_dense(0.0)?;
+                let items = &moved.item_factors;
+                parallel_for!(
+                    cluster,
+                    for i in 0..ITEMS as usize {
+                        if i == row {
+                            items[i][factor] += change;
+                        }
+                    }
+                )?;
+                assert!(objective(&moved, &all)? > least, "{at:?}");
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
+    let train = |peers: usize, workers: usize| {
+        let program = |cluster: &Cluster| {
+            let trained = builder().rank(20).epochs(3).valid(0.2).build()?.fit(cluster, &events(cluster)?)?;
+            let model = [trained.model.user_factors.collect()?, trained.model.item_factors.collect()?].concat();
+            let bits: Vec<u32> = model.into_iter().map(|(_, value)| value.to_bits()).collect();
+            let figures: Vec<_> = trained.report.progress.into_iter().map(|at| (at.objective, at.valid)).collect();
+            Ok((bits, figures))
+        };
+        let all = hemiola::standalone(peers).workers(workers).run(program).unwrap();
+        assert!(all.iter().all(|peer| *peer == all[0]), "all peers have the same model");
+        all[0].clone()
+    };
+    for (total, others) in [(1, vec![(1, 1)]), (2, vec![(2, 1)]), (4, vec![(2, 2), (4, 1)])] {
+        let expected = train(1, total);
+        for (peers, workers) in others {
+            let (bits, figures) = train(peers, workers);
+            assert_eq!(figures, expected.1, "{peers} peers with {workers} workers");
+            assert!(bits == expected.0, "{peers} peers with {workers} workers");
+        }
+    }
+}
+
+#[test]
+fn training_that_is_resumed_goes_on_to_the_same_bits() {
+    let lab = tempfile::tempdir().unwrap();
+    let folder = lab.path().join("model");
+    let train = |epochs: u32, resume: Option<bool>| {
+        let program = |cluster: &Cluster| {
+            let (train, valid) = events(cluster)?.split(0.2, 3)?;
+            let session = resume.map_or_else(Session::new, |resume| {
+                Session::new().saving(Checkpoints::new(&folder).every(Every::Epochs(1)).resume(resume))
+            });
+            let settings = builder().epochs(epochs).build()?;
+            let trained = settings.fit_with(cluster, &train, Some(&valid), session)?;
+            let model = [trained.model.user_factors.collect()?, trained.model.item_factors.collect()?].concat();
+            let objectives: Vec<f64> = trained.report.progress.iter().map(|at| at.objective).collect();
+            Ok((model.into_iter().map(|(_, value)| value.to_bits()).collect::<Vec<u32>>(), objectives))
+        };
+        hemiola::standalone(2).workers(2).run(program).unwrap().remove(0)
+    };
+    let whole = train(6, None);
+    train(2, Some(false));
+    assert!(train(6, Some(true)) == whole);
+}
+
+#[test]
+fn users_are_offered_what_their_kind_likes() {
+    hemiola::standalone(1)
+        .workers(2)
+        .run(|cluster| {
+            let trained = builder().epochs(20).valid(0.2).build()?.fit(cluster, &events(cluster)?)?;
+            let valid = trained.report.result.valid.unwrap();
+            // By chance it would be a seventh.
+            assert!(valid["recall@10"] > 0.5 && valid["ndcg@10"] > 0.3, "{valid:?}");
+            let best = trained.model.recommend(cluster, 6, 8, &[])?;
+            assert!(best.iter().all(|(item, _)| item % 4 == 2), "{best:?}");
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn odd_events_are_learned_or_refused() {
+    hemiola::standalone(2)
+        .workers(2)
+        .run(|cluster| {
+            // Users and items without an event are nothing to anybody.
+            let events = cluster.from_fn([9, 8], |_| 1.0_f32)?;
+            let some = events.entries().filter(|[user, item], _| user < 3 && item == 5 || user == 8).materialize()?;
+            let some = some.entries().filter(|[_, item], _| item != 7).materialize()?;
+            let model = builder().rank(30).build()?.fit(cluster, &some)?.model;
+            let scores = model.predict(cluster, &[[0, 5], [0, 0], [6, 5]])?;
+            assert!(scores[0] > 0.5 && scores[0] > scores[1] && scores[2] == 0.0, "{scores:?}");
+            let negative = events.entries().map(|[user, _], _| 1.0 - user as f32).materialize()?;
+            let error = builder().build()?.fit(cluster, &negative).unwrap_err().to_string();
+            assert_eq!(error, "the rating of user 1 for item 0 is 0; the loss `one-class` takes weights above 0");
+            Ok(())
+        })
+        .unwrap();
+    let error = builder().unobserved(0.0).build().unwrap_err().to_string();
+    assert_eq!(error, "unobserved is 0, which must be above 0 and at most 1000");
+    assert_eq!(builder().nu(3.0).build().unwrap_err().to_string(), "nu is 3, which must be from 0 to 2");
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "how tests learn of data, and say that there is none")]
+fn real_events_are_ranked_as_well_as_by_others() {
+    let Some(folder) = std::env::var_os("HEMIOLA_DATA").map(std::path::PathBuf::from) else {
+        println!("skipped: HEMIOLA_DATA is unset");
+        return;
+    };
+    let file = |name: &str| folder.join("movielens-100k").join(name).to_str().unwrap().to_owned();
+    let valid = hemiola::standalone(1)
+        .workers(2)
+        .run(|cluster| {
+            let liked = |file: &str| {
+                let ratings = data::read(cluster, None, file)?;
+                data::from_threshold(&ratings, 4.0)
+            };
+            let train = liked(&file("u1.base.zst"))?;
+            let test = data::aligned(&liked(&file("u1.test.zst"))?, &train)?;
+            let settings = MatrixFactorization::builder().loss(Loss::OneClass).build()?;
+            Ok(settings.fit_watched(cluster, &train, Some(&test), &mut Nobody)?.report.result.valid.unwrap())
+        })
+        .unwrap()
+        .remove(0);
+    println!("{valid:?}");
+    assert!(valid["ndcg@10"] >= 0.3, "{valid:?}");
+}

@@ -173,34 +173,24 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
             self.keys(block).for_each(entries, |key| visit(key, cell_at(window, &extents, key)));
             return;
         }
-        if state.plan.cuts.skew.is_some() {
-            let raw = &state.blocks[0];
-            let held = raw.block();
-            let positions = state.positions(block);
-            for &at in &positions[within(&entries, positions.len())] {
-                let key = held.key(at as usize).map(|index| index as usize);
-                // SAFETY: positions are of this block.
-                visit(key, unsafe { raw.values.add(at as usize) });
-            }
-            return;
-        }
-        let raw = state.raw(block);
+        let (raw, positions) = match &state.plan.cuts.skew {
+            None => (state.raw(block), None),
+            Some(_) => (&state.blocks[0], Some(state.positions(block))),
+        };
         let held = raw.block();
         let count = held.len();
-        let places = within(&entries, count);
         let columns: [Option<&[u32]>; N] = std::array::from_fn(|dimension| held.keys(dimension).as_narrow());
-        if columns.iter().all(Option::is_some) {
-            let columns = columns.map(|column| &column.unwrap_or_default()[..count]);
-            for at in places {
-                let key = std::array::from_fn(|dimension| columns[dimension][at] as usize);
-                // SAFETY: there is one value for each of the `count` keys.
-                visit(key, unsafe { raw.values.add(at) });
-            }
-            return;
-        }
-        for at in places {
-            let key = held.key(at).map(|index| index as usize);
-            // SAFETY: as above.
+        let narrow = columns.iter().all(Option::is_some);
+        let columns = columns.map(|column| column.map_or(&[][..], |column| &column[..count]));
+        // `visit` is the body of a loop. It is called in one place, so that it can become a part of this loop.
+        for place in within(&entries, positions.map_or(count, <[u32]>::len)) {
+            let at = positions.map_or(place, |positions| positions[place] as usize);
+            let key = if narrow {
+                std::array::from_fn(|dimension| columns[dimension][at] as usize)
+            } else {
+                held.key(at).map(|index| index as usize)
+            };
+            // SAFETY: there is one value for each of the `count` keys, and positions are of this block.
             visit(key, unsafe { raw.values.add(at) });
         }
     }

@@ -3,7 +3,7 @@
 use super::cost::{Cost, Work};
 use super::{Alternative, ArrayPlan, Cuts, Placement, Plan, Schedule, Skew};
 use crate::arrays::array_rows;
-use hemiola_analysis::{Analysis, Home, LoopSpec, Order, Strategy, Subscript, Usage, place};
+use hemiola_analysis::{Analysis, Home, LoopSpec, Order, Strategy, Subscript, Usage, place, reach};
 use hemiola_array::{Cut, Histogram};
 use std::ops::Range;
 use std::sync::Arc;
@@ -106,31 +106,86 @@ fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Worked {
     let mut arrays = placed(spec, strategy, facts);
     keep_together(&mut arrays, facts);
     let (space, time) = match strategy {
-        Strategy::OneD { space } => (*space, None),
-        Strategy::TwoD { space, time, .. } => (*space, Some(*time)),
-        Strategy::Transformed { .. } | Strategy::Serial => (0, None),
+        Strategy::OneD { space } => (Some(*space), None),
+        Strategy::TwoD { space, time, .. } => (Some(*space), Some(*time)),
+        Strategy::Transformed { matrix, space, .. } => (matrix.unchanged(*space), None),
+        Strategy::Serial => (Some(0), None),
     };
-    let skewed = matches!(strategy, Strategy::Transformed { .. });
-    // A peer other than the first can only run blocks if all it writes comes to it and goes from it with the plan.
-    let stays = arrays.iter().any(|array| array.usage == Usage::Written && array.placement == Placement::Whole);
-    let alone = facts.peers > 1 && (stays || skewed || *strategy == Strategy::Serial || facts.rows_only && space != 0);
-    let peers_used = if alone { 1 } else { facts.peers };
-    if peers_used == 1 && facts.peers > 1 {
+    let cut = |peers_used| {
+        let parts = if *strategy == Strategy::Serial { 1 } else { peers_used * facts.workers };
+        cut(strategy, facts, parts, peers_used, (space, time))
+    };
+    let mut cuts = cut(facts.peers);
+    let several = facts.peers > 1 && *strategy != Strategy::Serial;
+    if facts.peers > 1 && !(several && all_peers(spec, &mut arrays, facts, &cuts, space)) {
+        cuts = cut(1);
         for array in &mut arrays {
             array.reason += "; one peer runs the whole loop";
         }
     }
-    if peers_used > 1 {
-        serve(spec, &mut arrays, facts);
-    }
-    let parts = if *strategy == Strategy::Serial { 1 } else { peers_used * facts.workers };
-    let cuts = cut(strategy, facts, parts, peers_used, (space, time));
+    let space = space.unwrap_or(0);
     let cost = price(spec, &arrays, &cuts, facts, space);
     Worked { strategy: strategy.clone(), dimensions: (space, time), cuts, arrays, cost }
 }
 
+/// Puts arrays where several peers can run the loop, if they can.
+fn all_peers(spec: &LoopSpec, arrays: &mut [ArrayPlan], facts: &Facts<'_>, cuts: &Cuts, space: Option<usize>) -> bool {
+    // Peers divide the loop along a dimension of its own, and the entries they iterate over with it.
+    let Some(space) = space.filter(|space| *space == 0 || !facts.rows_only) else { return false };
+    let edges: Vec<_> = (0..arrays.len()).map(|number| edges(spec, arrays, facts, cuts, (number, space))).collect();
+    // A peer other than the first can only run blocks if all it writes comes to it and goes from it with the plan.
+    let stays = |array: &ArrayPlan| array.usage == Usage::Written && array.placement == Placement::Whole;
+    let mut here = true;
+    for (array, edges) in arrays.iter_mut().zip(&edges) {
+        if let (true, Err(Some(problem))) = (stays(array), edges) {
+            array.reason.clone_from(problem);
+        }
+        here &= !stays(array) || edges.is_ok();
+    }
+    if !here {
+        return false;
+    }
+    for (array, edges) in arrays.iter_mut().zip(edges) {
+        if let Ok((placement, reason)) = edges {
+            (array.placement, array.reason) = (placement, reason);
+        }
+    }
+    serve(spec, arrays, facts);
+    true
+}
+
+/// The placement of an array of which neighbouring peers share some rows, and why; or why it has none, if it could.
+fn edges(
+    spec: &LoopSpec,
+    arrays: &[ArrayPlan],
+    facts: &Facts<'_>,
+    cuts: &Cuts,
+    (number, space): (usize, usize),
+) -> Result<(Placement, String), Option<String>> {
+    let (array, used) = (&arrays[number], &spec.arrays[number]);
+    let buffered = !used.buffered.is_empty() || facts.together.iter().any(|together| together.contains(&number));
+    let (low, high) = reach(used, 0, space).filter(|_| array.placement == Placement::Whole && !buffered).ok_or(None)?;
+    let sent = array.usage == Usage::Written;
+    if sent && cuts.schedule != Schedule::Wavefront {
+        // What crosses an edge goes forward, as waves do.
+        return Err(None);
+    }
+    let width = low.abs_diff(high);
+    // Then peers share rows with their neighbours alone, and only the last part of a peer touches what it shares with the next.
+    let wide = |peer: usize| {
+        let last = (peer + 1) * cuts.parts() / cuts.peers_used;
+        cuts.space[last] - cuts.space[last - 1] >= width
+    };
+    if !(0..cuts.peers_used - 1).all(wide) {
+        let rows = if width == 1 { "row that".to_owned() } else { format!("{width} rows that") };
+        return Err(Some(format!("parts are narrower than the {rows} peers would share")));
+    }
+    let reason = format!("its dimension 0 follows space at offsets {low} to {high}, so that neighbours share {width}");
+    Ok((Placement::Halo { low, high, sent }, reason))
+}
+
 fn placed(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Vec<ArrayPlan> {
-    let skewed = matches!(strategy, Strategy::Transformed { .. });
+    let skewed = matches!(strategy, Strategy::Transformed { matrix, space, .. } if matrix.unchanged(*space).is_none());
     place(spec, strategy)
         .into_iter()
         .zip(&facts.arrays)
@@ -206,7 +261,7 @@ fn cut(
     facts: &Facts<'_>,
     parts: usize,
     peers_used: usize,
-    (space, time): (usize, Option<usize>),
+    (space, time): (Option<usize>, Option<usize>),
 ) -> Cuts {
     let schedule = match strategy {
         Strategy::OneD { .. } | Strategy::Serial => Schedule::Independent,
@@ -222,15 +277,19 @@ fn cut(
         Schedule::Wavefront if parts == 1 => 1,
         Schedule::Wavefront => WAVES * parts,
     };
+    // Where the loop is not cut along a dimension of its own, arrays are whole: only the number of parts or times matters.
+    let nothing = |count| vec![0; count + 1];
+    let own = space.filter(|space| *space < facts.extents.len()).map(|space| bounds(facts, space, parts));
     if let Strategy::Transformed { matrix, space, time } = strategy {
         let (space, time) = (matrix.row(*space).to_vec(), matrix.row(*time).to_vec());
-        let (space_bounds, time_bounds) = (bounds_of(&space, facts, parts), bounds_of(&time, facts, times));
-        let skew = Skew { space, time, space_bounds, time_bounds };
-        // Arrays are whole: only the numbers of parts and times matter.
-        let nothing = |count| vec![0; count + 1];
-        return Cuts { space: nothing(parts), time: nothing(times), skew: Some(skew), peers_used, schedule };
+        let signed = |bounds: &Vec<u64>| bounds.iter().map(|bound| bound.cast_signed()).collect();
+        let space_bounds = own.as_ref().map_or_else(|| bounds_of(&space, facts, parts), signed);
+        let (time_bounds, own_space) = (bounds_of(&time, facts, times), own.is_some());
+        let skew = Skew { space, time, space_bounds, time_bounds, own_space };
+        let space = own.unwrap_or_else(|| nothing(parts));
+        return Cuts { space, time: nothing(times), skew: Some(skew), peers_used, schedule };
     }
-    let space = if facts.extents.is_empty() { vec![0; parts + 1] } else { bounds(facts, space, parts) };
+    let space = own.unwrap_or_else(|| nothing(parts));
     let time = time.map_or_else(|| vec![0, 0], |time| bounds(facts, time, times));
     Cuts { space, time, skew: None, peers_used, schedule }
 }
@@ -263,7 +322,7 @@ fn price(spec: &LoopSpec, arrays: &[ArrayPlan], cuts: &Cuts, facts: &Facts<'_>, 
     let parts = cuts.parts();
     let even = || vec![facts.entries.div_ceil(parts as u64); parts];
     let weights = match facts.histograms.get(space).and_then(Option::as_ref) {
-        Some(histogram) if cuts.skew.is_none() && histogram.is_exact() => {
+        Some(histogram) if cuts.skew.as_ref().is_none_or(|skew| skew.own_space) && histogram.is_exact() => {
             let counts = histogram.counts();
             cuts.space.windows(2).map(|ends| counts[ends[0] as usize..ends[1] as usize].iter().sum()).collect()
         }
@@ -280,7 +339,8 @@ fn price(spec: &LoopSpec, arrays: &[ArrayPlan], cuts: &Cuts, facts: &Facts<'_>, 
         bytes_apart += match array.placement {
             Placement::Local { .. } => 0,
             Placement::Rotating { .. } => array.bytes * parts as u64,
-            Placement::Whole | Placement::Served => array.bytes * (parts as u64 - 1),
+            // Where there is one peer, what could be shared at the edges is whole: it counts alike.
+            Placement::Whole | Placement::Served | Placement::Halo { .. } => array.bytes * (parts as u64 - 1),
         };
         match array.placement {
             Placement::Local { offset } => {
@@ -293,6 +353,13 @@ fn price(spec: &LoopSpec, arrays: &[ArrayPlan], cuts: &Cuts, facts: &Facts<'_>, 
                 wire_bytes += if others > 0 { array.bytes * cuts.peers_used as u64 } else { 0 };
                 memory_traffic += if parts > 1 { array.bytes * parts as u64 } else { 0 };
                 memory_bytes += array.bytes / cuts.peers_used as u64;
+            }
+            Placement::Halo { low, high, sent } => {
+                let shared = array.bytes / rows * low.abs_diff(high);
+                wire_bytes += shared * others * if sent { 2 } else { 1 };
+                let held = (0..parts).map(|part| array_rows(&cuts.space, low, rows, part));
+                let most = held.map(|rows| rows.end - rows.start).max().unwrap_or(0);
+                memory_bytes += array.bytes / rows * most * (parts / cuts.peers_used) as u64 + shared;
             }
             Placement::Whole => {
                 wire_bytes += array.bytes * others;

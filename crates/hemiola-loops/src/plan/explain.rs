@@ -42,6 +42,7 @@ impl fmt::Display for Plan {
             let place = match array.placement {
                 Placement::Local { .. } => "local",
                 Placement::Rotating { .. } => "rotating",
+                Placement::Halo { .. } => "shared at the edges",
                 Placement::Whole => "whole",
                 Placement::Served => "served",
             };

@@ -32,6 +32,15 @@ pub enum Placement {
         /// What the subscript adds to the loop's index.
         offset: i64,
     },
+    /// Each peer has the rows its parts touch, and those that the next peer shares with it are copied.
+    Halo {
+        /// The least that a subscript adds to the loop's index.
+        low: i64,
+        /// The most.
+        high: i64,
+        /// The loop writes it: changes of shared rows go to the next peer after each block of time.
+        sent: bool,
+    },
     /// Every peer that runs blocks has all of it.
     Whole,
     /// Every peer owns some rows; workers fetch those of others.
@@ -78,6 +87,8 @@ pub struct Skew {
     pub space_bounds: Vec<i64>,
     /// Ends of the times.
     pub time_bounds: Vec<i64>,
+    /// Parts are cut along a dimension of the loop's own, as if it were not skewed: only times are along a sum.
+    pub own_space: bool,
 }
 
 impl Cuts {

@@ -98,7 +98,7 @@ where
     }
     space.arrange(cluster, &plan, &title)?;
     let placements: Vec<Placement> = plan.arrays.iter().map(|array| array.placement).collect();
-    arrays.place(cluster, &title, &placements, &plan.cuts)?;
+    arrays.place(cluster, &title, &placements, &plan.cuts).inspect_err(|_| arrays.abandon(&title))?;
     let arranged = now();
 
     let post = Post::new(cluster, &plan.cuts, &placements, plan.workers);

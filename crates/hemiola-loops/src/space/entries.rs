@@ -5,7 +5,7 @@
 use super::Space;
 use super::grid::Keys;
 use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan};
+use crate::plan::{Block, Plan, Skew};
 use crate::site::Site;
 use crate::view::Window;
 use hemiola_array::dist::{Axis, Holding, Layout, Storage};
@@ -82,8 +82,9 @@ impl<'a, T: Element, const N: usize> Entries<'a, T, N> {
         // Peers that run nothing hold empty parts.
         let idle = plan.cuts.parts() * (peers / plan.cuts.peers_used - 1);
         let (dimension, time) = plan.dimensions;
-        let bounds = match plan.cuts.skew {
+        let bounds = match &plan.cuts.skew {
             None => plan.cuts.space.clone(),
+            Some(skew) if skew.own_space => plan.cuts.space.clone(),
             // The whole array goes to the first part of the peer that runs the loop; positions do the rest.
             Some(_) => std::iter::once(0).chain(std::iter::repeat_n(extent(0), plan.cuts.parts())).collect(),
         };
@@ -161,7 +162,7 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         let state = self.state();
         match &state.plan.cuts.skew {
             None => state.block(block).len() as u64,
-            Some(_) => state.positions(block).len() as u64,
+            Some(skew) => state.positions(skew, block).len() as u64,
         }
     }
 
@@ -175,7 +176,7 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         }
         let (raw, positions) = match &state.plan.cuts.skew {
             None => (state.raw(block), None),
-            Some(_) => (&state.blocks[0], Some(state.positions(block))),
+            Some(skew) => (state.skewed(skew, block), Some(state.positions(skew, block))),
         };
         let held = raw.block();
         let count = held.len();
@@ -227,10 +228,15 @@ impl<T: Element, const N: usize> Arranged<'_, T, N> {
         self.raw(block).block()
     }
 
+    /// The entries among which those of a skewed block are.
+    fn skewed(&self, skew: &Skew, block: Block) -> &RawBlock<T, N> {
+        &self.blocks[if skew.own_space { block.part - self.first_part } else { 0 }]
+    }
+
     /// Positions of a skewed block's entries.
-    fn positions(&self, block: Block) -> &[u32] {
+    fn positions(&self, skew: &Skew, block: Block) -> &[u32] {
         let times = self.plan.cuts.times();
-        self.blocks[0].positions.as_ref().map_or(&[], |all| &all[block.part * times + block.time])
+        self.skewed(skew, block).positions.as_ref().map_or(&[], |all| &all[block.part * times + block.time])
     }
 }
 

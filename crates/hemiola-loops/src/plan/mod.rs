@@ -6,12 +6,16 @@
 mod choose;
 mod cost;
 mod explain;
+mod makespan;
+mod predict;
 
 pub use cost::Cost;
 pub use hemiola_analysis::schedule::Block;
 
 pub use choose::Choice;
-pub(crate) use choose::{Facts, cheapest, choose};
+pub(crate) use choose::{Facts, choose};
+pub use predict::{Prediction, Tried};
+pub(crate) use predict::{Predictions, fine, ways};
 
 use hemiola_analysis::schedule::{rotation_block, rotation_order, wavefront_order};
 use hemiola_analysis::{Analysis, Strategy, Usage};
@@ -209,6 +213,8 @@ pub struct Plan {
     pub arrays: Vec<ArrayPlan>,
     /// What it costs.
     pub cost: Cost,
+    /// How many blocks of time were tried, where workers may wait for each other.
+    pub prediction: Option<Prediction>,
     /// What others would have cost.
     pub alternatives: Vec<Alternative>,
     /// Peers and workers of each.

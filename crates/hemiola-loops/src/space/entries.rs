@@ -2,15 +2,15 @@
 //!
 //! Sparse arrays are dealt out in blocks of space and time, each sorted; dense ones are walked key by key.
 
-use super::Space;
 use super::grid::Keys;
+use super::{Space, equal_cut};
 use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan, Skew};
+use crate::plan::{Block, Plan, Predictions, Skew};
 use crate::site::Site;
 use crate::view::Window;
 use hemiola_array::dist::{Axis, Holding, Layout, Storage};
 use hemiola_array::sparse::SparseBlock;
-use hemiola_array::{Cut, DistArray, Element, Histogram};
+use hemiola_array::{Cut, DistArray, Element, Histogram, JointHistogram};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
 use parking_lot::Mutex;
@@ -109,6 +109,24 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
 
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>> {
         if self.sparse { self.array.histogram_shared(dimension).map(Some) } else { Ok(None) }
+    }
+
+    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>> {
+        if !self.sparse {
+            return Ok(equal_cut(&self.extents()[dimension], parts));
+        }
+        let cut = self.array.balanced_cut(dimension, parts)?;
+        Ok(std::iter::once(0).chain(cut.ranges().map(|range| range.end)).collect())
+    }
+
+    fn joint(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
+        if self.sparse { self.array.joint_histogram(dimensions, bounds).map(Some) } else { Ok(None) }
+    }
+
+    fn predictions(&self, site: &'static Site) -> Arc<Predictions> {
+        // A name of its own: the address of another field of the site.
+        let owner = std::ptr::from_ref(&site.ordered).addr();
+        self.array.memo(owner, |_: &Predictions| true, Predictions::default)
     }
 
     fn sortable(&self) -> bool {

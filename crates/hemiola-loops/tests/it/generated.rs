@@ -9,7 +9,7 @@ use hemiola_loops::Plan;
 use hemiola_loops::expand::probing::CaptureShared;
 use hemiola_loops::expand::testing::{for_each_entry_mut, for_each_index};
 use hemiola_loops::expand::{Probe, Site};
-use hemiola_loops::plan::{Alternative, ArrayPlan, Placement};
+use hemiola_loops::plan::{Alternative, ArrayPlan, Choice, Placement};
 use hemiola_loops::view::ArrayView;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -241,7 +241,10 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
             );
             // Any legal way, serial only if there is no other.
             let salt = of.salt;
-            let choice = move |options: &[Alternative]| salt as usize / 12 % (options.len() - 1).max(1);
+            let way = move |options: &[Alternative]| salt as usize / 12 % (options.len() - 1).max(1);
+            // Any number of blocks, too: as small as these loops are, one block for each part would always be best.
+            let ratio = [None, Some(1), Some(2), Some(4), Some(8)][salt as usize % 5];
+            let choice = Choice { way: &way, ratio };
             let mut values = BTreeMap::new();
             let run = if of.sparse {
                 let chosen = keys(of);
@@ -250,7 +253,7 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
                 let held = |key: [u64; N]| chosen.binary_search(&key.map(|index| index as usize).to_vec()).is_ok();
                 let mut entries: DistArray<u64, N> = all.entries().filter(|key, _| held(key)).materialize()?;
                 let body = |view: &mut View, key: [usize; N], value: &mut u64| parallel_body(of, view, &key, value);
-                let run = for_each_entry_mut(cluster, site, &mut entries, &captures, body, &choice)?;
+                let run = for_each_entry_mut(cluster, site, &mut entries, &captures, body, choice)?;
                 for (key, value) in entries.collect()? {
                     values.insert(key.map(|index| index as usize).to_vec(), value);
                 }
@@ -258,7 +261,7 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
             } else {
                 let ranges: [_; N] = std::array::from_fn(|dimension| 0..of.extents[dimension]);
                 let body = |view: &mut View, key: [usize; N]| parallel_body(of, view, &key, &mut 0);
-                for_each_index(cluster, site, ranges, &captures, body, &choice)?
+                for_each_index(cluster, site, ranges, &captures, body, choice)?
             };
             let mut cells = Cells::new();
             for ([first], value) in x.collect()? {

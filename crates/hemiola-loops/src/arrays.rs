@@ -65,9 +65,9 @@ impl<'a> Arrays<'a> {
         self.list.iter_mut().try_for_each(|array| array.finish())
     }
 
-    /// An error if an earlier loop has left one of them incomplete.
-    pub(crate) fn must_be_complete(&self, wanted_by: &str) -> Result<()> {
-        self.list.iter().try_for_each(|array| array.must_be_complete(wanted_by))
+    /// An error if an earlier loop has left one of them incomplete, or somebody holds one.
+    pub(crate) fn must_be_free(&self, wanted_by: &str) -> Result<()> {
+        self.list.iter().try_for_each(|array| array.must_be_free(wanted_by))
     }
 
     /// After a failure that cannot be recovered from, because a peer is lost: so are arrays whose blocks were under way.
@@ -114,7 +114,7 @@ pub(crate) trait AnyArray: Sync {
     fn extents(&self) -> Vec<u64>;
     fn cell_bytes(&self) -> usize;
     fn is_sparse(&self) -> bool;
-    fn must_be_complete(&self, wanted_by: &str) -> Result<()>;
+    fn must_be_free(&self, wanted_by: &str) -> Result<()>;
     fn hold(&mut self, holder: &str) -> Result<()>;
     fn place(&mut self, cluster: &Cluster, placement: Placement, cuts: &Cuts) -> Result<()>;
     /// Where the worker that runs `block` finds its part. Blocks that travel must be here.
@@ -279,8 +279,8 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         self.array.is_sparse()
     }
 
-    fn must_be_complete(&self, wanted_by: &str) -> Result<()> {
-        Ok(self.array.must_be_complete(wanted_by)?)
+    fn must_be_free(&self, wanted_by: &str) -> Result<()> {
+        Ok(self.array.hold(wanted_by).map(drop)?)
     }
 
     fn hold(&mut self, holder: &str) -> Result<()> {

@@ -91,7 +91,6 @@ where
     let mut declared = Vec::new();
     captures.declare(&mut arrays, &mut declared);
     let title = site.title();
-    arrays.must_be_complete(&title)?;
     let plan = planning::make_plan(cluster, site, &space, &arrays, &declared, choice)?;
     let planned = now();
     if site.explain && space.is_news(site, &plan) {

@@ -11,6 +11,7 @@ use crate::site::Site;
 use crate::space::Space;
 use hemiola_analysis::{ArrayUse, LoopSpec, analyze};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Rank;
 use std::collections::BTreeMap;
 
 /// *Collective.* Decides how to run a loop.
@@ -22,6 +23,7 @@ pub(super) fn make_plan<const N: usize>(
     declared: &[Captured],
     choice: Choice<'_>,
 ) -> Result<Plan> {
+    let workers = ready(cluster, site, arrays)?;
     let spec = spec(site, N, arrays, declared)?;
     let not_understood =
         |problem: &dyn std::fmt::Display| Error::NotUnderstood { site: site.title(), problem: problem.to_string() };
@@ -30,7 +32,6 @@ pub(super) fn make_plan<const N: usize>(
     for dimension in 0..N {
         histograms.push(space.histogram(dimension)?);
     }
-    let workers = cluster.all_gather(cluster.workers())?.into_iter().max().unwrap_or(1);
     let sparse = histograms.iter().any(Option::is_some);
     let ways = ways(&analysis, cluster.size(), workers, sparse);
     let mut bounds = BTreeMap::new();
@@ -66,6 +67,22 @@ pub(super) fn make_plan<const N: usize>(
         workers,
     };
     Ok(choose(&spec, analysis, &facts, choice))
+}
+
+/// *Collective.* Workers of each peer, the most any has, if all arrays can be had on all peers. What one peer alone cannot
+/// have is an error for all: the others would wait for it.
+fn ready(cluster: &Cluster, site: &Site, arrays: &Arrays<'_>) -> Result<usize> {
+    let title = site.title();
+    let free = arrays.must_be_free(&title);
+    let problem = free.as_ref().err().map(ToString::to_string);
+    let all = cluster.all_gather((cluster.workers(), problem))?;
+    free?;
+    for (rank, (_, problem)) in Rank::all(cluster.size()).zip(&all) {
+        if let Some(message) = problem {
+            return Err(Error::Peer { site: title, rank, message: message.clone() }.into());
+        }
+    }
+    Ok(all.iter().map(|(workers, _)| *workers).max().unwrap_or(1))
 }
 
 /// What the analysis has to know: the accesses of names that are arrays, under the numbers of the arrays.

@@ -48,7 +48,7 @@ pub use access::{Access, ArrayUse, LoopSpec, Mode, Subscript};
 pub use analysis::{Analysis, analyze};
 pub use depend::{Dependence, Pair};
 pub use error::Error;
-pub use placement::{Home, Placement, Usage, place};
+pub use placement::{Home, Placement, Usage, place, reach};
 pub use strategy::{Attempt, Candidate, Order, Refusal, Rule, Strategy};
 pub use transform::Matrix;
 pub use vector::{Element, Vector};

@@ -92,6 +92,26 @@ pub fn place(spec: &LoopSpec, strategy: &Strategy) -> Vec<Placement> {
     spec.arrays.iter().map(place_one).collect()
 }
 
+/// The least and the greatest offset, if every access of an array has the index of a loop dimension plus a constant as its
+/// subscript of one array dimension: an iteration with index `i` touches places `i + least` to `i + greatest` there, and
+/// no others. `None` if some access has another subscript, or there is none.
+///
+/// An array that follows the loop at one offset has it twice. A stencil, `a[i - 1] + a[i + 1]`, has -1 and 1: whoever has
+/// the iterations of a range needs that range of the array, and a few places on both sides.
+#[must_use]
+pub fn reach(array: &ArrayUse, array_dimension: usize, loop_dimension: usize) -> Option<(i64, i64)> {
+    let mut found = None;
+    for access in array.all() {
+        let &Subscript::Index { dimension, offset } = access.subscript(array_dimension) else { return None };
+        if dimension != loop_dimension {
+            return None;
+        }
+        let (least, greatest) = found.unwrap_or((offset, offset));
+        found = Some((offset.min(least), offset.max(greatest)));
+    }
+    found
+}
+
 fn usage(array: &ArrayUse) -> Usage {
     let written = |accesses: &[Access]| accesses.iter().any(|access| access.mode.writes());
     if written(&array.accesses) {

@@ -15,7 +15,8 @@
 //!
 //! There is no unsafe code and no special element type: the values live in a plain `Vec<T>` with a few spare elements in
 //! front, and the first row begins where the address is a multiple of 64. **Invariant:** the vector is never reallocated
-//! after construction, so the rows stay where they are.
+//! after construction, so the rows stay where they are for as long as the array lives; one that [grows](Dense::grown)
+//! becomes another.
 
 use crate::{Result, Shape};
 use std::fmt;
@@ -50,10 +51,7 @@ impl<T: Clone, const N: usize> Dense<T, N> {
     pub fn filled(shape: Shape<N>, value: T) -> Result<Self> {
         shape.cells()?;
         let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
-        let stride = stride::<T>(row_length);
-        let spare = spare::<T>();
-        let length = rows.checked_mul(stride).and_then(whole_lines::<T>).and_then(|length| length.checked_add(spare));
-        let length = length.ok_or_else(|| crate::Error::TooManyCells { shape: shape.extents().to_vec() })?;
+        let (stride, spare, length) = (stride::<T>(row_length), spare::<T>(), length::<T, N>(shape)?);
         let mut cells: Vec<T> = Vec::new();
         cells.try_reserve_exact(length).map_err(|_| crate::Error::OutOfMemory {
             shape: shape.extents().to_vec(),
@@ -110,6 +108,65 @@ impl<T: Clone, const N: usize> Dense<T, N> {
             *cell = values.next().expect("they were counted");
         }
         Ok(dense)
+    }
+
+    /// The same array with more indices of the first dimension after its last, given their cells in row-major order. Where
+    /// there is room, because it was [shrunk](Self::shrunk) before, no other cell moves.
+    ///
+    /// # Panics
+    /// If the cells do not make whole indices.
+    pub fn grown(mut self, more: Vec<T>) -> Result<Self> {
+        let Some(filler) = more.first().cloned() else { return Ok(self) };
+        let mut extents = self.shape.extents();
+        let per_index = extents[1..].iter().product::<u64>().max(1);
+        assert_eq!(more.len() as u64 % per_index, 0, "whole indices");
+        let before = extents[0];
+        extents[0] += more.len() as u64 / per_index;
+        let shape = Shape::new(extents);
+        let length = length::<T, N>(shape)?;
+        if self.stride > 0 && length <= self.cells.capacity() {
+            self.cells.resize(length, filler);
+            (self.rows, self.row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+            (self.shape, self.stride) = (shape, stride::<T>(self.row_length));
+        } else {
+            let mut larger = Self::filled(shape, filler)?;
+            let start = std::mem::take(&mut self.start);
+            let mut cells = self.cells.into_iter().skip(start);
+            for piece in larger.pieces_mut(0..before) {
+                for cell in &mut *piece {
+                    *cell = cells.next().expect("as many cells as before");
+                }
+                // What a row is padded with.
+                let padding = self.stride.saturating_sub(piece.len());
+                cells.by_ref().take(padding).for_each(drop);
+            }
+            self = larger;
+        }
+        let mut more = more.into_iter();
+        for cell in self.pieces_mut(before..extents[0]).flatten() {
+            *cell = more.next().expect("they were counted");
+        }
+        Ok(self)
+    }
+
+    /// The first indices of the first dimension alone. No cell moves, and room is kept for as many as there were.
+    ///
+    /// # Panics
+    /// If there are not as many.
+    #[must_use]
+    pub fn shrunk(mut self, extent: u64) -> Self {
+        let mut extents = self.shape.extents();
+        assert!(extent <= extents[0], "{extent} of {}", extents[0]);
+        extents[0] = extent;
+        self.shape = Shape::new(extents);
+        if N == 1 {
+            self.row_length = extent as usize;
+        } else {
+            self.rows = extents[..N - 1].iter().product::<u64>() as usize;
+        }
+        let kept = if N == 1 { self.row_length } else { self.rows * self.stride };
+        self.cells.truncate(whole_lines::<T>(kept).map_or(kept, |length| length + spare::<T>()));
+        self
     }
 
     /// An array whose shape has no cells.
@@ -296,6 +353,14 @@ fn stride<T>(row_length: usize) -> usize {
     padded / size
 }
 
+/// Elements of an array with padding and what is spare.
+fn length<T, const N: usize>(shape: Shape<N>) -> Result<usize> {
+    let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+    let length = rows.checked_mul(stride::<T>(row_length)).and_then(whole_lines::<T>);
+    let length = length.and_then(|length| length.checked_add(spare::<T>()));
+    length.ok_or_else(|| crate::Error::TooManyCells { shape: shape.extents().to_vec() })
+}
+
 /// As many elements, or a few more, so that they fill the last line.
 fn whole_lines<T>(elements: usize) -> Option<usize> {
     elements.checked_next_multiple_of(spare::<T>() + 1)
@@ -400,6 +465,46 @@ mod tests {
                 prop_assert_eq!(dense[shape.key(linear as u64)], cell);
             }
         }
+    }
+
+    proptest! {
+        #[test]
+        fn arrays_grow_at_their_end_and_shrink_again(
+            extents in [0_u64..5, 0_u64..4, 0_u64..20], more in 0_u64..4, again in 0_u64..4,
+        ) {
+            let shape = |first: u64| Shape::new([first, extents[1], extents[2]]);
+            let per_index = extents[1] * extents[2];
+            let values = |from: u64, count: u64| (from..from + count).map(|value| value.to_string()).collect::<Vec<_>>();
+            let before = Dense::from_values(shape(extents[0]), values(0, extents[0] * per_index)).unwrap();
+            let grown = before.clone().grown(values(1000, more * per_index)).unwrap();
+            let first = if per_index == 0 { extents[0] } else { extents[0] + more };
+            prop_assert_eq!(grown.shape().extents(), [first, extents[1], extents[2]]);
+            prop_assert_eq!(grown.to_cells(), [before.to_cells(), values(1000, more * per_index)].concat());
+            let shrunk = grown.shrunk(extents[0]);
+            prop_assert_eq!(&shrunk, &before);
+            let grown = shrunk.grown(values(2000, again * per_index)).unwrap();
+            prop_assert_eq!(grown.to_cells(), [before.to_cells(), values(2000, again * per_index)].concat());
+        }
+
+        #[test]
+        fn cells_of_one_dimension_grow_and_shrink(length in 0_u64..70, more in 0_u64..40) {
+            let values = |from: u64, count: u64| (from..from + count).map(|value| value as f32).collect::<Vec<_>>();
+            let before = Dense::from_values(Shape::new([length]), values(0, length)).unwrap();
+            let grown = before.clone().grown(values(1000, more)).unwrap();
+            prop_assert_eq!(grown.to_cells(), [values(0, length), values(1000, more)].concat());
+            prop_assert_eq!(&grown.shrunk(length), &before);
+        }
+    }
+
+    #[test]
+    fn an_array_that_was_shrunk_grows_without_moving() {
+        let dense = Dense::filled(Shape::new([5, 100]), 1.0_f64).unwrap();
+        let grown = dense.grown(vec![2.0; 200]).unwrap();
+        let address = grown.row(0).as_ptr();
+        assert_eq!(address.addr() % LINE, 0);
+        let grown = grown.shrunk(5).grown(vec![3.0; 200]).unwrap();
+        assert_eq!(grown.row(0).as_ptr(), address);
+        assert_eq!((grown[[4, 99]], grown[[6, 99]]), (1.0, 3.0));
     }
 
     #[test]

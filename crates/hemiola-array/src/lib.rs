@@ -19,7 +19,7 @@
 //! | [`shape`] | [`Shape`]: extents, keys and linear indices |
 //! | [`sparse`] | [`sparse::SparseBlock`]: sorted entries as a structure of arrays |
 //! | [`dense`] | [`Dense`]: every cell, rows on cache lines |
-//! | [`histogram`], [`cut`] | [`Histogram`] and [`Cut`]: who gets which part of a dimension |
+//! | [`histogram`], [`joint`], [`cut`] | [`Histogram`], [`JointHistogram`] and [`Cut`]: who gets which part of a dimension |
 //! | [`random`] | values and permutations that depend on seed and index alone |
 //! | [`read`] | text and numpy files, compressed or plain, in byte ranges |
 //! | [`dictionary`] | [`Dictionary`]: names to dense indices and back |
@@ -33,6 +33,7 @@ pub mod dictionary;
 pub mod dist;
 pub mod error;
 pub mod histogram;
+pub mod joint;
 pub mod random;
 pub mod read;
 pub mod save;
@@ -46,4 +47,5 @@ pub use dictionary::Dictionary;
 pub use dist::{Accumulate, Accumulator, DistArray, Element, MakeArrays, Partition, ReadArrays, Way};
 pub use error::{BadLine, Error, Place, Result};
 pub use histogram::Histogram;
+pub use joint::JointHistogram;
 pub use shape::Shape;

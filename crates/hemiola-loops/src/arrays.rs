@@ -4,13 +4,14 @@
 //! travel are bytes. **Invariant:** between [`Arrays::place`] and [`Arrays::finish`] every array is held, lies as its
 //! [`Placement`] says, and is reached through windows alone.
 
+use crate::halo::{Change, Halo, Strip};
 use crate::plan::{Block, Cuts, Placement};
 use crate::view::Window;
 use bytes::Bytes;
 use hemiola_array::dist::{Axis, DenseBlock, Holding, Layout, Storage};
 use hemiola_array::{Cut, Dense, DistArray, Element, Shape};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::Rank;
+use hemiola_core::{Purpose, Rank};
 use hemiola_tables::{Owners, Shard, rows};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
@@ -18,7 +19,7 @@ use std::fmt;
 use std::ops::Range;
 
 /// Cells of a travelling message, in bytes.
-const MESSAGE_BYTES: usize = 4 << 20;
+pub(crate) const MESSAGE_BYTES: usize = 4 << 20;
 
 /// The arrays of one loop.
 #[derive(Default)]
@@ -64,9 +65,9 @@ impl<'a> Arrays<'a> {
         self.list.iter_mut().try_for_each(|array| array.finish())
     }
 
-    /// An error if an earlier loop has left one of them incomplete.
-    pub(crate) fn must_be_complete(&self, wanted_by: &str) -> Result<()> {
-        self.list.iter().try_for_each(|array| array.must_be_complete(wanted_by))
+    /// An error if an earlier loop has left one of them incomplete, or somebody holds one.
+    pub(crate) fn must_be_free(&self, wanted_by: &str) -> Result<()> {
+        self.list.iter().try_for_each(|array| array.must_be_free(wanted_by))
     }
 
     /// After a failure that cannot be recovered from, because a peer is lost: so are arrays whose blocks were under way.
@@ -80,9 +81,14 @@ impl<'a> Arrays<'a> {
         self.list.iter_mut().try_for_each(|array| array.recover())
     }
 
+    /// All arrays, with their numbers.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (usize, &(dyn AnyArray + 'a))> {
+        self.list.iter().enumerate().map(|(number, array)| (number, &**array))
+    }
+
     /// The arrays whose blocks travel.
     pub(crate) fn travelling(&self) -> impl Iterator<Item = (usize, &(dyn AnyArray + 'a))> {
-        self.list.iter().enumerate().filter(|(_, array)| array.travels()).map(|(number, array)| (number, &**array))
+        self.all().filter(|(_, array)| array.travels())
     }
 }
 
@@ -108,7 +114,7 @@ pub(crate) trait AnyArray: Sync {
     fn extents(&self) -> Vec<u64>;
     fn cell_bytes(&self) -> usize;
     fn is_sparse(&self) -> bool;
-    fn must_be_complete(&self, wanted_by: &str) -> Result<()>;
+    fn must_be_free(&self, wanted_by: &str) -> Result<()>;
     fn hold(&mut self, holder: &str) -> Result<()>;
     fn place(&mut self, cluster: &Cluster, placement: Placement, cuts: &Cuts) -> Result<()>;
     /// Where the worker that runs `block` finds its part. Blocks that travel must be here.
@@ -118,6 +124,10 @@ pub(crate) trait AnyArray: Sync {
     fn pack(&self, number: usize, time: usize) -> Vec<Bytes>;
     /// Takes in a message of [`pack`](Self::pack); says whether its block is complete.
     fn unpack(&self, piece: Piece, cells: &[u8]) -> Result<bool>;
+    /// What has changed in rows that the next peer shares, as messages.
+    fn changes(&self, number: usize, time: usize) -> Vec<Bytes>;
+    /// Takes in a message of [`changes`](Self::changes).
+    fn take_in(&self, change: &Change, cells: &[u8]) -> Result<()>;
     /// The owners of its rows, if it is served.
     fn owners(&self) -> Option<&Owners>;
     /// Appends the cells of rows that another peer asks for.
@@ -142,6 +152,11 @@ struct InLoop<'a, T: Element, const N: usize> {
     blocks: Vec<Mutex<Travelling<T, N>>>,
     /// Blocks of rows that no index reaches.
     rest: Vec<DenseBlock<T, N>>,
+    /// This peer's rows with its halo after them, and how many rows are its own.
+    grown: Option<(DenseBlock<T, N>, u64)>,
+    /// Its cells are not in the array: should they not be given back, it is incomplete.
+    taken: bool,
+    halo: Option<Halo<T>>,
     /// The rows this peer owns, if the array is served. Read by all; changed only where all workers meet, through windows.
     shard: Option<Shard<T, N>>,
     owners: Option<Owners>,
@@ -167,6 +182,9 @@ impl<'a, T: Element, const N: usize> InLoop<'a, T, N> {
             travelled: false,
             blocks,
             rest,
+            grown: None,
+            taken: false,
+            halo: None,
             shard: None,
             owners: None,
         }
@@ -208,6 +226,9 @@ impl<'a, T: Element, const N: usize> InLoop<'a, T, N> {
     fn block_window(&mut self) -> Window {
         if let Some(copy) = &mut self.copy {
             return window(copy, 0);
+        }
+        if let Some((block, _)) = &mut self.grown {
+            return window(&mut block.cells, block.first);
         }
         match self.held().storage_mut() {
             Storage::Dense(blocks) => {
@@ -258,8 +279,8 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         self.array.is_sparse()
     }
 
-    fn must_be_complete(&self, wanted_by: &str) -> Result<()> {
-        Ok(self.array.must_be_complete(wanted_by)?)
+    fn must_be_free(&self, wanted_by: &str) -> Result<()> {
+        Ok(self.array.hold(wanted_by).map(drop)?)
     }
 
     fn hold(&mut self, holder: &str) -> Result<()> {
@@ -281,21 +302,18 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
             match placement {
                 Placement::Local { offset } => self.cut_windows(&cuts.space, offset, my_parts),
                 Placement::Rotating { offset } => self.cut_windows(&cuts.time, offset, 0..cuts.time.len() - 1),
-                Placement::Whole | Placement::Served => self.windows = vec![self.block_window()],
+                Placement::Whole | Placement::Served | Placement::Halo { .. } => {
+                    self.windows = vec![self.block_window()];
+                }
             }
             return Ok(());
         }
         match placement {
             Placement::Local { offset } => {
-                let rows = Rank::all(peers).map(|peer| {
-                    let parts = cuts.parts_of(peer);
-                    self.rows(&cuts.space, offset, parts.end - 1).end
-                        - self.rows(&cuts.space, offset, parts.start).start
-                });
-                let layout = Layout::one_block_per_peer(&rows.collect::<Vec<_>>());
-                self.held().arrange(&layout, order)?;
+                self.arrange_along_space(cluster, cuts, offset)?;
                 self.cut_windows(&cuts.space, offset, my_parts);
             }
+            Placement::Halo { low, high, sent } => self.share_edges(cluster, cuts, low..high, sent)?,
             Placement::Rotating { offset } => {
                 let time = cuts.time_by_home(peers);
                 let layout = self.layout(&time, offset, peers);
@@ -325,7 +343,7 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         let at = match self.placement {
             Placement::Local { .. } => block.part,
             Placement::Rotating { .. } => block.time,
-            Placement::Whole | Placement::Served => 0,
+            Placement::Whole | Placement::Served | Placement::Halo { .. } => 0,
         };
         if self.blocks.is_empty() {
             return self.windows.get(at).copied().unwrap_or(Window::EMPTY);
@@ -401,6 +419,15 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
         Ok(true)
     }
 
+    fn changes(&self, number: usize, time: usize) -> Vec<Bytes> {
+        self.halo.iter().flat_map(|halo| halo.changes(number, time)).map(Bytes::from).collect()
+    }
+
+    fn take_in(&self, change: &Change, cells: &[u8]) -> Result<()> {
+        let bad = || hemiola_array::Error::BadMessage { problem: "changes of an array that is not shared".to_owned() };
+        self.halo.as_ref().ok_or_else(bad)?.take_in(change, cells)
+    }
+
     fn owners(&self) -> Option<&Owners> {
         self.owners.as_ref()
     }
@@ -413,7 +440,7 @@ impl<T: Element, const N: usize> AnyArray for InLoop<'_, T, N> {
     }
 
     fn abandon(&self, holder: &str) {
-        if self.travelled {
+        if self.travelled || self.taken {
             self.array.abandon(holder);
         }
     }
@@ -438,6 +465,11 @@ impl<T: Element, const N: usize> InLoop<'_, T, N> {
     /// Puts the cells back into the array, which stays held.
     fn give_back(&mut self) -> Result<()> {
         self.windows.clear();
+        self.halo = None;
+        if let Some((DenseBlock { first, cells }, own)) = self.grown.take() {
+            *self.held().storage_mut() = Storage::Dense(vec![DenseBlock { first, cells: cells.shrunk(own) }]);
+            self.taken = false;
+        }
         if let Some(shard) = self.shard.take() {
             *self.held().storage_mut() = Storage::Dense(vec![shard.into_block()]);
         }
@@ -452,6 +484,54 @@ impl<T: Element, const N: usize> InLoop<'_, T, N> {
             let blocks = here.chain(std::mem::take(&mut self.rest)).collect();
             *self.held().storage_mut() = Storage::Dense(blocks);
         }
+        Ok(())
+    }
+
+    /// *Collective.* Each peer has the rows of its parts in one block.
+    fn arrange_along_space(&mut self, cluster: &Cluster, cuts: &Cuts, offset: i64) -> Result<()> {
+        let rows = Rank::all(cluster.size()).map(|peer| {
+            let parts = cuts.parts_of(peer);
+            self.rows(&cuts.space, offset, parts.end - 1).end - self.rows(&cuts.space, offset, parts.start).start
+        });
+        let layout = Layout::one_block_per_peer(&rows.collect::<Vec<_>>());
+        self.held().arrange(&layout, std::array::from_fn(|dimension| dimension))
+    }
+
+    /// *Collective.* Each peer has the rows that its parts touch: those from the least offset on are its own, the others are
+    /// copied from the next peer.
+    fn share_edges(&mut self, cluster: &Cluster, cuts: &Cuts, offsets: Range<i64>, sent: bool) -> Result<()> {
+        self.arrange_along_space(cluster, cuts, offsets.start)?;
+        let (extents, peers, me) = (self.array.shape().extents(), cluster.size(), cluster.rank().index());
+        // The rows that a peer shares with the one before it.
+        let shared = |peer: usize| match peer {
+            0 => 0..0,
+            peer if peer == peers => extents[0]..extents[0],
+            peer => {
+                let part = cuts.parts_of(Rank::new(peer as u32)).start;
+                let start = |offset| array_rows(&cuts.space, offset, extents[0], part).start;
+                start(offsets.start)..start(offsets.end)
+            }
+        };
+        let Storage::Dense(blocks) = self.held().storage_mut() else { unreachable!("checked when it was planned") };
+        let DenseBlock { first, cells } = blocks.pop().expect("one block for each peer");
+        let own = cells.shape().extent(0);
+        let mut outgoing = vec![Bytes::new(); peers];
+        if me > 0 {
+            let rows = shared(me);
+            let values = cells.pieces(rows.start - first..rows.end - first).flatten().cloned().collect();
+            outgoing[me - 1] = T::into_bytes(values);
+        }
+        self.taken = true;
+        let incoming = cluster.all_to_all(outgoing, Purpose::Rotation)?;
+        let wanted = shared(me + 1);
+        let count = (wanted.end - wanted.start) * extents[1..].iter().product::<u64>();
+        let halo = if me + 1 < peers { T::unpack(&incoming[me + 1], count as usize)? } else { Vec::new() };
+        let known = (sent && me + 1 < peers).then(|| halo.clone());
+        self.grown = Some((DenseBlock { first, cells: cells.grown(halo)? }, own));
+        let window = self.block_window();
+        let strip = |rows| Strip::new::<T, N>(window, &extents, rows);
+        self.halo = Some(Halo::new(strip(shared(me)), strip(wanted), known));
+        self.windows = vec![window];
         Ok(())
     }
 

@@ -18,7 +18,7 @@
 //! | [`capture`], [`view`] | what names become: on a peer, and in the body |
 //! | [`buffer`] | [`Buffer`]: writes that may be late |
 //! | [`record`], `foreseen` | what the slice of a body writes down, so that rows can be fetched in bulk; and remembered |
-//! | `arrays` | arrays in a loop: held, placed, cut into windows |
+//! | `arrays`, `halo` | arrays in a loop: held, placed, cut into windows; rows that two peers share |
 //! | `space` | what is iterated over |
 //! | [`mod@run`] | workers, blocks, stages, meetings, the post between peers |
 //! | [`expand`] | what `parallel_for!` calls |
@@ -33,6 +33,8 @@ pub mod error;
 #[expect(unsafe_code, reason = "values are reached by address; argued at each place")]
 pub mod expand;
 mod foreseen;
+#[expect(unsafe_code, reason = "rows are shared by address; argued at each place")]
+mod halo;
 pub mod plan;
 pub mod record;
 pub mod run;

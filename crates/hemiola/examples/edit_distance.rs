@@ -2,7 +2,7 @@
 //!
 //! The distance of two beginnings follows from those of beginnings that are one shorter: to the left, above, and diagonally. The
 //! loop is `ordered`, since a cell must be there before it is read. Blocks of the table run in waves from the upper left to
-//! the lower right: a block waits for the one above it and the one to its left.
+//! the lower right: a block waits for the one above it and the one to its left. Peers have some rows of the table each.
 //!
 //! `cargo run --release --example edit_distance`, or `… -- kitten sitting`
 
@@ -109,7 +109,8 @@ mod tests {
             let program = |cluster: &Cluster| {
                 let (d, run) = distances(cluster, &left, &right)?;
                 let waves = run.plan().cuts.schedule == Schedule::Wavefront;
-                assert!(waves || workers == 1, "{}", run.plan());
+                assert!(waves || peers * workers == 1, "{}", run.plan());
+                assert_eq!(run.plan().cuts.peers_used, peers, "{}", run.plan());
                 Ok(d.collect()?.iter().map(|(_, distance)| distance).eq(&twin))
             };
             let equal = hemiola::standalone(peers).workers(workers).run(program).expect("it runs");

@@ -3,7 +3,8 @@
 //! A sweep replaces every point by what its eight neighbours say it should be, four of which the same sweep has already
 //! replaced. The order is part of the method, so the loop is `ordered`: it gives the bits of the serial loop. A point needs
 //! the one to the left, and the three above it; the one above *and to the right* means that neither rows nor columns can be
-//! cut as they are. The plan cuts along a row number and a sum of indices instead (it skews the loop), and runs waves.
+//! cut as they are. The plan cuts along a row number and a sum of indices instead (it skews the loop), and runs waves. Peers
+//! have some rows each, and send the next peer what has changed at the edge, block by block.
 //!
 //! `cargo run --release --example gauss_seidel`
 
@@ -79,7 +80,8 @@ mod tests {
                 for _ in 0..3 {
                     let (_, run) = sweep_once(cluster, &plate)?;
                     let skewed = run.plan().cuts.skew.is_some() && run.plan().cuts.schedule == Schedule::Wavefront;
-                    assert!(skewed || workers == 1, "{}", run.plan());
+                    assert!(skewed || peers * workers == 1, "{}", run.plan());
+                    assert_eq!(run.plan().cuts.peers_used, peers, "{}", run.plan());
                 }
                 Ok(plate.collect()?.iter().map(|(_, value)| value).eq(twin.iter().flatten()))
             };

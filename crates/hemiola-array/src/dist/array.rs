@@ -10,7 +10,7 @@ use crate::dist::source::{Entry, RecordSource};
 use crate::random::{Permutation, Values};
 use crate::read::{Mistake, Report};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
-use crate::{BadLine, Dense, Dictionary, Error, Histogram, Result, Shape};
+use crate::{BadLine, Cut, Dense, Dictionary, Error, Histogram, JointHistogram, Result, Shape};
 use hemiola_cluster::Cluster;
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use std::any::Any;
@@ -41,6 +41,9 @@ pub struct DistArray<T, const N: usize> {
     pub(crate) abandoned: OnceLock<String>,
     /// By dimension: the histogram, once somebody has asked for it. Keys never change, so it stays true.
     histograms: Mutex<[Option<Arc<Histogram>>; N]>,
+    /// Balanced cuts of its dimensions, by dimension and parts, and counts by ranges of two dimensions, in the same way.
+    balanced: Mutex<BTreeMap<(usize, usize), Arc<Cut>>>,
+    joints: Mutex<Vec<Arc<JointHistogram>>>,
     /// What loops over this array remember of it, by loop.
     memos: Mutex<BTreeMap<usize, Arc<dyn Any + Send + Sync>>>,
     /// By dimension: the names of its indices, where they were read as names.
@@ -110,7 +113,22 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         let histograms = Mutex::new(std::array::from_fn(|_| None));
         let (state, holder, memos) = (RwLock::new(state), Mutex::new(None), Mutex::default());
         let (cluster, abandoned, skipped) = (cluster.clone(), OnceLock::new(), Arc::default());
-        Self { cluster, shape, entries, state, holder, abandoned, histograms, memos, names, shuffled, skipped }
+        let (balanced, joints) = (Mutex::default(), Mutex::default());
+        Self {
+            cluster,
+            shape,
+            entries,
+            state,
+            holder,
+            abandoned,
+            histograms,
+            balanced,
+            joints,
+            memos,
+            names,
+            shuffled,
+            skipped,
+        }
     }
 
     /// The state, to be looked at.
@@ -291,6 +309,37 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         let histogram = Arc::new(merged(&self.cluster, histogram)?);
         self.histograms.lock()[dimension] = Some(Arc::clone(&histogram));
         Ok(histogram)
+    }
+
+    /// *Collective.* A balanced cut of a dimension: what [`Cut::balanced`] makes of its histogram, made once.
+    pub fn balanced_cut(&self, dimension: usize, parts: usize) -> hemiola_cluster::Result<Arc<Cut>> {
+        let histogram = self.histogram_shared(dimension)?;
+        let mut known = self.balanced.lock();
+        let cut = known.entry((dimension, parts)).or_insert_with(|| Arc::new(Cut::balanced(&histogram, parts)));
+        Ok(Arc::clone(cut))
+    }
+
+    /// *Collective.* How many entries of a sparse array lie in each pair of ranges of two dimensions, counted once.
+    pub fn joint_histogram(
+        &self,
+        dimensions: [usize; 2],
+        bounds: [Vec<u64>; 2],
+    ) -> hemiola_cluster::Result<Arc<JointHistogram>> {
+        // Every peer asks in the same order, so either all know it or none does.
+        if let Some(known) = self.joints.lock().iter().find(|known| known.is_of(dimensions, &bounds)) {
+            return Ok(Arc::clone(known));
+        }
+        let mut sum = JointHistogram::new(dimensions, bounds);
+        let mut joint = sum.clone();
+        {
+            let blocks = self.sparse("be counted by ranges of two dimensions")?;
+            let [first, second] = dimensions;
+            blocks.iter().for_each(|block| joint.add_all(block.keys(first), block.keys(second)));
+        }
+        self.cluster.all_gather(joint)?.iter().for_each(|counted| sum.merge(counted));
+        let sum = Arc::new(sum);
+        self.joints.lock().push(Arc::clone(&sum));
+        Ok(sum)
     }
 
     /// Hands every entry this peer holds to `visit`.

@@ -8,7 +8,7 @@ pub use probe::Probe;
 mod probe;
 pub mod testing;
 
-use crate::plan::cheapest;
+use crate::plan::Choice;
 use crate::run::{Run, run};
 use crate::space::entries::Entries;
 use crate::space::ranges::Ranges;
@@ -51,7 +51,7 @@ where
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &*value });
     // SAFETY: as above.
     let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
-    run(cluster, site, Entries::new(array), &captures, body, slice, &cheapest)
+    run(cluster, site, Entries::new(array), &captures, body, slice, Choice::BEST)
 }
 
 /// *Collective.* The same, where the body changes the values.
@@ -74,7 +74,7 @@ where
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &mut *value });
     // SAFETY: as above.
     let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
-    run(cluster, site, Entries::new(array), &captures, body, slice, &cheapest)
+    run(cluster, site, Entries::new(array), &captures, body, slice, Choice::BEST)
 }
 
 /// *Collective.* Runs a loop over ranges of indices.
@@ -99,6 +99,6 @@ where
         &captures,
         |view, key, _| body(view, key),
         |seen, key, _| slice(seen, key),
-        &cheapest,
+        Choice::BEST,
     )
 }

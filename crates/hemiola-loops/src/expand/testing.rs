@@ -17,7 +17,7 @@ pub fn for_each_entry_mut<'a, T, const N: usize, C, F>(
     array: &mut DistArray<T, N>,
     captures: &C,
     body: F,
-    choice: &Choice,
+    choice: Choice<'_>,
 ) -> Result<Run>
 where
     T: Element,
@@ -36,7 +36,7 @@ pub fn for_each_index<'a, const N: usize, C, F>(
     ranges: [Range<usize>; N],
     captures: &C,
     body: F,
-    choice: &Choice,
+    choice: Choice<'_>,
 ) -> Result<Run>
 where
     C: Capture<'a> + Sync,

@@ -33,6 +33,17 @@ impl fmt::Display for Plan {
             (false, false) => format!("{} on {}", workers(self.peers), counted(self.peers, "peer")),
         };
         writeln!(formatter, "    {blocks}, on {who}")?;
+        if let Some(prediction) = &self.prediction {
+            let others = prediction.tried.iter().filter(|tried| tried.ratio != prediction.ratio);
+            let others: Vec<String> = others.map(|tried| format!("{}: {:.2}", tried.ratio, tried.over_even)).collect();
+            writeln!(
+                formatter,
+                "    {} for each part, by a pass predicted to take {:.2} of evenly shared work; with {}",
+                counted(prediction.ratio, "time block"),
+                prediction.over_even(),
+                others.join(", ")
+            )?;
+        }
         for array in &self.arrays {
             let usage = match array.usage {
                 Usage::ReadOnly => "read",
@@ -42,6 +53,7 @@ impl fmt::Display for Plan {
             let place = match array.placement {
                 Placement::Local { .. } => "local",
                 Placement::Rotating { .. } => "rotating",
+                Placement::Halo { .. } => "shared at the edges",
                 Placement::Whole => "whole",
                 Placement::Served => "served",
             };

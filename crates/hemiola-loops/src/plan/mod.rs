@@ -6,12 +6,16 @@
 mod choose;
 mod cost;
 mod explain;
+mod makespan;
+mod predict;
 
 pub use cost::Cost;
 pub use hemiola_analysis::schedule::Block;
 
 pub use choose::Choice;
-pub(crate) use choose::{Facts, cheapest, choose};
+pub(crate) use choose::{Facts, choose};
+pub use predict::{Prediction, Tried};
+pub(crate) use predict::{Predictions, fine, ways};
 
 use hemiola_analysis::schedule::{rotation_block, rotation_order, wavefront_order};
 use hemiola_analysis::{Analysis, Strategy, Usage};
@@ -31,6 +35,15 @@ pub enum Placement {
     Rotating {
         /// What the subscript adds to the loop's index.
         offset: i64,
+    },
+    /// Each peer has the rows its parts touch, and those that the next peer shares with it are copied.
+    Halo {
+        /// The least that a subscript adds to the loop's index.
+        low: i64,
+        /// The most.
+        high: i64,
+        /// The loop writes it: changes of shared rows go to the next peer after each block of time.
+        sent: bool,
     },
     /// Every peer that runs blocks has all of it.
     Whole,
@@ -78,6 +91,8 @@ pub struct Skew {
     pub space_bounds: Vec<i64>,
     /// Ends of the times.
     pub time_bounds: Vec<i64>,
+    /// Parts are cut along a dimension of the loop's own, as if it were not skewed: only times are along a sum.
+    pub own_space: bool,
 }
 
 impl Cuts {
@@ -198,6 +213,8 @@ pub struct Plan {
     pub arrays: Vec<ArrayPlan>,
     /// What it costs.
     pub cost: Cost,
+    /// How many blocks of time were tried, where workers may wait for each other.
+    pub prediction: Option<Prediction>,
     /// What others would have cost.
     pub alternatives: Vec<Alternative>,
     /// Peers and workers of each.

@@ -1,6 +1,7 @@
 //! Running a loop: plan, put everything in place, run blocks on workers, give everything back.
 
 pub(crate) mod meeting;
+mod planning;
 pub(crate) mod post;
 pub(crate) mod stages;
 
@@ -9,10 +10,10 @@ use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
 use crate::error::said;
 use crate::foreseen::Foreseen;
-use crate::plan::{Block, Choice, Cuts, Facts, Placement, Plan, Schedule, choose, steps, visit};
+use crate::plan::{Block, Choice, Cuts, Placement, Plan, Schedule, steps, visit};
 use crate::site::Site;
 use crate::space::Space;
-use hemiola_analysis::{ArrayUse, LoopSpec, Usage, analyze};
+use hemiola_analysis::Usage;
 use hemiola_cluster::{Cluster, Result, Worker};
 use meeting::Meeting;
 use parking_lot::Mutex;
@@ -73,7 +74,7 @@ pub(crate) fn run<'a, const N: usize, S, C, F, P>(
     captures: &C,
     body: F,
     slice: P,
-    choice: &Choice,
+    choice: Choice<'_>,
 ) -> Result<Run>
 where
     S: Space<N>,
@@ -90,15 +91,14 @@ where
     let mut declared = Vec::new();
     captures.declare(&mut arrays, &mut declared);
     let title = site.title();
-    arrays.must_be_complete(&title)?;
-    let plan = make_plan(cluster, site, &space, &arrays, &declared, choice)?;
+    let plan = planning::make_plan(cluster, site, &space, &arrays, &declared, choice)?;
     let planned = now();
     if site.explain && space.is_news(site, &plan) {
         cluster.println(format_args!("{plan}"));
     }
     space.arrange(cluster, &plan, &title)?;
     let placements: Vec<Placement> = plan.arrays.iter().map(|array| array.placement).collect();
-    arrays.place(cluster, &title, &placements, &plan.cuts)?;
+    arrays.place(cluster, &title, &placements, &plan.cuts).inspect_err(|_| arrays.abandon(&title))?;
     let arranged = now();
 
     let post = Post::new(cluster, &plan.cuts, &placements, plan.workers);
@@ -172,102 +172,6 @@ fn agree(cluster: &Cluster, site: &Site, outcome: Result<()>) -> Result<Option<E
 
 fn peer_error(cluster: &Cluster, site: &Site, message: &str) -> Error {
     Error::Peer { site: site.title(), rank: cluster.rank(), message: message.to_owned() }
-}
-
-/// *Collective.* Decides how to run a loop.
-fn make_plan<const N: usize>(
-    cluster: &Cluster,
-    site: &Site,
-    space: &impl Space<N>,
-    arrays: &Arrays<'_>,
-    declared: &[Captured],
-    choice: &Choice,
-) -> Result<Plan> {
-    let spec = spec(site, N, arrays, declared)?;
-    let not_understood =
-        |problem: &dyn std::fmt::Display| Error::NotUnderstood { site: site.title(), problem: problem.to_string() };
-    let analysis = analyze(&spec).map_err(|error| not_understood(&error))?.with_indices(site.indices.iter().copied());
-    let mut histograms = Vec::with_capacity(N);
-    for dimension in 0..N {
-        histograms.push(space.histogram(dimension)?);
-    }
-    let workers = cluster.all_gather(cluster.workers())?.into_iter().max().unwrap_or(1);
-    let facts = Facts {
-        title: site.title(),
-        space_text: site.space,
-        extents: space.extents().to_vec(),
-        entries: space.entries(),
-        histograms,
-        sortable: space.sortable(),
-        rows_only: space.rows_only(),
-        together: declared
-            .iter()
-            .filter_map(|captured| match captured {
-                Captured::Buffer { targets, .. } => Some(targets.clone()),
-                _ => None,
-            })
-            .collect(),
-        arrays: (0..arrays.len()).map(|array| (arrays.get(array).extents(), arrays.get(array).cell_bytes())).collect(),
-        peers: cluster.size(),
-        workers,
-    };
-    Ok(choose(&spec, analysis, &facts, choice))
-}
-
-/// What the analysis has to know: the accesses of names that are arrays, under the numbers of the arrays.
-fn spec(site: &Site, dimensions: usize, arrays: &Arrays<'_>, declared: &[Captured]) -> Result<LoopSpec> {
-    let mut uses: Vec<ArrayUse> = (0..arrays.len())
-        .map(|array| ArrayUse {
-            name: String::new(),
-            dimensions: arrays.get(array).extents().len(),
-            accesses: Vec::new(),
-            buffered: Vec::new(),
-        })
-        .collect();
-    must_have_one_name(site, declared)?;
-    for (name, captured) in declared.iter().enumerate() {
-        let accesses = || site.accesses.iter().filter(move |access| access.name == name).cloned();
-        match captured {
-            Captured::Array(array) => {
-                site.names[name].clone_into(&mut uses[*array].name);
-                uses[*array].accesses.extend(accesses());
-            }
-            Captured::Buffer { targets, .. } => {
-                for target in targets {
-                    if uses[*target].name.is_empty() {
-                        uses[*target].name = format!("the array behind {}", site.names[name]);
-                    }
-                    uses[*target].buffered.extend(accesses());
-                }
-                if (1..targets.len()).any(|at| targets[..at].contains(&targets[at])) {
-                    return Err(Error::BufferRepeats { name: site.names[name].to_owned() }.into());
-                }
-                let shape = |target: &usize| arrays.get(*target).extents();
-                if let Some(other) = targets.iter().find(|target| shape(target) != shape(&targets[0])) {
-                    return Err(Error::BufferShapes { first: shape(&targets[0]), second: shape(other) }.into());
-                }
-            }
-            Captured::Other => {}
-        }
-    }
-    if let Some(sparse) = (0..arrays.len()).find(|array| arrays.get(*array).is_sparse()) {
-        return Err(Error::SparseIndexed { site: site.title(), name: uses[sparse].name.clone() }.into());
-    }
-    Ok(LoopSpec { dimensions, ordered: site.ordered, arrays: uses })
-}
-
-/// An array that is written may have one name only: each name has a view of its own, and the compiler sees no conflict
-/// between two of them.
-fn must_have_one_name(site: &Site, declared: &[Captured]) -> Result<()> {
-    let written = |name: usize| site.accesses.iter().any(|access| access.name == name && access.mode.writes());
-    for (second, captured) in declared.iter().enumerate().filter(|(_, one)| matches!(one, Captured::Array(_))) {
-        let conflicts = |first: &usize| declared[*first] == *captured && (written(*first) || written(second));
-        if let Some(first) = (0..second).find(conflicts) {
-            let [first, second] = [first, second].map(|name| site.names[name].to_owned());
-            return Err(Error::TwoNames { site: site.title(), first, second }.into());
-        }
-    }
-    Ok(())
 }
 
 /// What is run: the body, what it sees, and its slice.

@@ -2,8 +2,8 @@
 //!
 //! **Blocks.** Peers form a ring. In a rotation each sends its time blocks to the peer before it, in a wavefront to the peer
 //! after it; in both, every peer sends every time block once and receives every time block once, in an order both ends know.
-//! A block is sent by the worker that has run it, as soon as it has. It is the rows of every travelling array, in pieces, and
-//! then a token; so blocks without rows travel too.
+//! A block is sent by the worker that has run it, as soon as it has. It is what has changed in rows that two peers share
+//! (`halo`), the rows of every travelling array, in pieces, and then a token; so blocks without rows travel too.
 //!
 //! **Requests.** Workers ask the owners of rows for them; drivers answer. Each worker has a mailbox for answers. A peer whose
 //! workers have ended says so to all others: when all have, nobody will ask any more.
@@ -14,6 +14,7 @@
 
 use super::stages::Stages;
 use crate::arrays::{Arrays, Piece};
+use crate::halo::Change;
 use crate::plan::{Cuts, Placement, Schedule};
 use hemiola_cluster::{Cluster, Mailbox, Reason, Result};
 use hemiola_core::{ChannelId, Lane, Outgoing, Payload, Purpose, Rank, Waiter, WorkerId};
@@ -30,6 +31,8 @@ const OWNER: u8 = 4;
 #[derive(Debug, Serialize, Deserialize)]
 enum Head {
     Piece(Piece),
+    /// Rows that the sender shares with this peer have changed.
+    Change(Change),
     /// All rows of a time block have been sent.
     Token {
         time: usize,
@@ -149,8 +152,13 @@ impl<'l> Post<'l> {
         }
     }
 
-    /// Sends a time block on.
+    /// Sends a time block on, and what it has changed in rows that the receiver shares.
     pub(crate) fn send(&self, arrays: &Arrays<'_>, time: usize) -> Result<()> {
+        for (number, array) in arrays.all() {
+            for change in array.changes(number, time) {
+                self.post(self.receiver(), Purpose::Rotation, change.into())?;
+            }
+        }
         for (number, array) in arrays.travelling() {
             for piece in array.pack(number, time) {
                 self.post(self.receiver(), Purpose::Rotation, piece.into())?;
@@ -267,6 +275,9 @@ impl<'l> Post<'l> {
             Head::Piece(piece) if Some(piece.time) == expected && piece.array < arrays.len() => {
                 *complete += usize::from(arrays.get(piece.array).unpack(piece, rest)?);
             }
+            Head::Change(change) if Some(change.time) == expected && change.array < arrays.len() => {
+                arrays.get(change.array).take_in(&change, rest)?;
+            }
             Head::Token { time } if Some(time) == expected && *complete == arrays.travelling().count() => {
                 *complete = 0;
                 if let Some((time, stage)) = due.pop_front() {
@@ -304,6 +315,20 @@ impl<'l> Post<'l> {
 
 fn encoded(head: &Head) -> Vec<u8> {
     postcard::to_stdvec(head).expect("a head is plain data")
+}
+
+/// Changed cells as they begin a message.
+pub(crate) fn encoded_change(change: Change) -> Vec<u8> {
+    encoded(&Head::Change(change))
+}
+
+/// The way back, with what follows.
+#[cfg(test)]
+pub(crate) fn decoded_change(message: &[u8]) -> Option<(Change, &[u8])> {
+    match postcard::take_from_bytes(message).ok()? {
+        (Head::Change(change), rest) => Some((change, rest)),
+        _ => None,
+    }
 }
 
 /// A piece of a block as it begins a message.

@@ -2,15 +2,15 @@
 //!
 //! Sparse arrays are dealt out in blocks of space and time, each sorted; dense ones are walked key by key.
 
-use super::Space;
 use super::grid::Keys;
+use super::{Space, equal_cut};
 use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan};
+use crate::plan::{Block, Plan, Predictions, Skew};
 use crate::site::Site;
 use crate::view::Window;
 use hemiola_array::dist::{Axis, Holding, Layout, Storage};
 use hemiola_array::sparse::SparseBlock;
-use hemiola_array::{Cut, DistArray, Element, Histogram};
+use hemiola_array::{Cut, DistArray, Element, Histogram, JointHistogram};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
 use parking_lot::Mutex;
@@ -82,8 +82,9 @@ impl<'a, T: Element, const N: usize> Entries<'a, T, N> {
         // Peers that run nothing hold empty parts.
         let idle = plan.cuts.parts() * (peers / plan.cuts.peers_used - 1);
         let (dimension, time) = plan.dimensions;
-        let bounds = match plan.cuts.skew {
+        let bounds = match &plan.cuts.skew {
             None => plan.cuts.space.clone(),
+            Some(skew) if skew.own_space => plan.cuts.space.clone(),
             // The whole array goes to the first part of the peer that runs the loop; positions do the rest.
             Some(_) => std::iter::once(0).chain(std::iter::repeat_n(extent(0), plan.cuts.parts())).collect(),
         };
@@ -108,6 +109,24 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
 
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>> {
         if self.sparse { self.array.histogram_shared(dimension).map(Some) } else { Ok(None) }
+    }
+
+    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>> {
+        if !self.sparse {
+            return Ok(equal_cut(&self.extents()[dimension], parts));
+        }
+        let cut = self.array.balanced_cut(dimension, parts)?;
+        Ok(std::iter::once(0).chain(cut.ranges().map(|range| range.end)).collect())
+    }
+
+    fn joint(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
+        if self.sparse { self.array.joint_histogram(dimensions, bounds).map(Some) } else { Ok(None) }
+    }
+
+    fn predictions(&self, site: &'static Site) -> Arc<Predictions> {
+        // A name of its own: the address of another field of the site.
+        let owner = std::ptr::from_ref(&site.ordered).addr();
+        self.array.memo(owner, |_: &Predictions| true, Predictions::default)
     }
 
     fn sortable(&self) -> bool {
@@ -161,7 +180,7 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         let state = self.state();
         match &state.plan.cuts.skew {
             None => state.block(block).len() as u64,
-            Some(_) => state.positions(block).len() as u64,
+            Some(skew) => state.positions(skew, block).len() as u64,
         }
     }
 
@@ -173,34 +192,24 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
             self.keys(block).for_each(entries, |key| visit(key, cell_at(window, &extents, key)));
             return;
         }
-        if state.plan.cuts.skew.is_some() {
-            let raw = &state.blocks[0];
-            let held = raw.block();
-            let positions = state.positions(block);
-            for &at in &positions[within(&entries, positions.len())] {
-                let key = held.key(at as usize).map(|index| index as usize);
-                // SAFETY: positions are of this block.
-                visit(key, unsafe { raw.values.add(at as usize) });
-            }
-            return;
-        }
-        let raw = state.raw(block);
+        let (raw, positions) = match &state.plan.cuts.skew {
+            None => (state.raw(block), None),
+            Some(skew) => (state.skewed(skew, block), Some(state.positions(skew, block))),
+        };
         let held = raw.block();
         let count = held.len();
-        let places = within(&entries, count);
         let columns: [Option<&[u32]>; N] = std::array::from_fn(|dimension| held.keys(dimension).as_narrow());
-        if columns.iter().all(Option::is_some) {
-            let columns = columns.map(|column| &column.unwrap_or_default()[..count]);
-            for at in places {
-                let key = std::array::from_fn(|dimension| columns[dimension][at] as usize);
-                // SAFETY: there is one value for each of the `count` keys.
-                visit(key, unsafe { raw.values.add(at) });
-            }
-            return;
-        }
-        for at in places {
-            let key = held.key(at).map(|index| index as usize);
-            // SAFETY: as above.
+        let narrow = columns.iter().all(Option::is_some);
+        let columns = columns.map(|column| column.map_or(&[][..], |column| &column[..count]));
+        // `visit` is the body of a loop. It is called in one place, so that it can become a part of this loop.
+        for place in within(&entries, positions.map_or(count, <[u32]>::len)) {
+            let at = positions.map_or(place, |positions| positions[place] as usize);
+            let key = if narrow {
+                std::array::from_fn(|dimension| columns[dimension][at] as usize)
+            } else {
+                held.key(at).map(|index| index as usize)
+            };
+            // SAFETY: there is one value for each of the `count` keys, and positions are of this block.
             visit(key, unsafe { raw.values.add(at) });
         }
     }
@@ -237,10 +246,15 @@ impl<T: Element, const N: usize> Arranged<'_, T, N> {
         self.raw(block).block()
     }
 
+    /// The entries among which those of a skewed block are.
+    fn skewed(&self, skew: &Skew, block: Block) -> &RawBlock<T, N> {
+        &self.blocks[if skew.own_space { block.part - self.first_part } else { 0 }]
+    }
+
     /// Positions of a skewed block's entries.
-    fn positions(&self, block: Block) -> &[u32] {
+    fn positions(&self, skew: &Skew, block: Block) -> &[u32] {
         let times = self.plan.cuts.times();
-        self.blocks[0].positions.as_ref().map_or(&[], |all| &all[block.part * times + block.time])
+        self.skewed(skew, block).positions.as_ref().map_or(&[], |all| &all[block.part * times + block.time])
     }
 }
 

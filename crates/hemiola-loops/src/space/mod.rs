@@ -6,9 +6,9 @@ pub(crate) mod grid;
 pub(crate) mod ranges;
 
 use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan};
+use crate::plan::{Block, Plan, Predictions};
 use crate::site::Site;
-use hemiola_array::Histogram;
+use hemiola_array::{Cut, Histogram, JointHistogram};
 use hemiola_cluster::{Cluster, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -26,6 +26,15 @@ pub(crate) trait Space<const N: usize>: Sync {
 
     /// *Collective.* How entries are spread along a dimension; `None` if evenly.
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>>;
+
+    /// *Collective.* Ends of near-equal parts of a dimension, from its first index on.
+    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>>;
+
+    /// *Collective.* Entries by ranges of two dimensions; `None` if they are spread evenly.
+    fn joint(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>>;
+
+    /// What has been predicted of a loop over it before, if there is a place for that.
+    fn predictions(&self, site: &'static Site) -> Arc<Predictions>;
 
     /// Whether its entries are stored in an order of our choice.
     fn sortable(&self) -> bool;
@@ -48,4 +57,10 @@ pub(crate) trait Space<const N: usize>: Sync {
     /// Hands entries of a block of this peer to `visit`, in the plan's order: those whose places in the block are in
     /// `entries`. The address of the value is that of an entry that no other block has.
     fn visit(&self, block: Block, entries: Range<u64>, visit: impl FnMut([usize; N], *mut Self::Value));
+}
+
+/// Ends of parts of near-equal length.
+fn equal_cut(range: &Range<u64>, parts: usize) -> Vec<u64> {
+    let cut = Cut::equal(range.end.saturating_sub(range.start), parts);
+    std::iter::once(range.start).chain(cut.ranges().map(|part| range.start + part.end)).collect()
 }

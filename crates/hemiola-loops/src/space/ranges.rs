@@ -1,11 +1,11 @@
 //! Loops over ranges of indices.
 
-use super::Space;
 use super::grid::Keys;
+use super::{Space, equal_cut};
 use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan};
+use crate::plan::{Block, Plan, Predictions};
 use crate::site::Site;
-use hemiola_array::Histogram;
+use hemiola_array::{Histogram, JointHistogram};
 use hemiola_cluster::{Cluster, Result};
 use std::ops::Range;
 use std::sync::Arc;
@@ -40,6 +40,18 @@ impl<const N: usize> Space<N> for Ranges<N> {
 
     fn histogram(&self, _dimension: usize) -> Result<Option<Arc<Histogram>>> {
         Ok(None)
+    }
+
+    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>> {
+        Ok(equal_cut(&self.extents[dimension], parts))
+    }
+
+    fn joint(&self, _: [usize; 2], _: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
+        Ok(None)
+    }
+
+    fn predictions(&self, _site: &'static Site) -> Arc<Predictions> {
+        Arc::default()
     }
 
     fn sortable(&self) -> bool {

@@ -58,12 +58,22 @@ impl<U: Clone + Default> Pending<U> {
             Slots::Table(slots) => &mut slots[row],
             Slots::Hash(slots) => slots.entry(row as u64).or_insert(0),
         };
-        if *slot == 0 {
-            self.rows.push(row as u64);
-            *slot = u32::try_from(self.rows.len()).expect("fewer than 2^32 rows wait in a buffer");
-            self.updates.resize(self.rows.len() * self.row_length, U::default());
-        }
-        (*slot as usize - 1) * self.row_length
+        let slot = if *slot == 0 {
+            *slot = u32::try_from(self.rows.len() + 1).expect("fewer than 2^32 rows wait in a buffer");
+            self.add(row)
+        } else {
+            *slot as usize
+        };
+        (slot - 1) * self.row_length
+    }
+
+    /// Makes room for a row: its slot. Seldom called, and kept out of the way of what is.
+    #[cold]
+    #[inline(never)]
+    fn add(&mut self, row: usize) -> usize {
+        self.rows.push(row as u64);
+        self.updates.resize(self.rows.len() * self.row_length, U::default());
+        self.rows.len()
     }
 
     /// Empties it: the rows in ascending order with their updates.

@@ -8,7 +8,7 @@ use hemiola_cluster::{Cluster, Result, standalone};
 use hemiola_loops::expand::probing::CaptureShared;
 use hemiola_loops::expand::testing::for_each_entry_mut;
 use hemiola_loops::expand::{Probe, Site};
-use hemiola_loops::plan::{Alternative, Placement, Schedule};
+use hemiola_loops::plan::{Alternative, Choice, Placement, Schedule};
 use hemiola_loops::{BufferArray, Plan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -158,7 +158,7 @@ fn passes(cluster: &Cluster, every: u64, rotates: bool) -> Result<(Cells, Cells)
         *second = mix(*second, *cell);
     });
     let b2 = b2.every(every);
-    let choice = move |options: &[Alternative]| {
+    let way = move |options: &[Alternative]| {
         let wanted = |option: &Alternative| match option.strategy {
             Strategy::OneD { space } => !rotates && space == 0,
             Strategy::TwoD { space, order: Order::Rotation, .. } => rotates && space == 0,
@@ -167,7 +167,7 @@ fn passes(cluster: &Cluster, every: u64, rotates: bool) -> Result<(Cells, Cells)
         options.iter().position(wanted).expect("it is legal")
     };
     let mut expected = Cells::new();
-    for _ in 0..2 {
+    for pass in 0..3 {
         let captures = (
             Probe::<_, true>(&w).capture(0),
             (
@@ -223,7 +223,7 @@ fn passes(cluster: &Cluster, every: u64, rotates: bool) -> Result<(Cells, Cells)
                 b2[p2] += add;
                 b3[p3] += add;
             },
-            &choice,
+            Choice { way: &way, ratio: Some(1 << pass) },
         )?;
         let served = |array: &&hemiola_loops::plan::ArrayPlan| array.placement == Placement::Served;
         assert_eq!(run.plan().arrays.iter().filter(served).count(), usize::from(cluster.size() > 1), "{}", run.plan());

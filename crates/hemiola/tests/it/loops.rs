@@ -203,13 +203,13 @@ fn rows_that_indices_decide_are_foreseen_where_an_array_is_served() {
         .run(|cluster| {
             let all = cluster.from_fn([40, 5000], |[i, j]| (i + j) as f32)?;
             let entries = all.entries().filter(|[i, j], _| (i * 7 + j) % 50 == 0).materialize()?;
-            // Too large to be copied, and read at two offsets, so that no cut of the loop follows it.
+            // Too large to be copied, and read by both indices, so that no cut of the loop follows it.
             let table = cluster.from_fn([5001, 8], |[row, _]| row as f32)?;
             let sums = cluster.zeros::<f64, 1>([40])?;
             let run = parallel_for!(
                 cluster,
                 for ([i, j], value) in &entries {
-                    sums[i] += f64::from(table[j + 1][0] + table[j][1] - value);
+                    sums[i] += f64::from(table[j + 1][0] + table[i][1] - value);
                 }
             )?;
             let placement = |name: &str| run.plan().arrays.iter().find(|array| array.name == name).unwrap().placement;
@@ -217,7 +217,7 @@ fn rows_that_indices_decide_are_foreseen_where_an_array_is_served() {
             assert_eq!(run.unforeseen(), [("table".to_owned(), 0)]);
             let mut expected = vec![0.0; 40];
             for ([i, j], value) in entries.collect()? {
-                expected[i as usize] += (2 * j + 1) as f64 - f64::from(value);
+                expected[i as usize] += (i + j + 1) as f64 - f64::from(value);
             }
             assert!(sums.collect()?.iter().zip(expected).all(|((_, sum), expected)| (sum - expected).abs() < 1e-6));
             Ok(())

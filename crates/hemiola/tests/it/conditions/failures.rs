@@ -101,6 +101,59 @@ fn a_panic_in_a_rotation_ends_it_everywhere_and_its_arrays_can_be_used() {
     assert!(said.iter().all(|error| error.contains("a bad value")), "{said:?}");
 }
 
+#[test]
+fn a_panic_in_waves_ends_them_everywhere_and_arrays_with_shared_rows_can_be_used() {
+    let said = errors(|cluster| {
+        let a = cluster.from_fn([300, 40], |[i, j]| i * 100 + j)?;
+        let pass = |bad: usize| {
+            parallel_for!(
+                cluster,
+                ordered,
+                for [i, j] in [1..299, 1..39] {
+                    assert!(i * 100 + j != bad, "a bad place");
+                    a[[i, j]] = a[[i - 1, j]] ^ a[[i, j - 1]] ^ a[[i + 1, j]];
+                }
+            )
+        };
+        let run = pass(usize::MAX)?;
+        assert_eq!(run.plan().cuts.peers_used, cluster.size(), "{}", run.plan());
+        let error = pass(15_020).unwrap_err();
+        // Whatever it holds now, it is an array of this shape, and the next loop finds it so.
+        assert_eq!(a.collect()?.len(), 12_000);
+        pass(usize::MAX)?;
+        assert_eq!(a.collect()?.len(), 12_000);
+        Ok(error.to_string())
+    });
+    assert!(said.iter().all(|error| error.contains("failed at entry [150, 20]")), "{said:?}");
+    assert!(said.iter().all(|error| error.contains("a bad place")), "{said:?}");
+}
+
+#[test]
+fn an_array_that_one_peer_holds_is_an_error_for_all_at_once() {
+    let said = run(3, 2, |cluster| {
+        let a = cluster.zeros::<u64, 1>([100])?;
+        let pass = || {
+            parallel_for!(
+                cluster,
+                for i in 0..100 {
+                    a[i] += 1;
+                }
+            )
+        };
+        let held = (cluster.rank().index() == 1).then(|| a.hold("somebody").expect("it is free"));
+        // Well before a wait would end.
+        let said = pass().unwrap_err().to_string();
+        drop(held);
+        pass()?;
+        assert!(a.collect()?.iter().all(|(_, value)| *value == 1));
+        Ok(said)
+    });
+    for (rank, error) in said.iter().enumerate() {
+        assert!(error.contains("uses an array that somebody holds"), "{error}");
+        assert_eq!(error.contains("failed on peer 1"), rank != 1, "{error}");
+    }
+}
+
 /// Rows of users, rows of items, and entries that need both.
 struct Model {
     entries: DistArray<u64, 2>,

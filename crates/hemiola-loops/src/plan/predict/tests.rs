@@ -1,0 +1,200 @@
+//! Numbers of blocks on made-up counts.
+
+use super::*;
+use crate::plan::choose::choose;
+use crate::plan::{Choice, Plan, Skew};
+use hemiola_analysis::{Access, ArrayUse, LoopSpec, Mode, Subscript, analyze};
+use hemiola_array::{Cut, Histogram, JointHistogram};
+use proptest::prelude::*;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+/// Entries of a sparse space of two dimensions.
+type Entries = Vec<([u64; 2], u64)>;
+
+/// The plan of `w[i] += h[j]; h[j] += w[i]` over entries, with rows of `row` cells.
+fn plan(extents: [u64; 2], entries: &Entries, (peers, workers): (usize, usize), row: u64) -> Plan {
+    let update = |dimension| Access {
+        name: dimension,
+        subscripts: Cow::Owned(vec![Subscript::index(dimension)]),
+        mode: Mode::Update,
+        text: "x".into(),
+        line: 0,
+        column: 0,
+    };
+    let array = |name: &str, dimension| ArrayUse {
+        name: name.to_owned(),
+        dimensions: 2,
+        accesses: vec![update(dimension)],
+        buffered: vec![],
+    };
+    let spec = LoopSpec { dimensions: 2, ordered: false, arrays: vec![array("w", 0), array("h", 1)] };
+    let analysis = analyze(&spec).unwrap();
+    let histograms: Vec<_> = (0..2)
+        .map(|dimension| {
+            let mut histogram = Histogram::new(extents[dimension], 1 << 20);
+            for (key, weight) in entries {
+                histogram.add_weight(key[dimension], *weight);
+            }
+            Some(Arc::new(histogram))
+        })
+        .collect();
+    let ways = ways(&analysis, peers, workers, true);
+    let cut = |(dimension, parts): &(usize, usize)| {
+        let cut = Cut::balanced(histograms[*dimension].as_ref().unwrap(), *parts);
+        std::iter::once(0).chain(cut.ranges().map(|range| range.end)).collect::<Vec<_>>()
+    };
+    let bounds: BTreeMap<_, _> = ways.cuts.iter().map(|wanted| (*wanted, cut(wanted))).collect();
+    let joints = ways.pairs.iter().map(|pair| {
+        let mut joint = JointHistogram::new(*pair, pair.map(|dimension| fine(&bounds, dimension)));
+        for (key, weight) in entries {
+            joint.add_weight(key[pair[0]], key[pair[1]], *weight);
+        }
+        Arc::new(joint)
+    });
+    let facts = Facts {
+        title: "a loop".to_owned(),
+        space_text: "entries",
+        extents: extents.map(|extent| 0..extent).to_vec(),
+        entries: entries.iter().map(|(_, weight)| weight).sum(),
+        joints: joints.collect(),
+        histograms,
+        bounds,
+        most: ways.most,
+        known: &Predictions::default(),
+        sortable: true,
+        rows_only: false,
+        arrays: extents.map(|extent| (vec![extent, row], 4)).to_vec(),
+        together: Vec::new(),
+        peers,
+        workers,
+    };
+    // The first: rotation along the second dimension.
+    choose(&spec, analysis, &facts, Choice { way: &|_| 0, ratio: None })
+}
+
+/// The counts of a plan's blocks, one entry after the other.
+fn counted(plan: &Plan, entries: &Entries) -> Blocks {
+    let mut blocks = Blocks::new(plan.cuts.parts(), plan.cuts.times());
+    for (key, weight) in entries {
+        blocks.add(plan.block_of(key), *weight);
+    }
+    blocks
+}
+
+#[test]
+fn evenly_spread_entries_get_the_usual_number() {
+    let entries: Entries = (0..400).flat_map(|i| (0..200).map(move |j| ([i, j], 50))).collect();
+    for (peers, workers) in [(1, 2), (1, 4), (2, 1), (2, 2)] {
+        let plan = plan([400, 200], &entries, (peers, workers), 16);
+        assert_eq!(plan.cuts.schedule, Schedule::Rotation { ratio: RATIO }, "{plan}");
+        assert!(plan.prediction.as_ref().unwrap().over_even() < 1.05, "{plan}");
+    }
+}
+
+#[test]
+fn entries_in_stripes_get_more_blocks_where_that_balances_better() {
+    // Each stripe of time is nearly one part's alone, and with eight blocks parts wait for those that others still have.
+    const FAVOURITE: [u64; 16] = [1, 0, 3, 0, 2, 3, 2, 1, 1, 2, 0, 3, 3, 2, 1, 0];
+    let weight = |i: u64, j: u64| if FAVOURITE[j as usize / 12] == i / 100 { 200 } else { 4 };
+    let entries: Entries = (0..400).flat_map(|i| (0..192).map(move |j| ([i, j], weight(i, j)))).collect();
+    let plan = plan([400, 192], &entries, (1, 4), 16);
+    let prediction = plan.prediction.clone().unwrap();
+    let with = |ratio: usize| prediction.tried.iter().find(|tried| tried.ratio == ratio).unwrap().over_even;
+    assert!(prediction.ratio > RATIO, "{plan}");
+    assert!(prediction.over_even() < 1.05 && with(RATIO) > 1.3, "{plan}");
+    assert_eq!(plan.cuts.times(), prediction.ratio * 4);
+    let text = plan.to_string();
+    let said = format!("{} time blocks for each part, by a pass predicted to take", prediction.ratio);
+    assert!(text.contains(&said), "{text}");
+}
+
+#[test]
+fn few_entries_get_few_blocks() {
+    // So few that handing a block over takes longer than running it.
+    let entries: Entries = (0..40).flat_map(|i| (0..40).map(move |j| ([i, j], 1))).collect();
+    let plan = plan([40, 40], &entries, (1, 4), 1);
+    assert_eq!(plan.prediction.as_ref().map(|prediction| prediction.ratio), Some(1), "{plan}");
+}
+
+#[test]
+fn which_workers_share_a_peer_changes_nothing() {
+    let weight = |i: u64, j: u64| if (i * 7 + j * 3) % 11 < 3 { 90 } else { 5 };
+    let entries: Entries = (0..300).flat_map(|i| (0..200).map(move |j| ([i, j], weight(i, j)))).collect();
+    let plans = [(1, 6), (2, 3), (3, 2), (6, 1)].map(|shape| plan([300, 200], &entries, shape, 64));
+    for plan in &plans {
+        assert_eq!((&plan.prediction, &plan.cuts.time), (&plans[0].prediction, &plans[0].cuts.time), "{plan}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn predictions_are_made_from_the_counts_of_the_blocks(
+        weights in prop::collection::vec(0_u64..1000, 24 * 24), peers in 1_usize..3, workers in 1_usize..4,
+    ) {
+        let key = |at: usize| [at as u64 / 24, at as u64 % 24];
+        let entries: Entries = weights.iter().enumerate().map(|(at, weight)| (key(at), *weight)).collect();
+        let plan = plan([24, 24], &entries, (peers, workers), 8);
+        prop_assert_eq!(plan.prediction.is_some(), peers * workers > 1);
+        if let (Some(prediction), Schedule::Rotation { ratio }) = (&plan.prediction, plan.cuts.schedule) {
+            prop_assert_eq!(ratio, prediction.ratio);
+            let cells = 16;
+            let prices = crate::plan::cost::prices(&plan.arrays, cells, plan.cuts.parts(), false);
+            let blocks = counted(&plan, &entries);
+            let expected = makespan(&blocks, Flow::Rotation { ratio }, &prices) as f64 / even(&blocks, &prices) as f64;
+            prop_assert!((prediction.over_even() - expected).abs() < 1e-12, "{} {}", expected, plan);
+        }
+    }
+
+    #[test]
+    fn slanted_blocks_have_the_keys_that_a_look_at_each_finds(
+        extents in [(0_u64..5, 1_u64..8), (0_u64..5, 1_u64..8), (0_u64..5, 1_u64..12)],
+        weights in [[-2_i64..3, -2_i64..3, -2_i64..3], [-2_i64..3, -2_i64..3, -2_i64..3]],
+        ends in [prop::collection::btree_set(-40_i64..40, 1..4), prop::collection::btree_set(-40_i64..40, 1..4)],
+    ) {
+        // Up to 64 lines, all of which are looked at.
+        let extents = extents.map(|(start, length)| start..start + length);
+        let bounds = ends.map(|ends| [-1000].into_iter().chain(ends).chain([1000]).collect::<Vec<i64>>());
+        let skew = Skew {
+            space: weights[0].to_vec(),
+            time: weights[1].to_vec(),
+            space_bounds: bounds[0].clone(),
+            time_bounds: bounds[1].clone(),
+            own_space: false,
+        };
+        let cuts = Cuts {
+            space: vec![0; bounds[0].len()],
+            time: vec![0; bounds[1].len()],
+            skew: Some(skew),
+            peers_used: 1,
+            schedule: Schedule::Wavefront,
+        };
+        let facts = Facts {
+            title: String::new(),
+            space_text: "",
+            extents: extents.to_vec(),
+            entries: 0,
+            histograms: vec![None; 3],
+            bounds: BTreeMap::new(),
+            joints: Vec::new(),
+            most: 8,
+            known: &Predictions::default(),
+            sortable: false,
+            rows_only: false,
+            arrays: Vec::new(),
+            together: Vec::new(),
+            peers: 1,
+            workers: 1,
+        };
+        let strategy = hemiola_analysis::Strategy::Serial;
+        let mut expected = Blocks::new(cuts.parts(), cuts.times());
+        for a in extents[0].clone() {
+            for b in extents[1].clone() {
+                for c in extents[2].clone() {
+                    expected.add(cuts.block_of(&[a, b, c], 0, None), 1);
+                }
+            }
+        }
+        prop_assert_eq!(count(&facts, &strategy, &cuts).unwrap(), expected);
+    }
+}

@@ -35,7 +35,7 @@ impl Default for Settings {
             rank: 32,
             loss: Loss::Squared,
             l2: L2,
-            step: 0.05,
+            step: 0.08,
             unobserved: 0.3,
             nu: 1.0,
             seed: 1,
@@ -46,7 +46,7 @@ impl Default for Settings {
 }
 
 /// The penalty where nobody says otherwise.
-const L2: f32 = 0.06;
+const L2: f32 = 0.05;
 /// The same for the one-class loss, where it counts for all pairs.
 const L2_ONE_CLASS: f32 = 0.007;
 
@@ -75,7 +75,7 @@ impl Builder {
         rank: u32;
         /// What is minimized. Default squared.
         loss: Loss;
-        /// The first step. Default 0.05; steps adapt by themselves.
+        /// The first step. Default 0.08; steps adapt by themselves.
         step: f32;
         /// One-class loss: the weight of a pair that is no event, where an event has 1. Default 0.3.
         unobserved: f32;
@@ -89,7 +89,7 @@ impl Builder {
         limits: Limits;
     }
 
-    /// How much large factors cost. Default 0.06, or 0.007 with the one-class loss.
+    /// How much large factors cost. Default 0.05, or 0.007 with the one-class loss.
     pub fn l2(mut self, l2: f32) -> Self {
         self.l2 = Some(l2);
         self

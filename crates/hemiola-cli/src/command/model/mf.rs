@@ -69,12 +69,12 @@ pub(crate) struct TrainMf {
     #[arg(long, value_enum, default_value = "squared")]
     loss: LossName,
 
-    /// How much large factors cost. Default: 0.06; with --loss one-class 0.007.
+    /// How much large factors cost. Default: 0.05; with --loss one-class 0.007.
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
 
     /// The first step; steps adapt by themselves.
-    #[arg(long, value_name = "X", default_value = "0.05")]
+    #[arg(long, value_name = "X", default_value = "0.08")]
     step: f32,
 
     /// Take ratings from this on as events of weight 1, and leave out the others.

@@ -1,0 +1,80 @@
+//! What somebody does who has just read the README: its commands on MovieLens-100K, word for word, in one folder, and then one that is
+//! interrupted.
+
+use crate::model::text;
+use crate::support::{Ended, Launched, launch};
+use rustix::process::Signal;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use tempfile::TempDir;
+
+/// A folder with MovieLens-100K unpacked in it.
+fn unpacked(data: &Path) -> TempDir {
+    let lab = tempfile::tempdir().unwrap();
+    fs::create_dir(lab.path().join("ml-100k")).unwrap();
+    for name in ["u.data", "u.item"] {
+        let packed = fs::File::open(data.join("movielens-100k").join(format!("{name}.zst"))).unwrap();
+        let plain = fs::File::create(lab.path().join("ml-100k").join(name)).unwrap();
+        zstd::stream::copy_decode(packed, plain).unwrap();
+    }
+    lab
+}
+
+/// A line of the README, as a shell runs it where `hemiola` is installed.
+fn shell(lab: &TempDir, line: &str) -> Launched {
+    let bin = Path::new(env!("CARGO_BIN_EXE_hemiola")).parent().unwrap().to_owned();
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = std::iter::once(bin).chain(std::env::split_paths(&path));
+    let mut command = Command::new("sh");
+    // In place of the shell, so that signals reach it.
+    command.args(["-c", &format!("exec {line}")]).env("PATH", std::env::join_paths(all).unwrap());
+    launch(command.current_dir(lab.path()))
+}
+
+fn works(lab: &TempDir, line: &str) -> String {
+    let Ended { code, stdout, stderr, .. } = shell(lab, line).end();
+    assert_eq!(code, Some(0), "{line}\n{}", text(&stderr));
+    text(&stdout)
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "how a test says what it did not do")]
+fn the_commands_of_the_readme_work_word_for_word() {
+    let Some(data) = std::env::var_os("HEMIOLA_DATA").map(PathBuf::from) else {
+        return println!("skipped: HEMIOLA_DATA is not set");
+    };
+    let lab = unpacked(&data);
+    let readme = include_str!("../../../../README.md");
+    let block = readme.split("word for word:").nth(1).unwrap().split("```sh\n").nth(1).unwrap();
+    let lines: Vec<&str> = block.split("```").next().unwrap().lines().collect();
+    let [train, recommend, similar, second, plot, resume] = lines[..] else { panic!("six commands: {lines:?}") };
+
+    assert!(works(&lab, train).contains("saved to `films`"));
+    let films = works(&lab, recommend);
+    assert_eq!(films.lines().count(), 5, "{films}");
+    // All titles of the set end with a year.
+    assert!(films.lines().all(|line| line.ends_with(')')), "{films}");
+    let alike = works(&lab, similar);
+    assert!(alike.contains("Empire Strikes Back, The (1980)"), "{alike}");
+    works(&lab, second);
+    works(&lab, plot);
+    let picture = fs::read_to_string(lab.path().join("films.svg")).unwrap();
+    assert!(picture.contains("first") && picture.contains("second"), "both runs are on it");
+    let on = works(&lab, resume);
+    assert!(on.contains("going on after epoch") && on.contains("epoch  60/60"), "{on}");
+
+    // And what it says beneath: an interrupt saves, and the command that is printed goes on.
+    let long = shell(&lab, "hemiola train mf --data ml-100k/u.data --output long --epochs 1000000 --patience 0");
+    while !long.line().contains("epoch   2/") {}
+    long.signal(Signal::INT);
+    let ended = long.end();
+    assert_eq!(ended.code, Some(130), "{}", text(&ended.stderr));
+    let told = text(&ended.stdout);
+    let command = told.lines().find(|line| line.contains("--resume")).unwrap();
+    let command = &command[command.find(": ").unwrap() + 2..];
+    let epoch: u32 = told.split("interrupted after epoch ").nth(1).unwrap().split(';').next().unwrap().parse().unwrap();
+    let resumed = shell(&lab, &command.replace("1000000", &(epoch + 1).to_string())).end();
+    assert_eq!(resumed.code, Some(0), "{command}\n{}", text(&resumed.stderr));
+    assert!(text(&resumed.stdout).contains("going on after epoch"), "{}", text(&resumed.stdout));
+}

@@ -1,0 +1,157 @@
+//! Memory for many rows of one length.
+//!
+//! Rows lie in chunks that never move (a small first one, then large ones), so growing copies nothing and wastes at most one chunk. Rows of more than 32 bytes begin
+//! on a cache line and share none; shorter ones are padded to a power of two and lie within one line (the reasons are
+//! those of `hemiola_array::dense`). **Invariant:** a slot stays where it is until it is freed.
+
+/// The length of a cache line.
+const LINE: usize = 64;
+/// Chunks are about this large, so that the list of them stays in the processor's cache for gigabytes of rows.
+const CHUNK_BYTES: usize = 1 << 18;
+/// The first chunk has so many rows: many tables are small.
+const FIRST_ROWS: usize = 16;
+
+/// Rows of one length, by slot.
+#[derive(Debug)]
+pub struct Slab<T> {
+    width: usize,
+    stride: usize,
+    /// Rows of a chunk after the first, as a power of two.
+    shift: u32,
+    chunks: Vec<Chunk<T>>,
+    rows: usize,
+    free: Vec<u32>,
+}
+
+#[derive(Debug)]
+struct Chunk<T> {
+    /// Where the first row begins, so that it begins on a line.
+    start: usize,
+    cells: Vec<T>,
+}
+
+impl<T: Copy + Default> Chunk<T> {
+    fn new(length: usize) -> Self {
+        let spare = if LINE.is_multiple_of(size_of::<T>()) { LINE / size_of::<T>() } else { 0 };
+        let cells = vec![T::default(); length + spare];
+        Self { start: cells.as_ptr().align_offset(LINE).min(spare), cells }
+    }
+}
+
+impl<T: Copy + Default> Slab<T> {
+    /// Room for rows of `width` cells. A width of zero takes no memory.
+    #[must_use]
+    pub fn new(width: usize) -> Self {
+        let bytes = width * size_of::<T>();
+        let padded = if bytes > LINE / 2 { bytes.next_multiple_of(LINE) } else { bytes.next_power_of_two() };
+        let stride = if padded.is_multiple_of(size_of::<T>()) && width > 0 { padded / size_of::<T>() } else { width };
+        let shift = (CHUNK_BYTES / padded.max(1)).clamp(1, 4096).ilog2();
+        Self { width, stride, shift, chunks: Vec::new(), rows: 0, free: Vec::new() }
+    }
+
+    /// A slot for a new row. What it holds is left from the row before it, or zeros.
+    ///
+    /// # Panics
+    /// If there are 2^32 - 1 rows already.
+    pub fn take(&mut self) -> u32 {
+        if let Some(slot) = self.free.pop() {
+            return slot;
+        }
+        let slot =
+            u32::try_from(self.rows).ok().filter(|slot| *slot < u32::MAX).expect("a shard has less than 2^32 - 1 rows");
+        if self.place(slot).0 == self.chunks.len() {
+            let rows = if slot == 0 { FIRST_ROWS } else { 1 << self.shift };
+            self.chunks.push(Chunk::new(self.stride * rows));
+        }
+        self.rows += 1;
+        slot
+    }
+
+    /// The chunk of a slot, and its row there.
+    #[inline]
+    fn place(&self, slot: u32) -> (usize, usize) {
+        match (slot as usize).checked_sub(FIRST_ROWS) {
+            None => (0, slot as usize),
+            Some(slot) => (1 + (slot >> self.shift), slot & ((1 << self.shift) - 1)),
+        }
+    }
+
+    /// Gives a slot back.
+    pub fn free(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+
+    /// The row in a slot.
+    ///
+    /// # Panics
+    /// If the slot was never taken.
+    #[must_use]
+    #[inline]
+    pub fn row(&self, slot: u32) -> &[T] {
+        let (chunk, row) = self.place(slot);
+        let chunk = &self.chunks[chunk];
+        let at = chunk.start + row * self.stride;
+        &chunk.cells[at..at + self.width]
+    }
+
+    /// The row in a slot, to be changed.
+    ///
+    /// # Panics
+    /// If the slot was never taken.
+    #[must_use]
+    #[inline]
+    pub fn row_mut(&mut self, slot: u32) -> &mut [T] {
+        let (chunk, row) = self.place(slot);
+        let chunk = &mut self.chunks[chunk];
+        let at = chunk.start + row * self.stride;
+        &mut chunk.cells[at..at + self.width]
+    }
+
+    /// Cells of a row.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Bytes of memory it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let cells: usize = self.chunks.iter().map(|chunk| chunk.cells.capacity()).sum();
+        cells * size_of::<T>() + self.chunks.capacity() * size_of::<Chunk<T>>() + self.free.capacity() * 4
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::float_cmp, reason = "these values are exact")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_rows_begin_on_a_line_and_none_overlap() {
+        for width in [0, 1, 3, 8, 9, 16, 64, 100, 40_000] {
+            let mut slab = Slab::<f32>::new(width);
+            let slots: Vec<u32> = (0..3000.min(4_000_000 / (width + 1))).map(|_| slab.take()).collect();
+            for slot in &slots {
+                slab.row_mut(*slot).fill(*slot as f32);
+            }
+            for slot in &slots {
+                {
+                    let row = slab.row(*slot);
+                    assert!(row.len() == width && row.iter().all(|cell| *cell == *slot as f32));
+                    let address = row.as_ptr() as usize;
+                    assert!(width <= 8 || address.is_multiple_of(LINE), "width {width}");
+                    assert!(width > 8 || width == 0 || address / LINE == (address + width * 4 - 1) / LINE);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn freed_slots_are_taken_again() {
+        let mut slab = Slab::<f64>::new(4);
+        let (first, second) = (slab.take(), slab.take());
+        slab.free(first);
+        assert_eq!(slab.take(), first);
+        assert_ne!(slab.take(), second);
+    }
+}

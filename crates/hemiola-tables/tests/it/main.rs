@@ -1,0 +1,3 @@
+//! Tests of the machines together: clients and shards with a network between them that a test owns.
+
+mod model;

@@ -16,9 +16,11 @@
 //!
 //! | file | concept |
 //! |---|---|
+//! | [`in_place`] | the shard without messages, in one process |
 //! | [`rows`] | the rows with versions, state and marks |
 //! | [`snapshot`] | the shard as it was at a clock, by copy-on-write |
 
+pub mod in_place;
 pub mod rows;
 pub mod snapshot;
 
@@ -255,22 +257,27 @@ impl<C: Cell> Server<C> {
             let slot = self.rows.ensure(row.key, &self.spec, &*self.procedure);
             let carried =
                 if carried.is_empty() { carried } else { &carried[at * self.spec.width..][..self.spec.width] };
-            let importance =
-                self.spec.managed.map_or(0.0, |managed| self.rows.importance(slot, &row.cells, managed.priority));
             let write = Write { version: row.version, cells: row.cells, carried };
-            let unknown = |_: UnknownVersion| Error::UnknownVersion {
-                table: self.spec.name.clone(),
-                row: row.key,
-                version: row.version,
-            };
-            if let Some(snapshot) = &mut self.snapshot {
-                snapshot.before_write(slot, clock, &self.rows);
-                snapshot.write_image(slot, clock, &write, &*self.procedure).map_err(unknown)?;
-            }
-            self.rows.write(slot, &write, &*self.procedure).map_err(unknown)?;
-            if self.rows.changed(slot, importance) {
-                self.dirty.insert(slot);
-            }
+            self.write(slot, clock, &write)?;
+        }
+        Ok(())
+    }
+
+    /// Applies one update to a row, and to its image in the snapshot if it belongs there.
+    #[inline]
+    fn write(&mut self, slot: u32, clock: Clock, write: &Write<'_, C::Wide>) -> Result<()> {
+        let importance =
+            self.spec.managed.map_or(0.0, |managed| self.rows.importance(slot, &write.cells, managed.priority));
+        let mut done = Ok(());
+        if let Some(snapshot) = &mut self.snapshot {
+            snapshot.before_write(slot, clock, &self.rows);
+            done = snapshot.write_image(slot, clock, write, &*self.procedure);
+        }
+        done.and_then(|()| self.rows.write(slot, write, &*self.procedure)).map_err(|UnknownVersion| {
+            Error::UnknownVersion { table: self.spec.name.clone(), row: self.rows.key(slot), version: write.version }
+        })?;
+        if self.rows.changed(slot, importance) {
+            self.dirty.insert(slot);
         }
         Ok(())
     }

@@ -16,6 +16,8 @@ mod plants;
 mod probe;
 mod world;
 
+pub(crate) use plan::Dice;
+
 /// Reads a number from the environment, for longer explorations.
 #[expect(clippy::disallowed_methods, reason = "a knob of this test, not of the library")]
 fn variable(name: &str, otherwise: u64) -> u64 {

@@ -53,9 +53,11 @@ impl<W: Number> Cells<'_, W> {
     /// The first column that holds NaN or infinity.
     #[must_use]
     pub fn not_finite(&self) -> Option<usize> {
-        // One pass without a branch for each value; the column is looked for only if there is one.
-        let fine = self.values().iter().fold(true, |fine, value| fine & value.is_finite());
-        if fine { None } else { self.iter().find(|(_, value)| !value.is_finite()).map(|(column, _)| column) }
+        if W::all_finite(self.values()) {
+            None
+        } else {
+            self.iter().find(|(_, value)| !value.is_finite()).map(|(column, _)| column)
+        }
     }
 
     /// Adds `factor` times these to a dense row.

@@ -34,6 +34,16 @@ pub enum ToShard<W> {
         /// Row, version, and how many copies of it came.
         copies: Vec<(u64, u64, u32)>,
     },
+    /// "I am going to use these; lease them to me if nobody else has them."
+    Intend {
+        /// The rows, ascending.
+        keys: Vec<u64>,
+    },
+    /// "I have sent what I had for these; the leases are yours again."
+    Return {
+        /// The rows, ascending.
+        keys: Vec<u64>,
+    },
 }
 
 /// From a shard to a client.
@@ -51,5 +61,15 @@ pub enum ToClient<C, W> {
         batch: Batch<C>,
         /// What clients are to carry back with updates.
         carried: Vec<W>,
+    },
+    /// "Nobody else has copies of these: keep updates of them until I recall the lease."
+    Lease {
+        /// The rows, ascending.
+        keys: Vec<u64>,
+    },
+    /// "Somebody else needs these: send what you have for them, and the leases."
+    Recall {
+        /// The rows, ascending.
+        keys: Vec<u64>,
     },
 }

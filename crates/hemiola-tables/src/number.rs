@@ -25,6 +25,8 @@ pub trait Number: Pod + PartialEq + PartialOrd + Default + fmt::Debug + Send + S
     fn plus_scaled(self, factor: Self, other: Self) -> Self;
     /// Neither infinite nor NaN.
     fn is_finite(self) -> bool;
+    /// Whether all are.
+    fn all_finite(values: &[Self]) -> bool;
     /// The nearest number of this type.
     fn from_f64(value: f64) -> Self;
     /// The same value, or the nearest.
@@ -67,8 +69,19 @@ pub trait Cell: Pod + PartialEq + Default + fmt::Debug + Send + Sync + 'static {
     fn write(cells: &[Self], bytes: &mut Vec<u8>);
 }
 
+// Integer operations, which a compiler turns into vector ones, where a chain of `&&` or of floating-point maxima is not.
+fn all_finite_f32(values: &[f32]) -> bool {
+    const EXPONENT: u32 = f32::INFINITY.to_bits();
+    values.iter().fold(0, |found, value| found | u32::from(value.to_bits() & EXPONENT == EXPONENT)) == 0
+}
+
+fn all_finite_f64(values: &[f64]) -> bool {
+    const EXPONENT: u64 = f64::INFINITY.to_bits();
+    values.iter().fold(0, |found, value| found | u64::from(value.to_bits() & EXPONENT == EXPONENT)) == 0
+}
+
 macro_rules! numbers {
-    ($($type:ty: $plus:expr, $scaled:expr, $finite:expr;)*) => {$(
+    ($($type:ty: $plus:expr, $scaled:expr, $finite:expr, $all:expr;)*) => {$(
         impl Number for $type {
             const ZERO: Self = 0 as $type;
 
@@ -85,6 +98,11 @@ macro_rules! numbers {
             #[inline]
             fn is_finite(self) -> bool {
                 $finite(self)
+            }
+
+            #[inline]
+            fn all_finite(values: &[Self]) -> bool {
+                $all(values)
             }
 
             fn from_f64(value: f64) -> Self {
@@ -134,9 +152,9 @@ macro_rules! numbers {
     )*};
 }
 numbers! {
-    f32: |a, b| a + b, |a: f32, f, b| a + f * b, f32::is_finite;
-    f64: |a, b| a + b, |a: f64, f, b| a + f * b, f64::is_finite;
-    i32: i32::wrapping_add, |a: i32, f: i32, b| a.wrapping_add(f.wrapping_mul(b)), |_| true;
+    f32: |a, b| a + b, |a: f32, f, b| a + f * b, f32::is_finite, all_finite_f32;
+    f64: |a, b| a + b, |a: f64, f, b| a + f * b, f64::is_finite, all_finite_f64;
+    i32: i32::wrapping_add, |a: i32, f: i32, b| a.wrapping_add(f.wrapping_mul(b)), |_| true, |_| true;
 }
 
 macro_rules! reals {

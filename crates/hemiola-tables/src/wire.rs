@@ -30,11 +30,15 @@ enum ShardBody {
     Clock(Clock),
     Forget { keys: u64 },
     Release { copies: u64 },
+    Intend { keys: u64 },
+    Return { keys: u64 },
 }
 
 #[derive(Serialize, Deserialize)]
 enum ClientBody {
     Rows { fresh: Clock, included: u64, reply: bool, rows: u64, carried: u64 },
+    Lease { keys: u64 },
+    Recall { keys: u64 },
 }
 
 fn front<B: Serialize>(number: u64, acknowledged: u64, body: Option<B>) -> Vec<u8> {
@@ -52,11 +56,15 @@ pub fn encode_to_shard<W: Cell>(envelope: &Envelope<ToShard<W>>) -> Vec<u8> {
         ToShard::Clock(clock) => ShardBody::Clock(*clock),
         ToShard::Forget { keys } => ShardBody::Forget { keys: keys.len() as u64 },
         ToShard::Release { copies } => ShardBody::Release { copies: copies.len() as u64 },
+        ToShard::Intend { keys } => ShardBody::Intend { keys: keys.len() as u64 },
+        ToShard::Return { keys } => ShardBody::Return { keys: keys.len() as u64 },
     });
     let mut bytes = front(envelope.number, envelope.acknowledged, body);
     match &envelope.body {
         None | Some(ToShard::Clock(_)) => {}
-        Some(ToShard::Get { keys, .. } | ToShard::Forget { keys }) => write_gaps(keys.iter().copied(), &mut bytes),
+        Some(
+            ToShard::Get { keys, .. } | ToShard::Forget { keys } | ToShard::Intend { keys } | ToShard::Return { keys },
+        ) => write_gaps(keys.iter().copied(), &mut bytes),
         Some(ToShard::Update { batch, carried, .. }) => {
             write_batch(batch, &mut bytes);
             W::write(carried, &mut bytes);
@@ -78,6 +86,8 @@ pub fn decode_to_shard<W: Cell>(bytes: &[u8], spec: &Spec) -> Result<Envelope<To
     let body = match front.body {
         None => None,
         Some(ShardBody::Get { need, keys }) => Some(ToShard::Get { need, keys: rest.gaps(keys)? }),
+        Some(ShardBody::Intend { keys }) => Some(ToShard::Intend { keys: rest.gaps(keys)? }),
+        Some(ShardBody::Return { keys }) => Some(ToShard::Return { keys: rest.gaps(keys)? }),
         Some(ShardBody::Forget { keys }) => Some(ToShard::Forget { keys: rest.gaps(keys)? }),
         Some(ShardBody::Clock(clock)) => Some(ToShard::Clock(clock)),
         Some(ShardBody::Update { clock, rows, carried }) => {
@@ -101,14 +111,17 @@ fn client_front<C, W>(envelope: &Envelope<ToClient<C, W>>) -> Vec<u8>
 where
     C: Cell,
 {
-    let body =
-        envelope.body.as_ref().map(|ToClient::Rows { fresh, included, reply, batch, carried }| ClientBody::Rows {
+    let body = envelope.body.as_ref().map(|body| match body {
+        ToClient::Rows { fresh, included, reply, batch, carried } => ClientBody::Rows {
             fresh: *fresh,
             included: *included,
             reply: *reply,
             rows: batch.len() as u64,
             carried: carried.len() as u64,
-        });
+        },
+        ToClient::Lease { keys } => ClientBody::Lease { keys: keys.len() as u64 },
+        ToClient::Recall { keys } => ClientBody::Recall { keys: keys.len() as u64 },
+    });
     front(envelope.number, envelope.acknowledged, body)
 }
 
@@ -116,20 +129,24 @@ where
 #[must_use]
 pub fn encode_to_client<C: Cell>(envelope: &Envelope<ToClient<C, C::Wide>>) -> Vec<u8> {
     let mut bytes = client_front(envelope);
-    if let Some(ToClient::Rows { batch, carried, .. }) = &envelope.body {
-        write_batch(batch, &mut bytes);
-        C::Wide::write(carried, &mut bytes);
+    match &envelope.body {
+        None => {}
+        Some(ToClient::Rows { batch, carried, .. }) => {
+            write_batch(batch, &mut bytes);
+            C::Wide::write(carried, &mut bytes);
+        }
+        Some(ToClient::Lease { keys } | ToClient::Recall { keys }) => write_gaps(keys.iter().copied(), &mut bytes),
     }
     bytes
 }
 
-/// How many bytes [`encode_to_client`] makes, without making them.
+/// How many bytes [`encode_to_client`] makes of rows, without making them.
 #[must_use]
 pub fn client_bytes<C: Cell>(envelope: &Envelope<ToClient<C, C::Wide>>) -> usize {
-    let rows = envelope
-        .body
-        .as_ref()
-        .map_or(0, |ToClient::Rows { batch, carried, .. }| batch_bytes(batch) + size_of_val(&carried[..]));
+    let rows = match &envelope.body {
+        Some(ToClient::Rows { batch, carried, .. }) => batch_bytes(batch) + size_of_val(&carried[..]),
+        _ => 0,
+    };
     client_front(envelope).len() + rows
 }
 
@@ -149,6 +166,8 @@ pub fn decode_to_client<C: Cell>(bytes: &[u8], spec: &Spec) -> Result<Envelope<T
             let (batch, carried) = (rest.batch(rows)?, rest.numbers(carried)?);
             Some(ToClient::Rows { fresh, included, reply, batch, carried })
         }
+        Some(ClientBody::Lease { keys }) => Some(ToClient::Lease { keys: rest.gaps(keys)? }),
+        Some(ClientBody::Recall { keys }) => Some(ToClient::Recall { keys: rest.gaps(keys)? }),
     };
     rest.end()?;
     Ok(Envelope { number: front.number, acknowledged: front.acknowledged, body })
@@ -371,6 +390,8 @@ mod tests {
             ),
             clock().prop_map(ToShard::Clock),
             keys().prop_map(|keys| ToShard::Forget { keys }),
+            keys().prop_map(|keys| ToShard::Intend { keys }),
+            keys().prop_map(|keys| ToShard::Return { keys }),
             prop::collection::vec(any::<(u64, u64, u32)>(), 0..5).prop_map(|copies| ToShard::Release { copies }),
         ]
     }

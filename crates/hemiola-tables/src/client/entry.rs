@@ -26,6 +26,12 @@ pub(crate) struct Entry<W> {
     pub(crate) copies: u32,
     /// How many workers wait for it or have just been given it.
     pub(crate) pins: u32,
+    /// How many intents of workers name it; each is a pin, too.
+    pub(crate) intents: u32,
+    /// The copy came for an intent.
+    pub(crate) fetched: bool,
+    /// Nobody else has a copy, and sums need not leave.
+    pub(crate) leased: bool,
     /// Was read since the hand of the eviction passed.
     pub(crate) referenced: bool,
 }
@@ -42,6 +48,9 @@ impl<W> Entry<W> {
             view: ABSENT,
             copies: 0,
             pins: 0,
+            intents: 0,
+            fetched: false,
+            leased: false,
             referenced: false,
         }
     }
@@ -53,7 +62,7 @@ impl<W> Entry<W> {
 
     /// Whether nothing is known any more.
     pub(crate) fn is_idle(&self) -> bool {
-        !self.is_here() && self.asked.is_none() && self.pins == 0 && self.log.is_none()
+        !self.is_here() && self.asked.is_none() && self.pins == 0 && self.log.is_none() && !self.leased
     }
 
     /// Drops the log once it is empty.

@@ -12,7 +12,7 @@
 //!
 //! **Invariants**
 //! 1. A read at clock `c` sees every update of clocks before `c - staleness`, and all own ones.
-//! 2. Sums leave in the order of clocks, each exactly once, before the message that closes their clock. Eviction takes copies, never sums.
+//! 2. Sums leave in the order of clocks, each exactly once, before the message that closes their clock; those of leased rows, before the lease goes back. Eviction takes copies, never sums.
 //! 3. With pushed rows, a copy that is here is subscribed to, and has been from the moment the reply came on. (A push that arrives while the row
 //!    is asked for again belongs to an older subscription, and changes since then were not sent: it is dropped.)
 //! 4. A request carries the need of the peer's *slowest* worker: with that of the asking one, a slower worker that needs the same row would wait for
@@ -23,10 +23,12 @@
 //! | file | concept |
 //! |---|---|
 //! | [`entry`] | what is known of a row |
+//! | [`intents`] | what workers are going to use, and rows that are leased to this peer |
 //! | [`sending`] | what leaves: sums, requests, clocks, releases |
 //! | [`receiving`] | what comes: rows; and what has to go for them |
 
 mod entry;
+mod intents;
 mod receiving;
 mod sending;
 
@@ -42,6 +44,7 @@ use crate::store::{Index, Slab, Store};
 use crate::stream::{Envelope, Stream};
 use entry::{Entry, Part};
 use hemiola_core::WorkerId;
+use intents::Intents;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
@@ -113,6 +116,7 @@ pub struct Client<C: Cell> {
     hand: usize,
     forgotten: Vec<u64>,
     released: Vec<(u64, u64, u32)>,
+    intents: Intents,
     /// Updates that were left out because they were not finite.
     dropped: u64,
     out: Vec<FromClient<C::Wide>>,
@@ -168,6 +172,7 @@ impl<C: Cell> Client<C> {
             hand: 0,
             forgotten: Vec::new(),
             released: Vec::new(),
+            intents: Intents::default(),
             dropped: 0,
             out: Vec::new(),
             spec,
@@ -347,7 +352,7 @@ impl<C: Cell> Client<C> {
             self.begin_part(slot, clock, version, lane, cells)?;
         }
         let entry = &mut self.entries[slot as usize];
-        if let (Some(managed), Some(pool)) = (self.spec.managed, &mut self.pool) {
+        if let (Some(managed), Some(pool), false) = (self.spec.managed, &mut self.pool, entry.leased) {
             let view = entry.is_here().then(|| self.views.cells(entry.view));
             let importance = managed.priority.importance(cells, |column| view.and_then(|view| view.get(column)));
             entry.log.get_or_insert_default().importance += importance;
@@ -442,6 +447,12 @@ impl<C: Cell> Client<C> {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// How many rows are leased to this client.
+    #[must_use]
+    pub fn leases(&self) -> usize {
+        self.entries.iter().filter(|entry| entry.leased).count()
     }
 
     /// How many copies the cache holds.

@@ -21,17 +21,33 @@ impl<C: Cell> Client<C> {
         let bad = |problem: String| Error::BadMessage { table: self.spec.name.clone(), problem };
         self.stream.accept(envelope).map_err(bad)?;
         while let Some((_, body)) = self.stream.deliver() {
-            let ToClient::Rows { fresh, included, reply, batch, carried } = body;
-            self.check_rows(included, &batch, &carried)?;
-            self.confirm(included);
-            for (at, row) in batch.iter().enumerate() {
-                let carried = if self.carries { &carried[at * self.spec.width..][..self.spec.width] } else { &[] };
-                self.take_row(&row, carried, fresh, included, reply);
+            match body {
+                ToClient::Rows { fresh, included, reply, batch, carried } => {
+                    self.check_rows(included, &batch, &carried)?;
+                    self.confirm(included);
+                    for (at, row) in batch.iter().enumerate() {
+                        let carried =
+                            if self.carries { &carried[at * self.spec.width..][..self.spec.width] } else { &[] };
+                        self.take_row(&row, carried, fresh, included, reply);
+                    }
+                    self.fresh = self.fresh.max(fresh);
+                    self.wake();
+                }
+                ToClient::Lease { keys } => {
+                    self.check_keys(&keys)?;
+                    self.take_leases(&keys);
+                }
+                ToClient::Recall { keys } => {
+                    self.check_keys(&keys)?;
+                    self.recall(&keys);
+                }
             }
-            self.fresh = self.fresh.max(fresh);
-            self.wake();
         }
         Ok(())
+    }
+
+    fn check_keys(&self, keys: &[u64]) -> Result<()> {
+        keys.iter().try_for_each(|key| self.spec.check_row(*key))
     }
 
     fn check_rows(&self, included: u64, batch: &Batch<C>, carried: &[C::Wide]) -> Result<()> {
@@ -132,24 +148,31 @@ impl<C: Cell> Client<C> {
             looks += 1;
             self.hand = (self.hand + 1) % self.entries.len();
             let slot = self.hand as u32;
-            let in_use = (self.carries || self.releases) && self.entries[self.hand].used_until > self.clocks.min();
-            let entry = &mut self.entries[self.hand];
-            if !entry.is_here() || entry.pins > 0 || entry.asked.is_some() || in_use {
-                continue;
+            if self.may_evict(slot) && !std::mem::take(&mut self.entries[self.hand].referenced) {
+                self.drop_copy(slot);
             }
-            if std::mem::take(&mut entry.referenced) {
-                continue;
-            }
-            let view = std::mem::replace(&mut entry.view, ABSENT);
-            if self.spec.delivery == Delivery::Push {
-                self.forgotten.push(entry.key);
-            }
-            self.views.free(view);
-            self.carried.free(view);
-            self.here -= 1;
-            self.release_copy(slot);
-            self.drop_if_idle(slot);
         }
+    }
+
+    /// Whether nobody waits for a copy, needs it or computes with it.
+    pub(super) fn may_evict(&self, slot: u32) -> bool {
+        let entry = &self.entries[slot as usize];
+        let in_use = (self.carries || self.releases) && entry.used_until > self.clocks.min();
+        entry.is_here() && entry.pins == 0 && entry.asked.is_none() && !entry.leased && !in_use
+    }
+
+    /// Takes a copy out of the cache.
+    pub(super) fn drop_copy(&mut self, slot: u32) {
+        let entry = &mut self.entries[slot as usize];
+        let view = std::mem::replace(&mut entry.view, ABSENT);
+        if self.spec.delivery == Delivery::Push {
+            self.forgotten.push(entry.key);
+        }
+        self.views.free(view);
+        self.carried.free(view);
+        self.here -= 1;
+        self.release_copy(slot);
+        self.drop_if_idle(slot);
     }
 
     fn wake(&mut self) {

@@ -23,6 +23,9 @@ impl<C: Cell> Client<C> {
     pub(super) fn close(&mut self, min: Clock) {
         while let Some(entry) = self.open.first_entry().filter(|entry| *entry.key() < min) {
             let (clock, mut slots) = entry.remove_entry();
+            for leased in slots.extract_if(.., |slot| self.entries[*slot as usize].leased).collect::<Vec<_>>() {
+                self.add_up(leased);
+            }
             self.flush(clock, &mut slots, true);
         }
         while let Some(entry) = self.aging.first_entry().filter(|entry| *entry.key() <= min) {
@@ -30,16 +33,21 @@ impl<C: Cell> Client<C> {
                 self.age(slot, min);
             }
         }
+        self.end_intents(min);
         if min == Clock::INFINITE {
+            self.give_back_all();
             self.let_go();
         }
         self.tell_forgotten();
         self.tell_released();
         self.send(ToShard::Clock(min), true);
+        if min != Clock::INFINITE {
+            self.begin_intents();
+        }
     }
 
     /// Sends the open sums of one clock of some rows.
-    fn flush(&mut self, clock: Clock, slots: &mut Vec<u32>, urgent: bool) {
+    pub(super) fn flush(&mut self, clock: Clock, slots: &mut Vec<u32>, urgent: bool) {
         slots.sort_unstable_by_key(|slot| (self.entries[*slot as usize].key, *slot));
         slots.dedup();
         let (mut batch, mut carried, mut bytes) = (Batch::new(), Vec::new(), 0);

@@ -13,6 +13,9 @@ use crate::number::Cell;
 use crate::spec::{ClientId, Consistency};
 use hemiola_core::WorkerId;
 
+/// So many rows are brought from memory at the same time.
+const AT_ONCE: usize = 16;
+
 /// A row, as a worker reads it in place.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Standing<'a, C: Cell> {
@@ -73,6 +76,50 @@ impl<C: Cell> Server<C> {
         self.write(slot, clock, write)
     }
 
+    /// Updates many rows, each by as many values as it has columns. Several times as fast as one by one if the rows are not in the processor's
+    /// cache: while one comes from memory, others are on their way. Nothing is changed if something is wrong with one of them.
+    pub fn update_many_in_place(
+        &mut self,
+        worker: ClientId,
+        clock: Clock,
+        keys: &[u64],
+        values: &[C::Wide],
+    ) -> Result<()> {
+        let width = self.spec.width;
+        if values.len() != keys.len() * width {
+            let (table, found) = (self.spec.name.clone(), values.len());
+            return Err(Error::WrongWidth {
+                table,
+                row: keys.first().copied().unwrap_or(0),
+                expected: keys.len() * width,
+                found,
+            });
+        }
+        if let Some(at) = Cells::Dense(values).not_finite() {
+            let worker = WorkerId::new(worker.index() as u32);
+            return Err(self.spec.not_finite(keys[at / width], at % width, worker, ClientId::new(0)));
+        }
+        if self.spec.sparse || self.carries {
+            let problem = "rows of dense tables whose updates carry nothing can be updated by the slice".to_owned();
+            return Err(Error::BadSpec { table: self.spec.name.clone(), problem });
+        }
+        keys.iter().try_for_each(|key| self.spec.check_row(*key))?;
+        self.latest = self.latest.max(Some(clock));
+        let mut slots = [0; AT_ONCE];
+        for (keys, values) in keys.chunks(AT_ONCE).zip(values.chunks(AT_ONCE * width)) {
+            for (slot, key) in slots.iter_mut().zip(keys) {
+                *slot = self.slot_in_place(*key)?;
+            }
+            for slot in &slots[..keys.len()] {
+                self.rows.touch(*slot);
+            }
+            for (slot, values) in slots.iter().zip(values.chunks(width)) {
+                self.write(*slot, clock, &Write { version: 0, cells: Cells::Dense(values), carried: &[] })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends a worker's clock, or everything. Returns the minimum if it moved, so that those who wait for it can go on.
     pub fn clock_in_place(&mut self, worker: ClientId, to: Clock) -> Result<Option<Clock>> {
         self.clocks.advance(worker.index(), to).map_err(|backward| Error::backward(&self.spec.name, backward))
@@ -120,6 +167,34 @@ mod tests {
         };
         assert_eq!(worker.index(), 1);
         assert!(server.read_in_place(Clock::ZERO, 10).is_err());
+        let mut many =
+            |keys: &[u64], values: &[f32]| server.update_many_in_place(ClientId::new(1), Clock::ZERO, keys, values);
+        assert!(matches!(many(&[1, 10], &[0.0; 4]), Err(Error::RowOutOfRange { row: 10, .. })));
+        assert!(matches!(many(&[1, 2], &[0.0; 3]), Err(Error::WrongWidth { .. })));
+        assert!(matches!(
+            many(&[1, 2], &[0.0, 0.0, f32::INFINITY, 0.0]),
+            Err(Error::NotFinite { row: 2, column: 0, .. })
+        ));
+        assert!(server.rows().is_empty(), "nothing was changed");
+    }
+
+    #[test]
+    fn many_updates_are_as_many_single_ones() {
+        let spec = Arc::new(Spec { consistency: Consistency::Async, ..Spec::new("w", Ids::Growing, 3) });
+        let server =
+            || Server::<f32>::new(spec.clone(), ShardId::new(0), Box::new(Add), Clock::ZERO, Random::new(0)).unwrap();
+        let (mut one, mut many) = (server(), server());
+        // Some rows come more than once.
+        let keys: Vec<u64> = (0..100).map(|at| at * at % 37).collect();
+        let values: Vec<f32> = (0..300_u16).map(f32::from).collect();
+        many.update_many_in_place(ClientId::new(0), Clock::ZERO, &keys, &values).unwrap();
+        for (key, values) in keys.iter().zip(values.chunks(3)) {
+            let write = Write { version: 0, cells: Cells::Dense(values), carried: &[] };
+            one.update_in_place(ClientId::new(0), Clock::ZERO, *key, &write).unwrap();
+        }
+        for key in 0..37 {
+            assert_eq!(one.read_in_place(Clock::ZERO, key), many.read_in_place(Clock::ZERO, key));
+        }
     }
 
     #[test]

@@ -17,10 +17,12 @@
 //! | file | concept |
 //! |---|---|
 //! | [`in_place`] | the shard without messages, in one process |
+//! | [`leases`] | rows that have moved to their only user |
 //! | [`rows`] | the rows with versions, state and marks |
 //! | [`snapshot`] | the shard as it was at a clock, by copy-on-write |
 
 pub mod in_place;
+mod leases;
 pub mod rows;
 pub mod snapshot;
 
@@ -37,6 +39,7 @@ use crate::spec::{ClientId, Consistency, Delivery, ShardId, Spec};
 use crate::stream::{Envelope, Stream};
 use crate::wire;
 use hemiola_core::Moment;
+use leases::Leases;
 use rows::{Rows, Write};
 use snapshot::Snapshot;
 use std::collections::{BTreeMap, VecDeque};
@@ -95,6 +98,7 @@ pub struct Server<C: Cell> {
     /// The latest clock of which an update is applied.
     latest: Option<Clock>,
     snapshot: Option<Snapshot<C>>,
+    leases: Leases,
     /// Whose turn it is to be sent rows ahead of need.
     turn: usize,
     out: Vec<FromShard<C>>,
@@ -134,6 +138,7 @@ impl<C: Cell> Server<C> {
             random,
             latest: None,
             snapshot: None,
+            leases: Leases::default(),
             turn: 0,
             out: Vec::new(),
             spec,
@@ -184,6 +189,9 @@ impl<C: Cell> Server<C> {
                 let moved = advanced.map_err(|backward| Error::backward(&self.spec.name, backward))?;
                 self.clients[from.index()].closing.push_back((clock, number));
                 if clock == Clock::INFINITE {
+                    // Leases it knew of came back before this; of others it never kept anything.
+                    let kept = self.leases.of(from);
+                    self.take_back(from, &kept);
                     self.unsubscribe_all(from);
                 }
                 if let Some(min) = moved {
@@ -198,6 +206,14 @@ impl<C: Cell> Server<C> {
                         self.settle(slot);
                     }
                 }
+            }
+            ToShard::Intend { keys } => {
+                self.check_keys(&keys)?;
+                self.lease(from, keys);
+            }
+            ToShard::Return { keys } => {
+                self.check_keys(&keys)?;
+                self.take_back(from, &keys);
             }
             ToShard::Release { copies } => {
                 let own = self.held.iter_mut().rev().find(|((_, client), _)| *client == from.index() as u32);
@@ -228,7 +244,9 @@ impl<C: Cell> Server<C> {
 
     fn check_update(&self, from: ClientId, clock: Clock, batch: &Batch<C::Wide>, carried: &[C::Wide]) -> Result<()> {
         let closed = self.clocks.of(from.index());
-        if clock < closed || clock == Clock::INFINITE {
+        // Sums of leased rows come when the lease goes back, after their clocks.
+        let leased = || batch.iter().all(|row| self.leases.holder(row.key) == Some(from));
+        if clock == Clock::INFINITE || (clock < closed && !leased()) {
             return Err(bad(
                 &self.spec,
                 format!("client {from} sent an update of clock {clock} after it had closed {closed}"),
@@ -323,8 +341,12 @@ impl<C: Cell> Server<C> {
     }
 
     fn reply(&mut self, to: ClientId, keys: &[u64]) {
+        let keys = self.without_leased(to, keys);
+        if keys.is_empty() {
+            return;
+        }
         let mut slots = Vec::with_capacity(keys.len());
-        for key in keys {
+        for key in &keys {
             let slot = self.rows.ensure(*key, &self.spec, &*self.procedure);
             if self.spec.delivery == Delivery::Push {
                 self.rows.subscribe(slot, to);

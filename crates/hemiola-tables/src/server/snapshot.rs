@@ -90,16 +90,22 @@ impl<C: Cell> Server<C> {
         if let Some(applied) = self.latest.filter(|latest| *latest >= at) {
             return Err(Error::SnapshotTooLate { table: table(), at, applied });
         }
+        if !self.leases.is_empty() && at < self.clocks.min() {
+            return Err(Error::SnapshotTooLate { table: table(), at, applied: self.clocks.min() });
+        }
         let images = Rows::few(&self.spec, self.procedure.state_width(self.spec.width));
         let by_slot = HashMap::with_hasher(FxBuildHasher);
         self.snapshot = Some(Snapshot { at, images, by_slot, cursor: 0, summary: None });
+        self.recall_all();
         Ok(())
     }
 
-    /// The next rows of the snapshot, at least one and about as many as take `bytes`; nothing if clients have not all reached its clock. An
+    /// The next rows of the snapshot, at least one and about as many as take `bytes`; nothing if clients have not all reached its clock, or
+    /// leases are out that were recalled. An
     /// empty piece comes last.
     pub fn next_piece(&mut self, bytes: usize) -> Option<Piece<C>> {
-        let snapshot = self.snapshot.as_mut().filter(|snapshot| snapshot.at <= self.clocks.min())?;
+        let back = self.leases.is_empty();
+        let snapshot = self.snapshot.as_mut().filter(|snapshot| back && snapshot.at <= self.clocks.min())?;
         if snapshot.summary.is_none() {
             let (procedure, random) = (self.procedure.save(), self.random.clone());
             snapshot.summary = Some(Summary { at: snapshot.at, procedure, random });

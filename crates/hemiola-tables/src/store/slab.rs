@@ -1,14 +1,15 @@
 //! Memory for many rows of one length.
 //!
-//! Rows lie in chunks that never move (a small first one, then large ones), so growing copies nothing and wastes at most one chunk. Rows of more than 32 bytes begin
+//! Rows lie in chunks that never move, so growing copies nothing; chunks grow with the number of rows. Rows of more than 32 bytes begin
 //! on a cache line and share none; shorter ones are padded to a power of two and lie within one line (the reasons are
 //! those of `hemiola_array::dense`). **Invariant:** a slot stays where it is until it is freed.
 
 /// The length of a cache line.
 const LINE: usize = 64;
-/// Chunks are about this large, so that the list of them stays in the processor's cache for gigabytes of rows.
-const CHUNK_BYTES: usize = 1 << 18;
-/// The first chunk has so many rows: many tables are small.
+/// So many chunks have the same size; the next ones are twice as large. So at most a thirty-second part of the memory is unused, the list of
+/// chunks stays short, and those of large tables are large enough for huge pages.
+const SAME_CHUNKS: usize = 32;
+/// Rows of the first chunks.
 const FIRST_ROWS: usize = 16;
 
 /// Rows of one length, by slot.
@@ -16,8 +17,6 @@ const FIRST_ROWS: usize = 16;
 pub struct Slab<T> {
     width: usize,
     stride: usize,
-    /// Rows of a chunk after the first, as a power of two.
-    shift: u32,
     chunks: Vec<Chunk<T>>,
     rows: usize,
     free: Vec<u32>,
@@ -45,8 +44,7 @@ impl<T: Copy + Default> Slab<T> {
         let bytes = width * size_of::<T>();
         let padded = if bytes > LINE / 2 { bytes.next_multiple_of(LINE) } else { bytes.next_power_of_two() };
         let stride = if padded.is_multiple_of(size_of::<T>()) && width > 0 { padded / size_of::<T>() } else { width };
-        let shift = (CHUNK_BYTES / padded.max(1)).clamp(1, 4096).ilog2();
-        Self { width, stride, shift, chunks: Vec::new(), rows: 0, free: Vec::new() }
+        Self { width, stride, chunks: Vec::new(), rows: 0, free: Vec::new() }
     }
 
     /// A slot for a new row. What it holds is left from the row before it, or zeros.
@@ -59,8 +57,8 @@ impl<T: Copy + Default> Slab<T> {
         }
         let slot =
             u32::try_from(self.rows).ok().filter(|slot| *slot < u32::MAX).expect("a shard has less than 2^32 - 1 rows");
-        if self.place(slot).0 == self.chunks.len() {
-            let rows = if slot == 0 { FIRST_ROWS } else { 1 << self.shift };
+        if Self::place(slot).0 == self.chunks.len() {
+            let rows = FIRST_ROWS << (self.chunks.len() / SAME_CHUNKS);
             self.chunks.push(Chunk::new(self.stride * rows));
         }
         self.rows += 1;
@@ -69,11 +67,12 @@ impl<T: Copy + Default> Slab<T> {
 
     /// The chunk of a slot, and its row there.
     #[inline]
-    fn place(&self, slot: u32) -> (usize, usize) {
-        match (slot as usize).checked_sub(FIRST_ROWS) {
-            None => (0, slot as usize),
-            Some(slot) => (1 + (slot >> self.shift), slot & ((1 << self.shift) - 1)),
-        }
+    fn place(slot: u32) -> (usize, usize) {
+        // All chunks before those of size `FIRST_ROWS << level` have `SAME_CHUNKS * FIRST_ROWS * (2^level - 1)` rows.
+        let level = (slot as usize / (SAME_CHUNKS * FIRST_ROWS) + 1).ilog2();
+        let rest = slot as usize - SAME_CHUNKS * FIRST_ROWS * ((1 << level) - 1);
+        let shift = FIRST_ROWS.ilog2() + level;
+        (level as usize * SAME_CHUNKS + (rest >> shift), rest & ((1 << shift) - 1))
     }
 
     /// Gives a slot back.
@@ -88,7 +87,7 @@ impl<T: Copy + Default> Slab<T> {
     #[must_use]
     #[inline]
     pub fn row(&self, slot: u32) -> &[T] {
-        let (chunk, row) = self.place(slot);
+        let (chunk, row) = Self::place(slot);
         let chunk = &self.chunks[chunk];
         let at = chunk.start + row * self.stride;
         &chunk.cells[at..at + self.width]
@@ -101,7 +100,7 @@ impl<T: Copy + Default> Slab<T> {
     #[must_use]
     #[inline]
     pub fn row_mut(&mut self, slot: u32) -> &mut [T] {
-        let (chunk, row) = self.place(slot);
+        let (chunk, row) = Self::place(slot);
         let chunk = &mut self.chunks[chunk];
         let at = chunk.start + row * self.stride;
         &mut chunk.cells[at..at + self.width]

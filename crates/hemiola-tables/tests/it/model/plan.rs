@@ -73,6 +73,8 @@ pub(crate) struct Plan {
     pub(crate) repeats: usize,
     /// Percent of a worker's steps that read.
     pub(crate) reads: usize,
+    /// Percent of a worker's steps that say what it is going to use.
+    pub(crate) intends: usize,
     /// How likely messages go before workers.
     pub(crate) network: usize,
     /// Bytes per step of virtual time, and the burst.
@@ -80,7 +82,10 @@ pub(crate) struct Plan {
     pub(crate) burst: usize,
     /// Whether messages go through their bytes.
     pub(crate) bytes: bool,
+    /// At which clock a snapshot is taken.
     pub(crate) snapshot: Option<u64>,
+    /// Percent of idle moments at which a shard is told so that has not been told; 100 is before everything.
+    pub(crate) notice: usize,
     /// A fault to be found.
     pub(crate) plant: Option<Plant>,
 }
@@ -138,11 +143,13 @@ impl Plan {
             keys: (0..rows).map(|row| row * stride).collect(),
             repeats: dice.pick(&[0, 10, 40]),
             reads: dice.pick(&[30, 50, 80]),
+            intends: dice.pick(&[0, 0, 10, 30]),
             network: dice.pick(&[20, 50, 80]),
             bandwidth: dice.pick(&[0, 20, 200, 5000]),
             burst: dice.pick(&[0, 200, 2000]),
             bytes: dice.percent(5),
             snapshot: dice.percent(40).then(|| dice.below(clocks as usize + 2) as u64),
+            notice: dice.pick(&[100, 30, 5]),
             plant: None,
         }
     }

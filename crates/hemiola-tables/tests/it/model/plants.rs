@@ -33,10 +33,14 @@ pub(crate) enum Plant {
     ReleasedTwice,
     /// Changed rows are not pushed.
     NotPushed,
+    /// A lease is not recalled.
+    SilentRecall,
+    /// A lease is taken to be back that is still kept.
+    FalseReturn,
 }
 
 impl Plant {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 14] = [
         Self::Lost,
         Self::Doubled,
         Self::TooFresh,
@@ -49,6 +53,8 @@ impl Plant {
         Self::WrongVersion,
         Self::ReleasedTwice,
         Self::NotPushed,
+        Self::SilentRecall,
+        Self::FalseReturn,
     ];
 
     /// Spoils a message to a shard.
@@ -73,6 +79,10 @@ impl Plant {
                 batch.iter().for_each(|row| wrong.push(row.key, row.version + 1, &row.cells));
                 *batch = wrong;
             }
+            (Self::FalseReturn, body @ ToShard::Intend { .. }) => {
+                let ToShard::Intend { keys } = body else { return };
+                *body = ToShard::Return { keys: std::mem::take(keys) };
+            }
             (Self::ReleasedTwice, ToShard::Release { copies }) => copies.extend_from_within(..),
             _ => {}
         }
@@ -80,10 +90,13 @@ impl Plant {
 
     /// Spoils a message to a client.
     pub(crate) fn to_client(self, envelope: &mut Envelope<ToClient<i32, i32>>, dice: &mut Dice) {
-        let (Some(ToClient::Rows { fresh, included, reply, batch, carried }), true) =
-            (&mut envelope.body, dice.percent(30))
-        else {
+        if !dice.percent(30) {
             return;
+        }
+        let (fresh, included, reply, batch, carried) = match &mut envelope.body {
+            Some(ToClient::Rows { fresh, included, reply, batch, carried }) => (fresh, included, reply, batch, carried),
+            Some(ToClient::Recall { keys }) if self == Self::SilentRecall => return keys.clear(),
+            _ => return,
         };
         match self {
             Self::TooFresh => *fresh = fresh.next(),

@@ -25,6 +25,9 @@ pub(crate) struct Counts {
     snapshots: u64,
     fresher: u64,
     held_back: u64,
+    leases: u64,
+    kept_sums: u64,
+    refused: u64,
 }
 
 impl Counts {
@@ -40,6 +43,9 @@ impl Counts {
             snapshots,
             fresher,
             held_back,
+            leases,
+            kept_sums,
+            refused,
         } = self;
         [
             waits,
@@ -52,6 +58,9 @@ impl Counts {
             snapshots,
             fresher,
             held_back,
+            leases,
+            kept_sums,
+            refused,
         ]
         .into_iter()
         .all(|count| *count > 0)
@@ -99,7 +108,16 @@ pub(crate) struct World {
     truth: BTreeMap<u64, Vec<History>>,
     probe: Arc<Mutex<Log>>,
     snapshots: Vec<Option<BTreeMap<u64, Vec<i32>>>>,
-    saving: Vec<bool>,
+    saving: Vec<Saving>,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Saving {
+    NotTold,
+    Told,
+    Done,
+    /// It was told when it was too late.
+    Refused,
 }
 
 /// Runs the schedule of a seed.
@@ -163,7 +181,7 @@ impl World {
             truth: plan.keys.iter().map(|key| (*key, vec![Vec::new(); plan.workers.len()])).collect(),
             probe,
             snapshots: vec![None; plan.spec.shards],
-            saving: vec![false; plan.spec.shards],
+            saving: vec![Saving::NotTold; plan.spec.shards],
             plan,
             dice,
         }
@@ -176,11 +194,8 @@ impl World {
     }
 
     fn run(&mut self, counts: &mut Counts) -> Result<(), String> {
-        if let Some(at) = self.plan.snapshot {
-            for shard in 0..self.servers.len() {
-                self.servers[shard].begin_snapshot(Clock::new(at)).map_err(|error| error.to_string())?;
-                self.saving[shard] = true;
-            }
+        if self.plan.notice == 100 {
+            (0..self.servers.len()).for_each(|shard| self.tell(shard, counts));
         }
         for _ in 0..200_000 {
             self.now += 1;
@@ -256,13 +271,24 @@ impl World {
             self.servers[shard].send_ahead(now, &mut self.server_pacers[shard], |client| client.index() as u64);
             counts.ahead_from_shards += u64::from(self.server_pacers[shard].bytes().0 > before);
             self.servers[shard].acknowledge();
+            self.tell(shard, counts);
             self.save(shard, counts);
         }
         self.post()
     }
 
+    /// Tells a shard to take a snapshot, unless it is too late.
+    fn tell(&mut self, shard: usize, counts: &mut Counts) {
+        let Some(at) = self.plan.snapshot else { return };
+        if self.saving[shard] == Saving::NotTold && self.dice.percent(self.plan.notice) {
+            let begun = self.servers[shard].begin_snapshot(Clock::new(at));
+            self.saving[shard] = if begun.is_ok() { Saving::Told } else { Saving::Refused };
+            counts.refused += u64::from(begun.is_err());
+        }
+    }
+
     fn save(&mut self, shard: usize, counts: &mut Counts) {
-        if !self.saving[shard] || self.dice.percent(50) {
+        if self.saving[shard] != Saving::Told || self.dice.percent(50) {
             return;
         }
         let Some(piece) = self.servers[shard].next_piece(1) else { return };
@@ -274,7 +300,7 @@ impl World {
             saved.insert(row.key, values);
         }
         if piece.batch.is_empty() {
-            self.saving[shard] = self.servers[shard].end_snapshot().is_none();
+            self.saving[shard] = if self.servers[shard].end_snapshot().is_some() { Saving::Done } else { Saving::Told };
             counts.snapshots += 1;
         }
     }
@@ -343,6 +369,7 @@ impl World {
             let before = machine.copies();
             machine.receive(envelope).map_err(|error| error.to_string())?;
             counts.evictions += u64::from(machine.copies() < before);
+            counts.leases += machine.leases() as u64;
             let woken = machine.take_woken();
             for worker in self.workers.iter_mut().filter(|worker| worker.client == client && woken.contains(&worker.id))
             {
@@ -364,6 +391,10 @@ impl World {
             State::Waiting { keys, left, .. } => self.ask(number, keys, left, counts)?,
             State::Working { left } if left > 0 => {
                 worker.state = State::Working { left: left - 1 };
+                if self.dice.percent(self.plan.intends) {
+                    self.intend(number)?;
+                    return self.post().map(|_| ());
+                }
                 if self.dice.percent(self.plan.reads) {
                     let mut keys: Vec<u64> =
                         (0..self.dice.between(1, 3)).map(|_| self.dice.pick(&self.plan.keys)).collect();
@@ -378,6 +409,7 @@ impl World {
                 let ends = worker.clock >= worker.clocks;
                 let (client, id) = (worker.client, worker.id);
                 worker.read.clear();
+                counts.kept_sums += self.clients[client].iter().filter(|machine| machine.leases() > 0).count() as u64;
                 for machine in &mut self.clients[client] {
                     let ended = if ends { machine.finish(id) } else { machine.clock(id) };
                     ended.map_err(|error| error.to_string())?;
@@ -390,6 +422,15 @@ impl World {
             State::Done => {}
         }
         self.post().map(|_| ())
+    }
+
+    fn intend(&mut self, number: usize) -> Result<(), String> {
+        let Worker { client, id, clock, .. } = self.workers[number];
+        let key = self.dice.pick(&self.plan.keys);
+        let from = clock + self.dice.below(4) as u64;
+        let to = from + self.dice.below(4) as u64;
+        let machine = &mut self.clients[client][self.plan.spec.shard_of(key).index()];
+        machine.intend(id, &[key], Clock::new(from), Clock::new(to)).map_err(|error| error.to_string())
     }
 
     fn update(&mut self, number: usize) -> Result<(), String> {
@@ -484,7 +525,7 @@ impl World {
                     self.servers[shard].clocks()
                 ));
             }
-            while self.saving[shard] {
+            while self.saving[shard] == Saving::Told {
                 self.save(shard, counts);
             }
         }
@@ -508,7 +549,7 @@ impl World {
                 if values != expected {
                     return Err(format!("row {key} was saved as {values:?}, and at clock {at} it was {expected:?}"));
                 }
-            } else if self.plan.snapshot.is_some() {
+            } else if self.saving[self.shard_of(*key)] == Saving::Done {
                 return Err("a snapshot was not taken".to_owned());
             }
         }

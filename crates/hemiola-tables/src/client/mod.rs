@@ -110,6 +110,8 @@ pub struct Client<C: Cell> {
     pool: Option<Pool>,
     waits: Vec<Wait>,
     woken: Vec<WorkerId>,
+    /// About what a row's sums take in a message.
+    row_bytes: usize,
     /// Number of copies.
     here: usize,
     /// Where the next look for something to evict begins.
@@ -168,6 +170,7 @@ impl<C: Cell> Client<C> {
             pool: spec.managed.filter(|_| !bsp).map(Pool::new),
             waits: (0..workers).map(|_| wait()).collect(),
             woken: Vec::new(),
+            row_bytes: 32,
             here: 0,
             hand: 0,
             forgotten: Vec::new(),

@@ -103,7 +103,7 @@ impl<C: Cell> Client<C> {
         }
         let entries = &self.entries;
         let importance = |slot: u32| entries[slot as usize].log.as_ref().map_or(0.0, |log| log.importance);
-        let chosen = pool.choose(allowance / 32 + 1, random, |_| true, importance);
+        let chosen = pool.choose(allowance / self.row_bytes + 1, random, |_| true, importance);
         let mut by_clock: BTreeMap<Clock, Vec<u32>> = BTreeMap::new();
         let mut bytes = 0;
         for slot in chosen {
@@ -117,6 +117,7 @@ impl<C: Cell> Client<C> {
                 break;
             }
             bytes += row;
+            self.row_bytes = row;
             for part in parts {
                 by_clock.entry(part.clock).or_default().push(slot);
             }

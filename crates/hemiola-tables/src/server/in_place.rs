@@ -10,7 +10,7 @@ use crate::cells::Cells;
 use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::number::Cell;
-use crate::spec::{ClientId, Consistency};
+use crate::spec::{ClientId, Consistency, NonFinite};
 use hemiola_core::WorkerId;
 
 /// So many rows are brought from memory at the same time.
@@ -69,6 +69,10 @@ impl<C: Cell> Server<C> {
     ) -> Result<()> {
         self.spec.check_cells(key, &write.cells)?;
         if let Some(column) = write.cells.not_finite() {
+            if self.spec.non_finite == NonFinite::Drop {
+                self.dropped += 1;
+                return Ok(());
+            }
             return Err(self.spec.not_finite(key, column, WorkerId::new(worker.index() as u32), ClientId::new(0)));
         }
         let slot = self.slot_in_place(key)?;
@@ -96,6 +100,13 @@ impl<C: Cell> Server<C> {
             });
         }
         if let Some(at) = Cells::Dense(values).not_finite() {
+            if self.spec.non_finite == NonFinite::Drop {
+                // Rare, so one by one.
+                return keys.iter().zip(values.chunks(width)).try_for_each(|(key, values)| {
+                    let write = Write { version: 0, cells: Cells::Dense(values), carried: &[] };
+                    self.update_in_place(worker, clock, *key, &write)
+                });
+            }
             let worker = WorkerId::new(worker.index() as u32);
             return Err(self.spec.not_finite(keys[at / width], at % width, worker, ClientId::new(0)));
         }
@@ -195,6 +206,21 @@ mod tests {
         for key in 0..37 {
             assert_eq!(one.read_in_place(Clock::ZERO, key), many.read_in_place(Clock::ZERO, key));
         }
+    }
+
+    #[test]
+    fn updates_that_are_not_finite_can_be_dropped() {
+        let spec =
+            Spec { consistency: Consistency::Async, non_finite: NonFinite::Drop, ..Spec::new("w", Ids::Growing, 1) };
+        let mut server =
+            Server::<f32>::new(Arc::new(spec), ShardId::new(0), Box::new(Add), Clock::ZERO, Random::new(0)).unwrap();
+        let write = Write { version: 0, cells: Cells::Dense(&[f32::NAN]), carried: &[] };
+        server.update_in_place(ClientId::new(0), Clock::ZERO, 1, &write).unwrap();
+        let values = [1.0, f32::INFINITY, 2.0];
+        server.update_many_in_place(ClientId::new(0), Clock::ZERO, &[1, 2, 3], &values).unwrap();
+        assert_eq!(server.dropped(), 2);
+        let rows = [1, 2, 3].map(|key| server.read_in_place(Clock::ZERO, key).unwrap().unwrap().cells.values()[0]);
+        assert_eq!(rows.map(f32::to_bits), [1.0_f32, 0.0, 2.0].map(f32::to_bits));
     }
 
     #[test]

@@ -99,6 +99,8 @@ pub struct Server<C: Cell> {
     latest: Option<Clock>,
     snapshot: Option<Snapshot<C>>,
     leases: Leases,
+    /// Updates in place that were left out because they were not finite.
+    dropped: u64,
     /// Whose turn it is to be sent rows ahead of need.
     turn: usize,
     out: Vec<FromShard<C>>,
@@ -139,6 +141,7 @@ impl<C: Cell> Server<C> {
             latest: None,
             snapshot: None,
             leases: Leases::default(),
+            dropped: 0,
             turn: 0,
             out: Vec::new(),
             spec,
@@ -470,6 +473,12 @@ impl<C: Cell> Server<C> {
     #[must_use]
     pub fn take_outgoing(&mut self) -> Vec<FromShard<C>> {
         std::mem::take(&mut self.out)
+    }
+
+    /// How many updates in place were left out because they were not finite.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// What every client has finished.

@@ -77,7 +77,8 @@ pub enum Delivery {
     /// A shard sends changed rows to everybody who has asked for them once and still has them.
     #[default]
     Push,
-    /// A cache asks again when its copy is too old. Better where rows are seldom read twice.
+    /// A cache asks again when its copy is too old. Better where rows are seldom read twice. An
+    /// asynchronous table has no "too old": there a copy that is pulled stays until it is evicted.
     Pull,
 }
 

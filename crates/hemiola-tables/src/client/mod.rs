@@ -22,10 +22,10 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`entry`] | what is known of a row |
-//! | [`intents`] | what workers are going to use, and rows that are leased to this peer |
-//! | [`sending`] | what leaves: sums, requests, clocks, releases |
-//! | [`receiving`] | what comes: rows; and what has to go for them |
+//! | `entry` | what is known of a row |
+//! | `intents` | what workers are going to use, and rows that are leased to this peer |
+//! | `sending` | what leaves: sums, requests, clocks, releases |
+//! | `receiving` | what comes: rows; and what has to go for them |
 
 mod entry;
 mod intents;

@@ -17,7 +17,7 @@
 //! | file | concept |
 //! |---|---|
 //! | [`in_place`] | the shard without messages, in one process |
-//! | [`leases`] | rows that have moved to their only user |
+//! | `leases` | rows that have moved to their only user |
 //! | [`rows`] | the rows with versions, state and marks |
 //! | [`snapshot`] | the shard as it was at a clock, by copy-on-write |
 

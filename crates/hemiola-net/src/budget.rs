@@ -2,7 +2,8 @@
 //!
 //! Credit grows with time at the given bandwidth and is capped at the burst. A sender asks what is available, sends at
 //! most that, and spends it. **Invariant:** over any interval of length *t* at most `rate × t + burst` bytes are spent;
-//! a sender that always has something to send spends no less than `rate × t`. Time is an argument; arithmetic is in
+//! a sender that always has something to send spends no less than `rate × t`. What cannot wait is [charged](Budget::charge)
+//! without asking and leaves a debt that what can wait has to earn first. Time is an argument; arithmetic is in
 //! integers, so nothing drifts over a long run.
 
 use hemiola_core::Moment;
@@ -33,7 +34,7 @@ impl fmt::Display for Bandwidth {
 }
 
 /// Credit in byte-nanoseconds: one byte is worth a second's nanoseconds.
-const BYTE: u128 = 1_000_000_000;
+const BYTE: i128 = 1_000_000_000;
 
 /// A leaky bucket.
 ///
@@ -50,8 +51,9 @@ const BYTE: u128 = 1_000_000_000;
 #[derive(Clone, Debug)]
 pub struct Budget {
     rate: u64,
-    burst: u128,
-    credit: u128,
+    burst: i128,
+    /// Below zero while more was charged than earned.
+    credit: i128,
     updated: Moment,
 }
 
@@ -59,21 +61,21 @@ impl Budget {
     /// A budget that allows `bandwidth` on average and `burst` bytes at once, and starts with a full burst.
     #[must_use]
     pub fn new(bandwidth: Bandwidth, burst: usize, now: Moment) -> Self {
-        let burst = burst as u128 * BYTE;
+        let burst = burst as i128 * BYTE;
         Self { rate: bandwidth.0, burst, credit: burst, updated: now }
     }
 
     /// How many bytes may be sent now.
     pub fn available(&mut self, now: Moment) -> usize {
         self.refill(now);
-        (self.credit / BYTE) as usize
+        (self.credit.max(0) / BYTE) as usize
     }
 
     /// Spends `bytes` if they are available.
     #[must_use = "nothing may be sent if this is false"]
     pub fn try_spend(&mut self, now: Moment, bytes: usize) -> bool {
         self.refill(now);
-        let cost = bytes as u128 * BYTE;
+        let cost = bytes as i128 * BYTE;
         let enough = cost <= self.credit;
         if enough {
             self.credit -= cost;
@@ -81,18 +83,24 @@ impl Budget {
         enough
     }
 
+    /// Spends `bytes` that had to be sent, whether they are available or not.
+    pub fn charge(&mut self, now: Moment, bytes: usize) {
+        self.refill(now);
+        self.credit -= bytes as i128 * BYTE;
+    }
+
     /// When `bytes` will be available if nothing else is spent; the end of time if they are more than the burst or
     /// the bandwidth is zero.
     #[must_use]
     pub fn ready_at(&self, bytes: usize) -> Moment {
-        let cost = bytes as u128 * BYTE;
+        let cost = bytes as i128 * BYTE;
         if cost <= self.credit {
             return self.updated;
         }
         if cost > self.burst || self.rate == 0 {
             return Moment::from_nanos(u64::MAX);
         }
-        let nanos = (cost - self.credit).div_ceil(u128::from(self.rate));
+        let nanos = ((cost - self.credit) as u128).div_ceil(u128::from(self.rate));
         Moment::from_nanos(self.updated.as_nanos().saturating_add(nanos.min(u128::from(u64::MAX)) as u64))
     }
 
@@ -104,7 +112,7 @@ impl Budget {
 
     fn refill(&mut self, now: Moment) {
         let nanos = now.since(self.updated).as_nanos();
-        self.credit = (self.credit + nanos * u128::from(self.rate)).min(self.burst);
+        self.credit = self.credit.saturating_add_unsigned(nanos * u128::from(self.rate)).min(self.burst);
         self.updated = self.updated.max(now);
     }
 }
@@ -164,6 +172,15 @@ mod tests {
                 prop_assert!(budget.try_spend(ready, wish));
             }
         }
+    }
+
+    #[test]
+    fn debts_are_earned_back_first() {
+        let mut budget = Budget::new(Bandwidth::bytes_per_second(1000), 100, Moment::ZERO);
+        budget.charge(Moment::ZERO, 600);
+        assert_eq!(budget.available(Moment::from_nanos(500_000_000)), 0);
+        assert_eq!(budget.ready_at(50), Moment::from_nanos(550_000_000));
+        assert_eq!(budget.available(Moment::from_nanos(550_000_000)), 50);
     }
 
     #[test]

@@ -1,9 +1,23 @@
-//! Arrays served by shards. Each peer owns some rows of an array (its *shard*) and answers for them in bulk: reads of many
-//! rows in one message, updates of many rows in another. A reader keeps what it was sent in a cache of rows.
+//! Tables: rows that shards own, workers read through caches and update, with a bound on how stale a read may be.
 //!
-//! This is the part without clocks: between two points where all workers meet nothing changes, so whatever is cached is
-//! true until then. **Invariant:** no socket, thread, wall clock or randomness is in here; messages are bytes that
-//! others carry.
+//! Everything here is a state machine: it takes calls and messages and returns messages. **Invariant:** no socket, thread, wall clock or
+//! randomness is in here; messages, time and seeds come from others.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`spec`] | [`Spec`]: what a table is; [`Consistency`], [`Ids`], [`Defaults`] |
+//! | [`clock`] | [`Clocks`] of workers and their minimum; [`Parked`](clock::Parked): what waits for it |
+//! | [`number`], [`cells`], [`store`] | what rows hold and how they lie in memory |
+//! | [`server`] | [`Server`]: a shard, and snapshots of it |
+//! | [`client`] | [`Client`]: the cache of a peer's workers, and their updates under way |
+//! | [`stream`] | messages in order, exactly once |
+//! | [`message`], [`batch`], [`wire`] | what clients and shards say to each other, and its bytes |
+//! | [`budget`], [`priority`] | what is sent ahead of need: how much, and which rows first |
+//! | [`random`] | [`Random`]: a seeded generator that can be saved |
+//! | [`procedure`] | server-side update rules |
+//!
+//! The older, simpler form without clocks serves arrays of loops: between two points where all workers meet nothing changes, so
+//! whatever is cached is true until then.
 //!
 //! | module | concept |
 //! |---|---|
@@ -12,11 +26,37 @@
 //! | [`cache`] | [`RowCache`]: rows a worker was sent |
 //! | [`rows`] | lists of rows as they travel |
 
+pub mod batch;
+pub mod budget;
 pub mod cache;
+pub mod cells;
+pub mod client;
+pub mod clock;
+pub mod error;
+pub mod message;
+pub mod number;
 pub mod owners;
+pub mod priority;
+pub mod procedure;
+pub mod random;
 pub mod rows;
+pub mod server;
 pub mod shard;
+pub mod spec;
+pub mod store;
+pub mod stream;
+pub mod wire;
 
+pub use budget::Pacer;
 pub use cache::RowCache;
+pub use cells::Cells;
+pub use client::Client;
+pub use clock::{Clock, Clocks};
+pub use error::{Error, Result};
 pub use owners::Owners;
+pub use priority::{Choice, Managed, Priority};
+pub use procedure::Procedure;
+pub use random::Random;
+pub use server::Server;
 pub use shard::Shard;
+pub use spec::{ClientId, Consistency, Defaults, Delivery, Ids, NonFinite, ShardId, Spec};

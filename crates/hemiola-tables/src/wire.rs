@@ -1,0 +1,457 @@
+//! The bytes of messages: a small head in serde, then keys and columns as gaps of variable length, then numbers as raw little-endian
+//! slices.
+//!
+//! **Invariant:** nothing a peer sends can panic the receiver or make it allocate more than a small multiple of what came: every
+//! length is compared with the bytes that are left before memory is taken for it.
+
+use crate::batch::{Batch, Head};
+use crate::clock::Clock;
+use crate::error::{Error, Result};
+use crate::message::{ToClient, ToShard};
+use crate::number::Cell;
+use crate::spec::Spec;
+use crate::stream::Envelope;
+use serde::{Deserialize, Serialize};
+
+/// The most that a message of rows takes besides the rows.
+pub const ROWS_HEAD_BYTES: usize = 64;
+
+#[derive(Serialize, Deserialize)]
+struct Front<B> {
+    number: u64,
+    acknowledged: u64,
+    body: Option<B>,
+}
+
+#[derive(Serialize, Deserialize)]
+enum ShardBody {
+    Get { need: Clock, keys: u64 },
+    Update { clock: Clock, rows: u64, carried: u64 },
+    Clock(Clock),
+    Forget { keys: u64 },
+    Release { copies: u64 },
+    Intend { keys: u64 },
+    Return { keys: u64 },
+}
+
+#[derive(Serialize, Deserialize)]
+enum ClientBody {
+    Rows { fresh: Clock, included: u64, reply: bool, rows: u64, carried: u64 },
+    Lease { keys: u64 },
+    Recall { keys: u64 },
+}
+
+fn front<B: Serialize>(number: u64, acknowledged: u64, body: Option<B>) -> Vec<u8> {
+    postcard::to_stdvec(&Front { number, acknowledged, body }).expect("a few numbers can always be written")
+}
+
+/// The bytes of a message to a shard.
+#[must_use]
+pub fn encode_to_shard<W: Cell>(envelope: &Envelope<ToShard<W>>) -> Vec<u8> {
+    let body = envelope.body.as_ref().map(|body| match body {
+        ToShard::Get { need, keys } => ShardBody::Get { need: *need, keys: keys.len() as u64 },
+        ToShard::Update { clock, batch, carried } => {
+            ShardBody::Update { clock: *clock, rows: batch.len() as u64, carried: carried.len() as u64 }
+        }
+        ToShard::Clock(clock) => ShardBody::Clock(*clock),
+        ToShard::Forget { keys } => ShardBody::Forget { keys: keys.len() as u64 },
+        ToShard::Release { copies } => ShardBody::Release { copies: copies.len() as u64 },
+        ToShard::Intend { keys } => ShardBody::Intend { keys: keys.len() as u64 },
+        ToShard::Return { keys } => ShardBody::Return { keys: keys.len() as u64 },
+    });
+    let mut bytes = front(envelope.number, envelope.acknowledged, body);
+    match &envelope.body {
+        None | Some(ToShard::Clock(_)) => {}
+        Some(
+            ToShard::Get { keys, .. } | ToShard::Forget { keys } | ToShard::Intend { keys } | ToShard::Return { keys },
+        ) => write_gaps(keys.iter().copied(), &mut bytes),
+        Some(ToShard::Update { batch, carried, .. }) => {
+            write_batch(batch, &mut bytes);
+            W::write(carried, &mut bytes);
+        }
+        Some(ToShard::Release { copies }) => {
+            for (key, version, count) in copies {
+                for number in [*key, *version, u64::from(*count)] {
+                    write_number(number, &mut bytes);
+                }
+            }
+        }
+    }
+    bytes
+}
+
+/// Reads what [`encode_to_shard`] wrote.
+pub fn decode_to_shard<W: Cell>(bytes: &[u8], spec: &Spec) -> Result<Envelope<ToShard<W>>> {
+    let (front, mut rest) = take_front::<ShardBody>(bytes, spec)?;
+    let body = match front.body {
+        None => None,
+        Some(ShardBody::Get { need, keys }) => Some(ToShard::Get { need, keys: rest.gaps(keys)? }),
+        Some(ShardBody::Intend { keys }) => Some(ToShard::Intend { keys: rest.gaps(keys)? }),
+        Some(ShardBody::Return { keys }) => Some(ToShard::Return { keys: rest.gaps(keys)? }),
+        Some(ShardBody::Forget { keys }) => Some(ToShard::Forget { keys: rest.gaps(keys)? }),
+        Some(ShardBody::Clock(clock)) => Some(ToShard::Clock(clock)),
+        Some(ShardBody::Update { clock, rows, carried }) => {
+            Some(ToShard::Update { clock, batch: rest.batch(rows)?, carried: rest.numbers(carried)? })
+        }
+        Some(ShardBody::Release { copies }) => {
+            let mut read = Vec::with_capacity(rest.room(copies, 3)?);
+            for _ in 0..copies {
+                let (key, version) = (rest.number()?, rest.number()?);
+                let count = u32::try_from(rest.number()?).map_err(|_| rest.bad("too many copies"))?;
+                read.push((key, version, count));
+            }
+            Some(ToShard::Release { copies: read })
+        }
+    };
+    rest.end()?;
+    Ok(Envelope { number: front.number, acknowledged: front.acknowledged, body })
+}
+
+fn client_front<C, W>(envelope: &Envelope<ToClient<C, W>>) -> Vec<u8>
+where
+    C: Cell,
+{
+    let body = envelope.body.as_ref().map(|body| match body {
+        ToClient::Rows { fresh, included, reply, batch, carried } => ClientBody::Rows {
+            fresh: *fresh,
+            included: *included,
+            reply: *reply,
+            rows: batch.len() as u64,
+            carried: carried.len() as u64,
+        },
+        ToClient::Lease { keys } => ClientBody::Lease { keys: keys.len() as u64 },
+        ToClient::Recall { keys } => ClientBody::Recall { keys: keys.len() as u64 },
+    });
+    front(envelope.number, envelope.acknowledged, body)
+}
+
+/// The bytes of a message to a client.
+#[must_use]
+pub fn encode_to_client<C: Cell>(envelope: &Envelope<ToClient<C, C::Wide>>) -> Vec<u8> {
+    let mut bytes = client_front(envelope);
+    match &envelope.body {
+        None => {}
+        Some(ToClient::Rows { batch, carried, .. }) => {
+            write_batch(batch, &mut bytes);
+            C::Wide::write(carried, &mut bytes);
+        }
+        Some(ToClient::Lease { keys } | ToClient::Recall { keys }) => write_gaps(keys.iter().copied(), &mut bytes),
+    }
+    bytes
+}
+
+/// How many bytes [`encode_to_client`] makes of rows, without making them.
+#[must_use]
+pub fn client_bytes<C: Cell>(envelope: &Envelope<ToClient<C, C::Wide>>) -> usize {
+    let rows = match &envelope.body {
+        Some(ToClient::Rows { batch, carried, .. }) => batch_bytes(batch) + size_of_val(&carried[..]),
+        _ => 0,
+    };
+    client_front(envelope).len() + rows
+}
+
+/// How many bytes [`encode_to_shard`] makes of an update, without making them.
+#[must_use]
+pub fn update_bytes<W: Cell>(number: u64, acknowledged: u64, clock: Clock, batch: &Batch<W>, carried: &[W]) -> usize {
+    let body = ShardBody::Update { clock, rows: batch.len() as u64, carried: carried.len() as u64 };
+    front(number, acknowledged, Some(body)).len() + batch_bytes(batch) + size_of_val(carried)
+}
+
+/// Reads what [`encode_to_client`] wrote.
+pub fn decode_to_client<C: Cell>(bytes: &[u8], spec: &Spec) -> Result<Envelope<ToClient<C, C::Wide>>> {
+    let (front, mut rest) = take_front::<ClientBody>(bytes, spec)?;
+    let body = match front.body {
+        None => None,
+        Some(ClientBody::Rows { fresh, included, reply, rows, carried }) => {
+            let (batch, carried) = (rest.batch(rows)?, rest.numbers(carried)?);
+            Some(ToClient::Rows { fresh, included, reply, batch, carried })
+        }
+        Some(ClientBody::Lease { keys }) => Some(ToClient::Lease { keys: rest.gaps(keys)? }),
+        Some(ClientBody::Recall { keys }) => Some(ToClient::Recall { keys: rest.gaps(keys)? }),
+    };
+    rest.end()?;
+    Ok(Envelope { number: front.number, acknowledged: front.acknowledged, body })
+}
+
+/// The bytes of rows alone, as a snapshot stores them.
+#[must_use]
+pub fn encode_rows<C: Cell>(batch: &Batch<C>, state: &[C::Wide]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    write_number(batch.len() as u64, &mut bytes);
+    write_number(state.len() as u64, &mut bytes);
+    write_batch(batch, &mut bytes);
+    C::Wide::write(state, &mut bytes);
+    bytes
+}
+
+/// Reads what [`encode_rows`] wrote.
+pub fn decode_rows<C: Cell>(bytes: &[u8], spec: &Spec) -> Result<(Batch<C>, Vec<C::Wide>)> {
+    let mut rest = Reader { bytes, spec };
+    let (rows, state) = (rest.number()?, rest.number()?);
+    let read = (rest.batch(rows)?, rest.numbers(state)?);
+    rest.end()?;
+    Ok(read)
+}
+
+fn write_number(mut number: u64, bytes: &mut Vec<u8>) {
+    while number >= 0x80 {
+        bytes.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    bytes.push(number as u8);
+}
+
+fn number_bytes(number: u64) -> usize {
+    (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
+}
+
+fn write_gaps(numbers: impl Iterator<Item = u64>, bytes: &mut Vec<u8>) {
+    let mut before = 0;
+    for number in numbers {
+        // Wrapping, so that numbers in any order survive; they ascend where somebody has sorted them, and then gaps are small.
+        write_number(number.wrapping_sub(before), bytes);
+        before = number;
+    }
+}
+
+fn write_batch<T: Cell>(batch: &Batch<T>, bytes: &mut Vec<u8>) {
+    bytes.reserve(batch.len() * 8 + size_of_val(&batch.values[..]));
+    let mut before = 0;
+    for head in &batch.heads {
+        write_number(head.key.wrapping_sub(before), bytes);
+        write_number(head.version, bytes);
+        write_number(u64::from(head.values) << 1 | u64::from(head.dense), bytes);
+        before = head.key;
+    }
+    let mut columns = &batch.columns[..];
+    for head in batch.heads.iter().filter(|head| !head.dense) {
+        let (these, rest) = columns.split_at(head.values as usize);
+        write_gaps(these.iter().map(|column| u64::from(*column)), bytes);
+        columns = rest;
+    }
+    T::write(&batch.values, bytes);
+}
+
+fn batch_bytes<T: Cell>(batch: &Batch<T>) -> usize {
+    let (mut bytes, mut before, mut columns) = (size_of_val(&batch.values[..]), 0, &batch.columns[..]);
+    for head in &batch.heads {
+        bytes += number_bytes(head.key.wrapping_sub(before)) + number_bytes(head.version);
+        bytes += number_bytes(u64::from(head.values) << 1 | 1);
+        before = head.key;
+        if !head.dense {
+            let (these, rest) = columns.split_at(head.values as usize);
+            let mut last = 0;
+            for column in these {
+                bytes += number_bytes(u64::from(*column).wrapping_sub(last));
+                last = u64::from(*column);
+            }
+            columns = rest;
+        }
+    }
+    bytes
+}
+
+fn take_front<'a, B: Deserialize<'a>>(bytes: &'a [u8], spec: &'a Spec) -> Result<(Front<B>, Reader<'a>)> {
+    let (front, bytes) = postcard::take_from_bytes(bytes)
+        .map_err(|error| Error::BadMessage { table: spec.name.clone(), problem: error.to_string() })?;
+    Ok((front, Reader { bytes, spec }))
+}
+
+struct Reader<'a> {
+    bytes: &'a [u8],
+    spec: &'a Spec,
+}
+
+impl Reader<'_> {
+    fn bad(&self, problem: &str) -> Error {
+        Error::BadMessage { table: self.spec.name.clone(), problem: problem.to_owned() }
+    }
+
+    /// `count`, if so many things of at least `each` bytes can follow.
+    fn room(&self, count: u64, each: usize) -> Result<usize> {
+        let fits = usize::try_from(count)
+            .ok()
+            .filter(|count| count.checked_mul(each).is_some_and(|all| all <= self.bytes.len()));
+        fits.ok_or_else(|| self.bad("more is announced than came"))
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        let (mut number, mut shift) = (0_u64, 0_u32);
+        loop {
+            let (byte, rest) = self.bytes.split_first().ok_or_else(|| self.bad("it ends in the middle of a number"))?;
+            self.bytes = rest;
+            let part = u64::from(byte & 0x7f);
+            if shift >= 64 || part << shift >> shift != part {
+                return Err(self.bad("a number of more than 64 bits"));
+            }
+            number |= part << shift;
+            shift += 7;
+            if byte & 0x80 == 0 {
+                return Ok(number);
+            }
+        }
+    }
+
+    fn gaps(&mut self, count: u64) -> Result<Vec<u64>> {
+        let mut numbers = Vec::with_capacity(self.room(count, 1)?);
+        let mut number = 0_u64;
+        for _ in 0..count {
+            number = number.wrapping_add(self.number()?);
+            numbers.push(number);
+        }
+        Ok(numbers)
+    }
+
+    fn numbers<T: Cell>(&mut self, count: u64) -> Result<Vec<T>> {
+        let length = self.room(count, T::BYTES)? * T::BYTES;
+        let (these, rest) = self.bytes.split_at(length);
+        self.bytes = rest;
+        Ok(these.chunks_exact(T::BYTES).map(T::read).collect())
+    }
+
+    fn batch<T: Cell>(&mut self, rows: u64) -> Result<Batch<T>> {
+        let mut heads = Vec::with_capacity(self.room(rows, 3)?);
+        let (mut key, mut values) = (0_u64, 0_u64);
+        for _ in 0..rows {
+            key = key.wrapping_add(self.number()?);
+            let (version, length) = (self.number()?, self.number()?);
+            let cells = u32::try_from(length >> 1).map_err(|_| self.bad("a row of more than 2^32 - 1 cells"))?;
+            values += u64::from(cells);
+            heads.push(Head { key, version, dense: length & 1 == 1, values: cells });
+        }
+        if !heads.is_sorted_by_key(|head| head.key) {
+            return Err(self.bad("rows that are not in order"));
+        }
+        let mut columns = Vec::new();
+        for head in heads.iter().filter(|head| !head.dense) {
+            for column in self.gaps(u64::from(head.values))? {
+                columns.push(u32::try_from(column).map_err(|_| self.bad("a column of more than 32 bits"))?);
+            }
+        }
+        Ok(Batch { heads, columns, values: self.numbers(values)? })
+    }
+
+    fn end(&self) -> Result<()> {
+        if self.bytes.is_empty() { Ok(()) } else { Err(self.bad("more came than was announced")) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cells::Cells;
+    use crate::spec::Ids;
+    use half::bf16;
+    use proptest::prelude::*;
+
+    fn spec() -> Spec {
+        Spec::new("t", Ids::Growing, 3)
+    }
+
+    fn batches<T: Cell>(make: fn(i16) -> T) -> impl Strategy<Value = Batch<T>> {
+        let row = (
+            any::<u64>(),
+            any::<u64>(),
+            prop::option::of(prop::collection::btree_set(any::<u32>(), 0..5)),
+            any::<[i16; 5]>(),
+        );
+        prop::collection::vec(row, 0..6).prop_map(move |mut rows| {
+            rows.sort_by_key(|row| row.0);
+            let mut batch = Batch::new();
+            for (key, version, columns, values) in rows {
+                let values = values.map(make);
+                match columns {
+                    None => batch.push(key, version, &Cells::Dense(&values)),
+                    Some(columns) => {
+                        let columns: Vec<u32> = columns.into_iter().collect();
+                        batch.push(
+                            key,
+                            version,
+                            &Cells::Sparse { columns: &columns, values: &values[..columns.len()] },
+                        );
+                    }
+                }
+            }
+            batch
+        })
+    }
+
+    fn to_shard() -> impl Strategy<Value = ToShard<f32>> {
+        let clock = || any::<u64>().prop_map(Clock::new);
+        let keys = || prop::collection::vec(any::<u64>(), 0..8);
+        prop_oneof![
+            (clock(), keys()).prop_map(|(need, keys)| ToShard::Get { need, keys }),
+            (clock(), batches(f32::from), prop::collection::vec(any::<i16>(), 0..8)).prop_map(
+                |(clock, batch, carried)| ToShard::Update {
+                    clock,
+                    batch,
+                    carried: carried.into_iter().map(f32::from).collect()
+                }
+            ),
+            clock().prop_map(ToShard::Clock),
+            keys().prop_map(|keys| ToShard::Forget { keys }),
+            keys().prop_map(|keys| ToShard::Intend { keys }),
+            keys().prop_map(|keys| ToShard::Return { keys }),
+            prop::collection::vec(any::<(u64, u64, u32)>(), 0..5).prop_map(|copies| ToShard::Release { copies }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn messages_survive_the_journey(
+            number in any::<u64>(), acknowledged in any::<u64>(), body in prop::option::of(to_shard()),
+            batch in batches(|value| bf16::from_f32(value.into())), numbers in any::<[u64; 2]>(), reply in any::<bool>(),
+        ) {
+            let envelope = Envelope { number, acknowledged, body };
+            let bytes = encode_to_shard(&envelope);
+            prop_assert_eq!(decode_to_shard(&bytes, &spec()).unwrap(), envelope.clone());
+            if let Some(ToShard::Update { clock, batch, carried }) = &envelope.body {
+                prop_assert_eq!(update_bytes(number, acknowledged, *clock, batch, carried), bytes.len());
+                let bound: usize = batch.iter().map(|row| Batch::row_bytes(&row.cells)).sum();
+                prop_assert!(bytes.len() <= ROWS_HEAD_BYTES + bound + carried.len() * 4);
+            }
+            let state = vec![0.5_f32; numbers[0] as usize % 9];
+            prop_assert_eq!(decode_rows(&encode_rows(&batch, &state), &spec()).unwrap(), (batch.clone(), state));
+            let [fresh, included] = numbers;
+            let body = Some(ToClient::Rows { fresh: Clock::new(fresh), included, reply, batch, carried: vec![1.0, 2.0] });
+            let envelope = Envelope { number, acknowledged, body };
+            let bytes = encode_to_client::<bf16>(&envelope);
+            prop_assert_eq!(client_bytes(&envelope), bytes.len());
+            prop_assert_eq!(decode_to_client(&bytes, &spec()).unwrap(), envelope);
+        }
+
+        #[test]
+        fn foreign_bytes_are_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
+            let _ = decode_to_shard::<f32>(&bytes, &spec());
+            let _ = decode_to_client::<bf16>(&bytes, &spec());
+            let _ = decode_rows::<f64>(&bytes, &spec());
+        }
+
+        #[test]
+        fn damaged_messages_are_understood_or_refused(body in to_shard(), changes in prop::collection::vec((any::<usize>(), any::<u8>()), 1..4), cut in any::<usize>()) {
+            let mut bytes = encode_to_shard(&Envelope { number: 1, acknowledged: 0, body: Some(body) });
+            for (at, byte) in changes {
+                let length = bytes.len();
+                bytes[at % length] = byte;
+            }
+            bytes.truncate(cut % (bytes.len() + 1));
+            if let Ok(Envelope { body: Some(ToShard::Update { batch, .. }), .. }) = decode_to_shard::<f32>(&bytes, &spec()) {
+                prop_assert_eq!(batch.iter().count(), batch.len());
+                prop_assert!(batch.values.len() * 4 <= bytes.len() && batch.heads.capacity() <= bytes.len());
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_are_checked_before_memory_is_taken() {
+        let body = Some(ShardBody::Get { need: Clock::ZERO, keys: u64::MAX });
+        assert!(decode_to_shard::<f32>(&front(1, 0, body), &spec()).is_err());
+        let body = Some(ShardBody::Update { clock: Clock::ZERO, rows: 1 << 60, carried: 0 });
+        assert!(decode_to_shard::<f32>(&front(1, 0, body), &spec()).is_err());
+        let mut bytes = front(1, 0, Some(ShardBody::Update { clock: Clock::ZERO, rows: 1, carried: 0 }));
+        for number in [5, 0, u64::from(u32::MAX) << 1 | 1] {
+            write_number(number, &mut bytes);
+        }
+        assert!(decode_to_shard::<f32>(&bytes, &spec()).is_err());
+    }
+}

@@ -192,6 +192,7 @@ impl Training<'_> {
         let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings } = &self.model;
         let (step, l2, loss, mean) = (self.step, settings.l2, settings.loss, *mean);
         let costs = cluster.accumulator::<f64>();
+        let share = 1.0 / w.shape().extent(1) as f32;
         let machine = Machine::this();
         let run = parallel_for!(
             cluster,
@@ -199,7 +200,7 @@ impl Training<'_> {
             for ([u, i], rating) in *train {
                 let (wu, hi) = (&mut w[u], &mut h[i]);
                 let (user, item) = (Side::of(&mut user_side[u]), Side::of(&mut item_side[i]));
-                let entry = Entry { wu, hi, user, item, rating: *rating, mean, step, l2, loss };
+                let entry = Entry { wu, hi, user, item, rating: *rating, mean, share, step, l2, loss };
                 let cost = machine.step(entry);
                 costs += f64::from(cost);
             }

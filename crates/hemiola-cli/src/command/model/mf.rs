@@ -103,6 +103,14 @@ enum LossName {
     OneClass,
 }
 
+/// What there is to train on.
+struct Loaded {
+    train: DistArray<f32, 2>,
+    valid: Option<DistArray<f32, 2>>,
+    /// Held-out entries that are left out, because nobody trains on their user or item.
+    cold: u64,
+}
+
 impl TrainMf {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let share = self.valid.parse::<f64>().ok();
@@ -137,14 +145,18 @@ impl TrainMf {
 
     fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
         let start = cluster.env().now();
-        let (train, valid) = self.load(cluster, share)?;
+        let Loaded { train, valid, cold } = self.load(cluster, share)?;
         let [users, items] = train.shape().extents();
         let (count, held_out) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
         let cluster_facts = ClusterFacts::of(cluster);
         let what = if self.is_one_class() { "events" } else { "ratings" };
+        let cold = match cold {
+            0 => String::new(),
+            _ => format!(" ({cold} more of users or items nobody trains on: `hemiola evaluate` counts them)"),
+        };
         let prepared = Prepared {
             headline: format!(
-                "{count} {what} of {users} users for {items} items, {held_out} held out; {cluster_facts}"
+                "{count} {what} of {users} users for {items} items, {held_out} held out{cold}; {cluster_facts}"
             ),
             loading: cluster.env().now() - start,
             metric: settings.settings().loss.metric(),
@@ -156,14 +168,17 @@ impl TrainMf {
     }
 
     /// *Collective.* Ratings to train on, and those held out.
-    fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<(DistArray<f32, 2>, Option<DistArray<f32, 2>>)> {
+    fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<Loaded> {
         let ratings = match &self.data {
             Some(pattern) => self.read(cluster, pattern)?,
             None => self.made_up(cluster)?,
         };
         match share {
-            Some(0.0) => Ok((ratings, None)),
-            Some(share) => ratings.split(share, self.common.seed).map(|(train, valid)| (train, Some(valid))),
+            Some(0.0) => Ok(Loaded { train: ratings, valid: None, cold: 0 }),
+            Some(share) => {
+                let (train, valid) = ratings.split(share, self.common.seed)?;
+                Ok(Loaded { train, valid: Some(valid), cold: 0 })
+            }
             None => {
                 let held_out = self.read(cluster, &self.valid)?;
                 let valid = data::aligned(&held_out, &ratings)?;
@@ -173,7 +188,8 @@ impl TrainMf {
                         format!("no rating of `{files}` is of a user and an item that `--data` has; check both");
                     return Err(Error::program(message));
                 }
-                Ok((ratings, Some(valid)))
+                let cold = held_out.len() - valid.len();
+                Ok(Loaded { train: ratings, valid: Some(valid), cold })
             }
         }
     }

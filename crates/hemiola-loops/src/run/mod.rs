@@ -395,7 +395,7 @@ where
         // How many entries were begun, to find the key of one that panics. (Copying each key instead costs a tenth of a short
         // body: it is read whole just after it was written in halves.)
         let begun = Cell::new(entries.start);
-        let begin = || begun.set(begun.get() + 1);
+        let count = || begun.set(begun.get() + 1);
         let first = entries.start;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             if self.scene.requests.is_some() {
@@ -403,7 +403,7 @@ where
                 let rows = known.unwrap_or_else(|| {
                     let recorder = &mut desk.recorder;
                     self.space.visit(block, entries.clone(), |key, value| {
-                        begin();
+                        count();
                         captures.touch_by_key(recorder, &key);
                         slice(recorder, key, value);
                     });
@@ -420,7 +420,7 @@ where
             let view = &mut desk.view;
             begun.set(first);
             self.space.visit(block, entries, |key, value| {
-                begin();
+                count();
                 body(view, key, value);
             });
             Ok(())

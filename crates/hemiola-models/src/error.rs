@@ -21,12 +21,12 @@ pub enum Error {
     #[error("there are no ratings to learn from; check the input")]
     NoRatings,
     /// A rating that the loss has no place for.
-    #[error("the rating of user {user} for item {item} is {rating}; the loss `{loss}` takes {expected}")]
+    #[error("the rating of user `{user}` for item `{item}` is {rating}; the loss `{loss}` takes {expected}")]
     Rating {
-        /// Whose.
-        user: u64,
-        /// Of what.
-        item: u64,
+        /// Whose, by name.
+        user: String,
+        /// Of what, by name.
+        item: String,
         /// Its value.
         rating: f32,
         /// The loss.
@@ -40,6 +40,15 @@ pub enum Error {
         /// The last step tried.
         step: f32,
     },
+    /// The equations of the one-class loss have no sound solution.
+    #[error(
+        "the equations of a row cannot be solved: weights of events are out of proportion, or there is no penalty; \
+         make all weights 1 (`--events-from 0`, or leave the third field out), or l2 larger"
+    )]
+    Unsolvable,
+    /// Nothing is left to rank.
+    #[error("no held-out entry is left to rank: all are of unknown users or items, or were seen in training")]
+    NothingToRank,
     /// A user or item that is not in the model.
     #[error("the model has no {what} {number}; it has {count}")]
     Unknown {

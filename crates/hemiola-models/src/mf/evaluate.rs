@@ -32,7 +32,7 @@ impl Sums {
 
 /// *Collective.* Sums over entries whose users and items the model has.
 fn sums(cluster: &Cluster, model: &Model, ratings: &DistArray<f32, 2>) -> Result<Sums> {
-    let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings } = model;
+    let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings, .. } = model;
     let (loss, mean) = (settings.loss, *mean);
     let (costs, errors) = (cluster.accumulator::<f64>(), cluster.accumulator::<f64>());
     let machine = Machine::this();

@@ -2,7 +2,8 @@
 //!
 //! The items stay as they are; what is solved is the problem that training solves for a user, whose penalty counts once for
 //! each rating. Squared loss: least squares in one go. Logistic: Newton's method. One-class: what an epoch does with a user.
-//! The bias is the factor of one more column that is 1 for every item.
+//! The bias is the factor of one more column that is the same for every item: the root of the deviation, so that one penalty fits both
+//! (a factor's is the deviation times that of a bias, see `step`).
 
 use super::loss::{Loss, sigmoid};
 use super::model::{Model, Row, Rows};
@@ -28,19 +29,20 @@ impl Model {
             return self.fold_events(cluster, &items, ratings);
         }
         let width = self.item_factors.shape().extents()[1] as usize;
+        let unit = self.deviation.sqrt();
         let known: Vec<Known> = ratings
             .iter()
             .map(|(item, rating)| {
                 let (factors, bias) = items.get(*item);
-                Known { row: [factors, &[1.0]].concat(), without: self.mean + bias, rating: *rating }
+                Known { row: [factors, &[unit]].concat(), without: self.mean + bias, rating: *rating }
             })
             .collect();
-        let ridge = self.settings.l2 * ratings.len() as f32;
+        let ridge = self.settings.l2 * self.deviation * ratings.len() as f32;
         let solved = match self.loss() {
             Loss::Logistic => newton(&known, width + LANES, ridge),
             _ => least_squares(&known, width + LANES, ridge),
         };
-        Ok(Row { factors: solved[..width].to_vec(), bias: solved[width] })
+        Ok(Row { factors: solved[..width].to_vec(), bias: solved[width] * unit })
     }
 
     fn fold_events(&self, cluster: &Cluster, items: &Rows, events: &[(u64, f32)]) -> Result<Row> {

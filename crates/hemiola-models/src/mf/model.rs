@@ -26,6 +26,8 @@ pub struct Model {
     pub(super) item_side: DistArray<f32, 2>,
     /// The score of an average rating.
     pub mean: f32,
+    /// How far ratings are from their mean: the unit that steps and penalties count in. 1 where losses have a unit of their own.
+    pub deviation: f32,
     /// What it was trained with.
     pub settings: Settings,
 }
@@ -35,11 +37,16 @@ impl Model {
     pub const KIND: &'static str = "mf";
 
     /// *Collective.* A model that has learned nothing but the mean. Values depend on the seed and their place alone.
-    pub(super) fn start(cluster: &Cluster, shape: [u64; 2], mean: f32, settings: &Settings) -> Result<Self> {
+    pub(super) fn start(
+        cluster: &Cluster,
+        shape: [u64; 2],
+        (mean, deviation): (f32, f32),
+        settings: &Settings,
+    ) -> Result<Self> {
         let (rank, width) = (u64::from(settings.rank), u64::from(settings.rank).next_multiple_of(LANES as u64));
         let values = Values::new(settings.seed);
         // Products of two rows have a spread well below that of ratings, whatever the rank.
-        let spread = 0.3 / f64::from(settings.rank).sqrt().max(1.0).sqrt();
+        let spread = 0.3 * (f64::from(deviation) / f64::from(settings.rank).sqrt().max(1.0)).sqrt();
         let factors = |rows: u64, draw| {
             cluster.from_fn([rows, width], |[row, factor]| {
                 if factor < rank { values.normal(row * rank + factor, draw, 0.0, spread * 0.3) as f32 } else { 0.0 }
@@ -52,6 +59,7 @@ impl Model {
             user_side: side(shape[0])?,
             item_side: side(shape[1])?,
             mean,
+            deviation,
             settings: settings.clone(),
         })
     }
@@ -228,7 +236,7 @@ fn missing(what: &str) -> Error {
 
 impl Keep for Model {
     fn put(&self, save: &mut Save, prefix: &str) -> Result<()> {
-        let Self { user_factors, item_factors, user_side, item_side, mean, settings } = self;
+        let Self { user_factors, item_factors, user_side, item_side, mean, deviation, settings } = self;
         let arrays = [
             ("user_factors", user_factors),
             ("item_factors", item_factors),
@@ -240,6 +248,7 @@ impl Keep for Model {
             save.put(&format!("{prefix}{name}"), &array.repartition(&Partition::along(0).by(Way::Range))?)?;
         }
         save.note("mean", mean);
+        save.note("deviation", deviation);
         save.note("settings", settings);
         Ok(())
     }
@@ -252,6 +261,7 @@ impl Keep for Model {
             user_side: array("user_side")?,
             item_side: array("item_side")?,
             mean: load.note("mean")?.ok_or_else(|| missing("note `mean`"))?,
+            deviation: load.note("deviation")?.ok_or_else(|| missing("note `deviation`"))?,
             settings: load.note("settings")?.ok_or_else(|| missing("note `settings`"))?,
         })
     }

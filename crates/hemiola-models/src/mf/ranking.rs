@@ -11,6 +11,7 @@
 
 use super::best::Best;
 use super::model::Model;
+use crate::Error;
 use crate::training::Metrics;
 use hemiola::array::Dense;
 use hemiola::prelude::*;
@@ -71,7 +72,9 @@ impl Ranking {
                 let best = arch.dispatch(Score { factors: &factors, items: &items, wanted, known: trained, most });
                 let mut sum = Vec::new();
                 for (lane, best) in best.into_iter().enumerate() {
-                    let wanted: Vec<u32> = of(wanted, lane).collect();
+                    // What was trained on is not recommended, so it cannot be sought, either.
+                    let seen: Vec<u32> = of(trained, lane).collect();
+                    let wanted: Vec<u32> = of(wanted, lane).filter(|item| seen.binary_search(item).is_err()).collect();
                     if !wanted.is_empty() {
                         sum = added(sum, &user_figures(&best.sorted(most), &wanted, places));
                     }
@@ -82,8 +85,8 @@ impl Ranking {
         let mut sums = sums.take()?;
         sums.sort_unstable_by_key(|(group, _)| *group);
         let sum = sums.iter().fold(Vec::new(), |sum, (_, more)| added(sum, more));
-        let count = sum.first().copied().unwrap_or(0.0);
-        let mean = |at: usize| sum.get(at).map_or(0.0, |sum| sum / count.max(1.0));
+        let Some(count) = sum.first().copied() else { return Err(Error::NothingToRank.into()) };
+        let mean = |at: usize| sum[at] / count;
         let mut figures = Metrics::new();
         for (at, k) in places.iter().enumerate() {
             figures.insert(format!("recall@{k}"), mean(1 + 2 * at));
@@ -137,7 +140,7 @@ fn user_figures(best: &[(u64, f32)], wanted: &[u32], places: &[usize]) -> Vec<f6
         let hits: Vec<usize> = (0..best.len().min(*k)).filter(|place| is_hit(best[*place].0)).collect();
         let most = wanted.len().min(*k);
         let ideal: f64 = (0..most).map(worth).sum();
-        let gained: f64 = hits.iter().map(|place| worth(*place)).sum();
+        let gained = hits.iter().fold(0.0, |sum, place| sum + worth(*place));
         figures.push(hits.len() as f64 / most.max(1) as f64);
         figures.push(if most == 0 { 0.0 } else { gained / ideal });
     }

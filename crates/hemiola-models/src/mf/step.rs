@@ -101,12 +101,12 @@ fn product<S: Simd, const N: usize>(simd: S, left: &[f32], right: &[f32]) -> f32
 /// Moves a user and an item by the gradient of an entry. `slope` is how much the prediction should grow.
 #[inline(always)] // as above
 fn descend<S: Simd, const N: usize>(simd: S, entry: Entry<'_>, slope: f32) {
-    let Entry { wu, hi, user, item, share, step, l2, .. } = entry;
+    let Entry { wu, hi, user, item, scale, step, l2, .. } = entry;
     let all = |value: f32| simd.splat_f32s(value);
     // Four at once take as long as one.
     let sums = [*user.factor_sum, *item.factor_sum, *user.bias_sum, *item.bias_sum];
     let [user_step, item_step, user_bias_step, item_bias_step] = sums.map(f32::sqrt).map(|root| step / root);
-    let (slopes, shrink) = (all(slope), all(-l2));
+    let (slopes, shrink) = (all(slope * scale.slope), all(-l2));
     let (user_step, item_step) = (all(user_step), all(item_step));
     let (mut user_sums, mut item_sums) = ([all(0.0); N], [all(0.0); N]);
     let (wu, hi) = (S::as_mut_simd_f32s(wu).0.as_chunks_mut::<N>().0, S::as_mut_simd_f32s(hi).0.as_chunks_mut::<N>().0);
@@ -121,13 +121,32 @@ fn descend<S: Simd, const N: usize>(simd: S, entry: Entry<'_>, slope: f32) {
             h[at] = simd.mul_add_e_f32s(item_step, item_gradient, old_h);
         }
     }
-    *user.factor_sum += total(simd, user_sums) * share;
-    *item.factor_sum += total(simd, item_sums) * share;
+    *user.factor_sum += total(simd, user_sums) * scale.factors;
+    *item.factor_sum += total(simd, item_sums) * scale.factors;
     let (user_gradient, item_gradient) = (slope - l2 * *user.bias, slope - l2 * *item.bias);
     *user.bias += user_bias_step * user_gradient;
     *item.bias += item_bias_step * item_gradient;
-    *user.bias_sum += user_gradient * user_gradient;
-    *item.bias_sum += item_gradient * item_gradient;
+    *user.bias_sum += user_gradient * user_gradient * scale.bias;
+    *item.bias_sum += item_gradient * item_gradient * scale.bias;
+}
+
+/// What makes a training of ratings from 0 to 100 that of ratings from 0 to 1, times 100: the same steps for the same data, whatever
+/// its unit. Factors grow with the root of the deviation, biases with the deviation.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scale {
+    /// From a slope in ratings to one that factors follow.
+    slope: f32,
+    /// From a sum of squares over a row to a mean in deviations.
+    factors: f32,
+    /// The same for a bias.
+    bias: f32,
+}
+
+impl Scale {
+    /// For rows of so many factors and ratings with this deviation.
+    pub(super) fn new(width: u64, deviation: f32) -> Self {
+        Self { slope: 1.0 / deviation, factors: 1.0 / (width as f32 * deviation), bias: 1.0 / (deviation * deviation) }
+    }
 }
 
 /// An entry that is about to be used.
@@ -138,8 +157,7 @@ pub(super) struct Entry<'a> {
     pub(super) item: Side<'a>,
     pub(super) rating: f32,
     pub(super) mean: f32,
-    /// One factor's share of a row.
-    pub(super) share: f32,
+    pub(super) scale: Scale,
     pub(super) step: f32,
     pub(super) l2: f32,
     pub(super) loss: Loss,
@@ -219,7 +237,7 @@ mod tests {
                 item,
                 rating,
                 mean: 2.6,
-                share: 1.0 / 48.0,
+                scale: Scale::new(48, 1.25),
                 step: 0.05,
                 l2: 0.06,
                 loss: Loss::Squared,

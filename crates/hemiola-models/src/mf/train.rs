@@ -6,7 +6,7 @@ use super::loss::Loss;
 use super::model::Model;
 use super::one_class::OneClass;
 use super::ranking::{PLACES, Ranking};
-use super::step::{Entry, Machine, Side};
+use super::step::{Entry, Machine, Scale, Side};
 use crate::Error;
 use crate::training::{DataFacts, Learner, Metrics, Pass, Report, Session, Terms, Watch, digest, drive};
 use hemiola::loops::Plan;
@@ -15,7 +15,7 @@ use hemiola::{Cluster, Result};
 
 /// A pass whose objective is this many times that of the one before has diverged.
 const BLOW_UP: f64 = 2.0;
-/// What a constant rating may cost although its variance is 0: factors start near 0 and not at it.
+/// What a constant rating may cost although its variance is 0 (factors start near 0 and not at it), in squares of the deviation.
 const LITTLE: f64 = 1e-3;
 /// How often a step is halved before training gives up.
 const HALVINGS: u32 = 20;
@@ -67,11 +67,15 @@ impl MatrixFactorization {
         let loss = self.settings.loss;
         let (mean, variance) = moments(cluster, train, loss)?;
         let mean = loss.score_of_mean(mean);
+        let deviation = match variance.sqrt() as f32 {
+            deviation if loss == Loss::Squared && deviation > f32::MIN_POSITIVE.sqrt() => deviation,
+            _ => 1.0,
+        };
         // Held-out ratings may be of users and items that nobody trains on: those keep what they start with.
         let extents = |array: &DistArray<f32, 2>| array.shape().extents();
         let [users, items] =
             valid.map(extents).into_iter().fold(extents(train), |all, more| [all[0].max(more[0]), all[1].max(more[1])]);
-        let model = Model::start(cluster, [users, items], mean, &self.settings)?.named(train);
+        let model = Model::start(cluster, [users, items], (mean, deviation), &self.settings)?.named(train);
         let settings = &self.settings;
         let terms = Terms {
             model: Model::KIND,
@@ -82,12 +86,14 @@ impl MatrixFactorization {
             data: DataFacts::of(train, valid),
         };
         // What predicting the mean costs; a pass that costs far more than that has not learned but diverged.
-        let untrained = (loss == Loss::Squared).then_some(variance + LITTLE);
+        let little = LITTLE * f64::from(deviation) * f64::from(deviation);
+        let untrained = (loss == Loss::Squared).then_some(variance + little);
         let one_class = (loss == Loss::OneClass).then(|| OneClass::new(cluster, train, [users, items], settings));
         let one_class = one_class.transpose()?;
         let ranking = valid.filter(|_| loss == Loss::OneClass).map(|valid| Ranking::new(valid, train)).transpose()?;
         let step = settings.step;
-        let training = Training { cluster, settings: self, train, valid, one_class, ranking, model, step, untrained };
+        let training =
+            Training { cluster, settings: self, train, valid, one_class, ranking, model, step, untrained, little };
         let (model, report) = drive(cluster, training, terms, session)?;
         Ok(Trained { model, report })
     }
@@ -122,6 +128,8 @@ struct Training<'a> {
     step: f32,
     /// What an entry costs before the first pass, as far as that is known.
     untrained: Option<f64>,
+    /// What costs less than this is not diverging, but at its end.
+    little: f64,
 }
 
 impl Learner for Training<'_> {
@@ -168,7 +176,9 @@ impl Training<'_> {
             let start = self.cluster.env().now();
             let (objective, plan) = self.pass()?;
             let took = self.cluster.env().now() - start;
-            if objective.is_finite() && before.is_none_or(|before| objective <= before * BLOW_UP) {
+            // What is near 0 may double by rounding.
+            let bound = before.map_or(f64::INFINITY, |before| (before * BLOW_UP).max(self.little));
+            if objective.is_finite() && objective <= bound {
                 let (name, figure) = match self.settings.settings.loss {
                     Loss::Squared => ("rmse", objective.sqrt()),
                     Loss::Logistic => ("logloss", objective),
@@ -177,6 +187,10 @@ impl Training<'_> {
                 return Ok(Pass { objective, train: [(name.to_owned(), figure)].into(), took, plan, note });
             }
             self.model = kept;
+            if self.one_class.is_some() {
+                // It has no step that could be too long: the equations cannot be solved.
+                return Err(Error::Unsolvable.into());
+            }
             self.step /= 2.0;
             note = Some(format!("the pass diverged and was repeated with half the step, {}", self.step));
         }
@@ -189,10 +203,10 @@ impl Training<'_> {
             return Ok((objective / self.train.len() as f64, plan));
         }
         let Self { cluster, train, .. } = self;
-        let Model { user_factors: w, item_factors: h, user_side, item_side, mean, settings } = &self.model;
+        let Model { user_factors: w, item_factors: h, user_side, item_side, mean, deviation, settings } = &self.model;
         let (step, l2, loss, mean) = (self.step, settings.l2, settings.loss, *mean);
         let costs = cluster.accumulator::<f64>();
-        let share = 1.0 / w.shape().extent(1) as f32;
+        let scale = Scale::new(w.shape().extent(1), *deviation);
         let machine = Machine::this();
         let run = parallel_for!(
             cluster,
@@ -200,7 +214,7 @@ impl Training<'_> {
             for ([u, i], rating) in *train {
                 let (wu, hi) = (&mut w[u], &mut h[i]);
                 let (user, item) = (Side::of(&mut user_side[u]), Side::of(&mut item_side[i]));
-                let entry = Entry { wu, hi, user, item, rating: *rating, mean, share, step, l2, loss };
+                let entry = Entry { wu, hi, user, item, rating: *rating, mean, scale, step, l2, loss };
                 let cost = machine.step(entry);
                 costs += f64::from(cost);
             }

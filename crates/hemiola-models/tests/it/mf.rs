@@ -198,3 +198,43 @@ fn real_ratings_are_predicted_as_well_as_by_others() {
         .remove(0);
     assert!(rmse <= 0.928, "{rmse}");
 }
+
+/// Ratings in another unit, by users and items of one number.
+fn fit_scaled(scale: f32, valid: f64) -> (f64, f64) {
+    let run = |cluster: &Cluster| {
+        let ratings = ratings(cluster)?.entries().map(|_, rating| rating * scale).materialize()?;
+        let builder = MatrixFactorization::builder().rank(4).epochs(20).valid(valid);
+        let trained = builder.build()?.fit(cluster, &ratings)?;
+        let rmse = trained.report.result.valid.as_ref().map_or(0.0, |valid| valid["rmse"]);
+        let row = trained.model.fold_in(cluster, &[(0, 4.0 * scale), (3, 2.0 * scale), (7, 5.0 * scale)])?;
+        let best = trained.model.predict_for(cluster, &row, &[5])?[0];
+        Ok((rmse / f64::from(scale), f64::from(best / scale)))
+    };
+    hemiola::standalone(1).workers(2).run(run).unwrap()[0]
+}
+
+#[test]
+fn the_unit_of_ratings_does_not_matter() {
+    let (rmse, folded) = fit_scaled(1.0, 0.1);
+    // Powers of four are exact in all that is computed with, roots included.
+    assert_eq!(fit_scaled(256.0, 0.1), (rmse, folded));
+    for scale in [20.0, 1e6, 1e-6] {
+        let (other, other_folded) = fit_scaled(scale, 0.1);
+        assert!((other / rmse - 1.0).abs() < 0.02, "{scale}: {other} for {rmse}");
+        assert!((other_folded - folded).abs() < 0.02, "{scale}: {other_folded} for {folded}");
+    }
+}
+
+#[test]
+fn training_that_has_come_to_its_end_does_not_diverge() {
+    hemiola::standalone(1)
+        .run(|cluster| {
+            let one = cluster.from_fn([1, 1], |_| 3.0_f32)?.entries().materialize()?;
+            let builder = MatrixFactorization::builder().rank(4).epochs(400).valid(0.0);
+            let trained = builder.build()?.fit(cluster, &one)?;
+            assert_eq!(trained.report.progress.len(), 400);
+            assert!((trained.model.predict(cluster, &[[0, 0]])?[0] - 3.0).abs() < 1e-3);
+            Ok(())
+        })
+        .unwrap();
+}

@@ -64,7 +64,7 @@ fn figures_are_those_of_a_sorted_list_of_everything() {
 }
 
 #[test]
-fn of_equals_the_first_is_first_and_nobody_held_out_is_nothing() {
+fn of_equals_the_first_is_first_and_figures_of_nobody_are_refused() {
     hemiola::standalone(1)
         .run(|cluster| {
             // A model that knows nothing but the mean scores everything alike.
@@ -78,8 +78,11 @@ fn of_equals_the_first_is_first_and_nobody_held_out_is_nothing() {
             let figures = Ranking::new(&held_out, &known)?.figures(cluster, &model, &[1])?;
             assert_eq!((figures["recall@1"], figures["ndcg@1"]), (1.0, 1.0));
             let nobody = held_out.entries().filter(|_, _| false).materialize()?;
-            let figures = Ranking::new(&nobody, &known)?.figures(cluster, &model, &[1])?;
-            assert!(figures["recall@1"] == 0.0 && figures["ndcg@1"] == 0.0, "{figures:?}");
+            // Nor can what was trained on be sought.
+            for nothing in [&nobody, &known] {
+                let error = Ranking::new(nothing, &known)?.figures(cluster, &model, &[1]).unwrap_err().to_string();
+                assert!(error.starts_with("no held-out entry is left to rank"), "{error}");
+            }
             Ok(())
         })
         .unwrap();

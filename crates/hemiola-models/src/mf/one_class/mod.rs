@@ -135,7 +135,14 @@ fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> 
     let first = cluster.all_gather(wrong)?.into_iter().flatten().min_by_key(|(key, _)| *key);
     match first {
         Some(([user, item], rating)) => {
-            Err(Error::Rating { user, item, rating, loss: "one-class", expected: "weights above 0" }.into())
+            let name = |dimension: usize, number: u64| {
+                let names = events.names(dimension);
+                let name = names.and_then(|names| Some(names.text(u32::try_from(number).ok()?)?.into_owned()));
+                name.unwrap_or_else(|| number.to_string())
+            };
+            let (user, item) = (name(0, user), name(1, item));
+            let expected = "weights above 0; choose which ratings are events (`--events-from`)";
+            Err(Error::Rating { user, item, rating, loss: "one-class", expected }.into())
         }
         None => Ok(()),
     }

@@ -2,6 +2,7 @@
 //!
 //! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
 
+use crate::protocol::{Call, Disagreement, ElementKind, Tag};
 use hemiola_core::{ErrorKind, Rank};
 
 /// The result of everything fallible here.
@@ -58,6 +59,83 @@ pub enum Error {
         /// Its in-degree.
         receives: usize,
     },
+    /// Two peers are in different collectives.
+    #[error("{0}")]
+    Disagreement(Box<Disagreement>),
+    /// A buffer that does not fit the collective.
+    #[error("{call} needs a buffer of {expected} elements on this peer, and one of {found} was given")]
+    WrongLength {
+        /// The collective.
+        call: Box<Call>,
+        /// What it needs.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// A buffer of another type than the collective was begun with.
+    #[error("{call} was begun with {expected}, and is continued with {found}")]
+    WrongKind {
+        /// The collective.
+        call: Box<Call>,
+        /// The type it was begun with.
+        expected: ElementKind,
+        /// The type it was continued with.
+        found: ElementKind,
+    },
+    /// A root, or a list of blocks, that does not fit the job.
+    #[error("a collective among {peers} peers cannot be begun: {problem}")]
+    BadCall {
+        /// How many peers there are.
+        peers: usize,
+        /// Why.
+        problem: String,
+    },
+    /// Packed vectors that do not fit the places for them.
+    #[error(
+        "{found} packed elements were given for vectors of {expected} in all; unpack into vectors of the lengths that were packed"
+    )]
+    BadFusion {
+        /// What the places hold.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// A collective that is not in flight here.
+    #[error("collective {tag} is not in flight on this peer: it has ended, failed, or was never begun")]
+    NotInFlight {
+        /// Which.
+        tag: Tag,
+    },
+    /// More elements than the caller is ready for.
+    #[error(
+        "peers bring {total} elements to a ragged all-gather, more than the limit of {limit}; raise the limit, or send less"
+    )]
+    TooMuch {
+        /// How many they bring.
+        total: u128,
+        /// The limit.
+        limit: usize,
+    },
+    /// A message for a collective that has ended here.
+    #[error(
+        "peer {from} is still in {theirs} (collective {tag}), which has ended on this peer: the two have not made the same calls"
+    )]
+    Late {
+        /// Which.
+        tag: Tag,
+        /// Who sent it.
+        from: Rank,
+        /// What the sender is in.
+        theirs: Box<Call>,
+    },
+    /// A message that nobody of ours would send.
+    #[error("a message from peer {from} cannot be: {problem}")]
+    BadMessage {
+        /// Who sent it.
+        from: Rank,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// Measurements that cannot be.
     #[error("link speeds of {peers} peers cannot be used: {problem}")]
     BadSpeeds {
@@ -72,6 +150,9 @@ impl Error {
     /// Who has to act.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
-        ErrorKind::Usage
+        match self {
+            Self::BadMessage { .. } => ErrorKind::Bug,
+            _ => ErrorKind::Usage,
+        }
     }
 }

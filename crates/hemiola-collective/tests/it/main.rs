@@ -1,0 +1,7 @@
+//! Tests of machines together, with a network between them that a test owns: `collectives` compares every operation with a serial sum in the
+//! documented order, bit for bit, whatever the order of messages; `conditions` is what goes wrong and how it is told.
+
+mod collectives;
+mod conditions;
+mod network;
+mod serial;

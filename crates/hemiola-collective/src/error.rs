@@ -136,6 +136,32 @@ pub enum Error {
         /// What is wrong with it.
         problem: String,
     },
+    /// A number that cannot be encoded.
+    #[error(
+        "element {index} is `{value}`, which would stay in the error that is carried over for ever; lower the step, or send it unencoded"
+    )]
+    NotFinite {
+        /// Where.
+        index: usize,
+        /// What.
+        value: f32,
+    },
+    /// Bytes or numbers that no encoder of ours gives for this many elements.
+    #[error("what was encoded cannot be decoded into {length} elements: {problem}")]
+    BadEncoding {
+        /// How many were to come out.
+        length: usize,
+        /// What does not fit.
+        problem: &'static str,
+    },
+    /// A vector of another length than the encoder was made for.
+    #[error("an encoder for {expected} elements was given {found}; each vector needs an encoder of its own")]
+    WrongVector {
+        /// For how many it was made.
+        expected: usize,
+        /// How many were given.
+        found: usize,
+    },
     /// Measurements that cannot be.
     #[error("link speeds of {peers} peers cannot be used: {problem}")]
     BadSpeeds {
@@ -151,7 +177,7 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::BadMessage { .. } => ErrorKind::Bug,
+            Self::BadMessage { .. } | Self::BadEncoding { .. } => ErrorKind::Bug,
             _ => ErrorKind::Usage,
         }
     }

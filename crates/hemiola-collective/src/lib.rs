@@ -5,6 +5,7 @@
 //!
 //! | module | concept |
 //! |---|---|
+//! | [`encode`] | [`Encoding`]: fewer bytes for an update, at a price in precision that later updates pay back |
 //! | [`graph`] | [`Graph`]: who sends to whom; [`Topology`]: its kinds; spectral gap, mixing weights, search for a good one |
 //! | [`protocol`] | [`Engine`]: collectives in flight; the steps they are made of and the order of their sums |
 //! | [`cost`] | which scheme sends the fewest numbers for a matrix; which all-reduce takes the least time |
@@ -13,12 +14,14 @@
 
 pub mod algorithm;
 pub mod cost;
+pub mod encode;
 pub mod error;
 pub mod graph;
 pub mod protocol;
 pub mod random;
 
 pub use algorithm::Algorithm;
+pub use encode::Encoding;
 pub use error::{Error, Result};
 pub use graph::{Graph, LinkSpeeds, Search, Topology, Weights};
 pub use protocol::{Element, Engine, Message, Operation, Operator, Tag};

@@ -24,10 +24,12 @@ pub enum ElementKind {
     Bf16,
     /// 16-bit floating point of IEEE 754.
     F16,
+    /// Bytes, for what is encoded; sums wrap.
+    U8,
 }
 
 impl ElementKind {
-    const ALL: [Self; 6] = [Self::F32, Self::F64, Self::I32, Self::I64, Self::Bf16, Self::F16];
+    const ALL: [Self; 7] = [Self::F32, Self::F64, Self::I32, Self::I64, Self::Bf16, Self::F16, Self::U8];
 
     pub(super) fn code(self) -> u8 {
         Self::ALL.iter().position(|&kind| kind == self).map_or(u8::MAX, |place| place as u8)
@@ -47,6 +49,7 @@ impl fmt::Display for ElementKind {
             Self::I64 => "i64",
             Self::Bf16 => "bf16",
             Self::F16 => "f16",
+            Self::U8 => "u8",
         })
     }
 }
@@ -74,7 +77,7 @@ impl fmt::Display for Operator {
     }
 }
 
-/// A number that collectives can move: `f32`, `f64`, `i32`, `i64`, `bf16`, `f16`.
+/// A number that collectives can move: `f32`, `f64`, `i32`, `i64`, `bf16`, `f16`, and `u8` for what is encoded.
 pub trait Element: Pod + PartialEq + fmt::Debug + Send + Sync + 'static {
     /// Which it is.
     const KIND: ElementKind;
@@ -179,6 +182,7 @@ floats! {
 integers! {
     i32: I32;
     i64: I64;
+    u8: U8;
 }
 
 /// How many of the elements are not numbers.
@@ -281,6 +285,6 @@ mod tests {
         for kind in ElementKind::ALL {
             assert_eq!(ElementKind::from_code(kind.code()), Some(kind));
         }
-        assert_eq!(ElementKind::from_code(6), None);
+        assert_eq!(ElementKind::from_code(7), None);
     }
 }

@@ -191,7 +191,7 @@ pub fn count_nan<T: Element>(elements: &[T]) -> usize {
 }
 
 /// Elements as they travel.
-pub(super) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
+pub(crate) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
     if cfg!(target_endian = "little") {
         return bytemuck::cast_slice(elements).to_vec();
     }
@@ -217,7 +217,7 @@ fn zip_with<T: Element>(own: &mut [T], bytes: &[u8], change: impl Fn(&mut T, T))
 }
 
 /// Own elements become what came.
-pub(super) fn replace<T: Element>(own: &mut [T], bytes: &[u8]) {
+pub(crate) fn replace<T: Element>(own: &mut [T], bytes: &[u8]) {
     if cfg!(target_endian = "little") {
         bytemuck::cast_slice_mut(own).copy_from_slice(bytes);
     } else {

@@ -33,6 +33,7 @@ mod tree;
 mod two_level;
 
 pub use element::{Element, ElementKind, Operator, count_nan};
+pub(crate) use element::{replace, to_bytes};
 pub use engine::{Engine, Wait};
 pub use fuse::{Bucket, buckets, pack, unpack};
 pub use machine::Machine;

@@ -46,6 +46,9 @@ impl Machine {
             Operation::AllGatherRagged { blocks } if blocks.len() != peers => {
                 return bad(format!("{} lengths were given", blocks.len()));
             }
+            _ if operation.buffer_length(peers) > isize::MAX as usize => {
+                return bad("it is longer than any buffer".to_owned());
+            }
             _ => {}
         }
         Ok(Self {

@@ -111,6 +111,8 @@ fn roots_and_blocks_must_fit_the_job() {
     let mut engine = Engine::new(Rank::new(0), 2);
     assert!(engine.begin::<f32>(&Operation::Broadcast { root: Rank::new(2), length: 1 }).is_err());
     assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![1] }).is_err());
+    assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![usize::MAX; 2] }).is_err());
+    assert!(engine.begin::<f32>(&Operation::AllToAll { block: usize::MAX }).is_err());
 }
 
 #[test]

@@ -49,6 +49,7 @@ pub struct Engine {
     me: Rank,
     peers: usize,
     segment_bytes: usize,
+    window_bytes: usize,
     next: u64,
     reserved: BTreeSet<Tag>,
     flying: BTreeMap<Tag, Machine>,
@@ -69,6 +70,7 @@ impl Engine {
             me,
             peers,
             segment_bytes: Self::SEGMENT_BYTES,
+            window_bytes: usize::MAX,
             next: 0,
             reserved: BTreeSet::new(),
             flying: BTreeMap::new(),
@@ -82,6 +84,14 @@ impl Engine {
     #[must_use]
     pub fn segment_bytes(mut self, bytes: usize) -> Self {
         self.segment_bytes = bytes.max(1);
+        self
+    }
+
+    /// With so many bytes to be sent from each [`Engine::advance`], or one message more: a driver that sends them before it asks for the next copies while
+    /// they are in the processor's cache, and needs little memory. Unlimited, if nothing is said.
+    #[must_use]
+    pub fn window_bytes(mut self, bytes: usize) -> Self {
+        self.window_bytes = bytes.max(1);
         self
     }
 
@@ -125,7 +135,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Carries a collective on as far as messages allow; true when it is over, and the result is in `elements`.
+    /// Carries a collective on as far as messages and the window allow; true when it is over, and the result is in `elements`. If it is not over, call again after
+    /// the next message from [`Engine::waits_for`] or, if that is nobody, as soon as there is room to send.
     ///
     /// If peers disagree, the error says who and about what; then `out` holds word of it for all other peers, who fail the same way.
     pub fn advance<T: Element>(&mut self, tag: Tag, elements: &mut [T], out: &mut Vec<Message>) -> Result<bool> {
@@ -142,7 +153,7 @@ impl Engine {
                 result = machine.receive(message);
             }
         }
-        let result = result.and_then(|()| machine.advance(elements, out));
+        let result = result.and_then(|()| machine.advance(elements, self.window_bytes, out));
         match result {
             Ok(true) => {
                 self.flying.remove(&tag);
@@ -187,6 +198,12 @@ impl Engine {
             Body::Failed(disagreement) => Err(Error::Disagreement(Box::new(disagreement))),
             Body::Elements(_) => Err(Error::Late { tag, from, theirs: Box::new(call) }),
         }
+    }
+
+    /// Whose message a collective waits for.
+    #[must_use]
+    pub fn waits_for(&self, tag: Tag) -> Option<Rank> {
+        self.flying.get(&tag).and_then(Machine::waits_for)
     }
 
     /// Bytes of messages that wait to be acted on.

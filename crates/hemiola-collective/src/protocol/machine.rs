@@ -111,8 +111,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Goes as far as messages allow. Gives what is to be sent; whether all is done.
-    pub fn advance<T: Element>(&mut self, elements: &mut [T], out: &mut Vec<Message>) -> Result<bool> {
+    /// Goes as far as messages allow, or until it has given about `window` bytes to be sent; whether all is done. If it is not and
+    /// [`Machine::waits_for`] names nobody, there is more to be sent.
+    pub fn advance<T: Element>(&mut self, elements: &mut [T], window: usize, out: &mut Vec<Message>) -> Result<bool> {
         if T::KIND != self.call.kind {
             return Err(Error::WrongKind { call: Box::new(self.call), expected: self.call.kind, found: T::KIND });
         }
@@ -120,9 +121,12 @@ impl Machine {
             let (expected, found) = (self.length, elements.len());
             return Err(Error::WrongLength { call: Box::new(self.call), expected, found });
         }
+        let mut given = 0_usize;
         while let Some(step) = self.steps.get(self.next) {
             match step {
+                Step::Send { .. } if given >= window => return Ok(false),
                 Step::Send { to, range } => {
+                    given = given.saturating_add(size_of_val(&elements[range.clone()]));
                     let count = self.sent.entry(*to).or_insert(0);
                     let (sequence, tag, call) = (*count, self.tag, self.call);
                     *count += 1;

@@ -164,3 +164,21 @@ fn a_peer_that_is_ahead_waits_in_memory_that_is_counted() {
     }
     assert_eq!(other.early_bytes(), 0);
 }
+
+#[test]
+fn a_window_bounds_what_is_to_be_sent_at_once() {
+    let mut root = Engine::new(Rank::new(0), 2).segment_bytes(40).window_bytes(100);
+    let tag = root.begin::<i32>(&Operation::Broadcast { root: Rank::new(0), length: 100 }).unwrap();
+    let mut data = [3; 100];
+    let mut sizes = Vec::new();
+    loop {
+        let mut out = Vec::new();
+        let over = root.advance(tag, &mut data, &mut out).unwrap();
+        sizes.push(out.len());
+        if over {
+            break;
+        }
+        assert_eq!(root.waits_for(tag), None, "there is more to be sent");
+    }
+    assert_eq!(sizes, [3, 3, 3, 1], "messages of 40 bytes each");
+}

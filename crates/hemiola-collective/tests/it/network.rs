@@ -30,8 +30,9 @@ pub(crate) fn run<T: Element>(
     seed: u64,
 ) -> Vec<Vec<Vec<T>>> {
     let mut random = Random::new(seed);
-    let mut engines: Vec<Engine> =
-        Rank::all(peers).map(|me| Engine::new(me, peers).segment_bytes(segment_bytes)).collect();
+    let window = [1, 100, usize::MAX][random.below(3)];
+    let engine = |me, peers, segment, window| Engine::new(me, peers).segment_bytes(segment).window_bytes(window);
+    let mut engines: Vec<Engine> = Rank::all(peers).map(|me| engine(me, peers, segment_bytes, window)).collect();
     let mut begun: Vec<Vec<(usize, Tag)>> = vec![Vec::new(); peers];
     let mut count = vec![0; peers];
     let mut pool: Vec<Message> = Vec::new();
@@ -52,7 +53,10 @@ pub(crate) fn run<T: Element>(
                 let place = random.below(begun[peer].len());
                 let (job, tag) = begun[peer][place];
                 let before = pool.len();
-                if engines[peer].advance(tag, &mut jobs[job].data[peer], &mut pool).unwrap() {
+                let over = engines[peer].advance(tag, &mut jobs[job].data[peer], &mut pool).unwrap();
+                // Whoever is not over and waits for nobody must have been stopped by the window.
+                assert!(over || engines[peer].waits_for(tag).is_some() || pool.len() > before);
+                if over {
                     begun[peer].remove(place);
                     idle = 0;
                 }

@@ -3,6 +3,7 @@
 //! **Invariant:** they travel in little-endian order whatever the machine, and combining rounds once, to the type itself.
 
 use bytemuck::Pod;
+use bytes::{Bytes, BytesMut};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -200,6 +201,16 @@ pub(crate) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
         element.to_wire(&mut bytes);
     }
     bytes
+}
+
+/// The same, into a buffer that was used before.
+pub(super) fn to_bytes_in<T: Element>(mut buffer: BytesMut, elements: &[T]) -> Bytes {
+    if !cfg!(target_endian = "little") {
+        return to_bytes(elements).into();
+    }
+    buffer.clear();
+    buffer.extend_from_slice(bytemuck::cast_slice(elements));
+    buffer.freeze()
 }
 
 /// Applies `change` to each element and the one that came for it.

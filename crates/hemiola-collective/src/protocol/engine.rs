@@ -7,6 +7,7 @@
 use super::message::{Body, Message, Tag};
 use super::{Call, Element, ElementKind, Machine, Operation};
 use crate::{Error, Result};
+use bytes::BytesMut;
 use hemiola_core::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -56,6 +57,8 @@ pub struct Engine {
     failed: BTreeSet<Tag>,
     early: BTreeMap<Tag, Vec<Message>>,
     early_bytes: usize,
+    /// Buffers for messages to be sent, lent to each machine while it acts.
+    spare: Vec<BytesMut>,
 }
 
 impl Engine {
@@ -77,6 +80,7 @@ impl Engine {
             failed: BTreeSet::new(),
             early: BTreeMap::new(),
             early_bytes: 0,
+            spare: Vec::new(),
         }
     }
 
@@ -153,7 +157,9 @@ impl Engine {
                 result = machine.receive(message);
             }
         }
+        std::mem::swap(&mut machine.spare, &mut self.spare);
         let result = result.and_then(|()| machine.advance(elements, self.window_bytes, out));
+        std::mem::swap(&mut machine.spare, &mut self.spare);
         match result {
             Ok(true) => {
                 self.flying.remove(&tag);

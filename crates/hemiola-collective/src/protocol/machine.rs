@@ -6,9 +6,15 @@
 use super::message::{Body, Disagreement, Message, Tag};
 use super::{Call, Element, ElementKind, How, Operation, Operator, Step, element};
 use crate::{Error, Result};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hemiola_core::Rank;
 use std::collections::BTreeMap;
+
+/// How many buffers are kept for reuse.
+const SPARE: usize = 8;
+
+/// Smaller ones are not worth keeping: the allocator has them at hand.
+const SPARE_BYTES: usize = 1 << 14;
 
 /// A collective in flight on one peer.
 #[derive(Debug)]
@@ -23,6 +29,8 @@ pub struct Machine {
     /// Messages sent to, and taken from, each peer.
     sent: BTreeMap<Rank, u32>,
     taken: BTreeMap<Rank, u32>,
+    /// Buffers of messages that have been taken, for those to be sent: memory fresh from the system costs more to touch than a message to copy.
+    pub(super) spare: Vec<BytesMut>,
     /// Arrived before their turn, by sender and number.
     waiting: BTreeMap<(Rank, u32), Bytes>,
 }
@@ -61,6 +69,7 @@ impl Machine {
             next: 0,
             sent: BTreeMap::new(),
             taken: BTreeMap::new(),
+            spare: Vec::new(),
             waiting: BTreeMap::new(),
         })
     }
@@ -130,7 +139,12 @@ impl Machine {
                     let count = self.sent.entry(*to).or_insert(0);
                     let (sequence, tag, call) = (*count, self.tag, self.call);
                     *count += 1;
-                    let body = Body::Elements(element::to_bytes(&elements[range.clone()]).into());
+                    let piece = &elements[range.clone()];
+                    let spare = if size_of_val(piece) < SPARE_BYTES { None } else { self.spare.pop() };
+                    let body = Body::Elements(match spare {
+                        Some(buffer) => element::to_bytes_in(buffer, piece),
+                        None => element::to_bytes(piece).into(),
+                    });
                     out.push(Message { from: self.me, to: *to, tag, sequence, call, body });
                 }
                 Step::Receive { from, range, how } => {
@@ -146,6 +160,13 @@ impl Machine {
                         How::Replace => element::replace(own, &bytes),
                         How::OwnFirst => element::combine(self.operator, own, &bytes, true),
                         How::IncomingFirst => element::combine(self.operator, own, &bytes, false),
+                    }
+                    // Only if nobody else holds it. A few are enough, since a peer that receives much sends as much.
+                    if self.spare.len() < SPARE
+                        && bytes.len() >= SPARE_BYTES
+                        && let Ok(buffer) = bytes.try_into_mut()
+                    {
+                        self.spare.push(buffer);
                     }
                 }
             }

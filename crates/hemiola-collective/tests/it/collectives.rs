@@ -327,3 +327,21 @@ fn nan_is_delivered_to_all_with_the_same_bits() {
         }
     }
 }
+
+#[test]
+fn buffers_that_are_used_again_hold_nothing_old() {
+    // Large messages of changing lengths, so that buffers are reused and are longer or shorter than what they are for.
+    let mut random = Random::new(51);
+    let peers = 3;
+    let lengths = [60_000, 30_001, 90_000, 12_345];
+    let data: Vec<Vec<Vec<f32>>> = lengths.iter().map(|&length| vectors(peers, length, &mut random)).collect();
+    let jobs = data.iter().zip(lengths).map(|(data, length)| {
+        let operation = Operation::AllReduce { algorithm: Algorithm::Ring, operator: Operator::Sum, length };
+        Job { operation, data: data.clone() }
+    });
+    let results = run(jobs.collect(), peers, 1 << 16, random.bits());
+    for (result, data) in results.iter().zip(&data) {
+        let expected = serial::ring(Operator::Sum, data);
+        assert!(result.iter().all(|result| bits(result) == bits(&expected)));
+    }
+}

@@ -1,0 +1,184 @@
+//! Everything that can go wrong here, with the facts in fields.
+//!
+//! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
+
+use crate::protocol::{Call, Disagreement, ElementKind, Tag};
+use hemiola_core::{ErrorKind, Rank};
+
+/// The result of everything fallible here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why something was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A graph that cannot be.
+    #[error("a communication graph of {peers} peers cannot be made: {problem}")]
+    BadGraph {
+        /// Its peers.
+        peers: usize,
+        /// Why.
+        problem: String,
+    },
+    /// Peers that would never hear of some others.
+    #[error(
+        "news of peer {from} never reach peer {to} over this graph of {peers} peers; add edges until every peer can be reached from every other"
+    )]
+    NotConnected {
+        /// Its peers.
+        peers: usize,
+        /// Who is not heard.
+        from: Rank,
+        /// By whom.
+        to: Rank,
+    },
+    /// In-degrees that differ.
+    #[error(
+        "peer {first} receives from {first_degree} peers and peer {second} from {second_degree}: averages over this graph would favour some peers; \
+         use a regular graph, or weights that make up for it"
+    )]
+    NotRegular {
+        /// A peer.
+        first: Rank,
+        /// Its in-degree.
+        first_degree: usize,
+        /// Another peer.
+        second: Rank,
+        /// Its in-degree.
+        second_degree: usize,
+    },
+    /// A peer that sends to more or fewer peers than it receives from.
+    #[error(
+        "peer {peer} sends to {sends} peers and receives from {receives}; weights that treat all peers alike need both to be equal"
+    )]
+    NotBalanced {
+        /// The peer.
+        peer: Rank,
+        /// Its out-degree.
+        sends: usize,
+        /// Its in-degree.
+        receives: usize,
+    },
+    /// Two peers are in different collectives.
+    #[error("{0}")]
+    Disagreement(Box<Disagreement>),
+    /// A buffer that does not fit the collective.
+    #[error("{call} needs a buffer of {expected} elements on this peer, and one of {found} was given")]
+    WrongLength {
+        /// The collective.
+        call: Box<Call>,
+        /// What it needs.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// A buffer of another type than the collective was begun with.
+    #[error("{call} was begun with {expected}, and is continued with {found}")]
+    WrongKind {
+        /// The collective.
+        call: Box<Call>,
+        /// The type it was begun with.
+        expected: ElementKind,
+        /// The type it was continued with.
+        found: ElementKind,
+    },
+    /// A root, or a list of blocks, that does not fit the job.
+    #[error("a collective among {peers} peers cannot be begun: {problem}")]
+    BadCall {
+        /// How many peers there are.
+        peers: usize,
+        /// Why.
+        problem: String,
+    },
+    /// Packed vectors that do not fit the places for them.
+    #[error(
+        "{found} packed elements were given for vectors of {expected} in all; unpack into vectors of the lengths that were packed"
+    )]
+    BadFusion {
+        /// What the places hold.
+        expected: usize,
+        /// What was given.
+        found: usize,
+    },
+    /// A collective that is not in flight here.
+    #[error("collective {tag} is not in flight on this peer: it has ended, failed, or was never begun")]
+    NotInFlight {
+        /// Which.
+        tag: Tag,
+    },
+    /// More elements than the caller is ready for.
+    #[error(
+        "peers bring {total} elements to a ragged all-gather, more than the limit of {limit}; raise the limit, or send less"
+    )]
+    TooMuch {
+        /// How many they bring.
+        total: u128,
+        /// The limit.
+        limit: usize,
+    },
+    /// A message for a collective that has ended here.
+    #[error(
+        "peer {from} is still in {theirs} (collective {tag}), which has ended on this peer: the two have not made the same calls"
+    )]
+    Late {
+        /// Which.
+        tag: Tag,
+        /// Who sent it.
+        from: Rank,
+        /// What the sender is in.
+        theirs: Box<Call>,
+    },
+    /// A message that nobody of ours would send.
+    #[error("a message from peer {from} cannot be: {problem}")]
+    BadMessage {
+        /// Who sent it.
+        from: Rank,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A number that cannot be encoded.
+    #[error(
+        "element {index} is `{value}`, which would stay in the error that is carried over for ever; lower the step, or send it unencoded"
+    )]
+    NotFinite {
+        /// Where.
+        index: usize,
+        /// What.
+        value: f32,
+    },
+    /// Bytes or numbers that no encoder of ours gives for this many elements.
+    #[error("what was encoded cannot be decoded into {length} elements: {problem}")]
+    BadEncoding {
+        /// How many were to come out.
+        length: usize,
+        /// What does not fit.
+        problem: &'static str,
+    },
+    /// A vector of another length than the encoder was made for.
+    #[error("an encoder for {expected} elements was given {found}; each vector needs an encoder of its own")]
+    WrongVector {
+        /// For how many it was made.
+        expected: usize,
+        /// How many were given.
+        found: usize,
+    },
+    /// Measurements that cannot be.
+    #[error("link speeds of {peers} peers cannot be used: {problem}")]
+    BadSpeeds {
+        /// How many peers.
+        peers: usize,
+        /// Why.
+        problem: String,
+    },
+}
+
+impl Error {
+    /// Who has to act.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::BadMessage { .. } | Self::BadEncoding { .. } => ErrorKind::Bug,
+            _ => ErrorKind::Usage,
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The numbers that collectives move and combine.
+//!
+//! **Invariant:** they travel in little-endian order whatever the machine, and combining rounds once, to the type itself.
+
+use bytemuck::Pod;
+use bytes::{Bytes, BytesMut};
+use half::{bf16, f16};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The type of elements, as it is told to other peers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum ElementKind {
+    /// 32-bit floating point.
+    F32,
+    /// 64-bit floating point.
+    F64,
+    /// 32-bit integer; sums wrap.
+    I32,
+    /// 64-bit integer; sums wrap.
+    I64,
+    /// The upper half of an `f32`.
+    Bf16,
+    /// 16-bit floating point of IEEE 754.
+    F16,
+    /// Bytes, for what is encoded; sums wrap.
+    U8,
+}
+
+impl ElementKind {
+    const ALL: [Self; 7] = [Self::F32, Self::F64, Self::I32, Self::I64, Self::Bf16, Self::F16, Self::U8];
+
+    pub(super) fn code(self) -> u8 {
+        Self::ALL.iter().position(|&kind| kind == self).map_or(u8::MAX, |place| place as u8)
+    }
+
+    pub(super) fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(code)).copied()
+    }
+}
+
+impl fmt::Display for ElementKind {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+            Self::Bf16 => "bf16",
+            Self::F16 => "f16",
+            Self::U8 => "u8",
+        })
+    }
+}
+
+/// How two values become one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Operator {
+    /// Their sum.
+    Sum,
+    /// The smaller; NaN if one of them is.
+    Min,
+    /// The larger; NaN if one of them is.
+    Max,
+}
+
+impl fmt::Display for Operator {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Sum => "sum",
+            Self::Min => "min",
+            Self::Max => "max",
+        })
+    }
+}
+
+/// A number that collectives can move: `f32`, `f64`, `i32`, `i64`, `bf16`, `f16`, and `u8` for what is encoded.
+pub trait Element: Pod + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// Which it is.
+    const KIND: ElementKind;
+
+    /// The sum, rounded once.
+    #[must_use]
+    fn sum(self, other: Self) -> Self;
+    /// The smaller, or NaN.
+    #[must_use]
+    fn min(self, other: Self) -> Self;
+    /// The larger, or NaN.
+    #[must_use]
+    fn max(self, other: Self) -> Self;
+    /// Whether it is not a number.
+    fn is_nan(self) -> bool;
+    /// Reads one as it travels, from a slice of its size.
+    fn from_wire(bytes: &[u8]) -> Self;
+    /// Appends one as it travels.
+    fn to_wire(self, bytes: &mut Vec<u8>);
+}
+
+macro_rules! floats {
+    ($($type:ty: $kind:ident, $sum:expr;)*) => {$(
+        impl Element for $type {
+            const KIND: ElementKind = ElementKind::$kind;
+
+            #[inline]
+            fn sum(self, other: Self) -> Self {
+                $sum(self, other)
+            }
+
+            #[inline]
+            fn min(self, other: Self) -> Self {
+                if self < other || <$type>::is_nan(self) { self } else { other }
+            }
+
+            #[inline]
+            fn max(self, other: Self) -> Self {
+                if self > other || <$type>::is_nan(self) { self } else { other }
+            }
+
+            #[inline]
+            fn is_nan(self) -> bool {
+                <$type>::is_nan(self)
+            }
+
+            wire!();
+        }
+    )*};
+}
+
+macro_rules! integers {
+    ($($type:ty: $kind:ident;)*) => {$(
+        impl Element for $type {
+            const KIND: ElementKind = ElementKind::$kind;
+
+            #[inline]
+            fn sum(self, other: Self) -> Self {
+                self.wrapping_add(other)
+            }
+
+            #[inline]
+            fn min(self, other: Self) -> Self {
+                Ord::min(self, other)
+            }
+
+            #[inline]
+            fn max(self, other: Self) -> Self {
+                Ord::max(self, other)
+            }
+
+            #[inline]
+            fn is_nan(self) -> bool {
+                false
+            }
+
+            wire!();
+        }
+    )*};
+}
+
+macro_rules! wire {
+    () => {
+        #[inline]
+        fn from_wire(bytes: &[u8]) -> Self {
+            Self::from_le_bytes(bytes.try_into().expect("callers cut bytes to the size of an element"))
+        }
+
+        #[inline]
+        fn to_wire(self, bytes: &mut Vec<u8>) {
+            bytes.extend_from_slice(&self.to_le_bytes());
+        }
+    };
+}
+
+floats! {
+    f32: F32, |a: f32, b: f32| a + b;
+    f64: F64, |a: f64, b: f64| a + b;
+    bf16: Bf16, |a: bf16, b: bf16| bf16::from_f32(a.to_f32() + b.to_f32());
+    f16: F16, |a: f16, b: f16| f16::from_f32(a.to_f32() + b.to_f32());
+}
+integers! {
+    i32: I32;
+    i64: I64;
+    u8: U8;
+}
+
+/// How many of the elements are not numbers.
+pub fn count_nan<T: Element>(elements: &[T]) -> usize {
+    elements.iter().filter(|element| element.is_nan()).count()
+}
+
+/// Elements as they travel.
+pub(crate) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
+    if cfg!(target_endian = "little") {
+        return bytemuck::cast_slice(elements).to_vec();
+    }
+    let mut bytes = Vec::with_capacity(size_of_val(elements));
+    for element in elements {
+        element.to_wire(&mut bytes);
+    }
+    bytes
+}
+
+/// The same, into a buffer that was used before.
+pub(super) fn to_bytes_in<T: Element>(mut buffer: BytesMut, elements: &[T]) -> Bytes {
+    if !cfg!(target_endian = "little") {
+        return to_bytes(elements).into();
+    }
+    buffer.clear();
+    buffer.extend_from_slice(bytemuck::cast_slice(elements));
+    buffer.freeze()
+}
+
+/// Applies `change` to each element and the one that came for it.
+fn zip_with<T: Element>(own: &mut [T], bytes: &[u8], change: impl Fn(&mut T, T)) {
+    // Large bodies come aligned, and then the loop below runs over two plain slices.
+    if cfg!(target_endian = "little")
+        && let Ok(incoming) = bytemuck::try_cast_slice::<u8, T>(bytes)
+    {
+        own.iter_mut().zip(incoming).for_each(|(own, &incoming)| change(own, incoming));
+    } else {
+        own.iter_mut()
+            .zip(bytes.chunks_exact(size_of::<T>()))
+            .for_each(|(own, bytes)| change(own, T::from_wire(bytes)));
+    }
+}
+
+/// Own elements become what came.
+pub(crate) fn replace<T: Element>(own: &mut [T], bytes: &[u8]) {
+    if cfg!(target_endian = "little") {
+        bytemuck::cast_slice_mut(own).copy_from_slice(bytes);
+    } else {
+        zip_with(own, bytes, |own, incoming| *own = incoming);
+    }
+}
+
+/// Own elements become `own ∘ incoming`, or `incoming ∘ own`: the order matters to the bits of NaN alone, but then it does.
+pub(super) fn combine<T: Element>(operator: Operator, own: &mut [T], bytes: &[u8], own_first: bool) {
+    match (operator, own_first) {
+        (Operator::Sum, true) => zip_with(own, bytes, |own, incoming| *own = own.sum(incoming)),
+        (Operator::Sum, false) => zip_with(own, bytes, |own, incoming| *own = incoming.sum(*own)),
+        (Operator::Min, true) => zip_with(own, bytes, |own, incoming| *own = own.min(incoming)),
+        (Operator::Min, false) => zip_with(own, bytes, |own, incoming| *own = incoming.min(*own)),
+        (Operator::Max, true) => zip_with(own, bytes, |own, incoming| *own = own.max(incoming)),
+        (Operator::Max, false) => zip_with(own, bytes, |own, incoming| *own = incoming.max(*own)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn round_trip<T: Element>(elements: &[T]) {
+        let bytes = to_bytes(elements);
+        assert_eq!(bytes.len(), size_of_val(elements));
+        let mut back = vec![T::zeroed(); elements.len()];
+        replace(&mut back, &bytes);
+        assert_eq!(back, elements);
+        // The same from an address that fits no element.
+        let shifted: Vec<u8> = std::iter::once(0).chain(bytes).collect();
+        let mut sums = vec![T::zeroed(); elements.len()];
+        combine(Operator::Sum, &mut sums, &shifted[1..], true);
+        assert_eq!(sums, elements);
+    }
+
+    #[test]
+    fn elements_survive_the_wire() {
+        round_trip(&[1.5_f32, -2.0, f32::MAX]);
+        round_trip(&[1.5_f64, -2.0, 1e300]);
+        round_trip(&[1_i32, -2, i32::MIN]);
+        round_trip(&[1_i64, -2, i64::MIN]);
+        round_trip(&[bf16::from_f32(1.5), bf16::from_f32(-3e30)]);
+        round_trip(&[f16::from_f32(1.5), f16::from_f32(-6e4)]);
+        assert_eq!(to_bytes(&[1_i32]), [1, 0, 0, 0]);
+    }
+
+    #[test]
+    fn nan_wins_every_comparison() {
+        for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
+            assert!(Element::is_nan(Element::min(a, b)) && Element::is_nan(Element::max(a, b)));
+        }
+        let (small, large) = (bf16::from_f32(-1.0), bf16::from_f32(2.0));
+        assert_eq!((Element::min(small, large), Element::max(small, large)), (small, large));
+        assert_eq!(count_nan(&[1.0, f64::NAN, f64::NAN]), 2);
+    }
+
+    #[test]
+    fn integers_wrap() {
+        assert_eq!(i32::MAX.sum(1), i32::MIN);
+    }
+
+    #[test]
+    fn kinds_have_codes() {
+        for kind in ElementKind::ALL {
+            assert_eq!(ElementKind::from_code(kind.code()), Some(kind));
+        }
+        assert_eq!(ElementKind::from_code(7), None);
+    }
+}

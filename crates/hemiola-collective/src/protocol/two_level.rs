@@ -1,0 +1,19 @@
+//! Inside of groups first: each group of consecutive members sums up a tree to its first member, those run a ring, and each tells its group.
+//! One vector per group crosses between groups in each direction, whatever the group's size.
+
+use super::step::{Members, Writer};
+use super::{ring, tree};
+use hemiola_core::Rank;
+
+pub(super) fn all_reduce(writer: &mut Writer, members: Members<'_>, group: usize, length: usize) {
+    let group = group.max(1);
+    let first = members.me - members.me % group;
+    let mine = &members.ranks[first..(first.saturating_add(group)).min(members.count())];
+    let inside = Members { ranks: mine, me: members.me - first };
+    tree::reduce(writer, inside, 0, 0..length);
+    if inside.me == 0 {
+        let leaders: Vec<Rank> = members.ranks.iter().copied().step_by(group).collect();
+        ring::all_reduce(writer, Members { ranks: &leaders, me: first / group }, length);
+    }
+    tree::broadcast(writer, inside, 0, 0..length);
+}

@@ -46,7 +46,7 @@ impl Default for Settings {
 }
 
 /// The penalty where nobody says otherwise.
-const L2: f32 = 0.05;
+const L2: f32 = 0.045;
 /// The same for the one-class loss, where it counts for all pairs.
 const L2_ONE_CLASS: f32 = 0.007;
 
@@ -89,7 +89,7 @@ impl Builder {
         limits: Limits;
     }
 
-    /// How much large factors cost. Default 0.05, or 0.007 with the one-class loss.
+    /// How much large factors cost. Default 0.045, or 0.007 with the one-class loss.
     pub fn l2(mut self, l2: f32) -> Self {
         self.l2 = Some(l2);
         self

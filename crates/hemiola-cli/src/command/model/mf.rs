@@ -69,7 +69,7 @@ pub(crate) struct TrainMf {
     #[arg(long, value_enum, default_value = "squared")]
     loss: LossName,
 
-    /// How much large factors cost. Default: 0.05; with --loss one-class 0.007.
+    /// How much large factors cost. Default: 0.045; with --loss one-class 0.007.
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
 

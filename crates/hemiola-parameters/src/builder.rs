@@ -1,5 +1,6 @@
 //! What a table is to be.
 
+use crate::checkpoint::{self, Restored};
 use crate::error::{Error, refused};
 use crate::hub::{Hub, Pacers, home};
 use crate::parking::Parking;
@@ -17,6 +18,7 @@ use hemiola_tables::{
 };
 use parking_lot::Mutex;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -44,6 +46,7 @@ impl Tables for Cluster {
             shards_per_peer: None,
             budget: None,
             seed: 0,
+            restore: None,
         }
     }
 }
@@ -57,6 +60,7 @@ pub struct TableBuilder<C: Cell> {
     shards_per_peer: Option<usize>,
     budget: Option<Bandwidth>,
     seed: u64,
+    restore: Option<(PathBuf, bool)>,
 }
 
 impl<C: Cell> TableBuilder<C> {
@@ -151,9 +155,22 @@ impl<C: Cell> TableBuilder<C> {
         self
     }
 
+    /// The table goes on from a [checkpoint](Table::checkpoint), which may be of another number of peers, workers and shards. Settings that say
+    /// what a row is must be those of the saved table; others may differ.
+    pub fn restore(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.restore = Some((folder.into(), true));
+        self
+    }
+
+    /// The same if there is a checkpoint in the folder; otherwise the table begins anew.
+    pub fn resume(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.restore = Some((folder.into(), false));
+        self
+    }
+
     /// *Collective.* Makes the table.
     pub fn build(self) -> Result<Table<C>> {
-        let Self { cluster, mut spec, procedure, shards_per_peer, budget, seed } = self;
+        let Self { cluster, mut spec, procedure, shards_per_peer, budget, seed, restore } = self;
         if budget.is_none() {
             spec.managed = None;
         }
@@ -176,10 +193,23 @@ impl<C: Cell> TableBuilder<C> {
         let example = procedure();
         let state = vec![C::Wide::default(); example.state_width(spec.width)];
         let versioned = example.wants_releases() || !example.carried(&state).is_empty();
+        let here = |shard: u32| in_place || home(ShardId::new(shard), peers) == cluster.rank();
+        let restored = match restore {
+            Some((folder, needed)) => checkpoint::open::<C>(&cluster, &folder, needed, &spec, here)?,
+            None => None,
+        };
+        let start_at = restored.as_ref().map_or(Clock::ZERO, Restored::at);
+        let restored = Mutex::new(restored);
         let server = |shard: u32| {
-            let random = Random::new(seed.wrapping_add(u64::from(shard)));
-            let server = Server::<C>::new(spec.clone(), ShardId::new(shard), procedure(), Clock::ZERO, random)
-                .map_err(refused)?;
+            let number = ShardId::new(shard);
+            let server = if let Some(restored) = &mut *restored.lock() {
+                let (summary, pieces) = restored.take(number);
+                Server::<C>::restore(&spec, number, procedure(), summary, pieces)
+            } else {
+                let random = Random::new(seed.wrapping_add(u64::from(shard)));
+                Server::<C>::new(spec.clone(), number, procedure(), Clock::ZERO, random)
+            };
+            let server = server.map_err(refused)?;
             if in_place {
                 server.check_in_place().map_err(refused)?;
             }
@@ -189,13 +219,12 @@ impl<C: Cell> TableBuilder<C> {
         let parking = Parking::new(&spec.name, cluster.link(), cluster.workers());
         let engine = if in_place {
             let servers = (0..shards).map(server).collect::<Result<_>>()?;
-            Engine::Place(Place { spec, servers, parking })
+            Engine::Place(Arc::new(Place { spec, servers, parking }))
         } else {
-            let here = |shard| home(ShardId::new(shard), peers) == cluster.rank();
             let servers =
                 (0..shards).map(|shard| here(shard).then(|| server(shard)).transpose()).collect::<Result<_>>()?;
             let (rank, me, workers) = (cluster.rank(), ClientId::new(cluster.rank().number()), cluster.workers());
-            let client = |shard| Client::new(spec.clone(), me, ShardId::new(shard), &*example, workers, Clock::ZERO);
+            let client = |shard| Client::new(spec.clone(), me, ShardId::new(shard), &*example, workers, start_at);
             let clients = (0..shards).map(|shard| Mutex::new(client(shard))).collect();
             let channel = cluster.next_channel(OWNER);
             let post = (peers > 1).then(|| Post::new(cluster.link(), channel));
@@ -207,16 +236,18 @@ impl<C: Cell> TableBuilder<C> {
                 Pacer::new(bandwidth, burst, PATIENCE, cluster.env().now())
             };
             let random = Random::new(seed.wrapping_add(u64::from(shards) + u64::from(rank.number())));
-            let pacers = budget
-                .filter(|_| peers > 1)
-                .map(|budget| Mutex::new(Pacers { up: pacer(budget), down: pacer(budget), random }));
+            let pacers = budget.filter(|_| peers > 1).map(|budget| {
+                let plenty = Bandwidth::bytes_per_second(1 << 40);
+                let here = Pacer::new(plenty, 64 << 20, Duration::MAX, cluster.env().now());
+                Mutex::new(Pacers { up: pacer(budget), down: pacer(budget), here, random })
+            });
             let released = AtomicBool::new(false);
             let hub = Arc::new(Hub { spec, rank, clients, servers, parking, post, pacers, released });
             start(&cluster, &hub)?;
             Engine::Hub(hub)
         };
         let in_use = (0..cluster.workers()).map(|_| AtomicBool::new(false)).collect();
-        Ok(Table { cluster, engine, versioned, in_use })
+        Ok(Table { cluster, engine, versioned, in_use, start_at })
     }
 }
 

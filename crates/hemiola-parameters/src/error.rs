@@ -40,6 +40,22 @@ pub enum Error {
         /// Settings of that peer.
         there: String,
     },
+    /// A table that everybody has done with.
+    #[error("table `{table}` cannot be saved: all workers have finished; save it before they do")]
+    AllFinished {
+        /// The table.
+        table: String,
+    },
+    /// A checkpoint that could not be made or read, told by the peer that failed.
+    #[error("table `{table}`, on peer {rank}: {problem}")]
+    Checkpoint {
+        /// The table.
+        table: String,
+        /// The peer.
+        rank: Rank,
+        /// What went wrong.
+        problem: String,
+    },
     /// Rows that are read or saved together while workers have come differently far.
     #[error(
         "table `{table}` cannot be read as a whole: worker {worker} of peer {rank} is at clock {at}, and others are at {expected}; have all end the \
@@ -65,8 +81,10 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Table(error) => error.kind(),
-            Self::Stopped { .. } => ErrorKind::World,
-            Self::InUse { .. } | Self::Differs { .. } | Self::Uneven { .. } => ErrorKind::Usage,
+            Self::Stopped { .. } | Self::Checkpoint { .. } => ErrorKind::World,
+            Self::InUse { .. } | Self::AllFinished { .. } | Self::Differs { .. } | Self::Uneven { .. } => {
+                ErrorKind::Usage
+            }
         }
     }
 }

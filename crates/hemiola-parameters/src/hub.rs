@@ -32,6 +32,8 @@ pub(crate) struct Pacers {
     pub(crate) up: Pacer,
     /// From shards here to clients.
     pub(crate) down: Pacer,
+    /// Between machines of this peer: whatever there is.
+    pub(crate) here: Pacer,
     pub(crate) random: Random,
 }
 
@@ -104,7 +106,8 @@ impl<C: Cell> Hub<C> {
             match &self.post {
                 Some(post) if home != self.rank => {
                     let bytes = post.to_shard::<C>(way, home, shard, &envelope)?;
-                    if let Some(pacers) = self.pacers.as_ref().filter(|_| urgent) {
+                    if let Some(pacers) = &self.pacers {
+                        let bytes = if urgent { bytes } else { post::FRONT_BYTES };
                         pacers.lock().up.charge(post.link().env().now(), bytes);
                     }
                 }
@@ -127,7 +130,8 @@ impl<C: Cell> Hub<C> {
             match &self.post {
                 Some(post) if to != self.rank => {
                     let bytes = post.to_client::<C>(way, to, shard, &envelope)?;
-                    if let Some(pacers) = self.pacers.as_ref().filter(|_| urgent) {
+                    if let Some(pacers) = &self.pacers {
+                        let bytes = if urgent { bytes } else { post::FRONT_BYTES };
                         pacers.lock().down.charge(post.link().env().now(), bytes);
                     }
                 }
@@ -181,6 +185,15 @@ impl<C: Cell> Hub<C> {
         let failure = Failure::Table(error);
         self.parking.fail(failure.clone());
         Err(failure.error(&self.spec.name))
+    }
+
+    /// Hands on what a shard of this peer has to say without having been spoken to.
+    pub(crate) fn speak(&self, shard: ShardId) -> Result<()> {
+        let Some(server) = &self.servers[shard.index()] else { return Ok(()) };
+        let out = server.lock().take_outgoing();
+        let mut work = VecDeque::new();
+        self.route_down(Way::Patient, shard, out, &mut work)?;
+        self.forward(Way::Patient, work)
     }
 
     /// What is known of the table here, for the error at a deadline.
@@ -383,18 +396,26 @@ impl<C: Cell> Hub<C> {
             let now = post.link().env().now();
             let mut work = VecDeque::new();
             let mut client = self.clients[shard.index()].lock();
-            if home(shard, self.peers()) != self.rank {
-                let Pacers { up, random, .. } = &mut *pacers.lock();
-                client.send_ahead(now, up, shard.index() as u64, random);
+            {
+                let Pacers { up, here, random, .. } = &mut *pacers.lock();
+                let pacer = if home(shard, self.peers()) == self.rank { here } else { up };
+                client.send_ahead(now, pacer, shard.index() as u64, random);
             }
             client.acknowledge();
             let out = client.take_outgoing();
             drop(client);
             self.route_up(Way::Patient, shard, out, &mut work)?;
             if let Some(server) = &self.servers[shard.index()] {
-                let stream = |client: ClientId| (shard.index() * self.peers() + client.index()) as u64;
+                // Streams down have numbers behind those of streams up.
+                let number =
+                    |client: ClientId| (self.spec.shards + shard.index() * self.peers() + client.index()) as u64;
+                let is_here = |client: ClientId| client.index() == self.rank.index();
                 let mut server = server.lock();
-                server.send_ahead(now, &mut pacers.lock().down, stream);
+                {
+                    let Pacers { down, here, .. } = &mut *pacers.lock();
+                    server.send_ahead(now, down, |client| (!is_here(client)).then(|| number(client)));
+                    server.send_ahead(now, here, |client| is_here(client).then(|| number(client)));
+                }
                 server.acknowledge();
                 let out = server.take_outgoing();
                 drop(server);

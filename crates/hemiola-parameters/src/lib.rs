@@ -39,9 +39,11 @@
 //! | `post` | messages to and from other peers |
 //! | `place` | tables of one process, read and updated in place |
 //! | `parking` | workers that wait, and why everything ends |
+//! | [`checkpoint`] | [`Checkpoint`]: a table as it was at a clock, in a folder |
 //! | [`error`] | what can go wrong |
 
 pub mod builder;
+pub mod checkpoint;
 pub mod error;
 mod hub;
 mod parking;
@@ -51,6 +53,7 @@ pub mod table;
 pub mod worker;
 
 pub use builder::{TableBuilder, Tables};
+pub use checkpoint::Checkpoint;
 pub use error::Error;
 pub use hemiola_net::Bandwidth;
 pub use hemiola_tables::number::{Cell, Number};

@@ -11,6 +11,7 @@ use crate::error::Failure;
 use bytes::Bytes;
 use hemiola_cluster::{Link, Result};
 use hemiola_core::{ChannelId, Lane, Message, Outgoing, Payload, Purpose, Rank};
+use hemiola_net::OVERHEAD_BYTES;
 use hemiola_tables::message::{ToClient, ToShard};
 use hemiola_tables::number::Cell;
 use hemiola_tables::stream::Envelope;
@@ -24,6 +25,8 @@ use std::time::Duration;
 const SMALL_BYTES: usize = 512;
 /// Direction and shard.
 const HEAD_BYTES: usize = 5;
+/// What stands around the bytes that the machines know of.
+pub(crate) const FRONT_BYTES: usize = HEAD_BYTES + OVERHEAD_BYTES;
 const TO_SHARD: u8 = 0;
 const TO_CLIENT: u8 = 1;
 
@@ -139,7 +142,7 @@ impl Post {
         let mut head = [kind; HEAD_BYTES];
         head[1..].copy_from_slice(&(shard.index() as u32).to_le_bytes());
         let payload = Payload::from_parts([Bytes::copy_from_slice(&head), body.into()]);
-        let bytes = payload.len();
+        let bytes = payload.len() + OVERHEAD_BYTES;
         let lane = if small { Lane::Control } else { Lane::Bulk };
         let message = Outgoing { lane, channel: self.channel, purpose: Purpose::Tables, payload };
         match way {

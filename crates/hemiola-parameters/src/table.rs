@@ -24,7 +24,7 @@ pub(crate) enum Engine<C: Cell> {
     /// By messages, even if there is only one peer.
     Hub(Arc<Hub<C>>),
     /// In place.
-    Place(Place<C>),
+    Place(Arc<Place<C>>),
 }
 
 /// A table that the workers of all peers share. Dropping it finishes the workers of this peer that have not finished.
@@ -35,6 +35,7 @@ pub struct Table<C: Cell> {
     pub(crate) versioned: bool,
     /// By worker: whether it has a handle.
     pub(crate) in_use: Vec<AtomicBool>,
+    pub(crate) start_at: Clock,
 }
 
 impl<C: Cell> Table<C> {
@@ -72,6 +73,24 @@ impl<C: Cell> Table<C> {
     #[must_use]
     pub fn width(&self) -> usize {
         self.spec().width
+    }
+
+    /// The clock that workers began at: 0, or that of the checkpoint the table goes on from.
+    #[must_use]
+    pub fn started_at(&self) -> Clock {
+        self.start_at
+    }
+
+    /// Bytes that this peer has sent for this table ahead of need, and bytes that could not wait. Nothing is counted without a
+    /// [budget](crate::TableBuilder::budget).
+    #[must_use]
+    pub fn paced_bytes(&self) -> (u64, u64) {
+        let Engine::Hub(hub) = &self.engine else { return (0, 0) };
+        hub.pacers.as_ref().map_or((0, 0), |pacers| {
+            let pacers = pacers.lock();
+            let ((up, urgent_up), (down, urgent_down)) = (pacers.up.bytes(), pacers.down.bytes());
+            (up + down, urgent_up + urgent_down)
+        })
     }
 
     /// The table in the hands of a worker. A worker has one handle at a time.
@@ -144,7 +163,7 @@ impl<C: Cell> Table<C> {
     /// *Collective.* The clock that all workers of all peers are at, once everything before it is in the shards of this peer. Those who have finished
     /// are anywhere.
     #[track_caller]
-    pub(crate) fn settle(&self) -> Result<Clock> {
+    pub(crate) fn settled(&self) -> Result<Clock> {
         let site = Location::caller();
         self.parking().check()?;
         let mine: Vec<Clock> = self.workers().map(|worker| self.clock_of(worker)).collect();
@@ -179,7 +198,7 @@ impl<C: Cell> Table<C> {
     where
         C::Wide: Serialize + DeserializeOwned,
     {
-        self.settle()?;
+        self.settled()?;
         let mut mine = Vec::new();
         for (_, server) in self.servers() {
             let server = server.lock();

@@ -1,7 +1,9 @@
 //! Tables on real clusters: threads as peers, and processes.
 
 mod bits;
+mod checkpoints;
 mod endings;
+mod killing;
 mod managed;
 mod mistakes;
 mod processes;

@@ -212,6 +212,12 @@ impl<C: Cell> Table<C> {
         Ok(self.cluster.all_gather(mine)?.into_iter().flatten().collect())
     }
 
+    /// Bytes of memory that the shards of this peer take for rows, their state and finding them.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.servers().iter().map(|(_, server)| server.lock().rows().bytes()).sum()
+    }
+
     /// How many updates of this peer were left out because they were not finite.
     #[must_use]
     pub fn dropped(&self) -> u64 {

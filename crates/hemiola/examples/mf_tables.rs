@@ -69,7 +69,7 @@ impl Flags {
                 "--step" => flags.step = value.parse().map_err(|_| format!("`{flag} {value}`: expected a number"))?,
                 "--budget" => flags.budget = Some(value.parse().map_err(bad)?),
                 "--epochs" => {
-                    flags.epochs = value.parse().map_err(|_| format!("`{flag} {value}`: expected a number"))?
+                    flags.epochs = value.parse().map_err(|_| format!("`{flag} {value}`: expected a number"))?;
                 }
                 "--slow" => flags.slow = Duration::from_millis(value.parse().map_err(bad)?),
                 _ => {

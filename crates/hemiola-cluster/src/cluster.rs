@@ -3,12 +3,14 @@
 use crate::builder::ClusterBuilder;
 use crate::error::{Result, receive_error};
 use crate::exchange::{Call, Exchange, decode, encode};
+use crate::link::Link;
 use crate::monitor::Monitor;
+use crate::service::{Ending, Service, Services};
 use crate::waits::{Reason, WaitGuard, Waits};
 use crate::workers::{Worker, Workers};
 use hemiola_core::{
-    ChannelId, Deadlines, Env, Lane, Message, Observer, Outgoing, Parting, Rank, Stall, Task, Traffic, Transport,
-    Waiter,
+    ChannelId, Deadlines, Env, Lane, LossCause, Message, Observer, Outgoing, Parting, PeerLost, Rank, Stall, Task,
+    Traffic, Transport, Waiter,
 };
 use hemiola_net::{IoLoop, Mailbox, Switchboard};
 use parking_lot::Mutex;
@@ -45,11 +47,12 @@ pub struct Cluster {
 }
 
 struct Inner {
-    exchange: Exchange,
+    exchange: Arc<Exchange>,
     workers: Workers,
     deadlines: Deadlines,
     /// The I/O loops.
     tasks: Mutex<Vec<Task>>,
+    services: Services,
     closed: AtomicBool,
     /// Number of the next channel of [`Cluster::next_channel`].
     channels: AtomicU64,
@@ -84,9 +87,10 @@ impl Cluster {
         let waits = Waits::new(worker_count, env.clone());
         let monitor = Monitor::start(&transport, &board, &env, &observer, &deadlines, &waits)?;
         let next = AtomicU64::new(0);
-        let exchange = Exchange { transport, board, env, waits, monitor, timeout: deadlines.wait, next };
+        let exchange = Arc::new(Exchange { transport, board, env, waits, monitor, timeout: deadlines.wait, next });
         let (tasks, closed, channels) = (Mutex::new(tasks), AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Self { inner: Arc::new(Inner { exchange, workers, deadlines, tasks, closed, channels }) })
+        let services = Services::default();
+        Ok(Self { inner: Arc::new(Inner { exchange, workers, deadlines, tasks, services, closed, channels }) })
     }
 
     /// This peer.
@@ -218,7 +222,7 @@ impl Cluster {
     /// Opens a mailbox. `channel` must be open once per peer and belong to the caller (see [`ChannelId::of`]).
     #[must_use]
     pub fn open(&self, channel: ChannelId, lane: Lane) -> Mailbox {
-        let Exchange { transport, board, env, .. } = &self.inner.exchange;
+        let Exchange { transport, board, env, .. } = &*self.inner.exchange;
         board.open(channel, lane, transport, env)
     }
 
@@ -256,6 +260,26 @@ impl Cluster {
         self.inner.exchange.waits.enter(waiter, reason, peer)
     }
 
+    /// What a thread needs that serves other peers: it sends and waits, and does not keep the cluster from ending.
+    #[must_use]
+    pub fn link(&self) -> Link {
+        Link::new(self.inner.exchange.clone())
+    }
+
+    /// Starts a thread that serves other peers while the program computes: it ends when the cluster does, or its [`Service`] is
+    /// told to. `wake` is called then, from another thread, and must make `body` look at its [`Ending`]. A body that fails or panics
+    /// fails the job: every wait of this peer ends, and the other peers are told why.
+    ///
+    /// A body must not hold a [`Cluster`], which would then never end; a [`Link`] does.
+    pub fn service(
+        &self,
+        name: &str,
+        wake: impl Fn() + Send + Sync + 'static,
+        body: impl FnOnce(&Ending) -> Result<()> + Send + 'static,
+    ) -> Result<Service> {
+        self.inner.services.start(&self.inner.exchange, name, Box::new(wake), Box::new(body))
+    }
+
     /// The time limits of this cluster.
     #[must_use]
     pub fn deadlines(&self) -> &Deadlines {
@@ -282,6 +306,10 @@ impl Cluster {
     /// Tells the other peers that this one cannot go on, and leaves. If a peer was lost, that one is blamed.
     pub(crate) fn fail(&self, reason: &str) {
         let parting = match self.inner.exchange.board.failure() {
+            // A service of this peer failed.
+            Some(PeerLost { rank, cause: LossCause::Failed { reason }, .. }) if rank == self.rank() => {
+                Parting::Failed { reason }
+            }
             Some(loss) => Parting::Lost(loss),
             None => Parting::Failed { reason: reason.to_owned() },
         };
@@ -289,7 +317,7 @@ impl Cluster {
     }
 
     /// The loss that made this job fail, if one did.
-    pub(crate) fn failure(&self) -> Option<hemiola_core::PeerLost> {
+    pub(crate) fn failure(&self) -> Option<PeerLost> {
         self.inner.exchange.board.failure()
     }
 }
@@ -300,7 +328,10 @@ impl Inner {
             return;
         }
         let patience = if parting == Parting::Done { GOODBYE } else { ALARM };
+        // Before the transport closes, since they may be woken through it; waited for behind it, since they may be sending.
+        self.services.call_off();
         self.exchange.transport.close(parting, patience);
+        self.services.join();
         self.exchange.monitor.stop();
         for task in self.tasks.lock().drain(..) {
             task.join();

@@ -146,10 +146,15 @@ impl Exchange {
 
     /// Sends a message. If the receiver has gone because of another peer's loss, that loss is the error.
     pub(crate) fn post(&self, to: Rank, message: Outgoing) -> Result<()> {
-        self.transport.send(to, message, self.timeout).map_err(|error| match (error, self.board.failure()) {
+        self.transport.send(to, message, self.timeout).map_err(|error| self.blame(error))
+    }
+
+    /// What an error of the transport means: the loss behind it, if there was an earlier one.
+    pub(crate) fn blame(&self, error: TransportError) -> Error {
+        match (error, self.board.failure()) {
             (TransportError::Lost(_), Some(first)) => Error::Lost(first),
             (error, _) => error.into(),
-        })
+        }
     }
 
     fn round(&self, call: Call, site: &'static Location<'static>, root: Rank) -> Round<'_> {

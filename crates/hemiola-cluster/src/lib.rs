@@ -6,7 +6,7 @@
 //!
 //! **Threads of a peer.** The *driver* runs the program and makes collective calls. *Workers* compute (`workers.rs`).
 //! Two *I/O loops*, one per lane, move bytes that nobody waits for. The *monitor* sends heartbeats, notices silence and
-//! explains stalls (`monitor.rs`). **Invariant:** only this crate starts threads, and every wait has a deadline and a
+//! explains stalls (`monitor.rs`). *Services* of other layers serve other peers (`service.rs`). **Invariant:** only this crate starts threads, and every wait has a deadline and a
 //! reason (`waits.rs`).
 //!
 //! | file | concept |
@@ -14,6 +14,7 @@
 //! | `cluster.rs`, `builder.rs`, `run.rs`, `standalone.rs` | the handle and the ways to get one |
 //! | `exchange.rs`, `tree.rs` | barrier, broadcast, all-gather of small values |
 //! | `workers.rs` | compute threads |
+//! | `service.rs`, `link.rs` | threads that serve other peers, and what they hold of the cluster |
 //! | `liveness.rs` | who lives: pure |
 //! | `monitor.rs`, `waits.rs`, `narrator.rs` | heartbeats, who waits for what, telling a person |
 //! | `placement/`, `variables.rs` | which peer this process is, from what launchers set |
@@ -28,11 +29,13 @@ mod error;
 mod exchange;
 mod interrupt;
 pub mod launch;
+mod link;
 mod liveness;
 mod monitor;
 mod narrator;
 pub mod placement;
 mod run;
+mod service;
 mod standalone;
 mod system_env;
 mod tree;
@@ -45,8 +48,10 @@ pub use cluster::Cluster;
 pub use error::{Error, Result};
 pub use hemiola_net::Mailbox;
 pub use interrupt::Interrupt;
+pub use link::Link;
 pub use narrator::Narrator;
 pub use run::run;
+pub use service::{Ending, Service};
 pub use standalone::{Standalone, standalone};
 pub use system_env::SystemEnv;
 pub use waits::{Reason, WaitGuard, Waits};

@@ -56,11 +56,13 @@ pub enum Purpose {
     Rotation = 6,
     /// Rows of arrays that are served by their owners, and updates to them.
     Served = 7,
+    /// Rows of tables, updates to them, and their clocks.
+    Tables = 8,
 }
 
 impl Purpose {
     /// All purposes, in index order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Liveness,
         Self::Barrier,
         Self::Broadcast,
@@ -69,6 +71,7 @@ impl Purpose {
         Self::Shuffle,
         Self::Rotation,
         Self::Served,
+        Self::Tables,
     ];
 
     /// The purpose's place in [`Purpose::ALL`], and its number on the wire.
@@ -95,6 +98,7 @@ impl fmt::Display for Purpose {
             Self::Shuffle => "shuffle",
             Self::Rotation => "rotation",
             Self::Served => "served",
+            Self::Tables => "tables",
         })
     }
 }

@@ -8,6 +8,7 @@
 
 use hemiola_core::Moment;
 use std::fmt;
+use std::time::Duration;
 
 /// Bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +25,12 @@ impl Bandwidth {
     #[must_use]
     pub const fn mbps(megabits: u64) -> Self {
         Self(megabits * 1_000_000 / 8)
+    }
+
+    /// How many bytes that is in so much time.
+    #[must_use]
+    pub fn bytes_in(self, time: Duration) -> usize {
+        usize::try_from(u128::from(self.0) * time.as_nanos() / 1_000_000_000).unwrap_or(usize::MAX)
     }
 }
 

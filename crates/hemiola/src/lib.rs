@@ -50,6 +50,17 @@
 //! ```
 //! The guide with all rules is `docs/parallel-for.md`.
 //!
+//! # Tables
+//!
+//! [`cluster.table::<f32>("w")`](tables::Tables::table) makes a table of parameters that the workers of all peers read and add to while each goes at its own pace:
+//!
+//! ```text
+//!   worker ── get ──▶ cache of its peer ── a row that is too old ──▶ shard, on some peer
+//!          ── inc ──▶ sums in the cache ── when the clock ends, or ahead of need ──▶ shard ──▶ caches of all who read the row
+//!          ── clock ─▶ nobody reads what is more than the table's staleness behind
+//! ```
+//! The guide is `docs/tables.md`.
+//!
 //! # Crates
 //!
 //! | crate | what it holds | what it must not know |
@@ -59,7 +70,8 @@
 //! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
 //! | [`mod@array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
 //! | [`loops`] | parallel loops: plans, views in their bodies, execution | what is computed |
-//! | `hemiola-tables` | rows of arrays served by shards, and caches of them | threads, sockets, clocks |
+//! | [`tables`] | tables of parameters on a cluster: handles of workers, services, checkpoints | what is learned |
+//! | `hemiola-tables` | their protocol: shards, caches, clocks, budgets, procedures | threads, sockets, clocks |
 //! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
 //! | `hemiola-macros` | the macro `parallel_for!`, a shell around `hemiola-analysis` | what a loop means |
 //! | `hemiola` | this facade | |
@@ -70,6 +82,7 @@ pub use hemiola_cluster as cluster;
 pub use hemiola_core as core;
 pub use hemiola_loops as loops;
 pub use hemiola_net as net;
+pub use hemiola_parameters as tables;
 
 pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 pub use hemiola_macros::parallel_for;
@@ -81,6 +94,7 @@ pub mod prelude {
     pub use crate::core::Rank;
     pub use crate::loops::BufferArray;
     pub use crate::parallel_for;
+    pub use crate::tables::Tables;
 }
 
 /// The snippets of the guide to data, run as tests.
@@ -92,6 +106,11 @@ struct DataGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/parallel-for.md")]
 struct LoopsGuide;
+
+/// The snippets of the guide to tables, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/tables.md")]
+struct TablesGuide;
 
 /// The snippets of the README, run as tests.
 #[cfg(doctest)]

@@ -7,6 +7,7 @@
 //! - `loss`: peers that die, fall silent, stop reading, fail, leave early
 //! - `killing`: real processes under SIGKILL and SIGSTOP
 //! - `pressure`: limits, deadlines and fairness under load, and peers that mean harm
+//! - `services`: threads that serve other peers
 //! - `namespaces`: three hosts in three network namespaces, one cut off
 
 #![expect(
@@ -22,5 +23,6 @@ mod killing;
 mod loss;
 mod namespaces;
 mod pressure;
+mod services;
 mod support;
 mod tampering;

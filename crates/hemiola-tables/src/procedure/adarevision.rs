@@ -24,6 +24,7 @@ use rustc_hash::FxBuildHasher;
 use std::fmt;
 
 /// Steps that adapt to each column and to delay.
+#[derive(Clone)]
 pub struct AdaRevision<W> {
     step: f64,
     snapshots: Option<Snapshots<W>>,
@@ -32,6 +33,7 @@ pub struct AdaRevision<W> {
 /// How many copies are out, and `G`.
 type Kept<W> = (u32, Box<[W]>);
 
+#[derive(Clone)]
 struct Snapshots<W> {
     bound: usize,
     /// By row and version.

@@ -415,13 +415,15 @@ impl<C: Cell> Server<C> {
     }
 
     /// Sends changed rows that nobody waits for, the most important first, as far as the budget allows. `stream` tells the pacer which
-    /// of the streams it paces leads to a client.
+    /// of the streams it paces leads to a client; nothing is sent to those it does not pace.
     ///
     /// # Panics
     /// Never: what is sent was measured before.
-    pub fn send_ahead(&mut self, now: Moment, pacer: &mut Pacer, stream: impl Fn(ClientId) -> u64) {
+    pub fn send_ahead(&mut self, now: Moment, pacer: &mut Pacer, stream: impl Fn(ClientId) -> Option<u64>) {
         for client in 0..self.clients.len() {
-            pacer.acknowledged(stream(ClientId::new(client as u32)), self.clients[client].stream.acknowledged());
+            if let Some(stream) = stream(ClientId::new(client as u32)) {
+                pacer.acknowledged(stream, self.clients[client].stream.acknowledged());
+            }
         }
         if self.spec.managed.is_none() || self.spec.consistency == Consistency::Bsp {
             return;
@@ -429,6 +431,7 @@ impl<C: Cell> Server<C> {
         for _ in 0..self.clients.len() {
             let to = ClientId::new(self.turn as u32);
             self.turn = (self.turn + 1) % self.clients.len();
+            let Some(stream) = stream(to) else { continue };
             let allowance = pacer.allowance(now).min(MESSAGE_BYTES);
             if allowance <= wire::ROWS_HEAD_BYTES || !self.procedure.may_send() {
                 return;
@@ -456,7 +459,7 @@ impl<C: Cell> Server<C> {
             let fresh = self.clients[to.index()].fresh;
             self.send(to, batch, carried, fresh, false, false);
             let sent = self.out.last().expect("it was just put there");
-            pacer.spend(now, stream(to), sent.envelope.number, wire::client_bytes(&sent.envelope));
+            pacer.spend(now, stream, sent.envelope.number, wire::client_bytes(&sent.envelope));
         }
     }
 

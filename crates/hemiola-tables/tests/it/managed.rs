@@ -31,7 +31,7 @@ fn heard(priority: Priority, bytes: usize, sizes: &[f32], procedure: &dyn Fn() -
     net.clients[0][0].send_ahead(Moment::ZERO, &mut up, 0, &mut random);
     net.settle();
     for _ in 0..4 {
-        net.servers[0].send_ahead(Moment::ZERO, &mut down, |client| client.index() as u64);
+        net.servers[0].send_ahead(Moment::ZERO, &mut down, |client| Some(client.index() as u64));
     }
     net.settle();
     assert!(up.bytes().0 <= bytes as u64 && down.bytes().0 <= bytes as u64);
@@ -75,7 +75,7 @@ fn without_a_budget_everything_comes_with_the_clock() {
     net.clock(1, WORKER, false);
     let mut dice = Dice::new(4);
     while net.deliver(&mut dice).unwrap() {}
-    net.servers[0].send_ahead(Moment::from_nanos(u64::MAX), &mut nothing, |_| 0);
+    net.servers[0].send_ahead(Moment::from_nanos(u64::MAX), &mut nothing, |_| Some(0));
     assert_eq!(net.clients[1][0].get(WORKER, 4).unwrap().unwrap().cells, Cells::Dense(&[1.0; WIDTH]));
     assert_eq!(nothing.bytes(), (0, 0));
 }

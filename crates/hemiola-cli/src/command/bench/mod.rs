@@ -5,6 +5,7 @@ mod loops;
 mod net;
 mod pair;
 mod shuffle;
+mod tables;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -18,6 +19,8 @@ pub(crate) enum Bench {
     Loops(loops::Loops),
     /// The transport between two processes, beside a raw loop over sockets.
     Net(net::Net),
+    /// Tables between two processes, beside a raw loop over sockets, and in one.
+    Tables(tables::Tables),
 }
 
 impl Bench {
@@ -26,6 +29,7 @@ impl Bench {
             Self::Data(data) => data.execute(),
             Self::Loops(loops) => loops.execute(),
             Self::Net(net) => net.execute(),
+            Self::Tables(tables) => tables.execute(),
         }
     }
 }

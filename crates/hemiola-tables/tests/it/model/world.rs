@@ -268,7 +268,7 @@ impl World {
         }
         for shard in 0..shards {
             let before = self.server_pacers[shard].bytes().0;
-            self.servers[shard].send_ahead(now, &mut self.server_pacers[shard], |client| client.index() as u64);
+            self.servers[shard].send_ahead(now, &mut self.server_pacers[shard], |client| Some(client.index() as u64));
             counts.ahead_from_shards += u64::from(self.server_pacers[shard].bytes().0 > before);
             self.servers[shard].acknowledge();
             self.tell(shard, counts);

@@ -1,0 +1,347 @@
+//! `hemiola bench tables`: tables between two processes beside a raw `std::net` loop, and in one process.
+//!
+//! Every figure is the best of several rounds, because on a shared machine only the best says what the code can do. Between
+//! processes, the worker of peer 0 uses rows that peer 1 owns:
+//!
+//! - *Dense*: 64 MB of rows of 4 KiB are fetched with one call, and then added to with one call; the second ends when a row has
+//!   come that was asked for behind it.
+//! - *Sparse*: random rows of 64 `f32`, 1000 at a time, fetched and added to. One worker, so one batch is in flight.
+//! - *Single*: one row that is not here, and then the next.
+//!
+//! In one process: reads of rows that are in the cache, by one worker and by two; updates in place.
+
+use crate::command::bench::pair;
+use crate::report;
+use clap::Args;
+use hemiola::tables::{Consistency, Delivery, Table, TableWorker, Tables as _};
+use hemiola_cluster::{Cluster, Result, standalone};
+use serde::Serialize;
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Example:
+  hemiola bench tables --report tables.json
+
+The report holds \"dense_ratio\" (of raw TCP, 64 MB pulled and pushed), \"sparse_rows_per_second\" (fetched and added to) and \"sparse_ratio\" (payload, of raw TCP), \
+\"single_row_us\" and \"raw_rtt_us\", \"hit_ns\" and \"hit_scaling\" (a row of 64 floats in the cache, and two workers beside one), \"local_updates_per_second\" (of each of two workers \
+in one process) and \"overhead_bytes_per_row\".";
+
+/// Bytes of a dense round, in each direction.
+const DENSE_BYTES: usize = 64_000_000;
+const DENSE_WIDTH: usize = 1024;
+const WIDTH: usize = 64;
+const BATCH: usize = 1000;
+const BATCHES: usize = 100;
+const SINGLES: usize = 1000;
+const PING_BYTES: usize = 64;
+const SHARDS: u64 = 2;
+const HIT_ROWS: u64 = 1000;
+const HITS: u64 = 500_000;
+const LOCAL_ROWS: u64 = 1 << 20;
+const LOCAL_BATCHES: u64 = 1000;
+
+/// The arguments of `hemiola bench tables`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Tables {
+    /// Rounds; the best of each counts.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// File for the results as JSON, or `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// The folder where the two processes meet: makes this process the second one.
+    #[arg(long, hide = true)]
+    second: Option<PathBuf>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Serialize)]
+struct Measurement {
+    dense_ratio: f64,
+    dense_pull_ratio: f64,
+    dense_push_ratio: f64,
+    sparse_rows_per_second: f64,
+    sparse_ratio: f64,
+    single_row_us: f64,
+    raw_rtt_us: f64,
+    raw_gbps: f64,
+    hit_ns: f64,
+    hit_scaling: f64,
+    local_updates_per_second: f64,
+    overhead_bytes_per_row: f64,
+}
+
+/// Seconds, the best so far.
+struct Between {
+    raw: f64,
+    ping: f64,
+    pull: f64,
+    push: f64,
+    sparse: f64,
+    single: f64,
+}
+
+impl Tables {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        let arguments = ["bench".to_owned(), "tables".to_owned(), "--rounds".to_owned(), self.rounds.to_string()];
+        let between = pair::run(self.second.as_deref(), &arguments, |cluster| between(cluster, self.rounds))?;
+        let Some(Between { raw, ping, pull, push, sparse, single }) = between else { return Ok(ExitCode::SUCCESS) };
+        let (hit, scaling) = hits(self.rounds)?;
+        let (local_updates_per_second, overhead_bytes_per_row) = local(self.rounds)?;
+        let sparse_rows = (BATCH * BATCHES) as f64;
+        let raw_rate = DENSE_BYTES as f64 / raw;
+        let measured = Measurement {
+            dense_ratio: 2.0 * raw / (pull + push),
+            dense_pull_ratio: raw / pull,
+            dense_push_ratio: raw / push,
+            sparse_rows_per_second: sparse_rows / sparse,
+            sparse_ratio: 2.0 * sparse_rows * (WIDTH * 4) as f64 / sparse / raw_rate,
+            single_row_us: single * 1e6,
+            raw_rtt_us: ping * 1e6,
+            raw_gbps: raw_rate * 8e-9,
+            hit_ns: hit * 1e9,
+            hit_scaling: scaling,
+            local_updates_per_second,
+            overhead_bytes_per_row,
+        };
+        if self.report.as_deref() != Some(std::path::Path::new("-")) {
+            print_table(&measured)?;
+        }
+        if let Some(target) = &self.report {
+            report::write(target, &measured)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_table(measured: &Measurement) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    let Measurement { dense_pull_ratio, dense_push_ratio, sparse_ratio, raw_gbps, .. } = measured;
+    writeln!(out, "between two processes, of {:.2} GB/s over a raw socket:", raw_gbps / 8.0)?;
+    writeln!(out, "  64 MB of rows fetched          {dense_pull_ratio:>10.2}")?;
+    writeln!(out, "  64 MB of rows added to         {dense_push_ratio:>10.2}")?;
+    writeln!(out, "  1000 rows of 256 bytes, both   {sparse_ratio:>10.2}")?;
+    writeln!(out, "  rows fetched and added to      {:>10.0} per second", measured.sparse_rows_per_second)?;
+    let (single, ping) = (measured.single_row_us, measured.raw_rtt_us);
+    writeln!(out, "  one row                        {single:>10.1} us, a raw round trip {ping:.1} us")?;
+    writeln!(out, "in one process:")?;
+    writeln!(out, "  a row that is in the cache     {:>10.1} ns", measured.hit_ns)?;
+    writeln!(out, "  two workers beside one         {:>10.2} times", measured.hit_scaling)?;
+    writeln!(out, "  updates of each of two workers {:>10.0} per second", measured.local_updates_per_second)?;
+    writeln!(out, "  memory of a row beside its data {:>9.1} bytes", measured.overhead_bytes_per_row)?;
+    Ok(())
+}
+
+/// Everything between two processes, on both; figures on peer 0.
+fn between(cluster: &Cluster, rounds: u32) -> Result<Between> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = cluster.broadcast(listener.local_addr()?)?;
+    let raw = if cluster.is_root() { listener.accept()?.0 } else { TcpStream::connect(address)? };
+    raw.set_nodelay(true)?;
+    let far = f64::INFINITY;
+    let mut best = Between { raw: far, ping: far, pull: far, push: far, sparse: far, single: far };
+    for round in 0..rounds {
+        cluster.barrier()?;
+        best.raw = best.raw.min(raw_bulk(cluster, &raw)?);
+        best.ping = best.ping.min(raw_round_trip(cluster, &raw)?);
+        let (pull, push) = dense(cluster)?;
+        (best.pull, best.push) = (best.pull.min(pull), best.push.min(push));
+        best.sparse = best.sparse.min(sparse(cluster, u64::from(round))?);
+        best.single = best.single.min(single(cluster)?);
+    }
+    Ok(best)
+}
+
+fn timed(cluster: &Cluster, body: impl FnOnce() -> Result<()>) -> Result<f64> {
+    let start = cluster.env().now();
+    body()?;
+    Ok((cluster.env().now() - start).as_secs_f64())
+}
+
+fn median(mut seconds: Vec<f64>) -> f64 {
+    seconds.sort_by(f64::total_cmp);
+    seconds[seconds.len() / 2]
+}
+
+fn raw_bulk(cluster: &Cluster, mut raw: &TcpStream) -> Result<f64> {
+    let mut buffer = vec![1; DENSE_BYTES];
+    if cluster.is_root() {
+        return timed(cluster, || {
+            raw.write_all(&buffer)?;
+            Ok(raw.read_exact(&mut [0])?)
+        });
+    }
+    raw.read_exact(&mut buffer)?;
+    raw.write_all(&[0])?;
+    Ok(0.0)
+}
+
+fn raw_round_trip(cluster: &Cluster, mut raw: &TcpStream) -> Result<f64> {
+    let mut buffer = [7; PING_BYTES];
+    let mut seconds = Vec::new();
+    for _ in 0..SINGLES {
+        if cluster.is_root() {
+            seconds.push(timed(cluster, || {
+                raw.write_all(&buffer)?;
+                Ok(raw.read_exact(&mut buffer)?)
+            })?);
+        } else {
+            raw.read_exact(&mut buffer)?;
+            raw.write_all(&buffer)?;
+        }
+    }
+    Ok(if cluster.is_root() { median(seconds) } else { 0.0 })
+}
+
+/// A table whose odd rows are on peer 1.
+fn table(cluster: &Cluster, rows: u64, width: usize) -> Result<Table<f32>> {
+    let table = cluster.table::<f32>("bench").rows(2 * rows).width(width).shards_per_peer(SHARDS as usize);
+    table.consistency(Consistency::Async).delivery(Delivery::Pull).build()
+}
+
+/// Runs `body` on the worker of peer 0; what it returns there.
+fn on_root<T: Send + Default>(
+    cluster: &Cluster,
+    table: &Table<f32>,
+    body: impl Fn(&mut TableWorker<'_, f32>) -> Result<T> + Sync,
+) -> Result<T> {
+    let done = table.each_worker(|worker| if cluster.is_root() { body(worker) } else { Ok(T::default()) })?;
+    cluster.barrier()?;
+    Ok(done.into_iter().next().unwrap_or_default())
+}
+
+/// Returns when everything that was sent to the shards of peer 1 has been applied: a request comes behind it.
+fn arrived(worker: &mut TableWorker<'_, f32>, rows: u64) -> Result<()> {
+    let fresh: Vec<u64> = (0..SHARDS).map(|shard| 2 * (rows + shard) + 1).collect();
+    worker.get_many(&fresh, |_, _| ())
+}
+
+fn dense(cluster: &Cluster) -> Result<(f64, f64)> {
+    let rows = (DENSE_BYTES / DENSE_WIDTH / 4) as u64;
+    let keys: Vec<u64> = (0..rows).map(|row| 2 * row + 1).collect();
+    let values = vec![1.0; rows as usize * DENSE_WIDTH];
+    let table = table(cluster, rows + SHARDS, DENSE_WIDTH)?;
+    // So that neither side measures memory that is used for the first time.
+    on_root(cluster, &table, |worker| {
+        worker.inc_many(&keys, &values)?;
+        worker.clock()?;
+        arrived(worker, 0)
+    })?;
+    on_root(cluster, &table, |worker| {
+        let pull = timed(cluster, || worker.get_many(&keys, |_, _| ()))?;
+        let push = timed(cluster, || {
+            worker.inc_many(&keys, &values)?;
+            worker.clock()?;
+            arrived(worker, rows)
+        })?;
+        Ok((pull, push))
+    })
+}
+
+fn sparse(cluster: &Cluster, seed: u64) -> Result<f64> {
+    let rows = (BATCH * BATCHES) as u64;
+    let table = table(cluster, rows + SHARDS, WIDTH)?;
+    // Every row once, in a random order: an odd multiple of the place, modulo the number of rows.
+    let mixed = |place: u64| 2 * ((place * (48_271 + 2 * seed) + seed) % rows) + 1;
+    let values = vec![1.0; BATCH * WIDTH];
+    on_root(cluster, &table, |worker| {
+        timed(cluster, || {
+            for batch in 0..BATCHES {
+                let keys: Vec<u64> = (batch * BATCH..(batch + 1) * BATCH).map(|place| mixed(place as u64)).collect();
+                worker.get_many(&keys, |_, _| ())?;
+                worker.inc_many(&keys, &values)?;
+                worker.clock()?;
+            }
+            arrived(worker, rows)
+        })
+    })
+}
+
+fn single(cluster: &Cluster) -> Result<f64> {
+    let table = table(cluster, SINGLES as u64, WIDTH)?;
+    on_root(cluster, &table, |worker| {
+        let rows = (0..SINGLES as u64).map(|row| timed(cluster, || worker.get(2 * row + 1, |_| ())));
+        Ok(median(rows.collect::<Result<Vec<f64>>>()?))
+    })
+}
+
+/// Seconds of a hit, and how much more two workers read than one.
+fn hits(rounds: u32) -> Result<(f64, f64)> {
+    let measure = |workers: usize| {
+        let best = standalone(2).workers(workers).run(|cluster| {
+            let table = cluster.table::<f32>("bench").rows(HIT_ROWS).width(WIDTH).staleness(1).build()?;
+            let mut best = f64::INFINITY;
+            for _ in 0..rounds {
+                cluster.barrier()?;
+                if !cluster.is_root() {
+                    continue;
+                }
+                let seconds = table.each_worker(|worker| {
+                    worker.get_many(&(0..HIT_ROWS).collect::<Vec<_>>(), |_, _| ())?;
+                    timed(cluster, || {
+                        let mut sum = 0.0;
+                        for at in 0..HITS {
+                            sum += worker.get(at * 7 % HIT_ROWS, |row| row.iter().sum::<f32>())?;
+                        }
+                        std::hint::black_box(sum);
+                        Ok(())
+                    })
+                })?;
+                best = best.min(seconds.into_iter().fold(0.0, f64::max) / HITS as f64);
+            }
+            cluster.barrier()?;
+            Ok(best)
+        })?;
+        Ok::<_, hemiola_cluster::Error>(best[0])
+    };
+    let (one, two) = (measure(1)?, measure(2)?);
+    Ok((one, 2.0 * one / two))
+}
+
+/// Updates per second of each of two workers of one process, and what a row takes besides its data.
+fn local(rounds: u32) -> Result<(f64, f64)> {
+    let figures = standalone(1).workers(2).run(|cluster| {
+        let table =
+            cluster.table::<f32>("bench").rows(LOCAL_ROWS).width(WIDTH).consistency(Consistency::Async).build()?;
+        let values = vec![1.0; BATCH * WIDTH];
+        let mut best = 0.0_f64;
+        for round in 0..=u64::from(rounds) {
+            let rates = table.each_worker(|worker| {
+                if round == 0 {
+                    // All rows are there, once, before anything is measured.
+                    let keys: Vec<u64> =
+                        (0..LOCAL_ROWS).filter(|row| *row as usize % 2 == worker.id().index()).collect();
+                    for keys in keys.chunks(BATCH) {
+                        worker.inc_many(keys, &values[..keys.len() * WIDTH])?;
+                    }
+                    return Ok(0.0);
+                }
+                let mut state = round * 2 + worker.id().index() as u64 + 1;
+                let mut next = || {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                    (state >> 33) % LOCAL_ROWS
+                };
+                let mut keys = vec![0; BATCH];
+                let seconds = timed(cluster, || {
+                    for _ in 0..LOCAL_BATCHES {
+                        for key in &mut keys {
+                            *key = next();
+                        }
+                        worker.inc_many(&keys, &values)?;
+                    }
+                    Ok(())
+                })?;
+                Ok((LOCAL_BATCHES * BATCH as u64) as f64 / seconds)
+            })?;
+            best = best.max(rates.into_iter().fold(f64::INFINITY, f64::min));
+        }
+        Ok((best, table.memory_bytes() as f64 / LOCAL_ROWS as f64 - (WIDTH * 4) as f64))
+    })?;
+    Ok(figures[0])
+}

@@ -1,0 +1,11 @@
+//! Tables on real clusters: threads as peers, and processes.
+
+mod bits;
+mod checkpoints;
+mod endings;
+mod killing;
+mod managed;
+mod mistakes;
+mod processes;
+mod staleness;
+mod support;

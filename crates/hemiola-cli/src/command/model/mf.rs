@@ -196,13 +196,16 @@ impl TrainMf {
 
     /// *Collective.* What a file holds: ratings, or events.
     fn read(&self, cluster: &Cluster, pattern: &str) -> Result<DistArray<f32, 2>> {
-        if !self.is_one_class() {
-            return data::read(cluster, self.options(), pattern);
-        }
-        let events = data::read_events(cluster, self.options(), pattern)?;
+        let one_class = self.is_one_class();
+        let entries = if one_class {
+            data::read_events(cluster, self.options(), pattern)?
+        } else {
+            data::read(cluster, self.options(), pattern)?
+        };
+        self.common.tell_skipped(cluster, pattern, entries.skipped_lines());
         match self.events_from {
-            Some(least) => data::from_threshold(&events, least),
-            None => Ok(events),
+            Some(least) if one_class => data::from_threshold(&entries, least),
+            _ => Ok(entries),
         }
     }
 

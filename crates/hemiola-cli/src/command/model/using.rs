@@ -3,6 +3,7 @@
 use super::mf::must_be_a_model;
 use super::names::{TitlesFile, lines};
 use super::somebody::Somebody;
+use super::steady::steady;
 use crate::{output, report};
 use clap::Args;
 use hemiola_cluster::{Cluster, Error};
@@ -31,7 +32,7 @@ impl Common {
         must_be_a_model(&self.model)?;
         let mut outcome = None;
         Cluster::builder().run(|cluster| {
-            let model = Model::load(cluster, &self.model)?;
+            let model = steady(&self.model, || Model::load(cluster, &self.model))?;
             outcome = Some(work(cluster, &model));
             Ok::<_, Error>(())
         })?;

@@ -149,7 +149,7 @@ fn what_cannot_be_resumed_is_refused_before_data_are_read() {
     let cases = [
         (format!("{elsewhere} --output nothing --resume"), "there is no checkpoint in `nothing` to go on from"),
         (format!("{elsewhere} --rank 5 --output model --resume").replace("--rank 4 ", ""), "rank was 4 and is 5"),
-        (format!("{elsewhere} --output model --resume --l2 0.5"), "l2 was 0.06 and is 0.5"),
+        (format!("{elsewhere} --output model --resume --l2 0.5"), " and is 0.5; use the same"),
         (format!("{TRAIN} --resume"), "not provided:\n  --output <DIR>"),
         (format!("{TRAIN} --output model --resume --valid 0.2"), "valid was 0.1 and is 0.2"),
     ];

@@ -41,7 +41,7 @@ pub(super) struct Common {
     seconds: Option<f64>,
 
     /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG.
-    #[arg(long, value_name = "X", help_heading = "When it stops")]
+    #[arg(long, value_name = "X", value_parser = finite, help_heading = "When it stops")]
     target: Option<f64>,
 
     /// Stop when the held-out figure has not become better for this many epochs; 0 never stops for that.
@@ -226,6 +226,12 @@ pub(super) fn must_exist(pattern: &str) -> anyhow::Result<()> {
         let hint = if path.exists() { None } else { suggest::hint(&name, beside.iter().map(String::as_str)) };
         Failure::array(&error, hint.as_deref().unwrap_or("`hemiola data describe FILE` shows what can be read")).into()
     })
+}
+
+/// Reads a number that others can be compared with.
+fn finite(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("`{text}` is no number, such as `0.9`"))
 }
 
 /// Reads a number of seconds above 0.

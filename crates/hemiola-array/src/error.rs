@@ -208,6 +208,26 @@ pub enum Error {
         /// What is wrong and what was expected.
         problem: String,
     },
+    /// Somebody else works on what is to be replaced.
+    #[error("`{}` is being written by {holder}; wait for its end, or choose another folder", .path.display())]
+    SaveBusy {
+        /// What is to be saved.
+        path: PathBuf,
+        /// Who has it: `process 4711`.
+        holder: String,
+    },
+    /// A save that would be replaced, with something beside it that is not part of it.
+    #[error(
+        "`{}` holds `{file}`, which is no part of the save there and would be lost when that is replaced; move it away, \
+         or choose another folder",
+        .path.display()
+    )]
+    ForeignFile {
+        /// The folder.
+        path: PathBuf,
+        /// The first such file.
+        file: String,
+    },
     /// A disk too small for what is to be saved.
     #[error(
         "`{}` needs {} on its disk, which has {} left; free some space or choose another place",

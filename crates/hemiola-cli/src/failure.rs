@@ -27,7 +27,9 @@ impl Failure {
     pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("free some space and run again"),
-            io::ErrorKind::PermissionDenied => Some("choose another place, or ask its owner"),
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Some("choose another place, or ask its owner")
+            }
             io::ErrorKind::NotFound => Some("make the folder first, or check the path"),
             _ => None,
         };
@@ -56,7 +58,23 @@ impl Failure {
 
 /// The way out that an error knows of, if it is not part of its message.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&str> {
-    error.downcast_ref::<Failure>()?.hint.as_deref()
+    behind(error)?.hint.as_deref()
+}
+
+/// A failure as a cluster carries it out of a program: its kind and its hint are not lost on the way.
+pub(crate) fn carried(error: anyhow::Error) -> hemiola_cluster::Error {
+    match error.downcast::<Failure>() {
+        Ok(failure) => hemiola_cluster::Error::program(failure),
+        Err(other) => hemiola_cluster::Error::program(other),
+    }
+}
+
+/// The failure of the command, if that is what it is, whichever layers it has come through.
+fn behind(error: &anyhow::Error) -> Option<&Failure> {
+    error.chain().find_map(|cause| match cause.downcast_ref::<hemiola_cluster::Error>() {
+        Some(hemiola_cluster::Error::Program(carried)) => carried.downcast_ref(),
+        _ => cause.downcast_ref(),
+    })
 }
 
 /// The failure and its causes in one line. A layer that only passes on what is beneath it is not repeated.
@@ -72,14 +90,16 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
 
 /// The exit code of a failure.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
+    if let Some(failure) = behind(error) {
+        return failure.kind.exit_code();
+    }
     for cause in error.chain() {
         if let Some(error) = cause.downcast_ref::<LaunchError>() {
             return error.exit_code();
         }
         let kind = cause
-            .downcast_ref::<Failure>()
-            .map(|error| error.kind)
-            .or_else(|| cause.downcast_ref::<hemiola_array::Error>().map(hemiola_array::Error::kind))
+            .downcast_ref::<hemiola_array::Error>()
+            .map(hemiola_array::Error::kind)
             .or_else(|| cause.downcast_ref::<hemiola_cluster::Error>().map(hemiola_cluster::Error::kind))
             .or_else(|| cause.downcast_ref::<io::Error>().map(io_kind));
         if let Some(kind) = kind {
@@ -94,8 +114,7 @@ fn io_kind(error: &io::Error) -> ErrorKind {
         io::ErrorKind::NotFound
         | io::ErrorKind::PermissionDenied
         | io::ErrorKind::IsADirectory
-        | io::ErrorKind::NotADirectory
-        | io::ErrorKind::ReadOnlyFilesystem => ErrorKind::Usage,
+        | io::ErrorKind::NotADirectory => ErrorKind::Usage,
         _ => ErrorKind::World,
     }
 }
@@ -124,5 +143,14 @@ mod tests {
         assert_eq!(code(anyhow::Error::from(changed).context("reading")), 3);
         assert_eq!(code(Err::<(), _>(io::Error::from(io::ErrorKind::BrokenPipe)).context("x").unwrap_err()), 3);
         assert_eq!(code(anyhow::anyhow!("anything else")), 1);
+        assert_eq!(code(Failure::io("write", Path::new("x"), &io::ErrorKind::ReadOnlyFilesystem.into()).into()), 3);
+    }
+
+    #[test]
+    fn a_failure_that_has_come_through_a_cluster_is_the_same() {
+        let full = || Failure::io("write", Path::new("x"), &io::ErrorKind::StorageFull.into());
+        let through = anyhow::Error::from(carried(full().into()));
+        assert_eq!(text(&through), full().to_string());
+        assert_eq!((exit_code(&through), hint(&through)), (3, Some("free some space and run again")));
     }
 }

@@ -3,7 +3,11 @@
 use crate::failure::Failure;
 use crate::output::{self, Compress, Staged};
 use serde::Serialize;
+use std::io::Write as _;
 use std::path::Path;
+
+/// About the size of a report of a long training.
+const ROOM: usize = 64 << 10;
 
 /// Writes `report` to `target`; `-` is standard output. A file appears whole or not at all.
 pub(crate) fn write(target: &Path, report: &impl Serialize) -> anyhow::Result<()> {
@@ -36,5 +40,6 @@ pub(crate) fn check(target: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    tempfile::tempfile_in(folder).map(drop).map_err(failed)
+    // A full disk may still have room for a name.
+    tempfile::tempfile_in(folder).and_then(|mut file| file.write_all(&vec![b' '; ROOM])).map_err(failed)
 }

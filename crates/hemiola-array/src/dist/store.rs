@@ -9,7 +9,7 @@ use crate::dist::element::Element;
 use crate::dist::make::rows_layout;
 use crate::dist::partition::Partition;
 use crate::dist::place::{Pieces, in_parallel, place};
-use crate::save::{Kind, Loading, Manifest, PartRecord, Saving, Stored};
+use crate::save::{Kind, Loading, Manifest, PartRecord, SaveLock, Saving, Stored};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use crate::{Dense, Shape};
 use hemiola_cluster::{Cluster, Result};
@@ -58,6 +58,11 @@ impl Save {
     /// An error if a save of about `bytes` could not be made at `path` now; see [`Saving::check`]. The root looks.
     pub fn check(cluster: &Cluster, path: &Path, bytes: u64) -> Result<()> {
         agree(cluster, if cluster.is_root() { Saving::check(path, bytes) } else { Ok(()) })
+    }
+
+    /// The right to replace what is at `path`, which nobody else has meanwhile; see [`SaveLock`]. The root has it for all.
+    pub fn lock(cluster: &Cluster, path: &Path) -> Result<Option<SaveLock>> {
+        agree(cluster, if cluster.is_root() { SaveLock::take(path).map(Some) } else { Ok(None) })
     }
 
     /// Adds an array under a name.

@@ -3,16 +3,23 @@
 //! What is checked can change before the save begins, so a save checks again; a check only spares surprises. Nothing is left
 //! behind.
 
-use super::saving::{Saving, must_be_replaceable, parent, sibling};
+use super::saving::{Saving, foreign_files, must_be_replaceable, parent, resolved, sibling};
 use crate::{Error, Result};
 use std::path::Path;
 use std::{fs, io};
 
 impl Saving {
-    /// An error if a save of about `bytes` could not be made at `target` now: something else is there, its folder is missing
-    /// or not writable, or the disk has no room for it beside an older save.
+    /// An error if a save of about `bytes` could not be made at `target` now: something else is there, or beside an older save in
+    /// its folder; the folder it goes to is missing or not writable; or the disk has no room for it beside the older one.
     pub fn check(target: &Path, bytes: u64) -> Result<()> {
+        let target = &resolved(target)?;
         must_be_replaceable(target)?;
+        if target.is_dir()
+            && let Some(file) = foreign_files(target).first()
+        {
+            let file = file.to_string_lossy().into_owned();
+            return Err(Error::ForeignFile { path: target.clone(), file });
+        }
         // The same steps as at the beginning of a save, in a folder of another name: a save may be under way.
         let (folder, attempt) = (parent(target), sibling(target, ".check")?);
         let failed = |error: io::Error| Error::io("write to", folder, &error);

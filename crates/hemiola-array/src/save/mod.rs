@@ -40,16 +40,19 @@
 //! | [`manifest`] | what a save holds |
 //! | [`saving`] | the temporary directory and the rename |
 //! | `check` | whether there is a place and room for a save |
+//! | [`lock`] | who may replace a save |
 //! | [`loading`] | reading parts, with everything checked |
 
 mod check;
 pub mod loading;
+pub mod lock;
 pub mod manifest;
 pub mod saving;
 pub mod stored;
 mod tensor_file;
 
 pub use loading::Loading;
+pub use lock::SaveLock;
 pub use manifest::{ArrayRecord, Kind, Manifest, PartRecord};
 pub use saving::Saving;
 pub use stored::Stored;

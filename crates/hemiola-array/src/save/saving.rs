@@ -6,7 +6,9 @@
 //! begun and not committed removes it too.
 //!
 //! An existing save is replaced by exchanging the two directories in one system call where the system can (Linux), and by two
-//! renames where it cannot. Anything else at the target is left alone.
+//! renames where it cannot. Anything else at the target is left alone. A target that is a link is followed: what it leads to is
+//! replaced, not the link. Files that are no part of the old save are refused by [`Saving::check`]; those that come later move into the
+//! new one, so that nothing is lost.
 
 use super::manifest::{self, Manifest, PartRecord};
 use super::stored::Stored;
@@ -30,21 +32,23 @@ pub struct Saving {
 impl Saving {
     /// Begins a save: makes the temporary directory, removing one that a crash may have left.
     pub fn begin(target: &Path) -> Result<Self> {
-        let staging = staging_of(target)?;
+        let target = resolved(target)?;
+        let staging = staging_of(&target)?;
         match fs::remove_dir_all(&staging) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::io("remove", &staging, &error)),
             _ => {}
         }
-        must_be_replaceable(target)?;
+        must_be_replaceable(&target)?;
         fs::create_dir_all(&staging).map_err(|error| Error::io("create", &staging, &error))?;
-        Ok(Self { target: target.to_owned(), staging, owner: true })
+        Ok(Self { target, staging, owner: true })
     }
 
     /// Takes part in a save that another peer began on a shared file system.
     pub fn join(target: &Path) -> Result<Self> {
-        let staging = staging_of(target)?;
+        let target = resolved(target)?;
+        let staging = staging_of(&target)?;
         fs::metadata(&staging).map_err(|error| Error::io("open", &staging, &error))?;
-        Ok(Self { target: target.to_owned(), staging, owner: false })
+        Ok(Self { target, staging, owner: false })
     }
 
     /// Writes the part of a dense array that begins at index `first` of the first dimension.
@@ -130,6 +134,10 @@ impl Saving {
         self.owner = false;
         sync_folder(parent(&self.target))?;
         if let Some(old) = replaced {
+            for name in foreign_files(&old) {
+                let to = self.target.join(&name);
+                fs::rename(old.join(&name), &to).map_err(|error| Error::io("move a file to", &to, &error))?;
+            }
             fs::remove_dir_all(&old).map_err(|error| Error::io("remove", &old, &error))?;
         }
         Ok(())
@@ -171,6 +179,35 @@ pub(super) fn sibling(target: &Path, suffix: &str) -> Result<PathBuf> {
 
 fn staging_of(target: &Path) -> Result<PathBuf> {
     sibling(target, ".partial")
+}
+
+/// Where a target really is: what a link leads to, if it is one.
+pub(super) fn resolved(target: &Path) -> Result<PathBuf> {
+    match fs::symlink_metadata(target) {
+        Ok(there) if there.is_symlink() => {
+            fs::canonicalize(target).map_err(|error| Error::io("follow the link", target, &error))
+        }
+        _ => Ok(target.to_owned()),
+    }
+}
+
+/// The files in the folder of a save that are no part of it, in order. If the manifest is damaged, files of tensors are taken for
+/// parts.
+pub(super) fn foreign_files(folder: &Path) -> Vec<std::ffi::OsString> {
+    let path = folder.join(manifest::FILE);
+    let manifest = fs::read(&path).ok().and_then(|json| Manifest::from_json(&path, &json).ok());
+    let is_part = |name: &std::ffi::OsStr| match &manifest {
+        Some(manifest) => manifest
+            .arrays
+            .values()
+            .flat_map(|record| record.parts.iter().chain(record.names.values()))
+            .any(|part| *part.file == *name),
+        None => Path::new(name).extension().is_some_and(|ending| ending == "safetensors"),
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.file_name()));
+    let mut foreign: Vec<_> = entries.filter(|name| name != manifest::FILE && !is_part(name)).collect();
+    foreign.sort();
+    foreign
 }
 
 /// An error if something is at the target that is no save.

@@ -269,3 +269,34 @@ for array in json.load(open(folder + '/manifest.json'))['arrays'].values():
     let output = run(&["-c".as_ref(), program.as_ref(), path.as_os_str()]).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+#[test]
+fn what_is_no_part_of_a_save_is_never_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    assert_eq!(Saving::check(&path, 0), Ok(()));
+    // One that was there before is refused; one that comes while something is saved moves along.
+    let saving = Saving::begin(&path).unwrap();
+    std::fs::write(path.join("thesis.txt"), "years of work").unwrap();
+    saving.commit(&Manifest::default()).unwrap();
+    assert_eq!(std::fs::read_to_string(path.join("thesis.txt")).unwrap(), "years of work");
+    let refused = Saving::check(&path, 0).unwrap_err().to_string();
+    assert!(refused.contains("holds `thesis.txt`") && refused.contains("move it away"), "{refused}");
+    assert_eq!(listing(folder.path()), ["model"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_link_is_followed_and_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("model", &link).unwrap();
+    Saving::check(&link, 0).unwrap();
+    Saving::begin(&link).unwrap().commit(&Manifest::default()).unwrap();
+    assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
+    assert!(Loading::open(&path).unwrap().manifest().arrays.is_empty(), "the save it leads to is the new one");
+    std::fs::remove_dir_all(&path).unwrap();
+    let refused = Saving::check(&link, 0).unwrap_err().to_string();
+    assert!(refused.contains("follow the link") && refused.contains("link"), "{refused}");
+}

@@ -1,5 +1,5 @@
 //! The real binary. `data` is about `hemiola data`, `model` about training and using models, `newcomer` about the commands of the README, `plot` about pictures of trainings, `training` about what
-//! all trainings share (checkpoints, signals, help), `conditions` about bad and odd data and places; everything else is about `hemiola run` with real processes: `support`
+//! all trainings share (checkpoints, signals, help), `results` about what they write, `conditions` about bad and odd data and places; everything else is about `hemiola run` with real processes: `support`
 //! starts launchers and waits for events; the other modules go by topic: `start` (what peers are given, and programs that
 //! cannot be started), `output` (lines, logs, closed pipes), `ending` (exit codes, culprits, signals), `orphans` (nothing is
 //! left), `remote` (over something that plays ssh).
@@ -18,6 +18,7 @@ mod orphans;
 mod output;
 mod plot;
 mod remote;
+mod results;
 mod start;
 mod support;
 mod training;

@@ -97,6 +97,11 @@ fn what_cannot_work_is_said_before_training_and_leaves_nothing() {
         ("train mf --data broken.csv", "`broken.csv:2:5`: expected a number"),
         ("train mf --rank 0", "rank is 0, which must be from 1 to 4096"),
         ("recommend --model taken --user x", "`taken` is no saved model"),
+        ("train mf --data ratings.csv --target nan", "`nan` is no number"),
+        ("train mf --data ratings.csv --unobserved 0.1", "hint: add `--loss one-class`, or leave it out"),
+        ("train mf --data ratings.csv --nu 0.5", "`--nu` weighs penalties by events"),
+        ("train mf --data ratings.csv --loss one-class --step 0.1", "`--step` is for gradients"),
+        ("plot nosuch.json --output x.svg", "hint: reports are written by `hemiola train MODEL --report FILE`"),
     ];
     for (arguments, expected) in cases {
         let ended = hemiola(&lab, arguments);
@@ -124,6 +129,11 @@ fn somebody_the_model_does_not_know_is_named_with_who_may_have_been_meant() {
             "30 titles contain `Film`\nhint: say which: `Film No.",
         ),
         ("predict --model model --ratings film-1 --item film-2", "`film-1` has no rating\nhint: write `ITEM:RATING`"),
+        (
+            "recommend --model model --ratings mine.csv",
+            "there is no file `mine.csv`, and no item of that name\nhint: check",
+        ),
+        ("recommend --model model --ratings film-1:nan", "the rating of `film-1` is NaN\nhint: ratings are finite"),
         ("recommend --model model --ratings film-99:5", "the model has no item `film-99`\nhint: did you mean `film-9`"),
     ];
     for (arguments, expected) in cases {
@@ -219,4 +229,23 @@ fn events_need_no_ratings() {
     assert!(figures.contains("300 of 300 entries") && figures.contains("recall@20 1.0000"), "{figures}");
     let refused = hemiola(&lab, "train mf --data ratings.csv --events-from 4");
     assert_eq!(refused.code, Some(2));
+    for flag in ["--events-from 4", "-k 5", "--seen-in ratings.csv"] {
+        let refused = hemiola(&lab, &format!("evaluate --model rated --data ratings.csv {flag}"));
+        assert_eq!(refused.code, Some(2), "{flag}");
+        assert!(text(&refused.stderr).contains("hint: add `--ranking`, or leave it out"), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
+fn ways_out_that_are_named_exist() {
+    let lab = lab();
+    hemiola(&lab, "train mf --data ratings.csv --rank 2 --epochs 1 --output model -q");
+    fs::write(lab.path().join("twice.csv"), "person-1,film-1,5\nperson-2,film-1,5\nperson-1,film-1,3\n").unwrap();
+    fs::write(lab.path().join("broken.csv"), "a,b,5\na,c,good\n").unwrap();
+    for command in ["train mf", "train mf --peers 2", "evaluate --model model"] {
+        let told = text(&hemiola(&lab, &format!("{command} --data twice.csv")).stderr);
+        assert!(told.contains("hint: leave one of them") && !told.contains("policy"), "{command}: {told}");
+    }
+    let told = text(&hemiola(&lab, "evaluate --model model --data broken.csv").stderr);
+    assert!(told.contains("hint: mend the line") && !told.contains("--skip-bad-lines"), "{told}");
 }

@@ -61,6 +61,10 @@ pub(crate) struct Launched {
 }
 
 impl Launched {
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }

@@ -16,10 +16,10 @@ pub(crate) fn arrays(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files.map(|path| (name(&path), fs::read(&path).unwrap())).filter(|(name, _)| name != "manifest.json").collect()
 }
 
-const TRAIN: &str = "train mf --data ratings.csv --rank 4 --patience 0 --workers 1";
+pub(crate) const TRAIN: &str = "train mf --data ratings.csv --rank 4 --patience 0 --workers 1";
 
 /// Starts a command and returns when it has told of its second epoch.
-fn started(lab: &TempDir, arguments: &str) -> Launched {
+pub(crate) fn started(lab: &TempDir, arguments: &str) -> Launched {
     let mut words = arguments.split_whitespace();
     let launched = launch(subcommand(words.next().unwrap()).args(words).current_dir(lab.path()));
     while !launched.line().contains("epoch   2/") {}

@@ -47,11 +47,12 @@ pub use error::{LaunchError, ProgramFault};
 pub use hosts::{Host, HostError};
 pub use outcome::{End, Outcome, PeerEnd};
 pub use output::Output;
-pub use respawn::respawn;
+pub use respawn::{respawn, respawn_with};
 pub(crate) use signals::is_ignored;
 pub use status::{StatusKind, StatusReport};
 
 use crate::variables::{ProcessVariables, Variables};
+use hemiola_core::Rank;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,6 +77,9 @@ pub struct Launcher {
     patience: Duration,
     quiet: bool,
     forward_signals: bool,
+    outlives_output: bool,
+    /// The peer whose stdout is passed on as it is.
+    bare: Option<Rank>,
 }
 
 impl Launcher {
@@ -101,6 +105,8 @@ impl Launcher {
             patience: Self::DEFAULT_PATIENCE,
             quiet: false,
             forward_signals: true,
+            outlives_output: false,
+            bare: None,
         }
     }
 
@@ -163,6 +169,20 @@ impl Launcher {
     /// Whether signals of this process are forwarded to the peers. Default: yes.
     pub fn forward_signals(mut self, forward: bool) -> Self {
         self.forward_signals = forward;
+        self
+    }
+
+    /// Whether peers go on when nobody reads this process's stdout any more (`| head`); what they print there is dropped.
+    /// Default: they are ended, as most programs are.
+    pub fn outlives_output(mut self, outlives: bool) -> Self {
+        self.outlives_output = outlives;
+        self
+    }
+
+    /// Whether what the first peer prints to stdout is passed on byte by byte, without its rank before each line: a result that
+    /// another program reads. Default: every line has its rank.
+    pub fn bare_root(mut self, bare: bool) -> Self {
+        self.bare = bare.then(|| Rank::new(0));
         self
     }
 

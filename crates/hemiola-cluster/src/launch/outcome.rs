@@ -97,6 +97,8 @@ pub struct Outcome {
     pub interrupted: Option<i32>,
     /// Whether the job was ended because nobody read its output any more.
     pub output_closed: bool,
+    /// Whether lines were lost because our stdout could not be written to: a full disk, say.
+    pub output_lost: bool,
 }
 
 impl Outcome {
@@ -134,7 +136,7 @@ mod tests {
     }
 
     fn outcome(ends: Vec<PeerEnd>) -> Outcome {
-        Outcome { ends, interrupted: None, output_closed: false }
+        Outcome { ends, interrupted: None, output_closed: false, output_lost: false }
     }
 
     fn culprit(ends: Vec<PeerEnd>) -> Option<u32> {

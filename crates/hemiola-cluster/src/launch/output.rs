@@ -13,8 +13,9 @@ use crate::variables::{NO_COLOR, Variables};
 use hemiola_core::Rank;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// One of the two streams of a peer, and of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,12 +79,19 @@ pub(super) struct Printer {
     output: Mutex<Output>,
     colour: [bool; 2],
     events: SyncSender<Event>,
+    /// Whether lines for stdout were lost, though somebody wanted them.
+    lost: Arc<AtomicBool>,
 }
 
 impl Printer {
     pub(super) fn new(output: Output, events: SyncSender<Event>) -> Self {
         let colour = [output.stdout.colour, output.stderr.colour];
-        Self { output: Mutex::new(output), colour, events }
+        Self { output: Mutex::new(output), colour, events, lost: Arc::default() }
+    }
+
+    /// What becomes true when lines for stdout are lost, other than by the wish of their reader.
+    pub(super) fn lost(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.lost)
     }
 
     /// Adds one line of peer `rank` to what will be [printed](Self::print) together.
@@ -113,6 +121,7 @@ impl Printer {
                 let _ = self.events.send(Event::OutputClosed);
             }
             (Stream::Stdout, _) => {
+                self.lost.store(true, Ordering::Relaxed);
                 notes.tell(format!("cannot write to stdout, its lines are lost from here on: {error}"));
             }
         }

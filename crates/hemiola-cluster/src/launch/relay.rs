@@ -30,6 +30,8 @@ const SILENCE: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 #[derive(Debug)]
 pub(super) struct Relay {
     pub(super) rank: Rank,
+    /// Whether stdout is printed as it is.
+    pub(super) bare: bool,
     pub(super) printer: Arc<Printer>,
     pub(super) notes: Notes,
     pub(super) log: Option<Log>,
@@ -88,7 +90,8 @@ impl Relay {
 
     /// Prints and logs the lines that end in `bytes`, and the last one if the stream has ended.
     fn pass_on(&mut self, source: &mut Source, bytes: &[u8]) {
-        let (mut printed, mut logged) = (Vec::new(), Vec::new());
+        let bare = self.bare && source.stream == Stream::Stdout;
+        let (mut printed, mut logged) = (if bare { bytes.to_vec() } else { Vec::new() }, Vec::new());
         let mut emit = |line: &[u8]| {
             if let Some(status) = &self.status
                 && let Some(text) = line.strip_prefix(STATUS_MARK)
@@ -98,7 +101,9 @@ impl Relay {
                 }
                 return;
             }
-            self.printer.render(&mut printed, source.stream, self.rank, line);
+            if !bare {
+                self.printer.render(&mut printed, source.stream, self.rank, line);
+            }
             if self.log.is_some() {
                 logged.extend_from_slice(line);
                 logged.push(b'\n');

@@ -22,6 +22,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -53,9 +54,13 @@ pub(super) fn run(launcher: &Launcher, output: Output, variables: &dyn Variables
         clock: Clock::start(),
     };
     let started = job.start(launcher, &printer, &notes, &sender);
+    let lost = printer.lost();
     // From here on only the threads send.
     drop((printer, sender));
-    let outcome = started.map(|()| job.watch(launcher, &events, notes));
+    let outcome = started.map(|()| {
+        let outcome = job.watch(launcher, &events, notes);
+        Outcome { output_lost: lost.load(Ordering::Relaxed), ..outcome }
+    });
     // `events` goes first: a thread that waits for room in the queue is released by that, and can then be joined.
     drop(events);
     drop(signals);
@@ -194,6 +199,7 @@ impl Job {
             };
             let relay = Relay {
                 rank,
+                bare: launcher.bare == Some(rank),
                 printer: Arc::clone(printer),
                 notes: notes.clone(),
                 log: launcher.log_dir.as_ref().map(|folder| Log::open(folder, rank, notes.clone())),
@@ -256,6 +262,7 @@ impl Job {
                     }
                     supervision.interrupt(signal, self.clock.now())
                 }
+                Some(Event::OutputClosed) if launcher.outlives_output => Vec::new(),
                 Some(Event::OutputClosed) => supervision.output_closed(self.clock.now()),
                 Some(Event::Drained) => {
                     printing -= 1;
@@ -279,6 +286,7 @@ impl Job {
             ends: std::mem::take(&mut self.ended).into_iter().map(|ended| self.describe(ended)).collect(),
             interrupted: supervision.interrupted(),
             output_closed: supervision.is_output_closed(),
+            output_lost: false,
         };
         if let Some(culprit) = outcome.culprit() {
             notes.tell(culprit.to_string());

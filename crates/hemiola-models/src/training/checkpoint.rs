@@ -11,7 +11,7 @@
 use super::{ClusterFacts, DataFacts, Progress};
 use crate::Error;
 use hemiola::array::dist::{Load, Save};
-use hemiola::array::save::Loading;
+use hemiola::array::save::{Loading, SaveLock};
 use hemiola::loops::Plan;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
@@ -107,14 +107,16 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// *Collective.* The same when training is about to begin, and whether the disk has room for `bytes`.
-    pub(super) fn check_together(&self, cluster: &Cluster, model: &str, bytes: u64) -> Result<()> {
+    /// *Collective.* The same when training is about to begin, and whether the disk has room for `bytes`. Nobody else trains into
+    /// the folder while what the root gets is held.
+    pub(super) fn claim(&self, cluster: &Cluster, model: &str, bytes: u64) -> Result<Option<SaveLock>> {
         Save::check(cluster, &self.folder, bytes)?;
+        let lock = Save::lock(cluster, &self.folder)?;
         if cluster.broadcast(self.folder.exists())? {
             let kind: Option<String> = Load::open(cluster, &self.folder)?.note(MODEL)?;
             must_be(kind.as_deref(), &self.folder, model)?;
         }
-        Ok(())
+        Ok(lock)
     }
 }
 

@@ -86,11 +86,11 @@ pub fn drive<L: Learner, S: Serialize>(
     let mut nobody = Nobody;
     let watch = watch.unwrap_or(&mut nobody);
     let mut drive = Drive { cluster, learner, terms, checkpoints, past: Past::default(), best: None, digests: [0; 2] };
-    let mut end = None;
+    let (mut end, mut claimed) = (None, None);
     if let Some(checkpoints) = &drive.checkpoints {
         // The best model and the newest one.
         let copies = if drive.terms.data.valid > 0 { 2 } else { 1 };
-        checkpoints.check_together(cluster, drive.terms.model, copies * drive.learner.model().bytes())?;
+        claimed = checkpoints.claim(cluster, drive.terms.model, copies * drive.learner.model().bytes())?;
         drive.digests = drive.learner.digests()?;
         if checkpoints.resumes() {
             end = drive.resume(watch)?;
@@ -100,6 +100,8 @@ pub fn drive<L: Learner, S: Serialize>(
         Some(end) => end,
         None => drive.run(watch)?,
     };
+    // All is saved, and others may train into the same folder.
+    drop(claimed);
     drive.finish(ended)
 }
 
@@ -124,8 +126,8 @@ struct Past {
     saving: Duration,
     /// Bytes that were sent before this process took over.
     bytes_before: u64,
-    /// Epochs and seconds of training that the last checkpoint has.
-    saved: (u32, f64),
+    /// Epochs and seconds of training when a checkpoint was last tried, whether it came off or not.
+    tried: (u32, f64),
 }
 
 impl<L: Learner, S: Serialize> Drive<'_, L, S> {
@@ -144,7 +146,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             .progress
             .last()
             .ok_or_else(|| crate::Error::NotThisModel { problem: "its journal has no epochs".to_owned() })?;
-        self.past.saved = (last.epoch, last.seconds);
+        self.past.tried = (last.epoch, last.seconds);
         self.past.training = Duration::from_secs_f64(last.seconds.max(0.0));
         self.past.evaluation = Duration::from_secs_f64(journal.evaluation_seconds.max(0.0));
         self.past.bytes_before = last.bytes_sent;
@@ -187,11 +189,11 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             // Clocks differ from peer to peer, so the first decides; whoever wants the end gets it.
             let last = &self.past.history[self.past.history.len() - 1];
             let (epoch, seconds) = (last.epoch, last.seconds);
-            let (saved_epoch, saved_seconds) = self.past.saved;
+            let (tried_epoch, tried_seconds) = self.past.tried;
             let due = self
                 .checkpoints
                 .as_ref()
-                .is_some_and(|checkpoints| checkpoints.is_due(epoch - saved_epoch, seconds - saved_seconds));
+                .is_some_and(|checkpoints| checkpoints.is_due(epoch - tried_epoch, seconds - tried_seconds));
             let stop = wish == Wish::Stop;
             let said = self.cluster.all_gather((verdict.end.map(str::to_owned), stop, due))?;
             let stop = said.iter().any(|(_, stop, _)| *stop);
@@ -200,11 +202,11 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             if end.is_some() {
                 self.save()?;
             } else if due && let Err(error) = self.save() {
-                // What was saved before is still there, and the disk may have room again later.
+                // What was saved before is still there, and the disk may have room again when the next one is due.
                 if !matches!(error, hemiola::Error::Layer { .. }) {
                     return Err(error);
                 }
-                watch.note(&format!("the checkpoint after epoch {epoch} could not be saved: {error}"));
+                watch.warn(&format!("the checkpoint after epoch {epoch} could not be saved: {error}"));
             }
             if let Some(end) = end {
                 return Ok(end);
@@ -249,6 +251,8 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
         let start = self.cluster.env().now();
         let (kept, newest) = (self.kept(), self.past.history.len() - 1);
+        let last = &self.past.history[newest];
+        self.past.tried = (last.epoch, last.seconds);
         let journal = Journal {
             settings: plain(self.terms.settings),
             data: self.terms.data.clone(),
@@ -268,8 +272,6 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             }
             _ => journal.save(self.cluster, folder, model, self.learner.model(), None)?,
         }
-        let last = &self.past.history[newest];
-        self.past.saved = (last.epoch, last.seconds);
         self.past.saving += self.cluster.env().now() - start;
         Ok(())
     }

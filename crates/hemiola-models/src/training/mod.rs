@@ -64,6 +64,11 @@ pub trait Watch {
         let _ = note;
     }
 
+    /// Something went wrong that training survives, in a sentence. A note, unless somebody wants to tell them apart.
+    fn warn(&mut self, warning: &str) {
+        self.note(warning);
+    }
+
     /// The plan of the training loop, before the first epoch ends.
     fn planned(&mut self, plan: &Plan) {
         let _ = plan;

@@ -4,13 +4,15 @@
 //! alike. **Invariant:** whatever can be known before data are read is checked before; nothing is written until then.
 
 use super::progress::{Shown, Teller};
-use crate::failure::Failure;
+use crate::failure::{Failure, carried};
 use crate::{report, shell, suggest};
 use clap::Args;
+use hemiola_array::BadLine;
 use hemiola_array::read::Source;
-use hemiola_cluster::{Cluster, Error, Interrupt, Result};
+use hemiola_cluster::{Cluster, Interrupt, Result};
 use hemiola_models::training::{Checkpoints, Every, Limits, Report, Session};
 use serde::Serialize;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -39,7 +41,7 @@ pub(super) struct Common {
     seconds: Option<f64>,
 
     /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG.
-    #[arg(long, value_name = "X", help_heading = "When it stops")]
+    #[arg(long, value_name = "X", value_parser = finite, help_heading = "When it stops")]
     target: Option<f64>,
 
     /// Stop when the held-out figure has not become better for this many epochs; 0 never stops for that.
@@ -90,7 +92,20 @@ impl Common {
 
     /// Whether lines for people may go to standard output.
     fn talks(&self) -> bool {
-        !self.quiet && self.report.as_deref() != Some(Path::new("-"))
+        !self.quiet && !self.reports_to_stdout()
+    }
+
+    fn reports_to_stdout(&self) -> bool {
+        self.report.as_deref() == Some(Path::new("-"))
+    }
+
+    /// Tells of lines of the data that were left out, on standard error and at once: what follows may fail for want of them.
+    pub(super) fn tell_skipped(&self, cluster: &Cluster, files: &str, skipped: &[BadLine]) {
+        if let (Some(first), true) = (skipped.first(), cluster.is_root() && !self.quiet) {
+            let lines = if skipped.len() == 1 { "1 line".to_owned() } else { format!("{} lines", skipped.len()) };
+            // If nobody hears it, the exit code and the count of ratings have to do.
+            let _ = writeln!(std::io::stderr().lock(), "hemiola: left out {lines} of `{files}`; the first is {first}");
+        }
     }
 
     fn checkpoints(&self) -> Option<Checkpoints> {
@@ -116,7 +131,10 @@ impl Common {
     /// Runs `program` on the peers asked for. What it returns is the exit code.
     pub(super) fn run(&self, program: impl FnOnce(&Cluster) -> Result<u8>) -> anyhow::Result<ExitCode> {
         if let Some(peers) = self.peers
-            && let Some(code) = hemiola_cluster::launch::respawn(peers as usize)?
+            && let Some(code) = hemiola_cluster::launch::respawn_with(|launcher| {
+                // As one process would: a reader that has seen enough does not end hours of training, and JSON stays JSON.
+                launcher.peers(peers as usize).outlives_output(true).bare_root(self.reports_to_stdout())
+            })?
         {
             return Ok(code);
         }
@@ -146,7 +164,14 @@ impl Common {
             ));
         })?;
         shown.line(headline);
-        let mut teller = Teller { shown: &shown, explain: self.explain, metric, limits, interrupt: &interrupt };
+        let mut teller = Teller {
+            shown: &shown,
+            explain: self.explain,
+            metric,
+            limits,
+            interrupt: &interrupt,
+            root: cluster.is_root(),
+        };
         let mut session = Session::new().watched(&mut teller);
         if let Some(checkpoints) = self.checkpoints() {
             session = session.saving(checkpoints);
@@ -166,8 +191,9 @@ impl Common {
             shown.line(&self.way_on(cluster));
         }
         if let (Some(target), true) = (&self.report, cluster.is_root()) {
-            report::write(target, &report).map_err(Error::program)?;
+            report::write(target, &report).map_err(carried)?;
         }
+        shown.must_have_been_written().map_err(carried)?;
         Ok(signal.map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX)))
     }
 
@@ -200,6 +226,12 @@ pub(super) fn must_exist(pattern: &str) -> anyhow::Result<()> {
         let hint = if path.exists() { None } else { suggest::hint(&name, beside.iter().map(String::as_str)) };
         Failure::array(&error, hint.as_deref().unwrap_or("`hemiola data describe FILE` shows what can be read")).into()
     })
+}
+
+/// Reads a number that others can be compared with.
+fn finite(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("`{text}` is no number, such as `0.9`"))
 }
 
 /// Reads a number of seconds above 0.

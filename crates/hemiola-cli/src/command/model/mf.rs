@@ -1,7 +1,7 @@
 //! `hemiola train mf`.
 
 use super::frame::{Common, Prepared, must_exist};
-use crate::failure::Failure;
+use crate::failure::{Failure, carried};
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
@@ -73,21 +73,21 @@ pub(crate) struct TrainMf {
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
 
-    /// The first step; steps adapt by themselves.
-    #[arg(long, value_name = "X", default_value = "0.08")]
-    step: f32,
+    /// The first step; steps adapt by themselves. Default: 0.08. Not for --loss one-class, which takes none.
+    #[arg(long, value_name = "X")]
+    step: Option<f32>,
 
     /// Take ratings from this on as events of weight 1, and leave out the others.
     #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
     events_from: Option<f32>,
 
-    /// The weight of a pair that is no event, where an event has 1.
-    #[arg(long, value_name = "X", default_value = "0.3", help_heading = "Events (--loss one-class)")]
-    unobserved: f32,
+    /// The weight of a pair that is no event, where an event has 1. Default: 0.3.
+    #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
+    unobserved: Option<f32>,
 
-    /// How penalties grow with the events of a row: with their number to this power.
-    #[arg(long, value_name = "X", default_value = "1", help_heading = "Events (--loss one-class)")]
-    nu: f32,
+    /// How penalties grow with the events of a row: with their number to this power. Default: 1.
+    #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
+    nu: Option<f32>,
 
     #[command(flatten)]
     common: Common,
@@ -115,18 +115,21 @@ impl TrainMf {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let share = self.valid.parse::<f64>().ok();
         let mut settings = MatrixFactorization::builder();
+        self.must_fit_the_loss()?;
         if let Some(l2) = self.l2 {
             settings = settings.l2(l2);
         }
-        if self.events_from.is_some() && !self.is_one_class() {
-            let failure = Failure::usage("`--events-from` makes events of ratings, and the loss is not `one-class`");
-            return Err(failure.hint("add `--loss one-class`, or leave it out").into());
+        if let Some(unobserved) = self.unobserved {
+            settings = settings.unobserved(unobserved);
+        }
+        if let Some(nu) = self.nu {
+            settings = settings.nu(nu);
+        }
+        if let Some(step) = self.step {
+            settings = settings.step(step);
         }
         let settings = settings
             .rank(self.rank)
-            .unobserved(self.unobserved)
-            .nu(self.nu)
-            .step(self.step)
             .seed(self.common.seed)
             .valid(share.unwrap_or(0.0))
             .limits(self.common.limits())
@@ -140,7 +143,35 @@ impl TrainMf {
         self.common.check(Model::KIND, settings.settings())?;
         let held_out = share.is_none().then_some(&self.valid);
         self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
-        self.common.run(|cluster| self.train(cluster, &settings, share)).map_err(hinted)
+        // Hints come before the error leaves the peer, so that a launcher that repeats it says the same.
+        self.common.run(|cluster| {
+            self.train(cluster, &settings, share).map_err(|error| {
+                match hinted(error.into(), true).downcast::<Error>() {
+                    Ok(same) => same,
+                    Err(hinted) => carried(hinted),
+                }
+            })
+        })
+    }
+
+    /// Refuses flags that would do nothing.
+    fn must_fit_the_loss(&self) -> anyhow::Result<()> {
+        let of_events = [
+            (self.events_from, "`--events-from` makes events of ratings"),
+            (self.unobserved, "`--unobserved` weighs pairs that are no events"),
+            (self.nu, "`--nu` weighs penalties by events"),
+        ];
+        match of_events.into_iter().find(|(value, _)| value.is_some()) {
+            Some((_, what)) if !self.is_one_class() => {
+                let failure = Failure::usage(format!("{what}, and the loss is not `one-class`"));
+                Err(failure.hint("add `--loss one-class`, or leave it out").into())
+            }
+            _ if self.step.is_some() && self.is_one_class() => {
+                let message = "`--step` is for gradients, and the loss `one-class` is minimized without";
+                Err(Failure::usage(message).hint("leave it out").into())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
@@ -196,13 +227,16 @@ impl TrainMf {
 
     /// *Collective.* What a file holds: ratings, or events.
     fn read(&self, cluster: &Cluster, pattern: &str) -> Result<DistArray<f32, 2>> {
-        if !self.is_one_class() {
-            return data::read(cluster, self.options(), pattern);
-        }
-        let events = data::read_events(cluster, self.options(), pattern)?;
+        let one_class = self.is_one_class();
+        let entries = if one_class {
+            data::read_events(cluster, self.options(), pattern)?
+        } else {
+            data::read(cluster, self.options(), pattern)?
+        };
+        self.common.tell_skipped(cluster, pattern, entries.skipped_lines());
         match self.events_from {
-            Some(least) => data::from_threshold(&events, least),
-            None => Ok(events),
+            Some(least) if one_class => data::from_threshold(&entries, least),
+            _ => Ok(entries),
         }
     }
 
@@ -231,11 +265,12 @@ impl TrainMf {
     }
 }
 
-/// An error of reading, with the flag or the change that would help.
-fn hinted(error: anyhow::Error) -> anyhow::Error {
+/// An error of reading, with the flag or the change that would help. Not every command can `skip` lines.
+pub(super) fn hinted(error: anyhow::Error, skip: bool) -> anyhow::Error {
     use hemiola_array::Error as Reading;
     let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
     match reading {
+        Reading::BadLine(_) if !skip => Failure::array(reading, "mend the line, or remove it").into(),
         Reading::BadLine(_) => {
             Failure::array(reading, "mend the line, or leave out up to N such lines with `--skip-bad-lines N`").into()
         }

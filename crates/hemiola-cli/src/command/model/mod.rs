@@ -5,6 +5,7 @@ mod mf;
 mod names;
 mod progress;
 mod somebody;
+mod steady;
 mod using;
 
 pub(crate) use using::{Evaluate, Predict, Recommend, Similar};

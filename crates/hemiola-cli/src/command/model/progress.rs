@@ -1,10 +1,13 @@
 //! Telling a person how training goes: a bar on a terminal, a line for each epoch elsewhere, nothing if asked for nothing.
 
+use crate::failure::Failure;
 use hemiola_cluster::Interrupt;
 use hemiola_models::training::{Limits, Progress, Report, Watch, Wish};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Write as _;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::Path;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// How often a bar moves although nothing has happened.
@@ -15,6 +18,8 @@ const TICK: Duration = Duration::from_millis(125);
 pub(super) struct Shown {
     talks: bool,
     bar: Option<ProgressBar>,
+    /// Why a line was lost, if one was.
+    lost: Arc<OnceLock<io::Error>>,
 }
 
 impl Shown {
@@ -29,19 +34,22 @@ impl Shown {
             bar.enable_steady_tick(TICK);
             bar
         });
-        Self { talks: true, bar }
+        Self { talks: true, bar, lost: Arc::default() }
     }
 
     pub(super) fn nothing() -> Self {
-        Self { talks: false, bar: None }
+        Self { talks: false, bar: None, lost: Arc::default() }
     }
 
     /// A line for people.
     pub(super) fn line(&self, line: &str) {
         if self.talks {
-            // A reader that has seen enough (`| head`) is no reason to fail.
             let print = || {
-                let _ = writeln!(std::io::stdout().lock(), "{line}");
+                let written = writeln!(io::stdout().lock(), "{line}");
+                // A reader that has seen enough (`| head`) is no reason to fail.
+                if let Some(error) = written.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
+                    let _ = self.lost.set(error); // the first is told
+                }
             };
             match &self.bar {
                 Some(bar) => bar.suspend(print),
@@ -53,13 +61,26 @@ impl Shown {
     /// A line beside the results: on standard error.
     pub(super) fn aside(&self, line: &str) {
         if self.talks {
-            let print = || {
-                let _ = writeln!(std::io::stderr().lock(), "{line}");
-            };
-            match &self.bar {
-                Some(bar) => bar.suspend(print),
-                None => print(),
-            }
+            self.warning(line);
+        }
+    }
+
+    /// A line that even those get who want to hear of nothing but errors.
+    fn warning(&self, line: &str) {
+        let print = || {
+            let _ = writeln!(io::stderr().lock(), "{line}");
+        };
+        match &self.bar {
+            Some(bar) => bar.suspend(print),
+            None => print(),
+        }
+    }
+
+    /// An error if lines were lost: a disk is full, say. It does not end a training, but comes after it.
+    pub(super) fn must_have_been_written(&self) -> anyhow::Result<()> {
+        match self.lost.get() {
+            Some(error) => Err(Failure::io("write to", Path::new("standard output"), error).into()),
+            None => Ok(()),
         }
     }
 
@@ -79,11 +100,19 @@ pub(super) struct Teller<'a> {
     pub(super) metric: &'static str,
     pub(super) limits: &'a Limits,
     pub(super) interrupt: &'a Interrupt,
+    /// Whether this is the peer that speaks for all.
+    pub(super) root: bool,
 }
 
 impl Watch for Teller<'_> {
     fn note(&mut self, note: &str) {
         self.shown.line(note);
+    }
+
+    fn warn(&mut self, warning: &str) {
+        if self.root {
+            self.shown.warning(&format!("hemiola: {warning}"));
+        }
     }
 
     fn planned(&mut self, plan: &hemiola::loops::Plan) {

@@ -36,7 +36,12 @@ impl Somebody {
             return Ok(Found { row, rated: Vec::new() });
         }
         let given = self.ratings.as_deref().unwrap_or_default();
-        let named = if Path::new(given).is_file() { from_file(Path::new(given))? } else { from_list(given)? };
+        let path = Path::new(given);
+        if !path.exists() && looks_like_a_file(given) && titles.item(model, given).is_err() {
+            let message = format!("there is no file `{given}`, and no item of that name");
+            return Err(Failure::usage(message).hint("check the path, or write `ITEM:RATING`").into());
+        }
+        let named = if path.is_file() { from_file(path)? } else { from_list(given)? };
         let mut ratings = Vec::with_capacity(named.len());
         for (name, rating) in named {
             let item = titles.item(model, &name)?;
@@ -77,20 +82,30 @@ impl Somebody {
 
 type Named = Vec<(String, Option<f32>)>;
 
+/// Whether a text is more likely the path of a file than a list of items.
+fn looks_like_a_file(text: &str) -> bool {
+    const ENDINGS: [&str; 7] = ["csv", "tsv", "txt", "dat", "data", "gz", "zst"];
+    let ending = Path::new(text).extension().and_then(|ending| ending.to_str());
+    !text.contains([':', ',']) && ending.is_some_and(|ending| ENDINGS.contains(&ending))
+}
+
 /// `ITEM:RATING,..`; an item may have colons, and a rating may be missing.
 fn from_list(text: &str) -> anyhow::Result<Named> {
-    let parsed: Named = text
-        .split(',')
-        .map(str::trim)
-        .filter(|part| !part.is_empty())
-        .map(|part| match part.rsplit_once(':') {
-            Some((item, rating)) => match rating.trim().parse::<f32>() {
-                Ok(rating) if rating.is_finite() => (item.trim().to_owned(), Some(rating)),
-                _ => (part.to_owned(), None),
-            },
-            None => (part.to_owned(), None),
+    let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let parsed = parts
+        .map(|part| {
+            let Some((item, rating)) = part.rsplit_once(':') else { return Ok((part.to_owned(), None)) };
+            match rating.trim().parse::<f32>() {
+                Ok(rating) if rating.is_finite() => Ok((item.trim().to_owned(), Some(rating))),
+                // A title may end with the word, but hardly with what a program writes for it.
+                Ok(rating) if !part.to_lowercase().ends_with("infinity") => {
+                    let message = format!("the rating of `{}` is {rating}", item.trim());
+                    Err(Failure::usage(message).hint("ratings are finite numbers; leave out what was not rated"))
+                }
+                _ => Ok((part.to_owned(), None)),
+            }
         })
-        .collect();
+        .collect::<Result<Named, _>>()?;
     if parsed.is_empty() {
         return Err(Failure::usage("`--ratings` names no item")
             .hint("write `ITEM:RATING`, or the name of a file")
@@ -125,6 +140,8 @@ mod tests {
         let list: Vec<(&str, Option<f32>)> = list.iter().map(|(item, rating)| (item.as_str(), *rating)).collect();
         let expected = [("50", Some(4.5)), ("Alien: the film", Some(3.0)), ("x", None), ("Alien: no rating", None)];
         assert_eq!(list, expected);
+        assert_eq!(from_list("50:4,60:nan").unwrap_err().to_string(), "the rating of `60` is NaN");
+        assert_eq!(from_list("To: Infinity").unwrap(), [("To: Infinity".to_owned(), None)]);
         assert_eq!(from_list(" ,").unwrap_err().to_string(), "`--ratings` names no item");
     }
 }

@@ -1,8 +1,10 @@
 //! Using a trained model: `hemiola recommend`, `similar`, `predict` and `evaluate`.
 
-use super::mf::must_be_a_model;
+use super::mf::{hinted, must_be_a_model};
 use super::names::{TitlesFile, lines};
 use super::somebody::Somebody;
+use super::steady::steady;
+use crate::failure::Failure;
 use crate::{output, report};
 use clap::Args;
 use hemiola_cluster::{Cluster, Error};
@@ -31,7 +33,7 @@ impl Common {
         must_be_a_model(&self.model)?;
         let mut outcome = None;
         Cluster::builder().run(|cluster| {
-            let model = Model::load(cluster, &self.model)?;
+            let model = steady(&self.model, || Model::load(cluster, &self.model))?;
             outcome = Some(work(cluster, &model));
             Ok::<_, Error>(())
         })?;
@@ -191,8 +193,8 @@ pub(crate) struct Evaluate {
     #[arg(long, value_name = "X")]
     events_from: Option<f32>,
 
-    /// For the ranking: how many places to look at.
-    #[arg(short, value_name = "N,..", value_delimiter = ',', default_value = "10,20", value_parser = clap::value_parser!(u16).range(1..))]
+    /// For the ranking: how many places to look at. Default: 10,20.
+    #[arg(short, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     k: Vec<u16>,
 }
 
@@ -200,12 +202,29 @@ impl Evaluate {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         self.common.with(|cluster, model| {
             if self.ranking || model.loss() == Loss::OneClass {
-                self.rank(cluster, model)
+                self.rank(cluster, model).map_err(|error| hinted(error, false))
             } else {
-                self.compare(cluster, model)
+                self.must_not_rank()?;
+                self.compare(cluster, model).map_err(|error| hinted(error, false))
             }
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Refuses flags that would do nothing.
+    fn must_not_rank(&self) -> anyhow::Result<()> {
+        let flags = [
+            ("--seen-in", self.seen_in.is_some()),
+            ("--events-from", self.events_from.is_some()),
+            ("-k", !self.k.is_empty()),
+        ];
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => {
+                let message = format!("`{flag}` is for rankings, and a model of ratings is judged by its errors");
+                Err(Failure::usage(message).hint("add `--ranking`, or leave it out").into())
+            }
+            None => Ok(()),
+        }
     }
 
     fn compare(&self, cluster: &Cluster, model: &Model) -> anyhow::Result<()> {
@@ -230,7 +249,7 @@ impl Evaluate {
             None => wanted.entries().filter(|_, _| false).materialize()?,
         };
         let ranking = Ranking::new(&wanted, &known)?;
-        let places: Vec<usize> = self.k.iter().map(|k| usize::from(*k)).collect();
+        let places = if self.k.is_empty() { vec![10, 20] } else { self.k.iter().map(|k| usize::from(*k)).collect() };
         let figures = ranking.figures(cluster, model, &places)?;
         let users = ranking.users(cluster)?;
         let mut text = format!(

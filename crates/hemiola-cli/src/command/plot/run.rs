@@ -90,6 +90,9 @@ pub(super) enum Entries<'a> {
     HeldOut(&'a str),
 }
 
+/// Where reports come from.
+const WRITTEN: &str = "reports are written by `hemiola train MODEL --report FILE`";
+
 impl Run {
     /// Reads a report; `-` is standard input.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
@@ -99,21 +102,23 @@ impl Run {
             read.map_err(|error| Failure::io("read", Path::new("standard input"), &error))?;
             ("standard input".to_owned(), text)
         } else {
-            let read = std::fs::read(path);
-            (path.display().to_string(), read.map_err(|error| Failure::io("read", path, &error))?)
+            let read = std::fs::read(path).map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => Failure::io("read", path, &error).hint(WRITTEN),
+                _ => Failure::io("read", path, &error),
+            });
+            (path.display().to_string(), read?)
         };
         Self::parse(&name, &text)
     }
 
     fn parse(name: &str, text: &[u8]) -> anyhow::Result<Self> {
-        let written = "reports are written by `hemiola train MODEL --report FILE`";
         let report: Report = serde_json::from_slice(text).map_err(|error| {
             let message = match error.classify() {
                 _ if text.is_empty() => format!("`{name}` is empty"),
                 Category::Data => format!("`{name}` is no report of a training: {error}"),
                 _ => format!("`{name}` is not JSON: {error}"),
             };
-            Failure::usage(message).hint(written)
+            Failure::usage(message).hint(WRITTEN)
         })?;
         if report.progress.is_empty() {
             let message = format!("`{name}` has no epochs: its `progress` is empty");

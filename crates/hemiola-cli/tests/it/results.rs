@@ -1,0 +1,138 @@
+//! What trainings write, and that nothing is lost by it: models, files beside them, reports, lines.
+
+use crate::model::{hemiola, lab, text};
+use crate::support::{Ended, launch, subcommand};
+use crate::training::{TRAIN, arrays, started};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::process::Stdio;
+use tempfile::TempDir;
+
+#[test]
+fn two_trainings_never_write_into_one_folder() {
+    let lab = lab();
+    for peers in ["", "--peers 2"] {
+        let made = hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model -q"));
+        assert_eq!(made.code, Some(0), "{}", text(&made.stderr));
+        let before = arrays(&lab.path().join("model"));
+        let first = started(&lab, &format!("{TRAIN} --epochs 1000000 --output model"));
+        let second = hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model {peers}"));
+        let told = text(&second.stderr);
+        assert_eq!(second.code, Some(2), "{told}");
+        assert!(told.contains(&format!("`model` is being written by process {}", first.id())), "{told}");
+        // Killed, it has nothing any more.
+        first.signal(Signal::KILL);
+        first.end();
+        assert!(arrays(&lab.path().join("model")) == before, "the old model is as it was");
+        let third = hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model -q"));
+        assert_eq!(third.code, Some(0), "{}", text(&third.stderr));
+        assert!(!lab.path().join(".model.lock").exists() && !lab.path().join(".model.partial").exists());
+    }
+}
+
+#[test]
+fn files_beside_a_model_and_links_to_it_stay() {
+    let lab = lab();
+    hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model -q"));
+    std::os::unix::fs::symlink("model", lab.path().join("link")).unwrap();
+    let through = hemiola(&lab, &format!("{TRAIN} --epochs 3 --output link -q"));
+    assert_eq!(through.code, Some(0), "{}", text(&through.stderr));
+    assert!(fs::symlink_metadata(lab.path().join("link")).unwrap().is_symlink());
+    let manifest: Value = serde_json::from_slice(&fs::read(lab.path().join("model/manifest.json")).unwrap()).unwrap();
+    assert_eq!(
+        manifest["notes"]["training"]["progress"].as_array().unwrap().len(),
+        3,
+        "what it leads to is the new one"
+    );
+    fs::write(lab.path().join("model/thesis.txt"), "years of work").unwrap();
+    let refused = hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model"));
+    let told = text(&refused.stderr);
+    assert_eq!(refused.code, Some(2), "{told}");
+    assert!(told.contains("`model` holds `thesis.txt`") && told.contains("move it away"), "{told}");
+    assert_eq!(fs::read_to_string(lab.path().join("model/thesis.txt")).unwrap(), "years of work");
+}
+
+#[test]
+fn a_report_of_peers_on_standard_output_is_json() {
+    let lab = lab();
+    let ended = hemiola(&lab, &format!("{TRAIN} --epochs 2 --peers 2 --report -"));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    assert_eq!(report["cluster"]["peers"], 2);
+}
+
+#[test]
+fn lines_that_are_left_out_are_told() {
+    let lab = lab();
+    fs::write(lab.path().join("some.csv"), "a,b,5\na,c,good\nb,c,1\nb,b\nc,b,3\n").unwrap();
+    let told = |arguments: &str| text(&hemiola(&lab, arguments).stderr);
+    let common = "--valid 0 --epochs 1 --rank 2 --skip-bad-lines 5";
+    for peers in ["", "--peers 2"] {
+        let told = told(&format!("train mf --data some.csv {common} {peers}"));
+        assert!(told.contains("left out 2 lines of `some.csv`; the first is `some.csv:2:5`"), "{told}");
+        assert_eq!(told.matches("left out").count(), 1, "{told}");
+    }
+    assert_eq!(told(&format!("train mf --data some.csv {common} -q")), "");
+    fs::write(lab.path().join("none.csv"), "a,b,x\na,c,good\n").unwrap();
+    let nothing = told(&format!("train mf --data none.csv {common}"));
+    assert!(nothing.contains("left out 2 lines of `none.csv`; the first is `none.csv:1:5`"), "{nothing}");
+}
+
+/// Trains with standard output on a disk that is full.
+fn onto_full_disk(lab: &TempDir, arguments: &str) -> (Option<i32>, String) {
+    let mut words = arguments.split_whitespace();
+    let mut command = subcommand(words.next().unwrap());
+    let command = command.args(words).current_dir(lab.path());
+    let child = command.stdout(File::create("/dev/full").unwrap()).stderr(Stdio::piped()).spawn().unwrap();
+    let ended = child.wait_with_output().unwrap();
+    (ended.status.code(), String::from_utf8(ended.stderr).unwrap())
+}
+
+#[test]
+fn a_full_disk_is_a_failure_of_the_system_with_a_way_out() {
+    let lab = lab();
+    for peers in ["", "--peers 2"] {
+        let written = hemiola(&lab, &format!("{TRAIN} --epochs 1 --report /dev/full {peers}"));
+        let told = text(&written.stderr);
+        assert_eq!(written.code, Some(3), "{told}");
+        assert!(told.contains("`/dev/full`") && told.contains("hint: free some space"), "{told}");
+    }
+    for output in ["--report -", "--output model", "--output model --peers 2"] {
+        let (code, told) = onto_full_disk(&lab, &format!("{TRAIN} --epochs 2 {output}"));
+        assert_eq!(code, Some(3), "{output}: {told}");
+        assert!(told.contains("stdout") || told.contains("standard output"), "{output}: {told}");
+    }
+    // Lines are lost, but not what was trained.
+    assert_eq!(hemiola(&lab, "recommend --model model --user person-2 -k 1").code, Some(0));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_does_not_end_a_training() {
+    let lab = lab();
+    for peers in ["", "--peers 2"] {
+        let train = format!("\"$0\" {TRAIN} --epochs 60 --output model {peers}; echo \"code $?\" >&2");
+        let mut shell = std::process::Command::new("sh");
+        let shell = shell.args(["-c", &format!("{{ {train}; }} | head -n 1"), env!("CARGO_BIN_EXE_hemiola")]);
+        let Ended { stderr, .. } = launch(shell.current_dir(lab.path())).end();
+        assert_eq!(text(&stderr), "code 0", "{peers}");
+        let manifest = fs::read(lab.path().join("model/manifest.json")).unwrap();
+        let manifest: Value = serde_json::from_slice(&manifest).unwrap();
+        assert_eq!(manifest["notes"]["training"]["progress"].as_array().unwrap().len(), 60, "{peers}");
+        fs::remove_dir_all(lab.path().join("model")).unwrap();
+    }
+}
+
+#[test]
+fn a_checkpoint_that_fails_is_told_to_everybody_and_tried_when_the_next_is_due() {
+    let lab = lab();
+    // No folder can be made where a file is.
+    fs::write(lab.path().join(".model.partial"), "in the way").unwrap();
+    let ended = hemiola(&lab, &format!("{TRAIN} --epochs 6 --checkpoint-every 2 --output model --quiet"));
+    let told = text(&ended.stderr);
+    assert!(ended.code.is_some_and(|code| code == 2 || code == 3), "{told}");
+    for epoch in [2, 4] {
+        assert!(told.contains(&format!("hemiola: the checkpoint after epoch {epoch} could not be saved")), "{told}");
+    }
+    assert_eq!(told.matches("the checkpoint after").count(), 2, "{told}");
+}

@@ -53,16 +53,36 @@ impl<C: Cell> Place<C> {
         server.lock().update_in_place(client(worker), clock, key, write).map_err(refused)
     }
 
-    /// Adds to many rows of one shard.
+    /// Adds to many rows, given by shard with their places among those given. Shards that others work on come later, so that workers seldom
+    /// wait for each other.
     pub(crate) fn update_many(
         &self,
         worker: WorkerId,
         clock: Clock,
-        shard: usize,
-        keys: &[u64],
+        by_shard: &[(Vec<u64>, Vec<usize>)],
         values: &[C::Wide],
     ) -> Result<()> {
-        self.servers[shard].lock().update_many_in_place(client(worker), clock, keys, values).map_err(refused)
+        let shards = self.servers.len();
+        // Workers begin at different shards.
+        let first = worker.index() * shards / self.spec.clients.max(1);
+        let order = (0..shards).map(|at| (first + at) % shards).filter(|shard| !by_shard[*shard].0.is_empty());
+        let mut left: Vec<usize> = order.collect();
+        let mut patient = false;
+        while !left.is_empty() {
+            let before = left.len();
+            let mut outcome = Ok(());
+            left.retain(|shard| {
+                let (keys, places) = &by_shard[*shard];
+                let locked = if patient { Some(self.servers[*shard].lock()) } else { self.servers[*shard].try_lock() };
+                let Some(mut server) = locked.filter(|_| outcome.is_ok()) else { return true };
+                patient = false;
+                outcome = server.update_many_in_place(client(worker), clock, keys, places, values);
+                false
+            });
+            outcome.map_err(refused)?;
+            patient = left.len() == before;
+        }
+        Ok(())
     }
 
     pub(crate) fn advance(&self, worker: WorkerId, to: Clock) -> Result<()> {

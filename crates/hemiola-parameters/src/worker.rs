@@ -70,7 +70,6 @@ pub struct TableWorker<'t, C: Cell> {
     by_shard: Vec<(Vec<u64>, Vec<usize>)>,
     /// A row as numbers, where cells are something else.
     wide: Vec<C::Wide>,
-    values: Vec<C::Wide>,
 }
 
 impl<'t, C: Cell> TableWorker<'t, C> {
@@ -84,7 +83,7 @@ impl<'t, C: Cell> TableWorker<'t, C> {
         };
         let by_shard = vec![(Vec::new(), Vec::new()); table.spec().shards];
         let seen = HashMap::with_hasher(FxBuildHasher);
-        Ok(Self { table, worker, at, seen, by_shard, wide: Vec::new(), values: Vec::new() })
+        Ok(Self { table, worker, at, seen, by_shard, wide: Vec::new() })
     }
 
     /// Which worker this is.
@@ -207,15 +206,7 @@ impl<'t, C: Cell> TableWorker<'t, C> {
             Engine::Place(place) => {
                 self.table.must_go_on(self.worker, self.at)?;
                 self.deal(keys);
-                let Self { worker, at, by_shard, values: gathered, .. } = self;
-                for (shard, (keys, places)) in by_shard.iter().enumerate().filter(|(_, (keys, _))| !keys.is_empty()) {
-                    gathered.clear();
-                    for place in places {
-                        gathered.extend_from_slice(&values[place * width..][..width]);
-                    }
-                    place.update_many(*worker, *at, shard, keys, gathered)?;
-                }
-                Ok(())
+                place.update_many(self.worker, self.at, &self.by_shard, values)
             }
         }
     }

@@ -41,11 +41,13 @@ fn in_place(criterion: &mut Criterion) {
                 }
             });
         });
-        let many = vec![0.5_f32; BATCH * WIDTH];
+        let (many, places) = (vec![0.5_f32; BATCH * WIDTH], (0..BATCH).collect::<Vec<_>>());
         group.bench_function(format!("update many, {name}"), |bencher| {
             bencher.iter(|| {
                 at = (at + BATCH) % (keys.len() - BATCH);
-                server.update_many_in_place(ClientId::new(0), Clock::ZERO, &keys[at..at + BATCH], &many).unwrap();
+                server
+                    .update_many_in_place(ClientId::new(0), Clock::ZERO, &keys[at..at + BATCH], &places, &many)
+                    .unwrap();
             });
         });
         group.bench_function(format!("read, {name}"), |bencher| {

@@ -209,13 +209,25 @@ impl Spec {
 
     /// The shard that owns a row. Neighbours have different owners, so that popular low ids are spread.
     #[must_use]
+    #[inline]
     pub fn shard_of(&self, row: u64) -> ShardId {
         let spread = match self.ids {
             Ids::Fixed(_) => row,
             // The high half of a product: independent of the bits that the hash tables of shards use.
             Ids::Growing => ((u128::from(row ^ 0x5851_f42d_4c95_7f2d) * 0xda94_2042_e4dd_58b5) >> 64) as u64,
         };
-        ShardId::new((spread % self.shards as u64) as u32)
+        let shards = self.shards as u64;
+        // A division takes as long as everything else that a read of a cached row needs.
+        ShardId::new(if shards.is_power_of_two() { spread & (shards - 1) } else { spread % shards } as u32)
+    }
+
+    /// How many rows a shard can have, if that is known.
+    #[must_use]
+    pub fn most_rows(&self) -> Option<u64> {
+        match self.ids {
+            Ids::Fixed(rows) => Some(rows.div_ceil(self.shards as u64)),
+            Ids::Growing => None,
+        }
     }
 
     /// Whether the table has this row.

@@ -13,8 +13,8 @@ use crate::number::Cell;
 use crate::spec::{ClientId, Consistency, NonFinite};
 use hemiola_core::WorkerId;
 
-/// So many rows are brought from memory at the same time.
-const AT_ONCE: usize = 16;
+/// So many rows are on their way from memory while one is changed.
+const AHEAD: usize = 16;
 
 /// A row, as a worker reads it in place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -80,55 +80,72 @@ impl<C: Cell> Server<C> {
         self.write(slot, clock, write)
     }
 
-    /// Updates many rows, each by as many values as it has columns. Several times as fast as one by one if the rows are not in the processor's
-    /// cache: while one comes from memory, others are on their way. Nothing is changed if something is wrong with one of them.
+    /// Updates many rows, each by as many values as it has columns: `values` are those of a whole call, and `places` say which of its rows each
+    /// key is. Several times as fast as one by one if the rows are not in the processor's cache: while one is changed, others are on their
+    /// way. Nothing is changed if something is wrong with one of them.
     pub fn update_many_in_place(
         &mut self,
         worker: ClientId,
         clock: Clock,
         keys: &[u64],
+        places: &[usize],
         values: &[C::Wide],
     ) -> Result<()> {
         let width = self.spec.width;
-        if values.len() != keys.len() * width {
-            let (table, found) = (self.spec.name.clone(), values.len());
-            return Err(Error::WrongWidth {
-                table,
-                row: keys.first().copied().unwrap_or(0),
-                expected: keys.len() * width,
-                found,
-            });
-        }
-        if let Some(at) = Cells::Dense(values).not_finite() {
-            if self.spec.non_finite == NonFinite::Drop {
-                // Rare, so one by one.
-                return keys.iter().zip(values.chunks(width)).try_for_each(|(key, values)| {
-                    let write = Write { version: 0, cells: Cells::Dense(values), carried: &[] };
-                    self.update_in_place(worker, clock, *key, &write)
-                });
-            }
-            let worker = WorkerId::new(worker.index() as u32);
-            return Err(self.spec.not_finite(keys[at / width], at % width, worker, ClientId::new(0)));
-        }
         if self.spec.sparse || self.carries {
             let problem = "rows of dense tables whose updates carry nothing can be updated by the slice".to_owned();
             return Err(Error::BadSpec { table: self.spec.name.clone(), problem });
         }
-        keys.iter().try_for_each(|key| self.spec.check_row(*key))?;
+        let row = |place: usize| values.get(place * width..(place + 1) * width);
+        for (key, place) in keys.iter().zip(places) {
+            self.spec.check_row(*key)?;
+            let Some(row) = row(*place) else {
+                let (table, row, found) = (self.spec.name.clone(), *key, values.len());
+                return Err(Error::WrongWidth { table, row, expected: (place + 1) * width, found });
+            };
+            if let Some(column) = Cells::Dense(row).not_finite() {
+                if self.spec.non_finite == NonFinite::Drop {
+                    return self.update_one_by_one(worker, clock, keys, places, values);
+                }
+                let worker = WorkerId::new(worker.index() as u32);
+                return Err(self.spec.not_finite(*key, column, worker, ClientId::new(0)));
+            }
+        }
         self.latest = self.latest.max(Some(clock));
-        let mut slots = [0; AT_ONCE];
-        for (keys, values) in keys.chunks(AT_ONCE).zip(values.chunks(AT_ONCE * width)) {
-            for (slot, key) in slots.iter_mut().zip(keys) {
-                *slot = self.slot_in_place(*key)?;
+        // Slots are found a while before rows are changed, and what finding them needs is asked for a while before that.
+        let mut slots = [0; AHEAD];
+        keys.iter().take(AHEAD).for_each(|key| self.rows.prefetch_key(*key));
+        for at in 0..keys.len() + AHEAD {
+            if let Some(done) = at.checked_sub(AHEAD) {
+                let values = row(places[done]).expect("it was there a moment ago");
+                let write = Write { version: 0, cells: Cells::Dense(values), carried: &[] };
+                self.write(slots[done % AHEAD], clock, &write)?;
             }
-            for slot in &slots[..keys.len()] {
-                self.rows.touch(*slot);
-            }
-            for (slot, values) in slots.iter().zip(values.chunks(width)) {
-                self.write(*slot, clock, &Write { version: 0, cells: Cells::Dense(values), carried: &[] })?;
+            if let Some(key) = keys.get(at) {
+                if let Some(later) = keys.get(at + AHEAD) {
+                    self.rows.prefetch_key(*later);
+                }
+                slots[at % AHEAD] = self.slot_in_place(*key)?;
+                self.rows.prefetch(slots[at % AHEAD]);
             }
         }
         Ok(())
+    }
+
+    /// Some update is not finite, which is rare, and is to be left out.
+    fn update_one_by_one(
+        &mut self,
+        worker: ClientId,
+        clock: Clock,
+        keys: &[u64],
+        places: &[usize],
+        values: &[C::Wide],
+    ) -> Result<()> {
+        let width = self.spec.width;
+        keys.iter().zip(places).try_for_each(|(key, place)| {
+            let write = Write { version: 0, cells: Cells::Dense(&values[place * width..][..width]), carried: &[] };
+            self.update_in_place(worker, clock, *key, &write)
+        })
     }
 
     /// Ends a worker's clock, or everything. Returns the minimum if it moved, so that those who wait for it can go on.
@@ -178,8 +195,9 @@ mod tests {
         };
         assert_eq!(worker.index(), 1);
         assert!(server.read_in_place(Clock::ZERO, 10).is_err());
-        let mut many =
-            |keys: &[u64], values: &[f32]| server.update_many_in_place(ClientId::new(1), Clock::ZERO, keys, values);
+        let mut many = |keys: &[u64], values: &[f32]| {
+            server.update_many_in_place(ClientId::new(1), Clock::ZERO, keys, &[0, 1], values)
+        };
         assert!(matches!(many(&[1, 10], &[0.0; 4]), Err(Error::RowOutOfRange { row: 10, .. })));
         assert!(matches!(many(&[1, 2], &[0.0; 3]), Err(Error::WrongWidth { .. })));
         assert!(matches!(
@@ -198,7 +216,12 @@ mod tests {
         // Some rows come more than once.
         let keys: Vec<u64> = (0..100).map(|at| at * at % 37).collect();
         let values: Vec<f32> = (0..300_u16).map(f32::from).collect();
-        many.update_many_in_place(ClientId::new(0), Clock::ZERO, &keys, &values).unwrap();
+        // In two calls, each with every other row.
+        for odd in [0, 1] {
+            let places: Vec<usize> = (0..100).filter(|place| place % 2 == odd).collect();
+            let some: Vec<u64> = places.iter().map(|place| keys[*place]).collect();
+            many.update_many_in_place(ClientId::new(0), Clock::ZERO, &some, &places, &values).unwrap();
+        }
         for (key, values) in keys.iter().zip(values.chunks(3)) {
             let write = Write { version: 0, cells: Cells::Dense(values), carried: &[] };
             one.update_in_place(ClientId::new(0), Clock::ZERO, *key, &write).unwrap();
@@ -217,7 +240,7 @@ mod tests {
         let write = Write { version: 0, cells: Cells::Dense(&[f32::NAN]), carried: &[] };
         server.update_in_place(ClientId::new(0), Clock::ZERO, 1, &write).unwrap();
         let values = [1.0, f32::INFINITY, 2.0];
-        server.update_many_in_place(ClientId::new(0), Clock::ZERO, &[1, 2, 3], &values).unwrap();
+        server.update_many_in_place(ClientId::new(0), Clock::ZERO, &[1, 2, 3], &[0, 1, 2], &values).unwrap();
         assert_eq!(server.dropped(), 2);
         let rows = [1, 2, 3].map(|key| server.read_in_place(Clock::ZERO, key).unwrap().unwrap().cells.values()[0]);
         assert_eq!(rows.map(f32::to_bits), [1.0_f32, 0.0, 2.0].map(f32::to_bits));

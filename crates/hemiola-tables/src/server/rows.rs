@@ -9,6 +9,7 @@ use crate::number::{Cell, Number};
 use crate::priority::Priority;
 use crate::procedure::{Procedure, UnknownVersion, Update, View};
 use crate::spec::{ClientId, Spec};
+use crate::store::prefetch::prefetch;
 use crate::store::{Index, Slab, Store};
 
 /// Where the key and the version are in a record; words of subscribers follow, then as many of those whose copy is old.
@@ -47,7 +48,15 @@ impl<C: Cell> Rows<C> {
     /// No rows yet.
     #[must_use]
     pub fn new(spec: &Spec, state_width: usize) -> Self {
-        Self::with_index(spec, state_width, Index::for_shard(spec))
+        let (most, marks) = (spec.most_rows().unwrap_or(0), MARKS + 2 * spec.clients.div_ceil(64));
+        let records = Slab::with_most(marks, most);
+        let state = Slab::with_most(state_width, most);
+        Self {
+            records,
+            state,
+            store: Store::for_shard(spec),
+            ..Self::with_index(spec, state_width, Index::for_shard(spec))
+        }
     }
 
     /// No rows yet, of which there will be few.
@@ -136,14 +145,18 @@ impl<C: Cell> Rows<C> {
         Ok(())
     }
 
-    /// Has a row brought from memory: reads something of each of its cache lines, and nothing waits for the result.
+    /// Brings near what [`find`](Self::find) is going to look at.
     #[inline]
-    pub(crate) fn touch(&self, slot: u32) {
-        std::hint::black_box(self.records.row(slot)[KEY]);
+    pub(crate) fn prefetch_key(&self, key: u64) {
+        self.index.prefetch(key);
+    }
+
+    /// Brings a row near.
+    #[inline]
+    pub(crate) fn prefetch(&self, slot: u32) {
+        prefetch(&self.records.row(slot)[..MARKS]);
         if let Store::Dense(slab) = &self.store {
-            slab.row(slot).iter().step_by((64 / C::BYTES).max(1)).for_each(|cell| {
-                std::hint::black_box(*cell);
-            });
+            prefetch(slab.row(slot));
         }
     }
 

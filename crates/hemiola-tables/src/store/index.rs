@@ -4,6 +4,7 @@
 //! compare (5 bytes for each bucket). **Invariant:** a key has at most one slot.
 
 use crate::spec::{Ids, Spec};
+use crate::store::prefetch::prefetch;
 use hashbrown::HashTable;
 
 /// No slot.
@@ -26,6 +27,13 @@ pub enum Index {
     Hash(HashTable<u32>),
 }
 
+/// Which of its shard's rows a key is.
+#[inline]
+fn position(key: u64, step: u64) -> u64 {
+    // Usually so, and a division takes as long as everything else here.
+    if step.is_power_of_two() { key >> step.trailing_zeros() } else { key / step }
+}
+
 fn hash(key: u64) -> u64 {
     // The two halves of a product: all bits of the key reach the low bits, which choose the bucket, and the high ones.
     let product = u128::from(key ^ 0x2545_f491_4f6c_dd1d) * 0x9e37_79b9_7f4a_7c15;
@@ -38,8 +46,8 @@ impl Index {
     pub fn for_shard(spec: &Spec) -> Self {
         let step = spec.shards as u64;
         match spec.ids {
-            Ids::Fixed(rows) if rows.div_ceil(step) <= DIRECT_ROWS => {
-                Self::Direct { slots: vec![NONE; rows.div_ceil(step) as usize], step }
+            Ids::Fixed(_) if spec.most_rows().is_some_and(|rows| rows <= DIRECT_ROWS) => {
+                Self::Direct { slots: vec![NONE; spec.most_rows().unwrap_or(0) as usize], step }
             }
             _ => Self::Hash(HashTable::new()),
         }
@@ -57,10 +65,21 @@ impl Index {
     pub fn find(&self, key: u64, key_of: impl Fn(u32) -> u64) -> Option<u32> {
         match self {
             Self::Direct { slots, step } => {
-                let at = usize::try_from(key / step).ok()?;
+                let at = usize::try_from(position(key, *step)).ok()?;
                 slots.get(at).copied().filter(|slot| *slot != NONE)
             }
             Self::Hash(table) => table.find(hash(key), |slot| key_of(*slot) == key).copied(),
+        }
+    }
+
+    /// Brings near what [`find`](Self::find) is going to look at.
+    #[inline]
+    pub(crate) fn prefetch(&self, key: u64) {
+        // Where the bucket of a hash is, the hash table keeps to itself.
+        if let Self::Direct { slots, step } = self
+            && let Some(slot) = slots.get(position(key, *step) as usize..)
+        {
+            prefetch(&slot[..slot.len().min(1)]);
         }
     }
 
@@ -70,7 +89,7 @@ impl Index {
     /// If the key is outside of a fixed id space.
     pub fn insert(&mut self, key: u64, slot: u32, key_of: impl Fn(u32) -> u64) {
         match self {
-            Self::Direct { slots, step } => slots[(key / *step) as usize] = slot,
+            Self::Direct { slots, step } => slots[position(key, *step) as usize] = slot,
             Self::Hash(table) => {
                 table.insert_unique(hash(key), slot, |slot| hash(key_of(*slot)));
             }
@@ -80,7 +99,7 @@ impl Index {
     /// Takes a key's slot away.
     pub fn remove(&mut self, key: u64, key_of: impl Fn(u32) -> u64) {
         match self {
-            Self::Direct { slots, step } => slots[(key / *step) as usize] = NONE,
+            Self::Direct { slots, step } => slots[position(key, *step) as usize] = NONE,
             Self::Hash(table) => {
                 if let Ok(entry) = table.find_entry(hash(key), |slot| key_of(*slot) == key) {
                     entry.remove();

@@ -4,12 +4,16 @@
 //! |---|---|
 //! | [`slab`] | rows of one length, in chunks that never move |
 //! | [`index`] | where the row with a key lies |
+//! | `memory` | memory for many cells, in huge pages where it is much |
+//! | `prefetch` | memory brought near ahead of use |
 //!
 //! A [`Store`] holds the cells of dense or sparse rows by slot; who uses it keeps keys and whatever else belongs to a row. For
 //! dense rows a shard's whole overhead is below 64 bytes a row (`server` has the sum, and a test). A sparse row has two vectors
 //! of its own, about 100 bytes more.
 
 pub mod index;
+pub(crate) mod memory;
+pub(crate) mod prefetch;
 pub mod slab;
 
 use crate::cells::{Cells, SparseRow};
@@ -40,6 +44,15 @@ impl<C: Cell> Store<C> {
             Self::Sparse { rows: Vec::new(), free: Vec::new() }
         } else {
             Self::Dense(Slab::new(spec.width))
+        }
+    }
+
+    /// An empty store for all rows of one shard.
+    #[must_use]
+    pub fn for_shard(spec: &Spec) -> Self {
+        match spec.most_rows() {
+            Some(rows) if !spec.sparse => Self::Dense(Slab::with_most(spec.width, rows)),
+            _ => Self::new(spec),
         }
     }
 

@@ -4,6 +4,9 @@
 //! may come before its mailbox is opened (the sender is ahead); it is kept until then. Inside a mailbox each sender
 //! has its own queue, in order.
 //!
+//! A mailbox may have an *attendant*, which takes messages where they are read, on the thread that reads: a request that is answered at once needs
+//! no other thread to be woken. What it gives back lies in the mailbox as usual.
+//!
 //! **Threads.** Any thread may deliver, open and receive. A receiver first looks into its queue, then
 //! [assists](Transport::assist) the transport (reads the socket itself), and only if another thread reads already does
 //! it sleep until woken. **Locks.** `Switchboard::state` before a mailbox's `queues`; neither is held while calling the
@@ -13,8 +16,9 @@
 use hemiola_core::{Assist, ChannelId, Env, Inbox, Lane, LossCause, Message, PeerLost, Rank, Transport};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::Arc;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Why no message was received.
@@ -70,10 +74,18 @@ impl State {
     }
 }
 
-#[derive(Debug)]
+type Attendant = Arc<dyn Fn(Message) -> Option<Message> + Send + Sync>;
+
 struct Slot {
     queues: Mutex<Queues>,
     arrived: Condvar,
+    attendant: OnceLock<Attendant>,
+}
+
+impl fmt::Debug for Slot {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Slot").field("queues", &self.queues).finish_non_exhaustive()
+    }
 }
 
 #[derive(Debug)]
@@ -150,14 +162,22 @@ impl Switchboard {
     fn slot(&self, state: &mut State, channel: ChannelId) -> Arc<Slot> {
         let fresh = || {
             let waiting = (0..self.size).map(|_| VecDeque::new()).collect();
-            Arc::new(Slot { queues: Mutex::new(Queues { waiting, cursor: 0, open: false }), arrived: Condvar::new() })
+            let queues = Mutex::new(Queues { waiting, cursor: 0, open: false });
+            Arc::new(Slot { queues, arrived: Condvar::new(), attendant: OnceLock::new() })
         };
         state.boxes.entry(channel).or_insert_with(fresh).clone()
     }
 }
 
 impl Inbox for Switchboard {
-    fn deliver(&self, message: Message) {
+    fn deliver(&self, mut message: Message) {
+        let attendant = self.state.lock().boxes.get(&message.channel).and_then(|slot| slot.attendant.get().cloned());
+        if let Some(attend) = attendant {
+            match attend(message) {
+                None => return,
+                Some(back) => message = back,
+            }
+        }
         // The state stays locked until the message lies in its queue, so that a mailbox that closes takes it along.
         let mut state = self.state.lock();
         let slot = self.slot(&mut state, message.channel);
@@ -197,6 +217,27 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
+    /// Has `attend` take messages from now on, on the thread that reads them. It gives back those that are to lie here.
+    ///
+    /// It must not wait for anything but a lock that is held for a moment: nothing else is read meanwhile. Messages that lie here already stay, and
+    /// what is given back may be overtaken.
+    ///
+    /// # Panics
+    /// If there is an attendant already.
+    pub fn attend(&self, attend: impl Fn(Message) -> Option<Message> + Send + Sync + 'static) {
+        let transport = self.transport.clone();
+        let attendant = move |message: Message| {
+            let (from, lane, bytes) = (message.from, message.lane, message.payload.len());
+            let back = attend(message);
+            if back.is_none() {
+                transport.taken(from, lane, bytes);
+            }
+            back
+        };
+        let set = self.slot.attendant.set(Arc::new(attendant));
+        assert!(set.is_ok(), "mailbox {} has an attendant already", self.channel);
+    }
+
     /// The next message of `from`, waiting at most `timeout`.
     pub fn receive_from(&self, from: Rank, timeout: Duration) -> Result<Message, ReceiveError> {
         self.take(Some(from), timeout)

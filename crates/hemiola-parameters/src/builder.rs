@@ -242,7 +242,8 @@ impl<C: Cell> TableBuilder<C> {
                 Mutex::new(Pacers { up: pacer(budget), down: pacer(budget), here, random })
             });
             let released = AtomicBool::new(false);
-            let hub = Arc::new(Hub { spec, rank, clients, servers, parking, post, pacers, released });
+            let deferred = Mutex::default();
+            let hub = Arc::new(Hub { spec, rank, clients, servers, parking, post, pacers, deferred, released });
             start(&cluster, &hub)?;
             Engine::Hub(hub)
         };
@@ -256,7 +257,8 @@ fn start<C: Cell>(cluster: &Cluster, hub: &Arc<Hub<C>>) -> Result<()> {
     let Some(post) = &hub.post else { return Ok(()) };
     let (name, channel, link) = (&hub.spec.name, post.channel(), post.link().clone());
     let mailbox = cluster.open(channel, Lane::Bulk);
-    let taking = hub.clone();
+    let (passing, taking) = (hub.clone(), hub.clone());
+    mailbox.attend(move |message| passing.pass(message));
     cluster.service(
         &format!("table-{name}"),
         move || post::wake_up(&link, channel),

@@ -11,6 +11,7 @@ use crate::error::Error;
 use crate::hub::Hub;
 use crate::place::Place;
 use crate::table::{Engine, Table};
+use bytes::Bytes;
 use hemiola_array::save::{Loading, Manifest, PartRecord, Saving};
 use hemiola_array::{Dense, Shape};
 use hemiola_cluster::{Cluster, Ending, Link, Reason, Result, Service};
@@ -210,7 +211,7 @@ fn write<C: Cell>(
             if batch.is_empty() {
                 break;
             }
-            let rows = wire::encode_rows::<C>(&batch, &state);
+            let rows = wire::encode_rows::<C>(batch, &state);
             bytes.extend_from_slice(&(rows.len() as u64).to_le_bytes());
             bytes.extend_from_slice(&rows);
             if bytes.len() >= PART_BYTES {
@@ -381,6 +382,7 @@ fn read<C: Cell>(folder: &Path, spec: &Spec, here: impl Fn(u32) -> bool) -> Resu
     for (array, record) in &loading.manifest().arrays {
         for part in 0..record.parts.len() {
             let bytes = loading.read_dense::<u8, 1>(array, part).map_err(plain)?.1.to_cells();
+            let bytes = Bytes::from(bytes);
             let mut rest = &bytes[..];
             while !rest.is_empty() {
                 let short = || bad("a piece is cut off");
@@ -388,7 +390,8 @@ fn read<C: Cell>(folder: &Path, spec: &Spec, here: impl Fn(u32) -> bool) -> Resu
                 let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
                 let (piece, after) = after.split_at_checked(length).ok_or_else(short)?;
                 rest = after;
-                let (batch, state) = wire::decode_rows::<C>(piece, spec).map_err(|error| error.to_string())?;
+                let (batch, state) =
+                    wire::decode_rows::<C>(&bytes.slice_ref(piece), spec).map_err(|error| error.to_string())?;
                 deal(&Piece { batch, state }, spec, &here, &mut pieces);
             }
         }

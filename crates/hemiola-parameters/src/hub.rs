@@ -6,13 +6,13 @@
 use crate::error::Failure;
 use crate::parking::{Parking, Wait};
 use crate::post::{self, Outbox, Parcel, Post, Way};
-use hemiola_cluster::{Ending, Mailbox, Reason, Result};
+use hemiola_cluster::{Ending, Error, Mailbox, Reason, Result};
 use hemiola_core::{Message, Rank, Waiter, WorkerId};
 use hemiola_tables::client::{FromClient, Reading};
 use hemiola_tables::number::Cell;
 use hemiola_tables::server::FromShard;
 use hemiola_tables::{Cells, Client, ClientId, Clock, Pacer, Random, Server, ShardId, Spec};
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::panic::Location;
@@ -49,8 +49,22 @@ pub(crate) struct Hub<C: Cell> {
     /// Nothing if there is no other peer.
     pub(crate) post: Option<Post>,
     pub(crate) pacers: Option<Mutex<Pacers>>,
+    /// Messages whose machine was locked when they were read, and what went wrong with others.
+    pub(crate) deferred: Mutex<Deferred<C>>,
     /// Nobody here uses the table any more.
     pub(crate) released: AtomicBool,
+}
+
+/// What threads that read from the network leave to the service.
+pub(crate) struct Deferred<C: Cell> {
+    parcels: Vec<Parcel<C>>,
+    error: Option<Error>,
+}
+
+impl<C: Cell> Default for Deferred<C> {
+    fn default() -> Self {
+        Self { parcels: Vec::new(), error: None }
+    }
 }
 
 /// Where a shard is.
@@ -105,7 +119,7 @@ impl<C: Cell> Hub<C> {
         for FromClient { envelope, urgent } in out {
             match &self.post {
                 Some(post) if home != self.rank => {
-                    let bytes = post.to_shard::<C>(way, home, shard, &envelope)?;
+                    let bytes = post.to_shard::<C>(way, home, shard, envelope)?;
                     if let Some(pacers) = &self.pacers {
                         let bytes = if urgent { bytes } else { post::FRONT_BYTES };
                         pacers.lock().up.charge(post.link().env().now(), bytes);
@@ -129,7 +143,7 @@ impl<C: Cell> Hub<C> {
             let to = Rank::new(to.index() as u32);
             match &self.post {
                 Some(post) if to != self.rank => {
-                    let bytes = post.to_client::<C>(way, to, shard, &envelope)?;
+                    let bytes = post.to_client::<C>(way, to, shard, envelope)?;
                     if let Some(pacers) = &self.pacers {
                         let bytes = if urgent { bytes } else { post::FRONT_BYTES };
                         pacers.lock().down.charge(post.link().env().now(), bytes);
@@ -151,21 +165,31 @@ impl<C: Cell> Hub<C> {
                         return self
                             .ended(hemiola_tables::Error::BadMessage { table: self.spec.name.clone(), problem });
                     };
-                    let mut server = server.lock();
+                    let Some(mut server) = lock(way, server) else {
+                        self.defer(Parcel::ToShard(shard, from, envelope));
+                        continue;
+                    };
                     let before = server.min();
                     let received = server.receive(ClientId::new(from.number()), envelope);
-                    let (out, moved) = (server.take_outgoing(), server.min() != before);
+                    let (out, now) = (server.take_outgoing(), server.min());
                     drop(server);
                     if let Err(error) = received {
                         return self.ended(error);
                     }
-                    if moved {
+                    if now != before {
                         self.parking.move_on();
+                    }
+                    if now == Clock::INFINITE && way == Way::Passing {
+                        // It may have been the last message.
+                        self.wake_service();
                     }
                     self.route_down(way, shard, out, &mut work)?;
                 }
                 Parcel::ToClient(shard, envelope) => {
-                    let mut client = self.clients[shard.index()].lock();
+                    let Some(mut client) = lock(way, &self.clients[shard.index()]) else {
+                        self.defer(Parcel::ToClient(shard, envelope));
+                        continue;
+                    };
                     let received = client.receive(envelope);
                     let (out, woken) = (client.take_outgoing(), client.take_woken());
                     drop(client);
@@ -178,6 +202,17 @@ impl<C: Cell> Hub<C> {
             }
         }
         Ok(())
+    }
+
+    fn defer(&self, parcel: Parcel<C>) {
+        self.deferred.lock().parcels.push(parcel);
+        self.wake_service();
+    }
+
+    fn wake_service(&self) {
+        if let Some(post) = &self.post {
+            post::wake_up(post.link(), post.channel());
+        }
     }
 
     /// A machine refused a message: nobody can go on.
@@ -345,16 +380,35 @@ impl<C: Cell> Hub<C> {
             && self.servers.iter().flatten().all(|server| server.lock().min() == Clock::INFINITE)
     }
 
-    /// Takes messages in until nobody needs that any more.
+    /// Handles a message on the thread that has read it. Gives back what is there to wake the service.
+    pub(crate) fn pass(&self, message: Message) -> Option<Message> {
+        if message.payload.is_empty() {
+            return Some(message);
+        }
+        if let Err(error) = self.take(&message, Way::Passing) {
+            self.parking.fail(Failure::of(&error));
+            self.deferred.lock().error.get_or_insert(error);
+            self.wake_service();
+        }
+        None
+    }
+
+    /// Handles what others had to leave, until nobody needs that any more.
     pub(crate) fn take_in(&self, mailbox: &Mailbox, ending: &Ending) -> Result<()> {
         let Some(post) = &self.post else { return Ok(()) };
         let _closing = Closing(&self.parking, &post.outbox);
         while !ending.has_come() && !self.is_over() {
-            let taken = match post.link().receive_within(mailbox, LOOK_AROUND) {
-                Ok(Some(message)) => self.take(&message),
-                Ok(None) => Ok(()),
-                Err(error) => Err(error),
-            };
+            let received = post.link().receive_within(mailbox, LOOK_AROUND);
+            let taken = received.and_then(|message| {
+                let Deferred { parcels, error } = std::mem::take(&mut *self.deferred.lock());
+                if let Some(error) = error {
+                    return Err(error);
+                }
+                if let Some(message) = message {
+                    self.take(&message, Way::Hurried)?;
+                }
+                self.forward(Way::Hurried, parcels.into())
+            });
             if let Err(error) = taken {
                 self.parking.fail(Failure::of(&error));
                 return Err(error);
@@ -363,10 +417,10 @@ impl<C: Cell> Hub<C> {
         Ok(())
     }
 
-    fn take(&self, message: &Message) -> Result<()> {
+    fn take(&self, message: &Message, way: Way) -> Result<()> {
         match post::decode::<C>(message, &self.spec) {
             Ok(None) => Ok(()),
-            Ok(Some(parcel)) => self.forward(Way::Hurried, VecDeque::from([parcel])),
+            Ok(Some(parcel)) => self.forward(way, VecDeque::from([parcel])),
             Err(failure) => Err(failure.error(&self.spec.name)),
         }
     }
@@ -425,6 +479,11 @@ impl<C: Cell> Hub<C> {
         }
         Ok(())
     }
+}
+
+/// A lock, for those who may wait for it or if it is free.
+fn lock<T>(way: Way, machine: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    if way == Way::Passing { machine.try_lock() } else { Some(machine.lock()) }
 }
 
 /// Whatever ends the service that takes messages in ends the table here.

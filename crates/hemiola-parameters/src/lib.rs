@@ -23,11 +23,11 @@
 //! ```
 //!
 //! **Where things are.** Shards lie on all peers in turn, a few on each. Every peer has a cache for each shard, behind a lock of its own. A
-//! message is handled by whoever produced it, if its receiver is on the same peer, and as a value; messages of other peers are handled by a service
-//! of the table (`post.rs`). So a read of a row that is here costs a lock, and in one process nothing travels at all.
+//! message is handled by whoever produced it, if its receiver is on the same peer, and as a value; messages of other peers are handled by the thread
+//! that reads them (`post.rs`). So a read of a row that is here costs a lock, and in one process nothing travels at all.
 //!
 //! **Invariants.** No lock is held while another is taken or a message is sent: messages may overtake each other then, and the machines put them in order.
-//! The thread that takes messages in never waits for room to send, so peers that send to each other make way for each other. Every wait
+//! A thread that handles messages of others never waits for room to send, so peers that send to each other make way for each other. Every wait
 //! of a worker ends: by what it waits for, by the loss of a peer, by the failure of somebody, or at the deadline.
 //!
 //! | file | concept |

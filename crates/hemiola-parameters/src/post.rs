@@ -3,12 +3,14 @@
 //! A table has one channel. In front of a message stand its direction and its shard; the rest is `hemiola_tables::wire`. Clocks and
 //! other small things take the control lane: the machines put messages back in order.
 //!
-//! **Who sends.** Workers send what they cause and wait for room, which is how the network slows them down. The service that takes
-//! messages in must not wait, or two peers that send to each other would wait for ever: what does not fit goes to the *outbox*, which another service
+//! **Who handles.** Whoever reads a message from the network handles it there and then, and answers it: that wakes nobody, and the bytes are still
+//! in the processor's cache. It must not wait, so what it finds locked it leaves to a service of the table (`Hub::deferred`).
+//!
+//! **Who sends.** Workers send what they cause and wait for room, which is how the network slows them down. Those who handle messages
+//! must not wait, or two peers that send to each other would wait for ever: what does not fit goes to the *outbox*, which another service
 //! empties. That service also sends ahead of need, in tables with a budget.
 
 use crate::error::Failure;
-use bytes::Bytes;
 use hemiola_cluster::{Link, Result};
 use hemiola_core::{ChannelId, Lane, Message, Outgoing, Payload, Purpose, Rank};
 use hemiola_net::OVERHEAD_BYTES;
@@ -22,21 +24,23 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Requests of this size still take the control lane.
-const SMALL_BYTES: usize = 512;
-/// Direction and shard.
-const HEAD_BYTES: usize = 5;
+const SMALL_BYTES: usize = 1024;
+/// Direction and shard, and as much more as keeps numbers aligned.
+const HEAD_BYTES: usize = wire::ALIGNMENT;
 /// What stands around the bytes that the machines know of.
 pub(crate) const FRONT_BYTES: usize = HEAD_BYTES + OVERHEAD_BYTES;
 const TO_SHARD: u8 = 0;
 const TO_CLIENT: u8 = 1;
 
-/// Who sends, and so whether it may wait.
+/// Who acts, and so what it may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Waits for room.
+    /// A worker: waits for locks and for room.
     Patient,
-    /// Leaves it to the outbox.
+    /// A service: waits for locks, and leaves what finds no room to the outbox.
     Hurried,
+    /// A thread that reads from the network: waits for nothing, and leaves what is locked to a service.
+    Passing,
 }
 
 /// What came from another peer.
@@ -109,15 +113,11 @@ impl Post {
         way: Way,
         to: Rank,
         shard: ShardId,
-        envelope: &Envelope<ToShard<C::Wide>>,
+        envelope: Envelope<ToShard<C::Wide>>,
     ) -> Result<usize> {
-        let body = wire::encode_to_shard::<C::Wide>(envelope);
-        let small = match &envelope.body {
-            None | Some(ToShard::Clock(_)) => true,
-            Some(ToShard::Get { .. }) => body.len() <= SMALL_BYTES,
-            Some(_) => false,
-        };
-        self.send(way, to, TO_SHARD, shard, small, body)
+        // A clock, or a request, which is as short as what it asks for is little.
+        let small = matches!(&envelope.body, None | Some(ToShard::Clock(_) | ToShard::Get { .. }));
+        self.send(way, to, small, wire::encode_to_shard::<C::Wide>(&head(TO_SHARD, shard), envelope))
     }
 
     /// Sends to a client of another peer; how many bytes that was.
@@ -126,28 +126,20 @@ impl Post {
         way: Way,
         to: Rank,
         shard: ShardId,
-        envelope: &Envelope<ToClient<C, C::Wide>>,
+        envelope: Envelope<ToClient<C, C::Wide>>,
     ) -> Result<usize> {
-        let body = wire::encode_to_client::<C>(envelope);
-        let small = match &envelope.body {
-            None | Some(ToClient::Recall { .. }) => true,
-            // A single row that somebody waits for, or a clock that has moved.
-            Some(ToClient::Rows { .. }) => body.len() <= SMALL_BYTES,
-            Some(_) => false,
-        };
-        self.send(way, to, TO_CLIENT, shard, small, body)
+        // A single row that somebody waits for, or a clock that has moved, is small; all rows together are not.
+        let small = matches!(&envelope.body, None | Some(ToClient::Recall { .. } | ToClient::Rows { .. }));
+        self.send(way, to, small, wire::encode_to_client::<C>(&head(TO_CLIENT, shard), envelope))
     }
 
-    fn send(&self, way: Way, to: Rank, kind: u8, shard: ShardId, small: bool, body: Vec<u8>) -> Result<usize> {
-        let mut head = [kind; HEAD_BYTES];
-        head[1..].copy_from_slice(&(shard.index() as u32).to_le_bytes());
-        let payload = Payload::from_parts([Bytes::copy_from_slice(&head), body.into()]);
+    fn send(&self, way: Way, to: Rank, small: bool, payload: Payload) -> Result<usize> {
         let bytes = payload.len() + OVERHEAD_BYTES;
-        let lane = if small { Lane::Control } else { Lane::Bulk };
+        let lane = if small && payload.len() <= SMALL_BYTES { Lane::Control } else { Lane::Bulk };
         let message = Outgoing { lane, channel: self.channel, purpose: Purpose::Tables, payload };
         match way {
             Way::Patient => self.link.send(to, message)?,
-            Way::Hurried => {
+            Way::Hurried | Way::Passing => {
                 if let Some(message) = self.link.try_send(to, message)? {
                     self.outbox.put(to, message);
                 }
@@ -155,6 +147,13 @@ impl Post {
         }
         Ok(bytes)
     }
+}
+
+fn head(kind: u8, shard: ShardId) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[0] = kind;
+    head[4..].copy_from_slice(&(shard.index() as u32).to_le_bytes());
+    head
 }
 
 /// Makes the service that takes messages in look around.
@@ -173,10 +172,11 @@ pub(crate) fn decode<C: Cell>(message: &Message, spec: &Spec) -> Result<Option<P
         table: spec.name.clone(),
         problem: format!("{problem}, from peer {}", message.from),
     };
-    let Some((head, body)) = message.payload.split_at_checked(HEAD_BYTES) else {
+    let Some(head) = message.payload.first_chunk::<HEAD_BYTES>() else {
         return Err(bad("it is too short").into());
     };
-    let number = u32::from_le_bytes([head[1], head[2], head[3], head[4]]);
+    let body = &message.payload.slice(HEAD_BYTES..);
+    let number = u32::from_le_bytes([head[4], head[5], head[6], head[7]]);
     if number as usize >= spec.shards {
         return Err(bad("it names a shard that is not").into());
     }

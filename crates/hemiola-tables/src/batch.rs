@@ -1,13 +1,15 @@
 //! Many rows in one message: keys and versions, and their cells one after the other.
 
 use crate::cells::Cells;
+use crate::number::Cell;
+use crate::values::Values;
 
 /// Rows with their cells.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Batch<T> {
+#[derive(Clone, Debug, PartialEq)]
+pub struct Batch<T: Cell> {
     pub(crate) heads: Vec<Head>,
     pub(crate) columns: Vec<u32>,
-    pub(crate) values: Vec<T>,
+    pub(crate) values: Values<T>,
 }
 
 /// What stands in front of a row's cells.
@@ -31,11 +33,23 @@ pub struct BatchRow<'a, T> {
     pub cells: Cells<'a, T>,
 }
 
-impl<T: Copy> Batch<T> {
+impl<T: Cell> Default for Batch<T> {
+    fn default() -> Self {
+        Self { heads: Vec::new(), columns: Vec::new(), values: Values::default() }
+    }
+}
+
+impl<T: Cell> Batch<T> {
     /// No rows.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { heads: Vec::new(), columns: Vec::new(), values: Vec::new() }
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// No rows, and room for some of so many values in all.
+    pub(crate) fn with_room(rows: usize, values: usize) -> Self {
+        let values = Values::Own(Vec::with_capacity(values));
+        Self { heads: Vec::with_capacity(rows), columns: Vec::new(), values }
     }
 
     /// Appends a row. Keys do not descend.
@@ -48,7 +62,7 @@ impl<T: Copy> Batch<T> {
                 false
             }
         };
-        self.values.extend_from_slice(cells.values());
+        self.values.extend(cells.values());
         self.heads.push(Head { key, version, dense, values: cells.values().len() as u32 });
     }
 
@@ -101,7 +115,7 @@ mod tests {
     fn rows_come_back_as_they_were_put_in() {
         let mut batch = Batch::new();
         let rows = [
-            BatchRow { key: 3, version: 1, cells: Cells::Dense(&[1, 2]) },
+            BatchRow { key: 3, version: 1, cells: Cells::Dense(&[1_i32, 2]) },
             BatchRow { key: 3, version: 2, cells: Cells::Sparse { columns: &[7], values: &[5] } },
             BatchRow { key: 9, version: 0, cells: Cells::Sparse { columns: &[], values: &[] } },
             BatchRow { key: 10, version: 0, cells: Cells::Dense(&[4, 4]) },

@@ -45,6 +45,7 @@ pub mod shard;
 pub mod spec;
 pub mod store;
 pub mod stream;
+mod values;
 pub mod wire;
 
 pub use budget::Pacer;

@@ -2,10 +2,11 @@
 
 use crate::batch::Batch;
 use crate::clock::Clock;
+use crate::number::Cell;
 
 /// From a client to a shard.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ToShard<W> {
+pub enum ToShard<W: Cell> {
     /// "Send me these rows once everything before `need` is in them." With pushed rows: and all changes of them from then on.
     Get {
         /// Everything of earlier clocks must be in them.
@@ -48,7 +49,7 @@ pub enum ToShard<W> {
 
 /// From a shard to a client.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ToClient<C, W> {
+pub enum ToClient<C: Cell, W: Cell> {
     /// Rows as they are now.
     Rows {
         /// All updates of earlier clocks are in them, and in every row pushed before and not since.

@@ -75,9 +75,8 @@ impl<C: Cell> Client<C> {
             }
         }
         if !missing.is_empty() {
-            missing.sort_unstable();
             self.tell_forgotten();
-            self.send(ToShard::Get { need, keys: missing }, true);
+            self.request(need, missing);
         }
         let leases = self.spec.delivery == Delivery::Push && !self.lanes() && self.shows_own();
         if leases && !wanted.is_empty() {

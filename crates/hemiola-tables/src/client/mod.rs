@@ -51,7 +51,7 @@ use std::sync::Arc;
 
 /// A message that leaves a client.
 #[derive(Debug)]
-pub struct FromClient<W> {
+pub struct FromClient<W: Cell> {
     /// What it says.
     pub envelope: Envelope<ToShard<W>>,
     /// Whether somebody waits for it. What nobody waits for has been taken from the budget already.
@@ -297,9 +297,8 @@ impl<C: Cell> Client<C> {
         self.unpin(worker);
         self.waits[worker.index()] = Wait { need, slots, found: 0, waiting: false };
         if !missing.is_empty() {
-            missing.sort_unstable();
             self.tell_forgotten();
-            self.send(ToShard::Get { need: request, keys: missing }, true);
+            self.request(request, missing);
         }
         let ready = self.is_ready(worker);
         self.waits[worker.index()].waiting = !ready;

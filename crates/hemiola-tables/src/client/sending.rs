@@ -13,10 +13,26 @@ use crate::wire;
 use hemiola_core::Moment;
 use std::collections::BTreeMap;
 
+/// Sparse rows that are asked for at once.
+const SPARSE_KEYS: usize = 1024;
+
 impl<C: Cell> Client<C> {
     pub(super) fn send(&mut self, body: ToShard<C::Wide>, urgent: bool) {
         let envelope = self.stream.send(body);
         self.out.push(FromClient { envelope, urgent });
+    }
+
+    /// Asks for rows, in pieces that are answered one by one: the first come while the shard gathers the next.
+    pub(super) fn request(&mut self, need: Clock, mut keys: Vec<u64>) {
+        keys.sort_unstable();
+        let at_once =
+            if self.spec.sparse { SPARSE_KEYS } else { (MESSAGE_BYTES / (self.spec.width * C::BYTES).max(1)).max(1) };
+        if keys.len() <= at_once {
+            return self.send(ToShard::Get { need, keys }, true);
+        }
+        for keys in keys.chunks(at_once) {
+            self.send(ToShard::Get { need, keys: keys.to_vec() }, true);
+        }
     }
 
     /// All workers have reached `min`: sends what they added before, and says so.

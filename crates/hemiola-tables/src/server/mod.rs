@@ -46,8 +46,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// Messages are about this large at most.
-pub(crate) const MESSAGE_BYTES: usize = 4 << 20;
+/// Messages are about this large at most. What was just written is still in the processor's cache when it is sent, or read and applied; and
+/// with what stands around it, it fits into a receive buffer of 256 KiB.
+pub(crate) const MESSAGE_BYTES: usize = 240 << 10;
 
 /// A message that leaves a shard.
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub struct FromShard<C: Cell> {
 }
 
 /// What a shard knows of a client.
-struct Remote<W> {
+struct Remote<W: Cell> {
     stream: Stream<ToShard<W>>,
     /// Its messages up to this one are in the rows.
     included: u64,
@@ -72,7 +73,7 @@ struct Remote<W> {
 }
 
 /// What waits for a clock to close.
-enum Held<W> {
+enum Held<W: Cell> {
     Update(Batch<W>, Vec<W>),
     /// Copies that updates held before this may have been computed from.
     Release(Vec<(u64, u64, u32)>),
@@ -366,7 +367,9 @@ impl<C: Cell> Server<C> {
         let before = self.clients[to.index()].fresh;
         let mut rest = &slots[..];
         loop {
-            let (mut batch, mut carried, mut bytes) = (Batch::new(), Vec::new(), 0);
+            let rows = rest.len().min(MESSAGE_BYTES / self.rows.least_bytes() + 1);
+            let values = if self.spec.sparse { 0 } else { rows * self.spec.width };
+            let (mut batch, mut carried, mut bytes) = (Batch::with_room(rows, values), Vec::new(), 0);
             while let Some((slot, later)) = rest.split_first().filter(|_| bytes < MESSAGE_BYTES) {
                 rest = later;
                 bytes += self.copy(*slot, to, &mut batch, &mut carried);

@@ -319,7 +319,7 @@ impl World {
                         plant.to_shard(&mut envelope, &mut self.dice);
                     }
                     if self.plan.bytes {
-                        let bytes = wire::encode_to_shard(&envelope);
+                        let bytes = wire::encode_to_shard(&[], envelope.clone()).into_bytes();
                         let read = wire::decode_to_shard(&bytes, spec).map_err(|error| error.to_string())?;
                         if read != envelope {
                             return Err(format!("{envelope:?} became {read:?}"));
@@ -338,7 +338,7 @@ impl World {
                     plant.to_client(&mut envelope, &mut self.dice);
                 }
                 if self.plan.bytes {
-                    let bytes = wire::encode_to_client(&envelope);
+                    let bytes = wire::encode_to_client(&[], envelope).into_bytes();
                     envelope = wire::decode_to_client(&bytes, spec).map_err(|error| error.to_string())?;
                 }
                 self.to_client[sent.to.index() * shards + shard].push(envelope);

@@ -6,6 +6,7 @@ use crate::hub::{Hub, Pacers, home};
 use crate::parking::Parking;
 use crate::place::Place;
 use crate::post::{self, Post};
+use crate::readers::Readers;
 use crate::table::{Engine, Table};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Lane, Rank};
@@ -225,7 +226,7 @@ impl<C: Cell> TableBuilder<C> {
                 (0..shards).map(|shard| here(shard).then(|| server(shard)).transpose()).collect::<Result<_>>()?;
             let (rank, me, workers) = (cluster.rank(), ClientId::new(cluster.rank().number()), cluster.workers());
             let client = |shard| Client::new(spec.clone(), me, ShardId::new(shard), &*example, workers, start_at);
-            let clients = (0..shards).map(|shard| Mutex::new(client(shard))).collect();
+            let clients = (0..shards).map(|shard| Readers::new(workers, client(shard))).collect();
             let channel = cluster.next_channel(OWNER);
             let post = (peers > 1).then(|| Post::new(cluster.link(), channel));
             let pacer = |bandwidth: Bandwidth| {

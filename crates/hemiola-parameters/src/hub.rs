@@ -6,13 +6,14 @@
 use crate::error::Failure;
 use crate::parking::{Parking, Wait};
 use crate::post::{self, Outbox, Parcel, Post, Way};
+use crate::readers::Readers;
 use hemiola_cluster::{Ending, Error, Mailbox, Reason, Result};
 use hemiola_core::{Message, Rank, Waiter, WorkerId};
 use hemiola_tables::client::{FromClient, Reading};
 use hemiola_tables::number::Cell;
 use hemiola_tables::server::FromShard;
 use hemiola_tables::{Cells, Client, ClientId, Clock, Pacer, Random, Server, ShardId, Spec};
-use parking_lot::{Mutex, MutexGuard};
+use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::panic::Location;
@@ -41,8 +42,8 @@ pub(crate) struct Pacers {
 pub(crate) struct Hub<C: Cell> {
     pub(crate) spec: Arc<Spec>,
     pub(crate) rank: Rank,
-    /// By shard.
-    pub(crate) clients: Vec<Mutex<Client<C>>>,
+    /// By shard. Each worker is a reader.
+    pub(crate) clients: Vec<Readers<Client<C>>>,
     /// By shard: those that are here.
     pub(crate) servers: Vec<Option<Mutex<Server<C>>>>,
     pub(crate) parking: Parking,
@@ -165,7 +166,8 @@ impl<C: Cell> Hub<C> {
                         return self
                             .ended(hemiola_tables::Error::BadMessage { table: self.spec.name.clone(), problem });
                     };
-                    let Some(mut server) = lock(way, server) else {
+                    let locked = if way == Way::Passing { server.try_lock() } else { Some(server.lock()) };
+                    let Some(mut server) = locked else {
                         self.defer(Parcel::ToShard(shard, from, envelope));
                         continue;
                     };
@@ -186,7 +188,9 @@ impl<C: Cell> Hub<C> {
                     self.route_down(way, shard, out, &mut work)?;
                 }
                 Parcel::ToClient(shard, envelope) => {
-                    let Some(mut client) = lock(way, &self.clients[shard.index()]) else {
+                    let client = &self.clients[shard.index()];
+                    let locked = if way == Way::Passing { client.try_lock() } else { Some(client.lock()) };
+                    let Some(mut client) = locked else {
                         self.defer(Parcel::ToClient(shard, envelope));
                         continue;
                     };
@@ -262,8 +266,13 @@ impl<C: Cell> Hub<C> {
         read: impl FnOnce(Reading<'_, C::Wide>) -> T,
     ) -> Result<T> {
         let shard = self.spec.shard_of(key);
+        let client = &self.clients[shard.index()];
+        // The hit path: nothing that another worker uses is written.
+        if let Some(reading) = client.read(worker.index()).peek(worker, key).map_err(crate::error::refused)? {
+            return Ok(read(reading));
+        }
         loop {
-            if let Some(reading) = self.clients[shard.index()].lock().get(worker, key).map_err(crate::error::refused)? {
+            if let Some(reading) = client.lock().get(worker, key).map_err(crate::error::refused)? {
                 return Ok(read(reading));
             }
             self.parking.check()?;
@@ -296,8 +305,20 @@ impl<C: Cell> Hub<C> {
             if keys.is_empty() {
                 continue;
             }
-            let mut client = self.clients[shard.index()].lock();
-            for (key, place) in keys.iter().zip(places) {
+            let client = &self.clients[shard.index()];
+            let mut rest = keys.iter().zip(places).peekable();
+            let seen = client.read(worker.index());
+            while let Some((key, place)) = rest.peek() {
+                let Some(reading) = seen.peek(worker, **key).map_err(crate::error::refused)? else { break };
+                read(**place, **key, reading);
+                rest.next();
+            }
+            drop(seen);
+            if rest.peek().is_none() {
+                continue;
+            }
+            let mut client = client.lock();
+            for (key, place) in rest {
                 let Some(reading) = client.get(worker, *key).map_err(crate::error::refused)? else {
                     // Rows that were asked for stay until the worker asks again.
                     unreachable!("row {key} was here a moment ago");
@@ -346,6 +367,8 @@ impl<C: Cell> Hub<C> {
         for shard in self.shards() {
             let call = |client: &mut Client<C>| if finish { client.finish(worker) } else { client.clock(worker) };
             self.with_client(way, shard, call)?;
+            // What is made is sent before the next message is made: it is still in the cache, and the lock is free in between.
+            while self.with_client(way, shard, |client| Ok(client.close_some()))? {}
         }
         Ok(())
     }
@@ -479,11 +502,6 @@ impl<C: Cell> Hub<C> {
         }
         Ok(())
     }
-}
-
-/// A lock, for those who may wait for it or if it is free.
-fn lock<T>(way: Way, machine: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
-    if way == Way::Passing { machine.try_lock() } else { Some(machine.lock()) }
 }
 
 /// Whatever ends the service that takes messages in ends the table here.

@@ -38,6 +38,7 @@
 //! | `hub` | the machines of a peer, and messages between them |
 //! | `post` | messages to and from other peers |
 //! | `place` | tables of one process, read and updated in place |
+//! | `readers` | a lock that readers do not share |
 //! | `parking` | workers that wait, and why everything ends |
 //! | [`checkpoint`] | [`Checkpoint`]: a table as it was at a clock, in a folder |
 //! | [`error`] | what can go wrong |
@@ -49,6 +50,7 @@ mod hub;
 mod parking;
 mod place;
 mod post;
+mod readers;
 pub mod table;
 pub mod worker;
 

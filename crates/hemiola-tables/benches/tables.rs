@@ -103,6 +103,7 @@ fn cached(criterion: &mut Criterion) {
                     client.update(worker, keys[at], &Cells::Dense(&change), 0).unwrap();
                 }
                 client.clock(worker).unwrap();
+                while client.close_some() {}
                 carry(&mut client, &mut server);
             });
         });

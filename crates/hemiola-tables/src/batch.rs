@@ -52,9 +52,8 @@ impl<T: Cell> Batch<T> {
         Self { heads: Vec::with_capacity(rows), columns: Vec::new(), values }
     }
 
-    /// Appends a row. Keys do not descend.
+    /// Appends a row.
     pub fn push(&mut self, key: u64, version: u64, cells: &Cells<'_, T>) {
-        debug_assert!(self.heads.last().is_none_or(|last| last.key <= key), "rows of a batch are sorted");
         let dense = match *cells {
             Cells::Dense(_) => true,
             Cells::Sparse { columns, .. } => {
@@ -76,6 +75,11 @@ impl<T: Cell> Batch<T> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.heads.is_empty()
+    }
+
+    /// The keys of the rows, in order.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = u64> + use<'_, T> {
+        self.heads.iter().map(|head| head.key)
     }
 
     /// The rows, in order.

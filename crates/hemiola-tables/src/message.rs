@@ -11,7 +11,7 @@ pub enum ToShard<W: Cell> {
     Get {
         /// Everything of earlier clocks must be in them.
         need: Clock,
-        /// The rows, ascending.
+        /// The rows.
         keys: Vec<u64>,
     },
     /// "Add this; it was computed in `clock`."
@@ -27,7 +27,7 @@ pub enum ToShard<W: Cell> {
     Clock(Clock),
     /// "I do not have these any more; do not push them."
     Forget {
-        /// The rows, ascending.
+        /// The rows.
         keys: Vec<u64>,
     },
     /// "I shall send no more updates computed from these copies."
@@ -37,12 +37,12 @@ pub enum ToShard<W: Cell> {
     },
     /// "I am going to use these; lease them to me if nobody else has them."
     Intend {
-        /// The rows, ascending.
+        /// The rows.
         keys: Vec<u64>,
     },
     /// "I have sent what I had for these; the leases are yours again."
     Return {
-        /// The rows, ascending.
+        /// The rows.
         keys: Vec<u64>,
     },
 }
@@ -65,12 +65,12 @@ pub enum ToClient<C: Cell, W: Cell> {
     },
     /// "Nobody else has copies of these: keep updates of them until I recall the lease."
     Lease {
-        /// The rows, ascending.
+        /// The rows.
         keys: Vec<u64>,
     },
     /// "Somebody else needs these: send what you have for them, and the leases."
     Recall {
-        /// The rows, ascending.
+        /// The rows.
         keys: Vec<u64>,
     },
 }

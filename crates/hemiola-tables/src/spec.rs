@@ -142,6 +142,10 @@ pub enum NonFinite {
     Drop,
 }
 
+/// What was just written is still in the processor's cache when it is sent, or read and applied; and with what stands around it, it fits into
+/// a receive buffer of 256 KiB.
+const MESSAGE_BYTES: usize = 240 << 10;
+
 /// A table, as all peers know it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
@@ -168,6 +172,8 @@ pub struct Spec {
     /// Rows that a client keeps of each shard. More are kept only while workers wait for them or, in tables with versions,
     /// compute with them.
     pub cache_rows: usize,
+    /// Messages are about this large at most.
+    pub message_bytes: usize,
     /// Whether spare bandwidth is spent on sending rows and updates before a clock asks for them, and on which first.
     pub managed: Option<Managed>,
 }
@@ -188,6 +194,7 @@ impl Spec {
             shards: 1,
             clients: 1,
             cache_rows: usize::MAX,
+            message_bytes: MESSAGE_BYTES,
             managed: None,
         }
     }

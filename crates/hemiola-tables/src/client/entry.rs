@@ -1,7 +1,9 @@
 //! What a client knows of a row: a copy of it, if it has one, and updates that the shard has not applied yet, if there are any.
 
-use crate::cells::Delta;
+use crate::cells::{Cells, Delta};
 use crate::clock::Clock;
+use crate::number::Number;
+use std::sync::atomic::AtomicBool;
 
 /// No view.
 pub(crate) const ABSENT: u32 = u32::MAX;
@@ -33,7 +35,7 @@ pub(crate) struct Entry<W> {
     /// Nobody else has a copy, and sums need not leave.
     pub(crate) leased: bool,
     /// Was read since the hand of the eviction passed.
-    pub(crate) referenced: bool,
+    pub(crate) referenced: AtomicBool,
 }
 
 impl<W> Entry<W> {
@@ -51,7 +53,7 @@ impl<W> Entry<W> {
             intents: 0,
             fetched: false,
             leased: false,
-            referenced: false,
+            referenced: AtomicBool::new(false),
         }
     }
 
@@ -65,11 +67,9 @@ impl<W> Entry<W> {
         !self.is_here() && self.asked.is_none() && self.pins == 0 && self.log.is_none() && !self.leased
     }
 
-    /// Drops the log once it is empty.
-    pub(crate) fn tidy(&mut self) {
-        if self.log.as_ref().is_some_and(|log| log.parts.is_empty() && log.older.is_empty()) {
-            self.log = None;
-        }
+    /// Takes the log once it is empty.
+    pub(crate) fn tidy(&mut self) -> Option<Box<Log<W>>> {
+        self.log.take_if(|log| log.parts.is_empty() && log.older.is_empty())
     }
 }
 
@@ -87,6 +87,59 @@ pub(crate) struct Log<W> {
 impl<W> Default for Log<W> {
     fn default() -> Self {
         Self { parts: Vec::new(), older: Vec::new(), importance: 0.0 }
+    }
+}
+
+/// Memory of logs and sums that are over, for those that begin: most of what a client allocates.
+#[derive(Debug)]
+pub(crate) struct Spare<W> {
+    #[expect(clippy::vec_box, reason = "they go back to entries as they are")]
+    logs: Vec<Box<Log<W>>>,
+    sums: Vec<Vec<W>>,
+}
+
+/// No more than this many are kept.
+const SPARE: usize = 8192;
+
+impl<W> Default for Spare<W> {
+    fn default() -> Self {
+        Self { logs: Vec::new(), sums: Vec::new() }
+    }
+}
+
+impl<W: Number> Spare<W> {
+    /// Keeps the memory of a sum.
+    pub(crate) fn put(&mut self, delta: Delta<W>) {
+        if let Delta::Dense(values) = delta
+            && self.sums.len() < SPARE
+        {
+            self.sums.push(values);
+        }
+    }
+
+    /// Keeps the memory of a log that is empty.
+    pub(crate) fn put_log(&mut self, log: Option<Box<Log<W>>>) {
+        if let Some(mut log) = log
+            && self.logs.len() < SPARE
+        {
+            log.importance = 0.0;
+            self.logs.push(log);
+        }
+    }
+
+    /// What these cells add.
+    pub(crate) fn delta(&mut self, cells: &Cells<'_, W>) -> Delta<W> {
+        let Cells::Dense(values) = cells else { return Delta::new(cells) };
+        let mut sum = self.sums.pop().unwrap_or_default();
+        sum.clear();
+        sum.extend_from_slice(values);
+        Delta::Dense(sum)
+    }
+
+    /// An empty log.
+    #[expect(clippy::unnecessary_box_returns, reason = "its memory is what this is about")]
+    pub(crate) fn log(&mut self) -> Box<Log<W>> {
+        self.logs.pop().unwrap_or_default()
     }
 }
 

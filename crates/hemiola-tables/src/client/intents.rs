@@ -151,8 +151,8 @@ impl<C: Cell> Client<C> {
                 by_clock.entry(part.clock).or_default().push(*slot);
             }
         }
-        for (clock, mut slots) in by_clock {
-            self.flush(clock, &mut slots, true);
+        for (clock, slots) in by_clock {
+            self.flush(clock, slots, true);
         }
         keys.sort_unstable();
         keys.dedup();

@@ -32,7 +32,7 @@ mod intents;
 mod receiving;
 mod sending;
 
-use crate::cells::{Cells, Delta};
+use crate::cells::Cells;
 use crate::clock::{Clock, Clocks};
 use crate::error::{Error, Result};
 use crate::message::{ToClient, ToShard};
@@ -42,12 +42,14 @@ use crate::procedure::{Procedure, View};
 use crate::spec::{ClientId, Consistency, Delivery, NonFinite, ShardId, Spec};
 use crate::store::{Index, Slab, Store};
 use crate::stream::{Envelope, Stream};
-use entry::{Entry, Part};
+use entry::{Entry, Part, Spare};
 use hemiola_core::WorkerId;
 use intents::Intents;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::vec::IntoIter;
 
 /// A message that leaves a client.
 #[derive(Debug)]
@@ -102,6 +104,12 @@ pub struct Client<C: Cell> {
     overlay: Store<C::Wide>,
     /// Rows with open sums, by clock. May name a row twice, or one that has none any more.
     open: BTreeMap<Clock, Vec<u32>>,
+    /// Everything of earlier clocks has left.
+    closed: Clock,
+    /// All workers have reached this clock, and not everything has left that has to leave before others learn of it.
+    closing: Option<Clock>,
+    /// Of which clock sums are leaving, and the rows whose sums have not left.
+    leaving: (Clock, IntoIter<u32>),
     /// Sums that were sent and are not known to be included: message and row.
     unconfirmed: VecDeque<(u64, u32)>,
     /// Rows with copies that go when everybody has reached a clock.
@@ -121,6 +129,7 @@ pub struct Client<C: Cell> {
     intents: Intents,
     /// Updates that were left out because they were not finite.
     dropped: u64,
+    spare: Spare<C::Wide>,
     out: Vec<FromClient<C::Wide>>,
 }
 
@@ -158,13 +167,16 @@ impl<C: Cell> Client<C> {
             clocks: Clocks::new(workers, start),
             stream: Stream::default(),
             fresh: start,
-            index: Index::for_some(),
+            index: Index::for_client(&spec),
             entries: Vec::new(),
             idle: Vec::new(),
             views: Store::new(&spec),
             carried: Slab::new(if carries { spec.width } else { 0 }),
             overlay,
             open: BTreeMap::new(),
+            closed: start,
+            closing: None,
+            leaving: (Clock::ZERO, Vec::new().into_iter()),
             unconfirmed: VecDeque::new(),
             aging: BTreeMap::new(),
             pool: spec.managed.filter(|_| !bsp).map(Pool::new),
@@ -177,6 +189,7 @@ impl<C: Cell> Client<C> {
             released: Vec::new(),
             intents: Intents::default(),
             dropped: 0,
+            spare: Spare::default(),
             out: Vec::new(),
             spec,
             id,
@@ -211,7 +224,7 @@ impl<C: Cell> Client<C> {
     /// Forgets a row of which nothing is known any more.
     fn drop_if_idle(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
-        entry.tidy();
+        self.spare.put_log(entry.tidy());
         if entry.is_idle() && self.index.find(entry.key, |slot| self.entries[slot as usize].key) == Some(slot) {
             let key = self.entries[slot as usize].key;
             self.index.remove(key, |slot| self.entries[slot as usize].key);
@@ -243,6 +256,25 @@ impl<C: Cell> Client<C> {
         self.view != View::ReadOnly
     }
 
+    /// What [`get`](Self::get) returns, if that changes nothing here; nothing if the row is not here or not fresh enough, or if
+    /// reading it has to be noted.
+    pub fn peek(&self, worker: WorkerId, key: u64) -> Result<Option<Reading<'_, C::Wide>>> {
+        let clock = self.clock_of(worker)?;
+        let Some(slot) = self.find(key).filter(|slot| self.readable(*slot, self.need(clock))) else {
+            self.spec.check_row(key)?;
+            return Ok(None);
+        };
+        let entry = &self.entries[slot as usize];
+        if self.versioned() || (entry.log.is_some() && self.lanes() && self.shows_own()) {
+            return Ok(None);
+        }
+        if !entry.referenced.load(Ordering::Relaxed) {
+            // A hint for the eviction, which has the only reference when it looks.
+            entry.referenced.store(true, Ordering::Relaxed);
+        }
+        Ok(Some(Reading { cells: self.views.cells(entry.view), version: entry.version }))
+    }
+
     /// The row, if the cache has it and it is fresh enough for this worker. Nothing is sent if not: [`Client::ask`] does that.
     pub fn get(&mut self, worker: WorkerId, key: u64) -> Result<Option<Reading<'_, C::Wide>>> {
         let clock = self.clock_of(worker)?;
@@ -252,7 +284,7 @@ impl<C: Cell> Client<C> {
         };
         let overlaid = self.lanes() && self.shows_own();
         let entry = &mut self.entries[slot as usize];
-        entry.referenced = true;
+        *entry.referenced.get_mut() = true;
         entry.used_until = entry.used_until.max(clock.next());
         let mut cells = self.views.cells(entry.view);
         if let Some(log) = entry.log.as_ref().filter(|_| overlaid) {
@@ -376,11 +408,11 @@ impl<C: Cell> Client<C> {
     ) -> Result<()> {
         let carried = if self.versioned() { self.held(slot, version) } else { Ok(Vec::new()) };
         let carried = carried.inspect_err(|_| self.drop_if_idle(slot))?;
-        let log = self.entries[slot as usize].log.get_or_insert_default();
+        let log = self.entries[slot as usize].log.get_or_insert_with(|| self.spare.log());
         if !log.parts.iter().any(|part| part.sent == 0 && part.clock == clock) {
             self.open.entry(clock).or_default().push(slot);
         }
-        log.parts.push(Part { clock, version, lane, sent: 0, delta: Delta::new(cells), carried });
+        log.parts.push(Part { clock, version, lane, sent: 0, delta: self.spare.delta(cells), carried });
         Ok(())
     }
 
@@ -399,14 +431,14 @@ impl<C: Cell> Client<C> {
         }
     }
 
-    /// Ends the worker's clock.
+    /// Ends the worker's clock. What has to leave for that is made by [`close_some`](Self::close_some).
     pub fn clock(&mut self, worker: WorkerId) -> Result<()> {
         let clock = self.clock_of(worker)?;
         self.advance(worker, clock.next());
         Ok(())
     }
 
-    /// Ends the worker's work. It does not hold others back any more.
+    /// Ends the worker's work, in the same way. It does not hold others back any more.
     pub fn finish(&mut self, worker: WorkerId) -> Result<()> {
         self.clock_of(worker)?;
         self.advance(worker, Clock::INFINITE);
@@ -416,9 +448,8 @@ impl<C: Cell> Client<C> {
     fn advance(&mut self, worker: WorkerId, to: Clock) {
         self.unpin(worker);
         let moved = self.clocks.advance(worker.index(), to).expect("a clock that was just read goes forward");
-        if let Some(min) = moved {
-            self.close(min);
-        }
+        // If an earlier one is still closing, they close together.
+        self.closing = moved.or(self.closing);
     }
 
     /// The clock of a worker.

@@ -79,7 +79,9 @@ impl<C: Cell> Client<C> {
         while let Some((number, slot)) = self.unconfirmed.front().copied().filter(|(number, _)| *number <= included) {
             self.unconfirmed.pop_front();
             if let Some(log) = &mut self.entries[slot as usize].log {
-                log.parts.retain(|part| part.sent != number);
+                for part in log.parts.extract_if(.., |part| part.sent == number) {
+                    self.spare.put(part.delta);
+                }
             }
             self.drop_if_idle(slot);
         }
@@ -123,12 +125,11 @@ impl<C: Cell> Client<C> {
 
     /// A copy of `version` replaces the one that is here, which some worker may compute with.
     fn retire_copy(&mut self, slot: u32, version: u64) {
-        let min = self.clocks.min();
         let entry = &mut self.entries[slot as usize];
         if !(self.carries || self.releases) || entry.version == version {
             return;
         }
-        if entry.used_until > min {
+        if entry.used_until > self.closed {
             let carried = self.carried.row(entry.view).to_vec();
             let older = Older { version: entry.version, used_until: entry.used_until, copies: entry.copies, carried };
             entry.log.get_or_insert_default().older.push(older);
@@ -148,7 +149,7 @@ impl<C: Cell> Client<C> {
             looks += 1;
             self.hand = (self.hand + 1) % self.entries.len();
             let slot = self.hand as u32;
-            if self.may_evict(slot) && !std::mem::take(&mut self.entries[self.hand].referenced) {
+            if self.may_evict(slot) && !std::mem::take(self.entries[self.hand].referenced.get_mut()) {
                 self.drop_copy(slot);
             }
         }
@@ -157,7 +158,7 @@ impl<C: Cell> Client<C> {
     /// Whether nobody waits for a copy, needs it or computes with it.
     pub(super) fn may_evict(&self, slot: u32) -> bool {
         let entry = &self.entries[slot as usize];
-        let in_use = (self.carries || self.releases) && entry.used_until > self.clocks.min();
+        let in_use = (self.carries || self.releases) && entry.used_until > self.closed;
         entry.is_here() && entry.pins == 0 && entry.asked.is_none() && !entry.leased && !in_use
     }
 

@@ -6,12 +6,12 @@ use crate::batch::Batch;
 use crate::budget::Pacer;
 use crate::clock::Clock;
 use crate::message::ToShard;
-use crate::number::Cell;
+use crate::number::{Cell, Number};
 use crate::random::Random;
-use crate::server::MESSAGE_BYTES;
 use crate::wire;
 use hemiola_core::Moment;
 use std::collections::BTreeMap;
+use std::vec::IntoIter;
 
 /// Sparse rows that are asked for at once.
 const SPARSE_KEYS: usize = 1024;
@@ -23,10 +23,12 @@ impl<C: Cell> Client<C> {
     }
 
     /// Asks for rows, in pieces that are answered one by one: the first come while the shard gathers the next.
-    pub(super) fn request(&mut self, need: Clock, mut keys: Vec<u64>) {
-        keys.sort_unstable();
-        let at_once =
-            if self.spec.sparse { SPARSE_KEYS } else { (MESSAGE_BYTES / (self.spec.width * C::BYTES).max(1)).max(1) };
+    pub(super) fn request(&mut self, need: Clock, keys: Vec<u64>) {
+        let at_once = if self.spec.sparse {
+            SPARSE_KEYS
+        } else {
+            (self.spec.message_bytes / (self.spec.width * C::BYTES).max(1)).max(1)
+        };
         if keys.len() <= at_once {
             return self.send(ToShard::Get { need, keys }, true);
         }
@@ -35,15 +37,36 @@ impl<C: Cell> Client<C> {
         }
     }
 
-    /// All workers have reached `min`: sends what they added before, and says so.
-    pub(super) fn close(&mut self, min: Clock) {
-        while let Some(entry) = self.open.first_entry().filter(|entry| *entry.key() < min) {
+    /// Goes on with what has to leave when a clock closes: makes one message of sums or, once all have left, says that the clock has closed. Returns
+    /// whether there is more to do. For a driver to call, and to send what it makes in between: nobody has to wait for all of it to be made.
+    pub fn close_some(&mut self) -> bool {
+        let Some(min) = self.closing else { return false };
+        if self.leaving.1.len() == 0
+            && let Some(entry) = self.open.first_entry().filter(|entry| *entry.key() < min)
+        {
             let (clock, mut slots) = entry.remove_entry();
             for leased in slots.extract_if(.., |slot| self.entries[*slot as usize].leased).collect::<Vec<_>>() {
                 self.add_up(leased);
             }
-            self.flush(clock, &mut slots, true);
+            self.put_in_order(&mut slots);
+            self.leaving = (clock, slots.into_iter());
         }
+        let (clock, mut slots) = std::mem::take(&mut self.leaving);
+        if slots.len() > 0 {
+            self.flush_message(clock, &mut slots, true);
+        }
+        self.leaving = (clock, slots);
+        let more = self.leaving.1.len() > 0 || self.open.first_key_value().is_some_and(|(clock, _)| *clock < min);
+        if !more {
+            self.closing = None;
+            self.close(min);
+        }
+        more
+    }
+
+    /// All sums of clocks before `min` have left.
+    fn close(&mut self, min: Clock) {
+        self.closed = min;
         while let Some(entry) = self.aging.first_entry().filter(|entry| *entry.key() <= min) {
             for slot in entry.remove() {
                 self.age(slot, min);
@@ -62,19 +85,37 @@ impl<C: Cell> Client<C> {
         }
     }
 
+    /// Under BSP rows leave in the order of their keys, so that the order in which they begin to exist, too, does not depend on who was first.
+    fn put_in_order(&self, slots: &mut [u32]) {
+        if self.lanes() {
+            slots.sort_unstable_by_key(|slot| (self.entries[*slot as usize].key, *slot));
+        }
+    }
+
     /// Sends the open sums of one clock of some rows.
-    pub(super) fn flush(&mut self, clock: Clock, slots: &mut Vec<u32>, urgent: bool) {
-        slots.sort_unstable_by_key(|slot| (self.entries[*slot as usize].key, *slot));
-        slots.dedup();
-        let (mut batch, mut carried, mut bytes) = (Batch::new(), Vec::new(), 0);
+    pub(super) fn flush(&mut self, clock: Clock, mut slots: Vec<u32>, urgent: bool) {
+        self.put_in_order(&mut slots);
+        let mut slots = slots.into_iter();
+        while slots.len() > 0 {
+            self.flush_message(clock, &mut slots, urgent);
+        }
+    }
+
+    /// The same, as far as a message holds.
+    fn flush_message(&mut self, clock: Clock, slots: &mut IntoIter<u32>, urgent: bool) {
         // Sums are kept only where they are added to newer copies.
         let keep = !self.lanes() && self.shows_own();
         let (width, sparse) = (self.spec.width, self.spec.sparse);
-        for slot in slots.iter().copied() {
-            let number = self.stream.sent() + 1;
+        let rows = slots.len().min(self.spec.message_bytes / (width * size_of::<C::Wide>()).max(1) + 1);
+        let mut batch = Batch::with_room(rows, if sparse { 0 } else { rows * width });
+        let (mut carried, mut bytes, mut parts) = (Vec::new(), 0, Vec::new());
+        let number = self.stream.sent() + 1;
+        while bytes < self.spec.message_bytes
+            && let Some(slot) = slots.next()
+        {
             let entry = &mut self.entries[slot as usize];
-            let parts = take_open(entry, clock, width, sparse);
-            for mut part in parts {
+            take_open(entry, clock, width, sparse, &mut parts);
+            for mut part in parts.drain(..) {
                 bytes += Batch::row_bytes(&part.delta.cells()) + size_of_val(&part.carried[..]);
                 batch.push(entry.key, part.version, &part.delta.cells());
                 carried.append(&mut part.carried);
@@ -84,6 +125,8 @@ impl<C: Cell> Client<C> {
                     let place = log.parts.iter().position(|part| part.sent == 0).unwrap_or(log.parts.len());
                     log.parts.insert(place, part);
                     self.unconfirmed.push_back((number, slot));
+                } else {
+                    self.spare.put(part.delta);
                 }
             }
             if let Some(log) = &mut entry.log
@@ -95,11 +138,6 @@ impl<C: Cell> Client<C> {
                 }
             }
             self.drop_if_idle(slot);
-            if bytes >= MESSAGE_BYTES {
-                let (batch, carried) = (std::mem::take(&mut batch), std::mem::take(&mut carried));
-                self.send(ToShard::Update { clock, batch, carried }, urgent);
-                bytes = 0;
-            }
         }
         if !batch.is_empty() {
             self.send(ToShard::Update { clock, batch, carried }, urgent);
@@ -113,7 +151,7 @@ impl<C: Cell> Client<C> {
         self.tell_forgotten();
         self.tell_released();
         let Some(pool) = &mut self.pool else { return };
-        let allowance = pacer.allowance(now).min(MESSAGE_BYTES);
+        let allowance = pacer.allowance(now).min(self.spec.message_bytes);
         if allowance <= wire::ROWS_HEAD_BYTES {
             return;
         }
@@ -138,9 +176,9 @@ impl<C: Cell> Client<C> {
                 by_clock.entry(part.clock).or_default().push(slot);
             }
         }
-        for (clock, mut slots) in by_clock {
+        for (clock, slots) in by_clock {
             let before = self.out.len();
-            self.flush(clock, &mut slots, false);
+            self.flush(clock, slots, false);
             for sent in &self.out[before..] {
                 let envelope = &sent.envelope;
                 if let Some(ToShard::Update { clock, batch, carried }) = &envelope.body {
@@ -219,17 +257,21 @@ impl<C: Cell> Client<C> {
     }
 }
 
-/// Takes the open sums of one clock out of a row's log. Those of different workers become one for each version, in the order of workers.
-fn take_open<W: crate::number::Number>(entry: &mut Entry<W>, clock: Clock, width: usize, sparse: bool) -> Vec<Part<W>> {
-    let Some(log) = &mut entry.log else { return Vec::new() };
-    let mut parts: Vec<Part<W>> = log.parts.extract_if(.., |part| part.sent == 0 && part.clock == clock).collect();
+/// Takes the sums of a clock out of an entry, those of the same version in one.
+fn take_open<W: Number>(entry: &mut Entry<W>, clock: Clock, width: usize, sparse: bool, taken: &mut Vec<Part<W>>) {
+    let Some(log) = &mut entry.log else { return };
+    let open = |part: &Part<W>| part.sent == 0 && part.clock == clock;
+    // Usually there is just one.
+    if log.parts.len() == 1 {
+        taken.extend(log.parts.pop_if(|part| open(part)));
+        return;
+    }
+    let mut parts: Vec<Part<W>> = log.parts.extract_if(.., |part| open(part)).collect();
     parts.sort_by_key(|part| part.lane);
-    let mut merged: Vec<Part<W>> = Vec::with_capacity(parts.len());
     for part in parts {
-        match merged.iter_mut().find(|other| other.version == part.version) {
+        match taken.iter_mut().find(|other| other.version == part.version) {
             Some(other) => other.delta.add(&part.delta.cells(), width, sparse),
-            None => merged.push(part),
+            None => taken.push(part),
         }
     }
-    merged
 }

@@ -46,9 +46,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// Messages are about this large at most. What was just written is still in the processor's cache when it is sent, or read and applied; and
-/// with what stands around it, it fits into a receive buffer of 256 KiB.
-pub(crate) const MESSAGE_BYTES: usize = 240 << 10;
+/// So many rows are on their way from memory while one is read or changed.
+const AHEAD: usize = 8;
 
 /// A message that leaves a shard.
 #[derive(Debug)]
@@ -237,11 +236,13 @@ impl<C: Cell> Server<C> {
     }
 
     fn check_keys(&self, keys: &[u64]) -> Result<()> {
-        for key in keys {
-            self.spec.check_row(*key)?;
-            if self.spec.shard_of(*key) != self.shard {
-                return Err(bad(&self.spec, format!("shard {} was asked for row {key} of another", self.shard)));
-            }
+        keys.iter().try_for_each(|key| self.check_key(*key))
+    }
+
+    fn check_key(&self, key: u64) -> Result<()> {
+        self.spec.check_row(key)?;
+        if self.spec.shard_of(key) != self.shard {
+            return Err(bad(&self.spec, format!("shard {} was asked for row {key} of another", self.shard)));
         }
         Ok(())
     }
@@ -263,7 +264,7 @@ impl<C: Cell> Server<C> {
             ));
         }
         for row in batch.iter() {
-            self.check_keys(&[row.key])?;
+            self.check_key(row.key)?;
             self.spec.check_cells(row.key, &row.cells)?;
             if let Some(column) = row.cells.not_finite() {
                 return Err(Error::SumNotFinite { table: self.spec.name.clone(), row: row.key, column, client: from });
@@ -275,12 +276,23 @@ impl<C: Cell> Server<C> {
     /// Applies updates that were computed in `clock`.
     fn apply(&mut self, clock: Clock, batch: &Batch<C::Wide>, carried: &[C::Wide]) -> Result<()> {
         self.latest = self.latest.max(Some(clock));
+        // Some rows are on their way from memory while one is changed.
+        let mut slots = [0; AHEAD];
+        let mut coming = batch.keys();
+        let first = coming.by_ref().take(AHEAD);
+        for (slot, key) in slots.iter_mut().zip(first) {
+            *slot = self.rows.ensure(key, &self.spec, &*self.procedure);
+            self.rows.prefetch(*slot);
+        }
         for (at, row) in batch.iter().enumerate() {
-            let slot = self.rows.ensure(row.key, &self.spec, &*self.procedure);
             let carried =
                 if carried.is_empty() { carried } else { &carried[at * self.spec.width..][..self.spec.width] };
             let write = Write { version: row.version, cells: row.cells, carried };
-            self.write(slot, clock, &write)?;
+            self.write(slots[at % AHEAD], clock, &write)?;
+            if let Some(key) = coming.next() {
+                slots[at % AHEAD] = self.rows.ensure(key, &self.spec, &*self.procedure);
+                self.rows.prefetch(slots[at % AHEAD]);
+            }
         }
         Ok(())
     }
@@ -341,7 +353,7 @@ impl<C: Cell> Server<C> {
         if self.spec.delivery == Delivery::Push {
             slots.extend(self.dirty.members().iter().filter(|slot| self.rows.is_dirty(**slot, to)));
         }
-        self.send_rows(to, &mut slots, min, false);
+        self.send_rows(to, &slots, min, false);
     }
 
     fn reply(&mut self, to: ClientId, keys: &[u64]) {
@@ -358,20 +370,22 @@ impl<C: Cell> Server<C> {
             slots.push(slot);
         }
         let fresh = self.clocks.min();
-        self.send_rows(to, &mut slots, fresh, true);
+        self.send_rows(to, &slots, fresh, true);
     }
 
     /// Sends rows in messages of bounded size; the last one carries the freshness.
-    fn send_rows(&mut self, to: ClientId, slots: &mut [u32], fresh: Clock, reply: bool) {
-        slots.sort_unstable_by_key(|slot| self.rows.key(*slot));
+    fn send_rows(&mut self, to: ClientId, slots: &[u32], fresh: Clock, reply: bool) {
         let before = self.clients[to.index()].fresh;
-        let mut rest = &slots[..];
+        let mut rest = slots;
         loop {
-            let rows = rest.len().min(MESSAGE_BYTES / self.rows.least_bytes() + 1);
+            let rows = rest.len().min(self.spec.message_bytes / self.rows.least_bytes() + 1);
             let values = if self.spec.sparse { 0 } else { rows * self.spec.width };
             let (mut batch, mut carried, mut bytes) = (Batch::with_room(rows, values), Vec::new(), 0);
-            while let Some((slot, later)) = rest.split_first().filter(|_| bytes < MESSAGE_BYTES) {
+            while let Some((slot, later)) = rest.split_first().filter(|_| bytes < self.spec.message_bytes) {
                 rest = later;
+                if let Some(soon) = rest.get(AHEAD) {
+                    self.rows.prefetch(*soon);
+                }
                 bytes += self.copy(*slot, to, &mut batch, &mut carried);
             }
             // A reply is as fresh as it is, but only the last message may raise what is known of other rows.
@@ -435,7 +449,7 @@ impl<C: Cell> Server<C> {
             let to = ClientId::new(self.turn as u32);
             self.turn = (self.turn + 1) % self.clients.len();
             let Some(stream) = stream(to) else { continue };
-            let allowance = pacer.allowance(now).min(MESSAGE_BYTES);
+            let allowance = pacer.allowance(now).min(self.spec.message_bytes);
             if allowance <= wire::ROWS_HEAD_BYTES || !self.procedure.may_send() {
                 return;
             }
@@ -454,7 +468,6 @@ impl<C: Cell> Server<C> {
             if slots.is_empty() {
                 continue;
             }
-            slots.sort_unstable_by_key(|slot| self.rows.key(*slot));
             let (mut batch, mut carried) = (Batch::new(), Vec::new());
             for slot in slots {
                 self.copy(slot, to, &mut batch, &mut carried);

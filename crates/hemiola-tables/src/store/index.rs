@@ -13,6 +13,9 @@ const NONE: u32 = u32::MAX;
 /// The direct form is for id spaces of up to this many rows per shard: 256 MiB of slots.
 const DIRECT_ROWS: u64 = 1 << 26;
 
+/// The same for the cache of a peer, which has an index for every shard: 16 MiB in all.
+const CLIENT_ROWS: u64 = 1 << 22;
+
 /// Slots by key.
 #[derive(Debug)]
 pub enum Index {
@@ -50,6 +53,15 @@ impl Index {
                 Self::Direct { slots: vec![NONE; spec.most_rows().unwrap_or(0) as usize], step }
             }
             _ => Self::Hash(HashTable::new()),
+        }
+    }
+
+    /// An empty index for what a client knows of one shard: of a small table that may be everything.
+    #[must_use]
+    pub fn for_client(spec: &Spec) -> Self {
+        match spec.ids {
+            Ids::Fixed(rows) if rows <= CLIENT_ROWS => Self::for_shard(spec),
+            _ => Self::for_some(),
         }
     }
 

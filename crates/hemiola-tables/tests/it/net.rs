@@ -117,6 +117,7 @@ impl<C: Cell> Net<C> {
     pub(crate) fn clock(&mut self, client: usize, worker: WorkerId, end: bool) {
         for machine in &mut self.clients[client] {
             if end { machine.finish(worker) } else { machine.clock(worker) }.unwrap();
+            while machine.close_some() {}
         }
     }
 

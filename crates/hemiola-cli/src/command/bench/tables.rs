@@ -1,14 +1,15 @@
 //! `hemiola bench tables`: tables between two processes beside a raw `std::net` loop, and in one process.
 //!
-//! Every figure is the best of several rounds, because on a shared machine only the best says what the code can do. Between
-//! processes, the worker of peer 0 uses rows that peer 1 owns:
+//! Every figure is the best of several rounds, because on a shared machine only the best says what the code can do. Tables are in the state that a
+//! training is in after its first pass: rows exist, and memory has been used before. Between processes:
 //!
-//! - *Dense*: 64 MB of rows of 4 KiB are fetched with one call, and then added to with one call; the second ends when a row has
-//!   come that was asked for behind it.
-//! - *Sparse*: random rows of 64 `f32`, 1000 at a time, fetched and added to. One worker, so one batch is in flight.
-//! - *Single*: one row that is not here, and then the next.
+//! - *Dense*: the worker of peer 0 fetches 64 MB of rows of 4 KiB that peer 1 owns with one call, and adds to them with one call; the second
+//!   ends when a row has come that was asked for behind it.
+//! - *Sparse*: the workers of both peers at once: each fetches random rows of 64 `f32` that the other peer owns, 1000 at a time, and adds to
+//!   them. The next batch is fetched meanwhile. Caches are smaller than the table, so rows have gone before they are wanted again.
+//! - *Single*: peer 0 fetches one row that is not here, and then the next.
 //!
-//! In one process: reads of rows that are in the cache, by one worker and by two; updates in place.
+//! In one process: reads of rows that are in the cache, by one worker and by two; updates in place, by one and by two.
 
 use crate::command::bench::pair;
 use crate::report;
@@ -26,8 +27,8 @@ Example:
   hemiola bench tables --report tables.json
 
 The report holds \"dense_ratio\" (of raw TCP, 64 MB pulled and pushed), \"sparse_rows_per_second\" (fetched and added to) and \"sparse_ratio\" (payload, of raw TCP), \
-\"single_row_us\" and \"raw_rtt_us\", \"hit_ns\" and \"hit_scaling\" (a row of 64 floats in the cache, and two workers beside one), \"local_updates_per_second\" (of each of two workers \
-in one process) and \"overhead_bytes_per_row\".";
+\"single_row_us\" and \"raw_rtt_us\", \"hit_ns\" and \"hit_scaling\" (a row of 64 floats in the cache, and two workers beside one), \"local_updates_per_second\" (of a worker \
+in one process), \"local_updates_per_second_of_two\" (of each of two) and \"overhead_bytes_per_row\".";
 
 /// Bytes of a dense round, in each direction.
 const DENSE_BYTES: usize = 64_000_000;
@@ -74,6 +75,7 @@ struct Measurement {
     hit_ns: f64,
     hit_scaling: f64,
     local_updates_per_second: f64,
+    local_updates_per_second_of_two: f64,
     overhead_bytes_per_row: f64,
 }
 
@@ -93,8 +95,10 @@ impl Tables {
         let between = pair::run(self.second.as_deref(), &arguments, |cluster| between(cluster, self.rounds))?;
         let Some(Between { raw, ping, pull, push, sparse, single }) = between else { return Ok(ExitCode::SUCCESS) };
         let (hit, scaling) = hits(self.rounds)?;
-        let (local_updates_per_second, overhead_bytes_per_row) = local(self.rounds)?;
-        let sparse_rows = (BATCH * BATCHES) as f64;
+        let (local_updates_per_second, overhead_bytes_per_row) = local(self.rounds, 1)?;
+        let (local_updates_per_second_of_two, _) = local(self.rounds, 2)?;
+        // Of both peers.
+        let sparse_rows = (2 * BATCH * BATCHES) as f64;
         let raw_rate = DENSE_BYTES as f64 / raw;
         let measured = Measurement {
             dense_ratio: 2.0 * raw / (pull + push),
@@ -108,6 +112,7 @@ impl Tables {
             hit_ns: hit * 1e9,
             hit_scaling: scaling,
             local_updates_per_second,
+            local_updates_per_second_of_two,
             overhead_bytes_per_row,
         };
         if self.report.as_deref() != Some(std::path::Path::new("-")) {
@@ -133,7 +138,9 @@ fn print_table(measured: &Measurement) -> anyhow::Result<()> {
     writeln!(out, "in one process:")?;
     writeln!(out, "  a row that is in the cache     {:>10.1} ns", measured.hit_ns)?;
     writeln!(out, "  two workers beside one         {:>10.2} times", measured.hit_scaling)?;
-    writeln!(out, "  updates of each of two workers {:>10.0} per second", measured.local_updates_per_second)?;
+    writeln!(out, "  updates of a worker            {:>10.0} per second", measured.local_updates_per_second)?;
+    let two = measured.local_updates_per_second_of_two;
+    writeln!(out, "  updates of each of two workers {two:>10.0} per second")?;
     writeln!(out, "  memory of a row beside its data {:>9.1} bytes", measured.overhead_bytes_per_row)?;
     Ok(())
 }
@@ -199,10 +206,12 @@ fn raw_round_trip(cluster: &Cluster, mut raw: &TcpStream) -> Result<f64> {
     Ok(if cluster.is_root() { median(seconds) } else { 0.0 })
 }
 
-/// A table whose odd rows are on peer 1.
+/// A table whose odd rows are on peer 1. A worker fetches rows again in every clock; those of peer 1 have finished.
 fn table(cluster: &Cluster, rows: u64, width: usize) -> Result<Table<f32>> {
     let table = cluster.table::<f32>("bench").rows(2 * rows).width(width).shards_per_peer(SHARDS as usize);
-    table.consistency(Consistency::Async).delivery(Delivery::Pull).build()
+    let table = table.consistency(Consistency::Ssp(0)).delivery(Delivery::Pull).build()?;
+    table.each_worker(|worker| if cluster.is_root() { Ok(()) } else { worker.finish() })?;
+    Ok(table)
 }
 
 /// Runs `body` on the worker of peer 0; what it returns there.
@@ -216,9 +225,10 @@ fn on_root<T: Send + Default>(
     Ok(done.into_iter().next().unwrap_or_default())
 }
 
-/// Returns when everything that was sent to the shards of peer 1 has been applied: a request comes behind it.
-fn arrived(worker: &mut TableWorker<'_, f32>, rows: u64) -> Result<()> {
-    let fresh: Vec<u64> = (0..SHARDS).map(|shard| 2 * (rows + shard) + 1).collect();
+/// Returns when everything that was sent to the shards of peer `to` has been applied: a request comes behind it. `behind` are rows that are
+/// not asked for otherwise.
+fn arrived(worker: &mut TableWorker<'_, f32>, behind: u64, to: u64) -> Result<()> {
+    let fresh: Vec<u64> = (0..SHARDS).map(|shard| 2 * (behind + shard) + to).collect();
     worker.get_many(&fresh, |_, _| ())
 }
 
@@ -227,47 +237,62 @@ fn dense(cluster: &Cluster) -> Result<(f64, f64)> {
     let keys: Vec<u64> = (0..rows).map(|row| 2 * row + 1).collect();
     let values = vec![1.0; rows as usize * DENSE_WIDTH];
     let table = table(cluster, rows + SHARDS, DENSE_WIDTH)?;
-    // So that neither side measures memory that is used for the first time.
     on_root(cluster, &table, |worker| {
-        worker.inc_many(&keys, &values)?;
-        worker.clock()?;
-        arrived(worker, 0)
-    })?;
-    on_root(cluster, &table, |worker| {
-        let pull = timed(cluster, || worker.get_many(&keys, |_, _| ()))?;
-        let push = timed(cluster, || {
-            worker.inc_many(&keys, &values)?;
-            worker.clock()?;
-            arrived(worker, rows)
-        })?;
-        Ok((pull, push))
+        let mut pass = || {
+            let pull = timed(cluster, || worker.get_many(&keys, |_, _| ()))?;
+            let push = timed(cluster, || {
+                worker.inc_many(&keys, &values)?;
+                worker.clock()?;
+                arrived(worker, rows, 1)
+            })?;
+            Ok((pull, push))
+        };
+        // Twice, so that neither side measures memory that is used for the first time.
+        pass().and_then(|_| pass())
     })
 }
 
 fn sparse(cluster: &Cluster, seed: u64) -> Result<f64> {
     let rows = (BATCH * BATCHES) as u64;
-    let table = table(cluster, rows + SHARDS, WIDTH)?;
-    // Every row once, in a random order: an odd multiple of the place, modulo the number of rows.
-    let mixed = |place: u64| 2 * ((place * (48_271 + 2 * seed) + seed) % rows) + 1;
-    let values = vec![1.0; BATCH * WIDTH];
-    on_root(cluster, &table, |worker| {
+    let table = cluster.table::<f32>("bench").rows(2 * (rows + SHARDS)).width(WIDTH).shards_per_peer(SHARDS as usize);
+    let table = table.consistency(Consistency::Async).delivery(Delivery::Pull).cache_rows(4 * BATCH).build()?;
+    let (there, values) = (u64::from(cluster.is_root()), vec![1.0; BATCH * WIDTH]);
+    let pass = |worker: &mut TableWorker<'_, f32>, seed: u64| {
+        // Every row once, in a random order: an odd multiple of the place, modulo the number of rows.
+        let mixed = |place: u64| 2 * ((place * (48_271 + 2 * seed) + seed) % rows) + there;
+        let keys: Vec<u64> = (0..rows).map(mixed).collect();
         timed(cluster, || {
-            for batch in 0..BATCHES {
-                let keys: Vec<u64> = (batch * BATCH..(batch + 1) * BATCH).map(|place| mixed(place as u64)).collect();
-                worker.get_many(&keys, |_, _| ())?;
-                worker.inc_many(&keys, &values)?;
+            let mut batches = keys.chunks(BATCH).peekable();
+            while let Some(keys) = batches.next() {
+                if let Some(next) = batches.peek() {
+                    let soon = worker.at().next();
+                    worker.intend(next, soon, soon.next())?;
+                }
+                worker.get_many(keys, |_, _| ())?;
+                worker.inc_many(keys, &values)?;
                 worker.clock()?;
             }
-            arrived(worker, rows)
+            arrived(worker, rows, there)
         })
-    })
+    };
+    table.each_worker(|worker| pass(worker, seed))?;
+    cluster.barrier()?;
+    let seconds = table.each_worker(|worker| pass(worker, seed + 1))?[0];
+    Ok(cluster.all_gather(seconds)?.into_iter().fold(0.0, f64::max))
 }
 
 fn single(cluster: &Cluster) -> Result<f64> {
     let table = table(cluster, SINGLES as u64, WIDTH)?;
     on_root(cluster, &table, |worker| {
-        let rows = (0..SINGLES as u64).map(|row| timed(cluster, || worker.get(2 * row + 1, |_| ())));
-        Ok(median(rows.collect::<Result<Vec<f64>>>()?))
+        let mut rows = Vec::new();
+        for _ in 0..2 {
+            rows.clear();
+            for row in 0..SINGLES as u64 {
+                rows.push(timed(cluster, || worker.get(2 * row + 1, |_| ()))?);
+            }
+            worker.clock()?;
+        }
+        Ok(median(rows))
     })
 }
 
@@ -304,9 +329,9 @@ fn hits(rounds: u32) -> Result<(f64, f64)> {
     Ok((one, 2.0 * one / two))
 }
 
-/// Updates per second of each of two workers of one process, and what a row takes besides its data.
-fn local(rounds: u32) -> Result<(f64, f64)> {
-    let figures = standalone(1).workers(2).run(|cluster| {
+/// Updates per second of each of some workers of one process, and what a row takes besides its data.
+fn local(rounds: u32, workers: usize) -> Result<(f64, f64)> {
+    let figures = standalone(1).workers(workers).run(|cluster| {
         let table =
             cluster.table::<f32>("bench").rows(LOCAL_ROWS).width(WIDTH).consistency(Consistency::Async).build()?;
         let values = vec![1.0; BATCH * WIDTH];
@@ -316,7 +341,7 @@ fn local(rounds: u32) -> Result<(f64, f64)> {
                 if round == 0 {
                     // All rows are there, once, before anything is measured.
                     let keys: Vec<u64> =
-                        (0..LOCAL_ROWS).filter(|row| *row as usize % 2 == worker.id().index()).collect();
+                        (0..LOCAL_ROWS).filter(|row| *row as usize % workers == worker.id().index()).collect();
                     for keys in keys.chunks(BATCH) {
                         worker.inc_many(keys, &values[..keys.len() * WIDTH])?;
                     }

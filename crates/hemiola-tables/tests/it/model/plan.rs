@@ -132,6 +132,8 @@ impl Plan {
             shards: dice.between(1, 4),
             clients,
             cache_rows: dice.pick(&[1, 2, 3, usize::MAX, usize::MAX]),
+            // As little as one row.
+            message_bytes: dice.pick(&[1, 60, 1 << 20]),
             managed: dice.percent(60).then_some(managed),
             ..Spec::new("model", if growing { Ids::Growing } else { Ids::Fixed(rows) }, count)
         };

@@ -71,8 +71,18 @@ impl Counts {
 type History = Vec<(u64, i32)>;
 
 enum State {
-    Working { left: usize },
-    Waiting { keys: Vec<u64>, left: usize, woken: bool },
+    Working {
+        left: usize,
+    },
+    /// A clock has ended here, and what has to leave for that is leaving.
+    Closing {
+        ends: bool,
+    },
+    Waiting {
+        keys: Vec<u64>,
+        left: usize,
+        woken: bool,
+    },
     Done,
 }
 
@@ -233,7 +243,10 @@ impl World {
     }
 
     fn can_work(&self, worker: usize) -> bool {
-        matches!(self.workers[worker].state, State::Working { .. } | State::Waiting { woken: true, .. })
+        matches!(
+            self.workers[worker].state,
+            State::Working { .. } | State::Closing { .. } | State::Waiting { woken: true, .. }
+        )
     }
 
     fn deadlock(&self) -> String {
@@ -414,10 +427,22 @@ impl World {
                     let ended = if ends { machine.finish(id) } else { machine.clock(id) };
                     ended.map_err(|error| error.to_string())?;
                 }
+                worker.state = State::Closing { ends };
                 if !ends {
                     worker.clock += 1;
-                    worker.state = State::Working { left: self.dice.below(5) };
                 }
+            }
+            State::Closing { ends } => {
+                let client = worker.client;
+                let mut more = false;
+                for shard in 0..self.clients[client].len() {
+                    more |= self.clients[client][shard].close_some();
+                }
+                self.workers[number].state = match (more, ends) {
+                    (true, _) => State::Closing { ends },
+                    (false, true) => State::Done,
+                    (false, false) => State::Working { left: self.dice.below(5) },
+                };
             }
             State::Done => {}
         }

@@ -37,7 +37,7 @@ impl<'a> Side<'a> {
 }
 
 /// Something to compute with registers of one kind, `N` of which hold [`LANES`] numbers.
-trait Compute {
+pub(super) trait Compute {
     type Output;
 
     fn compute<S: Simd, const N: usize>(self, simd: S) -> Self::Output;
@@ -86,8 +86,9 @@ fn total<S: Simd, const N: usize>(simd: S, mut sums: [S::f32s; N]) -> f32 {
     simd.reduce_sum_f32s(sums[0])
 }
 
+/// The product of two rows, compiled into its caller.
 #[inline(always)] // as above
-fn product<S: Simd, const N: usize>(simd: S, left: &[f32], right: &[f32]) -> f32 {
+pub(super) fn product<S: Simd, const N: usize>(simd: S, left: &[f32], right: &[f32]) -> f32 {
     let mut sums = [simd.splat_f32s(0.0); N];
     let (left, right) = (S::as_simd_f32s(left).0.as_chunks::<N>().0, S::as_simd_f32s(right).0.as_chunks::<N>().0);
     for (left, right) in left.iter().zip(right) {
@@ -196,16 +197,22 @@ impl Machine {
         Self(pulp::Arch::new())
     }
 
+    /// Computes with them.
+    #[inline]
+    pub(super) fn compute<C: Compute>(self, computation: C) -> C::Output {
+        self.0.dispatch(Fitting(computation))
+    }
+
     /// Takes a step; what the entry cost before it.
     #[inline]
     pub(super) fn step(self, entry: Entry<'_>) -> f32 {
-        self.0.dispatch(Fitting(entry))
+        self.compute(entry)
     }
 
     /// The product of two rows of factors.
     #[inline]
     pub(super) fn dot(self, left: &[f32], right: &[f32]) -> f32 {
-        self.0.dispatch(Fitting(Product(left, right)))
+        self.compute(Product(left, right))
     }
 }
 

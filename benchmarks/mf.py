@@ -1,35 +1,15 @@
-"""Compares hemiola with LIBMF; see mf.sh. What is compared, and how, is said in docs/performance.md."""
-import argparse, json, os, pathlib, subprocess, sys, tempfile
+"""Compares hemiola with LIBMF, and with implicit (mf_events.py); see mf.sh. What is compared, and how, is said in docs/performance.md."""
+import argparse, io, json, os, pathlib, sys, tempfile
 import numpy
+import mf_events
+from mf_run import HEMIOLA, HERE, hemiola, pass_seconds, run
 
-HEMIOLA = "target/release/hemiola"
-HERE = pathlib.Path(__file__).parent
 LIBMF_ITERATIONS = 20
-
-
-def run(command):
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}\nended with {done.returncode}:\n{done.stderr}")
-    return done.stdout
 
 
 def libmf(files, threads, rank, iterations, l2, step):
     arguments = [files / "train.npy", files / "test.npy", threads, rank, iterations, l2, step]
     return json.loads(run([sys.executable, "-W", "ignore", HERE / "mf_libmf.py", *map(str, arguments)]))
-
-
-def hemiola(files, rank, *options):
-    report = files / "report.json"
-    run([HEMIOLA, "train", "mf", "--data", files / "train.csv", "--valid", files / "test.csv", "--rank", str(rank),
-         "--report", report, "--quiet", *options])
-    return json.loads(report.read_text())
-
-
-def pass_seconds(report):
-    """Of the passes after the first, which also plans and moves rows where they are used."""
-    seconds = [progress["seconds"] for progress in report["progress"]]
-    return (seconds[-1] - seconds[0]) / (len(seconds) - 1)
 
 
 def test_rmse(report):
@@ -55,12 +35,11 @@ def made_up(folder):
     write(folder, ratings, 1)
 
 
-def movielens(folder, data):
-    import io, zstandard
+def movielens(data):
+    import zstandard
     packed = (data / "movielens-1m" / "ratings.tsv.zst").read_bytes()
     text = zstandard.ZstdDecompressor().stream_reader(io.BytesIO(packed)).read().decode()
-    ratings = numpy.loadtxt(io.StringIO(text), dtype=numpy.float32, usecols=(0, 1, 2))
-    write(folder, ratings, 1)
+    return numpy.loadtxt(io.StringIO(text), dtype=numpy.float32, usecols=(0, 1, 2))
 
 
 def compare(name, files, rank, passes, rounds):
@@ -121,23 +100,34 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
-    parser.add_argument("--only", choices=["made-up", "movielens"], help="one of the two sets")
+    parser.add_argument("--only", choices=["made-up", "movielens", "events"], help="one of the three sets")
     arguments = parser.parse_args()
     data = os.environ.get("HEMIOLA_DATA")
-    versions = f"LIBMF {os.environ['LIBMF_VERSION']}, built with AVX; best of {arguments.rounds} rounds."
-    for key, name, rank, passes in (
-        ("made-up", "5 million made-up ratings, 50,000 × 10,000", 64, 20),
-        ("movielens", "MovieLens-1M, a random tenth held out", 32, 60),
+    rounds = "one round" if arguments.rounds == 1 else f"best of {arguments.rounds} rounds"
+    load = os.getloadavg()[0]
+    libmf_version = f"LIBMF {os.environ['LIBMF_VERSION']}, built with AVX; {rounds}; load average before: {load:.1f}."
+    implicit_version = f"implicit {os.environ['IMPLICIT_VERSION']}; {rounds}; load average before: {load:.1f}."
+    for key, name in (
+        ("made-up", "5 million made-up ratings, 50,000 × 10,000"),
+        ("movielens", "MovieLens-1M, a random tenth held out"),
+        ("events", "MovieLens-1M, ratings of at least 4 as events, a random tenth held out"),
     ):
         if arguments.only not in (None, key):
             continue
-        if key == "movielens" and not data:
-            print("skipped: MovieLens-1M, because HEMIOLA_DATA is not set", file=sys.stderr)
+        if key != "made-up" and not data:
+            print(f"skipped: {name}, because HEMIOLA_DATA is not set", file=sys.stderr)
             continue
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            made_up(folder) if key == "made-up" else movielens(folder, pathlib.Path(data))
-            table = f"{compare(name, folder, rank, passes, arguments.rounds)}\n\n{versions}"
+            if key == "made-up":
+                made_up(folder)
+                table = f"{compare(name, folder, 64, 20, arguments.rounds)}\n\n{libmf_version}"
+            elif key == "movielens":
+                write(folder, movielens(pathlib.Path(data)), 1)
+                table = f"{compare(name, folder, 32, 60, arguments.rounds)}\n\n{libmf_version}"
+            else:
+                mf_events.write(folder, movielens(pathlib.Path(data)), 1)
+                table = f"{mf_events.compare(name, folder, arguments.rounds)}\n\n{implicit_version}"
         print(f"{table}\n")
         if arguments.write:
             document = pathlib.Path("docs/performance.md")

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Matrix factorization: hemiola beside LIBMF, in turn, on made-up ratings and (with HEMIOLA_DATA) on MovieLens-1M.
-# Prints a table, and with --write puts it into docs/performance.md.
+# Matrix factorization: hemiola beside LIBMF, in turn, on made-up ratings and (with HEMIOLA_DATA) on MovieLens-1M; and beside
+# implicit on MovieLens-1M as events. Prints tables, and with --write puts them into docs/performance.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 libmf_version=${LIBMF_VERSION:-0.9.2}
+implicit_version=${IMPLICIT_VERSION:-0.7.3}
 
 venv=target/benchmarks/mf
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
-"$venv/bin/pip" install --quiet numpy zstandard
+"$venv/bin/pip" install --quiet numpy zstandard "implicit==$implicit_version"
 # The package is built without any vector instructions; its source can use them, so build it that way: its best counts.
 if [ ! -f "$venv/libmf.so" ]; then
     source=$(mktemp -d)
@@ -20,5 +21,5 @@ if [ ! -f "$venv/libmf.so" ]; then
     rm -rf "$source"
 fi
 cargo build --quiet --release --bin hemiola
-export LIBMF_OBJ=$PWD/$venv/libmf.so LIBMF_VERSION=$libmf_version
+export LIBMF_OBJ=$PWD/$venv/libmf.so LIBMF_VERSION=$libmf_version IMPLICIT_VERSION=$implicit_version
 exec "$venv/bin/python" -W ignore benchmarks/mf.py "$@"

@@ -1,6 +1,7 @@
 //! The `hemiola` command. One file of [`command`] per subcommand; [`failure`] chooses the exit code.
 
 mod command;
+mod counted;
 mod failure;
 mod output;
 mod report;

@@ -27,9 +27,41 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a s
     near.into_iter().map(|(_, candidate)| candidate).collect()
 }
 
+/// The candidates with a part that is near to `name`, nearest first: as many words in a row as it has. So `star warz` finds
+/// `Star Wars (1977)`, from which it differs by much more as a whole.
+fn nearest_by_part<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
+    let count = name.split_whitespace().count().max(1);
+    let wanted: Vec<char> = name.to_lowercase().chars().collect();
+    let limit = (wanted.len() / 4).max(1);
+    // Of a short word too much is near.
+    if wanted.len() < 4 {
+        return Vec::new();
+    }
+    let best = |candidate: &str| {
+        let lower = candidate.to_lowercase();
+        let words: Vec<&str> = lower.split_whitespace().collect();
+        let parts = words.windows(count).map(|part| part.join(" ").chars().collect::<Vec<char>>());
+        parts.filter(|part| part.len().abs_diff(wanted.len()) <= limit).map(|part| distance(&wanted, &part)).min()
+    };
+    let with_distance = candidates.into_iter().filter_map(|candidate| Some((best(candidate)?, candidate)));
+    let mut near: Vec<(usize, &str)> = with_distance.filter(|(distance, _)| *distance <= limit).collect();
+    near.sort_by_key(|(distance, _)| *distance);
+    near.truncate(MOST);
+    near.into_iter().map(|(_, candidate)| candidate).collect()
+}
+
 /// The hint for a name that does not exist: `did you mean ..?`; `None` if nothing is near.
 pub(crate) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
-    let near: Vec<String> = nearest(name, candidates).into_iter().map(|name| format!("`{name}`")).collect();
+    meant(&nearest(name, candidates))
+}
+
+/// The same where a part of the candidate may have been meant.
+pub(crate) fn hint_by_part<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
+    meant(&nearest_by_part(name, candidates))
+}
+
+fn meant(near: &[&str]) -> Option<String> {
+    let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
     let (last, others) = near.split_last()?;
     Some(if others.is_empty() {
         format!("did you mean {last}?")
@@ -78,6 +110,16 @@ mod tests {
         for (left, right, expected) in cases {
             assert_eq!((edits(left, right), edits(right, left)), (expected, expected), "{left} {right}");
         }
+    }
+
+    #[test]
+    fn a_part_of_a_title_may_be_meant() {
+        let titles = ["Star Wars (1977)", "Star Trek: First Contact (1996)", "Alien (1979)", "Aliens (1986)"];
+        assert_eq!(hint("star warz", titles), None);
+        assert_eq!(hint_by_part("star warz", titles), Some("did you mean `Star Wars (1977)`?".to_owned()));
+        assert_eq!(hint_by_part("alein", titles), Some("did you mean `Alien (1979)`?".to_owned()));
+        assert_eq!(hint_by_part("casablanca", titles), None);
+        assert_eq!(hint_by_part("st", titles), None);
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub mod variables;
 mod waits;
 mod workers;
 
-pub use builder::ClusterBuilder;
+pub use builder::{ClusterBuilder, MOST_WORKERS};
 pub use cluster::Cluster;
 pub use error::{Error, Result};
 pub use hemiola_net::Mailbox;

@@ -25,7 +25,7 @@
 //! | `columns` | Parquet and Arrow IPC, with the feature `arrow` |
 //! | [`make`] | arrays that are made up: zeros, uniform, normal, from a function |
 //! | [`accumulator`] | sums and the like over all workers |
-//! | [`store`] | saving and loading together |
+//! | [`store`], `steady` | saving and loading together, also while a save is replaced |
 //! | `agree`, `trace` | one error for all; the two lines of a key given twice |
 
 pub mod accumulator;
@@ -47,6 +47,7 @@ mod place;
 pub mod readers;
 mod shuffle;
 pub mod source;
+mod steady;
 pub mod store;
 mod trace;
 

@@ -126,9 +126,12 @@ pub struct Load {
 }
 
 impl Load {
-    /// Opens the save at `path`.
+    /// Opens the save at `path`. The root reads the manifest for all: were the save replaced just now, peers would otherwise
+    /// go by different ones.
     pub fn open(cluster: &Cluster, path: &Path) -> Result<Self> {
-        let loading = agree(cluster, Loading::open(path))?;
+        let read = if cluster.is_root() { Loading::manifest_of(path) } else { Ok(Vec::new()) };
+        let json: Vec<u8> = cluster.broadcast(agree(cluster, read)?)?;
+        let loading = agree(cluster, Loading::with_manifest(path, &json))?;
         Ok(Self { cluster: cluster.clone(), loading })
     }
 

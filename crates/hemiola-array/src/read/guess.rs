@@ -135,10 +135,13 @@ pub enum Unrecognized {
     #[error("it is UTF-16 text; convert it with `iconv -f UTF-16 -t UTF-8`")]
     Utf16,
     /// Not text.
-    #[error("it is neither text nor a numpy, Parquet or Arrow file; name its format if it is one that can be read")]
+    #[error("it is neither text nor a numpy, Parquet or Arrow file")]
     Binary,
+    /// A format that is not read line by line, where lines are needed.
+    #[error("it is in the format {0}, and lines of text are expected")]
+    NotLines(Format),
     /// Text without fields.
-    #[error("its lines have no common structure; name its format if it is one that can be read")]
+    #[error("its lines have no common structure")]
     NoStructure,
 }
 
@@ -154,8 +157,7 @@ pub enum Unrecognized {
 pub fn guess(head: &[u8], whole: bool, name: &Path) -> Result<Guess, Unrecognized> {
     let told =
         |format, evidence: &str| Ok(Guess { format, separator: None, comment: None, evidence: evidence.to_owned() });
-    let magic = [(&b"\x93NUMPY"[..], Format::Npy), (b"PAR1", Format::Parquet), (b"ARROW1", Format::Arrow)];
-    if let Some((_, format)) = magic.into_iter().find(|(magic, _)| head.starts_with(magic)) {
+    if let Some(format) = by_first_bytes(head) {
         return told(format, "its first bytes");
     }
     let lines = Lines::of(head, whole)?;
@@ -174,7 +176,16 @@ pub fn guess(head: &[u8], whole: bool, name: &Path) -> Result<Guess, Unrecognize
 
 /// Guesses the separator of a file that is known to hold separated values.
 pub fn guess_separator(head: &[u8], whole: bool, name: &Path) -> Result<Guess, Unrecognized> {
+    if let Some(format) = by_first_bytes(head) {
+        return Err(Unrecognized::NotLines(format));
+    }
     Lines::of(head, whole)?.as_table(name)
+}
+
+/// The format of a file that is not text.
+fn by_first_bytes(head: &[u8]) -> Option<Format> {
+    let magic = [(&b"\x93NUMPY"[..], Format::Npy), (b"PAR1", Format::Parquet), (b"ARROW1", Format::Arrow)];
+    magic.into_iter().find(|(magic, _)| head.starts_with(magic)).map(|(_, format)| format)
 }
 
 impl Guess {

@@ -20,9 +20,19 @@ pub struct Loading {
 impl Loading {
     /// Reads the manifest.
     pub fn open(folder: &Path) -> Result<Self> {
+        Self::with_manifest(folder, &Self::manifest_of(folder)?)
+    }
+
+    /// The bytes of the manifest.
+    pub(crate) fn manifest_of(folder: &Path) -> Result<Vec<u8>> {
         let path = folder.join(manifest::FILE);
-        let json = std::fs::read(&path).map_err(|error| Error::io("open", &path, &error))?;
-        Ok(Self { folder: folder.to_owned(), manifest: Manifest::from_json(&path, &json)? })
+        std::fs::read(&path).map_err(|error| Error::io("open", &path, &error))
+    }
+
+    /// A save whose manifest somebody else has read.
+    pub(crate) fn with_manifest(folder: &Path, json: &[u8]) -> Result<Self> {
+        let path = folder.join(manifest::FILE);
+        Ok(Self { folder: folder.to_owned(), manifest: Manifest::from_json(&path, json)? })
     }
 
     /// Where it is.

@@ -17,6 +17,9 @@ Examples:
   Two peers on each of two hosts that ssh can log in to without a password:
     hemiola run --hosts ada:2,bob:2 -- ./train --epochs 20
 
+  A result that another program reads, as peer 0 prints it:
+    hemiola run -n 4 --bare -- hemiola train mf --data ratings.csv --report - | jq .result
+
   With a copy of each peer's output in logs/peer-<rank>.log:
     hemiola run -n 2 --logs logs -- ./train
 
@@ -71,6 +74,11 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
     patience: Duration,
 
+    /// Pass on what peer 0 prints to standard output as it is, without `[0]` before each line, so that JSON stays JSON. Lines of other
+    /// peers, and what goes to standard error, keep their ranks.
+    #[arg(long)]
+    bare: bool,
+
     /// Print only what the peers print.
     #[arg(short, long)]
     quiet: bool,
@@ -95,7 +103,8 @@ impl Run {
             .ssh(self.ssh)
             .grace(self.grace)
             .patience(self.patience)
-            .quiet(self.quiet);
+            .quiet(self.quiet)
+            .bare_root(self.bare);
         if let Some(peers) = self.peers {
             launcher = launcher.peers(peers.get());
         }

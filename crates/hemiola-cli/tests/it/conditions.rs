@@ -29,10 +29,13 @@ fn bad_data_are_told_by_file_and_line_and_leave_nothing() {
     write(&lab, "empty.csv", b"");
     write(&lab, "heading.csv", b"user,item,rating\n");
     write(&lab, "binary.csv", &[0_u8, 159, 146, 150, 1, 2].repeat(100));
+    write(&lab, "prose.txt", b"one\nnow two\nand then three\nand so it is four\n");
+    write(&lab, "ratings.npy", b"\x93NUMPY\x01\x00v\x00");
     write(&lab, "cut.csv.gz", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b]);
     fs::create_dir(lab.path().join("folder")).unwrap();
     let before = names(&lab);
     let mend = "hint: mend the line, or leave out up to N such lines with `--skip-bad-lines N`";
+    let lines = "hint: a line is a user, an item and a rating; say what separates them with `--separator TEXT`";
     let cases = [
         ("word.csv", "`word.csv:2:5`: expected a number, found `good`", mend),
         ("nan.csv", "`nan.csv:2:5`: expected a finite number, found `NaN`", mend),
@@ -45,7 +48,9 @@ fn bad_data_are_told_by_file_and_line_and_leave_nothing() {
         ),
         ("empty.csv", "`empty.csv` is empty", "expected at least one line"),
         ("heading.csv", "`heading.csv:1:11`: expected a number, found `rating`", mend),
-        ("binary.csv", "`binary.csv`: it is neither text nor", "name its format"),
+        ("binary.csv", "`binary.csv`: it is neither text nor a numpy, Parquet or Arrow file", lines),
+        ("prose.txt", "`prose.txt`: its lines have no common structure", lines),
+        ("ratings.npy", "`ratings.npy`: it is in the format npy, and lines of text are expected", lines),
         ("cut.csv.gz", "`cut.csv.gz` is not a complete gzip file", "fetch or compress it again"),
         ("folder", "`folder` matches no file", "check the path"),
         ("missing.csv", "cannot open `missing.csv`: no such file", "hint: "),

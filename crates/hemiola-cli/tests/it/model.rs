@@ -95,6 +95,7 @@ fn what_cannot_work_is_said_before_training_and_leaves_nothing() {
         ("train mf --data ratngs.csv --peers 2", "hint: did you mean `ratings.csv`?"),
         ("train mf --data ratings.csv --valid 'no/*.csv'", "no/*.csv"),
         ("train mf --data broken.csv", "`broken.csv:2:5`: expected a number"),
+        ("train mf --workers 100000", "invalid value '100000' for '--workers <N>': 100000 is not in 1..=4096"),
         ("train mf --rank 0", "rank is 0, which must be from 1 to 4096"),
         ("recommend --model taken --user x", "`taken` is no saved model"),
         ("train mf --data ratings.csv --target nan", "`nan` is no number"),
@@ -119,11 +120,13 @@ fn what_cannot_work_is_said_before_training_and_leaves_nothing() {
 fn somebody_the_model_does_not_know_is_named_with_who_may_have_been_meant() {
     let lab = lab();
     hemiola(&lab, "train mf --data ratings.csv --rank 2 --epochs 1 --output model -q");
+    fs::write(lab.path().join("films.txt"), "film-1|Alien (1979)\nfilm-2|Brazil (1985)\n").unwrap();
     let cases = [
         ("recommend --model model --user nobody", "the model has no user `nobody`\nhint: names are those of"),
         ("recommend --model model --user persn-12", "no user `persn-12`\nhint: did you mean `person-12`"),
         ("similar --model model --item flim-7", "no item `flim-7`\nhint: did you mean `film-7`"),
         ("similar --model model --items titles.txt --item Film-No.9", "hint: did you mean `Film No. 9`"),
+        ("similar --model model --items films.txt --item Alein", "hint: did you mean `Alien (1979)`?"),
         (
             "similar --model model --items titles.txt --item Film",
             "30 titles contain `Film`\nhint: say which: `Film No.",
@@ -141,6 +144,32 @@ fn somebody_the_model_does_not_know_is_named_with_who_may_have_been_meant() {
         assert_eq!(ended.code, Some(2), "{arguments}");
         assert!(text(&ended.stderr).contains(expected), "{arguments}: {}", text(&ended.stderr));
     }
+}
+
+#[test]
+fn names_that_are_not_utf8_can_be_asked_for() {
+    let lab = lab();
+    fs::write(lab.path().join("latin.csv"), b"Jos\xe9,Am\xe9lie,5\nJos\xe9,Alien,1\nEva,Am\xe9lie,4\nEva,Alien,2\n")
+        .unwrap();
+    fs::write(lab.path().join("more.csv"), "José,Amélie,4\nEva,Alien,2\n").unwrap();
+    let trained =
+        hemiola(&lab, "train mf --data latin.csv --valid more.csv --rank 2 --epochs 2 --output model --report r.json");
+    assert_eq!(trained.code, Some(0), "{}", text(&trained.stderr));
+    let report: Value = serde_json::from_slice(&fs::read(lab.path().join("r.json")).unwrap()).unwrap();
+    assert_eq!(report["data"]["valid"], 2, "names are the same in both encodings");
+    let predicted = hemiola(&lab, "predict --model model --user José --item Amélie");
+    assert_eq!(predicted.code, Some(0), "{}", text(&predicted.stderr));
+    assert!(text(&predicted.stdout).ends_with("Amélie"), "{}", text(&predicted.stdout));
+}
+
+#[test]
+fn one_is_not_told_as_several() {
+    let lab = lab();
+    fs::write(lab.path().join("one.csv"), "a,b,4\n").unwrap();
+    let told = text(&hemiola(&lab, "train mf --data one.csv --valid 0 --epochs 1 --rank 2 --output model").stdout);
+    assert!(told.starts_with("1 rating of 1 user for 1 item, 0 held out"), "{told}");
+    let told = text(&hemiola(&lab, "evaluate --model model --data one.csv").stdout);
+    assert!(told.starts_with("1 rating, 0 of them"), "{told}");
 }
 
 #[test]

@@ -32,6 +32,21 @@ fn two_trainings_never_write_into_one_folder() {
 }
 
 #[test]
+fn a_folder_that_is_taken_is_told_before_data_are_read() {
+    let lab = lab();
+    fs::write(lab.path().join("broken.csv"), "a,b,5\na,c,good\n").unwrap();
+    let first = started(&lab, &format!("{TRAIN} --epochs 1000000 --output model"));
+    for peers in ["", "--peers 2"] {
+        let second = hemiola(&lab, &format!("train mf --data broken.csv --output model {peers}"));
+        let told = text(&second.stderr);
+        assert_eq!(second.code, Some(2), "{told}");
+        assert!(told.contains("`model` is being written by process") && !told.contains("broken.csv"), "{told}");
+    }
+    first.signal(Signal::KILL);
+    first.end();
+}
+
+#[test]
 fn files_beside_a_model_and_links_to_it_stay() {
     let lab = lab();
     hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model -q"));
@@ -60,6 +75,18 @@ fn a_report_of_peers_on_standard_output_is_json() {
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     assert_eq!(report["cluster"]["peers"], 2);
+}
+
+#[test]
+fn a_report_of_peers_of_a_launcher_is_json_where_it_is_asked_to_be_bare() {
+    let lab = lab();
+    let train = format!("{} {TRAIN} --epochs 2 --report -", env!("CARGO_BIN_EXE_hemiola"));
+    let ended = hemiola(&lab, &format!("run -n 2 --bare -- {train}"));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    assert_eq!(report["cluster"]["peers"], 2);
+    let prefixed = hemiola(&lab, &format!("run -n 2 -- {train}"));
+    assert!(prefixed.stdout.iter().all(|line| line.starts_with(b"[0] ")), "{}", text(&prefixed.stdout));
 }
 
 #[test]

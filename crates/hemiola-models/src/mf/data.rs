@@ -9,19 +9,20 @@ use hemiola::array::sparse::DuplicatePolicy;
 use hemiola::array::synthetic::Mf;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
+use std::borrow::Cow;
 
 /// Users whose made-up ratings are made together.
 const USERS_PER_UNIT: u64 = 64;
 
 /// *Collective.* Reads ratings: `user, item, rating` on each line, with any separator and any further fields. Users and items
-/// may have any names; the array remembers them.
+/// may have any names; the array remembers them. A name that is not UTF-8 is taken for Latin-1.
 pub fn read(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<DistArray<f32, 2>> {
     let options = match options {
         Some(options) => options,
         None => guessed(cluster, pattern)?,
     };
     cluster.read_named(options, pattern, |fields| {
-        let entry = ([fields.text()?, fields.text()?], fields.next::<f32>()?);
+        let entry = ([name(fields.text()?), name(fields.text()?)], fields.next::<f32>()?);
         fields.skip_rest();
         Ok(entry)
     })
@@ -35,11 +36,25 @@ pub fn read_events(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Re
         None => guessed(cluster, pattern)?,
     };
     cluster.read_named_as(options, pattern, DuplicatePolicy::sum(), |fields| {
-        let names = [fields.text()?, fields.text()?];
+        let names = [name(fields.text()?), name(fields.text()?)];
         let weight = if fields.is_empty() { 1.0 } else { fields.next::<f32>()? };
         fields.skip_rest();
         Ok((names, weight))
     })
+}
+
+/// A name as it is kept: UTF-8, so that it can be asked for and shown.
+fn name(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if std::str::from_utf8(&bytes).is_ok() { bytes } else { Cow::Owned(text(&bytes).into_bytes()) }
+}
+
+/// Text that is UTF-8, or else Latin-1, as old data sets are. Names in data and titles in files are read alike.
+#[must_use]
+pub fn text(bytes: &[u8]) -> String {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => text.to_owned(),
+        Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
+    }
 }
 
 /// *Collective.* Ratings as events: those of at least `least` are events of weight 1, the others are left out.

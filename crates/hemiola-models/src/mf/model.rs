@@ -219,14 +219,16 @@ impl Model {
         save.commit()
     }
 
-    /// *Collective.* Loads what [`save`](Self::save) wrote, on any number of peers.
+    /// *Collective.* Loads what [`save`](Self::save) or a training wrote, on any number of peers. If it is replaced meanwhile, as
+    /// a training does with its checkpoints, the newer one is loaded.
     pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        let load = Load::open(cluster, folder)?;
-        let kind: String = load.note("model")?.ok_or_else(|| missing("note `model`"))?;
-        if kind != Self::KIND {
-            return Err(Error::NotThisModel { problem: format!("it is of a model `{kind}`") }.into());
-        }
-        Self::get(&load, "")
+        Load::steady(cluster, folder, |load| {
+            let kind: String = load.note("model")?.ok_or_else(|| missing("note `model`"))?;
+            if kind != Self::KIND {
+                return Err(Error::NotThisModel { problem: format!("it is of a model `{kind}`") }.into());
+            }
+            Self::get(load, "")
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! One step of gradient descent with steps that adapt: the arithmetic of an entry.
 //!
 //! Rows have a multiple of [`LANES`] factors; factors beyond the rank start at 0 on both sides, so their gradients are 0 and
-//! they stay 0. Sums are kept in `LANES` places and added in one order, so that results have the same bits however
+//! they stay 0. Sums are kept in twice `LANES` places and added in one order, so that results have the same bits however
 //! wide the registers are. Machines that multiply and add in one step round once where others round twice: between those two
 //! kinds the last bits differ.
 //!
@@ -37,7 +37,7 @@ impl<'a> Side<'a> {
 }
 
 /// Something to compute with registers of one kind, `N` of which hold [`LANES`] numbers.
-trait Compute {
+pub(super) trait Compute {
     type Output;
 
     fn compute<S: Simd, const N: usize>(self, simd: S) -> Self::Output;
@@ -86,43 +86,107 @@ fn total<S: Simd, const N: usize>(simd: S, mut sums: [S::f32s; N]) -> f32 {
     simd.reduce_sum_f32s(sums[0])
 }
 
+/// Sums kept for one result: those of every other line of the cache wait for each other, and not for the rest.
+type Halves<S, const N: usize> = [[<S as Simd>::f32s; N]; 2];
+
+/// A result from its sums, in one order.
 #[inline(always)] // as above
-fn product<S: Simd, const N: usize>(simd: S, left: &[f32], right: &[f32]) -> f32 {
-    let mut sums = [simd.splat_f32s(0.0); N];
+fn joined<S: Simd, const N: usize>(simd: S, [mut even, odd]: Halves<S, N>) -> f32 {
+    for at in 0..N {
+        even[at] = simd.add_f32s(even[at], odd[at]);
+    }
+    total(simd, even)
+}
+
+/// The product of two rows, compiled into its caller.
+#[inline(always)] // as above
+pub(super) fn product<S: Simd, const N: usize>(simd: S, left: &[f32], right: &[f32]) -> f32 {
+    let mut sums = [[simd.splat_f32s(0.0); N]; 2];
+    each_line::<S, N>(left, right, |half, at, left, right| {
+        sums[half][at] = simd.mul_add_e_f32s(left, right, sums[half][at]);
+    });
+    joined(simd, sums)
+}
+
+/// Calls `with` for all registers of two rows, and says to which half of the sums they belong, and where.
+#[inline(always)] // as above
+fn each_line<S: Simd, const N: usize>(
+    left: &[f32],
+    right: &[f32],
+    mut with: impl FnMut(usize, usize, S::f32s, S::f32s),
+) {
     let (left, right) = (S::as_simd_f32s(left).0.as_chunks::<N>().0, S::as_simd_f32s(right).0.as_chunks::<N>().0);
+    let ((left, left_rest), (right, right_rest)) = (left.as_chunks::<2>(), right.as_chunks::<2>());
     for (left, right) in left.iter().zip(right) {
-        for at in 0..N {
-            sums[at] = simd.mul_add_e_f32s(left[at], right[at], sums[at]);
+        for half in 0..2 {
+            for at in 0..N {
+                with(half, at, left[half][at], right[half][at]);
+            }
         }
     }
-    total(simd, sums)
+    for (left, right) in left_rest.iter().zip(right_rest) {
+        for at in 0..N {
+            with(0, at, left[at], right[at]);
+        }
+    }
+}
+
+/// Products of a user's and an item's factors: with each other, and of each with itself.
+struct Products {
+    both: f32,
+    user: f32,
+    item: f32,
+}
+
+impl Products {
+    #[inline(always)] // as above
+    fn of<S: Simd, const N: usize>(simd: S, wu: &[f32], hi: &[f32]) -> Self {
+        let zero = [[simd.splat_f32s(0.0); N]; 2];
+        let (mut both, mut user, mut item) = (zero, zero, zero);
+        each_line::<S, N>(wu, hi, |half, at, w, h| {
+            both[half][at] = simd.mul_add_e_f32s(w, h, both[half][at]);
+            user[half][at] = simd.mul_add_e_f32s(w, w, user[half][at]);
+            item[half][at] = simd.mul_add_e_f32s(h, h, item[half][at]);
+        });
+        Self { both: joined(simd, both), user: joined(simd, user), item: joined(simd, item) }
+    }
+
+    /// The squares of the user's gradients and of the item's, summed over their factors.
+    ///
+    /// A gradient is `slope · h - l2 · w`, so its square needs nothing but the products: it is known as soon as the slope is, and
+    /// the next step's root does not wait for this step's factors. What rounding takes below 0 is 0.
+    #[inline(always)] // as above
+    fn squares(&self, slope: f32, l2: f32) -> [f32; 2] {
+        let (slopes, shrinks, mixed) = (slope * slope, l2 * l2, 2.0 * slope * l2 * self.both);
+        let square = |other: f32, own: f32| (slopes * other - mixed + shrinks * own).max(0.0);
+        [square(self.item, self.user), square(self.user, self.item)]
+    }
 }
 
 /// Moves a user and an item by the gradient of an entry. `slope` is how much the prediction should grow.
 #[inline(always)] // as above
-fn descend<S: Simd, const N: usize>(simd: S, entry: Entry<'_>, slope: f32) {
+fn descend<S: Simd, const N: usize>(simd: S, entry: Entry<'_>, products: &Products, slope: f32) {
     let Entry { wu, hi, user, item, scale, step, l2, .. } = entry;
     let all = |value: f32| simd.splat_f32s(value);
     // Four at once take as long as one.
     let sums = [*user.factor_sum, *item.factor_sum, *user.bias_sum, *item.bias_sum];
     let [user_step, item_step, user_bias_step, item_bias_step] = sums.map(f32::sqrt).map(|root| step / root);
-    let (slopes, shrink) = (all(slope * scale.slope), all(-l2));
+    let scaled = slope * scale.slope;
+    let (slopes, shrink) = (all(scaled), all(-l2));
     let (user_step, item_step) = (all(user_step), all(item_step));
-    let (mut user_sums, mut item_sums) = ([all(0.0); N], [all(0.0); N]);
     let (wu, hi) = (S::as_mut_simd_f32s(wu).0.as_chunks_mut::<N>().0, S::as_mut_simd_f32s(hi).0.as_chunks_mut::<N>().0);
     for (w, h) in wu.iter_mut().zip(hi) {
         for at in 0..N {
             let (old_w, old_h) = (w[at], h[at]);
             let user_gradient = simd.mul_add_e_f32s(slopes, old_h, simd.mul_f32s(shrink, old_w));
             let item_gradient = simd.mul_add_e_f32s(slopes, old_w, simd.mul_f32s(shrink, old_h));
-            user_sums[at] = simd.mul_add_e_f32s(user_gradient, user_gradient, user_sums[at]);
-            item_sums[at] = simd.mul_add_e_f32s(item_gradient, item_gradient, item_sums[at]);
             w[at] = simd.mul_add_e_f32s(user_step, user_gradient, old_w);
             h[at] = simd.mul_add_e_f32s(item_step, item_gradient, old_h);
         }
     }
-    *user.factor_sum += total(simd, user_sums) * scale.factors;
-    *item.factor_sum += total(simd, item_sums) * scale.factors;
+    let [user_squares, item_squares] = products.squares(scaled, l2);
+    *user.factor_sum += user_squares * scale.factors;
+    *item.factor_sum += item_squares * scale.factors;
     let (user_gradient, item_gradient) = (slope - l2 * *user.bias, slope - l2 * *item.bias);
     *user.bias += user_bias_step * user_gradient;
     *item.bias += item_bias_step * item_gradient;
@@ -169,9 +233,10 @@ impl Compute for Entry<'_> {
 
     #[inline(always)] // as above
     fn compute<S: Simd, const N: usize>(self, simd: S) -> f32 {
-        let score = self.mean + *self.user.bias + *self.item.bias + product::<S, N>(simd, self.wu, self.hi);
+        let products = Products::of::<S, N>(simd, self.wu, self.hi);
+        let score = self.mean + *self.user.bias + *self.item.bias + products.both;
         let (slope, cost) = self.loss.slope_and_cost(self.rating, score);
-        descend::<S, N>(simd, self, slope);
+        descend::<S, N>(simd, self, &products, slope);
         cost
     }
 }
@@ -196,16 +261,22 @@ impl Machine {
         Self(pulp::Arch::new())
     }
 
+    /// Computes with them.
+    #[inline]
+    pub(super) fn compute<C: Compute>(self, computation: C) -> C::Output {
+        self.0.dispatch(Fitting(computation))
+    }
+
     /// Takes a step; what the entry cost before it.
     #[inline]
     pub(super) fn step(self, entry: Entry<'_>) -> f32 {
-        self.0.dispatch(Fitting(entry))
+        self.compute(entry)
     }
 
     /// The product of two rows of factors.
     #[inline]
     pub(super) fn dot(self, left: &[f32], right: &[f32]) -> f32 {
-        self.0.dispatch(Fitting(Product(left, right)))
+        self.compute(Product(left, right))
     }
 }
 

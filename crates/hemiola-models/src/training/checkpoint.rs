@@ -107,11 +107,23 @@ impl Checkpoints {
         Ok(())
     }
 
-    /// *Collective.* The same when training is about to begin, and whether the disk has room for `bytes`. Nobody else trains into
-    /// the folder while what the root gets is held.
-    pub(super) fn claim(&self, cluster: &Cluster, model: &str, bytes: u64) -> Result<Option<SaveLock>> {
+    /// *Collective.* The right to train into the folder, which nobody else has while what the root gets is held. Taken before data are
+    /// read and handed to [`Session::holding`](super::Session::holding) it spares whoever comes second the reading.
+    pub fn lock(&self, cluster: &Cluster) -> Result<Option<SaveLock>> {
+        Save::lock(cluster, &self.folder)
+    }
+
+    /// *Collective.* The same as [`check`](Self::check) when training is about to begin, and whether the disk has room for `bytes`. Takes
+    /// the lock if it is not `held`.
+    pub(super) fn claim(
+        &self,
+        cluster: &Cluster,
+        model: &str,
+        bytes: u64,
+        held: Option<SaveLock>,
+    ) -> Result<Option<SaveLock>> {
         Save::check(cluster, &self.folder, bytes)?;
-        let lock = Save::lock(cluster, &self.folder)?;
+        let lock = if cluster.broadcast(held.is_some())? { held } else { self.lock(cluster)? };
         if cluster.broadcast(self.folder.exists())? {
             let kind: Option<String> = Load::open(cluster, &self.folder)?.note(MODEL)?;
             must_be(kind.as_deref(), &self.folder, model)?;

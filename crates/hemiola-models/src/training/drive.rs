@@ -82,7 +82,7 @@ pub fn drive<L: Learner, S: Serialize>(
     terms: Terms<'_, S>,
     session: Session<'_>,
 ) -> Result<(L::Model, Report)> {
-    let Session { watch, checkpoints } = session;
+    let Session { watch, checkpoints, lock } = session;
     let mut nobody = Nobody;
     let watch = watch.unwrap_or(&mut nobody);
     let mut drive = Drive { cluster, learner, terms, checkpoints, past: Past::default(), best: None, digests: [0; 2] };
@@ -90,7 +90,7 @@ pub fn drive<L: Learner, S: Serialize>(
     if let Some(checkpoints) = &drive.checkpoints {
         // The best model and the newest one.
         let copies = if drive.terms.data.valid > 0 { 2 } else { 1 };
-        claimed = checkpoints.claim(cluster, drive.terms.model, copies * drive.learner.model().bytes())?;
+        claimed = checkpoints.claim(cluster, drive.terms.model, copies * drive.learner.model().bytes(), lock)?;
         drive.digests = drive.learner.digests()?;
         if checkpoints.resumes() {
             end = drive.resume(watch)?;

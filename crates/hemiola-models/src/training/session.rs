@@ -1,6 +1,7 @@
 //! What accompanies a training: who watches, and where checkpoints go.
 
 use super::{Checkpoints, Watch};
+use hemiola::array::save::SaveLock;
 use std::fmt;
 
 /// What accompanies a training. Without anything, nobody watches and nothing is saved.
@@ -29,6 +30,8 @@ use std::fmt;
 pub struct Session<'a> {
     pub(super) watch: Option<&'a mut dyn Watch>,
     pub(super) checkpoints: Option<Checkpoints>,
+    /// Of the checkpoints' folder, on the root, if it was taken before.
+    pub(super) lock: Option<SaveLock>,
 }
 
 impl<'a> Session<'a> {
@@ -46,6 +49,12 @@ impl<'a> Session<'a> {
     /// The model is saved on the way and at the end, so that training can go on from there.
     pub fn saving(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = Some(checkpoints);
+        self
+    }
+
+    /// The lock of the checkpoints' folder is held already, and given back when training has ended; see [`Checkpoints::lock`].
+    pub fn holding(mut self, lock: Option<SaveLock>) -> Self {
+        self.lock = lock;
         self
     }
 }

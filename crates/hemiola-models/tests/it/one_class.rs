@@ -60,7 +60,8 @@ fn the_objective_is_that_of_all_pairs_and_falls() {
     hemiola::standalone(2)
         .run(|cluster| {
             let events = events(cluster)?;
-            for (nu, rank) in [(1.0, 5), (0.5, 16)] {
+            // Solved exactly, and by a few steps.
+            for (nu, rank) in [(1.0, 5), (0.5, 16), (1.0, 70), (0.5, 100)] {
                 let trained = builder().rank(rank).nu(nu).build()?.fit(cluster, &events)?;
                 let expected = objective(&trained.model, &events.collect()?)? / events.len() as f64;
                 let last = trained.report.progress.last().unwrap().objective;
@@ -106,9 +107,9 @@ fn every_row_is_the_best_for_the_others_as_they_are() {
 
 #[test]
 fn the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
-    let train = |peers: usize, workers: usize| {
+    let train = |rank: u32, peers: usize, workers: usize| {
         let program = |cluster: &Cluster| {
-            let trained = builder().rank(20).epochs(3).valid(0.2).build()?.fit(cluster, &events(cluster)?)?;
+            let trained = builder().rank(rank).epochs(3).valid(0.2).build()?.fit(cluster, &events(cluster)?)?;
             let model = [trained.model.user_factors.collect()?, trained.model.item_factors.collect()?].concat();
             let bits: Vec<u32> = model.into_iter().map(|(_, value)| value.to_bits()).collect();
             let figures: Vec<_> = trained.report.progress.into_iter().map(|at| (at.objective, at.valid)).collect();
@@ -118,12 +119,14 @@ fn the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
         assert!(all.iter().all(|peer| *peer == all[0]), "all peers have the same model");
         all[0].clone()
     };
-    for (total, others) in [(1, vec![(1, 1)]), (2, vec![(2, 1)]), (4, vec![(2, 2), (4, 1)])] {
-        let expected = train(1, total);
+    let all = [(1, vec![(1, 1)]), (2, vec![(2, 1)]), (4, vec![(2, 2), (4, 1)])];
+    // Solved exactly, and by a few steps.
+    for (rank, (total, others)) in [20, 70].into_iter().flat_map(|rank| all.iter().map(move |of| (rank, of))) {
+        let expected = train(rank, 1, *total);
         for (peers, workers) in others {
-            let (bits, figures) = train(peers, workers);
-            assert_eq!(figures, expected.1, "{peers} peers with {workers} workers");
-            assert!(bits == expected.0, "{peers} peers with {workers} workers");
+            let (bits, figures) = train(rank, *peers, *workers);
+            assert_eq!(figures, expected.1, "rank {rank}, {peers} peers with {workers} workers");
+            assert!(bits == expected.0, "rank {rank}, {peers} peers with {workers} workers");
         }
     }
 }
@@ -131,14 +134,14 @@ fn the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
 #[test]
 fn training_that_is_resumed_goes_on_to_the_same_bits() {
     let lab = tempfile::tempdir().unwrap();
-    let folder = lab.path().join("model");
-    let train = |epochs: u32, resume: Option<bool>| {
+    let train = |rank: u32, epochs: u32, resume: Option<bool>| {
+        let folder = lab.path().join(format!("rank-{rank}"));
         let program = |cluster: &Cluster| {
             let (train, valid) = events(cluster)?.split(0.2, 3)?;
             let session = resume.map_or_else(Session::new, |resume| {
                 Session::new().saving(Checkpoints::new(&folder).every(Every::Epochs(1)).resume(resume))
             });
-            let settings = builder().epochs(epochs).build()?;
+            let settings = builder().rank(rank).epochs(epochs).build()?;
             let trained = settings.fit_with(cluster, &train, Some(&valid), session)?;
             let model = [trained.model.user_factors.collect()?, trained.model.item_factors.collect()?].concat();
             let objectives: Vec<f64> = trained.report.progress.iter().map(|at| at.objective).collect();
@@ -146,9 +149,11 @@ fn training_that_is_resumed_goes_on_to_the_same_bits() {
         };
         hemiola::standalone(2).workers(2).run(program).unwrap().remove(0)
     };
-    let whole = train(6, None);
-    train(2, Some(false));
-    assert!(train(6, Some(true)) == whole);
+    for rank in [5, 70] {
+        let whole = train(rank, 6, None);
+        train(rank, 2, Some(false));
+        assert!(train(rank, 6, Some(true)) == whole, "rank {rank}");
+    }
 }
 
 #[test]
@@ -176,17 +181,21 @@ fn odd_events_are_learned_or_refused() {
             let events = cluster.from_fn([9, 8], |_| 1.0_f32)?;
             let some = events.entries().filter(|[user, item], _| user < 3 && item == 5 || user == 8).materialize()?;
             let some = some.entries().filter(|[_, item], _| item != 7).materialize()?;
-            let model = builder().rank(30).build()?.fit(cluster, &some)?.model;
-            let scores = model.predict(cluster, &[[0, 5], [0, 0], [6, 5]])?;
-            assert!(scores[0] > 0.5 && scores[0] > scores[1] && scores[2] == 0.0, "{scores:?}");
+            for rank in [30, 80] {
+                let model = builder().rank(rank).build()?.fit(cluster, &some)?.model;
+                let scores = model.predict(cluster, &[[0, 5], [0, 0], [6, 5]])?;
+                assert!(scores[0] > 0.5 && scores[0] > scores[1] && scores[2] == 0.0, "{rank}: {scores:?}");
+            }
             let negative = events.entries().map(|[user, _], _| 1.0 - user as f32).materialize()?;
             let error = builder().build()?.fit(cluster, &negative).unwrap_err().to_string();
             let expected = "the rating of user `1` for item `0` is 0; the loss `one-class` takes weights above 0; ";
             assert!(error.starts_with(expected), "{error}");
             // Weights beyond all proportion: the equations lose all their digits.
             let heavy = some.entries().map(|[_, item], _| 1e30 * (1.0 + item as f32)).materialize()?;
-            let error = builder().rank(30).l2(0.0).build()?.fit(cluster, &heavy).unwrap_err().to_string();
-            assert!(error.starts_with("the equations of a row cannot be solved"), "{error}");
+            for rank in [30, 80] {
+                let error = builder().rank(rank).l2(0.0).build()?.fit(cluster, &heavy).unwrap_err().to_string();
+                assert!(error.starts_with("the equations of a row cannot be solved"), "{rank}: {error}");
+            }
             Ok(())
         })
         .unwrap();

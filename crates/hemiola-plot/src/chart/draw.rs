@@ -224,7 +224,9 @@ impl<'a> Measured<'a> {
         for tick in self.x_ticks(right - start, small) {
             let x = start + (right - start) * self.x.place(tick.value);
             picture.line([[x, bottom], [x, bottom + 4.0]], Pen::new(Ink::Muted, 1.0));
-            picture.text([x, bottom + 6.0 + TICK], &tick.label, small.anchor(Anchor::Middle));
+            // What lies beyond the margin would be cut off.
+            let middle = x.min(right + MARGIN - small.width(&tick.label) / 2.0);
+            picture.text([middle, bottom + 6.0 + TICK], &tick.label, small.anchor(Anchor::Middle));
         }
         let middle = label.anchor(Anchor::Middle);
         let at = [f64::midpoint(start, right), bottom + TICK + LABEL + 13.0];

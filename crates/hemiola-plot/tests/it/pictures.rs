@@ -76,3 +76,19 @@ fn anything_can_be_drawn() {
         }
     }
 }
+
+#[test]
+fn the_last_label_of_an_axis_is_not_cut_off() {
+    let points = (0..=4).map(|n| [1.0 + 2.5e-5 * f64::from(n), f64::from(n)]);
+    let picture = Chart::new().panel(Panel::new(Axis::new("x"), Axis::new("y")).line(Line::new("a", points))).picture();
+    let svg = picture.svg();
+    let labels = svg.split("<text ").filter(|text| text.contains("font-size=\"11\" text-anchor=\"middle\""));
+    let right_ends = labels.map(|text| {
+        let x: f64 = text.split(" x=\"").nth(1).unwrap().split('"').next().unwrap().parse().unwrap();
+        let label = text.split('>').nth(1).unwrap().split('<').next().unwrap();
+        // Digits of this font are seven units wide.
+        (x + 3.5 * (label.chars().count() - 1) as f64, label.to_owned())
+    });
+    let (end, label) = right_ends.max_by(|a, b| a.0.total_cmp(&b.0)).unwrap();
+    assert!(label.len() > 6 && end <= picture.size()[0], "`{label}` ends at {end}");
+}

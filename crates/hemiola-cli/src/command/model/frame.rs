@@ -4,12 +4,14 @@
 //! alike. **Invariant:** whatever can be known before data are read is checked before; nothing is written until then.
 
 use super::progress::{Shown, Teller};
+use crate::counted::counted;
 use crate::failure::{Failure, carried};
 use crate::{report, shell, suggest};
 use clap::Args;
 use hemiola_array::BadLine;
 use hemiola_array::read::Source;
-use hemiola_cluster::{Cluster, Interrupt, Result};
+use hemiola_array::save::SaveLock;
+use hemiola_cluster::{Cluster, Interrupt, MOST_WORKERS, Result};
 use hemiola_models::training::{Checkpoints, Every, Limits, Report, Session};
 use serde::Serialize;
 use std::io::Write as _;
@@ -21,7 +23,7 @@ use std::time::Duration;
 #[derive(Args, Debug)]
 pub(super) struct Common {
     /// Worker threads of each peer. Default: all cores, shared among local peers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Where it runs")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MOST_WORKERS as i64), help_heading = "Where it runs")]
     workers: Option<u32>,
 
     /// Start this many local peers. Leave it out under `hemiola run`, `mpirun` or `srun`.
@@ -82,6 +84,8 @@ pub(super) struct Prepared<'a> {
     /// The figure that counts.
     pub(super) metric: &'static str,
     pub(super) limits: &'a Limits,
+    /// What [`Common::claim`] got.
+    pub(super) lock: Option<SaveLock>,
 }
 
 impl Common {
@@ -102,7 +106,7 @@ impl Common {
     /// Tells of lines of the data that were left out, on standard error and at once: what follows may fail for want of them.
     pub(super) fn tell_skipped(&self, cluster: &Cluster, files: &str, skipped: &[BadLine]) {
         if let (Some(first), true) = (skipped.first(), cluster.is_root() && !self.quiet) {
-            let lines = if skipped.len() == 1 { "1 line".to_owned() } else { format!("{} lines", skipped.len()) };
+            let lines = counted(skipped.len() as u64, "line");
             // If nobody hears it, the exit code and the count of ratings have to do.
             let _ = writeln!(std::io::stderr().lock(), "hemiola: left out {lines} of `{files}`; the first is {first}");
         }
@@ -128,6 +132,11 @@ impl Common {
         self.report.as_deref().map_or(Ok(()), report::check)
     }
 
+    /// *Collective.* The right to write to --output, before data are read. The root has it for all.
+    pub(super) fn claim(&self, cluster: &Cluster) -> Result<Option<SaveLock>> {
+        self.checkpoints().map_or(Ok(None), |checkpoints| checkpoints.lock(cluster))
+    }
+
     /// Runs `program` on the peers asked for. What it returns is the exit code.
     pub(super) fn run(&self, program: impl FnOnce(&Cluster) -> Result<u8>) -> anyhow::Result<ExitCode> {
         if let Some(peers) = self.peers
@@ -150,10 +159,10 @@ impl Common {
     pub(super) fn accompany(
         &self,
         cluster: &Cluster,
-        prepared: &Prepared<'_>,
+        prepared: Prepared<'_>,
         fit: impl FnOnce(Session<'_>) -> Result<Report>,
     ) -> Result<u8> {
-        let Prepared { headline, loading, metric, limits } = prepared;
+        let Prepared { headline, loading, metric, limits, lock } = prepared;
         let shown = if self.talks() && cluster.is_root() { Shown::to_people(limits) } else { Shown::nothing() };
         let (heard, with_output) = (shown.clone(), self.output.is_some());
         // Until now there was nothing to save, and a signal ended everything.
@@ -163,7 +172,7 @@ impl Common {
                 "hemiola: training is stopped{and_saved} after this pass; Ctrl-C again ends it at once"
             ));
         })?;
-        shown.line(headline);
+        shown.line(&headline);
         let mut teller = Teller {
             shown: &shown,
             explain: self.explain,
@@ -174,7 +183,7 @@ impl Common {
         };
         let mut session = Session::new().watched(&mut teller);
         if let Some(checkpoints) = self.checkpoints() {
-            session = session.saving(checkpoints);
+            session = session.saving(checkpoints).holding(lock);
         }
         let fitted = fit(session);
         shown.clear();

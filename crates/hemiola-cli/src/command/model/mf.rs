@@ -1,6 +1,7 @@
 //! `hemiola train mf`.
 
 use super::frame::{Common, Prepared, must_exist};
+use crate::counted::counted;
 use crate::failure::{Failure, carried};
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
@@ -176,24 +177,29 @@ impl TrainMf {
 
     fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
         let start = cluster.env().now();
+        let lock = self.common.claim(cluster)?;
         let Loaded { train, valid, cold } = self.load(cluster, share)?;
         let [users, items] = train.shape().extents();
         let (count, held_out) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
         let cluster_facts = ClusterFacts::of(cluster);
-        let what = if self.is_one_class() { "events" } else { "ratings" };
+        let what = if self.is_one_class() { "event" } else { "rating" };
         let cold = match cold {
             0 => String::new(),
             _ => format!(" ({cold} more of users or items nobody trains on: `hemiola evaluate` counts them)"),
         };
         let prepared = Prepared {
             headline: format!(
-                "{count} {what} of {users} users for {items} items, {held_out} held out{cold}; {cluster_facts}"
+                "{} of {} for {}, {held_out} held out{cold}; {cluster_facts}",
+                counted(count, what),
+                counted(users, "user"),
+                counted(items, "item")
             ),
             loading: cluster.env().now() - start,
             metric: settings.settings().loss.metric(),
             limits: &settings.settings().limits,
+            lock,
         };
-        self.common.accompany(cluster, &prepared, |session| {
+        self.common.accompany(cluster, prepared, |session| {
             Ok(settings.fit_with(cluster, &train, valid.as_ref(), session)?.report)
         })
     }
@@ -265,7 +271,7 @@ impl TrainMf {
     }
 }
 
-/// An error of reading, with the flag or the change that would help. Not every command can `skip` lines.
+/// An error of reading, with the flag or the change that would help. Not every command can `skip` lines or be told the separator.
 pub(super) fn hinted(error: anyhow::Error, skip: bool) -> anyhow::Error {
     use hemiola_array::Error as Reading;
     let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
@@ -277,6 +283,11 @@ pub(super) fn hinted(error: anyhow::Error, skip: bool) -> anyhow::Error {
         Reading::TooManyBadLines { .. } => {
             Failure::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
         }
+        Reading::BadFile { .. } if skip => {
+            let hint = "a line is a user, an item and a rating; say what separates them with `--separator TEXT`";
+            Failure::array(reading, hint).into()
+        }
+        Reading::BadFile { .. } => Failure::array(reading, "a line is a user, an item and a rating").into(),
         Reading::DuplicateKey { first, second, .. } => {
             let message = format!("{first} and {second} are of the same user and the same item");
             Failure::usage(message).hint("leave one of them").into()

@@ -5,7 +5,6 @@ mod mf;
 mod names;
 mod progress;
 mod somebody;
-mod steady;
 mod using;
 
 pub(crate) use using::{Evaluate, Predict, Recommend, Similar};

@@ -10,6 +10,7 @@ use hemiola_array::Dictionary;
 use hemiola_array::read::guess::Guess;
 use hemiola_array::read::{ByteRange, Csv, Source};
 use hemiola_models::mf::Model;
+use hemiola_models::mf::data::text;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -36,7 +37,7 @@ impl TitlesFile {
             for range in ByteRange::split(std::slice::from_ref(&source), u64::MAX) {
                 Csv::new().separator(&separator).read_fields(&range, |fields| {
                     let (name, title) = (fields.text()?, fields.text()?);
-                    titles.insert(latin_or_utf8(&name), latin_or_utf8(&title));
+                    titles.insert(text(&name), text(&title));
                     fields.skip_rest();
                     Ok(())
                 })?;
@@ -105,18 +106,11 @@ fn unknown<'a>(
             .hint(format!("it has no names: {what}s are numbers from 0 to {}", count.saturating_sub(1)))
             .into();
     };
-    let names: Vec<String> = names.names().map(latin_or_utf8).collect();
+    let names: Vec<String> = names.names().map(text).collect();
     let titles: Vec<&str> = titles.collect();
     let all = titles.iter().copied().chain(names.iter().map(String::as_str));
-    failure.hint(suggest::hint(wanted, all).unwrap_or_else(|| "names are those of the training data".to_owned())).into()
-}
-
-/// Text that is UTF-8, or else Latin-1, as old data sets are.
-pub(super) fn latin_or_utf8(bytes: &[u8]) -> String {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => text.to_owned(),
-        Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
-    }
+    let near = suggest::hint(wanted, all).or_else(|| suggest::hint_by_part(wanted, titles.iter().copied()));
+    failure.hint(near.unwrap_or_else(|| "names are those of the training data".to_owned())).into()
 }
 
 /// An item and a figure.

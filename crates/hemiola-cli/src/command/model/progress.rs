@@ -28,7 +28,7 @@ impl Shown {
         let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(u64::from(limits.epochs)), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{spinner} epoch {pos}/{len} [{bar:20}] {wide_msg}");
+            let style = ProgressStyle::with_template("{spinner} epoch {pos}/{len} [{wide_bar}] {msg}");
             bar.set_style(style.expect("the template is sound").progress_chars("=> "));
             bar.set_message("first pass");
             bar.enable_steady_tick(TICK);
@@ -125,7 +125,7 @@ impl Watch for Teller<'_> {
         match &self.shown.bar {
             Some(bar) => {
                 bar.set_position(u64::from(progress.epoch));
-                bar.set_message(figures(progress, self.metric, self.limits));
+                bar.set_message(beside_bar(progress, self.metric, self.limits));
                 if let Some(note) = &progress.note {
                     self.shown.line(&format!("epoch {}: {note}", progress.epoch));
                 }
@@ -159,6 +159,17 @@ fn figures(progress: &Progress, metric: &str, limits: &Limits) -> String {
     if left > 0.0 {
         let _ = write!(text, ", at most {} left", time(left));
     }
+    text
+}
+
+/// The figures of an epoch in fewer words: with a bar they have to fit into 80 columns.
+fn beside_bar(progress: &Progress, metric: &str, limits: &Limits) -> String {
+    let mut text = format!("objective {:.4}", progress.objective);
+    if let Some(figure) = progress.valid.as_ref().unwrap_or(&progress.train).get(metric) {
+        let _ = write!(text, "  {metric} {figure:.4}");
+    }
+    let rate = progress.updates as f64 / progress.seconds.max(1e-9) / 1e6;
+    let _ = write!(text, "  {rate:.1} M/s  {} left", time(time_left(progress, limits)));
     text
 }
 
@@ -237,6 +248,17 @@ mod tests {
         assert_eq!(line(&epoch, "rmse", &limits), told);
         epoch.note = Some("half the step".to_owned());
         assert_eq!(line(&epoch, "rmse", &limits), format!("{told}  (half the step)"));
+    }
+
+    #[test]
+    fn a_bar_and_its_figures_fit_into_80_columns() {
+        let limits = Limits { epochs: 200, ..Limits::default() };
+        let mut epoch = progress(100, 150.0);
+        epoch.valid = Some([("ndcg@10".to_owned(), 0.2)].into());
+        epoch.updates = 9_990_000_000;
+        let told = beside_bar(&epoch, "ndcg@10", &limits);
+        assert_eq!(told, "objective 0.8100  ndcg@10 0.2000  66.6 M/s  2 min 30 s left");
+        assert!("x epoch 100/200 [] ".chars().count() + told.chars().count() <= 80);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Whom something is recommended to: a user of the training data, or somebody who comes with ratings of their own.
 
-use super::names::{Titles, latin_or_utf8, user};
+use super::names::{Titles, user};
 use crate::failure::Failure;
 use clap::Args;
 use hemiola_array::read::guess::Guess;
@@ -120,7 +120,7 @@ fn from_file(path: &Path) -> anyhow::Result<Named> {
     let mut named = Vec::new();
     for range in ByteRange::split(std::slice::from_ref(&source), u64::MAX) {
         Csv::new().separator(&separator).read_fields(&range, |fields| {
-            let item = latin_or_utf8(&fields.text()?);
+            let item = data::text(&fields.text()?);
             let rating = if fields.is_empty() { None } else { Some(fields.next::<f32>()?) };
             fields.skip_rest();
             named.push((item, rating));

@@ -3,7 +3,7 @@
 use super::mf::{hinted, must_be_a_model};
 use super::names::{TitlesFile, lines};
 use super::somebody::Somebody;
-use super::steady::steady;
+use crate::counted::counted;
 use crate::failure::Failure;
 use crate::{output, report};
 use clap::Args;
@@ -33,7 +33,7 @@ impl Common {
         must_be_a_model(&self.model)?;
         let mut outcome = None;
         Cluster::builder().run(|cluster| {
-            let model = steady(&self.model, || Model::load(cluster, &self.model))?;
+            let model = Model::load(cluster, &self.model)?;
             outcome = Some(work(cluster, &model));
             Ok::<_, Error>(())
         })?;
@@ -230,7 +230,8 @@ impl Evaluate {
     fn compare(&self, cluster: &Cluster, model: &Model) -> anyhow::Result<()> {
         let evaluation = model.evaluate_all(cluster, &data::read(cluster, None, &self.data)?)?;
         let Evaluation { figures, entries, cold } = &evaluation;
-        let mut text = format!("{entries} ratings, {cold} of them of users or items the model does not know\n");
+        let entries = counted(*entries, "rating");
+        let mut text = format!("{entries}, {cold} of them of users or items the model does not know\n");
         for (name, figure) in figures {
             let _ = writeln!(text, "{name} {figure:.4}");
         }
@@ -253,9 +254,10 @@ impl Evaluate {
         let figures = ranking.figures(cluster, model, &places)?;
         let users = ranking.users(cluster)?;
         let mut text = format!(
-            "{} of {} entries are of known users and items; means over {users} users\n",
+            "{} of {} entries are of known users and items; means over {}\n",
             wanted.len(),
-            all.len()
+            all.len(),
+            counted(users, "user")
         );
         for (name, figure) in &figures {
             let _ = writeln!(text, "{name} {figure:.4}");

@@ -7,23 +7,25 @@
 //! Σ_events c (1 - w·h)² + unobserved Σ_all pairs (w·h)² + Σ_users λ_u |w|² + Σ_items λ_i |h|²
 //! ```
 //! with `c` the weight of an event and `λ = l2 (events of the row + unobserved · rows of the other side)^nu`. With the items
-//! fixed each user is a problem of least squares of its own, and the other way round; the sum over all pairs is one small matrix
-//! (`gram`) that all rows of a side share. So an epoch is two loops in which no row depends on another. No step
+//! fixed each user is a problem of least squares of its own (`equations`), and the other way round; the sum over all pairs is
+//! one small matrix (`gram`) that all rows of a side share. So an epoch is two loops in which no row depends on another. No step
 //! has to be chosen and nothing can diverge. Hu, Koren and Volinsky 2008; penalties that grow with the number of events are what makes it
 //! hold its own against later models: Rendle, Krichene, Zhang and Koren 2022.
 //!
-//! **Invariant:** a pass depends on the factors of items and the lists alone, so training that is resumed goes on to the same
-//! bits.
+//! **Invariant:** a pass depends on the factors and the lists alone, so training that is resumed goes on to the same bits.
 
+#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
+mod conjugate;
+mod equations;
 mod gram;
 mod lists;
 
+use self::equations::Equations;
 use self::gram::Gram;
 use self::lists::{Lists, lists};
 use super::model::Model;
-use super::normal::{System, gain};
 use super::settings::Settings;
-use super::step::dot;
+use super::step::{LANES, dot};
 use crate::Error;
 use hemiola::loops::Plan;
 use hemiola::prelude::*;
@@ -45,8 +47,7 @@ impl OneClass {
         settings: &Settings,
     ) -> Result<Self> {
         must_be_weights(cluster, events)?;
-        // Factoring takes a third as many operations as rank² / 2 times the rank, which is what so many events take.
-        let fixed = u64::from(settings.rank).div_ceil(3);
+        let fixed = Equations::fixed((settings.rank as usize).next_multiple_of(LANES));
         Ok(Self { users: lists(cluster, events, 0, users, fixed)?, items: lists(cluster, events, 1, items, fixed)? })
     }
 
@@ -96,16 +97,12 @@ fn half(
             if share > 0 {
                 continue;
             }
-            let mut system = System::start(width, &matrix, penalty(settings, events.len(), other_rows));
-            let mut weights = 0.0;
+            let ridge = penalty(settings, events.len(), other_rows);
+            let mut equations = Equations::start(width, &matrix, ridge, events.len());
             for (number, weight) in events {
-                system.add(&other[*number as usize], *weight, *weight);
-                weights += f64::from(*weight);
+                equations.add(&other[*number as usize], *weight);
             }
-            let solution = &mut own[row];
-            system.solve(solution);
-            // At the solution of least squares the cost is that of 0 less the product of solution and right side.
-            costs += weights - gain(solution, system.right());
+            costs += equations.solve(&mut own[row]);
         }
     )?;
     Ok((costs.take()?, run.plan().clone()))

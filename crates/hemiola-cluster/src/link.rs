@@ -36,7 +36,12 @@ impl Link {
 
     /// Sends a message if there is room now; gives it back if there is none.
     pub fn try_send(&self, to: Rank, message: Outgoing) -> Result<Option<Outgoing>> {
-        match self.exchange.transport.send(to, message.clone(), Duration::ZERO) {
+        self.send_within(to, message, Duration::ZERO)
+    }
+
+    /// Sends a message if there is room before `timeout`; gives it back if there is none.
+    pub fn send_within(&self, to: Rank, message: Outgoing, timeout: Duration) -> Result<Option<Outgoing>> {
+        match self.exchange.transport.send(to, message.clone(), timeout) {
             Ok(()) => Ok(None),
             Err(TransportError::Stuck { .. }) => Ok(Some(message)),
             Err(error) => Err(self.exchange.blame(error)),

@@ -1,0 +1,7 @@
+//! Collectives and averages on clusters: threads of this process, and processes.
+
+mod conditions;
+mod overlap;
+mod processes;
+mod sums;
+mod support;

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result, receive_error};
 use crate::exchange::Exchange;
 use crate::waits::{Reason, WaitGuard};
-use hemiola_core::{Env, Message, Outgoing, Rank, Stall, TransportError, Waiter};
+use hemiola_core::{Env, Message, Outgoing, PeerLost, Rank, Stall, TransportError, Waiter};
 use hemiola_net::{Mailbox, ReceiveError};
 use std::fmt;
 use std::sync::Arc;
@@ -66,6 +66,12 @@ impl Link {
     #[must_use]
     pub fn stall_report(&self) -> Stall {
         self.exchange.monitor.report()
+    }
+
+    /// The first loss that nobody has forgiven, if there was one. Threads that do not wait for others look here.
+    #[must_use]
+    pub fn failure(&self) -> Option<PeerLost> {
+        self.exchange.board.failure()
     }
 
     /// The longest wait inside a running job.

@@ -1,6 +1,6 @@
 //! What can go wrong with a collective on a cluster, with the facts in fields.
 
-use hemiola_core::ErrorKind;
+use hemiola_core::{ErrorKind, Rank};
 use hemiola_net::ReceiveError;
 
 /// Why a collective, or an average over a graph, could not be had.
@@ -26,6 +26,18 @@ pub enum Error {
         /// How many peers there are.
         peers: usize,
     },
+    /// Peers that do not agree on what to average, and how.
+    #[error(
+        "peer {rank} averages with other settings than peer 0: {there} there, {here} at peer 0; every peer must build the same"
+    )]
+    Differs {
+        /// The peer.
+        rank: Rank,
+        /// Settings of peer 0.
+        here: String,
+        /// Settings of that peer.
+        there: String,
+    },
     /// More handles than channels.
     #[error("this cluster has made too many handles; keep one and use it for all collectives")]
     TooManyHandles,
@@ -37,7 +49,9 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Collective(error) => error.kind(),
-            Self::Ended { .. } | Self::NotDivisible { .. } | Self::TooManyHandles => ErrorKind::Usage,
+            Self::Ended { .. } | Self::NotDivisible { .. } | Self::Differs { .. } | Self::TooManyHandles => {
+                ErrorKind::Usage
+            }
         }
     }
 }

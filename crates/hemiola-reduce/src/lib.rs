@@ -18,11 +18,14 @@
 //! **Who does the work.** A call that blocks is carried through by the calling thread, which reads and writes sockets itself. One that was begun
 //! is carried on by a service of the cluster, started for the first of them.
 //!
+//! [`Mixing`] averages over a sparse graph instead, where each peer waits for its neighbours alone, or for nobody.
+//!
 //! | file | concept |
 //! |---|---|
 //! | [`collectives`] | [`Collectives`]: the handle of a peer |
 //! | `flight` | one collective on its way |
 //! | [`background`] | [`Pending`]: collectives that go on while the program computes |
+//! | [`mixing`] | [`Mixing`]: averages over a graph; who goes on without whom |
 //! | `measure` | how fast links are |
 //! | [`error`] | what can go wrong |
 
@@ -31,9 +34,12 @@ pub mod collectives;
 pub mod error;
 mod flight;
 mod measure;
+pub mod mixing;
 
 pub use background::Pending;
 pub use collectives::{Collectives, MakeCollectives, Tally};
 pub use error::Error;
+pub use hemiola_collective::mix::{Mixed, Reduced};
 pub use hemiola_collective::protocol::cut;
-pub use hemiola_collective::{Algorithm, Element, Operator};
+pub use hemiola_collective::{Algorithm, Element, Graph, Operator, Synchronization, Topology, Weights};
+pub use mixing::{MakeMixing, Mixing, MixingBuilder, MixingTally, OnLoss};

@@ -4,7 +4,7 @@
 
 use crate::support::{number, with_watchdog};
 use hemiola_cluster::{Cluster, Result, standalone};
-use hemiola_reduce::{Algorithm, MakeCollectives as _, Operator};
+use hemiola_reduce::{Algorithm, MakeCollectives as _, MakeMixing as _, OnLoss, Operator, Topology};
 use std::process::{Child, Command, Stdio};
 
 /// Starts `peers` processes that run the test `name`.
@@ -92,6 +92,48 @@ fn the_neighbours_of_a_killed_process_fail_and_name_it() {
             let output = peer.wait_with_output().unwrap();
             let said = String::from_utf8_lossy(&output.stdout).into_owned();
             assert!(rank == 1 || said.contains("ended: Err(1)"), "peer {rank}: {said}");
+        }
+    });
+}
+
+/// Averages until it is over; peer 1 waits to be killed in round 10.
+fn outliving(cluster: &Cluster) -> Result<Vec<u32>> {
+    let graph = cluster.graph(&Topology::RootExpander)?;
+    let mut mixing = cluster.mixing::<f32>(&graph, 100_000).on_loss(OnLoss::Drop).build()?;
+    let mut values = vec![cluster.rank().index() as f32; 100_000];
+    for round in 0..60 {
+        if round == 10 && cluster.rank().index() == 1 {
+            println!("ready");
+            loop {
+                std::thread::park();
+            }
+        }
+        mixing.mix(&mut values)?;
+    }
+    // Those who are left still meet, here and at the end.
+    cluster.barrier()?;
+    Ok(mixing.tally().lost.iter().map(|rank| rank.number()).collect())
+}
+
+#[test]
+fn the_peer_that_outlives_another() {
+    if std::env::var_os("HEMIOLA_TEST_PEER").is_some() {
+        println!("ended: {:?}", hemiola_cluster::run(outliving));
+    }
+}
+
+#[test]
+fn a_killed_process_is_outlived_by_its_neighbours() {
+    with_watchdog(|| {
+        let meet = tempfile::tempdir().unwrap();
+        let mut peers = start(4, "processes::the_peer_that_outlives_another", meet.path());
+        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(peers[1].stdout.take().unwrap()));
+        assert!(lines.any(|line| line.unwrap().contains("ready")));
+        peers[1].kill().unwrap();
+        for (rank, peer) in peers.into_iter().enumerate() {
+            let output = peer.wait_with_output().unwrap();
+            let said = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(rank == 1 || said.contains("ended: Ok([1])"), "peer {rank}: {said}");
         }
     });
 }

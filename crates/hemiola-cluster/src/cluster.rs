@@ -280,6 +280,14 @@ impl Cluster {
         self.inner.services.start(&self.inner.exchange, name, Box::new(wake), Box::new(body))
     }
 
+    /// Does without a peer from now on: its loss, whenever it came or comes, fails only those who wait for it, and barriers, broadcasts and the end of the
+    /// program are a matter of those who are left. Gathers then have no value of it.
+    ///
+    /// For layers whose protocol can go on without a peer. All who are left must agree on it between the same collective calls.
+    pub fn forgive(&self, rank: Rank) {
+        self.inner.exchange.board.forgive(rank);
+    }
+
     /// The time limits of this cluster.
     #[must_use]
     pub fn deadlines(&self) -> &Deadlines {

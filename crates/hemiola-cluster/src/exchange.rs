@@ -108,6 +108,9 @@ impl Exchange {
         value: impl FnOnce() -> Result<Bytes>,
         site: &'static Location<'static>,
     ) -> Result<Bytes> {
+        if let Some(loss) = self.board.loss(root).filter(|_| !self.board.members().contains(&root)) {
+            return Err(Error::Lost(loss));
+        }
         let round = self.round(Call::Broadcast, site, root);
         let value = match round.tree.parent {
             Some(parent) => round.receive(parent)?,
@@ -137,7 +140,7 @@ impl Exchange {
             round.send(*child, &all)?;
         }
         let parts = decode::<Vec<Part>>(&all)?;
-        if !parts.iter().map(|part| part.rank).eq(Rank::all(self.transport.size())) {
+        if !parts.iter().map(|part| part.rank).eq(self.board.members()) {
             let reason = "not every peer's value came back".to_owned();
             return Err(Error::Value { action: "understand", type_name: "the gathered values", reason });
         }
@@ -160,7 +163,10 @@ impl Exchange {
     fn round(&self, call: Call, site: &'static Location<'static>, root: Rank) -> Round<'_> {
         // Relaxed: collective calls of one peer come one after the other, whichever threads make them.
         let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let tree = Tree::new(self.transport.rank(), self.transport.size(), root);
+        let members = self.board.members();
+        // Where the root was done without, the first of those who are left stands in for it.
+        let root = if members.contains(&root) { root } else { members[0] };
+        let tree = Tree::among(&members, self.transport.rank(), root);
         let (control, bulk) = (ChannelId::of(OWNER, number * 2), ChannelId::of(OWNER, number * 2 + 1));
         let mailbox = self.board.open(control, Lane::Control, &self.transport, &self.env);
         Round { exchange: self, call, number, site, root, tree, control, bulk, mailbox, bulk_mailbox: OnceCell::new() }

@@ -6,7 +6,7 @@
 use crate::error::{Error, Result, receive_error};
 use crate::exchange::Exchange;
 use crate::waits::{Reason, WaitGuard};
-use hemiola_core::{Env, Message, Outgoing, Rank, Stall, TransportError, Waiter};
+use hemiola_core::{Env, Message, Outgoing, PeerLost, Rank, Stall, TransportError, Waiter};
 use hemiola_net::{Mailbox, ReceiveError};
 use std::fmt;
 use std::sync::Arc;
@@ -36,7 +36,12 @@ impl Link {
 
     /// Sends a message if there is room now; gives it back if there is none.
     pub fn try_send(&self, to: Rank, message: Outgoing) -> Result<Option<Outgoing>> {
-        match self.exchange.transport.send(to, message.clone(), Duration::ZERO) {
+        self.send_within(to, message, Duration::ZERO)
+    }
+
+    /// Sends a message if there is room before `timeout`; gives it back if there is none.
+    pub fn send_within(&self, to: Rank, message: Outgoing, timeout: Duration) -> Result<Option<Outgoing>> {
+        match self.exchange.transport.send(to, message.clone(), timeout) {
             Ok(()) => Ok(None),
             Err(TransportError::Stuck { .. }) => Ok(Some(message)),
             Err(error) => Err(self.exchange.blame(error)),
@@ -61,6 +66,12 @@ impl Link {
     #[must_use]
     pub fn stall_report(&self) -> Stall {
         self.exchange.monitor.report()
+    }
+
+    /// The first loss that nobody has forgiven, if there was one. Threads that do not wait for others look here.
+    #[must_use]
+    pub fn failure(&self) -> Option<PeerLost> {
+        self.exchange.board.failure()
     }
 
     /// The longest wait inside a running job.

@@ -15,7 +15,15 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(rank: Rank, size: usize, root: Rank) -> Self {
+    /// The place of `rank` in a tree of some peers, which must be among them, as the root must.
+    pub(crate) fn among(members: &[Rank], rank: Rank, root: Rank) -> Self {
+        let place = |rank: Rank| Rank::new(members.partition_point(|&member| member < rank) as u32);
+        let Self { parent, children } = Self::new(place(rank), members.len(), place(root));
+        let real = |place: Rank| members[place.index()];
+        Self { parent: parent.map(real), children: children.into_iter().map(real).collect() }
+    }
+
+    fn new(rank: Rank, size: usize, root: Rank) -> Self {
         let number = (rank.index() + size - root.index()) % size;
         let real = |number: usize| Rank::new(((number + root.index()) % size) as u32);
         let reach = if number == 0 { size.next_power_of_two() } else { 1 << number.trailing_zeros() };
@@ -30,6 +38,15 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_tree_of_some_has_the_same_shape_with_other_names() {
+        let members = [1, 2, 5, 7].map(Rank::new);
+        let tree = Tree::among(&members, Rank::new(5), Rank::new(5));
+        assert_eq!((tree.parent, tree.children), (None, vec![Rank::new(1), Rank::new(7)]));
+        let tree = Tree::among(&members, Rank::new(2), Rank::new(1));
+        assert_eq!((tree.parent, tree.children), (Some(Rank::new(1)), vec![]));
+    }
 
     #[test]
     fn every_peer_hangs_on_exactly_one_parent_for_all_sizes_and_roots() {

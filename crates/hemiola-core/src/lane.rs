@@ -58,11 +58,15 @@ pub enum Purpose {
     Served = 7,
     /// Rows of tables, updates to them, and their clocks.
     Tables = 8,
+    /// Elements of collectives: all-reduce and its relatives.
+    Collective = 9,
+    /// Values that neighbours in a communication graph average, and word that they have come.
+    Mixing = 10,
 }
 
 impl Purpose {
     /// All purposes, in index order.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::Liveness,
         Self::Barrier,
         Self::Broadcast,
@@ -72,6 +76,8 @@ impl Purpose {
         Self::Rotation,
         Self::Served,
         Self::Tables,
+        Self::Collective,
+        Self::Mixing,
     ];
 
     /// The purpose's place in [`Purpose::ALL`], and its number on the wire.
@@ -99,6 +105,8 @@ impl fmt::Display for Purpose {
             Self::Rotation => "rotation",
             Self::Served => "served",
             Self::Tables => "tables",
+            Self::Collective => "collective",
+            Self::Mixing => "mixing",
         })
     }
 }

@@ -11,7 +11,7 @@
 //! [assists](Transport::assist) the transport (reads the socket itself), and only if another thread reads already does
 //! it sleep until woken. **Locks.** `Switchboard::state` before a mailbox's `queues`; neither is held while calling the
 //! transport. **Loss.** When a peer is lost, every waiting receiver wakes and fails, because in an SPMD job no wait can
-//! be trusted to end any more; a peer that *left* after ending well fails only those who wait for it.
+//! be trusted to end any more; a peer that *left* after ending well fails only those who wait for it, and so does one whose loss was *forgiven*.
 
 use hemiola_core::{Assist, ChannelId, Env, Inbox, Lane, LossCause, Message, PeerLost, Rank, Transport};
 use parking_lot::{Condvar, Mutex};
@@ -58,13 +58,21 @@ struct State {
     losses: Vec<Option<PeerLost>>,
     /// Ranks in the order they were lost.
     order: Vec<Rank>,
+    /// By rank: the others go on without it.
+    forgiven: Vec<bool>,
 }
 
 impl State {
+    /// The first loss that makes the job fail.
+    fn failure(&self) -> Option<&PeerLost> {
+        let lost = |rank: &Rank| self.losses[rank.index()].as_ref().filter(|_| !self.forgiven[rank.index()]);
+        self.order.iter().filter_map(lost).find(|loss| loss.cause != LossCause::Left)
+    }
+
     /// Why waiting for `from` (for anyone, if `None`) is in vain, if it is.
     fn obstacle(&self, from: Option<Rank>) -> Option<&PeerLost> {
         let lost = |rank: &Rank| self.losses[rank.index()].as_ref();
-        let fatal = self.order.iter().filter_map(lost).find(|loss| loss.cause != LossCause::Left);
+        let fatal = self.failure();
         match from {
             Some(rank) => fatal.or_else(|| lost(&rank)),
             None => {
@@ -121,7 +129,8 @@ impl Switchboard {
     /// The switchboard of a peer in a job of `size`.
     #[must_use]
     pub fn new(size: usize) -> Arc<Self> {
-        let state = State { boxes: BTreeMap::new(), losses: vec![None; size], order: Vec::new() };
+        let state =
+            State { boxes: BTreeMap::new(), losses: vec![None; size], order: Vec::new(), forgiven: vec![false; size] };
         Arc::new(Self { size, state: Mutex::new(state), lost: AtomicUsize::new(0) })
     }
 
@@ -148,9 +157,25 @@ impl Switchboard {
     /// The first loss that makes the job fail, if there was one.
     #[must_use]
     pub fn failure(&self) -> Option<PeerLost> {
+        self.state.lock().failure().cloned()
+    }
+
+    /// From now on the loss of `rank`, whenever it came or comes, fails only those who wait for it: the others know how to go on without it.
+    pub fn forgive(&self, rank: Rank) {
+        self.state.lock().forgiven[rank.index()] = true;
+    }
+
+    /// All peers but those whose loss was forgiven.
+    #[must_use]
+    pub fn members(&self) -> Vec<Rank> {
         let state = self.state.lock();
-        let first = state.order.iter().filter_map(|rank| state.losses[rank.index()].as_ref());
-        first.into_iter().find(|loss| loss.cause != LossCause::Left).cloned()
+        Rank::all(self.size).filter(|rank| !state.forgiven[rank.index()]).collect()
+    }
+
+    /// Why `rank` is gone, if it is.
+    #[must_use]
+    pub fn loss(&self, rank: Rank) -> Option<PeerLost> {
+        self.state.lock().losses[rank.index()].clone()
     }
 
     /// Whether `rank` is lost or has left.

@@ -61,6 +61,24 @@
 //! ```
 //! The guide is `docs/tables.md`.
 //!
+//! # Collectives
+//!
+//! [`cluster.collectives()`](collective::MakeCollectives::collectives) makes a handle for all-reduce and its relatives on slices of numbers, which block or go on while the program
+//! computes:
+//!
+//! ```
+//! use hemiola::collective::{MakeCollectives, Operator};
+//! hemiola::standalone(2).run(|cluster| {
+//!     let collectives = cluster.collectives()?;
+//!     let sums = collectives.begin_all_reduce(vec![1.0_f32; 1000], Operator::Sum)?;
+//!     // ... compute ...
+//!     assert_eq!(sums.finish()?[999], 2.0);
+//!     Ok(())
+//! })?;
+//! # Ok::<(), hemiola::Error>(())
+//! ```
+//! The guide is `docs/reduce.md`.
+//!
 //! # Crates
 //!
 //! | crate | what it holds | what it must not know |
@@ -71,6 +89,8 @@
 //! | [`mod@array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
 //! | [`loops`] | parallel loops: plans, views in their bodies, execution | what is computed |
 //! | [`tables`] | tables of parameters on a cluster: handles of workers, services, checkpoints | what is learned |
+//! | [`collective`] | collectives on a cluster, averages over a communication graph | what is summed, and why |
+//! | `hemiola-collective` | their protocols, communication graphs, encodings, costs | threads, sockets, clocks |
 //! | `hemiola-tables` | their protocol: shards, caches, clocks, budgets, procedures | threads, sockets, clocks |
 //! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
 //! | `hemiola-macros` | the macro `parallel_for!`, a shell around `hemiola-analysis` | what a loop means |
@@ -83,6 +103,7 @@ pub use hemiola_core as core;
 pub use hemiola_loops as loops;
 pub use hemiola_net as net;
 pub use hemiola_parameters as tables;
+pub use hemiola_reduce as collective;
 
 pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 pub use hemiola_macros::parallel_for;
@@ -91,6 +112,7 @@ pub use hemiola_macros::parallel_for;
 pub mod prelude {
     pub use crate::Cluster;
     pub use crate::array::{Accumulate, Accumulator, DistArray, MakeArrays, Partition, ReadArrays};
+    pub use crate::collective::MakeCollectives;
     pub use crate::core::Rank;
     pub use crate::loops::BufferArray;
     pub use crate::parallel_for;
@@ -106,6 +128,11 @@ struct DataGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/parallel-for.md")]
 struct LoopsGuide;
+
+/// The snippets of the guide to collectives, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reduce.md")]
+struct ReduceGuide;
 
 /// The snippets of the guide to tables, run as tests.
 #[cfg(doctest)]

@@ -236,3 +236,34 @@ fn a_peer_that_fails_does_not_say_that_it_lost_those_who_leave_because_of_it() {
         }
     });
 }
+
+#[test]
+fn those_who_are_left_meet_without_a_peer_that_they_forgave() {
+    with_watchdog(|| {
+        let met = std::sync::atomic::AtomicUsize::new(0);
+        let outcome = standalone(4).run(|cluster| {
+            cluster.barrier()?;
+            // The root, where trees begin.
+            if cluster.is_root() {
+                return Err("out of luck".into());
+            }
+            let loss = loop {
+                match cluster.link().failure() {
+                    Some(loss) => break loss,
+                    None => std::thread::yield_now(),
+                }
+            };
+            cluster.forgive(loss.rank);
+            cluster.barrier()?;
+            assert_eq!(cluster.all_gather(cluster.rank().index())?, [1, 2, 3]);
+            assert_eq!(cluster.broadcast_from(Rank::new(2), cluster.rank().index())?, 2);
+            let error = cluster.broadcast(0).unwrap_err();
+            assert_eq!(error.lost_peer().unwrap().rank, Rank::ROOT);
+            cluster.barrier()?;
+            met.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            Ok(())
+        });
+        assert!(outcome.unwrap_err().to_string().contains("out of luck"));
+        assert_eq!(met.into_inner(), 3);
+    });
+}

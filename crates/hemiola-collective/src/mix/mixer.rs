@@ -115,6 +115,12 @@ impl<T: Mixed> Mixer<T> {
         })
     }
 
+    /// Which peer this is.
+    #[must_use]
+    pub fn me(&self) -> Rank {
+        self.me
+    }
+
     /// The first round that this peer has not begun.
     #[must_use]
     pub fn next_round(&self) -> u64 {

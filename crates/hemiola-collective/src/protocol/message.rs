@@ -19,6 +19,12 @@ pub const HEADER_BYTES: usize = 128;
 pub struct Tag(pub(super) u64);
 
 impl Tag {
+    /// The tag with this number. [`Engine`](super::Engine) counts by itself; this is for drivers that hold machines one by one.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
     /// The number.
     #[must_use]
     pub const fn number(self) -> u64 {

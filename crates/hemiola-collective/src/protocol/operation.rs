@@ -189,6 +189,12 @@ pub(super) const NAMES: [&str; 8] =
     ["all-reduce", "reduce-scatter", "all-gather", "ragged all-gather", "broadcast", "reduce", "all-to-all", "barrier"];
 
 impl Call {
+    /// What kind of collective it is, in a word.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        NAMES[usize::from(self.code)]
+    }
+
     pub(super) fn new(operation: &Operation, kind: ElementKind, segment: usize) -> Self {
         let (code, length) = match operation {
             Operation::AllReduce { length, .. } => (0, *length),

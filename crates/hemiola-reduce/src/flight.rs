@@ -1,0 +1,210 @@
+//! One collective on its way: a machine, its mailbox, and what has not been sent yet.
+//!
+//! Every collective has a channel of its own, so collectives never take each other's messages and any thread can drive one. What comes before a peer
+//! has begun waits in the mailbox that will be opened. **Invariants:** whoever cannot send takes in what has come before it tries again, so peers that
+//! send to each other make way for each other, however long the vectors are; and nobody waits for one peer without looking, now and then, for word
+//! of failure from the others.
+
+use crate::error::{not_received, refused};
+use hemiola_cluster::{Cluster, Link, Mailbox, Reason, Result};
+use hemiola_collective::protocol::{Body, Call, Disagreement, Element, Machine, Message, Operation, Tag};
+use hemiola_core::{ChannelId, Lane, Moment, Outgoing, Purpose, Rank, Waiter};
+use std::collections::VecDeque;
+use std::panic::Location;
+use std::time::Duration;
+
+/// Bytes of elements in a message: enough that a message's costs do not show, few enough that several are under way.
+pub(crate) const SEGMENT_BYTES: usize = 1 << 18;
+/// Bytes that are copied before they are sent: while they are in the cache.
+const WINDOW_BYTES: usize = 1 << 19;
+/// Collectives of so few bytes take the control lane, where nothing large is in front of them.
+const SMALL_BYTES: usize = 1 << 13;
+/// How long a sender waits for room before it takes in what has come.
+const ROOM: Duration = Duration::from_millis(5);
+/// How long anybody waits for one peer before it looks at what others have said.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+
+/// How far a collective has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// It is over.
+    Done,
+    /// It waits for a message of this peer.
+    Waits(Rank),
+    /// It waits for this peer to take what was sent.
+    Full(Rank),
+}
+
+/// A collective in flight on this peer. The elements are the caller's and lent with each call.
+pub(crate) struct Flight {
+    link: Link,
+    machine: Machine,
+    tag: Tag,
+    peers: usize,
+    channel: ChannelId,
+    lane: Lane,
+    mailbox: Mailbox,
+    site: &'static Location<'static>,
+    /// What the machine said, and what of it could not be sent yet.
+    said: Vec<Message>,
+    unsent: VecDeque<(Rank, Outgoing)>,
+    /// The machine has taken its last step.
+    stepped: bool,
+    /// When something last went on.
+    moved: Moment,
+}
+
+impl Flight {
+    pub(crate) fn begin<T: Element>(
+        cluster: &Cluster,
+        channel: ChannelId,
+        tag: Tag,
+        operation: &Operation,
+        site: &'static Location<'static>,
+    ) -> Result<Self> {
+        let peers = cluster.size();
+        let segment = (SEGMENT_BYTES / size_of::<T>()).max(1);
+        let machine = Machine::new(tag, cluster.rank(), peers, operation, T::KIND, segment).map_err(refused)?;
+        let bytes = operation.buffer_length(peers).saturating_mul(size_of::<T>());
+        let lane = if bytes <= SMALL_BYTES { Lane::Control } else { Lane::Bulk };
+        let (link, mailbox) = (cluster.link(), cluster.open(channel, lane));
+        let moved = link.env().now();
+        let (said, unsent, stepped) = (Vec::new(), VecDeque::new(), false);
+        Ok(Self { link, machine, tag, peers, channel, lane, mailbox, site, said, unsent, stepped, moved })
+    }
+
+    pub(crate) fn call(&self) -> Call {
+        self.machine.call()
+    }
+
+    /// What a thread that waits for this waits for.
+    pub(crate) fn reason(&self) -> Reason {
+        Reason { what: self.call().name(), number: Some(self.tag.number()), site: Some(self.site) }
+    }
+
+    /// Carries it through on the calling thread.
+    pub(crate) fn run<T: Element>(&mut self, elements: &mut [T]) -> Result<()> {
+        loop {
+            let progress = self.advance(elements)?;
+            let (Progress::Waits(peer) | Progress::Full(peer)) = progress else { return Ok(()) };
+            let link = self.link.clone();
+            let _waiting = link.waiting(Waiter::Driver, self.reason(), Some(peer));
+            while !self.wait(progress, LOOK_AROUND)? {}
+        }
+    }
+
+    /// Goes as far as it can without waiting for messages.
+    pub(crate) fn advance<T: Element>(&mut self, elements: &mut [T]) -> Result<Progress> {
+        loop {
+            if let Some(to) = self.send_what_fits()? {
+                self.take_all()?;
+                return Ok(Progress::Full(to));
+            }
+            if self.stepped {
+                return Ok(Progress::Done);
+            }
+            match self.machine.advance(elements, WINDOW_BYTES, &mut self.said) {
+                Ok(stepped) => self.stepped = stepped,
+                Err(error) => return Err(self.fail(error, None)),
+            }
+            if self.said.is_empty() && !self.stepped {
+                // Neither sent nor done: it can only be waiting.
+                let peer = self.machine.waits_for().unwrap_or(self.link.rank());
+                return Ok(Progress::Waits(peer));
+            }
+            for message in self.said.drain(..) {
+                let payload = message.to_payload();
+                let (lane, channel, purpose) = (self.lane, self.channel, Purpose::Collective);
+                self.unsent.push_back((message.to, Outgoing { lane, channel, purpose, payload }));
+            }
+        }
+    }
+
+    /// Waits until it can go on, or for a while; whether it can. An error if this has lasted too long.
+    pub(crate) fn wait(&mut self, progress: Progress, timeout: Duration) -> Result<bool> {
+        let helped = match progress {
+            Progress::Done => true,
+            Progress::Full(_) => {
+                let room = self.send_what_fits()?.is_none();
+                self.take_all()?;
+                room
+            }
+            Progress::Waits(peer) => match self.mailbox.receive_from(peer, timeout) {
+                Ok(message) => {
+                    self.take(&message)?;
+                    true
+                }
+                Err(error) => {
+                    // Somebody else may have said what is wrong, which explains more than a loss that follows from it.
+                    self.take_all()?;
+                    if let Some(error) = not_received(error) {
+                        return Err(error);
+                    }
+                    false
+                }
+            },
+        };
+        let (Progress::Waits(peer) | Progress::Full(peer)) = progress else { return Ok(true) };
+        if helped || self.link.env().now() - self.moved < self.link.patience() {
+            return Ok(helped);
+        }
+        let deed = if matches!(progress, Progress::Full(_)) { "to take what was sent" } else { "to send" };
+        let (reason, call) = (self.reason(), self.call());
+        let (taken, steps) = self.machine.progress();
+        let details = format!("\nthis peer waits for peer {peer} {deed} in {call}, after {taken} of its {steps} steps");
+        Err(self.link.timed_out(&format_args!("{reason}, with peer {peer}"), &details))
+    }
+
+    /// Sends what waits; if not everything finds room, to whom.
+    fn send_what_fits(&mut self) -> Result<Option<Rank>> {
+        while let Some((to, message)) = self.unsent.pop_front() {
+            match self.link.send_within(to, message, ROOM) {
+                Ok(None) => self.moved = self.link.env().now(),
+                Ok(Some(message)) => {
+                    self.unsent.push_front((to, message));
+                    return Ok(Some(to));
+                }
+                Err(error) => {
+                    self.take_all()?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes in everything that is here.
+    fn take_all(&mut self) -> Result<()> {
+        while let Some(message) = self.mailbox.try_receive() {
+            self.take(&message)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, message: &hemiola_core::Message) -> Result<()> {
+        self.moved = self.link.env().now();
+        let from = message.from;
+        let message = Message::from_bytes(from, self.link.rank(), &message.payload).map_err(refused)?;
+        let teller = matches!(message.body, Body::Failed(_)).then_some(from);
+        self.machine.receive(message).map_err(|error| self.fail(error, teller))
+    }
+
+    /// The error, after the other peers have been told of it, if they have not been by `teller`.
+    fn fail(&mut self, error: hemiola_collective::Error, teller: Option<Rank>) -> hemiola_cluster::Error {
+        if let (hemiola_collective::Error::Disagreement(disagreement), None) = (&error, teller) {
+            self.tell(**disagreement);
+        }
+        refused(error)
+    }
+
+    fn tell(&self, disagreement: Disagreement) {
+        let me = self.link.rank();
+        for to in Rank::all(self.peers).filter(|&to| to != me) {
+            let body = Body::Failed(disagreement);
+            let payload = Message { from: me, to, tag: self.tag, sequence: 0, call: self.call(), body }.to_payload();
+            let (lane, channel, purpose) = (Lane::Control, self.channel, Purpose::Collective);
+            // Whoever cannot be told now hears of it when this peer leaves.
+            let _ = self.link.send_within(to, Outgoing { lane, channel, purpose, payload }, ROOM);
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! Collectives and averages on clusters: threads of this process, and processes.
+
+mod conditions;
+mod mixing;
+mod overlap;
+mod processes;
+mod sums;
+mod support;

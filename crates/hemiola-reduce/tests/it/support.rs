@@ -1,0 +1,37 @@
+//! What the tests stand on.
+
+use hemiola_core::Deadlines;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
+
+/// Runs `body`; if it has not ended after two minutes, the whole test process is ended, loudly.
+#[expect(clippy::print_stderr, reason = "nobody else is left to say it")]
+pub(crate) fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    let (done, watch) = channel::<()>();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            if watch.recv_timeout(Duration::from_mins(2)) == Err(RecvTimeoutError::Timeout) {
+                eprintln!("watchdog: `{test}` hangs");
+                std::process::abort();
+            }
+        });
+        let _done = done; // dropped when `body` returns or panics
+        body()
+    })
+}
+
+/// Deadlines for tests in which somebody waits in vain.
+pub(crate) fn impatient() -> Deadlines {
+    let mut deadlines = Deadlines::default();
+    deadlines.wait = Duration::from_secs(3);
+    // Twice a second peers tell each other what they wait for.
+    deadlines.silence = Duration::from_secs(5);
+    deadlines
+}
+
+/// A number whose sums depend on the order of addition.
+pub(crate) fn number(peer: usize, place: usize) -> f64 {
+    let mixed = (peer * 7919 + place * 104_729 + peer * place * 31) % 10_007;
+    mixed as f64 / 97.0 - 51.0
+}

@@ -7,10 +7,9 @@
 use crate::background::{Background, Pending};
 use crate::error::{Error, refused};
 use crate::flight::Flight;
-use crate::measure;
+use crate::measure::{self, Speeds};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::Algorithm;
-use hemiola_collective::cost::Links;
 use hemiola_collective::protocol::{self, Element, Operation, Operator, Tag};
 use hemiola_core::{ChannelId, Rank};
 use parking_lot::Mutex;
@@ -26,7 +25,7 @@ pub(crate) const OWNER: u8 = 7;
 const TAG_BITS: u32 = 40;
 const HANDLES: u64 = 1 << (56 - TAG_BITS);
 /// Channels before are for measurements.
-const FIRST_TAG: u64 = 2;
+const FIRST_TAG: u64 = measure::COLLECTIVES;
 /// Small vectors are put together up to this many bytes.
 const FUSED_BYTES: usize = 1 << 20;
 
@@ -43,7 +42,7 @@ impl MakeCollectives for Cluster {
             cluster: self.clone(),
             handle,
             next: AtomicU64::new(FIRST_TAG),
-            links: Mutex::new(None),
+            speeds: Mutex::new(None),
             background: Mutex::new(None),
             over: AtomicU64::new(0),
             nan: AtomicU64::new(0),
@@ -107,7 +106,7 @@ struct Inner {
     /// Number of the next collective.
     next: AtomicU64,
     /// Measured when first needed.
-    links: Mutex<Option<Links>>,
+    speeds: Mutex<Option<Speeds>>,
     /// Started when first needed.
     background: Mutex<Option<Background>>,
     over: AtomicU64,
@@ -115,7 +114,7 @@ struct Inner {
 }
 
 impl Collectives {
-    /// The same handle, with every all-reduce done this way. Without it, the fastest by the measured [`links`](Collectives::links) is taken.
+    /// The same handle, with every all-reduce done this way. Without it, the fastest by measured [`speeds`](Collectives::speeds) is taken.
     #[must_use]
     pub fn by(&self, algorithm: Algorithm) -> Self {
         Self { inner: self.inner.clone(), algorithm: Some(algorithm) }
@@ -131,19 +130,16 @@ impl Collectives {
         }
     }
 
-    /// Latency and speed of links, measured by the first call that needs them. All peers have the same figures.
+    /// What each way to do an all-reduce takes, measured by the first call that needs it. All peers have the same figures.
     #[track_caller]
-    pub fn links(&self) -> Result<Links> {
-        let mut links = self.inner.links.lock();
-        if let Some(links) = *links {
-            return Ok(links);
+    pub fn speeds(&self) -> Result<Speeds> {
+        let mut speeds = self.inner.speeds.lock();
+        if let Some(speeds) = *speeds {
+            return Ok(speeds);
         }
-        let measured = measure::links(
-            &self.inner.cluster,
-            [0, 1].map(|number| channel(self.inner.handle, number)),
-            Location::caller(),
-        )?;
-        Ok(*links.insert(measured))
+        let channel = |number| channel(self.inner.handle, number);
+        let measured = measure::speeds(&self.inner.cluster, channel, Location::caller())?;
+        Ok(*speeds.insert(measured))
     }
 
     /// How an all-reduce of so many bytes will travel.
@@ -151,8 +147,8 @@ impl Collectives {
     pub fn algorithm(&self, bytes: usize) -> Result<Algorithm> {
         match self.algorithm {
             Some(algorithm) => Ok(algorithm),
-            None if self.inner.cluster.size() < 3 => Ok(Algorithm::Ring),
-            None => Ok(self.links()?.choose(self.inner.cluster.size(), bytes as u64).algorithm),
+            None if self.inner.cluster.size() == 1 => Ok(Algorithm::Ring),
+            None => Ok(self.speeds()?.choose(bytes)),
         }
     }
 
@@ -360,10 +356,8 @@ impl Collectives {
     fn run<T: Element>(&self, elements: &mut [T], operation: &Operation) -> Result<()> {
         let (mut flight, _) = self.flight::<T>(operation)?;
         flight.run(elements)?;
-        let result = operation.result(self.inner.cluster.rank(), self.inner.cluster.size());
-        let nan = protocol::count_nan(&elements[result]) as u64;
         self.inner.over.fetch_add(1, Ordering::Relaxed);
-        self.inner.nan.fetch_add(nan, Ordering::Relaxed);
+        self.inner.nan.fetch_add(flight.nan() as u64, Ordering::Relaxed);
         Ok(())
     }
 

@@ -13,8 +13,8 @@ use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Duration;
 
-/// Bytes of elements in a message: enough that a message's costs do not show, few enough that several are under way.
-pub(crate) const SEGMENT_BYTES: usize = 1 << 18;
+/// Bytes of elements in a message: enough that a message's costs do not show, few enough that those under way stay in a second-level cache.
+pub(crate) const SEGMENT_BYTES: usize = 1 << 17;
 /// Bytes that are copied before they are sent: while they are in the cache.
 const WINDOW_BYTES: usize = 1 << 19;
 /// Collectives of so few bytes take the control lane, where nothing large is in front of them.
@@ -75,6 +75,11 @@ impl Flight {
 
     pub(crate) fn call(&self) -> Call {
         self.machine.call()
+    }
+
+    /// Elements of the result that are not numbers.
+    pub(crate) fn nan(&self) -> usize {
+        self.machine.nan()
     }
 
     /// What a thread that waits for this waits for.

@@ -26,14 +26,14 @@
 //! | `flight` | one collective on its way |
 //! | [`background`] | [`Pending`]: collectives that go on while the program computes |
 //! | [`mixing`] | [`Mixing`]: averages over a graph; who goes on without whom |
-//! | `measure` | how fast links are |
+//! | [`measure`] | [`Speeds`]: what each way to do an all-reduce takes here |
 //! | [`error`] | what can go wrong |
 
 pub mod background;
 pub mod collectives;
 pub mod error;
 mod flight;
-mod measure;
+pub mod measure;
 pub mod mixing;
 
 pub use background::Pending;
@@ -41,5 +41,6 @@ pub use collectives::{Collectives, MakeCollectives, Tally};
 pub use error::Error;
 pub use hemiola_collective::mix::{Mixed, Reduced};
 pub use hemiola_collective::protocol::cut;
-pub use hemiola_collective::{Algorithm, Element, Graph, Operator, Synchronization, Topology, Weights};
+pub use hemiola_collective::{Algorithm, Element, Graph, Operator, Search, Synchronization, Topology, Weights};
+pub use measure::Speeds;
 pub use mixing::{MakeMixing, Mixing, MixingBuilder, MixingTally, OnLoss};

@@ -1,69 +1,94 @@
-//! How fast links are, measured once, so that an all-reduce can choose its way.
+//! How long all-reduces take, measured once, so that later ones can choose their way.
 //!
-//! Peers 0 and 1 send messages of three sizes there and back, and peer 0 adds up two vectors. What it found is told to all, so all choose
-//! alike. Each figure is the best of a few, since a busy machine only ever adds time.
+//! Each way is tried with vectors of three sizes; the line through its times, `latency + bytes × per_byte`, predicts all other sizes. What peer 0
+//! found is told to all, so all choose alike. Figures are the best of a few, since a busy machine only ever adds time. Ways are measured, not
+//! computed from links, because processes of one host share its cores, which no model of links knows.
 
 use crate::flight::Flight;
-use hemiola_cluster::{Cluster, Reason, Result};
-use hemiola_collective::cost::{Link, Links};
-use hemiola_collective::protocol::{Operation, Tag};
-use hemiola_core::{ChannelId, Lane, Outgoing, Payload, Purpose, Rank, Waiter};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::Algorithm;
+use hemiola_collective::cost::Link;
+use hemiola_collective::protocol::{Operation, Operator, Tag};
+use hemiola_core::{ChannelId, Rank};
 use std::panic::Location;
 
-/// Bytes of the messages, and how often each goes there and back.
-const SIZES: [(usize, u32); 3] = [(64, 20), (1 << 14, 10), (1 << 18, 5)];
-/// Elements that are added up.
-const SUMMED: usize = 1 << 16;
-/// What is assumed where there is nobody to measure with.
-const ALONE: Link = Link { latency: 1e-5, per_byte: 1e-9 };
+/// The ways that are compared. Which peers share a host is not known here, so two levels are for those who ask for them.
+const WAYS: [Algorithm; 3] = [Algorithm::HalvingDoubling, Algorithm::Ring, Algorithm::Tree];
+/// Elements of the vectors, and how often each is tried.
+const SIZES: [(usize, u32); 3] = [(256, 8), (1 << 14, 4), (1 << 18, 3)];
+/// How many collectives a measurement takes.
+pub(crate) const COLLECTIVES: u64 = 3 * (8 + 4 + 3) + 1;
 
-/// *Collective.* The links of this job, the same on all peers.
-pub(crate) fn links(
+/// What each way takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speeds {
+    ways: [(Algorithm, Link); 3],
+}
+
+impl Speeds {
+    /// Each way, with the seconds of its smallest message and of each further byte of the vector.
+    #[must_use]
+    pub fn ways(&self) -> &[(Algorithm, Link)] {
+        &self.ways
+    }
+
+    /// The fastest way for so many bytes.
+    #[must_use]
+    pub fn choose(&self, bytes: usize) -> Algorithm {
+        let seconds = |link: Link| link.latency + bytes as f64 * link.per_byte;
+        let best = self.ways.iter().min_by(|a, b| seconds(a.1).total_cmp(&seconds(b.1)));
+        best.map_or(Algorithm::Ring, |&(algorithm, _)| algorithm)
+    }
+}
+
+/// *Collective.* What each way takes in this job, the same on all peers. `channel` names the channels of so many [`COLLECTIVES`].
+pub(crate) fn speeds(
     cluster: &Cluster,
-    [channel, told]: [ChannelId; 2],
+    channel: impl Fn(u64) -> ChannelId,
     site: &'static Location<'static>,
-) -> Result<Links> {
-    let mut samples = Vec::new();
-    if cluster.size() > 1 && cluster.rank().index() < 2 {
-        let mailbox = cluster.open(channel, Lane::Bulk);
-        let other = Rank::new(1 - cluster.rank().number());
-        let reason = Reason { what: "all-reduce, which measures links first,", number: None, site: Some(site) };
-        let send = |bytes: usize| {
-            let payload = Payload::from(vec![0; bytes]);
-            cluster.send(other, Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Collective, payload })
-        };
-        for (bytes, rounds) in SIZES {
+) -> Result<Speeds> {
+    let mut next = 0;
+    let mut run = |operation: &Operation, elements: &mut [f64]| {
+        next += 1;
+        Flight::begin::<f64>(cluster, channel(next - 1), Tag::new(next - 1), operation, site)?.run(elements)
+    };
+    let mut found = Vec::new();
+    for algorithm in WAYS {
+        let mut samples = Vec::new();
+        for (length, rounds) in SIZES {
+            let mut elements = vec![0.0; length / 2];
             let mut best = f64::INFINITY;
             for _ in 0..rounds {
                 let start = cluster.env().now();
-                if cluster.is_root() {
-                    send(bytes)?;
-                }
-                let came = cluster.receive(&mailbox, other, Waiter::Driver, reason)?;
-                if !cluster.is_root() {
-                    send(came.payload.len())?;
-                }
-                best = best.min((cluster.env().now() - start).as_secs_f64() / 2.0);
+                let operation = Operation::AllReduce { algorithm, operator: Operator::Sum, length: elements.len() };
+                run(&operation, &mut elements)?;
+                best = best.min((cluster.env().now() - start).as_secs_f64());
             }
-            samples.push((bytes as u64, best));
+            samples.push((size_of_val(&elements[..]) as u64, best));
         }
+        let Link { latency, per_byte } = Link::fit(&samples).unwrap_or(Link { latency: 0.0, per_byte: 0.0 });
+        found.extend([latency, per_byte]);
     }
-    let link = Link::fit(&samples).unwrap_or(ALONE);
-    let mut found = [link.latency, link.per_byte, sum_per_byte(cluster)];
-    let operation = Operation::Broadcast { root: Rank::ROOT, length: found.len() };
-    Flight::begin::<f64>(cluster, told, Tag::new(1), &operation, site)?.run(&mut found)?;
-    let [latency, per_byte, sum_per_byte] = found;
-    Ok(Links::uniform(Link { latency, per_byte }, sum_per_byte))
+    run(&Operation::Broadcast { root: Rank::ROOT, length: found.len() }, &mut found)?;
+    let way = |place: usize| (WAYS[place], Link { latency: found[2 * place], per_byte: found[2 * place + 1] });
+    Ok(Speeds { ways: [way(0), way(1), way(2)] })
 }
 
-fn sum_per_byte(cluster: &Cluster) -> f64 {
-    let (mut sums, terms) = (vec![1.0_f32; SUMMED], vec![0.5_f32; SUMMED]);
-    let mut best = f64::INFINITY;
-    for _ in 0..3 {
-        let start = cluster.env().now();
-        sums.iter_mut().zip(&terms).for_each(|(sum, term)| *sum += term);
-        best = best.min((cluster.env().now() - start).as_secs_f64());
-        std::hint::black_box(&mut sums);
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_fastest_is_chosen_by_size() {
+        let way = |algorithm, latency, per_byte| (algorithm, Link { latency, per_byte });
+        let speeds = Speeds {
+            ways: [
+                way(Algorithm::HalvingDoubling, 5e-5, 2e-9),
+                way(Algorithm::Ring, 1e-4, 1e-9),
+                way(Algorithm::Tree, 2e-5, 4e-9),
+            ],
+        };
+        let chosen = [100, 20_000, 1 << 20].map(|bytes| speeds.choose(bytes));
+        assert_eq!(chosen, [Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Ring]);
     }
-    best / size_of_val(&terms[..]) as f64
 }

@@ -5,6 +5,7 @@
 //! The lower of two partners keeps the lower half, and its number stands on the left of the sum whoever adds.
 
 use super::step::{How, Members, Writer};
+use hemiola_core::Rank;
 use std::ops::Range;
 
 pub(super) fn all_reduce(writer: &mut Writer, members: Members<'_>, length: usize) {
@@ -29,18 +30,23 @@ pub(super) fn all_reduce(writer: &mut Writer, members: Members<'_>, length: usiz
         let middle = range.start + range.len() / 2;
         let (low, high) = (range.start..middle, middle..range.end);
         let (keep, give, how) = if me < partner { (low, high, How::OwnFirst) } else { (high, low, How::IncomingFirst) };
-        writer.send(members.ranks[partner], give.clone());
-        writer.receive(members.ranks[partner], keep.clone(), how);
+        exchange(writer, members.ranks[partner], give.clone(), (keep.clone(), how));
         given.push((partner, give));
         range = keep;
         distance /= 2;
     }
     for (partner, gave) in given.into_iter().rev() {
-        writer.send(members.ranks[partner], range.clone());
-        writer.receive(members.ranks[partner], gave.clone(), How::Replace);
+        exchange(writer, members.ranks[partner], range.clone(), (gave.clone(), How::Replace));
         range = range.start.min(gave.start)..range.end.max(gave.end);
     }
     if let Some(extra) = extra {
         writer.send(extra, 0..length);
     }
+}
+
+/// Gives a range and gets another, piece by piece.
+fn exchange(writer: &mut Writer, partner: Rank, give: Range<usize>, (get, how): (Range<usize>, How)) {
+    let sends: Vec<Range<usize>> = writer.pieces(give).collect();
+    let receives: Vec<(Range<usize>, How)> = writer.pieces(get).map(|piece| (piece, how)).collect();
+    writer.stream((partner, &sends), (partner, &receives), sends.len());
 }

@@ -9,6 +9,7 @@ use crate::{Error, Result};
 use bytes::{Bytes, BytesMut};
 use hemiola_core::Rank;
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// How many buffers are kept for reuse.
 const SPARE: usize = 8;
@@ -33,6 +34,10 @@ pub struct Machine {
     pub(super) spare: Vec<BytesMut>,
     /// Arrived before their turn, by sender and number.
     waiting: BTreeMap<(Rank, u32), Bytes>,
+    /// Elements of the result so far that are not numbers.
+    nan: usize,
+    /// Parts of the result that this peer is not told, since it computes them itself or had them all along.
+    untold: Vec<Range<usize>>,
 }
 
 impl Machine {
@@ -71,7 +76,33 @@ impl Machine {
             taken: BTreeMap::new(),
             spare: Vec::new(),
             waiting: BTreeMap::new(),
-        })
+            nan: 0,
+            untold: Vec::new(),
+        }
+        .with_untold(operation.result(me, peers)))
+    }
+
+    fn with_untold(mut self, result: Range<usize>) -> Self {
+        let told = |step: &Step| match step {
+            Step::Receive { range, how: How::Replace, .. } => Some(range.clone()),
+            _ => None,
+        };
+        let mut told: Vec<Range<usize>> = self.steps.iter().filter_map(told).collect();
+        told.sort_unstable_by_key(|range| range.start);
+        let mut end = result.start;
+        for range in told.into_iter().chain(std::iter::once(result.end..result.end)) {
+            if range.start > end {
+                self.untold.push(end..range.start);
+            }
+            end = end.max(range.end);
+        }
+        self
+    }
+
+    /// How many elements of the result were not numbers. To be asked when [`Machine::advance`] has said that all is done.
+    #[must_use]
+    pub fn nan(&self) -> usize {
+        self.nan
     }
 
     /// What this peer is doing.
@@ -157,7 +188,11 @@ impl Machine {
                         return Err(Error::BadMessage { from: *from, problem });
                     }
                     match how {
-                        How::Replace => element::replace(own, &bytes),
+                        How::Replace => {
+                            element::replace(own, &bytes);
+                            // Here they are in the cache; after the last step they would have to be read once more.
+                            self.nan += element::count_nan(own);
+                        }
                         How::OwnFirst => element::combine(self.operator, own, &bytes, true),
                         How::IncomingFirst => element::combine(self.operator, own, &bytes, false),
                     }
@@ -173,7 +208,10 @@ impl Machine {
             self.next += 1;
         }
         match self.waiting.keys().next() {
-            None => Ok(true),
+            None => {
+                self.nan += self.untold.drain(..).map(|range| element::count_nan(&elements[range])).sum::<usize>();
+                Ok(true)
+            }
             Some(&(from, sequence)) => {
                 let problem = format!("number {sequence} of collective {} is one too many", self.tag);
                 Err(Error::BadMessage { from, problem })

@@ -154,9 +154,11 @@ fn all_to_all(writer: &mut Writer, members: Members<'_>, block: usize) {
     for round in 0..count {
         let partner = (round + count - members.me) % count;
         if partner != members.me {
-            let range = partner * block..(partner + 1) * block;
-            writer.send(members.ranks[partner], range.clone());
-            writer.receive(members.ranks[partner], range, How::Replace);
+            // A piece is sent before the one that takes its place is received.
+            let pieces: Vec<Range<usize>> = writer.pieces(partner * block..(partner + 1) * block).collect();
+            let receives: Vec<(Range<usize>, How)> = pieces.iter().map(|piece| (piece.clone(), How::Replace)).collect();
+            let partner = members.ranks[partner];
+            writer.stream((partner, &pieces), (partner, &receives), pieces.len());
         }
     }
 }

@@ -9,49 +9,46 @@ use std::ops::Range;
 
 /// The first round: afterwards each member has its own chunk summed.
 pub(super) fn reduce_scatter(writer: &mut Writer, members: Members<'_>, length: usize) {
-    sum_round(writer, members, length, false);
+    go_round(writer, members, &summed(members, length));
 }
 
 /// Both rounds.
 pub(super) fn all_reduce(writer: &mut Writer, members: Members<'_>, length: usize) {
-    sum_round(writer, members, length, true);
-    tell_round(writer, members, &|member| cut(length, members.count(), member));
+    let mut chunks = summed(members, length);
+    chunks.extend(told(members, &|member| cut(length, members.count(), member)).skip(1));
+    go_round(writer, members, &chunks);
 }
 
 /// The second round alone: afterwards all members have all chunks, wherever the cuts are.
 pub(super) fn all_gather(writer: &mut Writer, members: Members<'_>, chunk: &dyn Fn(usize) -> Range<usize>) {
-    if members.count() > 1 {
-        writer.send(members.after(1), chunk(members.me));
-        tell_round(writer, members, chunk);
-    }
+    let chunks: Vec<_> = told(members, chunk).collect();
+    go_round(writer, members, &chunks);
 }
 
-fn sum_round(writer: &mut Writer, members: Members<'_>, length: usize, pass_on_last: bool) {
+/// The chunk that a member sends first, and those that it receives to be summed.
+fn summed(members: Members<'_>, length: usize) -> Vec<(Range<usize>, How)> {
     let count = members.count();
-    if count == 1 {
+    let chunk = |back: usize| cut(length, count, (members.me + 2 * count - back) % count);
+    (1..=count).map(|back| (chunk(back), How::IncomingFirst)).collect()
+}
+
+/// A member's own chunk, and those that it is told.
+fn told(members: Members<'_>, chunk: &dyn Fn(usize) -> Range<usize>) -> impl Iterator<Item = (Range<usize>, How)> {
+    let count = members.count();
+    (0..count).map(move |back| (chunk((members.me + count - back) % count), How::Replace))
+}
+
+/// Sends the first chunk, receives the others, and passes all but the last of those on.
+fn go_round(writer: &mut Writer, members: Members<'_>, chunks: &[(Range<usize>, How)]) {
+    if members.count() == 1 {
         return;
     }
-    let chunk = |back: usize| cut(length, count, (members.me + 2 * count - back) % count);
-    writer.send(members.after(1), chunk(1));
-    for round in 0..count - 1 {
-        for piece in writer.pieces(chunk(round + 2)) {
-            writer.receive_piece(members.before(1), piece.clone(), How::IncomingFirst);
-            if round + 2 < count || pass_on_last {
-                writer.send_piece(members.after(1), piece);
-            }
-        }
-    }
-}
-
-/// Own chunks have been sent already.
-fn tell_round(writer: &mut Writer, members: Members<'_>, chunk: &dyn Fn(usize) -> Range<usize>) {
-    let count = members.count();
-    for round in 1..count {
-        for piece in writer.pieces(chunk((members.me + count - round) % count)) {
-            writer.receive_piece(members.before(1), piece.clone(), How::Replace);
-            if round + 1 < count {
-                writer.send_piece(members.after(1), piece);
-            }
-        }
-    }
+    let pieces = |writer: &Writer, chunks: &[(Range<usize>, How)]| -> Vec<(Range<usize>, How)> {
+        chunks.iter().flat_map(|(chunk, how)| writer.pieces(chunk.clone()).map(|piece| (piece, *how))).collect()
+    };
+    let sends: Vec<Range<usize>> =
+        pieces(writer, &chunks[..chunks.len() - 1]).into_iter().map(|(piece, _)| piece).collect();
+    let receives = pieces(writer, &chunks[1..]);
+    let own = writer.pieces(chunks[0].0.clone()).count();
+    writer.stream((members.after(1), &sends), (members.before(1), &receives), own);
 }

@@ -43,6 +43,9 @@ pub fn cut(length: usize, parts: usize, index: usize) -> Range<usize> {
     edge(index)..edge(index + 1)
 }
 
+/// How many pieces a member may have sent more than it has received.
+const AHEAD: usize = 4;
+
 /// Steps being written for one of several members.
 ///
 /// **Invariant:** a range is sent and received in the same pieces on both sides, and in at least one, if an empty one: so peers that disagree about
@@ -70,6 +73,30 @@ impl Writer {
 
     pub(super) fn receive_piece(&mut self, from: Rank, range: Range<usize>, how: How) {
         self.steps.push(Step::Receive { from, range, how });
+    }
+
+    /// Sends pieces to one member and receives pieces from another, both in order, and never more than [`AHEAD`] further in sending than in receiving: so what is
+    /// under way fits into caches and sockets, and is read while it is in them. The first `own` pieces can be sent at once, the others each when one more has been
+    /// received.
+    ///
+    /// No deadlock: a member's piece `i` goes out before it waits for piece `i + 1 − AHEAD`, so a wait for piece `i` rests on earlier pieces alone.
+    pub(super) fn stream(
+        &mut self,
+        (to, sends): (Rank, &[Range<usize>]),
+        (from, receives): (Rank, &[(Range<usize>, How)]),
+        own: usize,
+    ) {
+        let mut rest = sends.iter().cloned();
+        let mut sent = 0;
+        for (place, (piece, how)) in receives.iter().enumerate() {
+            let ready = (own + place).min(place + AHEAD);
+            for piece in rest.by_ref().take(ready.saturating_sub(sent)) {
+                self.send_piece(to, piece);
+                sent += 1;
+            }
+            self.receive_piece(from, piece.clone(), *how);
+        }
+        rest.for_each(|piece| self.send_piece(to, piece));
     }
 
     pub(super) fn send(&mut self, to: Rank, range: Range<usize>) {

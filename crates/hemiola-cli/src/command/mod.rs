@@ -6,6 +6,7 @@ mod data;
 mod model;
 mod plot;
 mod run;
+mod topology;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Run(run::Run),
     /// Items like another one.
     Similar(model::Similar),
+    /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
+    Topology(topology::Show),
     /// Train a model.
     #[command(subcommand)]
     Train(model::Train),
@@ -50,6 +53,7 @@ impl Command {
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
             Self::Similar(similar) => similar.execute(),
+            Self::Topology(topology) => topology.execute(),
             Self::Train(train) => train.execute(),
         }
     }

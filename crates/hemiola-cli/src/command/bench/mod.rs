@@ -1,5 +1,6 @@
 //! `hemiola bench`: measurements of this machine, each beside the simplest thing that could do the same.
 
+mod collective;
 mod data;
 mod loops;
 mod net;
@@ -13,6 +14,8 @@ use std::process::ExitCode;
 /// What to measure.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
+    /// All-reduce between processes, and behind a computation.
+    Collective(collective::Collective),
     /// Reading files and moving entries between two peers.
     Data(data::Data),
     /// Parallel loops beside the same loops written by hand.
@@ -26,6 +29,7 @@ pub(crate) enum Bench {
 impl Bench {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Collective(collective) => collective.execute(),
             Self::Data(data) => data.execute(),
             Self::Loops(loops) => loops.execute(),
             Self::Net(net) => net.execute(),

@@ -1,0 +1,234 @@
+//! `hemiola bench collective`: all-reduce over TCP between two and between four processes of this machine, and behind a computation.
+//!
+//! A figure is the mean over calls made one after the other, from when all peers have begun until the root has ended; of several
+//! such rounds the best counts, because on a shared machine only the best says what the code can do. All ways to do it are measured in turn.
+//!
+//! - *Size*: 1 KB to 64 MB of `f32`. "gbps" is the bytes of the vector over seconds (what others call algorithm bandwidth), in 10⁹ bytes.
+//! - *Overlap*: 50 ms of computing on the calling thread, alone and with an all-reduce of 16 MB begun before and finished after. The extra is what that
+//!   adds, as a part of 50 ms. It is measured with a computation that keeps a core busy, and with one that waits, as for a device.
+
+use crate::command::bench::pair;
+use crate::report;
+use clap::Args;
+use hemiola::collective::{Algorithm, Collectives, MakeCollectives as _, Operator};
+use hemiola_cluster::{Cluster, Result};
+use serde::{Deserialize, Serialize};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+Examples:
+  hemiola bench collective
+  hemiola bench collective --peers 2 --bytes 1048576 --report -
+
+The report holds \"results\", one for each number of peers, size and algorithm: \"op\", \"algorithm\", \"peers\", \"bytes\", \"gbps\" (10^9 bytes of the vector per second), \
+\"latency_us\" (of a call) and \"chosen\" (whether it is what Hemiola takes by itself); and \"overlap_extra\", what a 16 MB all-reduce adds to 50 ms of computing on another \
+device, as a part of them, and \"overlap_extra_busy\", to 50 ms of computing on the core that the all-reduce needs, too.";
+
+const SIZES: [usize; 9] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
+/// Bytes that a round moves, about, and how many calls it has at least and at most.
+const ROUND_BYTES: usize = 1 << 26;
+const CALLS: (usize, usize) = (3, 200);
+/// Bytes of the all-reduce behind a computation.
+const OVERLAP_BYTES: usize = 16_000_000;
+const COMPUTING: Duration = Duration::from_millis(50);
+
+/// The arguments of `hemiola bench collective`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Collective {
+    /// Rounds; the best of each counts.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Numbers of processes.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_values_t = [2, 4], value_parser = clap::value_parser!(u64).range(1..=64))]
+    peers: Vec<u64>,
+
+    /// Sizes in bytes. Default: 1 KiB to 64 MiB.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(4..=1 << 30))]
+    bytes: Vec<u64>,
+
+    /// File for the results as JSON, or `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// The folder where the processes meet: makes this process one of the others.
+    #[arg(long, hide = true)]
+    second: Option<PathBuf>,
+
+    /// Which of them.
+    #[arg(long, hide = true, requires = "second")]
+    rank: Option<usize>,
+}
+
+/// What was measured.
+#[derive(Clone, Debug, Default, Serialize)]
+struct Measurement {
+    results: Vec<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overlap_extra: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    overlap_extra_busy: Option<f64>,
+}
+
+/// One size and way.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct Figure {
+    op: String,
+    algorithm: String,
+    peers: usize,
+    bytes: usize,
+    gbps: f64,
+    latency_us: f64,
+    chosen: bool,
+}
+
+impl Collective {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        if let Some(target) = &self.report {
+            report::check(target)?;
+        }
+        let other = self.second.as_deref().zip(self.rank);
+        let sizes: Vec<usize> = if self.bytes.is_empty() {
+            SIZES.to_vec()
+        } else {
+            self.bytes.iter().map(|&bytes| bytes as usize).collect()
+        };
+        let listed = |numbers: &[usize]| numbers.iter().map(usize::to_string).collect::<Vec<_>>().join(",");
+        let mut measured = Measurement::default();
+        for &peers in &self.peers {
+            let peers = peers as usize;
+            let options =
+                [("--rounds", self.rounds.to_string()), ("--peers", peers.to_string()), ("--bytes", listed(&sizes))];
+            let arguments: Vec<String> = ["bench".to_owned(), "collective".to_owned()]
+                .into_iter()
+                .chain(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]))
+                .collect();
+            let found = pair::run_several(peers, other, &arguments, |cluster| measure(cluster, &sizes, self.rounds))?;
+            let Some((figures, overlap)) = found else { return Ok(ExitCode::SUCCESS) };
+            measured.results.extend(figures);
+            if peers == 2 {
+                (measured.overlap_extra, measured.overlap_extra_busy) = (Some(overlap[0]), Some(overlap[1]));
+            }
+        }
+        if self.report.as_deref() != Some(Path::new("-")) {
+            print_table(&measured)?;
+        }
+        if let Some(target) = &self.report {
+            report::write(target, &measured)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn print_table(measured: &Measurement) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{:<12} {:>6} {:>12} {:<18} {:>12} {:>12}", "", "peers", "bytes", "algorithm", "us", "GB/s")?;
+    for Figure { op, algorithm, peers, bytes, gbps, latency_us, chosen } in &measured.results {
+        let mark = if *chosen { "*" } else { "" };
+        writeln!(
+            out,
+            "{op:<12} {peers:>6} {bytes:>12} {:<18} {latency_us:>12.1} {gbps:>12.3}",
+            format!("{algorithm}{mark}")
+        )?;
+    }
+    writeln!(out, "* what Hemiola takes by itself; GB/s of the vector")?;
+    if let (Some(device), Some(busy)) = (measured.overlap_extra, measured.overlap_extra_busy) {
+        writeln!(
+            out,
+            "16 MB behind 50 ms on a device add {:.1} %, behind 50 ms on the same core {:.1} %",
+            device * 100.0,
+            busy * 100.0
+        )?;
+    }
+    Ok(())
+}
+
+/// Everything, on all processes; figures, and what is added behind a computation that waits and one that does not.
+fn measure(cluster: &Cluster, sizes: &[usize], rounds: u32) -> Result<(Vec<Figure>, [f64; 2])> {
+    let collectives = cluster.collectives()?;
+    let mut figures = Vec::new();
+    for &bytes in sizes {
+        let chosen = collectives.algorithm(bytes)?;
+        for algorithm in [Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::Tree] {
+            let seconds = all_reduce(cluster, &collectives.by(algorithm), bytes, rounds)?;
+            figures.push(Figure {
+                op: "all-reduce".to_owned(),
+                algorithm: algorithm.to_string(),
+                peers: cluster.size(),
+                bytes,
+                gbps: bytes as f64 / seconds / 1e9,
+                latency_us: seconds * 1e6,
+                chosen: algorithm == chosen,
+            });
+        }
+    }
+    let overlap = if cluster.size() == 2 { overlap(cluster, &collectives, rounds)? } else { [0.0; 2] };
+    Ok((figures, overlap))
+}
+
+/// Seconds of a call, the best mean of a round.
+fn all_reduce(cluster: &Cluster, collectives: &Collectives, bytes: usize, rounds: u32) -> Result<f64> {
+    let calls = (ROUND_BYTES / bytes).clamp(CALLS.0, CALLS.1);
+    // Zeros stay what they are however often they are added up.
+    let mut vector = vec![0.0_f32; bytes / size_of::<f32>()];
+    collectives.all_reduce(&mut vector, Operator::Sum)?;
+    let mut best = f64::INFINITY;
+    for _ in 0..rounds {
+        collectives.barrier()?;
+        let start = cluster.env().now();
+        for _ in 0..calls {
+            collectives.all_reduce(&mut vector, Operator::Sum)?;
+        }
+        best = best.min((cluster.env().now() - start).as_secs_f64() / calls as f64);
+    }
+    Ok(best)
+}
+
+/// What an all-reduce adds to a computation that waits and to one that is busy, as a part of it.
+fn overlap(cluster: &Cluster, collectives: &Collectives, rounds: u32) -> Result<[f64; 2]> {
+    // Work of about 50 ms, the same amount every time and on both.
+    let mut units = 1_u64 << 16;
+    while seconds(cluster, || busy(units)) < COMPUTING.as_secs_f64() / 10.0 {
+        units *= 2;
+    }
+    let rate = units as f64 / seconds(cluster, || busy(units));
+    let units = collectives.all_gather(&[(rate * COMPUTING.as_secs_f64()) as i64])?[0] as u64;
+    let mut vector = vec![0.0_f32; OVERLAP_BYTES / size_of::<f32>()];
+    let (mut alone, mut behind) = ([f64::INFINITY; 2], [f64::INFINITY; 2]);
+    for _ in 0..rounds.max(3) {
+        for kind in 0..2 {
+            let compute = || if kind == 0 { cluster.env().pause(COMPUTING) } else { busy(units) };
+            collectives.barrier()?;
+            alone[kind] = alone[kind].min(seconds(cluster, compute));
+            collectives.barrier()?;
+            let start = cluster.env().now();
+            let begun = collectives.begin_all_reduce(vector, Operator::Sum)?;
+            compute();
+            vector = begun.finish()?;
+            behind[kind] = behind[kind].min((cluster.env().now() - start).as_secs_f64());
+        }
+    }
+    Ok([0, 1].map(|kind| behind[kind] / alone[kind] - 1.0))
+}
+
+fn seconds(cluster: &Cluster, body: impl Fn()) -> f64 {
+    let start = cluster.env().now();
+    body();
+    (cluster.env().now() - start).as_secs_f64()
+}
+
+/// Arithmetic in registers.
+fn busy(units: u64) {
+    let mut value = 1.000_000_1_f64;
+    for _ in 0..units {
+        value = value * 1.000_000_1 + 1e-9;
+        if value > 2.0 {
+            value -= 1.0;
+        }
+    }
+    std::hint::black_box(value);
+}

@@ -1,0 +1,60 @@
+//! A communication graph as a picture: peers on a circle, an arrow for each edge.
+
+use hemiola::collective::Graph;
+use hemiola_core::Rank;
+use hemiola_plot::{Anchor, Ink, Lettering, Pen, Picture};
+use std::f64::consts::TAU;
+
+const SIZE: f64 = 520.0;
+const CAPTION: f64 = 40.0;
+/// From the edge of the picture to the middle of a peer.
+const MARGIN: f64 = 40.0;
+const LARGEST_PEER: f64 = 13.0;
+const HEAD: f64 = 7.0;
+/// Beyond this, edges get fainter, so that structure stays visible.
+const FEW_EDGES: f64 = 60.0;
+
+/// Draws a graph.
+pub(super) fn draw(graph: &Graph, caption: &str) -> Picture {
+    let mut picture = Picture::new(SIZE, SIZE + CAPTION);
+    picture.set_title(caption);
+    picture.text([SIZE / 2.0, 26.0], caption, Lettering::new(14.0, Ink::Text).anchor(Anchor::Middle).bold());
+    let peers = graph.peers();
+    let radius = SIZE / 2.0 - MARGIN;
+    // Neighbours on the circle do not touch.
+    let dot = LARGEST_PEER.min(0.38 * TAU * radius / peers as f64).max(2.0);
+    let place = |rank: Rank| {
+        let angle = TAU * rank.index() as f64 / peers as f64;
+        [SIZE / 2.0 + radius * angle.sin(), CAPTION + SIZE / 2.0 - radius * angle.cos()]
+    };
+    let edges = graph.edges().count() as f64;
+    let opacity = (FEW_EDGES / edges.max(1.0)).clamp(0.15, 1.0);
+    for (from, to) in graph.edges() {
+        let (start, end) = (place(from), place(to));
+        let length = (end[0] - start[0]).hypot(end[1] - start[1]);
+        let along = [(end[0] - start[0]) / length, (end[1] - start[1]) / length];
+        let at = |base: [f64; 2], by: f64, aside: f64| {
+            [base[0] + along[0] * by - along[1] * aside, base[1] + along[1] * by + along[0] * aside]
+        };
+        // Two edges between the same peers lie side by side.
+        let aside = if graph.has_edge(to, from) { 2.5 } else { 0.0 };
+        let ink = Ink::Series(0);
+        let tip = at(end, -dot, aside);
+        let head = HEAD.min(length / 3.0);
+        picture.line([at(start, dot, aside), at(tip, -head, 0.0)], Pen::new(ink, 1.3).opacity(opacity));
+        picture.polygon([tip, at(tip, -head, head * 0.4), at(tip, -head, -head * 0.4)], ink, opacity.max(0.4));
+    }
+    for rank in Rank::all(peers) {
+        let center = place(rank);
+        picture.circle(center, dot, Ink::Ground, Some(Pen::new(Ink::Text, 1.3)));
+        if dot >= 7.0 {
+            let size = dot * 0.85;
+            picture.text(
+                [center[0], center[1] + size * 0.36],
+                &rank.to_string(),
+                Lettering::new(size, Ink::Text).anchor(Anchor::Middle),
+            );
+        }
+    }
+    picture
+}

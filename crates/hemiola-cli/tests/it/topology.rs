@@ -1,0 +1,89 @@
+//! `hemiola topology`: figures, pictures and refusals; `hemiola bench collective`: what its report holds.
+
+use crate::support::{Ended, launch, subcommand};
+use serde_json::Value;
+
+fn topology(arguments: &str) -> Ended {
+    launch(subcommand("topology").args(arguments.split_whitespace())).end()
+}
+
+fn text(lines: &[Vec<u8>]) -> String {
+    String::from_utf8_lossy(&lines.join(&b'\n')).into_owned()
+}
+
+#[test]
+fn figures_are_those_of_the_graph() {
+    let ended = topology("--peers 25 --kind root-expander");
+    let said = text(&ended.stdout);
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    assert!(said.contains("spectral gap     0.1419") && said.contains("degree           2"), "{said}");
+    assert!(said.contains("8000000 of the busiest peer, 200000000 of all"), "{said}");
+    let ended = topology("--peers 8 --kind complete --bytes 10 --report -");
+    let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    assert_eq!((&report["degree"], &report["bytes_per_step"], &report["steps"]), (&7.into(), &70.into(), &1.into()));
+    assert_eq!(report["edges"].as_array().unwrap().len(), 56);
+    let ended = topology("--peers 3 --kind chain");
+    assert!(text(&ended.stdout).contains("never") && text(&ended.stdout).contains("note:"), "{}", text(&ended.stdout));
+}
+
+#[test]
+fn every_kind_is_drawn() {
+    let lab = tempfile::tempdir().unwrap();
+    let kinds = [
+        "complete",
+        "ring",
+        "chain",
+        "star",
+        "root-expander",
+        "halton",
+        "chord",
+        "random-regular --degree 3",
+        "two-level --group 4",
+        "circulant --offsets 1,3",
+        "edges --edges 0-1,1-0,2-0",
+        "best --degree 2 --seed 1",
+    ];
+    for kind in kinds {
+        let file = lab.path().join("graph.svg");
+        let ended = topology(&format!("--peers 12 --kind {kind} --output {}", file.display()));
+        assert_eq!(ended.code, Some(0), "{kind}: {}", text(&ended.stderr));
+        let picture = std::fs::read_to_string(&file).unwrap();
+        assert!(picture.starts_with("<svg") && picture.matches("<circle").count() == 12, "{kind}");
+    }
+    assert_eq!(topology("--peers 1 --kind ring --output -").code, Some(0));
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_way_out() {
+    let cases = [
+        ("--peers 8 --kind ring --degree 3", "does nothing"),
+        ("--peers 8 --kind two-level", "needs --group"),
+        ("--peers 8 --kind two-level --group 3", "do not divide"),
+        ("--peers 8 --kind edges --edges 0+1", "is no edge"),
+        ("--peers 8 --kind edges --edges 0-9", "not there"),
+        ("--peers 8 --kind random-regular --degree 9", "degree of 9"),
+        ("--peers 8 --output graph.png", ".svg"),
+        ("--peers 0", "0"),
+        ("--peers 8 --kind expander", "root-expander"),
+    ];
+    for (arguments, expected) in cases {
+        let ended = topology(arguments);
+        let said = text(&ended.stderr);
+        assert!(ended.code == Some(2) && said.contains(expected), "{arguments}: {:?} {said}", ended.code);
+    }
+}
+
+#[test]
+fn the_report_of_collectives_has_a_figure_for_each_way() {
+    let arguments = "collective --peers 2 --bytes 1024,4000 --rounds 1 --report -";
+    let ended = launch(subcommand("bench").args(arguments.split_whitespace())).end();
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 6);
+    for result in results {
+        assert_eq!((&result["op"], &result["peers"]), (&"all-reduce".into(), &2.into()));
+        assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["latency_us"].as_f64().unwrap() > 0.0);
+    }
+    assert!(report["overlap_extra"].is_f64() && report["overlap_extra_busy"].is_f64());
+}

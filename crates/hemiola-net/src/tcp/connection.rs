@@ -4,6 +4,9 @@
 //! for a message of this peer ([`Connection::assist`]). While a thread assists, the loop does not watch the socket, so
 //! that a message wakes one thread, not two. Nobody leaves `inbound` with complete frames undelivered.
 //!
+//! A message that somebody waits for often comes within microseconds, less than it takes to be woken. So an assistant stays awake for a moment, and
+//! lets others run meanwhile.
+//!
 //! **Lending.** Telling the poller before and after each message costs more than reading it. A connection whose
 //! assistants keep coming back within [`SOON`] is *lent* to them: the loop leaves it alone between their visits, and
 //! takes it back when none has come for [`LEASE`]. So a message that nobody waits for is delayed by at most about two
@@ -50,6 +53,8 @@ const HEARING: Duration = Duration::from_millis(200);
 
 /// A thread that assists again within this time is likely to go on like that.
 const SOON: Duration = Duration::from_micros(100);
+/// How long a thread that assists looks again and again before it sleeps: about as long as falling asleep and being woken takes.
+const AWAKE: Duration = Duration::from_micros(30);
 /// So many quick returns in a row make a connection lent.
 const HABIT: u32 = 4;
 /// A lent connection goes back to the I/O loop when nobody has read it for this long. The loop looks as often.
@@ -355,9 +360,18 @@ impl Connection {
         });
         let deadline = arrival + timeout;
         let mut reads = 0_u32;
+        let mut awake_until = arrival + AWAKE;
         let outcome = loop {
             let held_back = self.holds_back();
-            let read = !held_back && self.read_once(&mut decoder, Patience::Brief, listener);
+            let awake = self.env.now() < awake_until;
+            let patience = if awake { Patience::Now } else { Patience::Brief };
+            let read = !held_back && self.read_once(&mut decoder, patience, listener);
+            if read {
+                awake_until = self.env.now() + AWAKE;
+            } else if awake {
+                // Whoever has something to do, the sender perhaps, does it meanwhile.
+                std::thread::yield_now();
+            }
             reads = reads.wrapping_add(1);
             if done() {
                 break Assist::Done;
@@ -367,7 +381,7 @@ impl Connection {
             }
             // Asking for the time only after a fruitless read keeps it off the fast path; but what comes may all be for
             // others, for as long as the peer likes.
-            if (!read || reads.is_multiple_of(TIME_CHECK)) && self.env.now() >= deadline {
+            if ((!read && !awake) || reads.is_multiple_of(TIME_CHECK)) && self.env.now() >= deadline {
                 break Assist::TimedOut;
             }
         };

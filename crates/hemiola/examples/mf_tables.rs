@@ -11,6 +11,7 @@
 mod paced;
 
 use hemiola::array::read::{Csv, Header};
+use hemiola::array::synthetic::mf::Mf;
 use hemiola::cluster::Worker;
 use hemiola::prelude::*;
 use hemiola::tables::{Defaults, Table, TableWorker};
@@ -24,7 +25,7 @@ fn main() -> hemiola::Result<()> {
     hemiola::run(|cluster| {
         let ratings = match &flags.data {
             Some(path) => read(cluster, path)?,
-            None => made_up(cluster, [1000, 400])?,
+            None => skewed(cluster)?,
         };
         let epochs = train(cluster, &ratings, &flags)?;
         paced::tell(cluster, &flags, "rmse", &epochs, |loss| (loss / ratings.len() as f64).sqrt())
@@ -32,7 +33,7 @@ fn main() -> hemiola::Result<()> {
 }
 
 fn defaults() -> Flags {
-    Flags::new("sgd", 0.005, 16)
+    Flags::new("adarevision", 0.1, 16)
 }
 
 type Matrix = DistArray<f32, 2>;
@@ -144,10 +145,15 @@ fn divided(ratings: &Matrix, workers: usize) -> Vec<Vec<([u64; 2], f32)>> {
     (0..workers).map(|worker| all.iter().skip(worker).step_by(workers).copied().collect()).collect()
 }
 
-/// Ratings of users for items, one in five known.
-fn made_up(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<Matrix> {
-    let all = cluster.from_fn(shape, |[u, i]| 3.0 + ((u % 7) * (i % 5)) as f32 / 12.0)?;
-    all.entries().filter(|[u, i], _| (u * 31 + i * 17) % 5 == 0).materialize()
+/// Ratings of a matrix of rank 8, with noise. Some users and items have many, most have few.
+fn skewed(cluster: &Cluster) -> hemiola::Result<Matrix> {
+    let (users, items) = (2000, 1000);
+    let mut cells = vec![f32::NAN; (users * items) as usize];
+    for ([user, item], rating) in Mf::new(users, items, 200_000, 8, 1).entries() {
+        cells[(user * items + item) as usize] = rating;
+    }
+    let all = cluster.from_fn([users, items], |[user, item]| cells[(user * items + item) as usize])?;
+    all.entries().filter(|_, rating| !rating.is_nan()).materialize()
 }
 
 /// Lines of user, item and rating, separated by tabs.
@@ -160,6 +166,12 @@ fn read(cluster: &Cluster, path: &str) -> hemiola::Result<Matrix> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Ratings of users for items, one in five known.
+    fn made_up(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<Matrix> {
+        let all = cluster.from_fn(shape, |[u, i]| 3.0 + ((u % 7) * (i % 5)) as f32 / 12.0)?;
+        all.entries().filter(|[u, i], _| (u * 31 + i * 17) % 5 == 0).materialize()
+    }
 
     fn curves(peers: usize, text: &str) -> Vec<Vec<f64>> {
         let flags = defaults().parse(text.split_whitespace().map(str::to_owned)).unwrap();
@@ -174,12 +186,12 @@ mod tests {
     #[test]
     fn it_learns_whatever_the_flags() {
         for text in [
-            "--staleness 0",
-            "--staleness 2",
-            "--staleness 2 --slow 1 --turns 1 --epochs 8",
+            "--staleness 0 --procedure sgd --step 0.005",
+            "--staleness 2 --procedure sgd --step 0.005",
+            "--staleness 2 --procedure sgd --step 0.005 --slow 1 --turns 1 --epochs 8",
             "--staleness 1 --procedure adagrad --step 0.1",
-            "--staleness 2 --procedure adarevision --step 0.1",
-            "--staleness 3 --procedure adarevision --step 0.1 --budget 100 --priority absolute",
+            "--staleness 2",
+            "--staleness 3 --budget 100 --priority absolute",
             "--staleness 2 --procedure decayed --step 0.008 --clocks 2 --batches 5",
         ] {
             for peers in [1, 2, 3] {
@@ -195,7 +207,7 @@ mod tests {
     #[test]
     fn bsp_repeats_bit_for_bit() {
         let bits = || -> Vec<Vec<u64>> {
-            let curves = curves(2, "--procedure adarevision --step 0.1 --epochs 5");
+            let curves = curves(2, "--epochs 5");
             curves.into_iter().map(|curve| curve.into_iter().map(f64::to_bits).collect()).collect()
         };
         assert_eq!(bits(), bits());

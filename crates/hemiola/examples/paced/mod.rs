@@ -24,6 +24,8 @@ pub(crate) struct Flags {
     pub(crate) clocks: usize,
     /// Batches of a clock: after each, what was learned is added.
     pub(crate) batches: usize,
+    /// How long every worker pauses after each batch: work that takes time and no processor, so that several peers on one machine are like several machines.
+    pub(crate) pause: Duration,
     /// How long the first worker of the first peer pauses in each clock.
     pub(crate) slow: Duration,
     /// How long one worker pauses in each clock, each in its turn.
@@ -35,7 +37,7 @@ pub(crate) struct Flags {
     pub(crate) report: Option<PathBuf>,
 }
 
-const KNOWN: &str = "--staleness, --procedure, --step, --budget, --priority, --epochs, --clocks, --batches, --slow, --turns, --data, --labels, \
+const KNOWN: &str = "--staleness, --procedure, --step, --budget, --priority, --epochs, --clocks, --batches, --pause, --slow, --turns, --data, --labels, \
                      --width and --report";
 
 impl Flags {
@@ -50,6 +52,7 @@ impl Flags {
             epochs: 20,
             clocks: 10,
             batches: 1,
+            pause: Duration::ZERO,
             slow: Duration::ZERO,
             turns: Duration::ZERO,
             data: None,
@@ -89,6 +92,7 @@ impl Flags {
                 "--clocks" => self.clocks = count()?,
                 "--batches" => self.batches = count()?,
                 "--width" => self.width = count()?,
+                "--pause" => self.pause = pause()?,
                 "--slow" => self.slow = pause()?,
                 "--turns" => self.turns = pause()?,
                 "--data" => self.data = Some(value),
@@ -196,6 +200,7 @@ pub(crate) fn train(cluster: &Cluster, flags: &Flags, work: &impl Work) -> hemio
                     for batch in 0..flags.batches {
                         let (part, parts) = (clock * flags.batches + batch, flags.clocks * flags.batches);
                         loss += work.batch(&mut hands, Batch { epoch, part, parts })?;
+                        cluster.env().pause(flags.pause);
                     }
                     let in_turn = (epoch * flags.clocks + clock) % all == number;
                     cluster.env().pause(if in_turn { flags.turns } else { Duration::ZERO });

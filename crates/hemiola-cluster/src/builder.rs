@@ -37,6 +37,10 @@ pub const MOST_WORKERS: usize = 4096;
 pub struct ClusterBuilder {
     rank: Rank,
     size: usize,
+    /// How many of the peers, the last ones, are dedicated servers.
+    servers: usize,
+    /// Whether this process is one of them.
+    serves: bool,
     workers: Option<usize>,
     job: JobId,
     secret: Secret,
@@ -56,6 +60,8 @@ impl ClusterBuilder {
         Self {
             rank: Rank::ROOT,
             size: 1,
+            servers: 0,
+            serves: false,
             workers: None,
             job: JobId::from_name("hemiola"),
             secret: Secret::none(),
@@ -74,6 +80,18 @@ impl ClusterBuilder {
     pub fn peer(mut self, rank: usize, size: usize) -> Self {
         self.rank = Rank::new(u32::try_from(rank).unwrap_or(u32::MAX)); // `build` refuses what is too large
         self.size = size;
+        self
+    }
+
+    /// How many of the peers, those with the highest ranks, are dedicated servers: they hold tables and do not run the program. Default: none.
+    pub fn servers(mut self, servers: usize) -> Self {
+        self.servers = servers;
+        self
+    }
+
+    /// This process is a dedicated server: what it [runs](Self::run) is not the program.
+    pub fn as_server(mut self) -> Self {
+        self.serves = true;
         self
     }
 
@@ -150,6 +168,7 @@ impl ClusterBuilder {
             (self.rank, self.size, self.rendezvous) = (rank, size, rendezvous);
             self.job = job.map_or(self.job, |name| JobId::from_name(&name));
         }
+        self.servers = parsed(variables, variables::SERVERS, "a number of servers")?.unwrap_or(self.servers);
         if let Some(secret) = variables.get_set(variables::SECRET.name) {
             self.secret = Secret::new(secret);
         } else if let Some(path) = variables.get_set(variables::SECRET_FILE.name) {
@@ -188,14 +207,15 @@ impl ClusterBuilder {
         if self.size > MOST_PEERS {
             return Err(setting(variables::SIZE.name, format!("{} peers are more than {MOST_PEERS}", self.size)));
         }
+        self.check_role()?;
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
-        let board = Switchboard::new(self.size);
+        let (board, servers) = (Switchboard::new(self.size), self.servers);
         let inbox: Arc<dyn Inbox> = board.clone();
         if self.size == 1 {
             let transport = InProcess::alone(inbox, &env);
             let (observer, deadlines) = (self.observer, self.deadlines);
             let loops = Vec::new();
-            return Cluster::assemble(Parts { transport, loops, board, env, observer, deadlines, workers });
+            return Cluster::assemble(Parts { transport, loops, board, env, observer, deadlines, workers, servers });
         }
         let rendezvous = self.rendezvous.ok_or_else(|| {
             setting(
@@ -217,7 +237,30 @@ impl ClusterBuilder {
             limits,
         };
         let (transport, loops) = join(config, &env, &*observer)?.start(inbox)?;
-        Cluster::assemble(Parts { transport, loops, board, env, observer, deadlines, workers })
+        Cluster::assemble(Parts { transport, loops, board, env, observer, deadlines, workers, servers })
+    }
+
+    /// Whether this process is what its rank says.
+    fn check_role(&self) -> Result<()> {
+        let Self { rank, size, servers, .. } = self;
+        let wrong = |reason| Err(setting(variables::SERVERS.name, reason));
+        if servers >= size {
+            return wrong(format!("{servers} servers of {size} peers leave nobody who runs the program"));
+        }
+        let to_serve = rank.index() >= size - servers;
+        match (self.serves, to_serve) {
+            (true, false) if *servers == 0 => wrong(
+                "this job has no dedicated servers; start it with `hemiola run --servers 1`, or set how many it has"
+                    .into(),
+            ),
+            (true, false) => {
+                wrong(format!("peer {rank} of {size} runs the program; the last {servers} are the dedicated servers"))
+            }
+            (false, true) => wrong(format!(
+                "peer {rank} of {size} is a dedicated server, as the last {servers} are; run `hemiola serve` there"
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Meets the other peers, runs `program`, and leaves. See [`run`](crate::run).

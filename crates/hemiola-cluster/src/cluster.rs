@@ -2,7 +2,7 @@
 
 use crate::builder::ClusterBuilder;
 use crate::error::{Result, receive_error};
-use crate::exchange::{Call, Exchange, decode, encode};
+use crate::exchange::{Call, Exchange, Scope, decode, encode};
 use crate::link::Link;
 use crate::monitor::Monitor;
 use crate::service::{Ending, Service, Services};
@@ -33,6 +33,10 @@ const ALARM: Duration = Duration::from_secs(1);
 /// Methods marked *collective* must be called by every peer, in the same order, from one thread at a time. A call that
 /// another peer does not make fails with a deadline, or at once if that peer makes a different one.
 ///
+/// A job may have *dedicated servers*: further processes that hold tables for the peers and do not run the program
+/// ([`servers`](Self::servers)). They have the ranks behind those of the peers, are not counted by [`size`](Self::size), and take part in
+/// no collective call but those of a handle [`with_servers`](Self::with_servers).
+///
 /// ```
 /// hemiola_cluster::standalone(3).run(|cluster| {
 ///     let squares = cluster.all_gather(cluster.rank().index().pow(2))?;
@@ -44,6 +48,8 @@ const ALARM: Duration = Duration::from_secs(1);
 #[derive(Clone)]
 pub struct Cluster {
     inner: Arc<Inner>,
+    /// Who takes part in the collective calls of this handle.
+    scope: Scope,
 }
 
 struct Inner {
@@ -54,8 +60,8 @@ struct Inner {
     tasks: Mutex<Vec<Task>>,
     services: Services,
     closed: AtomicBool,
-    /// Number of the next channel of [`Cluster::next_channel`].
-    channels: AtomicU64,
+    /// By scope: number of the next channel of [`Cluster::next_channel`].
+    channels: [AtomicU64; 2],
 }
 
 /// What a cluster is made of.
@@ -67,6 +73,8 @@ pub(crate) struct Parts {
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: usize,
+    /// How many of the peers, the last ones, are dedicated servers.
+    pub(crate) servers: usize,
 }
 
 impl Cluster {
@@ -76,7 +84,7 @@ impl Cluster {
     }
 
     pub(crate) fn assemble(parts: Parts) -> Result<Self> {
-        let Parts { transport, loops, board, env, observer, deadlines, workers } = parts;
+        let Parts { transport, loops, board, env, observer, deadlines, workers, servers } = parts;
         let rank = transport.rank();
         let (worker_count, workers) = (workers, Workers::start(rank, workers)?);
         let mut tasks = Vec::new();
@@ -86,11 +94,14 @@ impl Cluster {
         }
         let waits = Waits::new(worker_count, env.clone());
         let monitor = Monitor::start(&transport, &board, &env, &observer, &deadlines, &waits)?;
-        let next = AtomicU64::new(0);
-        let exchange = Arc::new(Exchange { transport, board, env, waits, monitor, timeout: deadlines.wait, next });
-        let (tasks, closed, channels) = (Mutex::new(tasks), AtomicBool::new(false), AtomicU64::new(0));
+        let (peers, next) = (transport.size() - servers, Default::default());
+        let scope = if rank.index() < peers { Scope::Program } else { Scope::Everyone };
+        let timeout = deadlines.wait;
+        let exchange = Arc::new(Exchange { peers, transport, board, env, waits, monitor, timeout, next });
+        let (tasks, closed, channels) = (Mutex::new(tasks), AtomicBool::new(false), Default::default());
         let services = Services::default();
-        Ok(Self { inner: Arc::new(Inner { exchange, workers, deadlines, tasks, services, closed, channels }) })
+        let inner = Inner { exchange, workers, deadlines, tasks, services, closed, channels };
+        Ok(Self { inner: Arc::new(inner), scope })
     }
 
     /// This peer.
@@ -99,16 +110,37 @@ impl Cluster {
         self.inner.exchange.transport.rank()
     }
 
-    /// Number of peers.
+    /// Number of peers that take part in the collective calls of this handle: those that run the program, unless it is one
+    /// [with servers](Self::with_servers).
     #[must_use]
     pub fn size(&self) -> usize {
-        self.inner.exchange.transport.size()
+        self.inner.exchange.size(self.scope)
     }
 
-    /// Number of workers of this peer.
+    /// Number of workers of this peer; none if it is a dedicated server.
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.inner.workers.count()
+        if self.is_server() { 0 } else { self.inner.workers.count() }
+    }
+
+    /// The ranks of the job's dedicated servers, which do not run the program.
+    #[must_use]
+    pub fn servers(&self) -> impl ExactSizeIterator<Item = Rank> + use<> {
+        let Exchange { peers, transport, .. } = &*self.inner.exchange;
+        Rank::all(transport.size()).skip(*peers)
+    }
+
+    /// Whether this is a dedicated server.
+    #[must_use]
+    pub fn is_server(&self) -> bool {
+        self.rank().index() >= self.inner.exchange.peers
+    }
+
+    /// A handle whose collective calls dedicated servers take part in, too. Somebody has to tell those of every call, since they do not run the
+    /// program; tables do.
+    #[must_use]
+    pub fn with_servers(&self) -> Self {
+        Self { inner: self.inner.clone(), scope: Scope::Everyone }
     }
 
     /// Whether this is the peer that prints.
@@ -120,7 +152,7 @@ impl Cluster {
     /// *Collective.* Returns when every peer has called it.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
-        self.inner.exchange.barrier(Call::Barrier, Location::caller())
+        self.inner.exchange.barrier(self.scope, Call::Barrier, Location::caller())
     }
 
     /// *Collective.* The value the root passed, on every peer; what others pass is dropped.
@@ -145,7 +177,8 @@ impl Cluster {
         if root.index() >= size {
             return Err(hemiola_core::TransportError::NoSuchPeer { peer: root, size }.into());
         }
-        let bytes = self.inner.exchange.broadcast(root, || Ok(encode(&value)?.into()), Location::caller())?;
+        let value_bytes = || Ok(encode(&value)?.into());
+        let bytes = self.inner.exchange.broadcast(self.scope, root, value_bytes, Location::caller())?;
         if root == self.rank() { Ok(value) } else { decode(&bytes) }
     }
 
@@ -153,7 +186,7 @@ impl Cluster {
     #[track_caller]
     #[expect(clippy::needless_pass_by_value, reason = "callers pass what they have just made, as to `broadcast`")]
     pub fn all_gather<T: Serialize + DeserializeOwned>(&self, value: T) -> Result<Vec<T>> {
-        let parts = self.inner.exchange.all_gather(encode(&value)?, Location::caller())?;
+        let parts = self.inner.exchange.all_gather(self.scope, encode(&value)?, Location::caller())?;
         parts.iter().map(|part| decode(part)).collect()
     }
 
@@ -230,7 +263,8 @@ impl Cluster {
     #[must_use]
     pub fn next_channel(&self, owner: u8) -> ChannelId {
         // Relaxed: collective calls of one peer come one after the other, whichever threads make them.
-        ChannelId::of(owner, self.inner.channels.fetch_add(1, Ordering::Relaxed))
+        let number = self.inner.channels[self.scope as usize].fetch_add(1, Ordering::Relaxed);
+        ChannelId::of(owner, self.scope.first_channel() + number)
     }
 
     /// Sends a message to a mailbox of peer `to`, waiting for room no longer than [`Deadlines::wait`].
@@ -300,10 +334,12 @@ impl Cluster {
         &self.inner.exchange.env
     }
 
-    /// *Collective.* Waits until every peer has come to its end, then leaves. [`run`](crate::run) does this by itself.
+    /// *Collective.* Waits until every peer has come to its end, then leaves. [`run`](crate::run) does this by itself. A dedicated server waits
+    /// for nobody.
     #[track_caller]
     pub fn leave(&self) -> Result<()> {
-        let outcome = self.inner.exchange.barrier(Call::Leave, Location::caller());
+        let wait = || self.inner.exchange.barrier(Scope::Program, Call::Leave, Location::caller());
+        let outcome = if self.is_server() { Ok(()) } else { wait() };
         match &outcome {
             Ok(()) => self.inner.close(Parting::Done),
             Err(error) => self.fail(&error.to_string()),

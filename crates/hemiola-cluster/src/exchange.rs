@@ -71,23 +71,58 @@ struct Part {
     value: Vec<u8>,
 }
 
+/// Who takes part in a call. Calls of each scope are counted apart, since servers make only those of everyone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// The peers that run the program.
+    Program,
+    /// Dedicated servers, too.
+    Everyone,
+}
+
+impl Scope {
+    /// The first number of this scope's channels.
+    pub(crate) const fn first_channel(self) -> u64 {
+        match self {
+            Self::Program => 0,
+            Self::Everyone => 1 << 55,
+        }
+    }
+}
+
 /// Makes the calls of one peer.
 #[derive(Debug)]
 pub(crate) struct Exchange {
+    /// Peers that run the program: those with the lowest ranks. The others are dedicated servers.
+    pub(crate) peers: usize,
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) board: Arc<Switchboard>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) waits: Arc<Waits>,
     pub(crate) monitor: Arc<Monitor>,
     pub(crate) timeout: Duration,
-    /// Number of the next call.
-    pub(crate) next: AtomicU64,
+    /// By scope: number of the next call.
+    pub(crate) next: [AtomicU64; 2],
 }
 
 impl Exchange {
+    /// Number of peers in a scope.
+    pub(crate) fn size(&self, scope: Scope) -> usize {
+        match scope {
+            Scope::Program => self.peers,
+            Scope::Everyone => self.transport.size(),
+        }
+    }
+
+    /// Those of a scope that have not been done without.
+    pub(crate) fn members(&self, scope: Scope) -> Vec<Rank> {
+        let size = self.size(scope);
+        self.board.members().into_iter().filter(|rank| rank.index() < size).collect()
+    }
+
     /// Returns when all peers have made the same call.
-    pub(crate) fn barrier(&self, call: Call, site: &'static Location<'static>) -> Result<()> {
-        let round = self.round(call, site, Rank::ROOT);
+    pub(crate) fn barrier(&self, scope: Scope, call: Call, site: &'static Location<'static>) -> Result<()> {
+        let round = self.round(scope, call, site, Rank::ROOT);
         for child in &round.tree.children {
             round.receive(*child)?;
         }
@@ -104,14 +139,15 @@ impl Exchange {
     /// The value of `root`, on every peer; `value` is asked for at the root alone.
     pub(crate) fn broadcast(
         &self,
+        scope: Scope,
         root: Rank,
         value: impl FnOnce() -> Result<Bytes>,
         site: &'static Location<'static>,
     ) -> Result<Bytes> {
-        if let Some(loss) = self.board.loss(root).filter(|_| !self.board.members().contains(&root)) {
+        if let Some(loss) = self.board.loss(root).filter(|_| !self.members(scope).contains(&root)) {
             return Err(Error::Lost(loss));
         }
-        let round = self.round(Call::Broadcast, site, root);
+        let round = self.round(scope, Call::Broadcast, site, root);
         let value = match round.tree.parent {
             Some(parent) => round.receive(parent)?,
             None => value()?,
@@ -123,8 +159,13 @@ impl Exchange {
     }
 
     /// The values of all peers in rank order, on every peer.
-    pub(crate) fn all_gather(&self, value: Vec<u8>, site: &'static Location<'static>) -> Result<Vec<Vec<u8>>> {
-        let round = self.round(Call::AllGather, site, Rank::ROOT);
+    pub(crate) fn all_gather(
+        &self,
+        scope: Scope,
+        value: Vec<u8>,
+        site: &'static Location<'static>,
+    ) -> Result<Vec<Vec<u8>>> {
+        let round = self.round(scope, Call::AllGather, site, Rank::ROOT);
         let mut parts = vec![Part { rank: self.transport.rank(), value }];
         for child in &round.tree.children {
             parts.extend(decode::<Vec<Part>>(&round.receive(*child)?)?);
@@ -140,7 +181,7 @@ impl Exchange {
             round.send(*child, &all)?;
         }
         let parts = decode::<Vec<Part>>(&all)?;
-        if !parts.iter().map(|part| part.rank).eq(self.board.members()) {
+        if !parts.iter().map(|part| part.rank).eq(self.members(scope)) {
             let reason = "not every peer's value came back".to_owned();
             return Err(Error::Value { action: "understand", type_name: "the gathered values", reason });
         }
@@ -160,14 +201,15 @@ impl Exchange {
         }
     }
 
-    fn round(&self, call: Call, site: &'static Location<'static>, root: Rank) -> Round<'_> {
+    fn round(&self, scope: Scope, call: Call, site: &'static Location<'static>, root: Rank) -> Round<'_> {
         // Relaxed: collective calls of one peer come one after the other, whichever threads make them.
-        let number = self.next.fetch_add(1, Ordering::Relaxed);
-        let members = self.board.members();
+        let number = self.next[scope as usize].fetch_add(1, Ordering::Relaxed);
+        let members = self.members(scope);
         // Where the root was done without, the first of those who are left stands in for it.
         let root = if members.contains(&root) { root } else { members[0] };
         let tree = Tree::among(&members, self.transport.rank(), root);
-        let (control, bulk) = (ChannelId::of(OWNER, number * 2), ChannelId::of(OWNER, number * 2 + 1));
+        let first = scope.first_channel() + number * 2;
+        let (control, bulk) = (ChannelId::of(OWNER, first), ChannelId::of(OWNER, first + 1));
         let mailbox = self.board.open(control, Lane::Control, &self.transport, &self.env);
         Round { exchange: self, call, number, site, root, tree, control, bulk, mailbox, bulk_mailbox: OnceCell::new() }
     }

@@ -22,14 +22,20 @@ use std::time::Duration;
 /// # Ok::<(), hemiola_cluster::Error>(())
 /// ```
 pub fn standalone(peers: usize) -> Standalone {
-    Standalone { peers, workers: 1, deadlines: Deadlines::default(), observer: Arc::new(Narrator) }
+    let (deadlines, observer) = (Deadlines::default(), Arc::new(Narrator));
+    Standalone { peers, servers: None, workers: 1, deadlines, observer }
 }
+
+/// What a dedicated server does.
+type Serve = fn(&Cluster) -> Result<()>;
 
 /// Settings of a standalone cluster.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until `run`"]
 pub struct Standalone {
     peers: usize,
+    /// How many dedicated servers, and what they do.
+    servers: Option<(usize, Serve)>,
     workers: usize,
     deadlines: Deadlines,
     observer: Arc<dyn Observer>,
@@ -39,6 +45,12 @@ impl Standalone {
     /// Workers of each peer.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
+        self
+    }
+
+    /// Dedicated servers, besides the peers. Each runs `serve` instead of the program.
+    pub fn servers(mut self, servers: usize, serve: fn(&Cluster) -> Result<()>) -> Self {
+        self.servers = Some((servers, serve));
         self
     }
 
@@ -62,10 +74,12 @@ impl Standalone {
             return Err(Error::Setting { setting: setting.into(), reason: "there must be at least one".into() });
         }
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
-        let boards: Vec<_> = (0..self.peers).map(|_| Switchboard::new(self.peers)).collect();
+        let servers = self.servers.map_or(0, |(servers, _)| servers);
+        let size = self.peers + servers;
+        let boards: Vec<_> = (0..size).map(|_| Switchboard::new(size)).collect();
         let inboxes = boards.iter().map(|board| board.clone() as Arc<dyn Inbox>).collect();
         let transports = InProcess::connect(inboxes, &env);
-        let outcomes: Vec<Result<T>> = std::thread::scope(|scope| {
+        let outcomes: Vec<Result<Option<T>>> = std::thread::scope(|scope| {
             let peers: Vec<_> = transports
                 .into_iter()
                 .zip(boards)
@@ -80,10 +94,15 @@ impl Standalone {
                         observer: self.observer.clone(),
                         deadlines: self.deadlines.clone(),
                         workers: self.workers,
+                        servers,
                     };
                     let program = &program;
+                    let role = |cluster: &Cluster| match self.servers {
+                        Some((_, serve)) if cluster.is_server() => serve(cluster).map(|()| None),
+                        _ => program(cluster).map(Some),
+                    };
                     let body = move || {
-                        let peer = || Cluster::assemble(parts).and_then(|cluster| run_on(&cluster, program));
+                        let peer = || Cluster::assemble(parts).and_then(|cluster| run_on(&cluster, role));
                         // Unwind safety: what the panic left behind is dropped here.
                         catch_unwind(AssertUnwindSafe(peer))
                             .unwrap_or_else(|panic| Err(Error::Panicked { rank, message: panic_message(&*panic) }))
@@ -101,9 +120,9 @@ impl Standalone {
         });
         let mut values = Vec::new();
         let mut errors = Vec::new();
-        for (rank, outcome) in Rank::all(self.peers).zip(outcomes) {
+        for (rank, outcome) in Rank::all(size).zip(outcomes) {
             match outcome {
-                Ok(value) => values.push(value),
+                Ok(value) => values.extend(value),
                 Err(error) => errors.push((is_consequence(&error, rank), error)),
             }
         }

@@ -79,6 +79,7 @@ table! {
     OURS {
         RANK = "HEMIOLA_RANK", "the number of this peer, from 0", "asked of other launchers, else a single peer";
         SIZE = "HEMIOLA_SIZE", "the number of peers in the job", "asked of other launchers, else 1";
+        SERVERS = "HEMIOLA_SERVERS", "how many of the peers, those with the highest ranks, are dedicated servers: they run `hemiola serve` instead of the program", "none";
         LOCAL_RANK = "HEMIOLA_LOCAL_RANK", "the number of this peer among those on its host, from 0", "unknown";
         RENDEZVOUS = "HEMIOLA_RENDEZVOUS", "where the peers meet: `host:port`, or `file:/path` on one host", "asked of other launchers";
         SECRET = "HEMIOLA_SECRET", "the secret every peer of the job must prove to know", "none: only loopback is allowed";

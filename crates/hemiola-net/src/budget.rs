@@ -7,11 +7,13 @@
 //! integers, so nothing drifts over a long run.
 
 use hemiola_core::Moment;
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
 /// Bytes per second.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Bandwidth(u64);
 
 impl Bandwidth {

@@ -2,11 +2,13 @@
 
 use crate::checkpoint::{self, Restored};
 use crate::error::{Error, refused};
-use crate::hub::{Hub, Pacers, home};
+use crate::hub::{Hub, Pacers};
+use crate::orders::{self, OWNER, Order, Plan};
 use crate::parking::Parking;
 use crate::place::Place;
 use crate::post::{self, Post};
 use crate::readers::Readers;
+use crate::servers::Servers;
 use crate::table::{Engine, Table};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Lane, Rank};
@@ -21,11 +23,9 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::time::Duration;
 
-/// Top byte of the channels that belong to tables.
-const OWNER: u8 = 6;
 /// Acknowledgements of what is sent ahead of need that take longer mean that the network has enough.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// A burst is what the budget allows in this time, and a message at least.
@@ -48,6 +48,7 @@ impl Tables for Cluster {
             budget: None,
             seed: 0,
             restore: None,
+            servers: Servers::default(),
         }
     }
 }
@@ -62,6 +63,7 @@ pub struct TableBuilder<C: Cell> {
     budget: Option<Bandwidth>,
     seed: u64,
     restore: Option<(PathBuf, bool)>,
+    servers: Servers,
 }
 
 impl<C: Cell> TableBuilder<C> {
@@ -144,7 +146,7 @@ impl<C: Cell> TableBuilder<C> {
         self
     }
 
-    /// How many shards each peer has. Each has a lock of its own. Default: twice the workers of the peer that has most.
+    /// How many shards each peer has that [holds rows](Self::servers). Each has a lock of its own. Default: twice the workers of the peer that has most.
     pub fn shards_per_peer(mut self, shards: usize) -> Self {
         self.shards_per_peer = Some(shards);
         self
@@ -169,88 +171,147 @@ impl<C: Cell> TableBuilder<C> {
         self
     }
 
+    /// Who holds the rows. Default: the job's dedicated servers if it has any, else every peer.
+    ///
+    /// ```
+    /// use hemiola_core::Rank;
+    /// use hemiola_parameters::{Servers, Tables};
+    /// hemiola_cluster::standalone(3).run(|cluster| {
+    ///     let table = cluster.table::<f32>("w").servers(Servers::On(vec![Rank::new(1)])).build()?;
+    ///     table.each_worker(|worker| worker.inc(7, &[1.0]).and_then(|()| worker.clock()))?;
+    ///     assert_eq!(table.collect()?[&7], [3.0]);
+    ///     assert_eq!(table.memory_bytes() > 0, cluster.rank() == Rank::new(1));
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    pub fn servers(mut self, servers: Servers) -> Self {
+        self.servers = servers;
+        self
+    }
+
     /// *Collective.* Makes the table.
     pub fn build(self) -> Result<Table<C>> {
-        let Self { cluster, mut spec, procedure, shards_per_peer, budget, seed, restore } = self;
+        let Self { cluster, mut spec, procedure, shards_per_peer, budget, seed, restore, servers } = self;
         if budget.is_none() {
             spec.managed = None;
         }
         let (peers, settings) = (
             cluster.size(),
-            format!("{spec:?}, {:?}, seed {seed}, {shards_per_peer:?} shards, {budget:?}", procedure()),
+            format!("{spec:?}, {:?}, seed {seed}, {shards_per_peer:?} shards, {budget:?}, {servers:?}", procedure()),
         );
         let all = cluster.all_gather((settings, cluster.workers()))?;
         if let Some((rank, (there, _))) = all.iter().enumerate().find(|(_, (there, _))| *there != all[0].0) {
             let (rank, table) = (Rank::new(rank as u32), spec.name);
             return Err(Error::Differs { table, rank, here: all[0].0.clone(), there: there.clone() }.into());
         }
+        let homes = servers.homes(&spec.name, &cluster)?;
         let most = all.iter().map(|(_, workers)| *workers).max().unwrap_or(1);
-        spec.shards = shards_per_peer.unwrap_or(2 * most) * peers;
+        spec.shards = shards_per_peer.unwrap_or(2 * most) * homes.len();
         spec.cache_rows = spec.cache_rows.div_ceil(spec.shards.max(1));
-        let in_place = peers == 1 && spec.consistency != Consistency::Bsp && !procedure().wants_releases();
-        spec.clients = if in_place { cluster.workers() } else { peers };
-        spec.check().map_err(refused)?;
-        let spec = Arc::new(spec);
+        spec.clients = peers;
+        let dedicated = cluster.servers().any(|server| homes.contains(server));
+        if !dedicated {
+            return make(&cluster, Plan { spec, homes, budget, seed, restore }, &*procedure);
+        }
         let example = procedure();
-        let state = vec![C::Wide::default(); example.state_width(spec.width)];
-        let versioned = example.wants_releases() || !example.carried(&state).is_empty();
-        let here = |shard: u32| in_place || home(ShardId::new(shard), peers) == cluster.rank();
-        let restored = match restore {
-            Some((folder, needed)) => checkpoint::open::<C>(&cluster, &folder, needed, &spec, here)?,
-            None => None,
+        let Some(provided) = example.provided() else {
+            return Err(Error::UnknownProcedure { table: spec.name, procedure: format!("{example:?}") }.into());
         };
-        let start_at = restored.as_ref().map_or(Clock::ZERO, Restored::at);
-        let restored = Mutex::new(restored);
-        let server = |shard: u32| {
-            let number = ShardId::new(shard);
-            let server = if let Some(restored) = &mut *restored.lock() {
-                let (summary, pieces) = restored.take(number);
-                Server::<C>::restore(&spec, number, procedure(), summary, pieces)
-            } else {
-                let random = Random::new(seed.wrapping_add(u64::from(shard)));
-                Server::<C>::new(spec.clone(), number, procedure(), Clock::ZERO, random)
-            };
-            let server = server.map_err(refused)?;
-            if in_place {
-                server.check_in_place().map_err(refused)?;
-            }
-            Ok(Mutex::new(server))
-        };
-        let shards = spec.shards as u32;
-        let parking = Parking::new(&spec.name, cluster.link(), cluster.workers());
-        let engine = if in_place {
-            let servers = (0..shards).map(server).collect::<Result<_>>()?;
-            Engine::Place(Arc::new(Place { spec, servers, parking }))
-        } else {
-            let servers =
-                (0..shards).map(|shard| here(shard).then(|| server(shard)).transpose()).collect::<Result<_>>()?;
-            let (rank, me, workers) = (cluster.rank(), ClientId::new(cluster.rank().number()), cluster.workers());
-            let client = |shard| Client::new(spec.clone(), me, ShardId::new(shard), &*example, workers, start_at);
-            let clients = (0..shards).map(|shard| Readers::new(workers, client(shard))).collect();
-            let channel = cluster.next_channel(OWNER);
-            let post = (peers > 1).then(|| Post::new(cluster.link(), channel));
-            let pacer = |bandwidth: Bandwidth| {
-                let burst = (bandwidth.bytes_in(BURST)).max(LEAST_BURST);
-                if bandwidth == Bandwidth::bytes_per_second(0) {
-                    return Pacer::nothing();
-                }
-                Pacer::new(bandwidth, burst, PATIENCE, cluster.env().now())
-            };
-            let random = Random::new(seed.wrapping_add(u64::from(shards) + u64::from(rank.number())));
-            let pacers = budget.filter(|_| peers > 1).map(|budget| {
-                let plenty = Bandwidth::bytes_per_second(1 << 40);
-                let here = Pacer::new(plenty, 64 << 20, Duration::MAX, cluster.env().now());
-                Mutex::new(Pacers { up: pacer(budget), down: pacer(budget), here, random })
-            });
-            let released = AtomicBool::new(false);
-            let deferred = Mutex::default();
-            let hub = Arc::new(Hub { spec, rank, clients, servers, parking, post, pacers, deferred, released });
-            start(&cluster, &hub)?;
-            Engine::Hub(hub)
-        };
-        let in_use = (0..cluster.workers()).map(|_| AtomicBool::new(false)).collect();
-        Ok(Table { cluster, engine, versioned, in_use, start_at })
+        // What servers would refuse, all peers refuse.
+        let random = Random::new(0);
+        Server::<C>::new(Arc::new(spec.clone()), ShardId::new(0), example, Clock::ZERO, random).map_err(refused)?;
+        let restore = restore.map(|(folder, needed)| Ok::<_, std::io::Error>((std::path::absolute(folder)?, needed)));
+        let plan = Plan { spec, homes, budget, seed, restore: restore.transpose()? };
+        let cells = std::any::type_name::<C>().to_owned();
+        orders::announce(&cluster, &Order::Build { cells, procedure: provided, plan: Box::new(plan.clone()) })?;
+        make(&cluster.with_servers(), plan, &*procedure)
     }
+}
+
+/// *Collective*, of all who hold a part of the table. Makes what is to be here.
+pub(crate) fn make<C: Cell>(
+    cluster: &Cluster,
+    plan: Plan,
+    procedure: &dyn Fn() -> Box<dyn Procedure<C::Wide>>,
+) -> Result<Table<C>> {
+    let Plan { mut spec, homes, budget, seed, restore } = plan;
+    let (rank, size, workers) = (cluster.rank(), cluster.size(), cluster.workers());
+    let channel = cluster.next_channel(OWNER);
+    let in_place = size == 1 && spec.consistency != Consistency::Bsp && !procedure().wants_releases();
+    if in_place {
+        spec.clients = workers;
+    }
+    spec.check().map_err(refused)?;
+    let spec = Arc::new(spec);
+    let example = procedure();
+    let state = vec![C::Wide::default(); example.state_width(spec.width)];
+    let versioned = example.wants_releases() || !example.carried(&state).is_empty();
+    let here = |shard: u32| in_place || homes.of(ShardId::new(shard)) == rank;
+    let restored = match restore {
+        Some((folder, needed)) => checkpoint::open::<C>(cluster, &folder, needed, &spec, here)?,
+        None => None,
+    };
+    let start_at = restored.as_ref().map_or(Clock::ZERO, Restored::at);
+    let (goes_on, restored) = (restored.is_some(), Mutex::new(restored));
+    let server = |shard: u32| {
+        let number = ShardId::new(shard);
+        let server = if let Some(restored) = &mut *restored.lock() {
+            let (summary, pieces) = restored.take(number);
+            Server::<C>::restore(&spec, number, procedure(), summary, pieces)
+        } else {
+            let random = Random::new(seed.wrapping_add(u64::from(shard)));
+            Server::<C>::new(spec.clone(), number, procedure(), Clock::ZERO, random)
+        };
+        let server = server?;
+        if in_place {
+            server.check_in_place()?;
+        }
+        Ok(Mutex::new(server))
+    };
+    let shards = spec.shards as u32;
+    let servers: hemiola_tables::Result<Vec<Option<_>>> =
+        (0..shards).map(|shard| here(shard).then(|| server(shard)).transpose()).collect();
+    let servers = if goes_on {
+        // Somebody else's part may not fit.
+        checkpoint::agree(cluster, &spec.name, servers.map_err(|error| error.to_string()))?
+    } else {
+        servers.map_err(refused)?
+    };
+    let parking = Parking::new(&spec.name, cluster.link(), workers);
+    let engine = if in_place {
+        Engine::Place(Arc::new(Place { spec, servers: servers.into_iter().flatten().collect(), parking }))
+    } else {
+        let me = ClientId::new(rank.number());
+        let client = |shard| Client::new(spec.clone(), me, ShardId::new(shard), &*example, workers, start_at);
+        // A dedicated server reads nothing.
+        let clients = if cluster.is_server() { 0..0 } else { 0..shards };
+        let clients = clients.map(|shard| Readers::new(workers, client(shard))).collect();
+        let post = (size > 1).then(|| Post::new(cluster.link(), channel));
+        let pacer = |bandwidth: Bandwidth| {
+            let burst = (bandwidth.bytes_in(BURST)).max(LEAST_BURST);
+            if bandwidth == Bandwidth::bytes_per_second(0) {
+                return Pacer::nothing();
+            }
+            Pacer::new(bandwidth, burst, PATIENCE, cluster.env().now())
+        };
+        let random = Random::new(seed.wrapping_add(u64::from(shards) + u64::from(rank.number())));
+        let pacers = budget.filter(|_| size > 1).map(|budget| {
+            let plenty = Bandwidth::bytes_per_second(1 << 40);
+            let here = Pacer::new(plenty, 64 << 20, Duration::MAX, cluster.env().now());
+            Mutex::new(Pacers { up: pacer(budget), down: pacer(budget), here, random })
+        });
+        let (released, over) = (AtomicBool::new(false), AtomicUsize::new(0));
+        let deferred = Mutex::default();
+        let hub = Hub { spec, rank, homes, clients, servers, parking, post, pacers, deferred, released, over };
+        let hub = Arc::new(hub);
+        start(cluster, &hub)?;
+        Engine::Hub(hub)
+    };
+    let in_use = (0..workers).map(|_| AtomicBool::new(false)).collect();
+    let told = matches!(&engine, Engine::Hub(hub) if cluster.servers().any(|server| hub.homes.contains(server)));
+    let told = told.then_some(channel);
+    Ok(Table { cluster: cluster.clone(), engine, versioned, in_use, start_at, told })
 }
 
 /// Starts the services of a table that has other peers.

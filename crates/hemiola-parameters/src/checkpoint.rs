@@ -9,13 +9,14 @@
 
 use crate::error::Error;
 use crate::hub::Hub;
+use crate::orders::{self, Order};
 use crate::place::Place;
 use crate::table::{Engine, Table};
 use bytes::Bytes;
 use hemiola_array::save::{Loading, Manifest, PartRecord, Saving};
 use hemiola_array::{Dense, Shape};
 use hemiola_cluster::{Cluster, Ending, Link, Reason, Result, Service};
-use hemiola_core::{Rank, Waiter};
+use hemiola_core::{ChannelId, Rank, Waiter};
 use hemiola_tables::batch::Batch;
 use hemiola_tables::number::Cell;
 use hemiola_tables::server::snapshot::{Piece, Summary};
@@ -67,13 +68,29 @@ struct Outcome {
 /// A checkpoint in the making: workers may go on while it is written. Nothing is to be seen of it before [`Checkpoint::finish`].
 #[must_use = "nothing is visible before `finish`"]
 pub struct Checkpoint {
-    cluster: Cluster,
     notes: Notes,
     /// Above `saving`, so that nothing is being written any more when that goes.
     writing: Writing,
     outcome: Arc<Outcome>,
     /// The one that began it is the root's.
     saving: Arc<Saving>,
+    told: Told,
+}
+
+/// Tells dedicated servers, if they hold the table, when a checkpoint is given up.
+struct Told {
+    cluster: Cluster,
+    /// The table, while they have to be told.
+    table: Option<ChannelId>,
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        if let Some(table) = self.table {
+            // If the job fails, they learn it in another way.
+            let _ = orders::announce(&self.cluster, &Order::Forget(table));
+        }
+    }
 }
 
 /// The service that writes. Nobody writes on after this is gone: the next save has the same temporary folder.
@@ -126,6 +143,8 @@ impl<C: Cell> Table<C> {
     /// ```
     #[track_caller]
     pub fn checkpoint(&self, folder: &Path) -> Result<Checkpoint> {
+        let whole = std::path::absolute(folder)?;
+        self.tell(|table| Order::Checkpoint(table, whole))?;
         let at = self.settled()?;
         if at == Clock::INFINITE {
             return Err(Error::AllFinished { table: self.name().to_owned() }.into());
@@ -158,7 +177,8 @@ impl<C: Cell> Table<C> {
         let (table, cells) = (self.name().to_owned(), std::any::type_name::<C>().to_owned());
         let notes = Notes { table, width: self.width(), sparse: self.spec().sparse, cells, at, shards: Vec::new() };
         let writing = Writing(service);
-        Ok(Checkpoint { cluster: cluster.clone(), notes, writing, outcome, saving })
+        let told = Told { cluster: cluster.clone(), table: self.told };
+        Ok(Checkpoint { notes, writing, outcome, saving, told })
     }
 
     fn begin(&self, at: Clock) -> Result<(), String> {
@@ -261,7 +281,11 @@ impl Checkpoint {
     /// Never: notes are plain data.
     #[track_caller]
     pub fn finish(self) -> Result<()> {
-        let Self { cluster, mut notes, writing, outcome, saving } = self;
+        let Self { mut notes, writing, outcome, saving, mut told } = self;
+        let cluster = told.cluster.clone();
+        if let Some(table) = told.table.take() {
+            orders::announce(&cluster, &Order::Finish(table))?;
+        }
         let reason = Reason { what: "a checkpoint of a table to be written", number: None, site: None };
         let waiting = cluster.waiting(Waiter::Driver, reason, None);
         let mut done = outcome.done.lock();
@@ -307,7 +331,7 @@ impl fmt::Debug for Checkpoint {
 }
 
 /// *Collective.* Every peer's value if all have one; otherwise, on every peer, what the lowest rank says that has none.
-fn agree<T>(cluster: &Cluster, table: &str, local: Result<T, String>) -> Result<T> {
+pub(crate) fn agree<T>(cluster: &Cluster, table: &str, local: Result<T, String>) -> Result<T> {
     let (value, problem) = match local {
         Ok(value) => (Some(value), None),
         Err(problem) => (None, Some(problem)),

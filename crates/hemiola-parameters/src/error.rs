@@ -40,6 +40,25 @@ pub enum Error {
         /// Settings of that peer.
         there: String,
     },
+    /// Peers that cannot hold it.
+    #[error("table `{table}`: {problem}")]
+    Servers {
+        /// The table.
+        table: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A procedure that is in the program alone.
+    #[error(
+        "dedicated servers are to hold table `{table}`, and do not know the procedure `{procedure}`: they do not run this program; use one of the \
+         provided procedures, or have the peers hold the table with `servers(Servers::Peers)`"
+    )]
+    UnknownProcedure {
+        /// The table.
+        table: String,
+        /// The procedure.
+        procedure: String,
+    },
     /// A table that everybody has done with.
     #[error("table `{table}` cannot be saved: all workers have finished; save it before they do")]
     AllFinished {
@@ -82,9 +101,12 @@ impl Error {
         match self {
             Self::Table(error) => error.kind(),
             Self::Stopped { .. } | Self::Checkpoint { .. } => ErrorKind::World,
-            Self::InUse { .. } | Self::AllFinished { .. } | Self::Differs { .. } | Self::Uneven { .. } => {
-                ErrorKind::Usage
-            }
+            Self::InUse { .. }
+            | Self::AllFinished { .. }
+            | Self::Differs { .. }
+            | Self::Servers { .. }
+            | Self::UnknownProcedure { .. }
+            | Self::Uneven { .. } => ErrorKind::Usage,
         }
     }
 }

@@ -7,6 +7,7 @@ use crate::error::Failure;
 use crate::parking::{Parking, Wait};
 use crate::post::{self, Outbox, Parcel, Post, Way};
 use crate::readers::Readers;
+use crate::servers::Homes;
 use hemiola_cluster::{Ending, Error, Mailbox, Reason, Result};
 use hemiola_core::{Message, Rank, Waiter, WorkerId};
 use hemiola_tables::client::{FromClient, Reading};
@@ -18,7 +19,7 @@ use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// How often the service that takes messages in looks around when none come; it is woken for what it needs to know.
@@ -42,7 +43,9 @@ pub(crate) struct Pacers {
 pub(crate) struct Hub<C: Cell> {
     pub(crate) spec: Arc<Spec>,
     pub(crate) rank: Rank,
-    /// By shard. Each worker is a reader.
+    /// Where shards are.
+    pub(crate) homes: Homes,
+    /// By shard; none on a dedicated server. Each worker is a reader.
     pub(crate) clients: Vec<Readers<Client<C>>>,
     /// By shard: those that are here.
     pub(crate) servers: Vec<Option<Mutex<Server<C>>>>,
@@ -54,6 +57,8 @@ pub(crate) struct Hub<C: Cell> {
     pub(crate) deferred: Mutex<Deferred<C>>,
     /// Nobody here uses the table any more.
     pub(crate) released: AtomicBool,
+    /// Peers with shards that have said that nobody uses those any more.
+    pub(crate) over: AtomicUsize,
 }
 
 /// What threads that read from the network leave to the service.
@@ -66,11 +71,6 @@ impl<C: Cell> Default for Deferred<C> {
     fn default() -> Self {
         Self { parcels: Vec::new(), error: None }
     }
-}
-
-/// Where a shard is.
-pub(crate) fn home(shard: ShardId, peers: usize) -> Rank {
-    Rank::new((shard.index() % peers) as u32)
 }
 
 impl<C: Cell> Hub<C> {
@@ -116,7 +116,7 @@ impl<C: Cell> Hub<C> {
         out: Vec<FromClient<C::Wide>>,
         work: &mut VecDeque<Parcel<C>>,
     ) -> Result<()> {
-        let home = home(shard, self.peers());
+        let home = self.homes.of(shard);
         for FromClient { envelope, urgent } in out {
             match &self.post {
                 Some(post) if home != self.rank => {
@@ -160,6 +160,7 @@ impl<C: Cell> Hub<C> {
     fn forward(&self, way: Way, mut work: VecDeque<Parcel<C>>) -> Result<()> {
         while let Some(parcel) = work.pop_front() {
             match parcel {
+                Parcel::Over => {}
                 Parcel::ToShard(shard, from, envelope) => {
                     let Some(server) = &self.servers[shard.index()] else {
                         let problem = format!("shard {shard} is not on peer {}", self.rank);
@@ -188,7 +189,11 @@ impl<C: Cell> Hub<C> {
                     self.route_down(way, shard, out, &mut work)?;
                 }
                 Parcel::ToClient(shard, envelope) => {
-                    let client = &self.clients[shard.index()];
+                    let Some(client) = self.clients.get(shard.index()) else {
+                        let problem = format!("peer {} reads nothing, and was sent rows", self.rank);
+                        return self
+                            .ended(hemiola_tables::Error::BadMessage { table: self.spec.name.clone(), problem });
+                    };
                     let locked = if way == Way::Passing { client.try_lock() } else { Some(client.lock()) };
                     let Some(mut client) = locked else {
                         self.defer(Parcel::ToClient(shard, envelope));
@@ -332,7 +337,7 @@ impl<C: Cell> Hub<C> {
     fn park(&self, worker: WorkerId, asked: i64, shard: ShardId, site: &'static Location<'static>) -> Result<()> {
         let reason =
             Reason { what: "rows of a table, from shard", number: Some(shard.index() as u64), site: Some(site) };
-        let (waiter, peer) = (Waiter::Worker(worker), Some(home(shard, self.peers())));
+        let (waiter, peer) = (Waiter::Worker(worker), Some(self.homes.of(shard)));
         self.parking.wait(worker, asked, Wait { waiter, reason, peer, details: &|| self.details() })
     }
 
@@ -399,8 +404,21 @@ impl<C: Cell> Hub<C> {
 
     /// Whether nobody needs this peer's part of the table any more.
     fn is_over(&self) -> bool {
-        self.released.load(Ordering::Acquire)
-            && self.servers.iter().flatten().all(|server| server.lock().min() == Clock::INFINITE)
+        if !self.released.load(Ordering::Acquire) {
+            return false;
+        }
+        if !self.homes.contains(self.rank) {
+            // Shards may call back what is leased to this peer.
+            return self.over.load(Ordering::Acquire) >= self.homes.len();
+        }
+        self.servers.iter().flatten().all(|server| server.lock().min() == Clock::INFINITE)
+    }
+
+    /// Tells peers without shards that nobody uses those of this peer any more.
+    fn say_over(&self, post: &Post) -> Result<()> {
+        let peers =
+            Rank::all(self.peers()).filter(|peer| self.homes.contains(self.rank) && !self.homes.contains(*peer));
+        peers.into_iter().try_for_each(|peer| post.over(peer))
     }
 
     /// Handles a message on the thread that has read it. Gives back what is there to wake the service.
@@ -437,12 +455,17 @@ impl<C: Cell> Hub<C> {
                 return Err(error);
             }
         }
-        Ok(())
+        if ending.has_come() { Ok(()) } else { self.say_over(post) }
     }
 
     fn take(&self, message: &Message, way: Way) -> Result<()> {
         match post::decode::<C>(message, &self.spec) {
             Ok(None) => Ok(()),
+            Ok(Some(Parcel::Over)) => {
+                self.over.fetch_add(1, Ordering::AcqRel); // pairs with the load in `is_over`
+                self.wake_service();
+                Ok(())
+            }
             Ok(Some(parcel)) => self.forward(way, VecDeque::from([parcel])),
             Err(failure) => Err(failure.error(&self.spec.name)),
         }
@@ -472,16 +495,18 @@ impl<C: Cell> Hub<C> {
         for shard in self.shards() {
             let now = post.link().env().now();
             let mut work = VecDeque::new();
-            let mut client = self.clients[shard.index()].lock();
-            {
-                let Pacers { up, here, random, .. } = &mut *pacers.lock();
-                let pacer = if home(shard, self.peers()) == self.rank { here } else { up };
-                client.send_ahead(now, pacer, shard.index() as u64, random);
+            if let Some(client) = self.clients.get(shard.index()) {
+                let mut client = client.lock();
+                {
+                    let Pacers { up, here, random, .. } = &mut *pacers.lock();
+                    let pacer = if self.homes.of(shard) == self.rank { here } else { up };
+                    client.send_ahead(now, pacer, shard.index() as u64, random);
+                }
+                client.acknowledge();
+                let out = client.take_outgoing();
+                drop(client);
+                self.route_up(Way::Patient, shard, out, &mut work)?;
             }
-            client.acknowledge();
-            let out = client.take_outgoing();
-            drop(client);
-            self.route_up(Way::Patient, shard, out, &mut work)?;
             if let Some(server) = &self.servers[shard.index()] {
                 // Streams down have numbers behind those of streams up.
                 let number =

@@ -22,7 +22,7 @@
 //! # Ok::<(), hemiola_cluster::Error>(())
 //! ```
 //!
-//! **Where things are.** Shards lie on all peers in turn, a few on each. Every peer has a cache for each shard, behind a lock of its own. A
+//! **Where things are.** Shards lie on all peers in turn, a few on each, or on those that [`Servers`] says. Every peer has a cache for each shard, behind a lock of its own. A
 //! message is handled by whoever produced it, if its receiver is on the same peer, and as a value; messages of other peers are handled by the thread
 //! that reads them (`post.rs`). So a read of a row that is here costs a lock, and in one process nothing travels at all.
 //!
@@ -40,6 +40,8 @@
 //! | `place` | tables of one process, read and updated in place |
 //! | `readers` | a lock that readers do not share |
 //! | `parking` | workers that wait, and why everything ends |
+//! | `servers` | [`Servers`]: which peers hold shards |
+//! | `serve`, `orders` | [`serve`](serve()): a peer that only holds tables, and what it is told |
 //! | [`checkpoint`] | [`Checkpoint`]: a table as it was at a clock, in a folder |
 //! | [`error`] | what can go wrong |
 
@@ -47,10 +49,13 @@ pub mod builder;
 pub mod checkpoint;
 pub mod error;
 mod hub;
+mod orders;
 mod parking;
 mod place;
 mod post;
 mod readers;
+mod serve;
+mod servers;
 pub mod table;
 pub mod worker;
 
@@ -61,5 +66,7 @@ pub use hemiola_net::Bandwidth;
 pub use hemiola_tables::number::{Cell, Number};
 pub use hemiola_tables::procedure::{AdaGrad, AdaRevision, Adam, Add, Procedure, Sgd};
 pub use hemiola_tables::{Choice, Clock, Consistency, Defaults, Delivery, Managed, NonFinite, Priority};
+pub use serve::serve;
+pub use servers::Servers;
 pub use table::Table;
 pub use worker::{Row, TableWorker};

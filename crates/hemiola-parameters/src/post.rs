@@ -31,6 +31,8 @@ const HEAD_BYTES: usize = wire::ALIGNMENT;
 pub(crate) const FRONT_BYTES: usize = HEAD_BYTES + OVERHEAD_BYTES;
 const TO_SHARD: u8 = 0;
 const TO_CLIENT: u8 = 1;
+/// Nobody uses the sender's shards any more.
+const OVER: u8 = 2;
 
 /// Who acts, and so what it may wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +49,8 @@ pub(crate) enum Way {
 pub(crate) enum Parcel<C: Cell> {
     ToShard(ShardId, Rank, Envelope<ToShard<C::Wide>>),
     ToClient(ShardId, Envelope<ToClient<C, C::Wide>>),
+    /// Nobody uses the sender's shards any more.
+    Over,
 }
 
 /// Messages that wait for room.
@@ -133,6 +137,12 @@ impl Post {
         self.send(way, to, small, wire::encode_to_client::<C>(&head(TO_CLIENT, shard), envelope))
     }
 
+    /// Tells a peer that nobody uses the shards of this one any more.
+    pub(crate) fn over(&self, to: Rank) -> Result<()> {
+        let payload = head(OVER, ShardId::new(0)).to_vec().into();
+        self.send(Way::Patient, to, true, payload).map(|_| ())
+    }
+
     fn send(&self, way: Way, to: Rank, small: bool, payload: Payload) -> Result<usize> {
         let bytes = payload.len() + OVERHEAD_BYTES;
         let lane = if small && payload.len() <= SMALL_BYTES { Lane::Control } else { Lane::Bulk };
@@ -184,6 +194,7 @@ pub(crate) fn decode<C: Cell>(message: &Message, spec: &Spec) -> Result<Option<P
     Ok(Some(match head[0] {
         TO_SHARD => Parcel::ToShard(shard, message.from, wire::decode_to_shard(body, spec)?),
         TO_CLIENT => Parcel::ToClient(shard, wire::decode_to_client(body, spec)?),
+        OVER => Parcel::Over,
         _ => return Err(bad("it has no direction").into()),
     }))
 }

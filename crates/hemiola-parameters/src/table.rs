@@ -2,12 +2,13 @@
 
 use crate::error::{Error, Failure};
 use crate::hub::Hub;
+use crate::orders::{self, Order};
 use crate::parking::{Parking, Wait};
 use crate::place::Place;
 use crate::post::{self, Way};
 use crate::worker::TableWorker;
 use hemiola_cluster::{Cluster, Reason, Result, Worker};
-use hemiola_core::{Rank, Waiter, WorkerId};
+use hemiola_core::{ChannelId, Rank, Waiter, WorkerId};
 use hemiola_tables::number::Cell;
 use hemiola_tables::{Clock, Server, Spec};
 use parking_lot::Mutex;
@@ -36,6 +37,8 @@ pub struct Table<C: Cell> {
     /// By worker: whether it has a handle.
     pub(crate) in_use: Vec<AtomicBool>,
     pub(crate) start_at: Clock,
+    /// Its channel, if dedicated servers hold it, which have to be told what is done with it.
+    pub(crate) told: Option<ChannelId>,
 }
 
 impl<C: Cell> Table<C> {
@@ -184,6 +187,11 @@ impl<C: Cell> Table<C> {
         Ok(at)
     }
 
+    /// Tells dedicated servers what is to be done, if there are any that hold this table.
+    pub(crate) fn tell(&self, order: impl FnOnce(ChannelId) -> Order) -> Result<()> {
+        self.told.map_or(Ok(()), |table| orders::announce(&self.cluster, &order(table)))
+    }
+
     fn details(&self) -> String {
         match &self.engine {
             Engine::Hub(hub) => hub.details(),
@@ -198,6 +206,7 @@ impl<C: Cell> Table<C> {
     where
         C::Wide: Serialize + DeserializeOwned,
     {
+        self.tell(Order::Collect)?;
         self.settled()?;
         let mut mine = Vec::new();
         for (_, server) in self.servers() {
@@ -241,6 +250,8 @@ impl<C: Cell> Drop for Table<C> {
                 break;
             }
         }
+        // The same goes for this.
+        let _ = self.tell(Order::Drop);
         hub.released.store(true, Ordering::Release);
         if let Some(post) = &hub.post {
             post::wake_up(post.link(), post.channel());

@@ -6,6 +6,7 @@ mod data;
 mod model;
 mod plot;
 mod run;
+mod serve;
 mod topology;
 
 use clap::Subcommand;
@@ -32,6 +33,8 @@ pub(crate) enum Command {
     Recommend(model::Recommend),
     /// Start a program as the peers of a job, and watch over them.
     Run(run::Run),
+    /// Hold tables for the peers of a job, and do nothing else.
+    Serve(serve::Serve),
     /// Items like another one.
     Similar(model::Similar),
     /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
@@ -52,6 +55,7 @@ impl Command {
             Self::Predict(predict) => predict.execute(),
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
+            Self::Serve(serve) => serve.execute(),
             Self::Similar(similar) => similar.execute(),
             Self::Topology(topology) => topology.execute(),
             Self::Train(train) => train.execute(),

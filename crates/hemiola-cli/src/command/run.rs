@@ -1,5 +1,6 @@
 //! `hemiola run`: starts peers and supervises them.
 
+use anyhow::Context as _;
 use clap::Args;
 use hemiola_cluster::launch::{Host, Launcher, Output};
 use hemiola_cluster::variables::ProcessVariables;
@@ -14,6 +15,9 @@ Examples:
   Four peers on this machine, two compute threads each:
     hemiola run -n 4 --workers 2 -- target/release/examples/hello
 
+  Four peers, whose tables are held by two further processes:
+    hemiola run -n 4 --servers 2 -- ./train
+
   Two peers on each of two hosts that ssh can log in to without a password:
     hemiola run --hosts ada:2,bob:2 -- ./train --epochs 20
 
@@ -24,7 +28,8 @@ Examples:
     hemiola run -n 2 --logs logs -- ./train
 
 Peers read nothing from stdin. With --hosts they start in the same folder as the launcher, which has to exist on every \
-host with the program in it; of the environment they get only the settings HEMIOLA_*, not the rest.
+host with the program in it; of the environment they get only the settings HEMIOLA_*, not the rest. Servers have the last \
+slots, and need `hemiola` under the same path.
 
 When a peer fails, the others have the time of --grace to end, then they are terminated and, two seconds later, killed. \
 Ctrl-C is handed on to the peers, which have the time of --patience; a second one kills them at once.
@@ -42,9 +47,13 @@ Exit codes:
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Run {
-    /// Number of peers [default: one per slot of the hosts, else 1].
+    /// Number of peers that run the program [default: one per slot of the hosts that no server has, else 1].
     #[arg(short = 'n', long, value_name = "N")]
     peers: Option<NonZeroUsize>,
+
+    /// Dedicated servers: further processes that hold the program's tables, see `hemiola serve --help`.
+    #[arg(long, value_name = "K", default_value = "0", hide_default_value = true)]
+    servers: usize,
 
     /// Compute threads of each peer [default: the cores of a host, shared among its peers].
     #[arg(short, long, value_name = "W")]
@@ -90,11 +99,11 @@ pub(crate) struct Run {
 
 impl Run {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        let outcome = self.launcher().run(Output::standard(&ProcessVariables))?;
+        let outcome = self.launcher()?.run(Output::standard(&ProcessVariables))?;
         Ok(ExitCode::from(outcome.code()))
     }
 
-    fn launcher(self) -> Launcher {
+    fn launcher(self) -> anyhow::Result<Launcher> {
         let (program, arguments) = self.program.split_first().expect("clap requires a program");
         let mut launcher = Launcher::new(program, arguments)
             .workers(self.workers.map(NonZeroUsize::get))
@@ -111,7 +120,11 @@ impl Run {
         if let Some(folder) = self.logs {
             launcher = launcher.log_dir(folder);
         }
-        launcher
+        if self.servers > 0 {
+            let hemiola = std::env::current_exe().context("cannot find the program `hemiola` for the servers")?;
+            launcher = launcher.servers(self.servers, hemiola, ["serve"]);
+        }
+        Ok(launcher)
     }
 }
 

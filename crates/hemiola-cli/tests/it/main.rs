@@ -19,6 +19,7 @@ mod output;
 mod plot;
 mod remote;
 mod results;
+mod serving;
 mod start;
 mod support;
 mod topology;

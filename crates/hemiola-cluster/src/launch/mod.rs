@@ -68,6 +68,9 @@ pub struct Launcher {
     program: OsString,
     arguments: Vec<OsString>,
     peers: Option<usize>,
+    /// How many dedicated servers, besides the peers; their program and its arguments.
+    servers: usize,
+    server: (OsString, Vec<OsString>),
     workers: Option<usize>,
     hosts: Vec<Host>,
     port: Option<u16>,
@@ -96,6 +99,8 @@ impl Launcher {
             program: program.as_ref().to_owned(),
             arguments: arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect(),
             peers: None,
+            servers: 0,
+            server: (OsString::new(), Vec::new()),
             workers: None,
             hosts: Vec::new(),
             port: None,
@@ -110,9 +115,23 @@ impl Launcher {
         }
     }
 
-    /// The number of peers. Default: one per slot of the hosts, or one.
+    /// The number of peers that run the program. Default: one per slot of the hosts that no server has, or one.
     pub fn peers(mut self, peers: usize) -> Self {
         self.peers = Some(peers);
+        self
+    }
+
+    /// This many dedicated servers, besides the peers and with the ranks behind theirs, run `program` with `arguments`, which is
+    /// `hemiola serve` or does the same. Default: none.
+    pub fn servers<A: AsRef<OsStr>>(
+        mut self,
+        servers: usize,
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = A>,
+    ) -> Self {
+        self.servers = servers;
+        let arguments = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        self.server = (program.as_ref().to_owned(), arguments);
         self
     }
 

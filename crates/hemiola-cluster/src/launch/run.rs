@@ -17,6 +17,7 @@ use super::{Host, LaunchError, Launcher, hosts};
 use crate::placement::join_host_port;
 use crate::variables::{self, Variables};
 use hemiola_core::{Moment, Rank};
+use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io;
 use std::path::PathBuf;
@@ -87,9 +88,12 @@ impl Plan {
         let setup = |what| move |source| LaunchError::Setup { what, source };
         let host_of = match launcher.peers {
             Some(0) => return Err(LaunchError::NoPeers),
-            peers if launcher.hosts.is_empty() => vec![0; peers.unwrap_or(1)],
-            peers => hosts::deal(&launcher.hosts, peers)?,
+            peers if launcher.hosts.is_empty() => vec![0; peers.unwrap_or(1) + launcher.servers],
+            peers => hosts::deal(&launcher.hosts, peers.map(|peers| peers + launcher.servers))?,
         };
+        if host_of.len() <= launcher.servers {
+            return Err(LaunchError::NoPeers);
+        }
         let folder = tempfile::Builder::new()
             .prefix("hemiola-")
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
@@ -112,6 +116,9 @@ impl Plan {
             (variables::RENDEZVOUS.name, rendezvous),
             (variables::JOB.name, hex(job)),
         ];
+        if launcher.servers > 0 {
+            common.push((variables::SERVERS.name, launcher.servers.to_string()));
+        }
         let workers = launcher.workers.map(|workers| workers.to_string());
         let workers = workers.or_else(|| variables.get_set(variables::WORKERS.name));
         let share_cores = workers.is_none();
@@ -219,9 +226,12 @@ impl Job {
     }
 
     fn local_command(&self, launcher: &Launcher, rank: Rank) -> Command {
-        let mut command = Command::new(&launcher.program);
+        let (program, arguments) = self.program(launcher, rank);
+        let mut command = Command::new(program);
+        // That of a surrounding job is not for this one.
+        command.env_remove(variables::SERVERS.name);
         command
-            .args(&launcher.arguments)
+            .args(arguments)
             .envs(self.plan.variables(rank, None))
             .env(variables::SECRET.name, &self.plan.secret)
             .env(variables::STATUS_DIR.name, self.plan.folder.path())
@@ -233,14 +243,24 @@ impl Job {
         command
     }
 
+    /// What a peer runs: the last ones are servers.
+    fn program<'a>(&self, launcher: &'a Launcher, rank: Rank) -> (&'a OsStr, &'a [OsString]) {
+        if rank.index() < self.plan.size() - launcher.servers {
+            (&launcher.program, &launcher.arguments)
+        } else {
+            (&launcher.server.0, &launcher.server.1)
+        }
+    }
+
     fn remote_command(&self, launcher: &Launcher, rank: Rank, host: &Host) -> Command {
+        let (program, arguments) = self.program(launcher, rank);
         let script = RemotePeer {
             rank,
             variables: &self.plan.variables(rank, Some(host)),
             share_cores: self.plan.share_cores.then(|| self.plan.local_rank(rank).1),
             folder: &self.plan.here,
-            program: &launcher.program,
-            arguments: &launcher.arguments,
+            program,
+            arguments,
         };
         let mut command = Command::new(&launcher.ssh);
         command.args(["-o", "BatchMode=yes", host.destination()]).arg(script.command());

@@ -241,3 +241,28 @@ fn a_root_that_does_not_exist_is_refused() {
     let error = standalone(2).run(|cluster| cluster.broadcast_from(Rank::new(5), 1)).unwrap_err();
     assert!(matches!(error, Error::Transport(_)), "{error}");
 }
+
+#[test]
+fn servers_take_part_only_in_calls_that_include_them() {
+    with_watchdog(|| {
+        let serve = |cluster: &Cluster| {
+            assert!(cluster.is_server());
+            assert_eq!((cluster.size(), cluster.workers()), (5, 0));
+            assert_eq!(cluster.all_gather(cluster.rank().index())?, [0, 1, 2, 3, 4]);
+            assert_eq!(cluster.broadcast(7)?, 1);
+            Ok(())
+        };
+        let ranks = standalone(3).servers(2, serve).run(|cluster| {
+            assert_eq!((cluster.size(), cluster.workers(), cluster.is_server()), (3, 1, false));
+            assert_eq!(cluster.servers().map(Rank::index).collect::<Vec<_>>(), [3, 4]);
+            assert_eq!(cluster.all_gather(cluster.rank().index())?, [0, 1, 2]);
+            let everyone = cluster.with_servers();
+            assert_eq!(everyone.all_gather(cluster.rank().index())?, [0, 1, 2, 3, 4]);
+            cluster.barrier()?;
+            assert_eq!(everyone.broadcast(1)?, 1);
+            cluster.barrier()?;
+            Ok(cluster.rank().index())
+        });
+        assert_eq!(ranks.unwrap(), [0, 1, 2]);
+    });
+}

@@ -6,7 +6,7 @@ use crate::processes::start;
 use crate::support::{delta, with_watchdog};
 use hemiola_cluster::{Cluster, Result, standalone};
 use hemiola_core::{ChannelId, Lane};
-use hemiola_parameters::Tables;
+use hemiola_parameters::{Tables, serve};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::time::Duration;
@@ -53,17 +53,29 @@ fn train(cluster: &Cluster, folder: &Path, hold: Option<u64>) -> Result<String> 
 fn the_peer_that_may_be_killed() {
     let Some(folder) = std::env::var_os("HEMIOLA_TEST_CHECKPOINT") else { return };
     let hold = std::env::var_os("HEMIOLA_TEST_HOLD").map(|hold| hold.to_str().unwrap().parse().unwrap());
-    match hemiola_cluster::run(|cluster| train(cluster, folder.as_ref(), hold)) {
+    let job = Cluster::builder().from_environment().unwrap();
+    if std::env::var_os("HEMIOLA_SERVERS").is_some() && std::env::var_os("HEMIOLA_RANK").is_some_and(|rank| rank == "2")
+    {
+        // What its end was is up to whom was killed.
+        let _ = job.as_server().run(serve);
+        return;
+    }
+    match job.run(|cluster| train(cluster, folder.as_ref(), hold)) {
         Ok(said) => println!("the end: {said}."),
         Err(error) => println!("failed: {error}"),
     }
 }
 
-/// Runs both peers; kills one when the first has come to a clock. What was printed at the end, if it came to that.
-fn run(folder: &Path, kill: Option<(usize, u64)>) -> Option<String> {
+/// Runs both peers, and a dedicated server if there is to be one; kills one when the first has come to a clock. What was printed at the
+/// end, if it came to that.
+fn run(folder: &Path, server: bool, kill: Option<(usize, u64)>) -> Option<String> {
     let meet = tempfile::tempdir().unwrap();
-    let mut peers = start(2, "killing::the_peer_that_may_be_killed", meet.path(), |_, command| {
+    let size = 2 + u32::from(server);
+    let mut peers = start(size, "killing::the_peer_that_may_be_killed", meet.path(), |_, command| {
         command.env("HEMIOLA_TEST_CHECKPOINT", folder);
+        if server {
+            command.env("HEMIOLA_SERVERS", "1");
+        }
         if let Some((_, at)) = kill {
             command.env("HEMIOLA_TEST_HOLD", (at + 3).to_string());
         }
@@ -94,9 +106,27 @@ fn a_job_whose_peers_are_killed_ends_with_the_bits_of_one_whose_are_not() {
         for round in 0..5 {
             let folder = lab.path().join(format!("disturbed-{round}"));
             for (peer, at) in [(0, 1 + round), (1, 6 + round), (1, 12 + round), (0, 16 + round)] {
-                assert_eq!(run(&folder, Some((peer, at))), None, "peer {peer} is killed at clock {at}");
+                assert_eq!(run(&folder, false, Some((peer, at))), None, "peer {peer} is killed at clock {at}");
             }
-            assert_eq!(run(&folder, None), expected);
+            assert_eq!(run(&folder, false, None), expected);
+        }
+    });
+}
+
+#[test]
+fn so_does_one_whose_dedicated_server_is_killed() {
+    with_watchdog(|| {
+        let lab = tempfile::tempdir().unwrap();
+        let alone =
+            standalone(2).workers(2).run(|cluster| train(cluster, &lab.path().join("undisturbed"), None)).unwrap();
+        let expected = Some(format!("{}.", alone[0]));
+        for round in 0..3 {
+            let folder = lab.path().join(format!("disturbed-{round}"));
+            for (peer, at) in [(2, 1 + round), (0, 5 + round), (2, 9 + round), (1, 13 + round), (2, 17 + round)] {
+                assert_eq!(run(&folder, true, Some((peer, at))), None, "peer {peer} is killed at clock {at}");
+            }
+            // The last part, without a server in every other round.
+            assert_eq!(run(&folder, round % 2 == 0, None), expected);
         }
     });
 }

@@ -2,6 +2,7 @@
 
 mod bits;
 mod checkpoints;
+mod dedicated;
 mod endings;
 mod killing;
 mod managed;

@@ -84,8 +84,10 @@ fn with_a_budget_of_zero_nothing_goes_ahead_of_need() {
                 let table = cluster.table::<f32>("w").rows(40).staleness(1000);
                 let table = table.budget(Bandwidth::bytes_per_second(0)).build()?;
                 let keys: Vec<u64> = (0..40).collect();
+                table.each_worker(|worker| worker.get_many(&keys, |_, _| ()))?;
+                // A peer that fetched its rows late would find what another has added to its own.
+                cluster.barrier()?;
                 table.each_worker(|worker| {
-                    worker.get_many(&keys, |_, _| ())?;
                     worker.inc_many(&keys, &[1.0; 40])?;
                     cluster.env().pause(Duration::from_millis(20));
                     let mut sum = 0.0;

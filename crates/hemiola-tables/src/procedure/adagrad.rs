@@ -3,7 +3,7 @@
 //! State: `z`, the initial value plus the sum of squares. `value -= step / sqrt(z) * gradient`. The initial value of 1 makes the
 //! first step no larger than asked for, and equals that of [`AdaRevision`](super::AdaRevision).
 
-use super::{Procedure, UnknownVersion, Update, View};
+use super::{Procedure, Provided, UnknownVersion, Update, View};
 use crate::number::Real;
 
 /// Steps that adapt to each column.
@@ -31,6 +31,10 @@ impl<W: Real> Procedure<W> for AdaGrad {
 
     fn created(&self, _key: u64, _row: &mut [W], state: &mut [W]) {
         state.fill(W::from_f64(1.0));
+    }
+
+    fn provided(&self) -> Option<Provided> {
+        Some(Provided::AdaGrad { step: self.step })
     }
 
     fn apply(&self, update: &Update<'_, W>, row: &mut [W], state: &mut [W]) -> Result<(), UnknownVersion> {

@@ -4,7 +4,7 @@
 //! that names some columns moves only those, and the others as if nothing had happened ("lazy"), as is usual for
 //! embeddings.
 
-use super::{Procedure, UnknownVersion, Update, View};
+use super::{Procedure, Provided, UnknownVersion, Update, View};
 use crate::number::Real;
 
 /// Steps from averages of gradients.
@@ -43,6 +43,10 @@ impl<W: Real> Procedure<W> for Adam {
     fn created(&self, _key: u64, _row: &mut [W], state: &mut [W]) {
         let powers = state.len() - 2;
         state[powers..].fill(W::from_f64(1.0));
+    }
+
+    fn provided(&self) -> Option<Provided> {
+        Some(Provided::Adam { step: self.step, betas: (self.beta1, self.beta2) })
     }
 
     fn apply(&self, update: &Update<'_, W>, row: &mut [W], state: &mut [W]) -> Result<(), UnknownVersion> {

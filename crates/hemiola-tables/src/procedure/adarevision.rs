@@ -17,7 +17,7 @@
 //!
 //! A worker that updates a row it has never read (version 0) has seen no gradient: `G_old` is zero.
 
-use super::{Procedure, UnknownVersion, Update, View};
+use super::{Procedure, Provided, UnknownVersion, Update, View};
 use crate::number::Real;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
@@ -85,6 +85,13 @@ impl<W: Real> Procedure<W> for AdaRevision<W> {
 
     fn created(&self, _key: u64, row: &mut [W], state: &mut [W]) {
         state[row.len()..].fill(W::from_f64(1.0));
+    }
+
+    fn provided(&self) -> Option<Provided> {
+        Some(Provided::AdaRevision {
+            step: self.step,
+            snapshots: self.snapshots.as_ref().map(|snapshots| snapshots.bound as u64),
+        })
     }
 
     fn apply(&self, update: &Update<'_, W>, row: &mut [W], state: &mut [W]) -> Result<(), UnknownVersion> {

@@ -1,6 +1,6 @@
 //! Updates that are added, as they are or times a step.
 
-use super::{Procedure, UnknownVersion, Update, View};
+use super::{Procedure, Provided, UnknownVersion, Update, View};
 use crate::number::{Number, Real};
 
 /// Adds the update to the row.
@@ -15,6 +15,10 @@ impl<W: Number> Procedure<W> for Add {
     fn apply(&self, update: &Update<'_, W>, row: &mut [W], _state: &mut [W]) -> Result<(), UnknownVersion> {
         update.cells.add_to(row, None);
         Ok(())
+    }
+
+    fn provided(&self) -> Option<Provided> {
+        Some(Provided::Add)
     }
 }
 
@@ -40,6 +44,10 @@ impl<W: Real> Procedure<W> for Sgd {
     fn apply(&self, update: &Update<'_, W>, row: &mut [W], _state: &mut [W]) -> Result<(), UnknownVersion> {
         update.cells.add_to(row, Some(W::from_f64(-self.step)));
         Ok(())
+    }
+
+    fn provided(&self) -> Option<Provided> {
+        Some(Provided::Sgd { step: self.step })
     }
 }
 

@@ -10,6 +10,7 @@
 //! | [`adagrad`] | [`AdaGrad`] |
 //! | [`adam`] | [`Adam`] |
 //! | [`adarevision`] | [`AdaRevision`], which knows how late an update is, in both forms |
+//! | [`provided`] | all of these as plain data |
 //!
 //! **Contract:** `apply` is a function of its arguments and of what the procedure has seen of this row before, so that rows can be
 //! spread over any number of shards. It must leave the row alone if it returns an error.
@@ -18,12 +19,14 @@ pub mod adagrad;
 pub mod adam;
 pub mod adarevision;
 pub mod additive;
+pub mod provided;
 
 use crate::cells::Cells;
 pub use adagrad::AdaGrad;
 pub use adam::Adam;
 pub use adarevision::AdaRevision;
 pub use additive::{Add, Sgd};
+pub use provided::Provided;
 use std::fmt;
 
 /// What a client shows of its own updates before the shard has applied them.
@@ -105,6 +108,11 @@ pub trait Procedure<W>: fmt::Debug + Send {
     /// Whether copies may be sent that nobody waits for.
     fn may_send(&self) -> bool {
         true
+    }
+
+    /// This procedure as data, for servers that do not run the program; nothing for a program's own.
+    fn provided(&self) -> Option<Provided> {
+        None
     }
 
     /// What has to survive a restart, besides the state of rows.

@@ -79,3 +79,44 @@ fn without_a_budget_everything_comes_with_the_clock() {
     assert_eq!(net.clients[1][0].get(WORKER, 4).unwrap().unwrap().cells, Cells::Dense(&[1.0; WIDTH]));
     assert_eq!(nothing.bytes(), (0, 0));
 }
+
+#[test]
+fn a_budget_is_used_and_kept_while_there_is_something_to_send() {
+    const TICK: Duration = Duration::from_millis(2);
+    const TICKS: u32 = 200;
+    for priority in [Priority::RoundRobin, Priority::RelativeMagnitude] {
+        for rate in [500_000, 10_000_000_u64] {
+            let bandwidth = Bandwidth::bytes_per_second(rate);
+            // As the driver has it.
+            let burst = bandwidth.bytes_in(Duration::from_millis(20)).max(16 << 10);
+            let spec = Spec { ids: Ids::Fixed(2000), ..spec(priority) };
+            let mut net = Net::<f32>::new(spec, 1, Clock::ZERO, &|| Box::new(Add));
+            let keys: Vec<u64> = (0..2000).collect();
+            net.ask(1, WORKER, &keys);
+            net.settle();
+            let pacer = || Pacer::new(bandwidth, burst, Duration::from_millis(200), Moment::ZERO);
+            let (mut up, mut down, mut random) = (pacer(), pacer(), Random::new(3));
+            let mut now = Moment::ZERO;
+            for tick in 0..u64::from(TICKS) {
+                for row in 0..400 {
+                    let key = (tick * 400 + row) % 2000;
+                    net.clients[0][0].update(WORKER, key, &Cells::Dense(&[1.0; WIDTH]), 0).unwrap();
+                }
+                net.clients[0][0].send_ahead(now, &mut up, 0, &mut random);
+                net.settle();
+                net.servers[0].send_ahead(now, &mut down, |client| Some(client.index() as u64));
+                net.servers[0].acknowledge();
+                net.settle();
+                net.clients.iter_mut().for_each(|client| client[0].acknowledge());
+                net.settle();
+                now = now + TICK;
+            }
+            let allowed = bandwidth.bytes_in(TICK * TICKS) as u64;
+            for (way, pacer) in [("up", &up), ("down", &down)] {
+                let (ahead, _) = pacer.bytes();
+                let bounds = allowed * 95 / 100..=allowed + burst as u64;
+                assert!(bounds.contains(&ahead), "{priority:?}, {way}: {ahead} bytes, allowed were {allowed}");
+            }
+        }
+    }
+}

@@ -6,6 +6,7 @@ mod loops;
 mod net;
 mod pair;
 mod shuffle;
+mod table_figures;
 mod tables;
 
 use clap::Subcommand;

@@ -11,7 +11,7 @@
 //!
 //! In one process: reads of rows that are in the cache, by one worker and by two; updates in place, by one and by two.
 
-use crate::command::bench::pair;
+use crate::command::bench::{pair, table_figures};
 use crate::report;
 use clap::Args;
 use hemiola::tables::{Consistency, Delivery, Table, TableWorker, Tables as _};
@@ -28,7 +28,8 @@ Example:
 
 The report holds \"dense_ratio\" (of raw TCP, 64 MB pulled and pushed), \"sparse_rows_per_second\" (fetched and added to) and \"sparse_ratio\" (payload, of raw TCP), \
 \"single_row_us\" and \"raw_rtt_us\", \"hit_ns\" and \"hit_scaling\" (a row of 64 floats in the cache, and two workers beside one), \"local_updates_per_second\" (of a worker \
-in one process), \"local_updates_per_second_of_two\" (of each of two) and \"overhead_bytes_per_row\".";
+in one process), \"local_updates_per_second_of_two\" (of each of two) and \"overhead_bytes_per_row\"; \"checkpoint_pause_ms\" and \"checkpoint_pause_share\" (of a clock in which two workers \
+read and add to 25.6 MB) and \"budget_used\" (the share of a budget of 4 MB/s that is used while there is more to send).";
 
 /// Bytes of a dense round, in each direction.
 const DENSE_BYTES: usize = 64_000_000;
@@ -77,6 +78,9 @@ struct Measurement {
     local_updates_per_second: f64,
     local_updates_per_second_of_two: f64,
     overhead_bytes_per_row: f64,
+    checkpoint_pause_ms: f64,
+    checkpoint_pause_share: f64,
+    budget_used: f64,
 }
 
 /// Seconds, the best so far.
@@ -97,6 +101,7 @@ impl Tables {
         let (hit, scaling) = hits(self.rounds)?;
         let (local_updates_per_second, overhead_bytes_per_row) = local(self.rounds, 1)?;
         let (local_updates_per_second_of_two, _) = local(self.rounds, 2)?;
+        let (pause, clock) = table_figures::checkpoint(self.rounds)?;
         // Of both peers.
         let sparse_rows = (2 * BATCH * BATCHES) as f64;
         let raw_rate = DENSE_BYTES as f64 / raw;
@@ -114,6 +119,9 @@ impl Tables {
             local_updates_per_second,
             local_updates_per_second_of_two,
             overhead_bytes_per_row,
+            checkpoint_pause_ms: pause * 1e3,
+            checkpoint_pause_share: pause / clock,
+            budget_used: table_figures::budget_used()?,
         };
         if self.report.as_deref() != Some(std::path::Path::new("-")) {
             print_table(&measured)?;
@@ -142,6 +150,10 @@ fn print_table(measured: &Measurement) -> anyhow::Result<()> {
     let two = measured.local_updates_per_second_of_two;
     writeln!(out, "  updates of each of two workers {two:>10.0} per second")?;
     writeln!(out, "  memory of a row beside its data {:>9.1} bytes", measured.overhead_bytes_per_row)?;
+    let (pause, share) = (measured.checkpoint_pause_ms, 100.0 * measured.checkpoint_pause_share);
+    writeln!(out, "between two peers of one process:")?;
+    writeln!(out, "  a checkpoint stops workers for {pause:>10.3} ms, {share:.2} % of a clock")?;
+    writeln!(out, "  of a budget is used            {:>10.1} %", 100.0 * measured.budget_used)?;
     Ok(())
 }
 

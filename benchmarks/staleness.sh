@@ -1,0 +1,73 @@
+#!/usr/bin/env bash
+# Makes the runs and pictures of docs/staleness.md again: four peers with one worker each on this machine.
+#
+#   benchmarks/staleness.sh            runs into target/staleness, pictures into docs
+#
+# Between processes of one machine nothing limits the network: bandwidth is limited by budgets, where a run says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+runs=target/staleness
+mkdir -p "$runs"
+hemiola=${HEMIOLA:-target/release/hemiola}
+if [ -z "${HEMIOLA_BUILT:-}" ]; then
+    cargo build --release --locked --bin hemiola --example mf_tables
+fi
+
+# A run: its name, then flags of the program, which go over those given here.
+mf() {
+    local name=$1
+    shift
+    rm -f "$runs/$name.json"
+    if "$hemiola" run --quiet -n 4 --workers 1 -- target/release/examples/mf_tables --procedure adarevision --step 0.3 "$@" --report "$runs/$name.json" \
+        >"$runs/$name.txt" 2>&1; then
+        printf '%-28s %s\n' "$name" "$(tail -n 1 "$runs/$name.txt")"
+    else
+        printf '%-28s %s\n' "$name" "failed: $(grep -m 1 -o 'added NaN.*' "$runs/$name.txt" || tail -n 1 "$runs/$name.txt")"
+    fi
+}
+
+# Every worker pauses as if its batch took that long, so that four peers on two cores are like four machines.
+echo '== one worker pauses for 20 ms more in each clock: each in its turn, and always the same; then none'
+for staleness in 0 1 3; do
+    mf "turns-$staleness" --staleness "$staleness" --pause 5 --turns 20 --epochs 20
+    mf "slow-$staleness" --staleness "$staleness" --pause 5 --slow 20 --epochs 20
+    mf "even-$staleness" --staleness "$staleness" --pause 5 --epochs 20
+done
+"$hemiola" plot "$runs"/turns-{0,1,3}.json --label BSP --label 'staleness 1' --label 'staleness 3' --y rmse --x seconds,epochs \
+    -o docs/staleness-pauses.svg
+
+echo '== what is sent ahead of need'
+managed=(--clocks 1 --batches 20 --pause 2 --staleness 1 --epochs 30)
+mf unmanaged "${managed[@]}"
+for megabits in 10 40 160; do
+    mf "budget-$megabits" "${managed[@]}" --budget "$megabits"
+done
+"$hemiola" plot "$runs"/unmanaged.json "$runs"/budget-{10,40,160}.json --label 'at clocks alone' --label '10 Mbit/s ahead' \
+    --label '40 Mbit/s ahead' --label '160 Mbit/s ahead' --y rmse --x epochs,seconds --log-y -o docs/staleness-managed.svg
+
+echo '== which rows go first'
+# What is sent in time depends on what else the machine does, so these differ from run to run: five of each, and the picture shows one of them.
+for priority in round-robin random absolute relative; do
+    for again in -2 -3 -4 -5 ''; do
+        mf "priority-$priority$again" "${managed[@]}" --budget 10 --priority "$priority"
+    done
+done
+"$hemiola" plot "$runs"/unmanaged.json "$runs"/priority-{round-robin,random,absolute,relative}.json --label 'nothing ahead' --label 'round-robin' \
+    --label random --label 'absolute magnitude' --label 'relative magnitude' --y rmse --x epochs --log-y -o docs/staleness-priorities.svg
+
+echo '== first steps over a factor of 100'
+drawn=()
+for step in 0.03 0.1 0.2 0.3 0.6 1 3; do
+    mf "adarevision-$step" --staleness 2 --procedure adarevision --step "$step" --epochs 40
+    drawn+=("AdaRevision:$step:$runs/adarevision-$step.json")
+done
+for step in 0.0001 0.0003 0.001 0.002 0.003 0.006 0.01; do
+    mf "decayed-$step" --staleness 2 --procedure decayed --step "$step" --epochs 40
+    drawn+=("decayed steps:$step:$runs/decayed-$step.json")
+done
+existing=()
+for line in "${drawn[@]}"; do
+    # A training that diverged has no report.
+    if [ -e "${line##*:}" ]; then existing+=("$line"); fi
+done
+cargo run --quiet --locked --example draw_steps -- docs/staleness-steps.svg rmse "${existing[@]}"

@@ -1,0 +1,81 @@
+//! Jobs with dedicated servers. The program is this very test binary.
+
+use crate::support::{launch, subcommand};
+use hemiola::Cluster;
+use hemiola::tables::Tables as _;
+use rustix::process::Signal;
+use std::process::Command;
+
+fn program(arguments: &[&str]) -> Command {
+    let mut command = subcommand("run");
+    command.args(arguments).arg("--").arg(std::env::current_exe().unwrap());
+    command.args(["serving::the_program", "--exact", "--nocapture"]).env("HEMIOLA_TEST_PROGRAM", "1");
+    command
+}
+
+#[test]
+#[expect(clippy::print_stdout, reason = "this is a program when it is started as one")]
+fn the_program() {
+    if std::env::var_os("HEMIOLA_TEST_PROGRAM").is_none() {
+        return;
+    }
+    let work = |cluster: &Cluster| {
+        let interrupt = hemiola::cluster::Interrupt::watch(|_| ())?;
+        let table = cluster.table::<f32>("w").staleness(1).build()?;
+        if std::env::var_os("HEMIOLA_TEST_SIGNAL").is_some() {
+            println!("ready");
+            while interrupt.signal().is_none() {
+                cluster.env().pause(std::time::Duration::from_millis(1));
+            }
+        }
+        table.each_worker(|worker| worker.inc(5, &[1.0]).and_then(|()| worker.clock()))?;
+        let (sum, servers) = (table.collect()?[&5][0], cluster.servers().len());
+        println!("said: {} peers, {servers} servers, sum {sum}, {} bytes here", cluster.size(), table.memory_bytes());
+        Ok(())
+    };
+    hemiola::run(work).unwrap();
+}
+
+#[test]
+fn servers_hold_the_tables_of_a_program_that_knows_nothing_of_them() {
+    let ended = launch(&mut program(&["-n", "3", "--servers", "2", "--workers", "2"])).end();
+    let said: Vec<String> = ended.sorted().into_iter().filter(|line| line.contains("said")).collect();
+    let expected = |rank| format!("[{rank}] said: 3 peers, 2 servers, sum 6, 0 bytes here");
+    assert_eq!((ended.code, said), (Some(0), vec![expected(0), expected(1), expected(2)]), "{:?}", ended.stderr);
+}
+
+#[test]
+fn servers_leave_a_signal_to_the_program() {
+    let mut command = program(&["-n", "2", "--servers", "1", "--workers", "1"]);
+    let running = launch(command.env("HEMIOLA_TEST_SIGNAL", "1"));
+    let mut ready = 0;
+    while ready < 2 {
+        ready += usize::from(running.line().ends_with("ready"));
+    }
+    running.signal(Signal::INT);
+    let ended = running.end();
+    let said = ended.sorted().into_iter().filter(|line| line.contains("sum 2")).count();
+    assert_eq!((ended.code, said), (Some(130), 2), "{ended:?}");
+}
+
+#[test]
+fn a_server_without_a_job_says_what_to_do() {
+    let ended = launch(&mut subcommand("serve")).end();
+    assert_eq!(ended.code, Some(2));
+    assert!(ended.notes()[0].contains("start it with `hemiola run --servers 1`"), "{ended:?}");
+}
+
+#[test]
+fn a_program_in_the_place_of_a_server_is_told() {
+    let mut command = program(&["-n", "1"]);
+    let ended = launch(command.env("HEMIOLA_SERVERS", "1")).end();
+    assert_eq!(ended.code, Some(0), "those of a surrounding job do not count: {:?}", ended.stderr);
+    let mut alone = Command::new(std::env::current_exe().unwrap());
+    alone
+        .args(["serving::the_program", "--exact"])
+        .env("HEMIOLA_TEST_PROGRAM", "1")
+        .env("HEMIOLA_RENDEZVOUS", "file:/x");
+    let alone = alone.env("HEMIOLA_RANK", "1").env("HEMIOLA_SIZE", "2").env("HEMIOLA_SERVERS", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&alone.stdout).into_owned() + &String::from_utf8_lossy(&alone.stderr);
+    assert!(said.contains("run `hemiola serve` there"), "{said}");
+}

@@ -14,6 +14,9 @@ pub enum Algorithm {
     Tree,
     /// Halves, quarters, eighths, ... are exchanged with ever nearer peers, and back: few bytes *and* few messages, best with a power of two.
     HalvingDoubling,
+    /// Whole vectors are exchanged with ever nearer peers, and both sum: half the messages one after the other of the last, `log₂ peers` times the bytes. For
+    /// vectors that are short.
+    Doubling,
     /// A tree inside each group of consecutive peers (a host), a ring between the first of each.
     TwoLevel {
         /// Peers in each group; the last may have fewer.
@@ -27,6 +30,7 @@ impl fmt::Display for Algorithm {
             Self::Ring => formatter.write_str("ring"),
             Self::Tree => formatter.write_str("tree"),
             Self::HalvingDoubling => formatter.write_str("halving-doubling"),
+            Self::Doubling => formatter.write_str("doubling"),
             Self::TwoLevel { group } => write!(formatter, "two-level, groups of {group}"),
         }
     }

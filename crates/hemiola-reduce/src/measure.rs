@@ -13,16 +13,18 @@ use hemiola_core::{ChannelId, Rank};
 use std::panic::Location;
 
 /// The ways that are compared. Which peers share a host is not known here, so two levels are for those who ask for them.
-const WAYS: [Algorithm; 3] = [Algorithm::HalvingDoubling, Algorithm::Ring, Algorithm::Tree];
+const WAYS: [Algorithm; 4] = [Algorithm::Doubling, Algorithm::HalvingDoubling, Algorithm::Ring, Algorithm::Tree];
+/// Ways that send whole vectors are not for longer ones: with the largest that is tried, one that happened to be disturbed might look better.
+const SHORT_BYTES: usize = 1 << 20;
 /// Elements of the vectors, and how often each is tried.
 const SIZES: [(usize, u32); 3] = [(256, 8), (1 << 14, 4), (1 << 18, 3)];
 /// How many collectives a measurement takes.
-pub(crate) const COLLECTIVES: u64 = 3 * (8 + 4 + 3) + 1;
+pub(crate) const COLLECTIVES: u64 = WAYS.len() as u64 * (8 + 4 + 3) + 1;
 
 /// What each way takes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speeds {
-    ways: [(Algorithm, Link); 3],
+    ways: [(Algorithm, Link); 4],
 }
 
 impl Speeds {
@@ -36,7 +38,8 @@ impl Speeds {
     #[must_use]
     pub fn choose(&self, bytes: usize) -> Algorithm {
         let seconds = |link: Link| link.latency + bytes as f64 * link.per_byte;
-        let best = self.ways.iter().min_by(|a, b| seconds(a.1).total_cmp(&seconds(b.1)));
+        let fits = |algorithm| bytes <= SHORT_BYTES || !matches!(algorithm, Algorithm::Doubling | Algorithm::Tree);
+        let best = self.ways.iter().filter(|way| fits(way.0)).min_by(|a, b| seconds(a.1).total_cmp(&seconds(b.1)));
         best.map_or(Algorithm::Ring, |&(algorithm, _)| algorithm)
     }
 }
@@ -71,7 +74,7 @@ pub(crate) fn speeds(
     }
     run(&Operation::Broadcast { root: Rank::ROOT, length: found.len() }, &mut found)?;
     let way = |place: usize| (WAYS[place], Link { latency: found[2 * place], per_byte: found[2 * place + 1] });
-    Ok(Speeds { ways: [way(0), way(1), way(2)] })
+    Ok(Speeds { ways: [way(0), way(1), way(2), way(3)] })
 }
 
 #[cfg(test)]
@@ -83,12 +86,19 @@ mod tests {
         let way = |algorithm, latency, per_byte| (algorithm, Link { latency, per_byte });
         let speeds = Speeds {
             ways: [
+                way(Algorithm::Doubling, 1e-5, 1e-8),
                 way(Algorithm::HalvingDoubling, 5e-5, 2e-9),
                 way(Algorithm::Ring, 1e-4, 1e-9),
                 way(Algorithm::Tree, 2e-5, 4e-9),
             ],
         };
-        let chosen = [100, 20_000, 1 << 20].map(|bytes| speeds.choose(bytes));
-        assert_eq!(chosen, [Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Ring]);
+        let chosen = [100, 3_000, 20_000, 1 << 20].map(|bytes| speeds.choose(bytes));
+        assert_eq!(chosen, [Algorithm::Doubling, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Ring]);
+        // Whatever was measured, whole vectors are not sent if they are long.
+        let disturbed = Speeds { ways: speeds.ways.map(|(algorithm, _)| way(algorithm, 0.0, 1.0)) };
+        assert_eq!(
+            [1 << 20, 1 << 21].map(|bytes| disturbed.choose(bytes)),
+            [Algorithm::Doubling, Algorithm::HalvingDoubling]
+        );
     }
 }

@@ -92,6 +92,11 @@ impl Links {
                 let extra = if core == peers { 0.0 } else { 2.0 * flat.seconds(bytes) + bytes * gamma };
                 exchange + extra
             }
+            Algorithm::Doubling => {
+                let core = 1_usize << peers.ilog2();
+                let extra = if core == peers { 0.0 } else { 2.0 * flat.seconds(bytes) + bytes * gamma };
+                f64::from(core.ilog2()) * (flat.seconds(bytes) + bytes * gamma) + extra
+            }
             Algorithm::TwoLevel { group } => {
                 let group = group.max(1);
                 let inside = self.inside.map_or(self.between, |(_, link)| link);
@@ -106,7 +111,8 @@ impl Links {
     #[must_use]
     pub fn compare(&self, peers: usize, bytes: u64) -> Vec<Choice> {
         let two_level = self.inside.map(|(group, _)| Algorithm::TwoLevel { group });
-        let all = [Algorithm::HalvingDoubling, Algorithm::Ring, Algorithm::Tree].into_iter().chain(two_level);
+        let flat = [Algorithm::Doubling, Algorithm::HalvingDoubling, Algorithm::Ring, Algorithm::Tree];
+        let all = flat.into_iter().chain(two_level);
         let priced = all.map(|algorithm| Choice { algorithm, seconds: self.seconds(algorithm, peers, bytes) });
         let mut choices: Vec<Choice> = priced.collect();
         choices.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));

@@ -107,7 +107,9 @@ macro_rules! floats {
 
             #[inline]
             fn sum(self, other: Self) -> Self {
-                $sum(self, other)
+                let sum: Self = $sum(self, other);
+                // Which of many NaN a sum is depends on the order in which a processor is given the two, which is the compiler's to choose.
+                if <$type>::is_nan(sum) { <$type>::NAN } else { sum }
             }
 
             #[inline]

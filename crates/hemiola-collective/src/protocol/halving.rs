@@ -45,7 +45,7 @@ pub(super) fn all_reduce(writer: &mut Writer, members: Members<'_>, length: usiz
 }
 
 /// Gives a range and gets another, piece by piece.
-fn exchange(writer: &mut Writer, partner: Rank, give: Range<usize>, (get, how): (Range<usize>, How)) {
+pub(super) fn exchange(writer: &mut Writer, partner: Rank, give: Range<usize>, (get, how): (Range<usize>, How)) {
     let sends: Vec<Range<usize>> = writer.pieces(give).collect();
     let receives: Vec<(Range<usize>, How)> = writer.pieces(get).map(|piece| (piece, how)).collect();
     writer.stream((partner, &sends), (partner, &receives), sends.len());

@@ -158,6 +158,7 @@ fn write_call(call: &Call, bytes: &mut [u8]) {
         Some(Algorithm::Tree) => (2, 0),
         Some(Algorithm::HalvingDoubling) => (3, 0),
         Some(Algorithm::TwoLevel { group }) => (4, group as u64),
+        Some(Algorithm::Doubling) => (5, 0),
     };
     bytes[3] = algorithm;
     bytes[4..8].copy_from_slice(&call.root.to_le_bytes());
@@ -181,6 +182,7 @@ fn read_call(bytes: &[u8]) -> Option<Call> {
         2 => Some(Algorithm::Tree),
         3 => Some(Algorithm::HalvingDoubling),
         4 => Some(Algorithm::TwoLevel { group: usize::try_from(number(&bytes[8..16])).ok()? }),
+        5 => Some(Algorithm::Doubling),
         _ => return None,
     };
     Some(Call {
@@ -208,6 +210,7 @@ mod tests {
             Operation::AllGatherRagged { blocks: vec![1, 2, 3] },
             Operation::Reduce { root: Rank::new(7), operator, length },
             Operation::Barrier,
+            Operation::AllReduce { algorithm: Algorithm::Doubling, operator, length },
         ];
         operations.iter().map(|operation| Call::new(operation, ElementKind::Bf16, 1 << 16)).collect()
     }

@@ -14,11 +14,13 @@
 //! |---|---|
 //! | ring, and reduce-scatter | chunk `c`: `((x(c+1) + x(c+2)) + …) + x(c)`, ranks modulo the number of peers |
 //! | tree, and reduce | ranks relative to the root; the sum over `2ᵏ` aligned ranks is that of the lower half + that of the upper half; missing ranks are left out |
-//! | halving and doubling | `p` = largest power of two ≤ peers; first `x(i) + x(i+p)` where there is an `i+p`; then, for d = p/2, p/4, …, 1: `y(i) + y(i+d)` for i < d |
+//! | halving and doubling, and doubling | `p` = largest power of two ≤ peers; first `x(i) + x(i+p)` where there is an `i+p`; then, for d = p/2, p/4, …, 1: `y(i) + y(i+d)` for i < d |
 //! | two-level | a tree in each group, then the ring over the groups' sums |
 //!
-//! In each of them one peer computes the final value of an element and the others are told: all have the same bits, even where a sum is NaN.
+//! In each of them one peer computes the final value of an element and the others are told, or all compute the same: all have the same bits, even where a
+//! sum is NaN, which is always the same NaN.
 
+mod doubling;
 mod element;
 mod engine;
 mod fuse;

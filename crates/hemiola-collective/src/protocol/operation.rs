@@ -1,7 +1,7 @@
 //! What peers do together, what each of them has to bring, and the steps that follow.
 
 use super::step::{How, Members, Step, Writer, cut};
-use super::{ElementKind, Operator, halving, ring, tree, two_level};
+use super::{ElementKind, Operator, doubling, halving, ring, tree, two_level};
 use crate::Algorithm;
 use hemiola_core::Rank;
 use std::fmt;
@@ -116,6 +116,7 @@ impl Operation {
                     tree::broadcast(&mut writer, members, 0, 0..*length);
                 }
                 Algorithm::HalvingDoubling => halving::all_reduce(&mut writer, members, *length),
+                Algorithm::Doubling => doubling::all_reduce(&mut writer, members, *length),
                 Algorithm::TwoLevel { group } => two_level::all_reduce(&mut writer, members, group, *length),
             },
             Self::ReduceScatter { length, .. } => ring::reduce_scatter(&mut writer, members, *length),

@@ -45,7 +45,7 @@ fn bits<T: Element>(elements: &[T]) -> &[u8] {
 }
 
 fn algorithms(peers: usize) -> Vec<Algorithm> {
-    let flat = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling];
+    let flat = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Doubling];
     flat.into_iter().chain((1..=peers).map(|group| Algorithm::TwoLevel { group })).collect()
 }
 

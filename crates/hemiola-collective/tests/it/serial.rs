@@ -66,7 +66,7 @@ pub(crate) fn all_reduce<T: Element>(algorithm: Algorithm, operator: Operator, d
     match algorithm {
         Algorithm::Ring => ring(operator, data),
         Algorithm::Tree => tree(operator, data, 0),
-        Algorithm::HalvingDoubling => halving(operator, data),
+        Algorithm::HalvingDoubling | Algorithm::Doubling => halving(operator, data),
         Algorithm::TwoLevel { group } => {
             let groups: Vec<Vec<T>> = data.chunks(group).map(|group| tree(operator, group, 0)).collect();
             ring(operator, &groups)

@@ -66,7 +66,7 @@ fn a_call_that_one_peer_leaves_out_ends_at_the_deadline_and_says_who_is_where() 
             }
         });
         let report = &said.iter().find(|(kind, text)| *kind == ErrorKind::World && text.contains("gave up")).unwrap().1;
-        assert!(report.contains("driver waits for all-reduce #46 at") && report.contains("conditions.rs"), "{report}");
+        assert!(report.contains("driver waits for all-reduce #") && report.contains("conditions.rs"), "{report}");
         assert!(report.contains("peer 1 driver waits for barrier #0 at"), "{report}");
     });
 }

@@ -23,7 +23,13 @@ pub(crate) fn start(peers: u32, name: &str, meet: &std::path::Path) -> Vec<Child
 fn sums(cluster: &Cluster) -> Result<String> {
     let collectives = cluster.collectives()?;
     let me = cluster.rank().index();
-    let ways = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::TwoLevel { group: 2 }];
+    let ways = [
+        Algorithm::Ring,
+        Algorithm::Tree,
+        Algorithm::HalvingDoubling,
+        Algorithm::Doubling,
+        Algorithm::TwoLevel { group: 2 },
+    ];
     let mut digest = 0_u64;
     for (turn, algorithm) in ways.into_iter().enumerate() {
         for length in [0, 1, 300, 30_000, 5_000_000 / (turn + 1)] {

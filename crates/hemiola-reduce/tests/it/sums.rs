@@ -7,11 +7,12 @@ use hemiola_core::Rank;
 use hemiola_reduce::{Algorithm, Collectives, Element, MakeCollectives as _, Operator, cut};
 
 const LENGTHS: [usize; 6] = [0, 1, 2, 7, 1000, 70_001];
-const WAYS: [Option<Algorithm>; 5] = [
+const WAYS: [Option<Algorithm>; 6] = [
     None,
     Some(Algorithm::Ring),
     Some(Algorithm::Tree),
     Some(Algorithm::HalvingDoubling),
+    Some(Algorithm::Doubling),
     Some(Algorithm::TwoLevel { group: 2 }),
 ];
 

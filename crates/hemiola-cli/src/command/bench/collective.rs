@@ -153,7 +153,7 @@ fn measure(cluster: &Cluster, sizes: &[usize], rounds: u32) -> Result<(Vec<Figur
     let mut figures = Vec::new();
     for &bytes in sizes {
         let chosen = collectives.algorithm(bytes)?;
-        for algorithm in [Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::Tree] {
+        for algorithm in [Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::Doubling, Algorithm::Tree] {
             let seconds = all_reduce(cluster, &collectives.by(algorithm), bytes, rounds)?;
             figures.push(Figure {
                 op: "all-reduce".to_owned(),

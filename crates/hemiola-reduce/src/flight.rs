@@ -7,7 +7,8 @@
 
 use crate::error::{not_received, refused};
 use hemiola_cluster::{Cluster, Link, Mailbox, Reason, Result};
-use hemiola_collective::protocol::{Body, Call, Disagreement, Element, Machine, Message, Operation, Tag};
+use hemiola_collective::encode::Label;
+use hemiola_collective::protocol::{Body, Call, Disagreement, Element, ElementKind, Machine, Message, Operation, Tag};
 use hemiola_core::{ChannelId, Lane, Moment, Outgoing, Purpose, Rank, Waiter};
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -62,10 +63,25 @@ impl Flight {
         operation: &Operation,
         site: &'static Location<'static>,
     ) -> Result<Self> {
+        Self::begin_as(cluster, channel, tag, operation, (T::KIND, None), site)
+    }
+
+    /// The same with a type that is known when it runs, and with what the collective is a part of.
+    pub(crate) fn begin_as(
+        cluster: &Cluster,
+        channel: ChannelId,
+        tag: Tag,
+        operation: &Operation,
+        (kind, label): (ElementKind, Option<&Label>),
+        site: &'static Location<'static>,
+    ) -> Result<Self> {
         let peers = cluster.size();
-        let segment = (SEGMENT_BYTES / size_of::<T>()).max(1);
-        let machine = Machine::new(tag, cluster.rank(), peers, operation, T::KIND, segment).map_err(refused)?;
-        let bytes = operation.buffer_length(peers).saturating_mul(size_of::<T>());
+        let segment = SEGMENT_BYTES / kind.bytes();
+        let mut machine = Machine::new(tag, cluster.rank(), peers, operation, kind, segment).map_err(refused)?;
+        if let Some(label) = label {
+            machine = machine.labelled(label);
+        }
+        let bytes = operation.buffer_length(peers).saturating_mul(kind.bytes());
         let lane = if bytes <= SMALL_BYTES { Lane::Control } else { Lane::Bulk };
         let (link, mailbox) = (cluster.link(), cluster.open(channel, lane));
         let moved = link.env().now();

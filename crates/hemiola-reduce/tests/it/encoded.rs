@@ -199,6 +199,27 @@ fn smaller_and_larger_numbers_can_be_had_in_half_the_bytes() {
 }
 
 #[test]
+fn numbers_of_half_the_size_are_added_by_rank_in_f32() {
+    with_watchdog(|| {
+        standalone(3)
+            .run(|cluster| {
+                let collectives = cluster.collectives()?;
+                let mut encoder = collectives.encoder(Encoding::Bf16, 5)?;
+                // 2²⁶ + 1 is 2²⁶ in f32, and 256 + 1 is 256 in bf16: other orders and other sums give something else.
+                let mut own: [f32; 5] = [
+                    [67_108_864.0, 1.0, 256.0, 256.0, 1.0],
+                    [1.0, 67_108_864.0, 1.0, 0.5, 1.0],
+                    [-67_108_864.0, -67_108_864.0, 1.0, 0.5, 1.0],
+                ][cluster.rank().index()];
+                collectives.all_reduce_encoded(&mut own, Operator::Sum, &mut encoder)?;
+                assert_eq!(bits(&own), bits(&[0.0, 0.0, 258.0, 256.0, 3.0]));
+                Ok(())
+            })
+            .unwrap();
+    });
+}
+
+#[test]
 fn factors_are_multiplied_by_everybody_whatever_their_number() {
     with_watchdog(|| {
         let pairs = |peer: usize, rows: usize, columns: usize| {

@@ -2,7 +2,8 @@
 //!
 //! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
 
-use crate::protocol::{Call, Disagreement, ElementKind, Tag};
+use crate::Encoding;
+use crate::protocol::{Call, Disagreement, ElementKind, Operator, Tag};
 use hemiola_core::{ErrorKind, Rank};
 
 /// The result of everything fallible here.
@@ -145,6 +146,44 @@ pub enum Error {
         index: usize,
         /// What.
         value: f32,
+    },
+    /// Another peer's number that cannot be encoded.
+    #[error(
+        "peer {rank} has a number that is not finite, which cannot be encoded; all encoders are as they were: leave this update out on all peers, or send it unencoded"
+    )]
+    NotFiniteAt {
+        /// Whose.
+        rank: Rank,
+    },
+    /// Some peer's number that cannot be encoded, or a sum beyond all numbers.
+    #[error(
+        "some peer has a number that is not finite, or a sum over all peers is not, so it cannot be encoded as {encoding}; all encoders are as they were: leave this update out on all peers, or send it unencoded"
+    )]
+    NotFiniteSum {
+        /// As what.
+        encoding: Encoding,
+    },
+    /// An encoder that cannot be.
+    #[error("an encoder of {encoding} for {rows} × {columns} numbers cannot be made: {problem}")]
+    BadEncoder {
+        /// As what.
+        encoding: Encoding,
+        /// Of the matrix.
+        rows: usize,
+        /// Of the matrix.
+        columns: usize,
+        /// Why.
+        problem: &'static str,
+    },
+    /// An operator that makes no sense of what is encoded.
+    #[error(
+        "{encoding} carries over what it does not tell, which only a sum makes up for; reduce by {operator} with `Encoding::Plain`, `Bf16` or `F16`"
+    )]
+    OnlySums {
+        /// As what.
+        encoding: Encoding,
+        /// The operator asked for.
+        operator: Operator,
     },
     /// Bytes or numbers that no encoder of ours gives for this many elements.
     #[error("what was encoded cannot be decoded into {length} elements: {problem}")]

@@ -23,7 +23,7 @@ pub mod protocol;
 pub mod random;
 
 pub use algorithm::Algorithm;
-pub use encode::Encoding;
+pub use encode::{Encoder, Encoding};
 pub use error::{Error, Result};
 pub use graph::{Graph, LinkSpeeds, Search, Topology, Weights};
 pub use mix::{Mixer, Synchronization};

@@ -6,9 +6,9 @@
 
 use crate::error::Error;
 use crate::flight::{Flight, Progress};
-use hemiola_cluster::{Cluster, Ending, Link, Reason, Result, Service};
+use crate::outcome::{Awaited, Outcome};
+use hemiola_cluster::{Cluster, Ending, Link, Result, Service};
 use hemiola_collective::protocol::{Element, Tag};
-use hemiola_core::{Rank, Waiter};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::fmt;
@@ -23,7 +23,7 @@ const ALONE: Duration = Duration::from_millis(20);
 const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 /// A collective that was begun: something the service can carry on, whatever its elements are.
-trait Begun: Send {
+pub(crate) trait Begun: Send {
     /// Goes on; whether it is over, well or badly. Waits up to `timeout` if it cannot go on at once.
     fn carry_on(&mut self, timeout: Duration) -> bool;
 }
@@ -34,31 +34,18 @@ struct Queue {
     wake: Condvar,
 }
 
-/// What has become of a collective.
-struct Outcome<T> {
-    state: Mutex<State<T>>,
-    over: Condvar,
-}
-
-struct State<T> {
-    result: Option<Result<Vec<T>>>,
-    /// Whom it waits for, for reports.
-    peer: Option<Rank>,
-}
-
 struct Job<T: Element> {
     flight: Flight,
     elements: Vec<T>,
     tag: Tag,
-    outcome: Arc<Outcome<T>>,
+    outcome: Arc<Outcome<Result<Vec<T>>>>,
     over: bool,
 }
 
 impl<T: Element> Job<T> {
     fn end(&mut self, result: Result<Vec<T>>) {
         self.over = true;
-        self.outcome.state.lock().result = Some(result);
-        self.outcome.over.notify_all();
+        self.outcome.tell(result);
     }
 }
 
@@ -67,7 +54,7 @@ impl<T: Element> Begun for Job<T> {
         let step = self.flight.advance(&mut self.elements).and_then(|progress| {
             match progress {
                 Progress::Done => return Ok(true),
-                Progress::Waits(peer) | Progress::Full(peer) => self.outcome.state.lock().peer = Some(peer),
+                Progress::Waits(peer) | Progress::Full(peer) => self.outcome.waits_for(peer),
             }
             Ok(self.flight.wait(progress, timeout)? && self.flight.advance(&mut self.elements)? == Progress::Done)
         });
@@ -114,15 +101,18 @@ impl Background {
     }
 
     pub(crate) fn begin<T: Element>(&self, flight: Flight, elements: Vec<T>, tag: Tag, link: Link) -> Pending<T> {
-        let outcome = Arc::new(Outcome { state: Mutex::new(State { result: None, peer: None }), over: Condvar::new() });
-        let pending = Pending { outcome: outcome.clone(), link, reason: flight.reason(), tag };
-        let job = Box::new(Job { flight, elements, tag, outcome, over: false });
+        let (outcome, awaited) = Outcome::new(link, flight.reason(), tag);
+        self.carry(Box::new(Job { flight, elements, tag, outcome, over: false }));
+        Pending::new(awaited)
+    }
+
+    /// Takes something to be carried on.
+    pub(crate) fn carry(&self, job: Box<dyn Begun>) {
         if let Some(coming) = &mut *self.queue.coming.lock() {
             coming.push(job);
         }
         // If the service has ended, the job was dropped just now, and has said so.
         self.queue.wake.notify_all();
-        pending
     }
 }
 
@@ -157,44 +147,34 @@ fn serve(queue: &Queue, ending: &Ending) {
 /// A collective that goes on by itself. Dropping this lets it go on, and its result is lost.
 #[must_use = "the result comes from `finish`"]
 pub struct Pending<T> {
-    outcome: Arc<Outcome<T>>,
-    link: Link,
-    reason: Reason,
-    tag: Tag,
+    awaited: Awaited<Result<Vec<T>>>,
 }
 
 impl<T> Pending<T> {
+    pub(crate) fn new(awaited: Awaited<Result<Vec<T>>>) -> Self {
+        Self { awaited }
+    }
+
     /// Which collective of its handle this is, by count.
     #[must_use]
     pub fn tag(&self) -> Tag {
-        self.tag
+        self.awaited.tag()
     }
 
     /// Whether [`Pending::finish`] would return at once.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.outcome.state.lock().result.is_some()
+        self.awaited.is_over()
     }
 
     /// Waits until it is over; the elements that were given to it, changed as the collective says.
     pub fn finish(self) -> Result<Vec<T>> {
-        let mut state = self.outcome.state.lock();
-        loop {
-            let peer = state.peer;
-            let _waiting = self.link.waiting(Waiter::Driver, self.reason, peer);
-            while state.peer == peer {
-                if let Some(result) = state.result.take() {
-                    return result;
-                }
-                // The service gives up by itself at the deadline, so this wait has one, too.
-                self.outcome.over.wait_for(&mut state, LOOK_AROUND);
-            }
-        }
+        self.awaited.finish()
     }
 }
 
 impl<T> fmt::Debug for Pending<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Pending").field("tag", &self.tag).finish_non_exhaustive()
+        formatter.debug_struct("Pending").field("tag", &self.tag()).finish_non_exhaustive()
     }
 }

@@ -65,6 +65,8 @@ pub(crate) fn channel(handle: u64, number: u64) -> ChannelId {
 }
 
 /// What a handle has done so far on this peer.
+///
+/// An encoded all-reduce counts as the one or two collectives that it is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {
@@ -346,8 +348,7 @@ impl Collectives {
 
     #[track_caller]
     fn flight<T: Element>(&self, operation: &Operation) -> Result<(Flight, Tag)> {
-        // Relaxed: collective calls of one peer come one after the other, whichever threads make them.
-        let number = self.inner.next.fetch_add(1, Ordering::Relaxed);
+        let number = self.take_tags(1).start;
         let (channel, tag) = (channel(self.inner.handle, number), Tag::new(number));
         Ok((Flight::begin::<T>(&self.inner.cluster, channel, tag, operation, Location::caller())?, tag))
     }
@@ -356,20 +357,46 @@ impl Collectives {
     fn run<T: Element>(&self, elements: &mut [T], operation: &Operation) -> Result<()> {
         let (mut flight, _) = self.flight::<T>(operation)?;
         flight.run(elements)?;
-        self.inner.over.fetch_add(1, Ordering::Relaxed);
-        self.inner.nan.fetch_add(flight.nan() as u64, Ordering::Relaxed);
+        self.count(1, flight.nan());
         Ok(())
     }
 
     #[track_caller]
     fn begin<T: Element>(&self, elements: Vec<T>, operation: &Operation) -> Result<Pending<T>> {
         let (flight, tag) = self.flight::<T>(operation)?;
+        self.with_background(|background| background.begin(flight, elements, tag, self.inner.cluster.link()))
+    }
+
+    pub(crate) fn with_background<R>(&self, act: impl FnOnce(&Background) -> R) -> Result<R> {
         let mut background = self.inner.background.lock();
         let background = match &mut *background {
             Some(background) => background,
             none => none.insert(Background::start(&self.inner.cluster)?),
         };
-        Ok(background.begin(flight, elements, tag, self.inner.cluster.link()))
+        Ok(act(background))
+    }
+
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.inner.cluster
+    }
+
+    /// Takes the next tags: so many, one after the other. Their channels are those of [`Collectives::channel`].
+    pub(crate) fn take_tags(&self, count: u64) -> Range<u64> {
+        // Relaxed: collective calls of one peer come one after the other, whichever threads make them.
+        let first = self.inner.next.fetch_add(count, Ordering::Relaxed);
+        first..first + count
+    }
+
+    /// A function that names the channel of a tag.
+    pub(crate) fn channels(&self) -> impl Fn(u64) -> ChannelId + Send + use<> {
+        let handle = self.inner.handle;
+        move |number| channel(handle, number)
+    }
+
+    /// Counts collectives that blocked and ended well, and what was not a number in their result.
+    pub(crate) fn count(&self, ended: u64, nan: usize) {
+        self.inner.over.fetch_add(ended, Ordering::Relaxed);
+        self.inner.nan.fetch_add(nan as u64, Ordering::Relaxed);
     }
 }
 

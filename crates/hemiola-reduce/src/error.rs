@@ -26,6 +26,18 @@ pub enum Error {
         /// How many peers there are.
         peers: usize,
     },
+    /// A matrix that is not what its factors give.
+    #[error(
+        "factors of a {rows} × {columns} matrix were given with a buffer of {found} numbers; it needs {rows} times {columns}"
+    )]
+    WrongShape {
+        /// Of the factors.
+        rows: usize,
+        /// Of the factors.
+        columns: usize,
+        /// Numbers in the buffer.
+        found: usize,
+    },
     /// Peers that do not agree on what to average, and how.
     #[error(
         "peer {rank} averages with other settings than peer 0: {there} there, {here} at peer 0; every peer must build the same"
@@ -49,9 +61,11 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Collective(error) => error.kind(),
-            Self::Ended { .. } | Self::NotDivisible { .. } | Self::Differs { .. } | Self::TooManyHandles => {
-                ErrorKind::Usage
-            }
+            Self::Ended { .. }
+            | Self::NotDivisible { .. }
+            | Self::WrongShape { .. }
+            | Self::Differs { .. }
+            | Self::TooManyHandles => ErrorKind::Usage,
         }
     }
 }

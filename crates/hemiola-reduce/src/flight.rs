@@ -7,7 +7,8 @@
 
 use crate::error::{not_received, refused};
 use hemiola_cluster::{Cluster, Link, Mailbox, Reason, Result};
-use hemiola_collective::protocol::{Body, Call, Disagreement, Element, Machine, Message, Operation, Tag};
+use hemiola_collective::encode::Label;
+use hemiola_collective::protocol::{Body, Call, Disagreement, Element, ElementKind, Machine, Message, Operation, Tag};
 use hemiola_core::{ChannelId, Lane, Moment, Outgoing, Purpose, Rank, Waiter};
 use std::collections::VecDeque;
 use std::panic::Location;
@@ -62,10 +63,25 @@ impl Flight {
         operation: &Operation,
         site: &'static Location<'static>,
     ) -> Result<Self> {
+        Self::begin_as(cluster, channel, tag, operation, (T::KIND, None), site)
+    }
+
+    /// The same with a type that is known when it runs, and with what the collective is a part of.
+    pub(crate) fn begin_as(
+        cluster: &Cluster,
+        channel: ChannelId,
+        tag: Tag,
+        operation: &Operation,
+        (kind, label): (ElementKind, Option<&Label>),
+        site: &'static Location<'static>,
+    ) -> Result<Self> {
         let peers = cluster.size();
-        let segment = (SEGMENT_BYTES / size_of::<T>()).max(1);
-        let machine = Machine::new(tag, cluster.rank(), peers, operation, T::KIND, segment).map_err(refused)?;
-        let bytes = operation.buffer_length(peers).saturating_mul(size_of::<T>());
+        let segment = SEGMENT_BYTES / kind.bytes();
+        let mut machine = Machine::new(tag, cluster.rank(), peers, operation, kind, segment).map_err(refused)?;
+        if let Some(label) = label {
+            machine = machine.labelled(label);
+        }
+        let bytes = operation.buffer_length(peers).saturating_mul(kind.bytes());
         let lane = if bytes <= SMALL_BYTES { Lane::Control } else { Lane::Bulk };
         let (link, mailbox) = (cluster.link(), cluster.open(channel, lane));
         let moved = link.env().now();
@@ -140,12 +156,13 @@ impl Flight {
                     true
                 }
                 Err(error) => {
-                    // Somebody else may have said what is wrong, which explains more than a loss that follows from it.
-                    self.take_all()?;
+                    // Somebody else may have said what is wrong, which explains more than a loss that follows from it. And what was waited for may have come just now: then
+                    // nobody would hear of it any more.
+                    let taken = self.take_all()?;
                     if let Some(error) = not_received(error) {
                         return Err(error);
                     }
-                    false
+                    taken
                 }
             },
         };
@@ -178,12 +195,14 @@ impl Flight {
         Ok(None)
     }
 
-    /// Takes in everything that is here.
-    fn take_all(&mut self) -> Result<()> {
+    /// Takes in everything that is here; whether there was anything.
+    fn take_all(&mut self) -> Result<bool> {
+        let mut taken = false;
         while let Some(message) = self.mailbox.try_receive() {
             self.take(&message)?;
+            taken = true;
         }
-        Ok(())
+        Ok(taken)
     }
 
     fn take(&mut self, message: &hemiola_core::Message) -> Result<()> {
@@ -211,5 +230,32 @@ impl Flight {
             // Whoever cannot be told now hears of it when this peer leaves.
             let _ = self.link.send_within(to, Outgoing { lane, channel, purpose, payload }, ROOM);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_when_a_wait_has_just_ended_is_noticed() {
+        let run = hemiola_cluster::standalone(2).run(|cluster| {
+            let operation = Operation::Broadcast { root: Rank::ROOT, length: 1 };
+            let (channel, site) = (ChannelId::of(200, 1), Location::caller());
+            let mut flight = Flight::begin::<f32>(cluster, channel, Tag::new(1), &operation, site)?;
+            if cluster.is_root() {
+                flight.run(&mut [7.0_f32])?;
+                return cluster.barrier();
+            }
+            cluster.barrier()?;
+            let mut here = [0.0_f32];
+            assert_eq!(flight.advance(&mut here)?, Progress::Waits(Rank::ROOT));
+            // The message is here, and the wait for another peer ends without it, as one that ends a moment too early does.
+            assert!(flight.wait(Progress::Waits(cluster.rank()), Duration::ZERO)?, "it can go on");
+            assert_eq!(flight.advance(&mut here)?, Progress::Done);
+            assert_eq!(here.map(f32::to_bits), [7.0_f32.to_bits()]);
+            Ok(())
+        });
+        run.unwrap();
     }
 }

@@ -24,6 +24,8 @@
 //! |---|---|
 //! | [`collectives`] | [`Collectives`]: the handle of a peer |
 //! | `flight` | one collective on its way |
+//! | [`encoded`] | all-reduce in fewer bytes; [`PendingEncoded`], [`Factors`] |
+//! | `outcome` | what becomes of a collective that was begun |
 //! | [`background`] | [`Pending`]: collectives that go on while the program computes |
 //! | [`mixing`] | [`Mixing`]: averages over a graph; who goes on without whom |
 //! | [`measure`] | [`Speeds`]: what each way to do an all-reduce takes here |
@@ -31,16 +33,22 @@
 
 pub mod background;
 pub mod collectives;
+pub mod encoded;
 pub mod error;
 mod flight;
 pub mod measure;
 pub mod mixing;
+mod outcome;
 
 pub use background::Pending;
 pub use collectives::{Collectives, MakeCollectives, Tally};
+pub use encoded::{Factors, PendingEncoded};
 pub use error::Error;
 pub use hemiola_collective::mix::{Mixed, Reduced};
 pub use hemiola_collective::protocol::cut;
-pub use hemiola_collective::{Algorithm, Element, Graph, Operator, Search, Synchronization, Topology, Weights};
+pub use hemiola_collective::{
+    Algorithm, Element, Encoder, Encoding, Graph, Operator, Search, Synchronization, Topology, Weights,
+};
+pub use hemiola_collective::{cost, encode};
 pub use measure::Speeds;
 pub use mixing::{MakeMixing, Mixing, MixingBuilder, MixingTally, OnLoss};

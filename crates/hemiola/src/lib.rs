@@ -77,7 +77,8 @@
 //! })?;
 //! # Ok::<(), hemiola::Error>(())
 //! ```
-//! The guide is `docs/reduce.md`.
+//! An all-reduce can send a part of the bytes ([`all_reduce_encoded`](collective::Collectives::all_reduce_encoded): half precision, one bit, top-k, low rank, sufficient factors), and
+//! [`best_scheme`](collective::cost::MatrixUpdate::best_scheme) says how the update of a matrix travels cheapest. The guide is `docs/reduce.md`.
 //!
 //! # Crates
 //!

@@ -8,6 +8,7 @@
 //! [`LowRank::right`], [`LowRank::finish`]; a checkpoint may be taken between any two.
 
 use super::with_kept;
+use crate::protocol::digest;
 use crate::{Error, Random, Result};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,28 @@ impl LowRank {
     #[must_use]
     pub fn kept(&self) -> &[f32] {
         &self.kept
+    }
+
+    /// Goes back to what was kept before a round that did not come to its end; what was kept until now.
+    pub(super) fn put_back(&mut self, kept: Vec<f32>) -> Vec<f32> {
+        self.p = Vec::new();
+        std::mem::replace(&mut self.kept, kept)
+    }
+
+    /// Sent instead of a part of P that cannot be had: it spoils the sum for all.
+    pub(super) fn refusal(&self) -> Vec<f32> {
+        vec![f32::NAN; self.rows * self.rank]
+    }
+
+    /// Numbers in P and in Q.
+    pub(super) fn lengths(&self) -> (usize, usize) {
+        (self.rows * self.rank, self.columns * self.rank)
+    }
+
+    /// Of what all peers must have in common.
+    pub(super) fn digest(&self) -> u64 {
+        let shape = [self.rows as u64, self.columns as u64];
+        digest(shape.into_iter().chain(self.q.iter().map(|value| u64::from(value.to_bits()))))
     }
 
     /// First: this peer's part of P, to be summed over all peers.

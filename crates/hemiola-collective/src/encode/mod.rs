@@ -1,18 +1,27 @@
 //! Updates in fewer bytes.
 //!
-//! Some encodings are numbers that can be summed on the way (`bf16`, `f16`, the two thin matrices of [`LowRank`]): they go through any all-reduce. The
+//! The two thin matrices of [`LowRank`] can be summed on the way: they go through any all-reduce. `bf16` and `f16` could be too, with a rounding at every step; instead every
+//! peer gets all parts of a chunk, sums them in `f32` and tells the others: the same bytes, and two roundings however many peers there are. The
 //! others are bytes that only make sense whole: they go through an all-gather, and everybody decodes everybody's in the order of ranks,
 //! which makes results the same bits on all peers. [`Encoding::way`] says which.
+//!
+//! An [`Encoder`] is the encoding of one vector with what it keeps; an [`Exchange`] is one encoded all-reduce, as collectives one after the other.
 //!
 //! What rounding leaves out is not lost where an encoder has *error feedback*: it is kept and added to the next update. **Invariant:** decoded +
 //! kept = given + kept before, up to one rounding per element (exactly for [`TopK`]). That state belongs into a checkpoint; encoders are plain serde data.
 
+mod buffer;
+mod encoder;
+mod exchange;
 mod factors;
 mod low_rank;
 mod narrow;
 mod one_bit;
 mod top_k;
 
+pub use buffer::Buffer;
+pub use encoder::Encoder;
+pub use exchange::{Exchange, Label, Leg, Next, Place};
 pub use factors::{pack_factors, rebuild};
 pub use low_rank::LowRank;
 pub use narrow::{from_bf16, from_f16, to_bf16, to_f16};
@@ -21,6 +30,7 @@ pub use top_k::TopK;
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 
 /// An encoding, as a strategy names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,9 +70,16 @@ pub enum Encoding {
 pub enum Way {
     /// Summed on the way.
     AllReduce,
+    /// Each sums a chunk of everybody's and tells the sum: an all-to-all and an all-gather.
+    Chunks,
     /// Everybody gets everybody's.
     AllGather,
+    /// The same, after everybody has said how long its own is.
+    RaggedGather,
 }
+
+/// Bytes in which a peer says how long its part is.
+const LENGTH_BYTES: f64 = 8.0;
 
 impl Encoding {
     /// Bytes of one peer's update of a `rows` × `columns` matrix (a vector is a matrix of one column). At most: [`Encoding::TopK`] may need fewer.
@@ -84,18 +101,89 @@ impl Encoding {
     #[must_use]
     pub fn way(self) -> Way {
         match self {
-            Self::Plain | Self::Bf16 | Self::F16 | Self::LowRank { .. } => Way::AllReduce,
-            Self::OneBit { .. } | Self::TopK { .. } | Self::SufficientFactors { .. } => Way::AllGather,
+            Self::Plain | Self::LowRank { .. } => Way::AllReduce,
+            Self::Bf16 | Self::F16 => Way::Chunks,
+            Self::OneBit { .. } => Way::AllGather,
+            Self::TopK { .. } | Self::SufficientFactors { .. } => Way::RaggedGather,
         }
     }
 
-    /// Bytes that one of `peers` sends so that all have the sum: `2 (peers − 1) / peers` of an update by all-reduce, `peers − 1` by all-gather.
+    /// Bytes that one of `peers` sends so that all have the sum, without the headers of messages: `2 (peers − 1) / peers` of an update by all-reduce or in chunks (which are equally
+    /// long, so the last may be padded), `peers − 1` of them by all-gather. In an all-reduce this is the mean over all peers, whichever algorithm it goes by but [`Algorithm::Doubling`](crate::Algorithm), which is for short ones. At most,
+    /// where [`Encoding::bytes`] is.
     #[must_use]
     pub fn sent_bytes(self, rows: usize, columns: usize, peers: usize) -> f64 {
         let (one, others) = (self.bytes(rows, columns) as f64, peers.saturating_sub(1) as f64);
         match self.way() {
             Way::AllReduce => 2.0 * one * others / peers.max(1) as f64,
+            Way::Chunks => {
+                let chunk = rows.saturating_mul(columns).div_ceil(peers.max(1));
+                2.0 * self.bytes(chunk, 1) as f64 * others
+            }
             Way::AllGather => one * others,
+            Way::RaggedGather => (one + LENGTH_BYTES) * others,
+        }
+    }
+}
+
+impl Encoding {
+    /// Of some encodings that are all precise enough, the one that [sends the fewest bytes](Encoding::sent_bytes); of equals the first.
+    ///
+    /// ```
+    /// use hemiola_collective::Encoding;
+    /// let precise = [Encoding::Plain, Encoding::SufficientFactors { pairs: 32 }];
+    /// assert_eq!(Encoding::cheapest(&precise, 4096, 4096, 8), Some(precise[1]));
+    /// assert_eq!(Encoding::cheapest(&precise, 4096, 4096, 800), Some(precise[0]));
+    /// ```
+    #[must_use]
+    pub fn cheapest(encodings: &[Self], rows: usize, columns: usize, peers: usize) -> Option<Self> {
+        let bytes = |encoding: &Self| encoding.sent_bytes(rows, columns, peers);
+        encodings.iter().copied().min_by(|a, b| bytes(a).total_cmp(&bytes(b)))
+    }
+
+    /// The greatest parameter that can be told to other peers.
+    const GREATEST: u64 = (1 << 56) - 1;
+
+    /// As it is told to other peers: which, from 1, and its parameter.
+    pub(crate) fn code(self) -> (u8, u64) {
+        let (code, parameter) = match self {
+            Self::Plain => (1, 0),
+            Self::Bf16 => (2, 0),
+            Self::F16 => (3, 0),
+            Self::OneBit { block } => (4, block),
+            Self::TopK { keep } => (5, keep),
+            Self::LowRank { rank } => (6, rank),
+            Self::SufficientFactors { pairs } => (7, pairs),
+        };
+        (code, (parameter as u64).min(Self::GREATEST))
+    }
+
+    pub(crate) fn from_code(code: u8, parameter: u64) -> Option<Self> {
+        let parameter = usize::try_from(parameter).ok()?;
+        Some(match code {
+            1 => Self::Plain,
+            2 => Self::Bf16,
+            3 => Self::F16,
+            4 => Self::OneBit { block: parameter },
+            5 => Self::TopK { keep: parameter },
+            6 => Self::LowRank { rank: parameter },
+            7 => Self::SufficientFactors { pairs: parameter },
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Encoding {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plain => formatter.write_str("f32"),
+            Self::Bf16 => formatter.write_str("bf16"),
+            Self::F16 => formatter.write_str("f16"),
+            Self::OneBit { block } => write!(formatter, "one bit, blocks of {block}"),
+            Self::TopK { keep } => write!(formatter, "top-k, {keep} kept"),
+            Self::LowRank { rank } => write!(formatter, "low rank {rank}"),
+            Self::SufficientFactors { pairs: 0 } => formatter.write_str("sufficient factors"),
+            Self::SufficientFactors { pairs } => write!(formatter, "sufficient factors, {pairs} pairs"),
         }
     }
 }
@@ -126,7 +214,9 @@ mod tests {
         assert_eq!(bytes(Encoding::SufficientFactors { pairs: 32 }), 140_800);
         assert_eq!(bytes(Encoding::TopK { keep: 10 }), 4 + 10 * (3 + 4));
         assert!((Encoding::Plain.sent_bytes(1000, 100, 4) - 600_000.0).abs() < 1e-6);
-        assert!((Encoding::TopK { keep: 10 }.sent_bytes(1000, 100, 4) - 3.0 * 74.0).abs() < 1e-6);
+        assert!((Encoding::TopK { keep: 10 }.sent_bytes(1000, 100, 4) - 3.0 * (74.0 + 8.0)).abs() < 1e-6);
+        assert!((Encoding::Bf16.sent_bytes(7, 1, 3) - 2.0 * 2.0 * 2.0 * 3.0).abs() < 1e-6, "chunks of 3 of 7");
+        assert!((Encoding::OneBit { block: 8 }.sent_bytes(8, 1, 5) - 4.0 * 9.0).abs() < 1e-6);
     }
 
     #[test]

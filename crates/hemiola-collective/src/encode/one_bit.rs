@@ -60,6 +60,20 @@ impl OneBit {
         Ok(out)
     }
 
+    /// Goes back to what was kept at some time before; what was kept until now.
+    pub(super) fn put_back(&mut self, kept: Vec<f32>) -> Vec<f32> {
+        std::mem::replace(&mut self.kept, kept)
+    }
+
+    /// Sent instead of a vector that cannot be encoded: sizes that no vector has.
+    pub(super) fn refusal(&self) -> Vec<u8> {
+        vec![u8::MAX; self.bytes()]
+    }
+
+    pub(super) fn is_refusal(bytes: &[u8]) -> bool {
+        bytes.first_chunk().is_some_and(|size| f32::from_le_bytes(*size).is_nan())
+    }
+
     /// Adds to a vector what another of the same length and blocks was encoded as.
     pub fn decode_add(bytes: &[u8], block: usize, into: &mut [f32]) -> Result<()> {
         let block = block.max(1);

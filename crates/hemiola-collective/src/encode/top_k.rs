@@ -23,7 +23,7 @@ impl TopK {
     /// For vectors of so many numbers, of which so many are sent.
     #[must_use]
     pub fn new(length: usize, keep: usize) -> Self {
-        Self { keep: keep.min(length).min(u32::MAX as usize), kept: vec![0.0; length] }
+        Self { keep: keep.min(length).min(u32::MAX as usize - 1), kept: vec![0.0; length] }
     }
 
     /// What is still to be told.
@@ -65,6 +65,20 @@ impl TopK {
         }
         self.kept = sums;
         Ok(out)
+    }
+
+    /// Goes back to what was kept at some time before; what was kept until now.
+    pub(super) fn put_back(&mut self, kept: Vec<f32>) -> Vec<f32> {
+        std::mem::replace(&mut self.kept, kept)
+    }
+
+    /// Sent instead of a vector that cannot be encoded: more numbers than any vector has.
+    pub(super) fn refusal() -> Vec<u8> {
+        u32::MAX.to_le_bytes().to_vec()
+    }
+
+    pub(super) fn is_refusal(bytes: &[u8]) -> bool {
+        bytes == u32::MAX.to_le_bytes()
     }
 
     /// Adds to a vector what another of the same length was encoded as.

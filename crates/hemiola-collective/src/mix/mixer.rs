@@ -9,6 +9,7 @@ use crate::graph::{Row, Weights};
 use crate::protocol::{Element, to_bytes};
 use crate::{Error, Result};
 use bytes::Bytes;
+use half::{bf16, f16};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +26,7 @@ pub enum Synchronization {
     Asynchronous,
 }
 
-/// A number that can be averaged: `f32`, `f64`.
+/// A number that can be averaged: `f32`, `f64`, and for half the bytes `bf16`, `f16`. Means are computed in `f64` and rounded once.
 pub trait Mixed: Element {
     /// The same number.
     fn to_f64(self) -> f64;
@@ -50,6 +51,26 @@ impl Mixed for f64 {
 
     fn from_f64(value: f64) -> Self {
         value
+    }
+}
+
+impl Mixed for bf16 {
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+
+    fn from_f64(value: f64) -> Self {
+        Self::from_f64(value)
+    }
+}
+
+impl Mixed for f16 {
+    fn to_f64(self) -> f64 {
+        self.into()
+    }
+
+    fn from_f64(value: f64) -> Self {
+        Self::from_f64(value)
     }
 }
 

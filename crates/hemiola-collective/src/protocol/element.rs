@@ -32,6 +32,17 @@ pub enum ElementKind {
 impl ElementKind {
     const ALL: [Self; 7] = [Self::F32, Self::F64, Self::I32, Self::I64, Self::Bf16, Self::F16, Self::U8];
 
+    /// Bytes of an element.
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::F64 | Self::I64 => 8,
+            Self::F32 | Self::I32 => 4,
+            Self::Bf16 | Self::F16 => 2,
+            Self::U8 => 1,
+        }
+    }
+
     pub(super) fn code(self) -> u8 {
         Self::ALL.iter().position(|&kind| kind == self).map_or(u8::MAX, |place| place as u8)
     }

@@ -5,6 +5,7 @@
 
 use super::message::{Body, Disagreement, Message, Tag};
 use super::{Call, Element, ElementKind, How, Operation, Operator, Step, element};
+use crate::encode::Label;
 use crate::{Error, Result};
 use bytes::{Bytes, BytesMut};
 use hemiola_core::Rank;
@@ -80,6 +81,13 @@ impl Machine {
             untold: Vec::new(),
         }
         .with_untold(operation.result(me, peers)))
+    }
+
+    /// The same as a part of an encoded all-reduce. Peers that encode differently find out by it.
+    #[must_use]
+    pub fn labelled(mut self, label: &Label) -> Self {
+        self.call = self.call.labelled(label);
+        self
     }
 
     fn with_untold(mut self, result: Range<usize>) -> Self {

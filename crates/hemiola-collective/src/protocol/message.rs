@@ -6,7 +6,7 @@
 
 use super::operation::NAMES;
 use super::{Call, ElementKind, Operator};
-use crate::{Algorithm, Error, Result};
+use crate::{Algorithm, Encoding, Error, Result};
 use bytes::Bytes;
 use hemiola_core::{Payload, Rank};
 use std::fmt;
@@ -166,6 +166,9 @@ fn write_call(call: &Call, bytes: &mut [u8]) {
     bytes[16..24].copy_from_slice(&call.length.to_le_bytes());
     bytes[24..32].copy_from_slice(&call.digest.to_le_bytes());
     bytes[32..40].copy_from_slice(&call.segment.to_le_bytes());
+    let (encoding, parameter) = call.encoding.map_or((0, 0), Encoding::code);
+    bytes[40] = encoding;
+    bytes[41..48].copy_from_slice(&parameter.to_le_bytes()[..7]);
 }
 
 fn read_call(bytes: &[u8]) -> Option<Call> {
@@ -194,12 +197,17 @@ fn read_call(bytes: &[u8]) -> Option<Call> {
         length: number(&bytes[16..24]),
         digest: number(&bytes[24..32]),
         segment: number(&bytes[32..40]),
+        encoding: match bytes[40] {
+            0 => None,
+            code => Some(Encoding::from_code(code, number(&bytes[41..48]))?),
+        },
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::encode::Label;
     use crate::{Operation, Random};
 
     fn calls() -> Vec<Call> {
@@ -212,7 +220,19 @@ mod tests {
             Operation::Barrier,
             Operation::AllReduce { algorithm: Algorithm::Doubling, operator, length },
         ];
-        operations.iter().map(|operation| Call::new(operation, ElementKind::Bf16, 1 << 16)).collect()
+        let mut calls: Vec<Call> =
+            operations.iter().map(|operation| Call::new(operation, ElementKind::Bf16, 1 << 16)).collect();
+        for encoding in [
+            Encoding::F16,
+            Encoding::OneBit { block: 1 << 40 },
+            Encoding::TopK { keep: 3 },
+            Encoding::LowRank { rank: 4 },
+            Encoding::SufficientFactors { pairs: 0 },
+        ] {
+            let label = Label { encoding, operator: Operator::Sum, length: 7, digest: 9 };
+            calls.push(calls[0].labelled(&label));
+        }
+        calls
     }
 
     #[test]
@@ -259,5 +279,10 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("peer 2 does reduce of 1099511627776 bf16 by max with root 7"), "{text}");
+        let text = calls()[7].to_string();
+        assert!(
+            text.contains("for an all-reduce of 7 f32 by sum encoded as one bit, blocks of 1099511627776"),
+            "{text}"
+        );
     }
 }

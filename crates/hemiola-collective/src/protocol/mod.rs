@@ -40,6 +40,7 @@ pub use engine::{Engine, Wait};
 pub use fuse::{Bucket, buckets, pack, unpack};
 pub use machine::Machine;
 pub use message::{Body, Disagreement, HEADER_BYTES, Message, Tag};
+pub(crate) use operation::digest;
 pub use operation::{Call, Operation};
 pub use ragged::RaggedGather;
 pub use step::{How, Step, cut};

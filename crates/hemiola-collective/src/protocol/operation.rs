@@ -3,6 +3,7 @@
 use super::step::{How, Members, Step, Writer, cut};
 use super::{ElementKind, Operator, doubling, halving, ring, tree, two_level};
 use crate::Algorithm;
+use crate::encode::{Encoding, Label};
 use hemiola_core::Rank;
 use std::fmt;
 use std::ops::Range;
@@ -182,10 +183,13 @@ pub struct Call {
     pub(super) operator: Option<Operator>,
     pub(super) algorithm: Option<Algorithm>,
     pub(super) root: u32,
+    /// Elements; of what is encoded, the elements before.
     pub(super) length: u64,
-    /// Of lengths that differ by peer.
+    /// Of lengths that differ by peer, or of what an encoder and its like on other peers must have in common.
     pub(super) digest: u64,
     pub(super) segment: u64,
+    /// Of the all-reduce that this is a part of.
+    pub(super) encoding: Option<Encoding>,
 }
 
 pub(super) const NAMES: [&str; 8] =
@@ -195,6 +199,9 @@ impl Call {
     /// What kind of collective it is, in a word.
     #[must_use]
     pub fn name(&self) -> &'static str {
+        if self.encoding.is_some() {
+            return "encoded all-reduce";
+        }
         NAMES[usize::from(self.code)]
     }
 
@@ -210,11 +217,7 @@ impl Call {
             Operation::Barrier => (7, 0),
         };
         let digest = match operation {
-            // FNV-1a over the lengths.
-            Operation::AllGatherRagged { blocks } => blocks
-                .iter()
-                .flat_map(|&block| (block as u64).to_le_bytes())
-                .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)),
+            Operation::AllGatherRagged { blocks } => digest(blocks.iter().map(|&block| block as u64)),
             _ => 0,
         };
         let (algorithm, root) = match operation {
@@ -223,8 +226,28 @@ impl Call {
             _ => (None, 0),
         };
         let operator = operation.operator();
-        Self { code, kind, operator, algorithm, root, length: length as u64, digest, segment: segment as u64 }
+        let (length, segment) = (length as u64, segment as u64);
+        Self { code, kind, operator, algorithm, root, length, digest, segment, encoding: None }
     }
+
+    /// The same as a part of an encoded all-reduce, which says more than its parts do.
+    pub(super) fn labelled(mut self, label: &Label) -> Self {
+        self.length = label.length as u64;
+        self.operator = Some(label.operator);
+        self.encoding = Some(label.encoding);
+        if self.digest == 0 {
+            self.digest = label.digest;
+        }
+        self
+    }
+}
+
+/// FNV-1a over numbers.
+pub(crate) fn digest(numbers: impl IntoIterator<Item = u64>) -> u64 {
+    numbers
+        .into_iter()
+        .flat_map(u64::to_le_bytes)
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 impl fmt::Display for Call {
@@ -234,6 +257,7 @@ impl fmt::Display for Call {
             write!(formatter, " ({algorithm})")?;
         }
         match self.code {
+            _ if self.encoding.is_some() => write!(formatter, " for an all-reduce of {} f32", self.length)?,
             2 | 6 => write!(formatter, " of blocks of {} {}", self.length, self.kind)?,
             7 => {}
             _ => write!(formatter, " of {} {}", self.length, self.kind)?,
@@ -244,8 +268,12 @@ impl fmt::Display for Call {
         if self.code == 4 || self.code == 5 {
             write!(formatter, " with root {}", self.root)?;
         }
+        if let Some(encoding) = self.encoding {
+            write!(formatter, " encoded as {encoding}")?;
+        }
         if self.digest != 0 {
-            write!(formatter, ", lengths {:016x}", self.digest)?;
+            let what = if self.code == 3 { "lengths" } else { "shape and state" };
+            write!(formatter, ", {what} {:016x}", self.digest)?;
         }
         write!(formatter, " in messages of up to {}", self.segment)
     }

@@ -26,7 +26,7 @@ pub trait MakeMixing {
     /// The graph of a kind for as many peers as there are.
     fn graph(&self, topology: &Topology) -> Result<Graph>;
 
-    /// Averages of vectors of so many numbers, `f32` or `f64`, over a graph of all peers.
+    /// Averages of vectors of so many numbers, `f32`, `f64`, `bf16` or `f16`, over a graph of all peers.
     fn mixing<T: Mixed>(&self, graph: &Graph, length: usize) -> MixingBuilder<T>;
 }
 

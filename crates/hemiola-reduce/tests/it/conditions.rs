@@ -3,7 +3,7 @@
 use crate::support::{impatient, with_watchdog};
 use hemiola_cluster::{Cluster, Result, standalone};
 use hemiola_core::{ErrorKind, Rank};
-use hemiola_reduce::{Algorithm, Collectives, MakeCollectives as _, Operator};
+use hemiola_reduce::{Algorithm, Collectives, Encoder, Encoding, Factors, MakeCollectives as _, Operator};
 use std::sync::Mutex;
 
 /// Runs a program that fails on every peer; what each said.
@@ -52,6 +52,103 @@ fn different_types_and_calls_are_an_error_on_all_that_names_both() {
             if cluster.is_root() { collectives.barrier() } else { collectives.all_gather(&[1_i64]).map(drop) }
         });
         assert!(said.iter().all(|(_, text)| text.contains("barrier") && text.contains("all-gather")), "{said:?}");
+    });
+}
+
+#[test]
+fn different_encodings_are_an_error_on_all_that_names_both() {
+    type Make = fn(&Collectives) -> Result<(Encoder, usize, Operator)>;
+    fn made(encoder: Result<Encoder>) -> Result<(Encoder, usize, Operator)> {
+        let encoder = encoder?;
+        let length = encoder.length();
+        Ok((encoder, length, Operator::Sum))
+    }
+    let cases: [(Make, Make, [&str; 2]); 8] = [
+        (
+            |c| made(c.encoder(Encoding::OneBit { block: 64 }, 100)),
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
+            ["100 f32 by sum encoded as one bit, blocks of 64", "100 f32 by sum encoded as top-k, 10 kept"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::TopK { keep: 11 }, 100)),
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
+            ["encoded as top-k, 11 kept", "encoded as top-k, 10 kept"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 101)),
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
+            ["of 101 f32", "of 100 f32"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::Bf16, 100)),
+            |c| made(c.encoder(Encoding::F16, 100)),
+            ["encoded as bf16", "encoded as f16"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::Plain, 100)),
+            |c| made(c.encoder(Encoding::Bf16, 100)),
+            ["all-reduce (ring) of 100 f32", "encoded as bf16"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::Bf16, 100)),
+            |c| Ok((c.encoder(Encoding::Bf16, 100)?, 100, Operator::Max)),
+            ["by sum encoded as bf16", "by max encoded as bf16"],
+        ),
+        // The same length in another shape: nothing else tells them apart.
+        (
+            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 5, 20)),
+            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 20, 5)),
+            ["shape and state", "shape and state"],
+        ),
+        // One that is new beside one that goes on from a checkpoint.
+        (
+            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 10, 10)),
+            |c| {
+                let mut encoder = c.matrix_encoder(Encoding::LowRank { rank: 2 }, 10, 10)?;
+                standalone(1)
+                    .run(|alone| {
+                        let mut gradient = vec![1.0; 100];
+                        let mut used = encoder.clone();
+                        alone.collectives()?.all_reduce_encoded(&mut gradient, Operator::Sum, &mut used)?;
+                        Ok(used)
+                    })?
+                    .into_iter()
+                    .for_each(|used| encoder = used);
+                made(Ok(encoder))
+            },
+            ["shape and state", "shape and state"],
+        ),
+    ];
+    with_watchdog(|| {
+        for (number, (usual, other, words)) in cases.into_iter().enumerate() {
+            for background in [false, true] {
+                let said = failures(3, |cluster, collectives| {
+                    let collectives = collectives.by(Algorithm::Ring);
+                    let make = if cluster.rank() == Rank::new(2) { other } else { usual };
+                    let (mut encoder, length, operator) = make(&collectives)?;
+                    let before = encoder.clone();
+                    if background {
+                        let pending = collectives.begin_all_reduce_encoded(vec![1.5; length], operator, encoder)?;
+                        let (encoder, sum) = pending.finish();
+                        assert_eq!(encoder, before);
+                        return sum.map(drop);
+                    }
+                    let outcome = collectives.all_reduce_encoded(&mut vec![1.5; length], operator, &mut encoder);
+                    assert_eq!(encoder, before);
+                    outcome
+                });
+                for (peer, (kind, text)) in said.iter().enumerate() {
+                    let names = words.iter().all(|word| text.contains(word)) && text.contains("peer 2 does");
+                    assert!(*kind == ErrorKind::Usage && names, "case {number}, peer {peer}: {text}");
+                }
+            }
+        }
+        let said = failures(2, |cluster, collectives| {
+            let (rows, columns) = if cluster.is_root() { (2, 3) } else { (3, 2) };
+            let (u, v) = (vec![1.0; rows], vec![1.0; columns]);
+            collectives.all_reduce_factors(Factors { u: &u, v: &v, rows, columns }, &mut [0.0; 6])
+        });
+        assert!(said.iter().all(|(_, text)| text.contains("encoded as sufficient factors")), "{said:?}");
     });
 }
 

@@ -1,6 +1,7 @@
 //! Collectives and averages on clusters: threads of this process, and processes.
 
 mod conditions;
+mod encoded;
 mod mixing;
 mod overlap;
 mod processes;

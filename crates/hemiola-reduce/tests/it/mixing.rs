@@ -1,7 +1,9 @@
 //! Averages over a graph: against one thread, with each synchronization, and without a peer that dies.
 
 use crate::support::{number, with_watchdog};
+use half::bf16;
 use hemiola_cluster::{Cluster, Result, standalone};
+use hemiola_collective::encode::to_bf16;
 use hemiola_core::Rank;
 use hemiola_reduce::{MakeCollectives as _, MakeMixing as _, OnLoss, Operator, Synchronization, Topology, Weights};
 use std::sync::Mutex;
@@ -50,6 +52,34 @@ fn averages_with_acknowledgement_are_those_of_one_thread_to_the_bit() {
                 })
                 .unwrap();
         }
+    });
+}
+
+#[test]
+fn averages_in_half_the_bytes_come_together_to_their_precision() {
+    with_watchdog(|| {
+        standalone(4)
+            .run(|cluster| {
+                let graph = cluster.graph(&Topology::RootExpander)?;
+                let mut mixing = cluster.mixing::<bf16>(&graph, 100).build()?;
+                // The model stays in f32; what mixing changes in its rounded copy is added to it.
+                let mut model: Vec<f32> = (0..100).map(|place| number(cluster.rank().index(), place) as f32).collect();
+                for _ in 0..30 {
+                    let rounded = to_bf16(&model);
+                    let mut mixed = rounded.clone();
+                    mixing.mix(&mut mixed)?;
+                    for ((value, mixed), rounded) in model.iter_mut().zip(mixed).zip(rounded) {
+                        *value += mixed.to_f32() - rounded.to_f32();
+                    }
+                }
+                for (place, value) in model.into_iter().enumerate() {
+                    let mean = (0..4).map(|peer| number(peer, place)).sum::<f64>() / 4.0;
+                    // Numbers up to 52, rounded to 8 bits: steps of a quarter, one for each of a few rounds.
+                    assert!((f64::from(value) - mean).abs() < 1.0, "{value}, not {mean}");
+                }
+                Ok(())
+            })
+            .unwrap();
     });
 }
 

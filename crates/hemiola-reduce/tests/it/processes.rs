@@ -4,7 +4,7 @@
 
 use crate::support::{number, with_watchdog};
 use hemiola_cluster::{Cluster, Result, standalone};
-use hemiola_reduce::{Algorithm, MakeCollectives as _, MakeMixing as _, OnLoss, Operator, Topology};
+use hemiola_reduce::{Algorithm, Encoding, MakeCollectives as _, MakeMixing as _, OnLoss, Operator, Topology};
 use std::process::{Child, Command, Stdio};
 
 /// Starts `peers` processes that run the test `name`.
@@ -19,7 +19,7 @@ pub(crate) fn start(peers: u32, name: &str, meet: &std::path::Path) -> Vec<Child
     (0..peers).map(start).collect()
 }
 
-/// A digest of sums in all ways, of lengths from nothing to what no queue holds at once.
+/// A digest of sums in all ways, of lengths from nothing to what no queue holds at once, and of encoded ones.
 fn sums(cluster: &Cluster) -> Result<String> {
     let collectives = cluster.collectives()?;
     let me = cluster.rank().index();
@@ -38,6 +38,27 @@ fn sums(cluster: &Cluster) -> Result<String> {
             let begun = collectives.by(algorithm).begin_all_reduce(vector(), Operator::Sum)?;
             collectives.by(algorithm).all_reduce(&mut here, Operator::Sum)?;
             assert_eq!(begun.finish()?, here);
+            for value in here {
+                digest = digest.rotate_left(7).wrapping_mul(31).wrapping_add(u64::from(value.to_bits()));
+            }
+        }
+    }
+    for encoding in [
+        Encoding::Bf16,
+        Encoding::F16,
+        Encoding::OneBit { block: 100 },
+        Encoding::TopK { keep: 5000 },
+        Encoding::LowRank { rank: 2 },
+    ] {
+        let collectives = collectives.by(Algorithm::Ring);
+        let mut encoder = collectives.matrix_encoder(encoding, 701, 499)?;
+        for _ in 0..2 {
+            let mut here: Vec<f32> = (0..701 * 499).map(|place| number(me, place % 5003) as f32).collect();
+            let (vector, twin) = (here.clone(), encoder.clone());
+            let begun = collectives.begin_all_reduce_encoded(vector, Operator::Sum, twin)?;
+            collectives.all_reduce_encoded(&mut here, Operator::Sum, &mut encoder)?;
+            let (twin, there) = begun.finish();
+            assert!(there? == here && twin == encoder, "{encoding}");
             for value in here {
                 digest = digest.rotate_left(7).wrapping_mul(31).wrapping_add(u64::from(value.to_bits()));
             }

@@ -46,6 +46,41 @@ pub enum Error {
          make all weights 1 (`--events-from 0`, or leave the third field out), or l2 larger"
     )]
     Unsolvable,
+    /// There are no examples.
+    #[error("there are no examples to learn from; check the input")]
+    NoExamples,
+    /// All examples have the same label.
+    #[error(
+        "all examples to train on have the label {label}, and a classifier needs two classes at least; check the first field of each line"
+    )]
+    OneClass {
+        /// The label.
+        label: f32,
+    },
+    /// Labels are no classes.
+    #[error(
+        "the labels of the examples have more than {most} different values: those are no classes; this model learns classes, not quantities"
+    )]
+    ManyClasses {
+        /// How many there may be.
+        most: usize,
+    },
+    /// A number that is none.
+    #[error(
+        "the {what} of example {row}{} is not a finite number; mend it or leave the example out",
+        .column.map_or_else(String::new, |column| format!(" in column {column}"))
+    )]
+    NotFinite {
+        /// `label` or `feature`.
+        what: &'static str,
+        /// The number of the example, from 1.
+        row: u64,
+        /// The number of the column, from 1.
+        column: Option<u64>,
+    },
+    /// Numbers became infinite.
+    #[error("the objective is not a finite number any more: features are out of proportion; scale them to be near 1")]
+    OutOfRange,
     /// Nothing is left to rank.
     #[error("no held-out entry is left to rank: all are of unknown users or items, or were seen in training")]
     NothingToRank,

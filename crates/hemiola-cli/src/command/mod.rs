@@ -23,11 +23,11 @@ pub(crate) enum Command {
     /// Look at data files, and make synthetic ones.
     #[command(subcommand)]
     Data(data::Data),
-    /// Figures of a trained model on ratings.
+    /// Figures of a trained model on ratings or examples.
     Evaluate(model::Evaluate),
     /// Draw how runs of `hemiola train` converged.
     Plot(plot::Plot),
-    /// What a trained model thinks a user would rate items.
+    /// What a trained model thinks a user would rate items, or which class examples are of.
     Predict(model::Predict),
     /// The best items for a user, or for somebody new.
     Recommend(model::Recommend),

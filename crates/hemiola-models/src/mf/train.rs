@@ -184,7 +184,9 @@ impl Training<'_> {
                     Loss::Logistic => ("logloss", objective),
                     Loss::OneClass => ("loss", objective),
                 };
-                return Ok(Pass { objective, train: [(name.to_owned(), figure)].into(), took, plan, note });
+                let train = [(name.to_owned(), figure)].into();
+                let (plan, updates) = (Some(plan), self.train.len());
+                return Ok(Pass { objective, train, took, plan, updates, note });
             }
             self.model = kept;
             if self.one_class.is_some() {

@@ -174,8 +174,9 @@ pub struct Journal {
     pub apart: bool,
     /// Seconds of evaluating so far.
     pub evaluation_seconds: f64,
-    /// How the loop ran.
-    pub plan: Plan,
+    /// How the loop ran, if it was one of `parallel_for!`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
     /// What only this kind of model has: the step it has come to, say.
     pub own: Value,
 }

@@ -41,6 +41,21 @@ pub trait Learner {
 
     /// *Collective.* Digests of the data, those trained on and those held out. Asked for only if checkpoints are saved.
     fn digests(&self) -> Result<[u64; 2]>;
+
+    /// Why there is nothing left to learn, if so. The same on every peer.
+    fn finished(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Whether a training by `before` goes on to the same bits by `now`.
+    fn same_bits(&self, before: &ClusterFacts, now: &ClusterFacts) -> bool {
+        before.in_all() == now.in_all()
+    }
+
+    /// How it is made parallel, in words, where no [plan](Pass::plan) says so.
+    fn explanation(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What came of an epoch.
@@ -52,8 +67,10 @@ pub struct Pass {
     pub train: Metrics,
     /// How long it took.
     pub took: Duration,
-    /// How the loop ran.
-    pub plan: Plan,
+    /// How the loop ran, if it was one of `parallel_for!`.
+    pub plan: Option<Plan>,
+    /// Entries used.
+    pub updates: u64,
     /// Something out of the ordinary.
     pub note: Option<String>,
 }
@@ -150,27 +167,28 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
         self.past.training = Duration::from_secs_f64(last.seconds.max(0.0));
         self.past.evaluation = Duration::from_secs_f64(journal.evaluation_seconds.max(0.0));
         self.past.bytes_before = last.bytes_sent;
-        let verdict = self.terms.limits.judge(&journal.progress, self.terms.figure);
+        let mut verdict = self.terms.limits.judge(&journal.progress, self.terms.figure);
+        let newest = newest.unwrap_or_else(|| best.clone());
+        self.learner.go_on(newest, own);
+        verdict.end = verdict.end.or(self.learner.finished());
         if verdict.end.is_some() {
             watch.note(&format!("nothing is left to do after epoch {}; other limits would go on", last.epoch));
         } else {
             watch.note(&format!("going on after epoch {}", last.epoch));
         }
         let cluster = ClusterFacts::of(self.cluster);
-        if verdict.end.is_none() && cluster.in_all() != journal.cluster.in_all() {
+        if verdict.end.is_none() && !self.learner.same_bits(&journal.cluster, &cluster) {
             watch.note(&format!(
                 "it was trained by {} and now is by {cluster}: the result will be as good, but not the same bits",
                 journal.cluster
             ));
         }
-        watch.planned(&journal.plan);
-        self.past.plan = Some(journal.plan);
+        self.explain(journal.plan.as_ref(), watch);
+        self.past.plan = journal.plan;
         self.past.history = journal.progress;
-        let newest = newest.unwrap_or_else(|| best.clone());
         if self.terms.data.valid > 0 {
             self.best = Some((best, journal.best));
         }
-        self.learner.go_on(newest, own);
         Ok(verdict.end.map(str::to_owned))
     }
 
@@ -178,14 +196,15 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
     fn run(&mut self, watch: &mut dyn Watch) -> Result<String> {
         loop {
             let pass = self.learner.epoch(self.past.history.last().map(|last| last.objective))?;
-            if self.past.plan.is_none() {
-                watch.planned(&pass.plan);
+            if self.past.history.is_empty() {
+                self.explain(pass.plan.as_ref(), watch);
             }
-            self.past.plan = Some(pass.plan.clone());
+            self.past.plan.clone_from(&pass.plan);
             let progress = self.progress(pass)?;
             let wish = watch.progress(&progress);
             self.past.history.push(progress);
-            let verdict = self.terms.limits.judge(&self.past.history, self.terms.figure);
+            let mut verdict = self.terms.limits.judge(&self.past.history, self.terms.figure);
+            verdict.end = verdict.end.or(self.learner.finished());
             // Clocks differ from peer to peer, so the first decides; whoever wants the end gets it.
             let last = &self.past.history[self.past.history.len() - 1];
             let (epoch, seconds) = (last.epoch, last.seconds);
@@ -218,6 +237,15 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
         }
     }
 
+    /// Tells how it is made parallel.
+    fn explain(&self, plan: Option<&Plan>, watch: &mut dyn Watch) {
+        if let Some(plan) = plan {
+            watch.planned(plan);
+        } else if let Some(explanation) = self.learner.explanation() {
+            watch.explained(&explanation);
+        }
+    }
+
     fn progress(&mut self, pass: Pass) -> Result<Progress> {
         self.past.training += pass.took;
         let start = self.cluster.env().now();
@@ -231,7 +259,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             objective: pass.objective,
             train: pass.train,
             valid,
-            updates: u64::from(epoch) * self.terms.data.train,
+            updates: self.past.history.last().map_or(0, |last| last.updates) + pass.updates,
             bytes_sent: self.past.bytes_before + self.cluster.all_gather(sent)?.into_iter().sum::<u64>(),
             note: pass.note,
         })
@@ -262,7 +290,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             best: kept,
             apart: kept != newest,
             evaluation_seconds: self.past.evaluation.as_secs_f64(),
-            plan: self.past.plan.clone().expect("a pass was made"),
+            plan: self.past.plan.clone(),
             own: serde_json::to_value(self.learner.own()).expect("what a model needs is plain data"),
         };
         let (folder, model) = (checkpoints.folder(), self.terms.model);
@@ -305,7 +333,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
             seed: terms.seed,
             progress: history,
             result,
-            plan: past.plan.expect("at least one pass was made"),
+            plan: past.plan,
         };
         Ok((model, report))
     }

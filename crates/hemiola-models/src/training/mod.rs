@@ -74,6 +74,11 @@ pub trait Watch {
         let _ = plan;
     }
 
+    /// How training is made parallel, in words, where there is no plan.
+    fn explained(&mut self, explanation: &str) {
+        let _ = explanation;
+    }
+
     /// An epoch is done; whether to go on.
     fn progress(&mut self, progress: &Progress) -> Wish {
         let _ = progress;

@@ -10,7 +10,7 @@ use std::fmt;
 /// Everything that is known of a training when it has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// Which model: `mf`.
+    /// Which model: `mf`, `svm`, `logistic`.
     pub model: String,
     /// What it was trained on.
     pub data: DataFacts,
@@ -22,8 +22,9 @@ pub struct Report {
     pub progress: Vec<Progress>,
     /// The end.
     pub result: Summary,
-    /// How the training loop ran.
-    pub plan: Plan,
+    /// How the training loop ran, if it was one of `parallel_for!`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
 }
 
 /// What a model was trained on.

@@ -1,6 +1,7 @@
 //! Models on standalone clusters. `mf` is about matrix factorization, `resume` about checkpoints of any model.
 
 mod fold;
+mod linear;
 mod mf;
 mod one_class;
 mod python;

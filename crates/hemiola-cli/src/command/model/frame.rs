@@ -34,21 +34,21 @@ pub(super) struct Common {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(super) seed: u64,
 
-    /// Stop after this many epochs.
-    #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..), help_heading = "When it stops")]
-    epochs: u32,
+    /// Stop after this many epochs. Default: 40; svm and logistic 100.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "When it stops")]
+    epochs: Option<u32>,
 
     /// Stop after this many seconds of training.
     #[arg(long, value_name = "S", value_parser = positive, help_heading = "When it stops")]
     seconds: Option<f64>,
 
-    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG.
+    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG. For svm and logistic it is the objective.
     #[arg(long, value_name = "X", value_parser = finite, help_heading = "When it stops")]
     target: Option<f64>,
 
-    /// Stop when the held-out figure has not become better for this many epochs; 0 never stops for that.
-    #[arg(long, value_name = "N", default_value = "3", help_heading = "When it stops")]
-    patience: u32,
+    /// Stop when that figure has not become better for this many epochs; 0 never stops for that. Default: 3; svm and logistic 0.
+    #[arg(long, value_name = "N", help_heading = "When it stops")]
+    patience: Option<u32>,
 
     /// Folder for the trained model and for checkpoints. An older model of the same kind there is replaced.
     #[arg(long, short, value_name = "DIR", help_heading = "What comes out")]
@@ -89,9 +89,11 @@ pub(super) struct Prepared<'a> {
 }
 
 impl Common {
-    pub(super) fn limits(&self) -> Limits {
-        let patience = (self.patience > 0).then_some(self.patience);
-        Limits { epochs: self.epochs, seconds: self.seconds, target: self.target, patience }
+    /// When it stops, where nobody says otherwise as `usual` says.
+    pub(super) fn limits(&self, usual: &Limits) -> Limits {
+        let patience = self.patience.map_or(usual.patience, |patience| (patience > 0).then_some(patience));
+        let epochs = self.epochs.unwrap_or(usual.epochs);
+        Limits { epochs, seconds: self.seconds, target: self.target, patience }
     }
 
     /// Whether lines for people may go to standard output.

@@ -10,7 +10,7 @@ use hemiola_array::synthetic::{self, Mf};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{Loss, Model, data};
-use hemiola_models::training::ClusterFacts;
+use hemiola_models::training::{ClusterFacts, Limits};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -133,7 +133,7 @@ impl TrainMf {
             .rank(self.rank)
             .seed(self.common.seed)
             .valid(share.unwrap_or(0.0))
-            .limits(self.common.limits())
+            .limits(self.common.limits(&Limits::default()))
             .loss(match self.loss {
                 LossName::Squared => Loss::Squared,
                 LossName::Logistic => Loss::Logistic,
@@ -302,5 +302,5 @@ pub(super) fn must_be_a_model(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let message = format!("`{}` is no saved model", folder.display());
-    Err(Failure::usage(message).hint("train one with `hemiola train mf --output DIR`").into())
+    Err(Failure::usage(message).hint("train one with `hemiola train MODEL --output DIR`").into())
 }

@@ -1,6 +1,8 @@
 //! `hemiola train`, and using what was trained: `recommend`, `similar`, `predict`, `evaluate`.
 
 mod frame;
+mod graph;
+mod linear;
 mod mf;
 mod names;
 mod progress;
@@ -15,14 +17,20 @@ use std::process::ExitCode;
 /// Which model to train.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Train {
+    /// Logistic regression: the chance of each class.
+    Logistic(Box<linear::TrainLogistic>),
     /// Matrix factorization: ratings of users for items.
     Mf(Box<mf::TrainMf>),
+    /// Linear support vector machine: classes with a margin between them.
+    Svm(Box<linear::TrainSvm>),
 }
 
 impl Train {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Logistic(logistic) => logistic.execute(),
             Self::Mf(mf) => mf.execute(),
+            Self::Svm(svm) => svm.execute(),
         }
     }
 }

@@ -121,6 +121,12 @@ impl Watch for Teller<'_> {
         }
     }
 
+    fn explained(&mut self, explanation: &str) {
+        if self.explain {
+            self.shown.line(explanation);
+        }
+    }
+
     fn progress(&mut self, progress: &Progress) -> Wish {
         match &self.shown.bar {
             Some(bar) => {

@@ -13,7 +13,7 @@ use std::path::Path;
 #[derive(Args, Debug)]
 pub(super) struct Somebody {
     /// The user, by the name in the training data.
-    #[arg(long, value_name = "ID", required_unless_present = "ratings")]
+    #[arg(long, value_name = "ID")]
     user: Option<String>,
 
     /// Instead of a user: somebody new, by what they rated: `ITEM:RATING,ITEM:RATING`, or a file with an item and a rating on each
@@ -29,13 +29,21 @@ pub(super) struct Found {
 }
 
 impl Somebody {
+    /// Whether nobody was named.
+    pub(super) fn is_nobody(&self) -> bool {
+        self.user.is_none() && self.ratings.is_none()
+    }
+
     /// Looks the user up, or folds somebody new in.
     pub(super) fn find(&self, cluster: &Cluster, model: &Model, titles: &Titles) -> anyhow::Result<Found> {
         if let Some(name) = &self.user {
             let row = model.user_row(cluster, user(model, name)?)?;
             return Ok(Found { row, rated: Vec::new() });
         }
-        let given = self.ratings.as_deref().unwrap_or_default();
+        let Some(given) = self.ratings.as_deref() else {
+            let failure = Failure::usage("nobody is named to predict for, and the model is of users and items");
+            return Err(failure.hint("add `--user ID`, or `--ratings` of somebody new").into());
+        };
         let path = Path::new(given);
         if !path.exists() && looks_like_a_file(given) && titles.item(model, given).is_err() {
             let message = format!("there is no file `{given}`, and no item of that name");

@@ -1,5 +1,9 @@
 //! Using a trained model: `hemiola recommend`, `similar`, `predict` and `evaluate`.
+//!
+//! What `predict` and `evaluate` do depends on the kind of the model, which its folder tells.
 
+use super::frame::must_exist;
+use super::linear;
 use super::mf::{hinted, must_be_a_model};
 use super::names::{TitlesFile, lines};
 use super::somebody::Somebody;
@@ -7,11 +11,14 @@ use crate::counted::counted;
 use crate::failure::Failure;
 use crate::{output, report};
 use clap::Args;
+use hemiola_array::save::Loading;
 use hemiola_cluster::{Cluster, Error};
+use hemiola_models::linear::{Model as LinearModel, data as linear_data};
 use hemiola_models::mf::{Evaluation, Loss, Model, Ranking, data};
 use hemiola_models::training::Metrics;
 use serde::Serialize;
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,6 +45,25 @@ impl Common {
             Ok::<_, Error>(())
         })?;
         outcome.expect("the program ran")
+    }
+
+    /// The same with a linear classifier.
+    fn with_linear<T>(&self, work: impl FnOnce(&Cluster, &LinearModel) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let mut outcome = None;
+        Cluster::builder().run(|cluster| {
+            let model = LinearModel::load(cluster, &self.model)?;
+            outcome = Some(work(cluster, &model));
+            Ok::<_, Error>(())
+        })?;
+        outcome.expect("the program ran")
+    }
+
+    /// Whether the model is a linear classifier.
+    fn is_linear(&self) -> anyhow::Result<bool> {
+        must_be_a_model(&self.model)?;
+        let loading = Loading::open(&self.model)?;
+        let kind = loading.manifest().notes.get("model").and_then(serde_json::Value::as_str);
+        Ok(matches!(kind, Some("svm" | "logistic")))
     }
 
     fn write(&self, lines: &str, results: &impl Serialize) -> anyhow::Result<()> {
@@ -136,7 +162,10 @@ impl Similar {
 #[command(after_help = "\
 Examples:
   hemiola predict --model model --user 42 --item 50 --item 172
-  hemiola predict --model model --ratings '50:5,100:3' --item 172")]
+  hemiola predict --model model --ratings '50:5,100:3' --item 172
+
+  A model of classes (`hemiola train svm`, `logistic`): the label of each example, in a line each:
+    hemiola predict --model model --data new.libsvm")]
 pub(crate) struct Predict {
     #[command(flatten)]
     common: Common,
@@ -145,8 +174,12 @@ pub(crate) struct Predict {
     somebody: Somebody,
 
     /// Items, by name or title.
-    #[arg(long = "item", value_name = "ID", required = true)]
+    #[arg(long = "item", value_name = "ID")]
     wanted: Vec<String>,
+
+    /// With a model of classes: files with examples. Their labels are read, but not looked at.
+    #[arg(long, short, value_name = "FILES", conflicts_with_all = ["wanted", "user", "ratings", "items"])]
+    data: Option<String>,
 
     #[command(flatten)]
     titles: TitlesFile,
@@ -154,6 +187,22 @@ pub(crate) struct Predict {
 
 impl Predict {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        match (self.common.is_linear()?, &self.data) {
+            (true, Some(files)) => return self.classes(files),
+            (true, None) => {
+                let failure = Failure::usage("the model is of classes, and there are no examples to predict those of");
+                return Err(failure.hint("add `--data FILES`").into());
+            }
+            (false, Some(_)) => {
+                let failure = Failure::usage("`--data` is for models of classes, and this one is of users and items");
+                return Err(failure.hint("say `--user ID --item ID`").into());
+            }
+            (false, None) if self.wanted.is_empty() || self.somebody.is_nobody() => {
+                let failure = Failure::usage("nothing is named to predict");
+                return Err(failure.hint("say for whom and what: `--user ID --item ID`").into());
+            }
+            (false, None) => {}
+        }
         let titles = self.titles.read()?;
         self.common.with(|cluster, model| {
             let found = self.somebody.find(cluster, model, &titles)?;
@@ -167,17 +216,45 @@ impl Predict {
     }
 }
 
+impl Predict {
+    /// The labels of examples.
+    fn classes(&self, files: &str) -> anyhow::Result<ExitCode> {
+        must_exist(files)?;
+        self.common
+            .with_linear(|cluster, model| {
+                let examples = linear_data::read(cluster, &linear_data::Options::default(), files)?;
+                let (predicted, unknown) = model.predict(cluster, &examples.features)?;
+                if unknown > 0 {
+                    let values = counted(unknown, "value");
+                    // If nobody hears it, predictions are the same.
+                    let _ = writeln!(
+                        std::io::stderr().lock(),
+                        "hemiola: {values} of features that were not trained on are left out"
+                    );
+                }
+                let mut text = String::new();
+                for one in predicted.iter().take(examples.labels.len() as usize) {
+                    let _ = writeln!(text, "{}", one.label);
+                }
+                self.common.write(&text, &predicted)
+            })
+            .map_err(linear::hinted)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
 /// The arguments of `hemiola evaluate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   hemiola evaluate --model model --data test.csv
-  hemiola evaluate --model model --data test.csv --ranking --seen-in train.csv --events-from 4")]
+  hemiola evaluate --model model --data test.csv --ranking --seen-in train.csv --events-from 4
+  hemiola evaluate --model model --data test.libsvm")]
 pub(crate) struct Evaluate {
     #[command(flatten)]
     common: Common,
 
-    /// Files, a folder or a pattern with ratings, or with events.
+    /// Files, a folder or a pattern with ratings, with events, or with examples.
     #[arg(long, short, value_name = "FILES")]
     data: String,
 
@@ -200,6 +277,21 @@ pub(crate) struct Evaluate {
 
 impl Evaluate {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        if self.common.is_linear()? {
+            let ranks = self.ranking || self.seen_in.is_some() || self.events_from.is_some() || !self.k.is_empty();
+            if ranks {
+                let failure = Failure::usage("rankings are of items, and this model is of classes");
+                return Err(failure.hint("leave out --ranking, --seen-in, --events-from and -k").into());
+            }
+            must_exist(&self.data)?;
+            self.common
+                .with_linear(|cluster, model| {
+                    let (text, evaluation) = linear::evaluate(cluster, model, &self.data)?;
+                    self.common.write(&text, &evaluation)
+                })
+                .map_err(linear::hinted)?;
+            return Ok(ExitCode::SUCCESS);
+        }
         self.common.with(|cluster, model| {
             if self.ranking || model.loss() == Loss::OneClass {
                 self.rank(cluster, model).map_err(|error| hinted(error, false))

@@ -77,7 +77,7 @@ impl Figure {
     pub(super) fn label(&self) -> String {
         let name = &self.name;
         match self.kind {
-            Kind::Objective => format!("{name}, mean per entry"),
+            Kind::Objective => name.to_owned(),
             Kind::HeldOut { train: false } => format!("{name} on held-out entries"),
             Kind::HeldOut { train: true } => format!("{name} on held-out entries (thin: training entries)"),
             Kind::Train => format!("{name} on training entries"),

@@ -1,0 +1,256 @@
+//! `hemiola train svm` and `hemiola train logistic`, and using what they trained.
+
+use super::frame::{Common, Prepared, must_exist};
+use super::graph::graph;
+use crate::counted::counted;
+use crate::failure::{Failure, carried};
+use clap::{Args, ValueEnum};
+use hemiola::collective::{Synchronization, Topology};
+use hemiola_array::dist::Labelled;
+use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_models::LinearClassifier;
+use hemiola_models::linear::{Evaluation, Loss, Model, data};
+use hemiola_models::training::{ClusterFacts, Limits};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Made-up examples where there are no data.
+const MADE_UP: u64 = 20_000;
+/// Epochs where nobody says otherwise.
+const EPOCHS: u32 = 100;
+
+const AFTER_HELP: &str = "\
+Examples:
+  Made-up examples, to see it work:
+    hemiola train svm
+    hemiola train logistic
+
+  Examples of your own, and what to do with the model:
+    hemiola train logistic --data train.libsvm --output model
+    hemiola evaluate --model model --data test.libsvm
+    hemiola predict --model model --data new.libsvm
+
+  On four local peers that average their models over a sparse graph:
+    hemiola train svm --data train.libsvm --peers 4 --graph root-expander --report run.json
+
+A line of data is a label and features, as LIBSVM writes them (`+1 3:0.5 7:1`), or separated values of which the first is the label. Labels are numbers, \
+two different ones or more. docs/models.md has the mathematics, what --c means elsewhere, and the schema of the report.
+
+Exit codes:
+  0     trained, or nothing was left to do
+  2     something has to be changed: a flag, a line of the data, the output folder; nothing was written
+  3     the system or another peer failed: a full disk, say
+  130   stopped by Ctrl-C after an epoch (128 + the signal, for others); saved, if there is an --output";
+
+/// The arguments of `hemiola train svm`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TrainSvm {
+    /// What an example costs that is not on the right side by a margin of 1.
+    #[arg(long, value_enum, default_value = "squared-hinge")]
+    loss: Hinge,
+
+    #[command(flatten)]
+    linear: Linear,
+}
+
+/// The arguments of `hemiola train logistic`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TrainLogistic {
+    #[command(flatten)]
+    linear: Linear,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Hinge {
+    /// By how much.
+    Hinge,
+    /// The square of that.
+    SquaredHinge,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Sync {
+    /// Each waits for its neighbours alone.
+    NotifyAck,
+    /// All wait for all.
+    Barrier,
+    /// Nobody waits.
+    Async,
+}
+
+/// What both have in common.
+#[derive(Args, Debug)]
+struct Linear {
+    /// Files, a folder or a pattern with examples. Default: 20000 made-up examples.
+    #[arg(long, short, value_name = "FILES")]
+    data: Option<String>,
+
+    /// Columns of LIBSVM text are counted from 0.
+    #[arg(long)]
+    zero_based: bool,
+
+    /// Take the data for separated values, with this between fields. Default: what the file shows.
+    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    separator: Option<String>,
+
+    /// Leave out up to this many lines of LIBSVM text that cannot be read.
+    #[arg(long, value_name = "N", default_value = "0")]
+    skip_bad_lines: u64,
+
+    /// Held-out examples: a share of the data (0.1), 0 for none, or files.
+    #[arg(long, value_name = "SHARE|FILES", default_value = "0.1")]
+    valid: String,
+
+    /// How much errors cost beside large weights: C of liblinear.
+    #[arg(long, short, value_name = "X", default_value = "1")]
+    c: f64,
+
+    /// The value of a feature that all examples have, whose weight is the bias; 0 for no bias.
+    #[arg(long, value_name = "X", default_value = "1")]
+    bias: f64,
+
+    /// Passes of an epoch; models are averaged after each.
+    #[arg(long, value_name = "N", default_value = "8", help_heading = "How peers agree")]
+    rounds: u32,
+
+    /// What peers wait for when they average.
+    #[arg(long, value_enum, default_value = "notify-ack", help_heading = "How peers agree")]
+    sync: Sync,
+
+    /// Who sends to whom: complete, ring, star, root-expander, chord, halton, halton:DEGREE, random:DEGREE, two-level:PEERS, circulant:OFFSET,..
+    #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph, help_heading = "How peers agree")]
+    graph: Topology,
+
+    /// Stop when the objective is proven to be within this share of the minimum; 0 never stops for that.
+    #[arg(long, value_name = "X", default_value = "0.001", help_heading = "When it stops")]
+    tolerance: f64,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl TrainSvm {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.linear.execute(match self.loss {
+            Hinge::Hinge => Loss::Hinge,
+            Hinge::SquaredHinge => Loss::SquaredHinge,
+        })
+    }
+}
+
+impl TrainLogistic {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.linear.execute(Loss::Logistic)
+    }
+}
+
+impl Linear {
+    fn execute(&self, loss: Loss) -> anyhow::Result<ExitCode> {
+        let share = self.valid.parse::<f64>().ok();
+        let settings = LinearClassifier::builder(loss)
+            .c(self.c)
+            .bias(self.bias)
+            .rounds(self.rounds)
+            .synchronization(match self.sync {
+                Sync::NotifyAck => Synchronization::NotifyAck,
+                Sync::Barrier => Synchronization::Barrier,
+                Sync::Async => Synchronization::Asynchronous,
+            })
+            .graph(self.graph.clone())
+            .seed(self.common.seed)
+            .valid(share.unwrap_or(0.0))
+            .tolerance(self.tolerance)
+            .limits(self.common.limits(&Limits { epochs: EPOCHS, patience: None, ..Limits::default() }))
+            .build()
+            .map_err(|error| anyhow::Error::from(Error::from(error)))?;
+        self.common.check(loss.kind(), settings.settings())?;
+        let held_out = share.is_none().then_some(&self.valid);
+        self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
+        // Hints come before the error leaves the peer, so that a launcher that repeats it says the same.
+        self.common.run(|cluster| {
+            self.train(cluster, &settings, share.is_none()).map_err(|error| {
+                match hinted(error.into()).downcast::<Error>() {
+                    Ok(same) => same,
+                    Err(hinted) => carried(hinted),
+                }
+            })
+        })
+    }
+
+    fn train(&self, cluster: &Cluster, settings: &LinearClassifier, held_out_files: bool) -> Result<u8> {
+        let start = cluster.env().now();
+        let lock = self.common.claim(cluster)?;
+        let examples = match &self.data {
+            Some(pattern) => self.read(cluster, pattern)?,
+            None => data::made_up(cluster, MADE_UP, self.common.seed)?,
+        };
+        let valid = if held_out_files { Some(self.read(cluster, &self.valid)?) } else { None };
+        let [_, columns] = examples.features.shape().extents();
+        let held_out = match (&valid, settings.settings().valid) {
+            (Some(valid), _) => format!("{} held out", valid.labels.len()),
+            (None, 0.0) => "none held out".to_owned(),
+            (None, share) => format!("a share of {share} held out"),
+        };
+        let prepared = Prepared {
+            headline: format!(
+                "{} with {} of {}, {held_out}; {}",
+                counted(examples.labels.len(), "example"),
+                counted(examples.features.len(), "value"),
+                counted(columns, "feature"),
+                ClusterFacts::of(cluster)
+            ),
+            loading: cluster.env().now() - start,
+            metric: if settings.settings().loss.has_chances() { "logloss" } else { "accuracy" },
+            limits: &settings.settings().limits,
+            lock,
+        };
+        self.common.accompany(cluster, prepared, |session| {
+            Ok(settings.fit_with(cluster, &examples, valid.as_ref(), session)?.report)
+        })
+    }
+
+    fn read(&self, cluster: &Cluster, pattern: &str) -> Result<Labelled> {
+        let separator = self.separator.as_deref().map(|separator| match separator {
+            "\\t" | "tab" => "\t".to_owned(),
+            other => other.to_owned(),
+        });
+        let options = data::Options { zero_based: self.zero_based, skip_bad_lines: self.skip_bad_lines, separator };
+        let examples = data::read(cluster, &options, pattern)?;
+        self.common.tell_skipped(cluster, pattern, examples.features.skipped_lines());
+        Ok(examples)
+    }
+}
+
+/// An error of reading, with the flag or the change that would help.
+pub(super) fn hinted(error: anyhow::Error) -> anyhow::Error {
+    use hemiola_array::Error as Reading;
+    let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
+    match reading {
+        Reading::BadLine(_) => {
+            let hint = "a line is a label and features (`+1 3:0.5 7:1`), or numbers of which the first is the label; mend it, or see --zero-based, --separator and \
+                        --skip-bad-lines";
+            Failure::array(reading, hint).into()
+        }
+        Reading::TooManyBadLines { .. } => {
+            Failure::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
+        }
+        _ => error,
+    }
+}
+
+/// `hemiola evaluate` of such a model.
+pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow::Result<(String, Evaluation)> {
+    let evaluation = model.evaluate(cluster, &data::read(cluster, &data::Options::default(), files)?)?;
+    let Evaluation { figures, examples, unknown_features } = &evaluation;
+    let mut text = counted(*examples, "example");
+    if *unknown_features > 0 {
+        let _ = write!(text, "; {} the model has no weights for are left out", counted(*unknown_features, "value"));
+    }
+    text.push('\n');
+    for (name, figure) in figures {
+        let _ = writeln!(text, "{name} {figure:.4}");
+    }
+    Ok((text, evaluation))
+}

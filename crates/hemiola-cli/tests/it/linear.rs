@@ -1,0 +1,197 @@
+//! `hemiola train svm` and `logistic`, and what comes after them.
+
+use crate::model::{hemiola, text};
+use crate::training::arrays;
+use serde_json::Value;
+use std::fmt::Write as _;
+use std::fs;
+use tempfile::TempDir;
+
+/// A folder with examples of three classes, as LIBSVM writes them: class 3 has feature 1, class 8 feature 2, class -1 neither.
+fn lab() -> TempDir {
+    let lab = tempfile::tempdir().unwrap();
+    let mut text = String::new();
+    for row in 0..240 {
+        let noise = f64::from(row * 37 % 100) / 100.0;
+        let _ = match row % 3 {
+            0 => writeln!(text, "3 1:{} 4:{noise}", 1.0 + noise),
+            1 => writeln!(text, "8 2:{} 4:{noise}", 1.0 + noise),
+            _ => writeln!(text, "-1 3:1 4:{noise}"),
+        };
+    }
+    fs::write(lab.path().join("three.libsvm"), &text).unwrap();
+    let two: Vec<&str> = text.lines().filter(|line| !line.starts_with('8')).collect();
+    fs::write(lab.path().join("two.libsvm"), two.join("\n") + "\n").unwrap();
+    lab
+}
+
+fn report(lab: &TempDir, name: &str) -> Value {
+    serde_json::from_slice(&fs::read(lab.path().join(name)).unwrap()).unwrap()
+}
+
+#[test]
+fn labels_go_in_and_come_out() {
+    let lab = lab();
+    for (model, data) in [("svm", "three"), ("logistic", "three"), ("svm --loss hinge", "two"), ("logistic", "two")] {
+        let trained = hemiola(
+            &lab,
+            &format!(
+                "train {model} --data {data}.libsvm -c 10 --tolerance 0.05 --output model --report run.json --workers 2"
+            ),
+        );
+        assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
+        let run = report(&lab, "run.json");
+        assert_eq!(run["model"].as_str(), model.split(' ').next());
+        assert_eq!(run["result"]["ended"], "it has converged", "{run}");
+        assert_eq!(run["result"]["valid"]["accuracy"], 1.0, "{run}");
+        assert_eq!(run["result"]["valid"]["auc"].is_null(), data == "three");
+        let told = text(&hemiola(&lab, &format!("predict --model model --data {data}.libsvm")).stdout);
+        let labels: Vec<&str> = told.lines().collect();
+        let expected: &[&str] = if data == "three" { &["3", "8", "-1"] } else { &["3", "-1"] };
+        assert!(labels.iter().zip(expected.iter().cycle()).all(|(label, expected)| label == expected), "{told}");
+        assert_eq!(labels.len(), if data == "three" { 240 } else { 160 });
+        let evaluated = hemiola(&lab, &format!("evaluate --model model --data {data}.libsvm --report -"));
+        let evaluated: Value = serde_json::from_str(&text(&evaluated.stdout)).unwrap();
+        assert_eq!(evaluated["figures"]["accuracy"], 1.0);
+        assert_eq!(evaluated["figures"]["logloss"].is_null(), model.starts_with("svm"));
+        fs::remove_dir_all(lab.path().join("model")).unwrap();
+    }
+}
+
+#[test]
+fn it_works_without_data_and_explains_itself() {
+    let lab = lab();
+    for model in ["svm", "logistic"] {
+        let told = hemiola(&lab, &format!("train {model} --epochs 2 --peers 3 --graph ring --explain --workers 1"));
+        assert_eq!(told.code, Some(0), "{}", text(&told.stderr));
+        let told = text(&told.stdout);
+        assert!(told.contains("20000 examples") && told.contains("3 peers are averaged over a graph"), "{told}");
+        assert!(told.contains("NOTIFY-ACK") && told.contains("held-out"), "{told}");
+    }
+}
+
+#[test]
+fn four_processes_train_the_same_bits_as_four_peers_in_one() {
+    use hemiola_models::LinearClassifier;
+    use hemiola_models::linear::{Loss, data};
+    use hemiola_models::training::{Checkpoints, Limits, Session};
+    let lab = lab();
+    let arguments = "train svm --data three.libsvm --graph root-expander --epochs 3 --tolerance 0 --workers 1";
+    let ended = hemiola(&lab, &format!("{arguments} --peers 4 --output processes"));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let limits = Limits { epochs: 3, patience: None, ..Limits::default() };
+    let settings = LinearClassifier::builder(Loss::SquaredHinge)
+        .graph(hemiola::collective::Topology::RootExpander)
+        .tolerance(0.0)
+        .limits(limits)
+        .build()
+        .unwrap();
+    let (file, folder) = (lab.path().join("three.libsvm"), lab.path().join("standalone"));
+    hemiola::standalone(4)
+        .workers(1)
+        .run(|cluster| {
+            let examples = data::read(cluster, &data::Options::default(), file.to_str().unwrap())?;
+            let session = Session::new().saving(Checkpoints::new(&folder));
+            settings.fit_with(cluster, &examples, None, session)?;
+            Ok(())
+        })
+        .unwrap();
+    assert!(arrays(&lab.path().join("processes")) == arrays(&folder));
+    let other = hemiola(&lab, &format!("{arguments} --peers 2 --output other"));
+    assert_eq!(other.code, Some(0), "{}", text(&other.stderr));
+    assert!(arrays(&lab.path().join("other")) != arrays(&folder), "the division does matter");
+}
+
+#[test]
+fn a_training_goes_on_to_the_same_bits_and_not_with_other_settings() {
+    let lab = lab();
+    let train = |rest: &str| {
+        let arguments = "train logistic --data three.libsvm --workers 1 --tolerance 0";
+        hemiola(&lab, &format!("{arguments} {rest}"))
+    };
+    assert_eq!(train("--epochs 6 --output whole").code, Some(0));
+    assert_eq!(train("--epochs 2 --output parts").code, Some(0));
+    let resumed = train("--epochs 6 --output parts --resume");
+    assert!(text(&resumed.stdout).contains("going on after epoch 2"), "{}", text(&resumed.stderr));
+    assert!(arrays(&lab.path().join("whole")) == arrays(&lab.path().join("parts")));
+    let again = train("--epochs 6 --output parts --resume");
+    assert!(text(&again.stdout).contains("nothing is left to do after epoch 6"));
+    for (flags, problem) in [("-c 2", "c was 1 and is 2"), ("--graph ring", "graph was"), ("--bias 0", "bias was 1")] {
+        let refused = train(&format!("--epochs 9 --output parts --resume {flags}"));
+        assert_eq!(refused.code, Some(2));
+        assert!(text(&refused.stderr).contains(problem), "{flags}: {}", text(&refused.stderr));
+    }
+    let taken = hemiola(&lab, "train svm --data three.libsvm --output parts");
+    assert!(text(&taken.stderr).contains("holds a model `logistic`"), "{}", text(&taken.stderr));
+}
+
+#[test]
+fn what_is_wrong_is_told_with_a_way_out_and_leaves_nothing() {
+    let lab = lab();
+    for (name, contents) in [
+        ("one.libsvm", "1 1:1\n1 2:1\n1 3:1\n"),
+        ("word.libsvm", "+1 1:1\nspam 2:1\n-1 1:1\n"),
+        ("zero.libsvm", "+1 0:1\n-1 2:1\n"),
+        ("nan.libsvm", "+1 1:nan\n-1 2:1\n"),
+        ("empty.libsvm", ""),
+        ("short.csv", "1,2,3\n-1,0,x\n1,4,5\n-1,0,1\n"),
+    ] {
+        fs::write(lab.path().join(name), contents).unwrap();
+    }
+    for (arguments, problem) in [
+        ("--data one.libsvm", "a classifier needs two classes"),
+        ("--data word.libsvm", "`word.libsvm:2:1`: expected a label"),
+        ("--data zero.libsvm", "--zero-based"),
+        ("--data nan.libsvm", "`nan.libsvm:1:"),
+        ("--data empty.libsvm", "`empty.libsvm` is empty"),
+        ("--data short.csv", "`short.csv:2:6`: expected a number, found `x`"),
+        ("--data missing.libsvm", "cannot open `missing.libsvm`"),
+        ("--data two.libsvm --graph tree", "expected complete, ring"),
+        ("--data two.libsvm -c 0", "c is 0, which must be"),
+        ("--data two.libsvm --peers 3 --workers 1 --graph halton:7", "a degree of 7 is not between"),
+        ("--data two.libsvm --sync never", "notify-ack"),
+    ] {
+        let ended = hemiola(&lab, &format!("train svm {arguments} --valid 0 --output model"));
+        let told = text(&ended.stderr);
+        assert_eq!(ended.code, Some(2), "{arguments}: {told}");
+        assert!(told.contains(problem), "{arguments}: {told}");
+        assert!(!lab.path().join("model").exists(), "{arguments}");
+    }
+}
+
+#[test]
+fn features_that_were_not_trained_on_are_left_out_and_counted() {
+    let lab = lab();
+    assert_eq!(hemiola(&lab, "train svm --data two.libsvm --output model -q").code, Some(0));
+    fs::write(lab.path().join("wide.libsvm"), "3 1:1.5 900:4\n-1 3:1\n").unwrap();
+    let told = hemiola(&lab, "evaluate --model model --data wide.libsvm");
+    assert!(text(&told.stdout).contains("1 value the model has no weights for are left out"), "{}", text(&told.stdout));
+    let told = hemiola(&lab, "predict --model model --data wide.libsvm");
+    assert_eq!(text(&told.stdout), "3\n-1");
+    assert!(text(&told.stderr).contains("1 value of features that were not trained on"), "{}", text(&told.stderr));
+    for (arguments, problem) in [
+        ("predict --model model", "there are no examples"),
+        ("predict --model model --user 3 --item 4", "there are no examples"),
+        ("evaluate --model model --data two.libsvm --ranking", "rankings are of items"),
+        ("recommend --model model --user 3", "it is of a model `svm`"),
+    ] {
+        let ended = hemiola(&lab, arguments);
+        assert_eq!(ended.code, Some(2), "{arguments}");
+        assert!(text(&ended.stderr).contains(problem), "{arguments}: {}", text(&ended.stderr));
+    }
+}
+
+#[test]
+fn every_synchronization_trains() {
+    let lab = lab();
+    for sync in ["notify-ack", "barrier", "async"] {
+        let arguments =
+            format!("train svm --data three.libsvm --peers 3 --workers 1 --sync {sync} --report run.json -q");
+        let ended = hemiola(&lab, &arguments);
+        assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+        let run = report(&lab, "run.json");
+        assert_eq!(run["result"]["ended"], "it has converged", "{sync}");
+        let share = run["progress"][0]["train"]["consistent"].as_f64().unwrap();
+        assert!((0.0..=1.0).contains(&share) && (sync != "notify-ack" || share > 0.999), "{sync}: {share}");
+    }
+}

@@ -12,11 +12,13 @@ use crate::record::{NoRecorder, PlainRecorder, RowRecorder};
 use crate::run::post::Requests;
 use crate::view::buffer::rows_of;
 use crate::view::served::Served;
-use crate::view::{AccumulatorView, ArrayView, BufferView, PlainView};
+use crate::view::table::{Ahead, Problem};
+use crate::view::{AccumulatorView, ArrayView, BufferView, PlainView, TableView};
 use hemiola_analysis::Access;
 use hemiola_array::{Accumulator, DistArray, Element};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Purpose, WorkerId};
+use hemiola_tables::in_loop::{ClockEnds, InLoop, LoopTable};
 use hemiola_tables::{Owners, rows};
 use parking_lot::Mutex;
 use std::any::Any;
@@ -37,6 +39,13 @@ pub enum Captured {
         targets: Vec<usize>,
         /// Entries after which workers must meet.
         bound: Option<u64>,
+    },
+    /// A table of parameters.
+    Table {
+        /// When its clocks end.
+        clocks: ClockEnds,
+        /// Whether its rows are announced.
+        announces: bool,
     },
     /// Anything else.
     Other,
@@ -101,7 +110,33 @@ pub trait Capture<'a> {
     fn touch_by_key(&self, _recorder: &Self::Recorder, _key: &[usize]) {}
 
     /// Fetches what [`foreseen`](Self::foreseen) appended.
-    fn prefetch(&self, _rows: &mut std::slice::Iter<'_, Vec<u64>>, _view: &mut Self::View) -> Result<()> {
+    fn prefetch(
+        &self,
+        _rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        _view: &mut Self::View,
+        _scene: Scene<'_, 'a>,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Says that what [`foreseen`](Self::foreseen) appended for a later block will be used.
+    fn announce(
+        &self,
+        _rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        _view: &mut Self::View,
+        _scene: Scene<'_, 'a>,
+        _ahead: Ahead,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends what a worker ends with each step.
+    fn end_step(&self, _view: &mut Self::View, _scene: Scene<'_, 'a>) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends what a worker ends in a pass of so many steps, as far as that has not been done: also if it has failed.
+    fn end_pass(&self, _view: &mut Self::View, _scene: Scene<'_, 'a>, _steps: u64) -> Result<()> {
         Ok(())
     }
 
@@ -160,9 +195,36 @@ impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
         self.1.foreseen(&mut recorder.1, rows);
     }
 
-    fn prefetch(&self, rows: &mut std::slice::Iter<'_, Vec<u64>>, view: &mut Self::View) -> Result<()> {
-        self.0.prefetch(rows, &mut view.0)?;
-        self.1.prefetch(rows, &mut view.1)
+    fn prefetch(
+        &self,
+        rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        view: &mut Self::View,
+        scene: Scene<'_, 'a>,
+    ) -> Result<()> {
+        self.0.prefetch(rows, &mut view.0, scene)?;
+        self.1.prefetch(rows, &mut view.1, scene)
+    }
+
+    fn announce(
+        &self,
+        rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        view: &mut Self::View,
+        scene: Scene<'_, 'a>,
+        ahead: Ahead,
+    ) -> Result<()> {
+        self.0.announce(rows, &mut view.0, scene, ahead)?;
+        self.1.announce(rows, &mut view.1, scene, ahead)
+    }
+
+    fn end_step(&self, view: &mut Self::View, scene: Scene<'_, 'a>) -> Result<()> {
+        // Both, even if one fails: others wait for both clocks.
+        let first = self.0.end_step(&mut view.0, scene);
+        first.and(self.1.end_step(&mut view.1, scene))
+    }
+
+    fn end_pass(&self, view: &mut Self::View, scene: Scene<'_, 'a>, steps: u64) -> Result<()> {
+        let first = self.0.end_pass(&mut view.0, scene, steps);
+        first.and(self.1.end_pass(&mut view.1, scene, steps))
     }
 
     fn unforeseen(&self, shared: &Self::Shared, counts: &mut Vec<(usize, u64)>) {
@@ -271,11 +333,30 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
         }
     }
 
-    fn prefetch(&self, rows: &mut std::slice::Iter<'_, Vec<u64>>, view: &mut Self::View) -> Result<()> {
+    fn prefetch(
+        &self,
+        rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        view: &mut Self::View,
+        _: Scene<'_, 'a>,
+    ) -> Result<()> {
         match &view.served {
             Some(served) => served.prefetch(rows.next().map_or(&[], Vec::as_slice)),
             None => Ok(()),
         }
+    }
+
+    fn announce(
+        &self,
+        rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        view: &mut Self::View,
+        _: Scene<'_, 'a>,
+        _: Ahead,
+    ) -> Result<()> {
+        // Owners of arrays are not told, but the rows are among the others'.
+        if view.served.is_some() {
+            rows.next();
+        }
+        Ok(())
     }
 
     fn unforeseen(&self, shared: &ArrayShared, counts: &mut Vec<(usize, u64)>) {
@@ -359,6 +440,91 @@ impl<'a, X: ?Sized> Capture<'a> for PlainCapture<'a, X> {
 
     fn view(&self, (): &(), _: Scene<'_, 'a>, _: WorkerId) -> Self::View {
         PlainView(self.value)
+    }
+}
+
+/// A captured table.
+#[derive(Debug)]
+pub struct TableCapture<'a, 't, T> {
+    pub(crate) table: &'a InLoop<'t, T>,
+    pub(crate) name: usize,
+}
+
+impl<'a, T> Capture<'a> for TableCapture<'a, '_, T>
+where
+    T: LoopTable + 'a,
+    T::Error: Into<hemiola_cluster::Error>,
+{
+    type Shared = ();
+    type View = TableView<'a, T>;
+    type Recorder = RowRecorder<Self::View, 2>;
+
+    fn declare(&self, _: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
+        declared.push(Captured::Table { clocks: self.table.clocks(), announces: self.table.announces() });
+    }
+
+    fn share(&self, _: Scene<'_, 'a>, _: &[Captured]) {}
+
+    fn view(&self, (): &(), scene: Scene<'_, 'a>, worker: WorkerId) -> Self::View {
+        TableView::new(scene.names[self.name], self.table, worker)
+    }
+
+    fn recorder(&self, (): &(), scene: Scene<'_, 'a>) -> Self::Recorder {
+        let mine = scene.accesses.iter().filter(|access| access.name == self.name);
+        let table = self.table.table();
+        let rows = table.row_count().and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX);
+        RowRecorder::new([rows, table.width()], true, mine)
+    }
+
+    #[inline]
+    fn touch_by_key(&self, recorder: &Self::Recorder, key: &[usize]) {
+        recorder.touch_by_key(key);
+    }
+
+    fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
+        rows.push(recorder.take());
+    }
+
+    fn prefetch(
+        &self,
+        rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        view: &mut Self::View,
+        scene: Scene<'_, 'a>,
+    ) -> Result<()> {
+        self.told(scene, view.fetch(rows.next().map_or(&[], Vec::as_slice)))
+    }
+
+    fn announce(
+        &self,
+        rows: &mut std::slice::Iter<'_, Vec<u64>>,
+        view: &mut Self::View,
+        scene: Scene<'_, 'a>,
+        ahead: Ahead,
+    ) -> Result<()> {
+        self.told(scene, view.announce(rows.next().map_or(&[], Vec::as_slice), ahead))
+    }
+
+    fn end_step(&self, view: &mut Self::View, scene: Scene<'_, 'a>) -> Result<()> {
+        self.told(scene, view.end_step())
+    }
+
+    fn end_pass(&self, view: &mut Self::View, scene: Scene<'_, 'a>, steps: u64) -> Result<()> {
+        self.told(scene, view.end_pass(steps))
+    }
+}
+
+impl<T: LoopTable> TableCapture<'_, '_, T>
+where
+    T::Error: Into<hemiola_cluster::Error>,
+{
+    fn told(&self, scene: Scene<'_, '_>, outcome: Result<(), Problem<T::Error>>) -> Result<()> {
+        outcome.map_err(|problem| match problem {
+            Problem::Table(error) => error.into(),
+            Problem::NoHandle(problem) => {
+                let (site, name) = (scene.title.to_owned(), scene.names[self.name].to_owned());
+                Error::NoTable { site, name, problem }.into()
+            }
+        })
     }
 }
 

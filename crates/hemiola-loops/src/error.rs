@@ -75,6 +75,16 @@ pub enum Error {
         /// As the body calls it.
         name: String,
     },
+    /// A worker was not given a table.
+    #[error("{site} cannot use the table `{name}`: {problem}; a loop needs one `in_loop` for each table")]
+    NoTable {
+        /// The loop.
+        site: String,
+        /// As the body calls it.
+        name: String,
+        /// What the table says.
+        problem: String,
+    },
     /// The loop is not what the analysis can understand.
     #[error("{site} cannot be analyzed: {problem}")]
     NotUnderstood {
@@ -110,6 +120,7 @@ impl Error {
             | Self::TwoNames { .. }
             | Self::Nested { .. }
             | Self::SparseIndexed { .. }
+            | Self::NoTable { .. }
             | Self::BufferShapes { .. }
             | Self::BufferRepeats { .. } => ErrorKind::Usage,
             Self::NotUnderstood { .. } => ErrorKind::Bug,

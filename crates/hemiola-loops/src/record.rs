@@ -12,7 +12,7 @@ use std::marker::PhantomData;
 pub struct RowRecorder<V, const N: usize> {
     extents: [usize; N],
     rows: RefCell<Vec<u64>>,
-    /// Only arrays that are served need to know.
+    /// Only arrays that are served, and tables, need to know.
     pub(crate) wanted: bool,
     /// Reads that the indices of an entry decide: for each, by dimension of a row, an index of the loop or nothing, and
     /// what is added.

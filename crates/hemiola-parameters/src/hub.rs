@@ -172,14 +172,14 @@ impl<C: Cell> Hub<C> {
                         self.defer(Parcel::ToShard(shard, from, envelope));
                         continue;
                     };
-                    let before = server.min();
+                    let before = (server.min(), server.awaits_leases());
                     let received = server.receive(ClientId::new(from.number()), envelope);
-                    let (out, now) = (server.take_outgoing(), server.min());
+                    let (out, now, awaits) = (server.take_outgoing(), server.min(), server.awaits_leases());
                     drop(server);
                     if let Err(error) = received {
                         return self.ended(error);
                     }
-                    if now != before {
+                    if (now, awaits) != before {
                         self.parking.move_on();
                     }
                     if now == Clock::INFINITE && way == Way::Passing {

@@ -35,6 +35,7 @@
 //! | [`builder`] | [`TableBuilder`]: what a table is to be |
 //! | [`table`] | [`Table`]: the handle of a peer |
 //! | [`worker`] | [`TableWorker`]: what a worker does with a table; [`Row`] |
+//! | `in_loop` | tables in the bodies of loops |
 //! | `hub` | the machines of a peer, and messages between them |
 //! | `post` | messages to and from other peers |
 //! | `place` | tables of one process, read and updated in place |
@@ -49,6 +50,7 @@ pub mod builder;
 pub mod checkpoint;
 pub mod error;
 mod hub;
+mod in_loop;
 mod orders;
 mod parking;
 mod place;
@@ -65,7 +67,7 @@ pub use error::Error;
 pub use hemiola_net::Bandwidth;
 pub use hemiola_tables::number::{Cell, Number};
 pub use hemiola_tables::procedure::{AdaGrad, AdaRevision, Adam, Add, Procedure, Sgd};
-pub use hemiola_tables::{Choice, Clock, Consistency, Defaults, Delivery, Managed, NonFinite, Priority};
+pub use hemiola_tables::{Choice, Clock, Consistency, Defaults, Delivery, InLoop, Managed, NonFinite, Priority};
 pub use serve::serve;
 pub use servers::Servers;
 pub use table::Table;

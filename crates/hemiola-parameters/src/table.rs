@@ -10,7 +10,7 @@ use crate::worker::TableWorker;
 use hemiola_cluster::{Cluster, Reason, Result, Worker};
 use hemiola_core::{ChannelId, Rank, Waiter, WorkerId};
 use hemiola_tables::number::Cell;
-use hemiola_tables::{Clock, Server, Spec};
+use hemiola_tables::{Clock, Server, ShardId, Spec};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -94,6 +94,15 @@ impl<C: Cell> Table<C> {
             let ((up, urgent_up), (down, urgent_down)) = (pacers.up.bytes(), pacers.down.bytes());
             (up + down, urgent_up + urgent_down)
         })
+    }
+
+    /// How many rows are leased to this peer at the moment, because it alone has said that it will use them.
+    #[must_use]
+    pub fn leased_rows(&self) -> usize {
+        match &self.engine {
+            Engine::Hub(hub) => hub.clients.iter().map(|client| client.lock().leases()).sum(),
+            Engine::Place(_) => 0,
+        }
     }
 
     /// The table in the hands of a worker. A worker has one handle at a time.
@@ -187,6 +196,21 @@ impl<C: Cell> Table<C> {
         Ok(at)
     }
 
+    /// Waits until the shards of this peer have the sums of rows that were leased: until then they are with the rows' only users.
+    #[track_caller]
+    fn recall(&self) -> Result<()> {
+        let site = Location::caller();
+        let Engine::Hub(hub) = &self.engine else { return Ok(()) };
+        let servers = self.servers();
+        for (shard, server) in &servers {
+            server.lock().recall_all();
+            hub.speak(ShardId::new(*shard as u32))?;
+        }
+        let reason = Reason { what: "leased rows of a table", number: None, site: Some(site) };
+        let wait = Wait { waiter: Waiter::Driver, reason, peer: None, details: &|| self.details() };
+        self.parking().wait_until(|| servers.iter().all(|(_, server)| !server.lock().awaits_leases()), wait)
+    }
+
     /// Tells dedicated servers what is to be done, if there are any that hold this table.
     pub(crate) fn tell(&self, order: impl FnOnce(ChannelId) -> Order) -> Result<()> {
         self.told.map_or(Ok(()), |table| orders::announce(&self.cluster, &order(table)))
@@ -208,6 +232,7 @@ impl<C: Cell> Table<C> {
     {
         self.tell(Order::Collect)?;
         self.settled()?;
+        self.recall()?;
         let mut mine = Vec::new();
         for (_, server) in self.servers() {
             let server = server.lock();

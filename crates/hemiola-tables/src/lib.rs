@@ -15,6 +15,7 @@
 //! | [`budget`], [`priority`] | what is sent ahead of need: how much, and which rows first |
 //! | [`random`] | [`Random`]: a seeded generator that can be saved |
 //! | [`procedure`] | server-side update rules |
+//! | [`in_loop`] | [`InLoop`]: a table as a loop uses it, and the traits by which loops drive tables |
 //!
 //! The older, simpler form without clocks serves arrays of loops: between two points where all workers meet nothing changes, so
 //! whatever is cached is true until then.
@@ -33,6 +34,7 @@ pub mod cells;
 pub mod client;
 pub mod clock;
 pub mod error;
+pub mod in_loop;
 pub mod message;
 pub mod number;
 pub mod owners;
@@ -54,6 +56,7 @@ pub use cells::Cells;
 pub use client::Client;
 pub use clock::{Clock, Clocks};
 pub use error::{Error, Result};
+pub use in_loop::{ClockEnds, InLoop};
 pub use owners::Owners;
 pub use priority::{Choice, Managed, Priority};
 pub use procedure::Procedure;

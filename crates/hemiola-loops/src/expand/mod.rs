@@ -1,6 +1,6 @@
 //! What `parallel_for!` expands to. Not for people: it changes with the macro.
 
-pub use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, Capture, PlainCapture};
+pub use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, Capture, PlainCapture, TableCapture};
 pub use crate::site::Site;
 pub use hemiola_analysis::{Access, Mode, Subscript};
 pub use probe::Probe;

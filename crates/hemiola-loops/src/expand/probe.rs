@@ -2,7 +2,7 @@
 //!
 //! The macro writes `Probe::<_, WRITTEN>(&x).capture(0)` for a captured name `x` and cannot know what `x` is. Rust's method lookup
 //! can. It first looks for methods that take `Probe<..>` as it is, and only if none applies for methods that take `&Probe<..>`. So
-//! - [`CaptureShared`] is implemented for `Probe<X>` of each shared kind `X` (array, accumulator, buffer), and the same for `&X` and
+//! - [`CaptureShared`] is implemented for `Probe<X>` of each shared kind `X` (array, accumulator, buffer, table), and the same for `&X` and
 //!   `&mut X`, because a name may be a reference (`fn train(w: &mut DistArray<..>)`);
 //! - [`CapturePlain`] is implemented for `&Probe<T>` of *every* `T`, and catches the rest.
 //!
@@ -10,8 +10,8 @@
 //! method with a bound. The expansion imports all traits by `use probing::*` in a block that holds none of the user's code.
 //!
 //! Why traits and not inherent methods for the shared kinds, which are looked up first, too: where the type is not known, because the
-//! user has mistyped the name, nine inherent methods apply at once, and the compiler lists them all beneath the one line
-//! that matters. One trait with nine impls is one candidate.
+//! user has mistyped the name, twelve inherent methods apply at once, and the compiler lists them all beneath the one line
+//! that matters. One trait with twelve impls is one candidate.
 //!
 //! What does not work: a variable whose type is decided only by code after the loop (`let x = Default::default()`). The compiler
 //! then asks for a type.
@@ -21,8 +21,9 @@
 //! complain about the same place once more, in words of the expansion.
 
 use crate::buffer::{Buffer, Rule};
-use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, PlainCapture};
+use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, PlainCapture, TableCapture};
 use hemiola_array::{Accumulator, DistArray, Element};
+use hemiola_tables::in_loop::{InLoop, LoopTable};
 
 /// A captured name, on its way to the kind that its type asks for. `WRITTEN` says whether the body writes it.
 #[derive(Debug)]
@@ -166,4 +167,8 @@ shared_kind!(
 shared_kind!(
     [U, R, const N: usize] Buffer<U, R, N>, (U: Element + Default + PartialEq, R: Rule<'a, U>)
         => |buffer, name| BufferCapture { buffer, name }, BufferCapture<'a, U, R, N>
+);
+shared_kind!(
+    ['t, T] InLoop<'t, T>, (T: LoopTable + 'a, T::Error: Into<hemiola_cluster::Error>)
+        => |table, name| TableCapture { table, name }, TableCapture<'a, 't, T>
 );

@@ -111,6 +111,7 @@ pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>, cho
         entry_order,
         cuts,
         arrays,
+        tables: Vec::new(),
         cost,
         prediction,
         alternatives,

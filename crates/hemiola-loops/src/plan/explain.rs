@@ -61,6 +61,15 @@ impl fmt::Display for Plan {
             let reason = reason.unwrap_or(&array.reason);
             writeln!(formatter, "    `{}` {:?}, {usage}: {place} ({reason})", array.name, array.shape)?;
         }
+        for table in &self.tables {
+            let rows = match (table.announced, table.next_pass) {
+                (true, true) => "announced one block ahead, those of the next pass too",
+                (true, false) => "announced one block ahead",
+                (false, _) => "fetched when a block begins",
+            };
+            let clocks = if table.clock_each_block { "block" } else { "pass" };
+            writeln!(formatter, "    rows of table `{}` are {rows}; its clocks end with each {clocks}", table.name)?;
+        }
         let cost = &self.cost;
         writeln!(
             formatter,

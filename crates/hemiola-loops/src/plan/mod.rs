@@ -174,6 +174,19 @@ pub struct ArrayPlan {
     pub usage: Usage,
 }
 
+/// What is done for a table in a plan.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TablePlan {
+    /// As the body calls it.
+    pub name: String,
+    /// The rows of a worker's next block are announced while it runs one.
+    pub announced: bool,
+    /// So are those of its first block in the next pass, while it runs the last.
+    pub next_pass: bool,
+    /// Clocks end with each step rather than each pass.
+    pub clock_each_block: bool,
+}
+
 /// Another way to run the loop, and what it would have cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Alternative {
@@ -211,6 +224,9 @@ pub struct Plan {
     pub cuts: Cuts,
     /// Arrays and where they lie.
     pub arrays: Vec<ArrayPlan>,
+    /// Tables and what is done for them.
+    #[serde(default)]
+    pub tables: Vec<TablePlan>,
     /// What it costs.
     pub cost: Cost,
     /// How many blocks of time were tried, where workers may wait for each other.

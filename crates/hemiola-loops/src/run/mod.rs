@@ -9,10 +9,11 @@ use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
 use crate::error::said;
-use crate::foreseen::Foreseen;
+use crate::foreseen::{Foreseen, Rows};
 use crate::plan::{Block, Choice, Cuts, Placement, Plan, Schedule, steps, visit};
 use crate::site::Site;
 use crate::space::Space;
+use crate::view::table::Ahead;
 use hemiola_analysis::Usage;
 use hemiola_cluster::{Cluster, Result, Worker};
 use meeting::Meeting;
@@ -116,7 +117,8 @@ where
     let outcome = {
         let shared = captures.share(scene, &declared);
         let code = Code { captures, shared: &shared, body: &body, slice: &slice };
-        let pass = Pass::new(scene, &plan, &space, code, post.as_ref(), space.foreseen(site), &declared);
+        let pass =
+            Pass::new(scene, &plan, &space, code, post.as_ref(), (space.foreseen(site), site.repeated), &declared);
         let outcome = pass.and_then(|pass| pass.run());
         captures.unforeseen(&shared, &mut unforeseen);
         outcome
@@ -194,6 +196,8 @@ struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F, P> {
     post: Option<&'l Post<'l>>,
     /// What earlier passes have found out.
     foreseen: Option<Arc<Foreseen>>,
+    /// There will be another pass.
+    repeated: bool,
     /// Entries after which buffered writes must be applied, if not only at the end of a block.
     bound: Option<u64>,
     meeting: Option<Meetings>,
@@ -207,6 +211,10 @@ struct Desk<V, R> {
     worker: Worker,
     view: V,
     recorder: R,
+    /// The block after the one it is about to run, if its rows are to be announced.
+    next: Option<(Block, Ahead)>,
+    /// The rows of a block that was announced.
+    known: Option<(Block, Rows)>,
     /// Meetings it has been to in this step.
     met: u64,
     /// A meeting has decided that nobody goes on: there will be no other.
@@ -219,6 +227,9 @@ struct Meetings {
     /// Meetings in each step: the same on every peer.
     per_step: u64,
 }
+
+/// All entries of a block.
+const ALL: Range<u64> = 0..u64::MAX;
 
 /// A worker need not go on.
 struct Ended;
@@ -236,7 +247,7 @@ where
         space: &'l S,
         code: Code<'l, C, C::Shared, F, P>,
         post: Option<&'l Post<'l>>,
-        foreseen: Option<Arc<Foreseen>>,
+        (foreseen, repeated): (Option<Arc<Foreseen>>, bool),
         declared: &[Captured],
     ) -> Result<Self> {
         let cuts = &plan.cuts;
@@ -249,7 +260,7 @@ where
         });
         let (bound, meeting) = (bounds.min(), None);
         let mut pass =
-            Self { scene, plan, space, code, parts, stages, post, foreseen, bound, meeting, failed, problem };
+            Self { scene, plan, space, code, parts, stages, post, foreseen, repeated, bound, meeting, failed, problem };
         pass.meeting = pass.meetings(declared)?;
         Ok(pass)
     }
@@ -286,12 +297,28 @@ where
     /// Runs the blocks of this peer.
     fn run(&self) -> Result<()> {
         if self.parts.is_empty() {
-            return Ok(());
+            return self.sit_out();
         }
         let meanwhile = || self.post.map_or(Ok(()), |post| post.drive(self.scene.arrays, &self.stages));
         let (workers, drive) = self.scene.cluster.each_worker_while(|worker| self.work(worker), meanwhile);
         let problem = self.problem.lock().take();
         problem.map_or(Ok(()), Err).and(drive).and(workers.map(|_| ()))
+    }
+
+    /// What the workers of a peer without blocks do: they end their clocks, for which others wait.
+    fn sit_out(&self) -> Result<()> {
+        if self.plan.tables.is_empty() {
+            return Ok(());
+        }
+        let Code { captures, shared, .. } = self.code;
+        let ended = self.scene.cluster.each_worker(|worker| {
+            captures.end_pass(&mut captures.view(shared, self.scene, worker.id()), self.scene, self.steps())
+        })?;
+        ended.into_iter().collect()
+    }
+
+    fn steps(&self) -> u64 {
+        steps(&self.plan.cuts) as u64
     }
 
     /// What one worker does.
@@ -301,10 +328,16 @@ where
             worker,
             view: captures.view(shared, self.scene, worker.id()),
             recorder: captures.recorder(shared, self.scene),
+            next: None,
+            known: None,
             met: 0,
             dismissed: false,
         };
         self.run_steps(&mut desk);
+        // Also if it has failed: others may wait for its clocks.
+        if let Err(error) = captures.end_pass(&mut desk.view, self.scene, self.steps()) {
+            self.fail(error);
+        }
         captures.leave(shared, &mut desk.view);
         if let Some(post) = self.post {
             post.ended();
@@ -315,6 +348,8 @@ where
         for step in 0..steps(&self.plan.cuts) {
             desk.met = 0;
             let done = self.my_parts(desk.worker).try_for_each(|part| self.run_block(desk, part, step));
+            let ended = if done.is_ok() { self.code.captures.end_step(&mut desk.view, self.scene) } else { Ok(()) };
+            let done = done.and(ended.map_err(|error| self.fail(error)));
             let Some(meetings) = &self.meeting else {
                 if done.is_err() {
                     return;
@@ -350,6 +385,8 @@ where
         }
         let Code { captures, shared, .. } = self.code;
         captures.bind(shared, &mut desk.view, self.scene, block);
+        let announces = self.plan.tables.iter().any(|table| table.announced);
+        desk.next = if announces { self.after(desk.worker, part, step) } else { None };
         self.run_entries(desk, block)?;
         self.end_block(desk, block)?;
         match self.post {
@@ -364,10 +401,46 @@ where
         }
     }
 
+    /// The block that a worker runs after the one of this part and step; the first of the next pass, if there will be one.
+    fn after(&self, worker: Worker, part: usize, step: usize) -> Option<(Block, Ahead)> {
+        let (parts, steps) = (self.my_parts(worker), steps(&self.plan.cuts));
+        let from = |first: usize| (first..steps).flat_map(|step| parts.clone().map(move |part| (part, step)));
+        let block = |(part, at): (usize, usize)| visit(&self.plan.cuts, part, at).map(|(block, _)| (block, at));
+        let later = (part + 1..parts.end).map(|part| (part, step)).chain(from(step + 1)).find_map(block);
+        if let Some((block, at)) = later {
+            return Some((block, Ahead { steps: (at - step) as u64, passes: 0 }));
+        }
+        let (block, at) = from(0).find_map(block).filter(|_| self.repeated)?;
+        Some((block, Ahead { steps: (steps - step + at) as u64, passes: 1 }))
+    }
+
+    /// The rows that entries of a block read, by the slice. `begun` is told of each entry.
+    fn foresee(&self, recorder: &mut C::Recorder, block: Block, entries: Range<u64>, begun: impl Fn()) -> Rows {
+        let Code { captures, slice, .. } = self.code;
+        let all = entries == ALL;
+        let first = entries.start;
+        let memory = self.foreseen.as_ref().filter(|_| !all || self.bound.is_none());
+        if let Some(rows) = memory.and_then(|foreseen| foreseen.find(block, first)) {
+            return rows;
+        }
+        self.space.visit(block, entries, |key, value| {
+            begun();
+            captures.touch_by_key(recorder, &key);
+            slice(recorder, key, value);
+        });
+        let mut rows = Vec::new();
+        captures.foreseen(recorder, &mut rows);
+        let rows = Arc::new(rows);
+        if let Some(foreseen) = memory {
+            foreseen.remember(block, first, Arc::clone(&rows));
+        }
+        rows
+    }
+
     /// Runs the entries of a block: all at once, or so many before buffered writes are applied.
     fn run_entries(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<(), Ended> {
         let Some(bound) = self.bound else {
-            return self.run_some(desk, block, 0..u64::MAX);
+            return self.run_some(desk, block, ALL);
         };
         let count = self.space.count(block);
         for start in (0..count).step_by(bound as usize) {
@@ -391,31 +464,26 @@ where
 
     /// Fetches what some entries of a block need, and runs them.
     fn run_some(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block, entries: Range<u64>) -> Result<(), Ended> {
-        let Code { captures, body, slice, .. } = self.code;
-        // How many entries were begun, to find the key of one that panics. (Copying each key instead costs a tenth of a short
-        // body: it is read whole just after it was written in halves.)
-        let begun = Cell::new(entries.start);
+        let Code { captures, body, .. } = self.code;
+        // How many entries were begun, and of which block, to find the key of one that panics. (Copying each key instead costs a
+        // tenth of a short body: it is read whole just after it was written in halves.)
+        let (begun, of) = (Cell::new(entries.start), Cell::new(block));
         let count = || begun.set(begun.get() + 1);
         let first = entries.start;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            if self.scene.requests.is_some() {
-                let known = self.foreseen.as_ref().and_then(|foreseen| foreseen.find(block, entries.start));
-                let rows = known.unwrap_or_else(|| {
-                    let recorder = &mut desk.recorder;
-                    self.space.visit(block, entries.clone(), |key, value| {
-                        count();
-                        captures.touch_by_key(recorder, &key);
-                        slice(recorder, key, value);
-                    });
-                    let mut rows = Vec::new();
-                    captures.foreseen(recorder, &mut rows);
-                    let rows = Arc::new(rows);
-                    if let Some(foreseen) = &self.foreseen {
-                        foreseen.remember(block, entries.start, Arc::clone(&rows));
-                    }
-                    rows
-                });
-                captures.prefetch(&mut rows.iter(), &mut desk.view)?;
+            if self.scene.requests.is_some() || !self.plan.tables.is_empty() {
+                let known = desk.known.take().filter(|(known, _)| *known == block && self.bound.is_none());
+                let rows = known.map(|(_, rows)| rows);
+                let rows = rows.unwrap_or_else(|| self.foresee(&mut desk.recorder, block, entries.clone(), count));
+                captures.prefetch(&mut rows.iter(), &mut desk.view, self.scene)?;
+            }
+            if let Some((next, ahead)) = desk.next.take() {
+                of.set(next);
+                begun.set(0);
+                let rows = self.foresee(&mut desk.recorder, next, ALL, count);
+                of.set(block);
+                captures.announce(&mut rows.iter(), &mut desk.view, self.scene, ahead)?;
+                desk.known = Some((next, rows));
             }
             let view = &mut desk.view;
             begun.set(first);
@@ -428,7 +496,8 @@ where
         let outcome = outcome.unwrap_or_else(|panic| {
             let last = begun.get();
             let mut found = Vec::new();
-            self.space.visit(block, last.saturating_sub(1).max(first)..last, |key, _| {
+            let first = if of.get() == block { first } else { 0 };
+            self.space.visit(of.get(), last.saturating_sub(1).max(first)..last, |key, _| {
                 found = key.iter().map(|index| *index as u64).collect();
             });
             Err(Error::Body {

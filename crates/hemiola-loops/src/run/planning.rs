@@ -6,12 +6,13 @@
 use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::Captured;
-use crate::plan::{Choice, Facts, Plan, choose, fine, ways};
+use crate::plan::{Choice, Facts, Plan, TablePlan, choose, fine, steps, ways};
 use crate::site::Site;
 use crate::space::Space;
 use hemiola_analysis::{ArrayUse, LoopSpec, analyze};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
+use hemiola_tables::ClockEnds;
 use std::collections::BTreeMap;
 
 /// *Collective.* Decides how to run a loop.
@@ -66,7 +67,25 @@ pub(super) fn make_plan<const N: usize>(
         peers: cluster.size(),
         workers,
     };
-    Ok(choose(&spec, analysis, &facts, choice))
+    let mut plan = choose(&spec, analysis, &facts, choice);
+    plan.tables = tables(site, &plan, declared);
+    Ok(plan)
+}
+
+/// What is done for the tables of a loop.
+fn tables(site: &Site, plan: &Plan, declared: &[Captured]) -> Vec<TablePlan> {
+    // A worker that runs one block has a next one only if there is a next pass.
+    let several = steps(&plan.cuts) > 1 || plan.cuts.parts() > plan.cuts.peers_used * plan.workers;
+    let table = |(name, captured): (usize, &Captured)| match *captured {
+        Captured::Table { clocks, announces } => Some(TablePlan {
+            name: site.names[name].to_owned(),
+            announced: announces && (several || site.repeated),
+            next_pass: announces && site.repeated,
+            clock_each_block: clocks == ClockEnds::Step,
+        }),
+        _ => None,
+    };
+    declared.iter().enumerate().filter_map(table).collect()
 }
 
 /// *Collective.* Workers of each peer, the most any has, if all arrays can be had on all peers. What one peer alone cannot
@@ -118,7 +137,7 @@ fn spec(site: &Site, dimensions: usize, arrays: &Arrays<'_>, declared: &[Capture
                     return Err(Error::BufferShapes { first: shape(&targets[0]), second: shape(other) }.into());
                 }
             }
-            Captured::Other => {}
+            Captured::Table { .. } | Captured::Other => {}
         }
     }
     if let Some(sparse) = (0..arrays.len()).find(|array| arrays.get(*array).is_sparse()) {

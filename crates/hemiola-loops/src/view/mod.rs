@@ -6,6 +6,7 @@ pub mod array;
 pub mod buffer;
 pub mod plain;
 pub(crate) mod served;
+pub mod table;
 #[expect(unsafe_code, reason = "an address is passed between threads; the argument is in the module")]
 pub mod window;
 
@@ -13,4 +14,5 @@ pub use accumulator::AccumulatorView;
 pub use array::ArrayView;
 pub use buffer::BufferView;
 pub use plain::PlainView;
+pub use table::TableView;
 pub(crate) use window::Window;

@@ -186,3 +186,33 @@ fn intents_change_no_result() {
         }
     });
 }
+
+#[test]
+fn what_is_collected_holds_the_sums_of_rows_that_are_leased() {
+    with_watchdog(|| {
+        let rows = standalone(2).workers(2).deadlines(quick()).run(|cluster| {
+            let table = cluster.table::<i32>("w").staleness(1).build()?;
+            let mine = |worker: &hemiola_parameters::TableWorker<'_, i32>| {
+                let first = (cluster.rank().index() * 2 + worker.id().index()) as u64 * 1000;
+                (first..first + 20).collect::<Vec<_>>()
+            };
+            for _ in 0..3 {
+                table.each_worker(|worker| {
+                    let (keys, now) = (mine(worker), worker.at());
+                    worker.intend(&keys, now, hemiola_parameters::Clock::new(now.units() + 100))?;
+                    worker.get_many(&keys, |_, _| ())?;
+                    worker.inc_many(&keys, &[1; 20])?;
+                    worker.clock()
+                })?;
+                while table.leased_rows() < 40 {
+                    std::thread::yield_now();
+                }
+            }
+            table.collect()
+        });
+        for rows in rows.unwrap() {
+            assert_eq!(rows.len(), 80);
+            assert!(rows.values().all(|row| row == &[3]), "{rows:?}");
+        }
+    });
+}

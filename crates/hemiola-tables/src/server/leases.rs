@@ -16,6 +16,8 @@ use std::collections::BTreeMap;
 pub(super) struct Leases {
     /// By row: who has it, and whether it was recalled.
     out: BTreeMap<u64, (ClientId, bool)>,
+    /// How many of them were recalled.
+    recalled: usize,
     /// Who waits for a row to come back.
     waiting: BTreeMap<u64, Vec<ClientId>>,
 }
@@ -72,6 +74,7 @@ impl<C: Cell> Server<C> {
             if let Some((holder, recalled)) = self.leases.out.get_mut(key)
                 && !std::mem::replace(recalled, true)
             {
+                self.leases.recalled += 1;
                 by_holder.entry(*holder).or_default().push(*key);
             }
         }
@@ -80,8 +83,14 @@ impl<C: Cell> Server<C> {
         }
     }
 
+    /// Whether leases that were asked for are not back yet. Until then the shard may lack sums of clocks that have ended.
+    #[must_use]
+    pub fn awaits_leases(&self) -> bool {
+        self.leases.recalled > 0
+    }
+
     /// Asks for all leases back.
-    pub(super) fn recall_all(&mut self) {
+    pub fn recall_all(&mut self) {
         let keys: Vec<u64> = self.leases.out.keys().copied().collect();
         self.recall(&keys);
     }
@@ -90,7 +99,8 @@ impl<C: Cell> Server<C> {
     pub(super) fn take_back(&mut self, from: ClientId, keys: &[u64]) {
         for key in keys {
             if self.leases.holder(*key) == Some(from) {
-                self.leases.out.remove(key);
+                let recalled = self.leases.out.remove(key).is_some_and(|(_, recalled)| recalled);
+                self.leases.recalled -= usize::from(recalled);
                 for client in self.leases.waiting.remove(key).unwrap_or_default() {
                     self.reply(client, &[*key]);
                 }

@@ -6,6 +6,7 @@
 //! - `killed`: a peer under the launcher is killed
 //! - `loops`: loops as users write them, on peers that are threads
 //! - `refused`: loops that must not compile (`tests/ui`)
+//! - `tables`: tables of parameters in the bodies of loops
 
 #![expect(
     clippy::disallowed_methods,
@@ -20,6 +21,7 @@ mod hello;
 mod killed;
 mod loops;
 mod refused;
+mod tables;
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;

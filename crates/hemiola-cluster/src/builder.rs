@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Peers a job may have. Every pair is connected, so the system's limits come long before; this catches slips.
-const MOST_PEERS: usize = 1 << 16;
+pub(crate) const MOST_PEERS: usize = 1 << 16;
 /// Workers a peer may have, to catch slips before the system runs out of threads.
 pub const MOST_WORKERS: usize = 4096;
 

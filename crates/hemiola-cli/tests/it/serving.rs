@@ -79,3 +79,19 @@ fn a_program_in_the_place_of_a_server_is_told() {
     let said = String::from_utf8_lossy(&alone.stdout).into_owned() + &String::from_utf8_lossy(&alone.stderr);
     assert!(said.contains("run `hemiola serve` there"), "{said}");
 }
+
+#[test]
+fn servers_end_with_a_program_that_never_meets_them() {
+    let ended = launch(subcommand("run").args(["-n", "2", "--servers", "1", "--grace", "0.2", "--", "true"])).end();
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+}
+
+#[test]
+fn more_peers_than_a_job_may_have_are_not_even_started() {
+    let ended = launch(subcommand("run").args(["-n", "2", "--servers", "100000", "--", "true"])).end();
+    assert_eq!(ended.code, Some(2), "{ended:?}");
+    assert!(
+        format!("{ended:?}").contains("100002 peers, servers among them, are more than a job may have"),
+        "{ended:?}"
+    );
+}

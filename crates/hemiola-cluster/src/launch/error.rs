@@ -64,6 +64,14 @@ pub enum LaunchError {
     /// A job of no peers.
     #[error("a job has at least one peer, not 0")]
     NoPeers,
+    /// More peers than a job may have.
+    #[error("{peers} peers, servers among them, are more than a job may have, which is {most}")]
+    TooManyPeers {
+        /// How many were asked for.
+        peers: usize,
+        /// How many there may be.
+        most: usize,
+    },
     /// More peers than the hosts have slots for.
     #[error("{peers} peers do not fit into the {slots} slots of the hosts: give the hosts more slots (`host:slots`)")]
     TooFewSlots {
@@ -108,6 +116,7 @@ impl LaunchError {
         match self {
             Self::Program { .. }
             | Self::NoPeers
+            | Self::TooManyPeers { .. }
             | Self::TooFewSlots { .. }
             | Self::Host(_)
             | Self::LoopbackAmongHosts { .. }

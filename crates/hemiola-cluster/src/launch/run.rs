@@ -14,6 +14,7 @@ use super::signals::SignalWatch;
 use super::status::StatusReport;
 use super::supervision::{Effect, Supervision};
 use super::{Host, LaunchError, Launcher, hosts};
+use crate::builder::MOST_PEERS;
 use crate::placement::join_host_port;
 use crate::variables::{self, Variables};
 use hemiola_core::{Moment, Rank};
@@ -88,11 +89,20 @@ impl Plan {
         let setup = |what| move |source| LaunchError::Setup { what, source };
         let host_of = match launcher.peers {
             Some(0) => return Err(LaunchError::NoPeers),
-            peers if launcher.hosts.is_empty() => vec![0; peers.unwrap_or(1) + launcher.servers],
-            peers => hosts::deal(&launcher.hosts, peers.map(|peers| peers + launcher.servers))?,
+            peers if launcher.hosts.is_empty() => {
+                let size = peers.unwrap_or(1).saturating_add(launcher.servers);
+                if size > MOST_PEERS {
+                    return Err(LaunchError::TooManyPeers { peers: size, most: MOST_PEERS });
+                }
+                vec![0; size]
+            }
+            peers => hosts::deal(&launcher.hosts, peers.map(|peers| peers.saturating_add(launcher.servers)))?,
         };
         if host_of.len() <= launcher.servers {
             return Err(LaunchError::NoPeers);
+        }
+        if host_of.len() > MOST_PEERS {
+            return Err(LaunchError::TooManyPeers { peers: host_of.len(), most: MOST_PEERS });
         }
         let folder = tempfile::Builder::new()
             .prefix("hemiola-")
@@ -271,7 +281,8 @@ impl Job {
 
     /// Waits until all peers have ended and their output is printed.
     fn watch(&mut self, launcher: &Launcher, events: &Receiver<Event>, notes: Notes) -> Outcome {
-        let mut supervision = Supervision::new(self.plan.size(), launcher.grace, launcher.patience);
+        let mut supervision =
+            Supervision::new(self.plan.size(), launcher.grace, launcher.patience).with_servers(launcher.servers);
         let mut printing = self.plan.size();
         self.collect(&mut supervision);
         while !supervision.is_over() {

@@ -1,7 +1,8 @@
 //! The rules by which a job ends, without processes, signals or clocks.
 //!
 //! ```text
-//!             a peer fails               grace or patience is over        2 s             2 s             3 s
+//!             a peer fails, or all but servers have ended
+//!                                        grace or patience is over        2 s             2 s             3 s
 //!   Running ───────────────► Leaving ───────────────────────► Terminating ────► Killing ────► Cutting ────► given up
 //!      │    a signal comes      ▲  (SIGTERM to all)              ▲ (SIGKILL)      ▲ (ssh itself)
 //!      ├── and is forwarded ────┘                                │                │
@@ -51,6 +52,8 @@ pub(super) struct Supervision {
     grace: Duration,
     /// What they have after a signal.
     patience: Duration,
+    /// The last so many peers only serve the others.
+    servers: usize,
     phase: Phase,
     alive: Vec<bool>,
     /// Signals sent to each peer so far.
@@ -65,6 +68,7 @@ impl Supervision {
         Self {
             grace,
             patience,
+            servers: 0,
             phase: Phase::Running,
             alive: vec![true; size],
             sent: vec![Vec::new(); size],
@@ -73,15 +77,25 @@ impl Supervision {
         }
     }
 
+    /// The last so many peers end when the others have. They learn of it by themselves if the others have ever met them; otherwise they are told.
+    pub(super) fn with_servers(mut self, servers: usize) -> Self {
+        self.servers = servers;
+        self
+    }
+
     /// A peer has ended.
     pub(super) fn ended(&mut self, rank: Rank, failed: bool, now: Moment) {
         self.alive[rank.index()] = false;
         let until = now + self.grace;
         match self.phase {
-            Phase::Running if failed => self.phase = Phase::Leaving { until },
+            Phase::Running if failed || self.only_servers_are_left() => self.phase = Phase::Leaving { until },
             Phase::Leaving { until: before } if failed => self.phase = Phase::Leaving { until: until.min(before) },
             _ => {}
         }
+    }
+
+    fn only_servers_are_left(&self) -> bool {
+        self.servers > 0 && !self.alive[..self.alive.len() - self.servers].contains(&true)
     }
 
     /// The launcher was sent `signal`.
@@ -194,6 +208,16 @@ mod tests {
 
     fn signals(signal: i32, ranks: &[u32]) -> Vec<Effect> {
         ranks.iter().map(|rank| Effect::Signal(Rank::new(*rank), signal)).collect()
+    }
+
+    #[test]
+    fn servers_that_stay_behind_are_told_to_end() {
+        let mut job = Supervision::new(3, GRACE, PATIENCE).with_servers(1);
+        job.ended(Rank::new(0), false, Moment::ZERO);
+        assert_eq!(job.deadline(), None, "the program still runs");
+        job.ended(Rank::new(1), false, Moment::ZERO);
+        assert_eq!(job.deadline(), Some(Moment::ZERO + GRACE));
+        assert_eq!(job.tick(Moment::ZERO + GRACE), [Effect::Signal(Rank::new(2), SIGTERM)]);
     }
 
     #[test]

@@ -170,7 +170,7 @@ impl Graph {
     }
 
     /// `1 − σ₂(P)`, where `P` is the matrix of plain averages: row `b` has `1 / (in-degree + 1)` at `b` itself and at every sender of `b`. 1 for
-    /// the complete graph, 0 where some peers never hear of others. In a regular graph disagreement shrinks by `1 − gap` or more in each step.
+    /// the complete graph, and small where news travel slowly. In a regular graph it is 0 if some peers never hear of others, and disagreement shrinks by `1 − gap` or more in each step.
     ///
     /// All singular values are computed, in `O(peers³)`; only the four operations and square roots are used, so every machine gets the same bits.
     #[must_use]
@@ -181,13 +181,13 @@ impl Graph {
     /// What the busiest peer sends in a step in which each edge carries `message` bytes.
     #[must_use]
     pub fn bytes_per_step(&self, message: u64) -> u64 {
-        self.max_out_degree() as u64 * message
+        (self.max_out_degree() as u64).saturating_mul(message)
     }
 
     /// What all peers together send in such a step.
     #[must_use]
     pub fn total_bytes_per_step(&self, message: u64) -> u64 {
-        self.receivers.iter().map(Vec::len).sum::<usize>() as u64 * message
+        (self.receivers.iter().map(Vec::len).sum::<usize>() as u64).saturating_mul(message)
     }
 }
 

@@ -103,7 +103,8 @@ pub(crate) fn ways(analysis: &Analysis, peers: usize, workers: usize, sparse: bo
         };
         cuts.extend(space.into_iter().flat_map(|space| parts.iter().map(move |parts| (space, *parts))));
         if let Strategy::TwoD { space, time, .. } = strategy {
-            let ratios = TRIED.into_iter().filter(|ratio| *ratio <= most);
+            // Where nothing can be predicted, the custom is followed, however many parts there are.
+            let ratios = TRIED.into_iter().filter(|ratio| *ratio <= most || [RATIO, WAVES].contains(ratio));
             cuts.extend(ratios.flat_map(|ratio| parts.iter().map(move |parts| (*time, ratio * parts))));
             // A worker that is alone waits for nobody.
             if sparse && peers * workers > 1 && cells(most) <= GRID {

@@ -22,7 +22,7 @@ Examples:
   hemiola topology --peers 4 --kind edges --edges 0-1,1-2,2-3,3-0,0-2,2-0
   hemiola topology --peers 40 --kind best --degree 3 --report -
 
-The spectral gap is 1 minus the second singular value of the matrix of plain averages: 1 for the complete graph, where one step is enough, 0 where some peers never hear of others. \
+The spectral gap is 1 minus the second singular value of the matrix of plain averages: 1 for the complete graph, where one step is enough, and small where news travel slowly; `connected` says whether they reach everybody. \
 Steps are those in which disagreement shrinks a thousandfold, at most, if all peers count the same.
 
 The report holds \"peers\", \"kind\", \"edges\" (from sender to receiver), \"degree\" (the largest), \"regular\", \"balanced\", \"connected\", \"spectral_gap\", \"steps\", \
@@ -163,8 +163,12 @@ impl Show {
             report::check(target)?;
         }
         let to_screen = |path: &Option<PathBuf>| path.as_deref() == Some(Path::new("-"));
-        if to_screen(&self.report) && to_screen(&self.output) {
-            let message = "both --report and --output would be written to standard output";
+        if self.report.is_some() && self.report == self.output {
+            let message = if to_screen(&self.report) {
+                "both --report and --output would be written to standard output"
+            } else {
+                "both --report and --output name the same file"
+            };
             return Err(Failure::usage(message).hint("name a file for one of them").into());
         }
         if let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-"))

@@ -198,3 +198,13 @@ proptest! {
         prop_assert_eq!(count(&facts, &strategy, &cuts).unwrap(), expected);
     }
 }
+
+#[test]
+fn any_number_of_workers_has_a_plan() {
+    // From 171 on there are too many ranges to count entries by two dimensions, and waves are as long as is the custom.
+    let entries: Entries = (0..300).map(|at| ([at % 100, at % 70], 1)).collect();
+    for (peers, workers) in [(1, 1), (1, 170), (1, 171), (2, 86), (1, 255), (3, 400), (1, 4096)] {
+        let plan = plan([100, 70], &entries, (peers, workers), 8);
+        assert!(!plan.order().is_empty(), "{peers} x {workers}");
+    }
+}

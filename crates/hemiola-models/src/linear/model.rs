@@ -10,7 +10,7 @@ use super::shard::{Shard, deal, labels};
 use crate::Error;
 use crate::training::{Keep, Metrics};
 use hemiola::array::dist::{Labelled, Load, Save};
-use hemiola::collective::{Collectives, Operator};
+use hemiola::collective::{Algorithm, Collectives, Operator};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use serde::Serialize;
@@ -117,7 +117,7 @@ impl Model {
                 }
             }
         });
-        cluster.collectives()?.all_reduce(&mut scores, Operator::Sum)?;
+        cluster.collectives()?.by(Algorithm::Ring).all_reduce(&mut scores, Operator::Sum)?;
         let unknown = cluster.all_gather(unknown)?.into_iter().sum();
         let predicted = scores.chunks_exact(problems).map(|products| {
             let score = |(problem, product): (usize, &f64)| product + self.intercept(problem);

@@ -17,7 +17,9 @@ use crate::Error;
 use crate::training::{ClusterFacts, DataFacts, Learner, Metrics, Pass, Report, Session, Terms, digest, drive};
 use hemiola::array::dist::Labelled;
 use hemiola::array::random::Values;
-use hemiola::collective::{Collectives, MakeCollectives, MakeMixing, Mixing, MixingTally, Operator, Synchronization};
+use hemiola::collective::{
+    Algorithm, Collectives, MakeCollectives, MakeMixing, Mixing, MixingTally, Operator, Synchronization,
+};
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
@@ -106,7 +108,8 @@ impl LinearClassifier {
             parts,
             held_out: if count > 0 { Some(held_out) } else { None },
             data,
-            collectives: cluster.collectives()?,
+            // The fastest by measured links would be another in another run, with other bits.
+            collectives: cluster.collectives()?.by(Algorithm::Ring),
             mixing,
             local,
             model,

@@ -80,7 +80,8 @@ fn the_report_of_collectives_has_a_figure_for_each_way() {
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     let results = report["results"].as_array().unwrap();
-    assert_eq!(results.len(), 6);
+    // Two sizes, four ways.
+    assert_eq!(results.len(), 8);
     for result in results {
         assert_eq!((&result["op"], &result["peers"]), (&"all-reduce".into(), &2.into()));
         assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["latency_us"].as_f64().unwrap() > 0.0);

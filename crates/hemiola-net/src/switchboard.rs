@@ -196,16 +196,18 @@ impl Switchboard {
 
 impl Inbox for Switchboard {
     fn deliver(&self, mut message: Message) {
-        let attendant = self.state.lock().boxes.get(&message.channel).and_then(|slot| slot.attendant.get().cloned());
-        if let Some(attend) = attendant {
+        let mut state = self.state.lock();
+        let mut slot = self.slot(&mut state, message.channel);
+        if let Some(attend) = slot.attendant.get().cloned() {
+            drop(state);
             match attend(message) {
                 None => return,
                 Some(back) => message = back,
             }
+            state = self.state.lock();
+            slot = self.slot(&mut state, message.channel);
         }
         // The state stays locked until the message lies in its queue, so that a mailbox that closes takes it along.
-        let mut state = self.state.lock();
-        let slot = self.slot(&mut state, message.channel);
         slot.queues.lock().waiting[message.from.index()].push_back(message);
         drop(state);
         slot.arrived.notify_all();

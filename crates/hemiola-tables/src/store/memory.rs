@@ -1,8 +1,7 @@
 //! Memory for many cells, zeroed.
 //!
 //! Large pieces are mapped, and the system is asked for *huge pages*: random rows of a table of 256 MiB are on 65,536 pages of 4 KiB, far more
-//! than a processor remembers the places of, and each access would begin with a walk through tables of pages. With pages of 2 MiB the same
-//! updates are four times as fast. Mapped memory counts only once it is written to, so more may be taken than is used.
+//! than a processor remembers the places of, and each access would begin with a walk through tables of pages. Mapped memory counts only once it is written to, so more may be taken than is used.
 //! **Invariant:** cells never move.
 
 use bytemuck::Pod;

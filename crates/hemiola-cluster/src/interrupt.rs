@@ -10,20 +10,20 @@ use signal_hook::flag;
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Whether somebody has asked this process to end.
 #[derive(Clone, Debug)]
 pub struct Interrupt {
-    /// The last signal that came; 0 before the first.
-    signal: Arc<AtomicUsize>,
+    /// The first signal that came, once that was told; 0 before.
+    signal: Arc<AtomicI32>,
 }
 
 impl Interrupt {
     /// From now on, for as long as the process lives, signals are requests. `tell` is called once, on a thread of its own,
     /// when the first comes: to tell a person that it was heard.
     pub fn watch(tell: impl FnOnce(i32) + Send + 'static) -> io::Result<Self> {
-        let (asked, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (asked, signal) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicI32::new(0)));
         let mut watched = vec![SIGINT, SIGTERM];
         // What `nohup` has switched off stays off.
         if !is_ignored(SIGHUP) {
@@ -36,12 +36,14 @@ impl Interrupt {
                 flag::register_conditional_shutdown(number, 128 + number, asked.clone())?;
             }
             flag::register(number, asked.clone())?;
-            flag::register_usize(number, signal.clone(), usize::try_from(number).unwrap_or_default())?;
         }
         let mut signals = Signals::new(watched)?;
+        let heard = signal.clone();
         let wait = move || {
             if let Some(first) = signals.forever().next() {
+                // Before the program learns of it: it may end at once, and nothing would be told.
                 tell(first);
+                heard.store(first, Ordering::Relaxed);
             }
         };
         // It ends with the process: nothing waits for it.
@@ -53,6 +55,6 @@ impl Interrupt {
     #[must_use]
     pub fn signal(&self) -> Option<i32> {
         // Relaxed: nothing else is read on the strength of it.
-        i32::try_from(self.signal.load(Ordering::Relaxed)).ok().filter(|signal| *signal != 0)
+        Some(self.signal.load(Ordering::Relaxed)).filter(|signal| *signal != 0)
     }
 }

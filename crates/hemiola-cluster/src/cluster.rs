@@ -1,6 +1,7 @@
 //! The handle a program holds: this peer, its workers, and the way to the others.
 
 use crate::builder::ClusterBuilder;
+use crate::crew::{Crew, Muster};
 use crate::error::{Result, receive_error};
 use crate::exchange::{Call, Exchange, Scope, decode, encode};
 use crate::link::Link;
@@ -232,6 +233,39 @@ impl Cluster {
         meanwhile: impl FnOnce() -> R,
     ) -> (Result<Vec<T>>, R) {
         self.inner.workers.each_while(body, meanwhile)
+    }
+
+    /// Holds the workers of this peer while `lead` runs on the calling thread, which hands them work in pieces as small as a microsecond and takes part as worker 0.
+    /// Between pieces it may make collective calls; a worker may not.
+    ///
+    /// ```
+    /// hemiola_cluster::standalone(1).workers(2).run(|cluster| {
+    ///     let mut sums = vec![0; 2];
+    ///     cluster.crew(|crew| {
+    ///         for piece in 0..100 {
+    ///             crew.each_with(&mut sums, |worker, sum| *sum += piece * worker)?;
+    ///         }
+    ///         Ok(())
+    ///     })?;
+    ///     assert_eq!(sums, [0, 4950]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    pub fn crew<T>(&self, lead: impl FnOnce(&mut Crew<'_>) -> Result<T>) -> Result<T> {
+        let muster = Muster::new(self.workers());
+        if self.workers() == 1 {
+            return muster.lead(self.rank(), lead);
+        }
+        let stand_by = |worker: Worker| {
+            // The caller is worker 0.
+            if worker.index() > 0 {
+                muster.stand_by(worker.index());
+            }
+        };
+        let (helpers, outcome) = self.inner.workers.each_while(stand_by, || muster.lead(self.rank(), lead));
+        helpers?;
+        outcome
     }
 
     /// Whether the calling thread is a worker of this peer, which must not make collective calls.

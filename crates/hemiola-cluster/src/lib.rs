@@ -13,7 +13,7 @@
 //! |---|---|
 //! | `cluster.rs`, `builder.rs`, `run.rs`, `standalone.rs` | the handle and the ways to get one |
 //! | `exchange.rs`, `tree.rs` | barrier, broadcast, all-gather of small values |
-//! | `workers.rs` | compute threads |
+//! | `workers.rs`, `crew.rs` | compute threads; the same standing by, for work in small pieces |
 //! | `service.rs`, `link.rs` | threads that serve other peers, and what they hold of the cluster |
 //! | `liveness.rs` | who lives: pure |
 //! | `monitor.rs`, `waits.rs`, `narrator.rs` | heartbeats, who waits for what, telling a person |
@@ -25,6 +25,7 @@
 mod all_to_all;
 mod builder;
 mod cluster;
+mod crew;
 mod error;
 mod exchange;
 mod interrupt;
@@ -45,6 +46,7 @@ mod workers;
 
 pub use builder::{ClusterBuilder, MOST_WORKERS};
 pub use cluster::Cluster;
+pub use crew::Crew;
 pub use error::{Error, Result};
 pub use hemiola_net::Mailbox;
 pub use interrupt::Interrupt;

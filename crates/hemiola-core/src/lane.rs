@@ -62,11 +62,13 @@ pub enum Purpose {
     Collective = 9,
     /// Values that neighbours in a communication graph average, and word that they have come.
     Mixing = 10,
+    /// Results of scheduled jobs.
+    Schedule = 11,
 }
 
 impl Purpose {
     /// All purposes, in index order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Liveness,
         Self::Barrier,
         Self::Broadcast,
@@ -78,6 +80,7 @@ impl Purpose {
         Self::Tables,
         Self::Collective,
         Self::Mixing,
+        Self::Schedule,
     ];
 
     /// The purpose's place in [`Purpose::ALL`], and its number on the wire.
@@ -107,6 +110,7 @@ impl fmt::Display for Purpose {
             Self::Tables => "tables",
             Self::Collective => "collective",
             Self::Mixing => "mixing",
+            Self::Schedule => "schedule",
         })
     }
 }

@@ -80,6 +80,17 @@
 //! An all-reduce can send a part of the bytes ([`all_reduce_encoded`](collective::Collectives::all_reduce_encoded): half precision, one bit, top-k, low rank, sufficient factors), and
 //! [`best_scheme`](collective::cost::MatrixUpdate::best_scheme) says how the update of a matrix travels cheapest. The guide is `docs/reduce.md`.
 //!
+//! # Schedules
+//!
+//! A [`schedule::Program`] says in three instructions which parameters are worth updating, what an update is, and what to make of the results; an engine runs it:
+//!
+//! ```text
+//!   schedule ──▶ candidates ──▶ those that do not disturb each other ──▶ update, on the workers of every peer ──▶ aggregate
+//!      ▲                                                                                                           │
+//!      └────────────────────── what changed much comes again soon ◀────────────────────────────────────────────────┘
+//! ```
+//! The guide is `docs/schedules.md`.
+//!
 //! # Crates
 //!
 //! | crate | what it holds | what it must not know |
@@ -91,6 +102,7 @@
 //! | [`loops`] | parallel loops: plans, views in their bodies, execution | what is computed |
 //! | [`tables`] | tables of parameters on a cluster: handles of workers, services, checkpoints | what is learned |
 //! | [`collective`] | collectives on a cluster, averages over a communication graph | what is summed, and why |
+//! | [`schedule`] | scheduled model parallelism: programs in three instructions, and engines that run them | what is learned |
 //! | `hemiola-collective` | their protocols, communication graphs, encodings, costs | threads, sockets, clocks |
 //! | `hemiola-tables` | their protocol: shards, caches, clocks, budgets, procedures | threads, sockets, clocks |
 //! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
@@ -105,6 +117,7 @@ pub use hemiola_loops as loops;
 pub use hemiola_net as net;
 pub use hemiola_parameters as tables;
 pub use hemiola_reduce as collective;
+pub use hemiola_schedule as schedule;
 
 pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 pub use hemiola_macros::parallel_for;

@@ -1,0 +1,5 @@
+//! The engines on clusters, against serial execution.
+
+mod dynamic;
+mod lasso;
+mod rotation;

@@ -20,6 +20,11 @@ pub enum Error {
     /// There is nothing to learn from.
     #[error("there are no ratings to learn from; check the input")]
     NoRatings,
+    /// A loss that has no steps to go around with.
+    #[error(
+        "the loss `one-class` is trained by alternating least squares, not by rotation; take `squared` or `logistic`"
+    )]
+    NotRotating,
     /// A rating that the loss has no place for.
     #[error("the rating of user `{user}` for item `{item}` is {rating}; the loss `{loss}` takes {expected}")]
     Rating {

@@ -51,6 +51,7 @@
 //! | [`program`] | [`Program`]: the three instructions |
 //! | [`dynamic`] | [`Dynamic`]: rounds on workers and peers |
 //! | [`rotation`] | [`Rotation`]: blocks around a ring |
+//! | [`pool`] | jobs of one peer, each done once by one of its workers |
 //! | [`order`] | ready orders of coordinates: round robin, random, by priority; couplings that are kept |
 //! | [`plan`] | what is decided, without I/O: [`pipeline`](plan::pipeline), [`ring`](plan::ring), [`deal`](plan::deal), [`sums`](plan::sums) |
 //! | [`trace`] | progress by data and by time |
@@ -62,6 +63,7 @@ pub mod error;
 mod meet;
 pub mod order;
 pub mod plan;
+pub mod pool;
 pub mod program;
 pub mod rotation;
 pub mod trace;
@@ -71,5 +73,5 @@ pub use error::Error;
 pub use plan::deal::Deal;
 pub use plan::pipeline::{Conflicts, Tally};
 pub use program::{Ask, Candidate, Done, Program};
-pub use rotation::{Rotating, Rotation, Synchronize};
+pub use rotation::{Rotating, Rotation, Synchronize, Turn};
 pub use trace::{Point, Progress, Trace};

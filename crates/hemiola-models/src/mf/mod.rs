@@ -16,6 +16,7 @@ mod normal;
 mod one_class;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod ranking;
+pub mod rotation;
 mod settings;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod step;

@@ -2,6 +2,7 @@
 
 use super::best::Best;
 use super::loss::Loss;
+use super::rotation::Kept;
 use super::settings::Settings;
 use super::step::{LANES, Machine, Side, dot};
 use crate::Error;
@@ -11,7 +12,56 @@ use hemiola::array::dist::{Load, Save, Storage, Way};
 use hemiola::array::random::Values;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
+use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Factors before anything has been learned: functions of the seed and their place.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Start {
+    values: Values,
+    rank: u64,
+    spread: f64,
+}
+
+impl Start {
+    /// The draws of both sides.
+    const USERS: u64 = 2;
+    const ITEMS: u64 = 4;
+
+    pub(super) fn new(settings: &Settings, deviation: f32) -> Self {
+        // Products of two rows have a spread well below that of ratings, whatever the rank.
+        let spread = 0.3 * (f64::from(deviation) / f64::from(settings.rank).sqrt().max(1.0)).sqrt();
+        Self { values: Values::new(settings.seed), rank: u64::from(settings.rank), spread }
+    }
+
+    /// How many factors a row has room for.
+    pub(super) fn width(&self) -> u64 {
+        self.rank.next_multiple_of(LANES as u64)
+    }
+
+    fn factor(&self, row: u64, factor: u64, draw: u64) -> f32 {
+        if factor < self.rank {
+            self.values.normal(row * self.rank + factor, draw, 0.0, self.spread * 0.3) as f32
+        } else {
+            0.0
+        }
+    }
+
+    fn row(&self, row: u64, draw: u64) -> Kept {
+        let factors = (0..self.width()).map(|factor| self.factor(row, factor, draw)).collect();
+        Kept { factors, side: Side::START }
+    }
+
+    /// A user.
+    pub(super) fn user(&self, user: u64) -> Kept {
+        self.row(user, Self::USERS)
+    }
+
+    /// An item.
+    pub(super) fn item(&self, item: u64) -> Kept {
+        self.row(item, Self::ITEMS)
+    }
+}
 
 /// Factors and biases. Arrays are shared by all peers.
 #[derive(Clone, Debug)]
@@ -43,25 +93,45 @@ impl Model {
         (mean, deviation): (f32, f32),
         settings: &Settings,
     ) -> Result<Self> {
-        let (rank, width) = (u64::from(settings.rank), u64::from(settings.rank).next_multiple_of(LANES as u64));
-        let values = Values::new(settings.seed);
-        // Products of two rows have a spread well below that of ratings, whatever the rank.
-        let spread = 0.3 * (f64::from(deviation) / f64::from(settings.rank).sqrt().max(1.0)).sqrt();
-        let factors = |rows: u64, draw| {
-            cluster.from_fn([rows, width], |[row, factor]| {
-                if factor < rank { values.normal(row * rank + factor, draw, 0.0, spread * 0.3) as f32 } else { 0.0 }
-            })
-        };
+        let start = Start::new(settings, deviation);
+        let factors =
+            |rows: u64, draw| cluster.from_fn([rows, start.width()], |[row, factor]| start.factor(row, factor, draw));
         let side = |rows: u64| cluster.from_fn([rows, Side::PLACES], |[_, place]| Side::START[place as usize]);
         Ok(Self {
-            user_factors: factors(shape[0], 2)?,
-            item_factors: factors(shape[1], 4)?,
+            user_factors: factors(shape[0], Start::USERS)?,
+            item_factors: factors(shape[1], Start::ITEMS)?,
             user_side: side(shape[0])?,
             item_side: side(shape[1])?,
             mean,
             deviation,
             settings: settings.clone(),
         })
+    }
+
+    /// *Collective.* With other rows for those who have some; all peers must pass the same.
+    pub(super) fn filled(
+        mut self,
+        cluster: &Cluster,
+        users: &BTreeMap<u64, Kept>,
+        items: &BTreeMap<u64, Kept>,
+    ) -> Result<Self> {
+        let start = Start::new(&self.settings, self.deviation);
+        let [user_count, item_count] = self.shape();
+        let factors = |rows: &BTreeMap<u64, Kept>, count: u64, draw| {
+            cluster.from_fn([count, start.width()], |[row, factor]| match rows.get(&row) {
+                Some(kept) => kept.factors[factor as usize],
+                None => start.factor(row, factor, draw),
+            })
+        };
+        let side = |rows: &BTreeMap<u64, Kept>, count: u64| {
+            let start = |row: &u64| rows.get(row).map_or(Side::START, |kept| kept.side);
+            cluster.from_fn([count, Side::PLACES], |[row, place]| start(&row)[place as usize])
+        };
+        self.user_factors = factors(users, user_count, Start::USERS)?;
+        self.item_factors = factors(items, item_count, Start::ITEMS)?;
+        self.user_side = side(users, user_count)?;
+        self.item_side = side(items, item_count)?;
+        Ok(self)
     }
 
     /// The numbers of users and items.

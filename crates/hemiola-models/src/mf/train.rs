@@ -67,10 +67,7 @@ impl MatrixFactorization {
         let loss = self.settings.loss;
         let (mean, variance) = moments(cluster, train, loss)?;
         let mean = loss.score_of_mean(mean);
-        let deviation = match variance.sqrt() as f32 {
-            deviation if loss == Loss::Squared && deviation > f32::MIN_POSITIVE.sqrt() => deviation,
-            _ => 1.0,
-        };
+        let deviation = deviation(loss, variance);
         // Held-out ratings may be of users and items that nobody trains on: those keep what they start with.
         let extents = |array: &DistArray<f32, 2>| array.shape().extents();
         let [users, items] =
@@ -99,8 +96,16 @@ impl MatrixFactorization {
     }
 }
 
+/// The unit that steps and penalties count in.
+pub(super) fn deviation(loss: Loss, variance: f64) -> f32 {
+    match variance.sqrt() as f32 {
+        deviation if loss == Loss::Squared && deviation > f32::MIN_POSITIVE.sqrt() => deviation,
+        _ => 1.0,
+    }
+}
+
 /// *Collective.* The mean of what is learned, and its variance.
-fn moments(cluster: &Cluster, ratings: &DistArray<f32, 2>, loss: Loss) -> Result<(f32, f64)> {
+pub(super) fn moments(cluster: &Cluster, ratings: &DistArray<f32, 2>, loss: Loss) -> Result<(f32, f64)> {
     let (sum, squares) = (cluster.accumulator::<f64>(), cluster.accumulator::<f64>());
     parallel_for!(
         cluster,

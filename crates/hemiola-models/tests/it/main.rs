@@ -7,3 +7,4 @@ mod one_class;
 mod python;
 mod ranking;
 mod resume;
+mod rotation;

@@ -194,7 +194,7 @@ impl<'s, P: Rotating> Station<'s, P> {
         }));
         if let Err(panic) = done {
             let (round, rank, message) = (self.rotation, self.cluster.rank(), said(&*panic));
-            let job = format!("{:?}", jobs.get(at));
+            let job = jobs.get(at).map(|job| format!("{job:?}")).unwrap_or_default();
             return Err(Stopped::Failed(Error::Job { job, round, rank, message }));
         }
         let busy = self.cluster.env().now() - start;

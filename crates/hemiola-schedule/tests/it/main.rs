@@ -2,4 +2,5 @@
 
 mod dynamic;
 mod lasso;
+mod pool;
 mod rotation;

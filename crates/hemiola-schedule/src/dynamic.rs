@@ -113,49 +113,62 @@ impl<'c> Dynamic<'c> {
         state: &mut P::State,
         watch: impl FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>,
     ) -> Result<Report> {
-        let setting = |setting: &str, reason: &str| Error::Setting {
-            setting: setting.to_owned(),
-            found: "0".to_owned(),
-            reason: reason.to_owned(),
-        };
-        if self.rules.concurrent == 0 {
-            return Err(setting("the number of concurrent jobs", "a round has at least one").into());
-        }
-        if self.rules.depth == 0 {
-            return Err(setting("the depth of the pipeline", "1 is the exact one").into());
-        }
-        if self.parts == 0 || self.every == 0 {
-            return Err(setting("the number of parts, or of jobs between looks,", "there is at least one").into());
-        }
+        self.cluster.crew(|crew| self.run_with(crew, program, state, watch))
+    }
+
+    /// *Collective.* The same for who has a crew already.
+    pub fn run_with<P: Program>(
+        &self,
+        crew: &mut Crew<'_>,
+        program: &mut P,
+        state: &mut P::State,
+        watch: impl FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>,
+    ) -> Result<Report> {
+        self.check()?;
         let settings = format!("{:?}, {} parts, a look every {} jobs", self.rules, self.parts, self.every);
         let meet = Meet::new(self.cluster, &settings)?;
-        self.cluster.crew(|crew| {
-            let start = self.cluster.env().now();
-            let mut run = Run {
-                engine: self,
-                meet: meet.as_ref(),
-                start,
-                asked: 0,
-                pipeline: Pipeline::new(self.rules, 0),
-                results: VecDeque::new(),
-                slots: (0..crew.workers()).map(|_| Slot::default()).collect(),
-                fresh: Vec::new(),
-                report: Report::default(),
-                watch,
-                next_look: self.every,
-            };
-            let outcome =
-                if run.is_serial() { run.serially(program, state, crew) } else { run.rounds(program, state, crew) };
-            if let (Err(error), Some(meet)) = (&outcome, &meet)
-                && !is_known(error)
-            {
-                meet.tell_failure(run.pipeline.tally().rounds, error);
+        let start = self.cluster.env().now();
+        let mut run = Run {
+            engine: self,
+            meet: meet.as_ref(),
+            start,
+            asked: 0,
+            pipeline: Pipeline::new(self.rules, 0),
+            results: VecDeque::new(),
+            slots: (0..crew.workers()).map(|_| Slot::default()).collect(),
+            fresh: Vec::new(),
+            report: Report::default(),
+            watch,
+            next_look: self.every,
+        };
+        let outcome =
+            if run.is_serial() { run.serially(program, state, crew) } else { run.rounds(program, state, crew) };
+        if let (Err(error), Some(meet)) = (&outcome, &meet)
+            && !is_known(error)
+        {
+            meet.tell_failure(run.pipeline.tally().rounds, error);
+        }
+        outcome?;
+        run.report.tally = run.pipeline.tally().clone();
+        run.report.progress.elapsed = self.cluster.env().now() - start;
+        Ok(run.report)
+    }
+
+    /// Refuses settings that cannot be.
+    fn check(&self) -> Result<(), Error> {
+        let needs = [
+            (self.rules.concurrent, "the number of concurrent jobs", "a round has at least one"),
+            (self.rules.depth, "the depth of the pipeline", "1 is the exact one"),
+            (self.parts, "the number of parts", "there is at least one"),
+            (self.every as usize, "the number of jobs between two looks", "there is at least one"),
+        ];
+        match needs.into_iter().find(|(found, ..)| *found == 0) {
+            None => Ok(()),
+            Some((_, setting, reason)) => {
+                let (setting, reason) = (setting.to_owned(), reason.to_owned());
+                Err(Error::Setting { setting, found: "0".to_owned(), reason })
             }
-            outcome?;
-            run.report.tally = run.pipeline.tally().clone();
-            run.report.progress.elapsed = self.cluster.env().now() - start;
-            Ok(run.report)
-        })
+        }
     }
 }
 

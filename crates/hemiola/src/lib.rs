@@ -148,6 +148,11 @@ struct LoopsGuide;
 #[doc = include_str!("../../../docs/reduce.md")]
 struct ReduceGuide;
 
+/// The snippets of the guide to schedules, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/schedules.md")]
+struct SchedulesGuide;
+
 /// The snippets of the guide to tables, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tables.md")]

@@ -1,7 +1,9 @@
 //! Bytes in, frames out, without a socket.
 //!
 //! The driver asks for [`Decoder::space`], reads into it, and tells how much came. Small frames are cut out of one
-//! staging area; the rest of a large payload is read straight into its final buffer. A buffer is taken only when bytes
+//! staging area; the rest of a large payload is read straight into its final buffer, and in the same call what stands between it
+//! and the next payload goes into the staging area: its checksum and the next header, and no more, since what else lay there
+//! would have to be copied. So a stream of large frames takes one call and no copy for each. A buffer is taken only when bytes
 //! are about to be read into it: whoever took the frame before has often dropped it by then, so that one buffer serves
 //! a whole stream and stays in the cache. **Invariants:** nothing is
 //! allocated for a payload before its header has passed all checks, the limit among them; after an error the decoder
@@ -17,6 +19,8 @@ use hemiola_core::JobId;
 const STAGING_BYTES: usize = 64 * 1024;
 /// Most bytes of a payload read at once: small enough to be summed while still in the cache.
 const DIRECT_BYTES: usize = 256 * 1024;
+/// What stands between two payloads.
+const GAP_BYTES: usize = TRAILER_BYTES + HEADER_BYTES;
 
 /// Cuts a stream of bytes into frames.
 #[derive(Debug)]
@@ -35,6 +39,8 @@ pub struct Decoder {
     announced: Option<FrameHeader>,
     /// The frame whose payload or trailer is not complete yet.
     open: Option<OpenFrame>,
+    /// The last frame was large, so the next is likely to be, too: no more than its header is read ahead of its buffer.
+    streaming: bool,
     failed: Option<FrameError>,
 }
 
@@ -97,6 +103,7 @@ impl Decoder {
             end: 0,
             announced: None,
             open: None,
+            streaming: false,
             failed: None,
         }
     }
@@ -112,23 +119,27 @@ impl Decoder {
         self.open.is_none() && self.announced.is_none() && self.start == self.end
     }
 
-    /// Where the next bytes have to go. Never empty.
-    pub fn space(&mut self) -> &mut [u8] {
+    /// Where the next bytes have to go, in this order. The first is never empty.
+    pub fn space(&mut self) -> [&mut [u8]; 2] {
         if let Some(header) = self.announced.take() {
             let mut open = self.begin(header);
             self.start += open.add(&self.staging[self.start..self.end]);
             self.open = Some(open);
         }
-        let direct = self.reads_directly();
-        if let Some(open) = self.open.as_mut().filter(|_| direct) {
-            let end = open.filled + open.missing().min(DIRECT_BYTES);
-            return &mut open.body.bytes_mut()[open.filled..end];
-        }
         // What is left over is less than a header or a trailer here, so this moves a few bytes at most.
         self.staging.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        &mut self.staging[self.end..]
+        let direct = self.direct();
+        let due = if self.open.is_some() { GAP_BYTES } else { HEADER_BYTES };
+        let Some(open) = self.open.as_mut().filter(|_| direct > 0) else {
+            let until = if self.streaming && self.end < due { due } else { STAGING_BYTES };
+            return [&mut self.staging[self.end..until], &mut []];
+        };
+        // Its payload has taken everything that was in the staging area, or it would not miss anything.
+        let gap = if direct == open.missing() { GAP_BYTES } else { 0 };
+        let filled = open.filled;
+        [&mut open.body.bytes_mut()[filled..filled + direct], &mut self.staging[..gap]]
     }
 
     /// The first `count` bytes of [`space`](Self::space) have been filled: hands each frame that is now complete to
@@ -140,22 +151,26 @@ impl Decoder {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let direct = self.reads_directly();
-        if let Some(open) = self.open.as_mut().filter(|_| direct) {
-            let end = open.filled + count;
+        let direct = self.direct().min(count);
+        if let Some(open) = self.open.as_mut().filter(|_| direct > 0) {
+            let end = open.filled + direct;
             open.sum.update(&open.body.bytes_mut()[open.filled..end]);
             open.filled = end;
-            return Ok(());
         }
+        let count = count - direct;
         assert!(count <= self.staging.len() - self.end, "more bytes than there was space for");
         self.end += count;
-        let result = self.cut(deliver);
+        let result = if count > 0 { self.cut(deliver) } else { Ok(()) };
         self.failed = result.err();
         result
     }
 
-    fn reads_directly(&self) -> bool {
-        self.start == self.end && self.open.as_ref().is_some_and(|open| open.missing() >= STAGING_BYTES / 2)
+    /// How many of the next bytes go straight into a payload's buffer.
+    fn direct(&self) -> usize {
+        match &self.open {
+            Some(open @ OpenFrame { body: Body::Pooled(_), .. }) => open.missing().min(DIRECT_BYTES),
+            _ => 0,
+        }
     }
 
     fn cut(&mut self, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
@@ -165,6 +180,7 @@ impl Decoder {
                 let Some((bytes, after)) = ready.split_first_chunk::<HEADER_BYTES>() else { return Ok(()) };
                 let header = self.admit(bytes)?;
                 self.start += HEADER_BYTES;
+                self.streaming = header.length as usize >= POOLED_FROM;
                 if after.len() < header.length as usize + TRAILER_BYTES {
                     self.announced = Some(header);
                     return Ok(());
@@ -248,10 +264,12 @@ mod tests {
             if rest.is_empty() {
                 break;
             }
-            let space = decoder.space();
-            assert!(!space.is_empty());
-            let count = rest.len().min(space.len()).min((*size).max(1));
-            space[..count].copy_from_slice(&rest[..count]);
+            let [first, second] = decoder.space();
+            assert!(!first.is_empty());
+            let count = rest.len().min(first.len() + second.len()).min((*size).max(1));
+            let split = count.min(first.len());
+            first[..split].copy_from_slice(&rest[..split]);
+            second[..count - split].copy_from_slice(&rest[split..count]);
             rest = &rest[count..];
             if let Err(error) = decoder.filled(count, &mut |_, payload| frames.push(payload)) {
                 return (frames, Err(error));
@@ -317,6 +335,30 @@ mod tests {
             prop_assert_eq!(frames.len(), usize::from(cut >= 544));
             prop_assert_eq!(decoder.is_between_frames(), cut == 0 || cut == 544);
         }
+    }
+
+    #[test]
+    fn of_a_stream_of_large_frames_only_headers_are_read_ahead() {
+        let mut decoder = decoder();
+        let payloads: Vec<_> = (0..4).map(|seed| payload(100_000, seed)).collect();
+        let stream: Vec<u8> = (0..).zip(&payloads).flat_map(|(at, bytes)| frame(at, bytes)).collect();
+        let mut rest = &stream[..];
+        let (mut staged, mut frames) = (0, Vec::new());
+        while !rest.is_empty() {
+            let within = decoder.open.is_some() || decoder.announced.is_some();
+            let [first, second] = decoder.space();
+            let (one, two) = (first.len().min(rest.len()), second.len().min(rest.len().saturating_sub(first.len())));
+            first[..one].copy_from_slice(&rest[..one]);
+            second[..two].copy_from_slice(&rest[one..one + two]);
+            // The first read does not know yet what comes.
+            if !frames.is_empty() {
+                staged += if within { two } else { one };
+            }
+            rest = &rest[one + two..];
+            decoder.filled(one + two, &mut |_, payload| frames.push(payload)).unwrap();
+        }
+        assert_eq!(frames, payloads);
+        assert!(staged <= 3 * GAP_BYTES, "{staged} bytes were read to be copied");
     }
 
     #[test]

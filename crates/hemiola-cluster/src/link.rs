@@ -48,6 +48,16 @@ impl Link {
         }
     }
 
+    /// Sends a message whose payload is followed by `tail`, if there is room before `timeout`; whether there was. The tail is copied only as far as it cannot be sent at
+    /// once.
+    pub fn send_lent(&self, to: Rank, message: Outgoing, tail: &[u8], timeout: Duration) -> Result<bool> {
+        match self.exchange.transport.send_lent(to, message, tail, timeout) {
+            Ok(()) => Ok(true),
+            Err(TransportError::Stuck { .. }) => Ok(false),
+            Err(error) => Err(self.exchange.blame(error)),
+        }
+    }
+
     /// The next message of anyone, if one comes before `timeout`.
     pub fn receive_within(&self, mailbox: &Mailbox, timeout: Duration) -> Result<Option<Message>> {
         match mailbox.receive(timeout) {

@@ -1,6 +1,7 @@
 //! How messages leave and arrive: the one trait that in-process queues, TCP, TLS and the simulator implement.
 
-use crate::{Lane, Message, Moment, Outgoing, Parting, PeerLost, Purpose, Rank};
+use crate::{Lane, Message, Moment, Outgoing, Parting, Payload, PeerLost, Purpose, Rank};
+use bytes::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
@@ -85,6 +86,13 @@ pub trait Transport: Send + Sync + fmt::Debug + 'static {
 
     /// Sends a message to peer `to`, waiting at most `timeout` for room.
     fn send(&self, to: Rank, message: Outgoing, timeout: Duration) -> Result<(), TransportError>;
+
+    /// Sends a message whose payload is followed by `tail`, which stays the caller's: it is copied only as far as it cannot be sent at once.
+    fn send_lent(&self, to: Rank, message: Outgoing, tail: &[u8], timeout: Duration) -> Result<(), TransportError> {
+        let parts = message.payload.parts().cloned().chain(std::iter::once(Bytes::copy_from_slice(tail)));
+        let payload = Payload::from_parts(parts);
+        self.send(to, Outgoing { payload, ..message }, timeout)
+    }
 
     /// Lends the calling thread to read from peer `from` on `lane` until `done` holds or `timeout` has passed.
     ///

@@ -3,6 +3,7 @@
 //! Used by standalone clusters, in tests and notebooks. It keeps the contract of [`Transport`] to the letter, limits
 //! included: a sender waits while the receiver holds more than [`IN_FLIGHT_LIMIT`] undelivered bytes of one lane.
 
+use crate::buffer::{BufferPool, POOLED_FROM};
 use crate::counters::Counters;
 use crate::frame::OVERHEAD_BYTES;
 use hemiola_core::{
@@ -16,6 +17,9 @@ use std::time::Duration;
 /// Bytes of one sender on one lane that may lie in the receiver's mailboxes.
 pub const IN_FLIGHT_LIMIT: usize = 256 << 20;
 
+/// Bytes of idle buffers kept for reuse.
+const POOL_BYTES: usize = 64 << 20;
+
 /// What all peers of one process share.
 struct Hub {
     inboxes: Vec<Arc<dyn Inbox>>,
@@ -25,6 +29,8 @@ struct Hub {
     heard: Vec<AtomicU64>,
     /// By peer.
     counters: Vec<Counters>,
+    /// For payloads that were only lent: memory fresh from the system costs more to touch than a message to copy.
+    pool: BufferPool,
 }
 
 struct State {
@@ -50,6 +56,7 @@ impl InProcess {
             inboxes,
             state: Mutex::new(State { in_flight: vec![0; size * size * 2], gone: vec![None; size] }),
             room: Condvar::new(),
+            pool: BufferPool::new(POOL_BYTES),
             counters: (0..size).map(|_| Counters::new(size)).collect(),
             heard: (0..size).map(|_| AtomicU64::new(env.now().as_nanos())).collect(),
         });
@@ -133,6 +140,28 @@ impl Transport for InProcess {
         self.hub.counters[to.index()].received(self.rank, lane, purpose, bytes);
         self.hub.inboxes[to.index()].deliver(Message { from: self.rank, lane, channel, purpose, payload });
         Ok(())
+    }
+
+    fn send_lent(&self, to: Rank, message: Outgoing, tail: &[u8], timeout: Duration) -> Result<(), TransportError> {
+        let length = message.payload.len() + tail.len();
+        let fill = |bytes: &mut [u8]| {
+            let mut rest = &mut *bytes;
+            for part in message.payload.parts().map(|part| &part[..]).chain(std::iter::once(tail)) {
+                let (place, after) = rest.split_at_mut(part.len());
+                place.copy_from_slice(part);
+                rest = after;
+            }
+        };
+        let whole = if length < POOLED_FROM {
+            let mut bytes = vec![0; length];
+            fill(&mut bytes);
+            bytes.into()
+        } else {
+            let mut buffer = self.hub.pool.take(length);
+            fill(buffer.bytes_mut());
+            buffer.into_bytes()
+        };
+        self.send(to, Outgoing { payload: whole.into(), ..message }, timeout)
     }
 
     fn taken(&self, from: Rank, lane: Lane, bytes: usize) {

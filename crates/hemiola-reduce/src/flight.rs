@@ -1,4 +1,4 @@
-//! One collective on its way: a machine, its mailbox, and what has not been sent yet.
+//! One collective on its way: a machine and its mailbox.
 //!
 //! Every collective has a channel of its own, so collectives never take each other's messages and any thread can drive one. What comes before a peer
 //! has begun waits in the mailbox that will be opened. **Invariants:** whoever cannot send takes in what has come before it tries again, so peers that
@@ -10,14 +10,11 @@ use hemiola_cluster::{Cluster, Link, Mailbox, Reason, Result};
 use hemiola_collective::encode::Label;
 use hemiola_collective::protocol::{Body, Call, Disagreement, Element, ElementKind, Machine, Message, Operation, Tag};
 use hemiola_core::{ChannelId, Lane, Moment, Outgoing, Purpose, Rank, Waiter};
-use std::collections::VecDeque;
 use std::panic::Location;
 use std::time::Duration;
 
 /// Bytes of elements in a message: enough that a message's costs do not show, few enough that those under way stay in a second-level cache.
-pub(crate) const SEGMENT_BYTES: usize = 1 << 17;
-/// Bytes that are copied before they are sent: while they are in the cache.
-const WINDOW_BYTES: usize = 1 << 19;
+pub(crate) const SEGMENT_BYTES: usize = 1 << 18;
 /// Collectives of so few bytes take the control lane, where nothing large is in front of them.
 const SMALL_BYTES: usize = 1 << 13;
 /// How long a sender waits for room before it takes in what has come.
@@ -46,11 +43,6 @@ pub(crate) struct Flight {
     lane: Lane,
     mailbox: Mailbox,
     site: &'static Location<'static>,
-    /// What the machine said, and what of it could not be sent yet.
-    said: Vec<Message>,
-    unsent: VecDeque<(Rank, Outgoing)>,
-    /// The machine has taken its last step.
-    stepped: bool,
     /// When something last went on.
     moved: Moment,
 }
@@ -85,8 +77,7 @@ impl Flight {
         let lane = if bytes <= SMALL_BYTES { Lane::Control } else { Lane::Bulk };
         let (link, mailbox) = (cluster.link(), cluster.open(channel, lane));
         let moved = link.env().now();
-        let (said, unsent, stepped) = (Vec::new(), VecDeque::new(), false);
-        Ok(Self { link, machine, tag, peers, channel, lane, mailbox, site, said, unsent, stepped, moved })
+        Ok(Self { link, machine, tag, peers, channel, lane, mailbox, site, moved })
     }
 
     pub(crate) fn call(&self) -> Call {
@@ -116,28 +107,28 @@ impl Flight {
 
     /// Goes as far as it can without waiting for messages.
     pub(crate) fn advance<T: Element>(&mut self, elements: &mut [T]) -> Result<Progress> {
-        loop {
-            if let Some(to) = self.send_what_fits()? {
+        let Self { link, machine, lane, channel, moved, .. } = self;
+        let mut stopped = None;
+        let went = machine.advance(elements, &mut |lent| {
+            let payload = lent.header().into();
+            let message = Outgoing { lane: *lane, channel: *channel, purpose: Purpose::Collective, payload };
+            let sent = link.send_lent(lent.to, message, lent.elements, ROOM);
+            match sent {
+                Ok(true) => *moved = link.env().now(),
+                Ok(false) => stopped = Some(Ok(Progress::Full(lent.to))),
+                Err(error) => stopped = Some(Err(error)),
+            }
+            stopped.is_none()
+        });
+        match (stopped, went) {
+            (Some(stopped), _) => {
                 self.take_all()?;
-                return Ok(Progress::Full(to));
+                stopped
             }
-            if self.stepped {
-                return Ok(Progress::Done);
-            }
-            match self.machine.advance(elements, WINDOW_BYTES, &mut self.said) {
-                Ok(stepped) => self.stepped = stepped,
-                Err(error) => return Err(self.fail(error, None)),
-            }
-            if self.said.is_empty() && !self.stepped {
-                // Neither sent nor done: it can only be waiting.
-                let peer = self.machine.waits_for().unwrap_or(self.link.rank());
-                return Ok(Progress::Waits(peer));
-            }
-            for message in self.said.drain(..) {
-                let payload = message.to_payload();
-                let (lane, channel, purpose) = (self.lane, self.channel, Purpose::Collective);
-                self.unsent.push_back((message.to, Outgoing { lane, channel, purpose, payload }));
-            }
+            (None, Ok(true)) => Ok(Progress::Done),
+            // Neither full nor done: it can only be waiting.
+            (None, Ok(false)) => Ok(Progress::Waits(self.machine.waits_for().unwrap_or(self.link.rank()))),
+            (None, Err(error)) => Err(self.fail(error, None)),
         }
     }
 
@@ -145,10 +136,10 @@ impl Flight {
     pub(crate) fn wait(&mut self, progress: Progress, timeout: Duration) -> Result<bool> {
         let helped = match progress {
             Progress::Done => true,
+            // Whether there is room now is found by sending.
             Progress::Full(_) => {
-                let room = self.send_what_fits()?.is_none();
                 self.take_all()?;
-                room
+                self.link.env().now() - self.moved < self.link.patience()
             }
             Progress::Waits(peer) => match self.mailbox.receive_from(peer, timeout) {
                 Ok(message) => {
@@ -175,24 +166,6 @@ impl Flight {
         let (taken, steps) = self.machine.progress();
         let details = format!("\nthis peer waits for peer {peer} {deed} in {call}, after {taken} of its {steps} steps");
         Err(self.link.timed_out(&format_args!("{reason}, with peer {peer}"), &details))
-    }
-
-    /// Sends what waits; if not everything finds room, to whom.
-    fn send_what_fits(&mut self) -> Result<Option<Rank>> {
-        while let Some((to, message)) = self.unsent.pop_front() {
-            match self.link.send_within(to, message, ROOM) {
-                Ok(None) => self.moved = self.link.env().now(),
-                Ok(Some(message)) => {
-                    self.unsent.push_front((to, message));
-                    return Ok(Some(to));
-                }
-                Err(error) => {
-                    self.take_all()?;
-                    return Err(error);
-                }
-            }
-        }
-        Ok(None)
     }
 
     /// Takes in everything that is here; whether there was anything.

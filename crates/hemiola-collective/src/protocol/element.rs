@@ -3,9 +3,9 @@
 //! **Invariant:** they travel in little-endian order whatever the machine, and combining rounds once, to the type itself.
 
 use bytemuck::Pod;
-use bytes::{Bytes, BytesMut};
 use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::fmt;
 
 /// The type of elements, as it is told to other peers.
@@ -199,65 +199,99 @@ integers! {
     u8: U8;
 }
 
+/// Elements in a row whose NaN are counted in 32 bits, which registers hold more of than of 64.
+const COUNTED: usize = 1 << 12;
+
+/// A pass over elements in registers of any width: each becomes what `change` makes of it and of the one that came for it. How many of them are not numbers then.
+struct Pass<'a, T, F> {
+    own: &'a mut [T],
+    incoming: &'a [T],
+    change: F,
+}
+
+impl<T: Element, F: Fn(T, T) -> T> pulp::NullaryFnOnce for Pass<'_, T, F> {
+    type Output = usize;
+
+    #[expect(clippy::inline_always, reason = "only what is inlined is compiled for the registers that were found")]
+    #[inline(always)]
+    fn call(self) -> usize {
+        let Self { own, incoming, change } = self;
+        let mut nan = 0;
+        for (own, incoming) in own.chunks_mut(COUNTED).zip(incoming.chunks(COUNTED)) {
+            let mut some = 0_u32;
+            for (own, &incoming) in own.iter_mut().zip(incoming) {
+                *own = change(*own, incoming);
+                some += u32::from(own.is_nan());
+            }
+            nan += some as usize;
+        }
+        nan
+    }
+}
+
+/// The same without anything that came.
+struct Count<'a, T>(&'a [T]);
+
+impl<T: Element> pulp::NullaryFnOnce for Count<'_, T> {
+    type Output = usize;
+
+    #[expect(clippy::inline_always, reason = "only what is inlined is compiled for the registers that were found")]
+    #[inline(always)]
+    fn call(self) -> usize {
+        let count = |some: &[T]| some.iter().map(|element| u32::from(element.is_nan())).sum::<u32>() as usize;
+        self.0.chunks(COUNTED).map(count).sum()
+    }
+}
+
 /// How many of the elements are not numbers.
 pub fn count_nan<T: Element>(elements: &[T]) -> usize {
-    elements.iter().filter(|element| element.is_nan()).count()
+    pulp::Arch::new().dispatch(Count(elements))
 }
 
 /// Elements as they travel.
 pub(crate) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
+    as_bytes(elements).into_owned()
+}
+
+/// The same where they lie, if they travel as they are.
+pub(super) fn as_bytes<T: Element>(elements: &[T]) -> Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
-        return bytemuck::cast_slice(elements).to_vec();
+        return Cow::Borrowed(bytemuck::cast_slice(elements));
     }
     let mut bytes = Vec::with_capacity(size_of_val(elements));
     for element in elements {
         element.to_wire(&mut bytes);
     }
-    bytes
+    Cow::Owned(bytes)
 }
 
-/// The same, into a buffer that was used before.
-pub(super) fn to_bytes_in<T: Element>(mut buffer: BytesMut, elements: &[T]) -> Bytes {
-    if !cfg!(target_endian = "little") {
-        return to_bytes(elements).into();
-    }
-    buffer.clear();
-    buffer.extend_from_slice(bytemuck::cast_slice(elements));
-    buffer.freeze()
-}
-
-/// Applies `change` to each element and the one that came for it.
-fn zip_with<T: Element>(own: &mut [T], bytes: &[u8], change: impl Fn(&mut T, T)) {
-    // Large bodies come aligned, and then the loop below runs over two plain slices.
+/// Makes each element what `change` makes of it and of the one that came for it; how many are not numbers then.
+fn zip_with<T: Element>(own: &mut [T], bytes: &[u8], change: impl Fn(T, T) -> T) -> usize {
+    // Large bodies come aligned, and then the loop runs over two plain slices.
     if cfg!(target_endian = "little")
         && let Ok(incoming) = bytemuck::try_cast_slice::<u8, T>(bytes)
     {
-        own.iter_mut().zip(incoming).for_each(|(own, &incoming)| change(own, incoming));
-    } else {
-        own.iter_mut()
-            .zip(bytes.chunks_exact(size_of::<T>()))
-            .for_each(|(own, bytes)| change(own, T::from_wire(bytes)));
+        return pulp::Arch::new().dispatch(Pass { own, incoming, change });
     }
+    let incoming = bytes.chunks_exact(size_of::<T>()).map(T::from_wire);
+    own.iter_mut().zip(incoming).for_each(|(own, incoming)| *own = change(*own, incoming));
+    count_nan(own)
 }
 
-/// Own elements become what came.
-pub(crate) fn replace<T: Element>(own: &mut [T], bytes: &[u8]) {
-    if cfg!(target_endian = "little") {
-        bytemuck::cast_slice_mut(own).copy_from_slice(bytes);
-    } else {
-        zip_with(own, bytes, |own, incoming| *own = incoming);
-    }
+/// Own elements become what came; how many of them are not numbers.
+pub(crate) fn replace<T: Element>(own: &mut [T], bytes: &[u8]) -> usize {
+    zip_with(own, bytes, |_, incoming| incoming)
 }
 
-/// Own elements become `own ∘ incoming`, or `incoming ∘ own`: the order matters to the bits of NaN alone, but then it does.
-pub(super) fn combine<T: Element>(operator: Operator, own: &mut [T], bytes: &[u8], own_first: bool) {
+/// Own elements become `own ∘ incoming`, or `incoming ∘ own`: the order matters to the bits of NaN alone, but then it does. How many are not numbers then.
+pub(super) fn combine<T: Element>(operator: Operator, own: &mut [T], bytes: &[u8], own_first: bool) -> usize {
     match (operator, own_first) {
-        (Operator::Sum, true) => zip_with(own, bytes, |own, incoming| *own = own.sum(incoming)),
-        (Operator::Sum, false) => zip_with(own, bytes, |own, incoming| *own = incoming.sum(*own)),
-        (Operator::Min, true) => zip_with(own, bytes, |own, incoming| *own = own.min(incoming)),
-        (Operator::Min, false) => zip_with(own, bytes, |own, incoming| *own = incoming.min(*own)),
-        (Operator::Max, true) => zip_with(own, bytes, |own, incoming| *own = own.max(incoming)),
-        (Operator::Max, false) => zip_with(own, bytes, |own, incoming| *own = incoming.max(*own)),
+        (Operator::Sum, true) => zip_with(own, bytes, T::sum),
+        (Operator::Sum, false) => zip_with(own, bytes, |own, incoming| incoming.sum(own)),
+        (Operator::Min, true) => zip_with(own, bytes, T::min),
+        (Operator::Min, false) => zip_with(own, bytes, |own, incoming| incoming.min(own)),
+        (Operator::Max, true) => zip_with(own, bytes, T::max),
+        (Operator::Max, false) => zip_with(own, bytes, |own, incoming| incoming.max(own)),
     }
 }
 

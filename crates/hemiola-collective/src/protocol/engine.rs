@@ -4,10 +4,9 @@
 //! messages of collectives that have not begun here wait ([`Engine::early_bytes`] tells a driver how much, so that it can stop reading). **Invariant:**
 //! a tag is reserved, in flight, or over; messages of one that is over can only come from a peer that makes other calls, or after a failure.
 
-use super::message::{Body, Message, Tag};
+use super::message::{Body, Lent, Message, Tag};
 use super::{Call, Element, ElementKind, Machine, Operation};
 use crate::{Error, Result};
-use bytes::BytesMut;
 use hemiola_core::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -57,8 +56,6 @@ pub struct Engine {
     failed: BTreeSet<Tag>,
     early: BTreeMap<Tag, Vec<Message>>,
     early_bytes: usize,
-    /// Buffers for messages to be sent, lent to each machine while it acts.
-    spare: Vec<BytesMut>,
 }
 
 impl Engine {
@@ -80,7 +77,6 @@ impl Engine {
             failed: BTreeSet::new(),
             early: BTreeMap::new(),
             early_bytes: 0,
-            spare: Vec::new(),
         }
     }
 
@@ -157,9 +153,16 @@ impl Engine {
                 result = machine.receive(message);
             }
         }
-        std::mem::swap(&mut machine.spare, &mut self.spare);
-        let result = result.and_then(|()| machine.advance(elements, self.window_bytes, out));
-        std::mem::swap(&mut machine.spare, &mut self.spare);
+        let mut given = 0_usize;
+        let mut send = |lent: Lent<'_>| {
+            let room = given < self.window_bytes;
+            if room {
+                given = given.saturating_add(lent.elements.len());
+                out.push(lent.to_message());
+            }
+            room
+        };
+        let result = result.and_then(|()| machine.advance(elements, &mut send));
         match result {
             Ok(true) => {
                 self.flying.remove(&tag);

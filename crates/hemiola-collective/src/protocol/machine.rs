@@ -1,22 +1,18 @@
 //! One collective on one peer: goes through its steps as messages come.
 //!
-//! The elements are not in here: whoever drives the machine lends them with every call, so that a collective works on the caller's own slice. **Invariant:** steps are
-//! taken strictly in order, and the k-th receive from a peer takes the k-th message of that peer, whenever it came.
+//! The elements are not in here: whoever drives the machine lends them with every call, so that a collective works on the caller's own slice, and the machine lends the pieces
+//! that are to be sent. **Invariant:** steps are taken strictly in order, and the k-th receive from a peer takes the k-th message of that peer, whenever it came.
+//!
+//! Elements of the result that are not numbers are counted where they get their last value, while they are at hand.
 
-use super::message::{Body, Disagreement, Message, Tag};
+use super::message::{Body, Disagreement, Lent, Message, Tag};
 use super::{Call, Element, ElementKind, How, Operation, Operator, Step, element};
 use crate::encode::Label;
 use crate::{Error, Result};
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use hemiola_core::Rank;
 use std::collections::BTreeMap;
 use std::ops::Range;
-
-/// How many buffers are kept for reuse.
-const SPARE: usize = 8;
-
-/// Smaller ones are not worth keeping: the allocator has them at hand.
-const SPARE_BYTES: usize = 1 << 14;
 
 /// A collective in flight on one peer.
 #[derive(Debug)]
@@ -31,14 +27,14 @@ pub struct Machine {
     /// Messages sent to, and taken from, each peer.
     sent: BTreeMap<Rank, u32>,
     taken: BTreeMap<Rank, u32>,
-    /// Buffers of messages that have been taken, for those to be sent: memory fresh from the system costs more to touch than a message to copy.
-    pub(super) spare: Vec<BytesMut>,
     /// Arrived before their turn, by sender and number.
     waiting: BTreeMap<(Rank, u32), Bytes>,
     /// Elements of the result so far that are not numbers.
     nan: usize,
-    /// Parts of the result that this peer is not told, since it computes them itself or had them all along.
-    untold: Vec<Range<usize>>,
+    /// By step: it gives elements of the result their last value.
+    last: Vec<bool>,
+    /// Parts of the result that no step gives their last value, since they were there all along.
+    untouched: Vec<Range<usize>>,
 }
 
 impl Machine {
@@ -75,12 +71,12 @@ impl Machine {
             next: 0,
             sent: BTreeMap::new(),
             taken: BTreeMap::new(),
-            spare: Vec::new(),
             waiting: BTreeMap::new(),
             nan: 0,
-            untold: Vec::new(),
+            last: Vec::new(),
+            untouched: Vec::new(),
         }
-        .with_untold(operation.result(me, peers)))
+        .with_last(&operation.result(me, peers)))
     }
 
     /// The same as a part of an encoded all-reduce. Peers that encode differently find out by it.
@@ -90,19 +86,25 @@ impl Machine {
         self
     }
 
-    fn with_untold(mut self, result: Range<usize>) -> Self {
-        let told = |step: &Step| match step {
-            Step::Receive { range, how: How::Replace, .. } => Some(range.clone()),
-            _ => None,
-        };
-        let mut told: Vec<Range<usize>> = self.steps.iter().filter_map(told).collect();
-        told.sort_unstable_by_key(|range| range.start);
-        let mut end = result.start;
-        for range in told.into_iter().chain(std::iter::once(result.end..result.end)) {
-            if range.start > end {
-                self.untold.push(end..range.start);
+    fn with_last(mut self, result: &Range<usize>) -> Self {
+        self.last = vec![false; self.steps.len()];
+        // Disjoint ranges, by start: what is touched by the steps looked at so far, and what of it for the last time.
+        let (mut touched, mut settled) = (BTreeMap::new(), Vec::new());
+        for (step, last) in self.steps.iter().zip(&mut self.last).rev() {
+            let Step::Receive { range, .. } = step else { continue };
+            let again = touch(&mut touched, range);
+            if !again && !range.is_empty() && result.start <= range.start && range.end <= result.end {
+                *last = true;
+                settled.push(range.clone());
             }
-            end = end.max(range.end);
+        }
+        settled.sort_unstable_by_key(|range| range.start);
+        let mut end = result.start;
+        for range in settled.into_iter().chain(std::iter::once(result.end..result.end)) {
+            if range.start > end {
+                self.untouched.push(end..range.start);
+            }
+            end = range.end;
         }
         self
     }
@@ -159,9 +161,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Goes as far as messages allow, or until it has given about `window` bytes to be sent; whether all is done. If it is not and
-    /// [`Machine::waits_for`] names nobody, there is more to be sent.
-    pub fn advance<T: Element>(&mut self, elements: &mut [T], window: usize, out: &mut Vec<Message>) -> Result<bool> {
+    /// Goes as far as messages allow; whether all is done. `send` is lent what is to be sent and says whether it took it: if not, the machine stops there and lends the
+    /// same again next time. If all is not done and [`Machine::waits_for`] names nobody, `send` has taken no more.
+    pub fn advance<T: Element>(&mut self, elements: &mut [T], send: &mut dyn FnMut(Lent<'_>) -> bool) -> Result<bool> {
         if T::KIND != self.call.kind {
             return Err(Error::WrongKind { call: Box::new(self.call), expected: self.call.kind, found: T::KIND });
         }
@@ -169,22 +171,16 @@ impl Machine {
             let (expected, found) = (self.length, elements.len());
             return Err(Error::WrongLength { call: Box::new(self.call), expected, found });
         }
-        let mut given = 0_usize;
         while let Some(step) = self.steps.get(self.next) {
             match step {
-                Step::Send { .. } if given >= window => return Ok(false),
                 Step::Send { to, range } => {
-                    given = given.saturating_add(size_of_val(&elements[range.clone()]));
                     let count = self.sent.entry(*to).or_insert(0);
-                    let (sequence, tag, call) = (*count, self.tag, self.call);
+                    let elements = &*element::as_bytes(&elements[range.clone()]);
+                    let (from, to, tag, call) = (self.me, *to, self.tag, self.call);
+                    if !send(Lent { from, to, tag, sequence: *count, call, elements }) {
+                        return Ok(false);
+                    }
                     *count += 1;
-                    let piece = &elements[range.clone()];
-                    let spare = if size_of_val(piece) < SPARE_BYTES { None } else { self.spare.pop() };
-                    let body = Body::Elements(match spare {
-                        Some(buffer) => element::to_bytes_in(buffer, piece),
-                        None => element::to_bytes(piece).into(),
-                    });
-                    out.push(Message { from: self.me, to: *to, tag, sequence, call, body });
                 }
                 Step::Receive { from, range, how } => {
                     let count = self.taken.entry(*from).or_insert(0);
@@ -195,21 +191,13 @@ impl Machine {
                         let problem = format!("{} bytes came where {} were due", bytes.len(), size_of_val(own));
                         return Err(Error::BadMessage { from: *from, problem });
                     }
-                    match how {
-                        How::Replace => {
-                            element::replace(own, &bytes);
-                            // Here they are in the cache; after the last step they would have to be read once more.
-                            self.nan += element::count_nan(own);
-                        }
+                    let nan = match how {
+                        How::Replace => element::replace(own, &bytes),
                         How::OwnFirst => element::combine(self.operator, own, &bytes, true),
                         How::IncomingFirst => element::combine(self.operator, own, &bytes, false),
-                    }
-                    // Only if nobody else holds it. A few are enough, since a peer that receives much sends as much.
-                    if self.spare.len() < SPARE
-                        && bytes.len() >= SPARE_BYTES
-                        && let Ok(buffer) = bytes.try_into_mut()
-                    {
-                        self.spare.push(buffer);
+                    };
+                    if self.last[self.next] {
+                        self.nan += nan;
                     }
                 }
             }
@@ -217,12 +205,78 @@ impl Machine {
         }
         match self.waiting.keys().next() {
             None => {
-                self.nan += self.untold.drain(..).map(|range| element::count_nan(&elements[range])).sum::<usize>();
+                self.nan += self.untouched.drain(..).map(|range| element::count_nan(&elements[range])).sum::<usize>();
                 Ok(true)
             }
             Some(&(from, sequence)) => {
                 let problem = format!("number {sequence} of collective {} is one too many", self.tag);
                 Err(Error::BadMessage { from, problem })
+            }
+        }
+    }
+}
+
+/// Adds a range to disjoint ones, given by their starts; whether it met one of them.
+fn touch(touched: &mut BTreeMap<usize, usize>, range: &Range<usize>) -> bool {
+    let Range { mut start, mut end } = *range;
+    let mut again = false;
+    if range.is_empty() {
+        return again;
+    }
+    while let Some((&other, &other_end)) = touched.range(..end).next_back()
+        && other_end > start
+    {
+        touched.remove(&other);
+        (start, end) = (start.min(other), end.max(other_end));
+        again = true;
+    }
+    touched.insert(start, end);
+    again
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Algorithm;
+
+    #[test]
+    fn ranges_that_meet_become_one() {
+        let mut touched = BTreeMap::new();
+        assert!(!touch(&mut touched, &(4..6)));
+        assert!(!touch(&mut touched, &(6..8)));
+        assert!(!touch(&mut touched, &(5..5)), "nothing meets nothing");
+        assert!(touch(&mut touched, &(0..7)));
+        assert_eq!(touched, BTreeMap::from([(0, 8)]));
+        assert!(touch(&mut touched, &(1..2)));
+        assert!(!touch(&mut touched, &(8..9)));
+    }
+
+    #[test]
+    fn every_element_of_a_result_is_counted_once() {
+        let all_reduce = |algorithm| Operation::AllReduce { algorithm, operator: Operator::Sum, length: 23 };
+        let ways = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Doubling];
+        let others = [
+            Operation::ReduceScatter { operator: Operator::Max, length: 23 },
+            Operation::AllGather { block: 5 },
+            Operation::AllToAll { block: 5 },
+            Operation::Broadcast { root: Rank::new(1), length: 23 },
+            Operation::Reduce { root: Rank::new(1), operator: Operator::Sum, length: 23 },
+        ];
+        for operation in ways.into_iter().map(all_reduce).chain(others) {
+            for peers in 2..6 {
+                for me in Rank::all(peers) {
+                    let machine = Machine::new(Tag::new(0), me, peers, &operation, ElementKind::F32, 2).unwrap();
+                    let mut counted = vec![0; operation.buffer_length(peers)];
+                    let settled =
+                        machine.steps.iter().zip(&machine.last).filter(|(_, last)| **last).map(|(step, _)| {
+                            let Step::Receive { range, .. } = step else { unreachable!("sending changes nothing") };
+                            range
+                        });
+                    settled.chain(&machine.untouched).flat_map(Clone::clone).for_each(|place| counted[place] += 1);
+                    let result = operation.result(me, peers);
+                    let expected: Vec<i32> = (0..counted.len()).map(|place| result.contains(&place).into()).collect();
+                    assert_eq!(counted, expected, "{operation:?} on {me} of {peers}");
+                }
             }
         }
     }

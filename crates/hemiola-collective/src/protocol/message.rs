@@ -64,6 +64,38 @@ pub enum Body {
     Failed(Disagreement),
 }
 
+/// Elements that are to be sent, where they lie.
+#[derive(Clone, Copy, Debug)]
+pub struct Lent<'a> {
+    /// Who sends them.
+    pub from: Rank,
+    /// Who is to have them.
+    pub to: Rank,
+    /// The collective they belong to.
+    pub tag: Tag,
+    /// How many messages this peer sent that one before, in this collective.
+    pub sequence: u32,
+    /// What the sender is doing.
+    pub call: Call,
+    /// The elements as they travel.
+    pub elements: &'a [u8],
+}
+
+impl Lent<'_> {
+    /// What travels in front of the elements.
+    #[must_use]
+    pub fn header(&self) -> Vec<u8> {
+        header(self.tag, self.sequence, &self.call)
+    }
+
+    /// The message, with a copy of the elements.
+    #[must_use]
+    pub fn to_message(&self) -> Message {
+        let Self { from, to, tag, sequence, call, elements } = *self;
+        Message { from, to, tag, sequence, call, body: Body::Elements(Bytes::copy_from_slice(elements)) }
+    }
+}
+
 /// Two peers that are in different collectives at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Disagreement {
@@ -96,10 +128,7 @@ impl Message {
     /// The bytes of the message, header and elements apart so that elements are not copied.
     #[must_use]
     pub fn to_payload(&self) -> Payload {
-        let mut header = vec![0; HEADER_BYTES];
-        header[0..8].copy_from_slice(&self.tag.0.to_le_bytes());
-        header[8..12].copy_from_slice(&self.sequence.to_le_bytes());
-        write_call(&self.call, &mut header[16..16 + CALL_BYTES]);
+        let mut header = header(self.tag, self.sequence, &self.call);
         match &self.body {
             Body::Elements(elements) => Payload::from_parts([header.into(), elements.clone()]),
             Body::Failed(failed) => {
@@ -136,6 +165,14 @@ impl Message {
         };
         Ok(Self { from, to, tag, sequence, call, body })
     }
+}
+
+fn header(tag: Tag, sequence: u32, call: &Call) -> Vec<u8> {
+    let mut header = vec![0; HEADER_BYTES];
+    header[0..8].copy_from_slice(&tag.0.to_le_bytes());
+    header[8..12].copy_from_slice(&sequence.to_le_bytes());
+    write_call(call, &mut header[16..16 + CALL_BYTES]);
+    header
 }
 
 /// A little-endian number of up to 8 bytes.

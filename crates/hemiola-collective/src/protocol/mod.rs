@@ -39,7 +39,7 @@ pub(crate) use element::{replace, to_bytes};
 pub use engine::{Engine, Wait};
 pub use fuse::{Bucket, buckets, pack, unpack};
 pub use machine::Machine;
-pub use message::{Body, Disagreement, HEADER_BYTES, Message, Tag};
+pub use message::{Body, Disagreement, HEADER_BYTES, Lent, Message, Tag};
 pub(crate) use operation::digest;
 pub use operation::{Call, Operation};
 pub use ragged::RaggedGather;

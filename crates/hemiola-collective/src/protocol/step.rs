@@ -44,7 +44,7 @@ pub fn cut(length: usize, parts: usize, index: usize) -> Range<usize> {
 }
 
 /// How many pieces a member may have sent more than it has received.
-const AHEAD: usize = 4;
+const AHEAD: usize = 2;
 
 /// Steps being written for one of several members.
 ///

@@ -212,16 +212,18 @@ impl Connection {
         self.room.notify_all();
     }
 
-    /// Queues a frame and writes what fits. `loss` says why the peer is gone, once this connection is down.
+    /// Queues a frame and writes what fits. `loss` says why the peer is gone, once this connection is down. The payload ends in `tail`, which is lent: what of it
+    /// does not fit is copied.
     pub(crate) fn send(
         &self,
         kind: FrameKind,
         message: Outgoing,
+        tail: &[u8],
         timeout: Duration,
         loss: &dyn Fn() -> TransportError,
     ) -> Result<(), SendFailure> {
         let Outgoing { channel, purpose, payload, .. } = message;
-        let bytes = payload.len() + OVERHEAD_BYTES;
+        let bytes = payload.len() + tail.len() + OVERHEAD_BYTES;
         let mut outbound = self.outbound.lock();
         let mut start = None;
         loop {
@@ -245,7 +247,11 @@ impl Connection {
         }
         let header = FrameHeader { kind, purpose, length: 0, job: self.job, sequence: 0, channel };
         let idle = outbound.is_empty();
-        outbound.push(header, payload);
+        if tail.is_empty() {
+            outbound.push(header, payload);
+        } else {
+            outbound.push_lent(header, payload, tail, &self.stream).map_err(SendFailure::Broken)?;
+        }
         outbound.closed = kind == FrameKind::Farewell;
         if idle {
             // As many pieces as the socket takes: it stops us long before this number.

@@ -12,9 +12,10 @@ use crate::tcp::connection::{Connection, Limits, Listener, SendFailure, broken};
 use crate::tcp::io_loop::IoLoop;
 use crate::tcp::outbound::Outbound;
 use crate::tcp::stream::Stream;
+use bytes::Bytes;
 use hemiola_core::{
-    Assist, ChannelId, Env, Inbox, JobId, Lane, LossCause, Message, Moment, Outgoing, Parting, PeerLost, Purpose, Rank,
-    Traffic, Transport, TransportError,
+    Assist, ChannelId, Env, Inbox, JobId, Lane, LossCause, Message, Moment, Outgoing, Parting, Payload, PeerLost,
+    Purpose, Rank, Traffic, Transport, TransportError,
 };
 use parking_lot::{Condvar, Mutex};
 use polling::Poller;
@@ -138,6 +139,7 @@ fn tell_why(peer: &Peer, loss: &PeerLost) {
         let _ = control.send(
             FrameKind::Farewell,
             farewell(Lane::Control, &Parting::Lost(loss.clone())),
+            &[],
             Duration::ZERO,
             &refused,
         );
@@ -291,15 +293,22 @@ impl TcpTransport {
         self.shared.peers.get(peer.index())?.connections[lane.index()].as_ref()
     }
 
-    fn frame(&self, to: Rank, kind: FrameKind, message: Outgoing, timeout: Duration) -> Result<(), TransportError> {
+    fn frame(
+        &self,
+        to: Rank,
+        kind: FrameKind,
+        message: Outgoing,
+        tail: &[u8],
+        timeout: Duration,
+    ) -> Result<(), TransportError> {
         let Outgoing { lane, purpose, .. } = message;
         let connection = self.connection(to, lane).ok_or(TransportError::NoSuchPeer { peer: to, size: self.size() })?;
-        let bytes = message.payload.len() + OVERHEAD_BYTES;
+        let bytes = message.payload.len() + tail.len() + OVERHEAD_BYTES;
         let loss = || self.shared.loss(to).map_or(TransportError::Closed, TransportError::Lost);
         if kind == FrameKind::Data && self.shared.peers[to.index()].gone.load(Ordering::Acquire) {
             return Err(loss());
         }
-        match connection.send(kind, message, timeout, &loss) {
+        match connection.send(kind, message, tail, timeout, &loss) {
             Ok(()) => {
                 self.shared.counters.sent(to, lane, purpose, bytes);
                 Ok(())
@@ -325,17 +334,22 @@ impl Transport for TcpTransport {
     }
 
     fn send(&self, to: Rank, message: Outgoing, timeout: Duration) -> Result<(), TransportError> {
-        let length = message.payload.len();
+        self.send_lent(to, message, &[], timeout)
+    }
+
+    fn send_lent(&self, to: Rank, message: Outgoing, tail: &[u8], timeout: Duration) -> Result<(), TransportError> {
+        let length = message.payload.len() + tail.len();
         if length > self.limit {
             return Err(TransportError::TooLarge { length, limit: self.limit });
         }
         if to == self.shared.rank {
             let Outgoing { lane, channel, purpose, payload } = message;
-            let payload = payload.into_bytes();
+            let parts = payload.parts().cloned().chain(std::iter::once(Bytes::copy_from_slice(tail)));
+            let payload = Payload::from_parts(parts).into_bytes();
             self.shared.inbox.deliver(Message { from: to, lane, channel, purpose, payload });
             return Ok(());
         }
-        self.frame(to, FrameKind::Data, message, timeout)
+        self.frame(to, FrameKind::Data, message, tail, timeout)
     }
 
     fn assist(&self, from: Rank, lane: Lane, timeout: Duration, done: &mut dyn FnMut() -> bool) -> Assist {
@@ -375,7 +389,7 @@ impl Transport for TcpTransport {
         for (peer, lane) in self.others().flat_map(|peer| Lane::ALL.map(|lane| (peer, lane))) {
             // Whoever is gone already needs no goodbye.
             let left = deadline - self.shared.env.now();
-            let _ = self.frame(peer, FrameKind::Farewell, farewell(lane, &parting), left);
+            let _ = self.frame(peer, FrameKind::Farewell, farewell(lane, &parting), &[], left);
         }
         for connection in self.shared.peers.iter().flat_map(|peer| peer.connections.iter().flatten()) {
             connection.drain(deadline - self.shared.env.now());

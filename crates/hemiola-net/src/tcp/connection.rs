@@ -51,14 +51,15 @@ const HANDOVER: Duration = Duration::from_millis(2);
 /// How long a peer may go on talking after one of its lanes has ended.
 const HEARING: Duration = Duration::from_millis(200);
 
-/// A thread that assists again within this time is likely to go on like that.
-const SOON: Duration = Duration::from_micros(100);
+/// A thread that assists again within this time is likely to go on like that. Longer than it takes to add up and send on a large message, also where peers share a core: whenever the I/O loop
+/// reads in between, two threads take turns where one would do.
+const SOON: Duration = Duration::from_millis(1);
 /// How long a thread that assists looks again and again before it sleeps: about as long as falling asleep and being woken takes.
 const AWAKE: Duration = Duration::from_micros(30);
 /// So many quick returns in a row make a connection lent.
 const HABIT: u32 = 4;
 /// A lent connection goes back to the I/O loop when nobody has read it for this long. The loop looks as often.
-pub(crate) const LEASE: Duration = Duration::from_micros(500);
+pub(crate) const LEASE: Duration = Duration::from_millis(1);
 
 /// What a connection tells its transport. Called with `inbound` held.
 pub(crate) trait Listener: Send + Sync {

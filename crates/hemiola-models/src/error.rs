@@ -20,6 +20,9 @@ pub enum Error {
     /// There is nothing to learn from.
     #[error("there are no ratings to learn from; check the input")]
     NoRatings,
+    /// A loss that no schedule is for.
+    #[error("schedules are for the squared loss; leave the schedule out, or train `lasso` or `elastic-net`")]
+    NotScheduled,
     /// A loss that has no steps to go around with.
     #[error(
         "the loss `one-class` is trained by alternating least squares, not by rotation; take `squared` or `logistic`"
@@ -62,6 +65,17 @@ pub enum Error {
         /// The label.
         label: f32,
     },
+    /// There are more classes than the model can tell apart.
+    #[error(
+        "the labels of the examples have more than two different values, and this model tells two classes apart; use `LinearClassifier` for more, or \
+         the squared loss for quantities"
+    )]
+    NotTwoClasses,
+    /// Peers have rows of different widths.
+    #[error(
+        "peers have rows with different numbers of columns; give all of them all columns, if need be without values"
+    )]
+    OtherColumns,
     /// Labels are no classes.
     #[error(
         "the labels of the examples have more than {most} different values: those are no classes; this model learns classes, not quantities"

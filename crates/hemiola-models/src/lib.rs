@@ -20,16 +20,19 @@
 //! | [`training`] | what all models share: when to stop, what to tell, what to report |
 //! | [`mf`] | [`MatrixFactorization`]: ratings explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
+//! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, logistic regression with few coefficients |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
 pub mod linear;
 pub mod mf;
+pub mod sparse;
 pub mod training;
 
 pub use error::Error;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
+pub use sparse::SparseRegression;
 
 /// The snippets of the guide to models, run as tests.
 #[cfg(doctest)]

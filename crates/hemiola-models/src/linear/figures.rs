@@ -12,7 +12,7 @@ type Sums = (u64, u64, f64, Vec<(f64, bool)>);
 
 /// Counts of examples whose scores and classes are known.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     examples: u64,
     right: u64,
     logloss: f64,
@@ -22,11 +22,11 @@ pub(super) struct Figures {
 
 impl Figures {
     /// Keeps scores as well, for the area under the curve.
-    pub(super) fn with_scores() -> Self {
+    pub(crate) fn with_scores() -> Self {
         Self { scores: Some(Vec::new()), ..Self::default() }
     }
 
-    pub(super) fn add(&mut self, scores: &[f64], class: u32) {
+    pub(crate) fn add(&mut self, scores: &[f64], class: u32) {
         self.examples += 1;
         self.right += u64::from(best(scores) == class);
         let chance = chances(scores).nth(class as usize).unwrap_or(0.0);
@@ -39,7 +39,7 @@ impl Figures {
     }
 
     /// *Collective.* The figures of all peers' examples; none if there are no examples. Log loss only where scores are `chances`.
-    pub(super) fn settle(all: &[Self], cluster: &Cluster, chances: bool) -> Result<(u64, Metrics)> {
+    pub(crate) fn settle(all: &[Self], cluster: &Cluster, chances: bool) -> Result<(u64, Metrics)> {
         let mut mine = (0, 0, 0.0, Vec::new());
         for Self { examples, right, logloss, scores } in all {
             mine = (mine.0 + examples, mine.1 + right, mine.2 + logloss, mine.3);
@@ -62,7 +62,7 @@ impl Figures {
 }
 
 /// The class that scores speak for. Of equals, the first.
-pub(super) fn best(scores: &[f64]) -> u32 {
+pub(crate) fn best(scores: &[f64]) -> u32 {
     if let [score] = scores {
         return u32::from(*score > 0.0);
     }
@@ -71,7 +71,7 @@ pub(super) fn best(scores: &[f64]) -> u32 {
 }
 
 /// The chance of each class, where scores are logarithms of odds. Those of more than two classes are of one against the rest, and scaled to add up to 1.
-pub(super) fn chances(scores: &[f64]) -> impl Iterator<Item = f64> {
+pub(crate) fn chances(scores: &[f64]) -> impl Iterator<Item = f64> {
     let sigmoid = |score: f64| 1.0 / (1.0 + (-score).exp());
     let (two, sum): (_, f64) = match scores {
         [score] => (Some([sigmoid(-score), sigmoid(*score)]), 1.0),

@@ -25,9 +25,11 @@ mod settings;
 mod shard;
 mod train;
 
+pub(crate) use figures::Figures;
 pub use loss::Loss;
 pub use model::{Evaluation, Model, Prediction};
 pub use settings::{Builder, Settings};
+pub(crate) use shard::UNKNOWN;
 pub use train::Trained;
 
 /// An untrained linear classifier.

@@ -10,7 +10,7 @@ use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 
 /// The class of an example whose label was not among those trained on.
-pub(super) const UNKNOWN: u32 = u32::MAX;
+pub(crate) const UNKNOWN: u32 = u32::MAX;
 /// More labels than this are not classes but measurements.
 const MOST_CLASSES: usize = 4096;
 

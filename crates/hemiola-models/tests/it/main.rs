@@ -1,4 +1,4 @@
-//! Models on standalone clusters. `mf` is about matrix factorization, `resume` about checkpoints of any model.
+//! Models on standalone clusters. `mf` is about matrix factorization, `resume` about checkpoints of any model, `sparse` about sparse regression.
 
 mod fold;
 mod linear;
@@ -8,3 +8,5 @@ mod python;
 mod ranking;
 mod resume;
 mod rotation;
+mod schedule;
+mod sparse;

@@ -5,6 +5,7 @@ mod data;
 mod loops;
 mod net;
 mod pair;
+mod schedule;
 mod shuffle;
 mod table_figures;
 mod tables;
@@ -23,6 +24,8 @@ pub(crate) enum Bench {
     Loops(loops::Loops),
     /// The transport between two processes, beside a raw loop over sockets.
     Net(net::Net),
+    /// The lasso, and what schedules of updates are worth.
+    Schedule(schedule::Schedule),
     /// Tables between two processes, beside a raw loop over sockets, and in one.
     Tables(tables::Tables),
 }
@@ -34,6 +37,7 @@ impl Bench {
             Self::Data(data) => data.execute(),
             Self::Loops(loops) => loops.execute(),
             Self::Net(net) => net.execute(),
+            Self::Schedule(schedule) => schedule.execute(),
             Self::Tables(tables) => tables.execute(),
         }
     }

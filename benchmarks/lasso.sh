@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# The lasso: hemiola beside celer, skglm, scikit-learn and adelie, in turn, on a dense and a sparse made-up problem. Prints a table, and with --write puts it into
+# docs/performance.md. LASSO_PYTHON names a Python that has all four, if there is one already.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+python=${LASSO_PYTHON:-}
+if [ -z "$python" ]; then
+    venv=target/benchmarks/lasso-venv
+    [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+    "$venv/bin/pip" install --quiet "numpy<2" scipy "scikit-learn==1.9.1" "celer==0.7.4" "skglm==0.5" "adelie==1.1.52"
+    python=$venv/bin/python
+fi
+cargo build --quiet --release -p hemiola-models --example lasso
+# All of them on one thread.
+export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
+exec "$python" -W ignore benchmarks/lasso.py "$@"

@@ -1,0 +1,134 @@
+//! Coordinate descent under different schedules: the same minimum, reached with more or fewer updates.
+
+use hemiola::array::random::Values;
+use hemiola_models::SparseRegression;
+use hemiola_models::sparse::{Columns, Csc, Dense, Examples, Lambda, Loss, Next, Schedule, Study, Until};
+
+const ROWS: usize = 120;
+const COLUMNS: usize = 200;
+
+/// Columns of which neighbours are correlated, rows `range` of them, and their targets.
+fn problem(correlation: f64, range: std::ops::Range<usize>, sparse: bool) -> Examples<f32> {
+    let values = Values::new(3);
+    let mut all: Vec<Vec<f64>> = Vec::new();
+    for column in 0..COLUMNS {
+        let fresh = |row: usize| values.normal(row as u64, column as u64, 0.0, 1.0);
+        let rest = (1.0 - correlation * correlation).sqrt();
+        let new = match all.last() {
+            None => (0..ROWS).map(fresh).collect(),
+            Some(before) => {
+                before.iter().enumerate().map(|(row, value)| correlation * value + rest * fresh(row)).collect()
+            }
+        };
+        all.push(new);
+    }
+    if sparse {
+        for (column, of_column) in all.iter_mut().enumerate() {
+            for (row, value) in of_column.iter_mut().enumerate() {
+                *value = if values.chosen(row as u64, 1000 + column as u64, 0.2) { *value } else { 0.0 };
+            }
+        }
+    }
+    let target = |row: usize| {
+        3.0 + (0..COLUMNS).step_by(9).map(|column| all[column][row]).sum::<f64>()
+            + 0.3 * values.normal(row as u64, 9999, 0.0, 1.0)
+    };
+    let targets = range.clone().map(target).collect();
+    let rows = range.len();
+    let columns = if sparse {
+        let (mut starts, mut at, mut kept) = (vec![0], Vec::new(), Vec::new());
+        for of_column in &all {
+            for (place, value) in of_column[range.clone()].iter().enumerate().filter(|(_, value)| **value != 0.0) {
+                at.push(place as u32);
+                kept.push(*value as f32);
+            }
+            starts.push(at.len());
+        }
+        Columns::Sparse(Csc::new(rows, &starts, at, kept))
+    } else {
+        let kept =
+            all.iter().flat_map(|of_column| of_column[range.clone()].iter().map(|value| *value as f32)).collect();
+        Columns::Dense(Dense::new(rows, COLUMNS, kept))
+    };
+    Examples::new(columns, targets)
+}
+
+fn lasso() -> SparseRegression {
+    SparseRegression::builder(Loss::Squared).lambda(Lambda::Share(0.05)).tolerance(1e-9).build().unwrap()
+}
+
+/// The least there is.
+fn minimum(correlation: f64, sparse: bool) -> f64 {
+    let found = hemiola::standalone(1).workers(1).run(|cluster| {
+        let trained = lasso().fit_rows(cluster, problem(correlation, 0..ROWS, sparse))?;
+        Ok(trained.report.progress.last().map_or(f64::NAN, |last| last.objective))
+    });
+    found.unwrap()[0]
+}
+
+fn study(peers: usize, workers: usize, (correlation, sparse): (f64, bool), schedule: Schedule, until: Until) -> Study {
+    let mut found = hemiola::standalone(peers).workers(workers).run(|cluster| {
+        let rank = cluster.rank().index();
+        let rows = rank * ROWS / peers..(rank + 1) * ROWS / peers;
+        lasso().study(cluster, problem(correlation, rows, sparse), &schedule, until)
+    });
+    found.as_mut().unwrap().remove(0)
+}
+
+fn until(objective: f64) -> Until {
+    Until { objective, updates: 400_000, every: 1 }
+}
+
+#[test]
+fn every_schedule_comes_to_the_same_minimum() {
+    for sparse in [false, true] {
+        let least = minimum(0.5, sparse);
+        for (peers, workers, next, concurrent, depth) in [
+            (1, 1, Next::RoundRobin, 1, 1),
+            (1, 2, Next::Priority, 8, 1),
+            (2, 1, Next::Priority, 8, 2),
+            (1, 2, Next::Random, 4, 3),
+            (3, 2, Next::RoundRobin, 8, 1),
+        ] {
+            let schedule = Schedule { next, concurrent, depth, correlation: 0.5, total: 2.0 };
+            let found = study(peers, workers, (0.5, sparse), schedule, until(least * (1.0 + 1e-6)));
+            let reached = found.trace.points.last().unwrap().objective;
+            assert!(
+                reached <= least * (1.0 + 1e-6),
+                "{peers} peers, {schedule:?}, sparse {sparse}: {reached}, not {least}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_exact_schedule_never_raises_the_objective() {
+    for sparse in [false, true] {
+        let found = study(1, 2, (0.9, sparse), Schedule::default(), Until { updates: 5000, ..until(0.0) });
+        for pair in found.trace.points.windows(2) {
+            assert!(pair[1].objective <= pair[0].objective * (1.0 + 1e-12), "{pair:?}");
+        }
+        assert_eq!(found.report.tally.staleness, [found.report.tally.jobs]);
+        assert!(found.report.tally.waited_for_round > 0);
+    }
+}
+
+#[test]
+fn scheduled_updates_need_a_fifth_of_random_ones_or_less() {
+    let goal = minimum(0.9, false) * 1.001;
+    let scheduled = study(1, 2, (0.9, false), Schedule::default(), until(goal)).trace.jobs_until(goal);
+    let random = study(1, 2, (0.9, false), Schedule::shotgun(32), until(goal)).trace.jobs_until(goal);
+    let ratio = random.map_or(f64::INFINITY, |random| random as f64 / scheduled.unwrap() as f64);
+    assert!(ratio >= 5.0, "{ratio}");
+}
+
+#[test]
+fn the_same_bits_twice() {
+    let run = |peers, workers| {
+        let schedule = Schedule { depth: 2, ..Schedule::default() };
+        let found = study(peers, workers, (0.7, false), schedule, Until { updates: 3000, ..until(0.0) });
+        found.trace.points.iter().map(|point| point.objective.to_bits()).collect::<Vec<_>>()
+    };
+    assert_eq!(run(1, 2), run(1, 2));
+    assert_eq!(run(2, 1), run(2, 1));
+}

@@ -9,12 +9,13 @@
 
 use super::design::{Design, Moments};
 use super::kernel::Value;
-use hemiola::Result;
 use hemiola::cluster::Crew;
 use hemiola::collective::{Collectives, Operator};
+use hemiola::{Cluster, Result};
 
 /// Rows of all peers, and who works on them.
 pub(super) struct Field<'f, 'c, T> {
+    cluster: &'f Cluster,
     crew: &'f mut Crew<'c>,
     design: &'f Design<T>,
     /// `None` where there are no others.
@@ -41,9 +42,19 @@ impl Desk {
 }
 
 impl<'f, 'c, T: Value> Field<'f, 'c, T> {
-    pub(super) fn new(crew: &'f mut Crew<'c>, design: &'f Design<T>, peers: Option<&'f Collectives>) -> Self {
+    pub(super) fn new(
+        cluster: &'f Cluster,
+        crew: &'f mut Crew<'c>,
+        design: &'f Design<T>,
+        peers: Option<&'f Collectives>,
+    ) -> Self {
         let desks = vec![Desk::default(); crew.workers()];
-        Self { crew, design, peers, desks }
+        Self { cluster, crew, design, peers, desks }
+    }
+
+    /// For whoever hands out work by itself.
+    pub(super) fn hands(&mut self) -> (&'f Cluster, &mut Crew<'c>) {
+        (self.cluster, self.crew)
     }
 
     pub(super) fn design(&self) -> &'f Design<T> {

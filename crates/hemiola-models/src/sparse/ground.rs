@@ -80,7 +80,7 @@ impl<T: Value> Ground<T> {
         cluster: &Cluster,
         work: impl FnOnce(&mut Field<'_, '_, T>) -> Result<R>,
     ) -> Result<R> {
-        cluster.crew(|crew| work(&mut Field::new(crew, &self.design, self.peers.as_ref())))
+        cluster.crew(|crew| work(&mut Field::new(cluster, crew, &self.design, self.peers.as_ref())))
     }
 
     /// *Collective.* A solver without coefficients.
@@ -89,7 +89,8 @@ impl<T: Value> Ground<T> {
             None => self.labels.clone(),
             Some([_, second]) => self.labels.iter().map(|label| f64::from(*label as f32 >= second)).collect(),
         };
-        Solver::begin(field, settings.loss, target, settings.intercept, settings.standardize)
+        let solver = Solver::begin(field, settings.loss, target, settings.intercept, settings.standardize)?;
+        Ok(solver.scheduled(settings.schedule, settings.seed))
     }
 
     /// What is predicted for rows, but for the intercept.

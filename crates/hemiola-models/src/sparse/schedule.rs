@@ -1,11 +1,12 @@
-//! How coordinate descent is scheduled, where a user wants to say so; and runs in which nothing but the schedule differs.
+//! How coordinate descent is scheduled, where a user wants to say so ([`Scheduled`], in place of blocks); and runs in which nothing but the schedule differs ([`study`](SparseRegression::study)).
 
 use super::coordinates::{Coordinates, Place};
 use super::couplings::Couplings;
+use super::design::Design;
 use super::examples::Examples;
 use super::ground::Ground;
 use super::kernel::Value;
-use super::quadratic::Penalty;
+use super::quadratic::{Penalty, Quadratic};
 use super::solver::Solver;
 use super::{Loss, SparseRegression};
 use crate::Error;
@@ -55,6 +56,41 @@ impl Schedule {
     #[must_use]
     pub fn shotgun(concurrent: usize) -> Self {
         Self { next: Next::Random, concurrent, depth: 1, correlation: 1.0, total: f64::INFINITY }
+    }
+
+    /// Refuses what cannot be.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        if self.concurrent == 0 {
+            return refuse("concurrent", "0".to_owned(), "1 or more");
+        }
+        if self.depth == 0 {
+            return refuse("depth", "0".to_owned(), "1 or more; 1 is exact");
+        }
+        if self.correlation.is_nan() || self.correlation <= 0.0 {
+            return refuse("correlation", self.correlation.to_string(), "above 0");
+        }
+        if self.total.is_nan() || self.total <= 0.0 {
+            return refuse("total", self.total.to_string(), "above 0");
+        }
+        Ok(())
+    }
+
+    fn engine<'c>(&self, cluster: &'c Cluster, parts: usize) -> Dynamic<'c> {
+        let engine = Dynamic::new(cluster).concurrent(self.concurrent).depth(self.depth);
+        engine.conflicts(self.conflicts()).parts(parts)
+    }
+
+    /// *Collective.* What it has to know of columns.
+    fn couplings<'d, T: Value>(
+        &self,
+        cluster: &Cluster,
+        design: &'d Design<T>,
+        columns: &'d [u32],
+        intercept: bool,
+    ) -> Result<Option<Couplings<'d>>> {
+        let wanted = self.conflicts() != Conflicts::Ignore && self.concurrent * self.depth > 1;
+        wanted.then(|| Couplings::new(cluster, design, columns, intercept)).transpose()
     }
 
     fn conflicts(&self) -> Conflicts {
@@ -110,9 +146,7 @@ impl SparseRegression {
         let Solver { scaling, coefficients, residual, rows, .. } = &mut solver;
         let columns: Vec<u32> =
             (0..coefficients.len() as u32).filter(|column| scaling.curve[*column as usize] > 0.0).collect();
-        let couplings = schedule.conflicts() != Conflicts::Ignore;
-        let couplings = couplings.then(|| Couplings::new(cluster, &ground.design, &columns, settings.intercept));
-        let couplings = couplings.transpose()?;
+        let couplings = schedule.couplings(cluster, &ground.design, &columns, settings.intercept)?;
         let parts = PARTS.min(columns.len().max(1));
         let order = Watched::new(order(schedule.next, columns.len(), parts, settings.seed), columns.len());
         let mut program = Coordinates {
@@ -128,12 +162,7 @@ impl SparseRegression {
         };
         let mut state = Place { coefficients, residual };
         let mut trace = Trace::default();
-        let engine = Dynamic::new(cluster)
-            .concurrent(schedule.concurrent)
-            .depth(schedule.depth)
-            .conflicts(schedule.conflicts())
-            .parts(parts)
-            .watch_every(until.every.max(1));
+        let engine = schedule.engine(cluster, parts).watch_every(until.every.max(1));
         let sum = |values: f64| cluster.all_gather(values).map(|all| all.into_iter().sum::<f64>());
         let report = cluster.crew(|crew: &mut Crew<'_>| {
             engine.run_with(crew, &mut program, &mut state, |progress, program, state| {
@@ -148,6 +177,61 @@ impl SparseRegression {
         let settled = program.order.settled(1e-3 * largest);
         let support = state.coefficients.iter().filter(|b| **b != 0.0).count();
         Ok(Study { trace, report, support, settled })
+    }
+}
+
+/// Coordinate descent over some columns, as a schedule says.
+pub(super) struct Scheduled<'s> {
+    schedule: Schedule,
+    columns: &'s [u32],
+    couplings: Option<Couplings<'s>>,
+    order: Option<Box<dyn Order + Send + Sync>>,
+    parts: usize,
+}
+
+impl<'s> Scheduled<'s> {
+    /// *Collective.* Over these columns.
+    pub(super) fn new<'f: 's, T: Value>(
+        problem: &mut Quadratic<'_, 'f, '_, T>,
+        columns: &'s [u32],
+        schedule: Schedule,
+        seed: u64,
+    ) -> Result<Self> {
+        let design = problem.field.design();
+        let couplings = schedule.couplings(problem.field.hands().0, design, columns, problem.scaling.intercept)?;
+        let parts = PARTS.min(columns.len().max(1));
+        let order = Some(order(schedule.next, columns.len(), parts, seed));
+        Ok(Self { schedule, columns, couplings, order, parts })
+    }
+
+    /// *Collective.* As many updates as `passes` over all columns would take. How many were made.
+    pub(super) fn descend<T: Value>(
+        &mut self,
+        problem: &mut Quadratic<'_, '_, '_, T>,
+        coefficients: &mut [f64],
+        passes: usize,
+    ) -> Result<u64> {
+        if self.columns.is_empty() {
+            return Ok(0);
+        }
+        let mut program = Coordinates {
+            design: problem.field.design(),
+            scaling: problem.scaling,
+            penalty: problem.penalty,
+            rows: problem.rows,
+            columns: self.columns,
+            couplings: self.couplings.as_ref(),
+            order: self.order.take().expect("it is put back"),
+            changed: Vec::new(),
+            by: Vec::new(),
+        };
+        let mut state = Place { coefficients, residual: problem.residual };
+        let (cluster, crew) = problem.field.hands();
+        let updates = (passes * self.columns.len()) as u64;
+        let engine = self.schedule.engine(cluster, self.parts).watch_every(updates);
+        let report = engine.run_with(crew, &mut program, &mut state, |_, _, _| Ok(ControlFlow::Break(())));
+        self.order = Some(program.order);
+        Ok(report?.progress.jobs)
     }
 }
 

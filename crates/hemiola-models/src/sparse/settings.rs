@@ -1,5 +1,6 @@
 //! What a user chooses.
 
+use super::schedule::Schedule;
 use super::{Loss, SparseRegression};
 use crate::Error;
 use crate::training::Limits;
@@ -28,6 +29,9 @@ pub struct Settings {
     pub intercept: bool,
     /// Whether columns are scaled to a variance of 1 before coefficients are charged for. Coefficients are told in the scale of the data.
     pub standardize: bool,
+    /// How updates of coefficients are scheduled; without it they come block by block, which is the fastest. For the squared loss.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<Schedule>,
     /// What all chance comes from: which examples are held out.
     pub seed: u64,
     /// The share of examples that is held out where no held-out examples are given.
@@ -93,6 +97,7 @@ impl Builder {
                 ratio: 1.0,
                 intercept: true,
                 standardize: false,
+                schedule: None,
                 seed: 1,
                 valid: 0.0,
                 tolerance: tolerance(),
@@ -118,6 +123,12 @@ impl Builder {
         tolerance: f64;
         /// When training stops.
         limits: Limits;
+    }
+
+    /// How updates of coefficients are scheduled. Default: block by block.
+    pub fn schedule(mut self, schedule: Schedule) -> Self {
+        self.settings.schedule = Some(schedule);
+        self
     }
 
     /// At most so many rounds. Default 1000.
@@ -149,6 +160,12 @@ impl Builder {
         if !(1e-12..=1.0).contains(tolerance) {
             return refuse("tolerance", *tolerance, "from 1e-12 to 1");
         }
+        if let Some(schedule) = &self.settings.schedule {
+            if self.settings.loss != Loss::Squared {
+                return Err(Error::NotScheduled);
+            }
+            schedule.check()?;
+        }
         Ok(SparseRegression { settings: self.settings })
     }
 }
@@ -169,6 +186,10 @@ mod tests {
             builder().ratio(1.5),
             builder().valid(1.0),
             builder().tolerance(0.0),
+            builder().schedule(Schedule { concurrent: 0, ..Schedule::default() }),
+            builder().schedule(Schedule { depth: 0, ..Schedule::default() }),
+            builder().schedule(Schedule { correlation: 0.0, ..Schedule::default() }),
+            builder().schedule(Schedule { total: f64::NAN, ..Schedule::default() }),
         ] {
             assert!(wrong.build().unwrap_err().to_string().contains("which must be"));
         }

@@ -16,6 +16,7 @@ use super::loss::{Loss, entropy};
 use super::polish::polish;
 use super::quadratic::{Penalty, Quadratic};
 use super::scaling::{Residual, Scaling};
+use super::schedule::{Schedule, Scheduled};
 use hemiola::Result;
 
 /// Columns worked on in the first round, and how many for each that has a coefficient later.
@@ -77,6 +78,8 @@ pub(super) struct Solver {
     stalled: u32,
     /// Columns that were visited, over all rounds.
     pub(super) visited: u64,
+    /// How coordinate descent is scheduled, if not block by block; and what its chance comes from.
+    schedule: Option<(Schedule, u64)>,
 }
 
 impl Solver {
@@ -129,6 +132,7 @@ impl Solver {
             survey: Survey { objective: 0.0, gap: 0.0, unexplained: 1.0, support: 0, alive: 0, violation: 0.0 },
             stalled: 0,
             visited: columns as u64,
+            schedule: None,
             scaling,
         };
         let (found, _) = solver.losses(field)?;
@@ -136,6 +140,12 @@ impl Solver {
         solver.start = if found <= ROUNDING * square / rows { 0.0 } else { found };
         solver.survey.objective = found;
         Ok(solver)
+    }
+
+    /// The same with a schedule.
+    pub(super) fn scheduled(mut self, schedule: Option<Schedule>, seed: u64) -> Self {
+        self.schedule = schedule.map(|schedule| (schedule, seed));
+        self
     }
 
     /// *Collective.* Starts from coefficients of columns as they are in the data.
@@ -218,12 +228,17 @@ impl Solver {
 
     /// *Collective.* Solves the quadratic problem over the chosen columns.
     pub(super) fn improve<T: Value>(&mut self, field: &mut Field<'_, '_, T>, target: f64) -> Result<()> {
-        let Self { penalty, scaling, coefficients, residual, working, visited, rows, .. } = self;
+        let Self { penalty, scaling, coefficients, residual, working, visited, rows, schedule, .. } = self;
         let mut problem = Quadratic::new(field, scaling, residual, *penalty, *rows);
         let columns = working.columns();
         let mut slopes = vec![0.0; columns.len()];
+        let scheduled = schedule.map(|(schedule, seed)| Scheduled::new(&mut problem, &columns, schedule, seed));
+        let mut scheduled = scheduled.transpose()?;
         for _ in 0..TURNS {
-            *visited += working.descend(&mut problem, coefficients, PASSES, target)?;
+            *visited += match &mut scheduled {
+                None => working.descend(&mut problem, coefficients, PASSES, target)?,
+                Some(scheduled) => scheduled.descend(&mut problem, coefficients, PASSES)?,
+            };
             problem.slopes(&columns, &mut slopes)?;
             *visited += columns.len() as u64;
             let violation = |(column, slope): (&u32, &f64)| penalty.violation(*slope, coefficients[*column as usize]);

@@ -123,6 +123,26 @@ fn scheduled_updates_need_a_fifth_of_random_ones_or_less() {
 }
 
 #[test]
+fn training_by_a_schedule_ends_where_training_by_blocks_does() {
+    for sparse in [false, true] {
+        let least = minimum(0.8, sparse);
+        for (peers, workers) in [(1, 2), (2, 1)] {
+            let found = hemiola::standalone(peers).workers(workers).run(|cluster| {
+                let rank = cluster.rank().index();
+                let rows = problem(0.8, rank * ROWS / peers..(rank + 1) * ROWS / peers, sparse);
+                let builder = SparseRegression::builder(Loss::Squared).lambda(Lambda::Share(0.05)).tolerance(1e-7);
+                let schedule = Schedule { concurrent: 8, depth: 2, ..Schedule::default() };
+                let report = builder.schedule(schedule).build()?.fit_rows(cluster, rows)?.report;
+                let end = report.progress.last().unwrap();
+                Ok((end.objective, end.train["gap"]))
+            });
+            let (objective, gap) = found.unwrap()[0];
+            assert!(gap <= 1e-7 && objective <= least * (1.0 + 1e-6), "{objective}, not {least}; gap {gap}");
+        }
+    }
+}
+
+#[test]
 fn the_same_bits_twice() {
     let run = |peers, workers| {
         let schedule = Schedule { depth: 2, ..Schedule::default() };

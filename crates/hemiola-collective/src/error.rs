@@ -3,6 +3,7 @@
 //! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
 
 use crate::Encoding;
+use crate::encode::Goal;
 use crate::protocol::{Call, Disagreement, ElementKind, Operator, Tag};
 use hemiola_core::{ErrorKind, Rank};
 
@@ -184,6 +185,16 @@ pub enum Error {
         encoding: Encoding,
         /// The operator asked for.
         operator: Operator,
+    },
+    /// An exchange that makes no sense of what is encoded.
+    #[error(
+        "{encoding} is told as parts of a sum over all peers, and {goal} forms none; use `Encoding::Plain`, `Bf16`, `F16`, `OneBit` or `TopK`"
+    )]
+    NotForThis {
+        /// As what.
+        encoding: Encoding,
+        /// For what.
+        goal: Goal,
     },
     /// Bytes or numbers that no encoder of ours gives for this many elements.
     #[error("what was encoded cannot be decoded into {length} elements: {problem}")]

@@ -86,5 +86,27 @@ fn the_report_of_collectives_has_a_figure_for_each_way() {
         assert_eq!((&result["op"], &result["peers"]), (&"all-reduce".into(), &2.into()));
         assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["latency_us"].as_f64().unwrap() > 0.0);
     }
+    let sent = |place: usize| results[place]["wire_bytes"].as_f64().unwrap();
+    // Each of two peers sends the vector once, on the average, whatever the way; headers come on top.
+    assert!((0..4).all(|way| sent(way) > 1024.0 && sent(way + 4) > 4000.0), "{results:?}");
     assert!(report["overlap_extra"].is_f64() && report["overlap_extra_busy"].is_f64());
+}
+
+#[test]
+fn encodings_are_measured_with_the_bytes_they_send() {
+    let arguments = "collective --peers 3 --bytes 400000 --rounds 1 --encodings --report -";
+    let ended = launch(subcommand("bench").args(arguments.split_whitespace())).end();
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    let results = report["results"].as_array().unwrap();
+    let sent = |name: &str| {
+        let found = results.iter().find(|one| one["encoding"].as_str().unwrap().starts_with(name));
+        found.unwrap_or_else(|| panic!("no {name} in {results:?}"))["wire_bytes"].as_f64().unwrap()
+    };
+    let (plain, narrow) = (sent("f32"), sent("bf16"));
+    assert!((0.45..0.55).contains(&(narrow / plain)), "{narrow} of {plain}");
+    assert!((0.9..1.1).contains(&(sent("f16") / narrow)));
+    for name in ["one bit", "top-k", "low rank"] {
+        assert!(sent(name) < plain / 5.0, "{name}: {} of {plain}", sent(name));
+    }
 }

@@ -162,9 +162,16 @@ fn all_gather_gives_all_blocks_to_all_whatever_their_lengths() {
                     buffer[start..start + lengths[me]].copy_from_slice(&own[me]);
                     buffer
                 };
-                let job = Job { operation, data: (0..peers).map(place).collect() };
-                let results = run(vec![job], peers, 1 + random.below(64), random.bits());
+                let data: Vec<Vec<i64>> = (0..peers).map(place).collect();
+                let root = Rank::new(random.below(peers) as u32);
+                let gather = Job { operation: Operation::Gather { root, blocks: lengths.clone() }, data: data.clone() };
+                let all = Job { operation, data: data.clone() };
+                let results = run(vec![all, gather], peers, 1 + random.below(64), random.bits());
                 assert!(results[0].iter().all(|result| *result == own.concat()));
+                // With one root only that has them, and the others' buffers stay what they were.
+                for (peer, result) in results[1].iter().enumerate() {
+                    assert_eq!(*result, if peer == root.index() { own.concat() } else { data[peer].clone() });
+                }
             }
         }
     }

@@ -1,6 +1,9 @@
 //! What the tests stand on.
 
-use hemiola_core::Deadlines;
+use hemiola_cluster::Cluster;
+use hemiola_collective::protocol::HEADER_BYTES;
+use hemiola_core::{Deadlines, Purpose};
+use hemiola_net::OVERHEAD_BYTES;
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
 
@@ -34,4 +37,11 @@ pub(crate) fn impatient() -> Deadlines {
 pub(crate) fn number(peer: usize, place: usize) -> f64 {
     let mixed = (peer * 7919 + place * 104_729 + peer * place * 31) % 10_007;
     mixed as f64 / 97.0 - 51.0
+}
+
+/// Bytes of elements that this peer's collectives have sent so far.
+pub(crate) fn sent(cluster: &Cluster) -> u64 {
+    let traffic = cluster.traffic();
+    let lines = traffic.lines.iter().filter(|line| line.purpose == Purpose::Collective);
+    lines.map(|line| line.bytes_sent - line.messages_sent * (HEADER_BYTES + OVERHEAD_BYTES) as u64).sum()
 }

@@ -3,6 +3,7 @@
 mod command;
 mod counted;
 mod failure;
+mod graph;
 mod output;
 mod report;
 mod shell;

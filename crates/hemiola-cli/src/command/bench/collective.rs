@@ -4,7 +4,7 @@
 //! such rounds the best counts, because on a shared machine only the best says what the code can do. All ways to do it are measured in turn.
 //!
 //! - *Size*: 1 KB to 64 MB of `f32`. "gbps" is the bytes of the vector over seconds (what others call algorithm bandwidth), in 10⁹ bytes.
-//! - *Encodings*, if asked for: the same in fewer bytes, by the way that is taken without asking. "wire_bytes" is what a peer sends in a call, headers and all, the mean over peers.
+//! - *Encodings*, if asked for: the same in fewer bytes, by the way that is taken without asking. `wire_bytes` is what a peer sends in a call, headers and all, the mean over peers.
 //! - *Overlap*: 50 ms of computing on the calling thread, alone and with an all-reduce of 16 MB begun before and finished after. The extra is what that
 //!   adds, as a part of 50 ms. It is measured with a computation that keeps a core busy, and with one that waits, as for a device.
 

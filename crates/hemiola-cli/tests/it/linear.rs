@@ -168,10 +168,10 @@ fn features_that_were_not_trained_on_are_left_out_and_counted() {
     assert_eq!(hemiola(&lab, "train svm --data two.libsvm --output model -q").code, Some(0));
     fs::write(lab.path().join("wide.libsvm"), "3 1:1.5 900:4\n-1 3:1\n").unwrap();
     let told = hemiola(&lab, "evaluate --model model --data wide.libsvm");
-    assert!(text(&told.stdout).contains("1 value the model has no weights for are left out"), "{}", text(&told.stdout));
+    assert!(text(&told.stdout).contains("; left out: 1 value the model has no weights for"), "{}", text(&told.stdout));
     let told = hemiola(&lab, "predict --model model --data wide.libsvm");
     assert_eq!(text(&told.stdout), "3\n-1");
-    assert!(text(&told.stderr).contains("1 value of features that were not trained on"), "{}", text(&told.stderr));
+    assert!(text(&told.stderr).contains("left out 1 value of features that were not trained on"), "{}", text(&told.stderr));
     for (arguments, problem) in [
         ("predict --model model", "there are no examples"),
         ("predict --model model --user 3 --item 4", "there are no examples"),

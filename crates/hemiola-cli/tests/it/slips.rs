@@ -17,7 +17,7 @@ fn a_signal_is_heard_while_peers_are_being_started() {
     let logs = tempfile::tempdir().unwrap();
     let folder = logs.path().to_str().unwrap();
     let script = "if [ $HEMIOLA_RANK = 0 ]; then kill -INT $PPID; fi; exec sleep 1000";
-    let ended = run(&["-n", "250", "--log-dir", folder], script);
+    let ended = run(&["-n", "250", "--logs", folder], script);
     assert_eq!(ended.code, Some(130), "{}", text(&ended.stderr));
     // Every peer that is started has a log.
     let started = fs::read_dir(logs.path()).unwrap().count();

@@ -152,7 +152,7 @@ impl Operation {
 }
 
 /// Blocks one after the other.
-pub(super) fn ranges(blocks: &[usize]) -> Vec<Range<usize>> {
+fn ranges(blocks: &[usize]) -> Vec<Range<usize>> {
     let mut end = 0;
     let next = |&block: &usize| {
         let start = end;

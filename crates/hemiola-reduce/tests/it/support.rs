@@ -1,28 +1,12 @@
 //! What the tests stand on.
 
+pub(crate) use hemiola_testing::with_watchdog;
+
 use hemiola_cluster::Cluster;
 use hemiola_collective::protocol::HEADER_BYTES;
 use hemiola_core::{Deadlines, Purpose};
 use hemiola_net::OVERHEAD_BYTES;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-
-/// Runs `body`; if it has not ended after two minutes, the whole test process is ended, loudly.
-#[expect(clippy::print_stderr, reason = "nobody else is left to say it")]
-pub(crate) fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let (done, watch) = channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if watch.recv_timeout(Duration::from_mins(2)) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: `{test}` hangs");
-                std::process::abort();
-            }
-        });
-        let _done = done; // dropped when `body` returns or panics
-        body()
-    })
-}
 
 /// Deadlines for tests in which somebody waits in vain.
 pub(crate) fn impatient() -> Deadlines {

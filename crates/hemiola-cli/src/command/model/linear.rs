@@ -267,7 +267,7 @@ pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow:
     let Evaluation { figures, examples, unknown_features } = &evaluation;
     let mut text = counted(*examples, "example");
     if *unknown_features > 0 {
-        let _ = write!(text, "; {} the model has no weights for are left out", counted(*unknown_features, "value"));
+        let _ = write!(text, "; left out: {} the model has no weights for", counted(*unknown_features, "value"));
     }
     text.push('\n');
     for (name, figure) in figures {

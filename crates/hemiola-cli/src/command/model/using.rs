@@ -230,7 +230,7 @@ impl Predict {
                     // If nobody hears it, predictions are the same.
                     let _ = writeln!(
                         std::io::stderr().lock(),
-                        "hemiola: {values} of features that were not trained on are left out"
+                        "hemiola: left out {values} of features that were not trained on"
                     );
                 }
                 let mut text = String::new();

@@ -171,7 +171,11 @@ fn features_that_were_not_trained_on_are_left_out_and_counted() {
     assert!(text(&told.stdout).contains("; left out: 1 value the model has no weights for"), "{}", text(&told.stdout));
     let told = hemiola(&lab, "predict --model model --data wide.libsvm");
     assert_eq!(text(&told.stdout), "3\n-1");
-    assert!(text(&told.stderr).contains("left out 1 value of features that were not trained on"), "{}", text(&told.stderr));
+    assert!(
+        text(&told.stderr).contains("left out 1 value of features that were not trained on"),
+        "{}",
+        text(&told.stderr)
+    );
     for (arguments, problem) in [
         ("predict --model model", "there are no examples"),
         ("predict --model model --user 3 --item 4", "there are no examples"),

@@ -1,10 +1,10 @@
 //! Every operation on 1 to 9 peers, in random order of messages, against a serial reference: bit for bit.
 
-use crate::network::{Job, over_the_wire, run};
+use crate::network::{Job, run};
 use crate::serial;
 use half::{bf16, f16};
 use hemiola_collective::protocol::{buckets, count_nan, cut, pack, unpack};
-use hemiola_collective::{Algorithm, Element, Engine, Message, Operation, Operator, Random};
+use hemiola_collective::{Algorithm, Element, Engine, Operation, Operator, Random};
 use hemiola_core::Rank;
 
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 7, 16, 33, 101];

@@ -96,6 +96,7 @@ pub enum Error {
     #[error("`{}`: {problem}", .file.display())]
     BadFile {
         /// The file.
+        #[serde(with = "crate::path_bytes")]
         file: PathBuf,
         /// What was expected and what is there.
         problem: String,
@@ -104,6 +105,7 @@ pub enum Error {
     #[error("`{}`: expected a finite number at {place}, found {found}; clean the data or keep such values", .file.display())]
     NotFinite {
         /// The file.
+        #[serde(with = "crate::path_bytes")]
         file: PathBuf,
         /// Row and column, counted from 0.
         place: String,
@@ -114,6 +116,7 @@ pub enum Error {
     #[error("`{}` is empty; expected at least one line with a record", .file.display())]
     EmptyInput {
         /// The file, or the first of them.
+        #[serde(with = "crate::path_bytes")]
         file: PathBuf,
     },
     /// A path or pattern that names no file.
@@ -152,6 +155,7 @@ pub enum Error {
     #[error("`{}` {} while it was read; wait until its writer has finished", .file.display(), Change(*.before, *.after))]
     FileChanged {
         /// The file.
+        #[serde(with = "crate::path_bytes")]
         file: PathBuf,
         /// Its size when reading was planned.
         before: u64,
@@ -165,6 +169,7 @@ pub enum Error {
     )]
     BadCompression {
         /// The file.
+        #[serde(with = "crate::path_bytes")]
         file: PathBuf,
         /// `gzip`, `zstd` or `bzip2`.
         format: String,
@@ -177,6 +182,7 @@ pub enum Error {
     #[error("`{}`: a line is longer than {limit} bytes; is this a text file with line endings LF or CRLF?", .file.display())]
     LineTooLong {
         /// The file.
+        #[serde(with = "crate::path_bytes")]
         file: PathBuf,
         /// The limit.
         limit: u64,
@@ -204,6 +210,7 @@ pub enum Error {
     #[error("`{}` is not a complete save: {problem}", .path.display())]
     BadSave {
         /// The file or directory.
+        #[serde(with = "crate::path_bytes")]
         path: PathBuf,
         /// What is wrong and what was expected.
         problem: String,
@@ -212,6 +219,7 @@ pub enum Error {
     #[error("`{}` is being written by {holder}; wait for its end, or choose another folder", .path.display())]
     SaveBusy {
         /// What is to be saved.
+        #[serde(with = "crate::path_bytes")]
         path: PathBuf,
         /// Who has it: `process 4711`.
         holder: String,
@@ -224,6 +232,7 @@ pub enum Error {
     )]
     ForeignFile {
         /// The folder.
+        #[serde(with = "crate::path_bytes")]
         path: PathBuf,
         /// The first such file.
         file: String,
@@ -235,6 +244,7 @@ pub enum Error {
     )]
     NoRoom {
         /// What is to be saved.
+        #[serde(with = "crate::path_bytes")]
         path: PathBuf,
         /// The bytes it takes.
         needed: u64,
@@ -247,6 +257,7 @@ pub enum Error {
         /// What was tried: `open`, `read`, `list`, `write`.
         action: String,
         /// On what.
+        #[serde(with = "crate::path_bytes")]
         path: PathBuf,
         /// The system's words.
         message: String,
@@ -307,6 +318,7 @@ pub enum Place {
     /// A line of a file, counted from 1.
     Line {
         /// The file.
+        #[serde(with = "crate::path_bytes")]
         file: PathBuf,
         /// The line.
         line: u64,
@@ -326,6 +338,7 @@ impl fmt::Display for Place {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadLine {
     /// The file.
+    #[serde(with = "crate::path_bytes")]
     pub file: PathBuf,
     /// The line, counted from 1. A byte range does not know it until an error asks, see
     /// [`ByteRange`](crate::read::ByteRange).

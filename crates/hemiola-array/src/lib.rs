@@ -34,6 +34,7 @@ pub mod dist;
 pub mod error;
 pub mod histogram;
 pub mod joint;
+mod path_bytes;
 pub mod random;
 pub mod read;
 pub mod save;

@@ -3,6 +3,7 @@
 mod command;
 mod counted;
 mod failure;
+mod graph;
 mod output;
 mod report;
 mod shell;
@@ -39,7 +40,11 @@ struct Hemiola {
 }
 
 fn main() -> ExitCode {
-    match Hemiola::parse().command.execute() {
+    let parsed = match Hemiola::try_parse() {
+        Ok(parsed) => parsed,
+        Err(error) => return refuse(&error),
+    };
+    match parsed.command.execute() {
         Ok(code) => code,
         Err(error) => {
             let mut stderr = std::io::stderr().lock();
@@ -51,6 +56,28 @@ fn main() -> ExitCode {
             ExitCode::from(failure::exit_code(&error))
         }
     }
+}
+
+/// Help and versions go to standard output; what is wrong with arguments is told as all failures are.
+fn refuse(error: &clap::Error) -> ExitCode {
+    if !error.use_stderr() {
+        // If nobody reads it, there is nobody to tell.
+        let _ = error.print();
+        return ExitCode::SUCCESS;
+    }
+    let text = error.render().to_string();
+    let mut stderr = std::io::stderr().lock();
+    let _ = match text.strip_prefix("error: ") {
+        Some(text) => write!(stderr, "hemiola: {text}"),
+        None => write!(stderr, "{text}"),
+    };
+    if error.kind() == clap::error::ErrorKind::InvalidUtf8 {
+        for argument in std::env::args_os().filter(|argument| argument.to_str().is_none()) {
+            let _ =
+                writeln!(stderr, "hint: `{}` is not UTF-8; name its folder, or a pattern with `*`", argument.display());
+        }
+    }
+    ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }
 
 #[cfg(test)]

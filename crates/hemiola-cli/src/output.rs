@@ -21,6 +21,12 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Says something on standard error that is neither a result nor a failure.
+pub(crate) fn note(text: &str) {
+    // If standard error is closed, nobody wants to know.
+    let _ = writeln!(io::stderr().lock(), "hemiola: {text}");
+}
+
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compress {

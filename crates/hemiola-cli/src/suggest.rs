@@ -3,6 +3,9 @@
 //! **Invariant:** only names that are near enough to be a slip are offered, the nearest first and of equals the first given, so
 //! that the same question has the same answer. Cost grows with the number of candidates times the length of the name.
 
+use std::collections::BTreeSet;
+use std::path::Path;
+
 /// How many names are offered.
 const MOST: usize = 3;
 
@@ -53,6 +56,19 @@ fn nearest_by_part<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>
 /// The hint for a name that does not exist: `did you mean ..?`; `None` if nothing is near.
 pub(crate) fn hint<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<String> {
     meant(&nearest(name, candidates))
+}
+
+/// The same for a file or folder that is not there: names beside it.
+pub(crate) fn path_hint(path: &Path) -> Option<String> {
+    let name = path.file_name()?.to_string_lossy().into_owned();
+    if path.exists() {
+        return None;
+    }
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let beside = std::fs::read_dir(folder).ok()?.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    // In order, so that of equals the same is offered on every machine.
+    let beside: BTreeSet<String> = beside.collect();
+    hint(&name, beside.iter().map(String::as_str))
 }
 
 /// The same where a part of the candidate may have been meant.

@@ -227,6 +227,7 @@ impl ClusterBuilder {
         let config = JoinConfig {
             rank,
             size,
+            servers,
             job,
             secret,
             rendezvous,

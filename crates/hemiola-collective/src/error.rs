@@ -3,18 +3,24 @@
 //! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
 
 use crate::Encoding;
+use crate::encode::Goal;
 use crate::protocol::{Call, Disagreement, ElementKind, Operator, Tag};
 use hemiola_core::{ErrorKind, Rank};
 
 /// The result of everything fallible here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// `1 peer`, `2 peers`.
+fn peers_of(count: usize) -> String {
+    if count == 1 { "1 peer".to_owned() } else { format!("{count} peers") }
+}
+
 /// Why something was refused.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// A graph that cannot be.
-    #[error("a communication graph of {peers} peers cannot be made: {problem}")]
+    #[error("a communication graph of {} cannot be made: {problem}", peers_of(*peers))]
     BadGraph {
         /// Its peers.
         peers: usize,
@@ -23,7 +29,8 @@ pub enum Error {
     },
     /// Peers that would never hear of some others.
     #[error(
-        "news of peer {from} never reach peer {to} over this graph of {peers} peers; add edges until every peer can be reached from every other"
+        "news of peer {from} never reach peer {to} over this graph of {}; add edges until every peer can be reached from every other",
+        peers_of(*peers)
     )]
     NotConnected {
         /// Its peers.
@@ -35,8 +42,9 @@ pub enum Error {
     },
     /// In-degrees that differ.
     #[error(
-        "peer {first} receives from {first_degree} peers and peer {second} from {second_degree}: averages over this graph would favour some peers; \
-         use a regular graph, or weights that make up for it"
+        "peer {first} receives from {} and peer {second} from {second_degree}: averages over this graph would favour some peers; \
+         use a regular graph, or weights that make up for it",
+        peers_of(*first_degree)
     )]
     NotRegular {
         /// A peer.
@@ -50,7 +58,8 @@ pub enum Error {
     },
     /// A peer that sends to more or fewer peers than it receives from.
     #[error(
-        "peer {peer} sends to {sends} peers and receives from {receives}; weights that treat all peers alike need both to be equal"
+        "peer {peer} sends to {} and receives from {receives}; weights that treat all peers alike need both to be equal",
+        peers_of(*sends)
     )]
     NotBalanced {
         /// The peer.
@@ -84,7 +93,7 @@ pub enum Error {
         found: ElementKind,
     },
     /// A root, or a list of blocks, that does not fit the job.
-    #[error("a collective among {peers} peers cannot be begun: {problem}")]
+    #[error("a collective among {} cannot be begun: {problem}", peers_of(*peers))]
     BadCall {
         /// How many peers there are.
         peers: usize,
@@ -185,6 +194,16 @@ pub enum Error {
         /// The operator asked for.
         operator: Operator,
     },
+    /// An exchange that makes no sense of what is encoded.
+    #[error(
+        "{encoding} is told as parts of a sum over all peers, and {goal} forms none; use `Encoding::Plain`, `Bf16`, `F16`, `OneBit` or `TopK`"
+    )]
+    NotForThis {
+        /// As what.
+        encoding: Encoding,
+        /// For what.
+        goal: Goal,
+    },
     /// Bytes or numbers that no encoder of ours gives for this many elements.
     #[error("what was encoded cannot be decoded into {length} elements: {problem}")]
     BadEncoding {
@@ -202,7 +221,7 @@ pub enum Error {
         found: usize,
     },
     /// Measurements that cannot be.
-    #[error("link speeds of {peers} peers cannot be used: {problem}")]
+    #[error("link speeds of {} cannot be used: {problem}", peers_of(*peers))]
     BadSpeeds {
         /// How many peers.
         peers: usize,
@@ -219,5 +238,20 @@ impl Error {
             Self::BadMessage { .. } | Self::BadEncoding { .. } => ErrorKind::Bug,
             _ => ErrorKind::Usage,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_peer_is_not_several() {
+        let problem = "it has no edges".to_owned();
+        let text = Error::BadGraph { peers: 1, problem: problem.clone() }.to_string();
+        assert!(text.contains("graph of 1 peer cannot"), "{text}");
+        assert!(Error::BadGraph { peers: 2, problem }.to_string().contains("graph of 2 peers cannot"));
+        let text = Error::NotBalanced { peer: Rank::ROOT, sends: 1, receives: 2 }.to_string();
+        assert!(text.contains("sends to 1 peer and receives from 2"), "{text}");
     }
 }

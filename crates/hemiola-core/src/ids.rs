@@ -53,29 +53,48 @@ impl fmt::Display for Rank {
     }
 }
 
-/// The number of a worker (a compute thread) inside its peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct WorkerId(u32);
+/// Makes types for numbers that count things from 0, each with `new` and `index`. Whoever calls it needs `serde`.
+///
+/// ```
+/// hemiola_core::numbers! {
+///     /// The number of a page.
+///     PageId;
+/// }
+/// assert_eq!(PageId::new(3).index(), 3);
+/// ```
+#[macro_export]
+macro_rules! numbers {
+    ($($(#[$doc:meta])* $name:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(u32);
 
-impl WorkerId {
-    /// The worker with this number.
-    #[must_use]
-    pub const fn new(number: u32) -> Self {
-        Self(number)
-    }
+        impl $name {
+            /// The one with this number.
+            #[must_use]
+            pub const fn new(number: u32) -> Self {
+                Self(number)
+            }
 
-    /// The number, for use as an index.
-    #[must_use]
-    pub const fn index(self) -> usize {
-        self.0 as usize
-    }
+            /// The number, for use as an index.
+            #[must_use]
+            pub const fn index(self) -> usize {
+                self.0 as usize
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, formatter: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                self.0.fmt(formatter)
+            }
+        }
+    )*};
 }
 
-impl fmt::Display for WorkerId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
+numbers! {
+    /// The number of a worker (a compute thread) inside its peer.
+    WorkerId;
 }
 
 /// Which job a frame belongs to. Two jobs on one host never mix, even when one takes over the other's port.

@@ -62,8 +62,8 @@ pub enum Error {
         "all examples to train on have the label {label}, and a classifier needs two classes at least; check the first field of each line"
     )]
     OneClass {
-        /// The label.
-        label: f32,
+        /// The label, or its name.
+        label: String,
     },
     /// There are more classes than the model can tell apart.
     #[error(

@@ -66,7 +66,7 @@ pub(crate) fn channel(handle: u64, number: u64) -> ChannelId {
 
 /// What a handle has done so far on this peer.
 ///
-/// An encoded all-reduce counts as the one or two collectives that it is made of.
+/// An encoded collective counts as the one or two that it is made of.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tally {

@@ -1,7 +1,7 @@
-//! All-reduce in fewer bytes: drives an [`Exchange`] of `hemiola-collective`, one collective after the other.
+//! Collectives in fewer bytes: drives an [`Exchange`] of `hemiola-collective`, one collective after the other.
 //!
 //! **Invariants.** An exchange takes the tags of all its collectives when it begins, so peers agree on them whatever happens in between. An encoder is lent or handed over
-//! and always comes back: changed if the all-reduce came to its end, and as it was if not.
+//! and always comes back: changed if the exchange came to its end, and as it was if not.
 
 use crate::background::{Begun, Pending};
 use crate::collectives::Collectives;
@@ -9,10 +9,10 @@ use crate::error::{Error, refused};
 use crate::flight::{Flight, Progress};
 use crate::outcome::{Awaited, Outcome};
 use hemiola_cluster::{Cluster, Reason, Result};
-use hemiola_collective::encode::{Buffer, Exchange, Leg, Next, Place};
-use hemiola_collective::protocol::{Operator, Tag, count_nan};
-use hemiola_collective::{Encoder, Encoding};
-use hemiola_core::ChannelId;
+use hemiola_collective::encode::{Buffer, Exchange, Goal, Leg, Next, Place};
+use hemiola_collective::protocol::{Operator, Tag, count_nan, cut};
+use hemiola_collective::{Algorithm, Encoder, Encoding};
+use hemiola_core::{ChannelId, Rank};
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
@@ -84,10 +84,112 @@ impl Collectives {
         if encoder.encoding() == Encoding::Plain && vector.len() == encoder.length() {
             return self.all_reduce(vector, operator);
         }
-        let trip = self.trip(encoder, vector, operator, Location::caller())?;
-        let sum = self.carry_through(trip, encoder)?;
+        let sum = self.exchange(encoder, vector, Goal::AllReduce, operator)?;
         vector.copy_from_slice(&sum);
         Ok(())
+    }
+
+    /// A [`reduce_scatter`](Collectives::reduce_scatter) in fewer bytes. The part that is returned becomes the sum of all peers' there, as it comes out of the encoding; the rest stays what
+    /// it was. Followed by an [`all_gather_encoded`](Collectives::all_gather_encoded) of the parts this is an all-reduce in two steps, and a peer may change its part in between.
+    ///
+    /// Encodings with error feedback keep what they have not told of the whole vector, whoever it was for.
+    ///
+    /// ```
+    /// use hemiola_reduce::{Encoding, MakeCollectives, Operator};
+    ///
+    /// hemiola_cluster::standalone(2).run(|cluster| {
+    ///     let collectives = cluster.collectives()?;
+    ///     let mut encoder = collectives.encoder(Encoding::Bf16, 4)?;
+    ///     let mut gradient = vec![1.0, 2.0, 3.0, 4.0];
+    ///     let part = collectives.reduce_scatter_encoded(&mut gradient, Operator::Sum, &mut encoder)?;
+    ///     let expected = [[2.0, 4.0], [6.0, 8.0]][cluster.rank().index()];
+    ///     assert_eq!(gradient[part], expected);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn reduce_scatter_encoded(
+        &self,
+        vector: &mut [f32],
+        operator: Operator,
+        encoder: &mut Encoder,
+    ) -> Result<Range<usize>> {
+        let sum = self.exchange(encoder, vector, Goal::ReduceScatter, operator)?;
+        let part = cut(vector.len(), self.cluster().size(), self.cluster().rank().index());
+        vector[part.clone()].copy_from_slice(&sum);
+        Ok(part)
+    }
+
+    /// A [`reduce`](Collectives::reduce) in fewer bytes: the root gets what an [`all_reduce_encoded`](Collectives::all_reduce_encoded) would give to all, and the others' vectors stay what they
+    /// were.
+    #[track_caller]
+    pub fn reduce_encoded(
+        &self,
+        root: Rank,
+        vector: &mut [f32],
+        operator: Operator,
+        encoder: &mut Encoder,
+    ) -> Result<()> {
+        let sum = self.exchange(encoder, vector, Goal::Reduce { root }, operator)?;
+        if root == self.cluster().rank() {
+            vector.copy_from_slice(&sum);
+        }
+        Ok(())
+    }
+
+    /// An [`all_gather`](Collectives::all_gather) in fewer bytes: everybody's vector, equally long, as it comes out of the encoding, by rank; one's own, too, so that all have the same bits.
+    ///
+    /// With error feedback the vectors must be updates that are summed up in the end, since what one does not tell comes with the next. Low rank forms a sum and goes with none of these.
+    #[track_caller]
+    pub fn all_gather_encoded(&self, vector: &[f32], encoder: &mut Encoder) -> Result<Vec<f32>> {
+        self.exchange(encoder, vector, Goal::AllGather, Operator::Sum)
+    }
+
+    /// A [`broadcast`](Collectives::broadcast) in fewer bytes: all get the root's vector as it comes out of the encoding, the root among them. Only the root's encoder changes.
+    ///
+    /// ```
+    /// use hemiola_reduce::{Encoding, MakeCollectives};
+    /// use hemiola_core::Rank;
+    ///
+    /// hemiola_cluster::standalone(2).run(|cluster| {
+    ///     let collectives = cluster.collectives()?;
+    ///     let mut encoder = collectives.encoder(Encoding::TopK { keep: 1 }, 3)?;
+    ///     let mut update = if cluster.is_root() { [1.0, 7.0, 2.0] } else { [0.0; 3] };
+    ///     collectives.broadcast_encoded(Rank::ROOT, &mut update, &mut encoder)?;
+    ///     assert_eq!(update, [0.0, 7.0, 0.0]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn broadcast_encoded(&self, root: Rank, vector: &mut [f32], encoder: &mut Encoder) -> Result<()> {
+        let told = self.exchange(encoder, vector, Goal::Broadcast { root }, Operator::Sum)?;
+        vector.copy_from_slice(&told);
+        Ok(())
+    }
+
+    /// An [`all_to_all`](Collectives::all_to_all) in fewer bytes: block `j` of peer `i` becomes, as it comes out of the encoding, block `i` of peer `j`.
+    #[track_caller]
+    pub fn all_to_all_encoded(&self, vector: &mut [f32], encoder: &mut Encoder) -> Result<()> {
+        let told = self.exchange(encoder, vector, Goal::AllToAll, Operator::Sum)?;
+        vector.copy_from_slice(&told);
+        Ok(())
+    }
+
+    /// Begins any encoded collective and returns at once. [`PendingEncoded::finish`] gives the encoder back, and what this peer gets: the sum; its own part of it alone (reduce-scatter); nothing (a reduce whose
+    /// root is another); all vectors by rank (all-gather); or the vector (broadcast, all-to-all). The operator is for goals that combine.
+    #[track_caller]
+    pub fn begin_encoded(
+        &self,
+        goal: Goal,
+        vector: &[f32],
+        operator: Operator,
+        mut encoder: Encoder,
+    ) -> Result<PendingEncoded> {
+        let trip = self.trip(&mut encoder, vector, (goal, operator), Location::caller())?;
+        let awaited = self.set_out(trip, encoder, |encoder, sum| (encoder, sum))?;
+        Ok(PendingEncoded { awaited })
     }
 
     /// Begins an [`all_reduce_encoded`](Collectives::all_reduce_encoded) and returns at once. The encoder comes back from [`PendingEncoded::finish`].
@@ -111,12 +213,11 @@ impl Collectives {
         &self,
         vector: Vec<f32>,
         operator: Operator,
-        mut encoder: Encoder,
+        encoder: Encoder,
     ) -> Result<PendingEncoded> {
-        let trip = self.trip(&mut encoder, &vector, operator, Location::caller())?;
+        let begun = self.begin_encoded(Goal::AllReduce, &vector, operator, encoder);
         drop(vector);
-        let awaited = self.set_out(trip, encoder, |encoder, sum| (encoder, sum))?;
-        Ok(PendingEncoded { awaited })
+        begun
     }
 
     /// The sum of all peers' matrices, each of which is known as a sum of products `u vᵀ`: the pairs travel, and every peer multiplies. Exact but for rounding, and peers
@@ -154,31 +255,39 @@ impl Collectives {
         Ok(Pending::new(self.set_out(trip, encoder, |_, sum| sum)?))
     }
 
-    /// Who exchanges. Every encoding asks how all-reduces travel, so that peers with different ones measure it together and then hear of each other.
+    /// All of it, on the calling thread.
     #[track_caller]
-    fn place(&self, operator: Operator, summed_bytes: usize) -> Result<Place> {
+    fn exchange(&self, encoder: &mut Encoder, vector: &[f32], goal: Goal, operator: Operator) -> Result<Vec<f32>> {
+        let trip = self.trip(encoder, vector, (goal, operator), Location::caller())?;
+        self.carry_through(trip, encoder)
+    }
+
+    /// Who exchanges. Every encoding of an all-reduce asks how those travel, so that peers with different ones measure it together and then hear of each other.
+    #[track_caller]
+    fn place(&self, goal: Goal, operator: Operator, summed_bytes: usize) -> Result<Place> {
         let (me, peers) = (self.cluster().rank(), self.cluster().size());
-        Ok(Place { me, peers, operator, algorithm: self.algorithm(summed_bytes)? })
+        let algorithm = if goal.combines() { self.algorithm(summed_bytes)? } else { Algorithm::Ring };
+        Ok(Place { me, peers, operator, algorithm })
     }
 
     fn trip(
         &self,
         encoder: &mut Encoder,
         vector: &[f32],
-        operator: Operator,
+        (goal, operator): (Goal, Operator),
         site: &'static Location<'static>,
     ) -> Result<Trip> {
-        let place = self.place(operator, encoder.summed_bytes())?;
-        let (exchange, leg) = Exchange::begin(encoder, vector, place).map_err(refused)?;
-        let tags = self.take_tags(Exchange::legs(encoder.encoding()));
+        let place = self.place(goal, operator, encoder.summed_bytes())?;
+        let (exchange, leg) = Exchange::begin(encoder, vector, goal, place).map_err(refused)?;
+        let tags = self.take_tags(Exchange::legs(encoder.encoding(), goal));
         Trip::begin(self, tags, (exchange, leg), encoder, site)
     }
 
     fn factors_trip(&self, factors: Factors<'_>, site: &'static Location<'static>) -> Result<(Trip, Encoder)> {
         let Factors { u, v, rows, columns } = factors;
-        let place = self.place(Operator::Sum, 0)?;
+        let place = self.place(Goal::AllReduce, Operator::Sum, 0)?;
         let (exchange, leg, mut encoder) = Exchange::begin_factors((u, v), (rows, columns), place).map_err(refused)?;
-        let tags = self.take_tags(Exchange::legs(encoder.encoding()));
+        let tags = self.take_tags(Exchange::legs(encoder.encoding(), Goal::AllReduce));
         let trip = Trip::begin(self, tags, (exchange, leg), &mut encoder, site)?;
         Ok((trip, encoder))
     }
@@ -190,7 +299,7 @@ impl Collectives {
                 break sum;
             }
         };
-        self.count(Exchange::legs(encoder.encoding()), count_nan(&sum));
+        self.count(trip.legs, count_nan(&sum));
         Ok(sum)
     }
 
@@ -214,8 +323,9 @@ struct Trip {
     channel: Box<dyn Fn(u64) -> ChannelId + Send>,
     /// Of the collectives that are still to come.
     tags: Range<u64>,
-    /// Of the first.
+    /// Of the first, and how many there are.
     tag: Tag,
+    legs: u64,
     site: &'static Location<'static>,
     exchange: Exchange,
     flight: Flight,
@@ -231,9 +341,9 @@ impl Trip {
         site: &'static Location<'static>,
     ) -> Result<Self> {
         let (cluster, channel) = (collectives.cluster().clone(), Box::new(collectives.channels()));
-        let tag = Tag::new(tags.start);
+        let (tag, legs) = (Tag::new(tags.start), tags.end - tags.start);
         match take_off(&cluster, &channel, &mut tags, &leg, site) {
-            Ok(flight) => Ok(Self { cluster, channel, tags, tag, site, exchange, flight, buffer: leg.buffer }),
+            Ok(flight) => Ok(Self { cluster, channel, tags, tag, legs, site, exchange, flight, buffer: leg.buffer }),
             Err(error) => {
                 exchange.give_up(encoder);
                 Err(error)
@@ -339,7 +449,7 @@ impl<R> Drop for Job<R> {
     }
 }
 
-/// An encoded all-reduce that goes on by itself. Dropping this lets it go on; its result and the encoder are lost.
+/// An encoded collective that goes on by itself. Dropping this lets it go on; its result and the encoder are lost.
 #[must_use = "the result and the encoder come from `finish`"]
 pub struct PendingEncoded {
     awaited: Awaited<(Encoder, Result<Vec<f32>>)>,
@@ -358,7 +468,7 @@ impl PendingEncoded {
         self.awaited.is_over()
     }
 
-    /// Waits until it is over: the encoder, and the sum. If there is an error instead, the encoder is as it was given.
+    /// Waits until it is over: the encoder, and the sum or what else this peer gets. If there is an error instead, the encoder is as it was given.
     pub fn finish(self) -> (Encoder, Result<Vec<f32>>) {
         self.awaited.finish()
     }

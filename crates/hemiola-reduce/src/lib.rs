@@ -24,7 +24,7 @@
 //! |---|---|
 //! | [`collectives`] | [`Collectives`]: the handle of a peer |
 //! | `flight` | one collective on its way |
-//! | [`encoded`] | all-reduce in fewer bytes; [`PendingEncoded`], [`Factors`] |
+//! | [`encoded`] | all-reduce and others in fewer bytes; [`PendingEncoded`], [`Factors`] |
 //! | `outcome` | what becomes of a collective that was begun |
 //! | [`background`] | [`Pending`]: collectives that go on while the program computes |
 //! | [`mixing`] | [`Mixing`]: averages over a graph; who goes on without whom |

@@ -10,42 +10,13 @@ use crate::priority::Managed;
 use hemiola_array::random::Values;
 use hemiola_core::WorkerId;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// The number of a table's client: the cache that the workers of one peer share.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ClientId(u32);
-
-/// The number of a shard of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ShardId(u32);
-
-macro_rules! ids {
-    ($($type:ident),*) => {$(
-        impl $type {
-            /// The one with this number.
-            #[must_use]
-            pub const fn new(number: u32) -> Self {
-                Self(number)
-            }
-
-            /// The number, for use as an index.
-            #[must_use]
-            pub const fn index(self) -> usize {
-                self.0 as usize
-            }
-        }
-
-        impl fmt::Display for $type {
-            fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                self.0.fmt(formatter)
-            }
-        }
-    )*};
+hemiola_core::numbers! {
+    /// The number of a table's client: the cache that the workers of one peer share.
+    ClientId;
+    /// The number of a shard of a table.
+    ShardId;
 }
-ids!(ClientId, ShardId);
 
 /// How fresh a read must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -77,7 +77,7 @@
 //! })?;
 //! # Ok::<(), hemiola::Error>(())
 //! ```
-//! An all-reduce can send a part of the bytes ([`all_reduce_encoded`](collective::Collectives::all_reduce_encoded): half precision, one bit, top-k, low rank, sufficient factors), and
+//! An all-reduce can send a part of the bytes ([`all_reduce_encoded`](collective::Collectives::all_reduce_encoded): half precision, one bit, top-k, low rank, sufficient factors), its relatives too, and
 //! [`best_scheme`](collective::cost::MatrixUpdate::best_scheme) says how the update of a matrix travels cheapest. The guide is `docs/reduce.md`.
 //!
 //! # Schedules

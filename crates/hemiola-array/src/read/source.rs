@@ -56,6 +56,7 @@ impl fmt::Display for Compression {
 /// One file or object to read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
+    #[serde(with = "crate::path_bytes")]
     path: PathBuf,
     /// The size on disk when reading was planned.
     bytes: u64,

@@ -90,7 +90,7 @@ fn four_processes_train_the_same_bits_as_four_peers_in_one() {
     hemiola::standalone(4)
         .workers(1)
         .run(|cluster| {
-            let examples = data::read(cluster, &data::Options::default(), file.to_str().unwrap())?;
+            let examples = data::read(cluster, &data::Options::default(), file.to_str().unwrap())?.labelled;
             let session = Session::new().saving(Checkpoints::new(&folder));
             settings.fit_with(cluster, &examples, None, session)?;
             Ok(())
@@ -150,6 +150,9 @@ fn what_is_wrong_is_told_with_a_way_out_and_leaves_nothing() {
         ("--data two.libsvm -c 0", "c is 0, which must be"),
         ("--data two.libsvm --peers 3 --workers 1 --graph halton:7", "a degree of 7 is not between"),
         ("--data two.libsvm --sync never", "notify-ack"),
+        ("--data two.libsvm --graph edges:one.libsvm", "line 1 of `one.libsvm`"),
+        ("--data two.libsvm --peers 3 --workers 1 --graph edges:0-1,1-0", "news of peer 0 never reach peer 2"),
+        ("--data two.libsvm --peers 3 --workers 1 --graph edges:0-1,1-2,2-0,0-2", "peer 0 sends to 2 peers"),
     ] {
         let ended = hemiola(&lab, &format!("train svm {arguments} --valid 0 --output model"));
         let told = text(&ended.stderr);
@@ -165,10 +168,14 @@ fn features_that_were_not_trained_on_are_left_out_and_counted() {
     assert_eq!(hemiola(&lab, "train svm --data two.libsvm --output model -q").code, Some(0));
     fs::write(lab.path().join("wide.libsvm"), "3 1:1.5 900:4\n-1 3:1\n").unwrap();
     let told = hemiola(&lab, "evaluate --model model --data wide.libsvm");
-    assert!(text(&told.stdout).contains("1 value the model has no weights for are left out"), "{}", text(&told.stdout));
+    assert!(text(&told.stdout).contains("; left out: 1 value the model has no weights for"), "{}", text(&told.stdout));
     let told = hemiola(&lab, "predict --model model --data wide.libsvm");
     assert_eq!(text(&told.stdout), "3\n-1");
-    assert!(text(&told.stderr).contains("1 value of features that were not trained on"), "{}", text(&told.stderr));
+    assert!(
+        text(&told.stderr).contains("left out 1 value of features that were not trained on"),
+        "{}",
+        text(&told.stderr)
+    );
     for (arguments, problem) in [
         ("predict --model model", "there are no examples"),
         ("predict --model model --user 3 --item 4", "there are no examples"),
@@ -193,5 +200,43 @@ fn every_synchronization_trains() {
         assert_eq!(run["result"]["ended"], "it has converged", "{sync}");
         let share = run["progress"][0]["train"]["consistent"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&share) && (sync != "notify-ack" || share > 0.999), "{sync}: {share}");
+    }
+}
+
+#[test]
+fn labels_may_be_names() {
+    let lab = lab();
+    // Three kinds of flower, told apart by one feature each; a header, and quotes around a name with a comma.
+    let lines = |rows: std::ops::Range<usize>| {
+        let line = |row: usize| match row % 3 {
+            0 => format!("\"iris, wild\",{},0,0.5\n", 3 + row % 5),
+            1 => format!("setosa,0,{},0.5\n", 3 + row % 4),
+            _ => format!("aster,0.1,0.2,{}\n", 4 + row % 3),
+        };
+        rows.map(line).collect::<String>()
+    };
+    fs::write(lab.path().join("train.csv"), format!("kind,a,b,c\n{}", lines(0..90))).unwrap();
+    fs::write(lab.path().join("test.csv"), lines(90..99)).unwrap();
+    let expected = ["iris, wild", "setosa", "aster"].repeat(3).join("\n");
+    for command in ["svm", "logistic --peers 2 --workers 1"] {
+        let ended = hemiola(&lab, &format!("train {command} --data train.csv --valid test.csv --output model -q"));
+        assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+        let told = hemiola(&lab, "predict --model model --data test.csv");
+        assert_eq!(text(&told.stdout), expected, "{}", text(&told.stderr));
+        let told = hemiola(&lab, "predict --model model --data test.csv --report -");
+        let report: serde_json::Value = serde_json::from_str(&text(&told.stdout)).unwrap();
+        assert_eq!((&report[0]["name"], &report[0]["label"]), (&"iris, wild".into(), &1.0.into()));
+        let told = hemiola(&lab, "evaluate --model model --data test.csv");
+        assert!(text(&told.stdout).contains("accuracy 1.0000"), "{}", text(&told.stdout));
+        fs::remove_dir_all(lab.path().join("model")).unwrap();
+    }
+    // Among numbers, a word is a mistake; and one name is too few.
+    fs::write(lab.path().join("mixed.csv"), "1,2,3\nspam,0,1\n-1,4,5\n").unwrap();
+    fs::write(lab.path().join("one.csv"), "spam,2,3\nspam,0,1\n").unwrap();
+    for (file, problem) in
+        [("mixed.csv", "`mixed.csv:2:1`: expected a number, found `spam`"), ("one.csv", "have the label `spam`")]
+    {
+        let ended = hemiola(&lab, &format!("train svm --data {file} --valid 0"));
+        assert!(ended.code == Some(2) && text(&ended.stderr).contains(problem), "{file}: {}", text(&ended.stderr));
     }
 }

@@ -21,6 +21,7 @@ mod plot;
 mod remote;
 mod results;
 mod serving;
+mod slips;
 mod start;
 mod support;
 mod topology;

@@ -59,8 +59,12 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
         ("--peers 8 --kind ring --degree 3", "does nothing"),
         ("--peers 8 --kind two-level", "needs --group"),
         ("--peers 8 --kind two-level --group 3", "do not divide"),
-        ("--peers 8 --kind edges --edges 0+1", "is no edge"),
+        ("--peers 8 --kind edges --edges 0+1", "`0+1` is no list of edges"),
         ("--peers 8 --kind edges --edges 0-9", "not there"),
+        ("--peers 8 --kind edges", "needs --edges"),
+        ("--peers 8 --kind edges:nowhere.txt", "`nowhere.txt` is no list of edges"),
+        ("--peers 8 --kind halton:2 --degree 3", "said twice"),
+        ("--peers 8 --kind ring:3", "expected complete"),
         ("--peers 8 --kind random-regular --degree 9", "degree of 9"),
         ("--peers 8 --output graph.png", ".svg"),
         ("--peers 0", "0"),
@@ -86,5 +90,69 @@ fn the_report_of_collectives_has_a_figure_for_each_way() {
         assert_eq!((&result["op"], &result["peers"]), (&"all-reduce".into(), &2.into()));
         assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["latency_us"].as_f64().unwrap() > 0.0);
     }
+    let sent = |place: usize| results[place]["wire_bytes"].as_f64().unwrap();
+    // Each of two peers sends the vector once, on the average, whatever the way; headers come on top.
+    assert!((0..4).all(|way| sent(way) > 1024.0 && sent(way + 4) > 4000.0), "{results:?}");
     assert!(report["overlap_extra"].is_f64() && report["overlap_extra_busy"].is_f64());
+}
+
+#[test]
+fn encodings_are_measured_with_the_bytes_they_send() {
+    let arguments = "collective --peers 3 --bytes 400000 --rounds 1 --encodings --report -";
+    let ended = launch(subcommand("bench").args(arguments.split_whitespace())).end();
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    let results = report["results"].as_array().unwrap();
+    let sent = |name: &str| {
+        let found = results.iter().find(|one| one["encoding"].as_str().unwrap().starts_with(name));
+        found.unwrap_or_else(|| panic!("no {name} in {results:?}"))["wire_bytes"].as_f64().unwrap()
+    };
+    let (plain, narrow) = (sent("f32"), sent("bf16"));
+    assert!((0.45..0.55).contains(&(narrow / plain)), "{narrow} of {plain}");
+    assert!((0.9..1.1).contains(&(sent("f16") / narrow)));
+    for name in ["one bit", "top-k", "low rank"] {
+        assert!(sent(name) < plain / 5.0, "{name}: {} of {plain}", sent(name));
+    }
+}
+
+#[test]
+fn edges_come_from_a_file() {
+    let lab = tempfile::tempdir().unwrap();
+    let file = lab.path().join("graph.txt");
+    let with = |lines: &str, peers: u32| {
+        std::fs::write(&file, lines).unwrap();
+        topology(&format!("--peers {peers} --kind edges:{} --report -", file.display()))
+    };
+    let ended = with("# a ring of three\n0 1\n1,2\n2 -> 0\n", 3);
+    let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    let edges: Value = serde_json::from_str("[[0,1],[1,2],[2,0]]").unwrap();
+    assert_eq!((&report["edges"], &report["regular"], &report["connected"]), (&edges, &true.into(), &true.into()));
+    for (lines, peers, code, expected) in [
+        ("0 1\n1 zero\n", 2, 2, "line 2 of"),
+        ("", 2, 2, "has no edges"),
+        ("0 1\n1 0\n", 1, 2, "not there"),
+        ("0 1\n1 0\n", 3, 0, "news of peer 0 never reach peer 2"),
+        ("0 1\n0 2\n1 0\n2 1\n1 2\n", 3, 0, "receives from"),
+    ] {
+        let ended = with(lines, peers);
+        let said = text(&ended.stderr) + &text(&ended.stdout);
+        assert!(ended.code == Some(code) && said.contains(expected), "{lines:?}: {:?} {said}", ended.code);
+    }
+}
+
+#[test]
+fn large_graphs_say_what_they_do_and_are_drawn_in_part() {
+    let lab = tempfile::tempdir().unwrap();
+    let file = lab.path().join("graph.svg");
+    let ended = topology(&format!("--peers 400 --kind complete --output {}", file.display()));
+    let said = text(&ended.stderr);
+    assert_eq!(ended.code, Some(0), "{said}");
+    assert!(
+        said.contains("computing the spectral gap of so many peers") && said.contains("edges of 10 of 400 peers"),
+        "{said}"
+    );
+    assert!(text(&ended.stdout).contains("spectral gap     1.0000"), "{}", text(&ended.stdout));
+    let picture = std::fs::read_to_string(&file).unwrap();
+    assert!(picture.len() < 2_000_000 && picture.contains("edges of 10 of 400 peers"), "{} bytes", picture.len());
+    assert!(text(&topology("--peers 1 --kind ring").stdout).contains("ring of 1 peer, 0 edges"));
 }

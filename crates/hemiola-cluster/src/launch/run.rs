@@ -18,6 +18,7 @@ use crate::builder::MOST_PEERS;
 use crate::placement::join_host_port;
 use crate::variables::{self, Variables};
 use hemiola_core::{Moment, Rank};
+use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
 use std::io;
@@ -55,12 +56,13 @@ pub(super) fn run(launcher: &Launcher, output: Output, variables: &dyn Variables
         ended: Vec::new(),
         clock: Clock::start(),
     };
-    let started = job.start(launcher, &printer, &notes, &sender);
+    let mut early = VecDeque::new();
+    let started = job.start(launcher, &printer, &notes, &sender, || hear(&events, &mut early));
     let lost = printer.lost();
     // From here on only the threads send.
     drop((printer, sender));
     let outcome = started.map(|()| {
-        let outcome = job.watch(launcher, &events, notes);
+        let outcome = job.watch(launcher, &events, early, notes);
         Outcome { output_lost: lost.load(Ordering::Relaxed), ..outcome }
     });
     // `events` goes first: a thread that waits for room in the queue is released by that, and can then be joined.
@@ -205,8 +207,13 @@ impl Job {
         printer: &Arc<Printer>,
         notes: &Notes,
         events: &SyncSender<Event>,
+        mut interrupted: impl FnMut() -> bool,
     ) -> Result<(), LaunchError> {
         for rank in Rank::all(self.plan.size()) {
+            // Hundreds of peers take seconds to start: nobody should have to wait for those he has told to end.
+            if interrupted() {
+                break;
+            }
             let mut peer = match launcher.hosts.get(self.plan.host_of[rank.index()]) {
                 None => PeerProcess::start_local(rank, self.local_command(launcher, rank), &mut self.guard)?,
                 Some(host) => {
@@ -279,14 +286,22 @@ impl Job {
         command
     }
 
-    /// Waits until all peers have ended and their output is printed.
-    fn watch(&mut self, launcher: &Launcher, events: &Receiver<Event>, notes: Notes) -> Outcome {
-        let mut supervision =
-            Supervision::new(self.plan.size(), launcher.grace, launcher.patience).with_servers(launcher.servers);
-        let mut printing = self.plan.size();
+    /// Waits until all peers that were started have ended and their output is printed. `early` is what was heard while they were.
+    fn watch(
+        &mut self,
+        launcher: &Launcher,
+        events: &Receiver<Event>,
+        mut early: VecDeque<Event>,
+        notes: Notes,
+    ) -> Outcome {
+        let started = self.peers.len();
+        // Servers come last: if not all were started, none may be.
+        let servers = (launcher.servers + started).saturating_sub(self.plan.size());
+        let mut supervision = Supervision::new(started, launcher.grace, launcher.patience).with_servers(servers);
+        let mut printing = started;
         self.collect(&mut supervision);
-        while !supervision.is_over() {
-            let effects = match self.next(events, supervision.deadline()) {
+        while !supervision.is_over() || !early.is_empty() {
+            let effects = match early.pop_front().or_else(|| self.next(events, supervision.deadline())) {
                 Some(Event::Signal(signal)) => {
                     if supervision.interrupted().is_none() {
                         notes.tell(interruption(signal));
@@ -385,6 +400,12 @@ impl Drop for Job {
             let _ = peer.child_mut().wait(); // it was sent SIGKILL
         }
     }
+}
+
+/// Takes in what has happened so far, for later; whether a signal was among it.
+fn hear(events: &Receiver<Event>, early: &mut VecDeque<Event>) -> bool {
+    early.extend(events.try_iter());
+    early.iter().any(|event| matches!(event, Event::Signal(_)))
 }
 
 /// Waits until `printing` threads are done. They wait for whoever reads our output, for as long as that takes, unless

@@ -278,3 +278,17 @@ fn a_full_disk_behind_standard_error_harms_nobody() {
         assert!(root.wait().unwrap().success());
     });
 }
+
+#[test]
+fn peers_that_expect_other_servers_are_refused_when_they_join() {
+    with_watchdog(|| {
+        let witness = beside_a_good_job(|address| {
+            // It takes itself for a server; the root knows of none.
+            let outcome = peer(1, 2, address).servers(1).as_server().run(|cluster| cluster.barrier());
+            let error = outcome.unwrap_err().to_string();
+            assert!(error.contains("expects 1 of the peers to be dedicated servers, this job has 0"), "{error}");
+            assert!(error.contains("HEMIOLA_SERVERS"), "{error}");
+        });
+        assert!(witness.heard("this job has 0"));
+    });
+}

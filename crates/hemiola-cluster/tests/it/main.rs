@@ -10,12 +10,7 @@
 //! - `services`: threads that serve other peers
 //! - `namespaces`: three hosts in three network namespaces, one cut off
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests talk to the real world"
-)]
+#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "tests talk to the real world")]
 
 mod collectives;
 mod joining;

@@ -1,5 +1,7 @@
 //! What the tests stand on.
 
+pub(crate) use hemiola_testing::with_watchdog;
+
 use hemiola_cluster::{Cluster, ClusterBuilder, Result};
 use hemiola_core::{Deadlines, Event, Observer};
 use hemiola_net::{Rendezvous, Secret};
@@ -7,24 +9,7 @@ use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
-use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::Duration;
-
-/// Runs `body`; if it has not ended after a minute, the whole test process is ended, loudly.
-pub(crate) fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let (done, watch) = channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if watch.recv_timeout(Duration::from_mins(1)) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: `{test}` hangs");
-                std::process::abort();
-            }
-        });
-        let _done = done; // dropped when `body` returns or panics
-        body()
-    })
-}
 
 /// Deadlines for tests: losses are noticed soon, but not so soon that a busy machine makes them up.
 pub(crate) fn quick() -> Deadlines {

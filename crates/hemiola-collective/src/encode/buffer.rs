@@ -1,4 +1,4 @@
-//! What goes into a part of an encoded all-reduce: numbers of one type or another.
+//! What goes into a part of an encoded exchange: numbers of one type or another.
 
 use crate::protocol::ElementKind;
 use half::{bf16, f16};

@@ -3,9 +3,9 @@
 //! The two thin matrices of [`LowRank`] can be summed on the way: they go through any all-reduce. `bf16` and `f16` could be too, with a rounding at every step; instead every
 //! peer gets all parts of a chunk, sums them in `f32` and tells the others: the same bytes, and two roundings however many peers there are. The
 //! others are bytes that only make sense whole: they go through an all-gather, and everybody decodes everybody's in the order of ranks,
-//! which makes results the same bits on all peers. [`Encoding::way`] says which.
+//! which makes results the same bits on all peers. The table in `exchange` says which goes how.
 //!
-//! An [`Encoder`] is the encoding of one vector with what it keeps; an [`Exchange`] is one encoded all-reduce, as collectives one after the other.
+//! An [`Encoder`] is the encoding of one vector with what it keeps; an [`Exchange`] is one encoded collective, for one [`Goal`] or another, as collectives one after the other.
 //!
 //! What rounding leaves out is not lost where an encoder has *error feedback*: it is kept and added to the next update. **Invariant:** decoded +
 //! kept = given + kept before, up to one rounding per element (exactly for [`TopK`]). That state belongs into a checkpoint; encoders are plain serde data.
@@ -14,6 +14,7 @@ mod buffer;
 mod encoder;
 mod exchange;
 mod factors;
+mod goal;
 mod low_rank;
 mod narrow;
 mod one_bit;
@@ -23,12 +24,13 @@ pub use buffer::Buffer;
 pub use encoder::Encoder;
 pub use exchange::{Exchange, Label, Leg, Next, Place};
 pub use factors::{pack_factors, rebuild};
+pub use goal::Goal;
 pub use low_rank::LowRank;
 pub use narrow::{from_bf16, from_f16, to_bf16, to_f16};
 pub use one_bit::OneBit;
 pub use top_k::TopK;
 
-use crate::{Error, Result};
+use crate::{Algorithm, Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -65,19 +67,6 @@ pub enum Encoding {
     },
 }
 
-/// How an encoded update reaches everybody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
-    /// Summed on the way.
-    AllReduce,
-    /// Each sums a chunk of everybody's and tells the sum: an all-to-all and an all-gather.
-    Chunks,
-    /// Everybody gets everybody's.
-    AllGather,
-    /// The same, after everybody has said how long its own is.
-    RaggedGather,
-}
-
 /// Bytes in which a peer says how long its part is.
 const LENGTH_BYTES: f64 = 8.0;
 
@@ -97,31 +86,53 @@ impl Encoding {
         }
     }
 
-    /// How it travels.
+    /// Whether what an update does not tell is kept for the next.
     #[must_use]
-    pub fn way(self) -> Way {
-        match self {
-            Self::Plain | Self::LowRank { .. } => Way::AllReduce,
-            Self::Bf16 | Self::F16 => Way::Chunks,
-            Self::OneBit { .. } => Way::AllGather,
-            Self::TopK { .. } | Self::SufficientFactors { .. } => Way::RaggedGather,
-        }
+    pub fn has_feedback(self) -> bool {
+        matches!(self, Self::OneBit { .. } | Self::TopK { .. } | Self::LowRank { .. })
     }
 
     /// Bytes that one of `peers` sends so that all have the sum, without the headers of messages: `2 (peers − 1) / peers` of an update by all-reduce or in chunks (which are equally
-    /// long, so the last may be padded), `peers − 1` of them by all-gather. In an all-reduce this is the mean over all peers, whichever algorithm it goes by but [`Algorithm::Doubling`](crate::Algorithm), which is for short ones. At most,
-    /// where [`Encoding::bytes`] is.
+    /// long, so some may be padded), `peers − 1` of them by all-gather. In an all-reduce this is the mean over all peers, whichever algorithm it goes by but [`Algorithm::Doubling`],
+    /// which is for short ones: [`Encoding::sent_bytes_for`] knows that too. At most, where [`Encoding::bytes`] is.
     #[must_use]
     pub fn sent_bytes(self, rows: usize, columns: usize, peers: usize) -> f64 {
-        let (one, others) = (self.bytes(rows, columns) as f64, peers.saturating_sub(1) as f64);
-        match self.way() {
-            Way::AllReduce => 2.0 * one * others / peers.max(1) as f64,
-            Way::Chunks => {
-                let chunk = rows.saturating_mul(columns).div_ceil(peers.max(1));
-                2.0 * self.bytes(chunk, 1) as f64 * others
+        self.sent_bytes_for(Goal::AllReduce, Algorithm::Ring, (rows, columns), peers)
+    }
+
+    /// Bytes that one of `peers` sends in an exchange of `rows` × `columns` matrices for some goal, the mean over all peers, without the headers of messages. At most, where [`Encoding::bytes`] is. The
+    /// algorithm is that of all-reduces, if there are some. Infinite, where there is no such exchange.
+    #[must_use]
+    pub fn sent_bytes_for(
+        self,
+        goal: Goal,
+        algorithm: Algorithm,
+        (rows, columns): (usize, usize),
+        peers: usize,
+    ) -> f64 {
+        if !goal.allows(self) {
+            return f64::INFINITY;
+        }
+        let (one, peers_and_me, others) =
+            (self.bytes(rows, columns) as f64, peers.max(1) as f64, peers.saturating_sub(1) as f64);
+        // Of the longest chunk, by itself.
+        let chunk = self.bytes(rows.saturating_mul(columns).div_ceil(peers.max(1)), 1) as f64;
+        let (words, is_string) = (LENGTH_BYTES * others, matches!(self, Self::OneBit { .. } | Self::TopK { .. }));
+        match (goal, self) {
+            (_, Self::LowRank { .. }) | (Goal::AllReduce, Self::Plain) => one * algorithm.sent_vectors(peers),
+            (Goal::AllReduce, Self::Bf16 | Self::F16) => 2.0 * chunk * others,
+            (Goal::AllReduce | Goal::AllGather, Self::TopK { .. } | Self::SufficientFactors { .. }) => {
+                words + one * others
             }
-            Way::AllGather => one * others,
-            Way::RaggedGather => (one + LENGTH_BYTES) * others,
+            (Goal::AllReduce | Goal::AllGather, _) => one * others,
+            (Goal::ReduceScatter | Goal::AllToAll, _) if is_string => words + chunk * others,
+            (Goal::ReduceScatter, Self::Bf16 | Self::F16) => chunk * others,
+            (Goal::Reduce { .. }, Self::Bf16 | Self::F16) => chunk * others + chunk * others / peers_and_me,
+            (Goal::Reduce { .. }, _) if is_string => words + one * others / peers_and_me,
+            (Goal::Broadcast { .. }, Self::TopK { .. }) => (one + LENGTH_BYTES) * others / peers_and_me,
+            (Goal::ReduceScatter | Goal::Reduce { .. } | Goal::Broadcast { .. } | Goal::AllToAll, _) => {
+                one * others / peers_and_me
+            }
         }
     }
 }

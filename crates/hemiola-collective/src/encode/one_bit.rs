@@ -4,6 +4,7 @@
 use super::with_kept;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The encoder of one vector on one peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -38,26 +39,23 @@ impl OneBit {
         bytes(self.kept.len() as u64, self.block as u64) as usize
     }
 
+    /// Bytes of an encoded vector of another length.
+    pub(super) fn bytes_of(&self, length: usize) -> usize {
+        bytes(length as u64, self.block as u64) as usize
+    }
+
     /// Encodes a vector, with what was kept of those before.
     pub fn encode(&mut self, values: &[f32]) -> Result<Vec<u8>> {
+        let whole = 0..self.kept.len();
+        Ok(self.encode_parts(values, std::slice::from_ref(&whole))?.concat())
+    }
+
+    /// The same as a string for each part of the vector, which can be decoded by itself: blocks begin anew with each.
+    pub fn encode_parts(&mut self, values: &[f32], parts: &[Range<usize>]) -> Result<Vec<Vec<u8>>> {
         let mut sums = with_kept(values, &self.kept)?;
-        let mut out = Vec::with_capacity(self.bytes());
-        for block in sums.chunks_mut(self.block) {
-            let (low, high) = means(block);
-            out.extend_from_slice(&low.to_le_bytes());
-            out.extend_from_slice(&high.to_le_bytes());
-            for byte in block.chunks_mut(8) {
-                let mut bits = 0;
-                for (place, value) in byte.iter_mut().enumerate() {
-                    let above = *value >= 0.0;
-                    bits |= u8::from(above) << place;
-                    *value -= if above { high } else { low };
-                }
-                out.push(bits);
-            }
-        }
+        let strings = parts.iter().map(|part| encode_block_by_block(&mut sums[part.clone()], self.block)).collect();
         self.kept = sums;
-        Ok(out)
+        Ok(strings)
     }
 
     /// Goes back to what was kept at some time before; what was kept until now.
@@ -99,6 +97,26 @@ impl OneBit {
         }
         Ok(())
     }
+}
+
+/// The numbers as bytes; what those do not tell is left in their place.
+fn encode_block_by_block(values: &mut [f32], block: usize) -> Vec<u8> {
+    let mut out = Vec::with_capacity(bytes(values.len() as u64, block as u64) as usize);
+    for block in values.chunks_mut(block) {
+        let (low, high) = means(block);
+        out.extend_from_slice(&low.to_le_bytes());
+        out.extend_from_slice(&high.to_le_bytes());
+        for byte in block.chunks_mut(8) {
+            let mut bits = 0;
+            for (place, value) in byte.iter_mut().enumerate() {
+                let above = *value >= 0.0;
+                bits |= u8::from(above) << place;
+                *value -= if above { high } else { low };
+            }
+            out.push(bits);
+        }
+    }
+    out
 }
 
 /// Means of the numbers below zero, and of the others; zero where there are none. Summed in `f64`, which cannot overflow here.

@@ -5,6 +5,7 @@
 use super::with_kept;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use std::ops::Range;
 
 /// The encoder of one vector on one peer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -40,6 +41,13 @@ impl TopK {
 
     /// Encodes a vector, with what was kept of those before.
     pub fn encode(&mut self, values: &[f32]) -> Result<Vec<u8>> {
+        let whole = 0..self.kept.len();
+        Ok(self.encode_parts(values, std::slice::from_ref(&whole))?.concat())
+    }
+
+    /// The same as a string for each part of the vector, which can be decoded by itself. The largest numbers are those of the whole vector; parts follow one another and
+    /// cover it.
+    pub fn encode_parts(&mut self, values: &[f32], parts: &[Range<usize>]) -> Result<Vec<Vec<u8>>> {
         let mut sums = with_kept(values, &self.kept)?;
         let mut order: Vec<usize> = (0..sums.len()).collect();
         if self.keep < order.len() {
@@ -50,21 +58,15 @@ impl TopK {
             order.truncate(self.keep);
             order.sort_unstable();
         }
-        let mut out = Vec::with_capacity(self.bytes_at_most());
-        out.extend_from_slice(&(order.len() as u32).to_le_bytes());
-        let mut last = 0;
-        for place in order {
-            let mut gap = place - last;
-            while gap >= 128 {
-                out.push(gap as u8 | 128);
-                gap >>= 7;
-            }
-            out.push(gap as u8);
-            out.extend_from_slice(&sums[place].to_le_bytes());
-            (sums[place], last) = (0.0, place);
-        }
+        let mut rest = order.as_slice();
+        let string = |part: &Range<usize>| {
+            let (here, after) = rest.split_at(rest.partition_point(|&place| place < part.end));
+            rest = after;
+            write_places(&mut sums, part.start, here)
+        };
+        let strings = parts.iter().map(string).collect();
         self.kept = sums;
-        Ok(out)
+        Ok(strings)
     }
 
     /// Goes back to what was kept at some time before; what was kept until now.
@@ -72,17 +74,26 @@ impl TopK {
         std::mem::replace(&mut self.kept, kept)
     }
 
-    /// Sent instead of a vector that cannot be encoded: more numbers than any vector has.
-    pub(super) fn refusal() -> Vec<u8> {
-        u32::MAX.to_le_bytes().to_vec()
-    }
-
-    pub(super) fn is_refusal(bytes: &[u8]) -> bool {
-        bytes == u32::MAX.to_le_bytes()
-    }
-
     /// Adds to a vector what another of the same length was encoded as.
     pub fn decode_add(bytes: &[u8], into: &mut [f32]) -> Result<()> {
+        let rest = Self::decode_first(bytes, into)?;
+        let problem = "bytes are left over";
+        if rest.is_empty() { Ok(()) } else { Err(Error::BadEncoding { length: into.len(), problem }) }
+    }
+
+    /// The same where zeros may follow.
+    pub(super) fn decode_add_padded(bytes: &[u8], into: &mut [f32]) -> Result<()> {
+        let rest = Self::decode_first(bytes, into)?;
+        let problem = "something is left over";
+        if rest.iter().all(|&byte| byte == 0) {
+            Ok(())
+        } else {
+            Err(Error::BadEncoding { length: into.len(), problem })
+        }
+    }
+
+    /// The same with whatever behind it; that is returned.
+    fn decode_first<'a>(bytes: &'a [u8], into: &mut [f32]) -> Result<&'a [u8]> {
         let length = into.len();
         let bad = |problem: &'static str| Error::BadEncoding { length, problem };
         let short = || bad("its bytes end early");
@@ -113,8 +124,25 @@ impl TopK {
                 .ok_or_else(|| bad("a place is beyond the end"))?;
             into[place] += f32::from_le_bytes(*value);
         }
-        if rest.is_empty() { Ok(()) } else { Err(bad("bytes are left over")) }
+        Ok(rest)
     }
+}
+
+/// The numbers at these places as bytes, with gaps counted from `start`; zeros are left in their place.
+fn write_places(values: &mut [f32], start: usize, places: &[usize]) -> Vec<u8> {
+    let mut out = (places.len() as u32).to_le_bytes().to_vec();
+    let mut last = start;
+    for &place in places {
+        let mut gap = place - last;
+        while gap >= 128 {
+            out.push(gap as u8 | 128);
+            gap >>= 7;
+        }
+        out.push(gap as u8);
+        out.extend_from_slice(&values[place].to_le_bytes());
+        (values[place], last) = (0.0, place);
+    }
+    out
 }
 
 #[cfg(test)]

@@ -14,8 +14,9 @@ use super::{Graph, LinkSpeeds, Topology, Weights, spectral};
 use crate::{Error, Random, Result};
 use hemiola_core::Rank;
 
-/// Rounds of power iteration for each candidate.
+/// Rounds of power iteration for each candidate, at most, and for each of many peers: an exact gap costs more than thousands of them.
 const ROUNDS: usize = 60;
+const ROUNDS_PER_PEER: usize = 4;
 
 /// What to look for.
 #[derive(Clone, Debug)]
@@ -183,8 +184,9 @@ struct Best<'s, 'a> {
 impl Best<'_, '_> {
     fn offer(&mut self, graph: Graph) {
         // The estimate is too good, never too bad: what it rejects is worse, and what it lets pass is looked at exactly.
-        let estimate = spectral::estimate_second(&Weights::average(&graph), ROUNDS);
-        if self.search.cost(&graph, estimate) >= self.cost {
+        let rounds = ROUNDS.max(ROUNDS_PER_PEER * graph.peers());
+        let worse = |estimate: f64| self.search.cost(&graph, estimate) >= self.cost;
+        if worse(spectral::estimate_second(&Weights::average(&graph), rounds, worse)) {
             return;
         }
         let cost = self.search.cost(&graph, 1.0 - graph.spectral_gap());

@@ -173,8 +173,7 @@ impl Weights {
             }
             row
         };
-        let values = spectral::singular_values(alive.iter().map(dense).collect());
-        1.0 - values.get(1).copied().unwrap_or(0.0)
+        1.0 - spectral::second(alive.iter().map(dense).collect())
     }
 }
 

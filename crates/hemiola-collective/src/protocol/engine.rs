@@ -1,8 +1,11 @@
-//! All collectives that a peer has in flight.
+//! All collectives that a peer has in flight, driven without I/O.
+//!
+//! On a cluster, `hemiola-reduce` holds machines one by one, since there each has a mailbox and maybe a thread of its own. This is for whoever carries messages
+//! between peers himself: the tests of this crate, which put them into every order a transport might, and simulations.
 //!
 //! Every peer begins the same collectives in the same order, so counting gives them the same [`Tag`]s without a word. Peers may be ahead:
 //! messages of collectives that have not begun here wait ([`Engine::early_bytes`] tells a driver how much, so that it can stop reading). **Invariant:**
-//! a tag is reserved, in flight, or over; messages of one that is over can only come from a peer that makes other calls, or after a failure.
+//! a tag is in flight or over; messages of one that is over can only come from a peer that makes other calls, or after a failure.
 
 use super::message::{Body, Lent, Message, Tag};
 use super::{Call, Element, ElementKind, Machine, Operation};
@@ -51,7 +54,6 @@ pub struct Engine {
     segment_bytes: usize,
     window_bytes: usize,
     next: u64,
-    reserved: BTreeSet<Tag>,
     flying: BTreeMap<Tag, Machine>,
     failed: BTreeSet<Tag>,
     early: BTreeMap<Tag, Vec<Message>>,
@@ -72,7 +74,6 @@ impl Engine {
             segment_bytes: Self::SEGMENT_BYTES,
             window_bytes: usize::MAX,
             next: 0,
-            reserved: BTreeSet::new(),
             flying: BTreeMap::new(),
             failed: BTreeSet::new(),
             early: BTreeMap::new(),
@@ -107,32 +108,15 @@ impl Engine {
         self.peers
     }
 
-    /// The tag of a collective that will be begun later, for those that depend on another's result. All peers must reserve in the same order.
-    pub fn reserve(&mut self) -> Tag {
-        let tag = Tag(self.next);
-        self.next += 1;
-        self.reserved.insert(tag);
-        tag
-    }
-
     /// Begins a collective. Nothing is sent before the first [`Engine::advance`].
     pub fn begin<T: Element>(&mut self, operation: &Operation) -> Result<Tag> {
-        let tag = self.reserve();
-        self.begin_reserved::<T>(tag, operation)?;
-        Ok(tag)
-    }
-
-    /// Begins a collective under a tag that was reserved.
-    pub fn begin_reserved<T: Element>(&mut self, tag: Tag, operation: &Operation) -> Result<()> {
-        if !self.reserved.contains(&tag) {
-            return Err(Error::NotInFlight { tag });
-        }
         let segment = (self.segment_bytes / size_of::<T>()).max(1);
         let kind: ElementKind = T::KIND;
+        let tag = Tag(self.next);
         let machine = Machine::new(tag, self.me, self.peers, operation, kind, segment)?;
-        self.reserved.remove(&tag);
+        self.next += 1;
         self.flying.insert(tag, machine);
-        Ok(())
+        Ok(tag)
     }
 
     /// Carries a collective on as far as messages and the window allow; true when it is over, and the result is in `elements`. If it is not over, call again after
@@ -197,7 +181,7 @@ impl Engine {
             let problem = format!("it is not from one of the other {} peers", self.peers.saturating_sub(1));
             return Err(Error::BadMessage { from, problem });
         }
-        if tag.0 >= self.next || self.reserved.contains(&tag) || self.flying.contains_key(&tag) {
+        if tag.0 >= self.next || self.flying.contains_key(&tag) {
             self.early_bytes += bytes_of(&message);
             self.early.entry(tag).or_default().push(message);
             return Ok(());

@@ -50,10 +50,12 @@ impl Machine {
         let bad = |problem: String| Err(Error::BadCall { peers, problem });
         match operation {
             _ if me.index() >= peers => return bad(format!("peer {me} is not one of them")),
-            Operation::Broadcast { root, .. } | Operation::Reduce { root, .. } if root.index() >= peers => {
+            Operation::Broadcast { root, .. } | Operation::Reduce { root, .. } | Operation::Gather { root, .. }
+                if root.index() >= peers =>
+            {
                 return bad(format!("its root, peer {root}, is not one of them"));
             }
-            Operation::AllGatherRagged { blocks } if blocks.len() != peers => {
+            Operation::AllGatherRagged { blocks } | Operation::Gather { blocks, .. } if blocks.len() != peers => {
                 return bad(format!("{} lengths were given", blocks.len()));
             }
             _ if operation.buffer_length(peers) > isize::MAX as usize => {
@@ -79,7 +81,7 @@ impl Machine {
         .with_last(&operation.result(me, peers)))
     }
 
-    /// The same as a part of an encoded all-reduce. Peers that encode differently find out by it.
+    /// The same as a part of an encoded collective. Peers that encode differently find out by it.
     #[must_use]
     pub fn labelled(mut self, label: &Label) -> Self {
         self.call = self.call.labelled(label);

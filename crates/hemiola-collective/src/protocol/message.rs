@@ -6,6 +6,7 @@
 
 use super::operation::NAMES;
 use super::{Call, ElementKind, Operator};
+use crate::encode::Goal;
 use crate::{Algorithm, Encoding, Error, Result};
 use bytes::Bytes;
 use hemiola_core::{Payload, Rank};
@@ -203,8 +204,11 @@ fn write_call(call: &Call, bytes: &mut [u8]) {
     bytes[16..24].copy_from_slice(&call.length.to_le_bytes());
     bytes[24..32].copy_from_slice(&call.digest.to_le_bytes());
     bytes[32..40].copy_from_slice(&call.segment.to_le_bytes());
-    let (encoding, parameter) = call.encoding.map_or((0, 0), Encoding::code);
-    bytes[40] = encoding;
+    let (encoded, parameter) = call.encoded.map_or((0, 0), |(encoding, goal)| {
+        let (encoding, parameter) = encoding.code();
+        (encoding | goal.code() << 4, parameter)
+    });
+    bytes[40] = encoded;
     bytes[41..48].copy_from_slice(&parameter.to_le_bytes()[..7]);
 }
 
@@ -225,18 +229,22 @@ fn read_call(bytes: &[u8]) -> Option<Call> {
         5 => Some(Algorithm::Doubling),
         _ => return None,
     };
+    let root = number(&bytes[4..8]) as u32;
     Some(Call {
         code: Some(bytes[0]).filter(|&code| usize::from(code) < NAMES.len())?,
         kind: ElementKind::from_code(bytes[1])?,
         operator,
         algorithm,
-        root: number(&bytes[4..8]) as u32,
+        root,
         length: number(&bytes[16..24]),
         digest: number(&bytes[24..32]),
         segment: number(&bytes[32..40]),
-        encoding: match bytes[40] {
+        encoded: match bytes[40] {
             0 => None,
-            code => Some(Encoding::from_code(code, number(&bytes[41..48]))?),
+            code => {
+                let encoding = Encoding::from_code(code & 15, number(&bytes[41..48]))?;
+                Some((encoding, Goal::from_code(code >> 4, Rank::new(root))?))
+            }
         },
     })
 }
@@ -256,6 +264,7 @@ mod tests {
             Operation::Reduce { root: Rank::new(7), operator, length },
             Operation::Barrier,
             Operation::AllReduce { algorithm: Algorithm::Doubling, operator, length },
+            Operation::Gather { root: Rank::new(2), blocks: vec![3, 2, 1] },
         ];
         let mut calls: Vec<Call> =
             operations.iter().map(|operation| Call::new(operation, ElementKind::Bf16, 1 << 16)).collect();
@@ -266,8 +275,12 @@ mod tests {
             Encoding::LowRank { rank: 4 },
             Encoding::SufficientFactors { pairs: 0 },
         ] {
-            let label = Label { encoding, operator: Operator::Sum, length: 7, digest: 9 };
+            let label = Label { encoding, goal: Goal::AllReduce, operator: Some(Operator::Sum), length: 7, digest: 9 };
             calls.push(calls[0].labelled(&label));
+        }
+        for goal in Goal::all(Rank::new(5)) {
+            let label = Label { encoding: Encoding::Bf16, goal, operator: None, length: 7, digest: 0 };
+            calls.push(calls[4].labelled(&label));
         }
         calls
     }
@@ -316,7 +329,7 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("peer 2 does reduce of 1099511627776 bf16 by max with root 7"), "{text}");
-        let text = calls()[7].to_string();
+        let text = calls()[8].to_string();
         assert!(
             text.contains("for an all-reduce of 7 f32 by sum encoded as one bit, blocks of 1099511627776"),
             "{text}"

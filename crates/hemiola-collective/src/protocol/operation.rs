@@ -3,7 +3,7 @@
 use super::step::{How, Members, Step, Writer, cut};
 use super::{ElementKind, Operator, doubling, halving, ring, tree, two_level};
 use crate::Algorithm;
-use crate::encode::{Encoding, Label};
+use crate::encode::{Encoding, Goal, Label};
 use hemiola_core::Rank;
 use std::fmt;
 use std::ops::Range;
@@ -36,6 +36,13 @@ pub enum Operation {
     /// The same with blocks of different lengths, which all peers know.
     AllGatherRagged {
         /// By rank.
+        blocks: Vec<usize>,
+    },
+    /// The same, and only the root has all blocks afterwards; the others' buffers stay what they were.
+    Gather {
+        /// Who.
+        root: Rank,
+        /// Elements of everybody's block, by rank.
         blocks: Vec<usize>,
     },
     /// Afterwards all have what the root has.
@@ -73,7 +80,9 @@ impl Operation {
             | Self::Broadcast { length, .. }
             | Self::Reduce { length, .. } => *length,
             Self::AllGather { block } | Self::AllToAll { block } => block.saturating_mul(peers),
-            Self::AllGatherRagged { blocks } => blocks.iter().fold(0, |sum, &block| sum.saturating_add(block)),
+            Self::AllGatherRagged { blocks } | Self::Gather { blocks, .. } => {
+                blocks.iter().fold(0, |sum, &block| sum.saturating_add(block))
+            }
             Self::Barrier => 0,
         }
     }
@@ -83,7 +92,7 @@ impl Operation {
     pub fn result(&self, me: Rank, peers: usize) -> Range<usize> {
         match self {
             Self::ReduceScatter { length, .. } => cut(*length, peers, me.index()),
-            Self::Reduce { root, .. } if *root != me => 0..0,
+            Self::Reduce { root, .. } | Self::Gather { root, .. } if *root != me => 0..0,
             _ => 0..self.buffer_length(peers),
         }
     }
@@ -129,6 +138,10 @@ impl Operation {
                 let ranges = ranges(blocks);
                 ring::all_gather(&mut writer, members, &|member| ranges[member].clone());
             }
+            Self::Gather { root, blocks } => {
+                assert_eq!(blocks.len(), peers, "there must be a block for each peer");
+                gather(&mut writer, members, *root, &ranges(blocks));
+            }
             Self::Broadcast { root, length } => tree::broadcast(&mut writer, members, root.index(), 0..*length),
             Self::Reduce { root, length, .. } => tree::reduce(&mut writer, members, root.index(), 0..*length),
             Self::AllToAll { block } => all_to_all(&mut writer, members, *block),
@@ -139,7 +152,7 @@ impl Operation {
 }
 
 /// Blocks one after the other.
-pub(super) fn ranges(blocks: &[usize]) -> Vec<Range<usize>> {
+fn ranges(blocks: &[usize]) -> Vec<Range<usize>> {
     let mut end = 0;
     let next = |&block: &usize| {
         let start = end;
@@ -162,6 +175,17 @@ fn all_to_all(writer: &mut Writer, members: Members<'_>, block: usize) {
             let partner = members.ranks[partner];
             writer.stream((partner, &pieces), (partner, &receives), pieces.len());
         }
+    }
+}
+
+/// Each sends its block to the root, which takes them by rank.
+fn gather(writer: &mut Writer, members: Members<'_>, root: Rank, ranges: &[Range<usize>]) {
+    let me = members.ranks[members.me];
+    if me != root {
+        return writer.send(root, ranges[members.me].clone());
+    }
+    for (&from, range) in members.ranks.iter().zip(ranges).filter(|(from, _)| **from != root) {
+        writer.receive(from, range.clone(), How::Replace);
     }
 }
 
@@ -188,19 +212,28 @@ pub struct Call {
     /// Of lengths that differ by peer, or of what an encoder and its like on other peers must have in common.
     pub(super) digest: u64,
     pub(super) segment: u64,
-    /// Of the all-reduce that this is a part of.
-    pub(super) encoding: Option<Encoding>,
+    /// Of the encoded collective that this is a part of, and which that is.
+    pub(super) encoded: Option<(Encoding, Goal)>,
 }
 
-pub(super) const NAMES: [&str; 8] =
-    ["all-reduce", "reduce-scatter", "all-gather", "ragged all-gather", "broadcast", "reduce", "all-to-all", "barrier"];
+pub(super) const NAMES: [&str; 9] = [
+    "all-reduce",
+    "reduce-scatter",
+    "all-gather",
+    "ragged all-gather",
+    "broadcast",
+    "reduce",
+    "all-to-all",
+    "barrier",
+    "gather",
+];
 
 impl Call {
     /// What kind of collective it is, in a word.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        if self.encoding.is_some() {
-            return "encoded all-reduce";
+        if let Some((_, goal)) = self.encoded {
+            return goal.encoded_name();
         }
         NAMES[usize::from(self.code)]
     }
@@ -215,26 +248,32 @@ impl Call {
             Operation::Reduce { length, .. } => (5, *length),
             Operation::AllToAll { block } => (6, *block),
             Operation::Barrier => (7, 0),
+            Operation::Gather { blocks, .. } => (8, operation.buffer_length(blocks.len())),
         };
         let digest = match operation {
-            Operation::AllGatherRagged { blocks } => digest(blocks.iter().map(|&block| block as u64)),
+            Operation::AllGatherRagged { blocks } | Operation::Gather { blocks, .. } => {
+                digest(blocks.iter().map(|&block| block as u64))
+            }
             _ => 0,
         };
         let (algorithm, root) = match operation {
             Operation::AllReduce { algorithm, .. } => (Some(*algorithm), 0),
-            Operation::Broadcast { root, .. } | Operation::Reduce { root, .. } => (None, root.number()),
+            Operation::Broadcast { root, .. } | Operation::Reduce { root, .. } | Operation::Gather { root, .. } => {
+                (None, root.number())
+            }
             _ => (None, 0),
         };
         let operator = operation.operator();
         let (length, segment) = (length as u64, segment as u64);
-        Self { code, kind, operator, algorithm, root, length, digest, segment, encoding: None }
+        Self { code, kind, operator, algorithm, root, length, digest, segment, encoded: None }
     }
 
-    /// The same as a part of an encoded all-reduce, which says more than its parts do.
+    /// The same as a part of an encoded collective, which says more than its parts do.
     pub(super) fn labelled(mut self, label: &Label) -> Self {
         self.length = label.length as u64;
-        self.operator = Some(label.operator);
-        self.encoding = Some(label.encoding);
+        self.operator = label.operator;
+        self.encoded = Some((label.encoding, label.goal));
+        self.root = label.goal.root().map_or(0, Rank::number);
         if self.digest == 0 {
             self.digest = label.digest;
         }
@@ -257,7 +296,9 @@ impl fmt::Display for Call {
             write!(formatter, " ({algorithm})")?;
         }
         match self.code {
-            _ if self.encoding.is_some() => write!(formatter, " for an all-reduce of {} f32", self.length)?,
+            _ if let Some((_, goal)) = self.encoded => {
+                write!(formatter, " for {} of {} f32", goal.with_article(), self.length)?;
+            }
             2 | 6 => write!(formatter, " of blocks of {} {}", self.length, self.kind)?,
             7 => {}
             _ => write!(formatter, " of {} {}", self.length, self.kind)?,
@@ -265,14 +306,18 @@ impl fmt::Display for Call {
         if let Some(operator) = self.operator {
             write!(formatter, " by {operator}")?;
         }
-        if self.code == 4 || self.code == 5 {
+        let rooted = match self.encoded {
+            Some((_, goal)) => goal.root().is_some(),
+            None => [4, 5, 8].contains(&self.code),
+        };
+        if rooted {
             write!(formatter, " with root {}", self.root)?;
         }
-        if let Some(encoding) = self.encoding {
+        if let Some((encoding, _)) = self.encoded {
             write!(formatter, " encoded as {encoding}")?;
         }
         if self.digest != 0 {
-            let what = if self.code == 3 { "lengths" } else { "shape and state" };
+            let what = if self.code == 3 || self.code == 8 { "lengths" } else { "shape and state" };
             write!(formatter, ", {what} {:016x}", self.digest)?;
         }
         write!(formatter, " in messages of up to {}", self.segment)

@@ -1,10 +1,10 @@
 //! Every operation on 1 to 9 peers, in random order of messages, against a serial reference: bit for bit.
 
-use crate::network::{Job, over_the_wire, run};
+use crate::network::{Job, run};
 use crate::serial;
 use half::{bf16, f16};
-use hemiola_collective::protocol::{RaggedGather, buckets, count_nan, cut, pack, unpack};
-use hemiola_collective::{Algorithm, Element, Engine, Message, Operation, Operator, Random};
+use hemiola_collective::protocol::{buckets, count_nan, cut, pack, unpack};
+use hemiola_collective::{Algorithm, Element, Engine, Operation, Operator, Random};
 use hemiola_core::Rank;
 
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 7, 16, 33, 101];
@@ -162,9 +162,16 @@ fn all_gather_gives_all_blocks_to_all_whatever_their_lengths() {
                     buffer[start..start + lengths[me]].copy_from_slice(&own[me]);
                     buffer
                 };
-                let job = Job { operation, data: (0..peers).map(place).collect() };
-                let results = run(vec![job], peers, 1 + random.below(64), random.bits());
+                let data: Vec<Vec<i64>> = (0..peers).map(place).collect();
+                let root = Rank::new(random.below(peers) as u32);
+                let gather = Job { operation: Operation::Gather { root, blocks: lengths.clone() }, data: data.clone() };
+                let all = Job { operation, data: data.clone() };
+                let results = run(vec![all, gather], peers, 1 + random.below(64), random.bits());
                 assert!(results[0].iter().all(|result| *result == own.concat()));
+                // With one root only that has them, and the others' buffers stay what they were.
+                for (peer, result) in results[1].iter().enumerate() {
+                    assert_eq!(*result, if peer == root.index() { own.concat() } else { data[peer].clone() });
+                }
             }
         }
     }
@@ -235,49 +242,6 @@ fn many_collectives_in_flight_do_not_disturb_each_other() {
         let results = run(jobs, peers, 1 + random.below(64), random.bits());
         for (result, expected) in results.iter().zip(&expected) {
             assert!(result.iter().all(|result| bits(result) == bits(expected)), "round {round}");
-        }
-    }
-}
-
-#[test]
-fn a_ragged_gather_needs_no_lengths_and_leaves_room_for_others() {
-    let mut random = Random::new(48);
-    for peers in 1..=9 {
-        let own: Vec<Vec<f32>> = (0..peers).map(|_| vectors(1, random.below(20), &mut random).remove(0)).collect();
-        let mut engines: Vec<Engine> = Rank::all(peers).map(|me| Engine::new(me, peers).segment_bytes(16)).collect();
-        let mut pool: Vec<Message> = Vec::new();
-        let mut gathers: Vec<RaggedGather<f32>> = engines
-            .iter_mut()
-            .zip(&own)
-            .map(|(engine, own)| RaggedGather::begin(engine, own.clone(), 1000).unwrap())
-            .collect();
-        // Another one is begun while the lengths are still under way.
-        let sum = Operation::AllReduce { algorithm: Algorithm::Ring, operator: Operator::Sum, length: 5 };
-        let tags: Vec<_> = engines.iter_mut().map(|engine| engine.begin::<i32>(&sum).unwrap()).collect();
-        let mut sums = vec![[1; 5]; peers];
-        let mut done = vec![[false; 2]; peers];
-        for _ in 0..100_000 {
-            if done.iter().all(|done| *done == [true; 2]) {
-                break;
-            }
-            let peer = random.below(peers);
-            if !done[peer][0] {
-                done[peer][0] = gathers[peer].advance(&mut engines[peer], &mut pool).unwrap();
-            }
-            if !done[peer][1] && random.below(2) == 0 {
-                done[peer][1] = engines[peer].advance(tags[peer], &mut sums[peer], &mut pool).unwrap();
-            }
-            if !pool.is_empty() {
-                let message = pool.swap_remove(random.below(pool.len()));
-                engines[message.to.index()].deliver(over_the_wire(&message, &mut random)).unwrap();
-            }
-        }
-        assert!(done.iter().all(|done| *done == [true; 2]), "{peers} peers");
-        assert!(sums.iter().all(|sum| *sum == [i32::try_from(peers).unwrap(); 5]));
-        for gather in gathers {
-            let (all, ranges) = gather.finish();
-            assert_eq!(all, own.concat());
-            assert!(ranges.iter().zip(&own).all(|(range, own)| all[range.clone()] == own[..]));
         }
     }
 }

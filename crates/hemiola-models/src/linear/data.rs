@@ -2,12 +2,19 @@
 //!
 //! LIBSVM text is read as such. Of separated values the first field is the label and the others are features, by their place; zeros are
 //! left out, so that wide and mostly empty tables stay small.
+//!
+//! Labels of separated values are names where none of them is a number: then the label of an example is the place of its name among all names in order. If some are numbers, a
+//! label that is none is a mistake, and its line is named.
 
+use super::shard::MOST_CLASSES;
+use crate::Error;
 use hemiola::array::dist::{Labelled, Lazy, RecordSource};
-use hemiola::array::read::{ByteRange, Csv, Format, Guess, Libsvm, Mistake, Report, Source, Summary};
+use hemiola::array::read::{ByteRange, Csv, Fields, Format, Guess, Libsvm, Mistake, Report, Source, Summary};
 use hemiola::array::synthetic::Logistic;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Made-up examples that are made together.
 const ROWS_PER_UNIT: u64 = 256;
@@ -26,18 +33,32 @@ pub struct Options {
     pub skip_bad_lines: u64,
     /// Separated values: what separates them, if it is not what the file shows.
     pub separator: Option<String>,
+    /// Separated values: the names of classes, if labels are names that are known already, such as those of a model. Another name is a label of its own, [`UNKNOWN`].
+    pub names: Vec<String>,
+}
+
+/// The label of an example whose name is none of those that are known.
+pub const UNKNOWN: f32 = -1.0;
+
+/// Examples as they were read.
+#[derive(Debug)]
+pub struct Examples {
+    /// Features and labels.
+    pub labelled: Labelled,
+    /// What labels are called, by label, if they are not numbers.
+    pub names: Vec<String>,
 }
 
 /// *Collective.* Reads examples: LIBSVM text or separated values, whichever the first file shows.
-pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Labelled> {
+pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Examples> {
     // The root looks; the others hear, so that all read alike.
     let looked = if cluster.is_root() { Some(look(options, pattern)) } else { None };
     match cluster.broadcast(looked)?.transpose()?.flatten() {
         None => {
             let libsvm = Libsvm::new().zero_based(options.zero_based).skip_bad_lines(options.skip_bad_lines);
-            cluster.read_libsvm(libsvm, pattern)
+            Ok(Examples { labelled: cluster.read_libsvm(libsvm, pattern)?, names: Vec::new() })
         }
-        Some((separator, sources)) => read_separated(cluster, &separator, sources),
+        Some((separator, sources)) => read_separated(cluster, &separator, sources, &options.names),
     }
 }
 
@@ -57,38 +78,73 @@ fn look(options: &Options, pattern: &str) -> hemiola::array::Result<Option<(Stri
     })
 }
 
+/// What a first look at a part of the data found.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Look {
+    records: u64,
+    /// Whether a label is a number.
+    numbers: bool,
+    /// Labels that are none, up to one more than there may be classes.
+    names: BTreeSet<String>,
+}
+
+impl Look {
+    fn see(&mut self, label: &[u8]) {
+        self.records += 1;
+        let label = String::from_utf8_lossy(label);
+        if label.trim().parse::<f32>().is_ok() {
+            self.numbers = true;
+        } else if self.names.len() <= MOST_CLASSES && !self.names.contains(&*label) {
+            self.names.insert(label.into_owned());
+        }
+    }
+}
+
 /// *Collective.* Rows are numbered over all files, so they are counted first and read then.
-fn read_separated(cluster: &Cluster, separator: &str, sources: Vec<Source>) -> Result<Labelled> {
+fn read_separated(cluster: &Cluster, separator: &str, sources: Vec<Source>, known: &[String]) -> Result<Examples> {
     let csv = Csv::new().separator(separator);
     let bytes: u64 = sources.iter().map(Source::bytes).sum();
     let units = (cluster.size() * cluster.workers() * 4) as u64;
     let ranges = cluster.broadcast(ByteRange::split(&sources, (bytes / units.max(1)).max(SMALLEST_UNIT)))?;
     let mine = |unit: &usize| unit % cluster.size() == cluster.rank().index();
     let count = |unit: usize| {
-        let mut records = 0_u64;
+        let mut look = Look::default();
         // Whatever is wrong with a file is found again, and told, by those who read it.
         let _ = csv.read_fields(&ranges[unit], |fields| {
+            look.see(&fields.text()?);
             fields.skip_rest();
-            records += 1;
             Ok(())
         });
-        (unit, records)
+        (unit, look)
     };
-    let counted: Vec<(usize, u64)> = (0..ranges.len()).filter(mine).map(count).collect();
+    let counted: Vec<(usize, Look)> = (0..ranges.len()).filter(mine).map(count).collect();
     let mut counted: Vec<_> = cluster.all_gather(counted)?.into_iter().flatten().collect();
-    counted.sort_unstable();
-    let firsts = counted.iter().scan(0, |next, (_, records)| {
+    counted.sort_unstable_by_key(|(unit, _)| *unit);
+    let firsts = counted.iter().scan(0, |next, (_, look)| {
         let first = *next;
-        *next += records;
+        *next += look.records;
         Some(first)
     });
     let firsts: Vec<u64> = firsts.collect();
-    let separated = Separated { csv, sources, ranges, firsts };
+    let names = if known.is_empty() { names(&counted)? } else { known.to_vec() };
+    let separated = Separated { csv, sources, ranges, firsts, names };
     let entries: DistArray<f32, 2> = Lazy::over(cluster, &separated).materialize()?;
     let labels = entries.entries().filter(|[_, column], _| column == 0).map_keys(|[row, _]| [row]).materialize()?;
     let features = entries.entries().filter(|[_, column], _| column > 0).map_keys(|[row, column]| [row, column - 1]);
     let features = features.materialize()?;
-    Ok(Labelled { features, labels })
+    Ok(Examples { labelled: Labelled { features, labels }, names: separated.names })
+}
+
+/// The names of classes, in order; none, if a label is a number.
+fn names(looks: &[(usize, Look)]) -> Result<Vec<String>> {
+    if looks.iter().any(|(_, look)| look.numbers) {
+        return Ok(Vec::new());
+    }
+    let names: BTreeSet<&String> = looks.iter().flat_map(|(_, look)| &look.names).collect();
+    if names.len() > MOST_CLASSES {
+        return Err(Error::ManyClasses { most: MOST_CLASSES }.into());
+    }
+    Ok(names.into_iter().cloned().collect())
 }
 
 /// Separated values: the label is column 0.
@@ -98,6 +154,22 @@ struct Separated {
     ranges: Vec<ByteRange>,
     /// The number of the first row of each range.
     firsts: Vec<u64>,
+    /// What labels are called, if they are not numbers.
+    names: Vec<String>,
+}
+
+impl Separated {
+    fn label(&self, fields: &mut Fields<'_>) -> hemiola::array::Result<f32, Box<Mistake>> {
+        if self.names.is_empty() {
+            return fields.next::<f32>();
+        }
+        let name = fields.text()?;
+        let Ok(name) = std::str::from_utf8(&name) else { return Err(fields.refuse("a label in UTF-8")) };
+        if name.is_empty() {
+            return Err(fields.refuse("a label"));
+        }
+        Ok(self.names.iter().position(|known| known == name).map_or(UNKNOWN, |place| place as f32))
+    }
 }
 
 impl RecordSource for &Separated {
@@ -118,7 +190,7 @@ impl RecordSource for &Separated {
     ) -> hemiola::array::Result<Report> {
         let mut row = self.firsts[unit];
         self.csv.read_fields(&self.ranges[unit], |fields| {
-            visit(([row, 0], fields.next::<f32>()?))?;
+            visit(([row, 0], self.label(fields)?))?;
             let mut column = 1;
             while !fields.is_empty() {
                 let value = fields.next::<f32>()?;

@@ -49,12 +49,20 @@ pub use train::Trained;
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinearClassifier {
     settings: Settings,
+    names: Vec<String>,
 }
 
 impl LinearClassifier {
     /// Collects settings, from good defaults.
     pub fn builder(loss: Loss) -> Builder {
         Builder::new(loss)
+    }
+
+    /// With names for classes: that of label 0, of label 1, and so on, as [`data::read`] finds them. The model keeps them.
+    #[must_use]
+    pub fn named(mut self, names: Vec<String>) -> Self {
+        self.names = names;
+        self
     }
 
     /// What it will be trained with.

@@ -22,6 +22,8 @@ use std::sync::Arc;
 pub struct Model {
     /// The labels of the classes, ascending.
     pub classes: Vec<f32>,
+    /// What they are called, if labels are not numbers of the data but places here.
+    pub names: Vec<String>,
     /// Problem after problem: a weight for every feature, and one for the bias.
     pub(super) weights: Arc<Vec<f64>>,
     /// What it was trained with.
@@ -48,6 +50,9 @@ pub(super) struct State {
 pub struct Prediction {
     /// The label.
     pub label: f32,
+    /// What it is called, if classes have names.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// The score of the second class, or of each of more than two.
     pub scores: Vec<f64>,
     /// The chance of each class, by ascending label, if the model has chances.
@@ -67,11 +72,21 @@ pub struct Evaluation {
 }
 
 impl Model {
-    /// A model with all weights 0.
-    pub(super) fn start(cluster: &Cluster, classes: Vec<f32>, columns: u64, settings: &Settings) -> Self {
+    /// A model with all weights 0. Where labels have names, those of classes are kept and counted anew.
+    pub(super) fn start(
+        cluster: &Cluster,
+        mut classes: Vec<f32>,
+        names: &[String],
+        columns: u64,
+        settings: &Settings,
+    ) -> Self {
+        let names: Vec<String> = classes.iter().filter_map(|label| names.get(*label as usize).cloned()).collect();
+        if !names.is_empty() {
+            classes = (0..classes.len()).map(|place| place as f32).collect();
+        }
         let problems = if classes.len() == 2 { 1 } else { classes.len() };
         let weights = Arc::new(vec![0.0; problems * (columns as usize + 1)]);
-        Self { classes, weights, settings: settings.clone(), state: None, cluster: cluster.clone() }
+        Self { classes, names, weights, settings: settings.clone(), state: None, cluster: cluster.clone() }
     }
 
     /// How many problems there are: one for two classes, or one for each of more.
@@ -123,7 +138,8 @@ impl Model {
             let score = |(problem, product): (usize, &f64)| product + self.intercept(problem);
             let scores: Vec<f64> = products.iter().enumerate().map(score).collect();
             let chances = if self.settings.loss.has_chances() { chances(&scores).collect() } else { Vec::new() };
-            Prediction { label: self.classes[best(&scores) as usize], scores, chances }
+            let class = best(&scores) as usize;
+            Prediction { label: self.classes[class], name: self.names.get(class).cloned(), scores, chances }
         });
         Ok((predicted.collect(), unknown))
     }
@@ -187,10 +203,22 @@ impl Model {
         let array = load.get::<f64, 2>(&format!("{prefix}weights"))?;
         let weights = values(&array)?;
         let classes: Vec<f32> = load.note("classes")?.ok_or_else(|| missing("note `classes`"))?;
+        // Models of before had numbers alone.
+        let names: Vec<String> = load.note("class names")?.unwrap_or_default();
         let settings = load.note("settings")?.ok_or_else(|| missing("note `settings`"))?;
-        let model =
-            Self { classes, weights: Arc::new(weights), settings, state: None, cluster: array.cluster().clone() };
+        let model = Self {
+            classes,
+            names,
+            weights: Arc::new(weights),
+            settings,
+            state: None,
+            cluster: array.cluster().clone(),
+        };
         let [problems, width] = array.shape().extents();
+        if !model.names.is_empty() && model.names.len() != model.classes.len() {
+            let problem = format!("it has {} names for {} classes", model.names.len(), model.classes.len());
+            return Err(Error::NotThisModel { problem }.into());
+        }
         if model.classes.len() < 2 || problems != model.problems() as u64 || width == 0 {
             let problem = format!("it has weights for {problems} problems and {} classes", model.classes.len());
             return Err(Error::NotThisModel { problem }.into());
@@ -210,7 +238,7 @@ fn values(array: &DistArray<f64, 2>) -> Result<Vec<f64>> {
 
 impl Keep for Model {
     fn put(&self, save: &mut Save, prefix: &str) -> Result<()> {
-        let Self { classes, weights, settings, state, cluster } = self;
+        let Self { classes, names, weights, settings, state, cluster } = self;
         let (problems, width) = (self.problems() as u64, self.width() as u64);
         let named = |name: &str| format!("{prefix}{name}");
         let cell = |[problem, column]: [u64; 2]| weights[(problem * width + column) as usize];
@@ -234,6 +262,9 @@ impl Keep for Model {
             }
         }
         save.note("classes", classes);
+        if !names.is_empty() {
+            save.note("class names", names);
+        }
         save.note("settings", settings);
         Ok(())
     }

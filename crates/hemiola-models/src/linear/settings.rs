@@ -119,7 +119,7 @@ impl Builder {
         if !(0.0..=1.0).contains(tolerance) {
             return refuse("tolerance", tolerance.to_string(), "from 0 to 1");
         }
-        Ok(LinearClassifier { settings: self.settings })
+        Ok(LinearClassifier { settings: self.settings, names: Vec::new() })
     }
 }
 

@@ -12,7 +12,7 @@ use hemiola::{Cluster, Result};
 /// The class of an example whose label was not among those trained on.
 pub(crate) const UNKNOWN: u32 = u32::MAX;
 /// More labels than this are not classes but measurements.
-const MOST_CLASSES: usize = 4096;
+pub(super) const MOST_CLASSES: usize = 4096;
 
 /// Rows of sparse features, each with a class.
 #[derive(Debug, Default)]
@@ -83,7 +83,7 @@ pub(super) fn labels(examples: &Labelled) -> Result<Vec<f32>> {
 }
 
 /// The classes there are, in the order of their labels. At least two.
-pub(super) fn classes(labels: &[f32]) -> Result<Vec<f32>, Error> {
+pub(super) fn classes(labels: &[f32], names: &[String]) -> Result<Vec<f32>, Error> {
     let mut classes: Vec<f32> = Vec::new();
     for (row, label) in labels.iter().enumerate() {
         if !label.is_finite() {
@@ -101,7 +101,10 @@ pub(super) fn classes(labels: &[f32]) -> Result<Vec<f32>, Error> {
     }
     match classes[..] {
         [] => Err(Error::NoExamples),
-        [only] => Err(Error::OneClass { label: only }),
+        [only] => {
+            let label = names.get(only as usize).map_or_else(|| only.to_string(), |name| format!("`{name}`"));
+            Err(Error::OneClass { label })
+        }
         _ => Ok(classes),
     }
 }

@@ -60,7 +60,7 @@ impl LinearClassifier {
         let apart = |row: u64| share > 0.0 && values.chosen(row, HELD_OUT, share);
         let kept = |(row, label): (usize, &f32)| (!apart(row as u64)).then_some(*label);
         let trained_on: Vec<f32> = labels_of_all.iter().enumerate().filter_map(kept).collect();
-        let classes = classes(&trained_on)?;
+        let classes = classes(&trained_on, &self.names)?;
         let [rows, columns] = examples.features.shape().extents();
         let rows = rows.max(labels_of_all.len() as u64);
         let dealt = deal(cluster, examples, &labels_of_all, &classes, (columns, settings.seed), apart)?;
@@ -70,7 +70,7 @@ impl LinearClassifier {
             count = of_valid.len();
             held_out = deal(cluster, valid, &of_valid, &classes, (columns, settings.seed), |_| false)?.shards;
         }
-        let model = Model::start(cluster, classes, columns, settings);
+        let model = Model::start(cluster, classes, &self.names, columns, settings);
         let rules = Rules {
             loss: settings.loss,
             c: settings.c,

@@ -50,7 +50,7 @@ impl<T: Value> Ground<T> {
                 all.sort_by(f64::total_cmp);
                 all.dedup();
                 match all[..] {
-                    [only] => return Err(Error::OneClass { label: only as f32 }.into()),
+                    [only] => return Err(Error::OneClass { label: only.to_string() }.into()),
                     [first, second] => Some([first as f32, second as f32]),
                     _ => return Err(Error::NotTwoClasses.into()),
                 }

@@ -322,7 +322,7 @@ fn files_are_read_by_what_they_show() {
     fs::write(&csv, "1,1,0,2.5\n-1,0,1,0\n1,0,0,0\n-1,0,4,-1\n").unwrap();
     let read = |peers: usize, file: &Path| {
         let all = hemiola::standalone(peers).run(|cluster| {
-            let examples = data::read(cluster, &data::Options::default(), file.to_str().unwrap())?;
+            let examples = data::read(cluster, &data::Options::default(), file.to_str().unwrap())?.labelled;
             Ok((examples.features.collect()?, examples.labels.collect()?))
         });
         all.unwrap().swap_remove(0)

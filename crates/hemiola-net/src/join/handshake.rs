@@ -40,6 +40,8 @@ pub(crate) struct Candidate {
     pub(crate) rank: Rank,
     /// The size it was told.
     pub(crate) size: usize,
+    /// How many of those it takes for dedicated servers.
+    pub(crate) servers: usize,
     /// Where it listens.
     pub(crate) address: String,
     /// Its process, for people.
@@ -59,6 +61,16 @@ pub enum Refusal {
         /// The size of the job.
         ours: usize,
         /// The size it was told.
+        theirs: usize,
+    },
+    /// It was told another number of dedicated servers.
+    #[error(
+        "it expects {theirs} of the peers to be dedicated servers, this job has {ours}: give every peer the same `HEMIOLA_SERVERS`"
+    )]
+    WrongServers {
+        /// How many the job has.
+        ours: usize,
+        /// How many it was told.
         theirs: usize,
     },
     /// Its rank is not one of the job's.

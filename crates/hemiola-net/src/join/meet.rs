@@ -37,6 +37,8 @@ pub struct JoinConfig {
     pub rank: Rank,
     /// Number of peers.
     pub size: usize,
+    /// How many of them do not run the program but serve the others. Peers that disagree about it are refused.
+    pub servers: usize,
     /// Which job.
     pub job: JobId,
     /// What the peers of the job share.
@@ -126,7 +128,7 @@ impl Meet<'_> {
         let (listener, _file) = self.open_meeting_point()?;
         let size = self.config.size;
         let myself = Member { address: self.advertised(listener.address, None), process: std::process::id() };
-        let mut roster = Roster::new(size, myself);
+        let mut roster = Roster::new(size, self.config.servers, myself);
         let mut joined: Vec<(Rank, Wire)> = Vec::new();
         let outcome = self.gather(&listener, &mut roster, &mut joined);
         if let Err(error) = &outcome {
@@ -266,6 +268,7 @@ impl Meet<'_> {
         let candidate = Candidate {
             rank: self.config.rank,
             size: self.config.size,
+            servers: self.config.servers,
             address: self.advertised(listener.address, Some(near)),
             process: std::process::id(),
         };

@@ -20,16 +20,18 @@ pub struct Member {
 #[derive(Debug)]
 pub(crate) struct Roster {
     members: Vec<Option<Member>>,
+    /// How many of them, the last ones, are dedicated servers.
+    servers: usize,
     /// Who was refused and why, for the error if the job does not come together.
     refused: Vec<(String, Refusal)>,
 }
 
 impl Roster {
-    /// A job of `size` in which the root has joined.
-    pub(crate) fn new(size: usize, root: Member) -> Self {
+    /// A job of `size`, `servers` of them dedicated servers, in which the root has joined.
+    pub(crate) fn new(size: usize, servers: usize, root: Member) -> Self {
         let mut members = vec![None; size];
         members[0] = Some(root);
-        Self { members, refused: Vec::new() }
+        Self { members, servers, refused: Vec::new() }
     }
 
     /// Whether `candidate` may join.
@@ -38,6 +40,9 @@ impl Roster {
         let rank = candidate.rank;
         if candidate.size != size {
             return Err(Refusal::WrongSize { ours: size, theirs: candidate.size });
+        }
+        if candidate.servers != self.servers {
+            return Err(Refusal::WrongServers { ours: self.servers, theirs: candidate.servers });
         }
         match self.members.get(rank.index()) {
             None => Err(Refusal::NoSuchRank { rank, size }),
@@ -86,12 +91,12 @@ mod tests {
     use super::*;
 
     fn candidate(rank: u32, size: usize) -> Candidate {
-        Candidate { rank: Rank::new(rank), size, address: format!("host:{rank}"), process: 100 + rank }
+        Candidate { rank: Rank::new(rank), size, servers: 0, address: format!("host:{rank}"), process: 100 + rank }
     }
 
     #[test]
     fn each_rank_is_given_out_once() {
-        let mut roster = Roster::new(3, Member { address: "root:1".into(), process: 1 });
+        let mut roster = Roster::new(3, 0, Member { address: "root:1".into(), process: 1 });
         for rank in [2, 1] {
             assert!(roster.complete().is_none());
             roster.check(&candidate(rank, 3)).unwrap();
@@ -106,9 +111,11 @@ mod tests {
 
     #[test]
     fn wrong_sizes_and_ranks_are_refused() {
-        let roster = Roster::new(2, Member { address: String::new(), process: 1 });
+        let roster = Roster::new(2, 0, Member { address: String::new(), process: 1 });
         assert_eq!(roster.check(&candidate(1, 3)), Err(Refusal::WrongSize { ours: 2, theirs: 3 }));
         assert_eq!(roster.check(&candidate(2, 2)), Err(Refusal::NoSuchRank { rank: Rank::new(2), size: 2 }));
+        let other = Candidate { servers: 1, ..candidate(1, 2) };
+        assert_eq!(roster.check(&other), Err(Refusal::WrongServers { ours: 0, theirs: 1 }));
         assert_eq!(roster.missing(), [Rank::new(1)]);
     }
 }

@@ -1,25 +1,9 @@
 //! What the tests stand on.
 
-use hemiola_core::Deadlines;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+pub(crate) use hemiola_testing::with_watchdog;
 
-/// Runs `body`; if it has not ended after two minutes, the whole test process is ended, loudly.
-#[expect(clippy::print_stderr, reason = "nobody else is left to say it")]
-pub(crate) fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let (done, watch) = channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if watch.recv_timeout(Duration::from_mins(2)) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: `{test}` hangs");
-                std::process::abort();
-            }
-        });
-        let _done = done; // dropped when `body` returns or panics
-        body()
-    })
-}
+use hemiola_core::Deadlines;
+use std::time::Duration;
 
 /// Deadlines for tests.
 pub(crate) fn quick() -> Deadlines {

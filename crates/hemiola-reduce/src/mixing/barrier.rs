@@ -3,6 +3,9 @@
 //! The first of those who are left hears of every arrival and lets all go. It is not the cluster's barrier, because that counts calls: when a peer is
 //! lost, some have passed and some have not. Here a message names the round, and whoever has come to a later one has come to this one, too.
 //! So it can be tried again, with another first peer, until it works.
+//!
+//! It says that all have *sent*, not that everything has come: it travels on another lane, and values may still be under way. That is what a barrier is in the paper (section 4: no
+//! guarantee that receivers have the values when they reduce), which this is here to be compared with. Whoever wants all values of a round takes NOTIFY-ACK.
 
 use super::{LOOK_AROUND, Mixing};
 use crate::error::{not_received, refused};

@@ -1,13 +1,11 @@
 //! Encoded all-reduces against what one thread would compute, over many updates, across a checkpoint, and by the bytes they send.
 
-use crate::support::{number, with_watchdog};
+use crate::support::{number, sent, with_watchdog};
 use half::{bf16, f16};
-use hemiola_cluster::{Cluster, Result, standalone};
+use hemiola_cluster::{Result, standalone};
 use hemiola_collective::Random;
 use hemiola_collective::encode::{OneBit, TopK};
-use hemiola_collective::protocol::HEADER_BYTES;
-use hemiola_core::{Purpose, Rank};
-use hemiola_net::OVERHEAD_BYTES;
+use hemiola_core::Rank;
 use hemiola_reduce::{Algorithm, Collectives, Encoder, Encoding, Factors, MakeCollectives as _, Operator};
 use std::sync::Mutex;
 
@@ -335,13 +333,6 @@ fn a_run_that_goes_on_from_a_checkpoint_has_the_same_bits() {
             }
         }
     });
-}
-
-/// Bytes of elements that this peer's collectives have sent so far.
-fn sent(cluster: &Cluster) -> u64 {
-    let traffic = cluster.traffic();
-    let lines = traffic.lines.iter().filter(|line| line.purpose == Purpose::Collective);
-    lines.map(|line| line.bytes_sent - line.messages_sent * (HEADER_BYTES + OVERHEAD_BYTES) as u64).sum()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod conditions;
 mod encoded;
+mod goals;
 mod mixing;
 mod overlap;
 mod processes;

@@ -164,3 +164,47 @@ fn a_killed_process_is_outlived_by_its_neighbours() {
         }
     });
 }
+
+/// Messages of a gibibyte each: summed, in half the bytes, and broadcast as bytes.
+fn gigabyte(cluster: &Cluster) -> Result<()> {
+    const LENGTH: usize = 1 << 28;
+    let collectives = cluster.collectives()?;
+    let (me, peers) = (cluster.rank().index(), cluster.size());
+    // Small whole numbers: sums are exact in every type.
+    let own = |peer: usize, place: usize| ((place + peer) % 61) as f32;
+    let expected: Vec<f32> = (0..61).map(|place| (0..peers).map(|peer| own(peer, place)).sum()).collect();
+    let mut encoder = collectives.encoder(Encoding::Bf16, LENGTH)?;
+    for encoded in [false, true] {
+        let mut vector: Vec<f32> = (0..LENGTH).map(|place| own(me, place)).collect();
+        if encoded {
+            collectives.all_reduce_encoded(&mut vector, Operator::Sum, &mut encoder)?;
+        } else {
+            collectives.all_reduce(&mut vector, Operator::Sum)?;
+        }
+        let wrong = vector.chunks(61).position(|chunk| *chunk != expected[..chunk.len()]);
+        assert_eq!(wrong, None, "encoded: {encoded}");
+    }
+    let mut bytes: Vec<u8> =
+        if me == 1 { (0..1 << 30).map(|place: u32| (place % 251) as u8).collect() } else { vec![0; 1 << 30] };
+    collectives.broadcast(hemiola_core::Rank::new(1), &mut bytes)?;
+    assert_eq!(bytes.iter().zip(0_u32..).position(|(byte, place)| u32::from(*byte) != place % 251), None);
+    Ok(())
+}
+
+#[test]
+fn the_peer_with_a_gigabyte() {
+    if std::env::var_os("HEMIOLA_TEST_PEER").is_some() {
+        println!("ended: {:?}", hemiola_cluster::run(gigabyte));
+    }
+}
+
+#[test]
+#[ignore = "needs 12 GB of memory and a minute: cargo test -p hemiola-reduce -- --ignored gigabyte"]
+fn messages_of_a_gigabyte_arrive() {
+    let meet = tempfile::tempdir().unwrap();
+    for peer in start(2, "processes::the_peer_with_a_gigabyte", meet.path()) {
+        let output = peer.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && said.contains("ended: Ok(())"), "{said}");
+    }
+}

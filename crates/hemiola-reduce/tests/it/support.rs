@@ -1,25 +1,12 @@
 //! What the tests stand on.
 
-use hemiola_core::Deadlines;
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+pub(crate) use hemiola_testing::with_watchdog;
 
-/// Runs `body`; if it has not ended after two minutes, the whole test process is ended, loudly.
-#[expect(clippy::print_stderr, reason = "nobody else is left to say it")]
-pub(crate) fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let (done, watch) = channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if watch.recv_timeout(Duration::from_mins(2)) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: `{test}` hangs");
-                std::process::abort();
-            }
-        });
-        let _done = done; // dropped when `body` returns or panics
-        body()
-    })
-}
+use hemiola_cluster::Cluster;
+use hemiola_collective::protocol::HEADER_BYTES;
+use hemiola_core::{Deadlines, Purpose};
+use hemiola_net::OVERHEAD_BYTES;
+use std::time::Duration;
 
 /// Deadlines for tests in which somebody waits in vain.
 pub(crate) fn impatient() -> Deadlines {
@@ -34,4 +21,11 @@ pub(crate) fn impatient() -> Deadlines {
 pub(crate) fn number(peer: usize, place: usize) -> f64 {
     let mixed = (peer * 7919 + place * 104_729 + peer * place * 31) % 10_007;
     mixed as f64 / 97.0 - 51.0
+}
+
+/// Bytes of elements that this peer's collectives have sent so far.
+pub(crate) fn sent(cluster: &Cluster) -> u64 {
+    let traffic = cluster.traffic();
+    let lines = traffic.lines.iter().filter(|line| line.purpose == Purpose::Collective);
+    lines.map(|line| line.bytes_sent - line.messages_sent * (HEADER_BYTES + OVERHEAD_BYTES) as u64).sum()
 }

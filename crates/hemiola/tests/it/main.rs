@@ -8,12 +8,7 @@
 //! - `refused`: loops that must not compile (`tests/ui`)
 //! - `tables`: tables of parameters in the bodies of loops
 
-#![expect(
-    clippy::disallowed_methods,
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "tests talk to the real world"
-)]
+#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "tests talk to the real world")]
 
 mod conditions;
 mod guide;
@@ -23,20 +18,4 @@ mod loops;
 mod refused;
 mod tables;
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
-
-/// Runs `body`; if it has not ended after two minutes, the whole test process is ended, loudly.
-fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    let (done, watch) = channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if watch.recv_timeout(Duration::from_mins(2)) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: a test hangs");
-                std::process::abort();
-            }
-        });
-        let _done = done; // dropped when `body` returns or panics
-        body()
-    })
-}
+use hemiola_testing::with_watchdog;

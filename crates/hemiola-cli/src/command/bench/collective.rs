@@ -4,14 +4,16 @@
 //! such rounds the best counts, because on a shared machine only the best says what the code can do. All ways to do it are measured in turn.
 //!
 //! - *Size*: 1 KB to 64 MB of `f32`. "gbps" is the bytes of the vector over seconds (what others call algorithm bandwidth), in 10⁹ bytes.
+//! - *Encodings*, if asked for: the same in fewer bytes, by the way that is taken without asking. `wire_bytes` is what a peer sends in a call, headers and all, the mean over peers.
 //! - *Overlap*: 50 ms of computing on the calling thread, alone and with an all-reduce of 16 MB begun before and finished after. The extra is what that
 //!   adds, as a part of 50 ms. It is measured with a computation that keeps a core busy, and with one that waits, as for a device.
 
 use crate::command::bench::pair;
 use crate::report;
 use clap::Args;
-use hemiola::collective::{Algorithm, Collectives, MakeCollectives as _, Operator};
+use hemiola::collective::{Algorithm, Collectives, Encoding, MakeCollectives as _, Operator};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Purpose;
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -22,9 +24,10 @@ const AFTER_HELP: &str = "\
 Examples:
   hemiola bench collective
   hemiola bench collective --peers 2 --bytes 1048576 --report -
+  hemiola bench collective --encodings --bytes 16777216
 
 The report holds \"results\", one for each number of peers, size and algorithm: \"op\", \"algorithm\", \"peers\", \"bytes\", \"gbps\" (10^9 bytes of the vector per second), \
-\"latency_us\" (of a call) and \"chosen\" (whether it is what Hemiola takes by itself); and \"overlap_extra\", what a 16 MB all-reduce adds to 50 ms of computing on another \
+\"latency_us\" (of a call), \"wire_bytes\" (what a peer sends in a call, headers and all, the mean over peers), \"encoding\" and \"chosen\" (whether it is what Hemiola takes by itself); and \"overlap_extra\", what a 16 MB all-reduce adds to 50 ms of computing on another \
 device, as a part of them, and \"overlap_extra_busy\", to 50 ms of computing on the core that the all-reduce needs, too.";
 
 const SIZES: [usize; 9] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
@@ -50,6 +53,10 @@ pub(crate) struct Collective {
     /// Sizes in bytes. Default: 1 KiB to 64 MiB.
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(4..=1 << 30))]
     bytes: Vec<u64>,
+
+    /// Measure encodings, too: bf16, f16, one bit in blocks of 1024, top-k with 1 % kept, low rank 4.
+    #[arg(long)]
+    encodings: bool,
 
     /// File for the results as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE")]
@@ -79,10 +86,12 @@ struct Measurement {
 struct Figure {
     op: String,
     algorithm: String,
+    encoding: String,
     peers: usize,
     bytes: usize,
     gbps: f64,
     latency_us: f64,
+    wire_bytes: f64,
     chosen: bool,
 }
 
@@ -106,8 +115,10 @@ impl Collective {
             let arguments: Vec<String> = ["bench".to_owned(), "collective".to_owned()]
                 .into_iter()
                 .chain(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]))
+                .chain(self.encodings.then(|| "--encodings".to_owned()))
                 .collect();
-            let found = pair::run_several(peers, other, &arguments, |cluster| measure(cluster, &sizes, self.rounds))?;
+            let program = |cluster: &Cluster| measure(cluster, &sizes, self.encodings, self.rounds);
+            let found = pair::run_several(peers, other, &arguments, program)?;
             let Some((figures, overlap)) = found else { return Ok(ExitCode::SUCCESS) };
             measured.results.extend(figures);
             if peers == 2 {
@@ -126,16 +137,23 @@ impl Collective {
 
 fn print_table(measured: &Measurement) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{:<12} {:>6} {:>12} {:<18} {:>12} {:>12}", "", "peers", "bytes", "algorithm", "us", "GB/s")?;
-    for Figure { op, algorithm, peers, bytes, gbps, latency_us, chosen } in &measured.results {
+    writeln!(
+        out,
+        "{:<12} {:>6} {:>12} {:<18} {:<26} {:>12} {:>12} {:>14}",
+        "", "peers", "bytes", "algorithm", "encoding", "us", "GB/s", "bytes sent"
+    )?;
+    for Figure { op, algorithm, encoding, peers, bytes, gbps, latency_us, wire_bytes, chosen } in &measured.results {
         let mark = if *chosen { "*" } else { "" };
         writeln!(
             out,
-            "{op:<12} {peers:>6} {bytes:>12} {:<18} {latency_us:>12.1} {gbps:>12.3}",
+            "{op:<12} {peers:>6} {bytes:>12} {:<18} {encoding:<26} {latency_us:>12.1} {gbps:>12.3} {wire_bytes:>14.0}",
             format!("{algorithm}{mark}")
         )?;
     }
-    writeln!(out, "* what Hemiola takes by itself; GB/s of the vector")?;
+    writeln!(
+        out,
+        "* what Hemiola takes by itself; GB/s of the vector; bytes that a peer sends in a call, with headers"
+    )?;
     if let (Some(device), Some(busy)) = (measured.overlap_extra, measured.overlap_extra_busy) {
         writeln!(
             out,
@@ -148,44 +166,105 @@ fn print_table(measured: &Measurement) -> anyhow::Result<()> {
 }
 
 /// Everything, on all processes; figures, and what is added behind a computation that waits and one that does not.
-fn measure(cluster: &Cluster, sizes: &[usize], rounds: u32) -> Result<(Vec<Figure>, [f64; 2])> {
+fn measure(cluster: &Cluster, sizes: &[usize], encodings: bool, rounds: u32) -> Result<(Vec<Figure>, [f64; 2])> {
     let collectives = cluster.collectives()?;
     let mut figures = Vec::new();
     for &bytes in sizes {
         let chosen = collectives.algorithm(bytes)?;
+        let figure = |algorithm: String, encoding: Encoding, cost: Cost, chosen: bool| Figure {
+            op: "all-reduce".to_owned(),
+            algorithm,
+            encoding: encoding.to_string(),
+            peers: cluster.size(),
+            bytes,
+            gbps: bytes as f64 / cost.seconds / 1e9,
+            latency_us: cost.seconds * 1e6,
+            wire_bytes: cost.wire_bytes,
+            chosen,
+        };
         for algorithm in [Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::Doubling, Algorithm::Tree] {
-            let seconds = all_reduce(cluster, &collectives.by(algorithm), bytes, rounds)?;
-            figures.push(Figure {
-                op: "all-reduce".to_owned(),
-                algorithm: algorithm.to_string(),
-                peers: cluster.size(),
-                bytes,
-                gbps: bytes as f64 / seconds / 1e9,
-                latency_us: seconds * 1e6,
-                chosen: algorithm == chosen,
-            });
+            // Zeros stay what they are however often they are added up.
+            let mut vector = vec![0.0_f32; bytes / size_of::<f32>()];
+            let by = collectives.by(algorithm);
+            let cost = cost(cluster, &collectives, bytes, rounds, || by.all_reduce(&mut vector, Operator::Sum))?;
+            figures.push(figure(algorithm.to_string(), Encoding::Plain, cost, algorithm == chosen));
+        }
+        for encoding in encodings.then(|| encodings_of(bytes)).into_iter().flatten() {
+            let (rows, columns) = shape(bytes / size_of::<f32>());
+            let mut encoder = collectives.matrix_encoder(encoding, rows, columns)?;
+            let given = made_up(cluster, rows * columns);
+            let mut vector = given.clone();
+            let cost = cost(cluster, &collectives, bytes, rounds, || {
+                vector.copy_from_slice(&given);
+                collectives.all_reduce_encoded(&mut vector, Operator::Sum, &mut encoder)
+            })?;
+            figures.push(figure(String::new(), encoding, cost, false));
         }
     }
     let overlap = if cluster.size() == 2 { overlap(cluster, &collectives, rounds)? } else { [0.0; 2] };
     Ok((figures, overlap))
 }
 
-/// Seconds of a call, the best mean of a round.
-fn all_reduce(cluster: &Cluster, collectives: &Collectives, bytes: usize, rounds: u32) -> Result<f64> {
+/// The encodings of a vector of so many bytes that are measured.
+fn encodings_of(bytes: usize) -> [Encoding; 5] {
+    let keep = (bytes / size_of::<f32>()).div_ceil(100);
+    let low_rank = Encoding::LowRank { rank: 4 };
+    [Encoding::Bf16, Encoding::F16, Encoding::OneBit { block: 1024 }, Encoding::TopK { keep }, low_rank]
+}
+
+/// The matrix of so many numbers that is nearest to a square.
+fn shape(length: usize) -> (usize, usize) {
+    let rows = (1..=length.isqrt()).rev().find(|&rows| length.is_multiple_of(rows)).unwrap_or(1);
+    (rows, length / rows)
+}
+
+/// Numbers of all sizes and both signs, others on each peer.
+fn made_up(cluster: &Cluster, length: usize) -> Vec<f32> {
+    let mut state = 1 + cluster.rank().index() as u32;
+    let mut next = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.cast_signed() as f32 / 2.0_f32.powi(31)
+    };
+    (0..length).map(|_| next() * next() * next()).collect()
+}
+
+/// What a call takes.
+struct Cost {
+    seconds: f64,
+    /// Of a peer, the mean over all.
+    wire_bytes: f64,
+}
+
+/// The best mean of a round.
+fn cost(
+    cluster: &Cluster,
+    collectives: &Collectives,
+    bytes: usize,
+    rounds: u32,
+    mut call: impl FnMut() -> Result<()>,
+) -> Result<Cost> {
     let calls = (ROUND_BYTES / bytes).clamp(CALLS.0, CALLS.1);
-    // Zeros stay what they are however often they are added up.
-    let mut vector = vec![0.0_f32; bytes / size_of::<f32>()];
-    collectives.all_reduce(&mut vector, Operator::Sum)?;
-    let mut best = f64::INFINITY;
+    let mut seconds = f64::INFINITY;
+    let before = sent(cluster);
+    call()?;
+    // All have ended this call, and nobody has begun another.
+    let sent = collectives.all_gather(&[(sent(cluster) - before).cast_signed()])?;
+    let wire_bytes = sent.iter().sum::<i64>() as f64 / sent.len() as f64;
     for _ in 0..rounds {
         collectives.barrier()?;
         let start = cluster.env().now();
         for _ in 0..calls {
-            collectives.all_reduce(&mut vector, Operator::Sum)?;
+            call()?;
         }
-        best = best.min((cluster.env().now() - start).as_secs_f64() / calls as f64);
+        seconds = seconds.min((cluster.env().now() - start).as_secs_f64() / calls as f64);
     }
-    Ok(best)
+    Ok(Cost { seconds, wire_bytes })
+}
+
+/// Bytes that this peer has sent in collectives.
+fn sent(cluster: &Cluster) -> u64 {
+    let traffic = cluster.traffic();
+    traffic.lines.iter().filter(|line| line.purpose == Purpose::Collective).map(|line| line.bytes_sent).sum()
 }
 
 /// What an all-reduce adds to a computation that waits and to one that is busy, as a part of it.

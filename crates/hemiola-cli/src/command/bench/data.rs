@@ -80,6 +80,7 @@ struct Reading {
 
 impl Data {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.report.as_deref().map_or(Ok(()), report::check)?;
         let arguments = ["bench".to_owned(), "data".to_owned(), "--rounds".to_owned(), self.rounds.to_string()];
         if self.second.is_some() {
             pair::run(self.second.as_deref(), &arguments, |cluster| shuffle::measure(cluster, self.rounds))?;

@@ -88,6 +88,7 @@ struct Measurement {
 
 impl Net {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.report.as_deref().map_or(Ok(()), report::check)?;
         let arguments = ["bench".to_owned(), "net".to_owned(), "--rounds".to_owned(), self.rounds.to_string()];
         let measured = pair::run(self.second.as_deref(), &arguments, |cluster| measure(cluster, self.rounds))?;
         let Some(measured) = measured.flatten() else { return Ok(ExitCode::SUCCESS) };

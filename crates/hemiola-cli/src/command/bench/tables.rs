@@ -95,6 +95,7 @@ struct Between {
 
 impl Tables {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.report.as_deref().map_or(Ok(()), report::check)?;
         let arguments = ["bench".to_owned(), "tables".to_owned(), "--rounds".to_owned(), self.rounds.to_string()];
         let between = pair::run(self.second.as_deref(), &arguments, |cluster| between(cluster, self.rounds))?;
         let Some(Between { raw, ping, pull, push, sparse, single }) = between else { return Ok(ExitCode::SUCCESS) };

@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 pub(super) const PIECE: u64 = 4 << 20;
 
 /// A cluster of this process alone, with a worker per core unless told otherwise.
-pub(super) fn here(workers: Option<std::num::NonZeroUsize>) -> ClusterBuilder {
+pub(super) fn here(workers: Option<u32>) -> ClusterBuilder {
     let builder = Cluster::builder().observer(Arc::new(Silent));
     match workers {
-        Some(workers) => builder.workers(workers.get()),
+        Some(workers) => builder.workers(workers as usize),
         None => builder,
     }
 }
@@ -72,7 +72,7 @@ mod tests {
     #[test]
     fn results_come_in_order_and_the_first_error_wins() {
         let run = |bad: &'static [usize]| {
-            here(std::num::NonZeroUsize::new(3)).run(|cluster| {
+            here(Some(3)).run(|cluster| {
                 deal(
                     cluster,
                     100,

@@ -19,7 +19,6 @@ use hemiola_array::read::{
 };
 use hemiola_array::{BadLine, Error};
 use hemiola_cluster::Cluster;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -96,8 +95,8 @@ pub(crate) struct Describe {
     report: Option<PathBuf>,
 
     /// Compute threads [default: the cores of this machine].
-    #[arg(short, long, value_name = "W")]
-    workers: Option<NonZeroUsize>,
+    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MOST_WORKERS as i64))]
+    workers: Option<u32>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

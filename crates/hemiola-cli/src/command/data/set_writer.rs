@@ -16,7 +16,6 @@ use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
-use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -39,8 +38,8 @@ pub(super) struct Placement {
     pub(super) force: bool,
 
     /// Compute threads [default: the cores of this machine].
-    #[arg(short, long, value_name = "W")]
-    pub(super) workers: Option<NonZeroUsize>,
+    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MOST_WORKERS as i64))]
+    pub(super) workers: Option<u32>,
 }
 
 impl Placement {

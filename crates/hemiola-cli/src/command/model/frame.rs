@@ -153,7 +153,18 @@ impl Common {
         if let Some(workers) = self.workers {
             builder = builder.workers(workers as usize);
         }
-        Ok(ExitCode::from(builder.run(program)?))
+        let code = builder.run(|cluster| {
+            // Peers that this command has started itself are as many as it was told.
+            if let Some(peers) = self.peers.filter(|&peers| peers as usize != cluster.size()) {
+                let found = counted(cluster.size() as u64, "peer");
+                let message = format!("--peers {peers} is given in a job of {found} that a launcher has started");
+                return Err(carried(
+                    Failure::usage(message).hint("leave out --peers; the launcher says how many").into(),
+                ));
+            }
+            program(cluster)
+        })?;
+        Ok(ExitCode::from(code))
     }
 
     /// *Collective.* Trains with `fit`, tells how it goes, stops in good order when a signal comes, and hands out what was asked
@@ -228,13 +239,7 @@ pub(super) fn must_exist(pattern: &str) -> anyhow::Result<()> {
         return Ok(());
     }
     Source::find(pattern).map(drop).map_err(|error| {
-        let path = Path::new(pattern);
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let beside: Vec<String> = std::fs::read_dir(folder)
-            .map(|entries| entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
-            .unwrap_or_default();
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let hint = if path.exists() { None } else { suggest::hint(&name, beside.iter().map(String::as_str)) };
+        let hint = suggest::path_hint(Path::new(pattern));
         Failure::array(&error, hint.as_deref().unwrap_or("`hemiola data describe FILE` shows what can be read")).into()
     })
 }

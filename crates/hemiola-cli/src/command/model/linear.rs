@@ -1,15 +1,15 @@
 //! `hemiola train svm` and `hemiola train logistic`, and using what they trained.
 
 use super::frame::{Common, Prepared, must_exist};
-use super::graph::graph;
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
+use crate::graph;
 use clap::{Args, ValueEnum};
-use hemiola::collective::{Synchronization, Topology};
-use hemiola_array::dist::Labelled;
+use hemiola::collective::{MakeMixing as _, Synchronization, Topology, Weights};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::LinearClassifier;
-use hemiola_models::linear::{Evaluation, Loss, Model, data};
+use hemiola_models::linear::data::{self, Examples};
+use hemiola_models::linear::{Evaluation, Loss, Model};
 use hemiola_models::training::{ClusterFacts, Limits};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -34,7 +34,7 @@ Examples:
     hemiola train svm --data train.libsvm --peers 4 --graph root-expander --report run.json
 
 A line of data is a label and features, as LIBSVM writes them (`+1 3:0.5 7:1`), or separated values of which the first is the label. Labels are numbers, \
-two different ones or more. docs/models.md has the mathematics, what --c means elsewhere, and the schema of the report.
+or names if none is a number; two different ones or more. docs/models.md has the mathematics, what --c means elsewhere, and the schema of the report.
 
 Exit codes:
   0     trained, or nothing was left to do
@@ -119,8 +119,8 @@ struct Linear {
     #[arg(long, value_enum, default_value = "notify-ack", help_heading = "How peers agree")]
     sync: Sync,
 
-    /// Who sends to whom: complete, ring, star, root-expander, chord, halton, halton:DEGREE, random:DEGREE, two-level:PEERS, circulant:OFFSET,..
-    #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph, help_heading = "How peers agree")]
+    /// Who sends to whom: complete, ring, star, root-expander, chord, halton, halton:DEGREE, random:DEGREE, two-level:PEERS, circulant:OFFSET,.., or edges:FILE with a sender and a receiver on each line
+    #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph::for_training, help_heading = "How peers agree")]
     graph: Topology,
 
     /// Stop when the objective is proven to be within this share of the minimum; 0 never stops for that.
@@ -181,12 +181,15 @@ impl Linear {
 
     fn train(&self, cluster: &Cluster, settings: &LinearClassifier, held_out_files: bool) -> Result<u8> {
         let start = cluster.env().now();
+        check_graph(cluster, &settings.settings().graph)?;
         let lock = self.common.claim(cluster)?;
         let examples = match &self.data {
-            Some(pattern) => self.read(cluster, pattern)?,
-            None => data::made_up(cluster, MADE_UP, self.common.seed)?,
+            Some(pattern) => self.read(cluster, pattern, &[])?,
+            None => Examples { labelled: data::made_up(cluster, MADE_UP, self.common.seed)?, names: Vec::new() },
         };
-        let valid = if held_out_files { Some(self.read(cluster, &self.valid)?) } else { None };
+        let Examples { labelled: examples, names } = examples;
+        let valid = if held_out_files { Some(self.read(cluster, &self.valid, &names)?.labelled) } else { None };
+        let settings = &settings.clone().named(names);
         let [_, columns] = examples.features.shape().extents();
         let held_out = match (&valid, settings.settings().valid) {
             (Some(valid), _) => format!("{} held out", valid.labels.len()),
@@ -211,16 +214,33 @@ impl Linear {
         })
     }
 
-    fn read(&self, cluster: &Cluster, pattern: &str) -> Result<Labelled> {
+    fn read(&self, cluster: &Cluster, pattern: &str, names: &[String]) -> Result<Examples> {
         let separator = self.separator.as_deref().map(|separator| match separator {
             "\\t" | "tab" => "\t".to_owned(),
             other => other.to_owned(),
         });
-        let options = data::Options { zero_based: self.zero_based, skip_bad_lines: self.skip_bad_lines, separator };
+        let (zero_based, skip_bad_lines, names) = (self.zero_based, self.skip_bad_lines, names.to_vec());
+        let options = data::Options { zero_based, skip_bad_lines, separator, names };
         let examples = data::read(cluster, &options, pattern)?;
-        self.common.tell_skipped(cluster, pattern, examples.features.skipped_lines());
+        self.common.tell_skipped(cluster, pattern, examples.labelled.features.skipped_lines());
         Ok(examples)
     }
+}
+
+/// Finds out whether models could be averaged over this graph, before data are read.
+fn check_graph(cluster: &Cluster, topology: &Topology) -> Result<()> {
+    if cluster.size() == 1 {
+        return Ok(());
+    }
+    let graph = cluster.graph(topology)?;
+    let fits = graph.check_connected().and_then(|()| Weights::balanced(&graph));
+    fits.map(|_| ()).map_err(|error| {
+        carried(
+            Failure::usage(error.to_string())
+                .hint("`hemiola topology --kind ..` shows a graph; --graph names another")
+                .into(),
+        )
+    })
 }
 
 /// An error of reading, with the flag or the change that would help.
@@ -229,7 +249,7 @@ pub(super) fn hinted(error: anyhow::Error) -> anyhow::Error {
     let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
     match reading {
         Reading::BadLine(_) => {
-            let hint = "a line is a label and features (`+1 3:0.5 7:1`), or numbers of which the first is the label; mend it, or see --zero-based, --separator and \
+            let hint = "a line is a label and features (`+1 3:0.5 7:1`), or numbers of which the first is the label (labels are names if none is a number); mend it, or see --zero-based, --separator and \
                         --skip-bad-lines";
             Failure::array(reading, hint).into()
         }
@@ -242,11 +262,12 @@ pub(super) fn hinted(error: anyhow::Error) -> anyhow::Error {
 
 /// `hemiola evaluate` of such a model.
 pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow::Result<(String, Evaluation)> {
-    let evaluation = model.evaluate(cluster, &data::read(cluster, &data::Options::default(), files)?)?;
+    let options = data::Options { names: model.names.clone(), ..data::Options::default() };
+    let evaluation = model.evaluate(cluster, &data::read(cluster, &options, files)?.labelled)?;
     let Evaluation { figures, examples, unknown_features } = &evaluation;
     let mut text = counted(*examples, "example");
     if *unknown_features > 0 {
-        let _ = write!(text, "; {} the model has no weights for are left out", counted(*unknown_features, "value"));
+        let _ = write!(text, "; left out: {} the model has no weights for", counted(*unknown_features, "value"));
     }
     text.push('\n');
     for (name, figure) in figures {

@@ -3,6 +3,7 @@
 use super::frame::{Common, Prepared, must_exist};
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
+use crate::suggest;
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
@@ -302,5 +303,8 @@ pub(super) fn must_be_a_model(folder: &Path) -> anyhow::Result<()> {
         return Ok(());
     }
     let message = format!("`{}` is no saved model", folder.display());
-    Err(Failure::usage(message).hint("train one with `hemiola train MODEL --output DIR`").into())
+    let near = suggest::path_hint(folder);
+    Err(Failure::usage(message)
+        .hint(near.as_deref().unwrap_or("train one with `hemiola train MODEL --output DIR`"))
+        .into())
 }

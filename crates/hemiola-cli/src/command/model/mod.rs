@@ -1,7 +1,6 @@
 //! `hemiola train`, and using what was trained: `recommend`, `similar`, `predict`, `evaluate`.
 
 mod frame;
-mod graph;
 mod linear;
 mod mf;
 mod names;

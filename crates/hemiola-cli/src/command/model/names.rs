@@ -31,7 +31,10 @@ impl TitlesFile {
     pub(super) fn read(&self) -> anyhow::Result<Titles> {
         let mut titles = BTreeMap::new();
         if let Some(file) = &self.items {
-            let source = Source::open(file)?;
+            let source = Source::open(file).map_err(|error| match suggest::path_hint(file) {
+                Some(hint) => anyhow::Error::from(Failure::array(&error, &hint)),
+                None => error.into(),
+            })?;
             let separator =
                 Guess::separator_of(&source)?.separator.map_or_else(|| ",".to_owned(), |found| found.text());
             for range in ByteRange::split(std::slice::from_ref(&source), u64::MAX) {

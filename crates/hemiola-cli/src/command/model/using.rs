@@ -222,19 +222,24 @@ impl Predict {
         must_exist(files)?;
         self.common
             .with_linear(|cluster, model| {
-                let examples = linear_data::read(cluster, &linear_data::Options::default(), files)?;
+                let options = linear_data::Options { names: model.names.clone(), ..Default::default() };
+                let examples = linear_data::read(cluster, &options, files)?.labelled;
                 let (predicted, unknown) = model.predict(cluster, &examples.features)?;
                 if unknown > 0 {
                     let values = counted(unknown, "value");
                     // If nobody hears it, predictions are the same.
                     let _ = writeln!(
                         std::io::stderr().lock(),
-                        "hemiola: {values} of features that were not trained on are left out"
+                        "hemiola: left out {values} of features that were not trained on"
                     );
                 }
                 let mut text = String::new();
                 for one in predicted.iter().take(examples.labels.len() as usize) {
-                    let _ = writeln!(text, "{}", one.label);
+                    // Writing to a string cannot fail.
+                    let _ = match &one.name {
+                        Some(name) => writeln!(text, "{name}"),
+                        None => writeln!(text, "{}", one.label),
+                    };
                 }
                 self.common.write(&text, &predicted)
             })

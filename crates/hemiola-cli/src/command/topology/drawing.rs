@@ -14,7 +14,16 @@ const HEAD: f64 = 7.0;
 /// Beyond this, edges get fainter, so that structure stays visible.
 const FEW_EDGES: f64 = 60.0;
 
-/// Draws a graph.
+/// More edges than this are neither seen apart nor drawn: a picture has those of some peers only.
+const MOST_EDGES: usize = 4000;
+
+/// Of how many peers the edges are drawn: all, or some whose edges are not too many.
+pub(super) fn senders_drawn(graph: &Graph) -> usize {
+    let (peers, edges) = (graph.peers(), graph.edges().count());
+    if edges <= MOST_EDGES { peers } else { (MOST_EDGES / graph.max_out_degree().max(1)).clamp(1, peers) }
+}
+
+/// Draws a graph, or what [`senders_drawn`] leaves of it: the edges of peers evenly spread round the circle.
 pub(super) fn draw(graph: &Graph, caption: &str) -> Picture {
     let mut picture = Picture::new(SIZE, SIZE + CAPTION);
     picture.set_title(caption);
@@ -27,9 +36,12 @@ pub(super) fn draw(graph: &Graph, caption: &str) -> Picture {
         let angle = TAU * rank.index() as f64 / peers as f64;
         [SIZE / 2.0 + radius * angle.sin(), CAPTION + SIZE / 2.0 - radius * angle.cos()]
     };
-    let edges = graph.edges().count() as f64;
-    let opacity = (FEW_EDGES / edges.max(1.0)).clamp(0.15, 1.0);
-    for (from, to) in graph.edges() {
+    let drawn = senders_drawn(graph);
+    let senders = (0..drawn).map(|number| Rank::new((number * peers / drawn) as u32));
+    let edges: Vec<(Rank, Rank)> =
+        senders.flat_map(|from| graph.receivers(from).iter().map(move |&to| (from, to))).collect();
+    let opacity = (FEW_EDGES / edges.len().max(1) as f64).clamp(0.15, 1.0);
+    for (from, to) in edges {
         let (start, end) = (place(from), place(to));
         let length = (end[0] - start[0]).hypot(end[1] - start[1]);
         let along = [(end[0] - start[0]) / length, (end[1] - start[1]) / length];

@@ -1,14 +1,14 @@
 //! `hemiola topology`: a communication graph, looked at before anything is trained over it.
 
 mod drawing;
-mod kind;
 
+use crate::counted::counted;
 use crate::failure::Failure;
+use crate::graph::{self, Details, Edges, Kind, Typed};
 use crate::output::{self, Compress, Staged};
 use crate::report;
 use clap::Args;
 use hemiola::collective::{Graph, Search, Weights};
-use kind::Kind;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,22 @@ Examples:
   hemiola topology --peers 16 --kind halton --degree 4 --output halton.svg
   hemiola topology --peers 12 --kind circulant --offsets 1,5
   hemiola topology --peers 4 --kind edges --edges 0-1,1-2,2-3,3-0,0-2,2-0
-  hemiola topology --peers 40 --kind best --degree 3 --report -
+  hemiola topology --peers 4 --kind edges:graph.txt
+  hemiola topology --peers 40 --kind best:3 --report -
+
+Kinds of graph:
+  complete             everybody sends to everybody
+  ring                 each sends to the next
+  chain                each sends to the next, the last to nobody
+  star                 everybody sends to the root, and the root to everybody
+  root-expander        each sends to the next and to the one √peers further
+  halton[:DEGREE]      offsets spread as the Halton sequence spreads points; log₂ peers of them, if no degree is given
+  chord                half of the way round, a quarter, an eighth, and so on
+  random:DEGREE        all send to and receive from so many random peers (--seed)
+  two-level:PEERS      all of one's group of so many, and a root expander of groups
+  circulant:OFFSET,..  each sends to those so many places further
+  edges:FILE           edges of your own: a sender and a receiver on each line, `0 1`, or edges:0-1,1-0
+  best[:DEGREE]        the largest spectral gap that can be found (--seed); with a degree of 2, if none is given
 
 The spectral gap is 1 minus the second singular value of the matrix of plain averages: 1 for the complete graph, where one step is enough, and small where news travel slowly; `connected` says whether they reach everybody. \
 Steps are those in which disagreement shrinks a thousandfold, at most, if all peers count the same.
@@ -28,8 +43,14 @@ Steps are those in which disagreement shrinks a thousandfold, at most, if all pe
 The report holds \"peers\", \"kind\", \"edges\" (from sender to receiver), \"degree\" (the largest), \"regular\", \"balanced\", \"connected\", \"spectral_gap\", \"steps\", \
 \"bytes_per_step\" (of the busiest peer) and \"total_bytes_per_step\".";
 
+/// Up to so many peers take no time to speak of.
+const SOON: u64 = 300;
 /// Peers beyond this would take minutes to compute the gap of.
 const MOST_PEERS: u64 = 1000;
+/// How many graphs are looked at in a search, times peers: each takes longer the more peers there are.
+const TRIES: usize = 200_000;
+/// Of a graph that is searched for, if nobody says.
+const DEGREE: usize = 2;
 /// Disagreement counts as gone when it has shrunk this much.
 const THOUSANDFOLD: f64 = 1000.0;
 
@@ -41,11 +62,11 @@ pub(crate) struct Show {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_PEERS))]
     peers: u64,
 
-    /// Kind of graph; `best` looks for the largest spectral gap with --degree.
-    #[arg(long, value_enum, default_value = "root-expander")]
-    kind: Kind,
+    /// Kind of graph, of those below.
+    #[arg(long, value_name = "KIND", default_value = "root-expander", value_parser = graph::typed)]
+    kind: Typed,
 
-    /// How many each peer sends to, for `halton`, `random-regular` and `best`.
+    /// How many each peer sends to, for `random`, `halton` (log₂ peers if not given) and `best` (2 if not given).
     #[arg(long, value_name = "N")]
     degree: Option<usize>,
 
@@ -61,9 +82,9 @@ pub(crate) struct Show {
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     offsets: Vec<usize>,
 
-    /// Senders and receivers such as `0-1,1-0`, for `edges`.
-    #[arg(long, value_name = "A-B,...", value_delimiter = ',')]
-    edges: Vec<String>,
+    /// Senders and receivers such as `0-1,1-0`, or a file with such lines, for `edges`.
+    #[arg(long, value_name = "A-B,...|FILE", value_parser = Edges::read)]
+    edges: Option<Edges>,
 
     /// Bytes that each edge carries in a step; a model of a million `f32` unless said otherwise.
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
@@ -125,7 +146,15 @@ impl Figures {
         let yes = |yes: bool| if yes { "yes" } else { "no" };
         let steps = self.steps.map_or("never".to_owned(), |steps| steps.to_string());
         let rows = [
-            ("graph", format!("{} of {} peers, {} edges", self.kind, self.peers, self.edges.len())),
+            (
+                "graph",
+                format!(
+                    "{} of {}, {}",
+                    self.kind,
+                    counted(self.peers as u64, "peer"),
+                    counted(self.edges.len() as u64, "edge")
+                ),
+            ),
             ("degree", self.degree.to_string()),
             ("regular", yes(self.regular).to_owned()),
             ("connected", yes(self.connected).to_owned()),
@@ -177,16 +206,30 @@ impl Show {
             let message = format!("cannot draw to `{}`: pictures of graphs are SVG", path.display());
             return Err(Failure::usage(message).hint("let its name end with `.svg`").into());
         }
+        if self.peers > SOON {
+            let what =
+                if self.kind.kind == Kind::Best { "looking for the best graph" } else { "computing the spectral gap" };
+            output::note(&format!("{what} of so many peers takes a while"));
+        }
         let graph = self.graph()?;
-        let figures = Figures::of(&graph, self.kind.name(), self.bytes);
+        let figures = Figures::of(&graph, self.kind.kind.name(), self.bytes);
         if !to_screen(&self.report) && !to_screen(&self.output) {
             output::print(&figures.text())?;
         }
         if let Some(path) = &self.output {
-            let caption = format!(
-                "{}, {} peers: degree {}, spectral gap {:.3}",
-                figures.kind, figures.peers, figures.degree, figures.spectral_gap
+            let mut caption = format!(
+                "{}, {}: degree {}, spectral gap {:.3}",
+                figures.kind,
+                counted(figures.peers as u64, "peer"),
+                figures.degree,
+                figures.spectral_gap
             );
+            let drawn = drawing::senders_drawn(&graph);
+            if drawn < figures.peers {
+                let part = format!("edges of {} of {} peers", drawn, figures.peers);
+                let _ = write!(caption, " ({part})");
+                output::note(&format!("{} edges are too many for a picture; it shows the {part}", figures.edges.len()));
+            }
             let picture = drawing::draw(&graph, &caption).svg();
             if to_screen(&self.output) {
                 output::print(&picture)?;
@@ -203,14 +246,48 @@ impl Show {
     }
 
     fn graph(&self) -> anyhow::Result<Graph> {
-        let peers = self.peers as usize;
-        self.kind.check(self)?;
-        let made = match self.kind.topology(self)? {
-            Some(topology) => topology.graph(peers),
-            None => {
-                Search::new(peers, self.degree.unwrap_or(2)).seed(self.seed.unwrap_or(0)).run().map(|found| found.graph)
-            }
+        let (peers, kind, details) = (self.peers as usize, self.kind.kind, self.details()?);
+        let topology = kind.topology(&details).map_err(|flag| {
+            let message = format!("a graph of kind `{}` needs {flag}", kind.name());
+            Failure::usage(message).hint("`hemiola topology --help` has examples")
+        })?;
+        let made = if let Some(topology) = topology {
+            topology.graph(peers)
+        } else {
+            let search = Search::new(peers, details.degree.unwrap_or(DEGREE)).seed(details.seed.unwrap_or(0));
+            search.tries((TRIES / peers).clamp(50, 1000)).run().map(|found| found.graph)
         };
         made.map_err(|error| Failure::usage(error.to_string()).into())
+    }
+
+    /// What was said of the graph, by its flags and behind its name. Refuses flags that would do nothing.
+    fn details(&self) -> anyhow::Result<Details> {
+        use Kind::{Best, Circulant, Halton, RandomRegular, TwoLevel};
+        let Typed { kind, details } = &self.kind;
+        let behind = details != &Details::default();
+        let given: [(&str, bool, &[Kind]); 5] = [
+            ("--degree", self.degree.is_some(), &[Halton, RandomRegular, Best]),
+            ("--seed", self.seed.is_some(), &[RandomRegular, Best]),
+            ("--group", self.group.is_some(), &[TwoLevel]),
+            ("--offsets", !self.offsets.is_empty(), &[Circulant]),
+            ("--edges", self.edges.is_some(), &[Kind::Edges]),
+        ];
+        for (flag, given, kinds) in given {
+            if given && !kinds.contains(kind) {
+                let kinds: Vec<String> = kinds.iter().map(|kind| format!("`{}`", kind.name())).collect();
+                let message = format!("{flag} does nothing for a graph of kind `{}`", kind.name());
+                let hint = format!("leave it out, or use it with --kind {}", kinds.join(" or "));
+                return Err(Failure::usage(message).hint(hint).into());
+            }
+            if given && behind && flag != "--seed" {
+                let message = format!("{flag} is said twice: it is in `--kind {}:..`, too", kind.name());
+                return Err(Failure::usage(message).hint("leave out one of them").into());
+            }
+        }
+        if behind {
+            return Ok(Details { seed: self.seed, ..details.clone() });
+        }
+        let Self { degree, seed, group, .. } = *self;
+        Ok(Details { degree, seed, group, offsets: self.offsets.clone(), edges: self.edges.clone() })
     }
 }

@@ -72,6 +72,7 @@ struct Paired {
 
 impl Loops {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.report.as_deref().map_or(Ok(()), report::check)?;
         let arguments = ["bench", "loops"].map(str::to_owned).to_vec();
         let (rounds, ratings) = (self.rounds.to_string(), self.ratings.to_string());
         let arguments = [arguments, ["--rounds", &rounds, "--ratings", &ratings].map(str::to_owned).to_vec()].concat();

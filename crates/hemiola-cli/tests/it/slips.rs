@@ -1,0 +1,103 @@
+//! What newcomers have stumbled over: settings that were ignored, checked late or blamed on something else.
+
+use crate::model::text;
+use crate::support::{Ended, hemiola, launch, run, subcommand};
+use std::ffi::OsStr;
+use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
+
+fn command(folder: &Path, line: &str) -> Ended {
+    let (name, arguments) = line.split_once(' ').unwrap();
+    launch(subcommand(name).args(arguments.split_whitespace()).current_dir(folder)).end()
+}
+
+#[test]
+fn a_signal_is_heard_while_peers_are_being_started() {
+    let logs = tempfile::tempdir().unwrap();
+    let folder = logs.path().to_str().unwrap();
+    let script = "if [ $HEMIOLA_RANK = 0 ]; then kill -INT $PPID; fi; exec sleep 1000";
+    let ended = run(&["-n", "250", "--logs", folder], script);
+    assert_eq!(ended.code, Some(130), "{}", text(&ended.stderr));
+    // Every peer that is started has a log.
+    let started = fs::read_dir(logs.path()).unwrap().count();
+    assert!(started < 250, "all were started before anybody listened");
+    assert!(text(&ended.stderr).contains("told all peers to end"), "{}", text(&ended.stderr));
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_found_before_anything_is_measured() {
+    let lab = tempfile::tempdir().unwrap();
+    for bench in ["net", "data", "tables", "loops", "collective"] {
+        let ended = command(lab.path(), &format!("bench {bench} --report no/such/folder.json"));
+        let said = text(&ended.stderr);
+        assert!(ended.code == Some(2) && said.contains("cannot write the report"), "{bench}: {said}");
+        assert!(ended.stdout.is_empty(), "{bench} has measured something");
+    }
+}
+
+#[test]
+fn peers_that_a_launcher_did_not_start_are_not_ignored() {
+    let train = ["-n", "2", "--", env!("CARGO_BIN_EXE_hemiola"), "train", "svm", "--epochs", "1", "--workers", "1"];
+    let ended = launch(hemiola(&train).args(["--peers", "3"])).end();
+    let said = text(&ended.stderr);
+    assert!(ended.code == Some(2) && said.contains("--peers 3 is given in a job of 2 peers"), "{said}");
+    // As many as there are do no harm.
+    assert_eq!(launch(hemiola(&train).args(["--peers", "2"])).end().code, Some(0));
+}
+
+#[test]
+fn names_that_are_nearly_right_are_offered() {
+    let lab = tempfile::tempdir().unwrap();
+    fs::write(lab.path().join("items.csv"), "1,One\n").unwrap();
+    assert_eq!(command(lab.path(), "train mf --epochs 1 -q --output model").code, Some(0));
+    for (line, hint) in [
+        ("recommend --model modle --user 1", "did you mean `model`?"),
+        ("recommend --model model --user 1 --items item.csv", "did you mean `items.csv`?"),
+        ("recommend --model elsewhere --user 1", "hemiola train MODEL --output DIR"),
+    ] {
+        let ended = command(lab.path(), line);
+        let said = text(&ended.stderr);
+        assert!(ended.code == Some(2) && said.contains(hint), "{line}: {said}");
+    }
+}
+
+#[test]
+fn files_need_not_be_named_in_utf_8() {
+    let lab = tempfile::tempdir().unwrap();
+    let folder = lab.path().join("data");
+    fs::create_dir(&folder).unwrap();
+    let name = OsStr::from_bytes(b"caf\xe9.csv");
+    fs::write(folder.join(name), "1,2,0\n-1,0,3\n1,4,0\n-1,0,5\n").unwrap();
+    for flags in ["", "--peers 2 --workers 1"] {
+        let ended = command(lab.path(), &format!("train svm --valid 0 --epochs 2 -q --data data {flags}"));
+        assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    }
+    // An argument is a pattern, and those are text.
+    let ended = launch(subcommand("train").args(["svm", "--data"]).arg(name).current_dir(&folder)).end();
+    let said = text(&ended.stderr);
+    assert!(ended.code == Some(2) && said.contains("is not UTF-8; name its folder"), "{said}");
+}
+
+#[test]
+fn too_many_workers_are_refused_by_their_flag() {
+    let lab = tempfile::tempdir().unwrap();
+    fs::write(lab.path().join("a.csv"), "1,2,3\n").unwrap();
+    for line in ["data describe a.csv -w 100000", "data make logistic --output x.libsvm -w 100000"] {
+        let ended = command(lab.path(), line);
+        let said = text(&ended.stderr);
+        assert!(ended.code == Some(2) && said.contains("100000") && said.contains("--workers"), "{line}: {said}");
+        assert!(!said.contains("HEMIOLA_WORKERS"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn every_refusal_begins_with_the_name_of_the_command() {
+    let lab = tempfile::tempdir().unwrap();
+    for line in ["train svm --no-such-flag", "topology --peers 0", "train mf --rank many", "nonsense --help-me"] {
+        let ended = command(lab.path(), line);
+        let said = text(&ended.stderr);
+        assert!(ended.code == Some(2) && said.starts_with("hemiola: "), "{line}: {said}");
+    }
+    assert_eq!(command(lab.path(), "train --help").code, Some(0));
+}

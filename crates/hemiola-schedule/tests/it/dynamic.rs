@@ -111,6 +111,50 @@ fn the_same_bits_twice_and_on_any_number_of_workers() {
     }
 }
 
+/// A program one of whose workers takes ten times as long for everything.
+struct Slow<'p>(Lasso<'p, Priority>);
+
+impl Program for Slow<'_> {
+    type Job = usize;
+    type Partial = f64;
+    type State = crate::lasso::State;
+
+    fn schedule(&self, ask: &Ask, state: &Self::State, candidates: &mut Vec<Candidate<usize>>) {
+        self.0.schedule(ask, state, candidates);
+    }
+
+    fn coupling(&self, a: &usize, b: &usize, state: &Self::State) -> f64 {
+        self.0.coupling(a, b, state)
+    }
+
+    fn update(&self, job: &usize, state: &Self::State) -> f64 {
+        let slow = std::thread::current().name().is_some_and(|name| name.ends_with("worker-1"));
+        for _ in 0..if slow { 9 } else { 0 } {
+            std::hint::black_box(self.0.update(job, state));
+        }
+        self.0.update(job, state)
+    }
+
+    fn aggregate(&mut self, done: &Done<'_, usize, f64>, state: &mut Self::State, crew: &mut Crew<'_>) -> Result<()> {
+        self.0.aggregate(done, state, crew)
+    }
+}
+
+#[test]
+fn a_slow_worker_changes_nothing_but_the_time() {
+    let problem = Problem::new(40, 60, 0.7, 2);
+    let slowly = standalone(1).workers(2).run(|cluster| {
+        let mut program = Slow(Lasso { problem: &problem, order: priority(&problem)() });
+        let mut state = problem.share(cluster);
+        let engine = Dynamic::new(cluster).concurrent(16).depth(3).conflicts(EXACT).parts(2).watch_every(1);
+        let ends = |jobs| if jobs >= 700 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+        engine.run(&mut program, &mut state, |progress, _, _| Ok(ends(progress.jobs)))?;
+        Ok(state.model)
+    });
+    let (even, _, _) = run(&problem, Shape { depth: 3, jobs: 700, ..SHAPE }, priority(&problem));
+    assert_eq!(slowly.unwrap(), even);
+}
+
 #[test]
 fn staleness_of_a_deep_pipeline_is_counted() {
     let problem = Problem::new(40, 60, 0.0, 2);

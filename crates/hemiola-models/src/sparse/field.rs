@@ -63,10 +63,12 @@ impl<'f, 'c, T: Value> Field<'f, 'c, T> {
 
     /// How many columns are worth visiting before their changes are told: one where nobody has to be told.
     pub(super) fn together(&self) -> usize {
-        match (self.peers.is_some(), self.crew.workers() > 1 || !self.design.is_sparse()) {
-            (true, _) => 64,
-            (false, true) => 16,
-            (false, false) => 1,
+        match (self.peers.is_some(), self.crew.workers() > 1, self.design.is_sparse()) {
+            (true, ..) => 64,
+            (false, _, false) => 16,
+            // Products of sparse columns cost more beside their visits.
+            (false, true, true) => 8,
+            (false, false, true) => 1,
         }
     }
 
@@ -85,6 +87,15 @@ impl<'f, 'c, T: Value> Field<'f, 'c, T> {
         pieces.resize_with(self.crew.workers(), Default::default);
         self.crew.each_with(&mut pieces, |_, (columns, out)| design.dots(columns, vector, out))?;
         self.sum(out)
+    }
+
+    /// What workers make of their shares of columns, in order. Nothing is told to other peers: all do the same.
+    pub(super) fn share<R: Send>(&mut self, columns: &[u32], work: impl Fn(&[u32]) -> R + Sync) -> Result<Vec<R>> {
+        let share = columns.len().div_ceil(self.crew.workers()).max(1);
+        let mut pieces: Vec<(&[u32], Option<R>)> = columns.chunks(share).map(|columns| (columns, None)).collect();
+        pieces.resize_with(self.crew.workers(), Default::default);
+        self.crew.each_with(&mut pieces, |_, (columns, made)| *made = Some(work(columns)))?;
+        Ok(pieces.into_iter().filter_map(|(_, made)| made).collect())
     }
 
     /// Moments of columns.

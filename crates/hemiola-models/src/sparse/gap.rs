@@ -36,54 +36,32 @@ impl Dual {
         }
     }
 
-    /// Screens columns out, the gap being what it is and the second derivative of the loss at most `steepest`: no point that may be the solution lets them pull
-    /// enough. Those whose coefficient is not 0 yet are returned.
-    pub(super) fn screen(
-        &mut self,
+    /// Of some columns those that are not screened out, the gap being what it is and the second derivative of the loss at most `steepest`: a point that may be the
+    /// solution lets them pull enough.
+    pub(super) fn within_reach(
+        &self,
+        columns: &[u32],
         penalty: Penalty,
         (gap, steepest): (f64, f64),
         root: &[f64],
-        coefficients: &[f64],
     ) -> Vec<u32> {
-        let Self { pulls, alive, .. } = self;
         let radius = (2.0 * gap).sqrt();
-        let mut left = Vec::new();
-        alive.retain(|column| {
+        let reaches = |column: &u32| {
             let at = *column as usize;
             let reach = (steepest * root[at] * root[at] + penalty.l2).sqrt() * radius;
-            let keep = pulls[at].abs() + reach >= penalty.l1;
-            if !keep && coefficients[at] != 0.0 {
-                left.push(*column);
-            }
-            keep
-        });
-        left
-    }
-
-    /// The `size` columns to work on: those with a coefficient, and those whose constraint is the nearest, in units of how far a step moves it.
-    pub(super) fn nearest(
-        &self,
-        size: usize,
-        most: f64,
-        root: &[f64],
-        coefficients: &[f64],
-        pull: impl Fn(usize) -> f64,
-    ) -> Vec<u32> {
-        let distance = |column: &u32| {
-            let at = *column as usize;
-            let distance = if coefficients[at] == 0.0 { (most - pull(at).abs()) / root[at] } else { -1.0 };
-            (distance, *column)
+            self.pulls[at].abs() + reach >= penalty.l1
         };
-        let mut all: Vec<(f64, u32)> = self.alive.iter().map(distance).collect();
-        if size < all.len() {
-            let nearer = |left: &(f64, u32), right: &(f64, u32)| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1));
-            all.select_nth_unstable_by(size, nearer);
-            all.truncate(size);
-        }
-        let mut columns: Vec<u32> = all.into_iter().map(|(_, column)| column).collect();
-        columns.sort_unstable();
-        columns
+        columns.iter().copied().filter(reaches).collect()
     }
+}
+
+/// The `size` columns that are nearest, with their distances, in no order. Of equals, the first.
+pub(super) fn nearest(mut all: Vec<(f64, u32)>, size: usize) -> Vec<(f64, u32)> {
+    if size < all.len() {
+        all.select_nth_unstable_by(size, |left, right| left.0.total_cmp(&right.0).then(left.1.cmp(&right.1)));
+        all.truncate(size);
+    }
+    all
 }
 
 #[cfg(test)]
@@ -98,15 +76,15 @@ mod tests {
         dual.offer(0.5, 1.0, |_| 9.0);
         let penalty = Penalty { l1: 1.0, l2: 0.0 };
         // Pulls are 0.5, 0.05 and 1; only the second cannot reach 1.
-        let left = dual.screen(penalty, (0.18, 1.0), &[1.0; 4], &[0.0, 3.0, 0.0, 0.0]);
-        assert_eq!((dual.alive, left), (vec![0, 3], vec![1]));
+        assert_eq!(dual.within_reach(&dual.alive, penalty, (0.18, 1.0), &[1.0; 4]), [0, 3]);
+        assert_eq!(dual.within_reach(&dual.alive, penalty, (0.5, 1.0), &[1.0; 4]), [0, 1, 3]);
     }
 
     #[test]
-    fn those_with_a_coefficient_come_first_and_then_the_nearest() {
-        let dual = Dual::new(&[1.0; 5]);
-        let pulls = [0.9, 0.1, 0.5, 0.8, 1.0];
-        let chosen = dual.nearest(3, 1.0, &[1.0; 5], &[0.0, 2.0, 0.0, 0.0, 0.0], |column| pulls[column]);
-        assert_eq!(chosen, [0, 1, 4]);
+    fn the_nearest_are_those_however_the_rest_stands() {
+        let mut found = nearest(vec![(0.5, 4), (-1.0, 9), (0.2, 3), (0.5, 1), (0.9, 0)], 3);
+        found.sort_by_key(|(_, column)| *column);
+        assert_eq!(found, [(0.5, 1), (0.2, 3), (-1.0, 9)]);
+        assert_eq!(nearest(vec![(0.5, 4)], 3).len(), 1);
     }
 }

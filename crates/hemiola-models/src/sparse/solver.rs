@@ -9,7 +9,7 @@
 
 use super::descend::WorkingSet;
 use super::field::Field;
-use super::gap::Dual;
+use super::gap::{Dual, nearest};
 use super::kernel::Value;
 use super::logistic::{Margins, newton};
 use super::loss::{Loss, entropy};
@@ -48,6 +48,30 @@ pub(super) struct Survey {
     pub(super) alive: usize,
     /// By how much the condition for a minimum fails along one coefficient at most.
     pub(super) violation: f64,
+    /// What the column pulls that pulls most.
+    pull: f64,
+}
+
+/// Sums over coefficients, and what is the most of columns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    pull: f64,
+    violation: f64,
+    support: usize,
+    square: f64,
+    sum: f64,
+}
+
+impl Tally {
+    fn and(self, other: Self) -> Self {
+        Self {
+            pull: self.pull.max(other.pull),
+            violation: self.violation.max(other.violation),
+            support: self.support + other.support,
+            square: self.square + other.square,
+            sum: self.sum + other.sum,
+        }
+    }
 }
 
 /// A problem and its coefficients.
@@ -129,7 +153,15 @@ impl Solver {
             dual,
             working: WorkingSet::default(),
             size: FIRST,
-            survey: Survey { objective: 0.0, gap: 0.0, unexplained: 1.0, support: 0, alive: 0, violation: 0.0 },
+            survey: Survey {
+                objective: 0.0,
+                gap: 0.0,
+                unexplained: 1.0,
+                support: 0,
+                alive: 0,
+                violation: 0.0,
+                pull: 0.0,
+            },
             stalled: 0,
             visited: columns as u64,
             schedule: None,
@@ -204,10 +236,7 @@ impl Solver {
         self.screen(field)?;
         let wanted = (self.survey.support as f64 * PER_COEFFICIENT) as usize;
         self.size = self.size.max(wanted);
-        let Self { penalty, scaling, coefficients, slopes, dual, .. } = &*self;
-        let pull = |column: usize| slopes[column] - penalty.l2 * coefficients[column];
-        let most = dual.alive.iter().fold(0.0_f64, |most, column| most.max(pull(*column as usize).abs()));
-        let chosen = dual.nearest(self.size, most, &scaling.root, coefficients, pull);
+        let chosen = self.choose(field)?;
         self.working.admit(&chosen, field.together(), self.coefficients.len());
         let target = ENOUGH * self.survey.violation;
         match self.loss {
@@ -219,6 +248,21 @@ impl Solver {
         let fallen = self.survey.gap < 0.99 * before.gap || self.survey.objective < before.objective * (1.0 - ROUNDING);
         self.stalled = if fallen { 0 } else { self.stalled + 1 };
         Ok(())
+    }
+
+    /// The columns to work on: those with a coefficient, and those whose constraint is the nearest, in units of how far a step moves it.
+    fn choose<T: Value>(&self, field: &mut Field<'_, '_, T>) -> Result<Vec<u32>> {
+        let Self { scaling, coefficients, slopes, dual, size, .. } = self;
+        let distance = |column: &u32| {
+            let at = *column as usize;
+            let b = coefficients[at];
+            let distance = if b == 0.0 { (self.survey.pull - slopes[at].abs()) / scaling.root[at] } else { -1.0 };
+            (distance, *column)
+        };
+        let parts = field.share(&dual.alive, |columns| nearest(columns.iter().map(distance).collect(), *size))?;
+        let mut columns: Vec<u32> = nearest(parts.concat(), *size).into_iter().map(|(_, column)| column).collect();
+        columns.sort_unstable();
+        Ok(columns)
     }
 
     /// The columns that are worked on.
@@ -256,7 +300,16 @@ impl Solver {
     fn screen<T: Value>(&mut self, field: &mut Field<'_, '_, T>) -> Result<()> {
         let Self { loss, penalty, scaling, coefficients, dual, .. } = self;
         let gap = (self.survey.objective - dual.value).max(0.0);
-        let left = dual.screen(*penalty, (gap, loss.steepest()), &scaling.root, coefficients);
+        let bounds = (gap, loss.steepest());
+        let kept = field.share(&dual.alive, |columns| dual.within_reach(columns, *penalty, bounds, &scaling.root))?;
+        let kept = kept.concat();
+        let mut left = Vec::new();
+        if kept.len() < dual.alive.len() {
+            let mut of_kept = kept.iter().peekable();
+            let gone = dual.alive.iter().filter(|column| of_kept.next_if_eq(column).is_none());
+            left = gone.copied().filter(|column| coefficients[*column as usize] != 0.0).collect();
+            dual.alive = kept;
+        }
         let by: Vec<f64> = left.iter().map(|column| -coefficients[*column as usize]).collect();
         for column in &left {
             coefficients[*column as usize] = 0.0;
@@ -291,15 +344,19 @@ impl Solver {
         }
         let (loss, met) = self.losses(field)?;
         let Self { penalty, coefficients, slopes, dual, .. } = self;
-        let (mut most, mut violation, mut support, mut square, mut sum) = (0.0_f64, 0.0_f64, 0, 0.0, 0.0);
-        for column in &dual.alive {
+        let tally = |tally: Tally, column: &u32| {
             let (b, slope) = (coefficients[*column as usize], slopes[*column as usize]);
-            most = most.max((slope - penalty.l2 * b).abs());
-            violation = violation.max(penalty.violation(slope, b));
-            support += usize::from(b != 0.0);
-            square += b * b;
-            sum += b.abs();
-        }
+            tally.and(Tally {
+                pull: (slope - penalty.l2 * b).abs(),
+                violation: penalty.violation(slope, b),
+                support: usize::from(b != 0.0),
+                square: b * b,
+                sum: b.abs(),
+            })
+        };
+        let tallies = field.share(&dual.alive, |columns| columns.iter().fold(Tally::default(), tally))?;
+        let Tally { pull: most, violation, support, square, sum } =
+            tallies.into_iter().fold(Tally::default(), Tally::and);
         let bound = if most > 0.0 { penalty.l1 / most } else { f64::INFINITY };
         let (scale, value) = match self.loss {
             Loss::Squared => {
@@ -325,6 +382,7 @@ impl Solver {
             support,
             alive: dual.alive.len(),
             violation,
+            pull: most,
         };
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! `hemiola train svm` and `hemiola train logistic`, and using what they trained.
 
 use super::frame::{Common, Prepared, must_exist};
+use super::sparse::{Charges, Job};
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
 use crate::graph;
@@ -10,6 +11,7 @@ use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::LinearClassifier;
 use hemiola_models::linear::data::{self, Examples};
 use hemiola_models::linear::{Evaluation, Loss, Model};
+use hemiola_models::sparse::Loss as SparseLoss;
 use hemiola_models::training::{ClusterFacts, Limits};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -58,8 +60,23 @@ pub(crate) struct TrainSvm {
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainLogistic {
+    /// How weights cost: by their squares, as --c says, or by absolute values, as --lambda does, which makes most of them 0.
+    #[arg(long, value_enum, default_value = "l2")]
+    penalty: Penalty,
+
+    #[command(flatten)]
+    charges: Charges,
+
     #[command(flatten)]
     linear: Linear,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Penalty {
+    /// Absolute values: few weights. For two classes.
+    L1,
+    /// Squares.
+    L2,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -80,13 +97,9 @@ enum Sync {
     Async,
 }
 
-/// What both have in common.
+/// How examples are read.
 #[derive(Args, Debug)]
-struct Linear {
-    /// Files, a folder or a pattern with examples. Default: 20000 made-up examples.
-    #[arg(long, short, value_name = "FILES")]
-    data: Option<String>,
-
+pub(super) struct Reading {
     /// Columns of LIBSVM text are counted from 0.
     #[arg(long)]
     zero_based: bool,
@@ -98,6 +111,17 @@ struct Linear {
     /// Leave out up to this many lines of LIBSVM text that cannot be read.
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad_lines: u64,
+}
+
+/// What both have in common.
+#[derive(Args, Debug)]
+struct Linear {
+    /// Files, a folder or a pattern with examples. Default: 20000 made-up examples.
+    #[arg(long, short, value_name = "FILES")]
+    data: Option<String>,
+
+    #[command(flatten)]
+    reading: Reading,
 
     /// Held-out examples: a share of the data (0.1), 0 for none, or files.
     #[arg(long, value_name = "SHARE|FILES", default_value = "0.1")]
@@ -141,8 +165,29 @@ impl TrainSvm {
 }
 
 impl TrainLogistic {
-    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        self.linear.execute(Loss::Logistic)
+    pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+        match self.penalty {
+            Penalty::L2 if self.charges.are_given() => {
+                let failure = Failure::usage("--lambda, --folds and what goes with them are for `--penalty l1`");
+                Err(failure.hint("add `--penalty l1`, or say `--c X`").into())
+            }
+            Penalty::L2 => self.linear.execute(Loss::Logistic),
+            Penalty::L1 => {
+                let Linear { data, reading, valid, tolerance, common, .. } = &self.linear;
+                let job = Job {
+                    data: data.as_deref(),
+                    reading,
+                    valid,
+                    charges: &self.charges,
+                    // The default of the other penalty is a share of another number.
+                    tolerance: tolerance.min(1e-6),
+                    common,
+                    loss: SparseLoss::Logistic,
+                    ratio: 1.0,
+                };
+                job.execute()
+            }
+        }
     }
 }
 
@@ -183,12 +228,13 @@ impl Linear {
         let start = cluster.env().now();
         check_graph(cluster, &settings.settings().graph)?;
         let lock = self.common.claim(cluster)?;
-        let examples = match &self.data {
-            Some(pattern) => self.read(cluster, pattern, &[])?,
-            None => Examples { labelled: data::made_up(cluster, MADE_UP, self.common.seed)?, names: Vec::new() },
+        let Examples { labelled: examples, names } =
+            self.reading.read(cluster, self.data.as_deref(), &[], &self.common)?;
+        let valid = if held_out_files {
+            Some(self.reading.read(cluster, Some(&self.valid), &names, &self.common)?.labelled)
+        } else {
+            None
         };
-        let Examples { labelled: examples, names } = examples;
-        let valid = if held_out_files { Some(self.read(cluster, &self.valid, &names)?.labelled) } else { None };
         let settings = &settings.clone().named(names);
         let [_, columns] = examples.features.shape().extents();
         let held_out = match (&valid, settings.settings().valid) {
@@ -213,8 +259,20 @@ impl Linear {
             Ok(settings.fit_with(cluster, &examples, valid.as_ref(), session)?.report)
         })
     }
+}
 
-    fn read(&self, cluster: &Cluster, pattern: &str, names: &[String]) -> Result<Examples> {
+impl Reading {
+    /// *Collective.* Reads examples, or makes some up. `names` are those of classes that are known already.
+    pub(super) fn read(
+        &self,
+        cluster: &Cluster,
+        pattern: Option<&str>,
+        names: &[String],
+        common: &Common,
+    ) -> Result<Examples> {
+        let Some(pattern) = pattern else {
+            return Ok(Examples { labelled: data::made_up(cluster, MADE_UP, common.seed)?, names: Vec::new() });
+        };
         let separator = self.separator.as_deref().map(|separator| match separator {
             "\\t" | "tab" => "\t".to_owned(),
             other => other.to_owned(),
@@ -222,7 +280,7 @@ impl Linear {
         let (zero_based, skip_bad_lines, names) = (self.zero_based, self.skip_bad_lines, names.to_vec());
         let options = data::Options { zero_based, skip_bad_lines, separator, names };
         let examples = data::read(cluster, &options, pattern)?;
-        self.common.tell_skipped(cluster, pattern, examples.labelled.features.skipped_lines());
+        common.tell_skipped(cluster, pattern, examples.labelled.features.skipped_lines());
         Ok(examples)
     }
 }

@@ -3,10 +3,10 @@
 //! What `predict` and `evaluate` do depends on the kind of the model, which its folder tells.
 
 use super::frame::must_exist;
-use super::linear;
 use super::mf::{hinted, must_be_a_model};
 use super::names::{TitlesFile, lines};
 use super::somebody::Somebody;
+use super::{linear, sparse};
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::{output, report};
@@ -15,12 +15,24 @@ use hemiola_array::save::Loading;
 use hemiola_cluster::{Cluster, Error};
 use hemiola_models::linear::{Model as LinearModel, data as linear_data};
 use hemiola_models::mf::{Evaluation, Loss, Model, Ranking, data};
+use hemiola_models::sparse::Model as SparseModel;
 use hemiola_models::training::Metrics;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// What a model is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Users and items.
+    Ratings,
+    /// Classes of examples.
+    Classes,
+    /// Quantities or two classes of examples, with few coefficients.
+    Sparse,
+}
 
 /// Where the model is, and how results come out.
 #[derive(Args, Debug)]
@@ -58,12 +70,27 @@ impl Common {
         outcome.expect("the program ran")
     }
 
-    /// Whether the model is a linear classifier.
-    fn is_linear(&self) -> anyhow::Result<bool> {
+    /// The same with a sparse regression.
+    fn with_sparse<T>(&self, work: impl FnOnce(&Cluster, &SparseModel) -> anyhow::Result<T>) -> anyhow::Result<T> {
+        let mut outcome = None;
+        Cluster::builder().run(|cluster| {
+            let model = SparseModel::load(cluster, &self.model)?;
+            outcome = Some(work(cluster, &model));
+            Ok::<_, Error>(())
+        })?;
+        outcome.expect("the program ran")
+    }
+
+    /// What the model is of.
+    fn kind(&self) -> anyhow::Result<Kind> {
         must_be_a_model(&self.model)?;
         let loading = Loading::open(&self.model)?;
         let kind = loading.manifest().notes.get("model").and_then(serde_json::Value::as_str);
-        Ok(matches!(kind, Some("svm" | "logistic")))
+        Ok(match kind {
+            Some("svm" | "logistic") => Kind::Classes,
+            Some("lasso" | "elastic-net" | "sparse-logistic") => Kind::Sparse,
+            _ => Kind::Ratings,
+        })
     }
 
     fn write(&self, lines: &str, results: &impl Serialize) -> anyhow::Result<()> {
@@ -187,21 +214,22 @@ pub(crate) struct Predict {
 
 impl Predict {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        match (self.common.is_linear()?, &self.data) {
-            (true, Some(files)) => return self.classes(files),
-            (true, None) => {
-                let failure = Failure::usage("the model is of classes, and there are no examples to predict those of");
+        match (self.common.kind()?, &self.data) {
+            (Kind::Classes, Some(files)) => return self.classes(files),
+            (Kind::Sparse, Some(files)) => return self.values(files),
+            (Kind::Classes | Kind::Sparse, None) => {
+                let failure = Failure::usage("the model is of examples, and there are none to predict");
                 return Err(failure.hint("add `--data FILES`").into());
             }
-            (false, Some(_)) => {
-                let failure = Failure::usage("`--data` is for models of classes, and this one is of users and items");
+            (Kind::Ratings, Some(_)) => {
+                let failure = Failure::usage("`--data` is for models of examples, and this one is of users and items");
                 return Err(failure.hint("say `--user ID --item ID`").into());
             }
-            (false, None) if self.wanted.is_empty() || self.somebody.is_nobody() => {
+            (Kind::Ratings, None) if self.wanted.is_empty() || self.somebody.is_nobody() => {
                 let failure = Failure::usage("nothing is named to predict");
                 return Err(failure.hint("say for whom and what: `--user ID --item ID`").into());
             }
-            (false, None) => {}
+            (Kind::Ratings, None) => {}
         }
         let titles = self.titles.read()?;
         self.common.with(|cluster, model| {
@@ -225,14 +253,7 @@ impl Predict {
                 let options = linear_data::Options { names: model.names.clone(), ..Default::default() };
                 let examples = linear_data::read(cluster, &options, files)?.labelled;
                 let (predicted, unknown) = model.predict(cluster, &examples.features)?;
-                if unknown > 0 {
-                    let values = counted(unknown, "value");
-                    // If nobody hears it, predictions are the same.
-                    let _ = writeln!(
-                        std::io::stderr().lock(),
-                        "hemiola: left out {values} of features that were not trained on"
-                    );
-                }
+                tell_unknown(unknown);
                 let mut text = String::new();
                 for one in predicted.iter().take(examples.labels.len() as usize) {
                     // Writing to a string cannot fail.
@@ -245,6 +266,34 @@ impl Predict {
             })
             .map_err(linear::hinted)?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// What a sparse regression says of examples.
+    fn values(&self, files: &str) -> anyhow::Result<ExitCode> {
+        must_exist(files)?;
+        self.common
+            .with_sparse(|cluster, model| {
+                let examples = linear_data::read(cluster, &linear_data::Options::default(), files)?.labelled;
+                let (predicted, unknown) = model.predict(cluster, &examples.features)?;
+                tell_unknown(unknown);
+                let mut text = String::new();
+                for one in predicted.iter().take(examples.labels.len() as usize) {
+                    let _ = writeln!(text, "{}", one.value);
+                }
+                self.common.write(&text, &predicted)
+            })
+            .map_err(linear::hinted)?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Tells of features that a model knows nothing of.
+fn tell_unknown(unknown: u64) {
+    if unknown > 0 {
+        let values = counted(unknown, "value");
+        // If nobody hears it, predictions are the same.
+        let _ =
+            writeln!(std::io::stderr().lock(), "hemiola: left out {values} of features that were not trained on");
     }
 }
 
@@ -282,13 +331,23 @@ pub(crate) struct Evaluate {
 
 impl Evaluate {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        if self.common.is_linear()? {
+        let kind = self.common.kind()?;
+        if kind != Kind::Ratings {
             let ranks = self.ranking || self.seen_in.is_some() || self.events_from.is_some() || !self.k.is_empty();
             if ranks {
-                let failure = Failure::usage("rankings are of items, and this model is of classes");
+                let failure = Failure::usage("rankings are of items, and this model is of examples");
                 return Err(failure.hint("leave out --ranking, --seen-in, --events-from and -k").into());
             }
             must_exist(&self.data)?;
+            if kind == Kind::Sparse {
+                self.common
+                    .with_sparse(|cluster, model| {
+                        let (text, evaluation) = sparse::evaluate(cluster, model, &self.data)?;
+                        self.common.write(&text, &evaluation)
+                    })
+                    .map_err(linear::hinted)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             self.common
                 .with_linear(|cluster, model| {
                     let (text, evaluation) = linear::evaluate(cluster, model, &self.data)?;

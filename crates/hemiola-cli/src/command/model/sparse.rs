@@ -1,0 +1,249 @@
+//! `hemiola train lasso`, `hemiola train elastic-net` and `hemiola train logistic --penalty l1`, and using what they trained.
+
+use super::frame::{Common, Prepared, must_exist};
+use super::linear::{Reading, hinted};
+use crate::counted::counted;
+use crate::failure::{Failure, carried};
+use clap::Args;
+use hemiola_array::dist::Labelled;
+use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_models::SparseRegression;
+use hemiola_models::linear::data::{self, Examples};
+use hemiola_models::sparse::{Evaluation, Grid, Lambda, Loss, Model};
+use hemiola_models::training::{ClusterFacts, Limits};
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Rounds where nobody says otherwise.
+const EPOCHS: u32 = 1000;
+/// Penalties that cross-validation looks at, and the last in shares of the first.
+const GRID: Grid = Grid { count: 50, least: 1e-3 };
+
+const AFTER_HELP: &str = "\
+Examples:
+  A tenth of the penalty that leaves no coefficient, and what to do with the model:
+    hemiola train lasso --data train.csv --output model
+    hemiola evaluate --model model --data test.csv
+    hemiola predict --model model --data new.csv
+
+  The penalty that predicts best, by cross-validation, or a simpler model that is as good as one can tell:
+    hemiola train lasso --data train.csv --folds 5
+    hemiola train lasso --data train.csv --folds 5 --simplest
+
+A line of data is a target and features, as LIBSVM writes them (`2.5 3:0.5 7:1`), or separated values of which the first is the target. \
+docs/models.md has the mathematics, what --lambda means elsewhere, and the schema of the report.
+
+Exit codes:
+  0     trained, or nothing was left to do
+  2     something has to be changed: a flag, a line of the data, the output folder; nothing was written
+  3     the system or another peer failed: a full disk, say
+  130   stopped by Ctrl-C after an epoch (128 + the signal, for others); saved, if there is an --output";
+
+/// The arguments of `hemiola train lasso`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TrainLasso {
+    #[command(flatten)]
+    sparse: Sparse,
+}
+
+/// The arguments of `hemiola train elastic-net`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct TrainElasticNet {
+    /// The share of the penalty that is of absolute values and not of squares: `l1_ratio` of scikit-learn.
+    #[arg(long, value_name = "X", default_value = "0.5")]
+    ratio: f64,
+
+    #[command(flatten)]
+    sparse: Sparse,
+}
+
+/// The penalty.
+#[derive(Args, Debug)]
+pub(super) struct Charges {
+    /// How much coefficients cost: alpha of scikit-learn.
+    #[arg(long, value_name = "X", conflicts_with_all = ["lambda_share", "folds"])]
+    lambda: Option<f64>,
+
+    /// How much coefficients cost, in shares of the least that makes all of them 0. Default: 0.1.
+    #[arg(long, value_name = "X", conflicts_with = "folds")]
+    lambda_share: Option<f64>,
+
+    /// Find the penalty that predicts best by cross-validation with this many folds.
+    #[arg(long, value_name = "N")]
+    folds: Option<u64>,
+
+    /// With --folds: the largest penalty that is within one standard error of the best.
+    #[arg(long, requires = "folds")]
+    simplest: bool,
+
+    /// Charge for coefficients as though all columns had a variance of 1.
+    #[arg(long)]
+    standardize: bool,
+
+    /// Predict 0 where all features are 0.
+    #[arg(long)]
+    no_intercept: bool,
+}
+
+impl Charges {
+    /// Whether any of these flags was given.
+    pub(super) fn are_given(&self) -> bool {
+        let Self { lambda, lambda_share, folds, simplest, standardize, no_intercept } = self;
+        lambda.is_some() || lambda_share.is_some() || folds.is_some() || *simplest || *standardize || *no_intercept
+    }
+}
+
+/// What lasso and elastic net have in common.
+#[derive(Args, Debug)]
+struct Sparse {
+    /// Files, a folder or a pattern with examples.
+    #[arg(long, short, value_name = "FILES")]
+    data: String,
+
+    #[command(flatten)]
+    reading: Reading,
+
+    /// Held-out examples: a share of the data (0.1), 0 for none, or files.
+    #[arg(long, value_name = "SHARE|FILES", default_value = "0")]
+    valid: String,
+
+    #[command(flatten)]
+    charges: Charges,
+
+    /// Stop when the duality gap is below this share of the objective without coefficients.
+    #[arg(long, value_name = "X", default_value = "1e-6", help_heading = "When it stops")]
+    tolerance: f64,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+impl TrainLasso {
+    pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+        self.sparse.execute(1.0)
+    }
+}
+
+impl TrainElasticNet {
+    pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+        self.sparse.execute(self.ratio)
+    }
+}
+
+impl Sparse {
+    fn execute(&self, ratio: f64) -> anyhow::Result<ExitCode> {
+        let Self { data, reading, valid, charges, tolerance, common } = self;
+        Job { data: Some(data), reading, valid, charges, tolerance: *tolerance, common, loss: Loss::Squared, ratio }
+            .execute()
+    }
+}
+
+/// Everything that is known of a training from flags.
+pub(super) struct Job<'a> {
+    /// Made-up examples where there are none.
+    pub(super) data: Option<&'a str>,
+    pub(super) reading: &'a Reading,
+    pub(super) valid: &'a str,
+    pub(super) charges: &'a Charges,
+    pub(super) tolerance: f64,
+    pub(super) common: &'a Common,
+    pub(super) loss: Loss,
+    pub(super) ratio: f64,
+}
+
+impl Job<'_> {
+    pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+        let (share, charges) = (self.valid.parse::<f64>().ok(), self.charges);
+        let settings = SparseRegression::builder(self.loss)
+            .lambda(charges.lambda.map_or(Lambda::Share(charges.lambda_share.unwrap_or(0.1)), Lambda::Value))
+            .ratio(self.ratio)
+            .intercept(!charges.no_intercept)
+            .standardize(charges.standardize)
+            .seed(self.common.seed)
+            .valid(share.unwrap_or(0.0))
+            .tolerance(self.tolerance)
+            .limits(self.common.limits(&Limits { epochs: EPOCHS, patience: None, ..Limits::default() }))
+            .build()
+            .map_err(|error| anyhow::Error::from(Error::from(error)))?;
+        self.common.check(settings.settings().kind(), settings.settings())?;
+        let held_out = share.is_none().then_some(self.valid);
+        self.data.into_iter().chain(held_out).try_for_each(must_exist)?;
+        self.common.run(|cluster| {
+            self.train(cluster, &settings, share.is_none()).map_err(|error| {
+                match hinted(error.into()).downcast::<Error>() {
+                    Ok(same) => same,
+                    Err(hinted) => carried(hinted),
+                }
+            })
+        })
+    }
+
+    fn train(&self, cluster: &Cluster, settings: &SparseRegression, held_out_files: bool) -> Result<u8> {
+        let start = cluster.env().now();
+        let lock = self.common.claim(cluster)?;
+        let examples = self.read(cluster, self.data)?;
+        let valid = if held_out_files { Some(self.read(cluster, Some(self.valid))?) } else { None };
+        let [_, columns] = examples.features.shape().extents();
+        let mut chosen = settings.clone();
+        let mut found = String::new();
+        if let Some(folds) = self.charges.folds {
+            let validation = settings.cross_validate(cluster, &examples, GRID, folds)?;
+            let at = if self.charges.simplest { validation.simplest } else { validation.best };
+            chosen = settings.with_lambda(Lambda::Value(validation.lambdas[at]))?;
+            let _ = write!(found, "; lambda {:.6} by cross-validation", validation.lambdas[at]);
+        }
+        let prepared = Prepared {
+            headline: format!(
+                "{} with {} of {}{found}; {}",
+                counted(examples.labels.len(), "example"),
+                counted(examples.features.len(), "value"),
+                counted(columns, "feature"),
+                ClusterFacts::of(cluster)
+            ),
+            loading: cluster.env().now() - start,
+            metric: match self.loss {
+                Loss::Squared => "rmse",
+                Loss::Logistic => "logloss",
+            },
+            limits: &settings.settings().limits,
+            lock,
+        };
+        self.common.accompany(cluster, prepared, |session| {
+            Ok(chosen.fit_with(cluster, &examples, valid.as_ref(), session)?.report)
+        })
+    }
+}
+
+impl Job<'_> {
+    /// *Collective.* Reads examples with numbers as labels.
+    fn read(&self, cluster: &Cluster, pattern: Option<&str>) -> Result<Labelled> {
+        let Examples { labelled, names } = self.reading.read(cluster, pattern, &[], self.common)?;
+        if let [first, ..] = &names[..] {
+            let failure = Failure::usage(format!("the labels of the examples are words, such as `{first}`"));
+            return Err(carried(failure.hint("this model takes numbers, of two classes two different ones").into()));
+        }
+        Ok(labelled)
+    }
+}
+
+/// `hemiola evaluate` of such a model.
+pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow::Result<(String, Evaluation)> {
+    let evaluation = model.evaluate(cluster, &data::read(cluster, &data::Options::default(), files)?.labelled)?;
+    let Evaluation { figures, examples, unknown_features } = &evaluation;
+    let mut text = format!(
+        "{}, {} of {} not 0",
+        counted(*examples, "example"),
+        counted(model.coefficients.len() as u64, "coefficient"),
+        model.columns
+    );
+    if *unknown_features > 0 {
+        let _ = write!(text, "; {} the model does not know are left out", counted(*unknown_features, "value"));
+    }
+    text.push('\n');
+    for (name, figure) in figures {
+        let _ = writeln!(text, "{name} {figure:.4}");
+    }
+    Ok((text, evaluation))
+}

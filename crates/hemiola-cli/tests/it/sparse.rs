@@ -34,10 +34,29 @@ fn report(lab: &TempDir, name: &str) -> Value {
 }
 
 #[test]
+fn the_benchmark_of_schedules_reports_what_it_says() {
+    let lab = tempfile::tempdir().unwrap();
+    let measured = hemiola(&lab, "bench schedule --rounds 1 --size 3 --report -");
+    assert_eq!((measured.code, text(&measured.stderr)), (Some(0), String::new()));
+    let report: Value = serde_json::from_slice(&measured.stdout).unwrap();
+    let lasso = report["lasso"].as_array().unwrap();
+    assert_eq!(lasso.len(), 8);
+    for figure in lasso {
+        assert!(figure["gap"].as_f64().unwrap() <= 1e-6 && figure["updates"].as_u64().unwrap() > 0, "{figure}");
+    }
+    assert!(report["scheduled_updates"].as_u64().unwrap() > 0, "{report}");
+    assert!(report["heavy_first_speedup"].as_f64().unwrap() > 0.0, "{report}");
+}
+
+#[test]
 fn quantities_go_in_and_come_out() {
     let lab = lab();
-    for (model, kind) in [("lasso", "lasso"), ("elastic-net --ratio 0.9", "elastic-net"), ("lasso --folds 4", "lasso")]
-    {
+    for (model, kind) in [
+        ("lasso", "lasso"),
+        ("elastic-net --ratio 0.9", "elastic-net"),
+        ("lasso --folds 4", "lasso"),
+        ("lasso --schedule priority --concurrent 4 --depth 2", "lasso"),
+    ] {
         let command =
             format!("train {model} --data quantities.csv --valid 0.2 --output model --report run.json --workers 2");
         let trained = hemiola(&lab, &command);

@@ -179,6 +179,7 @@ impl TrainLogistic {
                     reading,
                     valid,
                     charges: &self.charges,
+                    schedule: None,
                     // The default of the other penalty is a share of another number.
                     tolerance: tolerance.min(1e-6),
                     common,

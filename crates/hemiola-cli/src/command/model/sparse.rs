@@ -4,12 +4,12 @@ use super::frame::{Common, Prepared, must_exist};
 use super::linear::{Reading, hinted};
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use hemiola_array::dist::Labelled;
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::SparseRegression;
 use hemiola_models::linear::data::{self, Examples};
-use hemiola_models::sparse::{Evaluation, Grid, Lambda, Loss, Model};
+use hemiola_models::sparse::{Evaluation, Grid, Lambda, Loss, Model, Next, Schedule};
 use hemiola_models::training::{ClusterFacts, Limits};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -112,12 +112,65 @@ struct Sparse {
     #[command(flatten)]
     charges: Charges,
 
+    #[command(flatten)]
+    order: Order,
+
     /// Stop when the duality gap is below this share of the objective without coefficients.
     #[arg(long, value_name = "X", default_value = "1e-6", help_heading = "When it stops")]
     tolerance: f64,
 
     #[command(flatten)]
     common: Common,
+}
+
+/// In which order coefficients are updated.
+#[derive(Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Schedule (docs/schedules.md)")]
+pub(super) struct Order {
+    /// Update coefficients by a schedule, and not block by block, which is the fastest.
+    #[arg(long, value_enum, value_name = "ORDER")]
+    schedule: Option<Chosen>,
+
+    /// Updates that do not see each other. Default: 32.
+    #[arg(long, value_name = "N", requires = "schedule")]
+    concurrent: Option<usize>,
+
+    /// Rounds of updates under way. Default: 1, which is exact.
+    #[arg(long, value_name = "N", requires = "schedule")]
+    depth: Option<usize>,
+
+    /// Columns correlated by so much are not updated at once. Default: 0.3; 1 lets all be.
+    #[arg(long, value_name = "X", requires = "schedule")]
+    correlation: Option<f64>,
+}
+
+/// Which coefficients are updated next.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Chosen {
+    /// Those that changed much, more often.
+    Priority,
+    /// One after the other.
+    RoundRobin,
+    /// Any.
+    Random,
+}
+
+impl Order {
+    fn schedule(&self) -> Option<Schedule> {
+        let default = Schedule::default();
+        let next = match self.schedule? {
+            Chosen::Priority => Next::Priority,
+            Chosen::RoundRobin => Next::RoundRobin,
+            Chosen::Random => Next::Random,
+        };
+        Some(Schedule {
+            next,
+            concurrent: self.concurrent.unwrap_or(default.concurrent),
+            depth: self.depth.unwrap_or(default.depth),
+            correlation: self.correlation.unwrap_or(default.correlation),
+            ..default
+        })
+    }
 }
 
 impl TrainLasso {
@@ -134,8 +187,9 @@ impl TrainElasticNet {
 
 impl Sparse {
     fn execute(&self, ratio: f64) -> anyhow::Result<ExitCode> {
-        let Self { data, reading, valid, charges, tolerance, common } = self;
-        Job { data: Some(data), reading, valid, charges, tolerance: *tolerance, common, loss: Loss::Squared, ratio }
+        let Self { data, reading, valid, charges, order, tolerance, common } = self;
+        let (loss, schedule) = (Loss::Squared, order.schedule());
+        Job { data: Some(data), reading, valid, charges, schedule, tolerance: *tolerance, common, loss, ratio }
             .execute()
     }
 }
@@ -147,6 +201,7 @@ pub(super) struct Job<'a> {
     pub(super) reading: &'a Reading,
     pub(super) valid: &'a str,
     pub(super) charges: &'a Charges,
+    pub(super) schedule: Option<Schedule>,
     pub(super) tolerance: f64,
     pub(super) common: &'a Common,
     pub(super) loss: Loss,
@@ -156,7 +211,12 @@ pub(super) struct Job<'a> {
 impl Job<'_> {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         let (share, charges) = (self.valid.parse::<f64>().ok(), self.charges);
-        let settings = SparseRegression::builder(self.loss)
+        let builder = SparseRegression::builder(self.loss);
+        let builder = match self.schedule {
+            Some(schedule) => builder.schedule(schedule),
+            None => builder,
+        };
+        let settings = builder
             .lambda(charges.lambda.map_or(Lambda::Share(charges.lambda_share.unwrap_or(0.1)), Lambda::Value))
             .ratio(self.ratio)
             .intercept(!charges.no_intercept)

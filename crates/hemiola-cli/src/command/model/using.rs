@@ -292,8 +292,7 @@ fn tell_unknown(unknown: u64) {
     if unknown > 0 {
         let values = counted(unknown, "value");
         // If nobody hears it, predictions are the same.
-        let _ =
-            writeln!(std::io::stderr().lock(), "hemiola: left out {values} of features that were not trained on");
+        let _ = writeln!(std::io::stderr().lock(), "hemiola: left out {values} of features that were not trained on");
     }
 }
 

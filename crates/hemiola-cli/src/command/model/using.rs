@@ -218,7 +218,7 @@ impl Predict {
             (Kind::Classes, Some(files)) => return self.classes(files),
             (Kind::Sparse, Some(files)) => return self.values(files),
             (Kind::Classes | Kind::Sparse, None) => {
-                let failure = Failure::usage("the model is of examples, and there are none to predict");
+                let failure = Failure::usage("the model predicts examples, and there are no examples");
                 return Err(failure.hint("add `--data FILES`").into());
             }
             (Kind::Ratings, Some(_)) => {
@@ -292,8 +292,7 @@ fn tell_unknown(unknown: u64) {
     if unknown > 0 {
         let values = counted(unknown, "value");
         // If nobody hears it, predictions are the same.
-        let _ =
-            writeln!(std::io::stderr().lock(), "hemiola: left out {values} of features that were not trained on");
+        let _ = writeln!(std::io::stderr().lock(), "hemiola: left out {values} of features that were not trained on");
     }
 }
 

@@ -102,7 +102,7 @@ fn two_classes_with_few_weights() {
 fn what_makes_no_sense_is_refused() {
     let lab = lab();
     for (command, says) in [
-        ("train lasso --data quantities.csv --lambda -1", "lambda is -1"),
+        ("train lasso --data quantities.csv --lambda=-1", "lambda is -1"),
         ("train lasso --data quantities.csv --lambda 1 --lambda-share 0.1", "cannot be used with"),
         ("train lasso --data quantities.csv --simplest", "--folds"),
         ("train elastic-net --data quantities.csv --ratio 0", "ratio is 0"),

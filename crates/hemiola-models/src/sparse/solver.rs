@@ -30,6 +30,8 @@ const PASSES: usize = 5;
 const TURNS: usize = 100;
 /// What is below this share of the largest sum is rounding.
 const ROUNDING: f64 = 1e-15;
+/// Chances of a class are taken for no less than this.
+const RAREST: f64 = 1e-10;
 /// After so many rounds without any progress there will be none.
 const PATIENCE: u32 = 10;
 
@@ -125,7 +127,9 @@ impl Solver {
                 (None, Residual { values: target.clone(), shift: -mean, weights: Vec::new(), weight: rows })
             }
             Loss::Logistic => {
-                let margins = Margins::new(target.len(), if intercept { (mean / (1.0 - mean)).ln() } else { 0.0 });
+                // A fold may have one class alone, which no finite intercept explains.
+                let chance = mean.clamp(RAREST, 1.0 - RAREST);
+                let margins = Margins::new(target.len(), if intercept { (chance / (1.0 - chance)).ln() } else { 0.0 });
                 let values = margins.residual(&target);
                 (Some(margins), Residual { values, shift: 0.0, weights: Vec::new(), weight: rows })
             }

@@ -407,6 +407,18 @@ fn cross_validation_finds_a_penalty_that_predicts_and_does_not_depend_on_peers()
 }
 
 #[test]
+fn a_fold_that_lacks_a_class_does_not_spoil_the_others() {
+    let mut data = made_up(52, 30, 8, "plain");
+    data.target = (0..30).map(|row| f64::from(row == 7)).collect();
+    let regression = builder(Loss::Logistic).tolerance(1e-8).build().unwrap();
+    let grid = Grid { count: 5, least: 0.1 };
+    let found =
+        hemiola::standalone(1).run(|cluster| regression.cross_validate_rows(cluster, data.share(0, 1, false), grid, 5));
+    let found = found.unwrap().swap_remove(0);
+    assert!(found.mean.iter().chain(&found.error).all(|value| value.is_finite()), "{found:?}");
+}
+
+#[test]
 fn examples_from_arrays_give_the_same_and_models_are_kept() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("model");

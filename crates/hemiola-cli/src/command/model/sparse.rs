@@ -299,7 +299,7 @@ pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow:
         model.columns
     );
     if *unknown_features > 0 {
-        let _ = write!(text, "; {} the model does not know are left out", counted(*unknown_features, "value"));
+        let _ = write!(text, "; left out: {} the model does not know", counted(*unknown_features, "value"));
     }
     text.push('\n');
     for (name, figure) in figures {

@@ -218,7 +218,7 @@ impl Predict {
             (Kind::Classes, Some(files)) => return self.classes(files),
             (Kind::Sparse, Some(files)) => return self.values(files),
             (Kind::Classes | Kind::Sparse, None) => {
-                let failure = Failure::usage("the model is of examples, and there are none to predict");
+                let failure = Failure::usage("the model predicts examples, and there are no examples");
                 return Err(failure.hint("add `--data FILES`").into());
             }
             (Kind::Ratings, Some(_)) => {

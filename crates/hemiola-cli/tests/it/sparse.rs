@@ -38,7 +38,7 @@ fn the_benchmark_of_schedules_reports_what_it_says() {
     let lab = tempfile::tempdir().unwrap();
     let measured = hemiola(&lab, "bench schedule --rounds 1 --size 3 --report -");
     assert_eq!((measured.code, text(&measured.stderr)), (Some(0), String::new()));
-    let report: Value = serde_json::from_slice(&measured.stdout).unwrap();
+    let report: Value = serde_json::from_str(&text(&measured.stdout)).unwrap();
     let lasso = report["lasso"].as_array().unwrap();
     assert_eq!(lasso.len(), 8);
     for figure in lasso {

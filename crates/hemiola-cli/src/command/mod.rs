@@ -18,6 +18,8 @@ pub(crate) enum Command {
     /// Measure Hemiola on this machine.
     #[command(subcommand)]
     Bench(bench::Bench),
+    /// What a sparse regression has found, by feature.
+    Coefficients(model::Coefficients),
     /// Print what a shell needs to complete commands and flags.
     Completions(completions::Completions),
     /// Look at data files, and make synthetic ones.
@@ -48,6 +50,7 @@ impl Command {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Bench(bench) => bench.execute(),
+            Self::Coefficients(coefficients) => coefficients.execute(),
             Self::Completions(completions) => completions.execute(),
             Self::Data(data) => data.execute(),
             Self::Evaluate(evaluate) => evaluate.execute(),

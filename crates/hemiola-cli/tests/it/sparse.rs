@@ -49,6 +49,32 @@ fn the_benchmark_of_schedules_reports_what_it_says() {
 }
 
 #[test]
+fn coefficients_go_by_the_names_of_their_features() {
+    let lab = lab();
+    let plain = fs::read_to_string(lab.path().join("quantities.csv")).unwrap();
+    let mut header: Vec<String> = (0..40).map(|column| format!("f{column}")).collect();
+    // One name twice, and one that is missing.
+    (header[4], header[5], header[6]) = ("area".to_owned(), "area".to_owned(), String::new());
+    fs::write(lab.path().join("named.csv"), format!("price,{}\n{plain}", header.join(","))).unwrap();
+    for (data, first, second) in [("named.csv", "area", "f17"), ("quantities.csv", "5", "18")] {
+        let trained = hemiola(&lab, &format!("train lasso --data {data} --output {data}.model"));
+        assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
+        let told = text(&hemiola(&lab, &format!("coefficients --model {data}.model -k 2")).stdout);
+        let names: Vec<&str> = told.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(names, ["intercept", first, second], "{told}");
+        assert!(told.contains(" of 40 not 0, lambda "), "{told}");
+        let report = hemiola(&lab, &format!("coefficients --model {data}.model --report -"));
+        let report: Value = serde_json::from_str(&text(&report.stdout)).unwrap();
+        assert_eq!(report["coefficients"][0]["name"], first);
+        assert!(report["coefficients"][0]["value"].as_f64().unwrap() > 1.0, "{report}");
+    }
+    hemiola(&lab, "train svm --data classes.libsvm --output classes");
+    let refused = hemiola(&lab, "coefficients --model classes");
+    assert_eq!(refused.code, Some(2));
+    assert!(text(&refused.stderr).contains("has no coefficients to list"), "{}", text(&refused.stderr));
+}
+
+#[test]
 fn quantities_go_in_and_come_out() {
     let lab = lab();
     for (model, kind) in [

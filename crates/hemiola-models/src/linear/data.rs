@@ -8,6 +8,7 @@
 
 use super::shard::MOST_CLASSES;
 use crate::Error;
+use hemiola::array::Dictionary;
 use hemiola::array::dist::{Labelled, Lazy, RecordSource};
 use hemiola::array::read::{ByteRange, Csv, Fields, Format, Guess, Libsvm, Mistake, Report, Source, Summary};
 use hemiola::array::synthetic::Logistic;
@@ -15,6 +16,7 @@ use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// Made-up examples that are made together.
 const ROWS_PER_UNIT: u64 = 256;
@@ -131,8 +133,27 @@ fn read_separated(cluster: &Cluster, separator: &str, sources: Vec<Source>, know
     let entries: DistArray<f32, 2> = Lazy::over(cluster, &separated).materialize()?;
     let labels = entries.entries().filter(|[_, column], _| column == 0).map_keys(|[row, _]| [row]).materialize()?;
     let features = entries.entries().filter(|[_, column], _| column > 0).map_keys(|[row, column]| [row, column - 1]);
-    let features = features.materialize()?;
+    let features = features.materialize()?.named([None, feature_names(cluster, &separated)?]);
     Ok(Examples { labelled: Labelled { features, labels }, names: separated.names })
+}
+
+/// *Collective.* The names of features, if the first file begins with a line of names. Features without one, or with one that another has, go by their number, too.
+fn feature_names(cluster: &Cluster, separated: &Separated) -> Result<Option<Arc<Dictionary>>> {
+    let first = separated.sources.first().filter(|_| cluster.is_root());
+    // Whatever is wrong with the file was told when it was read.
+    let header = first.and_then(|first| separated.csv.column_names(first).ok().flatten());
+    let Some(header) = cluster.broadcast(header)? else { return Ok(None) };
+    let mut names = Dictionary::new();
+    for (column, name) in header.iter().enumerate().skip(1) {
+        let own = name.trim();
+        let taken = own.is_empty() || names.number(own.as_bytes()).is_some();
+        let mut name = if taken { format!("{own} ({column})").trim_start().to_owned() } else { own.to_owned() };
+        while names.number(name.as_bytes()).is_some() {
+            name.push('\'');
+        }
+        names.intern(name.as_bytes());
+    }
+    Ok(Some(Arc::new(names)))
 }
 
 /// The names of classes, in order; none, if a label is a number.

@@ -1,5 +1,6 @@
-//! `hemiola train`, and using what was trained: `recommend`, `similar`, `predict`, `evaluate`.
+//! `hemiola train`, and using what was trained: `recommend`, `similar`, `predict`, `evaluate`, `coefficients`.
 
+mod coefficients;
 mod frame;
 mod linear;
 mod mf;
@@ -9,6 +10,7 @@ mod somebody;
 mod sparse;
 mod using;
 
+pub(crate) use coefficients::Coefficients;
 pub(crate) use using::{Evaluate, Predict, Recommend, Similar};
 
 use clap::Subcommand;

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 
 /// What a model is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     /// Users and items.
     Ratings,
     /// Classes of examples.
@@ -36,10 +36,10 @@ enum Kind {
 
 /// Where the model is, and how results come out.
 #[derive(Args, Debug)]
-struct Common {
+pub(super) struct Common {
     /// Folder of the trained model.
     #[arg(long, short, value_name = "DIR")]
-    model: PathBuf,
+    pub(super) model: PathBuf,
 
     /// File for the results as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE")]
@@ -71,7 +71,10 @@ impl Common {
     }
 
     /// The same with a sparse regression.
-    fn with_sparse<T>(&self, work: impl FnOnce(&Cluster, &SparseModel) -> anyhow::Result<T>) -> anyhow::Result<T> {
+    pub(super) fn with_sparse<T>(
+        &self,
+        work: impl FnOnce(&Cluster, &SparseModel) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
         let mut outcome = None;
         Cluster::builder().run(|cluster| {
             let model = SparseModel::load(cluster, &self.model)?;
@@ -82,7 +85,7 @@ impl Common {
     }
 
     /// What the model is of.
-    fn kind(&self) -> anyhow::Result<Kind> {
+    pub(super) fn kind(&self) -> anyhow::Result<Kind> {
         must_be_a_model(&self.model)?;
         let loading = Loading::open(&self.model)?;
         let kind = loading.manifest().notes.get("model").and_then(serde_json::Value::as_str);
@@ -93,7 +96,7 @@ impl Common {
         })
     }
 
-    fn write(&self, lines: &str, results: &impl Serialize) -> anyhow::Result<()> {
+    pub(super) fn write(&self, lines: &str, results: &impl Serialize) -> anyhow::Result<()> {
         match &self.report {
             Some(target) => report::write(target, results),
             None => output::print(lines),

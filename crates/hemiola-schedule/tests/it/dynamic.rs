@@ -259,6 +259,25 @@ fn peers_that_schedule_other_jobs_are_found_out() {
 }
 
 #[test]
+fn a_lost_peer_is_a_typed_error() {
+    let problem = Problem::new(40, 60, 0.5, 1);
+    let outcome = standalone(2).workers(1).run(|cluster| {
+        let mut program = Lasso { problem: &problem, order: priority(&problem)() };
+        let mut state = problem.share(cluster);
+        let engine = Dynamic::new(cluster).concurrent(8).depth(2).conflicts(EXACT).parts(2).watch_every(100);
+        engine.run(&mut program, &mut state, |progress, _, _| {
+            if progress.jobs > 500 && cluster.rank() == Rank::new(1) {
+                return Err(hemiola_cluster::Error::program(std::io::Error::other("peer 1 gives up")));
+            }
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(())
+    });
+    let told = outcome.unwrap_err().to_string();
+    assert!(told.contains("peer 1"), "{told}");
+}
+
+#[test]
 fn peers_that_ask_for_other_settings_are_refused() {
     let outcome = standalone(2).workers(1).run(|cluster| {
         let engine = Dynamic::new(cluster).depth(1 + cluster.rank().index());

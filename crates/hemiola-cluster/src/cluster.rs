@@ -219,6 +219,9 @@ impl Cluster {
     /// Runs `body` once on every worker of this peer and `meanwhile` on the calling thread, which may receive what workers
     /// need or send what they have done; waits for all.
     ///
+    /// # Panics
+    /// If the workers stand by for a [crew](Self::crew).
+    ///
     /// ```
     /// hemiola_cluster::standalone(1).workers(2).run(|cluster| {
     ///     let (workers, here) = cluster.each_worker_while(|worker| worker.index(), || "driver");
@@ -236,7 +239,8 @@ impl Cluster {
     }
 
     /// Holds the workers of this peer while `lead` runs on the calling thread, which hands them work in pieces as small as a microsecond and takes part as worker 0.
-    /// Between pieces it may make collective calls; a worker may not.
+    /// Between pieces it may make collective calls; a worker may not. Nothing else may use the workers meanwhile: [`each_worker`](Self::each_worker) and another crew
+    /// are refused.
     ///
     /// ```
     /// hemiola_cluster::standalone(1).workers(2).run(|cluster| {
@@ -254,18 +258,13 @@ impl Cluster {
     /// ```
     pub fn crew<T>(&self, lead: impl FnOnce(&mut Crew<'_>) -> Result<T>) -> Result<T> {
         let muster = Muster::new(self.workers());
-        if self.workers() == 1 {
-            return muster.lead(self.rank(), lead);
-        }
         let stand_by = |worker: Worker| {
             // The caller is worker 0.
             if worker.index() > 0 {
                 muster.stand_by(worker.index());
             }
         };
-        let (helpers, outcome) = self.inner.workers.each_while(stand_by, || muster.lead(self.rank(), lead));
-        helpers?;
-        outcome
+        self.inner.workers.hold(stand_by, || muster.lead(self.rank(), lead))
     }
 
     /// Whether the calling thread is a worker of this peer, which must not make collective calls.

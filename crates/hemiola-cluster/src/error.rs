@@ -59,6 +59,14 @@ pub enum Error {
         /// What the codec said.
         reason: String,
     },
+    /// Workers were wanted for something else while they stand by.
+    #[error(
+        "the workers of peer {rank} stand by for a crew and can do nothing else before it ends: hand them work through it (`Crew::each`), or call this before or after it"
+    )]
+    Held {
+        /// The peer.
+        rank: Rank,
+    },
     /// Code on a worker panicked.
     #[error("worker {worker} of peer {rank} panicked: {message}")]
     WorkerPanicked {
@@ -131,6 +139,7 @@ impl Error {
             },
             Self::Mismatch { .. }
             | Self::Value { .. }
+            | Self::Held { .. }
             | Self::WorkerPanicked { .. }
             | Self::Panicked { .. }
             | Self::Setting { .. }

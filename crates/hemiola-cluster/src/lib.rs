@@ -57,4 +57,4 @@ pub use service::{Ending, Service};
 pub use standalone::{Standalone, standalone};
 pub use system_env::SystemEnv;
 pub use waits::{Reason, WaitGuard, Waits};
-pub use workers::Worker;
+pub use workers::{Worker, panic_message};

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use rayon_core::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The thread a closure of `each_worker` runs on.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +43,8 @@ impl Worker {
 pub(crate) struct Workers {
     rank: Rank,
     pool: ThreadPool,
+    /// They stand by for a crew. Whoever else waited for them then would wait for ever.
+    held: AtomicBool,
 }
 
 impl Workers {
@@ -51,7 +54,7 @@ impl Workers {
             .thread_name(move |index| format!("hemiola-{rank}-worker-{index}"))
             .build()
             .map_err(|error| Error::Thread(std::io::Error::other(error)))?;
-        Ok(Self { rank, pool })
+        Ok(Self { rank, pool, held: AtomicBool::new(false) })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -66,12 +69,48 @@ impl Workers {
     /// Runs `body` once on every worker and waits for all; results in worker order. If workers panic, the lowest one
     /// is reported, after all have ended.
     pub(crate) fn each<T: Send>(&self, body: impl Fn(Worker) -> T + Sync) -> Result<Vec<T>> {
+        self.must_be_free()?;
         let results = self.pool.broadcast(|context| guarded(&context, &body));
         self.judged(results.into_iter())
     }
 
+    /// Holds them for a crew while `lead` runs on the calling thread and `stand_by` on them.
+    pub(crate) fn hold<R>(&self, stand_by: impl Fn(Worker) + Sync, lead: impl FnOnce() -> Result<R>) -> Result<R> {
+        struct Release<'a>(&'a AtomicBool);
+        impl Drop for Release<'_> {
+            fn drop(&mut self) {
+                self.0.store(false, Ordering::Relaxed);
+            }
+        }
+        self.must_be_free()?;
+        // Relaxed: one thread, the driver, hands out work.
+        self.held.store(true, Ordering::Relaxed);
+        let _release = Release(&self.held);
+        let (helpers, outcome) = self.side_by_side(stand_by, lead);
+        helpers?;
+        outcome
+    }
+
+    fn must_be_free(&self) -> Result<()> {
+        if self.held.load(Ordering::Relaxed) { Err(Error::Held { rank: self.rank }) } else { Ok(()) }
+    }
+
     /// The same while `meanwhile` runs on the calling thread.
+    ///
+    /// # Panics
+    /// If workers stand by for a crew: `meanwhile` would wait for them for ever.
     pub(crate) fn each_while<T: Send, R>(
+        &self,
+        body: impl Fn(Worker) -> T + Sync,
+        meanwhile: impl FnOnce() -> R,
+    ) -> (Result<Vec<T>>, R) {
+        if let Err(held) = self.must_be_free() {
+            panic!("{held}");
+        }
+        self.side_by_side(body, meanwhile)
+    }
+
+    fn side_by_side<T: Send, R>(
         &self,
         body: impl Fn(Worker) -> T + Sync,
         meanwhile: impl FnOnce() -> R,
@@ -104,7 +143,8 @@ fn guarded<T>(context: &BroadcastContext<'_>, body: &impl Fn(Worker) -> T) -> Ou
 }
 
 /// What a panic said.
-pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
+#[must_use]
+pub fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     text.unwrap_or("a panic without a message").to_owned()
 }

@@ -6,7 +6,6 @@
 use crate::Error;
 use crate::arrays::Arrays;
 use crate::buffer::{Buffer, MOST_TARGETS, Rule};
-use crate::error::said;
 use crate::plan::{Block, Placement};
 use crate::record::{NoRecorder, PlainRecorder, RowRecorder};
 use crate::run::post::Requests;
@@ -16,7 +15,7 @@ use crate::view::table::{Ahead, Problem};
 use crate::view::{AccumulatorView, ArrayView, BufferView, PlainView, TableView};
 use hemiola_analysis::Access;
 use hemiola_array::{Accumulator, DistArray, Element};
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result, panic_message};
 use hemiola_core::{Purpose, WorkerId};
 use hemiola_tables::in_loop::{ClockEnds, InLoop, LoopTable};
 use hemiola_tables::{Owners, rows};
@@ -71,7 +70,7 @@ pub struct Scene<'l, 'a> {
 impl Scene<'_, '_> {
     /// The error of a rule that panicked.
     pub(crate) fn rule_failed(&self, panic: &(dyn Any + Send)) -> hemiola_cluster::Error {
-        Error::Rule { site: self.title.to_owned(), rank: self.cluster.rank(), message: said(panic) }.into()
+        Error::Rule { site: self.title.to_owned(), rank: self.cluster.rank(), message: panic_message(panic) }.into()
     }
 }
 

@@ -2,13 +2,6 @@
 
 use hemiola_core::{ErrorKind, Rank};
 use serde::{Deserialize, Serialize};
-use std::any::Any;
-
-/// What a panic said.
-pub(crate) fn said(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("a panic without a message").to_owned()
-}
 
 /// Why a loop failed. The same on every peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]

@@ -26,6 +26,7 @@
 pub mod error;
 pub mod linear;
 pub mod mf;
+mod setters;
 pub mod sparse;
 pub mod training;
 

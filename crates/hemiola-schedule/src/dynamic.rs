@@ -9,12 +9,12 @@
 //!
 //! **Invariant:** what runs, on what and in which order depends on counts alone. The same program on the same peers gives the same bits.
 
-use crate::error::{Error, said};
+use crate::error::Error;
 use crate::meet::Meet;
 use crate::plan::pipeline::{Conflicts, Pipeline, Round, Rules, Tally};
 use crate::program::{Ask, Candidate, Done, Program};
 use crate::trace::Progress;
-use hemiola_cluster::{Cluster, Crew, Result};
+use hemiola_cluster::{Cluster, Crew, Result, panic_message};
 use hemiola_core::Moment;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -133,7 +133,7 @@ impl<'c> Dynamic<'c> {
             meet: meet.as_ref(),
             start,
             asked: 0,
-            pipeline: Pipeline::new(self.rules, 0),
+            pipeline: Pipeline::new(self.rules),
             results: VecDeque::new(),
             slots: (0..crew.workers()).map(|_| Slot::default()).collect(),
             fresh: Vec::new(),
@@ -209,7 +209,7 @@ impl<P: Program, W: FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>> 
         concurrent == 1 && depth == 1 && self.meet.is_none()
     }
 
-    /// One job after the other, without the ceremony of rounds: the same jobs on the same model.
+    /// One job after the other, without the ceremony of rounds.
     fn serially(&mut self, program: &mut P, state: &mut P::State, crew: &mut Crew<'_>) -> Result<()> {
         let mut results = [Vec::with_capacity(1)];
         let (mut waiting, mut round) = (Vec::new(), 0);
@@ -222,7 +222,7 @@ impl<P: Program, W: FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>> 
             }
             for Candidate { job, .. } in waiting.drain(..) {
                 let update = catch_unwind(AssertUnwindSafe(|| program.update(&job, state)));
-                let result = update.map_err(|panic| self.job_panicked(&job, round, said(&*panic)))?;
+                let result = update.map_err(|panic| self.job_panicked(&job, round, panic_message(&*panic)))?;
                 results[0].clear();
                 results[0].push(result);
                 let touched = program.cost(&job, state);
@@ -282,7 +282,7 @@ impl<P: Program, W: FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>> 
                     at += 1;
                 }
             }));
-            slot.failed = done.err().map(|panic| (at, said(&*panic)));
+            slot.failed = done.err().map(|panic| (at, panic_message(&*panic)));
             if hungry {
                 for part in (worker..parts).step_by(shares.len()) {
                     let mut candidates = Vec::with_capacity(count);

@@ -107,9 +107,3 @@ impl From<Error> for hemiola_cluster::Error {
         Self::Layer { kind: error.kind(), source: Box::new(error) }
     }
 }
-
-/// What a panic said.
-pub(crate) fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("a panic without a message").to_owned()
-}

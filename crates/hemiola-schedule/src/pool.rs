@@ -4,9 +4,9 @@
 //! heaviest come first, too: nothing is shared while they run, and which worker does what follows from the weights alone. Where weights are
 //! close to what jobs take, that is as even as taking the next one from a common queue, without its lock, and it can be repeated.
 
-use crate::error::{Error, said};
+use crate::error::Error;
 use crate::plan::deal::{Deal, deal};
-use hemiola_cluster::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result, panic_message};
 use parking_lot::Mutex;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -53,7 +53,8 @@ pub fn run<J: Send + fmt::Debug, O: Send>(
                 at += 1;
             }
         }));
-        done.err().map(|panic| (queue.get(at).map(|job| format!("{job:?}")).unwrap_or_default(), said(&*panic)))
+        done.err()
+            .map(|panic| (queue.get(at).map(|job| format!("{job:?}")).unwrap_or_default(), panic_message(&*panic)))
     })?;
     match failed.into_iter().flatten().next() {
         None => Ok(()),

@@ -8,14 +8,13 @@ pub(crate) mod stages;
 use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
-use crate::error::said;
 use crate::foreseen::{Foreseen, Rows};
 use crate::plan::{Block, Choice, Cuts, Placement, Plan, Schedule, steps, visit};
 use crate::site::Site;
 use crate::space::Space;
 use crate::view::table::Ahead;
 use hemiola_analysis::Usage;
-use hemiola_cluster::{Cluster, Result, Worker};
+use hemiola_cluster::{Cluster, Result, Worker, panic_message};
 use meeting::Meeting;
 use parking_lot::Mutex;
 use post::Post;
@@ -504,7 +503,7 @@ where
                 site: self.plan.title.clone(),
                 key: found,
                 rank: self.scene.cluster.rank(),
-                message: said(&*panic),
+                message: panic_message(&*panic),
             }
             .into())
         });

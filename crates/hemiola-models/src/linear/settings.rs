@@ -2,6 +2,7 @@
 
 use super::{LinearClassifier, Loss};
 use crate::Error;
+use crate::setters::setters;
 use crate::training::Limits;
 use hemiola::collective::{Synchronization, Topology};
 use serde::{Deserialize, Serialize};
@@ -43,16 +44,6 @@ fn tolerance() -> f64 {
 #[must_use]
 pub struct Builder {
     settings: Settings,
-}
-
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(mut self, $name: $type) -> Self {
-            self.settings.$name = $name;
-            self
-        }
-    )*};
 }
 
 impl Builder {

@@ -2,7 +2,6 @@
 
 use super::best::Best;
 use super::loss::Loss;
-use super::rotation::Kept;
 use super::settings::Settings;
 use super::step::{LANES, Machine, Side, dot};
 use crate::Error;
@@ -12,8 +11,16 @@ use hemiola::array::dist::{Load, Save, Storage, Way};
 use hemiola::array::random::Values;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Factors of a user or an item, and what it has besides.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) factors: Vec<f32>,
+    pub(super) side: [f32; 4],
+}
 
 /// Factors before anything has been learned: functions of the seed and their place.
 #[derive(Clone, Copy, Debug)]

@@ -6,7 +6,7 @@
 
 use super::MatrixFactorization;
 use super::loss::Loss;
-use super::model::{Model, Start};
+use super::model::{Kept, Model, Start};
 use super::step::{Entry, Machine, Scale, Side};
 use super::train::moments;
 use crate::Error;
@@ -90,13 +90,6 @@ impl MatrixFactorization {
         let model = model.filled(cluster, &gathered(cluster, users)?, &gathered(cluster, items)?)?.named(ratings);
         Ok(Rotated { model, trace, turns })
     }
-}
-
-/// Factors of a user or an item, and what it has besides.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
-    pub(super) factors: Vec<f32>,
-    pub(super) side: [f32; 4],
 }
 
 /// What travels.

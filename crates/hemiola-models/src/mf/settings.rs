@@ -3,6 +3,7 @@
 use super::MatrixFactorization;
 use super::loss::Loss;
 use crate::Error;
+use crate::setters::setters;
 use crate::training::Limits;
 use serde::{Deserialize, Serialize};
 
@@ -57,16 +58,6 @@ pub struct Builder {
     settings: Settings,
     /// What was asked for; the default depends on the loss.
     l2: Option<f32>,
-}
-
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(mut self, $name: $type) -> Self {
-            self.settings.$name = $name;
-            self
-        }
-    )*};
 }
 
 impl Builder {

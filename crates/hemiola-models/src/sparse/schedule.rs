@@ -15,6 +15,7 @@ use hemiola::schedule::order::{Order, Priority, Random, RoundRobin};
 use hemiola::schedule::{Conflicts, Dynamic, Report, Trace};
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::ops::ControlFlow;
 
 /// Which columns are updated next.
@@ -99,6 +100,21 @@ impl Schedule {
         } else {
             Conflicts::Avoid { pair: self.correlation, total: self.total }
         }
+    }
+}
+
+impl fmt::Display for Schedule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let next = match self.next {
+            Next::Priority => "those that changed much more often",
+            Next::RoundRobin => "one after the other",
+            Next::Random => "any",
+        };
+        write!(f, "{next}, {} at once", self.concurrent)?;
+        if self.conflicts() != Conflicts::Ignore {
+            write!(f, " of which no two are correlated by {} or more", self.correlation)?;
+        }
+        if self.depth > 1 { write!(f, ", {} rounds under way", self.depth) } else { Ok(()) }
     }
 }
 

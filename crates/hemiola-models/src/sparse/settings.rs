@@ -3,6 +3,7 @@
 use super::schedule::Schedule;
 use super::{Loss, SparseRegression};
 use crate::Error;
+use crate::setters::setters;
 use crate::training::Limits;
 use serde::{Deserialize, Serialize};
 
@@ -76,16 +77,6 @@ impl From<Settings> for Builder {
     fn from(settings: Settings) -> Self {
         Self { settings }
     }
-}
-
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
-        $(#[$doc])*
-        pub fn $name(mut self, $name: $type) -> Self {
-            self.settings.$name = $name;
-            self
-        }
-    )*};
 }
 
 impl Builder {

@@ -238,10 +238,21 @@ impl<T: Value> Learner for Training<'_, T> {
     fn explanation(&self) -> Option<String> {
         let (peers, workers) = (self.cluster.size(), self.cluster.workers());
         let rows = self.ground.labels.len();
-        let others = if peers > 1 { "; sums over rows are all-reduced between peers in a ring" } else { "" };
+        let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+        let (peers_said, workers_said) = (counted(peers, "peer"), counted(workers, "worker"));
+        let then = match &self.regression.settings.schedule {
+            None => "then go over the chosen ones together, block by block".to_owned(),
+            Some(schedule) => format!("then update the chosen ones by a schedule: {schedule}"),
+        };
+        let others = match (peers > 1, &self.regression.settings.schedule) {
+            (false, _) => "",
+            (true, None) => "; sums over rows are all-reduced between peers in a ring",
+            (true, Some(_)) => {
+                "; sums of the survey are all-reduced between peers in a ring, results of updates go from each to all"
+            }
+        };
         Some(format!(
-            "rows are divided among {peers} peers ({rows} here), and here among {workers} workers; in a round all share the survey of all columns and \
-             then go over the chosen ones together{others}"
+            "rows are divided among {peers_said} ({rows} here), and here among {workers_said}; in a round all share the survey of all columns and {then}{others}"
         ))
     }
 }

@@ -100,18 +100,19 @@ pub struct Pipeline<J> {
     /// Couplings of each job in flight, added up, in the order of `flight`.
     sums: VecDeque<Vec<f64>>,
     tally: Tally,
-    next: u64,
     /// Jobs of past rounds whose vectors are used again.
     spare: Vec<Vec<J>>,
+    /// Room for the couplings of one candidate.
+    couplings: Vec<f64>,
 }
 
 impl<J: Clone + PartialEq> Pipeline<J> {
-    /// An empty one. `first` is the number of its first round.
+    /// An empty one.
     ///
     /// # Panics
     /// If nothing may run at once.
     #[must_use]
-    pub fn new(rules: Rules, first: u64) -> Self {
+    pub fn new(rules: Rules) -> Self {
         assert!(rules.concurrent > 0 && rules.depth > 0, "a pipeline runs at least one job of one round");
         let tally = Tally { staleness: vec![0; rules.depth], ..Tally::default() };
         Self {
@@ -120,8 +121,8 @@ impl<J: Clone + PartialEq> Pipeline<J> {
             flight: VecDeque::new(),
             sums: VecDeque::new(),
             tally,
-            next: first,
             spare: Vec::new(),
+            couplings: Vec::new(),
         }
     }
 
@@ -170,11 +171,12 @@ impl<J: Clone + PartialEq> Pipeline<J> {
         assert!(!self.is_full(), "the oldest round is taken in before another begins");
         let mut jobs = self.spare.pop().unwrap_or_default();
         let mut sums: Vec<f64> = Vec::new();
+        let mut couplings = std::mem::take(&mut self.couplings);
         let mut left = self.backlog.len();
         let mut place = 0;
         while left > 0 && jobs.len() < self.rules.concurrent {
             left -= 1;
-            let verdict = self.judge(&self.backlog[place].job, &jobs, &mut coupling)?;
+            let verdict = self.judge(&self.backlog[place].job, &jobs, &mut coupling, &mut couplings)?;
             match verdict {
                 Verdict::Doubled => {
                     self.backlog.remove(place);
@@ -188,11 +190,11 @@ impl<J: Clone + PartialEq> Pipeline<J> {
                     place += 1;
                     self.tally.waited_for_flight += 1;
                 }
-                Verdict::Free { couplings } if !self.fits(&couplings, &sums) => {
+                Verdict::Free if !self.fits(&couplings, &sums) => {
                     place += 1;
                     self.tally.waited_for_round += 1;
                 }
-                Verdict::Free { couplings } => {
+                Verdict::Free => {
                     if self.counts_sums() {
                         let (of_flight, of_round) = couplings.split_at(couplings.len() - sums.len());
                         let earlier = self.sums.iter_mut().flatten().zip(of_flight);
@@ -204,17 +206,17 @@ impl<J: Clone + PartialEq> Pipeline<J> {
                 }
             }
         }
+        self.couplings = couplings;
         if jobs.is_empty() {
             self.spare.push(jobs);
             return Ok(None);
         }
-        let staleness = self.flight.len();
+        let (number, staleness) = (self.tally.rounds, self.flight.len());
         self.tally.rounds += 1;
         self.tally.jobs += jobs.len() as u64;
         self.tally.staleness[staleness] += jobs.len() as u64;
-        self.flight.push_back(Round { number: self.next, staleness, jobs });
+        self.flight.push_back(Round { number, staleness, jobs });
         self.sums.push_back(sums);
-        self.next += 1;
         Ok(self.flight.back())
     }
 
@@ -244,16 +246,15 @@ impl<J: Clone + PartialEq> Pipeline<J> {
         self.tally.staleness[0] += 1;
     }
 
-    /// Forgets candidates that wait: what they were chosen by is no longer so.
-    pub fn forget(&mut self) {
-        self.backlog.clear();
-    }
-
-    fn judge(&self, job: &J, jobs: &[J], coupling: &mut impl FnMut(&J, &J) -> f64) -> Result<Verdict, Overlap<J>> {
-        let free = Verdict::Free { couplings: Vec::new() };
-        if self.flight.is_empty() && jobs.is_empty() {
-            return Ok(free);
-        }
+    /// Whether a candidate may begin; if so, and if that counts, `couplings` are those with all jobs in flight and of the round.
+    fn judge(
+        &self,
+        job: &J,
+        jobs: &[J],
+        coupling: &mut impl FnMut(&J, &J) -> f64,
+        couplings: &mut Vec<f64>,
+    ) -> Result<Verdict, Overlap<J>> {
+        couplings.clear();
         let earlier = || self.flight.iter().flat_map(|round| &round.jobs);
         if earlier().chain(jobs).any(|other| other == job) {
             if let Conflicts::Refuse { .. } = self.rules.conflicts {
@@ -262,7 +263,7 @@ impl<J: Clone + PartialEq> Pipeline<J> {
             return Ok(Verdict::Doubled);
         }
         match self.rules.conflicts {
-            Conflicts::Ignore => Ok(free),
+            Conflicts::Ignore => {}
             Conflicts::Refuse { pair } => {
                 for other in earlier().chain(jobs) {
                     let found = coupling(other, job);
@@ -270,27 +271,19 @@ impl<J: Clone + PartialEq> Pipeline<J> {
                         return Err(Overlap { first: other.clone(), second: job.clone(), coupling: found });
                     }
                 }
-                Ok(free)
             }
             Conflicts::Avoid { pair, .. } => {
-                let mut couplings = Vec::with_capacity(jobs.len() * (self.flight.len() + 1));
-                for (others, verdict) in self
-                    .flight
-                    .iter()
-                    .map(|round| (&round.jobs[..], Verdict::WaitsForFlight))
-                    .chain([(jobs, Verdict::WaitsForRound)])
-                {
-                    for other in others {
-                        let found = coupling(other, job);
-                        if found >= pair {
-                            return Ok(verdict);
-                        }
-                        couplings.push(found);
+                let in_flight = earlier().map(|other| (other, Verdict::WaitsForFlight));
+                for (other, verdict) in in_flight.chain(jobs.iter().map(|other| (other, Verdict::WaitsForRound))) {
+                    let found = coupling(other, job);
+                    if found >= pair {
+                        return Ok(verdict);
                     }
+                    couplings.push(found);
                 }
-                Ok(Verdict::Free { couplings })
             }
         }
+        Ok(Verdict::Free)
     }
 
     /// Whether couplings add up to something: not if there is never more than one job in flight.
@@ -306,14 +299,12 @@ impl<J: Clone + PartialEq> Pipeline<J> {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Verdict {
     Doubled,
     WaitsForRound,
     WaitsForFlight,
-    /// How it is coupled to all jobs in flight and of the round, if that counts.
-    Free {
-        couplings: Vec<f64>,
-    },
+    Free,
 }
 
 #[cfg(test)]
@@ -343,7 +334,7 @@ mod tests {
             (pair, total) in (0.1..1.0_f64, 0.1..3.0_f64),
         ) {
             let coupling = coupled(seed);
-            let mut pipeline = Pipeline::new(Rules { concurrent, depth, conflicts: Conflicts::Avoid { pair, total } }, 0);
+            let mut pipeline = Pipeline::new(Rules { concurrent, depth, conflicts: Conflicts::Avoid { pair, total } });
             let mut ran: Vec<u8> = Vec::new();
             let mut flight: VecDeque<Vec<u8>> = VecDeque::new();
             let mut offered = offered.chunks(7);
@@ -388,7 +379,7 @@ mod tests {
             offered in prop::collection::vec((0..20_u8, 0..9_u8), 0..30), depth in 1..4_usize,
         ) {
             let rules = Rules { concurrent: 4, depth, conflicts: Conflicts::Avoid { pair: 0.5, total: 1.0 } };
-            let mut pipeline = Pipeline::new(rules, 0);
+            let mut pipeline = Pipeline::new(rules);
             pipeline.offer(&mut candidates(&offered));
             let mut ran: Vec<u8> = Vec::new();
             loop {
@@ -406,7 +397,7 @@ mod tests {
     #[test]
     fn the_best_go_first_and_one_that_waited_before_those_that_come_later() {
         let rules = Rules { concurrent: 2, depth: 1, conflicts: Conflicts::Avoid { pair: 0.5, total: 1.0 } };
-        let mut pipeline = Pipeline::new(rules, 0);
+        let mut pipeline = Pipeline::new(rules);
         pipeline.offer(&mut candidates(&[(1, 1), (2, 9), (3, 5), (4, 0)]));
         // 2 and 3 disturb each other.
         let coupling = |a: &u8, b: &u8| if (*a.min(b), *a.max(b)) == (2, 3) { 0.9 } else { 0.0 };
@@ -420,7 +411,7 @@ mod tests {
     #[test]
     fn a_job_waits_for_one_of_an_earlier_round_in_flight() {
         let rules = Rules { concurrent: 1, depth: 2, conflicts: Conflicts::Avoid { pair: 0.5, total: 1.0 } };
-        let mut pipeline = Pipeline::new(rules, 0);
+        let mut pipeline = Pipeline::new(rules);
         pipeline.offer(&mut candidates(&[(1, 2), (2, 1)]));
         assert_eq!(pipeline.admit(|_, _| 0.9).unwrap().unwrap().jobs, [1]);
         assert_eq!(pipeline.admit(|_, _| 0.9).unwrap(), None);
@@ -432,18 +423,18 @@ mod tests {
     #[test]
     fn where_conflicts_are_mistakes_both_jobs_are_named() {
         let rules = Rules { concurrent: 4, depth: 2, conflicts: Conflicts::Refuse { pair: 0.3 } };
-        let mut pipeline = Pipeline::new(rules, 0);
+        let mut pipeline = Pipeline::new(rules);
         pipeline.offer(&mut candidates(&[(8, 2), (9, 1)]));
         let overlap = pipeline.admit(|_, _| 0.4).unwrap_err();
         assert_eq!(overlap.to_string(), "jobs 8 and 9 are coupled by 0.400");
-        let mut pipeline = Pipeline::new(rules, 0);
+        let mut pipeline = Pipeline::new(rules);
         pipeline.offer(&mut candidates(&[(8, 2), (8, 1)]));
         assert_eq!(pipeline.admit(|_, _| 0.0).unwrap_err(), Overlap { first: 8, second: 8, coupling: 1.0 });
     }
 
     #[test]
     fn shotgun_runs_what_comes_but_nothing_twice_at_once() {
-        let mut pipeline = Pipeline::new(Rules { concurrent: 4, depth: 1, conflicts: Conflicts::Ignore }, 0);
+        let mut pipeline = Pipeline::new(Rules { concurrent: 4, depth: 1, conflicts: Conflicts::Ignore });
         pipeline.offer(&mut candidates(&[(1, 0), (2, 0), (1, 0), (3, 0)]));
         assert_eq!(pipeline.admit(|_, _| 1.0).unwrap().unwrap().jobs, [1, 2, 3]);
         assert_eq!(pipeline.tally().doubled, 1);

@@ -1,10 +1,10 @@
 //! A worker on the ring: takes blocks in, does their jobs, passes them on.
 
 use super::Rotating;
-use crate::error::{Error, said};
+use crate::error::Error;
 use crate::meet::encoded;
 use crate::plan::ring::Seat;
-use hemiola_cluster::{Cluster, Mailbox, Reason};
+use hemiola_cluster::{Cluster, Mailbox, Reason, panic_message};
 use hemiola_core::{ChannelId, Lane, Outgoing, Purpose, Rank, Waiter, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -193,7 +193,7 @@ impl<'s, P: Rotating> Station<'s, P> {
             }
         }));
         if let Err(panic) = done {
-            let (round, rank, message) = (self.rotation, self.cluster.rank(), said(&*panic));
+            let (round, rank, message) = (self.rotation, self.cluster.rank(), panic_message(&*panic));
             let job = jobs.get(at).map(|job| format!("{job:?}")).unwrap_or_default();
             return Err(Stopped::Failed(Error::Job { job, round, rank, message }));
         }

@@ -259,6 +259,25 @@ fn peers_that_schedule_other_jobs_are_found_out() {
 }
 
 #[test]
+fn a_watcher_that_wants_the_workers_for_something_else_is_refused_and_does_not_wait_for_ever() {
+    let problem = Problem::new(40, 60, 0.5, 1);
+    let told = standalone(1).workers(2).run(|cluster| {
+        let mut program = Lasso { problem: &problem, order: priority(&problem)() };
+        let mut state = problem.share(cluster);
+        let engine = Dynamic::new(cluster).parts(2).watch_every(10);
+        let outcome = engine.run(&mut program, &mut state, |_, _, _| {
+            cluster.each_worker(|_| ())?;
+            Ok(ControlFlow::Break(()))
+        });
+        // They are free again.
+        cluster.each_worker(|_| ())?;
+        Ok((outcome.unwrap_err().to_string(), cluster.crew(|_| cluster.crew(|_| Ok(()))).unwrap_err().to_string()))
+    });
+    let (watcher, crew) = told.unwrap().remove(0);
+    assert!(watcher.contains("stand by for a crew") && crew.contains("stand by for a crew"), "{watcher}; {crew}");
+}
+
+#[test]
 fn a_lost_peer_is_a_typed_error() {
     let problem = Problem::new(40, 60, 0.5, 1);
     let outcome = standalone(2).workers(1).run(|cluster| {

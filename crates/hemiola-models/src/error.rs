@@ -97,6 +97,31 @@ pub enum Error {
         /// The number of the column, from 1.
         column: Option<u64>,
     },
+    /// A word beyond the vocabulary.
+    #[error(
+        "document {document} has the word {word}, and there are {words}; give a larger vocabulary, or check the ids"
+    )]
+    UnknownWord {
+        /// The number of the document, from 1.
+        document: u64,
+        /// The number of the word, from 1.
+        word: u64,
+        /// How many words there are.
+        words: u64,
+    },
+    /// A word occurs too often to be counted.
+    #[error("document {document} has the word {word} more than 4294967295 times; divide the document")]
+    CountTooLarge {
+        /// The number of the document, from 1.
+        document: u64,
+        /// The number of the word, from 1.
+        word: u64,
+    },
+    /// There is not a single word to learn from.
+    #[error(
+        "the documents have no words to learn from; check the input, and what is left out (stop words, rare words)"
+    )]
+    NoTokens,
     /// Numbers became infinite.
     #[error("the objective is not a finite number any more: features are out of proportion; scale them to be near 1")]
     OutOfRange,

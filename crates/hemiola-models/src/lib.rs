@@ -21,9 +21,11 @@
 //! | [`mf`] | [`MatrixFactorization`]: ratings explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, logistic regression with few coefficients |
+//! | [`lda`] | topic models: what documents are about |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
+pub mod lda;
 pub mod linear;
 pub mod mf;
 mod setters;

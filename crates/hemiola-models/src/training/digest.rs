@@ -22,7 +22,7 @@ pub fn digest<const N: usize>(array: &DistArray<f32, N>) -> Result<u64> {
 }
 
 /// Two numbers made one, every bit of which depends on every bit of both (the finish of `SplitMix64`).
-fn mixed(left: u64, right: u64) -> u64 {
+pub(crate) fn mixed(left: u64, right: u64) -> u64 {
     let mut bits = left.rotate_left(25) ^ right.wrapping_add(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

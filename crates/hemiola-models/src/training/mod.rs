@@ -21,6 +21,7 @@ mod session;
 
 pub use checkpoint::{Checkpoints, Every, Journal, Keep};
 pub use digest::digest;
+pub(crate) use digest::mixed;
 pub use drive::{Learner, Pass, Terms, drive};
 pub use figure::Figure;
 pub use limits::{Limits, Verdict};

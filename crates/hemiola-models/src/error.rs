@@ -122,6 +122,14 @@ pub enum Error {
         "the documents have no words to learn from; check the input, and what is left out (stop words, rare words)"
     )]
     NoTokens,
+    /// There are more tokens than can be numbered.
+    #[error("there are {tokens} words to learn from in one place, and at most {most} can be counted; use more parts, or fewer documents")]
+    TooManyTokens {
+        /// How many there are.
+        tokens: u64,
+        /// How many there may be.
+        most: u64,
+    },
     /// Numbers became infinite.
     #[error("the objective is not a finite number any more: features are out of proportion; scale them to be near 1")]
     OutOfRange,

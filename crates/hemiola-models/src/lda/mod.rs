@@ -1,7 +1,7 @@
 //! Topic models: latent Dirichlet allocation (Blei, Ng and Jordan 2003).
 //!
 //! A document is a bag of words, each of which was drawn from one of a fixed number of topics; a topic is a distribution over words. Training finds out which
-//! words were drawn from which topics.
+//! words were drawn from which topics, by collapsed Gibbs sampling (Griffiths and Steyvers 2004): the topic of one token is drawn anew given those of all others, over and over.
 //!
 //! | file | concept |
 //! |---|---|
@@ -9,13 +9,64 @@
 //! | `corpus` | the documents of a peer |
 //! | `rows` | topics and counts by word |
 //! | `model` | what comes out, and how it is kept |
+//! | `settings` | what a user chooses |
+//! | `layout` | how documents and words are cut |
+//! | `part`, `counts`, `hashed`, `entry` | tokens of a part, and how often topics occur in its documents |
+//! | `block` | the words of a block |
+//! | `sampler` | ways to draw topics |
+//! | `rotate` | a pass: words go around |
+//! | `state`, `keep` | where training is, in memory and on disk |
+//! | `priors`, `likelihood`, `special` | what is computed from counts |
+//! | `random` | random numbers by what they are for |
+//! | `train` | passes, priors, figures |
 
+mod block;
 mod corpus;
+mod counts;
+#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
+mod entry;
+#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
+mod hashed;
+mod keep;
+mod layout;
+mod likelihood;
 mod model;
+mod part;
+mod priors;
+#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
+mod random;
+mod rotate;
 mod rows;
+#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
+mod sampler;
+mod settings;
+mod special;
+mod state;
+mod train;
 mod vocabulary;
 
 pub use corpus::{Corpus, CorpusBuilder};
 pub use model::TopicModel;
 pub use rows::WordTopics;
+pub use settings::{Builder, Sampler, Settings, Way};
+pub use train::Trained;
 pub use vocabulary::Vocabulary;
+
+/// An untrained topic model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TopicModelling {
+    settings: Settings,
+}
+
+impl TopicModelling {
+    /// Collects settings for so many topics, from good defaults.
+    pub fn builder(topics: u32) -> Builder {
+        Builder::new(topics)
+    }
+
+    /// What it will be trained with.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+}

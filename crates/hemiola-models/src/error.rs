@@ -117,6 +117,26 @@ pub enum Error {
         /// The number of the word, from 1.
         word: u64,
     },
+    /// Something that is no count of a word.
+    #[error("document {document} has the word {word} {count} times; counts are whole numbers from 0 to 16777215")]
+    NotACount {
+        /// The number of the document, from 1.
+        document: u64,
+        /// The number of the word, from 1.
+        word: u64,
+        /// What is there.
+        count: f32,
+    },
+    /// Words are to be found by name, and have none.
+    #[error(
+        "the model knows words by number alone, and text has names; train it with a vocabulary, or give it bags of words"
+    )]
+    NoNames,
+    /// Documents without a word to foretell.
+    #[error(
+        "no document has a word left to foretell: they are empty or too short, or the model knows none of their words"
+    )]
+    NothingToForetell,
     /// There is not a single word to learn from.
     #[error(
         "the documents have no words to learn from; check the input, and what is left out (stop words, rare words)"

@@ -94,8 +94,9 @@ impl ByLine for Ldac {
         Self::read(self, range, |example| {
             // Counts are read as the numbers they are; what is no count is no word that occurred. All are looked at before
             // one is handed on: a bad line leaves nothing behind.
-            if example.values.iter().any(|count| count.fract() != 0.0 || *count < 0.0) {
-                return Err(Mistake::new("counts that are whole numbers"));
+            // From 2²⁴ on numbers of 32 bits skip some: the count would be another one, and nobody would know.
+            if example.values.iter().any(|count| count.fract() != 0.0 || !(0.0..16_777_216.0).contains(count)) {
+                return Err(Mistake::new("counts that are whole numbers from 0 to 16777215"));
             }
             visit(example)
         })

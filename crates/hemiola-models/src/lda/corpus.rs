@@ -9,10 +9,11 @@
 use super::vocabulary::Vocabulary;
 use crate::Error;
 use crate::training::mixed;
-use hemiola::array::dist::Way;
+use hemiola::array::Element;
 use hemiola::array::random::Values;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// The draw that decides which documents are held out.
@@ -58,8 +59,9 @@ impl CorpusBuilder {
                 let words = self.vocabulary.len() as u64;
                 return Err(Error::UnknownWord { document: number, word: u64::from(word) + 1, words });
             }
-            if self.words.len() > start && self.words.last() == Some(&word) {
-                let last = self.counts.last_mut().expect("every word has a count");
+            if self.words[start..].last() == Some(&word)
+                && let Some(last) = self.counts.last_mut()
+            {
                 let sum = last.checked_add(count);
                 *last = sum.ok_or(Error::CountTooLarge { document: number, word: u64::from(word) + 1 })?;
             } else {
@@ -88,6 +90,58 @@ impl CorpusBuilder {
     fn of(self, first: u64, documents: u64) -> Corpus {
         let Self { offsets, words, counts, vocabulary, .. } = self;
         Corpus { offsets, words, counts, first, documents, vocabulary }
+    }
+}
+
+/// Documents as they were read: words have the numbers of the file.
+pub(super) struct Bags {
+    /// The numbers of this peer's documents.
+    rows: Range<u64>,
+    /// Document, word and count, ascending.
+    entries: Vec<(u64, u64, u32)>,
+    /// How many words there are in the whole job.
+    pub(super) words: u64,
+}
+
+impl Bags {
+    /// *Collective.* This peer's rows of an array of documents by words.
+    pub(super) fn of<T: Element>(
+        cluster: &Cluster,
+        array: &DistArray<T, 2>,
+        count: impl Fn(&T) -> u32,
+    ) -> Result<Self> {
+        let array = array.repartition(&Partition::along(0))?;
+        let rows = array.layout().rows_of(cluster.rank()).unwrap_or(0..0);
+        let mut entries: Vec<(u64, u64, u32)> = Vec::new();
+        array.for_each(|[document, word], value| entries.push((document, word, count(value))));
+        if !entries.is_sorted() {
+            entries.sort_unstable();
+        }
+        Ok(Self { rows, entries, words: array.shape().extent(1) })
+    }
+
+    /// *Collective.* Documents over the words of a vocabulary, to which `number` leads from those here; and of each of this peer how many tokens lead to none.
+    pub(super) fn known(
+        self,
+        cluster: &Cluster,
+        vocabulary: Arc<Vocabulary>,
+        number: impl Fn(u64) -> Option<u32>,
+    ) -> Result<(Corpus, Vec<u64>)> {
+        let mut builder = Corpus::builder(vocabulary);
+        let mut unseen = Vec::new();
+        let mut rest = &self.entries[..];
+        for document in self.rows {
+            let (own, others) = rest.split_at(rest.partition_point(|(of, ..)| *of == document));
+            let mut unknown = 0;
+            builder.push(own.iter().filter_map(|(_, word, count)| {
+                let known = number(*word);
+                unknown += if known.is_none() { u64::from(*count) } else { 0 };
+                Some((known?, *count))
+            }))?;
+            unseen.push(unknown);
+            rest = others;
+        }
+        Ok((builder.gather(cluster)?, unseen))
     }
 }
 
@@ -125,21 +179,7 @@ impl Corpus {
         if words > vocabulary.len() as u64 {
             return Err(Error::UnknownWord { document: 0, word: words, words: vocabulary.len() as u64 }.into());
         }
-        let array = array.repartition(&Partition::along(0).by(Way::Range))?;
-        let rows = array.layout().rows_of(cluster.rank()).unwrap_or(0..0);
-        let mut entries: Vec<(u64, u32, u32)> = Vec::new();
-        array.for_each(|[document, word], count| entries.push((document, word as u32, *count)));
-        if !entries.is_sorted() {
-            entries.sort_unstable();
-        }
-        let mut builder = Self::builder(vocabulary);
-        let mut rest = &entries[..];
-        for document in rows {
-            let (own, others) = rest.split_at(rest.partition_point(|(of, ..)| *of == document));
-            builder.push(own.iter().map(|(_, word, count)| (*word, *count)))?;
-            rest = others;
-        }
-        builder.gather(cluster)
+        Ok(Bags::of(cluster, array, |count| *count)?.known(cluster, vocabulary, |word| Some(word as u32))?.0)
     }
 
     /// How many documents this peer has, empty ones included.

@@ -7,8 +7,15 @@
 //! |---|---|
 //! | `vocabulary` | words and their names |
 //! | `corpus` | the documents of a peer |
+//! | [`data`] | getting documents |
+//! | `text`, `tokenizer`, `stop_words` | documents from plain text |
+//! | `selection` | which words are worth learning from |
 //! | `rows` | topics and counts by word |
 //! | `model` | what comes out, and how it is kept |
+//! | `describe` | the first words of topics |
+//! | `infer` | what new documents are about |
+//! | `perplexity`, `coherence` | how good a model is |
+//! | `pyldavis` | a file for pictures by others |
 //! | `settings` | what a user chooses |
 //! | `layout` | how documents and words are cut |
 //! | `part`, `counts`, `hashed`, `entry` | tokens of a part, and how often topics occur in its documents |
@@ -21,34 +28,50 @@
 //! | `train` | passes, priors, figures |
 
 mod block;
+mod coherence;
 mod corpus;
 mod counts;
+pub mod data;
+mod describe;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod entry;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod hashed;
+mod infer;
 mod keep;
 mod layout;
 mod likelihood;
 mod model;
 mod part;
+mod perplexity;
 mod priors;
+mod pyldavis;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod random;
 mod rotate;
 mod rows;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod sampler;
+mod selection;
 mod settings;
 mod special;
 mod state;
+mod stop_words;
+mod text;
+mod tokenizer;
 mod train;
 mod vocabulary;
 
 pub use corpus::{Corpus, CorpusBuilder};
+pub use describe::TopWord;
+pub use infer::{Inference, Mixture};
 pub use model::TopicModel;
+pub use perplexity::Completion;
+pub use pyldavis::PyLdaVis;
 pub use rows::WordTopics;
+pub use selection::{LeftOut, Selection};
 pub use settings::{Builder, Sampler, Settings, Way};
+pub use tokenizer::Tokenizer;
 pub use train::Trained;
 pub use vocabulary::Vocabulary;
 

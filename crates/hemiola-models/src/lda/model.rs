@@ -1,12 +1,13 @@
 //! A trained topic model: how often each word was assigned to each topic, and the priors.
 //!
 //! All peers have all of it. The probability of word `w` in topic `k` is `(n_wk + beta) / (n_k + V beta)`, of topic `k` in a document of `N` tokens
-//! `(n_dk + alpha_k) / (N + Σ alpha)`; the model is independent of how it was trained.
+//! `(n_dk + alpha_k) / (N + Σ alpha)`, where `V` counts the words that occur; the model is independent of how it was trained.
 //!
 //! On disk it is a matrix by rows in three arrays, `offsets`, `topics` and `counts` (with scipy: `csr_matrix((counts, topics, offsets))`), `alpha`, `beta`, and the
 //! names of words as lines of UTF-8 in `terms`.
 
 use super::rows::WordTopics;
+use super::tokenizer::Tokenizer;
 use super::vocabulary::Vocabulary;
 use crate::Error;
 use crate::training::Keep;
@@ -31,6 +32,8 @@ pub struct TopicModel {
     rows: Arc<WordTopics>,
     /// How many tokens each topic has.
     totals: Vec<u64>,
+    /// How many words occur.
+    used: usize,
     vocabulary: Arc<Vocabulary>,
     /// How many documents it was trained on.
     documents: u64,
@@ -59,7 +62,8 @@ impl TopicModel {
             return refuse(format!("a word is in topic {topic} of {}", alpha.len()));
         }
         let totals = rows.totals(alpha.len());
-        Ok(Self { alpha, beta, rows, totals, vocabulary, documents, cluster: cluster.clone() })
+        let used = rows.offsets.windows(2).filter(|row| row[1] > row[0]).count();
+        Ok(Self { alpha, beta, rows, totals, used, vocabulary, documents, cluster: cluster.clone() })
     }
 
     /// How many topics there are.
@@ -68,7 +72,13 @@ impl TopicModel {
         self.alpha.len()
     }
 
-    /// How many words there are.
+    /// How many words occur in what it was trained on: the `V` of its probabilities.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used
+    }
+
+    /// How many words there are, those that never occur included.
     #[must_use]
     pub fn words(&self) -> usize {
         self.rows.words()
@@ -146,7 +156,7 @@ impl TopicModel {
 
     /// The probability of a word in a topic that has `count` of it.
     pub(super) fn chance(&self, topic: usize, count: u32) -> f64 {
-        (f64::from(count) + self.beta) / (self.totals[topic] as f64 + self.words() as f64 * self.beta)
+        (f64::from(count) + self.beta) / (self.totals[topic] as f64 + self.used.max(1) as f64 * self.beta)
     }
 
     /// *Collective.* Saves it in a folder, where nothing but an older save may be.
@@ -193,6 +203,9 @@ impl Keep for TopicModel {
             let lines: Vec<u8> = terms.iter().flat_map(|term| term.bytes().chain([b'\n'])).collect();
             put(cluster, save, &named("terms"), &lines)?;
         }
+        if let Some(tokenizer) = self.vocabulary.tokenizer() {
+            save.note("text", tokenizer);
+        }
         Ok(())
     }
 
@@ -222,7 +235,11 @@ impl Keep for TopicModel {
             let lines = values(&load.get::<u8, 1>(&named("terms"))?)?;
             let lines = String::from_utf8(lines)
                 .map_err(|_| Error::NotThisModel { problem: "its names of words are not UTF-8".to_owned() })?;
-            Vocabulary::named(lines.split_terminator('\n').map(Box::from).collect())
+            let terms = Vocabulary::named(lines.split_terminator('\n').map(Box::from).collect());
+            match load.note::<Tokenizer>("text")? {
+                Some(tokenizer) => terms.read_by(tokenizer),
+                None => terms,
+            }
         } else {
             Vocabulary::numbered(rows.words() as u32)
         };
@@ -248,7 +265,7 @@ mod tests {
     #[test]
     fn what_one_number_of_peers_saved_another_loads() {
         let folder = tempfile::tempdir().unwrap();
-        for (peers, named) in [(1, true), (2, false), (3, true)] {
+        for (peers, with_names) in [(1, true), (2, false), (3, true)] {
             let path = folder.path().join(peers.to_string());
             let make = |cluster: &Cluster| {
                 let mut rows = WordTopics::default();
@@ -256,11 +273,12 @@ mod tests {
                 rows.push([]);
                 rows.push([(1, 5)]);
                 let terms = vec!["naïve".into(), "b c".into(), "".into()];
-                let vocabulary = if named { Vocabulary::named(terms) } else { Vocabulary::numbered(3) };
+                let named_terms = || Vocabulary::named(terms.clone()).read_by(Tokenizer::default());
+                let vocabulary = if with_names { named_terms() } else { Vocabulary::numbered(3) };
                 TopicModel::new(cluster, vec![0.1, 0.2, 0.3], 0.01, rows, vocabulary.into(), 9)
             };
             hemiola::standalone(peers).run(|cluster| make(cluster)?.save(cluster, &path)).unwrap();
-            let same = hemiola::standalone(4 - peers).run(|cluster| {
+            let loads = hemiola::standalone(4 - peers).run(|cluster| {
                 let (loaded, made) = (TopicModel::load(cluster, &path)?, make(cluster)?);
                 assert_eq!((loaded.alpha(), loaded.beta()), (made.alpha(), made.beta()));
                 assert_eq!((loaded.rows(), loaded.totals()), (made.rows(), made.totals()));
@@ -268,7 +286,7 @@ mod tests {
                 assert_eq!((loaded.tokens(), loaded.count(0), loaded.count(8)), (70_008, 70_003, 0));
                 Ok(())
             });
-            same.unwrap();
+            loads.unwrap();
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! Words are numbers from 0. Bags of words may come without names; then a word goes by its number, counted from 1.
 
+use super::tokenizer::Tokenizer;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
@@ -11,13 +12,15 @@ pub struct Vocabulary {
     /// Names by word; `None` where only numbers are known.
     terms: Option<Vec<Box<str>>>,
     len: u32,
+    /// How the text was divided into words, if they come from text.
+    tokenizer: Option<Tokenizer>,
 }
 
 impl Vocabulary {
     /// So many words without names.
     #[must_use]
     pub fn numbered(len: u32) -> Self {
-        Self { terms: None, len }
+        Self { terms: None, len, tokenizer: None }
     }
 
     /// Words with these names. A name may come twice: those are two words.
@@ -27,7 +30,20 @@ impl Vocabulary {
     #[must_use]
     pub fn named(terms: Vec<Box<str>>) -> Self {
         let len = u32::try_from(terms.len()).expect("words are numbered in 32 bits");
-        Self { terms: Some(terms), len }
+        Self { terms: Some(terms), len, tokenizer: None }
+    }
+
+    /// The same, found in text in this way.
+    #[must_use]
+    pub fn read_by(mut self, tokenizer: Tokenizer) -> Self {
+        self.tokenizer = Some(tokenizer);
+        self
+    }
+
+    /// How the text was divided into words, if they come from text.
+    #[must_use]
+    pub fn tokenizer(&self) -> Option<&Tokenizer> {
+        self.tokenizer.as_ref()
     }
 
     /// How many words there are.

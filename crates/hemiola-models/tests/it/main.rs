@@ -1,4 +1,4 @@
-//! Models on standalone clusters. `mf` is about matrix factorization, `resume` about checkpoints of any model, `sparse` about sparse regression.
+//! Models on standalone clusters. `mf` is about matrix factorization, `resume` about checkpoints of any model, `sparse` about sparse regression, `topics` about documents and topic models.
 
 mod fold;
 mod linear;
@@ -10,3 +10,4 @@ mod resume;
 mod rotation;
 mod schedule;
 mod sparse;
+mod topics;

@@ -207,7 +207,9 @@ fn choose(wanted: Sampler, layout: &Layout) -> (Sampler, String) {
     match wanted {
         Sampler::Exact if !short => (
             Sampler::Sparse,
-            format!("`exact` keeps counts of documents in 16 bits, and there are more than {NARROW} topics or a longer document"),
+            format!(
+                "`exact` keeps counts of documents in 16 bits, and there are more than {NARROW} topics or a longer document"
+            ),
         ),
         Sampler::Auto if short && layout.topics <= lanes::MOST => (Sampler::Exact, "there are few topics".to_owned()),
         Sampler::Auto => (Sampler::Sparse, "there are many topics".to_owned()),

@@ -122,12 +122,18 @@ pub(super) fn draw<E: Entry>(
             owned.push(topic as u32);
         });
         // A total may have grown since the base was made: no weight is below 0.
-        own.build(owned.iter().map(|topic| {
-            let topic = *topic as usize;
-            let extra = (weights[topic] - base[topic]).max(0.0);
-            weights[topic] = base[topic] + extra;
-            extra
-        }).collect::<Vec<f32>>().into_iter());
+        own.build(
+            owned
+                .iter()
+                .map(|topic| {
+                    let topic = *topic as usize;
+                    let extra = (weights[topic] - base[topic]).max(0.0);
+                    weights[topic] = base[topic] + extra;
+                    extra
+                })
+                .collect::<Vec<f32>>()
+                .into_iter(),
+        );
         for token in from..to {
             let far = (token + FAR).min(last);
             let ahead = handles[far] as usize;
@@ -145,9 +151,8 @@ pub(super) fn draw<E: Entry>(
             let length = of_documents.lengths[document] as f32;
             let without = word.without(old);
             let of_word = |topic: usize| if topic == old { without } else { word.quotient(topic) };
-            let of_document = |topic: usize| {
-                (table.count(topic) - u32::from(topic == old)) as f32 + word.prior.alpha[topic]
-            };
+            let of_document =
+                |topic: usize| (table.count(topic) - u32::from(topic == old)) as f32 + word.prior.alpha[topic];
             let draws = token as u64 * DRAWS + ROUNDS as u64;
             let mut now = old;
             for round in 0..ROUNDS {

@@ -166,8 +166,8 @@ fn step<E: Eight, const S: usize>(eight: E, shared: &mut Shared<'_>, mut streams
     for ((stream, sum), drawn) in streams.iter_mut().zip(sums).zip(&mut drawn) {
         let row = cells[handles[stream.at] as usize * width..][..width].as_flattened();
         let old = topics[stream.at] as usize;
-        let without = (stream.counts[old] as f32 - 1.0 + word.prior.beta)
-            / (word.totals[old] as f32 - 1.0 + word.prior.betas);
+        let without =
+            (stream.counts[old] as f32 - 1.0 + word.prior.beta) / (word.totals[old] as f32 - 1.0 + word.prior.betas);
         let (count, q) = (f32::from(row[old]) + alpha.as_flattened()[old], stream.q.as_flattened()[old]);
         let change = (count - 1.0) * without - count * q;
         let sum = eight.add_to_lane(sum, old & 7, change);

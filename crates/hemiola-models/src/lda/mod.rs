@@ -58,6 +58,8 @@ mod special;
 mod state;
 mod stop_words;
 mod text;
+#[cfg(test)]
+mod tests;
 mod tokenizer;
 mod train;
 mod vocabulary;

@@ -184,14 +184,17 @@ fn documents_out_of_the_ordinary_are_no_trouble() {
     for sampler in [Sampler::Auto, Sampler::Exact, Sampler::Sparse, Sampler::MetropolisHastings] {
         let builder = |topics: u32| TopicModelling::builder(topics).sampler(sampler).passes(3).learn_every(2);
         // One topic.
-        let one = fitted(made_up(20, 50, 3, 10), 50, builder(1));
-        assert_eq!(one.model.totals(), [200]);
+        let tokens = |documents: &[Vec<(u32, u32)>]| documents.iter().flatten().map(|(_, count)| u64::from(*count)).sum();
+        let documents = made_up(20, 50, 3, 10);
+        let all: u64 = tokens(&documents);
+        let one = fitted(documents.clone(), 50, builder(1));
+        assert_eq!(one.model.totals(), [all]);
         // More topics than tokens, and empty documents, also the last.
         let few = fitted(vec![vec![], vec![(3, 2)], vec![], vec![(0, 1)], vec![]], 9, builder(700));
         assert_eq!((few.model.tokens(), few.model.count(3), few.model.documents()), (3, 2, 5));
         // More topics than 16 bits can tell apart.
-        let many = fitted(made_up(10, 50, 3, 10), 50, builder(70_000));
-        assert_eq!((many.model.tokens(), many.model.topics()), (100, 70_000));
+        let many = fitted(documents, 50, builder(70_000));
+        assert_eq!((many.model.tokens(), many.model.topics()), (all, 70_000));
         assert!(few.report.result.objective.is_finite() && many.report.result.objective.is_finite());
     }
 }

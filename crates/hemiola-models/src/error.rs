@@ -132,6 +132,9 @@ pub enum Error {
         "the model knows words by number alone, and text has names; train it with a vocabulary, or give it bags of words"
     )]
     NoNames,
+    /// Stop words for words without names.
+    #[error("stop words are names, and these words are numbers alone; give a vocabulary, or no stop words")]
+    NamelessStopWords,
     /// Documents without a word to foretell.
     #[error(
         "no document has a word left to foretell: they are empty or too short, or the model knows none of their words"
@@ -143,7 +146,9 @@ pub enum Error {
     )]
     NoTokens,
     /// There are more tokens than can be numbered.
-    #[error("there are {tokens} words to learn from in one place, and at most {most} can be counted; use more parts, or fewer documents")]
+    #[error(
+        "there are {tokens} words to learn from in one place, and at most {most} can be counted; use more parts, or fewer documents"
+    )]
     TooManyTokens {
         /// How many there are.
         tokens: u64,

@@ -21,7 +21,7 @@
 //! | [`mf`] | [`MatrixFactorization`]: ratings explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, logistic regression with few coefficients |
-//! | [`lda`] | topic models: what documents are about |
+//! | [`lda`] | [`TopicModelling`]: topic models, what documents are about |
 //! | [`error`] | what can go wrong |
 
 pub mod error;
@@ -33,6 +33,7 @@ pub mod sparse;
 pub mod training;
 
 pub use error::Error;
+pub use lda::TopicModelling;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
 pub use sparse::SparseRegression;

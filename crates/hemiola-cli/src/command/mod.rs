@@ -25,8 +25,10 @@ pub(crate) enum Command {
     /// Look at data files, and make synthetic ones.
     #[command(subcommand)]
     Data(data::Data),
-    /// Figures of a trained model on ratings or examples.
+    /// Figures of a trained model on ratings, examples or documents.
     Evaluate(model::Evaluate),
+    /// What new documents are about, by a topic model.
+    Infer(model::Infer),
     /// Draw how runs of `hemiola train` converged.
     Plot(plot::Plot),
     /// What a trained model thinks a user would rate items, or which class examples are of.
@@ -39,6 +41,8 @@ pub(crate) enum Command {
     Serve(serve::Serve),
     /// Items like another one.
     Similar(model::Similar),
+    /// The topics of a topic model: sizes, first words, coherence.
+    Topics(model::Topics),
     /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
     Topology(topology::Show),
     /// Train a model.
@@ -54,12 +58,14 @@ impl Command {
             Self::Completions(completions) => completions.execute(),
             Self::Data(data) => data.execute(),
             Self::Evaluate(evaluate) => evaluate.execute(),
+            Self::Infer(infer) => infer.execute(),
             Self::Plot(plot) => plot.execute(),
             Self::Predict(predict) => predict.execute(),
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
             Self::Serve(serve) => serve.execute(),
             Self::Similar(similar) => similar.execute(),
+            Self::Topics(topics) => topics.execute(),
             Self::Topology(topology) => topology.execute(),
             Self::Train(train) => train.execute(),
         }

@@ -80,7 +80,11 @@ impl Block {
             if self.width == 1 {
                 entries[..length].iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)));
             } else {
-                entries[..2 * length].as_chunks::<2>().0.iter().for_each(|[topic, count]| with(*topic as usize, *count));
+                entries[..2 * length]
+                    .as_chunks::<2>()
+                    .0
+                    .iter()
+                    .for_each(|[topic, count]| with(*topic as usize, *count));
             }
         }
     }
@@ -247,7 +251,10 @@ mod tests {
                     *expected[place].entry(topic).or_insert(0) += 1;
                 }
             }
-            assert_eq!(block.dense, layout.words[0].iter().filter(|word| layout.counts[**word as usize] >= layout.dense_from()).count());
+            assert_eq!(
+                block.dense,
+                layout.words[0].iter().filter(|word| layout.counts[**word as usize] >= layout.dense_from()).count()
+            );
             for (place, expected) in expected.iter().enumerate() {
                 let mut found = std::collections::BTreeMap::new();
                 block.each(place, |topic, count| assert_eq!(found.insert(topic, count), None));

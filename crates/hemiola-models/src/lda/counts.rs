@@ -86,9 +86,14 @@ impl Counts {
         match self {
             Self::Rows(rows) => {
                 let row = rows.cells[document * rows.width..][..rows.width].as_flattened();
-                row.iter().enumerate().filter(|(_, count)| **count > 0).for_each(|(at, count)| with(at, u32::from(*count)));
+                row.iter()
+                    .enumerate()
+                    .filter(|(_, count)| **count > 0)
+                    .for_each(|(at, count)| with(at, u32::from(*count)));
             }
-            Self::Lists(lists) => lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry))),
+            Self::Lists(lists) => {
+                lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)))
+            }
             Self::WideLists(lists) => {
                 lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)));
             }

@@ -75,8 +75,8 @@ pub struct Options {
     pub tokenizer: Option<Tokenizer>,
     /// Bags of words with names: words that are left out.
     pub stop_words: BTreeSet<String>,
-    /// Which words are kept. `None`: of bags of words all, of text those in two documents at least.
-    pub selection: Option<Selection>,
+    /// Which words are kept. Usual: of bags of words all, of text those in two documents at least.
+    pub selection: Selection,
 }
 
 /// Documents as they were read.
@@ -125,7 +125,7 @@ pub struct Known {
 /// ```
 pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Documents> {
     let (format, sources) = found(cluster, options, pattern)?;
-    let selection = options.selection.unwrap_or(match format {
+    let selection = options.selection.or(match format {
         Format::Text => Selection::of_text(),
         _ => Selection::all(),
     });
@@ -143,6 +143,9 @@ pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Docum
             let too_many = |_| Error::UnknownWord { document: 0, word: array.words, words: u64::from(u32::MAX) };
             Vocabulary::numbered(words.map_err(too_many)?)
         };
+        if vocabulary.terms().is_none() && !options.stop_words.is_empty() {
+            return Err(Error::NamelessStopWords.into());
+        }
         let (corpus, _) = array.known(cluster, Arc::new(vocabulary), |word| Some(word as u32))?;
         let (corpus, left_out) = select(cluster, corpus, &selection, &options.stop_words)?;
         (corpus, left_out, skipped)
@@ -157,8 +160,12 @@ pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Docum
 /// *Collective.* Reads documents for a model. Text is divided into words as that was which the model was trained on; bags of words have the model's numbers, or names that it knows if there is a
 /// vocabulary.
 pub fn read_known(cluster: &Cluster, options: &Options, pattern: &str, model: &TopicModel) -> Result<Known> {
+    read_for(cluster, options, pattern, model.vocabulary())
+}
+
+/// *Collective.* The same for the words of another corpus: documents to hold out.
+pub fn read_for(cluster: &Cluster, options: &Options, pattern: &str, vocabulary: &Arc<Vocabulary>) -> Result<Known> {
     let (format, sources) = found(cluster, options, pattern)?;
-    let vocabulary = model.vocabulary();
     if format == Format::Text {
         if vocabulary.terms().is_none() {
             return Err(Error::NoNames.into());

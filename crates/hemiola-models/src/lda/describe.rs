@@ -40,11 +40,11 @@ impl TopicModel {
                 let lift = probability / of_all;
                 let relevance = lambda * probability.ln() + (1.0 - lambda) * lift.ln();
                 let found = (relevance, TopWord { word: number, count: *count, probability, lift });
-                let list = &mut first[*topic as usize];
-                list.push(found);
-                // Sorting now and then keeps lists short and costs little.
-                if list.len() >= 2 * most.max(32) {
-                    keep(list, most);
+                let held = &mut first[*topic as usize];
+                held.push(found);
+                // Sorting now and then keeps helds short and costs little.
+                if held.len() >= 2 * most.max(32) {
+                    keep(held, most);
                 }
             }
         }

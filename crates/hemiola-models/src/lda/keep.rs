@@ -3,9 +3,9 @@
 //! The model lies where any saved model lies, and can be used at any time. Beside it there is, for every part, the topics of its tokens in the order of cells; with the same number of parts every
 //! token is found again, however many peers there are.
 
+use super::TopicModel;
 use super::part::{Part, Topics};
 use super::state::{State, nonsense};
-use super::TopicModel;
 use crate::training::Keep;
 use hemiola::array::DistArray;
 use hemiola::array::dist::{Load, Save};

@@ -60,9 +60,9 @@ mod special;
 mod state;
 mod stop_words;
 mod tables;
-mod text;
 #[cfg(test)]
 mod tests;
+mod text;
 mod tokenizer;
 mod train;
 mod trial;

@@ -278,15 +278,15 @@ mod tests {
                 TopicModel::new(cluster, vec![0.1, 0.2, 0.3], 0.01, rows, vocabulary.into(), 9)
             };
             hemiola::standalone(peers).run(|cluster| make(cluster)?.save(cluster, &path)).unwrap();
-            let loads = hemiola::standalone(4 - peers).run(|cluster| {
-                let (loaded, made) = (TopicModel::load(cluster, &path)?, make(cluster)?);
-                assert_eq!((loaded.alpha(), loaded.beta()), (made.alpha(), made.beta()));
-                assert_eq!((loaded.rows(), loaded.totals()), (made.rows(), made.totals()));
-                assert_eq!((loaded.vocabulary(), loaded.documents()), (made.vocabulary(), 9));
+            let outcome = hemiola::standalone(4 - peers).run(|cluster| {
+                let (loaded, fresh) = (TopicModel::load(cluster, &path)?, make(cluster)?);
+                assert_eq!((loaded.alpha(), loaded.beta()), (fresh.alpha(), fresh.beta()));
+                assert_eq!((loaded.rows(), loaded.totals()), (fresh.rows(), fresh.totals()));
+                assert_eq!((loaded.vocabulary(), loaded.documents()), (fresh.vocabulary(), 9));
                 assert_eq!((loaded.tokens(), loaded.count(0), loaded.count(8)), (70_008, 70_003, 0));
                 Ok(())
             });
-            loads.unwrap();
+            outcome.unwrap();
         }
     }
 

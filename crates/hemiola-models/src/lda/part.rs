@@ -5,11 +5,11 @@
 //!
 //! **Invariant:** counts of documents and of words are what a recount of topics gives.
 
+use super::Corpus;
 use super::block::Block;
 use super::counts::{Counts, Form};
 use super::layout::Layout;
 use super::random::Key;
-use super::Corpus;
 use crate::Error;
 use hemiola::core::Purpose;
 use hemiola::{Cluster, Result};
@@ -101,8 +101,7 @@ impl Part {
             }
         }
         drop(next);
-        let topics =
-            if layout.is_wide() { Topics::Wide(vec![0; tokens]) } else { Topics::Narrow(vec![0; tokens]) };
+        let topics = if layout.is_wide() { Topics::Wide(vec![0; tokens]) } else { Topics::Narrow(vec![0; tokens]) };
         let (mut of_documents, mut firsts) = (Vec::new(), Vec::new());
         if form == Form::Tables {
             let mut end = 0;
@@ -231,8 +230,7 @@ fn received(bytes: &[u8], like: &Corpus) -> Result<Vec<(usize, Corpus)>, Error> 
             parts.push((part, Corpus::builder(like.vocabulary().clone())));
         }
         let (_, builder) = parts.last_mut().expect("one was added");
-        let document: Vec<(u32, u32)> =
-            (0..length).filter_map(|_| Some((numbers.next()?, numbers.next()?))).collect();
+        let document: Vec<(u32, u32)> = (0..length).filter_map(|_| Some((numbers.next()?, numbers.next()?))).collect();
         builder.push(document)?;
     }
     Ok(parts.into_iter().map(|(part, builder)| (part, builder.build())).collect())

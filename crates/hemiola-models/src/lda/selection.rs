@@ -6,42 +6,56 @@ use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
-/// Which words are kept, by how often they occur.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+/// Which words are kept, by how often they occur. What is not said is as usual for the format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Selection {
     /// They occur so many times at least.
-    pub min_count: u64,
+    pub min_count: Option<u64>,
     /// In so many documents at least.
-    pub min_documents: u64,
+    pub min_documents: Option<u64>,
     /// In at most this share of the documents that have words.
-    pub max_share: f64,
+    pub max_share: Option<f64>,
 }
 
 impl Selection {
     /// All words.
     #[must_use]
     pub const fn all() -> Self {
-        Self { min_count: 1, min_documents: 1, max_share: 1.0 }
+        Self { min_count: Some(1), min_documents: Some(1), max_share: Some(1.0) }
     }
 
     /// Words that occur in two documents at least: one that occurs in a single document says nothing about which words go together.
     #[must_use]
     pub const fn of_text() -> Self {
-        Self { min_count: 1, min_documents: 2, max_share: 1.0 }
+        Self { min_documents: Some(2), ..Self::all() }
+    }
+
+    /// What is not said is as `usual` says.
+    #[must_use]
+    pub fn or(self, usual: Self) -> Self {
+        Self {
+            min_count: self.min_count.or(usual.min_count),
+            min_documents: self.min_documents.or(usual.min_documents),
+            max_share: self.max_share.or(usual.max_share),
+        }
     }
 
     /// An error if it makes no sense.
     pub fn check(&self) -> Result<(), Error> {
-        if self.max_share.is_nan() || self.max_share <= 0.0 || self.max_share > 1.0 {
-            let (found, expected) = (self.max_share.to_string(), "above 0 and at most 1");
-            return Err(Error::Setting { setting: "max-share", found, expected });
+        match self.max_share {
+            Some(share) if share.is_nan() || share <= 0.0 || share > 1.0 => {
+                let (found, expected) = (share.to_string(), "above 0 and at most 1");
+                Err(Error::Setting { setting: "max-share", found, expected })
+            }
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Whether a word is kept that occurs `count` times, in `of` of `documents`.
     pub(super) fn keeps(&self, count: u64, of: u64, documents: u64) -> bool {
-        count >= self.min_count && of >= self.min_documents && of as f64 <= self.max_share * documents as f64
+        count >= self.min_count.unwrap_or(1)
+            && of >= self.min_documents.unwrap_or(1)
+            && of as f64 <= self.max_share.unwrap_or(1.0) * documents as f64
     }
 }
 

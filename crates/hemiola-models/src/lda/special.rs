@@ -12,7 +12,8 @@ pub(super) fn ln_gamma(mut x: f64) -> f64 {
         x += 1.0;
     }
     let (one, square) = (1.0 / x, 1.0 / (x * x));
-    let series = 1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * (1.0 / 1680.0 - square / 1188.0)));
+    let series =
+        1.0 / 12.0 - square * (1.0 / 360.0 - square * (1.0 / 1260.0 - square * (1.0 / 1680.0 - square / 1188.0)));
     shift + (x - 0.5) * x.ln() - x + HALF_LOG_OF_TWO_PI + one * series
 }
 

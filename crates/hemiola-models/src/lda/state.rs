@@ -106,8 +106,7 @@ impl State {
             };
             mine.map(both).collect::<Vec<_>>()
         })?;
-        let mut all: Vec<(usize, f64, f64)> =
-            cluster.all_gather(sums.concat())?.into_iter().flatten().collect();
+        let mut all: Vec<(usize, f64, f64)> = cluster.all_gather(sums.concat())?.into_iter().flatten().collect();
         all.sort_unstable_by_key(|(number, ..)| *number);
         let (documents, words) =
             all.iter().fold((0.0, 0.0), |sum, (_, documents, words)| (sum.0 + documents, sum.1 + words));

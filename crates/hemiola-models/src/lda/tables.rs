@@ -33,7 +33,8 @@ impl Counted {
     pub(super) fn new(cluster: &Cluster, state: &State, staleness: u32, budget: Option<u64>) -> Result<Self> {
         let consistency = if staleness == 0 { Consistency::Bsp } else { Consistency::Ssp(u64::from(staleness)) };
         let table = |name: &str, rows: usize| {
-            let table = cluster.table::<i32>(name).rows(rows as u64).width(state.layout.topics).consistency(consistency);
+            let table =
+                cluster.table::<i32>(name).rows(rows as u64).width(state.layout.topics).consistency(consistency);
             match budget {
                 None => table.build(),
                 Some(bytes) => table.budget(Bandwidth::bytes_per_second(bytes)).build(),
@@ -173,8 +174,7 @@ mod tests {
         let rows: Vec<Vec<(u32, u32)>> =
             lda.rows().map(|row| row.into_iter().map(|(word, count)| (word as u32, count)).collect()).collect();
         let reached = |peers: usize, way: Way, sampler: Sampler| {
-            let estimator =
-                TopicModelling::builder(5).way(way).sampler(sampler).parts(8).passes(60).build().unwrap();
+            let estimator = TopicModelling::builder(5).way(way).sampler(sampler).parts(8).passes(60).build().unwrap();
             let all = hemiola::standalone(peers).workers(2).run(|cluster| {
                 let mut builder = Corpus::builder(Arc::new(Vocabulary::numbered(100)));
                 let cut = |rank: usize| rows.len() * rank / cluster.size();

@@ -172,7 +172,10 @@ impl Textbook {
     /// Draws all topics anew, `passes` times; the likelihood after each.
     fn sample(&mut self, seed: u64, passes: usize) -> Vec<f64> {
         let key = Key::new(&[seed, 1234]);
-        self.assigned.iter_mut().enumerate().for_each(|(at, topic)| *topic = key.below(at as u64, self.topics as u64) as usize);
+        self.assigned
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, topic)| *topic = key.below(at as u64, self.topics as u64) as usize);
         let (mut documents, mut words, mut totals) = self.counts();
         let mut trajectory = Vec::new();
         for pass in 1..=passes {
@@ -227,7 +230,8 @@ fn the_likelihood_is_that_of_its_definition() {
             let mut words = vec![Word::new(7)];
             state.pass(cluster, &mut words, Machine::Best)?;
             let mut textbook = Textbook::new(&corpus, 7, (0.2, 0.05));
-            textbook.assigned = (0..state.parts[0].topics.len()).map(|token| state.parts[0].topics.get(token)).collect();
+            textbook.assigned =
+                (0..state.parts[0].topics.len()).map(|token| state.parts[0].topics.get(token)).collect();
             let expected = textbook.likelihood() / textbook.tokens.len() as f64;
             assert!((state.likelihood(cluster)? - expected).abs() < 1e-9, "{form:?}");
             Ok(())

@@ -69,8 +69,17 @@ impl TopicModelling {
         };
         // A topic of each token, and a row of topics and counts for each word.
         let kept = Kept::Nothing(tokens.0 * 6 + corpus.words() as u64 * 8);
-        let training =
-            Training { cluster, settings: self, corpus, valid, kept, place: None, words: Vec::new(), tables: None, chosen_in: Duration::ZERO };
+        let training = Training {
+            cluster,
+            settings: self,
+            corpus,
+            valid,
+            kept,
+            place: None,
+            words: Vec::new(),
+            tables: None,
+            chosen_in: Duration::ZERO,
+        };
         let (kept, report) = drive(cluster, training, terms, session)?;
         let model = match kept {
             Kept::Here(cluster, state) => state.model(&cluster)?,

@@ -69,7 +69,12 @@ fn candidates(layout: &Layout) -> Vec<Form> {
 }
 
 /// *Collective.* The form of counts whose sampler did best, and what happened.
-pub(super) fn choose(cluster: &Cluster, corpus: &Corpus, layout: &Layout, settings: &Settings) -> Result<(Form, String)> {
+pub(super) fn choose(
+    cluster: &Cluster,
+    corpus: &Corpus,
+    layout: &Layout,
+    settings: &Settings,
+) -> Result<(Form, String)> {
     let share = (TOKENS as f64 / layout.tokens as f64).min(1.0);
     let values = Values::new(settings.seed);
     let mut sample = Corpus::builder(corpus.vocabulary().clone());

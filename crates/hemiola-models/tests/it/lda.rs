@@ -184,7 +184,8 @@ fn documents_out_of_the_ordinary_are_no_trouble() {
     for sampler in [Sampler::Auto, Sampler::Exact, Sampler::Sparse, Sampler::MetropolisHastings] {
         let builder = |topics: u32| TopicModelling::builder(topics).sampler(sampler).passes(3).learn_every(2);
         // One topic.
-        let tokens = |documents: &[Vec<(u32, u32)>]| documents.iter().flatten().map(|(_, count)| u64::from(*count)).sum();
+        let tokens =
+            |documents: &[Vec<(u32, u32)>]| documents.iter().flatten().map(|(_, count)| u64::from(*count)).sum();
         let documents = made_up(20, 50, 3, 10);
         let all: u64 = tokens(&documents);
         let one = fitted(documents.clone(), 50, builder(1));

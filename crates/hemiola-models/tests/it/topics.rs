@@ -137,21 +137,21 @@ fn words_are_selected_by_how_often_they_occur() {
     let text = written(&lab, "text.txt", "aa bb cc\naa bb bb bb\naa dd\naa\n");
     let words = |selection: Selection| {
         let tokenizer = Some(Tokenizer { stop_words: BTreeSet::new(), ..Tokenizer::default() });
-        let options = Options { selection: Some(selection), tokenizer, ..Options::default() };
+        let options = Options { selection, tokenizer, ..Options::default() };
         read(2, &options, &text).unwrap().1.join(" ")
     };
     let all = Selection::all();
     assert_eq!(words(all), "aa bb cc dd");
     assert_eq!(words(Selection::of_text()), "aa bb");
-    assert_eq!(words(Selection { min_count: 4, ..all }), "aa bb");
-    assert_eq!(words(Selection { min_documents: 3, ..all }), "aa");
-    assert_eq!(words(Selection { max_share: 0.5, ..all }), "bb cc dd");
+    assert_eq!(words(Selection { min_count: Some(4), ..all }), "aa bb");
+    assert_eq!(words(Selection { min_documents: Some(3), ..all }), "aa");
+    assert_eq!(words(Selection { max_share: Some(0.5), ..all }), "bb cc dd");
     let nothing = Options {
-        selection: Some(Selection { min_count: 100, ..all }),
+        selection: Selection { min_count: Some(100), ..all },
         ..Options { format: Some(Format::Text), ..Options::default() }
     };
     assert!(refused(&nothing, &text).contains("no words to learn from"));
-    let share = Options { selection: Some(Selection { max_share: 0.0, ..all }), ..Options::default() };
+    let share = Options { selection: Selection { max_share: Some(0.0), ..all }, ..Options::default() };
     assert!(refused(&share, &text).contains("max-share is 0"));
 
     // Bags of words keep their numbers.
@@ -160,11 +160,13 @@ fn words_are_selected_by_how_often_they_occur() {
     let options = Options {
         vocabulary: Some(vocabulary.to_str().unwrap().to_owned()),
         stop_words: BTreeSet::from(["the".to_owned()]),
-        selection: Some(Selection { min_count: 2, ..all }),
+        selection: Selection { min_count: Some(2), ..Selection::default() },
         ..Options::default()
     };
     let (found, terms) = read(2, &options, &docword).unwrap();
     assert_eq!((found, terms.len()), (vec![vec![], vec![(3, 9)], vec![]], 4));
+    let nameless = refused(&Options { vocabulary: None, ..options }, &docword);
+    assert!(nameless.contains("stop words are names"), "{nameless}");
 }
 
 #[test]

@@ -34,7 +34,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(super) seed: u64,
 
-    /// Stop after this many epochs. Default: 40; svm and logistic 100; lasso and elastic-net 1000.
+    /// Stop after this many epochs. Default: 40; svm, logistic and lda 100; lasso and elastic-net 1000.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "When it stops")]
     epochs: Option<u32>,
 
@@ -42,11 +42,11 @@ pub(super) struct Common {
     #[arg(long, value_name = "S", value_parser = positive, help_heading = "When it stops")]
     seconds: Option<f64>,
 
-    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG. For svm, logistic, lasso and elastic-net it is the objective.
+    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG. For svm, logistic, lasso, elastic-net and lda without held-out documents it is the objective.
     #[arg(long, value_name = "X", value_parser = finite, help_heading = "When it stops")]
     target: Option<f64>,
 
-    /// Stop when that figure has not become better for this many epochs; 0 never stops for that. Default: 3; svm, logistic, lasso and elastic-net 0.
+    /// Stop when that figure has not become better for this many epochs; 0 never stops for that. Default: 3; svm, logistic, lasso, elastic-net and lda 0.
     #[arg(long, value_name = "N", help_heading = "When it stops")]
     patience: Option<u32>,
 

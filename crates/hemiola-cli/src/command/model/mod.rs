@@ -1,16 +1,22 @@
-//! `hemiola train`, and using what was trained: `recommend`, `similar`, `predict`, `evaluate`, `coefficients`.
+//! `hemiola train`, and using what was trained: `recommend`, `similar`, `predict`, `evaluate`, `coefficients`, `topics`, `infer`.
 
 mod coefficients;
+mod documents;
 mod frame;
+mod infer;
+mod lda;
 mod linear;
 mod mf;
 mod names;
 mod progress;
 mod somebody;
 mod sparse;
+mod topics;
 mod using;
 
 pub(crate) use coefficients::Coefficients;
+pub(crate) use infer::Infer;
+pub(crate) use topics::Topics;
 pub(crate) use using::{Evaluate, Predict, Recommend, Similar};
 
 use clap::Subcommand;
@@ -23,6 +29,8 @@ pub(crate) enum Train {
     ElasticNet(Box<sparse::TrainElasticNet>),
     /// Quantities from few columns, with a penalty of absolute values.
     Lasso(Box<sparse::TrainLasso>),
+    /// Topic models (latent Dirichlet allocation): what documents are about.
+    Lda(Box<lda::TrainLda>),
     /// Logistic regression: the chance of each class.
     Logistic(Box<linear::TrainLogistic>),
     /// Matrix factorization: ratings of users for items.
@@ -36,6 +44,7 @@ impl Train {
         match self {
             Self::ElasticNet(elastic_net) => elastic_net.execute(),
             Self::Lasso(lasso) => lasso.execute(),
+            Self::Lda(lda) => lda.execute(),
             Self::Logistic(logistic) => logistic.execute(),
             Self::Mf(mf) => mf.execute(),
             Self::Svm(svm) => svm.execute(),

@@ -2,17 +2,19 @@
 //!
 //! What `predict` and `evaluate` do depends on the kind of the model, which its folder tells.
 
+use super::documents::Files;
 use super::frame::must_exist;
 use super::mf::{hinted, must_be_a_model};
 use super::names::{TitlesFile, lines};
 use super::somebody::Somebody;
-use super::{linear, sparse};
+use super::{lda, linear, sparse};
 use crate::counted::counted;
 use crate::failure::Failure;
 use crate::{output, report};
 use clap::Args;
 use hemiola_array::save::Loading;
 use hemiola_cluster::{Cluster, Error};
+use hemiola_models::lda::TopicModel;
 use hemiola_models::linear::{Model as LinearModel, data as linear_data};
 use hemiola_models::mf::{Evaluation, Loss, Model, Ranking, data};
 use hemiola_models::sparse::Model as SparseModel;
@@ -32,6 +34,8 @@ pub(super) enum Kind {
     Classes,
     /// Quantities or two classes of examples, with few coefficients.
     Sparse,
+    /// What documents are about.
+    Topics,
 }
 
 /// Where the model is, and how results come out.
@@ -84,6 +88,25 @@ impl Common {
         outcome.expect("the program ran")
     }
 
+    /// The same with a topic model.
+    pub(super) fn with_topics<T>(
+        &self,
+        work: impl FnOnce(&Cluster, &TopicModel) -> anyhow::Result<T>,
+    ) -> anyhow::Result<T> {
+        let mut outcome = None;
+        Cluster::builder().run(|cluster| {
+            let model = TopicModel::load(cluster, &self.model)?;
+            outcome = Some(work(cluster, &model));
+            Ok::<_, Error>(())
+        })?;
+        outcome.expect("the program ran")
+    }
+
+    /// Whether results go to a report.
+    pub(super) fn reports(&self) -> bool {
+        self.report.is_some()
+    }
+
     /// What the model is of.
     pub(super) fn kind(&self) -> anyhow::Result<Kind> {
         must_be_a_model(&self.model)?;
@@ -91,6 +114,7 @@ impl Common {
         let kind = loading.manifest().notes.get("model").and_then(serde_json::Value::as_str);
         Ok(match kind {
             Some("svm" | "logistic") => Kind::Classes,
+            Some("lda") => Kind::Topics,
             Some("lasso" | "elastic-net" | "sparse-logistic") => Kind::Sparse,
             _ => Kind::Ratings,
         })
@@ -220,6 +244,10 @@ impl Predict {
         match (self.common.kind()?, &self.data) {
             (Kind::Classes, Some(files)) => return self.classes(files),
             (Kind::Sparse, Some(files)) => return self.values(files),
+            (Kind::Topics, _) => {
+                let failure = Failure::usage("a topic model predicts nothing, but infers what documents are about");
+                return Err(failure.hint("`hemiola infer --model DIR --data FILES`").into());
+            }
             (Kind::Classes | Kind::Sparse, None) => {
                 let failure = Failure::usage("the model predicts examples, and there are no examples");
                 return Err(failure.hint("add `--data FILES`").into());
@@ -305,12 +333,13 @@ fn tell_unknown(unknown: u64) {
 Examples:
   hemiola evaluate --model model --data test.csv
   hemiola evaluate --model model --data test.csv --ranking --seen-in train.csv --events-from 4
-  hemiola evaluate --model model --data test.libsvm")]
+  hemiola evaluate --model model --data test.libsvm
+  hemiola evaluate --model model --data docword.test.txt               perplexity and coherence of a topic model")]
 pub(crate) struct Evaluate {
     #[command(flatten)]
     common: Common,
 
-    /// Files, a folder or a pattern with ratings, with events, or with examples.
+    /// Files, a folder or a pattern with ratings, with events, with examples, or with documents.
     #[arg(long, short, value_name = "FILES")]
     data: String,
 
@@ -329,6 +358,9 @@ pub(crate) struct Evaluate {
     /// For the ranking: how many places to look at. Default: 10,20.
     #[arg(short, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     k: Vec<u16>,
+
+    #[command(flatten)]
+    files: Files,
 }
 
 impl Evaluate {
@@ -341,6 +373,15 @@ impl Evaluate {
                 return Err(failure.hint("leave out --ranking, --seen-in, --events-from and -k").into());
             }
             must_exist(&self.data)?;
+            if kind == Kind::Topics {
+                self.common
+                    .with_topics(|cluster, model| {
+                        let (text, evaluation) = lda::evaluate(cluster, model, &self.files, &self.data)?;
+                        self.common.write(&text, &evaluation)
+                    })
+                    .map_err(lda::hinted)?;
+                return Ok(ExitCode::SUCCESS);
+            }
             if kind == Kind::Sparse {
                 self.common
                     .with_sparse(|cluster, model| {

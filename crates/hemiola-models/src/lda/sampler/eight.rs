@@ -287,7 +287,8 @@ mod tests {
             eight.store(value, &mut stored);
             out.extend(stored.map(f32::to_bits));
         }
-        let rows: Vec<[f32; 8]> = (0..9).map(|row| std::array::from_fn(|at| key.unit(40 + row * 8 + at as u64))).collect();
+        let rows: Vec<[f32; 8]> =
+            (0..9).map(|row| std::array::from_fn(|at| key.unit(40 + row * 8 + at as u64))).collect();
         for lane in 0..8 {
             out.push(eight.lane(running, lane).to_bits());
             out.push(eight.count_up_to(&rows, lane, 0.4) as u32);

@@ -148,9 +148,8 @@ pub(super) fn draw<E: Entry>(
             let length = of_documents.lengths[document] as f32;
             let without = word.without(old);
             let of_word = |topic: usize| if topic == old { without } else { word.quotient(topic) };
-            let of_document = |topic: usize| {
-                (table.count(topic) - u32::from(topic == old)) as f32 + word.prior.alpha[topic]
-            };
+            let of_document =
+                |topic: usize| (table.count(topic) - u32::from(topic == old)) as f32 + word.prior.alpha[topic];
             let weight = |topic: usize| if topic == old { lessened[old] } else { weights[topic] };
             // What the word's other tokens say.
             let others = own.sum - (weights[old] - lessened[old]);

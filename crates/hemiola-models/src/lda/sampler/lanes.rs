@@ -174,7 +174,9 @@ fn step<E: Eight, const S: usize, const W: usize>(eight: E, shared: &mut Shared<
         let ahead = handles[(stream.at + AHEAD).min(last)] as usize * width;
         (0..width).step_by(4).for_each(|line| soon(cells, ahead + line));
         let row = &cells[handles[stream.at] as usize * width..][..width];
-        for (((row, alpha), q), step) in row.iter().zip(&alpha[..width]).zip(&stream.q[..width]).zip(&mut stream.steps[..width]) {
+        for (((row, alpha), q), step) in
+            row.iter().zip(&alpha[..width]).zip(&stream.q[..width]).zip(&mut stream.steps[..width])
+        {
             let count = eight.add(eight.widen(row), eight.load(alpha));
             *sum = eight.add(*sum, eight.multiply(count, eight.load(q)));
             eight.store(*sum, step);
@@ -184,8 +186,8 @@ fn step<E: Eight, const S: usize, const W: usize>(eight: E, shared: &mut Shared<
     for ((stream, sum), drawn) in streams.iter_mut().zip(sums).zip(&mut drawn) {
         let row = cells[handles[stream.at] as usize * width..][..width].as_flattened();
         let old = topics[stream.at] as usize;
-        let without = (stream.counts[old] as f32 - 1.0 + word.prior.beta)
-            / (word.totals[old] as f32 - 1.0 + word.prior.betas);
+        let without =
+            (stream.counts[old] as f32 - 1.0 + word.prior.beta) / (word.totals[old] as f32 - 1.0 + word.prior.betas);
         let (count, q) = (f32::from(row[old]) + alpha.as_flattened()[old], stream.q.as_flattened()[old]);
         let change = (count - 1.0) * without - count * q;
         let sum = eight.add_to_lane(sum, old & 7, change);

@@ -33,7 +33,17 @@ pub(super) enum Row<'a> {
 impl Block {
     /// All counts 0.
     pub(super) fn new(layout: &Layout, number: usize) -> Self {
-        let (topics, from) = (layout.topics, layout.dense_from());
+        Self::with(layout, number, layout.dense_from())
+    }
+
+    /// The same with a place for every topic in all rows, so that any counts have room.
+    pub(super) fn dense(layout: &Layout, number: usize) -> Self {
+        Self::with(layout, number, 0)
+    }
+
+    /// Words that occur so often have a place for every topic.
+    fn with(layout: &Layout, number: usize, from: u32) -> Self {
+        let topics = layout.topics;
         // Lists are of words with fewer tokens than a quarter of the topics.
         let width = if topics > NARROW { 2 } else { 1 };
         let count = |word: &u32| layout.counts[*word as usize];
@@ -123,6 +133,17 @@ impl Block {
                 row[0] += 1;
             }
         }
+    }
+
+    /// For each word, the topics whose counts are others than in `before`, and by how much. Both have a place for every topic.
+    pub(super) fn changes(&self, before: &Self) -> Vec<(Vec<u32>, Vec<i32>)> {
+        let rows = (0..self.words()).map(|word| self.offsets[word]..self.offsets[word + 1]);
+        let of = |row: std::ops::Range<usize>| {
+            let counts = self.rows[row.clone()].iter().zip(&before.rows[row]).enumerate();
+            let changed = counts.filter(|(_, (now, before))| now != before);
+            changed.map(|(topic, (now, before))| (topic as u32, now.wrapping_sub(*before).cast_signed())).unzip()
+        };
+        rows.map(of).collect()
     }
 
     /// All counts 0.

@@ -22,6 +22,8 @@
 //! | `block` | the words of a block |
 //! | `sampler` | ways to draw topics |
 //! | `rotate` | a pass: words go around |
+//! | `tables` | a pass on tables, for comparison |
+//! | `trial` | which sampler to take |
 //! | `state`, `keep` | where training is, in memory and on disk |
 //! | `priors`, `likelihood`, `special` | what is computed from counts |
 //! | `random` | random numbers by what they are for |
@@ -57,9 +59,13 @@ mod settings;
 mod special;
 mod state;
 mod stop_words;
+mod tables;
+#[cfg(test)]
+mod tests;
 mod text;
 mod tokenizer;
 mod train;
+mod trial;
 mod vocabulary;
 
 pub use corpus::{Corpus, CorpusBuilder};

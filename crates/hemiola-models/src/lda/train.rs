@@ -4,15 +4,17 @@ use super::counts::Form;
 use super::keep::Kept;
 use super::layout::{Layout, NARROW};
 use super::model::KIND;
-use super::sampler::lanes;
 use super::sampler::{Machine, word::Word};
-use super::settings::Sampler;
+use super::settings::{Sampler, Settings, Way};
 use super::state::State;
-use super::{Corpus, TopicModel, TopicModelling};
+use super::tables::{Counted, LEAST_PARTS};
+use super::{Corpus, TopicModel, TopicModelling, trial};
 use crate::training::{ClusterFacts, DataFacts, Figure, Learner, Metrics, Pass, Report, Session, Terms, Watch, drive};
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A trained model, and how it came about.
 #[derive(Clone, Debug)]
@@ -67,7 +69,17 @@ impl TopicModelling {
         };
         // A topic of each token, and a row of topics and counts for each word.
         let kept = Kept::Nothing(tokens.0 * 6 + corpus.words() as u64 * 8);
-        let training = Training { cluster, settings: self, corpus, valid, kept, place: None, words: Vec::new() };
+        let training = Training {
+            cluster,
+            settings: self,
+            corpus,
+            valid,
+            kept,
+            place: None,
+            words: Vec::new(),
+            tables: None,
+            chosen_in: Duration::ZERO,
+        };
         let (kept, report) = drive(cluster, training, terms, session)?;
         let model = match kept {
             Kept::Here(cluster, state) => state.model(&cluster)?,
@@ -88,6 +100,10 @@ struct Training<'a> {
     place: Option<Place>,
     /// What each worker keeps of the word at hand.
     words: Vec<Word>,
+    /// Counts that all share, if that is the way.
+    tables: Option<Counted>,
+    /// How long it took to choose a sampler, until it is told.
+    chosen_in: Duration,
 }
 
 /// What it needs to go on besides topics: what was decided in the beginning.
@@ -127,14 +143,23 @@ impl Learner for Training<'_> {
         };
         // Where the best model is the one before, this makes a copy.
         let state = Arc::make_mut(state);
-        let start = cluster.env().now();
-        state.pass(cluster, &mut self.words, Machine::Best)?;
-        place.passes = state.passes;
+        let mut start = cluster.env().now();
         let settings = &self.settings.settings;
+        let mut took = std::mem::take(&mut self.chosen_in);
+        if let Some(tables) = &self.tables {
+            state.pass_on_tables(cluster, tables, &mut self.words)?;
+            took += cluster.env().now() - start;
+            // Tables know what they were told; topics know.
+            state.count(cluster)?;
+            start = cluster.env().now();
+        } else {
+            state.pass(cluster, &mut self.words, Machine::Best)?;
+        }
+        place.passes = state.passes;
         if state.passes % u64::from(settings.learn_every) == 0 {
             state.learn(cluster, settings.learn_alpha, settings.learn_beta)?;
         }
-        let took = cluster.env().now() - start;
+        took += cluster.env().now() - start;
         let likelihood = state.likelihood(cluster)?;
         let train = [("likelihood".to_owned(), likelihood)].into();
         Ok(Pass { objective: -likelihood, train, took, plan: None, updates: state.layout.tokens, note: None })
@@ -151,14 +176,17 @@ impl Learner for Training<'_> {
         Ok([self.corpus.digest(self.cluster)?, valid])
     }
 
-    fn same_bits(&self, _: &ClusterFacts, _: &ClusterFacts) -> bool {
-        // Parts are those of the checkpoint.
-        true
+    fn same_bits(&self, before: &ClusterFacts, now: &ClusterFacts) -> bool {
+        // Parts are those of the checkpoint; on tables it matters who has them, and with staleness when.
+        match self.settings.settings.way {
+            Way::Rotation => true,
+            Way::Tables { staleness, .. } => staleness == 0 && before == now,
+        }
     }
 
     fn explanation(&self) -> Option<String> {
         let (Kept::Here(_, state), Some(place)) = (&self.kept, &self.place) else { return None };
-        Some(explain(self.cluster, state, place))
+        Some(explain(self.cluster, state, place, self.settings.settings.way))
     }
 }
 
@@ -170,22 +198,21 @@ impl Training<'_> {
         let workers: usize = cluster.all_gather(cluster.workers())?.into_iter().sum();
         let parts = match (&self.place, settings.parts) {
             (Some(place), _) => place.parts,
-            (None, 0) => workers,
+            (None, 0) if settings.way == Way::Rotation => workers,
+            (None, 0) => workers * LEAST_PARTS.div_ceil(workers),
             (None, parts) => parts as usize,
         };
         let layout = Arc::new(Layout::new(cluster, corpus, topics, parts)?);
         let place = match self.place.take() {
             Some(place) => place,
             None => {
-                let (sampler, reason) = choose(settings.sampler, &layout);
+                let start = cluster.env().now();
+                let (sampler, reason) = choose(cluster, corpus, &layout, settings)?;
+                self.chosen_in = cluster.env().now() - start;
                 Place { parts, sampler, reason, passes: 0 }
             }
         };
-        let form = match place.sampler {
-            Sampler::Auto | Sampler::Exact => Form::Rows,
-            Sampler::Sparse => Form::Lists,
-            Sampler::MetropolisHastings => Form::Tables,
-        };
+        let form = form(place.sampler);
         let priors = (vec![settings.alpha; topics], settings.beta, settings.seed);
         let mut state = State::new(cluster, corpus, layout, form, priors)?;
         if let Kept::Loaded(loaded) = &self.kept {
@@ -194,6 +221,9 @@ impl Training<'_> {
         } else {
             state.scatter(cluster)?;
         }
+        if let Way::Tables { staleness, budget } = settings.way {
+            self.tables = Some(Counted::new(cluster, &state, staleness, budget)?);
+        }
         self.place = Some(place);
         self.kept = Kept::Here(cluster.clone(), Arc::new(state));
         self.words = (0..cluster.workers()).map(|_| Word::new(topics)).collect();
@@ -201,37 +231,59 @@ impl Training<'_> {
     }
 }
 
-/// The sampler that is meant, and why.
-fn choose(wanted: Sampler, layout: &Layout) -> (Sampler, String) {
-    let short = !layout.is_wide();
-    match wanted {
-        Sampler::Exact if !short => (
-            Sampler::Sparse,
-            format!(
-                "`exact` keeps counts of documents in 16 bits, and there are more than {NARROW} topics or a longer document"
-            ),
-        ),
-        Sampler::Auto if short && layout.topics <= lanes::MOST => (Sampler::Exact, "there are few topics".to_owned()),
-        Sampler::Auto => (Sampler::Sparse, "there are many topics".to_owned()),
-        wanted => (wanted, "it was asked for".to_owned()),
+/// What a sampler keeps counts of documents in.
+fn form(sampler: Sampler) -> Form {
+    match sampler {
+        Sampler::Exact => Form::Rows,
+        Sampler::Auto | Sampler::Sparse => Form::Lists,
+        Sampler::MetropolisHastings => Form::Tables,
+    }
+}
+
+/// *Collective.* The sampler that is meant, and why.
+fn choose(cluster: &Cluster, corpus: &Corpus, layout: &Layout, settings: &Settings) -> Result<(Sampler, String)> {
+    match settings.sampler {
+        Sampler::Auto => {
+            let (form, reason) = trial::choose(cluster, corpus, layout, settings)?;
+            let sampler = match form {
+                Form::Rows => Sampler::Exact,
+                Form::Lists => Sampler::Sparse,
+                Form::Tables => Sampler::MetropolisHastings,
+            };
+            Ok((sampler, reason))
+        }
+        Sampler::Exact if layout.is_wide() => {
+            let reason = format!(
+                "rows of all topics have 16 bits for a count, and there are more than {NARROW} topics or words in a document"
+            );
+            Ok((Sampler::Sparse, reason))
+        }
+        sampler => Ok((sampler, "it was asked for".to_owned())),
     }
 }
 
 /// How it is made parallel, for people.
-fn explain(cluster: &Cluster, state: &State, place: &Place) -> String {
-    let name = match place.sampler {
-        Sampler::Exact | Sampler::Auto => "exact, over all topics",
-        Sampler::Sparse => "exact, over the topics of the document",
-        Sampler::MetropolisHastings => "Metropolis-Hastings, by proposals of words and documents",
+fn explain(cluster: &Cluster, state: &State, place: &Place, way: Way) -> String {
+    let (parts, peers, workers) = (state.layout.parts, cluster.size(), cluster.workers());
+    let mut text = match way {
+        Way::Rotation => format!(
+            "documents stay, in {parts} parts; words go around, in as many blocks; each of {peers} peers has {workers} workers for its parts\n  \
+             totals of topics are added up after each of {parts} steps of a pass"
+        ),
+        Way::Tables { staleness, budget } => format!(
+            "documents stay, in {parts} parts, with {peers} peers of {workers} workers; counts of words are in tables, with a staleness of {staleness} clocks, {parts} clocks in a pass{}",
+            budget.map_or_else(String::new, |bytes| format!(", and {bytes} bytes in a second"))
+        ),
     };
-    format!(
-        "documents stay in {} parts, words go around in as many blocks; {} peers of {} workers\n  sampler: {name} ({})\n  \
-         memory of this peer: {:.1} bytes for each of its tokens, {:.1} MiB",
-        state.layout.parts,
-        cluster.size(),
-        cluster.workers(),
+    let tokens: usize = state.parts.iter().map(|part| part.topics.len()).sum();
+    let bytes = state.bytes() as f64;
+    let _ = write!(
+        text,
+        "\n  sampler: {} ({})\n  memory for tokens and counts: {:.1} MiB on this peer, {:.1} bytes for each of its tokens",
+        trial::name(form(place.sampler)),
         place.reason,
-        state.bytes() as f64 / state.parts.iter().map(|part| part.topics.len()).sum::<usize>().max(1) as f64,
-        state.bytes() as f64 / f64::from(1 << 20),
-    )
+        bytes / f64::from(1 << 20),
+        bytes / tokens.max(1) as f64,
+    );
+    text
 }

@@ -3,8 +3,9 @@
 //! A token's topic `s` goes through two rounds of two proposals each, either accepted with the probability that keeps the target, `(n_dk + alpha_k) q_k` (see [`Word`]), what it is:
 //!
 //! - *of the word*: a topic `t` proportional to what `q` was when the word was taken at hand, drawn from alias tables (Walker 1977): one for the topics the word has, and one that all words share for the
-//!   part that `beta` gives to all. Accepted with `target(t) p(s) / (target(s) p(t))`, where `p` are the weights **of the tables**. LightLDA takes the counts of the moment for them, which keeps something else
-//!   than the target.
+//!   part that `beta` gives to all. Accepted with `target(t) p(s) / (target(s) p(t))`, where `p` are the weights **of the tables** (LightLDA takes the counts of the moment for them, which keeps something else
+//!   than the target) **without this token**: what a token adds to the weight of its own topic is rejected and drawn again. Otherwise a word that occurs once would propose little but the topic it has, and every
+//!   move away from that would be accepted whatever the document says.
 //! - *of the document*: the topic of a random token of the document, or, as often as `alpha` says, one proportional to `alpha`. That is proportional to `n_dt + alpha_t` with all tokens counted, this one
 //!   with the topic it has now; so what the document says of `s` and `t` cancels, and `q_t / q_s` is left to accept with.
 
@@ -17,6 +18,8 @@ use super::{Cell, Done};
 
 /// Rounds of a proposal of the word and one of the document.
 const ROUNDS: usize = 2;
+/// So often a topic is drawn again before the token stays where it is.
+const TRIES: usize = 32;
 /// Random numbers of a token, rounded up.
 const DRAWS: u64 = 16;
 /// So far ahead tables of documents are asked for, and the tokens that will be picked.
@@ -107,33 +110,27 @@ pub(super) fn draw<E: Entry>(
     // The part of `beta`, with the totals as they are now.
     let base: Vec<f32> = (0..count).map(|topic| word.quotient(topic)).collect();
     let mut weights = base.clone();
+    // The same without one token of the word.
+    let mut lessened = base.clone();
     let (mut shared, mut by_alpha, mut own) = (Alias::default(), Alias::default(), Alias::default());
     shared.build(base.iter().copied());
     by_alpha.build(word.prior.alpha[..count].iter().copied());
-    let mut owned: Vec<u32> = Vec::new();
+    let (mut owned, mut extras): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
     for (place, bounds) in cell.starts.windows(2).enumerate() {
         let (from, to) = (bounds[0] as usize, bounds[1] as usize);
         if from == to {
             continue;
         }
         owned.clear();
+        extras.clear();
         word.enter_counts(cell.block, place, |word, topic| {
-            weights[topic] = word.quotient(topic);
+            // Totals may have grown since the base was made: no weight is below that.
+            lessened[topic] = word.without(topic).max(base[topic]);
+            weights[topic] = word.quotient(topic).max(lessened[topic]);
             owned.push(topic as u32);
+            extras.push(weights[topic] - base[topic]);
         });
-        // A total may have grown since the base was made: no weight is below 0.
-        own.build(
-            owned
-                .iter()
-                .map(|topic| {
-                    let topic = *topic as usize;
-                    let extra = (weights[topic] - base[topic]).max(0.0);
-                    weights[topic] = base[topic] + extra;
-                    extra
-                })
-                .collect::<Vec<f32>>()
-                .into_iter(),
-        );
+        own.build(extras.iter().copied());
         for token in from..to {
             let far = (token + FAR).min(last);
             let ahead = handles[far] as usize;
@@ -153,17 +150,33 @@ pub(super) fn draw<E: Entry>(
             let of_word = |topic: usize| if topic == old { without } else { word.quotient(topic) };
             let of_document =
                 |topic: usize| (table.count(topic) - u32::from(topic == old)) as f32 + word.prior.alpha[topic];
+            let weight = |topic: usize| if topic == old { lessened[old] } else { weights[topic] };
+            // What the word's other tokens say.
+            let others = own.sum - (weights[old] - lessened[old]);
             let draws = token as u64 * DRAWS + ROUNDS as u64;
             let mut now = old;
             for round in 0..ROUNDS {
                 let draws = draws + 6 * round as u64;
                 // Of the word.
-                let bits = key.bits(draws + 1);
-                let is_own = key.unit(draws) * (own.sum + shared.sum) < own.sum;
-                let proposed = if is_own { owned[own.draw(bits)] as usize } else { shared.draw(bits) };
+                let proposed = if key.unit(draws) * (others + shared.sum) < others {
+                    let mut bits = key.bits(draws + 1);
+                    let mut found = now;
+                    for _ in 0..TRIES {
+                        let place = own.draw(bits);
+                        let topic = owned[place] as usize;
+                        bits = Key::new(&[bits]).bits(0);
+                        if topic != old || unit(bits) * extras[place] < lessened[old] - base[old] {
+                            found = topic;
+                            break;
+                        }
+                    }
+                    found
+                } else {
+                    shared.draw(key.bits(draws + 1))
+                };
                 if proposed != now {
-                    let to = of_document(proposed) * of_word(proposed) * weights[now];
-                    let from = of_document(now) * of_word(now) * weights[proposed];
+                    let to = of_document(proposed) * of_word(proposed) * weight(now);
+                    let from = of_document(now) * of_word(now) * weight(proposed);
                     if key.unit(draws + 2) * from < to {
                         now = proposed;
                     }
@@ -192,7 +205,10 @@ pub(super) fn draw<E: Entry>(
         }
         done.words += 1;
         done.visited += owned.len() as u64;
-        owned.iter().for_each(|topic| weights[*topic as usize] = base[*topic as usize]);
+        for topic in &owned {
+            weights[*topic as usize] = base[*topic as usize];
+            lessened[*topic as usize] = base[*topic as usize];
+        }
         word.leave_counts(cell.block, place);
     }
     done

@@ -92,6 +92,24 @@ pub(super) fn draw<E: Eight>(
     cell: &mut Cell<'_>,
     key: Key,
 ) -> Done {
+    // Loops of a known length have no ends to look for: round numbers of topics have code of their own.
+    match rows.width {
+        7 => draw_wide::<E, 7>(eight, word, rows, topics, cell, key),
+        13 => draw_wide::<E, 13>(eight, word, rows, topics, cell, key),
+        _ => draw_wide::<E, 0>(eight, word, rows, topics, cell, key),
+    }
+}
+
+/// The same for rows of `W` lines, or of any number if that is 0.
+#[inline(always)]
+fn draw_wide<E: Eight, const W: usize>(
+    eight: E,
+    word: &mut Word,
+    rows: &mut Rows,
+    topics: &mut [u16],
+    cell: &mut Cell<'_>,
+    key: Key,
+) -> Done {
     let width = rows.width;
     let mut done = Done::default();
     let alpha = word.prior.alpha.as_chunks::<8>().0[..width].to_vec();
@@ -117,10 +135,10 @@ pub(super) fn draw<E: Eight>(
         let steps = (left.to - left.at).min(right.to - right.at).min(FRESH);
         for _ in 0..steps {
             if shared.handles[left.at] == shared.handles[right.at] {
-                step(eight, &mut shared, [left]);
-                step(eight, &mut shared, [right]);
+                step::<E, _, W>(eight, &mut shared, [left]);
+                step::<E, _, W>(eight, &mut shared, [right]);
             } else {
-                step(eight, &mut shared, [left, right]);
+                step::<E, _, W>(eight, &mut shared, [left, right]);
             }
         }
         for stream in &mut streams {
@@ -133,7 +151,7 @@ pub(super) fn draw<E: Eight>(
     for (stream, live) in streams.iter_mut().zip(live) {
         if live {
             while stream.at < stream.to {
-                step(eight, &mut shared, [stream]);
+                step::<E, _, W>(eight, &mut shared, [stream]);
                 stream.since += 1;
                 if stream.since >= FRESH {
                     stream.refresh(shared.word);
@@ -148,15 +166,17 @@ pub(super) fn draw<E: Eight>(
 
 /// Draws the next token of each stream.
 #[inline(always)]
-fn step<E: Eight, const S: usize>(eight: E, shared: &mut Shared<'_>, mut streams: [&mut Stream; S]) {
+fn step<E: Eight, const S: usize, const W: usize>(eight: E, shared: &mut Shared<'_>, mut streams: [&mut Stream; S]) {
     let Shared { word, alpha, cells, width, handles, topics, key } = shared;
-    let (width, last) = (*width, handles.len() - 1);
+    let (width, last) = (if W > 0 { W } else { *width }, handles.len() - 1);
     let mut sums = [eight.splat(0.0); S];
     for (stream, sum) in streams.iter_mut().zip(&mut sums) {
         let ahead = handles[(stream.at + AHEAD).min(last)] as usize * width;
         (0..width).step_by(4).for_each(|line| soon(cells, ahead + line));
         let row = &cells[handles[stream.at] as usize * width..][..width];
-        for (((row, alpha), q), step) in row.iter().zip(&*alpha).zip(&stream.q).zip(&mut stream.steps) {
+        for (((row, alpha), q), step) in
+            row.iter().zip(&alpha[..width]).zip(&stream.q[..width]).zip(&mut stream.steps[..width])
+        {
             let count = eight.add(eight.widen(row), eight.load(alpha));
             *sum = eight.add(*sum, eight.multiply(count, eight.load(q)));
             eight.store(*sum, step);
@@ -179,7 +199,7 @@ fn step<E: Eight, const S: usize>(eight: E, shared: &mut Shared<'_>, mut streams
         // Past the old topic in its lane, running sums are too large by the change. As a number: a branch would be a coin toss.
         let past = (lane == old & 7) & (rest >= running_before(&stream.steps, old));
         rest -= f32::from_bits(change.to_bits() & u32::from(past).wrapping_neg());
-        let new = eight.count_up_to(&stream.steps, lane, rest) * 8 + lane;
+        let new = eight.count_up_to(&stream.steps[..width], lane, rest) * 8 + lane;
         *drawn = (if new < word.prior.topics { new } else { old }, without);
     }
     for (stream, (new, without)) in streams.into_iter().zip(drawn) {

@@ -193,7 +193,11 @@ mod tests {
             for sampler in [Sampler::Exact, Sampler::Sparse, Sampler::MetropolisHastings] {
                 let found = reached(peers, Way::Tables { staleness, budget }, sampler);
                 let far = (found / rotation - 1.0).abs();
-                assert!(far < 0.03, "{sampler:?}, {peers} peers, {staleness}, {budget:?}: {found} and {rotation}");
+                // With a budget counts may be late by any number of clocks.
+                assert!(
+                    far < if budget.is_some() { 0.15 } else { 0.03 },
+                    "{sampler:?}, {peers} peers, {staleness}, {budget:?}: {found} and {rotation}"
+                );
             }
         }
         // Without staleness everybody sees the same, in every run.

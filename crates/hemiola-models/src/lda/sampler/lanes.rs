@@ -28,6 +28,7 @@ struct Stream {
     since: usize,
     counts: Vec<i32>,
     q: Vec<[f32; 8]>,
+    /// Running sums, the first of them 0: that of a topic without it is where the topic would be.
     steps: Vec<[f32; 8]>,
 }
 
@@ -44,7 +45,7 @@ struct Shared<'a> {
 
 impl Stream {
     fn new(width: usize) -> Self {
-        let (counts, q, steps) = (vec![0; width * 8], vec![[0.0; 8]; width], vec![[0.0; 8]; width]);
+        let (counts, q, steps) = (vec![0; width * 8], vec![[0.0; 8]; width], vec![[0.0; 8]; width + 1]);
         Self { place: 0, at: 0, to: 0, since: 0, counts, q, steps }
     }
 
@@ -175,7 +176,7 @@ fn step<E: Eight, const S: usize, const W: usize>(eight: E, shared: &mut Shared<
         (0..width).step_by(4).for_each(|line| soon(cells, ahead + line));
         let row = &cells[handles[stream.at] as usize * width..][..width];
         for (((row, alpha), q), step) in
-            row.iter().zip(&alpha[..width]).zip(&stream.q[..width]).zip(&mut stream.steps[..width])
+            row.iter().zip(&alpha[..width]).zip(&stream.q[..width]).zip(&mut stream.steps[1..=width])
         {
             let count = eight.add(eight.widen(row), eight.load(alpha));
             *sum = eight.add(*sum, eight.multiply(count, eight.load(q)));
@@ -197,9 +198,9 @@ fn step<E: Eight, const S: usize, const W: usize>(eight: E, shared: &mut Shared<
         let own = eight.lane(sum, lane);
         let mut rest = (at - (eight.lane(running, lane) - own)).max(0.0).min(own * 0.999_999_9);
         // Past the old topic in its lane, running sums are too large by the change. As a number: a branch would be a coin toss.
-        let past = (lane == old & 7) & (rest >= running_before(&stream.steps, old));
+        let past = (lane == old & 7) & (rest >= stream.steps.as_flattened()[old]);
         rest -= f32::from_bits(change.to_bits() & u32::from(past).wrapping_neg());
-        let new = eight.count_up_to(&stream.steps[..width], lane, rest) * 8 + lane;
+        let new = eight.count_up_to(&stream.steps[1..=width], lane, rest) * 8 + lane;
         *drawn = (if new < word.prior.topics { new } else { old }, without);
     }
     for (stream, (new, without)) in streams.into_iter().zip(drawn) {
@@ -216,13 +217,9 @@ fn step<E: Eight, const S: usize, const W: usize>(eight: E, shared: &mut Shared<
         word.totals[new] += 1;
         let value = (stream.counts[new] as f32 + word.prior.beta) / (word.totals[new] as f32 + word.prior.betas);
         q[old] = without;
-        q[new] = if new == old { before } else { value };
+        // No branch, again: about half of all tokens stay.
+        let same = u32::from(new == old).wrapping_neg();
+        q[new] = f32::from_bits(before.to_bits() & same | value.to_bits() & !same);
         stream.at += 1;
     }
-}
-
-/// The running sum of a topic's lane before it.
-#[inline(always)]
-fn running_before(steps: &[[f32; 8]], topic: usize) -> f32 {
-    if topic < 8 { 0.0 } else { steps[topic / 8 - 1][topic & 7] }
 }

@@ -1,0 +1,16 @@
+#!/usr/bin/env bash
+# Topic models: hemiola beside tomotopy, in turn, on made-up documents and on NIPS, NYT and 20 Newsgroups of HEMIOLA_DATA. Prints a table, and with
+# --write puts it into docs/performance.md. `--memory` instead trains on 200 million made-up tokens and tells what memory that took.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tomotopy_version=${TOMOTOPY_VERSION:-0.14.0}
+
+cargo build --quiet --release --bin hemiola
+if [ "${1:-}" = --memory ]; then
+    cargo build --quiet --release -p hemiola-models --example topics_memory
+    exec target/release/examples/topics_memory "${@:2}"
+fi
+venv=target/benchmarks/lda
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+"$venv/bin/pip" install --quiet numpy zstandard "tomotopy==$tomotopy_version"
+exec "$venv/bin/python" -W ignore benchmarks/lda.py "$@"

@@ -1,0 +1,102 @@
+//! What memory topic models take: trains on made-up documents, 200 million tokens of 1,000 topics unless told otherwise, and says what was used and what a billion tokens would take.
+//!
+//! `cargo run --release -p hemiola-models --example topics_memory -- [MILLIONS OF TOKENS] [TOPICS] [PASSES]`
+
+use hemiola::array::random::Values;
+use hemiola_models::TopicModelling;
+use hemiola_models::lda::{Corpus, Sampler, Vocabulary};
+use hemiola_models::training::{Progress, Watch, Wish};
+use std::sync::Arc;
+
+/// Tokens of a document.
+const LENGTH: u64 = 250;
+/// Words there are.
+const WORDS: u32 = 100_000;
+/// Topics of a document, of which it has most of its words.
+const OF_DOCUMENT: u64 = 6;
+
+fn main() -> hemiola::Result<()> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |usual: u64| arguments.next().map_or(Ok(usual), |text| text.parse::<u64>());
+    let bad = |error: std::num::ParseIntError| format!("a number was expected: {error}");
+    let (millions, topics, passes) = (number(200).map_err(bad)?, number(1000).map_err(bad)?, number(2).map_err(bad)?);
+    let documents = millions * 1_000_000 / LENGTH;
+    hemiola::run(|cluster| {
+        let cut = |rank: usize| documents * rank as u64 / cluster.size() as u64;
+        let mut builder = Corpus::builder(Arc::new(Vocabulary::numbered(WORDS)));
+        for number in cut(cluster.rank().index())..cut(cluster.rank().index() + 1) {
+            builder.push(document(number, topics).into_iter().map(|word| (word, 1)))?;
+        }
+        let corpus = builder.gather(cluster)?;
+        let (tokens, entries) = (corpus.tokens(), corpus.entries());
+        let held = memory("VmRSS:");
+        cluster.println(format_args!(
+            "{tokens} tokens in {} documents, {entries} pairs of a document and a word: {:.2} GiB",
+            corpus.len(),
+            gib(held)
+        ));
+        let estimator =
+            TopicModelling::builder(topics as u32).sampler(Sampler::Sparse).passes(passes as u32).build()?;
+        let trained = estimator.fit_watched(cluster, &corpus, &mut Tell)?;
+        let most = memory("VmHWM:");
+        let per_token = (most - held) as f64 / tokens as f64;
+        let of_corpus = held as f64 / tokens as f64;
+        cluster.println(format_args!(
+            "the most memory: {:.2} GiB; {per_token:.1} bytes for a token besides {of_corpus:.1} of the documents themselves; for a billion tokens {:.1} GiB; {:.2} M tokens a second",
+            gib(most),
+            1e9 * (per_token + of_corpus) / gib_bytes(),
+            trained.report.result.updates_per_second / 1e6
+        ));
+        Ok(())
+    })
+}
+
+/// Tells how it goes.
+struct Tell;
+
+impl Watch for Tell {
+    #[expect(clippy::print_stdout, reason = "it is what the program is for")]
+    fn explained(&mut self, explanation: &str) {
+        println!("{explanation}");
+    }
+
+    #[expect(clippy::print_stdout, reason = "it is what the program is for")]
+    fn progress(&mut self, progress: &Progress) -> Wish {
+        println!("pass {} after {:.0} s: likelihood {:.4}", progress.epoch, progress.seconds, -progress.objective);
+        Wish::GoOn
+    }
+}
+
+/// The words of a document: a few topics, each a run of words around a place of its own, and words of all kinds between, the frequent ones most of all.
+fn document(number: u64, topics: u64) -> Vec<u32> {
+    let values = Values::new(7);
+    let word = |at: u64| {
+        let chance = values.unit(number, 2 * at);
+        let spread = values.unit(number, 2 * at + 1);
+        // As Zipf has it, about: the logarithm of a word's rank is evenly spread.
+        let rank = |of: f64| (of.powf(spread) - 1.0) as u64;
+        if chance < 0.3 {
+            rank(f64::from(WORDS)) as u32
+        } else {
+            let topic = values.below(number, 1_000_000 + values.below(number, 500_000 + at, OF_DOCUMENT), topics);
+            ((topic * u64::from(WORDS) / topics + rank(f64::from(WORDS) / 20.0)) % u64::from(WORDS)) as u32
+        }
+    };
+    (0..LENGTH).map(word).collect()
+}
+
+/// Bytes of memory as the system tells, 0 where it does not.
+fn memory(line: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let found =
+        status.lines().find_map(|status| status.strip_prefix(line)?.split_whitespace().next()?.parse::<u64>().ok());
+    found.unwrap_or(0) * 1024
+}
+
+fn gib_bytes() -> f64 {
+    f64::from(1 << 30)
+}
+
+fn gib(bytes: u64) -> f64 {
+    bytes as f64 / gib_bytes()
+}

@@ -122,7 +122,7 @@ pub(crate) struct TrainLda {
     #[arg(long, value_name = "N", help_heading = "How it is sampled")]
     staleness: Option<u32>,
 
-    /// With tables: bytes that a peer may send in a second. Default: as many as there are.
+    /// With tables: bytes that a peer may send in a second ahead of need. Default: nothing is sent ahead.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How it is sampled")]
     budget: Option<u64>,
 

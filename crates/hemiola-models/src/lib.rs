@@ -42,3 +42,8 @@ pub use sparse::SparseRegression;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/models.md")]
 struct ModelGuide;
+
+/// The snippets of the guide to topic models, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/topics.md")]
+struct TopicGuide;

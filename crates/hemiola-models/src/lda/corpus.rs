@@ -13,7 +13,6 @@ use hemiola::array::Element;
 use hemiola::array::random::Values;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
-use std::ops::Range;
 use std::sync::Arc;
 
 /// The draw that decides which documents are held out.
@@ -93,54 +92,54 @@ impl CorpusBuilder {
     }
 }
 
-/// Documents as they were read: words have the numbers of the file.
-pub(super) struct Bags {
-    /// The numbers of this peer's documents.
-    rows: Range<u64>,
-    /// Document, word and count, ascending.
-    entries: Vec<(u64, u64, u32)>,
-    /// How many words there are in the whole job.
-    pub(super) words: u64,
+/// Documents as they were read: words have the numbers of the file. They are gone over once, so that nothing is held but the array and what becomes of it.
+pub(super) struct Bags<T> {
+    array: DistArray<T, 2>,
+    /// How often a word occurs, from its entry.
+    count: fn(&T) -> u32,
 }
 
-impl Bags {
+impl<T: Element> Bags<T> {
     /// *Collective.* This peer's rows of an array of documents by words.
-    pub(super) fn of<T: Element>(
-        cluster: &Cluster,
-        array: &DistArray<T, 2>,
-        count: impl Fn(&T) -> u32,
-    ) -> Result<Self> {
-        let array = array.repartition(&Partition::along(0))?;
-        let rows = array.layout().rows_of(cluster.rank()).unwrap_or(0..0);
-        let mut entries: Vec<(u64, u64, u32)> = Vec::new();
-        array.for_each(|[document, word], value| entries.push((document, word, count(value))));
-        if !entries.is_sorted() {
-            entries.sort_unstable();
-        }
-        Ok(Self { rows, entries, words: array.shape().extent(1) })
+    pub(super) fn of(array: &DistArray<T, 2>, count: fn(&T) -> u32) -> Result<Self> {
+        let layout = array.layout();
+        let in_rows = layout.space.dimension == 0 && layout.space.cut.is_ranges() && layout.time.is_none();
+        Ok(Self { array: if in_rows { array.clone() } else { array.repartition(&Partition::along(0))? }, count })
+    }
+
+    /// How many words there are in the whole job.
+    pub(super) fn words(&self) -> u64 {
+        self.array.shape().extent(1)
     }
 
     /// *Collective.* Documents over the words of a vocabulary, to which `number` leads from those here; and of each of this peer how many tokens lead to none.
     pub(super) fn known(
-        self,
+        &self,
         cluster: &Cluster,
         vocabulary: Arc<Vocabulary>,
         number: impl Fn(u64) -> Option<u32>,
     ) -> Result<(Corpus, Vec<u64>)> {
+        let rows = self.array.layout().rows_of(cluster.rank()).unwrap_or(0..0);
         let mut builder = Corpus::builder(vocabulary);
-        let mut unseen = Vec::new();
-        let mut rest = &self.entries[..];
-        for document in self.rows {
-            let (own, others) = rest.split_at(rest.partition_point(|(of, ..)| *of == document));
-            let mut unknown = 0;
-            builder.push(own.iter().filter_map(|(_, word, count)| {
-                let known = number(*word);
-                unknown += if known.is_none() { u64::from(*count) } else { 0 };
-                Some((known?, *count))
-            }))?;
-            unseen.push(unknown);
-            rest = others;
+        let mut unseen = vec![0; (rows.end - rows.start) as usize];
+        let (mut current, mut document, mut failed) = (rows.start, Vec::new(), Ok(()));
+        self.array.for_each(|[of, word], value| {
+            assert!(of >= current, "the entries of a block are sorted, and blocks follow each other");
+            while current < of && failed.is_ok() {
+                failed = builder.push(document.drain(..));
+                current += 1;
+            }
+            let count = (self.count)(value);
+            match number(word) {
+                Some(word) => document.push((word, count)),
+                None => unseen[(of - rows.start) as usize] += u64::from(count),
+            }
+        });
+        while current < rows.end && failed.is_ok() {
+            failed = builder.push(document.drain(..));
+            current += 1;
         }
+        failed?;
         Ok((builder.gather(cluster)?, unseen))
     }
 }
@@ -179,7 +178,7 @@ impl Corpus {
         if words > vocabulary.len() as u64 {
             return Err(Error::UnknownWord { document: 0, word: words, words: vocabulary.len() as u64 }.into());
         }
-        Ok(Bags::of(cluster, array, |count| *count)?.known(cluster, vocabulary, |word| Some(word as u32))?.0)
+        Ok(Bags::of(array, |count| *count)?.known(cluster, vocabulary, |word| Some(word as u32))?.0)
     }
 
     /// How many documents this peer has, empty ones included.

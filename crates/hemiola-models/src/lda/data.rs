@@ -137,10 +137,10 @@ pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Docum
     } else {
         let (array, skipped) = bags(cluster, options, format, pattern)?;
         let vocabulary = if let Some(file) = &options.vocabulary {
-            Vocabulary::named(names(cluster, file, array.words)?)
+            Vocabulary::named(names(cluster, file, array.words())?)
         } else {
-            let words = u32::try_from(array.words);
-            let too_many = |_| Error::UnknownWord { document: 0, word: array.words, words: u64::from(u32::MAX) };
+            let words = u32::try_from(array.words());
+            let too_many = |_| Error::UnknownWord { document: 0, word: array.words(), words: u64::from(u32::MAX) };
             Vocabulary::numbered(words.map_err(too_many)?)
         };
         if vocabulary.terms().is_none() && !options.stop_words.is_empty() {
@@ -184,7 +184,7 @@ pub fn read_for(cluster: &Cluster, options: &Options, pattern: &str, vocabulary:
             if known.is_empty() {
                 return Err(Error::NoNames.into());
             }
-            let names = names(cluster, file, array.words)?;
+            let names = names(cluster, file, array.words())?;
             let numbers: Vec<Option<u32>> = names.iter().map(|name| known.get(&**name).copied()).collect();
             array.known(cluster, vocabulary.clone(), |word| numbers[word as usize])?
         }
@@ -235,8 +235,36 @@ fn look(format: Option<Format>, pattern: &str) -> hemiola::array::Result<(Format
     Ok((format, sources))
 }
 
-/// *Collective.* Documents by words.
-fn bags(cluster: &Cluster, options: &Options, format: Format, pattern: &str) -> Result<(Bags, Vec<BadLine>)> {
+/// Documents by words, as numbers of one or the other kind.
+enum Read {
+    Counts(Bags<u32>),
+    Values(Bags<f32>),
+}
+
+impl Read {
+    fn words(&self) -> u64 {
+        match self {
+            Self::Counts(bags) => bags.words(),
+            Self::Values(bags) => bags.words(),
+        }
+    }
+
+    /// *Collective.* See [`Bags::known`].
+    fn known(
+        &self,
+        cluster: &Cluster,
+        vocabulary: Arc<Vocabulary>,
+        number: impl Fn(u64) -> Option<u32>,
+    ) -> Result<(Corpus, Vec<u64>)> {
+        match self {
+            Self::Counts(bags) => bags.known(cluster, vocabulary, number),
+            Self::Values(bags) => bags.known(cluster, vocabulary, number),
+        }
+    }
+}
+
+/// *Collective.* Reads documents by words.
+fn bags(cluster: &Cluster, options: &Options, format: Format, pattern: &str) -> Result<(Read, Vec<BadLine>)> {
     let skip = options.skip_bad_lines;
     if format == Format::Libsvm {
         let libsvm = Libsvm::new().zero_based(options.zero_based).skip_bad_lines(skip);
@@ -250,14 +278,14 @@ fn bags(cluster: &Cluster, options: &Options, format: Format, pattern: &str) -> 
         if let Some((document, word, count)) = first {
             return Err(Error::NotACount { document, word, count }.into());
         }
-        return Ok((Bags::of(cluster, &features, |count| *count as u32)?, features.skipped_lines().to_vec()));
+        return Ok((Read::Values(Bags::of(&features, |count| *count as u32)?), features.skipped_lines().to_vec()));
     }
     let array = if format == Format::Ldac {
         cluster.read_ldac(Ldac::new().skip_bad_lines(skip), pattern)?
     } else {
         cluster.read_docword_with(pattern, None, |file| file.skip_bad_lines(skip))?
     };
-    Ok((Bags::of(cluster, &array, |count| *count)?, array.skipped_lines().to_vec()))
+    Ok((Read::Counts(Bags::of(&array, |count| *count)?), array.skipped_lines().to_vec()))
 }
 
 /// *Collective.* The names of words, of which there must be `needed` at least.

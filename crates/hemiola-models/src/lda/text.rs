@@ -262,5 +262,5 @@ pub(super) fn read_known(
 /// *Collective.* Documents whose last column is all words that are not known.
 fn known(cluster: &Cluster, array: &DistArray<u32, 2>, vocabulary: &Arc<Vocabulary>) -> Result<(Corpus, Vec<u64>)> {
     let number = |word: u64| (word < vocabulary.len() as u64).then_some(word as u32);
-    Bags::of(cluster, array, |count| *count)?.known(cluster, vocabulary.clone(), number)
+    Bags::of(array, |count| *count)?.known(cluster, vocabulary.clone(), number)
 }

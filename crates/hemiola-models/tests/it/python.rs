@@ -4,7 +4,7 @@ use hemiola::array::dist::Labelled;
 use hemiola::prelude::*;
 use hemiola_models::linear::Loss;
 use hemiola_models::mf::data;
-use hemiola_models::{LinearClassifier, MatrixFactorization};
+use hemiola_models::{LinearClassifier, MatrixFactorization, TopicModelling, lda};
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Command;
@@ -71,4 +71,26 @@ fn python_finds_the_classes_that_we_find() {
         format!("{}\nprint([label(x) for x in np.eye(3)])", of_guide(1))
     });
     assert!(told.is_none_or(|told| told == "[7.0, -1.5, 2.0]"));
+}
+
+#[test]
+fn python_has_the_probabilities_that_we_have() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut ours = Vec::new();
+    let told = python(folder.path(), || {
+        let found = hemiola::standalone(2).run(|cluster| {
+            let corpus = lda::data::made_up(cluster, 50, 1)?;
+            let model = TopicModelling::builder(4).passes(5).build()?.fit(cluster, &corpus)?.model;
+            model.save(cluster, &folder.path().join("model"))?;
+            Ok((0..4).map(|topic| model.probability(7, topic)).collect::<Vec<f64>>())
+        });
+        ours.clone_from(&found.unwrap()[0]);
+        format!("{}\nprint(terms[7], *(float(p) for p in phi[:, 7]))", of_guide(2))
+    });
+    let Some(told) = told else { return };
+    let mut fields = told.split(' ');
+    assert_eq!(fields.next(), Some("word7"));
+    for (theirs, ours) in fields.zip(ours) {
+        assert!((theirs.parse::<f64>().unwrap() - ours).abs() < 1e-12, "{theirs} {ours}");
+    }
 }

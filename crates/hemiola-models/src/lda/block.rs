@@ -183,7 +183,9 @@ impl Block {
                 next = topic + 1;
             }
             if let Row::Dense(row) = self.row(word) {
-                entries.iter().for_each(|(topic, count)| row[*topic] = *count);
+                for (topic, count) in &entries {
+                    row[*topic] = *count;
+                }
                 continue;
             }
             let room = (self.offsets[word + 1] - self.offsets[word] - 1) / self.width;

@@ -92,7 +92,7 @@ impl Counts {
                     .for_each(|(at, count)| with(at, u32::from(*count)));
             }
             Self::Lists(lists) => {
-                lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)))
+                lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)));
             }
             Self::WideLists(lists) => {
                 lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)));
@@ -163,17 +163,17 @@ impl<E: Entry> Lists<E> {
     /// The entries of a document.
     fn list(&self, document: usize) -> &[E] {
         let list = self.lines[self.offsets[document] as usize..].as_flattened();
-        &list[1..1 + list[0].count() as usize]
+        &list[1..=(list[0].count() as usize)]
     }
 
     fn add(&mut self, handle: u32, topic: usize) {
         let list = self.lines[handle as usize..].as_flattened_mut();
         let length = list[0].count() as usize;
-        let at = 1 + list[1..1 + length].iter().take_while(|entry| entry.topic() < topic).count();
+        let at = 1 + list[1..=length].iter().take_while(|entry| entry.topic() < topic).count();
         if at <= length && list[at].topic() == topic {
             list[at] = list[at].more();
         } else {
-            list.copy_within(at..1 + length, at + 1);
+            list.copy_within(at..=length, at + 1);
             list[at] = E::new(topic, 1);
             list[0] = list[0].more();
         }

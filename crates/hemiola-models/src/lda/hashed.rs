@@ -48,7 +48,9 @@ impl<E: Entry> Hashed<E> {
         let mut topics: Vec<(usize, u32)> =
             table.iter().filter(|entry| entry.count() > 0).map(|entry| (entry.topic(), entry.count())).collect();
         topics.sort_unstable();
-        topics.into_iter().for_each(|(topic, count)| with(topic, count));
+        for (topic, count) in topics {
+            with(topic, count);
+        }
     }
 
     pub(super) fn bytes(&self) -> usize {
@@ -100,26 +102,26 @@ impl<E: Entry> Table<'_, E> {
     /// One less of a topic that occurs.
     #[inline(always)]
     pub(super) fn less(&mut self, topic: usize) {
-        let mut hole = self.place(topic);
-        if self.0[hole].count() > 1 {
-            self.0[hole] = self.0[hole].less();
+        let mut empty = self.place(topic);
+        if self.0[empty].count() > 1 {
+            self.0[empty] = self.0[empty].less();
             return;
         }
         let last = self.0.len() - 1;
-        let mut at = hole;
+        let mut at = empty;
         loop {
             at = (at + 1) & last;
             if self.0[at].count() == 0 {
                 break;
             }
-            // It may move to the hole if its home is not between the two.
+            // It may move to the empty if its home is not between the two.
             let home = self.home(self.0[at].topic());
-            if (at.wrapping_sub(home) & last) >= (at.wrapping_sub(hole) & last) {
-                self.0[hole] = self.0[at];
-                hole = at;
+            if (at.wrapping_sub(home) & last) >= (at.wrapping_sub(empty) & last) {
+                self.0[empty] = self.0[at];
+                empty = at;
             }
         }
-        self.0[hole] = E::default();
+        self.0[empty] = E::default();
     }
 }
 

@@ -23,9 +23,9 @@ const KEPT_OF_WORD: usize = 4096;
 /// The terms of the likelihood for given priors.
 #[derive(Debug)]
 pub(super) struct Terms {
-    of_alpha: Vec<Rising>,
-    of_all: Rising,
-    of_beta: Rising,
+    alpha: Vec<Rising>,
+    all: Rising,
+    beta: Rising,
 }
 
 impl Terms {
@@ -33,9 +33,9 @@ impl Terms {
         // With very many topics what is kept would take more than it spares.
         let kept = KEPT_OF_DOCUMENT.min((1 << 20) / alpha.len().max(1));
         Self {
-            of_alpha: alpha.iter().map(|alpha| Rising::new(*alpha, kept)).collect(),
-            of_all: Rising::new(alpha.iter().sum(), KEPT_OF_WORD),
-            of_beta: Rising::new(beta, KEPT_OF_WORD),
+            alpha: alpha.iter().map(|alpha| Rising::new(*alpha, kept)).collect(),
+            all: Rising::new(alpha.iter().sum(), KEPT_OF_WORD),
+            beta: Rising::new(beta, KEPT_OF_WORD),
         }
     }
 
@@ -44,8 +44,8 @@ impl Terms {
         let mut sum = 0.0;
         for (document, length) in part.lengths.iter().enumerate() {
             let mut own = 0.0;
-            part.counts.each(document, |topic, count| own += self.of_alpha[topic].at(u64::from(count)));
-            sum += own - self.of_all.at(u64::from(*length));
+            part.counts.each(document, |topic, count| own += self.alpha[topic].at(u64::from(count)));
+            sum += own - self.all.at(u64::from(*length));
         }
         sum
     }
@@ -55,7 +55,7 @@ impl Terms {
         let mut sum = 0.0;
         for word in 0..block.words() {
             let mut own = 0.0;
-            block.each(word, |_, count| own += self.of_beta.at(u64::from(count)));
+            block.each(word, |_, count| own += self.beta.at(u64::from(count)));
             sum += own;
         }
         sum

@@ -125,7 +125,9 @@ impl Statistics {
     pub(super) fn learn_beta(&mut self, mut beta: f64, totals: &[i32], occurring: usize) -> f64 {
         let words = std::mem::take(&mut self.words).above();
         let mut of_topics = Histogram::default();
-        totals.iter().for_each(|total| of_topics.add(u64::from(total.cast_unsigned())));
+        for total in totals {
+            of_topics.add(u64::from(total.cast_unsigned()));
+        }
         let of_topics = of_topics.above();
         let occurring = occurring as f64;
         for _ in 0..ROUNDS {

@@ -131,7 +131,9 @@ impl State {
                 let number = layout.block(first, step);
                 let mut mine = Block::dense(layout, number);
                 let mut my_totals = vec![0; layout.topics];
-                parts.iter().for_each(|part| part.count_words(number, &mut mine, &mut my_totals));
+                for part in parts.iter() {
+                    part.count_words(number, &mut mine, &mut my_totals);
+                }
                 let (mut block, keys) = tables.fetch(layout, number, &mine)?;
                 let before = block.clone();
                 let mut totals = vec![0; layout.topics];

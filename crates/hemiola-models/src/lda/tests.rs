@@ -131,6 +131,9 @@ fn wide_counts_draw_what_narrow_ones_do() {
     }
 }
 
+/// Counts of a topic in a document, or of a word in a topic.
+type Pairs = BTreeMap<(usize, usize), f64>;
+
 /// The textbook: topics of all tokens in `f64`, drawn one after the other, in the order of words as the samplers take them.
 struct Textbook {
     topics: usize,
@@ -159,7 +162,7 @@ impl Textbook {
         Self { topics, words, assigned: vec![0; tokens.len()], tokens, alpha, beta }
     }
 
-    fn counts(&self) -> (BTreeMap<(usize, usize), f64>, BTreeMap<(usize, usize), f64>, Vec<f64>) {
+    fn counts(&self) -> (Pairs, Pairs, Vec<f64>) {
         let (mut documents, mut words, mut totals) = (BTreeMap::new(), BTreeMap::new(), vec![0.0; self.topics]);
         for ((document, word), topic) in self.tokens.iter().zip(&self.assigned) {
             *documents.entry((*document, *topic)).or_insert(0.0) += 1.0;
@@ -184,7 +187,7 @@ impl Textbook {
                 *documents.get_mut(&(document, old)).unwrap() -= 1.0;
                 *words.get_mut(&(word, old)).unwrap() -= 1.0;
                 totals[old] -= 1.0;
-                let get = |counts: &BTreeMap<(usize, usize), f64>, key| counts.get(&key).copied().unwrap_or(0.0);
+                let get = |counts: &Pairs, key| counts.get(&key).copied().unwrap_or(0.0);
                 let weights: Vec<f64> = (0..self.topics)
                     .map(|topic| {
                         (get(&documents, (document, topic)) + self.alpha) * (get(&words, (word, topic)) + self.beta)

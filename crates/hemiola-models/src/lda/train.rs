@@ -203,14 +203,13 @@ impl Training<'_> {
             (None, parts) => parts as usize,
         };
         let layout = Arc::new(Layout::new(cluster, corpus, topics, parts)?);
-        let place = match self.place.take() {
-            Some(place) => place,
-            None => {
-                let start = cluster.env().now();
-                let (sampler, reason) = choose(cluster, corpus, &layout, settings)?;
-                self.chosen_in = cluster.env().now() - start;
-                Place { parts, sampler, reason, passes: 0 }
-            }
+        let place = if let Some(place) = self.place.take() {
+            place
+        } else {
+            let start = cluster.env().now();
+            let (sampler, reason) = choose(cluster, corpus, &layout, settings)?;
+            self.chosen_in = cluster.env().now() - start;
+            Place { parts, sampler, reason, passes: 0 }
         };
         let form = form(place.sampler);
         let priors = (vec![settings.alpha; topics], settings.beta, settings.seed);

@@ -17,9 +17,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 /// Tokens of the documents that a trial is made on, about.
-const TOKENS: u64 = 200_000;
+const TOKENS: u64 = 100_000;
 /// Passes of the first sampler: what the others get is as much work.
-const PASSES: u32 = 15;
+const PASSES: u32 = 10;
 /// No sampler gets more passes.
 const MOST_PASSES: u32 = 60;
 /// The draw that chooses documents.

@@ -9,6 +9,7 @@
 //! - *of the document*: the topic of a random token of the document, or, as often as `alpha` says, one proportional to `alpha`. That is proportional to `n_dt + alpha_t` with all tokens counted, this one
 //!   with the topic it has now; so what the document says of `s` and `t` cancels, and `q_t / q_s` is left to accept with.
 
+use super::super::block::Block;
 use super::super::entry::Entry;
 use super::super::hashed::Hashed;
 use super::super::random::{Key, unit};
@@ -28,13 +29,13 @@ const FAR: usize = 10;
 const NEAR: usize = 5;
 
 /// The tokens of each document.
-pub(super) struct Tokens<'a> {
+pub(super) struct OfDocuments<'a> {
     pub(super) tokens: &'a [u32],
     pub(super) firsts: &'a [u32],
     pub(super) lengths: &'a [u32],
 }
 
-impl Tokens<'_> {
+impl OfDocuments<'_> {
     /// The token of a document that the proposal of a round takes.
     #[inline(always)]
     fn picked(&self, document: usize, token: usize, round: usize, key: Key) -> usize {
@@ -92,6 +93,80 @@ impl Alias {
     }
 }
 
+/// What words propose.
+struct Proposals {
+    /// The part of `beta`, with the totals as they were when the cell began.
+    base: Vec<f32>,
+    shared: Alias,
+    /// What each topic has beyond that, for the topics of the word at hand.
+    own: Alias,
+    topics: Vec<u32>,
+    extras: Vec<f32>,
+    /// All of it: the weights of the tables together.
+    weights: Vec<f32>,
+    /// The same without one token of the word.
+    lessened: Vec<f32>,
+}
+
+impl Proposals {
+    /// For a cell that begins. `word` has no counts at hand.
+    fn new(word: &Word) -> Self {
+        let base: Vec<f32> = (0..word.prior.topics).map(|topic| word.quotient(topic)).collect();
+        let mut shared = Alias::default();
+        shared.build(base.iter().copied());
+        let (weights, lessened) = (base.clone(), base.clone());
+        Self { base, shared, own: Alias::default(), topics: Vec::new(), extras: Vec::new(), weights, lessened }
+    }
+
+    /// Takes a word at hand.
+    #[inline(always)]
+    fn enter(&mut self, word: &mut Word, block: &Block, place: usize) {
+        self.topics.clear();
+        self.extras.clear();
+        word.enter_counts(block, place, |word, topic| {
+            // Totals may have grown since the base was made: no weight is below that.
+            self.lessened[topic] = word.without(topic).max(self.base[topic]);
+            self.weights[topic] = word.quotient(topic).max(self.lessened[topic]);
+            self.topics.push(topic as u32);
+            self.extras.push(self.weights[topic] - self.base[topic]);
+        });
+        self.own.build(self.extras.iter().copied());
+    }
+
+    /// There is no word at hand.
+    #[inline(always)]
+    fn leave(&mut self) {
+        for topic in &self.topics {
+            self.weights[*topic as usize] = self.base[*topic as usize];
+            self.lessened[*topic as usize] = self.base[*topic as usize];
+        }
+    }
+
+    /// What a token of topic `old`, which has topic `now` at the moment, is proposed by two random numbers: never what it adds to `old` itself.
+    #[inline(always)]
+    fn draw(&self, old: usize, now: usize, which: f32, mut bits: u64) -> usize {
+        let others = self.own.sum - (self.weights[old] - self.lessened[old]);
+        if which * (others + self.shared.sum) >= others {
+            return self.shared.draw(bits);
+        }
+        for _ in 0..TRIES {
+            let place = self.own.draw(bits);
+            let topic = self.topics[place] as usize;
+            bits = Key::new(&[bits]).bits(0);
+            if topic != old || unit(bits) * self.extras[place] < self.lessened[old] - self.base[old] {
+                return topic;
+            }
+        }
+        now
+    }
+
+    /// How likely a topic is to be proposed to a token of topic `old`, up to a factor.
+    #[inline(always)]
+    fn weight(&self, topic: usize, old: usize) -> f32 {
+        if topic == old { self.lessened[old] } else { self.weights[topic] }
+    }
+}
+
 /// Draws all tokens of a cell anew.
 #[inline(always)]
 pub(super) fn draw<E: Entry>(
@@ -99,38 +174,22 @@ pub(super) fn draw<E: Entry>(
     tables: &mut Hashed<E>,
     topics: &mut [E::Topic],
     cell: &mut Cell<'_>,
-    of_documents: &Tokens<'_>,
+    of_documents: &OfDocuments<'_>,
     key: Key,
 ) -> Done {
     let mut done = Done::default();
     let handles = cell.handles;
     let Some(last) = handles.len().checked_sub(1) else { return done };
-    let count = word.prior.topics;
     word.clear_counts();
-    // The part of `beta`, with the totals as they are now.
-    let base: Vec<f32> = (0..count).map(|topic| word.quotient(topic)).collect();
-    let mut weights = base.clone();
-    // The same without one token of the word.
-    let mut lessened = base.clone();
-    let (mut shared, mut by_alpha, mut own) = (Alias::default(), Alias::default(), Alias::default());
-    shared.build(base.iter().copied());
-    by_alpha.build(word.prior.alpha[..count].iter().copied());
-    let (mut owned, mut extras): (Vec<u32>, Vec<f32>) = (Vec::new(), Vec::new());
+    let mut proposals = Proposals::new(word);
+    let mut by_alpha = Alias::default();
+    by_alpha.build(word.prior.alpha[..word.prior.topics].iter().copied());
     for (place, bounds) in cell.starts.windows(2).enumerate() {
         let (from, to) = (bounds[0] as usize, bounds[1] as usize);
         if from == to {
             continue;
         }
-        owned.clear();
-        extras.clear();
-        word.enter_counts(cell.block, place, |word, topic| {
-            // Totals may have grown since the base was made: no weight is below that.
-            lessened[topic] = word.without(topic).max(base[topic]);
-            weights[topic] = word.quotient(topic).max(lessened[topic]);
-            owned.push(topic as u32);
-            extras.push(weights[topic] - base[topic]);
-        });
-        own.build(extras.iter().copied());
+        proposals.enter(word, cell.block, place);
         for token in from..to {
             let far = (token + FAR).min(last);
             let ahead = handles[far] as usize;
@@ -147,36 +206,17 @@ pub(super) fn draw<E: Entry>(
             let mut table = tables.of(document);
             let length = of_documents.lengths[document] as f32;
             let without = word.without(old);
-            let of_word = |topic: usize| if topic == old { without } else { word.quotient(topic) };
-            let of_document =
+            let by_word = |topic: usize| if topic == old { without } else { word.quotient(topic) };
+            let by_document =
                 |topic: usize| (table.count(topic) - u32::from(topic == old)) as f32 + word.prior.alpha[topic];
-            let weight = |topic: usize| if topic == old { lessened[old] } else { weights[topic] };
-            // What the word's other tokens say.
-            let others = own.sum - (weights[old] - lessened[old]);
-            let draws = token as u64 * DRAWS + ROUNDS as u64;
             let mut now = old;
             for round in 0..ROUNDS {
-                let draws = draws + 6 * round as u64;
+                let draws = token as u64 * DRAWS + ROUNDS as u64 + 6 * round as u64;
                 // Of the word.
-                let proposed = if key.unit(draws) * (others + shared.sum) < others {
-                    let mut bits = key.bits(draws + 1);
-                    let mut found = now;
-                    for _ in 0..TRIES {
-                        let place = own.draw(bits);
-                        let topic = owned[place] as usize;
-                        bits = Key::new(&[bits]).bits(0);
-                        if topic != old || unit(bits) * extras[place] < lessened[old] - base[old] {
-                            found = topic;
-                            break;
-                        }
-                    }
-                    found
-                } else {
-                    shared.draw(key.bits(draws + 1))
-                };
+                let proposed = proposals.draw(old, now, key.unit(draws), key.bits(draws + 1));
                 if proposed != now {
-                    let to = of_document(proposed) * of_word(proposed) * weight(now);
-                    let from = of_document(now) * of_word(now) * weight(proposed);
+                    let to = by_document(proposed) * by_word(proposed) * proposals.weight(now, old);
+                    let from = by_document(now) * by_word(now) * proposals.weight(proposed, old);
                     if key.unit(draws + 2) * from < to {
                         now = proposed;
                     }
@@ -188,7 +228,7 @@ pub(super) fn draw<E: Entry>(
                 } else {
                     by_alpha.draw(key.bits(draws + 4))
                 };
-                if proposed != now && key.unit(draws + 5) * of_word(now) < of_word(proposed) {
+                if proposed != now && key.unit(draws + 5) * by_word(now) < by_word(proposed) {
                     now = proposed;
                 }
             }
@@ -204,11 +244,8 @@ pub(super) fn draw<E: Entry>(
             }
         }
         done.words += 1;
-        done.visited += owned.len() as u64;
-        for topic in &owned {
-            weights[*topic as usize] = base[*topic as usize];
-            lessened[*topic as usize] = base[*topic as usize];
-        }
+        done.visited += proposals.topics.len() as u64;
+        proposals.leave();
         word.leave_counts(cell.block, place);
     }
     done

@@ -161,7 +161,7 @@ fn draw_wide<E: Eight, const W: usize>(
             stream.leave(block);
         }
     }
-    done.visited = (starts[starts.len() - 1] - starts[0]) as u64 * width as u64;
+    done.visited = u64::from(starts[starts.len() - 1] - starts[0]) * width as u64;
     done
 }
 

@@ -60,16 +60,16 @@ impl Lines for u64 {
 pub(super) fn draw<E: Eight, T: Lines>(
     eight: E,
     word: &mut Word,
-    lists: &mut Lists<T>,
+    documents: &mut Lists<T>,
     topics: &mut [T::Topic],
     cell: &mut Cell<'_>,
     key: Key,
 ) -> Done {
     let mut done = Done::default();
-    let lines = &mut lists.lines[..];
+    let lines = &mut documents.lines[..];
     let handles = cell.handles;
     let Some(last) = handles.len().checked_sub(1) else { return done };
-    let lanes = eight.integers(&[0, 1, 2, 3, 4, 5, 6, 7]);
+    let first = eight.integers(&[0, 1, 2, 3, 4, 5, 6, 7]);
     let next = eight.same(8);
     let fetched = FETCHED / size_of::<[T; 8]>();
     let mut since = 0;
@@ -90,14 +90,14 @@ pub(super) fn draw<E: Eight, T: Lines>(
             soon(lines, far);
             soon(lines, far + fetched);
             let near = handles[(token + NEAR).min(last)] as usize;
-            let mut line = 2 * fetched;
-            while line * 8 <= lines[near][0].count() as usize {
-                soon(lines, near + line);
-                line += fetched;
+            let mut more = 2 * fetched;
+            while more * 8 <= lines[near][0].count() as usize {
+                soon(lines, near + more);
+                more += fetched;
             }
 
-            let list = handles[token] as usize;
-            let length = lines[list][0].count() as usize;
+            let start = handles[token] as usize;
+            let length = lines[start][0].count() as usize;
             let count = (1 + length).div_ceil(8);
             let old = T::of(topics[token]);
             let before = word.q[old];
@@ -107,8 +107,8 @@ pub(super) fn draw<E: Eight, T: Lines>(
             let smooth = word.smooth + change;
 
             let olds = eight.same(old as u32);
-            let (mut sum, mut found, mut index) = (eight.splat(0.0), eight.same(0), lanes);
-            for (line, step) in lines[list..list + count].iter().zip(&mut word.steps) {
+            let (mut sum, mut found, mut index) = (eight.splat(0.0), eight.same(0), first);
+            for (line, step) in lines[start..start + count].iter().zip(&mut word.steps) {
                 let (topics, counts) = T::apart(eight, line);
                 let is_old = eight.equal(topics, olds);
                 found = eight.or(found, eight.and(is_old, index));
@@ -133,7 +133,7 @@ pub(super) fn draw<E: Eight, T: Lines>(
                 if new_at == 0 || new_at > length {
                     new_at = old_at;
                 }
-                lines[list..].as_flattened()[new_at].topic()
+                lines[start..].as_flattened()[new_at].topic()
             } else {
                 done.smooth += 1;
                 word.draw_smooth(at - own, old, change)
@@ -142,17 +142,17 @@ pub(super) fn draw<E: Eight, T: Lines>(
                 word.q[old] = before;
                 continue;
             }
-            let list = lines[list..].as_flattened_mut();
+            let entries = lines[start..].as_flattened_mut();
             if new_at == 0 {
                 let news = eight.same(new as u32);
-                let (mut found, mut index) = (eight.same(0), lanes);
-                for line in list.as_chunks::<8>().0[..count].iter() {
+                let (mut found, mut index) = (eight.same(0), first);
+                for line in &entries.as_chunks::<8>().0[..count] {
                     found = eight.or(found, eight.and(eight.equal(T::apart(eight, line).0, news), index));
                     index = eight.plus(index, next);
                 }
                 new_at = eight.any(found) as usize;
             }
-            move_one(list, (old_at, new_at), new, word.prior.topics);
+            move_one(entries, (old_at, new_at), new, word.prior.topics);
             topics[token] = T::kept(new);
             word.change(old, change);
             word.counts[old] -= 1;
@@ -177,7 +177,7 @@ fn move_one<T: Entry>(list: &mut [T], (old_at, new_at): (usize, usize), new: usi
     if new_at > 0 {
         list[new_at] = list[new_at].more();
         if gone {
-            list.copy_within(old_at + 1..1 + length, old_at);
+            list.copy_within((old_at + 1)..=length, old_at);
             list[length] = T::new(blank, 0);
             list[0] = list[0].less();
         } else {
@@ -186,14 +186,14 @@ fn move_one<T: Entry>(list: &mut [T], (old_at, new_at): (usize, usize), new: usi
         return;
     }
     // Where it belongs.
-    let mut at = 1 + list[1..1 + length].iter().filter(|entry| entry.topic() < new).count();
+    let mut at = 1 + list[1..=length].iter().filter(|entry| entry.topic() < new).count();
     if !gone {
         list[old_at] = list[old_at].less();
-        list.copy_within(at..1 + length, at + 1);
+        list.copy_within(at..=length, at + 1);
         list[0] = list[0].more();
     } else if at > old_at {
         at -= 1;
-        list.copy_within(old_at + 1..at + 1, old_at);
+        list.copy_within((old_at + 1)..=at, old_at);
     } else {
         list.copy_within(at..old_at, at + 1);
     }

@@ -94,10 +94,10 @@ fn draw_by<E: eight::Eight>(
         (Counts::Lists(lists), Topics::Narrow(topics)) => lists::draw(eight, word, lists, topics, cell, key),
         (Counts::WideLists(lists), Topics::Wide(topics)) => lists::draw(eight, word, lists, topics, cell, key),
         (Counts::Tables(tables), Topics::Narrow(topics)) => {
-            hastings::draw::<u32>(word, tables, topics, cell, &hastings::Tokens { tokens, firsts, lengths }, key)
+            hastings::draw::<u32>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, key)
         }
         (Counts::WideTables(tables), Topics::Wide(topics)) => {
-            hastings::draw::<u64>(word, tables, topics, cell, &hastings::Tokens { tokens, firsts, lengths }, key)
+            hastings::draw::<u64>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, key)
         }
         _ => unreachable!("topics are as wide as counts"),
     }

@@ -58,6 +58,8 @@ fn text_goes_in_and_topics_come_out() {
     }
     let csv = works(&lab, "topics --model model --csv --words 3");
     assert_eq!((csv.lines().next(), csv.lines().count()), (Some("topic,share,place,word,count,probability,lift"), 7));
+    let told = works(&lab, "train lda --data text.txt --topics 2 --epochs 60 --target -3.3 --workers 1");
+    assert!(told.contains("the target is reached"), "{told}");
     let report: Value = serde_json::from_str(&works(&lab, "topics --model model --report - --relevance 0.6")).unwrap();
     assert_eq!(report.as_array().unwrap().len(), 2);
     let sea = report
@@ -111,6 +113,9 @@ fn made_up_documents_and_made_files_train() {
     );
     assert!(told.contains("docword: 200 documents") && told.contains("(named by `vocab.toy.txt`)"), "{told}");
     assert!(told.contains("held-out perplexity"), "{told}");
+    let tables = "train lda --data docword.toy.txt.gz -k 5 --epochs 5 --peers 2 --workers 1 --way tables --explain";
+    let told = works(&lab, &format!("{tables} --staleness 2 --budget 1000000"));
+    assert!(told.contains("counts of words are in tables, with a staleness of 2 clocks"), "{told}");
     assert!(works(&lab, "topics --model two").contains("word"));
     assert!(works(&lab, "evaluate --model two --data docword.toy.txt.gz").contains("perplexity"));
 }

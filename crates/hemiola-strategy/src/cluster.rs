@@ -87,6 +87,25 @@ impl Cluster {
         Self { within_host: link, between_hosts: link, peers: (0..peers).map(peer).collect(), pairs: Vec::new() }
     }
 
+    /// A description of measured links, of which `link` knows the one of every pair. What is usual within a host and between hosts is the median; pairs that differ from it by more than a
+    /// quarter are listed by themselves.
+    #[must_use]
+    pub fn measured(peers: Vec<Peer>, link: impl Fn(Rank, Rank) -> Link) -> Self {
+        let nothing = Link { bytes_per_second: 1e12, latency: 0.0 };
+        let mut cluster = Self { within_host: nothing, between_hosts: nothing, peers, pairs: Vec::new() };
+        let size = cluster.size();
+        let all: Vec<Pair> = Rank::all(size)
+            .flat_map(|one| Rank::all(size).filter(move |other| one < *other).map(move |other| (one, other)))
+            .map(|(one, other)| Pair { one, other, link: link(one, other) })
+            .collect();
+        let (near, far): (Vec<Pair>, Vec<Pair>) = all.iter().partition(|pair| cluster.same_host(pair.one, pair.other));
+        // Where nothing was measured, what is known of the others is the best guess.
+        let usual = |first: &[Pair], second: &[Pair]| median(first).or_else(|| median(second)).unwrap_or(nothing);
+        (cluster.within_host, cluster.between_hosts) = (usual(&near, &far), usual(&far, &near));
+        cluster.pairs = all.into_iter().filter(|pair| differs(pair.link, cluster.link(pair.one, pair.other))).collect();
+        cluster
+    }
+
     /// How many peers there are.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -190,9 +209,53 @@ impl Cluster {
     }
 }
 
+/// The link with the median of both figures.
+fn median(pairs: &[Pair]) -> Option<Link> {
+    let of = |figure: fn(&Pair) -> f64| {
+        let mut figures: Vec<f64> = pairs.iter().map(figure).collect();
+        figures.sort_by(f64::total_cmp);
+        figures.get(figures.len() / 2).copied()
+    };
+    Some(Link { bytes_per_second: of(|pair| pair.link.bytes_per_second)?, latency: of(|pair| pair.link.latency)? })
+}
+
+/// Measurements vary; so much is a difference.
+const QUARTER: f64 = 1.25;
+/// Seconds that do not matter.
+const NO_TIME: f64 = 1e-4;
+
+fn differs(link: Link, usual: Link) -> bool {
+    let apart = |one: f64, other: f64| one.max(other) > QUARTER * one.min(other);
+    let late = (link.latency - usual.latency).abs() > NO_TIME && apart(link.latency, usual.latency);
+    apart(link.bytes_per_second, usual.bytes_per_second) || late
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_measured_is_told_in_short() {
+        let peers = ["a", "a", "b", "b", "c", "c"].map(|host| Peer { host: host.into(), device: cpu() }).to_vec();
+        let near = Link { bytes_per_second: 3e9, latency: 1e-5 };
+        let far = Link { bytes_per_second: 1.2e8, latency: 2e-4 };
+        let slow = Link { bytes_per_second: 1e7, latency: 2e-4 };
+        let link = |one: Rank, other: Rank| match (one.index(), other.index()) {
+            (0, 1) | (2, 3) | (4, 5) => near,
+            // A fifth is no difference.
+            (0, 4) => Link { bytes_per_second: 1e8, ..far },
+            (1, 5) => slow,
+            _ => far,
+        };
+        let cluster = Cluster::measured(peers, link);
+        assert_eq!((cluster.within_host, cluster.between_hosts), (near, far));
+        assert_eq!(cluster.pairs, [Pair { one: Rank::new(1), other: Rank::new(5), link: slow }]);
+        cluster.check().unwrap();
+        let one = Cluster::measured(vec![Peer { host: "a".into(), device: cpu() }], link);
+        one.check().unwrap();
+        let two = Cluster::measured(vec![Peer { host: "a".into(), device: cpu() }; 2], link);
+        assert_eq!((two.within_host, two.between_hosts), (near, near));
+    }
 
     fn two_hosts() -> Cluster {
         let peer = |host: &str| Peer { host: host.into(), device: cpu() };

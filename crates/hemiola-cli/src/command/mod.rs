@@ -5,6 +5,7 @@ mod completions;
 mod data;
 mod model;
 mod plot;
+mod probe;
 mod run;
 mod serve;
 mod topology;
@@ -31,6 +32,8 @@ pub(crate) enum Command {
     Plot(plot::Plot),
     /// What a trained model thinks a user would rate items, or which class examples are of.
     Predict(model::Predict),
+    /// Measure how fast the peers of a job talk to each other, and describe the cluster.
+    Probe(probe::Probe),
     /// The best items for a user, or for somebody new.
     Recommend(model::Recommend),
     /// Start a program as the peers of a job, and watch over them.
@@ -56,6 +59,7 @@ impl Command {
             Self::Evaluate(evaluate) => evaluate.execute(),
             Self::Plot(plot) => plot.execute(),
             Self::Predict(predict) => predict.execute(),
+            Self::Probe(probe) => probe.execute(),
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
             Self::Serve(serve) => serve.execute(),

@@ -150,6 +150,11 @@ struct LoopsGuide;
 #[doc = include_str!("../../../docs/reduce.md")]
 struct ReduceGuide;
 
+/// The snippets of the guide to strategies, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/strategies.md")]
+struct StrategiesGuide;
+
 /// The snippets of the guide to schedules, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/schedules.md")]

@@ -163,6 +163,11 @@ fn bad_conditions_are_borne_or_told() {
     let report: Value = serde_json::from_str(&works(&lab, "topics --model odd --report -")).unwrap();
     let tokens: u64 = report.as_array().unwrap().iter().map(|topic| topic["tokens"].as_u64().unwrap()).sum();
     assert_eq!(tokens, 70_003);
+    // A model without names takes numbers, though names lie beside them.
+    works(&lab, "train lda --data docword.odd.txt -k 2 --epochs 2 --output nameless");
+    write("vocab.odd.txt", "one\ntwo\nthree\nfour\n");
+    assert!(works(&lab, "infer --model nameless --data docword.odd.txt").contains("\n2,70000,0,"));
+    fs::remove_file(lab.path().join("vocab.odd.txt")).unwrap();
     // One topic, and more topics than tokens.
     write("few.ldac", "2 0:1 1:1\n1 2:1\n");
     for topics in [1, 500] {
@@ -213,6 +218,7 @@ fn commands_say_which_models_they_are_for() {
         ("infer --model svm --data new.txt", "`svm` has no topics"),
         ("predict --model model --data new.txt", "a topic model predicts nothing"),
         ("evaluate --model model --data text.txt --ranking", "rankings are of items"),
+        ("evaluate --model svm --data text.txt --zero-based", "`--zero-based` is for documents"),
         ("train svm --output model", "must not replace"),
         ("topics --model modle", "did you mean `model`?"),
         ("topics --model model --relevance 2", "no number from 0 to 1"),

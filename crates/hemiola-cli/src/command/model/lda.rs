@@ -305,7 +305,7 @@ pub(super) fn evaluate(
     files: &Files,
     pattern: &str,
 ) -> anyhow::Result<(String, Evaluation)> {
-    let known = data::read_known(cluster, &files.options(Some(pattern))?, pattern, model)?;
+    let known = data::read_known(cluster, &files.options_for(pattern, model)?, pattern, model)?;
     let completion = model.completion(cluster, &known.corpus, Inference::default())?;
     let coherence: Vec<f64> = model.coherence(cluster, &known.corpus, JUDGED)?.into_iter().flatten().collect();
     let mut figures = Metrics::from([

@@ -36,7 +36,9 @@ struct Hub {
 struct State {
     /// By receiver, sender, lane: bytes delivered and not taken.
     in_flight: Vec<usize>,
-    /// By peer: why it is gone.
+    /// By peer: it sends nothing any more.
+    closed: Vec<bool>,
+    /// By peer: why it is gone. Set when every inbox has heard of it, since whoever fails to send asks there who is to blame.
     gone: Vec<Option<LossCause>>,
 }
 
@@ -54,7 +56,11 @@ impl InProcess {
         let size = inboxes.len();
         let hub = Arc::new(Hub {
             inboxes,
-            state: Mutex::new(State { in_flight: vec![0; size * size * 2], gone: vec![None; size] }),
+            state: Mutex::new(State {
+                in_flight: vec![0; size * size * 2],
+                closed: vec![false; size],
+                gone: vec![None; size],
+            }),
             room: Condvar::new(),
             pool: BufferPool::new(POOL_BYTES),
             counters: (0..size).map(|_| Counters::new(size)).collect(),
@@ -80,7 +86,7 @@ impl InProcess {
     }
 
     fn error_if_gone(&self, state: &State, to: Rank) -> Result<(), TransportError> {
-        if state.gone[self.rank.index()].is_some() {
+        if state.closed[self.rank.index()] {
             return Err(TransportError::Closed);
         }
         match &state.gone[to.index()] {
@@ -194,15 +200,10 @@ impl Transport for InProcess {
             Parting::Failed { reason } => (None, LossCause::Failed { reason }),
             Parting::Lost(loss) => (Some(loss), LossCause::Left),
         };
-        {
-            let mut state = self.hub.state.lock();
-            if state.gone[self.rank.index()].is_some() {
-                return;
-            }
-            state.gone[self.rank.index()] = Some(cause.clone());
+        if std::mem::replace(&mut self.hub.state.lock().closed[self.rank.index()], true) {
+            return;
         }
-        self.hub.room.notify_all();
-        let loss = self.loss(self.rank, cause);
+        let loss = self.loss(self.rank, cause.clone());
         for other in Rank::all(self.size()).filter(|other| *other != self.rank) {
             let inbox = &self.hub.inboxes[other.index()];
             if let Some(blamed) = blamed.clone().filter(|blamed| blamed.rank != other) {
@@ -210,5 +211,31 @@ impl Transport for InProcess {
             }
             inbox.lost(loss.clone());
         }
+        self.hub.state.lock().gone[self.rank.index()] = Some(cause);
+        self.hub.room.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{Hesitant, Still};
+    use hemiola_core::{ChannelId, Purpose};
+
+    #[test]
+    fn senders_hear_of_a_loss_after_their_inbox() {
+        let env: Arc<dyn Env> = Arc::new(Still);
+        let inboxes: Vec<_> = (0..2).map(|_| Hesitant::new()).collect();
+        let ends = InProcess::connect(inboxes.iter().map(|inbox| inbox.clone() as Arc<dyn Inbox>).collect(), &env);
+        let send = || {
+            let payload = vec![1_u8].into();
+            let (lane, channel, purpose) = (Lane::Control, ChannelId::new(1), Purpose::Custom);
+            ends[0].send(Rank::new(1), Outgoing { lane, channel, purpose, payload }, Duration::ZERO)
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| ends[1].close(Parting::Failed { reason: "no more paper".into() }, Duration::ZERO));
+            inboxes[0].while_it_hears(|| assert_eq!(send(), Ok(())));
+        });
+        assert!(matches!(send(), Err(TransportError::Lost(loss)) if loss.rank == Rank::new(1)));
     }
 }

@@ -30,6 +30,8 @@ mod join;
 mod secret;
 mod switchboard;
 mod tcp;
+#[cfg(test)]
+mod test_support;
 mod tls;
 
 pub use budget::{Bandwidth, Budget};

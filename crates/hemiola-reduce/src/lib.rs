@@ -29,6 +29,7 @@
 //! | [`background`] | [`Pending`]: collectives that go on while the program computes |
 //! | [`mixing`] | [`Mixing`]: averages over a graph; who goes on without whom |
 //! | [`measure`] | [`Speeds`]: what each way to do an all-reduce takes here |
+//! | [`probe`](mod@probe) | how fast pairs of peers talk |
 //! | [`error`] | what can go wrong |
 
 pub mod background;
@@ -39,6 +40,7 @@ mod flight;
 pub mod measure;
 pub mod mixing;
 mod outcome;
+pub mod probe;
 
 pub use background::Pending;
 pub use collectives::{Collectives, MakeCollectives, Tally};
@@ -52,3 +54,4 @@ pub use hemiola_collective::{
 pub use hemiola_collective::{cost, encode};
 pub use measure::Speeds;
 pub use mixing::{MakeMixing, Mixing, MixingBuilder, MixingTally, OnLoss};
+pub use probe::{Probed, probe};

@@ -102,6 +102,7 @@
 //! | [`loops`] | parallel loops: plans, views in their bodies, execution | what is computed |
 //! | [`tables`] | tables of parameters on a cluster: handles of workers, services, checkpoints | what is learned |
 //! | [`collective`] | collectives on a cluster, averages over a communication graph | what is summed, and why |
+//! | [`strategy`] | how copies of each variable of a model are kept equal, as one value: builders, costs, checks | what is learned |
 //! | [`schedule`] | scheduled model parallelism: programs in three instructions, and engines that run them | what is learned |
 //! | `hemiola-collective` | their protocols, communication graphs, encodings, costs | threads, sockets, clocks |
 //! | `hemiola-tables` | their protocol: shards, caches, clocks, budgets, procedures | threads, sockets, clocks |
@@ -118,6 +119,7 @@ pub use hemiola_net as net;
 pub use hemiola_parameters as tables;
 pub use hemiola_reduce as collective;
 pub use hemiola_schedule as schedule;
+pub use hemiola_strategy as strategy;
 
 pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 pub use hemiola_macros::parallel_for;
@@ -147,6 +149,11 @@ struct LoopsGuide;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/reduce.md")]
 struct ReduceGuide;
+
+/// The snippets of the guide to strategies, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/strategies.md")]
+struct StrategiesGuide;
 
 /// The snippets of the guide to schedules, run as tests.
 #[cfg(doctest)]

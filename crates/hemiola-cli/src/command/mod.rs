@@ -5,6 +5,7 @@ mod completions;
 mod data;
 mod model;
 mod plot;
+mod probe;
 mod run;
 mod serve;
 mod topology;
@@ -33,6 +34,8 @@ pub(crate) enum Command {
     Plot(plot::Plot),
     /// What a trained model thinks a user would rate items, or which class examples are of.
     Predict(model::Predict),
+    /// Measure how fast the peers of a job talk to each other, and describe the cluster.
+    Probe(probe::Probe),
     /// The best items for a user, or for somebody new.
     Recommend(model::Recommend),
     /// Start a program as the peers of a job, and watch over them.
@@ -61,6 +64,7 @@ impl Command {
             Self::Infer(infer) => infer.execute(),
             Self::Plot(plot) => plot.execute(),
             Self::Predict(predict) => predict.execute(),
+            Self::Probe(probe) => probe.execute(),
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
             Self::Serve(serve) => serve.execute(),

@@ -18,6 +18,7 @@ mod newcomer;
 mod orphans;
 mod output;
 mod plot;
+mod probe;
 mod remote;
 mod results;
 mod serving;

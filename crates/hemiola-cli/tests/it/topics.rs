@@ -58,6 +58,8 @@ fn text_goes_in_and_topics_come_out() {
     }
     let csv = works(&lab, "topics --model model --csv --words 3");
     assert_eq!((csv.lines().next(), csv.lines().count()), (Some("topic,share,place,word,count,probability,lift"), 7));
+    let told = works(&lab, "train lda --data text.txt --topics 2 --epochs 60 --target -3.3 --workers 1");
+    assert!(told.contains("the target is reached"), "{told}");
     let report: Value = serde_json::from_str(&works(&lab, "topics --model model --report - --relevance 0.6")).unwrap();
     assert_eq!(report.as_array().unwrap().len(), 2);
     let sea = report
@@ -111,6 +113,9 @@ fn made_up_documents_and_made_files_train() {
     );
     assert!(told.contains("docword: 200 documents") && told.contains("(named by `vocab.toy.txt`)"), "{told}");
     assert!(told.contains("held-out perplexity"), "{told}");
+    let tables = "train lda --data docword.toy.txt.gz -k 5 --epochs 5 --peers 2 --workers 1 --way tables --explain";
+    let told = works(&lab, &format!("{tables} --staleness 2 --budget 1000000"));
+    assert!(told.contains("counts of words are in tables, with a staleness of 2 clocks"), "{told}");
     assert!(works(&lab, "topics --model two").contains("word"));
     assert!(works(&lab, "evaluate --model two --data docword.toy.txt.gz").contains("perplexity"));
 }
@@ -158,6 +163,11 @@ fn bad_conditions_are_borne_or_told() {
     let report: Value = serde_json::from_str(&works(&lab, "topics --model odd --report -")).unwrap();
     let tokens: u64 = report.as_array().unwrap().iter().map(|topic| topic["tokens"].as_u64().unwrap()).sum();
     assert_eq!(tokens, 70_003);
+    // A model without names takes numbers, though names lie beside them.
+    works(&lab, "train lda --data docword.odd.txt -k 2 --epochs 2 --output nameless");
+    write("vocab.odd.txt", "one\ntwo\nthree\nfour\n");
+    assert!(works(&lab, "infer --model nameless --data docword.odd.txt").contains("\n2,70000,0,"));
+    fs::remove_file(lab.path().join("vocab.odd.txt")).unwrap();
     // One topic, and more topics than tokens.
     write("few.ldac", "2 0:1 1:1\n1 2:1\n");
     for topics in [1, 500] {
@@ -208,6 +218,7 @@ fn commands_say_which_models_they_are_for() {
         ("infer --model svm --data new.txt", "`svm` has no topics"),
         ("predict --model model --data new.txt", "a topic model predicts nothing"),
         ("evaluate --model model --data text.txt --ranking", "rankings are of items"),
+        ("evaluate --model svm --data text.txt --zero-based", "`--zero-based` is for documents"),
         ("train svm --output model", "must not replace"),
         ("topics --model modle", "did you mean `model`?"),
         ("topics --model model --relevance 2", "no number from 0 to 1"),

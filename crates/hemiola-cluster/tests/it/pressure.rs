@@ -297,6 +297,37 @@ fn everything_at_once_loses_nothing_and_keeps_its_order() {
 }
 
 #[test]
+fn what_tls_decrypted_along_with_a_message_is_read_by_somebody() {
+    with_watchdog(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let tls = certificates(folder.path(), "hemiola");
+        let address = free_address();
+        let builders = (0..2).map(|rank| peer(rank, 2, address).tls(tls.clone())).collect();
+        let outcomes = over_tcp(builders, |cluster| {
+            let (large, small) = (ChannelId::of(200, 0), ChannelId::of(200, 1));
+            let (large_box, small_box) = (cluster.open(large, Lane::Bulk), cluster.open(small, Lane::Bulk));
+            for round in 0..50 {
+                if cluster.is_root() {
+                    // This one is read by the thread that waits for it, and what comes behind by nobody in particular.
+                    large_box.receive_from(Rank::new(1), Duration::from_secs(20)).map_err(Error::program)?;
+                    for _ in 0..3 {
+                        small_box.receive(Duration::from_secs(5)).map_err(Error::program)?;
+                    }
+                } else {
+                    cluster.send(Rank::ROOT, out(Lane::Bulk, large, vec![7; 100_000 + round * 997]))?;
+                    for _ in 0..3 {
+                        cluster.send(Rank::ROOT, out(Lane::Bulk, small, vec![8; 100]))?;
+                    }
+                }
+                cluster.barrier()?;
+            }
+            Ok(())
+        });
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    });
+}
+
+#[test]
 fn broadcasts_that_name_different_roots_are_told_apart() {
     // Peer 3 hangs on peer 2 in the trees of both roots, so it hears of the difference.
     let root = |cluster: &Cluster| if cluster.rank().index() == 3 { Rank::new(2) } else { Rank::ROOT };

@@ -32,7 +32,7 @@ pub enum Way {
     Tables {
         /// By how many clocks a worker may be ahead of the slowest.
         staleness: u32,
-        /// Bytes that may be sent in a second, in each direction; without one, as much as there is.
+        /// Bytes that a peer may send in a second, in each direction, ahead of need; without one, nothing is.
         budget: Option<u64>,
     },
 }

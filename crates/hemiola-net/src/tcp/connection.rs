@@ -2,7 +2,8 @@
 //!
 //! **Reading.** Whoever holds `inbound` reads: the lane's I/O loop when the socket is readable, or a thread that waits
 //! for a message of this peer ([`Connection::assist`]). While a thread assists, the loop does not watch the socket, so
-//! that a message wakes one thread, not two. Nobody leaves `inbound` with complete frames undelivered.
+//! that a message wakes one thread, not two. Nobody leaves `inbound` with complete frames undelivered, nor with bytes that
+//! TLS has decrypted: the poller sees neither, so nobody would come back for them.
 //!
 //! A message that somebody waits for often comes within microseconds, less than it takes to be woken. So an assistant stays awake for a moment, and
 //! lets others run meanwhile.
@@ -321,7 +322,13 @@ impl Connection {
                 break;
             }
         }
+        self.read_held_back(&mut decoder, listener);
         self.loop_reads.store(false, Ordering::Relaxed);
+    }
+
+    /// Reads what is out of the socket already. That is no more than a few records of TLS.
+    fn read_held_back(&self, decoder: &mut Decoder, listener: &dyn Listener) {
+        while !self.is_down() && self.stream.holds_back() && self.read_once(decoder, Patience::Now, listener) {}
     }
 
     /// The right to read: at once if nobody reads, after its current piece if the I/O loop does. Another thread that
@@ -342,7 +349,8 @@ impl Connection {
     /// Reads what the peer may have said last, waiting briefly for it.
     pub(crate) fn hear_out(&self, listener: &dyn Listener) {
         let deadline = self.env.now() + HEARING;
-        if let Some(mut decoder) = self.inbound.try_lock_for(BRIEF) {
+        // Another thread may be about to report the very words.
+        if let Some(mut decoder) = self.inbound.try_lock_for(HEARING) {
             while !self.is_down()
                 && self.env.now() < deadline
                 && self.read_once(&mut decoder, Patience::Brief, listener)
@@ -392,6 +400,7 @@ impl Connection {
                 break Assist::TimedOut;
             }
         };
+        self.read_held_back(&mut decoder, listener);
         drop(decoder);
         self.stop_assisting();
         outcome

@@ -38,6 +38,8 @@ impl IoLoop {
     /// Serves until the transport is closed.
     pub fn run(self) {
         let mut events = Events::new();
+        // What came right behind the handshake may be out of the sockets already.
+        self.connections.iter().for_each(|connection| connection.on_readable(&*self.listener));
         while !self.stop.load(Ordering::Acquire) {
             events.clear();
             // Whoever makes the first lease wakes the loop after counting it, so the count is seen here at the latest
@@ -61,6 +63,8 @@ impl IoLoop {
                 if event.writable
                     && let Err(error) = connection.on_writable()
                 {
+                    // What the peer said before it went explains more than the error.
+                    connection.on_readable(&*self.listener);
                     self.listener.broken(connection.peer, connection.lane, broken(&error));
                 }
                 if event.readable {

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::sockopt;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags, SendAncillaryBuffer, SendFlags, recv, recvmsg, sendmsg};
 use rustls::Connection;
-use std::io::{self, IoSlice, IoSliceMut, Read, Write};
+use std::io::{self, BufRead, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -93,6 +93,16 @@ impl Stream {
             waited = true;
             poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&BRIEF_SPEC))?;
         }
+    }
+
+    /// Whether something was taken out of the socket that has not been read yet: no poller knows of it.
+    pub(crate) fn holds_back(&self) -> bool {
+        let Some(tls) = &self.tls else { return false };
+        // An end or an error that was held back is found by the next read, too.
+        tls.lock()
+            .reader()
+            .fill_buf()
+            .map_or_else(|error| error.kind() != io::ErrorKind::WouldBlock, |held| !held.is_empty())
     }
 
     /// Writes as much as fits without waiting; `WouldBlock` if nothing does.

@@ -98,19 +98,20 @@ impl Shared {
         PeerLost { rank, address: peer.address.clone(), cause, last_heard }
     }
 
-    /// Records why a peer is gone, takes its lanes down and tells the inbox; only the first call does anything.
+    /// Tells the inbox, records why a peer is gone and takes its lanes down; only the first call does anything.
+    ///
+    /// The inbox comes first: whoever fails to send to the peer asks it who is to blame.
     fn lose(&self, loss: PeerLost) {
         let peer = &self.peers[loss.rank.index()];
         // One loss at a time, so that the inbox hears of them in the order in which they follow from each other: the
         // loss a leaving peer names has been reported before that peer's own leaving is.
         let mut gone = self.gone.lock();
-        {
-            let mut state = peer.state.lock();
-            if state.loss.is_some() {
-                return;
-            }
-            state.loss = Some(loss.clone());
+        if peer.state.lock().loss.is_some() {
+            return;
         }
+        self.inbox.lost(loss.clone());
+        tracing::debug!(peer = %loss.rank, cause = %loss.cause, "peer gone");
+        let loss = peer.state.lock().loss.insert(loss).clone();
         peer.gone.store(true, Ordering::Release); // pairs with the load in `TcpTransport::frame`
         if loss.cause != LossCause::Left {
             tell_why(peer, &loss);
@@ -118,8 +119,6 @@ impl Shared {
                 connection.take_down();
             }
         }
-        tracing::debug!(peer = %loss.rank, cause = %loss.cause, "peer gone");
-        self.inbox.lost(loss);
         *gone += 1;
         drop(gone);
         self.someone_gone.notify_all();
@@ -316,7 +315,7 @@ impl TcpTransport {
             Err(SendFailure::Refused(error)) => Err(error),
             Err(SendFailure::Broken(error)) => {
                 // What the peer said before it went may still lie in our socket and explains more than the error.
-                connection.on_readable(&*self.shared);
+                connection.hear_out(&*self.shared);
                 self.shared.broken(to, lane, broken(&error));
                 Err(loss())
             }
@@ -426,5 +425,42 @@ impl fmt::Debug for TcpTransport {
             .field("rank", &self.rank())
             .field("size", &self.size())
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::test_support::{Hesitant, Still};
+
+    #[test]
+    fn senders_hear_of_a_loss_after_the_inbox() {
+        let inbox = Hesitant::new();
+        let peer = || Peer {
+            address: "here".into(),
+            connections: [None, None],
+            heard: AtomicU64::new(0),
+            gone: AtomicBool::new(false),
+            state: Mutex::default(),
+        };
+        let shared = Shared {
+            rank: Rank::ROOT,
+            peers: vec![peer(), peer()],
+            inbox: inbox.clone(),
+            counters: Counters::new(2),
+            env: Arc::new(Still),
+            gone: Mutex::new(0),
+            someone_gone: Condvar::new(),
+        };
+        let other = Rank::new(1);
+        std::thread::scope(|scope| {
+            scope.spawn(|| shared.lose(shared.describe(other, LossCause::Failed { reason: "no more paper".into() })));
+            inbox.while_it_hears(|| {
+                // Whoever knows of it now asks the inbox who is to blame, and leaves with the blame on itself if that does not know.
+                assert_eq!(shared.loss(other), None);
+                assert!(!shared.peers[1].gone.load(Ordering::Acquire));
+            });
+        });
+        assert!(shared.loss(other).is_some());
     }
 }

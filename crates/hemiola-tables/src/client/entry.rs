@@ -8,6 +8,9 @@ use std::sync::atomic::AtomicBool;
 /// No view.
 pub(crate) const ABSENT: u32 = u32::MAX;
 
+/// Nothing but the copy that is here lacks these updates any more.
+pub(crate) const INCLUDED: u64 = u64::MAX;
+
 /// A row, as a client knows it.
 #[derive(Debug)]
 pub(crate) struct Entry<W> {
@@ -34,6 +37,8 @@ pub(crate) struct Entry<W> {
     pub(crate) fetched: bool,
     /// Nobody else has a copy, and sums need not leave.
     pub(crate) leased: bool,
+    /// The copy lacks sums of the log that are not marked as shown.
+    pub(crate) behind: bool,
     /// Was read since the hand of the eviction passed.
     pub(crate) referenced: AtomicBool,
 }
@@ -53,6 +58,7 @@ impl<W> Entry<W> {
             intents: 0,
             fetched: false,
             leased: false,
+            behind: false,
             referenced: AtomicBool::new(false),
         }
     }
@@ -150,8 +156,10 @@ pub(crate) struct Part<W> {
     pub(crate) version: u64,
     /// Under BSP the worker, so that sums do not depend on who was first; otherwise 0.
     pub(crate) lane: u32,
-    /// The message it left in; 0 if it is open.
+    /// The message it left in; 0 if it is open, [`INCLUDED`] if every copy that comes from now on holds it.
     pub(crate) sent: u64,
+    /// The copy that is here holds it.
+    pub(crate) shown: bool,
     pub(crate) delta: Delta<W>,
     pub(crate) carried: Vec<W>,
 }

@@ -78,7 +78,7 @@ impl<C: Cell> Client<C> {
             self.tell_forgotten();
             self.request(need, missing);
         }
-        let leases = self.spec.delivery == Delivery::Push && !self.lanes() && self.shows_own();
+        let leases = self.spec.delivery == Delivery::Push && self.replays();
         if leases && !wanted.is_empty() {
             wanted.sort_unstable();
             wanted.dedup();
@@ -171,6 +171,7 @@ impl<C: Cell> Client<C> {
 
     /// Adds up the sums of a leased row over clocks that no snapshot can tell apart any more.
     pub(super) fn add_up(&mut self, slot: u32) {
+        self.show(slot);
         let (fresh, width, sparse) = (self.fresh, self.spec.width, self.spec.sparse);
         let Some(log) = &mut self.entries[slot as usize].log else { return };
         let settled = |part: &mut Part<C::Wide>| part.sent == 0 && part.clock < fresh;

@@ -6,7 +6,8 @@
 //!
 //! **Read my writes.** A copy in the cache is the row *with this peer's own updates in it*. When a newer copy comes, it replaces the
 //! old one, and the updates that are not in it (those after the message number it says to include) are added again. Once a number is included
-//! it is so in every later copy, since messages are in order; so the sums kept for this can go. Under BSP workers must not see each
+//! it is so in every later copy, since messages are in order; so the sums kept for this can go. All this is done when somebody reads the row: a copy that is replaced
+//! unread, as most are where rows are only added to, costs nothing. A sum that the copy lacks is kept even if it is included, at most one a row. Under BSP workers must not see each
 //! other's updates of a clock, so there the cache holds the bare row and a worker's own sums are added when it reads.
 //! If the procedure alone knows what an update does, nothing is added and the cache is read-only.
 //!
@@ -42,7 +43,7 @@ use crate::procedure::{Procedure, View};
 use crate::spec::{ClientId, Consistency, Delivery, NonFinite, ShardId, Spec};
 use crate::store::{Index, Slab, Store};
 use crate::stream::{Envelope, Stream};
-use entry::{Entry, Part, Spare};
+use entry::{Entry, INCLUDED, Part, Spare};
 use hemiola_core::WorkerId;
 use intents::Intents;
 use std::collections::{BTreeMap, VecDeque};
@@ -256,6 +257,11 @@ impl<C: Cell> Client<C> {
         self.view != View::ReadOnly
     }
 
+    /// Whether copies hold this peer's own updates.
+    fn replays(&self) -> bool {
+        !self.lanes() && self.shows_own()
+    }
+
     /// What [`get`](Self::get) returns, if that changes nothing here; nothing if the row is not here or not fresh enough, or if
     /// reading it has to be noted.
     pub fn peek(&self, worker: WorkerId, key: u64) -> Result<Option<Reading<'_, C::Wide>>> {
@@ -265,7 +271,7 @@ impl<C: Cell> Client<C> {
             return Ok(None);
         };
         let entry = &self.entries[slot as usize];
-        if self.versioned() || (entry.log.is_some() && self.lanes() && self.shows_own()) {
+        if self.versioned() || entry.behind || (entry.log.is_some() && self.lanes() && self.shows_own()) {
             return Ok(None);
         }
         if !entry.referenced.load(Ordering::Relaxed) {
@@ -283,6 +289,7 @@ impl<C: Cell> Client<C> {
             return Ok(None);
         };
         let overlaid = self.lanes() && self.shows_own();
+        self.show(slot);
         let entry = &mut self.entries[slot as usize];
         *entry.referenced.get_mut() = true;
         entry.used_until = entry.used_until.max(clock.next());
@@ -373,18 +380,20 @@ impl<C: Cell> Client<C> {
         let slot = self.ensure(key);
         let version = if self.versioned() { seen } else { 0 };
         let lane = if self.lanes() { worker.index() as u32 } else { 0 };
-        let shown = !self.lanes() && self.shows_own();
         let same = |part: &&mut Part<C::Wide>| {
             part.sent == 0 && part.clock == clock && part.version == version && part.lane == lane
         };
         let (width, sparse) = (self.spec.width, self.spec.sparse);
         let entry = &mut self.entries[slot as usize];
         let parts = entry.log.as_mut().map(|log| &mut log.parts);
-        if let Some(part) = parts.and_then(|parts| parts.iter_mut().rev().find(same)) {
+        let shown = if let Some(part) = parts.and_then(|parts| parts.iter_mut().rev().find(same)) {
             part.delta.add(cells, width, sparse);
+            part.shown
         } else {
             self.begin_part(slot, clock, version, lane, cells)?;
-        }
+            self.pool.is_some()
+        };
+        let replays = self.replays();
         let entry = &mut self.entries[slot as usize];
         if let (Some(managed), Some(pool), false) = (self.spec.managed, &mut self.pool, entry.leased) {
             let view = entry.is_here().then(|| self.views.cells(entry.view));
@@ -392,10 +401,31 @@ impl<C: Cell> Client<C> {
             entry.log.get_or_insert_default().importance += importance;
             pool.insert(slot);
         }
-        if shown && entry.is_here() {
-            self.views.add(entry.view, cells, self.view.factor(), key, 0);
+        if replays && entry.is_here() {
+            if shown {
+                self.views.add(entry.view, cells, self.view.factor(), key, 0);
+            } else {
+                entry.behind = true;
+            }
         }
         Ok(())
+    }
+
+    /// Adds to a copy what it lacks.
+    fn show(&mut self, slot: u32) {
+        let entry = &mut self.entries[slot as usize];
+        if !std::mem::take(&mut entry.behind) {
+            return;
+        }
+        let log = entry.log.as_mut().expect("what a copy lacks is in the log");
+        for part in log.parts.iter_mut().filter(|part| !part.shown) {
+            self.views.add(entry.view, &part.delta.cells(), self.view.factor(), entry.key, 0);
+            part.shown = true;
+        }
+        for part in log.parts.extract_if(.., |part| part.sent == INCLUDED) {
+            self.spare.put(part.delta);
+        }
+        self.spare.put_log(entry.tidy());
     }
 
     fn begin_part(
@@ -412,7 +442,8 @@ impl<C: Cell> Client<C> {
         if !log.parts.iter().any(|part| part.sent == 0 && part.clock == clock) {
             self.open.entry(clock).or_default().push(slot);
         }
-        log.parts.push(Part { clock, version, lane, sent: 0, delta: self.spare.delta(cells), carried });
+        let shown = self.pool.is_some();
+        log.parts.push(Part { clock, version, lane, sent: 0, shown, delta: self.spare.delta(cells), carried });
         Ok(())
     }
 

@@ -1,7 +1,7 @@
 //! What comes to a client, and what has to go for it.
 
 use super::Client;
-use super::entry::{ABSENT, Entry, Older};
+use super::entry::{ABSENT, Entry, INCLUDED, Older};
 use crate::batch::{Batch, BatchRow};
 use crate::cells::Cells;
 use crate::clock::Clock;
@@ -78,7 +78,17 @@ impl<C: Cell> Client<C> {
     fn confirm(&mut self, included: u64) {
         while let Some((number, slot)) = self.unconfirmed.front().copied().filter(|(number, _)| *number <= included) {
             self.unconfirmed.pop_front();
+            let entry = &self.entries[slot as usize];
+            // The copy that is here may never be read: what it lacks waits for that. But not two sums.
+            let mut wait = entry.behind;
+            if wait && entry.log.iter().flat_map(|log| &log.parts).any(|part| part.sent == INCLUDED) {
+                self.show(slot);
+                wait = false;
+            }
             if let Some(log) = &mut self.entries[slot as usize].log {
+                for part in log.parts.iter_mut().filter(|part| part.sent == number && wait && !part.shown) {
+                    part.sent = INCLUDED;
+                }
                 for part in log.parts.extract_if(.., |part| part.sent == number) {
                     self.spare.put(part.delta);
                 }
@@ -106,7 +116,7 @@ impl<C: Cell> Client<C> {
             self.entries[slot as usize].view = view;
             self.here += 1;
         }
-        let shown = !self.lanes() && self.shows_own();
+        let (replays, lazy) = (self.replays(), self.pool.is_none());
         let entry = &mut self.entries[slot as usize];
         (entry.version, entry.fresh) = (row.version, fresh);
         entry.copies += u32::from(self.releases);
@@ -115,9 +125,17 @@ impl<C: Cell> Client<C> {
         }
         self.views.set(entry.view, &row.cells);
         self.carried.row_mut(entry.view).copy_from_slice(carried);
-        if let Some(log) = entry.log.as_ref().filter(|_| shown) {
-            for part in log.parts.iter().filter(|part| part.sent == 0 || part.sent > included) {
-                self.views.add(entry.view, &part.delta.cells(), self.view.factor(), row.key, 0);
+        if let Some(log) = entry.log.as_mut().filter(|_| replays) {
+            for part in log.parts.extract_if(.., |part| part.sent == INCLUDED) {
+                self.spare.put(part.delta);
+            }
+            for part in log.parts.iter_mut().filter(|part| part.sent == 0 || part.sent > included) {
+                part.shown = false;
+            }
+            entry.behind = log.parts.iter().any(|part| !part.shown);
+            self.spare.put_log(entry.tidy());
+            if !lazy {
+                self.show(slot);
             }
         }
         self.evict();
@@ -166,6 +184,12 @@ impl<C: Cell> Client<C> {
     pub(super) fn drop_copy(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         let view = std::mem::replace(&mut entry.view, ABSENT);
+        entry.behind = false;
+        if let Some(log) = &mut entry.log {
+            for part in log.parts.extract_if(.., |part| part.sent == INCLUDED) {
+                self.spare.put(part.delta);
+            }
+        }
         if self.spec.delivery == Delivery::Push {
             self.forgotten.push(entry.key);
         }

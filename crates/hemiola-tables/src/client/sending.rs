@@ -104,7 +104,7 @@ impl<C: Cell> Client<C> {
     /// The same, as far as a message holds.
     fn flush_message(&mut self, clock: Clock, slots: &mut IntoIter<u32>, urgent: bool) {
         // Sums are kept only where they are added to newer copies.
-        let keep = !self.lanes() && self.shows_own();
+        let keep = self.replays();
         let (width, sparse) = (self.spec.width, self.spec.sparse);
         let rows = slots.len().min(self.spec.message_bytes / (width * size_of::<C::Wide>()).max(1) + 1);
         let mut batch = Batch::with_room(rows, if sparse { 0 } else { rows * width });
@@ -113,6 +113,12 @@ impl<C: Cell> Client<C> {
         while bytes < self.spec.message_bytes
             && let Some(slot) = slots.next()
         {
+            let open = |part: &&Part<C::Wide>| part.sent == 0 && part.clock == clock;
+            let log = self.entries[slot as usize].log.as_ref().filter(|log| log.parts.len() > 1);
+            if log.is_some_and(|log| log.parts.iter().filter(open).count() > 1) {
+                // Two may become one below, which is shown or is not.
+                self.show(slot);
+            }
             let entry = &mut self.entries[slot as usize];
             take_open(entry, clock, width, sparse, &mut parts);
             for mut part in parts.drain(..) {

@@ -39,6 +39,7 @@ model can reach. The truth holds the factors `w` (users by rank) and `h` (items 
 Examples:
   hemiola data make lda --output docword.toy.txt
   hemiola data make lda --output docword.big.txt.gz --documents 100000 --topics 100
+  hemiola train lda --data docword.toy.txt --topics 20 --output model
 
 The vocabulary goes to `vocab.NAME` beside `docword.NAME`, or to PATH.vocab if PATH has another form. The truth holds `topics` \
 (topics by words) and `mixtures` (documents by topics).

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use hemiola_array::read::Source;
 use hemiola_array::read::lines::read_names;
 use hemiola_models::lda::data::{Format, Options};
-use hemiola_models::lda::{Selection, Tokenizer};
+use hemiola_models::lda::{Selection, Tokenizer, TopicModel};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -86,6 +86,32 @@ impl Files {
             skip_bad_lines: self.skip_bad_lines,
             ..Options::default()
         })
+    }
+
+    /// The same for a model that was trained before. Names that nobody asked for are of no use to one that knows none.
+    pub(super) fn options_for(&self, pattern: &str, model: &TopicModel) -> anyhow::Result<Options> {
+        let mut options = self.options(Some(pattern))?;
+        if model.vocabulary().terms().is_none() {
+            options.vocabulary.clone_from(&self.vocabulary);
+        }
+        Ok(options)
+    }
+
+    /// An error if anything is said of documents, for models that are of something else.
+    pub(super) fn must_not_be_given(&self) -> anyhow::Result<()> {
+        let flags = [
+            ("--vocabulary", self.vocabulary.is_some()),
+            ("--format", self.format.is_some()),
+            ("--zero-based", self.zero_based),
+            ("--skip-bad-lines", self.skip_bad_lines > 0),
+        ];
+        match flags.into_iter().find(|(_, given)| *given) {
+            Some((flag, _)) => {
+                let message = format!("`{flag}` is for documents of topic models, and this model is of something else");
+                Err(Failure::usage(message).hint("leave it out").into())
+            }
+            None => Ok(()),
+        }
     }
 
     fn holds(&self) -> Option<Format> {

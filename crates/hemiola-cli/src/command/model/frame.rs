@@ -42,8 +42,8 @@ pub(super) struct Common {
     #[arg(long, value_name = "S", value_parser = positive, help_heading = "When it stops")]
     seconds: Option<f64>,
 
-    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG. For svm, logistic, lasso, elastic-net and lda without held-out documents it is the objective.
-    #[arg(long, value_name = "X", value_parser = finite, help_heading = "When it stops")]
+    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG. For svm, logistic, lasso and elastic-net it is the objective, for lda without held-out documents the log-likelihood per token.
+    #[arg(long, value_name = "X", value_parser = finite, allow_negative_numbers = true, help_heading = "When it stops")]
     target: Option<f64>,
 
     /// Stop when that figure has not become better for this many epochs; 0 never stops for that. Default: 3; svm, logistic, lasso, elastic-net and lda 0.

@@ -107,7 +107,7 @@ impl Infer {
         if let Some(output) = &self.output {
             report::check(output)?;
         }
-        let options = self.files.options(Some(&self.data))?;
+        let options = self.files.options_for(&self.data, model)?;
         let Known { corpus, unseen, .. } = data::read_known(cluster, &options, &self.data, model)?;
         let inference = Inference { passes: self.passes, burn_in: self.passes * 2 / 5, seed: self.seed };
         let mut all = Vec::new();

@@ -122,7 +122,7 @@ pub(crate) struct TrainLda {
     #[arg(long, value_name = "N", help_heading = "How it is sampled")]
     staleness: Option<u32>,
 
-    /// With tables: bytes that a peer may send in a second. Default: as many as there are.
+    /// With tables: bytes that a peer may send in a second ahead of need. Default: nothing is sent ahead.
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..), help_heading = "How it is sampled")]
     budget: Option<u64>,
 
@@ -305,7 +305,7 @@ pub(super) fn evaluate(
     files: &Files,
     pattern: &str,
 ) -> anyhow::Result<(String, Evaluation)> {
-    let known = data::read_known(cluster, &files.options(Some(pattern))?, pattern, model)?;
+    let known = data::read_known(cluster, &files.options_for(pattern, model)?, pattern, model)?;
     let completion = model.completion(cluster, &known.corpus, Inference::default())?;
     let coherence: Vec<f64> = model.coherence(cluster, &known.corpus, JUDGED)?.into_iter().flatten().collect();
     let mut figures = Metrics::from([

@@ -95,7 +95,7 @@ impl Topics {
         let mut coherence = vec![None; model.topics()];
         if let Some(pattern) = &self.data {
             super::frame::must_exist(pattern)?;
-            let known = data::read_known(cluster, &self.files.options(Some(pattern))?, pattern, model)?;
+            let known = data::read_known(cluster, &self.files.options_for(pattern, model)?, pattern, model)?;
             coherence = model.coherence(cluster, &known.corpus, JUDGED)?;
             if let Some(target) = &self.pyldavis {
                 write_pyldavis(cluster, model, &known, target)?;

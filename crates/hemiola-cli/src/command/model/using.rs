@@ -366,6 +366,9 @@ pub(crate) struct Evaluate {
 impl Evaluate {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let kind = self.common.kind()?;
+        if kind != Kind::Topics {
+            self.files.must_not_be_given()?;
+        }
         if kind != Kind::Ratings {
             let ranks = self.ranking || self.seen_in.is_some() || self.events_from.is_some() || !self.k.is_empty();
             if ranks {

@@ -1,0 +1,95 @@
+//! `hemiola probe`: what a strategy has to know of a cluster.
+
+use crate::counted::counted;
+use crate::output::{self, Compress, Staged};
+use crate::report;
+use clap::Args;
+use hemiola::collective::{Probed, probe};
+use hemiola_cluster::Cluster;
+use hemiola_core::Rank;
+use hemiola_strategy::{Cluster as Description, Link, Peer};
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Every pair of peers plays ping-pong and sends 24 MB, one pair after the other: about 50 ms a pair on a fast network. The description names hosts and devices, what \
+links within a host and between hosts usually do, and the pairs that differ. It is TOML, to be read and edited.
+
+Examples:
+    hemiola run -n 4 -- hemiola probe --output cluster.toml
+    hemiola run --hosts ada,grace -- hemiola probe --output cluster.toml
+    hemiola probe                       # of this process alone: nothing to measure";
+
+/// The arguments of `hemiola probe`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Probe {
+    /// Where to write the description [default: standard output].
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// What this peer computes with, as the description is to say.
+    #[arg(long, value_name = "NAME", default_value = "cpu")]
+    device: String,
+}
+
+impl Probe {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        if let Some(path) = &self.output {
+            report::check(path)?;
+        }
+        let measure = |cluster: &Cluster| -> hemiola_cluster::Result<_> {
+            let peers = cluster.all_gather(Peer { host: host(), device: self.device.clone() })?;
+            let pairs = probe(cluster, |_, _| ())?;
+            Ok((cluster.is_root(), describe(peers, &pairs), pairs))
+        };
+        let (is_root, description, pairs) = Cluster::builder().from_environment()?.run(measure)?;
+        if !is_root {
+            return Ok(ExitCode::SUCCESS);
+        }
+        match &self.output {
+            None => output::print(&description.to_toml())?,
+            Some(path) => {
+                let mut staged = Staged::create(path, Compress::None)?;
+                staged.write(description.to_toml().as_bytes())?;
+                staged.finish()?.publish()?;
+                output::print(&in_words(&description, &pairs))?;
+            }
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The name of this machine.
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+fn describe(peers: Vec<Peer>, pairs: &[Probed]) -> Description {
+    let link = |one: Rank, other: Rank| {
+        let probed = pairs.iter().find(|probed| (probed.one, probed.other) == (one, other));
+        let Probed { latency, bytes_per_second, .. } = probed.expect("every pair was measured");
+        Link { latency: *latency, bytes_per_second: *bytes_per_second }
+    };
+    Description::measured(peers, link)
+}
+
+fn in_words(description: &Description, pairs: &[Probed]) -> String {
+    let hosts = description.hosts().len();
+    let mut text = format!("{} on {}\n", counted(description.size() as u64, "peer"), counted(hosts as u64, "host"));
+    let mut line = |name: &str, link: Link| {
+        let (rate, latency) = (link.bytes_per_second / 1e6, link.latency * 1e6);
+        writeln!(text, "  {name}: {rate:.0} MB/s, {latency:.0} µs").expect("a string takes all");
+    };
+    let within = |probed: &Probed| description.same_host(probed.one, probed.other);
+    if pairs.iter().any(within) {
+        line("within a host", description.within_host);
+    }
+    if !pairs.iter().all(within) {
+        line("between hosts", description.between_hosts);
+    }
+    for pair in &description.pairs {
+        line(&format!("peers {} and {}", pair.one, pair.other), pair.link);
+    }
+    text
+}

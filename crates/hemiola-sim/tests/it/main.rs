@@ -1,0 +1,3 @@
+//! Tests of whole simulated clusters.
+
+mod network;

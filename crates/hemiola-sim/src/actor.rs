@@ -101,3 +101,36 @@ impl<M> Context<'_, M> {
         self.core.goes_on(self.me, worker);
     }
 }
+
+/// An actor that could not be made does nothing, and is done.
+impl<A: Actor> Actor for Option<A> {
+    type Message = A::Message;
+
+    fn start(&mut self, context: &mut Context<'_, A::Message>) -> Outcome {
+        self.as_mut().map_or(Ok(()), |actor| actor.start(context))
+    }
+
+    fn receive(&mut self, from: Rank, message: A::Message, context: &mut Context<'_, A::Message>) -> Outcome {
+        self.as_mut().map_or(Ok(()), |actor| actor.receive(from, message, context))
+    }
+
+    fn timer(&mut self, token: u64, context: &mut Context<'_, A::Message>) -> Outcome {
+        self.as_mut().map_or(Ok(()), |actor| actor.timer(token, context))
+    }
+
+    fn lost(&mut self, peer: Rank, context: &mut Context<'_, A::Message>) -> Outcome {
+        self.as_mut().map_or(Ok(()), |actor| actor.lost(peer, context))
+    }
+
+    fn restart(&mut self, context: &mut Context<'_, A::Message>) -> Outcome {
+        self.as_mut().map_or(Ok(()), |actor| actor.restart(context))
+    }
+
+    fn is_done(&self) -> bool {
+        self.as_ref().is_none_or(Actor::is_done)
+    }
+
+    fn waits(&self) -> Vec<Wait> {
+        self.as_ref().map_or_else(Vec::new, Actor::waits)
+    }
+}

@@ -51,21 +51,26 @@
 //! |---|---|
 //! | [`describe`] | [`Description`]: peers, links, racks, faults; what cannot be is refused with the reason |
 //! | [`actor`] | [`Actor`]: what runs on a peer; [`Context`]: what it may ask of the world |
+//! | [`actors`] | the state machines of the protocol crates, in virtual time |
 //! | [`world`] | [`World`]: runs events in the order of time |
+//! | [`scenario`], [`mod@explore`] | jobs made from seeds with what must hold of them; many of them, and the smallest that fails |
 //! | `network` | how messages travel and share links, in queues or as flows |
 //! | `compute` | how long peers compute |
 //! | [`stuck`] | [`WaitGraph`]: who waits for whom when nothing can happen any more |
 //! | [`trace`] | what happened when, for Chrome and Perfetto |
 //! | [`units`], [`chance`] | spans and rates; numbers from distributions |
 //!
-//! **Invariant:** no socket, thread or wall clock, and no randomness but from a given seed.
+//! **Invariant:** no socket or wall clock, no thread in a run, and no randomness but from a given seed.
 
 pub mod actor;
+pub mod actors;
 pub mod chance;
 mod compute;
 pub mod describe;
+pub mod explore;
 mod network;
 mod queue;
+pub mod scenario;
 pub mod stuck;
 pub mod trace;
 pub mod units;
@@ -73,6 +78,7 @@ pub mod world;
 
 pub use actor::{Actor, Context, Outcome};
 pub use describe::Description;
+pub use explore::explore;
 pub use stuck::{Wait, WaitGraph};
 pub use units::{Rate, Span};
 pub use world::{Account, Ended, Trouble, World};

@@ -305,6 +305,14 @@ impl<A: Actor> World<A> {
         Ok(Self { actors: Rank::all(peers).map(actor).collect(), core, limit: u64::MAX })
     }
 
+    /// Changes actors before they begin.
+    #[must_use]
+    pub fn with_actors(mut self, change: impl FnMut(Rank, A) -> A) -> Self {
+        let mut change = change;
+        self.actors = Rank::all(self.actors.len()).zip(self.actors).map(|(me, actor)| change(me, actor)).collect();
+        self
+    }
+
     /// Writes down what happens when.
     #[must_use]
     pub fn traced(mut self) -> Self {

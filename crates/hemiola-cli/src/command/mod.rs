@@ -8,6 +8,7 @@ mod plot;
 mod probe;
 mod run;
 mod serve;
+mod simulate;
 mod topology;
 
 use clap::Subcommand;
@@ -40,6 +41,9 @@ pub(crate) enum Command {
     Run(run::Run),
     /// Hold tables for the peers of a job, and do nothing else.
     Serve(serve::Serve),
+    /// Run protocols on clusters in virtual time.
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Items like another one.
     Similar(model::Similar),
     /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
@@ -63,6 +67,7 @@ impl Command {
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
             Self::Serve(serve) => serve.execute(),
+            Self::Simulate(simulate) => simulate.execute(),
             Self::Similar(similar) => similar.execute(),
             Self::Topology(topology) => topology.execute(),
             Self::Train(train) => train.execute(),

@@ -1,3 +1,4 @@
 //! Tests of whole simulated clusters.
 
+mod explore;
 mod network;

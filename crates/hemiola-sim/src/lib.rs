@@ -56,7 +56,9 @@
 //! | [`scenario`], [`mod@explore`] | jobs made from seeds with what must hold of them; many of them, and the smallest that fails |
 //! | `network` | how messages travel and share links, in queues or as flows |
 //! | `compute` | how long peers compute |
+//! | [`workload`] | jobs that do real work in virtual time |
 //! | [`stuck`] | [`WaitGraph`]: who waits for whom when nothing can happen any more |
+//! | [`study`] | what staleness does to learning, in iterations rather than nanoseconds |
 //! | [`trace`] | what happened when, for Chrome and Perfetto |
 //! | [`units`], [`chance`] | spans and rates; numbers from distributions |
 //!
@@ -72,8 +74,10 @@ mod network;
 mod queue;
 pub mod scenario;
 pub mod stuck;
+pub mod study;
 pub mod trace;
 pub mod units;
+pub mod workload;
 pub mod world;
 
 pub use actor::{Actor, Context, Outcome};

@@ -9,6 +9,7 @@ mod probe;
 mod run;
 mod serve;
 mod simulate;
+mod study;
 mod topology;
 
 use clap::Subcommand;
@@ -46,6 +47,9 @@ pub(crate) enum Command {
     Simulate(simulate::Simulate),
     /// Items like another one.
     Similar(model::Similar),
+    /// Experiments that need no cluster.
+    #[command(subcommand)]
+    Study(study::Study),
     /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
     Topology(topology::Show),
     /// Train a model.
@@ -69,6 +73,7 @@ impl Command {
             Self::Serve(serve) => serve.execute(),
             Self::Simulate(simulate) => simulate.execute(),
             Self::Similar(similar) => similar.execute(),
+            Self::Study(study) => study.execute(),
             Self::Topology(topology) => topology.execute(),
             Self::Train(train) => train.execute(),
         }

@@ -1,4 +1,4 @@
-//! `hemiola simulate`: scenarios are replayed as they were found.
+//! `hemiola simulate`: scenarios are replayed as they were found; `hemiola study staleness`: tables and pictures; `hemiola bench sim`: what its report holds.
 
 use crate::support::{Ended, launch, subcommand};
 
@@ -34,4 +34,45 @@ fn what_fails_is_told_and_what_cannot_be_is_refused() {
     let unreadable = replay("{");
     assert_eq!(unreadable.code, Some(2));
     assert!(text(&unreadable.stderr).contains("the scenario cannot be read"), "{}", text(&unreadable.stderr));
+}
+
+fn study(arguments: &str) -> Ended {
+    launch(subcommand("study").arg("staleness").args(arguments.split_whitespace())).end()
+}
+
+#[test]
+fn a_study_writes_a_table_courses_and_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("mf");
+    let options = "--model mf --staleness 8,0 --workers 1,2 --seeds 2 --rates 0.03,0.01 --batches 1000";
+    let ended = study(&format!("{options} --output {}", prefix.display()));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let read = |end: &str| std::fs::read_to_string(folder.path().join(end)).unwrap();
+    let table = read("mf.csv");
+    assert_eq!(table.lines().count(), 5, "{table}");
+    assert!(table.lines().nth(1).unwrap().starts_with("mf,sgd,uniform,1,0,"), "{table}");
+    assert!(read("mf-courses.csv").lines().count() > 20);
+    assert!(read("mf.svg").contains("<svg") && read("mf.svg").contains("2 workers"));
+    assert!(text(&ended.stdout).contains("slow-down"));
+}
+
+#[test]
+fn what_cannot_be_studied_is_refused() {
+    for arguments in
+        ["--model tree", "--model mlp-4", "--model mf --workers 0", "--model mf --rates 0", "--model mf --output ."]
+    {
+        let ended = study(arguments);
+        assert_eq!(ended.code, Some(2), "{arguments}: {}", text(&ended.stderr));
+    }
+}
+
+#[test]
+fn a_small_measurement_has_events_and_a_training() {
+    let bench =
+        launch(subcommand("bench").args("sim --rounds 1 --size 5 --peers 8 --clocks 4 --report -".split(' '))).end();
+    assert_eq!(bench.code, Some(0), "{}", text(&bench.stderr));
+    let report: serde_json::Value = serde_json::from_str(&text(&bench.stdout)).unwrap();
+    assert_eq!(report["events"].as_array().unwrap().len(), 4);
+    assert_eq!(report["training"]["peers"], 8);
+    assert!(report["training"]["rmse_after"].as_f64() < report["training"]["rmse_before"].as_f64());
 }

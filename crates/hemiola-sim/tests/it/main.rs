@@ -2,3 +2,4 @@
 
 mod explore;
 mod network;
+mod staleness;

@@ -76,3 +76,31 @@ fn a_small_measurement_has_events_and_a_training() {
     assert_eq!(report["training"]["peers"], 8);
     assert!(report["training"]["rmse_after"].as_f64() < report["training"]["rmse_before"].as_f64());
 }
+
+#[test]
+fn a_training_is_predicted_by_every_strategy_with_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, file) = (folder.path().join("run.json"), folder.path().join("cluster.toml"));
+    let small = "--users 64 --items 50 --per-user 20 --clocks 4";
+    let train =
+        |options: &str| launch(subcommand("simulate").args(["train", "mf"]).args(options.split_whitespace())).end();
+    let ended =
+        train(&format!("--peers 4 --link 1gbit --latency 200us {small} --trace {} --report -", trace.display()));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: serde_json::Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    assert_eq!(report["predictions"].as_array().unwrap().len(), 4);
+    assert!(
+        report["predictions"][0]["pass_seconds"].as_f64().unwrap() > 4.0 * 2.0 * 200e-6,
+        "a round trip in each clock"
+    );
+    let events: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+    assert!(events["traceEvents"].as_array().unwrap().len() > 20);
+
+    std::fs::write(&file, "peers = 2\nlink = { bandwidth = \"1gbit\", loss = 0.01 }").unwrap();
+    let ended = train(&format!("--cluster {} {small} --strategy rotation", file.display()));
+    assert!(text(&ended.stdout).contains("rotation"), "{}", text(&ended.stderr));
+    std::fs::write(&file, "peers = 2\nlink = { bandwidth = \"0bit\" }").unwrap();
+    let refused = train(&format!("--cluster {} {small}", file.display()));
+    assert_eq!(refused.code, Some(2));
+    assert!(text(&refused.stderr).contains("no message would ever arrive"), "{}", text(&refused.stderr));
+}

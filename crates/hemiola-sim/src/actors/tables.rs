@@ -100,8 +100,8 @@ pub struct Setup<C: Cell, P> {
 
 #[derive(Debug)]
 enum State<W> {
-    /// It waits for rows.
-    Asking(Vec<u64>),
+    /// It waits for rows: all of them, and from how many shards they have not come.
+    Asking(Vec<u64>, usize),
     /// It computes what is to be added.
     Working(Vec<(u64, Vec<W>, u64)>),
     Finished,
@@ -160,7 +160,7 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
         };
         let worker = |(number, program)| {
             let id = WorkerId::new(number as u32);
-            Worker { program, id, clock: 0, state: State::Asking(Vec::new()) }
+            Worker { program, id, clock: 0, state: State::Asking(Vec::new(), 0) }
         };
         Ok(Self {
             me,
@@ -229,24 +229,30 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
     }
 
     fn ask(&mut self, number: usize, keys: Vec<u64>, context: &mut Context<'_, Message<C>>) -> Outcome {
-        let Worker { program, id, clock, state } = &mut self.workers[number];
-        let mut ready = true;
-        let mut own = Vec::with_capacity(keys.len());
-        for (shard, client) in self.clients.iter_mut().enumerate() {
-            own.clear();
-            own.extend(keys.iter().copied().filter(|key| self.spec.shard_of(*key).index() == shard));
+        let id = self.workers[number].id;
+        let mut of_shard: Vec<Vec<u64>> = vec![Vec::new(); self.clients.len()];
+        for key in &keys {
+            of_shard[self.spec.shard_of(*key).index()].push(*key);
+        }
+        let mut missing = 0;
+        for (client, keys) in self.clients.iter_mut().zip(of_shard) {
             // A client that nothing is asked of would only forget what it is asked for.
-            if !own.is_empty() {
-                ready &= client.ask(*id, &own).map_err(|error| error.to_string())?;
-            }
+            let ready = keys.is_empty() || client.ask(id, &keys).map_err(|error| error.to_string())?;
+            missing += usize::from(!ready);
         }
-        if !ready {
-            *state = State::Asking(keys);
-            context.waits(number, "waits for rows");
-            self.post(context);
-            return Ok(());
+        self.workers[number].state = State::Asking(keys, missing);
+        if missing == 0 {
+            return self.work(number, context);
         }
+        context.waits(number, "waits for rows");
+        self.post(context);
+        Ok(())
+    }
+
+    /// All rows of a worker are there: it computes.
+    fn work(&mut self, number: usize, context: &mut Context<'_, Message<C>>) -> Outcome {
         context.goes_on(number);
+        let Worker { program, id, clock, state } = &mut self.workers[number];
         let mut rows = Rows { spec: &self.spec, clients: &mut self.clients, worker: *id };
         let Work { span, updates } = program.work(*clock, &mut rows)?;
         *state = State::Working(updates);
@@ -360,10 +366,12 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
                 let client = &mut self.clients[shard as usize];
                 client.receive(envelope).map_err(|error| error.to_string())?;
                 for woken in client.take_woken() {
-                    let worker = &mut self.workers[woken.index()];
-                    if let State::Asking(keys) = &mut worker.state {
-                        let keys = std::mem::take(keys);
-                        self.ask(woken.index(), keys, context)?;
+                    // Rows that have come stay until the clock ends, so nothing has to be asked for again.
+                    if let State::Asking(_, missing) = &mut self.workers[woken.index()].state {
+                        *missing -= 1;
+                        if *missing == 0 {
+                            self.work(woken.index(), context)?;
+                        }
                     }
                 }
                 self.post(context);
@@ -379,7 +387,7 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
         }
         let number = token as usize;
         let worker = &mut self.workers[number];
-        let State::Working(updates) = std::mem::replace(&mut worker.state, State::Asking(Vec::new())) else {
+        let State::Working(updates) = std::mem::replace(&mut worker.state, State::Asking(Vec::new(), 0)) else {
             return Err(format!("worker {number} was not computing"));
         };
         let id = worker.id;
@@ -402,7 +410,7 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
     fn waits(&self) -> Vec<Wait> {
         let mut waits = Vec::new();
         for (number, worker) in self.workers.iter().enumerate() {
-            let State::Asking(keys) = &worker.state else { continue };
+            let State::Asking(keys, _) = &worker.state else { continue };
             let need = Clock::new(worker.clock).back(self.spec.consistency.staleness());
             let mut on: Vec<Rank> = keys.iter().map(|key| self.home(self.spec.shard_of(*key).index())).collect();
             on.sort_unstable();

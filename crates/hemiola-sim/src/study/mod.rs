@@ -1,6 +1,6 @@
 //! What staleness does to learning: models trained under delays that are drawn, not caused.
 //!
-//! The delay model is that of the thesis's fifth chapter (Dai et al., *Toward Understanding the Impact of Staleness*): in each iteration every worker computes an update from its own copy of the model; the update reaches the copy
+//! The delay model is that of Dai et al., *Toward Understanding the Impact of Staleness in Distributed Machine Learning* (2019): in each iteration every worker computes an update from its own copy of the model; the update reaches the copy
 //! of each worker, its own included, `1 + r` iterations later, with an `r` drawn for each pair of workers and each update. With one worker and no delay that is plain serial learning. Quality is that of the first worker's copy;
 //! work is counted in batches of all workers.
 //!

@@ -210,6 +210,20 @@ impl Job {
         }
     }
 
+    /// How many ratings each block has, if users are cut into parts and items into times; by part, then by time.
+    pub fn counts(&self, parts: usize, times: usize) -> Result<Vec<u64>, String> {
+        self.check()?;
+        let mut counts = vec![0; parts * times];
+        let place = |index: usize, of: usize, cuts: usize| ((index + 1) * cuts).div_ceil(of) - 1;
+        for user in 0..self.users {
+            let part = place(user, self.users, parts).min(parts - 1);
+            for (_, item, _) in ratings_of(self, user) {
+                counts[part * times + place(item as usize, self.items, times).min(times - 1)] += 1;
+            }
+        }
+        Ok(counts)
+    }
+
     /// How many ratings there are.
     #[must_use]
     pub fn ratings(&self) -> usize {

@@ -2,3 +2,4 @@
 
 pub mod mf;
 pub mod speed;
+pub mod what_if;

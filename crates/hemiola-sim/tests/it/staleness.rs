@@ -31,18 +31,18 @@ fn of(cells: &[Cell], staleness: u32, workers: usize) -> f64 {
 #[test]
 fn slow_down_grows_with_staleness_and_with_workers() {
     for delay in [Delay::Uniform, Delay::Geometric] {
-        let sweep = Sweep { delay, ..sweep(Model::Mf, Optimizer::Sgd, &[0, 8, 16, 32], &[1, 4, 8]) };
+        let sweep = Sweep { delay, ..sweep(Model::Mf, Optimizer::Sgd, &[0, 16, 32], &[1, 4, 8]) };
         let cells = run(&sweep);
         for workers in [1, 4, 8] {
-            let downs: Vec<f64> = [0, 8, 16, 32].map(|staleness| of(&cells, staleness, workers)).to_vec();
+            let downs: Vec<f64> = [0, 16, 32].map(|staleness| of(&cells, staleness, workers)).to_vec();
             assert!(downs.windows(2).all(|pair| pair[0] < pair[1]), "{delay:?}, {workers} workers: {downs:?}");
         }
-        for staleness in [8, 16, 32] {
+        for staleness in [16, 32] {
             let downs: Vec<f64> = [1, 4, 8].map(|workers| of(&cells, staleness, workers)).to_vec();
             assert!(downs.windows(2).all(|pair| pair[0] < pair[1]), "{delay:?}, staleness {staleness}: {downs:?}");
         }
         let csv = to_csv(&sweep, &cells);
-        assert_eq!(csv.lines().count(), 13);
+        assert_eq!(csv.lines().count(), 10);
         assert!(csv.lines().all(|line| line.split(',').count() == 13), "{csv}");
     }
 }
@@ -50,8 +50,8 @@ fn slow_down_grows_with_staleness_and_with_workers() {
 #[test]
 fn momentum_suffers_more_than_sgd_and_adagrad() {
     let slow = |optimizer| {
-        let rates = vec![0.001, 0.003, 0.01, 0.03, 0.1];
-        let sweep = Sweep { rates, most_batches: 3000, ..sweep(Model::Mlp(1), optimizer, &[0, 16], &[8]) };
+        let rates = vec![0.001, 0.01, 0.03, 0.1];
+        let sweep = Sweep { rates, most_batches: 2000, ..sweep(Model::Mlp(1), optimizer, &[0, 16], &[8]) };
         of(&run(&sweep), 16, 8)
     };
     let (sgd, momentum, adagrad) = (slow(Optimizer::Sgd), slow(Optimizer::Momentum), slow(Optimizer::Adagrad));

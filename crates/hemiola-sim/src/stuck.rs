@@ -43,7 +43,12 @@ impl WaitGraph {
         for (peer, wait) in &waits {
             edges.entry(*peer).or_default().extend(&wait.on);
         }
-        let cycle = cycle(&edges);
+        // A peer may well wait for itself, a worker for a shard of its own peer; a circle of several says more.
+        let mut between = edges.clone();
+        for (peer, on) in &mut between {
+            on.retain(|other| other != peer);
+        }
+        let cycle = cycle(&between).or_else(|| cycle(&edges));
         Self { waits, cycle }
     }
 }
@@ -113,6 +118,7 @@ mod tests {
         assert!(found.to_string().ends_with("in a circle: peers 1 -> 2 -> 4 -> 1"));
         assert_eq!(graph(&[(0, 1), (1, 2), (3, 2), (0, 2)]).cycle, None);
         assert_eq!(graph(&[(5, 5)]).cycle, Some(vec![Rank::new(5)]));
+        assert_eq!(graph(&[(0, 0), (0, 1), (1, 0)]).cycle, Some([0, 1].map(Rank::new).to_vec()));
     }
 
     #[test]

@@ -86,7 +86,7 @@ def ours(path, topics, workers, target, seed, folder):
     """Seconds of training, seconds of processors for everything, passes, and the likelihood."""
     report = folder / "report.json"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    run([HEMIOLA, "train", "lda", "--data", path, "--topics", str(topics), "--workers", str(workers), "--target", str(target),
+    run([HEMIOLA, "train", "lda", "--data", path, "--topics", str(topics), "--workers", str(workers), f"--target={target}",
          "--epochs", str(MOST), "--seed", str(seed), "--report", report, "--quiet"])
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     progress = json.loads(report.read_text())["progress"]

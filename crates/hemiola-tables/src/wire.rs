@@ -53,9 +53,7 @@ fn front<B: Serialize>(before: &[u8], number: u64, acknowledged: u64, body: Opti
     postcard::to_extend(&Front { number, acknowledged, body }, bytes).expect("a few numbers can always be written")
 }
 
-/// The bytes of a message to a shard, behind those that stand `before` it: a multiple of [`ALIGNMENT`].
-#[must_use]
-pub fn encode_to_shard<W: Cell>(before: &[u8], envelope: Envelope<ToShard<W>>) -> Payload {
+fn shard_front<W: Cell>(before: &[u8], envelope: &Envelope<ToShard<W>>) -> Vec<u8> {
     let body = envelope.body.as_ref().map(|body| match body {
         ToShard::Get { need, keys } => ShardBody::Get { need: *need, keys: keys.len() as u64 },
         ToShard::Update { clock, batch, carried } => {
@@ -67,7 +65,13 @@ pub fn encode_to_shard<W: Cell>(before: &[u8], envelope: Envelope<ToShard<W>>) -
         ToShard::Intend { keys } => ShardBody::Intend { keys: keys.len() as u64 },
         ToShard::Return { keys } => ShardBody::Return { keys: keys.len() as u64 },
     });
-    let mut bytes = front(before, envelope.number, envelope.acknowledged, body);
+    front(before, envelope.number, envelope.acknowledged, body)
+}
+
+/// The bytes of a message to a shard, behind those that stand `before` it: a multiple of [`ALIGNMENT`].
+#[must_use]
+pub fn encode_to_shard<W: Cell>(before: &[u8], envelope: Envelope<ToShard<W>>) -> Payload {
+    let mut bytes = shard_front(before, &envelope);
     match envelope.body {
         None | Some(ToShard::Clock(_)) => {}
         Some(
@@ -140,13 +144,33 @@ pub fn encode_to_client<C: Cell>(before: &[u8], envelope: Envelope<ToClient<C, C
     bytes.into()
 }
 
-/// How many bytes [`encode_to_client`] makes of rows, without making them.
+/// How many bytes [`encode_to_client`] makes, without making them.
 #[must_use]
 pub fn client_bytes<C: Cell>(envelope: &Envelope<ToClient<C, C::Wide>>) -> usize {
     let front = client_front(&[], envelope).len();
     match &envelope.body {
         Some(ToClient::Rows { batch, carried, .. }) => with_batch(front, batch, carried),
-        _ => front,
+        Some(ToClient::Lease { keys } | ToClient::Recall { keys }) => front + gap_bytes(keys),
+        None => front,
+    }
+}
+
+/// How many bytes [`encode_to_shard`] makes, without making them.
+#[must_use]
+pub fn shard_bytes<W: Cell>(envelope: &Envelope<ToShard<W>>) -> usize {
+    let front = shard_front(&[], envelope).len();
+    match &envelope.body {
+        None | Some(ToShard::Clock(_)) => front,
+        Some(
+            ToShard::Get { keys, .. } | ToShard::Forget { keys } | ToShard::Intend { keys } | ToShard::Return { keys },
+        ) => front + gap_bytes(keys),
+        Some(ToShard::Update { batch, carried, .. }) => with_batch(front, batch, carried),
+        Some(ToShard::Release { copies }) => {
+            let numbers = |(key, version, count): &(u64, u64, u32)| {
+                number_bytes(*key) + number_bytes(*version) + number_bytes(u64::from(*count))
+            };
+            front + copies.iter().map(numbers).sum::<usize>()
+        }
     }
 }
 
@@ -219,6 +243,12 @@ fn write_gaps(numbers: impl Iterator<Item = u64>, bytes: &mut Vec<u8>) {
         write_number(folded(number.wrapping_sub(before)), bytes);
         before = number;
     }
+}
+
+fn gap_bytes(numbers: &[u64]) -> usize {
+    let mut before = 0;
+    let gap = |number: &u64| number_bytes(folded(number.wrapping_sub(std::mem::replace(&mut before, *number))));
+    numbers.iter().map(gap).sum()
 }
 
 /// Appends rows and other numbers, and then, aligned, the numbers of the rows.
@@ -430,6 +460,7 @@ mod tests {
             let envelope = Envelope { number, acknowledged, body };
             let bytes = encode_to_shard(&[], envelope.clone()).into_bytes();
             prop_assert_eq!(decode_to_shard(&bytes, &spec()).unwrap(), envelope.clone());
+            prop_assert_eq!(shard_bytes(&envelope), bytes.len());
             // What stands before a message changes nothing in it.
             let behind = encode_to_shard(&[7; ALIGNMENT], envelope.clone()).into_bytes();
             prop_assert_eq!(&behind[ALIGNMENT..], &bytes[..]);

@@ -8,6 +8,8 @@ mod plot;
 mod probe;
 mod run;
 mod serve;
+mod simulate;
+mod study;
 mod topology;
 
 use clap::Subcommand;
@@ -42,8 +44,14 @@ pub(crate) enum Command {
     Run(run::Run),
     /// Hold tables for the peers of a job, and do nothing else.
     Serve(serve::Serve),
+    /// Run protocols on clusters in virtual time.
+    #[command(subcommand)]
+    Simulate(simulate::Simulate),
     /// Items like another one.
     Similar(model::Similar),
+    /// Experiments that need no cluster.
+    #[command(subcommand)]
+    Study(study::Study),
     /// The topics of a topic model: sizes, first words, coherence.
     Topics(model::Topics),
     /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
@@ -68,7 +76,9 @@ impl Command {
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
             Self::Serve(serve) => serve.execute(),
+            Self::Simulate(simulate) => simulate.execute(),
             Self::Similar(similar) => similar.execute(),
+            Self::Study(study) => study.execute(),
             Self::Topics(topics) => topics.execute(),
             Self::Topology(topology) => topology.execute(),
             Self::Train(train) => train.execute(),

@@ -8,6 +8,7 @@ mod cost;
 mod explain;
 mod makespan;
 mod predict;
+pub mod route;
 
 pub use cost::Cost;
 pub use hemiola_analysis::schedule::Block;

@@ -9,7 +9,8 @@ use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::{Capture, Captured, Scene, own_rows};
 use crate::foreseen::{Foreseen, Rows};
-use crate::plan::{Block, Choice, Cuts, Placement, Plan, Schedule, steps, visit};
+use crate::plan::route::Route;
+use crate::plan::{Block, Choice, Placement, Plan, Schedule, steps, visit};
 use crate::site::Site;
 use crate::space::Space;
 use crate::view::table::Ahead;
@@ -251,7 +252,8 @@ where
     ) -> Result<Self> {
         let cuts = &plan.cuts;
         let parts = cuts.parts_of(scene.cluster.rank());
-        let stages = Stages::new((0..cuts.times()).map(|time| first_stage(cuts, &parts, time)));
+        let route = Route::new(cuts, scene.cluster.rank(), scene.cluster.size());
+        let stages = Stages::new((0..cuts.times()).map(|time| route.first_stage(time)));
         let (failed, problem) = (AtomicBool::new(false), Mutex::new(None));
         let bounds = declared.iter().filter_map(|captured| match captured {
             Captured::Buffer { bound, .. } => *bound,
@@ -564,23 +566,5 @@ where
         });
         desk.dismissed = !go_on;
         go_on
-    }
-}
-
-/// The stage a time block has on this peer when a pass begins.
-fn first_stage(cuts: &Cuts, parts: &Range<usize>, time: usize) -> usize {
-    match cuts.schedule {
-        Schedule::Rotation { ratio } => {
-            // At home it waits for its first visit; elsewhere it is expected.
-            if parts.contains(&(time / ratio)) { 0 } else { usize::MAX }
-        }
-        Schedule::Wavefront => {
-            if parts.start == 0 {
-                0
-            } else {
-                usize::MAX
-            }
-        }
-        Schedule::Independent => 0,
     }
 }

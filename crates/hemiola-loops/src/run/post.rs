@@ -15,7 +15,8 @@
 use super::stages::Stages;
 use crate::arrays::{Arrays, Piece};
 use crate::halo::Change;
-use crate::plan::{Cuts, Placement, Schedule};
+use crate::plan::route::Route;
+use crate::plan::{Cuts, Placement};
 use hemiola_cluster::{Cluster, Mailbox, Reason, Result};
 use hemiola_core::{ChannelId, Lane, Outgoing, Payload, Purpose, Rank, Waiter, WorkerId};
 use hemiola_tables::rows;
@@ -93,8 +94,6 @@ pub(crate) struct Post<'l> {
     cuts: &'l Cuts,
     channel: ChannelId,
     mailbox: Mailbox,
-    /// Whether blocks travel.
-    ring: bool,
     /// Present if rows are served.
     pub(crate) requests: Option<Arc<Requests>>,
     stop_sent: AtomicBool,
@@ -106,7 +105,7 @@ pub(crate) struct Post<'l> {
 impl<'l> Post<'l> {
     /// *Collective.* The post of a pass; `None` if nothing travels.
     pub(crate) fn new(cluster: &'l Cluster, cuts: &'l Cuts, placements: &[Placement], workers: usize) -> Option<Self> {
-        let ring = cuts.peers_used > 1 && cuts.schedule != Schedule::Independent;
+        let ring = Route::new(cuts, cluster.rank(), cluster.size()).is_ring();
         let serves = cuts.peers_used > 1 && placements.contains(&Placement::Served);
         if !ring && !serves {
             return None;
@@ -121,20 +120,19 @@ impl<'l> Post<'l> {
         });
         let working = AtomicUsize::new(cluster.workers());
         let (stop_sent, done_sent) = (AtomicBool::new(false), AtomicBool::new(false));
-        Some(Self { cluster, cuts, channel, mailbox, ring, requests, stop_sent, done_sent, working })
+        Some(Self { cluster, cuts, channel, mailbox, requests, stop_sent, done_sent, working })
     }
 
-    fn neighbour(&self, ahead: bool) -> Rank {
-        let (me, size) = (self.cluster.rank().index(), self.cluster.size());
-        Rank::new(((me + if ahead { 1 } else { size - 1 }) % size) as u32)
+    fn route(&self) -> Route<'_> {
+        Route::new(self.cuts, self.cluster.rank(), self.cluster.size())
     }
 
     fn receiver(&self) -> Rank {
-        self.neighbour(self.cuts.schedule == Schedule::Wavefront)
+        self.route().receiver()
     }
 
     fn sender(&self) -> Rank {
-        self.neighbour(self.cuts.schedule != Schedule::Wavefront)
+        self.route().sender()
     }
 
     fn others(&self) -> impl Iterator<Item = Rank> {
@@ -144,12 +142,7 @@ impl<'l> Post<'l> {
 
     /// Whether a block goes to another peer after a part of this one has run it.
     pub(crate) fn leaves(&self, part: usize) -> bool {
-        let parts = self.cuts.parts_of(self.cluster.rank());
-        match self.cuts.schedule {
-            Schedule::Independent => false,
-            Schedule::Wavefront => part + 1 == parts.end,
-            Schedule::Rotation { .. } => part == parts.start,
-        }
+        self.route().leaves(part)
     }
 
     /// Sends a time block on, and what it has changed in rows that the receiver shares.
@@ -211,25 +204,10 @@ impl<'l> Post<'l> {
         }
     }
 
-    /// The time blocks that will come, in order, with the stage each has then.
-    fn arrivals(&self) -> VecDeque<(usize, usize)> {
-        let (parts, times) = (self.cuts.parts_of(self.cluster.rank()), self.cuts.times());
-        match self.cuts.schedule {
-            _ if !self.ring => VecDeque::new(),
-            Schedule::Rotation { ratio } => {
-                let top = parts.end - 1;
-                (ratio..times + ratio).map(|step| ((ratio * top + step) % times, step / ratio)).collect()
-            }
-            // The first peer gets them when all parts have run them.
-            _ if parts.start == 0 => (0..times).map(|time| (time, self.cuts.parts())).collect(),
-            _ => (0..times).map(|time| (time, parts.start)).collect(),
-        }
-    }
-
     /// Receives and answers until nothing will come any more, on the driver, while workers run.
     pub(crate) fn drive(&self, arrays: &Arrays<'_>, stages: &Stages) -> Result<()> {
         let mut expected = Expected {
-            due: self.arrivals(),
+            due: self.route().arrivals(),
             complete: 0,
             working: if self.requests.is_some() { self.others().collect() } else { Vec::new() },
         };

@@ -118,3 +118,31 @@ fn a_snapshot_calls_leases_back() {
     assert_eq!(rows, [(7, vec![3.0, 6.0])]);
     assert_eq!(net.row(7), [4.0, 8.0]);
 }
+
+#[test]
+fn nothing_is_sent_to_who_has_finished_before_its_rows_came() {
+    // Found in virtual time: rows that were asked for ahead of need were answered after the end, and then pushed for as long as others worked.
+    let managed = Some(hemiola_tables::Managed::default());
+    for consistency in [Consistency::Bsp, Consistency::Ssp(0)] {
+        let spec = Spec { consistency, clients: 2, managed, ..Spec::new("w", Ids::Fixed(100), 2) };
+        let mut net: Net<f32> = Net::new(spec, 1, Clock::ZERO, &|| Box::new(Add));
+        net.clock(0, WORKER, false);
+        net.clients[0][0].intend(WORKER, &[7], Clock::new(2), Clock::new(9)).unwrap();
+        net.settle();
+        assert_eq!(net.servers[0].waiting().count(), 1, "the request waits for the other client");
+        net.clock(0, WORKER, true);
+        net.settle();
+        for _ in 0..3 {
+            add(&mut net, 1, 7);
+            net.clock(1, WORKER, false);
+            for sent in net.servers[0].take_outgoing() {
+                assert_eq!(sent.to.index(), 1, "{sent:?}");
+            }
+            net.settle();
+        }
+        net.clock(1, WORKER, true);
+        net.settle();
+        assert!(!net.servers[0].has_more(), "nobody has a copy that could be old");
+        assert_eq!(net.servers[0].waiting().count(), 0);
+    }
+}

@@ -7,6 +7,7 @@ mod net;
 mod pair;
 mod schedule;
 mod shuffle;
+mod sim;
 mod table_figures;
 mod tables;
 
@@ -26,6 +27,8 @@ pub(crate) enum Bench {
     Net(net::Net),
     /// The lasso, and what schedules of updates are worth.
     Schedule(schedule::Schedule),
+    /// Clusters in virtual time: events per second, and a training on many simulated peers.
+    Sim(sim::Sim),
     /// Tables between two processes, beside a raw loop over sockets, and in one.
     Tables(tables::Tables),
 }
@@ -38,6 +41,7 @@ impl Bench {
             Self::Loops(loops) => loops.execute(),
             Self::Net(net) => net.execute(),
             Self::Schedule(schedule) => schedule.execute(),
+            Self::Sim(sim) => sim.execute(),
             Self::Tables(tables) => tables.execute(),
         }
     }

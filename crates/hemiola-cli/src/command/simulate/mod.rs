@@ -1,0 +1,26 @@
+//! `hemiola simulate`: clusters in virtual time.
+
+mod replay;
+mod train;
+
+use clap::Subcommand;
+use std::process::ExitCode;
+
+/// What to simulate.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Simulate {
+    /// Run a scenario that an exploration has found to fail, once more.
+    Replay(replay::Replay),
+    /// Predict what a training would take on a cluster, by several strategies.
+    #[command(subcommand)]
+    Train(train::Train),
+}
+
+impl Simulate {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Replay(replay) => replay.execute(),
+            Self::Train(train) => train.execute(),
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! `hemiola study staleness`: models trained under drawn delays, as a table and pictures.
+
+use crate::failure::Failure;
+use crate::output::{self, Compress, Staged};
+use clap::{Args, ValueEnum};
+use hemiola_plot::{Axis, Chart, Line, Panel};
+use hemiola_sim::study::sweep::{slow_down, to_csv};
+use hemiola_sim::study::{Cell, Delay, Model, Optimizer, Sweep};
+use std::fmt::Write as _;
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Examples:
+  hemiola study staleness --model mf --staleness 0,4,8,16,32 --workers 1,4,8
+  hemiola study staleness --model mlp-1 --optimizer sgd,momentum,adagrad --rates 0.001,0.01,0.1 --workers 8
+  hemiola study staleness --model lda --staleness 0,5,10,15,20,30 --workers 8 --to-the-end --batches 4800
+
+Models: mf (matrix factorization), lda (topics by Gibbs sampling), logistic, mlp-0 to mlp-3 (networks with so many hidden layers), on data made from the seeds.
+
+In each iteration every worker computes an update from its own copy of the model. It reaches each copy, its own included, 1 + r iterations later; r is drawn for each pair of workers, evenly from 0 to the staleness, or with --delay geometric \
+with the same mean and a long tail. Work is counted in batches of all workers; quality is that of the first worker's copy.
+
+Three files are written: PREFIX.csv has a line for each optimizer, number of workers and staleness, with the mean and standard deviation over seeds of the batches until the target (empty if not all seeds reached it), \"slow_down\" (over the least staleness) and the last quality; \
+PREFIX-courses.csv has quality by batches; PREFIX.svg draws both, with bands of one standard deviation.";
+
+/// Most seeds: each is a training of its own for each line of the table.
+const MOST_SEEDS: u64 = 1000;
+
+/// The arguments of `hemiola study staleness`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Delays {
+    /// What is learned.
+    #[arg(long, value_name = "MODEL", value_parser = model)]
+    model: Model,
+
+    /// What gradients become.
+    #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',', default_value = "sgd")]
+    optimizer: Vec<Named>,
+
+    /// The longest delays, in iterations.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,4,8,16,32", value_parser = clap::value_parser!(u32).range(..=1000))]
+    staleness: Vec<u32>,
+
+    /// Numbers of workers.
+    #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,8", value_parser = clap::value_parser!(u32).range(1..=256))]
+    workers: Vec<u32>,
+
+    /// How delays are distributed.
+    #[arg(long, value_name = "KIND", value_enum, default_value = "uniform")]
+    delay: Shape,
+
+    /// Steps to try; for each line of the table the fastest counts [default: one that serves the model well].
+    #[arg(long, value_name = "RATE,...", value_delimiter = ',')]
+    rates: Vec<f32>,
+
+    /// How often each training is repeated, with other data, batches and delays.
+    #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
+    seeds: u64,
+
+    /// The quality that counts as learned [default: by model].
+    #[arg(long, value_name = "QUALITY", allow_negative_numbers = true)]
+    target: Option<f64>,
+
+    /// Batches of all workers after which a training is given up.
+    #[arg(long, value_name = "N", default_value = "8000", value_parser = clap::value_parser!(u64).range(1..))]
+    batches: u64,
+
+    /// Go on after the target, up to the last batch.
+    #[arg(long)]
+    to_the_end: bool,
+
+    /// What the names of the files begin with.
+    #[arg(long, short, value_name = "PREFIX", default_value = "staleness")]
+    output: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Named {
+    Sgd,
+    Momentum,
+    Adagrad,
+    Rmsprop,
+    Adam,
+}
+
+impl Named {
+    fn optimizer(self) -> Optimizer {
+        match self {
+            Self::Sgd => Optimizer::Sgd,
+            Self::Momentum => Optimizer::Momentum,
+            Self::Adagrad => Optimizer::Adagrad,
+            Self::Rmsprop => Optimizer::Rmsprop,
+            Self::Adam => Optimizer::Adam,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Shape {
+    Uniform,
+    Geometric,
+}
+
+fn model(text: &str) -> Result<Model, String> {
+    match text {
+        "mf" => Ok(Model::Mf),
+        "lda" => Ok(Model::Lda),
+        "logistic" => Ok(Model::Logistic),
+        _ => match text.strip_prefix("mlp-").and_then(|depth| depth.parse().ok()) {
+            Some(depth @ 0..=3) => Ok(Model::Mlp(depth)),
+            _ => Err("it is one of mf, lda, logistic, mlp-0, mlp-1, mlp-2 and mlp-3".to_owned()),
+        },
+    }
+}
+
+impl Delays {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        let files = self.files()?;
+        if let Some(rate) = self.rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+            return Err(Failure::usage(format!("a step of {rate} leads nowhere")).hint("use rates above zero").into());
+        }
+        let mut studied = Vec::new();
+        for (number, named) in self.optimizer.iter().enumerate() {
+            let sweep = self.sweep(named.optimizer());
+            let cells = sweep.run(|over, all| self.tell(number, over, all));
+            studied.push((sweep, cells));
+        }
+        if std::io::stderr().is_terminal() {
+            // If standard error is closed, the line does not matter.
+            let _ = write!(std::io::stderr(), "\r\x1b[K");
+        }
+        let mut table = String::new();
+        for (sweep, cells) in &studied {
+            let csv = to_csv(sweep, cells);
+            table.push_str(if table.is_empty() { &csv } else { csv.split_once('\n').map_or("", |(_, lines)| lines) });
+        }
+        let mut staged = Vec::new();
+        for (path, text) in files.iter().zip([&table, &courses(&studied), &self.chart(&studied).picture().svg()]) {
+            let mut file = Staged::create(path, Compress::None)?;
+            file.write(text.as_bytes())?;
+            staged.push(file.finish()?);
+        }
+        staged.into_iter().try_for_each(output::Finished::publish)?;
+        output::print(&self.summary(&studied, &files))?;
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn files(&self) -> anyhow::Result<[PathBuf; 3]> {
+        let Some(name) = self.output.file_name() else {
+            let message = format!("`{}` is no beginning of a file's name", self.output.display());
+            return Err(Failure::usage(message).hint("use --output folder/name").into());
+        };
+        let with = |end: &str| {
+            let mut name = name.to_owned();
+            name.push(end);
+            self.output.with_file_name(name)
+        };
+        Ok([with(".csv"), with("-courses.csv"), with(".svg")])
+    }
+
+    fn sweep(&self, optimizer: Optimizer) -> Sweep {
+        let mut staleness = self.staleness.clone();
+        staleness.sort_unstable();
+        staleness.dedup();
+        Sweep {
+            model: self.model,
+            optimizer,
+            delay: match self.delay {
+                Shape::Uniform => Delay::Uniform,
+                Shape::Geometric => Delay::Geometric,
+            },
+            staleness,
+            workers: self.workers.iter().map(|workers| *workers as usize).collect(),
+            rates: self.rates.clone(),
+            seeds: (1..=self.seeds).collect(),
+            target: self.target,
+            most_batches: self.batches,
+            to_the_end: self.to_the_end,
+        }
+    }
+
+    fn tell(&self, number: usize, over: usize, all: usize) {
+        if std::io::stderr().is_terminal() {
+            let (name, of) = (self.optimizer[number].optimizer().name(), self.optimizer.len());
+            // If standard error is closed, nobody wants to know.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{name} ({} of {of}): {over} of {all} trainings", number + 1);
+        }
+    }
+
+    /// How a line is called.
+    fn label(&self, sweep: &Sweep, workers: usize) -> String {
+        let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
+        if self.optimizer.len() > 1 { format!("{}, {workers}", sweep.optimizer.name()) } else { workers }
+    }
+
+    fn chart(&self, studied: &[(Sweep, Vec<Cell>)]) -> Chart {
+        let staleness = || Axis::new("staleness (iterations)").from_zero();
+        let mut batches = Panel::new(staleness(), Axis::new("batches to the target").from_zero());
+        let mut slower = Panel::new(staleness(), Axis::new("slow-down").from_zero());
+        for (sweep, cells) in studied {
+            for &workers in &sweep.workers {
+                let of: Vec<&Cell> = cells.iter().filter(|cell| cell.workers == workers).collect();
+                let name = self.label(sweep, workers);
+                let found = || of.iter().filter_map(|cell| Some((f64::from(cell.staleness), cell.batches()?)));
+                let band = found().map(|(_, (mean, deviation))| [mean - deviation, mean + deviation]);
+                batches = batches.line(Line::new(&name, found().map(|(at, (mean, _))| [at, mean])).band(band));
+                let downs = of.iter().filter_map(|cell| {
+                    let down = slow_down(cells, cell)?;
+                    let share = cell.batches().map_or(0.0, |(mean, deviation)| deviation / mean);
+                    Some(([f64::from(cell.staleness), down], [down * (1.0 - share), down * (1.0 + share)]))
+                });
+                let (points, band): (Vec<_>, Vec<_>) = downs.unzip();
+                slower = slower.line(Line::new(&name, points).band(band));
+            }
+        }
+        let mut chart = Chart::new().title(&format!("{} under staleness", self.model.name()));
+        let reached = studied.iter().flat_map(|(_, cells)| cells).any(|cell| cell.batches().is_some());
+        if reached {
+            chart = chart.panel(batches).panel(slower);
+        }
+        // The courses of the first optimizer with most workers.
+        if let Some((sweep, cells)) = studied.first() {
+            let most = sweep.workers.iter().copied().max().unwrap_or(1);
+            let title = format!("batches ({})", self.label(sweep, most));
+            let mut panel = Panel::new(Axis::new(&title).from_zero(), Axis::new(self.model.measure()));
+            for cell in cells.iter().filter(|cell| cell.workers == most) {
+                let course = cell.course();
+                let points = course.iter().map(|(batches, mean, _)| [*batches as f64, *mean]);
+                let band = course.iter().map(|(_, mean, deviation)| [mean - deviation, mean + deviation]);
+                panel = panel.line(Line::new(&format!("staleness {}", cell.staleness), points).band(band));
+            }
+            chart = chart.panel(panel);
+        }
+        chart
+    }
+
+    fn summary(&self, studied: &[(Sweep, Vec<Cell>)], files: &[PathBuf]) -> String {
+        let mut text = format!(
+            "{:<10} {:>7} {:>9} {:>7} {:>10} {:>9} {:>10}\n",
+            "optimizer",
+            "workers",
+            "staleness",
+            "rate",
+            "batches",
+            "slow-down",
+            self.model.measure()
+        );
+        for (sweep, cells) in studied {
+            for cell in cells {
+                let name = if sweep.model.has_gradients() { sweep.optimizer.name() } else { "gibbs" };
+                let batches = cell.batches().map_or("-".to_owned(), |(mean, _)| format!("{mean:.0}"));
+                let down = slow_down(cells, cell).map_or("-".to_owned(), |down| format!("{down:.2}"));
+                let (workers, staleness, rate, last) = (cell.workers, cell.staleness, cell.rate, cell.last().0);
+                let _ = writeln!(
+                    text,
+                    "{name:<10} {workers:>7} {staleness:>9} {rate:>7} {batches:>10} {down:>9} {last:>10.4}"
+                );
+            }
+        }
+        let names: Vec<String> = files.iter().map(|file: &PathBuf| format!("`{}`", Path::display(file))).collect();
+        let _ = writeln!(text, "written: {}", names.join(", "));
+        text
+    }
+}
+
+/// Quality by batches, with mean and deviation over seeds.
+fn courses(studied: &[(Sweep, Vec<Cell>)]) -> String {
+    let mut text = String::from("model,optimizer,workers,staleness,batches,quality,quality_deviation\n");
+    for (sweep, cells) in studied {
+        let name = if sweep.model.has_gradients() { sweep.optimizer.name() } else { "gibbs" };
+        for cell in cells {
+            for (batches, mean, deviation) in cell.course() {
+                let (model, workers, staleness) = (sweep.model.name(), cell.workers, cell.staleness);
+                let _ = writeln!(text, "{model},{name},{workers},{staleness},{batches},{mean},{deviation}");
+            }
+        }
+    }
+    text
+}

@@ -1,0 +1,106 @@
+//! `hemiola simulate`: scenarios are replayed as they were found; `hemiola study staleness`: tables and pictures; `hemiola bench sim`: what its report holds.
+
+use crate::support::{Ended, launch, subcommand};
+
+const SCENARIO: &str = r#"{"ring":{"seed":1,"cluster":{"peers":3},"blocks":[1,2,0],"rotations":2,"length":4}}"#;
+
+fn text(lines: &[Vec<u8>]) -> String {
+    String::from_utf8_lossy(&lines.join(&b'\n')).into_owned()
+}
+
+fn replay(scenario: &str) -> Ended {
+    launch(subcommand("simulate").args(["replay", scenario])).end()
+}
+
+#[test]
+fn a_scenario_runs_in_the_same_way_each_time() {
+    let (first, second) = (replay(SCENARIO), replay(SCENARIO));
+    assert_eq!(first.code, Some(0));
+    assert!(text(&first.stdout).starts_with("everything held: "), "{}", text(&first.stdout));
+    assert_eq!(text(&first.stdout), text(&second.stdout));
+}
+
+#[test]
+fn what_fails_is_told_and_what_cannot_be_is_refused() {
+    let failed = replay(&SCENARIO.replace("\"length\":4", "\"length\":4,\"impatient\":true"));
+    assert_eq!(failed.code, Some(1), "{}", text(&failed.stdout));
+    assert!(!text(&failed.stdout).contains("everything held"));
+    let refused = replay(&SCENARIO.replace("\"peers\":3", "\"peers\":0"));
+    assert!(
+        text(&refused.stdout).contains("cannot be") || text(&refused.stdout).contains("of 0"),
+        "{}",
+        text(&refused.stdout)
+    );
+    let unreadable = replay("{");
+    assert_eq!(unreadable.code, Some(2));
+    assert!(text(&unreadable.stderr).contains("the scenario cannot be read"), "{}", text(&unreadable.stderr));
+}
+
+fn study(arguments: &str) -> Ended {
+    launch(subcommand("study").arg("staleness").args(arguments.split_whitespace())).end()
+}
+
+#[test]
+fn a_study_writes_a_table_courses_and_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("mf");
+    let options = "--model mf --staleness 8,0 --workers 1,2 --seeds 2 --rates 0.03,0.01 --batches 1000";
+    let ended = study(&format!("{options} --output {}", prefix.display()));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let read = |end: &str| std::fs::read_to_string(folder.path().join(end)).unwrap();
+    let table = read("mf.csv");
+    assert_eq!(table.lines().count(), 5, "{table}");
+    assert!(table.lines().nth(1).unwrap().starts_with("mf,sgd,uniform,1,0,"), "{table}");
+    assert!(read("mf-courses.csv").lines().count() > 20);
+    assert!(read("mf.svg").contains("<svg") && read("mf.svg").contains("2 workers"));
+    assert!(text(&ended.stdout).contains("slow-down"));
+}
+
+#[test]
+fn what_cannot_be_studied_is_refused() {
+    for arguments in
+        ["--model tree", "--model mlp-4", "--model mf --workers 0", "--model mf --rates 0", "--model mf --output ."]
+    {
+        let ended = study(arguments);
+        assert_eq!(ended.code, Some(2), "{arguments}: {}", text(&ended.stderr));
+    }
+}
+
+#[test]
+fn a_small_measurement_has_events_and_a_training() {
+    let bench =
+        launch(subcommand("bench").args("sim --rounds 1 --size 5 --peers 8 --clocks 4 --report -".split(' '))).end();
+    assert_eq!(bench.code, Some(0), "{}", text(&bench.stderr));
+    let report: serde_json::Value = serde_json::from_str(&text(&bench.stdout)).unwrap();
+    assert_eq!(report["events"].as_array().unwrap().len(), 4);
+    assert_eq!(report["training"]["peers"], 8);
+    assert!(report["training"]["rmse_after"].as_f64() < report["training"]["rmse_before"].as_f64());
+}
+
+#[test]
+fn a_training_is_predicted_by_every_strategy_with_a_trace() {
+    let folder = tempfile::tempdir().unwrap();
+    let (trace, file) = (folder.path().join("run.json"), folder.path().join("cluster.toml"));
+    let small = "--users 64 --items 50 --per-user 20 --clocks 4";
+    let train =
+        |options: &str| launch(subcommand("simulate").args(["train", "mf"]).args(options.split_whitespace())).end();
+    let ended =
+        train(&format!("--peers 4 --link 1gbit --latency 200us {small} --trace {} --report -", trace.display()));
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: serde_json::Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    assert_eq!(report["predictions"].as_array().unwrap().len(), 4);
+    assert!(
+        report["predictions"][0]["pass_seconds"].as_f64().unwrap() > 4.0 * 2.0 * 200e-6,
+        "a round trip in each clock"
+    );
+    let events: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
+    assert!(events["traceEvents"].as_array().unwrap().len() > 20);
+
+    std::fs::write(&file, "peers = 2\nlink = { bandwidth = \"1gbit\", loss = 0.01 }").unwrap();
+    let ended = train(&format!("--cluster {} {small} --strategy rotation", file.display()));
+    assert!(text(&ended.stdout).contains("rotation"), "{}", text(&ended.stderr));
+    std::fs::write(&file, "peers = 2\nlink = { bandwidth = \"0bit\" }").unwrap();
+    let refused = train(&format!("--cluster {} {small}", file.display()));
+    assert_eq!(refused.code, Some(2));
+    assert!(text(&refused.stderr).contains("no message would ever arrive"), "{}", text(&refused.stderr));
+}

@@ -1,0 +1,5 @@
+//! Tests of whole simulated clusters.
+
+mod explore;
+mod network;
+mod staleness;

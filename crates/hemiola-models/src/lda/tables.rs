@@ -195,9 +195,9 @@ mod tests {
             for sampler in [Sampler::Exact, Sampler::Sparse, Sampler::MetropolisHastings] {
                 let found = reached(peers, Way::Tables { staleness, budget }, sampler);
                 let far = (found / rotation - 1.0).abs();
-                // With a budget counts may be late by any number of clocks.
+                // With staleness no run is like another, and one in twelve ends where two topics are one (so does rotation, with other seeds): 7 % away.
                 assert!(
-                    far < if budget.is_some() { 0.15 } else { 0.03 },
+                    far < if staleness > 0 { 0.15 } else { 0.03 },
                     "{sampler:?}, {peers} peers, {staleness}, {budget:?}: {found} and {rotation}"
                 );
             }

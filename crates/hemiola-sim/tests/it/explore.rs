@@ -26,7 +26,7 @@ fn holds<S: Scenario>(count: u64) {
 
 #[test]
 fn tables_keep_their_bound_and_lose_nothing() {
-    holds::<TableScenario>(3000);
+    holds::<TableScenario>(2000);
 }
 
 #[test]
@@ -36,22 +36,22 @@ fn collectives_give_the_bits_of_the_documented_order() {
 
 #[test]
 fn mixing_gives_the_bits_of_serial_rounds() {
-    holds::<MixingScenario>(3000);
+    holds::<MixingScenario>(2000);
 }
 
 #[test]
 fn blocks_go_round_in_an_order_that_time_does_not_change() {
-    holds::<RingScenario>(3000);
+    holds::<RingScenario>(2000);
 }
 
 #[test]
 fn schedules_depend_on_counts_alone() {
-    holds::<PipelineScenario>(3000);
+    holds::<PipelineScenario>(2000);
 }
 
 #[test]
 fn loops_give_the_bits_of_their_serial_order() {
-    holds::<LoopScenario>(3000);
+    holds::<LoopScenario>(2000);
 }
 
 /// A plant is found in these many seeds, made no larger by shrinking, and its line replays it.

@@ -193,12 +193,14 @@ mod tests {
         let rotation = reached(1, Way::Rotation, Sampler::Exact);
         for (peers, staleness, budget) in [(1, 0, None), (2, 0, None), (2, 2, None), (2, 2, Some(2_000_000))] {
             for sampler in [Sampler::Exact, Sampler::Sparse, Sampler::MetropolisHastings] {
-                let found = reached(peers, Way::Tables { staleness, budget }, sampler);
-                let far = (found / rotation - 1.0).abs();
-                // With staleness no run is like another, and one in twelve ends where two topics are one (so does rotation, with other seeds): 7 % away.
+                // With staleness no run is like another, and one in twelve ends where two topics are one (so does rotation, with other seeds), 7 % away: then others must not.
+                let tries = if staleness > 0 { 4 } else { 1 };
+                // With a budget counts may be late by any number of clocks.
+                let bound = if budget.is_some() { 0.15 } else { 0.03 };
+                let mut found = (0..tries).map(|_| reached(peers, Way::Tables { staleness, budget }, sampler));
                 assert!(
-                    far < if staleness > 0 { 0.15 } else { 0.03 },
-                    "{sampler:?}, {peers} peers, {staleness}, {budget:?}: {found} and {rotation}"
+                    found.any(|found| (found / rotation - 1.0).abs() < bound),
+                    "{sampler:?}, {peers} peers, {staleness}, {budget:?}: none of {tries} comes to {rotation}"
                 );
             }
         }

@@ -6,7 +6,7 @@
 
 use crate::error::Error;
 use crate::flight::{Flight, Progress};
-use crate::outcome::{Awaited, Outcome};
+use crate::outcome::{Awaited, Outcome, Wake};
 use hemiola_cluster::{Cluster, Ending, Link, Result, Service};
 use hemiola_collective::protocol::{Element, Tag};
 use parking_lot::{Condvar, Mutex};
@@ -100,8 +100,14 @@ impl Background {
         Ok(Self { queue, service })
     }
 
-    pub(crate) fn begin<T: Element>(&self, flight: Flight, elements: Vec<T>, tag: Tag, link: Link) -> Pending<T> {
-        let (outcome, awaited) = Outcome::new(link, flight.reason(), tag);
+    pub(crate) fn begin<T: Element>(
+        &self,
+        flight: Flight,
+        elements: Vec<T>,
+        tag: Tag,
+        (link, wake): (Link, Option<Wake>),
+    ) -> Pending<T> {
+        let (outcome, awaited) = Outcome::new(link, flight.reason(), tag, wake);
         self.carry(Box::new(Job { flight, elements, tag, outcome, over: false }));
         Pending::new(awaited)
     }

@@ -8,6 +8,7 @@ use crate::background::{Background, Pending};
 use crate::error::{Error, refused};
 use crate::flight::Flight;
 use crate::measure::{self, Speeds};
+use crate::outcome::Wake;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::Algorithm;
 use hemiola_collective::protocol::{self, Element, Operation, Operator, Tag};
@@ -43,11 +44,11 @@ impl MakeCollectives for Cluster {
             handle,
             next: AtomicU64::new(FIRST_TAG),
             speeds: Mutex::new(None),
-            background: Mutex::new(None),
+            background: Arc::new(Mutex::new(None)),
             over: AtomicU64::new(0),
             nan: AtomicU64::new(0),
         };
-        Ok(Collectives { inner: Arc::new(inner), algorithm: None })
+        Ok(Collectives { inner: Arc::new(inner), algorithm: None, wake: None })
     }
 }
 
@@ -100,6 +101,7 @@ pub struct Tally {
 pub struct Collectives {
     inner: Arc<Inner>,
     algorithm: Option<Algorithm>,
+    wake: Option<Wake>,
 }
 
 struct Inner {
@@ -109,8 +111,8 @@ struct Inner {
     next: AtomicU64,
     /// Measured when first needed.
     speeds: Mutex<Option<Speeds>>,
-    /// Started when first needed.
-    background: Mutex<Option<Background>>,
+    /// Started when first needed; shared with handles made from this one.
+    background: Arc<Mutex<Option<Background>>>,
     over: AtomicU64,
     nan: AtomicU64,
 }
@@ -119,7 +121,44 @@ impl Collectives {
     /// The same handle, with every all-reduce done this way. Without it, the fastest by measured [`speeds`](Collectives::speeds) is taken.
     #[must_use]
     pub fn by(&self, algorithm: Algorithm) -> Self {
-        Self { inner: self.inner.clone(), algorithm: Some(algorithm) }
+        Self { inner: self.inner.clone(), algorithm: Some(algorithm), wake: self.wake.clone() }
+    }
+
+    /// The same handle; `wake` is called whenever something that was begun through it is over, by the thread that carried it on: it should do little. For programs that wait for many things at once.
+    ///
+    /// ```
+    /// use hemiola_reduce::{MakeCollectives, Operator};
+    /// use std::sync::mpsc;
+    ///
+    /// hemiola_cluster::standalone(2).run(|cluster| {
+    ///     let (sender, receiver) = mpsc::channel();
+    ///     let collectives = cluster.collectives()?.notifying(move || sender.send(()).unwrap_or(()));
+    ///     let begun = collectives.begin_all_reduce(vec![1.0_f32; 3], Operator::Sum)?;
+    ///     receiver.recv().unwrap();
+    ///     assert!(begun.is_over());
+    ///     assert_eq!(begun.finish()?, [2.0; 3]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    #[must_use]
+    pub fn notifying(&self, wake: impl Fn() + Send + Sync + 'static) -> Self {
+        Self { inner: self.inner.clone(), algorithm: self.algorithm, wake: Some(Arc::new(wake)) }
+    }
+
+    /// *Collective.* Another handle, whose calls have an order of their own: peers need not agree on how its calls and those of this one come between each other. What is begun through
+    /// either is carried on by the same thread.
+    pub fn sibling(&self) -> Result<Self> {
+        let inner = Inner {
+            cluster: self.inner.cluster.clone(),
+            handle: handle(&self.inner.cluster)?,
+            next: AtomicU64::new(FIRST_TAG),
+            speeds: Mutex::new(*self.inner.speeds.lock()),
+            background: self.inner.background.clone(),
+            over: AtomicU64::new(0),
+            nan: AtomicU64::new(0),
+        };
+        Ok(Self { inner: Arc::new(inner), algorithm: self.algorithm, wake: self.wake.clone() })
     }
 
     /// What this peer has done through this handle and its clones.
@@ -364,7 +403,7 @@ impl Collectives {
     #[track_caller]
     fn begin<T: Element>(&self, elements: Vec<T>, operation: &Operation) -> Result<Pending<T>> {
         let (flight, tag) = self.flight::<T>(operation)?;
-        self.with_background(|background| background.begin(flight, elements, tag, self.inner.cluster.link()))
+        self.with_background(|background| background.begin(flight, elements, tag, (self.inner.cluster.link(), self.wake())))
     }
 
     pub(crate) fn with_background<R>(&self, act: impl FnOnce(&Background) -> R) -> Result<R> {
@@ -374,6 +413,11 @@ impl Collectives {
             none => none.insert(Background::start(&self.inner.cluster)?),
         };
         Ok(act(background))
+    }
+
+    /// Whom to tell that something is over.
+    pub(crate) fn wake(&self) -> Option<Wake> {
+        self.wake.clone()
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {

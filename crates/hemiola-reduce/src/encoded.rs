@@ -310,7 +310,7 @@ impl Collectives {
         encoder: Encoder,
         result: fn(Encoder, Result<Vec<f32>>) -> R,
     ) -> Result<Awaited<R>> {
-        let (outcome, awaited) = Outcome::new(self.cluster().link(), trip.reason(), trip.tag);
+        let (outcome, awaited) = Outcome::new(self.cluster().link(), trip.reason(), trip.tag, self.wake());
         let job = Job { trip, encoder: Some(encoder), outcome, result };
         self.with_background(|background| background.carry(Box::new(job)))?;
         Ok(awaited)

@@ -10,10 +10,14 @@ use std::time::Duration;
 /// How long a sleeper goes without looking around; it is woken for everything it needs to know.
 const LOOK_AROUND: Duration = Duration::from_secs(1);
 
+/// Called when something that was begun is over.
+pub(crate) type Wake = Arc<dyn Fn() + Send + Sync>;
+
 /// The service's side.
 pub(crate) struct Outcome<R> {
     state: Mutex<State<R>>,
     over: Condvar,
+    wake: Option<Wake>,
 }
 
 struct State<R> {
@@ -23,8 +27,9 @@ struct State<R> {
 }
 
 impl<R> Outcome<R> {
-    pub(crate) fn new(link: Link, reason: Reason, tag: Tag) -> (Arc<Self>, Awaited<R>) {
-        let outcome = Arc::new(Self { state: Mutex::new(State { result: None, peer: None }), over: Condvar::new() });
+    pub(crate) fn new(link: Link, reason: Reason, tag: Tag, wake: Option<Wake>) -> (Arc<Self>, Awaited<R>) {
+        let state = Mutex::new(State { result: None, peer: None });
+        let outcome = Arc::new(Self { state, over: Condvar::new(), wake });
         (outcome.clone(), Awaited { outcome, link, reason, tag })
     }
 
@@ -35,6 +40,9 @@ impl<R> Outcome<R> {
     pub(crate) fn tell(&self, result: R) {
         self.state.lock().result = Some(result);
         self.over.notify_all();
+        if let Some(wake) = &self.wake {
+            wake();
+        }
     }
 }
 

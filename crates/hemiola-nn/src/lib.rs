@@ -7,6 +7,8 @@
 //! |---|---|
 //! | [`trainer`] | [`Trainer`]: steps, and what a trainer is to be |
 //! | [`layers`] | layers that tell what Burn's own cannot |
+//! | [`models`] | nets to begin with |
+//! | [`data`] | readers of what they learn from, and batches |
 //! | [`optimizer`] | what a gradient does to values; [`Schedule`] |
 //! | `hook` | a gradient is handed over as soon as it is complete |
 //! | `variables` | the variables of a module |
@@ -17,10 +19,12 @@
 //! | [`error`] | what can go wrong |
 
 mod checkpoint;
+pub mod data;
 pub mod error;
 mod exchange;
 mod hook;
 pub mod layers;
+pub mod models;
 pub mod optimizer;
 mod slots;
 pub mod trace;

@@ -42,7 +42,7 @@ impl Net {
         let ids: Vec<i64> = examples
             .iter()
             .flat_map(|example| [(example * 7) % ROWS, (example * 3 + 1) % 11])
-            .map(|id| id as i64)
+            .map(|id| i64::try_from(id).unwrap_or(0))
             .collect();
         let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [examples.len(), 2]), &device);
         let wanted: Vec<f32> =

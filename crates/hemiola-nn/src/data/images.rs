@@ -1,0 +1,195 @@
+//! Images of equal size, and what is on them.
+//!
+//! They are kept as bytes and become numbers a batch at a time: each channel with the mean 0 and the deviation 1 that it has over the images that are trained on.
+
+use super::{Examples, bytes, cifar, idx};
+use crate::models::ImageBatch;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use hemiola_array::Result;
+use std::path::Path;
+
+/// Images with labels.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Images {
+    /// Channels, rows and columns.
+    shape: [usize; 3],
+    classes: usize,
+    /// Image by image, channel by channel, row by row.
+    pixels: Vec<u8>,
+    labels: Vec<u8>,
+    /// By channel: what is taken off a byte, and what the rest is divided by.
+    tones: Vec<[f32; 2]>,
+}
+
+impl Images {
+    /// From bytes.
+    ///
+    /// # Panics
+    /// If there are not as many bytes as the labels need, or a label is not below `classes`.
+    #[must_use]
+    pub fn new(shape: [usize; 3], classes: usize, pixels: Vec<u8>, labels: Vec<u8>) -> Self {
+        assert_eq!(pixels.len(), shape.iter().product::<usize>() * labels.len(), "an image for every label");
+        assert!(labels.iter().all(|label| usize::from(*label) < classes), "a class for every label");
+        let tones = tones(&pixels, shape);
+        Self { shape, classes, pixels, labels, tones }
+    }
+
+    /// Images to train on and images to test with, from a folder of MNIST (or a set in its format) or CIFAR-10.
+    pub fn read(folder: &Path) -> Result<[Self; 2]> {
+        if bytes::find(folder, idx::TRAIN[0]).is_some() {
+            idx::read(folder)
+        } else if bytes::find(folder, cifar::TEST).is_some() {
+            cifar::read(folder)
+        } else {
+            let problem = format!(
+                "expected a folder with the files of MNIST (`{}` and three more) or the binary ones of CIFAR-10 (`{}` and five more), as they are or compressed",
+                idx::TRAIN[0],
+                cifar::TEST
+            );
+            Err(bytes::bad(folder, problem))
+        }
+    }
+
+    /// The same images with tones as `trained` has them: a net sees all images alike.
+    #[must_use]
+    pub fn toned_as(mut self, trained: &Self) -> Self {
+        self.tones.clone_from(&trained.tones);
+        self
+    }
+
+    /// The first so many.
+    #[must_use]
+    pub fn first(&self, count: usize) -> Self {
+        let count = count.min(self.labels.len());
+        let pixels = self.pixels[..count * self.size()].to_vec();
+        Self { pixels, labels: self.labels[..count].to_vec(), ..self.clone() }
+    }
+
+    /// Channels, rows and columns.
+    #[must_use]
+    pub fn shape(&self) -> [usize; 3] {
+        self.shape
+    }
+
+    /// What may be on an image.
+    #[must_use]
+    pub fn classes(&self) -> usize {
+        self.classes
+    }
+
+    /// What is on each image.
+    #[must_use]
+    pub fn labels(&self) -> &[u8] {
+        &self.labels
+    }
+
+    /// Image by image.
+    #[must_use]
+    pub fn pixels(&self) -> &[u8] {
+        &self.pixels
+    }
+
+    /// By channel, mean and deviation as shares of white.
+    pub fn tones(&self) -> impl Iterator<Item = [f32; 2]> {
+        self.tones.iter().map(|[mean, deviation]| [mean / 255.0, deviation / 255.0])
+    }
+
+    fn size(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
+
+impl Examples for Images {
+    type Batch = ImageBatch;
+
+    fn len(&self) -> usize {
+        self.labels.len()
+    }
+
+    fn batch(&self, examples: &[usize], device: &Device) -> ImageBatch {
+        let ([channels, rows, columns], size) = (self.shape, self.size());
+        let mut numbers = Vec::with_capacity(examples.len() * size);
+        for example in examples {
+            let image = &self.pixels[example * size..(example + 1) * size];
+            for (channel, [mean, deviation]) in image.chunks_exact(rows * columns).zip(&self.tones) {
+                numbers.extend(channel.iter().map(|byte| (f32::from(*byte) - mean) / deviation));
+            }
+        }
+        let labels: Vec<i32> = examples.iter().map(|example| i32::from(self.labels[*example])).collect();
+        let images = TensorData::new(numbers, [examples.len(), channels, rows, columns]);
+        ImageBatch {
+            images: Tensor::from_data(images, device),
+            labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [examples.len()]), device),
+        }
+    }
+
+    fn digest(&self) -> u64 {
+        let words = |bytes: &[u8], digest| {
+            bytes::digest(
+                digest,
+                bytes.chunks(8).map(|chunk| chunk.iter().fold(0, |word, byte| word << 8 | u64::from(*byte))),
+            )
+        };
+        words(&self.labels, words(&self.pixels, bytes::digest(0, self.shape.map(|extent| extent as u64))))
+    }
+}
+
+/// By channel, the mean and the deviation. A channel of one tone is divided by 1.
+fn tones(pixels: &[u8], [channels, rows, columns]: [usize; 3]) -> Vec<[f32; 2]> {
+    let mut sums = vec![[0_u64; 2]; channels];
+    for (place, channel) in pixels.chunks_exact((rows * columns).max(1)).enumerate() {
+        let sum = &mut sums[place % channels];
+        for byte in channel {
+            let byte = u64::from(*byte);
+            *sum = [sum[0] + byte, sum[1] + byte * byte];
+        }
+    }
+    let count = (pixels.len() / channels.max(1)).max(1) as f64;
+    let tone = |[sum, squares]: [u64; 2]| {
+        let mean = sum as f64 / count;
+        let variance = squares as f64 / count - mean * mean;
+        [mean as f32, if variance > 1e-9 { variance.sqrt() as f32 } else { 1.0 }]
+    };
+    sums.into_iter().map(tone).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn batches_have_mean_0_and_deviation_1_by_channel() {
+        let pixels: Vec<u8> = (0..2 * 2 * 3 * 3).map(|place: u32| (place * 37 % 251) as u8).collect();
+        let images = Images::new([2, 3, 3], 3, pixels.clone(), vec![0, 2]);
+        let batch = images.batch(&[1, 0], &Device::flex());
+        assert_eq!(batch.images.dims(), [2, 2, 3, 3]);
+        assert_eq!(batch.labels.into_data().try_to_vec::<i32>().unwrap(), [2, 0]);
+        let numbers = batch.images.into_data().try_to_vec::<f32>().unwrap();
+        for channel in 0..2 {
+            let of = |example: usize| (example * 2 + channel) * 9..(example * 2 + channel) * 9 + 9;
+            let seen: Vec<f32> = (0..2).flat_map(|example| numbers[of(example)].to_vec()).collect();
+            let mean = seen.iter().sum::<f32>() / 18.0;
+            let variance = seen.iter().map(|number| number * number).sum::<f32>() / 18.0;
+            assert!(mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-4, "{mean} {variance}");
+        }
+        // The first of the batch is the second image.
+        let [mean, deviation] = images.tones[0];
+        assert!(((f32::from(pixels[18]) - mean) / deviation - numbers[0]).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_folder_of_neither_kind_says_what_was_expected() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = Images::read(folder.path()).unwrap_err().to_string();
+        assert!(text.contains("train-images-idx3-ubyte") && text.contains("test_batch.bin"), "{text}");
+    }
+
+    #[test]
+    fn the_digest_tells_images_apart() {
+        let images =
+            |pixels: [u8; 4], labels: [u8; 2]| Images::new([1, 1, 2], 2, pixels.to_vec(), labels.to_vec()).digest();
+        assert_eq!(images([1, 2, 3, 4], [0, 1]), images([1, 2, 3, 4], [0, 1]));
+        assert_ne!(images([1, 2, 3, 4], [0, 1]), images([1, 2, 4, 3], [0, 1]));
+        assert_ne!(images([1, 2, 3, 4], [0, 1]), images([1, 2, 3, 4], [1, 0]));
+    }
+}

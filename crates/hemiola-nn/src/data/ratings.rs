@@ -1,0 +1,194 @@
+//! Users, items and ratings, as MovieLens: a line of each, with any separator. Further fields are ignored.
+
+use super::{Examples, bytes};
+use crate::models::RatingBatch;
+use burn::tensor::{Device, Int, Tensor, TensorData};
+use hemiola_array::random::Values;
+use hemiola_array::read::guess::Guess;
+use hemiola_array::read::{ByteRange, Csv, Report, Source};
+use hemiola_array::{Dictionary, Result};
+use std::sync::Arc;
+
+/// Ratings of users for items.
+#[derive(Clone, Debug)]
+pub struct Ratings {
+    entries: Vec<([u32; 2], f32)>,
+    users: usize,
+    items: usize,
+    /// Names of users and items, where they have some.
+    names: Option<Arc<[Dictionary; 2]>>,
+}
+
+impl Ratings {
+    /// From numbers of users and items.
+    ///
+    /// # Panics
+    /// If a number is not below that of all.
+    #[must_use]
+    pub fn new(users: usize, items: usize, entries: Vec<([u32; 2], f32)>) -> Self {
+        let known = |([user, item], _): &([u32; 2], f32)| (*user as usize) < users && (*item as usize) < items;
+        assert!(entries.iter().all(known), "a number for every user and item");
+        Self { entries, users, items, names: None }
+    }
+
+    /// From files: `user, item, rating` on each line.
+    pub fn read(pattern: &str) -> Result<Self> {
+        let mut names = [Dictionary::new(), Dictionary::new()];
+        let mut entries = Vec::new();
+        each(pattern, |[user, item], rating| {
+            entries.push(([names[0].intern(user), names[1].intern(item)], rating));
+        })?;
+        let [users, items] = [names[0].len(), names[1].len()];
+        Ok(Self { entries, users, items, names: Some(Arc::new(names)) })
+    }
+
+    /// Ratings of the same users for the same items, and how many were left out since they are of others.
+    pub fn read_like(pattern: &str, known: &Self) -> Result<(Self, usize)> {
+        let (mut entries, mut others) = (Vec::new(), 0);
+        let number = |place: usize, name: &[u8]| known.names.as_ref()?[place].number(name);
+        each(pattern, |[user, item], rating| match (number(0, user), number(1, item)) {
+            (Some(user), Some(item)) => entries.push(([user, item], rating)),
+            _ => others += 1,
+        })?;
+        if entries.is_empty() {
+            return Err(bytes::bad(
+                pattern.as_ref(),
+                "none of its ratings is of a user and an item that are trained on; check both files",
+            ));
+        }
+        Ok((Self { entries, ..known.clone() }, others))
+    }
+
+    /// It in two: those to train on and a random share that is held out.
+    #[must_use]
+    pub fn split(self, share: f64, seed: u64) -> [Self; 2] {
+        let values = Values::new(seed);
+        let is_held =
+            |([user, item], _): &([u32; 2], f32)| values.chosen_key([u64::from(*user), u64::from(*item)], share);
+        let (held, train) = self.entries.iter().copied().partition(is_held);
+        [Self { entries: train, ..self.clone() }, Self { entries: held, ..self }]
+    }
+
+    /// How many users there are.
+    #[must_use]
+    pub fn users(&self) -> usize {
+        self.users
+    }
+
+    /// How many items there are.
+    #[must_use]
+    pub fn items(&self) -> usize {
+        self.items
+    }
+
+    /// The mean of all ratings; 0 if there are none.
+    #[must_use]
+    pub fn mean(&self) -> f64 {
+        self.entries.iter().map(|(_, rating)| f64::from(*rating)).sum::<f64>() / self.entries.len().max(1) as f64
+    }
+}
+
+impl Examples for Ratings {
+    type Batch = RatingBatch;
+
+    fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    fn batch(&self, examples: &[usize], device: &Device) -> RatingBatch {
+        let numbers = |place: usize| {
+            let numbers: Vec<i32> =
+                examples.iter().map(|example| self.entries[*example].0[place].cast_signed()).collect();
+            Tensor::<1, Int>::from_data(TensorData::new(numbers, [examples.len()]), device)
+        };
+        let ratings: Vec<f32> = examples.iter().map(|example| self.entries[*example].1).collect();
+        let ratings = Tensor::from_data(TensorData::new(ratings, [examples.len()]), device);
+        RatingBatch { users: numbers(0), items: numbers(1), ratings }
+    }
+
+    fn digest(&self) -> u64 {
+        let words = |([user, item], rating): &([u32; 2], f32)| {
+            [u64::from(*user) << 32 | u64::from(*item), u64::from(rating.to_bits())]
+        };
+        bytes::digest(self.users as u64 ^ (self.items as u64) << 32, self.entries.iter().flat_map(words))
+    }
+}
+
+/// Every line: the names of user and item, and the rating.
+fn each(pattern: &str, mut visit: impl FnMut([&[u8]; 2], f32)) -> Result<()> {
+    let sources = Source::find(pattern)?;
+    let mut reports = Vec::new();
+    // What separates fields is told by the first file.
+    let guess = sources.first().map(Guess::separator_of).transpose()?;
+    let mut csv = Csv::new().comment(guess.as_ref().and_then(|guess| guess.comment));
+    if let Some(separator) = guess.and_then(|guess| guess.separator) {
+        csv = csv.separator(&separator.text());
+    }
+    for source in &sources {
+        reports.push(csv.read_fields(&ByteRange::whole(source.clone()), |fields| {
+            let (user, item) = (fields.text()?, fields.text()?);
+            visit([&user, &item], fields.next::<f32>()?);
+            Ok(())
+        })?);
+    }
+    Report::settle(&sources, reports, 0)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    fn file(text: &str) -> (tempfile::TempDir, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ratings.dat");
+        fs::write(&path, text).unwrap();
+        let path = path.to_str().unwrap().to_owned();
+        (folder, path)
+    }
+
+    #[test]
+    fn formats_of_movielens_are_read_alike() {
+        let texts = [
+            "1\t10\t3\t881250949\n2\t10\t4.5\t0\n1\t11\t1\t7\n",
+            "1::10::3::881250949\n2::10::4.5::0\n1::11::1::7\n",
+            "userId,movieId,rating,timestamp\n1,10,3.0,9\n2,10,4.5,0\n1,11,1,7\n",
+        ];
+        for text in texts {
+            let (_folder, path) = file(text);
+            let ratings = Ratings::read(&path).unwrap();
+            assert_eq!(ratings.entries, [([0, 0], 3.0), ([1, 0], 4.5), ([0, 1], 1.0)]);
+            assert_eq!((ratings.users(), ratings.items()), (2, 2));
+        }
+    }
+
+    #[test]
+    fn bad_lines_are_refused_by_number() {
+        let (_folder, path) = file("1\t10\t3\n2\t10\tgood\n");
+        let problem = Ratings::read(&path).unwrap_err().to_string();
+        assert!(problem.contains("ratings.dat:2") && problem.contains("good"), "{problem}");
+    }
+
+    #[test]
+    fn held_out_ratings_of_others_are_counted() {
+        let (_first, train) = file("a,x,1\nb,y,2\n");
+        let (_second, test) = file("a,y,5\nc,x,1\nb,z,1\n");
+        let (_third, other) = file("c,z,5\n");
+        let ratings = Ratings::read(&train).unwrap();
+        let (held, others) = Ratings::read_like(&test, &ratings).unwrap();
+        assert_eq!((held.entries, others), (vec![([0, 1], 5.0)], 2));
+        assert!(Ratings::read_like(&other, &ratings).unwrap_err().to_string().contains("check both"));
+    }
+
+    #[test]
+    fn a_split_has_all_and_depends_on_the_seed() {
+        let entries: Vec<_> = (0..1000).map(|place| ([place / 40, place % 40], place as f32)).collect();
+        let ratings = Ratings::new(25, 40, entries);
+        let [train, held] = ratings.clone().split(0.2, 3);
+        assert_eq!(train.len() + held.len(), 1000);
+        assert!((150..250).contains(&held.len()), "{}", held.len());
+        assert_eq!(ratings.clone().split(0.2, 3)[1].entries, held.entries);
+        assert_ne!(ratings.split(0.2, 4)[1].entries, held.entries);
+    }
+}

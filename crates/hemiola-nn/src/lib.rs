@@ -37,3 +37,8 @@ pub use burn;
 pub use error::Error;
 pub use optimizer::{Optimizer, Schedule};
 pub use trainer::{Clip, Trainer, TrainerBuilder};
+
+/// The snippets of the guide to nets, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/nets.md")]
+struct NetsGuide;

@@ -403,7 +403,9 @@ impl Collectives {
     #[track_caller]
     fn begin<T: Element>(&self, elements: Vec<T>, operation: &Operation) -> Result<Pending<T>> {
         let (flight, tag) = self.flight::<T>(operation)?;
-        self.with_background(|background| background.begin(flight, elements, tag, (self.inner.cluster.link(), self.wake())))
+        self.with_background(|background| {
+            background.begin(flight, elements, tag, (self.inner.cluster.link(), self.wake()))
+        })
     }
 
     pub(crate) fn with_background<R>(&self, act: impl FnOnce(&Background) -> R) -> Result<R> {

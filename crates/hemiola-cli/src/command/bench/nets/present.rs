@@ -6,6 +6,7 @@
 //! - *Large linear layers*: a net of convolutions before two linear layers that have nearly all of its weights.
 //! - *Convolutions*: a residual net.
 //! - *Embeddings*: collaborative filtering, of whose rows a batch touches few.
+//! - *Layers of neurons* and *attention*: a net each by all-reduce, for comparison with others.
 //! - *Overlap*: a step of the residual net by all-reduce, beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example).
 
 use super::figures::{Figures, Row};
@@ -13,14 +14,16 @@ use crate::command::bench::pair;
 use crate::report;
 use clap::Args;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_nn::models::{ImageBatch, NcfConfig, Net, RatingBatch, ResnetConfig, VggConfig};
+use hemiola_nn::models::{
+    ImageBatch, MlpConfig, NcfConfig, Net, RatingBatch, ResnetConfig, TextBatch, TransformerConfig, VggConfig,
+};
 use hemiola_nn::{Optimizer, Trainer};
 use hemiola_strategy::Builder;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use burn_parts::{images, ratings};
+use burn_parts::{digits, images, ratings, sentences};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -113,6 +116,12 @@ impl Nets {
                 let batch = ratings(cluster, 16 * examples);
                 self.best(&mut rows, cluster, ("embeddings", builder), filtering(), &batch, 16 * examples)?;
             }
+            let layers = MlpConfig { hidden: vec![1024, 1024], ..MlpConfig::default() }.init(&burn_parts::device());
+            let batch = digits(cluster, 4 * examples);
+            self.best(&mut rows, cluster, ("mlp", all_reduce), layers, &batch, 4 * examples)?;
+            let attention = TransformerConfig::default().init(&burn_parts::device());
+            let batch = sentences(cluster, examples / 2 + 1);
+            self.best(&mut rows, cluster, ("transformer", all_reduce), attention, &batch, examples / 2 + 1)?;
             let few = images(cluster, 1, 32);
             self.best(&mut rows, cluster, ("sending alone", all_reduce), convolutions(), &few, 1)?;
             let batch = images(cluster, examples, 32);
@@ -162,7 +171,7 @@ impl Nets {
 
 /// What is made of Burn's tensors, from numbers that anybody can make again.
 mod burn_parts {
-    use super::{Cluster, ImageBatch, RatingBatch};
+    use super::{Cluster, ImageBatch, RatingBatch, TextBatch};
     use hemiola_nn::burn::tensor::{Device, Int, Tensor, TensorData};
 
     pub(super) fn device() -> Device {
@@ -179,11 +188,25 @@ mod burn_parts {
     }
 
     pub(super) fn images(cluster: &Cluster, examples: usize, side: usize) -> ImageBatch {
-        let shape = [examples, 3, side, side];
-        let values: Vec<f32> = numbers(cluster, examples * 3 * side * side, 1 << 16)
-            .into_iter()
-            .map(|number| number as f32 / 65_536.0)
-            .collect();
+        pictures(cluster, [examples, 3, side, side])
+    }
+
+    pub(super) fn digits(cluster: &Cluster, examples: usize) -> ImageBatch {
+        pictures(cluster, [examples, 1, 28, 28])
+    }
+
+    pub(super) fn sentences(cluster: &Cluster, examples: usize) -> TextBatch {
+        let words = || {
+            let words = TensorData::new(numbers(cluster, examples * 64, 10_000), [examples, 64]);
+            Tensor::<2, Int>::from_data(words, &device())
+        };
+        TextBatch { words: words(), next: words() }
+    }
+
+    fn pictures(cluster: &Cluster, shape: [usize; 4]) -> ImageBatch {
+        let (examples, count) = (shape[0], shape.iter().product());
+        let values: Vec<f32> =
+            numbers(cluster, count, 1 << 16).into_iter().map(|number| number as f32 / 65_536.0).collect();
         let images = Tensor::from_data(TensorData::new(values, shape), &device());
         let labels =
             Tensor::<1, Int>::from_data(TensorData::new(numbers(cluster, examples, 10), [examples]), &device());

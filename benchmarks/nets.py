@@ -1,0 +1,89 @@
+"""What benchmarks/nets.sh runs: `hemiola bench nets` over limited and free links, and PyTorch beside it."""
+
+import argparse
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from whatif_net import Net
+
+HEMIOLA = "target/release/hemiola"
+
+
+def limited(peers, mbit, rounds):
+    with tempfile.TemporaryDirectory() as folder, Net(peers, mbit) as net:
+        report = pathlib.Path(folder) / "nets.json"
+        net.run([HEMIOLA, "bench", "nets", "--rounds", str(rounds), "--report", str(report)], seconds=1200)
+        return json.loads(report.read_text())
+
+
+def free(peers, rounds):
+    command = [HEMIOLA, "bench", "nets", "--peers", str(peers), "--rounds", str(rounds), "--report", "-"]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+
+
+def show(title, report):
+    print(f"\n{title}\n\n| net | strategy | ms a step | kB a step | examples/s |\n|---|---|---|---|---|")
+    for row in report["rows"]:
+        speed = row["examples"] / row["seconds"]
+        print(f"| {row['net']} | {row['strategy']} | {row['seconds'] * 1e3:.1f} | {row['bytes'] / 1e3:.0f} | {speed:.1f} |")
+    for name, value in report.items():
+        if isinstance(value, float):
+            print(f"{name}: {value:.3f}")
+
+
+def torch(python, peers):
+    """Examples per second of each net, by PyTorch."""
+    with tempfile.TemporaryDirectory() as folder:
+        running = [
+            subprocess.Popen([python, "-W", "ignore", "benchmarks/nets_torch.py", folder, str(rank), str(peers)], stdout=subprocess.PIPE, text=True)
+            for rank in range(peers)
+        ]
+        said = [process.communicate(timeout=600)[0] for process in running]
+        if any(process.returncode for process in running):
+            raise SystemExit("PyTorch failed")
+        return json.loads(said[0])
+
+
+def beside(python, peers, rounds):
+    best = {}
+    for _ in range(rounds):
+        theirs = torch(python, peers)
+        ours = {row["net"]: row["examples"] / row["seconds"] for row in free(peers, 1)["rows"] if row["net"] in theirs}
+        for net in theirs:
+            before = best.get(net, (0.0, 0.0))
+            best[net] = (max(before[0], ours[net]), max(before[1], theirs[net]))
+    print(f"\n{peers} processes of one thread each, no limits\n\n| net | Hemiola, examples/s | DDP with Gloo | ratio |\n|---|---|---|---|")
+    for net, (ours, theirs) in best.items():
+        print(f"| {net} | {ours:.1f} | {theirs:.1f} | {ours / theirs:.2f} |")
+
+
+def traces(mbit):
+    for name in ["before", "after"]:
+        with Net(2, mbit) as net:
+            net.run(["target/release/examples/step", name, f"docs/nets-{name}.svg", f"target/nets-{name}.json"], seconds=300)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--python", default=sys.executable, help="one that has torch")
+    parser.add_argument("--mbit", type=int, default=100)
+    parser.add_argument("--peers", default="2,4")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--traces", action="store_true")
+    parser.add_argument("--no-torch", action="store_true")
+    arguments = parser.parse_args()
+    if arguments.traces:
+        return traces(arguments.mbit)
+    for peers in map(int, arguments.peers.split(",")):
+        if os.geteuid() == 0:
+            show(f"{peers} peers at {arguments.mbit} Mbit/s", limited(peers, arguments.mbit, arguments.rounds))
+    if not arguments.no_torch:
+        for peers in [1, 2]:
+            beside(arguments.python, peers, arguments.rounds)
+
+
+main()

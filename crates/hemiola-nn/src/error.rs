@@ -19,7 +19,9 @@ pub enum Error {
         difference: String,
     },
     /// Two peers that do not train in the same way.
-    #[error("peer {rank} trains in another way than peer 0: {there} there, {here} at peer 0; every peer must build the same")]
+    #[error(
+        "peer {rank} trains in another way than peer 0: {there} there, {here} at peer 0; every peer must build the same"
+    )]
     Differs {
         /// The peer that differs from the first.
         rank: Rank,

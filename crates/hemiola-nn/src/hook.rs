@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 /// Takes the gradient of the variable at a place, or says why there is none.
 #[derive(Clone)]
-pub struct Sink(Arc<dyn Fn(usize, Result<TensorData, String>) + Send + Sync>);
+pub(crate) struct Sink(Arc<dyn Fn(usize, Result<TensorData, String>) + Send + Sync>);
 
 impl Sink {
     pub(crate) fn new(take: impl Fn(usize, Result<TensorData, String>) + Send + Sync + 'static) -> Self {
@@ -32,7 +32,7 @@ impl fmt::Debug for Sink {
 
 /// What a backend needs so that gradients can be taken.
 #[backend_extension(Flex, Autodiff)]
-pub trait HookOps: Backend {
+pub(crate) trait HookOps: Backend {
     /// The tensor as it is; its gradient goes to the sink.
     fn hooked(input: FloatTensor<Self>, place: usize, sink: Sink) -> FloatTensor<Self>;
 }

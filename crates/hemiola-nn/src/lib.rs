@@ -1,9 +1,36 @@
-//! Nets: any Burn module, trained by all peers of a cluster, with a strategy for every variable.
+//! Nets: any Burn module, trained by all peers of a cluster, each variable kept equal in a way of its own.
+//!
+//! A [`Trainer`] takes a module as it is, an [`Optimizer`] and a strategy (see `hemiola-strategy`), and trains as one process with all peers' examples would. Gradients leave in the middle of the backward pass, and a forward pass waits for
+//! one variable at a time, so that messages travel while processors compute.
+//!
+//! | file | concept |
+//! |---|---|
+//! | [`trainer`] | [`Trainer`]: steps, and what a trainer is to be |
+//! | [`layers`] | layers that tell what Burn's own cannot |
+//! | [`models`] | nets to begin with |
+//! | [`data`] | readers of what they learn from, and batches |
+//! | [`optimizer`] | what a gradient does to values; [`Schedule`] |
+//! | `hook` | a gradient is handed over as soon as it is complete |
+//! | `variables` | the variables of a module |
+//! | `slots` | values on their way to the forward pass that needs them |
+//! | `exchange/` | gradients in, values out |
+//! | `checkpoint` | a training on disk |
+//! | [`trace`] | what happened when |
+//! | [`error`] | what can go wrong |
 
+mod checkpoint;
 pub mod data;
 pub mod error;
+mod exchange;
 mod hook;
 pub mod layers;
 pub mod models;
+pub mod optimizer;
+mod slots;
+pub mod trace;
+pub mod trainer;
+mod variables;
 
 pub use error::Error;
+pub use optimizer::{Optimizer, Schedule};
+pub use trainer::{Clip, Trainer, TrainerBuilder};

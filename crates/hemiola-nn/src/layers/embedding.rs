@@ -1,6 +1,6 @@
 //! An embedding whose gradient can be had as rows.
 
-use super::taken::{TakenOps, Uses};
+use super::taken::TakenOps;
 use super::{HALF, KEY, is_asked, unasked};
 use burn::backend::Dispatch;
 use burn::module::{Flag, Initializer, Module, Param};
@@ -29,7 +29,7 @@ impl EmbeddingConfig {
     /// The layer.
     #[must_use]
     pub fn init(&self, device: &Device) -> Embedding {
-        Embedding { rows: unasked(), weight: self.inner.init(device).weight, uses: Uses::default() }
+        Embedding { rows: unasked(), weight: self.inner.init(device).weight }
     }
 }
 
@@ -39,8 +39,6 @@ pub struct Embedding {
     rows: Param<Flag>,
     /// Row by row.
     pub weight: Param<Tensor<2>>,
-    #[module(skip)]
-    uses: Uses,
 }
 
 impl Embedding {
@@ -54,11 +52,11 @@ impl Embedding {
         let ([examples, positions], width) = (rows.dims(), weight.dims()[1]);
         let count = examples * positions;
         let flat: Tensor<1, Int> = rows.reshape([count]);
-        let half = HALF as i64;
+        let half = i64::try_from(HALF).unwrap_or(i64::MAX);
         let high = flat.clone().div_scalar(half);
         let low = flat.clone() - high.clone().mul_scalar(half);
         let keys = Tensor::stack::<2>(vec![high, low], 1).float().reshape([count, KEY]).detach();
-        let found = Dispatch::looked_up(weight.into_dispatch(), flat.into_dispatch(), keys.into_dispatch(), self.uses.share());
+        let found = Dispatch::looked_up(weight.into_dispatch(), flat.into_dispatch(), keys.into_dispatch());
         Tensor::<2>::from_dispatch(found).reshape([examples, positions, width])
     }
 }

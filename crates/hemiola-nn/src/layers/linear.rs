@@ -1,6 +1,6 @@
 //! A linear layer whose gradient can be had as factors.
 
-use super::taken::{TakenOps, Uses};
+use super::taken::TakenOps;
 use super::{is_asked, unasked};
 use burn::backend::Dispatch;
 use burn::module::{Flag, Initializer, Module, Param};
@@ -36,7 +36,7 @@ impl LinearConfig {
     #[must_use]
     pub fn init(&self, device: &Device) -> Linear {
         let nn::Linear { weight, bias } = self.inner.init(device);
-        Linear { factors: unasked(), weight, bias, uses: Uses::default() }
+        Linear { factors: unasked(), weight, bias }
     }
 }
 
@@ -48,8 +48,6 @@ pub struct Linear {
     pub weight: Param<Tensor<2>>,
     /// By output.
     pub bias: Option<Param<Tensor<1>>>,
-    #[module(skip)]
-    uses: Uses,
 }
 
 impl Linear {
@@ -69,7 +67,7 @@ impl Linear {
         let examples = shape.iter().product::<usize>() / inputs;
         shape[D - 1] = outputs;
         let flat: Tensor<2> = input.reshape([examples, inputs]);
-        let product = Dispatch::product(flat.into_dispatch(), weight.into_dispatch(), self.uses.share());
+        let product = Dispatch::product(flat.into_dispatch(), weight.into_dispatch());
         let product = Tensor::<2>::from_dispatch(product);
         let output = match bias {
             Some(bias) => product + bias.unsqueeze(),

@@ -31,6 +31,9 @@ pub mod trace;
 pub mod trainer;
 mod variables;
 
+/// The library that modules are written with, in the version that this one takes.
+pub use burn;
+
 pub use error::Error;
 pub use optimizer::{Optimizer, Schedule};
 pub use trainer::{Clip, Trainer, TrainerBuilder};

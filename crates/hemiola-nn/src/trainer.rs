@@ -241,12 +241,19 @@ impl<M: Module> Trainer<M> {
         let _ = self.events.send(event);
     }
 
-    fn holdings(&self) -> Result<Holdings> {
-        let (sender, receiver) = mpsc::channel();
-        self.tell(Event::Settle(sender));
+    /// Waits until all steps are over; what this peer has then, if copies are wanted.
+    fn holdings(&self, copies: bool) -> Result<Holdings> {
+        let (to, receiver) = mpsc::channel();
+        self.tell(Event::Settle { to, copies });
         let holdings = receiver.recv();
         self.slots.check()?;
         holdings.map_err(|_| Error::Failed("its thread has ended".to_owned()).into())
+    }
+
+    /// Waits until all steps are over and every value is here. Nobody needs to call this, except to measure.
+    pub fn wait(&mut self) -> Result<()> {
+        self.agree_on_order()?;
+        self.holdings(false).map(drop)
     }
 
     /// *Collective.* The model with all updates in it, for evaluation or for keeping: on a plain device, as [`Module::valid`] gives it. What layers have gathered beside variables (running means) is averaged over peers.
@@ -255,7 +262,7 @@ impl<M: Module> Trainer<M> {
     /// If a step before this panicked in the middle.
     pub fn settled(&mut self) -> Result<M> {
         self.agree_on_order()?;
-        drop(self.holdings()?);
+        drop(self.holdings(false)?);
         let versions = vec![0; self.names.len()];
         let pass = Pass {
             names: &self.names,
@@ -294,7 +301,7 @@ impl<M: Module> Trainer<M> {
     /// *Collective.* The same in another folder.
     pub fn checkpoint_to(&mut self, folder: &Path) -> Result<()> {
         self.agree_on_order()?;
-        let holdings = self.holdings()?;
+        let holdings = self.holdings(true)?;
         let saved = checkpoint::Saved {
             step: self.step,
             optimizer: &self.optimizer,
@@ -317,8 +324,8 @@ impl<M: Module> Drop for Trainer<M> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // What is under way has to come to its end, since other peers wait for it.
-            let (sender, receiver) = mpsc::channel();
-            self.tell(Event::Settle(sender));
+            let (to, receiver) = mpsc::channel();
+            self.tell(Event::Settle { to, copies: false });
             let _ = receiver.recv();
         }
         self.tell(Event::Stop);

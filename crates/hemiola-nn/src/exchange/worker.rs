@@ -54,8 +54,11 @@ pub(crate) enum Event {
         order: Vec<usize>,
         since: u64,
     },
-    /// Somebody wants to know what is here, when all steps are over.
-    Settle(Sender<Holdings>),
+    /// Somebody wants to know when all steps are over, and what is here then if copies are wanted.
+    Settle {
+        to: Sender<Holdings>,
+        copies: bool,
+    },
     /// The last good checkpoint.
     Saved(PathBuf),
     Stop,
@@ -121,7 +124,7 @@ pub(crate) struct Worker {
     steps: BTreeMap<u64, Step>,
     flights: Vec<Flight>,
     /// Whoever wants to know when all is over.
-    settling: Vec<Sender<Holdings>>,
+    settling: Vec<(Sender<Holdings>, bool)>,
     begun: u64,
     last: Option<PathBuf>,
     failed: bool,
@@ -204,7 +207,7 @@ impl Worker {
         while let Ok(event) = events.recv() {
             match event {
                 Event::Stop => return,
-                Event::Settle(sender) => self.settling.push(sender),
+                Event::Settle { to, copies } => self.settling.push((to, copies)),
                 Event::Saved(folder) => self.last = Some(folder),
                 event if self.failed => drop(event),
                 event => {
@@ -224,12 +227,12 @@ impl Worker {
             // Whoever waits finds the channel closed.
             self.settling.clear();
         } else if self.steps.is_empty() {
-            for sender in self.settling.drain(..) {
+            for (sender, copies) in self.settling.drain(..) {
                 let owned =
                     |place: usize| self.units.iter().any(|unit| unit.pieces.contains(&place) && updates(unit, self.me));
-                let piece =
+                let copy =
                     |(place, piece): (usize, &Piece)| (piece.values.clone(), owned(place).then(|| piece.state.clone()));
-                let pieces = self.pieces.iter().enumerate().map(piece).collect();
+                let pieces = self.pieces.iter().enumerate().filter(|_| copies).map(copy).collect();
                 // Whoever asked may have gone.
                 let _ = sender.send(Holdings { pieces });
             }
@@ -252,7 +255,7 @@ impl Worker {
                 step.gradients[variable] = Some(taken);
             }
             Event::Order { order, since } => self.turns.iter_mut().for_each(|turns| turns.reorder(&order, since)),
-            Event::Woken | Event::Settle(_) | Event::Saved(_) | Event::Stop => {}
+            Event::Woken | Event::Settle { .. } | Event::Saved(_) | Event::Stop => {}
         }
         Ok(())
     }

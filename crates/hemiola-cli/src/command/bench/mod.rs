@@ -4,6 +4,7 @@ mod collective;
 mod data;
 mod loops;
 mod net;
+mod nets;
 mod pair;
 mod schedule;
 mod shuffle;
@@ -25,6 +26,8 @@ pub(crate) enum Bench {
     Loops(loops::Loops),
     /// The transport between two processes, beside a raw loop over sockets.
     Net(net::Net),
+    /// Nets between processes: what strategies are worth, and how much of sending hides behind computing.
+    Nets(nets::Nets),
     /// The lasso, and what schedules of updates are worth.
     Schedule(schedule::Schedule),
     /// Clusters in virtual time: events per second, and a training on many simulated peers.
@@ -40,6 +43,7 @@ impl Bench {
             Self::Data(data) => data.execute(),
             Self::Loops(loops) => loops.execute(),
             Self::Net(net) => net.execute(),
+            Self::Nets(nets) => nets.execute(),
             Self::Schedule(schedule) => schedule.execute(),
             Self::Sim(sim) => sim.execute(),
             Self::Tables(tables) => tables.execute(),

@@ -1,0 +1,204 @@
+//! `hemiola bench nets`: what strategies are worth between processes.
+//!
+//! Peers meet on this machine, or as the variables of `hemiola run` say: that is how `benchmarks/nets.sh` puts them into network namespaces with limited links. Every figure is the best of several rounds, all
+//! ways in turn. A round is a few steps, of which the first does not count; its bytes are what all peers send in a step, headers and all.
+//!
+//! - *Large linear layers*: a net of convolutions before two linear layers that have nearly all of its weights.
+//! - *Convolutions*: a residual net.
+//! - *Embeddings*: collaborative filtering, of whose rows a batch touches few.
+//! - *Overlap*: a step of the residual net by all-reduce, beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example).
+
+use super::figures::{Figures, Row};
+use crate::command::bench::pair;
+use crate::report;
+use clap::Args;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_nn::models::{ImageBatch, NcfConfig, Net, RatingBatch, ResnetConfig, VggConfig};
+use hemiola_nn::{Optimizer, Trainer};
+use hemiola_strategy::Builder;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use burn_parts::{images, ratings};
+
+const AFTER_HELP: &str = "\
+Examples:
+  hemiola bench nets
+  hemiola bench nets --peers 4 --report nets.json
+
+The report holds \"overlap_ratio\" (a step beside the larger of computing and sending alone), \"poseidon_bytes_ratio\" and \"poseidon_speedup\" (beside the parameter server, on large linear layers; \"cheapest_bytes_ratio\" and \
+\"cheapest_speedup\", too), \"convolutions_ratio\" (a step by the cheapest strategy beside one by all-reduce), \"parallax_bytes_gain\" (bytes of all-reduce over those of parallax, with embeddings), \"samples_per_second\" (of all peers, by \
+net and strategy) and \"rows\", one for each net and strategy.";
+
+/// The arguments of `hemiola bench nets`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Nets {
+    /// Rounds; the best of each counts.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    rounds: u32,
+
+    /// Steps of a round that count.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    steps: u32,
+
+    /// Number of processes, if they are not started by `hemiola run` or by hand.
+    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=64))]
+    peers: u64,
+
+    /// Examples that a peer brings to a step.
+    #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    examples: u64,
+
+    /// File for the results as JSON, or `-` for standard output.
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+
+    /// The folder where processes meet: makes this process one of the others.
+    #[arg(long, hide = true)]
+    second: Option<PathBuf>,
+
+    #[arg(long, hide = true, default_value = "1")]
+    rank: usize,
+}
+
+impl Nets {
+    pub(in crate::command::bench) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.report.as_deref().map_or(Ok(()), report::check)?;
+        let figures = if std::env::var_os("HEMIOLA_RANK").is_some() {
+            // Somebody else starts the peers.
+            let measure = |cluster: &Cluster| -> Result<_> { Ok((cluster.is_root(), self.measure(cluster)?)) };
+            let measured = Cluster::builder().run(measure)?;
+            measured.0.then_some(measured.1)
+        } else {
+            let number = |name: &str, value: u64| [format!("--{name}"), value.to_string()];
+            let mut arguments = vec!["bench".to_owned(), "nets".to_owned()];
+            arguments.extend(number("rounds", self.rounds.into()));
+            arguments.extend(number("steps", self.steps.into()));
+            arguments.extend(number("peers", self.peers));
+            arguments.extend(number("examples", self.examples));
+            let other = self.second.as_deref().map(|folder| (folder, self.rank));
+            pair::run_several(self.peers as usize, other, &arguments, |cluster| self.measure(cluster))?
+        };
+        let Some(figures) = figures else { return Ok(ExitCode::SUCCESS) };
+        if self.report.as_deref() != Some(Path::new("-")) {
+            let mut out = std::io::stdout().lock();
+            write!(out, "{figures}")?;
+        }
+        if let Some(target) = &self.report {
+            report::write(target, &figures)?;
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+
+    fn measure(&self, cluster: &Cluster) -> Result<Figures> {
+        let examples = self.examples as usize;
+        let large = || VggConfig::default().init(&burn_parts::device());
+        let convolutions = || ResnetConfig { blocks: 1, ..ResnetConfig::default() }.init(&burn_parts::device());
+        let filtering =
+            || NcfConfig { users: 20_000, items: 10_000, ..NcfConfig::default() }.init(&burn_parts::device());
+        let all_reduce = Builder::AllReduce { chunk: 128 };
+        let mut rows: Vec<Row> = Vec::new();
+        for _ in 0..self.rounds {
+            for builder in [Builder::ParameterServer, all_reduce, Builder::Poseidon, Builder::Cheapest] {
+                let batch = images(cluster, examples, 32);
+                self.best(&mut rows, cluster, ("large linear layers", builder), large(), &batch, examples)?;
+            }
+            for builder in [all_reduce, Builder::Poseidon, Builder::Cheapest] {
+                let batch = images(cluster, examples, 32);
+                self.best(&mut rows, cluster, ("convolutions", builder), convolutions(), &batch, examples)?;
+            }
+            for builder in [all_reduce, Builder::Parallax, Builder::Cheapest] {
+                let batch = ratings(cluster, 16 * examples);
+                self.best(&mut rows, cluster, ("embeddings", builder), filtering(), &batch, 16 * examples)?;
+            }
+            let few = images(cluster, 1, 32);
+            self.best(&mut rows, cluster, ("sending alone", all_reduce), convolutions(), &few, 1)?;
+            let batch = images(cluster, examples, 32);
+            let alone = hemiola_cluster::standalone(1).run(|own| {
+                let mut rows = Vec::new();
+                self.best(&mut rows, own, ("computing alone", all_reduce), convolutions(), &batch, examples)?;
+                Ok(rows.remove(0))
+            })?;
+            let slowest = cluster.all_gather(alone[0].seconds)?.into_iter().fold(0.0, f64::max);
+            Row { seconds: slowest, ..alone[0].clone() }.join(&mut rows);
+        }
+        Ok(Figures::new(cluster.size(), rows))
+    }
+
+    /// Trains a few steps, and keeps what took less time than before.
+    fn best<N: Net>(
+        &self,
+        rows: &mut Vec<Row>,
+        cluster: &Cluster,
+        (net, builder): (&str, Builder),
+        model: N,
+        batch: &N::Batch,
+        examples: usize,
+    ) -> Result<()> {
+        let mut trainer = Trainer::new(cluster, model, Optimizer::sgd(0.001).momentum(0.9))
+            .strategy(builder)
+            .examples(examples)
+            .build()?;
+        trainer.step(examples, |model| model.loss(batch))?;
+        drop(trainer.settled()?);
+        cluster.barrier()?;
+        let (start, sent) = (cluster.env().now(), cluster.traffic().bytes_sent());
+        for _ in 0..self.steps {
+            trainer.step(examples, |model| model.loss(batch))?;
+        }
+        trainer.wait()?;
+        let seconds = (cluster.env().now() - start).as_secs_f64() / f64::from(self.steps);
+        let sent = (cluster.traffic().bytes_sent() - sent) as f64 / f64::from(self.steps);
+        let all = cluster.all_gather((seconds, sent))?;
+        let seconds = all.iter().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
+        let bytes = all.iter().map(|(_, bytes)| bytes).sum();
+        let (net, strategy) = (net.to_owned(), builder.to_string());
+        Row { net, strategy, seconds, bytes, examples: examples * cluster.size() }.join(rows);
+        Ok(())
+    }
+}
+
+/// What is made of Burn's tensors, from numbers that anybody can make again.
+mod burn_parts {
+    use super::{Cluster, ImageBatch, RatingBatch};
+    use hemiola_nn::burn::tensor::{Device, Int, Tensor, TensorData};
+
+    pub(super) fn device() -> Device {
+        Device::flex().autodiff()
+    }
+
+    fn numbers(cluster: &Cluster, count: usize, below: u64) -> Vec<i64> {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64 ^ u64::from(cluster.rank().number());
+        let draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            i64::try_from((state >> 33) % below).unwrap_or(0)
+        };
+        std::iter::repeat_with(draw).take(count).collect()
+    }
+
+    pub(super) fn images(cluster: &Cluster, examples: usize, side: usize) -> ImageBatch {
+        let shape = [examples, 3, side, side];
+        let values: Vec<f32> = numbers(cluster, examples * 3 * side * side, 1 << 16)
+            .into_iter()
+            .map(|number| number as f32 / 65_536.0)
+            .collect();
+        let images = Tensor::from_data(TensorData::new(values, shape), &device());
+        let labels =
+            Tensor::<1, Int>::from_data(TensorData::new(numbers(cluster, examples, 10), [examples]), &device());
+        ImageBatch { images, labels }
+    }
+
+    pub(super) fn ratings(cluster: &Cluster, examples: usize) -> RatingBatch {
+        let ids = |below| {
+            Tensor::<1, Int>::from_data(TensorData::new(numbers(cluster, examples, below), [examples]), &device())
+        };
+        let values: Vec<f32> = numbers(cluster, examples, 5).into_iter().map(|number| 1.0 + number as f32).collect();
+        RatingBatch {
+            users: ids(20_000),
+            items: ids(10_000),
+            ratings: Tensor::from_data(TensorData::new(values, [examples]), &device()),
+        }
+    }
+}

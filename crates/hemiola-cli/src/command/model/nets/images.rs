@@ -157,7 +157,7 @@ pub(crate) struct TrainCnn {
 #[derive(Args, Debug, Serialize)]
 struct CnnSizes {
     /// Channels after each of the two convolutions.
-    #[arg(long, value_name = "N,N", value_delimiter = ',', num_args = 2, default_value = "8,16", value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "8,16", value_parser = clap::value_parser!(u32).range(1..))]
     channels: Vec<u32>,
 
     /// Neurons of the hidden layer.

@@ -210,8 +210,9 @@ impl<E: Examples, C> Job<'_, E, C> {
         if !checkpoints.resumes() {
             return self.by_root(|| folder::clear(folder)).map(|()| None);
         }
-        let kept = self.by_root(|| folder::journal(folder, step))?;
-        let journal = kept.journal;
+        // As text: what describes itself, as settings do, cannot be sent otherwise.
+        let text = self.by_root(|| Ok(serde_json::to_string(&folder::journal(folder, step)?)?))?;
+        let Kept { journal, .. } = serde_json::from_str(&text).expect("the first peer has written it just now");
         journal.must_have_settings(self.settings)?;
         journal.must_have_data(&self.data.facts(), self.data.digests())?;
         let last = journal.progress.last().filter(|last| u64::from(last.epoch) * steps == step);

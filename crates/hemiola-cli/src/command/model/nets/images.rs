@@ -47,17 +47,16 @@ impl Pictures {
         seed: u64,
         config: impl FnOnce(&Images) -> C,
     ) -> anyhow::Result<Loaded<Images, C>> {
-        let (train, valid) = match &self.data {
-            Some(folder) => {
-                let [train, valid] = Images::read(folder)?;
-                (train, valid)
-            }
-            None => {
-                let all = made::images(shape, 10, count + count / 5, seed);
-                (all.first(count), all.from(count))
-            }
+        let [train, valid] = if let Some(folder) = &self.data {
+            Images::read(folder)?
+        } else {
+            let all = made::images(shape, 10, count + count / 5, seed);
+            [all.first(count), all.from(count)]
         };
-        let train = self.first.map_or_else(|| train.clone(), |first| train.first(first as usize));
+        let train = match self.first {
+            Some(first) => train.first(first as usize),
+            None => train,
+        };
         let valid = valid.toned_as(&train);
         let [channels, rows, columns] = train.shape();
         let origin = if self.data.is_some() { "" } else { "made-up " };

@@ -244,20 +244,20 @@ impl<E: Examples, C> Job<'_, E, C> {
         let (env, device, rank) = (self.cluster.env(), training_processor(), self.cluster.rank().index());
         let start = env.now();
         let epoch = past.history.len() as u32;
-        let (mut lost, mut examples) = (0.0, 0_u64);
+        let (mut total, mut examples) = (0.0, 0_u64);
         for step in 0..batches.steps() {
             let share = batches.share(epoch, step, rank);
             let mut parts = share.chunks(share.len().div_ceil(self.flags.passes()).max(1)).peekable();
             let mut stepped = false;
             while let Some(part) = parts.next() {
-                let loss = |net: &N| net.loss(&self.data.train.batch(part, &device));
+                let forward = |net: &N| net.loss(&self.data.train.batch(part, &device));
                 let loss = if parts.peek().is_some() {
-                    trainer.accumulate(part.len(), loss)?
+                    trainer.accumulate(part.len(), forward)?
                 } else {
                     stepped = true;
-                    trainer.step(part.len(), loss)?
+                    trainer.step(part.len(), forward)?
                 };
-                lost += f64::from(loss) * part.len() as f64;
+                total += f64::from(loss) * part.len() as f64;
                 examples += part.len() as u64;
             }
             if !stepped {
@@ -271,7 +271,7 @@ impl<E: Examples, C> Job<'_, E, C> {
         let valid = self.data.valid.as_ref().map(|valid| self.evaluate(&net, valid)).transpose()?;
         past.evaluation += env.now() - start;
         let sent: u64 = self.cluster.traffic().lines.iter().map(|line| line.bytes_sent).sum();
-        let all = self.cluster.all_gather((lost, examples, sent))?;
+        let all = self.cluster.all_gather((total, examples, sent))?;
         let sum = all.iter().fold((0.0, 0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1, sum.2 + one.2));
         let objective = sum.0 / (sum.1 as f64).max(1.0);
         Ok(Progress {
@@ -290,15 +290,15 @@ impl<E: Examples, C> Job<'_, E, C> {
     fn evaluate<N: Net<Batch = E::Batch>>(&self, net: &N, valid: &E) -> Result<Metrics> {
         let look = self.chosen.batch.clamp(1, LOOK);
         let batches = Batches::new(valid.len(), look, self.cluster.size(), 0);
-        let (mut lost, mut right) = (0.0, 0.0);
+        let (mut total, mut right) = (0.0, 0.0);
         for part in batches.in_order(self.cluster.rank().index()) {
             let judged = net.judge(&valid.batch(&part, &processor()));
-            lost += judged.loss * part.len() as f64;
+            total += judged.loss * part.len() as f64;
             right += judged.right.unwrap_or(0.0) * part.len() as f64;
         }
-        let all = self.cluster.all_gather((lost, right))?;
-        let (lost, right) = all.into_iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        let (loss, right) = (lost / valid.len() as f64, right / valid.len() as f64);
+        let all = self.cluster.all_gather((total, right))?;
+        let (total, right) = all.into_iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        let (loss, right) = (total / valid.len() as f64, right / valid.len() as f64);
         let figure = match self.kind.figure.name {
             "accuracy" => right,
             "perplexity" => loss.exp(),

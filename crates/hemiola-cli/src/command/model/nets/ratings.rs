@@ -115,7 +115,7 @@ impl TrainNcf {
             mean: train.mean() as f32,
             seed,
         };
-        let shape = vec![train.users() as u64, train.items() as u64];
-        Ok(Loaded { train, valid, headline, config, positions: 1, shape })
+        let extents = vec![train.users() as u64, train.items() as u64];
+        Ok(Loaded { train, valid, headline, config, positions: 1, shape: extents })
     }
 }

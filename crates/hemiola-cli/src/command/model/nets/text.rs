@@ -110,14 +110,11 @@ fn in_folder(folder: &Path, word: &str) -> anyhow::Result<String> {
         .filter(|path| path.is_file() && path.file_name().is_some_and(|name| name.to_string_lossy().contains(word)))
         .collect();
     found.sort_unstable();
-    match &*found {
-        [one] => text_of(one),
-        _ => {
-            let count = found.len();
-            let message = format!("`{}` has {count} files with `{word}` in their names", folder.display());
-            Err(Failure::usage(message).hint("name the file with `--data FILE`, and `--valid FILE`").into())
-        }
+    if let [one] = &*found {
+        return text_of(one);
     }
+    let message = format!("`{}` has {} files with `{word}` in their names", folder.display(), found.len());
+    Err(Failure::usage(message).hint("name the file with `--data FILE`, and `--valid FILE`").into())
 }
 
 fn text_of(path: &Path) -> anyhow::Result<String> {

@@ -81,12 +81,15 @@ impl Checkpoints {
         &self.folder
     }
 
-    pub(super) fn resumes(&self) -> bool {
+    /// Whether to go on from what is in the folder.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
         self.resume
     }
 
     /// Whether it is time for one, `since` having been done after the last.
-    pub(super) fn is_due(&self, epochs_since: u32, seconds_since: f64) -> bool {
+    #[must_use]
+    pub fn is_due(&self, epochs_since: u32, seconds_since: f64) -> bool {
         match self.every {
             Every::Epochs(epochs) => epochs_since >= epochs.max(1),
             Every::Seconds(seconds) => seconds_since >= seconds,
@@ -133,7 +136,10 @@ impl Checkpoints {
 }
 
 /// Settings as they are compared. When training stops may differ from run to run, so the limits are left out.
-pub(super) fn plain(settings: &impl Serialize) -> Value {
+///
+/// # Panics
+/// If they are no plain data.
+pub fn plain(settings: &impl Serialize) -> Value {
     let mut plain = serde_json::to_value(settings).expect("settings are plain data");
     if let Value::Object(fields) = &mut plain {
         fields.remove("limits");
@@ -232,7 +238,7 @@ impl Journal {
     }
 
     /// An error that names what is different in settings that must be the same.
-    pub(super) fn must_have_settings(&self, now: &Value) -> Result<(), Error> {
+    pub fn must_have_settings(&self, now: &Value) -> Result<(), Error> {
         let none = serde_json::Map::new();
         let (before, now) = (self.settings.as_object().unwrap_or(&none), now.as_object().unwrap_or(&none));
         let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
@@ -251,7 +257,7 @@ impl Journal {
     }
 
     /// An error that says how data differ from those it was trained on.
-    pub(super) fn must_have_data(&self, now: &DataFacts, digests: [u64; 2]) -> Result<(), Error> {
+    pub fn must_have_data(&self, now: &DataFacts, digests: [u64; 2]) -> Result<(), Error> {
         let difference = if self.data.shape != now.shape {
             format!("their shape was {:?} and is {:?}", self.data.shape, now.shape)
         } else if self.data.train != now.train {

@@ -340,7 +340,7 @@ impl<L: Learner, S: Serialize> Drive<'_, L, S> {
 }
 
 /// *Collective.* The most memory any peer has used, where the system tells.
-fn peak_memory(cluster: &Cluster) -> Result<Option<u64>> {
+pub fn peak_memory(cluster: &Cluster) -> Result<Option<u64>> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let bytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map(|kilo| kilo * 1024);

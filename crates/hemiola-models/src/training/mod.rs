@@ -19,10 +19,10 @@ mod limits;
 mod report;
 mod session;
 
-pub use checkpoint::{Checkpoints, Every, Journal, Keep};
+pub use checkpoint::{Checkpoints, Every, Journal, Keep, plain};
 pub use digest::digest;
 pub(crate) use digest::mixed;
-pub use drive::{Learner, Pass, Terms, drive};
+pub use drive::{Learner, Pass, Terms, drive, peak_memory};
 pub use figure::Figure;
 pub use limits::{Limits, Verdict};
 pub use report::{ClusterFacts, DataFacts, Report, Summary};

@@ -65,6 +65,14 @@ impl Images {
         Self { pixels, labels: self.labels[..count].to_vec(), ..self.clone() }
     }
 
+    /// All but the first so many.
+    #[must_use]
+    pub fn from(&self, start: usize) -> Self {
+        let start = start.min(self.labels.len());
+        let pixels = self.pixels[start * self.size()..].to_vec();
+        Self { pixels, labels: self.labels[start..].to_vec(), ..self.clone() }
+    }
+
     /// Channels, rows and columns.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {

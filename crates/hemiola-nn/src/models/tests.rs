@@ -81,7 +81,7 @@ fn nets_of_images_learn() {
     for (name, [before, after]) in [
         ("mlp", learn(mlp(), 0.01, 30)),
         ("cnn", learn(cnn(), 0.01, 30)),
-        ("resnet", learn(resnet(), 0.01, 20)),
+        ("resnet", learn(resnet(), 0.01, 40)),
         ("vgg", learn(vgg(), 0.003, 30)),
     ] {
         assert!(after < 0.6 * before, "{name}: from {before} to {after}");

@@ -12,7 +12,7 @@ use hemiola_array::BadLine;
 use hemiola_array::read::Source;
 use hemiola_array::save::SaveLock;
 use hemiola_cluster::{Cluster, Interrupt, MOST_WORKERS, Result};
-use hemiola_models::training::{Checkpoints, Every, Limits, Report, Session};
+use hemiola_models::training::{Checkpoints, Every, Limits, Report, Session, Watch};
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -34,7 +34,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "N", default_value = "1")]
     pub(super) seed: u64,
 
-    /// Stop after this many epochs. Default: 40; svm, logistic and lda 100; lasso and elastic-net 1000.
+    /// Stop after this many epochs. Default: 40; svm, logistic and lda 100; lasso and elastic-net 1000; nets 10.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "When it stops")]
     epochs: Option<u32>,
 
@@ -46,7 +46,7 @@ pub(super) struct Common {
     #[arg(long, value_name = "X", value_parser = finite, allow_negative_numbers = true, help_heading = "When it stops")]
     target: Option<f64>,
 
-    /// Stop when that figure has not become better for this many epochs; 0 never stops for that. Default: 3; svm, logistic, lasso, elastic-net and lda 0.
+    /// Stop when that figure has not become better for this many epochs; 0 never stops for that. Default: 3; svm, logistic, lasso, elastic-net, lda and nets 0.
     #[arg(long, value_name = "N", help_heading = "When it stops")]
     patience: Option<u32>,
 
@@ -54,7 +54,7 @@ pub(super) struct Common {
     #[arg(long, short, value_name = "DIR", help_heading = "What comes out")]
     output: Option<PathBuf>,
 
-    /// Go on from the checkpoint in --output, to the same bits as if it had never stopped; lasso and elastic-net to the same minimum.
+    /// Go on from the checkpoint in --output, to the same bits as if it had never stopped; lasso and elastic-net to the same minimum, nets on any number of peers.
     #[arg(long, requires = "output", help_heading = "What comes out")]
     resume: bool,
 
@@ -114,7 +114,8 @@ impl Common {
         }
     }
 
-    fn checkpoints(&self) -> Option<Checkpoints> {
+    /// Where checkpoints go and when, if somebody wants some.
+    pub(super) fn checkpoints(&self) -> Option<Checkpoints> {
         let checkpoints = Checkpoints::new(self.output.as_ref()?).resume(self.resume);
         Some(match self.checkpoint_every {
             Some(epochs) => checkpoints.every(Every::Epochs(epochs)),
@@ -131,6 +132,11 @@ impl Common {
             }
             checkpoints.check(model, settings)?;
         }
+        self.check_report()
+    }
+
+    /// Finds what would stop the job from writing its report.
+    pub(super) fn check_report(&self) -> anyhow::Result<()> {
         self.report.as_deref().map_or(Ok(()), report::check)
     }
 
@@ -172,10 +178,28 @@ impl Common {
     pub(super) fn accompany(
         &self,
         cluster: &Cluster,
-        prepared: Prepared<'_>,
+        mut prepared: Prepared<'_>,
         fit: impl FnOnce(Session<'_>) -> Result<Report>,
     ) -> Result<u8> {
-        let Prepared { headline, loading, metric, limits, lock } = prepared;
+        let lock = prepared.lock.take();
+        self.attend(cluster, prepared, |watch| {
+            let mut session = Session::new().watched(watch);
+            if let Some(checkpoints) = self.checkpoints() {
+                session = session.saving(checkpoints).holding(lock);
+            }
+            fit(session)
+        })
+    }
+
+    /// *Collective.* The same for a model that saves and goes on by itself.
+    pub(super) fn attend(
+        &self,
+        cluster: &Cluster,
+        prepared: Prepared<'_>,
+        fit: impl FnOnce(&mut dyn Watch) -> Result<Report>,
+    ) -> Result<u8> {
+        // Held until all is saved.
+        let Prepared { headline, loading, metric, limits, lock: _lock } = prepared;
         let shown = if self.talks() && cluster.is_root() { Shown::to_people(limits) } else { Shown::nothing() };
         let (heard, with_output) = (shown.clone(), self.output.is_some());
         // Until now there was nothing to save, and a signal ended everything.
@@ -194,11 +218,7 @@ impl Common {
             interrupt: &interrupt,
             root: cluster.is_root(),
         };
-        let mut session = Session::new().watched(&mut teller);
-        if let Some(checkpoints) = self.checkpoints() {
-            session = session.saving(checkpoints).holding(lock);
-        }
-        let fitted = fit(session);
+        let fitted = fit(&mut teller);
         shown.clear();
         let mut report = fitted?;
         report.result.loading_seconds = Some(loading.as_secs_f64());

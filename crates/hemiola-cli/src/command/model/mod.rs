@@ -8,6 +8,7 @@ mod lda;
 mod linear;
 mod mf;
 mod names;
+mod nets;
 mod progress;
 mod somebody;
 mod sparse;
@@ -25,6 +26,8 @@ use std::process::ExitCode;
 /// Which model to train.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Train {
+    /// A net of convolutions: what is on images.
+    Cnn(Box<nets::TrainCnn>),
     /// Quantities from few columns, with a penalty of absolute values and squares.
     ElasticNet(Box<sparse::TrainElasticNet>),
     /// Quantities from few columns, with a penalty of absolute values.
@@ -33,21 +36,37 @@ pub(crate) enum Train {
     Lda(Box<lda::TrainLda>),
     /// Logistic regression: the chance of each class.
     Logistic(Box<linear::TrainLogistic>),
+    /// A recurrent net: which word comes next.
+    Lstm(Box<nets::TrainLstm>),
     /// Matrix factorization: ratings of users for items.
     Mf(Box<mf::TrainMf>),
+    /// A net of layers of neurons: what is on images.
+    Mlp(Box<nets::TrainMlp>),
+    /// Neural collaborative filtering: ratings of users for items.
+    Ncf(Box<nets::TrainNcf>),
+    /// A net of residual blocks: what is on images.
+    Resnet(Box<nets::TrainResnet>),
     /// Linear support vector machine: classes with a margin between them.
     Svm(Box<linear::TrainSvm>),
+    /// A net of attention: which word comes next.
+    Transformer(Box<nets::TrainTransformer>),
 }
 
 impl Train {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Cnn(cnn) => cnn.execute(),
             Self::ElasticNet(elastic_net) => elastic_net.execute(),
             Self::Lasso(lasso) => lasso.execute(),
             Self::Lda(lda) => lda.execute(),
             Self::Logistic(logistic) => logistic.execute(),
+            Self::Lstm(lstm) => lstm.execute(),
             Self::Mf(mf) => mf.execute(),
+            Self::Mlp(mlp) => mlp.execute(),
+            Self::Ncf(ncf) => ncf.execute(),
+            Self::Resnet(resnet) => resnet.execute(),
             Self::Svm(svm) => svm.execute(),
+            Self::Transformer(transformer) => transformer.execute(),
         }
     }
 }

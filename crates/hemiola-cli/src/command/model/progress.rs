@@ -159,8 +159,8 @@ fn figures(progress: &Progress, metric: &str, limits: &Limits) -> String {
     if let Some(figure) = metrics.get(metric) {
         let _ = write!(text, "  {entries} {metric} {figure:.4}");
     }
-    let rate = progress.updates as f64 / progress.seconds.max(1e-9) / 1e6;
-    let _ = write!(text, "  {rate:.1} M updates/s  {}", time(progress.seconds));
+    let rate = many(progress.updates as f64 / progress.seconds.max(1e-9));
+    let _ = write!(text, "  {rate} updates/s  {}", time(progress.seconds));
     let left = time_left(progress, limits);
     if left > 0.0 {
         let _ = write!(text, ", at most {} left", time(left));
@@ -174,8 +174,8 @@ fn beside_bar(progress: &Progress, metric: &str, limits: &Limits) -> String {
     if let Some(figure) = progress.valid.as_ref().unwrap_or(&progress.train).get(metric) {
         let _ = write!(text, "  {metric} {figure:.4}");
     }
-    let rate = progress.updates as f64 / progress.seconds.max(1e-9) / 1e6;
-    let _ = write!(text, "  {rate:.1} M/s  {} left", time(time_left(progress, limits)));
+    let rate = many(progress.updates as f64 / progress.seconds.max(1e-9));
+    let _ = write!(text, "  {rate}/s  {} left", time(time_left(progress, limits)));
     text
 }
 
@@ -185,6 +185,15 @@ fn time_left(progress: &Progress, limits: &Limits) -> f64 {
     let by_epochs = f64::from(limits.epochs.saturating_sub(progress.epoch)) * per_epoch;
     let by_seconds = limits.seconds.map_or(f64::INFINITY, |seconds| seconds - progress.seconds);
     by_epochs.min(by_seconds).max(0.0)
+}
+
+/// A number that may be large, in millions; or in thousands, where it would not be seen.
+fn many(number: f64) -> String {
+    match number {
+        ..1e3 => format!("{number:.0}"),
+        ..1e5 => format!("{:.1} k", number / 1e3),
+        _ => format!("{:.1} M", number / 1e6),
+    }
 }
 
 /// A time as people say it.
@@ -211,8 +220,8 @@ pub(super) fn summary(report: &Report, metric: &str) -> String {
     } else {
         let _ = write!(line, "; objective {:.4}", result.objective);
     }
-    let (trained, rate) = (time(result.seconds), result.updates_per_second / 1e6);
-    let _ = write!(line, "; {trained} of training, {rate:.1} M updates/s");
+    let (trained, rate) = (time(result.seconds), many(result.updates_per_second));
+    let _ = write!(line, "; {trained} of training, {rate} updates/s");
     let apart = [
         ("loading", result.loading_seconds.unwrap_or(0.0)),
         ("evaluating", result.evaluation_seconds),
@@ -276,6 +285,14 @@ mod tests {
         assert_eq!(left(4, 8.0, Some(9.0)).to_bits(), 1.0_f64.to_bits());
         assert_eq!(left(4, 8.0, Some(7.0)).to_bits(), 0.0_f64.to_bits());
         assert_eq!(left(12, 8.0, None).to_bits(), 0.0_f64.to_bits(), "resumed with fewer epochs than are done");
+    }
+
+    #[test]
+    fn slow_updates_are_seen_too() {
+        let all = [(12.34, "12"), (850.0, "850"), (12_345.0, "12.3 k"), (123_456.0, "0.1 M"), (4e6, "4.0 M")];
+        for (number, text) in all {
+            assert_eq!(many(number), text);
+        }
     }
 
     #[test]

@@ -1,0 +1,245 @@
+//! `hemiola train mlp`, `cnn` and `resnet`: what is on images.
+
+use super::super::frame::Common;
+use super::flags::{AFTER_HELP, Flags};
+use super::learn::{Command, Kind, Loaded};
+use crate::failure::Failure;
+use crate::suggest;
+use clap::Args;
+use hemiola_models::training::Figure;
+use hemiola_nn::data::{Examples as _, Images, made};
+use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig, training_processor};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const FIGURE: Figure = Figure::high("accuracy");
+
+/// Flags of nets that look at images.
+#[derive(Args, Debug)]
+struct Pictures {
+    /// A folder with the four files of MNIST, or of a set in its format, or with the binary files of CIFAR-10; compressed or not. Default: made-up images.
+    #[arg(long, short, value_name = "DIR")]
+    data: Option<PathBuf>,
+
+    /// Train on the first N images only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    first: Option<u32>,
+}
+
+impl Pictures {
+    fn must_exist(&self) -> anyhow::Result<()> {
+        match &self.data {
+            Some(folder) if !folder.is_dir() => {
+                let failure = Failure::usage(format!("`{}` is no folder", folder.display()));
+                let usual = "name the folder that has the files of MNIST or CIFAR-10";
+                Err(failure.hint(suggest::path_hint(folder).as_deref().unwrap_or(usual)).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Images to train on and to test with. Made-up ones have the given shape.
+    fn load<C>(
+        &self,
+        shape: [usize; 3],
+        count: usize,
+        seed: u64,
+        config: impl FnOnce(&Images) -> C,
+    ) -> anyhow::Result<Loaded<Images, C>> {
+        let [train, valid] = if let Some(folder) = &self.data {
+            Images::read(folder)?
+        } else {
+            let all = made::images(shape, 10, count + count / 5, seed);
+            [all.first(count), all.from(count)]
+        };
+        let train = match self.first {
+            Some(first) => train.first(first as usize),
+            None => train,
+        };
+        let valid = valid.toned_as(&train);
+        let [channels, rows, columns] = train.shape();
+        let origin = if self.data.is_some() { "" } else { "made-up " };
+        let headline = format!(
+            "{} {origin}images of {rows} by {columns} pixels in {channels} channel{}, {} held out, of {} classes",
+            train.len(),
+            if channels == 1 { "" } else { "s" },
+            valid.len(),
+            train.classes()
+        );
+        let shape = vec![train.len() as u64, channels as u64, rows as u64, columns as u64];
+        let config = config(&train);
+        Ok(Loaded { train, valid: Some(valid), headline, config, positions: 1, shape })
+    }
+}
+
+const MLP_HELP: &str = "\
+Examples:
+  Made-up images, to see it work:
+    hemiola train mlp
+
+  MNIST on two local peers, and how the copies of its variables are kept equal:
+    hemiola train mlp --data mnist --peers 2 --epochs 5 --explain
+
+  Saved, and gone on with later, on other peers if need be:
+    hemiola train mlp --data mnist --output net --epochs 5
+    hemiola train mlp --data mnist --output net --epochs 10 --peers 4 --resume
+";
+
+/// The arguments of `hemiola train mlp`.
+#[derive(Args, Debug)]
+#[command(after_help = format!("{MLP_HELP}\n{AFTER_HELP}"))]
+pub(crate) struct TrainMlp {
+    #[command(flatten)]
+    pictures: Pictures,
+
+    #[command(flatten)]
+    sizes: MlpSizes,
+
+    #[command(flatten)]
+    flags: Flags,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug, Serialize)]
+struct MlpSizes {
+    /// Neurons of each hidden layer.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "256,128", value_parser = clap::value_parser!(u32).range(1..))]
+    hidden: Vec<u32>,
+}
+
+impl TrainMlp {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        let Self { pictures, sizes, flags, common } = &self;
+        pictures.must_exist()?;
+        let load = || {
+            pictures.load([1, 28, 28], 6000, common.seed, |images| MlpConfig {
+                inputs: images.shape().iter().product(),
+                hidden: sizes.hidden.iter().map(|neurons| *neurons as usize).collect(),
+                classes: images.classes(),
+                seed: common.seed,
+            })
+        };
+        let kind = Kind { name: "mlp", figure: FIGURE, batch: 64 };
+        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+    }
+}
+
+const CNN_HELP: &str = "\
+Examples:
+  Made-up images, to see it work:
+    hemiola train cnn
+
+  MNIST on two local peers, until 98.5 % of what is held out is right:
+    hemiola train cnn --data mnist --peers 2 --target 0.985
+";
+
+/// The arguments of `hemiola train cnn`.
+#[derive(Args, Debug)]
+#[command(after_help = format!("{CNN_HELP}\n{AFTER_HELP}"))]
+pub(crate) struct TrainCnn {
+    #[command(flatten)]
+    pictures: Pictures,
+
+    #[command(flatten)]
+    sizes: CnnSizes,
+
+    #[command(flatten)]
+    flags: Flags,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug, Serialize)]
+struct CnnSizes {
+    /// Channels after each of the two convolutions.
+    #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "8,16", value_parser = clap::value_parser!(u32).range(1..))]
+    channels: Vec<u32>,
+
+    /// Neurons of the hidden layer.
+    #[arg(long, value_name = "N", default_value = "128", value_parser = clap::value_parser!(u32).range(1..))]
+    hidden: u32,
+}
+
+impl TrainCnn {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        let Self { pictures, sizes, flags, common } = &self;
+        pictures.must_exist()?;
+        let &[first, second] = &*sizes.channels else {
+            return Err(Failure::usage("`--channels` takes two numbers").hint("such as `--channels 8,16`").into());
+        };
+        let load = || {
+            pictures.load([1, 28, 28], 3000, common.seed, |images| CnnConfig {
+                image: images.shape(),
+                channels: [first as usize, second as usize],
+                hidden: sizes.hidden as usize,
+                classes: images.classes(),
+                seed: common.seed,
+            })
+        };
+        let kind = Kind { name: "cnn", figure: FIGURE, batch: 64 };
+        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+    }
+}
+
+const RESNET_HELP: &str = "\
+Examples:
+  Made-up images, to see it work:
+    hemiola train resnet
+
+  CIFAR-10 on four local peers, as it is usually trained:
+    hemiola train resnet --data cifar-10-batches-bin --peers 4 --batch 128 --optimizer sgd --momentum 0.9 --rate 0.1 --schedule cosine --epochs 50 --output net
+";
+
+/// The arguments of `hemiola train resnet`.
+#[derive(Args, Debug)]
+#[command(after_help = format!("{RESNET_HELP}\n{AFTER_HELP}"))]
+pub(crate) struct TrainResnet {
+    #[command(flatten)]
+    pictures: Pictures,
+
+    #[command(flatten)]
+    sizes: ResnetSizes,
+
+    #[command(flatten)]
+    flags: Flags,
+
+    #[command(flatten)]
+    common: Common,
+}
+
+#[derive(Args, Debug, Serialize)]
+struct ResnetSizes {
+    /// Residual blocks of each stage: 3 make a net of 20 layers, 5 of 32, 9 of 56.
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    blocks: u32,
+
+    /// Channels of each stage, multiples of 8.
+    #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "16,32,64", value_parser = clap::value_parser!(u32).range(8..))]
+    stages: Vec<u32>,
+}
+
+impl TrainResnet {
+    pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        let Self { pictures, sizes, flags, common } = &self;
+        pictures.must_exist()?;
+        if let Some(odd) = sizes.stages.iter().find(|channels| **channels % 8 != 0) {
+            let failure = Failure::usage(format!("`--stages` has {odd} channels, which is no multiple of 8"));
+            return Err(failure.hint("such as `--stages 16,32,64`").into());
+        }
+        let load = || {
+            pictures.load([3, 32, 32], 1000, common.seed, |images| ResnetConfig {
+                colours: images.shape()[0],
+                stages: sizes.stages.iter().map(|channels| *channels as usize).collect(),
+                blocks: sizes.blocks as usize,
+                classes: images.classes(),
+                seed: common.seed,
+            })
+        };
+        let kind = Kind { name: "resnet", figure: FIGURE, batch: 64 };
+        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+    }
+}

@@ -1,0 +1,155 @@
+//! `hemiola train` of nets, with the feature `nets`; and what is said without.
+
+use crate::model::{hemiola, text};
+
+#[cfg(not(feature = "nets"))]
+#[test]
+fn a_build_without_nets_says_how_to_get_them() {
+    let lab = tempfile::tempdir().unwrap();
+    for net in ["mlp", "cnn", "resnet", "lstm", "transformer", "ncf"] {
+        for rest in ["", "--data x --peers 2 --any-flag 3", "--help"] {
+            let ended = hemiola(&lab, &format!("train {net} {rest}"));
+            let told = text(&ended.stderr);
+            assert_eq!(ended.code, Some(2), "{told}");
+            assert!(told.contains("cargo build --release --features nets"), "{told}");
+        }
+    }
+    assert!(text(&hemiola(&lab, "train --help").stdout).contains("transformer"));
+}
+
+#[cfg(feature = "nets")]
+mod with {
+    use super::*;
+    use crate::training::{arrays, started};
+    use rustix::process::Signal;
+    use serde_json::Value;
+    use std::fs;
+    use tempfile::TempDir;
+
+    /// A small net that learns quickly.
+    const MLP: &str = "train mlp --first 256 --hidden 16 --batch 32";
+
+    fn report(lab: &TempDir, arguments: &str) -> Value {
+        let ended = hemiola(lab, &format!("{arguments} --report - --quiet"));
+        assert_eq!(ended.code, Some(0), "{arguments}: {}", text(&ended.stderr));
+        serde_json::from_str(&text(&ended.stdout)).unwrap()
+    }
+
+    fn objectives(report: &Value) -> Vec<f64> {
+        report["progress"].as_array().unwrap().iter().map(|epoch| epoch["objective"].as_f64().unwrap()).collect()
+    }
+
+    #[test]
+    fn every_net_learns_what_is_made_up() {
+        let lab = tempfile::tempdir().unwrap();
+        for (net, figure, rest) in [
+            ("mlp", "accuracy", "--first 600 --hidden 32"),
+            ("cnn", "accuracy", "--first 200 --channels 2,4 --hidden 16"),
+            ("resnet", "accuracy", "--first 60 --stages 8,16 --blocks 1 --batch 20"),
+            ("lstm", "perplexity", "--width 16 --memory 16 --positions 8 --rate 0.01"),
+            ("transformer", "perplexity", "--width 16 --heads 2 --blocks 1 --positions 8 --rate 0.01"),
+            ("ncf", "rmse", "--width 4 --hidden 8 --batch 2000 --rate 0.01"),
+        ] {
+            let report = report(&lab, &format!("train {net} {rest} --epochs 2"));
+            let objectives = objectives(&report);
+            assert_eq!((&report["model"], objectives.len()), (&net.into(), 2));
+            assert!(objectives[1] < objectives[0], "{net}: {objectives:?}");
+            assert!(report["result"]["valid"][figure].as_f64().unwrap().is_finite(), "{net}: {report}");
+        }
+    }
+
+    #[test]
+    fn peers_train_as_one_process_does() {
+        let lab = tempfile::tempdir().unwrap();
+        let one = objectives(&report(&lab, &format!("{MLP} --epochs 3")));
+        for rest in ["--peers 2", "--peers 3 --strategy poseidon", "--peers 2 --passes 3 --strategy parameter-server"] {
+            let many = objectives(&report(&lab, &format!("{MLP} --epochs 3 {rest}")));
+            // Sums of floats in another order.
+            let near = one.iter().zip(&many).all(|(one, many)| (one - many).abs() < 1e-3 * one);
+            assert!(near, "{rest}: {one:?} {many:?}");
+        }
+    }
+
+    #[test]
+    fn a_training_goes_on_from_its_checkpoint() {
+        let lab = tempfile::tempdir().unwrap();
+        let train = |rest: &str| hemiola(&lab, &format!("{MLP} {rest}"));
+        let said = |rest: &str| {
+            let ended = train(rest);
+            assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+            text(&ended.stdout)
+        };
+        said("--epochs 2 --output parts");
+        let told = said("--epochs 4 --output parts --resume --report run.json");
+        assert!(told.contains("going on after epoch 2") && told.contains("done after epoch 4"), "{told}");
+        let run: Value = serde_json::from_slice(&fs::read(lab.path().join("run.json")).unwrap()).unwrap();
+        assert_eq!(objectives(&run).len(), 4);
+        said("--epochs 4 --output whole");
+        let saved = |folder: &str| arrays(&lab.path().join(folder).join("net"));
+        assert!(saved("parts") == saved("whole") && !saved("whole").is_empty());
+        let told = said("--epochs 4 --output parts --resume");
+        assert!(told.contains("nothing is left to do after epoch 4"), "{told}");
+        // Two peers have the same net to go on from.
+        let told = said("--epochs 5 --output parts --resume --peers 2");
+        assert!(told.contains("going on after epoch 4"), "{told}");
+
+        for (rest, expected) in [
+            ("--epochs 9 --output parts --resume --rate 0.5", "rate"),
+            ("--epochs 9 --output parts --resume --hidden 8", "hidden"),
+            ("--epochs 9 --output nowhere --resume", "no checkpoint"),
+            ("--epochs 9 --output parts --resume --seed 2", "seed"),
+        ] {
+            let ended = train(rest);
+            assert_eq!(ended.code, Some(2), "{rest}: {}", text(&ended.stdout));
+            assert!(text(&ended.stderr).contains(expected), "{rest}: {}", text(&ended.stderr));
+        }
+        let other = hemiola(&lab, "train cnn --first 64 --output parts");
+        assert_eq!(other.code, Some(2));
+        assert!(text(&other.stderr).contains("has a net `mlp`"), "{}", text(&other.stderr));
+    }
+
+    #[test]
+    fn an_interrupted_training_is_saved() {
+        let lab = tempfile::tempdir().unwrap();
+        let launched = started(&lab, &format!("{MLP} --epochs 1000000 --output net"));
+        launched.signal(Signal::INT);
+        let ended = launched.end();
+        assert_eq!(ended.code, Some(130), "{}", text(&ended.stderr));
+        assert!(text(&ended.stdout).contains("--output net --resume"), "{}", text(&ended.stdout));
+        assert!(lab.path().join("net/net/manifest.json").is_file());
+    }
+
+    #[test]
+    fn what_cannot_be_is_said_before_anything_is_read() {
+        let lab = tempfile::tempdir().unwrap();
+        fs::create_dir(lab.path().join("empty")).unwrap();
+        fs::write(lab.path().join("short.txt"), "a b\n").unwrap();
+        fs::write(lab.path().join("strategy.json"), "{").unwrap();
+        for (arguments, expected) in [
+            ("train mlp --strategy ring", "no builder"),
+            ("train mlp --strategy strategy.json", "strategy.json"),
+            ("train mlp --momentum 0.9", "--optimizer sgd"),
+            ("train mlp --data nowhere", "no folder"),
+            ("train cnn --data empty", "train-images-idx3-ubyte"),
+            ("train resnet --stages 12", "multiple of 8"),
+            ("train transformer --width 10 --heads 4", "multiple of"),
+            ("train lstm --data short.txt", "it has 3 words"),
+            ("train lstm --data empty", "0 files with `train`"),
+            ("train ncf --valid 1.5", "from 0 to 0.9"),
+            ("train ncf --data nowhere.csv", "nowhere.csv"),
+        ] {
+            let ended = hemiola(&lab, arguments);
+            let told = text(&ended.stderr);
+            assert_eq!(ended.code, Some(2), "{arguments}: {told}");
+            assert!(told.contains(expected), "{arguments}: {told}");
+        }
+    }
+
+    #[test]
+    fn the_explanation_names_every_variable() {
+        let lab = tempfile::tempdir().unwrap();
+        let ended = hemiola(&lab, &format!("{MLP} --epochs 1 --peers 2 --explain"));
+        let told = text(&ended.stdout);
+        assert!(told.contains("hidden.0.weight") && told.contains("output.bias"), "{told}");
+    }
+}

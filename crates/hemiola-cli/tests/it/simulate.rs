@@ -110,7 +110,7 @@ fn a_training_is_measured_here_and_predicted_elsewhere() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (ratings, profile, trace) = (path("ratings.csv"), path("mf.json"), path("run.json"));
-    let known = |user: u64, item: u64| (user * 31 + item * 17) % 3 == 0;
+    let known = |user: u64, item: u64| (user * 31 + item * 17).is_multiple_of(3);
     let keys =
         (0..97).flat_map(|user| (0..61).map(move |item| (user, item))).filter(|(user, item)| known(*user, *item));
     let lines: Vec<String> = keys.map(|(user, item)| format!("{user},{item},{}", (user + item) % 5)).collect();

@@ -81,6 +81,14 @@ impl Histogram {
         self.width == 1
     }
 
+    /// Whether it can have been made by [`new`](Self::new): what was read from a file need not be.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.width > 0
+            && self.counts.len() as u64 == self.extent.div_ceil(self.width)
+            && self.counts.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count)).is_some()
+    }
+
     /// The counts, bin by bin.
     #[must_use]
     pub fn counts(&self) -> &[u64] {

@@ -51,6 +51,27 @@ impl JointHistogram {
         &self.bounds
     }
 
+    /// Whether it can have been made by [`new`](Self::new): what was read from a file need not be.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let ascend = |bounds: &Vec<u64>| bounds.len() >= 2 && bounds[0] == 0 && bounds.is_sorted();
+        self.bounds.iter().all(ascend)
+            && self.counts.len() == (self.bounds[0].len() - 1) * (self.bounds[1].len() - 1)
+            && self.counts.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count)).is_some()
+    }
+
+    /// The extents of both dimensions.
+    #[must_use]
+    pub fn extents(&self) -> [u64; 2] {
+        self.bounds.each_ref().map(|bounds| bounds.last().copied().unwrap_or(0))
+    }
+
+    /// The number of entries counted.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+
     /// The entries of a range of the first dimension and one of the second.
     ///
     /// # Panics

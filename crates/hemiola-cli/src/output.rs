@@ -21,6 +21,16 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
+/// Writes a file that appears whole or not at all; to a pipe or a device as it is.
+pub(crate) fn write(target: &Path, text: &str) -> anyhow::Result<()> {
+    if target.exists() && !target.is_file() {
+        return fs::write(target, text).map_err(|error| Failure::io("write to", target, &error).into());
+    }
+    let mut staged = Staged::create(target, Compress::None)?;
+    staged.write(text.as_bytes())?;
+    staged.finish()?.publish()
+}
+
 /// Says something on standard error that is neither a result nor a failure.
 pub(crate) fn note(text: &str) {
     // If standard error is closed, nobody wants to know.

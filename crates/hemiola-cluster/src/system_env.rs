@@ -37,6 +37,11 @@ impl Env for SystemEnv {
         Moment::ZERO + self.start.elapsed()
     }
 
+    fn computed(&self) -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+    }
+
     fn fill_random(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("every supported system has a random device");
     }

@@ -15,6 +15,12 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// The present.
     fn now(&self) -> Moment;
 
+    /// How long the calling thread has computed: time in which it waited, or others had its core, does not count. Where a world knows nothing of
+    /// cores, all time is time of computing.
+    fn computed(&self) -> Duration {
+        self.now() - Moment::ZERO
+    }
+
     /// Fills `bytes` with numbers nobody can predict (or, in a simulation, that its seed determines).
     fn fill_random(&self, bytes: &mut [u8]);
 

@@ -15,6 +15,7 @@
 //! |---|---|
 //! | [`site`] | [`Site`]: what the macro knows |
 //! | [`plan`] | [`Plan`]: what the loop will do and cost; its text and JSON |
+//! | [`profile`] | [`Profile`]: what was measured of a loop on one machine, so that others can be planned and predicted |
 //! | [`capture`], [`view`] | what names become: on a peer, and in the body |
 //! | [`buffer`] | [`Buffer`]: writes that may be late |
 //! | [`record`], `foreseen` | what the slice of a body writes down, so that rows can be fetched in bulk; and remembered |
@@ -36,6 +37,7 @@ mod foreseen;
 #[expect(unsafe_code, reason = "rows are shared by address; argued at each place")]
 mod halo;
 pub mod plan;
+pub mod profile;
 pub mod record;
 pub mod run;
 pub mod site;
@@ -45,5 +47,6 @@ pub mod view;
 pub use buffer::{Buffer, BufferArray};
 pub use error::Error;
 pub use plan::Plan;
+pub use profile::Profile;
 pub use run::Run;
 pub use site::Site;

@@ -55,7 +55,7 @@
 //! | [`world`] | [`World`]: runs events in the order of time |
 //! | [`scenario`], [`mod@explore`] | jobs made from seeds with what must hold of them; many of them, and the smallest that fails |
 //! | `network` | how messages travel and share links, in queues or as flows |
-//! | `compute` | how long peers compute |
+//! | `compute`, `cores` | how long peers compute; how those of one host share its cores |
 //! | [`workload`] | jobs that do real work in virtual time |
 //! | [`stuck`] | [`WaitGraph`]: who waits for whom when nothing can happen any more |
 //! | [`study`] | what staleness does to learning, in iterations rather than nanoseconds |
@@ -68,6 +68,7 @@ pub mod actor;
 pub mod actors;
 pub mod chance;
 mod compute;
+mod cores;
 pub mod describe;
 pub mod explore;
 mod network;

@@ -21,6 +21,8 @@ pub(crate) enum Event {
     Deliver(u32),
     /// The flow that ends first may have ended; the number tells whether rates have changed since.
     Flows(u32),
+    /// What computes on a host may have ended; the second number tells whether shares have changed since.
+    Cores(u16, u32),
     /// A span that an actor asked for is over.
     Timer(u32),
     /// One of the description's faults begins.

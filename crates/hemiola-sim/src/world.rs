@@ -7,6 +7,7 @@
 use crate::actor::{Actor, Context, Outcome};
 use crate::chance;
 use crate::compute::Processor;
+use crate::cores::Cores;
 use crate::describe::{Description, Fault, Impossible, Sharing};
 use crate::network::{Flows, Next, Queues, Way, Ways};
 use crate::queue::{Event, Queue, Slots};
@@ -63,6 +64,7 @@ pub struct Core<M> {
     queues: Queues,
     flows: Option<Flows>,
     processors: Vec<Processor>,
+    cores: Option<Cores>,
     random: Vec<Random>,
     faults: Vec<Fault>,
     deadline: u64,
@@ -106,7 +108,8 @@ impl<M> Core<M> {
         let lives = (self.lives[from.index()], self.lives[to.index()]);
         let (now, own) = (self.now, from == to);
         let bytes = if own { 0 } else { bytes };
-        let way = Way { from: from.number(), to: to.number(), lane, bytes, hop: 0, left: now, tail: now };
+        let load = if own { 0 } else { self.ways.load(bytes) };
+        let way = Way { from: from.number(), to: to.number(), lane, bytes, load, hop: 0, left: now, tail: now };
         let slot = self.flights.insert(Flight { way, message, lives, sent: now });
         if own {
             self.queue.push(now, Event::Deliver(slot));
@@ -115,6 +118,7 @@ impl<M> Core<M> {
         let account = &mut self.accounts[from.index()];
         account.sent_bytes += bytes;
         account.sent_messages += 1;
+        self.handle(way.from, bytes);
         if let Some(flows) = &mut self.flows {
             flows.send(now, slot, &way);
             return;
@@ -133,11 +137,39 @@ impl<M> Core<M> {
 
     pub(crate) fn compute(&mut self, peer: Rank, worker: usize, what: &'static str, work: Span, token: u64) {
         let takes = self.processors[peer.index()].span(self.now, work).nanos();
-        self.accounts[peer.index()].computing += takes;
         let computes = Some((worker as u32, what, self.now));
         let alarm = Alarm { peer, life: self.lives[peer.index()], token, computes };
         let slot = self.alarms.insert(alarm);
-        self.queue.push(self.now + takes, Event::Timer(slot));
+        if self.cores.is_some() {
+            self.occupy(peer.number(), takes, Some(slot));
+        } else {
+            self.queue.push(self.now + takes, Event::Timer(slot));
+        }
+    }
+
+    /// Something computes on the host of a peer, where hosts are described.
+    fn occupy(&mut self, peer: u32, work: u64, alarm: Option<u32>) {
+        let Some(cores) = &mut self.cores else { return };
+        if work == 0 && alarm.is_none() {
+            return;
+        }
+        cores.begin(self.now, peer, work, alarm);
+        let host = cores.host_of(peer);
+        self.look_at(host);
+    }
+
+    /// Has a host looked at when something of it ends next.
+    fn look_at(&mut self, host: usize) {
+        if let Some((at, version)) = self.cores.as_ref().and_then(|cores| cores.next(host)) {
+            self.queue.push(at, Event::Cores(host as u16, version));
+        }
+    }
+
+    /// The threads of an end of a message handle it.
+    fn handle(&mut self, peer: u32, bytes: u64) {
+        if let Some(work) = self.cores.as_ref().map(|cores| cores.handling(bytes)) {
+            self.occupy(peer, work, None);
+        }
     }
 
     pub(crate) fn after(&mut self, peer: Rank, span: Span, token: u64) {
@@ -180,6 +212,13 @@ impl<M> Core<M> {
     fn crash(&mut self, peer: usize, silent: bool) {
         self.lives[peer] += 1;
         self.waiting[peer].clear();
+        if let Some(cores) = &mut self.cores {
+            for alarm in cores.forget(self.now, peer as u32) {
+                self.alarms.take(alarm);
+            }
+            let host = cores.host_of(peer as u32);
+            self.look_at(host);
+        }
         let after = if silent { self.deadline } else { self.latency };
         for observer in (0..self.peers()).filter(|observer| *observer != peer) {
             let lost = Event::Lost { observer: observer as u16, gone: peer as u16 };
@@ -289,6 +328,7 @@ impl<A: Actor> World<A> {
             queues: Queues::new(description),
             flows: (description.link.sharing == Sharing::Fair).then(|| Flows::new(description)),
             processors: (0..peers).map(|peer| Processor::new(description, peer, seed)).collect(),
+            cores: Cores::new(description),
             random: (0..peers).map(|peer| chance::generator(seed, 0x30_0000 + peer as u64)).collect(),
             faults: description.faults.clone(),
             deadline: description.deadline.nanos(),
@@ -440,21 +480,19 @@ impl<A: Actor> World<A> {
                 self.core.accounts[to.index()].received_bytes += way.bytes;
                 if from != to {
                     self.core.record(way.from, Spent::WIRE, "message", sent);
+                    self.core.handle(way.to, way.bytes);
                 }
                 self.call(to, |actor, context| actor.receive(from, message, context))?;
             }
-            Event::Timer(slot) => {
-                let Alarm { peer, life, token, computes } = self.core.alarms.take(slot);
-                if self.core.lives[peer.index()] != life {
-                    return Ok(());
+            Event::Timer(slot) => return self.ring(slot),
+            Event::Cores(host, version) => {
+                let host = usize::from(host);
+                let ended = self.core.cores.as_mut().and_then(|cores| cores.ended(now, host, version));
+                let Some(ended) = ended else { return Ok(()) };
+                self.core.look_at(host);
+                for slot in ended {
+                    self.ring(slot)?;
                 }
-                self.core.events += 1;
-                self.core.note(now);
-                self.core.note(u64::from(peer.number()) << 32 ^ token);
-                if let Some((worker, what, since)) = computes {
-                    self.core.record(peer.number(), worker, what, since);
-                }
-                self.call(peer, |actor, context| actor.timer(token, context))?;
             }
             Event::Fault(number) => return self.strike(number as usize),
             Event::Lost { observer, gone } => {
@@ -470,6 +508,23 @@ impl<A: Actor> World<A> {
             }
         }
         Ok(())
+    }
+
+    /// An alarm goes off.
+    fn ring(&mut self, slot: u32) -> Result<(), Trouble> {
+        let now = self.core.now;
+        let Alarm { peer, life, token, computes } = self.core.alarms.take(slot);
+        if self.core.lives[peer.index()] != life {
+            return Ok(());
+        }
+        self.core.events += 1;
+        self.core.note(now);
+        self.core.note(u64::from(peer.number()) << 32 ^ token);
+        if let Some((worker, what, since)) = computes {
+            self.core.accounts[peer.index()].computing += now - since;
+            self.core.record(peer.number(), worker, what, since);
+        }
+        self.call(peer, |actor, context| actor.timer(token, context))
     }
 
     /// A fault begins, or a link becomes what it was.

@@ -2,17 +2,19 @@
 //!
 //! Ratings are divided among workers and stay where they are; both factors are tables. For each batch a worker fetches the rows
 //! that its ratings need, sums their gradients, and adds those. How stale rows may be, what shards do with gradients, and how much is sent ahead of
-//! need are flags, so that their effect can be seen.
+//! need are flags, so that their effect can be seen. With `--keep true` rows of users stay with the worker that has all their ratings, and take steps of plain gradient descent.
 //!
 //! `cargo run --release --example mf_tables -- --staleness 2 --procedure adarevision --step 0.1`, or on several peers:
 //! `hemiola run -n 2 -- target/release/examples/mf_tables --staleness 2 --budget 200`, with `--servers 1` if others are to hold the tables.
-//! `--data FILE` reads lines of user, item and rating, separated by tabs.
+//! `--data FILE` reads lines of user, item and rating, separated by tabs. `--profile FILE` writes what one peer computes, for `hemiola simulate train mf --profile`.
 
 mod paced;
 
 use hemiola::array::read::{Csv, Header};
 use hemiola::array::synthetic::mf::Mf;
 use hemiola::cluster::Worker;
+use hemiola::loops::Profile;
+use hemiola::loops::profile::Follows;
 use hemiola::prelude::*;
 use hemiola::tables::{Defaults, Table, TableWorker};
 use paced::{Batch, Epoch, Flags, Work};
@@ -28,6 +30,10 @@ fn main() -> hemiola::Result<()> {
             None => skewed(cluster)?,
         };
         let epochs = train(cluster, &ratings, &flags)?;
+        if let Some(path) = &flags.profile {
+            let text = profile(cluster, &ratings, &flags, &epochs)?;
+            std::fs::write(path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
+        }
         paced::tell(cluster, &flags, "rmse", &epochs, |loss| (loss / ratings.len() as f64).sqrt())
     })
 }
@@ -46,13 +52,32 @@ fn train(cluster: &Cluster, ratings: &Matrix, flags: &Flags) -> hemiola::Result<
         let defaults = Defaults::Uniform { seed, low: 0.0, high: 2.0 / (flags.width as f64).sqrt() };
         flags.descends(cluster.table::<f32>(name).rows(rows).width(flags.width).defaults(defaults))?.build()
     };
-    let (users, items) = (table("users", users, 1)?, table("items", items, 2)?);
-    let mine = divided(ratings, cluster.workers());
+    let users = if flags.keep { None } else { Some(table("users", users, 1)?) };
+    let items = table("items", items, 2)?;
+    let mine = divided(ratings, cluster.workers(), flags.keep);
     paced::train(cluster, flags, &Factorization { users, items, mine, flags })
 }
 
+/// What one peer has computed, as a profile: rows of users stay, those of items would travel or be served.
+fn profile(cluster: &Cluster, ratings: &Matrix, flags: &Flags, epochs: &[Epoch]) -> hemiola::Result<String> {
+    if cluster.size() > 1 {
+        return Err("`--profile` is of one peer; run it without a launcher".into());
+    }
+    let row = |name, dimension| Follows { name, dimension, width: flags.width as u64, cell_bytes: size_of::<f32>() };
+    let mut profile = Profile::by_hand("matrix factorization on tables", ratings, &[row("users", 0), row("items", 1)])?;
+    let mut start = 0.0;
+    for epoch in epochs {
+        let share = ratings.len() / epoch.computing.len() as u64;
+        let workers: Vec<(u64, f64)> = epoch.computing.iter().map(|computing| (share, *computing)).collect();
+        profile.add_pass(epoch.seconds - start, &workers);
+        start = epoch.seconds;
+    }
+    Ok(profile.to_json())
+}
+
 struct Factorization<'f> {
-    users: Table<f32>,
+    /// Unless rows of users stay with their workers.
+    users: Option<Table<f32>>,
     items: Table<f32>,
     /// By worker.
     mine: Vec<Vec<([u64; 2], f32)>>,
@@ -60,9 +85,16 @@ struct Factorization<'f> {
 }
 
 struct Hands<'a> {
-    users: TableWorker<'a, f32>,
+    users: Users<'a>,
     items: TableWorker<'a, f32>,
     ratings: &'a [([u64; 2], f32)],
+}
+
+/// Where rows of users are.
+enum Users<'a> {
+    Served(TableWorker<'a, f32>),
+    /// By user.
+    Kept(BTreeMap<u64, Vec<f32>>),
 }
 
 impl Work for Factorization<'_> {
@@ -72,32 +104,54 @@ impl Work for Factorization<'_> {
         Self: 'a;
 
     fn begin(&self, worker: Worker) -> hemiola::Result<Hands<'_>> {
-        let (users, items) = (self.users.worker(worker)?, self.items.worker(worker)?);
-        Ok(Hands { users, items, ratings: &self.mine[worker.index()] })
+        let ratings = &self.mine[worker.index()][..];
+        let users = if let Some(users) = &self.users {
+            Users::Served(users.worker(worker)?)
+        } else {
+            // Products of rows begin around 1, as those from tables do.
+            let row = vec![1.0 / (self.flags.width as f32).sqrt(); self.flags.width];
+            Users::Kept(ratings.iter().map(|([user, _], _)| (*user, row.clone())).collect())
+        };
+        Ok(Hands { users, items: self.items.worker(worker)?, ratings })
     }
 
     fn batch(&self, hands: &mut Hands<'_>, batch: Batch) -> hemiola::Result<f64> {
         let (width, factor) = (self.flags.width, self.flags.factor(batch.epoch));
         let ratings = &hands.ratings[batch.of(hands.ratings.len())];
-        let mut users = Factors::fetch(&mut hands.users, width, ratings.iter().map(|([user, _], _)| *user))?;
         let mut items = Factors::fetch(&mut hands.items, width, ratings.iter().map(|([_, item], _)| *item))?;
         let mut loss = 0.0;
-        for ([user, item], rating) in ratings {
-            loss += f64::from(descend(users.row(*user), items.row(*item), *rating, factor));
+        match &mut hands.users {
+            Users::Served(table) => {
+                let mut users = Factors::fetch(table, width, ratings.iter().map(|([user, _], _)| *user))?;
+                for ([user, item], rating) in ratings {
+                    loss += f64::from(descend(users.row(*user), items.row(*item), *rating, factor));
+                }
+                table.inc_many(&users.keys, &users.gradients)?;
+            }
+            Users::Kept(rows) => {
+                let mut gradient = vec![0.0; width];
+                for ([user, item], rating) in ratings {
+                    let row = rows.get_mut(user).ok_or("a rating of another worker's user")?;
+                    gradient.fill(0.0);
+                    loss += f64::from(descend((row, &mut gradient), items.row(*item), *rating, factor));
+                    let step = self.flags.step as f32;
+                    row.iter_mut().zip(&gradient).for_each(|(value, gradient)| *value -= step * gradient);
+                }
+            }
         }
-        hands.users.inc_many(&users.keys, &users.gradients)?;
         hands.items.inc_many(&items.keys, &items.gradients)?;
         Ok(loss)
     }
 
     fn clock(&self, hands: &mut Hands<'_>) -> hemiola::Result<()> {
-        hands.users.clock()?;
+        if let Users::Served(users) = &mut hands.users {
+            users.clock()?;
+        }
         hands.items.clock()
     }
 
     fn stop(&self, reason: &str) {
-        self.users.stop(reason);
-        self.items.stop(reason);
+        self.users.iter().chain([&self.items]).for_each(|table| table.stop(reason));
     }
 }
 
@@ -137,11 +191,15 @@ fn descend((w, dw): (&[f32], &mut [f32]), (h, dh): (&[f32], &mut [f32]), rating:
     error * error
 }
 
-/// The ratings that this peer holds, by worker, in an order that mixes users.
-fn divided(ratings: &Matrix, workers: usize) -> Vec<Vec<([u64; 2], f32)>> {
+/// The ratings that this peer holds, by worker, in an order that mixes users; all of a user with one worker, if they are `kept`.
+fn divided(ratings: &Matrix, workers: usize, kept: bool) -> Vec<Vec<([u64; 2], f32)>> {
     let mut all = Vec::new();
     ratings.for_each(|key, rating| all.push((key, *rating)));
     all.sort_by_key(|([user, item], _)| ((user * 31 + item * 17) % 101, *user, *item));
+    if kept {
+        let of = |worker: usize| all.iter().filter(move |([user, _], _)| *user as usize % workers == worker).copied();
+        return (0..workers).map(|worker| of(worker).collect()).collect();
+    }
     (0..workers).map(|worker| all.iter().skip(worker).step_by(workers).copied().collect()).collect()
 }
 
@@ -193,6 +251,7 @@ mod tests {
             "--staleness 2",
             "--staleness 3 --budget 100 --priority absolute",
             "--staleness 2 --procedure decayed --step 0.008 --clocks 2 --batches 5",
+            "--staleness 2 --procedure sgd --step 0.005 --keep true",
         ] {
             for peers in [1, 2, 3] {
                 for curve in curves(peers, text) {

@@ -104,3 +104,53 @@ fn a_training_is_predicted_by_every_strategy_with_a_trace() {
     assert_eq!(refused.code, Some(2));
     assert!(text(&refused.stderr).contains("no message would ever arrive"), "{}", text(&refused.stderr));
 }
+
+#[test]
+fn a_training_is_measured_here_and_predicted_elsewhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (ratings, profile, trace) = (path("ratings.csv"), path("mf.json"), path("run.json"));
+    let known = |user: u64, item: u64| (user * 31 + item * 17).is_multiple_of(3);
+    let keys =
+        (0..97).flat_map(|user| (0..61).map(move |item| (user, item))).filter(|(user, item)| known(*user, *item));
+    let lines: Vec<String> = keys.map(|(user, item)| format!("{user},{item},{}", (user + item) % 5)).collect();
+    std::fs::write(&ratings, lines.join("\n")).unwrap();
+    let run = |name: &str, words: &str| launch(subcommand(name).args(words.split_whitespace())).end();
+    let measured =
+        format!("mf --data {ratings} --valid 0 --rank 8 --epochs 3 --patience 0 --workers 1 --profile {profile}");
+    let ended = run("train", &measured);
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+
+    let predict = format!("train mf --profile {profile} --peers 4 --link 100mbit --trace {trace} --report -");
+    let ended = run("simulate", &predict);
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    let report: serde_json::Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
+    let predictions = report["predictions"].as_array().unwrap();
+    assert_eq!(predictions.len(), 4);
+    // Every peer sends all rows of items, or of users, once round: 8 factors and what goes with them.
+    let rotation = predictions.iter().find(|one| one["strategy"] == "rotation").unwrap();
+    assert!(rotation["pass_bytes"].as_f64().unwrap() > 61.0 * 8.0 * 4.0, "{rotation}");
+    for one in predictions {
+        assert!(one["pass_seconds"].as_f64().unwrap() > 0.0 && one["waiting"].as_f64().unwrap() <= 1.0, "{one}");
+    }
+    assert!(std::fs::read_to_string(&trace).unwrap().contains("traceEvents"));
+
+    // The plan, and one line of figures.
+    let ended = run("simulate", &format!("loop --profile {profile} --peers 2 --explain"));
+    let shown = text(&ended.stdout);
+    assert!(shown.contains("2 workers on 2 peers") && shown.contains("as planned"), "{shown}{}", text(&ended.stderr));
+
+    let refused = |name: &str, words: &str, why: &str| {
+        let ended = run(name, words);
+        assert_eq!(ended.code, Some(2), "{words}: {}", text(&ended.stdout));
+        assert!(text(&ended.stderr).contains(why), "{words}: {}", text(&ended.stderr));
+    };
+    refused("simulate", &format!("train mf --profile {profile} --rank 8"), "cannot be used with");
+    refused("simulate", &format!("train mf --profile {ratings}"), "this is no profile: ");
+    refused("simulate", &format!("loop --profile {}", path("none.json")), "none.json");
+    refused("train", &format!("{measured} --peers 2"), "cannot be used with");
+    refused("train", &format!("mf --loss one-class --profile {profile}"), "`--profile` is for losses of ratings");
+    let altered = std::fs::read_to_string(&profile).unwrap().replace("hemiola profile 1", "hemiola profile 0");
+    std::fs::write(&profile, altered).unwrap();
+    refused("simulate", &format!("train mf --profile {profile}"), "its format is `hemiola profile 0`");
+}

@@ -35,7 +35,7 @@ impl Blocks {
         self.counts[block.part * self.times + block.time] += entries;
     }
 
-    fn of(&self, block: Block) -> u64 {
+    pub(crate) fn of(&self, block: Block) -> u64 {
         self.counts[block.part * self.times + block.time]
     }
 

@@ -16,7 +16,7 @@ pub use hemiola_analysis::schedule::Block;
 pub use choose::Choice;
 pub(crate) use choose::{Facts, choose};
 pub use predict::{Prediction, Tried};
-pub(crate) use predict::{Predictions, fine, ways};
+pub(crate) use predict::{Predictions, count, fine, ways};
 
 use hemiola_analysis::schedule::{rotation_block, rotation_order, wavefront_order};
 use hemiola_analysis::{Analysis, Strategy, Usage};

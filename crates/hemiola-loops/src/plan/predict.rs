@@ -185,7 +185,7 @@ fn least(tried: &[(usize, u64, u64)], custom: usize) -> usize {
 }
 
 /// The entries of each block.
-fn count(facts: &Facts<'_>, strategy: &Strategy, cuts: &Cuts) -> Option<Blocks> {
+pub(crate) fn count(facts: &Facts<'_>, strategy: &Strategy, cuts: &Cuts) -> Option<Blocks> {
     if let Some(skew) = &cuts.skew {
         return Some(slanted(facts, cuts, (&skew.space, &skew.space_bounds), (&skew.time, &skew.time_bounds)));
     }

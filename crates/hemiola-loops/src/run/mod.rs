@@ -11,6 +11,7 @@ use crate::capture::{Capture, Captured, Scene, own_rows};
 use crate::foreseen::{Foreseen, Rows};
 use crate::plan::route::Route;
 use crate::plan::{Block, Choice, Placement, Plan, Schedule, steps, visit};
+use crate::profile::subject::Subject;
 use crate::site::Site;
 use crate::space::Space;
 use crate::view::table::Ahead;
@@ -33,6 +34,19 @@ pub struct Run {
     plan: Plan,
     times: Times,
     unforeseen: Vec<(String, u64)>,
+    pub(crate) subject: Subject,
+    worked: Vec<Worked>,
+}
+
+/// A block that a worker of this peer has run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Worked {
+    /// Which.
+    pub block: Block,
+    /// Its entries.
+    pub entries: u64,
+    /// How long its worker has computed with it. Waiting does not count, nor time in which others had the core.
+    pub computing: Duration,
 }
 
 /// Where the time of a loop went, on this peer.
@@ -57,6 +71,12 @@ impl Run {
     #[must_use]
     pub fn unforeseen(&self) -> &[(String, u64)] {
         &self.unforeseen
+    }
+
+    /// The blocks that workers of this peer have run, by part and time.
+    #[must_use]
+    pub fn worked(&self) -> &[Worked] {
+        &self.worked
     }
 
     /// Where the time went.
@@ -92,7 +112,7 @@ where
     let mut declared = Vec::new();
     captures.declare(&mut arrays, &mut declared);
     let title = site.title();
-    let plan = planning::make_plan(cluster, site, &space, &arrays, &declared, choice)?;
+    let (plan, subject) = planning::make_plan(cluster, site, &space, &arrays, &declared, choice)?;
     let planned = now();
     if site.explain && space.is_news(site, &plan) {
         cluster.println(format_args!("{plan}"));
@@ -113,13 +133,17 @@ where
         peers_used: plan.cuts.peers_used,
         requests: post.as_ref().and_then(|post| post.requests.as_ref()),
     };
-    let mut unforeseen = Vec::new();
+    let (mut unforeseen, mut worked) = (Vec::new(), Vec::new());
     let outcome = {
         let shared = captures.share(scene, &declared);
         let code = Code { captures, shared: &shared, body: &body, slice: &slice };
         let pass =
             Pass::new(scene, &plan, &space, code, post.as_ref(), (space.foreseen(site), site.repeated), &declared);
-        let outcome = pass.and_then(|pass| pass.run());
+        let outcome = pass.and_then(|pass| {
+            let outcome = pass.run();
+            worked = pass.worked.into_inner();
+            outcome
+        });
         captures.unforeseen(&shared, &mut unforeseen);
         outcome
     };
@@ -140,7 +164,8 @@ where
         }
     }
     let times = Times { planning: planned - start, arranging: arranged - planned, running: now() - arranged };
-    Ok(Run { plan, times, unforeseen })
+    worked.sort_unstable_by_key(|worked| (worked.block.part, worked.block.time));
+    Ok(Run { plan, times, unforeseen, subject, worked })
 }
 
 /// *Collective*, where arrays are served: the reads that could not be foreseen, by name, over all peers.
@@ -204,6 +229,8 @@ struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F, P> {
     failed: AtomicBool,
     /// What the first worker that failed has to say.
     problem: Mutex<Option<hemiola_cluster::Error>>,
+    /// Blocks that were run.
+    worked: Mutex<Vec<Worked>>,
 }
 
 /// What a worker works with.
@@ -219,6 +246,8 @@ struct Desk<V, R> {
     met: u64,
     /// A meeting has decided that nobody goes on: there will be no other.
     dismissed: bool,
+    /// Blocks it has run.
+    worked: Vec<Worked>,
 }
 
 /// When workers meet so that buffers can be applied.
@@ -260,8 +289,22 @@ where
             _ => None,
         });
         let (bound, meeting) = (bounds.min(), None);
-        let mut pass =
-            Self { scene, plan, space, code, parts, stages, post, foreseen, repeated, bound, meeting, failed, problem };
+        let mut pass = Self {
+            scene,
+            plan,
+            space,
+            code,
+            parts,
+            stages,
+            post,
+            foreseen,
+            repeated,
+            bound,
+            meeting,
+            failed,
+            problem,
+            worked: Mutex::default(),
+        };
         pass.meeting = pass.meetings(declared)?;
         Ok(pass)
     }
@@ -333,8 +376,10 @@ where
             known: None,
             met: 0,
             dismissed: false,
+            worked: Vec::new(),
         };
         self.run_steps(&mut desk);
+        self.worked.lock().append(&mut desk.worked);
         // Also if it has failed: others may wait for its clocks.
         if let Err(error) = captures.end_pass(&mut desk.view, self.scene, self.steps()) {
             self.fail(error);
@@ -388,8 +433,11 @@ where
         captures.bind(shared, &mut desk.view, self.scene, block);
         let announces = self.plan.tables.iter().any(|table| table.announced);
         desk.next = if announces { self.after(desk.worker, part, step) } else { None };
-        self.run_entries(desk, block)?;
+        let computed = || self.scene.cluster.env().computed();
+        let before = computed();
+        let entries = self.run_entries(desk, block)?;
         self.end_block(desk, block)?;
+        desk.worked.push(Worked { block, entries, computing: computed().saturating_sub(before) });
         match self.post {
             Some(post) if post.leaves(part) => {
                 post.send(self.scene.arrays, block.time).map_err(|error| self.fail(error))
@@ -438,8 +486,8 @@ where
         rows
     }
 
-    /// Runs the entries of a block: all at once, or so many before buffered writes are applied.
-    fn run_entries(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<(), Ended> {
+    /// Runs the entries of a block: all at once, or so many before buffered writes are applied. How many there were.
+    fn run_entries(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<u64, Ended> {
         let Some(bound) = self.bound else {
             return self.run_some(desk, block, ALL);
         };
@@ -453,7 +501,7 @@ where
             }
             self.run_some(desk, block, start..start + bound)?;
         }
-        Ok(())
+        Ok(count)
     }
 
     /// Applies what a worker has to itself.
@@ -463,8 +511,8 @@ where
         ended.map_err(|panic| self.fail(self.scene.rule_failed(&*panic)))
     }
 
-    /// Fetches what some entries of a block need, and runs them.
-    fn run_some(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block, entries: Range<u64>) -> Result<(), Ended> {
+    /// Fetches what some entries of a block need, and runs them. How many there were.
+    fn run_some(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block, entries: Range<u64>) -> Result<u64, Ended> {
         let Code { captures, body, .. } = self.code;
         // How many entries were begun, and of which block, to find the key of one that panics. (Copying each key instead costs a
         // tenth of a short body: it is read whole just after it was written in halves.)
@@ -492,7 +540,7 @@ where
                 count();
                 body(view, key, value);
             });
-            Ok(())
+            Ok(begun.get() - first)
         }));
         let outcome = outcome.unwrap_or_else(|panic| {
             let last = begun.get();

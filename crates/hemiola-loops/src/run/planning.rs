@@ -6,7 +6,8 @@
 use crate::Error;
 use crate::arrays::Arrays;
 use crate::capture::Captured;
-use crate::plan::{Choice, Facts, Plan, TablePlan, choose, fine, steps, ways};
+use crate::plan::{Choice, Plan, TablePlan, choose, fine, steps, ways};
+use crate::profile::subject::{Cells, Counted, Subject};
 use crate::site::Site;
 use crate::space::Space;
 use hemiola_analysis::{ArrayUse, LoopSpec, analyze};
@@ -23,7 +24,7 @@ pub(super) fn make_plan<const N: usize>(
     arrays: &Arrays<'_>,
     declared: &[Captured],
     choice: Choice<'_>,
-) -> Result<Plan> {
+) -> Result<(Plan, Subject)> {
     let workers = ready(cluster, site, arrays)?;
     let spec = spec(site, N, arrays, declared)?;
     let not_understood =
@@ -44,18 +45,16 @@ pub(super) fn make_plan<const N: usize>(
         joints.extend(space.joint(*dimensions, dimensions.map(|dimension| fine(&bounds, dimension)))?);
     }
     let known = space.predictions(site);
-    let facts = Facts {
+    let subject = Subject {
         title: site.title(),
-        space_text: site.space,
+        space_text: site.space.to_owned(),
+        indices: site.indices.iter().map(|&name| name.to_owned()).collect(),
         extents: space.extents().to_vec(),
         entries: space.entries(),
-        histograms,
-        bounds,
-        joints,
-        most: ways.most,
-        known: &known,
-        sortable: space.sortable(),
-        rows_only: space.rows_only(),
+        spec,
+        arrays: (0..arrays.len())
+            .map(|array| Cells { shape: arrays.get(array).extents(), cell_bytes: arrays.get(array).cell_bytes() })
+            .collect(),
         together: declared
             .iter()
             .filter_map(|captured| match captured {
@@ -63,13 +62,19 @@ pub(super) fn make_plan<const N: usize>(
                 _ => None,
             })
             .collect(),
-        arrays: (0..arrays.len()).map(|array| (arrays.get(array).extents(), arrays.get(array).cell_bytes())).collect(),
-        peers: cluster.size(),
-        workers,
+        tables: declared
+            .iter()
+            .zip(site.names)
+            .filter(|(captured, _)| matches!(captured, Captured::Table { .. }))
+            .map(|(_, &name)| name.to_owned())
+            .collect(),
+        sortable: space.sortable(),
+        rows_only: space.rows_only(),
     };
-    let mut plan = choose(&spec, analysis, &facts, choice);
+    let facts = subject.facts(Counted { histograms, bounds, joints }, (ways.most, &known), (cluster.size(), workers));
+    let mut plan = choose(&subject.spec, analysis, &facts, choice);
     plan.tables = tables(site, &plan, declared);
-    Ok(plan)
+    Ok((plan, subject))
 }
 
 /// What is done for the tables of a loop.

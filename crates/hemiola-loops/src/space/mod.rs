@@ -60,7 +60,7 @@ pub(crate) trait Space<const N: usize>: Sync {
 }
 
 /// Ends of parts of near-equal length.
-fn equal_cut(range: &Range<u64>, parts: usize) -> Vec<u64> {
+pub(crate) fn equal_cut(range: &Range<u64>, parts: usize) -> Vec<u64> {
     let cut = Cut::equal(range.end.saturating_sub(range.start), parts);
     std::iter::once(range.start).chain(cut.ranges().map(|part| range.start + part.end)).collect()
 }

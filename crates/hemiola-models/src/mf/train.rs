@@ -9,7 +9,7 @@ use super::ranking::{PLACES, Ranking};
 use super::step::{Entry, Machine, Scale, Side};
 use crate::Error;
 use crate::training::{DataFacts, Learner, Metrics, Pass, Report, Session, Terms, Watch, digest, drive};
-use hemiola::loops::Plan;
+use hemiola::loops::{Plan, Profile};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 
@@ -27,6 +27,8 @@ pub struct Trained {
     pub model: Model,
     /// Every epoch, and the end.
     pub report: Report,
+    /// What passes have computed, if the session was [profiled](Session::profiled) and the loss is one of ratings: those of events are two loops, and have none.
+    pub profile: Option<Profile>,
 }
 
 impl MatrixFactorization {
@@ -89,10 +91,23 @@ impl MatrixFactorization {
         let one_class = one_class.transpose()?;
         let ranking = valid.filter(|_| loss == Loss::OneClass).map(|valid| Ranking::new(valid, train)).transpose()?;
         let step = settings.step;
-        let training =
-            Training { cluster, settings: self, train, valid, one_class, ranking, model, step, untrained, little };
+        let mut profile = None;
+        let measured = session.profiled.then_some(&mut profile);
+        let training = Training {
+            cluster,
+            settings: self,
+            train,
+            valid,
+            one_class,
+            ranking,
+            model,
+            step,
+            untrained,
+            little,
+            measured,
+        };
         let (model, report) = drive(cluster, training, terms, session)?;
-        Ok(Trained { model, report })
+        Ok(Trained { model, report, profile })
     }
 }
 
@@ -135,6 +150,8 @@ struct Training<'a> {
     untrained: Option<f64>,
     /// What costs less than this is not diverging, but at its end.
     little: f64,
+    /// Where to write down what passes compute, if somebody wants to know.
+    measured: Option<&'a mut Option<Profile>>,
 }
 
 impl Learner for Training<'_> {
@@ -204,7 +221,7 @@ impl Training<'_> {
         Err(Error::Diverges { step: self.step }.into())
     }
 
-    fn pass(&self) -> Result<(f64, Plan)> {
+    fn pass(&mut self) -> Result<(f64, Plan)> {
         if let Some(one_class) = &self.one_class {
             let (objective, plan) = one_class.pass(self.cluster, &self.model)?;
             return Ok((objective / self.train.len() as f64, plan));
@@ -226,6 +243,14 @@ impl Training<'_> {
                 costs += f64::from(cost);
             }
         )?;
-        Ok((costs.take()? / train.len() as f64, run.plan().clone()))
+        let objective = costs.take()? / train.len() as f64;
+        if let Some(measured) = &mut self.measured {
+            let profile = match measured.take() {
+                Some(profile) => profile,
+                None => Profile::of_entries(&run, train)?,
+            };
+            measured.insert(profile).add(&run);
+        }
+        Ok((objective, run.plan().clone()))
     }
 }

@@ -99,7 +99,7 @@ pub fn drive<L: Learner, S: Serialize>(
     terms: Terms<'_, S>,
     session: Session<'_>,
 ) -> Result<(L::Model, Report)> {
-    let Session { watch, checkpoints, lock } = session;
+    let Session { watch, checkpoints, lock, profiled: _ } = session;
     let mut nobody = Nobody;
     let watch = watch.unwrap_or(&mut nobody);
     let mut drive = Drive { cluster, learner, terms, checkpoints, past: Past::default(), best: None, digests: [0; 2] };

@@ -32,6 +32,7 @@ pub struct Session<'a> {
     pub(super) checkpoints: Option<Checkpoints>,
     /// Of the checkpoints' folder, on the root, if it was taken before.
     pub(super) lock: Option<SaveLock>,
+    pub(crate) profiled: bool,
 }
 
 impl<'a> Session<'a> {
@@ -49,6 +50,12 @@ impl<'a> Session<'a> {
     /// The model is saved on the way and at the end, so that training can go on from there.
     pub fn saving(mut self, checkpoints: Checkpoints) -> Self {
         self.checkpoints = Some(checkpoints);
+        self
+    }
+
+    /// What passes compute is measured, block by block, for models that can be [predicted](hemiola::loops::Profile) from that.
+    pub fn profiled(mut self) -> Self {
+        self.profiled = true;
         self
     }
 

@@ -1,7 +1,7 @@
 //! A parallel loop over blocks: parts wait for time blocks at the right stage, run them and hand them on, as `hemiola-loops` does.
 //!
-//! A pass ends when a peer's parts have made all their steps and its blocks have come; the next begins at once, since a rotation brings blocks back to where they began. What arrives for a
-//! later pass waits.
+//! A pass ends when a peer's parts have made all their steps and its blocks have come; the next begins when all peers have met as often as [`Setup::meetings`] says (a loop agrees on its plan, on how it ended, and on
+//! what it has added up), or at once. A rotation brings blocks back to where they began. What arrives for a later pass waits.
 
 use crate::actor::{Actor, Context, Outcome};
 use crate::actors::FRAME;
@@ -27,6 +27,10 @@ pub struct Setup {
     pub part_values: usize,
     /// See [`Setup::part_values`].
     pub time_values: usize,
+    /// By time block: bytes of the messages in which it travels, one for each array and a last one. Without, one message with all values.
+    pub message_bytes: Option<Arc<Vec<Vec<usize>>>>,
+    /// How often all peers meet before each pass.
+    pub meetings: usize,
     /// What a block takes, by part and time.
     pub work: Arc<dyn Fn(Block) -> Span + Send + Sync>,
     /// What it does.
@@ -42,7 +46,23 @@ impl std::fmt::Debug for Setup {
 }
 
 /// A time block on its way: pass, time, values.
-pub type Travelling = (usize, usize, Vec<f64>);
+type Travelling = (usize, usize, Vec<f64>);
+
+/// What peers say to each other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// The last message of a time block, which stands for all of it: pass, time, values.
+    Block(usize, usize, Vec<f64>),
+    /// One before the last.
+    Piece,
+    /// To the first peer: this one has come to the next meeting.
+    Here,
+    /// From the first peer: all have.
+    Go,
+}
+
+/// Bytes of a message with next to nothing in it.
+const SMALL: usize = 16 + FRAME;
 
 /// A worker with one part.
 #[derive(Debug)]
@@ -66,6 +86,10 @@ pub struct Blocks {
     times: Vec<Option<Vec<f64>>>,
     due: VecDeque<(usize, usize)>,
     early: VecDeque<Travelling>,
+    /// Meetings before this pass that have not been.
+    to_meet: usize,
+    /// At the first peer: how many have come to the next one.
+    come: usize,
     done: bool,
 }
 
@@ -88,6 +112,8 @@ impl Blocks {
             times,
             due: VecDeque::new(),
             early: VecDeque::new(),
+            to_meet: 0,
+            come: 0,
             done: false,
             setup,
         };
@@ -110,20 +136,61 @@ impl Blocks {
         self.stages = (0..self.setup.cuts.times()).map(|time| route.first_stage(time)).collect();
         self.due = route.arrivals();
         self.parts.iter_mut().for_each(|part| part.step = 0);
+        self.to_meet = if self.peers > 1 { self.setup.meetings } else { 0 };
     }
 
-    fn go_on(&mut self, context: &mut Context<'_, Travelling>) -> Outcome {
+    /// Comes to the next meeting, if there is one; the first peer ends it when all have come.
+    fn meet(&mut self, context: &mut Context<'_, Message>) -> Outcome {
+        if self.to_meet == 0 {
+            return self.go_on(context);
+        }
+        for place in 0..self.parts.len() {
+            context.waits(place, "waits for a meeting");
+        }
+        if self.me == Rank::ROOT {
+            return self.come(context);
+        }
+        context.send(Rank::ROOT, Lane::Control, SMALL, Message::Here);
+        Ok(())
+    }
+
+    /// One more has come to the first peer's meeting.
+    fn come(&mut self, context: &mut Context<'_, Message>) -> Outcome {
+        self.come += 1;
+        if self.come < self.peers {
+            return Ok(());
+        }
+        self.come = 0;
+        for peer in Rank::all(self.peers).filter(|peer| *peer != Rank::ROOT) {
+            context.send(peer, Lane::Control, SMALL, Message::Go);
+        }
+        self.met(context)
+    }
+
+    /// A meeting is over.
+    fn met(&mut self, context: &mut Context<'_, Message>) -> Outcome {
+        self.to_meet = self.to_meet.checked_sub(1).ok_or("a meeting that nobody called")?;
+        self.meet(context)
+    }
+
+    fn go_on(&mut self, context: &mut Context<'_, Message>) -> Outcome {
         loop {
             let steps = Route::new(&self.setup.cuts, self.me, self.peers).steps();
             for place in 0..self.parts.len() {
                 self.try_part(place, steps, context)?;
             }
             let over = self.parts.iter().all(|part| part.step == steps && part.running.is_none());
-            if !over || !self.due.is_empty() {
+            if !over {
+                break;
+            }
+            let places = 0..self.parts.len();
+            if !self.due.is_empty() {
+                places.for_each(|place| context.waits(place, "waits for the last blocks"));
                 break;
             }
             self.pass += 1;
             if self.pass == self.setup.passes {
+                places.for_each(|place| context.goes_on(place));
                 self.done = true;
                 break;
             }
@@ -132,12 +199,15 @@ impl Blocks {
                 let travelling = self.early.pop_front().expect("there is one");
                 self.take_in(travelling)?;
             }
+            if self.to_meet > 0 {
+                return self.meet(context);
+            }
         }
         Ok(())
     }
 
     /// Begins the next block of a part if its time block is there.
-    fn try_part(&mut self, place: usize, steps: usize, context: &mut Context<'_, Travelling>) -> Outcome {
+    fn try_part(&mut self, place: usize, steps: usize, context: &mut Context<'_, Message>) -> Outcome {
         let route = Route::new(&self.setup.cuts, self.me, self.peers);
         let part = &mut self.parts[place];
         while part.running.is_none() && part.step < steps {
@@ -155,7 +225,7 @@ impl Blocks {
                 let values = self.times[block.time].clone().ok_or("a time block that is not here")?;
                 let leaves = route.leaves(part.number).then(|| route.receiver());
                 if let Some(to) = leaves.filter(|_| route.is_ring()) {
-                    context.send(to, Lane::Bulk, 8 * values.len() + 24 + FRAME, (self.pass, block.time, values));
+                    send(&self.setup, to, (self.pass, block.time, values), context);
                 }
             }
             context.compute(place, "runs a block", (self.setup.work)(block), place as u64);
@@ -174,6 +244,19 @@ impl Blocks {
         self.times[time] = Some(values);
         Ok(())
     }
+}
+
+/// Sends a time block on.
+fn send(setup: &Setup, to: Rank, (pass, time, values): Travelling, context: &mut Context<'_, Message>) {
+    let Some(bytes) = &setup.message_bytes else {
+        context.send(to, Lane::Bulk, 8 * values.len() + 24 + FRAME, Message::Block(pass, time, values));
+        return;
+    };
+    let (last, pieces) = bytes[time].split_last().map_or((0, &[][..]), |(last, pieces)| (*last, pieces));
+    for piece in pieces {
+        context.send(to, Lane::Bulk, piece + FRAME, Message::Piece);
+    }
+    context.send(to, Lane::Bulk, last + FRAME, Message::Block(pass, time, values));
 }
 
 /// What a vector holds at the beginning.
@@ -196,22 +279,29 @@ pub fn serially(setup: &Setup, order: &[Block]) -> (Vec<Vec<f64>>, Vec<Vec<f64>>
 }
 
 impl Actor for Blocks {
-    type Message = Travelling;
+    type Message = Message;
 
-    fn start(&mut self, context: &mut Context<'_, Travelling>) -> Outcome {
-        self.go_on(context)
+    fn start(&mut self, context: &mut Context<'_, Message>) -> Outcome {
+        self.meet(context)
     }
 
-    fn receive(&mut self, _: Rank, travelling: Travelling, context: &mut Context<'_, Travelling>) -> Outcome {
-        if travelling.0 > self.pass {
-            self.early.push_back(travelling);
-        } else {
-            self.take_in(travelling)?;
+    fn receive(&mut self, _: Rank, message: Message, context: &mut Context<'_, Message>) -> Outcome {
+        match message {
+            Message::Block(pass, time, values) => {
+                if pass > self.pass {
+                    self.early.push_back((pass, time, values));
+                } else {
+                    self.take_in((pass, time, values))?;
+                }
+                if self.to_meet == 0 { self.go_on(context) } else { Ok(()) }
+            }
+            Message::Piece => Ok(()),
+            Message::Here => self.come(context),
+            Message::Go => self.met(context),
         }
-        self.go_on(context)
     }
 
-    fn timer(&mut self, place: u64, context: &mut Context<'_, Travelling>) -> Outcome {
+    fn timer(&mut self, place: u64, context: &mut Context<'_, Message>) -> Outcome {
         let route = Route::new(&self.setup.cuts, self.me, self.peers);
         let part = &mut self.parts[place as usize];
         let block = part.running.take().ok_or("no block was running")?;
@@ -221,13 +311,9 @@ impl Actor for Blocks {
         if route.is_ring() && route.leaves(part.number) {
             let values = self.times[block.time].take().ok_or("a time block that is not here")?;
             self.stages[block.time] = usize::MAX;
+            let to = route.receiver();
             if !self.setup.early {
-                context.send(
-                    route.receiver(),
-                    Lane::Bulk,
-                    8 * values.len() + 24 + FRAME,
-                    (self.pass, block.time, values),
-                );
+                send(&self.setup, to, (self.pass, block.time, values), context);
             }
         } else {
             self.stages[block.time] += 1;
@@ -242,6 +328,11 @@ impl Actor for Blocks {
     fn waits(&self) -> Vec<Wait> {
         let route = Route::new(&self.setup.cuts, self.me, self.peers);
         let mut waits = Vec::new();
+        if self.to_meet > 0 && !self.done {
+            let others = Rank::all(self.peers).filter(|peer| (*peer == Rank::ROOT) != (self.me == Rank::ROOT));
+            waits.push(Wait::new("the peer", format!("a meeting before pass {}", self.pass), others.collect()));
+            return waits;
+        }
         for part in self.parts.iter().filter(|part| part.running.is_none() && part.step < route.steps()) {
             if let Some((block, stage)) = route.visit(part.number, part.step) {
                 let what = format!("time block {} at stage {stage} in pass {}", block.time, self.pass);

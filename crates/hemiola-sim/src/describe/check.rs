@@ -98,6 +98,20 @@ impl Description {
                 "no transport gets through that",
             );
         }
+        if let Some(hosts) = self.hosts {
+            if hosts.peers == 0 {
+                return refuse("its hosts hold no peers", "every peer is on one");
+            }
+            if hosts.cores == 0 {
+                return refuse("its hosts have no cores", "nothing would ever be computed");
+            }
+            if !(0.0..=1e6).contains(&hosts.byte_nanos) {
+                return refuse(
+                    format_args!("a byte keeps a core busy for {} ns", hosts.byte_nanos),
+                    "between nothing and a millisecond is what can be",
+                );
+            }
+        }
         if let Some(racks) = self.racks {
             if racks.peers == 0 {
                 return refuse("its racks hold no peers", "every peer is in one");
@@ -202,6 +216,7 @@ fn probability(what: &str, value: f64) -> Result<(), Impossible> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Hosts;
     use super::*;
 
     fn reason(text: &str) -> String {
@@ -244,6 +259,12 @@ mod tests {
                 "fault 0 lets a clock drift by -2000000 millionths: a clock neither stands still nor goes back",
             ),
             ("peers = 9\nracks = { peers = 0, uplink = \"1gbit\" }", "its racks hold no peers: every peer is in one"),
+            ("peers = 9\nhosts = { peers = 0, cores = 2 }", "its hosts hold no peers: every peer is on one"),
+            ("peers = 9\nhosts = { peers = 3, cores = 0 }", "its hosts have no cores: nothing would ever be computed"),
+            (
+                "peers = 9\nhosts = { peers = 3, cores = 1, byte_nanos = -1.0 }",
+                "a byte keeps a core busy for -1 ns: between nothing and a millisecond is what can be",
+            ),
         ] {
             assert_eq!(reason(text), format!("this cluster cannot be: {expected}"), "{text}");
         }
@@ -265,6 +286,7 @@ mod tests {
             Fault::Partition { peers: vec![1, 2], at: Span::from_secs(3), until: Span::from_secs(4) },
             Fault::Drift { peer: 1, millionths: 20.0 },
         ];
+        cluster.hosts = Some(Hosts { peers: 4, cores: 2, message: Span::from_micros(5), byte_nanos: 0.5 });
         assert_eq!(Description::from_toml(&cluster.to_toml()), Ok(cluster.clone()));
         assert_eq!(Description::from_json(&serde_json::to_string(&cluster).unwrap()), Ok(cluster));
     }

@@ -38,6 +38,9 @@ pub struct Description {
     /// How every peer is connected.
     #[serde(default)]
     pub link: Link,
+    /// Groups of peers that share the cores of a host; without, every worker has one to itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hosts: Option<Hosts>,
     /// Groups of peers that share a way to the others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub racks: Option<Racks>,
@@ -109,6 +112,8 @@ pub struct Link {
     pub loss: f64,
     /// What each message costs beside its bytes: system calls, frames, checksums.
     pub overhead: Span,
+    /// Bytes that a packet has beside its part of a message, of which it carries 1448 at most.
+    pub header: u64,
     /// How messages share an interface.
     pub sharing: Sharing,
 }
@@ -121,6 +126,8 @@ impl Default for Link {
             jitter: Span::ZERO,
             loss: 0.0,
             overhead: Span::from_micros(1),
+            // Ethernet 14, IPv4 20, TCP with time stamps 32.
+            header: 66,
             sharing: Sharing::Queue,
         }
     }
@@ -136,6 +143,22 @@ pub enum Sharing {
     /// All connections that have something to send get equal shares of what each interface and uplink can carry, as flows of a fluid: what one
     /// cannot use goes to the others (max-min fairness, by progressive filling).
     Fair,
+}
+
+/// Groups of consecutive peers on one machine. What they compute at the same time shares its cores evenly.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Hosts {
+    /// Peers of a host; the last may have fewer.
+    pub peers: usize,
+    /// Cores of a host.
+    pub cores: usize,
+    /// What a message keeps a core busy with, at each of its ends.
+    #[serde(default)]
+    pub message: Span,
+    /// The same for each of its bytes, in nanoseconds.
+    #[serde(default)]
+    pub byte_nanos: f64,
 }
 
 /// Groups of consecutive peers behind one switch.
@@ -210,6 +233,7 @@ impl Description {
             compute: Vec::new(),
             slower: Vec::new(),
             link: Link::default(),
+            hosts: None,
             racks: None,
             faults: Vec::new(),
             deadline: ten_seconds(),

@@ -82,7 +82,7 @@ impl Flows {
                 things[3] = 2 * peers + racks + to;
             }
         }
-        self.active.push(Flow { stream: stream(way), message, left: way.bytes.max(1) as f64, rate: 0.0, things });
+        self.active.push(Flow { stream: stream(way), message, left: way.load.max(1) as f64, rate: 0.0, things });
         self.changed = true;
     }
 
@@ -186,7 +186,7 @@ mod tests {
         let mut flows = Flows::new(description);
         let ways = Ways::new(description, 1);
         for (message, (from, to)) in pairs.iter().enumerate() {
-            let way = Way { from: *from, to: *to, lane: Lane::Bulk, bytes: 1000, hop: 0, left: 0, tail: 0 };
+            let way = Way { from: *from, to: *to, lane: Lane::Bulk, bytes: 1000, load: 1000, hop: 0, left: 0, tail: 0 };
             flows.send(0, message as u32, &way);
         }
         flows.settle(0, &ways);

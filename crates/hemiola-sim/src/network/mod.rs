@@ -32,6 +32,8 @@ pub(crate) struct Way {
     pub(crate) to: u32,
     pub(crate) lane: Lane,
     pub(crate) bytes: u64,
+    /// What an interface has to carry of it: its bytes, and the headers of its packets.
+    pub(crate) load: u64,
     /// Things passed.
     pub(crate) hop: u8,
     /// When its first byte left.
@@ -87,6 +89,11 @@ impl Ways {
     /// What a peer's interface carries, in bytes per nanosecond.
     pub(crate) fn capacity(&self, peer: u32, now: u64) -> f64 {
         self.link.bandwidth.bytes_per_second() as f64 * 1e-9 / self.slow_down(peer, now)
+    }
+
+    /// The bytes of a message and the headers of its packets.
+    pub(crate) fn load(&self, bytes: u64) -> u64 {
+        bytes + bytes.div_ceil(PACKET).max(1) * self.link.header
     }
 
     pub(crate) fn overhead(&self) -> u64 {

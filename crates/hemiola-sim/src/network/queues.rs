@@ -43,7 +43,7 @@ impl Queues {
 
     /// A message begins its way.
     pub(crate) fn send(&mut self, now: u64, way: &mut Way, ways: &mut Ways) -> Next {
-        let takes = ways.overhead() + ways.occupancy(way.from, now, way.bytes);
+        let takes = ways.overhead() + ways.occupancy(way.from, now, way.load);
         let begins = pass(&mut self.out[way.from as usize], now, takes, way.lane);
         let leaves = begins + ways.overhead();
         let propagation = ways.propagation(way, leaves);
@@ -59,7 +59,7 @@ impl Queues {
         {
             let (from, to) = (way.from as usize / peers, way.to as usize / peers);
             if from != to {
-                let takes = uplink.span_of(way.bytes).nanos();
+                let takes = uplink.span_of(way.load).nanos();
                 let (link, then) = if way.hop == 0 { (&mut self.up[from], latency) } else { (&mut self.down[to], 0) };
                 let begins = pass(link, now, takes, way.lane);
                 way.tail = way.tail.max(begins + takes) + then;
@@ -67,7 +67,7 @@ impl Queues {
                 return Next::Head(begins + then);
             }
         }
-        let takes = ways.occupancy(way.to, now, way.bytes);
+        let takes = ways.occupancy(way.to, now, way.load);
         let begins = pass(&mut self.into[way.to as usize], now, takes, way.lane);
         Next::There(ways.in_order(way, (begins + takes).max(way.tail)))
     }

@@ -51,6 +51,8 @@ impl LoopScenario {
             passes: self.passes,
             part_values: 3,
             time_values: 3,
+            message_bytes: None,
+            meetings: 0,
             work: Arc::new(|block: Block| Span::from_micros(10 + 20 * ((block.part + block.time) as u64 % 4))),
             body: Arc::new(body),
             early: self.early,

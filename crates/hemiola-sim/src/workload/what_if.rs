@@ -153,6 +153,8 @@ fn rotate(job: &Job, passes: usize, cluster: &Description, seed: u64, traced: bo
         part_values: 0,
         // Values of a simulated block have eight bytes, those of a factor four.
         time_values: (job.items * job.rank).div_ceil(2 * times),
+        message_bytes: None,
+        meetings: 0,
         work: Arc::new(move |block: Block| Span::from_nanos(rating * counts[block.part * times + block.time])),
         body: Arc::new(|_, _, _, _| {}),
         early: false,

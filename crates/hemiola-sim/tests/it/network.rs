@@ -57,7 +57,7 @@ fn simple(peers: usize, sharing: Sharing) -> Description {
     let mut description = Description::new(peers);
     description.link.bandwidth = Rate::from_bytes(1_000_000_000);
     description.link.latency = Span::from_nanos(100);
-    description.link.overhead = Span::ZERO;
+    (description.link.overhead, description.link.header) = (Span::ZERO, 0);
     description.link.sharing = sharing;
     description
 }
@@ -81,6 +81,16 @@ fn a_message_alone_takes_latency_and_bytes_over_bandwidth() {
     for sharing in [Sharing::Queue, Sharing::Fair] {
         let peers = run(&simple(2, sharing), &[&[(1, BULK, 5000)]]);
         assert_eq!(peers[1].came, [(0, 0, 5100)], "{sharing:?}");
+    }
+}
+
+#[test]
+fn every_packet_has_a_header() {
+    for sharing in [Sharing::Queue, Sharing::Fair] {
+        let mut description = simple(2, sharing);
+        description.link.header = 66;
+        let came = |bytes: usize| run(&description, &[&[(1, BULK, bytes)]])[1].came[0].2;
+        assert_eq!([came(1), came(1448), came(1449)], [167, 1614, 1681], "{sharing:?}");
     }
 }
 

@@ -35,10 +35,14 @@ pub(crate) struct Flags {
     /// Topics, or columns of factors.
     pub(crate) width: usize,
     pub(crate) report: Option<PathBuf>,
+    /// File for what workers compute, for `hemiola simulate`; where the example writes one.
+    pub(crate) profile: Option<PathBuf>,
+    /// Rows that only one worker ever needs stay with it rather than in a table; where the example has such rows.
+    pub(crate) keep: bool,
 }
 
 const KNOWN: &str = "--staleness, --procedure, --step, --budget, --priority, --epochs, --clocks, --batches, --pause, --slow, --turns, --data, --labels, \
-                     --width and --report";
+                     --width, --report, --profile and --keep";
 
 impl Flags {
     /// BSP with this procedure and step.
@@ -59,6 +63,8 @@ impl Flags {
             labels: None,
             width,
             report: None,
+            profile: None,
+            keep: false,
         }
     }
 
@@ -98,6 +104,8 @@ impl Flags {
                 "--data" => self.data = Some(value),
                 "--labels" => self.labels = Some(value),
                 "--report" => self.report = Some(value.into()),
+                "--profile" => self.profile = Some(value.into()),
+                "--keep" => self.keep = value.parse().map_err(|_| bad("`true` or `false`"))?,
                 _ => return Err(format!("`{flag}` is no flag; there are {KNOWN}").into()),
             }
         }
@@ -155,7 +163,7 @@ impl Batch {
 }
 
 /// An epoch of all workers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Epoch {
     /// The sum of what batches said.
     pub(crate) loss: f64,
@@ -163,6 +171,9 @@ pub(crate) struct Epoch {
     pub(crate) seconds: f64,
     /// What peers had sent until their first workers had ended it.
     pub(crate) bytes: u64,
+    /// By worker: seconds in which it computed.
+    #[allow(dead_code, reason = "not every example writes a profile")]
+    pub(crate) computing: Vec<f64>,
 }
 
 /// What a worker does with its tables.
@@ -196,6 +207,7 @@ pub(crate) fn train(cluster: &Cluster, flags: &Flags, work: &impl Work) -> hemio
             let mut epochs = Vec::new();
             for epoch in 0..flags.epochs {
                 let mut loss = 0.0;
+                let before = cluster.env().computed();
                 for clock in 0..flags.clocks {
                     for batch in 0..flags.batches {
                         let (part, parts) = (clock * flags.batches + batch, flags.clocks * flags.batches);
@@ -209,18 +221,19 @@ pub(crate) fn train(cluster: &Cluster, flags: &Flags, work: &impl Work) -> hemio
                 }
                 let seconds = (cluster.env().now() - start).as_secs_f64();
                 let bytes = if worker.index() == 0 { cluster.traffic().bytes_sent() - sent } else { 0 };
-                epochs.push((loss, seconds, bytes));
+                epochs.push((loss, seconds, bytes, cluster.env().computed().saturating_sub(before).as_secs_f64()));
             }
             Ok::<_, hemiola::Error>(epochs)
         };
         course().inspect_err(|error| work.stop(&error.to_string()))
     })?;
     let mine = courses.into_iter().collect::<hemiola::Result<Vec<_>>>()?;
-    let all: Vec<Vec<(f64, f64, u64)>> = cluster.all_gather(mine)?.into_iter().flatten().collect();
+    let all: Vec<Vec<(f64, f64, u64, f64)>> = cluster.all_gather(mine)?.into_iter().flatten().collect();
     let together = |epoch: usize| {
         let of = || all.iter().map(|course| course[epoch]);
-        let (loss, bytes) = (of().map(|(loss, ..)| loss).sum(), of().map(|(.., bytes)| bytes).sum());
-        Epoch { loss, bytes, seconds: of().map(|(_, seconds, _)| seconds).fold(0.0, f64::max) }
+        let (loss, bytes) = (of().map(|(loss, ..)| loss).sum(), of().map(|(.., bytes, _)| bytes).sum());
+        let computing = of().map(|(.., computing)| computing).collect();
+        Epoch { loss, bytes, seconds: of().map(|(_, seconds, ..)| seconds).fold(0.0, f64::max), computing }
     };
     Ok((0..flags.epochs).map(together).collect())
 }
@@ -238,7 +251,7 @@ pub(crate) fn tell(
     }
     let mut progress = Vec::new();
     for (number, epoch) in (1..).zip(epochs) {
-        let Epoch { seconds, bytes, loss } = *epoch;
+        let Epoch { seconds, bytes, loss, .. } = *epoch;
         let value = value(loss);
         cluster.println(format_args!(
             "epoch {number}: {figure} {value:.4} after {seconds:.2} s, {:.1} MB",

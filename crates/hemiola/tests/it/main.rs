@@ -5,6 +5,7 @@
 //! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
 //! - `killed`: a peer under the launcher is killed
 //! - `loops`: loops as users write them, on peers that are threads
+//! - `profile`: what is measured of loops on one peer, and what plans are made from it
 //! - `refused`: loops that must not compile (`tests/ui`)
 //! - `tables`: tables of parameters in the bodies of loops
 
@@ -15,6 +16,7 @@ mod guide;
 mod hello;
 mod killed;
 mod loops;
+mod profile;
 mod refused;
 mod tables;
 

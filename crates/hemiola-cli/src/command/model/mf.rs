@@ -3,7 +3,7 @@
 use super::frame::{Common, Prepared, must_exist};
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
-use crate::suggest;
+use crate::{output, report, suggest};
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
@@ -12,7 +12,7 @@ use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{Loss, Model, data};
 use hemiola_models::training::{ClusterFacts, Limits};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
@@ -30,6 +30,10 @@ Examples:
 
   On two local peers, with a report, for at most a minute:
     hemiola train mf --data 'ratings/*.tsv.zst' --rank 64 --peers 2 --seconds 60 --report run.json
+
+  What it would take on a cluster that is not there:
+    hemiola train mf --data ratings.csv --epochs 5 --workers 1 --profile mf.json
+    hemiola simulate train mf --profile mf.json --peers 16 --link 1gbit
 
   Interrupted with Ctrl-C, or to be prolonged:
     hemiola train mf --data ratings.csv --output model --epochs 80 --resume
@@ -91,6 +95,10 @@ pub(crate) struct TrainMf {
     #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
     nu: Option<f32>,
 
+    /// File for what passes compute on this machine, from which `hemiola simulate train mf --profile` predicts what they would take on a cluster.
+    #[arg(long, value_name = "FILE", conflicts_with = "peers", help_heading = "What comes out")]
+    profile: Option<PathBuf>,
+
     #[command(flatten)]
     common: Common,
 }
@@ -143,6 +151,7 @@ impl TrainMf {
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(Model::KIND, settings.settings())?;
+        self.profile.as_deref().map_or(Ok(()), report::check)?;
         let held_out = share.is_none().then_some(&self.valid);
         self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
         // Hints come before the error leaves the peer, so that a launcher that repeats it says the same.
@@ -168,6 +177,10 @@ impl TrainMf {
                 let failure = Failure::usage(format!("{what}, and the loss is not `one-class`"));
                 Err(failure.hint("add `--loss one-class`, or leave it out").into())
             }
+            _ if self.profile.is_some() && self.is_one_class() => {
+                let message = "`--profile` is for losses of ratings, and the loss is `one-class`";
+                Err(Failure::usage(message).hint("leave it out").into())
+            }
             _ if self.step.is_some() && self.is_one_class() => {
                 let message = "`--step` is for gradients, and the loss `one-class` is minimized without";
                 Err(Failure::usage(message).hint("leave it out").into())
@@ -177,6 +190,10 @@ impl TrainMf {
     }
 
     fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
+        if self.profile.is_some() && cluster.size() > 1 {
+            let failure = Failure::usage("`--profile` is of one peer, and a launcher has started several");
+            return Err(carried(failure.hint("run it without the launcher").into()));
+        }
         let start = cluster.env().now();
         let lock = self.common.claim(cluster)?;
         let Loaded { train, valid, cold } = self.load(cluster, share)?;
@@ -201,7 +218,12 @@ impl TrainMf {
             lock,
         };
         self.common.accompany(cluster, prepared, |session| {
-            Ok(settings.fit_with(cluster, &train, valid.as_ref(), session)?.report)
+            let session = if self.profile.is_some() { session.profiled() } else { session };
+            let trained = settings.fit_with(cluster, &train, valid.as_ref(), session)?;
+            if let (Some(path), Some(profile)) = (&self.profile, &trained.profile) {
+                output::write(path, &profile.to_json()).map_err(carried)?;
+            }
+            Ok(trained.report)
         })
     }
 

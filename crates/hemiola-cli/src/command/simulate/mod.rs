@@ -1,5 +1,7 @@
 //! `hemiola simulate`: clusters in virtual time.
 
+mod cluster;
+mod plan;
 mod replay;
 mod train;
 
@@ -11,6 +13,8 @@ use std::process::ExitCode;
 pub(crate) enum Simulate {
     /// Run a scenario that an exploration has found to fail, once more.
     Replay(replay::Replay),
+    /// Predict what a loop of your own would take on a cluster, from a profile of it.
+    Loop(plan::Loop),
     /// Predict what a training would take on a cluster, by several strategies.
     #[command(subcommand)]
     Train(train::Train),
@@ -20,6 +24,7 @@ impl Simulate {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Replay(replay) => replay.execute(),
+            Self::Loop(of_loop) => of_loop.execute(),
             Self::Train(train) => train.execute(),
         }
     }

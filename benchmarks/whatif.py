@@ -1,0 +1,150 @@
+"""Predictions of `hemiola simulate` beside what real peers take on links of limited bandwidth, on this machine.
+
+A training is measured once by one peer without a network (`--profile`). From that alone the simulator predicts passes of 2 and 4 peers; the same training is then run by as many processes, each in a
+network namespace of its own behind a token bucket. The simulator is told what a description of a cluster tells: bandwidth, the latency that `hemiola probe` finds, that all peers share the cores of one host, and what a byte keeps a core
+busy with at each of its ends. That cost is measured, too, on two peers with links of 10 Gbit/s: processor time of a pass, without that of the profile, over bytes sent and received.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import resource
+import statistics
+import subprocess
+import tomllib
+
+from whatif_net import Net
+
+FOLDER = pathlib.Path("target/whatif")
+HEMIOLA = os.environ.get("HEMIOLA", "target/release/hemiola")
+TABLES = os.environ.get("HEMIOLA_TABLES", "target/release/examples/mf_tables")
+RANK, CLOCKS, EPOCHS = 64, 4, 12
+DATA = FOLDER / "ratings.tsv"
+
+
+def quiet(*words):
+    return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout
+
+
+def rotation(*more, epochs=EPOCHS):
+    words = ["train", "mf", "--data", DATA, "--valid", 0, "--rank", RANK, "--epochs", epochs, "--patience", 0, "--workers", 1]
+    return [str(word) for word in [HEMIOLA, *words, *more]]
+
+
+def tables(staleness, *more, epochs=EPOCHS):
+    words = ["--data", DATA, "--keep", "true", "--width", RANK, "--clocks", CLOCKS, "--epochs", epochs]
+    step = ["--procedure", "sgd", "--step", 0.0005, "--staleness", staleness]
+    return [str(word) for word in [TABLES, *words, *step, *more]]
+
+
+# Name in the simulator, the real program, and which profile it is predicted from.
+STRATEGIES = [
+    ("rotation", rotation, "rotation.json"),
+    ("bsp", lambda *more, **named: tables(0, *more, **named), "tables.json"),
+    ("ssp:2", lambda *more, **named: tables(2, *more, **named), "tables.json"),
+]
+
+
+def processor():
+    """Seconds that all programs run so far have computed, in themselves and in the kernel."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def byte_nanos(net, program, profile):
+    """What a byte keeps a core busy with at each end, in nanoseconds."""
+    passes = json.loads((FOLDER / profile).read_text())["passes"][1:]
+    alone = statistics.median(sum(block["computing"] for block in measured["blocks"]) for measured in passes)
+    report, used, sent, few, many = FOLDER / "report.json", [], [], 4, 24
+    for epochs in (few, many):
+        before = processor()
+        net.run(program("--report", str(report), epochs=epochs))
+        used.append(processor() - before)
+        sent.append(json.loads(report.read_text())["progress"][-1]["bytes_sent"])
+    handling = (used[1] - used[0]) / (many - few) - alone
+    return max(0.0, 1e9 * handling / (2 * (sent[1] - sent[0]) / (many - few)))
+
+
+def measured(net, program, report, rounds):
+    """Seconds and bytes of a pass: of each run the middle pass, of all runs the best. The first passes fetch rows and warm caches."""
+    seconds, sent = [], []
+    for _ in range(rounds):
+        report.unlink(missing_ok=True)
+        net.run(program("--report", str(report)))
+        passes = json.loads(report.read_text())["progress"]
+        times = [after["seconds"] - before["seconds"] for before, after in zip(passes[2:], passes[3:])]
+        seconds.append(statistics.median(times))
+        sent.append((passes[-1]["bytes_sent"] - passes[2]["bytes_sent"]) / (len(passes) - 3) / net.peers)
+    return min(seconds), statistics.median(sent), max(seconds)
+
+
+def latency(net):
+    """One way, in microseconds, as `hemiola probe` finds it."""
+    described = FOLDER / "probe.toml"
+    described.unlink(missing_ok=True)
+    net.run([HEMIOLA, "probe", "--output", str(described)])
+    found = tomllib.loads(described.read_text())
+    return 1e6 * found["within_host"]["latency"]
+
+
+def predicted(strategy, profile, peers, mbit, microseconds, nanos, options):
+    cluster = FOLDER / "cluster.toml"
+    cluster.write_text(
+        f'peers = {peers}\n'
+        f'link = {{ bandwidth = "{mbit}mbit", latency = "{microseconds:.0f}us", sharing = "{options.sharing}" }}\n'
+        f'hosts = {{ peers = {peers}, cores = {os.cpu_count()}, byte_nanos = {nanos:.3f} }}\n'
+    )
+    words = ["simulate", "train", "mf", "--profile", FOLDER / profile, "--cluster", cluster]
+    report = quiet(HEMIOLA, *words, "--strategy", strategy, "--clocks", CLOCKS, "--passes", 8, "--report", "-")
+    return json.loads(report)["predictions"][0]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=3, help="runs of each; the best counts")
+    parser.add_argument("--peers", default="2,4")
+    parser.add_argument("--mbit", default="100,1000")
+    parser.add_argument("--sharing", default="queue", help="how messages share a simulated link: queue or fair")
+    parser.add_argument("--only", help="one strategy")
+    parser.add_argument("--kept", action="store_true", help="predict again what was measured before")
+    options = parser.parse_args()
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    if not DATA.exists():
+        quiet(HEMIOLA, "data", "make", "mf", "--users", 6000, "--items", 4000, "--entries", 1_000_000, "--output", DATA)
+    kept = FOLDER / "measured.json"
+    before = json.loads(kept.read_text()) if kept.exists() else {}
+    if not options.kept:
+        os.environ["HEMIOLA_WORKERS"] = "1"
+        quiet(*rotation("--profile", FOLDER / "rotation.json"))
+        quiet(*tables(2, "--profile", FOLDER / "tables.json"))
+        with Net(2, 10_000) as net:
+            for strategy, program, profile in STRATEGIES:
+                before[f"byte {strategy}"] = byte_nanos(net, program, profile)
+                print(f"{strategy}: {before[f'byte {strategy}']:.2f} ns of a core for a byte, at each end", flush=True)
+    print("| peers | link | strategy | predicted ms for a pass | measured | off by | predicted MB from a peer | measured | off by |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    for peers in map(int, options.peers.split(",")):
+        for mbit in map(int, options.mbit.split(",")):
+            with Net(peers, mbit) as net:
+                for strategy, program, profile in STRATEGIES:
+                    if options.only not in (None, strategy):
+                        continue
+                    name = f"{peers} {mbit} {strategy}"
+                    if not options.kept:
+                        found = measured(net, program, FOLDER / "report.json", options.rounds)
+                        before[name] = {"seconds": found[0], "bytes": found[1], "worst": found[2], "latency": latency(net)}
+                        kept.write_text(json.dumps(before, indent=1))
+                    real = before[name]
+                    nanos = before[f"byte {strategy}"]
+                    said = predicted(strategy, profile, peers, mbit, real["latency"], nanos, options)
+                    seconds, sent = said["pass_seconds"], said["pass_bytes"]
+                    print(
+                        f"| {peers} | {mbit} Mbit/s | {strategy} | {1e3 * seconds:.1f} | {1e3 * real['seconds']:.1f} | {seconds / real['seconds'] - 1:+.0%} "
+                        f"| {1e-6 * sent:.2f} | {1e-6 * real['bytes']:.2f} | {sent / real['bytes'] - 1:+.1%} |",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# Predictions of `hemiola simulate` beside real peers on limited links: 2 and 4 peers, 100 Mbit/s and 1 Gbit/s, by rotation and by tables. Prints a table for docs/simulation.md.
+# Needs root, `ip` and `tc`: peers run in network namespaces, whose links have token buckets. Takes about two minutes on an idle machine; others who compute meanwhile disturb it.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+if [ "$(id -u)" != 0 ]; then
+    echo "whatif.sh: network namespaces need root" >&2
+    exit 2
+fi
+if [ -z "${HEMIOLA_BUILT:-}" ]; then
+    cargo build --release --locked --bin hemiola --example mf_tables
+fi
+exec python3 benchmarks/whatif.py "$@"

@@ -36,7 +36,7 @@ fn main() -> Result<()> {
         }
         Ok(())
     };
-    Cluster::builder().run(write)
+    hemiola_cluster::run(write)
 }
 
 /// Trains a few steps: the spans of the last, as rows of text that can be sent.

@@ -7,7 +7,7 @@
 //! - *Convolutions*: a residual net.
 //! - *Embeddings*: collaborative filtering, of whose rows a batch touches few.
 //! - *Layers of neurons* and *attention*: a net each by all-reduce, for comparison with others.
-//! - *Overlap*: a step of the residual net by all-reduce, beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example).
+//! - *Overlap*: a step of the residual net by all-reduce, four variables in a message, beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example).
 
 use super::figures::{Figures, Row};
 use crate::command::bench::pair;
@@ -72,7 +72,7 @@ impl Nets {
         let figures = if std::env::var_os("HEMIOLA_RANK").is_some() {
             // Somebody else starts the peers.
             let measure = |cluster: &Cluster| -> Result<_> { Ok((cluster.is_root(), self.measure(cluster)?)) };
-            let measured = Cluster::builder().run(measure)?;
+            let measured = hemiola_cluster::run(measure)?;
             measured.0.then_some(measured.1)
         } else {
             let number = |name: &str, value: u64| [format!("--{name}"), value.to_string()];
@@ -102,13 +102,15 @@ impl Nets {
         let filtering =
             || NcfConfig { users: 20_000, items: 10_000, ..NcfConfig::default() }.init(&burn_parts::device());
         let all_reduce = Builder::AllReduce { chunk: 128 };
+        // Few variables in a message, so that the first leave early.
+        let in_pieces = Builder::AllReduce { chunk: 4 };
         let mut rows: Vec<Row> = Vec::new();
         for _ in 0..self.rounds {
             for builder in [Builder::ParameterServer, all_reduce, Builder::Poseidon, Builder::Cheapest] {
                 let batch = images(cluster, examples, 32);
                 self.best(&mut rows, cluster, ("large linear layers", builder), large(), &batch, examples)?;
             }
-            for builder in [all_reduce, Builder::Poseidon, Builder::Cheapest] {
+            for builder in [all_reduce, in_pieces, Builder::Poseidon, Builder::Cheapest] {
                 let batch = images(cluster, examples, 32);
                 self.best(&mut rows, cluster, ("convolutions", builder), convolutions(), &batch, examples)?;
             }
@@ -123,11 +125,11 @@ impl Nets {
             let batch = sentences(cluster, examples / 2 + 1);
             self.best(&mut rows, cluster, ("transformer", all_reduce), attention, &batch, examples / 2 + 1)?;
             let few = images(cluster, 1, 32);
-            self.best(&mut rows, cluster, ("sending alone", all_reduce), convolutions(), &few, 1)?;
+            self.best(&mut rows, cluster, ("sending alone", in_pieces), convolutions(), &few, 1)?;
             let batch = images(cluster, examples, 32);
             let alone = hemiola_cluster::standalone(1).run(|own| {
                 let mut rows = Vec::new();
-                self.best(&mut rows, own, ("computing alone", all_reduce), convolutions(), &batch, examples)?;
+                self.best(&mut rows, own, ("computing alone", in_pieces), convolutions(), &batch, examples)?;
                 Ok(rows.remove(0))
             })?;
             let slowest = cluster.all_gather(alone[0].seconds)?.into_iter().fold(0.0, f64::max);

@@ -3,7 +3,7 @@
 //! **Invariant:** both see trainable parameters in the same order, that of the fields of the module; a variable's *place* is its number in it. A parameter that needs no gradient (a running mean, a frozen layer) is none.
 
 use crate::error::Error;
-use crate::hook::{Sink, hook};
+use crate::hook::{Chain, Sink};
 use crate::layers::{self, FACTORS, ROWS};
 use crate::slots::Slots;
 use crate::trace::{Line, Trace};
@@ -132,7 +132,7 @@ pub(crate) struct Pass<'a> {
 impl Pass<'_> {
     /// The module with each variable's value looked for when it is first used: a forward pass waits for the variables of its first layers while those of later ones are still on their way.
     pub(crate) fn renew<M: Module>(&self, module: M) -> M {
-        module.map(&mut Renewer { pass: self, path: Vec::new(), next: 0 })
+        module.map(&mut Renewer { pass: self, path: Vec::new(), next: 0, chain: Chain::default() })
     }
 }
 
@@ -140,6 +140,7 @@ struct Renewer<'a, 'p> {
     pass: &'a Pass<'p>,
     path: Vec<String>,
     next: usize,
+    chain: Chain,
 }
 
 impl ModuleMapper for Renewer<'_, '_> {
@@ -172,7 +173,7 @@ impl ModuleMapper for Renewer<'_, '_> {
         self.next += 1;
         let (slots, sink, again) = (self.pass.slots.clone(), self.pass.sink.clone(), self.pass.keeps[place]);
         let trace = self.pass.trace.map(|trace| (trace.clone(), self.pass.names[place].clone()));
-        let version = self.pass.versions[place];
+        let (version, chain) = (self.pass.versions[place], self.chain.clone());
         let (device, shape) = (param.lazy_device(), param.lazy_shape());
         let value = {
             let shape = shape.clone();
@@ -184,7 +185,7 @@ impl ModuleMapper for Renewer<'_, '_> {
                 }
                 let tensor = Tensor::<D>::from_data(TensorData::new(values, shape), device);
                 match &sink {
-                    Some(sink) => hook(tensor.require_grad(), place, sink),
+                    Some(sink) => chain.hook(tensor.require_grad(), place, sink),
                     None => tensor,
                 }
             }

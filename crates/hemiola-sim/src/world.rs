@@ -373,6 +373,12 @@ impl<A: Actor> World<A> {
         &self.actors
     }
 
+    /// The actors, when all is over.
+    #[must_use]
+    pub fn into_actors(self) -> Vec<A> {
+        self.actors
+    }
+
     /// What each peer has spent.
     #[must_use]
     pub fn accounts(&self) -> &[Account] {

@@ -1,6 +1,8 @@
 //! Averages over a graph: compute, push, wait for the senders, reduce; and again.
 //!
 //! With a barrier, all tell the first peer that they have pushed and go on when it says so, before the reduce and after it, as `hemiola-reduce` does; with no synchronization they reduce what is there.
+//!
+//! Peers that outlive others do it as there, too: nobody pushes or reduces until all who are left have told each other which round comes next, and all do without the lost one from the largest of those on.
 
 use crate::actor::{Actor, Context, Outcome};
 use crate::actors::FRAME;
@@ -9,6 +11,7 @@ use crate::units::Span;
 use hemiola_collective::mix::{Body, Message as Mix, Reduced};
 use hemiola_collective::{Mixer, Synchronization, Weights};
 use hemiola_core::{Lane, Rank};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 /// What stands before the values of a piece.
@@ -21,6 +24,8 @@ pub enum Message {
     Mix(Mix),
     /// "I have come to so many barriers", and, from the first peer, "so have all".
     Barrier(u64),
+    /// "I know that this peer is lost, and this round comes next here."
+    Word(Rank, u64),
 }
 
 /// What happens between two pushes: a peer changes its values.
@@ -46,6 +51,10 @@ pub struct Setup {
     pub step: Step,
     /// See [`Setup::step`].
     pub work: Span,
+    /// Whether it goes on without peers that are lost.
+    pub outlives: bool,
+    /// Leaves lost peers out from its own next round on, whatever others say: a fault to be found.
+    pub alone: bool,
 }
 
 impl std::fmt::Debug for Setup {
@@ -69,6 +78,16 @@ enum Stage {
     Over,
 }
 
+/// Who is left agrees on the first round without a lost peer.
+#[derive(Debug)]
+struct Agreement {
+    gone: Rank,
+    /// Those whose word is missing.
+    others: Vec<Rank>,
+    /// The largest round so far.
+    round: u64,
+}
+
 /// A peer that mixes.
 #[derive(Debug)]
 pub struct Mixing {
@@ -82,6 +101,14 @@ pub struct Mixing {
     /// Barriers it has come to, and that others have told it of.
     barriers: u64,
     heard: Vec<u64>,
+    /// What it pushed in each round.
+    pushed: Vec<Vec<f64>>,
+    /// Losses that were not dealt with yet; what others said, by the lost one and who said it; what is being agreed on.
+    due: VecDeque<Rank>,
+    words: BTreeMap<(Rank, Rank), u64>,
+    agreement: Option<Agreement>,
+    /// Who was left out, from which round on.
+    losses: Vec<(Rank, u64)>,
     spoil: Option<Spoil>,
 }
 
@@ -98,6 +125,11 @@ impl Mixing {
             history: Vec::new(),
             barriers: 0,
             heard: vec![0; peers],
+            pushed: Vec::new(),
+            due: VecDeque::new(),
+            words: BTreeMap::new(),
+            agreement: None,
+            losses: Vec::new(),
             spoil: None,
             setup,
         })
@@ -114,6 +146,57 @@ impl Mixing {
     #[must_use]
     pub fn history(&self) -> &[(Vec<f64>, Reduced)] {
         &self.history
+    }
+
+    /// What it pushed in each round.
+    #[must_use]
+    pub fn pushed(&self) -> &[Vec<f64>] {
+        &self.pushed
+    }
+
+    /// Whom it did without, from which round on, in the order it learned of it.
+    #[must_use]
+    pub fn losses(&self) -> &[(Rank, u64)] {
+        &self.losses
+    }
+
+    /// Deals with losses, one after the other; then goes on.
+    fn settle(&mut self, context: &mut Context<'_, Message>) -> Outcome {
+        loop {
+            let Some(agreement) = &mut self.agreement else {
+                let Some(gone) = self.due.pop_front() else { return self.go_on(context) };
+                self.begin_agreement(gone, context);
+                continue;
+            };
+            let Agreement { gone, others, round } = agreement;
+            others.retain(|from| match self.words.remove(&(*gone, *from)) {
+                Some(theirs) => {
+                    *round = theirs.max(*round);
+                    false
+                }
+                // One that is lost as well will not say anything any more.
+                None => !self.due.contains(from),
+            });
+            if !others.is_empty() {
+                context.waits(0, "waits for a word");
+                return Ok(());
+            }
+            let (gone, round) = (*gone, if self.setup.alone { self.mixer.next_round() } else { *round });
+            self.agreement = None;
+            self.losses.push((gone, round));
+            self.mixer.lose(gone, round).map_err(|error| error.to_string())?;
+        }
+    }
+
+    fn begin_agreement(&mut self, gone: Rank, context: &mut Context<'_, Message>) {
+        let round = self.mixer.next_round();
+        let lost = |other: &Rank| self.losses.iter().any(|(lost, _)| lost == other);
+        let left = |other: &Rank| *other != self.me && *other != gone && !lost(other);
+        let others: Vec<Rank> = Rank::all(context.peers()).filter(left).collect();
+        for to in &others {
+            context.send(*to, Lane::Control, 16 + FRAME, Message::Word(gone, round));
+        }
+        self.agreement = Some(Agreement { gone, others, round });
     }
 
     fn compute(&mut self, context: &mut Context<'_, Message>) {
@@ -167,11 +250,12 @@ impl Mixing {
     /// Goes as far as it can.
     fn go_on(&mut self, context: &mut Context<'_, Message>) -> Outcome {
         let barrier = self.setup.synchronization == Synchronization::Barrier;
-        loop {
+        while self.agreement.is_none() {
             match self.stage {
                 Stage::Pushing if self.mixer.can_push() => {
                     let mut out = Vec::new();
                     self.mixer.push(&self.values, &mut out).map_err(|error| error.to_string())?;
+                    self.pushed.push(self.values.clone());
                     self.send(out, None, context);
                     if barrier {
                         self.come(true, context);
@@ -209,6 +293,7 @@ impl Mixing {
                 Stage::Computing | Stage::Over => return Ok(()),
             }
         }
+        Ok(())
     }
 }
 
@@ -229,6 +314,10 @@ impl Actor for Mixing {
                 self.mixer.receive(message).map_err(|error| error.to_string())?;
             }
             Message::Barrier(count) => self.heard[from.index()] = count,
+            Message::Word(gone, round) => {
+                self.words.insert((gone, from), round);
+                return self.settle(context);
+            }
         }
         self.go_on(context)
     }
@@ -239,12 +328,23 @@ impl Actor for Mixing {
         self.go_on(context)
     }
 
+    fn lost(&mut self, peer: Rank, context: &mut Context<'_, Message>) -> Outcome {
+        if !self.setup.outlives {
+            return if self.is_done() { Ok(()) } else { Err(format!("peer {peer} is lost")) };
+        }
+        self.due.push_back(peer);
+        self.settle(context)
+    }
+
     fn is_done(&self) -> bool {
-        self.stage == Stage::Over
+        self.stage == Stage::Over && self.agreement.is_none()
     }
 
     fn waits(&self) -> Vec<Wait> {
         let round = self.history.len();
+        if let Some(Agreement { gone, others, .. }) = &self.agreement {
+            return vec![Wait::new("driver", format!("word of the loss of peer {gone}"), others.clone())];
+        }
         match self.stage {
             Stage::Computing | Stage::Over => Vec::new(),
             Stage::Barrier(_) => {

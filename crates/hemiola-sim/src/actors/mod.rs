@@ -3,7 +3,9 @@
 //! | module | runs | as does |
 //! |---|---|---|
 //! | [`tables`] | `Client` and `Server` of `hemiola-tables` | `hemiola-parameters` |
+//! | [`saving`] | snapshots of `Server` | `hemiola-parameters`' checkpoints |
 //! | [`collectives`] | `Engine` of `hemiola-collective` | `hemiola-reduce` |
+//! | [`encoded`] | `Exchange`, `Encoder` and `Machine` of `hemiola-collective` | `hemiola-reduce` |
 //! | [`mixing`] | `Mixer` of `hemiola-collective`, with NOTIFY-ACK, a barrier, or neither | `hemiola-reduce` |
 //! | [`pipeline`] | `Pipeline` of `hemiola-schedule` | its `Dynamic` |
 //! | [`ring`] | `Seat` of `hemiola-schedule` | its `Rotation` |
@@ -14,9 +16,11 @@
 
 pub mod blocks;
 pub mod collectives;
+pub mod encoded;
 pub mod mixing;
 pub mod pipeline;
 pub mod ring;
+pub mod saving;
 pub mod tables;
 
 /// What a frame adds to the bytes of a message.

@@ -5,6 +5,7 @@
 
 use crate::actor::{Actor, Context, Outcome};
 use crate::actors::FRAME;
+use crate::actors::saving::{Save, Saved, Saver};
 use crate::stuck::Wait;
 use crate::units::{Rate, Span};
 use hemiola_core::{Lane, Moment, Rank, WorkerId};
@@ -128,6 +129,10 @@ pub struct Tables<C: Cell, P> {
     pacers: Option<[Pacer; 2]>,
     random: Random,
     ticking: bool,
+    /// Another peer is lost: who is not done fails, and nothing more is sent ahead of need.
+    ends: bool,
+    procedure: fn() -> Box<dyn Procedure<C::Wide>>,
+    saver: Option<Saver<C>>,
     spoil: Option<Box<dyn Spoil<C>>>,
 }
 
@@ -138,6 +143,11 @@ impl<C: Cell, P> fmt::Debug for Tables<C, P> {
 }
 
 const TICK_TOKEN: u64 = u64::MAX;
+/// A snapshot begins; the next piece of it is due.
+const SAVE_TOKEN: u64 = u64::MAX - 1;
+const PIECE_TOKEN: u64 = u64::MAX - 2;
+/// So long a shard is left to others between two pieces.
+const BETWEEN_PIECES: Span = Span::from_micros(40);
 
 impl<C: Cell, P: Program<C>> Tables<C, P> {
     /// A peer with its workers and its shards.
@@ -171,6 +181,9 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
             pacers: budget.map(|budget| [pacer(budget), pacer(budget)]),
             random: Random::new(u64::from(me.number())),
             ticking: false,
+            ends: false,
+            procedure,
+            saver: None,
             spoil: None,
             spec,
         })
@@ -181,6 +194,58 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
     pub fn spoiled(mut self, spoil: Option<Box<dyn Spoil<C>>>) -> Self {
         self.spoil = spoil;
         self
+    }
+
+    /// Saves its shards on the way.
+    #[must_use]
+    pub fn saving(mut self, save: Save) -> Self {
+        self.saver = Some(Saver::new(save));
+        self
+    }
+
+    /// What it has saved.
+    #[must_use]
+    pub fn saved(&self) -> Option<&Saved<C>> {
+        self.saver.as_ref().map(|saver| &saver.saved)
+    }
+
+    /// Goes on from what all peers have saved together, with workers at this clock.
+    pub fn restore(&mut self, saved: &Saved<C>, clock: u64) -> Outcome {
+        for (shard, server) in &mut self.servers {
+            // As many summaries as there were shards then.
+            let summary = saved.summaries.get(&(*shard % saved.summaries.len().max(1)));
+            let summary = summary.ok_or("nothing was saved")?.clone();
+            let (number, pieces) = (ShardId::new(*shard as u32), saved.pieces.iter().cloned());
+            *server = Server::restore(&self.spec, number, (self.procedure)(), summary, pieces)
+                .map_err(|error| error.to_string())?;
+        }
+        let start = saved.summaries.values().next().map_or(Clock::ZERO, |summary| summary.at);
+        let (id, workers) = (ClientId::new(self.me.number()), self.workers.len().max(1));
+        for (shard, client) in self.clients.iter_mut().enumerate() {
+            let procedure = (self.procedure)();
+            *client = Client::new(self.spec.clone(), id, ShardId::new(shard as u32), &*procedure, workers, start);
+        }
+        self.workers.iter_mut().for_each(|worker| worker.clock = clock);
+        Ok(())
+    }
+
+    /// Tells its shards of the snapshot.
+    fn begin_saving(&mut self, context: &mut Context<'_, Message<C>>) -> Outcome {
+        if let Some(saver) = &mut self.saver {
+            saver.begin(&mut self.servers)?;
+        }
+        self.read_out(context);
+        self.post(context);
+        Ok(())
+    }
+
+    /// Reads a piece of the snapshot out, if there is one.
+    fn read_out(&mut self, context: &mut Context<'_, Message<C>>) {
+        let Some(saver) = self.saver.as_mut().filter(|saver| !saver.due) else { return };
+        if saver.read(&mut self.servers) {
+            saver.due = true;
+            context.after(BETWEEN_PIECES, PIECE_TOKEN);
+        }
     }
 
     /// What its workers do.
@@ -305,7 +370,7 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
         }
         let more =
             || self.clients.iter().any(Client::has_more) || self.servers.iter().any(|(_, server)| server.has_more());
-        if self.pacers.is_some() && !self.ticking && more() {
+        if self.pacers.is_some() && !self.ticking && !self.ends && more() {
             self.ticking = true;
             context.after(TICK, TICK_TOKEN);
         }
@@ -344,6 +409,11 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
     type Message = Message<C>;
 
     fn start(&mut self, context: &mut Context<'_, Message<C>>) -> Outcome {
+        match self.saver.as_ref().map(|saver| saver.save.begin) {
+            Some(Span::ZERO) => self.begin_saving(context)?,
+            Some(begin) => context.after(begin, SAVE_TOKEN),
+            None => {}
+        }
         if self.workers.is_empty() {
             // Somebody has to say that nobody works here.
             for client in &mut self.clients {
@@ -360,6 +430,7 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
                 let place = shard as usize / self.peers;
                 let (_, server) = self.servers.get_mut(place).ok_or_else(|| format!("shard {shard} is elsewhere"))?;
                 server.receive(ClientId::new(from.number()), envelope).map_err(|error| error.to_string())?;
+                self.read_out(context);
                 self.post(context);
             }
             Message::ToClient(shard, envelope) => {
@@ -381,9 +452,18 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
     }
 
     fn timer(&mut self, token: u64, context: &mut Context<'_, Message<C>>) -> Outcome {
-        if token == TICK_TOKEN {
-            self.tick(context);
-            return Ok(());
+        match token {
+            TICK_TOKEN => {
+                self.tick(context);
+                return Ok(());
+            }
+            SAVE_TOKEN => return self.begin_saving(context),
+            PIECE_TOKEN => {
+                self.saver.iter_mut().for_each(|saver| saver.due = false);
+                self.read_out(context);
+                return Ok(());
+            }
+            _ => {}
         }
         let number = token as usize;
         let worker = &mut self.workers[number];
@@ -401,6 +481,11 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
         self.workers[number].clock += 1;
         self.close(context);
         self.begin(number, context)
+    }
+
+    fn lost(&mut self, peer: Rank, _: &mut Context<'_, Message<C>>) -> Outcome {
+        self.ends = true;
+        if self.is_done() { Ok(()) } else { Err(format!("peer {peer} is lost")) }
     }
 
     fn is_done(&self) -> bool {

@@ -1,6 +1,6 @@
 //! Parallel loops over blocks, as rotations and wavefronts, on an uneven cluster.
 
-use super::{EVENTS, Scenario, some, weather};
+use super::{EVENTS, Scenario, bits, some, weather};
 use crate::actors::blocks::{Blocks, Setup, serially};
 use crate::chance;
 use crate::describe::Description;
@@ -94,7 +94,6 @@ impl Scenario for LoopScenario {
             .map_err(|error| error.to_string())?
             .limit(EVENTS);
         let ended = world.run().map_err(|trouble| trouble.to_string())?;
-        let bits = |values: &[f64]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         let (mut seen_parts, mut seen_times) = (0, 0);
         for actor in world.actors() {
             for (part, values) in actor.parts() {

@@ -1,6 +1,6 @@
 //! Collectives of all kinds, several in flight, on an uneven cluster.
 
-use super::{EVENTS, Scenario, serial, some, weather};
+use super::{EVENTS, Scenario, bits32, serial, some, weather};
 use crate::actors::collectives::{Collectives, Job};
 use crate::chance;
 use crate::describe::Description;
@@ -186,8 +186,7 @@ impl Scenario for CollectiveScenario {
                 let result = kind.operation(peers, length).result(me, peers);
                 let found = &actor.jobs()[number].elements[result];
                 let expected = kind.expected(me, length, data);
-                let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-                if bits(found) != bits(&expected) {
+                if bits32(found) != bits32(&expected) {
                     return Err(format!(
                         "peer {me} has other bits than the documented order gives in job {number}, {kind:?}"
                     ));

@@ -1,6 +1,6 @@
 //! Scheduled rounds on an uneven cluster.
 
-use super::{EVENTS, Scenario, some, weather};
+use super::{EVENTS, Scenario, bits, some, weather};
 use crate::actors::pipeline::{Program, Scheduled, Setup};
 use crate::chance;
 use crate::describe::Description;
@@ -109,7 +109,6 @@ impl Scenario for PipelineScenario {
         // The same on a cluster where nothing happens: what runs depends on counts alone.
         let (_, calm) = self.run(&Description::new(self.cluster.peers))?;
         let reference = &calm.actors()[0];
-        let bits = |model: &[f64]| model.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
         for (peer, actor) in world.actors().iter().enumerate() {
             if actor.log() != reference.log() {
                 return Err(format!("peer {peer} began other rounds than a calm cluster does"));

@@ -1,6 +1,6 @@
 //! Rotations of blocks around a ring of uneven seats.
 
-use super::{EVENTS, Scenario, some, weather};
+use super::{EVENTS, Scenario, bits, some, weather};
 use crate::actors::ring::{Block, Ring, Setup};
 use crate::chance;
 use crate::describe::Description;
@@ -94,8 +94,7 @@ impl Scenario for RingScenario {
                 let Some(found) = at_home.get(&(home, number)) else {
                     return Err(format!("block {number} of seat {home} is gone"));
                 };
-                let bits = |block: &Block| block.values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-                if bits(found) != bits(&expected) {
+                if bits(&found.values) != bits(&expected.values) {
                     return Err(format!("block {number} of seat {home} has other bits than its way gives"));
                 }
             }

@@ -1,7 +1,6 @@
 //! Tables on an uneven cluster, compared with what bounded staleness allows.
-//!
-//! Every worker has a column of its own in every row and adds 1, 2, 3, ... to it, so what a read shows of a worker tells how many of its updates are in it.
 
+use super::counter::{Counter, Counting, Truth, sums};
 use super::{EVENTS, Scenario, some, weather};
 use crate::actors::tables::{Program, Rows, Setup, Spoil, Tables, Work};
 use crate::chance;
@@ -79,93 +78,6 @@ pub struct TableScenario {
     /// A fault to be found.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plant: Option<TablePlant>,
-}
-
-/// By row and worker: the clock of each update, and the sum up to it.
-type Truth = Vec<Vec<Vec<(u64, i32)>>>;
-
-/// A worker that counts.
-struct Counter {
-    number: usize,
-    clocks: u64,
-    rows: u64,
-    consistency: Consistency,
-    intents: bool,
-    random: Random,
-    keys: Vec<u64>,
-    updates: i32,
-    truth: Arc<Mutex<Truth>>,
-}
-
-impl Program<i32> for Counter {
-    fn reads(&mut self, clock: u64) -> Option<Vec<u64>> {
-        if clock >= self.clocks {
-            return None;
-        }
-        self.keys = (0..=self.random.below(3)).map(|_| self.random.below(self.rows as usize) as u64).collect();
-        self.keys.sort_unstable();
-        self.keys.dedup();
-        Some(self.keys.clone())
-    }
-
-    fn work(&mut self, clock: u64, rows: &mut Rows<'_, i32>) -> Result<Work<i32>, String> {
-        let mut truth = self.truth.lock().map_err(|_| "another run has panicked")?;
-        let width = truth[0].len();
-        for key in &self.keys {
-            let mut values = vec![0; width];
-            rows.read(*key, |cells, _| cells.add_to(&mut values, None))?;
-            self.judge(clock, *key, &values, &truth[*key as usize])?;
-        }
-        let mut updates = Vec::new();
-        for _ in 0..self.random.below(3) {
-            let key = self.random.below(self.rows as usize) as u64;
-            self.updates += 1;
-            let mut cells = vec![0; width];
-            cells[self.number] = self.updates;
-            let history = &mut truth[key as usize][self.number];
-            history.push((clock, history.last().map_or(0, |(_, sum)| *sum) + self.updates));
-            updates.push((key, cells, 0));
-        }
-        Ok(Work { span: Span::from_micros(20 + self.random.below(200) as u64), updates })
-    }
-
-    fn intends(&mut self, clock: u64) -> Vec<(u64, u64, u64)> {
-        if !self.intents || self.random.below(3) > 0 {
-            return Vec::new();
-        }
-        let from = clock + self.random.below(3) as u64;
-        vec![(self.random.below(self.rows as usize) as u64, from, from + self.random.below(3) as u64)]
-    }
-}
-
-impl Counter {
-    /// Every worker's share of a row is a prefix of its updates, as long as the bound asks for and no longer than it may be.
-    fn judge(&self, clock: u64, key: u64, values: &[i32], histories: &[Vec<(u64, i32)>]) -> Result<(), String> {
-        for (writer, history) in histories.iter().enumerate() {
-            let found = if values[writer] == 0 {
-                Ok(0)
-            } else {
-                history.binary_search_by_key(&values[writer], |(_, sum)| *sum).map(|place| place + 1)
-            };
-            let Ok(prefix) = found else {
-                return Err(format!(
-                    "worker {} at clock {clock} read {} in row {key}, which is no sum of worker {writer}'s {history:?}",
-                    self.number, values[writer]
-                ));
-            };
-            let before = |end: u64| history.iter().take_while(|(at, _)| *at < end).count();
-            let own = writer == self.number;
-            let least = if own { history.len() } else { before(clock.saturating_sub(self.consistency.staleness())) };
-            let most = if self.consistency == Consistency::Bsp && !own { before(clock) } else { history.len() };
-            if !(least..=most).contains(&prefix) {
-                return Err(format!(
-                    "worker {} at clock {clock} saw {prefix} of worker {writer}'s updates {history:?} to row {key}; {least} to {most} were due",
-                    self.number
-                ));
-            }
-        }
-        Ok(())
-    }
 }
 
 /// A worker whose updates depend on every bit it reads.
@@ -261,8 +173,60 @@ impl TableScenario {
         }
     }
 
-    fn clocks_of(&self, worker: usize) -> u64 {
-        if self.uneven { self.clocks * (1 + worker as u64 % 3) / 3 } else { self.clocks }
+    pub(super) fn counting(&self) -> Counting {
+        Counting {
+            seed: self.seed,
+            workers: self.cluster.peers * self.workers,
+            rows: self.rows,
+            clocks: self.clocks,
+            uneven: self.uneven,
+            consistency: self.consistency,
+            intents: self.intents,
+        }
+    }
+
+    /// Refuses numbers that cannot be.
+    pub(super) fn possible(&self) -> Result<(), String> {
+        some(&[
+            ("workers", self.workers),
+            ("shards", self.shards),
+            ("rows", self.rows as usize),
+            ("peers", self.cluster.peers),
+        ])
+    }
+
+    /// A cluster of workers that count, and begin at a clock.
+    pub(super) fn counters(
+        &self,
+        cluster: &Description,
+        truth: &Arc<Mutex<Truth>>,
+        start: u64,
+    ) -> Result<World<Tables<i32, Counter>>, String> {
+        let counting = self.counting();
+        let counter = |worker: usize| counting.worker(worker, start, truth);
+        self.world::<i32, _>(cluster, self.spec(counting.workers), || Box::new(Add), counter)
+    }
+
+    /// In the end all shards know that all have finished, and every update is in the rows once.
+    pub(super) fn all_there(&self, counting: &Counting, actors: &[Tables<i32, Counter>]) -> Result<(), String> {
+        for server in actors.iter().flat_map(Tables::shards) {
+            if server.min() != Clock::INFINITE {
+                return Err(format!("a shard has not heard that all have finished: {:?}", server.clocks()));
+            }
+        }
+        let truth = counting.truth(u64::MAX);
+        let truth = truth.lock().map_err(|_| "another run has panicked")?;
+        for (key, histories) in truth.iter().enumerate() {
+            let sums = sums(histories, u64::MAX);
+            let mut values = vec![0; counting.workers];
+            if let Some((server, slot)) = find(actors, key as u64, &self.spec(counting.workers)) {
+                server.rows().cells(slot).add_to(&mut values, None);
+            }
+            if values != sums {
+                return Err(format!("in the end row {key} is {values:?}, and {sums:?} were added"));
+            }
+        }
+        Ok(())
     }
 
     fn world<C: Cell, P: Program<C>>(
@@ -295,7 +259,8 @@ impl TableScenario {
     fn bits(&self, cluster: &Description) -> Result<Vec<Vec<u32>>, String> {
         let defaults = Defaults::Normal { seed: 3, mean: 0.0, deviation: 0.5 };
         let spec = Spec { defaults, ..self.spec(3) };
-        let follower = |worker| Follower { number: worker as u64, clocks: self.clocks_of(worker), rows: self.rows };
+        let follower =
+            |worker| Follower { number: worker as u64, clocks: self.counting().clocks_of(worker), rows: self.rows };
         let mut world = self.world::<f32, _>(cluster, spec, || Box::new(Add), follower)?;
         world.run().map_err(|trouble| trouble.to_string())?;
         let mut rows = vec![Vec::new(); self.rows as usize];
@@ -337,47 +302,15 @@ impl Scenario for TableScenario {
     }
 
     fn check(&self) -> Result<Ended, String> {
-        some(&[
-            ("workers", self.workers),
-            ("shards", self.shards),
-            ("rows", self.rows as usize),
-            ("peers", self.cluster.peers),
-        ])?;
-        let all = self.cluster.peers * self.workers;
-        let truth: Arc<Mutex<Truth>> = Arc::new(Mutex::new(vec![vec![Vec::new(); all]; self.rows as usize]));
-        let counter = |worker: usize| Counter {
-            number: worker,
-            clocks: self.clocks_of(worker),
-            rows: self.rows,
-            consistency: self.consistency,
-            intents: self.intents,
-            random: chance::generator(self.seed, 100 + worker as u64),
-            keys: Vec::new(),
-            updates: 0,
-            truth: truth.clone(),
-        };
-        let world = self.world::<i32, _>(&self.cluster, self.spec(all), || Box::new(Add), counter)?;
+        self.possible()?;
+        let counting = self.counting();
+        let world = self.counters(&self.cluster, &counting.truth(0), 0)?;
         let mut world = world.with_actors(|me: Rank, actor: Tables<i32, Counter>| {
             let random = chance::generator(self.seed, 1000 + me.index() as u64);
             actor.spoiled(self.plant.map(|plant| Box::new(Planted { plant, random }) as Box<dyn Spoil<i32>>))
         });
         let ended = world.run().map_err(|trouble| trouble.to_string())?;
-        let truth = truth.lock().map_err(|_| "another run has panicked")?;
-        for server in world.actors().iter().flat_map(Tables::shards) {
-            if server.min() != Clock::INFINITE {
-                return Err(format!("a shard has not heard that all have finished: {:?}", server.clocks()));
-            }
-        }
-        for (key, histories) in truth.iter().enumerate() {
-            let sums: Vec<i32> = histories.iter().map(|history| history.last().map_or(0, |(_, sum)| *sum)).collect();
-            let mut values = vec![0; all];
-            if let Some((server, slot)) = find(world.actors(), key as u64, &self.spec(all)) {
-                server.rows().cells(slot).add_to(&mut values, None);
-            }
-            if values != sums {
-                return Err(format!("in the end row {key} is {values:?}, and {sums:?} were added"));
-            }
-        }
+        self.all_there(&counting, world.actors())?;
         if self.consistency == Consistency::Bsp && self.plant.is_none() {
             let calm = Description::new(self.cluster.peers);
             if self.bits(&self.cluster)? != self.bits(&calm)? {

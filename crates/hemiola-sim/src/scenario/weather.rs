@@ -50,6 +50,12 @@ pub(super) fn draw(peers: usize, random: &mut Random) -> Description {
     cluster
 }
 
+/// Lets a peer crash for good.
+pub(super) fn crash(cluster: &mut Description, random: &mut Random) {
+    let (peer, at) = (random.below(cluster.peers), Span::from_nanos(random.below(3_000_000) as u64));
+    cluster.faults.push(Fault::Crash { peer, at, silent: random.below(3) == 0 });
+}
+
 /// The same cluster with one thing less.
 pub(super) fn calmer(cluster: &Description) -> Vec<Description> {
     let mut all = Vec::new();

@@ -85,6 +85,8 @@ fn mixing(peers: usize, times: usize) -> Result<Ended, String> {
         rounds: times as u64,
         step: Arc::new(|_, _, _| {}),
         work: Span::from_micros(10),
+        outlives: false,
+        alone: false,
     };
     let cluster = Description::new(peers);
     let mixers = hemiola_core::Rank::all(peers).map(|me| Mixing::new(me, peers, setup.clone()));

@@ -2,8 +2,8 @@
 
 use hemiola_sim::explore::explore;
 use hemiola_sim::scenario::{
-    Any, CollectivePlant, CollectiveScenario, LoopScenario, MixingPlant, MixingScenario, PipelineScenario,
-    RingScenario, Scenario, TablePlant, TableScenario,
+    Any, CheckpointPlant, CheckpointScenario, CollectivePlant, CollectiveScenario, EncodedScenario, LoopScenario,
+    MixingPlant, MixingScenario, PipelineScenario, RingScenario, Scenario, TablePlant, TableScenario,
 };
 use std::ops::Range;
 
@@ -30,8 +30,18 @@ fn tables_keep_their_bound_and_lose_nothing() {
 }
 
 #[test]
+fn snapshots_hold_their_clock_and_jobs_go_on_from_them() {
+    holds::<CheckpointScenario>(2000);
+}
+
+#[test]
 fn collectives_give_the_bits_of_the_documented_order() {
     holds::<CollectiveScenario>(1500);
+}
+
+#[test]
+fn encoded_exchanges_do_not_depend_on_time_and_lose_nothing() {
+    holds::<EncodedScenario>(1000);
 }
 
 #[test]
@@ -78,6 +88,14 @@ fn planted_faults_in_tables_are_found() {
 }
 
 #[test]
+fn planted_faults_in_snapshots_are_found() {
+    let smallest = finds("live rows", |scenario: CheckpointScenario| scenario.planted(CheckpointPlant::LiveRows));
+    assert!(smallest.crash.is_none(), "{smallest:?}");
+    let smallest = finds("a clock twice", |scenario: CheckpointScenario| scenario.planted(CheckpointPlant::ClockTwice));
+    assert_eq!(smallest.at, 1, "{smallest:?}");
+}
+
+#[test]
 fn planted_faults_in_collectives_are_found() {
     let plant = CollectivePlant::SegmentsSwapped;
     let smallest = finds("segments", |scenario: CollectiveScenario| scenario.planted(plant));
@@ -86,10 +104,19 @@ fn planted_faults_in_collectives_are_found() {
 }
 
 #[test]
+fn planted_faults_in_encoded_exchanges_are_found() {
+    let smallest = finds("late tags", |scenario: EncodedScenario| EncodedScenario { tags_late: true, ..scenario });
+    assert!(smallest.in_flight == 2, "one at a time takes its tags in the same order anyway: {smallest:?}");
+}
+
+#[test]
 fn planted_faults_in_mixing_are_found() {
     let plant = MixingPlant::AckOnArrival;
     let smallest = finds("acks", |scenario: MixingScenario| scenario.planted(plant));
     assert!(smallest.rounds <= 3, "{smallest:?}");
+    let plant = MixingPlant::AloneAfterLoss;
+    let smallest = finds("alone after a loss", |scenario: MixingScenario| scenario.planted(plant));
+    assert_eq!(smallest.cluster.faults.len(), 1, "{smallest:?}");
 }
 
 #[test]

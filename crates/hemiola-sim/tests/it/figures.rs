@@ -20,6 +20,8 @@ fn mixing(synchronization: Synchronization, compute: Vec<Compute>) -> (f64, f64)
         rounds,
         step: Arc::new(|_, _, _| {}),
         work: Span::from_millis(1),
+        outlives: false,
+        alone: false,
     };
     let mut world = World::new(&cluster, 1, |me| Mixing::new(me, peers, setup.clone()).ok()).unwrap();
     let ended = world.run().unwrap();

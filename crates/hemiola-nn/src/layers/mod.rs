@@ -4,7 +4,7 @@
 //! layer it is its inputs and the gradients of its outputs (*sufficient factors*), of an embedding the rows that were looked up. Use them in place of Burn's, and strategies may choose these ways.
 //!
 //! **How a layer is asked.** A module can be reached by mappers alone, and a mapper sees parameters. Each of these layers has a flag among them that says nothing by its value. Its *identity* does: mappers of Burn never
-//! change it, the trainer's puts [`WANTED`] there for the one step that a copy of the model lives.
+//! change it, the trainer's puts a mark there for the one step that a copy of the model lives.
 
 mod embedding;
 mod linear;

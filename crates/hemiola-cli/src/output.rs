@@ -37,6 +37,19 @@ pub(crate) fn note(text: &str) {
     let _ = writeln!(io::stderr().lock(), "hemiola: {text}");
 }
 
+/// Files whose names begin with `prefix`.
+pub(crate) fn with_ends<const N: usize>(prefix: &Path, ends: [&str; N]) -> anyhow::Result<[PathBuf; N]> {
+    let Some(name) = prefix.file_name() else {
+        let message = format!("`{}` is no beginning of a file's name", prefix.display());
+        return Err(Failure::usage(message).hint("use --output folder/name").into());
+    };
+    Ok(ends.map(|end| {
+        let mut name = name.to_owned();
+        name.push(end);
+        prefix.with_file_name(name)
+    }))
+}
+
 /// How a file is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Compress {

@@ -54,6 +54,7 @@
 //! | [`actors`] | the state machines of the protocol crates, in virtual time |
 //! | [`world`] | [`World`]: runs events in the order of time |
 //! | [`scenario`], [`mod@explore`] | jobs made from seeds with what must hold of them; many of them, and the smallest that fails |
+//! | [`figure`] | figures of papers at their own scale |
 //! | `network` | how messages travel and share links, in queues or as flows |
 //! | `compute`, `cores` | how long peers compute; how those of one host share its cores |
 //! | [`workload`] | jobs that do real work in virtual time |
@@ -71,6 +72,7 @@ mod compute;
 mod cores;
 pub mod describe;
 pub mod explore;
+pub mod figure;
 mod network;
 mod queue;
 pub mod scenario;

@@ -57,6 +57,26 @@ fn a_study_writes_a_table_courses_and_a_picture() {
 }
 
 #[test]
+fn a_figure_is_a_table_lines_and_a_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    let prefix = folder.path().join("ring");
+    let draw = |name: &str, peers: &str| {
+        let mut command = subcommand("simulate");
+        launch(command.args(["figure", name, "--peers", peers, "--output"]).arg(&prefix)).end()
+    };
+    let ended = draw("ring", "4");
+    assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    assert!(text(&ended.stdout).contains("times faster"), "{}", text(&ended.stdout));
+    let read = |end: &str| std::fs::read_to_string(folder.path().join(end)).unwrap();
+    assert_eq!(read("ring.csv").lines().count(), 1 + 2 * 4 * 3);
+    assert!(read("ring-lines.csv").starts_with("panel,line,x,y\n0,barrier,0,0\n"));
+    assert!(read("ring.svg").starts_with("<svg"));
+    for (name, peers) in [("figure-8", "4"), ("ring", "0")] {
+        assert_eq!(draw(name, peers).code, Some(2));
+    }
+}
+
+#[test]
 fn what_cannot_be_studied_is_refused() {
     for arguments in
         ["--model tree", "--model mlp-4", "--model mf --workers 0", "--model mf --rates 0", "--model mf --output ."]

@@ -10,7 +10,7 @@ use crate::stuck::Wait;
 use crate::units::Span;
 use hemiola_collective::mix::{Body, Message as Mix, Reduced};
 use hemiola_collective::{Mixer, Synchronization, Weights};
-use hemiola_core::{Lane, Rank};
+use hemiola_core::{Lane, Moment, Rank};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
@@ -43,6 +43,8 @@ pub struct Setup {
     pub length: usize,
     /// And in a message.
     pub piece: usize,
+    /// Bytes that each takes on the wire: 8, or more where few stand for many.
+    pub value_bytes: usize,
     /// What peers wait for.
     pub synchronization: Synchronization,
     /// How many rounds.
@@ -98,6 +100,8 @@ pub struct Mixing {
     stage: Stage,
     /// What it had after each round, and what each reduce found.
     history: Vec<(Vec<f64>, Reduced)>,
+    /// When each round ended.
+    ends: Vec<Moment>,
     /// Barriers it has come to, and that others have told it of.
     barriers: u64,
     heard: Vec<u64>,
@@ -123,6 +127,7 @@ impl Mixing {
             values: vec![0.0; setup.length],
             stage: Stage::Computing,
             history: Vec::new(),
+            ends: Vec::new(),
             barriers: 0,
             heard: vec![0; peers],
             pushed: Vec::new(),
@@ -146,6 +151,12 @@ impl Mixing {
     #[must_use]
     pub fn history(&self) -> &[(Vec<f64>, Reduced)] {
         &self.history
+    }
+
+    /// When each round ended.
+    #[must_use]
+    pub fn ends(&self) -> &[Moment] {
+        &self.ends
     }
 
     /// What it pushed in each round.
@@ -214,7 +225,7 @@ impl Mixing {
         }
         for message in out {
             let (lane, bytes) = match &message.body {
-                Body::Piece { values, .. } => (Lane::Bulk, values.len()),
+                Body::Piece { values, .. } => (Lane::Bulk, values.len() / size_of::<f64>() * self.setup.value_bytes),
                 Body::Notify => (Lane::Bulk, 0),
                 Body::Ack => (Lane::Control, 0),
             };
@@ -278,6 +289,7 @@ impl Mixing {
                     let mut out = Vec::new();
                     let reduced = self.mixer.reduce(&mut self.values, &mut out).map_err(|error| error.to_string())?;
                     self.history.push((self.values.clone(), reduced));
+                    self.ends.push(context.now());
                     self.send(out, None, context);
                     if barrier {
                         self.come(false, context);

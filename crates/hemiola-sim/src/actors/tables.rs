@@ -35,6 +35,12 @@ pub trait Program<C: Cell> {
     /// Computes with the rows of this clock. How long that takes, and what it adds, is in the answer; what it adds is added when the time is over.
     fn work(&mut self, clock: u64, rows: &mut Rows<'_, C>) -> Result<Work<C::Wide>, String>;
 
+    /// Whether it goes on in the same clock when what it added is added: it reads again, what has come meanwhile included.
+    fn stays(&mut self, clock: u64) -> bool {
+        let _ = clock;
+        false
+    }
+
     /// Rows that it is going to use, with the clocks from and to which.
     fn intends(&mut self, clock: u64) -> Vec<(u64, u64, u64)> {
         let _ = clock;
@@ -114,6 +120,8 @@ struct Worker<P, W> {
     id: WorkerId,
     clock: u64,
     state: State<W>,
+    /// When each clock ended.
+    ends: Vec<Moment>,
 }
 
 /// A peer of a table.
@@ -170,7 +178,7 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
         };
         let worker = |(number, program)| {
             let id = WorkerId::new(number as u32);
-            Worker { program, id, clock: 0, state: State::Asking(Vec::new(), 0) }
+            Worker { program, id, clock: 0, state: State::Asking(Vec::new(), 0), ends: Vec::new() }
         };
         Ok(Self {
             me,
@@ -253,6 +261,11 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
         self.workers.iter().map(|worker| &worker.program)
     }
 
+    /// When each of its workers ended its clocks.
+    pub fn ends(&self) -> impl Iterator<Item = &[Moment]> {
+        self.workers.iter().map(|worker| &worker.ends[..])
+    }
+
     /// The shards that lie here.
     pub fn shards(&self) -> impl Iterator<Item = &Server<C>> {
         self.servers.iter().map(|(_, server)| server)
@@ -317,7 +330,7 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
     /// All rows of a worker are there: it computes.
     fn work(&mut self, number: usize, context: &mut Context<'_, Message<C>>) -> Outcome {
         context.goes_on(number);
-        let Worker { program, id, clock, state } = &mut self.workers[number];
+        let Worker { program, id, clock, state, .. } = &mut self.workers[number];
         let mut rows = Rows { spec: &self.spec, clients: &mut self.clients, worker: *id };
         let Work { span, updates } = program.work(*clock, &mut rows)?;
         *state = State::Working(updates);
@@ -475,10 +488,17 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
             let client = &mut self.clients[self.spec.shard_of(key).index()];
             client.update(id, key, &Cells::Dense(&cells), version).map_err(|error| error.to_string())?;
         }
+        let worker = &mut self.workers[number];
+        if worker.program.stays(worker.clock) {
+            self.post(context);
+            return self.begin(number, context);
+        }
         for client in &mut self.clients {
             client.clock(id).map_err(|error| error.to_string())?;
         }
-        self.workers[number].clock += 1;
+        let worker = &mut self.workers[number];
+        worker.clock += 1;
+        worker.ends.push(context.now());
         self.close(context);
         self.begin(number, context)
     }

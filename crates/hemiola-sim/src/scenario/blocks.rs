@@ -116,14 +116,8 @@ impl Scenario for LoopScenario {
     }
 
     fn smaller(&self) -> Vec<Self> {
-        let mut all = Vec::new();
-        for peers in weather::less(self.cluster.peers, 1) {
-            all.push(Self { cluster: weather::fewer(&self.cluster, peers), ..self.clone() });
-        }
-        for passes in weather::less(self.passes, 1) {
-            all.push(Self { passes, ..self.clone() });
-        }
-        all.extend(weather::calmer(&self.cluster).into_iter().map(|cluster| Self { cluster, ..self.clone() }));
+        let with = |cluster, passes| Self { cluster, passes: passes as usize, ..self.clone() };
+        let mut all = weather::simpler(&self.cluster, self.passes as u64, with);
         for workers in weather::less(self.workers, 1) {
             all.push(Self { workers, ..self.clone() });
         }

@@ -168,6 +168,7 @@ impl Scenario for MixingScenario {
             weights: weights.clone(),
             length: self.length,
             piece: self.piece,
+            value_bytes: 8,
             synchronization: self.synchronization,
             rounds: self.rounds,
             step: Arc::new(step),
@@ -202,14 +203,8 @@ impl Scenario for MixingScenario {
     }
 
     fn smaller(&self) -> Vec<Self> {
-        let mut all = Vec::new();
-        for peers in weather::less(self.cluster.peers, 1) {
-            all.push(Self { cluster: weather::fewer(&self.cluster, peers), ..self.clone() });
-        }
-        for rounds in weather::less(self.rounds as usize, 1) {
-            all.push(Self { rounds: rounds as u64, ..self.clone() });
-        }
-        all.extend(weather::calmer(&self.cluster).into_iter().map(|cluster| Self { cluster, ..self.clone() }));
+        let with = |cluster, rounds| Self { cluster, rounds, ..self.clone() };
+        let mut all = weather::simpler(&self.cluster, self.rounds, with);
         for length in weather::less(self.length, 1) {
             all.push(Self { length, ..self.clone() });
         }

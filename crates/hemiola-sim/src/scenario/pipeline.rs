@@ -134,14 +134,8 @@ impl Scenario for PipelineScenario {
     }
 
     fn smaller(&self) -> Vec<Self> {
-        let mut all = Vec::new();
-        for peers in weather::less(self.cluster.peers, 1) {
-            all.push(Self { cluster: weather::fewer(&self.cluster, peers), ..self.clone() });
-        }
-        for rounds in weather::less(self.rounds as usize, 1) {
-            all.push(Self { rounds: rounds as u64, ..self.clone() });
-        }
-        all.extend(weather::calmer(&self.cluster).into_iter().map(|cluster| Self { cluster, ..self.clone() }));
+        let with = |cluster, rounds| Self { cluster, rounds, ..self.clone() };
+        let mut all = weather::simpler(&self.cluster, self.rounds, with);
         for depth in weather::less(self.depth, 1) {
             all.push(Self { depth, ..self.clone() });
         }

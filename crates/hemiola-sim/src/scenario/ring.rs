@@ -8,6 +8,7 @@ use crate::units::Span;
 use crate::world::{Ended, World};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Rotations on a cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub struct RingScenario {
     pub rotations: usize,
     /// Values of a block.
     pub length: usize,
+    /// Whether all wait for each other after the blocks of each home.
+    #[serde(default)]
+    pub barrier: bool,
     /// Plants a fault: a seat runs whatever came last in place of what is due.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub impatient: bool,
@@ -41,7 +45,7 @@ impl Scenario for RingScenario {
         let blocks = (0..seats).map(|_| random.below(4)).collect();
         let cluster = weather::draw(seats, random);
         let (rotations, length) = (1 + random.below(3), [0, 3, 2000][random.below(3)]);
-        Self { seed, cluster, blocks, rotations, length, impatient: false }
+        Self { seed, cluster, blocks, rotations, length, barrier: random.below(4) == 0, impatient: false }
     }
 
     fn check(&self) -> Result<Ended, String> {
@@ -50,12 +54,13 @@ impl Scenario for RingScenario {
             return Err(format!("{} seats have blocks, of {}", self.blocks.len(), self.cluster.peers));
         }
         let seats = self.blocks.len();
-        let work = (0..seats).map(|home| Span::from_micros(20 + 30 * (home as u64 % 3))).collect();
         let setup = Setup {
             blocks: self.blocks.clone(),
             length: self.length,
             rotations: self.rotations,
-            work,
+            work: Arc::new(|_, home, _| Span::from_micros(20 + 30 * (home as u64 % 3))),
+            barrier: self.barrier,
+            value_bytes: 8,
             visit,
             impatient: self.impatient,
         };

@@ -101,6 +101,14 @@ pub(super) fn fewer(cluster: &Description, peers: usize) -> Description {
     less
 }
 
+/// Scenarios with fewer peers, then with fewer rounds, then in better weather; `with` makes one.
+pub(super) fn simpler<S>(cluster: &Description, rounds: u64, with: impl Fn(Description, u64) -> S) -> Vec<S> {
+    let peers = less(cluster.peers, 1).into_iter().map(|peers| with(fewer(cluster, peers), rounds));
+    let shorter = less(rounds as usize, 1).into_iter().map(|rounds| with(cluster.clone(), rounds as u64));
+    let calm = calmer(cluster).into_iter().map(|cluster| with(cluster, rounds));
+    peers.chain(shorter).chain(calm).collect()
+}
+
 /// Smaller numbers than this, the smallest first, down to `least`.
 pub(super) fn less(number: usize, least: usize) -> Vec<usize> {
     let mut all = Vec::new();

@@ -2,14 +2,15 @@
 //!
 //! In each clock a worker goes through its next ratings: it reads the rows of their items, takes a gradient step for each rating, and adds what has changed. The mathematics is real, so a simulated training has a loss; the time of a rating is given.
 
+use super::course::{Seen, burst, course};
 use crate::actors::tables::{Program, Rows, Setup, Tables, Work};
 use crate::chance;
 use crate::describe::Description;
 use crate::trace::Trace;
 use crate::units::{Rate, Span};
 use crate::world::{Account, Ended, World};
-use hemiola_tables::procedure::Add;
-use hemiola_tables::{Consistency, Defaults, Delivery, Ids, Spec};
+use hemiola_tables::procedure::{AdaRevision, Add};
+use hemiola_tables::{Consistency, Defaults, Delivery, Ids, Managed, Priority, Procedure, Spec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,12 +31,16 @@ pub struct Job {
     pub rank: usize,
     /// The length of a gradient step.
     pub step: f32,
+    /// Whether workers tell gradients, and shards make steps of them, as late as they are (`AdaRevision`, with 0.08 at first). Rows of users are in the table then, too, behind those of items, and all are read-only to workers: they see what they have told when it has come back.
+    pub revised: bool,
     /// How much factors are drawn to zero.
     pub lambda: f32,
     /// Clocks of each worker.
     pub clocks: u64,
     /// Clocks in which a worker goes through its ratings once.
     pub clocks_per_pass: u64,
+    /// How often a worker reads rows in a clock, and adds to them: what has come meanwhile counts.
+    pub parts: u64,
     /// Workers of each peer.
     pub workers: usize,
     /// Shards of the table.
@@ -46,6 +51,8 @@ pub struct Job {
     pub delivery: Delivery,
     /// What may be sent ahead of need by a peer, in each direction.
     pub budget: Option<Rate>,
+    /// Which rows go first then.
+    pub priority: Priority,
     /// How long one rating takes.
     pub rating: Span,
 }
@@ -59,14 +66,17 @@ impl Default for Job {
             per_user: 100,
             rank: 16,
             step: 0.02,
+            revised: false,
             lambda: 0.01,
             clocks: 20,
             clocks_per_pass: 10,
+            parts: 1,
             workers: 1,
             shards: 8,
             consistency: Consistency::Ssp(2),
             delivery: Delivery::Push,
             budget: None,
+            priority: Priority::RelativeMagnitude,
             rating: Span::from_nanos(100),
         }
     }
@@ -82,6 +92,8 @@ pub struct Outcome {
     pub ended: Ended,
     /// The root of the mean squared error over all ratings, before and after.
     pub rmse: (f64, f64),
+    /// By clock: when the last worker ended it, and the mean squared error of ratings as workers came by them.
+    pub course: Vec<(Span, f64)>,
     /// What each peer has spent.
     pub accounts: Vec<Account>,
     /// Bytes sent ahead of need.
@@ -118,9 +130,39 @@ pub struct Worker {
     entries: Vec<Entry>,
     /// By user.
     factors: BTreeMap<u32, Vec<f32>>,
+    /// The part of its clock that it is at.
+    part: u64,
+    seen: Seen,
 }
 
+/// A row as it was read, its version, and the gradient so far.
+type Read = (Vec<f32>, u64, Vec<f32>);
+
 impl Worker {
+    /// The gradients of this part of a clock, all at rows as they were read.
+    fn gradients(&mut self, clock: u64, rows: &mut Rows<'_, f32>) -> Result<Work<f32>, String> {
+        let (batch, lambda) = (self.batch(clock).to_vec(), self.job.lambda);
+        let mut read: BTreeMap<u64, Read> = BTreeMap::new();
+        for key in self.reads(clock).unwrap_or_default() {
+            let (cells, version) = rows.read(key, |cells, version| (cells.values().to_vec(), version))?;
+            read.insert(key, (cells, version, vec![0.0; self.job.rank]));
+        }
+        for (user, item, rating) in &batch {
+            let keys = [self.job.row_of(*user), u64::from(*item)];
+            let [own, theirs] = keys.map(|key| read[&key].0.clone());
+            let error = rating - product(&own, &theirs);
+            self.seen.add(clock, f64::from(error * error));
+            for (key, at, other) in [(keys[0], &own, &theirs), (keys[1], &theirs, &own)] {
+                let (_, _, gradient) = read.get_mut(&key).ok_or("the row was just read")?;
+                let both = at.iter().zip(other).zip(gradient);
+                both.for_each(|((at, other), gradient)| *gradient += lambda * at - error * other);
+            }
+        }
+        let span = Span::from_nanos(self.job.rating.nanos() * batch.len() as u64);
+        let updates = read.into_iter().map(|(key, (_, version, gradient))| (key, gradient, version)).collect();
+        Ok(Work { span, updates })
+    }
+
     fn new(job: &Arc<Job>, number: usize, workers: usize) -> Self {
         let users = job.users * number / workers..job.users * (number + 1) / workers;
         let mut entries: Vec<Entry> = users.clone().flat_map(|user| ratings_of(job, user)).collect();
@@ -129,12 +171,14 @@ impl Worker {
             let mut random = chance::generator(job.seed ^ 0x4444, user as u64);
             (user as u32, (0..job.rank).map(|_| 0.3 * random.symmetric() as f32).collect())
         };
-        Self { job: job.clone(), entries, factors: users.map(factor).collect() }
+        Self { job: job.clone(), entries, factors: users.map(factor).collect(), part: 0, seen: Seen::default() }
     }
 
-    /// The ratings of a clock.
+    /// The ratings of this part of a clock.
     fn batch(&self, clock: u64) -> &[Entry] {
-        let (at, of) = ((clock % self.job.clocks_per_pass) as usize, self.job.clocks_per_pass as usize);
+        let Job { clocks_per_pass, parts, .. } = *self.job;
+        let at = (clock % clocks_per_pass * parts + self.part) as usize;
+        let of = (clocks_per_pass * parts) as usize;
         let share = |at: usize| self.entries.len() * at / of;
         &self.entries[share(at)..share(at + 1)]
     }
@@ -149,14 +193,20 @@ impl Program<f32> for Worker {
         if clock >= self.job.clocks {
             return None;
         }
-        let mut keys: Vec<u64> = self.batch(clock).iter().map(|(_, item, _)| u64::from(*item)).collect();
+        let batch = self.batch(clock);
+        let items = batch.iter().map(|(_, item, _)| u64::from(*item));
+        let users = batch.iter().filter(|_| self.job.revised).map(|(user, _, _)| self.job.row_of(*user));
+        let mut keys: Vec<u64> = items.chain(users).collect();
         keys.sort_unstable();
         keys.dedup();
         Some(keys)
     }
 
     fn work(&mut self, clock: u64, rows: &mut Rows<'_, f32>) -> Result<Work<f32>, String> {
-        let (step, lambda) = (self.job.step, self.job.lambda);
+        if self.job.revised {
+            return self.gradients(clock, rows);
+        }
+        let Job { step, lambda, .. } = *self.job;
         let batch = self.batch(clock).to_vec();
         // Rows as they were read, and as they have become.
         let mut items: BTreeMap<u32, (Vec<f32>, Vec<f32>)> = BTreeMap::new();
@@ -168,6 +218,7 @@ impl Program<f32> for Worker {
             let (_, theirs) = items.get_mut(item).ok_or("the row was just read")?;
             let own = self.factors.get_mut(user).ok_or("a rating of another worker's user")?;
             let error = rating - product(own, theirs);
+            self.seen.add(clock, f64::from(error * error));
             for (a, b) in own.iter_mut().zip(theirs) {
                 (*a, *b) = (*a + step * (error * *b - lambda * *a), *b + step * (error * *a - lambda * *b));
             }
@@ -177,6 +228,11 @@ impl Program<f32> for Worker {
         };
         let span = Span::from_nanos(self.job.rating.nanos() * batch.len() as u64);
         Ok(Work { span, updates: items.into_iter().map(change).collect() })
+    }
+
+    fn stays(&mut self, _: u64) -> bool {
+        self.part = (self.part + 1) % self.job.parts;
+        self.part > 0
     }
 }
 
@@ -188,9 +244,19 @@ impl Job {
             shards: self.shards,
             clients: peers,
             defaults: Defaults::Uniform { seed: self.seed, low: -0.3, high: 0.3 },
-            managed: self.budget.map(|_| hemiola_tables::Managed::default()),
-            ..Spec::new("items", Ids::Fixed(self.items as u64), self.rank)
+            managed: self.budget.map(|_| Managed { priority: self.priority, ..Managed::default() }),
+            ..Spec::new("items", Ids::Fixed(self.rows() as u64), self.rank)
         }
+    }
+
+    /// Rows of the table.
+    fn rows(&self) -> usize {
+        self.items + if self.revised { self.users } else { 0 }
+    }
+
+    /// Where the row of a user is, if it is in the table.
+    fn row_of(&self, user: u32) -> u64 {
+        self.items as u64 + u64::from(user)
     }
 
     /// Refuses numbers that no training can have.
@@ -203,6 +269,7 @@ impl Job {
             ("workers", self.workers),
             ("shards", self.shards),
             ("clocks_per_pass", self.clocks_per_pass as usize),
+            ("parts", self.parts as usize),
         ];
         match numbers.into_iter().find(|(_, number)| *number == 0) {
             Some((what, _)) => Err(format!("a matrix factorization needs some {what}")),
@@ -239,8 +306,10 @@ impl Job {
         let world = World::new(cluster, seed, |me| {
             let worker = |local: usize| Worker::new(&job, me.index() * self.workers + local, all);
             let programs = (0..self.workers).map(worker).collect();
-            let budget = self.budget.map(|rate| (rate, 64 << 10));
-            let setup = Setup { spec: spec.clone(), procedure: || Box::new(Add), programs, budget };
+            let budget = self.budget.map(|rate| (rate, burst(rate)));
+            let procedure: fn() -> Box<dyn Procedure<f32>> =
+                if self.revised { || Box::new(AdaRevision::new(0.08)) } else { || Box::new(Add) };
+            let setup = Setup { spec: spec.clone(), procedure, programs, budget };
             Tables::new(me, peers, setup).inspect_err(|problem| failed = Some(problem.clone())).ok()
         });
         let mut world = world.map_err(|error| error.to_string())?;
@@ -252,7 +321,7 @@ impl Job {
         }
         let initial =
             |item: u64| -> Vec<f32> { (0..self.rank).map(|column| spec.defaults.value(item, column) as f32).collect() };
-        let before: Vec<Vec<f32>> = (0..self.items as u64).map(initial).collect();
+        let before: Vec<Vec<f32>> = (0..self.rows() as u64).map(initial).collect();
         let first = rmse(world.actors(), &before);
         let ended = world.run().map_err(|trouble| trouble.to_string())?;
         let mut rows = before;
@@ -266,6 +335,7 @@ impl Job {
         Ok(Outcome {
             ended,
             rmse: (first, rmse(world.actors(), &rows)),
+            course: course(&world.actors().iter().flatten(), |worker| &worker.seen),
             accounts: world.accounts().to_vec(),
             ahead_bytes: world.actors().iter().flatten().map(Tables::ahead_bytes).sum(),
             trace: world.trace().cloned(),
@@ -278,7 +348,8 @@ fn rmse(actors: &[Option<Tables<f32, Worker>>], items: &[Vec<f32>]) -> f64 {
     let (mut sum, mut count) = (0.0, 0_u64);
     for worker in actors.iter().flatten().flat_map(Tables::programs) {
         for (user, item, rating) in &worker.entries {
-            let error = rating - product(&worker.factors[user], &items[*item as usize]);
+            let served = worker.job.revised.then(|| &items[worker.job.row_of(*user) as usize]);
+            let error = rating - product(served.unwrap_or(&worker.factors[user]), &items[*item as usize]);
             sum += f64::from(error * error);
             count += 1;
         }

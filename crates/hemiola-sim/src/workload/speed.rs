@@ -81,6 +81,7 @@ fn mixing(peers: usize, times: usize) -> Result<Ended, String> {
         weights: Weights::average(&graph),
         length: 16,
         piece: 16,
+        value_bytes: 8,
         synchronization: Synchronization::NotifyAck,
         rounds: times as u64,
         step: Arc::new(|_, _, _| {}),

@@ -1,6 +1,7 @@
 //! `hemiola simulate`: clusters in virtual time.
 
 mod cluster;
+mod figure;
 mod plan;
 mod replay;
 mod train;
@@ -11,6 +12,8 @@ use std::process::ExitCode;
 /// What to simulate.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Simulate {
+    /// Draw a figure of a paper, with the protocols of this system on a cluster of its size.
+    Figure(figure::Draw),
     /// Run a scenario that an exploration has found to fail, once more.
     Replay(replay::Replay),
     /// Predict what a loop of your own would take on a cluster, from a profile of it.
@@ -23,6 +26,7 @@ pub(crate) enum Simulate {
 impl Simulate {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
+            Self::Figure(figure) => figure.execute(),
             Self::Replay(replay) => replay.execute(),
             Self::Loop(of_loop) => of_loop.execute(),
             Self::Train(train) => train.execute(),

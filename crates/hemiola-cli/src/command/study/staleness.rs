@@ -149,16 +149,7 @@ impl Delays {
     }
 
     fn files(&self) -> anyhow::Result<[PathBuf; 3]> {
-        let Some(name) = self.output.file_name() else {
-            let message = format!("`{}` is no beginning of a file's name", self.output.display());
-            return Err(Failure::usage(message).hint("use --output folder/name").into());
-        };
-        let with = |end: &str| {
-            let mut name = name.to_owned();
-            name.push(end);
-            self.output.with_file_name(name)
-        };
-        Ok([with(".csv"), with("-courses.csv"), with(".svg")])
+        output::with_ends(&self.output, [".csv", "-courses.csv", ".svg"])
     }
 
     fn sweep(&self, optimizer: Optimizer) -> Sweep {

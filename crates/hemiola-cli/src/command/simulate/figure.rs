@@ -1,0 +1,82 @@
+//! `hemiola simulate figure`: a figure of a paper, with our protocols on a cluster of its size.
+
+use crate::failure::Failure;
+use crate::output::{self, Compress, Staged};
+use clap::Args;
+use hemiola_plot::{Axis, Chart, Line, Panel};
+use hemiola_sim::figure::{Figure, Name};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+Figures:
+  managed-mf   Bösen, figure 4: rows of a matrix factorization sent ahead of need, within a budget
+  managed-lda  Bösen, figure 5: the same for topics
+  ring         SMPFRAME, figure 8: blocks around a ring, and a barrier after every iteration
+  notify-ack   ASAP, figure 10: averages over a root expander with NOTIFY-ACK, a barrier, and neither
+
+Numbers of peers are those of the papers unless --peers names others; courses are drawn for the first. The same figure is the same bytes each time.
+
+Three files are written: PREFIX.csv has what the lines come to, PREFIX-lines.csv the lines, PREFIX.svg the picture. docs/simulation.md shows them beside what the papers report.";
+
+/// The arguments of `hemiola simulate figure`.
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Draw {
+    /// Which figure.
+    #[arg(value_name = "NAME", value_parser = name)]
+    name: Name,
+
+    /// Numbers of peers [default: those of the paper].
+    #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=256))]
+    peers: Vec<u32>,
+
+    /// How often trainings under managed communication are repeated, with other data.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=100))]
+    seeds: u64,
+
+    /// What the names of the files begin with [default: the name of the figure].
+    #[arg(long, short, value_name = "PREFIX")]
+    output: Option<PathBuf>,
+}
+
+fn name(text: &str) -> Result<Name, String> {
+    let found = Name::ALL.into_iter().find(|(_, name)| *name == text);
+    found.map(|(name, _)| name).ok_or_else(|| {
+        let names: Vec<&str> = Name::ALL.iter().map(|(_, name)| *name).collect();
+        format!("it is one of {}", names.join(", "))
+    })
+}
+
+impl Draw {
+    pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
+        let prefix = self.output.unwrap_or_else(|| PathBuf::from(self.name.name()));
+        let files = output::with_ends(&prefix, [".csv", "-lines.csv", ".svg"])?;
+        let peers: Vec<usize> = self.peers.iter().map(|peers| *peers as usize).collect();
+        let figure = self.name.draw(&peers, self.seeds).map_err(Failure::usage)?;
+        let picture = chart(&figure).picture().svg();
+        let mut staged = Vec::new();
+        for (path, text) in files.iter().zip([&figure.table_csv(), &figure.lines_csv(), &picture]) {
+            let mut file = Staged::create(path, Compress::None)?;
+            file.write(text.as_bytes())?;
+            staged.push(file.finish()?);
+        }
+        staged.into_iter().try_for_each(output::Finished::publish)?;
+        let names: Vec<String> = files.iter().map(|file: &PathBuf| format!("`{}`", Path::display(file))).collect();
+        output::print(&format!("{}written: {}\n", figure.table(), names.join(", ")))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn chart(figure: &Figure) -> Chart {
+    let mut chart = Chart::new().title(&figure.title);
+    for panel in &figure.panels {
+        let [x, y] = &panel.axes;
+        let mut drawn = Panel::new(Axis::new(x).from_zero(), Axis::new(y).from_zero());
+        for (name, points) in &panel.lines {
+            drawn = drawn.line(Line::new(name, points.iter().copied()));
+        }
+        chart = chart.panel(drawn);
+    }
+    chart
+}

@@ -5,7 +5,7 @@
 //! has its own queue, in order.
 //!
 //! A mailbox may have an *attendant*, which takes messages where they are read, on the thread that reads: a request that is answered at once needs
-//! no other thread to be woken. What it gives back lies in the mailbox as usual.
+//! no other thread to be woken. What it gives back lies in the mailbox as usual. And it may have a *bell*, for a thread that waits for several mailboxes and other things at once.
 //!
 //! **Threads.** Any thread may deliver, open and receive. A receiver first looks into its queue, then
 //! [assists](Transport::assist) the transport (reads the socket itself), and only if another thread reads already does
@@ -83,11 +83,23 @@ impl State {
 }
 
 type Attendant = Arc<dyn Fn(Message) -> Option<Message> + Send + Sync>;
+type Bell = Arc<dyn Fn() + Send + Sync>;
 
 struct Slot {
     queues: Mutex<Queues>,
     arrived: Condvar,
     attendant: OnceLock<Attendant>,
+    bell: OnceLock<Bell>,
+}
+
+impl Slot {
+    /// Wakes whoever waits for something to happen here.
+    fn call(&self) {
+        self.arrived.notify_all();
+        if let Some(ring) = self.bell.get() {
+            ring();
+        }
+    }
 }
 
 impl fmt::Debug for Slot {
@@ -188,7 +200,7 @@ impl Switchboard {
         let fresh = || {
             let waiting = (0..self.size).map(|_| VecDeque::new()).collect();
             let queues = Mutex::new(Queues { waiting, cursor: 0, open: false });
-            Arc::new(Slot { queues, arrived: Condvar::new(), attendant: OnceLock::new() })
+            Arc::new(Slot { queues, arrived: Condvar::new(), attendant: OnceLock::new(), bell: OnceLock::new() })
         };
         state.boxes.entry(channel).or_insert_with(fresh).clone()
     }
@@ -210,7 +222,7 @@ impl Inbox for Switchboard {
         // The state stays locked until the message lies in its queue, so that a mailbox that closes takes it along.
         slot.queues.lock().waiting[message.from.index()].push_back(message);
         drop(state);
-        slot.arrived.notify_all();
+        slot.call();
     }
 
     fn lost(&self, loss: PeerLost) {
@@ -224,10 +236,12 @@ impl Inbox for Switchboard {
         state.order.push(rank);
         // Pairs with the loads in `Mailbox::sleep`; the mutexes around both order everything else.
         self.lost.fetch_add(1, Ordering::SeqCst);
-        for slot in state.boxes.values() {
+        let slots: Vec<Arc<Slot>> = state.boxes.values().cloned().collect();
+        drop(state);
+        for slot in slots {
             // Taking the lock waits for a receiver that has just looked to fall asleep, so that it hears the call.
             drop(slot.queues.lock());
-            slot.arrived.notify_all();
+            slot.call();
         }
     }
 }
@@ -265,7 +279,15 @@ impl Mailbox {
         assert!(set.is_ok(), "mailbox {} has an attendant already", self.channel);
     }
 
-    /// The next message of `from`, waiting at most `timeout`.
+    /// Has `ring` called from now on whenever a message has come to lie here and whenever a peer is lost, on the thread that has noticed. It must not wait for anything but a lock that is held for a moment.
+    ///
+    /// # Panics
+    /// If there is a bell already.
+    pub fn with_bell(&self, ring: impl Fn() + Send + Sync + 'static) {
+        assert!(self.slot.bell.set(Arc::new(ring)).is_ok(), "mailbox {} has a bell already", self.channel);
+    }
+
+    /// The next message of `from`, waiting at most `timeout`. With no time at all, nobody but the transport's own threads reads: for those who come back when the bell rings.
     pub fn receive_from(&self, from: Rank, timeout: Duration) -> Result<Message, ReceiveError> {
         self.take(Some(from), timeout)
     }
@@ -293,6 +315,7 @@ impl Mailbox {
             let now = self.env.now();
             let left = deadline - now;
             let assisted = match from {
+                _ if timeout.is_zero() => Assist::Decline,
                 Some(peer) if peer != self.transport.rank() => {
                     let mut done =
                         || self.slot.queues.lock().holds(from) || self.board.state.lock().obstacle(from).is_some();
@@ -346,5 +369,43 @@ impl Drop for Mailbox {
         while let Some(message) = self.try_receive() {
             drop(message);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::in_process::InProcess;
+    use crate::test_support::Still;
+    use hemiola_core::{Outgoing, Parting, Purpose};
+
+    #[test]
+    fn a_bell_rings_when_a_message_lies_here_and_when_a_peer_is_gone() {
+        let env: Arc<dyn Env> = Arc::new(Still);
+        let boards: Vec<_> = (0..2).map(|_| Switchboard::new(2)).collect();
+        let ends = InProcess::connect(boards.iter().map(|board| board.clone() as Arc<dyn Inbox>).collect(), &env);
+        let (channel, lane) = (ChannelId::new(7), Lane::Control);
+        let send = || {
+            let (purpose, payload) = (Purpose::Custom, vec![1_u8].into());
+            ends[0].send(Rank::new(1), Outgoing { lane, channel, purpose, payload }, Duration::ZERO).unwrap();
+        };
+        // What came before there was a bell has to be looked for.
+        send();
+        let transport: Arc<dyn Transport> = ends[1].clone();
+        let mailbox = Arc::new(boards[1].open(channel, lane, &transport, &env));
+        let heard: Arc<Mutex<Vec<usize>>> = Arc::default();
+        let (hearing, looking) = (heard.clone(), Arc::downgrade(&mailbox));
+        mailbox.with_bell(move || {
+            let mailbox = looking.upgrade().expect("it is open");
+            let here = std::iter::from_fn(|| mailbox.try_receive()).count();
+            hearing.lock().push(here);
+        });
+        assert!(heard.lock().is_empty());
+        send();
+        send();
+        ends[0].close(Parting::Failed { reason: "no more paper".into() }, Duration::ZERO);
+        assert_eq!(*heard.lock(), [2, 1, 0], "messages at each ring");
+        // Without any time to wait, nothing is waited for: time stands still here.
+        assert!(matches!(mailbox.receive_from(Rank::ROOT, Duration::ZERO), Err(ReceiveError::Lost(_))));
     }
 }

@@ -1,6 +1,6 @@
 //! Collectives that go on while the program computes.
 //!
-//! A service of the cluster carries them on, oldest first: while the oldest waits for a message, the others send and take in what they can. All peers begin the same
+//! A service of the cluster carries them on, oldest first, whenever a message has come for one of them or another is begun. All peers begin the same
 //! collectives in the same order, so the oldest of the peer that is furthest behind can always go on. **Invariant:** whatever becomes of a
 //! collective that was begun, whoever finishes it hears of it: by its result, its error, or word that the cluster has ended.
 
@@ -15,23 +15,51 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the oldest is waited for while others might go on.
-const TURN: Duration = Duration::from_millis(1);
-/// The same when there is no other: long enough to cost nothing, short enough to notice the end.
-const ALONE: Duration = Duration::from_millis(20);
-/// How long a sleeper goes without looking around; it is woken for everything it needs to know.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// How long until it is tried again to send what nobody had room for: nothing tells when there is.
+const AGAIN: Duration = Duration::from_millis(1);
+/// How long a sleeper goes without looking around; it is woken for everything else it needs to know.
+const LOOK_AROUND: Duration = Duration::from_millis(50);
+
+/// How far something came that was carried on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// It is over, well or badly.
+    Over,
+    /// It waits for a message.
+    Waits,
+    /// It waits for somebody to have room.
+    Full,
+}
 
 /// A collective that was begun: something the service can carry on, whatever its elements are.
 pub(crate) trait Begun: Send {
-    /// Goes on; whether it is over, well or badly. Waits up to `timeout` if it cannot go on at once.
-    fn carry_on(&mut self, timeout: Duration) -> bool;
+    /// Has `ring` called whenever a message has come for it.
+    fn with_bell(&mut self, ring: &Wake);
+
+    /// Goes on as far as it can.
+    fn carry_on(&mut self) -> Came;
 }
 
 struct Queue {
     /// Nothing once the service has ended.
-    coming: Mutex<Option<Vec<Box<dyn Begun>>>>,
+    coming: Mutex<Option<Coming>>,
     wake: Condvar,
+}
+
+#[derive(Default)]
+struct Coming {
+    jobs: Vec<Box<dyn Begun>>,
+    /// Something may have come for one of those that fly.
+    rung: bool,
+}
+
+impl Queue {
+    fn ring(&self) {
+        if let Some(coming) = &mut *self.coming.lock() {
+            coming.rung = true;
+        }
+        self.wake.notify_all();
+    }
 }
 
 struct Job<T: Element> {
@@ -50,23 +78,30 @@ impl<T: Element> Job<T> {
 }
 
 impl<T: Element> Begun for Job<T> {
-    fn carry_on(&mut self, timeout: Duration) -> bool {
-        let step = self.flight.advance(&mut self.elements).and_then(|progress| {
-            match progress {
-                Progress::Done => return Ok(true),
-                Progress::Waits(peer) | Progress::Full(peer) => self.outcome.waits_for(peer),
+    fn with_bell(&mut self, ring: &Wake) {
+        self.flight.with_bell(ring);
+    }
+
+    fn carry_on(&mut self) -> Came {
+        loop {
+            let went = self.flight.advance(&mut self.elements).and_then(|progress| {
+                if let Progress::Waits(peer) | Progress::Full(peer) = progress {
+                    self.outcome.waits_for(peer);
+                }
+                Ok((progress, self.flight.wait(progress, Duration::ZERO)?))
+            });
+            match went {
+                Ok((Progress::Done, _)) => {
+                    let elements = std::mem::take(&mut self.elements);
+                    self.end(Ok(elements));
+                }
+                Ok((Progress::Waits(_), true)) => continue,
+                Ok((Progress::Waits(_), false)) => return Came::Waits,
+                Ok((Progress::Full(_), _)) => return Came::Full,
+                Err(error) => self.end(Err(error)),
             }
-            Ok(self.flight.wait(progress, timeout)? && self.flight.advance(&mut self.elements)? == Progress::Done)
-        });
-        match step {
-            Ok(false) => {}
-            Ok(true) => {
-                let elements = std::mem::take(&mut self.elements);
-                self.end(Ok(elements));
-            }
-            Err(error) => self.end(Err(error)),
+            return Came::Over;
         }
-        self.over
     }
 }
 
@@ -87,16 +122,16 @@ pub(crate) struct Background {
 
 impl Background {
     pub(crate) fn start(cluster: &Cluster) -> Result<Self> {
-        let queue = Arc::new(Queue { coming: Mutex::new(Some(Vec::new())), wake: Condvar::new() });
+        let queue = Arc::new(Queue { coming: Mutex::new(Some(Coming::default())), wake: Condvar::new() });
         let (inside, waking) = (queue.clone(), queue.clone());
-        let wake = move || {
-            drop(waking.coming.lock());
-            waking.wake.notify_all();
-        };
-        let service = cluster.service("collective", wake, move |ending| {
-            serve(&inside, ending);
-            Ok(())
-        })?;
+        let service = cluster.service(
+            "collective",
+            move || waking.ring(),
+            move |ending| {
+                serve(&inside, ending);
+                Ok(())
+            },
+        )?;
         Ok(Self { queue, service })
     }
 
@@ -115,7 +150,7 @@ impl Background {
     /// Takes something to be carried on.
     pub(crate) fn carry(&self, job: Box<dyn Begun>) {
         if let Some(coming) = &mut *self.queue.coming.lock() {
-            coming.push(job);
+            coming.jobs.push(job);
         }
         // If the service has ended, the job was dropped just now, and has said so.
         self.queue.wake.notify_all();
@@ -129,22 +164,34 @@ impl fmt::Debug for Background {
 }
 
 /// Carries on what has begun until the cluster ends.
-fn serve(queue: &Queue, ending: &Ending) {
+fn serve(queue: &Arc<Queue>, ending: &Ending) {
+    let ringing = queue.clone();
+    let bell: Wake = Arc::new(move || ringing.ring());
     let mut flying: VecDeque<Box<dyn Begun>> = VecDeque::new();
+    let mut patience = LOOK_AROUND;
     while !ending.has_come() {
-        {
+        let mut begun = {
             let mut coming = queue.coming.lock();
-            if flying.is_empty() && coming.as_ref().is_some_and(Vec::is_empty) && !ending.has_come() {
-                queue.wake.wait_for(&mut coming, LOOK_AROUND);
+            let quiet = |coming: &Option<Coming>| coming.as_ref().is_some_and(|it| it.jobs.is_empty() && !it.rung);
+            if quiet(&coming) && !ending.has_come() {
+                queue.wake.wait_for(&mut coming, patience);
             }
-            flying.extend(coming.iter_mut().flat_map(|coming| coming.drain(..)));
-        }
-        let mut timeout = if flying.len() > 1 { TURN } else { ALONE };
-        flying.retain_mut(|job| {
-            let over = job.carry_on(timeout);
-            // Only one is waited for, or the others would wait for its turn too.
-            timeout = Duration::ZERO;
-            !over
+            coming.as_mut().map(|coming| {
+                coming.rung = false;
+                std::mem::take(&mut coming.jobs)
+            })
+        };
+        // A bell before the first look: whatever comes after that look rings.
+        begun.iter_mut().flatten().for_each(|job| job.with_bell(&bell));
+        flying.extend(begun.into_iter().flatten());
+        patience = LOOK_AROUND;
+        flying.retain_mut(|job| match job.carry_on() {
+            Came::Over => false,
+            Came::Waits => true,
+            Came::Full => {
+                patience = AGAIN;
+                true
+            }
         });
     }
     drop(queue.coming.lock().take());

@@ -3,11 +3,11 @@
 //! **Invariants.** An exchange takes the tags of all its collectives when it begins, so peers agree on them whatever happens in between. An encoder is lent or handed over
 //! and always comes back: changed if the exchange came to its end, and as it was if not.
 
-use crate::background::{Begun, Pending};
+use crate::background::{Begun, Came, Pending};
 use crate::collectives::Collectives;
 use crate::error::{Error, refused};
 use crate::flight::{Flight, Progress};
-use crate::outcome::{Awaited, Outcome};
+use crate::outcome::{Awaited, Outcome, Wake};
 use hemiola_cluster::{Cluster, Reason, Result};
 use hemiola_collective::encode::{Buffer, Exchange, Goal, Leg, Next, Place};
 use hemiola_collective::protocol::{Operator, Tag, count_nan, cut};
@@ -311,7 +311,7 @@ impl Collectives {
         result: fn(Encoder, Result<Vec<f32>>) -> R,
     ) -> Result<Awaited<R>> {
         let (outcome, awaited) = Outcome::new(self.cluster().link(), trip.reason(), trip.tag, self.wake());
-        let job = Job { trip, encoder: Some(encoder), outcome, result };
+        let job = Job { trip, encoder: Some(encoder), outcome, result, ring: None };
         self.with_background(|background| background.carry(Box::new(job)))?;
         Ok(awaited)
     }
@@ -407,19 +407,34 @@ struct Job<R> {
     encoder: Option<Encoder>,
     outcome: Arc<Outcome<R>>,
     result: fn(Encoder, Result<Vec<f32>>) -> R,
+    /// For each of the collectives that come.
+    ring: Option<Wake>,
 }
 
 impl<R> Job<R> {
-    /// Goes on; the sum, when all is done. Waits up to `timeout` if it cannot go on at once.
-    fn step(&mut self, encoder: &mut Encoder, timeout: Duration) -> Result<Option<Vec<f32>>> {
-        let flown = self.trip.advance().and_then(|progress| {
-            match progress {
-                Progress::Done => return Ok(true),
-                Progress::Waits(peer) | Progress::Full(peer) => self.outcome.waits_for(peer),
+    /// Goes as far as it can: the sum, when all is done, or what it waits for.
+    fn step(&mut self, encoder: &mut Encoder) -> Result<std::result::Result<Vec<f32>, Came>> {
+        loop {
+            let went = self.trip.advance().and_then(|progress| {
+                if let Progress::Waits(peer) | Progress::Full(peer) = progress {
+                    self.outcome.waits_for(peer);
+                }
+                Ok((progress, self.trip.flight.wait(progress, Duration::ZERO)?))
+            });
+            match self.trip.or_give_up(encoder, went)? {
+                (Progress::Done, _) => {
+                    if let Some(sum) = self.trip.land(encoder)? {
+                        return Ok(Ok(sum));
+                    }
+                    if let Some(ring) = &self.ring {
+                        self.trip.flight.with_bell(ring);
+                    }
+                }
+                (Progress::Waits(_), true) => {}
+                (Progress::Waits(_), false) => return Ok(Err(Came::Waits)),
+                (Progress::Full(_), _) => return Ok(Err(Came::Full)),
             }
-            Ok(self.trip.flight.wait(progress, timeout)? && self.trip.advance()? == Progress::Done)
-        });
-        if self.trip.or_give_up(encoder, flown)? { self.trip.land(encoder) } else { Ok(None) }
+        }
     }
 
     fn end(&mut self, encoder: Encoder, sum: Result<Vec<f32>>) {
@@ -428,14 +443,22 @@ impl<R> Job<R> {
 }
 
 impl<R: Send> Begun for Job<R> {
-    fn carry_on(&mut self, timeout: Duration) -> bool {
-        let Some(mut encoder) = self.encoder.take() else { return true };
-        match self.step(&mut encoder, timeout) {
-            Ok(None) => self.encoder = Some(encoder),
-            Ok(Some(sum)) => self.end(encoder, Ok(sum)),
+    fn with_bell(&mut self, ring: &Wake) {
+        self.trip.flight.with_bell(ring);
+        self.ring = Some(ring.clone());
+    }
+
+    fn carry_on(&mut self) -> Came {
+        let Some(mut encoder) = self.encoder.take() else { return Came::Over };
+        match self.step(&mut encoder) {
+            Ok(Ok(sum)) => self.end(encoder, Ok(sum)),
+            Ok(Err(came)) => {
+                self.encoder = Some(encoder);
+                return came;
+            }
             Err(error) => self.end(encoder, Err(error)),
         }
-        self.encoder.is_none()
+        Came::Over
     }
 }
 

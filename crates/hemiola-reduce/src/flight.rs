@@ -6,6 +6,7 @@
 //! of failure from the others.
 
 use crate::error::{not_received, refused};
+use crate::outcome::Wake;
 use hemiola_cluster::{Cluster, Link, Mailbox, Reason, Result};
 use hemiola_collective::encode::Label;
 use hemiola_collective::protocol::{Body, Call, Disagreement, Element, ElementKind, Machine, Message, Operation, Tag};
@@ -92,6 +93,12 @@ impl Flight {
     /// What a thread that waits for this waits for.
     pub(crate) fn reason(&self) -> Reason {
         Reason { what: self.call().name(), number: Some(self.tag.number()), site: Some(self.site) }
+    }
+
+    /// Has `ring` called whenever a message has come for it, or will never come.
+    pub(crate) fn with_bell(&self, ring: &Wake) {
+        let ring = ring.clone();
+        self.mailbox.with_bell(move || ring());
     }
 
     /// Carries it through on the calling thread.

@@ -50,7 +50,7 @@ fn train(cluster: &Cluster, before: bool) -> Result<Vec<(String, i64, f64, f64)>
         images: Tensor::from_data(TensorData::new(pixels, [EXAMPLES, 3, 32, 32]), &device),
         labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [EXAMPLES]), &device),
     };
-    let chunk = if before { 1000 } else { 1 };
+    let chunk = Some(if before { 1000 } else { 1 });
     let builder = Trainer::new(cluster, model, Optimizer::sgd(0.001)).strategy(Builder::AllReduce { chunk });
     let mut trainer = builder.trace().build()?;
     for step in 0..STEPS {

@@ -10,8 +10,12 @@ use hemiola_reduce::{Algorithm, Encoding};
 use hemiola_strategy::{Cluster, Costs, Link, Node, Placement, Strategy, Synchronizer};
 use std::collections::BTreeMap;
 
-/// Served pieces of one owner travel together up to so many numbers.
+/// Served pieces of one owner travel together up to so many numbers,
 const FUSED: usize = 1 << 18;
+/// or such a part of what it serves, so that most of that has gone when the last gradient comes,
+const FUSED_PART: usize = 8;
+/// but not below so many.
+const LEAST_FUSED: usize = 1 << 10;
 
 /// A shard of a variable, with its values.
 pub(crate) struct Piece {
@@ -134,20 +138,33 @@ fn check_parts(found: &Found, node: &Node) -> Result<(), Error> {
     Err(Error::Unsupported { what, reason })
 }
 
+/// Who serves a piece, if anybody does.
+fn owner(piece: &Piece, node: &Node) -> Option<Rank> {
+    match (&node.synchronizer, &node.placement) {
+        (Synchronizer::Served, Placement::On(owner)) => Some(*owner),
+        (Synchronizer::Served, Placement::Sharded(owners)) => Some(owners[piece.shard % owners.len()]),
+        _ => None,
+    }
+}
+
 fn units(pieces: &[Piece], nodes: &[Node], staleness: &[u64]) -> Vec<Unit> {
     let mut units: Vec<Unit> = Vec::new();
     let mut groups: BTreeMap<u32, usize> = BTreeMap::new();
     // Of an owner: the unit that still has room.
     let mut open: BTreeMap<(Rank, u64), usize> = BTreeMap::new();
+    let mut served: BTreeMap<Rank, usize> = BTreeMap::new();
+    for (piece, node) in pieces.iter().zip(nodes) {
+        if let Some(owner) = owner(piece, node) {
+            *served.entry(owner).or_default() += piece.block.len();
+        }
+    }
+    let room = |owner: &Rank| (served[owner] / FUSED_PART).clamp(LEAST_FUSED, FUSED);
     for (place, (piece, node)) in pieces.iter().zip(nodes).enumerate().rev() {
         let way = match (&node.synchronizer, &node.placement) {
             (Synchronizer::AllReduce { algorithm, .. }, _) => {
                 Way::Sum { algorithm: algorithm.unwrap_or(Algorithm::Ring) }
             }
-            (Synchronizer::Served, Placement::On(owner)) => Way::Served { owner: *owner },
-            (Synchronizer::Served, Placement::Sharded(owners)) => {
-                Way::Served { owner: owners[piece.shard % owners.len()] }
-            }
+            (Synchronizer::Served, _) => Way::Served { owner: owner(piece, node).expect("the strategy is verified") },
             (Synchronizer::ServedRows, Placement::Sharded(owners)) => Way::Rows { owners: owners.clone() },
             (Synchronizer::ServedRows, Placement::On(owner)) => Way::Rows { owners: vec![*owner] },
             (Synchronizer::Factors, _) => Way::Factors,
@@ -157,9 +174,10 @@ fn units(pieces: &[Piece], nodes: &[Node], staleness: &[u64]) -> Vec<Unit> {
         let stale = staleness[piece.variable];
         let joined = match &way {
             Way::Sum { .. } => node.group().and_then(|group| groups.get(&group).copied()),
-            Way::Served { owner } if node.encoding == Encoding::Plain => {
-                open.get(&(*owner, stale)).copied().filter(|unit| units[*unit].length + piece.block.len() <= FUSED)
-            }
+            Way::Served { owner } if node.encoding == Encoding::Plain => open
+                .get(&(*owner, stale))
+                .copied()
+                .filter(|unit| units[*unit].length + piece.block.len() <= room(owner)),
             _ => None,
         };
         let unit = joined.unwrap_or(units.len());

@@ -58,7 +58,7 @@ fn a_strategy_for_something_else_is_refused() {
 
 #[test]
 fn a_loss_that_is_no_number_stops_with_step_and_checkpoint() {
-    for (builder, what) in [(Builder::AllReduce { chunk: 2 }, "the loss"), (Builder::Balanced, "the loss")] {
+    for (builder, what) in [(Builder::AllReduce { chunk: Some(2) }, "the loss"), (Builder::Balanced, "the loss")] {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path().join("net");
         let error = said(hemiola_cluster::standalone(2).run(|cluster| {

@@ -54,7 +54,7 @@ fn changed(peers: usize, builder: Builder, change: impl Fn(&mut Node)) -> Strate
 fn encodings_come_close_and_keep_copies_equal() {
     let optimizer = Optimizer::sgd(0.05);
     let (alone, _) = train(1, 20, &optimizer, |builder| builder).unwrap();
-    for builder in [Builder::AllReduce { chunk: 3 }, Builder::Balanced] {
+    for builder in [Builder::AllReduce { chunk: Some(3) }, Builder::Balanced] {
         for (encoding, near) in [(Encoding::Bf16, 0.02), (Encoding::OneBit { block: 64 }, 0.5)] {
             if builder == Builder::Balanced && encoding != Encoding::Bf16 {
                 continue; // Servers keep no error of what they send back.
@@ -92,7 +92,7 @@ fn mixing_over_a_graph_comes_close() {
     let optimizer = Optimizer::sgd(0.05);
     let (alone, _) = train(1, 30, &optimizer, |builder| builder).unwrap();
     let strategy =
-        changed(3, Builder::AllReduce { chunk: 1 }, |node| node.synchronizer = Synchronizer::Mix(Topology::Ring));
+        changed(3, Builder::AllReduce { chunk: Some(1) }, |node| node.synchronizer = Synchronizer::Mix(Topology::Ring));
     let (all, _) = train(3, 30, &optimizer, |set| set.strategy(strategy.clone())).unwrap();
     for values in &all {
         assert!(distance(values, &alone[0]) < 0.05, "{}", distance(values, &alone[0]));

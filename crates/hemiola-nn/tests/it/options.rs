@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 #[test]
 fn passes_that_are_accumulated_are_one_step() {
     let optimizer = Optimizer::adam(0.01);
-    for builder in [Builder::AllReduce { chunk: 2 }, Builder::Poseidon, Builder::Parallax] {
+    for builder in [Builder::AllReduce { chunk: Some(2) }, Builder::Poseidon, Builder::Parallax] {
         let (whole, _) = train(2, 6, &optimizer, |set| set.strategy(builder)).unwrap();
         let found = Mutex::new(Vec::new());
         hemiola_cluster::standalone(2)
@@ -46,7 +46,8 @@ fn passes_that_are_accumulated_are_one_step() {
 fn batches_may_be_uneven_and_empty() {
     let optimizer = Optimizer::sgd(0.1);
     let (alone, _) = train(1, 8, &optimizer, |builder| builder).unwrap();
-    for builder in [Builder::AllReduce { chunk: 128 }, Builder::Poseidon, Builder::Parallax, Builder::ParameterServer] {
+    for builder in [Builder::AllReduce { chunk: None }, Builder::Poseidon, Builder::Parallax, Builder::ParameterServer]
+    {
         let found = Mutex::new(Vec::new());
         hemiola_cluster::standalone(3)
             .run(|cluster| {
@@ -84,7 +85,7 @@ fn clipping_is_the_same_for_all_strategies() {
             let length: f32 = start.iter().zip(&alone[0]).map(|(one, other)| (one - other).powi(2)).sum::<f32>().sqrt();
             assert!(f64::from(length) <= 5.0 * most + 1e-4, "{length}");
         }
-        for builder in [Builder::AllReduce { chunk: 2 }, Builder::Byteps, Builder::Poseidon, Builder::Parallax] {
+        for builder in [Builder::AllReduce { chunk: Some(2) }, Builder::Byteps, Builder::Poseidon, Builder::Parallax] {
             let (all, _) = train(2, 5, &optimizer, |set| set.clip(clip).strategy(builder)).unwrap();
             assert_eq!(all[0], all[1]);
             let far = distance(&all[0], &alone[0]);
@@ -130,7 +131,7 @@ fn optimizers_of_burn_train_and_go_on() {
     let (alone, _) = train(1, 8, &optimizer, |set| set).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("net");
-    for builder in [Builder::Balanced, Builder::AllReduce { chunk: 4 }] {
+    for builder in [Builder::Balanced, Builder::AllReduce { chunk: Some(4) }] {
         let (all, _) = train(2, 8, &optimizer, |set| set.strategy(builder)).unwrap();
         let far = distance(&all[0], &alone[0]);
         assert!(far < 1e-4, "{builder}: {far}");

@@ -1,24 +1,18 @@
 //! For each variable what is predicted to take the least time.
 //!
 //! Variables are decided one after the other, the largest first: each takes the candidate with which everything decided so far takes the least time, or of equals the one that is the cheapest by
-//! itself. Then those that are summed are put together, neighbours with neighbours, until the latency of a message is a small part of its time: more in a message would only make
-//! the first gradients wait for the last.
+//! itself. Then those that are summed are [put together](super::groups).
 
 use super::collective::whole;
+use super::groups::put_together;
 use super::hybrid::rows;
 use super::served::cut_large;
 use crate::cluster::Cluster;
 use crate::cost::{Costs, Load};
 use crate::model::{Gradient, Model, Variable};
-use crate::node::{Node, Synchronizer};
+use crate::node::Node;
 use crate::strategy::Plan;
-use hemiola_collective::Encoding;
 use hemiola_core::Rank;
-
-/// Of the time of a message that is put together, latency takes this part at most.
-const LATENCY_SHARE: f64 = 0.1;
-/// No message is made longer than this by putting together. As in `PyTorch`.
-const MOST_BYTES: u64 = 25 << 20;
 
 /// Every way that is considered for a variable: all of them keep copies exactly equal.
 pub(crate) fn candidates(variable: &Variable, cluster: &Cluster) -> Vec<Plan> {
@@ -68,42 +62,12 @@ pub(super) fn build(model: &Model, cluster: &Cluster) -> Vec<Plan> {
     plans
 }
 
-/// Gives neighbours that are summed a group.
-fn put_together(plans: &mut [Plan], costs: &Costs<'_>) {
-    let enough = enough(costs);
-    let (mut group, mut elements) = (0_u32, 0_u64);
-    for plan in plans.iter_mut().rev() {
-        let summed = plan.partitioning.is_whole() && plan.nodes[0].group().is_some();
-        if !summed {
-            continue;
-        }
-        let own: u64 = plan.shape.iter().map(|extent| *extent as u64).product();
-        if elements > 0 && (4 * elements >= enough || 4 * (elements + own) > MOST_BYTES) {
-            (group, elements) = (group + 1, 0);
-        }
-        elements += own;
-        plan.nodes[0].synchronizer = Synchronizer::AllReduce { algorithm: None, group };
-    }
-}
-
-/// Bytes from which on latency is a small part of an all-reduce.
-fn enough(costs: &Costs<'_>) -> u64 {
-    let seconds = |elements: usize| costs.all_reduce(None, Encoding::Plain, (elements, 1)).0.seconds();
-    let mut elements = 1_usize;
-    // The way that is best for long messages is the one to compare with: what a byte takes there, without latency.
-    let long = MOST_BYTES as usize / 4;
-    let per_element = (seconds(2 * long) - seconds(long)) / long as f64;
-    while elements < long && elements as f64 * per_element < (1.0 - LATENCY_SHARE) * seconds(elements) {
-        elements *= 2;
-    }
-    4 * elements as u64
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::Builder;
     use crate::cluster::Link;
+    use crate::node::Synchronizer;
 
     /// Variables of VGG-19: sixteen convolutions and three linear layers.
     fn vgg(batch: u64) -> Model {
@@ -155,18 +119,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn neighbours_are_put_together_until_latency_does_not_matter() {
-        let model = Model::new((0..400).map(|at| Variable::dense(format!("v{at}"), [1000])).collect()).unwrap();
-        let cluster = Cluster::uniform(4, Link { bytes_per_second: 1e8, latency: 1e-4 });
-        let plans = build(&model, &cluster);
-        let groups: Vec<u32> =
-            plans.iter().rev().map(|plan| plan.nodes[0].group().expect("small ones are summed")).collect();
-        assert!(groups.is_sorted() && groups[0] == 0);
-        let (first, count) = (groups.iter().filter(|group| **group == 0).count(), groups.last().unwrap() + 1);
-        // An element takes 1.5 · 4 / 10⁸ s and four messages 4 · 10⁻⁴ s: nine tenths are reached at 60,000 elements.
-        assert!((60..=131).contains(&first), "{first} in the first of {count} groups");
     }
 }

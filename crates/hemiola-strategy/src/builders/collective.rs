@@ -1,9 +1,13 @@
 //! Strategies of collectives.
 
+use super::groups::put_together;
+use crate::cluster::Cluster;
+use crate::cost::Costs;
 use crate::model::{Model, Variable};
 use crate::node::Node;
 use crate::partition::Partitioning;
 use crate::strategy::Plan;
+use hemiola_core::Rank;
 
 /// A plan by which a whole variable is kept equal by one node.
 pub(super) fn whole(variable: &Variable, node: Node) -> Plan {
@@ -16,6 +20,14 @@ pub(super) fn in_chunks(model: &Model, chunk: usize) -> Vec<Plan> {
     let last = model.variables.len().saturating_sub(1);
     let group = |at: usize| ((last - at) / chunk) as u32;
     model.variables.iter().enumerate().map(|(at, variable)| whole(variable, Node::all_reduce(group(at)))).collect()
+}
+
+/// Everything summed, as much in a message as latency asks for.
+pub(super) fn summed(model: &Model, cluster: &Cluster) -> Vec<Plan> {
+    let replicas: Vec<Rank> = cluster.ranks().collect();
+    let mut plans = in_chunks(model, 1);
+    put_together(&mut plans, &Costs::new(cluster, &replicas));
+    plans
 }
 
 #[cfg(test)]

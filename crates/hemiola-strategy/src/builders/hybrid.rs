@@ -1,9 +1,10 @@
 //! Strategies that treat variables by their gradients.
 
 use super::collective::whole;
+use super::groups::put_together;
 use super::served::{cut_large, dealt};
-use super::{CHUNK, collective};
 use crate::cluster::Cluster;
+use crate::cost::Costs;
 use crate::model::{Gradient, Model, Variable};
 use crate::node::Node;
 use crate::strategy::Plan;
@@ -49,12 +50,11 @@ pub(super) fn rows(variable: &Variable, cluster: &Cluster) -> Plan {
 }
 
 pub(super) fn parallax(model: &Model, cluster: &Cluster) -> Vec<Plan> {
-    let dense = collective::in_chunks(model, CHUNK);
-    let each = model.variables.iter().zip(dense);
-    each.map(
-        |(variable, plan)| {
-            if matches!(variable.gradient, Gradient::Rows { .. }) { rows(variable, cluster) } else { plan }
-        },
-    )
-    .collect()
+    let each = model.variables.iter().map(|variable| match variable.gradient {
+        Gradient::Rows { .. } => rows(variable, cluster),
+        _ => whole(variable, Node::all_reduce(0)),
+    });
+    let (mut plans, replicas): (Vec<Plan>, Vec<Rank>) = (each.collect(), cluster.ranks().collect());
+    put_together(&mut plans, &Costs::new(cluster, &replicas));
+    plans
 }

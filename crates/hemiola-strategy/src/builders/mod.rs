@@ -5,6 +5,7 @@
 
 mod cheapest;
 mod collective;
+mod groups;
 mod hybrid;
 mod served;
 
@@ -31,10 +32,10 @@ pub enum Builder {
         /// Shards of a variable, at most; as many as there are peers if not given.
         most: Option<usize>,
     },
-    /// Everything is summed by all-reduce, so many variables in a message (Horovod).
+    /// Everything is summed by all-reduce, several variables in a message (Horovod).
     AllReduce {
-        /// Variables in a message.
-        chunk: usize,
+        /// Variables in a message; as many as latency asks for if not given.
+        chunk: Option<usize>,
     },
     /// Factors for those variables for which they are fewer bytes, servers for the others (Poseidon).
     Poseidon,
@@ -47,16 +48,13 @@ pub enum Builder {
     Cheapest,
 }
 
-/// Variables in a message, if nobody says. As in `AutoDist`.
-pub(crate) const CHUNK: usize = 128;
-
 impl Builder {
     /// All of them, with their usual settings.
     pub const ALL: [Self; 8] = [
         Self::ParameterServer,
         Self::Balanced,
         Self::Partitioned { most: None },
-        Self::AllReduce { chunk: CHUNK },
+        Self::AllReduce { chunk: None },
         Self::Poseidon,
         Self::Parallax,
         Self::Byteps,
@@ -70,7 +68,8 @@ impl Builder {
             Self::ParameterServer => served::on_first(model),
             Self::Balanced => served::balanced(model, cluster),
             Self::Partitioned { most } => served::partitioned(model, cluster, most.unwrap_or(cluster.size()).max(1)),
-            Self::AllReduce { chunk } => collective::in_chunks(model, chunk.max(1)),
+            Self::AllReduce { chunk: None } => collective::summed(model, cluster),
+            Self::AllReduce { chunk: Some(chunk) } => collective::in_chunks(model, chunk.max(1)),
             Self::Poseidon => hybrid::poseidon(model, cluster),
             Self::Parallax => hybrid::parallax(model, cluster),
             Self::Byteps => served::pieces(model, cluster),
@@ -89,8 +88,8 @@ impl fmt::Display for Builder {
             Self::Balanced => formatter.write_str("balanced"),
             Self::Partitioned { most: None } => formatter.write_str("partitioned"),
             Self::Partitioned { most: Some(most) } => write!(formatter, "partitioned:{most}"),
-            Self::AllReduce { chunk: CHUNK } => formatter.write_str("all-reduce"),
-            Self::AllReduce { chunk } => write!(formatter, "all-reduce:{chunk}"),
+            Self::AllReduce { chunk: None } => formatter.write_str("all-reduce"),
+            Self::AllReduce { chunk: Some(chunk) } => write!(formatter, "all-reduce:{chunk}"),
             Self::Poseidon => formatter.write_str("poseidon"),
             Self::Parallax => formatter.write_str("parallax"),
             Self::Byteps => formatter.write_str("byteps"),
@@ -119,7 +118,7 @@ impl FromStr for Builder {
         };
         match (name, number) {
             ("partitioned", most) => Ok(Self::Partitioned { most }),
-            ("all-reduce", chunk) => Ok(Self::AllReduce { chunk: chunk.unwrap_or(CHUNK) }),
+            ("all-reduce", chunk) => Ok(Self::AllReduce { chunk }),
             (name, None) => Self::ALL.into_iter().find(|builder| builder.to_string() == name).ok_or_else(wrong),
             _ => Err(wrong()),
         }
@@ -132,8 +131,9 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for builder in
-            Builder::ALL.into_iter().chain([Builder::Partitioned { most: Some(3) }, Builder::AllReduce { chunk: 7 }])
+        for builder in Builder::ALL
+            .into_iter()
+            .chain([Builder::Partitioned { most: Some(3) }, Builder::AllReduce { chunk: Some(7) }])
         {
             assert_eq!(builder.to_string().parse(), Ok(builder));
         }

@@ -7,7 +7,7 @@ use hemiola_strategy::{Builder, Error, Model, Node, Partitioning, Placement, Str
 
 /// What is said when a good strategy is changed like this.
 fn said(change: impl FnOnce(&mut Strategy)) -> String {
-    let mut strategy = Builder::AllReduce { chunk: 1 }.build(&model(), &cluster()).unwrap();
+    let mut strategy = Builder::AllReduce { chunk: Some(1) }.build(&model(), &cluster()).unwrap();
     change(&mut strategy);
     strategy.verify(&model(), &cluster()).unwrap_err().to_string()
 }

@@ -9,7 +9,7 @@ use super::block::Block;
 use super::part::Part;
 use super::random::Key;
 use super::sampler::word::Word;
-use super::sampler::{Done, Machine, Turn, draw};
+use super::sampler::{Done, Machine, draw};
 use super::state::{State, nonsense};
 use hemiola::core::Purpose;
 use hemiola::{Cluster, Result};
@@ -47,7 +47,7 @@ impl State {
                         let Job { part, number, block, changes, done } = &mut *job;
                         word.begin(alpha, *beta, layout.occurring, totals);
                         let key = Key::new(&[*seed, *passes, part.number as u64, *number as u64]);
-                        *done = draw(machine, word, part, (*number, block), Turn { key, passes: *passes });
+                        *done = draw(machine, word, part, (*number, block), key);
                         changes.extend(word.totals.iter().zip(&*totals).map(|(now, before)| now - before));
                     }
                 })?;

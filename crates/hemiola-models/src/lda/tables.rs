@@ -10,7 +10,7 @@ use super::layout::Layout;
 use super::part::Part;
 use super::random::Key;
 use super::sampler::word::Word;
-use super::sampler::{Machine, Turn, draw};
+use super::sampler::{Machine, draw};
 use super::state::State;
 use hemiola::cluster::Worker;
 use hemiola::prelude::*;
@@ -143,7 +143,7 @@ impl State {
                 for part in parts.iter_mut() {
                     word.begin(alpha, beta, layout.occurring, &totals);
                     let key = Key::new(&[seed, passes, part.number as u64, number as u64]);
-                    draw(Machine::Best, word, part, (number, &mut block), Turn { key, passes });
+                    draw(Machine::Best, word, part, (number, &mut block), key);
                     let topics = totals.len();
                     totals.copy_from_slice(&word.totals[..topics]);
                 }

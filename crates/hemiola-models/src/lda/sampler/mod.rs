@@ -53,13 +53,6 @@ impl Done {
     }
 }
 
-/// When a cell is drawn: what its random numbers come from, and how many passes there were before.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Turn {
-    pub(super) key: Key,
-    pub(super) passes: u64,
-}
-
 /// The registers there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Machine {
@@ -71,18 +64,18 @@ pub(super) enum Machine {
 }
 
 /// Draws all tokens of a cell anew, as the form of its documents' counts says. `word` has begun.
-pub(super) fn draw(machine: Machine, word: &mut Word, part: &mut Part, block: (usize, &mut Block), turn: Turn) -> Done {
+pub(super) fn draw(machine: Machine, word: &mut Word, part: &mut Part, block: (usize, &mut Block), key: Key) -> Done {
     #[cfg(target_arch = "x86_64")]
     if machine == Machine::Best
         && let Some(wide) = pulp::x86::V3::try_new()
     {
         return wide.vectorize(
             #[inline(always)]
-            || draw_by(wide, word, part, block, turn),
+            || draw_by(wide, word, part, block, key),
         );
     }
     let _ = machine;
-    draw_by(eight::Plain, word, part, block, turn)
+    draw_by(eight::Plain, word, part, block, key)
 }
 
 #[inline(always)]
@@ -91,9 +84,8 @@ fn draw_by<E: eight::Eight>(
     word: &mut Word,
     part: &mut Part,
     (number, block): (usize, &mut Block),
-    turn: Turn,
+    key: Key,
 ) -> Done {
-    let key = turn.key;
     let Part { starts, handles, topics, counts, tokens, firsts, lengths, .. } = part;
     let starts = &starts[number];
     let cell = &mut Cell { starts, handles, block };
@@ -102,10 +94,10 @@ fn draw_by<E: eight::Eight>(
         (Counts::Lists(lists), Topics::Narrow(topics)) => lists::draw(eight, word, lists, topics, cell, key),
         (Counts::WideLists(lists), Topics::Wide(topics)) => lists::draw(eight, word, lists, topics, cell, key),
         (Counts::Tables(tables), Topics::Narrow(topics)) => {
-            hastings::draw::<u32>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, turn)
+            hastings::draw::<u32>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, key)
         }
         (Counts::WideTables(tables), Topics::Wide(topics)) => {
-            hastings::draw::<u64>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, turn)
+            hastings::draw::<u64>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, key)
         }
         _ => unreachable!("topics are as wide as counts"),
     }

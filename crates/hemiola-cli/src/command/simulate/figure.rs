@@ -72,7 +72,11 @@ fn chart(figure: &Figure) -> Chart {
     let mut chart = Chart::new().title(&figure.title);
     for panel in &figure.panels {
         let [x, y] = &panel.axes;
-        let mut drawn = Panel::new(Axis::new(x).from_zero(), Axis::new(y).from_zero());
+        let heights = || panel.lines.iter().flat_map(|(_, points)| points.iter().map(|[_, height]| *height));
+        let (least, most) = (heights().fold(f64::INFINITY, f64::min), heights().fold(0.0, f64::max));
+        // Where all is high up, differences would not be seen.
+        let y = if least > 0.5 * most { Axis::new(y) } else { Axis::new(y).from_zero() };
+        let mut drawn = Panel::new(Axis::new(x).from_zero(), y);
         for (name, points) in &panel.lines {
             drawn = drawn.line(Line::new(name, points.iter().copied()));
         }

@@ -2,11 +2,12 @@
 
 use hemiola_core::{Env, Moment, Rank};
 use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
 
 /// Something that took time.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Span {
     /// What it was.
     pub what: String,
@@ -19,7 +20,7 @@ pub struct Span {
 }
 
 /// The lines of a trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Line {
     /// Forward and backward passes.

@@ -120,6 +120,25 @@ mod with {
     }
 
     #[test]
+    fn a_killed_peer_is_named_and_training_goes_on_from_what_was_saved() {
+        let lab = tempfile::tempdir().unwrap();
+        // Passes of some length, so that it is most likely in the middle of one.
+        let train = "train mlp --first 512 --hidden 256 --batch 128 --checkpoint-every 1 --output net";
+        let launched = started(&lab, &format!("{train} --epochs 1000000 --peers 2"));
+        let children = launched.children();
+        let second = children.iter().find(|child| child.variable("HEMIOLA_RANK").as_deref() == Some("1"));
+        second.expect("there is a second peer").kill();
+        let ended = launched.end();
+        let told = text(&ended.stderr);
+        assert!(!matches!(ended.code, Some(0) | None), "{told}");
+        assert!(told.contains("peer 1") && told.contains("SIGKILL"), "{told}");
+        let ended = hemiola(&lab, &format!("{train} --epochs 3 --resume"));
+        let told = text(&ended.stdout);
+        assert!(told.contains("going on after epoch") || told.contains("nothing is left to do"), "{told}");
+        assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
+    }
+
+    #[test]
     fn what_cannot_be_is_said_before_anything_is_read() {
         let lab = tempfile::tempdir().unwrap();
         fs::create_dir(lab.path().join("empty")).unwrap();

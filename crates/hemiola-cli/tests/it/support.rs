@@ -174,6 +174,21 @@ impl Process {
         Self { pid, handle: pidfd_open(number, PidfdFlags::empty()).ok() }
     }
 
+    /// What a variable was when it was started.
+    #[cfg(feature = "nets")]
+    pub(crate) fn variable(&self, name: &str) -> Option<String> {
+        let all = std::fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
+        let of_name =
+            |one: &[u8]| String::from_utf8_lossy(one).strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+        all.split(|byte| *byte == 0).find_map(of_name)
+    }
+
+    #[cfg(feature = "nets")]
+    pub(crate) fn kill(&self) {
+        let handle = self.handle.as_ref().expect("it is there to be killed");
+        rustix::process::pidfd_send_signal(handle, Signal::KILL).unwrap();
+    }
+
     /// Waits until it has ended; whether anyone has reaped it does not matter.
     pub(crate) fn wait_for_end(&self) {
         let Some(handle) = &self.handle else { return };

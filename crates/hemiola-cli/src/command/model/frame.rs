@@ -3,7 +3,7 @@
 //! A model brings its own flags, reads its data and calls [`Common::accompany`]; the rest is here, so that all models behave
 //! alike. **Invariant:** whatever can be known before data are read is checked before; nothing is written until then.
 
-use super::progress::{Shown, Teller};
+use super::progress::{Figures, Shown, Teller};
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
 use crate::{report, shell, suggest};
@@ -81,8 +81,8 @@ pub(super) struct Prepared<'a> {
     pub(super) headline: String,
     /// How long reading took.
     pub(super) loading: Duration,
-    /// The figure that counts.
-    pub(super) metric: &'static str,
+    /// What to tell of an epoch.
+    pub(super) figures: Figures,
     pub(super) limits: &'a Limits,
     /// What [`Common::claim`] got.
     pub(super) lock: Option<SaveLock>,
@@ -199,7 +199,7 @@ impl Common {
         fit: impl FnOnce(&mut dyn Watch) -> Result<Report>,
     ) -> Result<u8> {
         // Held until all is saved.
-        let Prepared { headline, loading, metric, limits, lock: _lock } = prepared;
+        let Prepared { headline, loading, figures, limits, lock: _lock } = prepared;
         let shown = if self.talks() && cluster.is_root() { Shown::to_people(limits) } else { Shown::nothing() };
         let (heard, with_output) = (shown.clone(), self.output.is_some());
         // Until now there was nothing to save, and a signal ended everything.
@@ -213,7 +213,7 @@ impl Common {
         let mut teller = Teller {
             shown: &shown,
             explain: self.explain,
-            metric,
+            figures,
             limits,
             interrupt: &interrupt,
             root: cluster.is_root(),
@@ -225,7 +225,7 @@ impl Common {
         // A peer that heard of no signal ends with the others all the same.
         let signals = cluster.all_gather(interrupt.signal())?;
         let signal = signals.into_iter().flatten().next().filter(|_| report.result.was_stopped());
-        shown.line(&super::progress::summary(&report, metric));
+        shown.line(&super::progress::summary(&report, figures));
         if let Some(output) = &self.output {
             shown.line(&format!("saved to `{}`", output.display()));
         }

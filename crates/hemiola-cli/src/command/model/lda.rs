@@ -2,6 +2,7 @@
 
 use super::documents::{Files, Which};
 use super::frame::{Common, Prepared, must_exist};
+use super::progress::Figures;
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
 use clap::{Args, ValueEnum};
@@ -209,7 +210,7 @@ impl TrainLda {
         let prepared = Prepared {
             headline: said,
             loading: cluster.env().now() - start,
-            metric: if with_valid { "perplexity" } else { "likelihood" },
+            figures: Figures { metric: if with_valid { "perplexity" } else { "likelihood" }, unit: "tokens" },
             limits: &settings.settings().limits,
             lock,
         };

@@ -1,6 +1,7 @@
 //! `hemiola train svm` and `hemiola train logistic`, and using what they trained.
 
 use super::frame::{Common, Prepared, must_exist};
+use super::progress::Figures;
 use super::sparse::{Charges, Job};
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
@@ -252,7 +253,7 @@ impl Linear {
                 ClusterFacts::of(cluster)
             ),
             loading: cluster.env().now() - start,
-            metric: if settings.settings().loss.has_chances() { "logloss" } else { "accuracy" },
+            figures: Figures::updates(if settings.settings().loss.has_chances() { "logloss" } else { "accuracy" }),
             limits: &settings.settings().limits,
             lock,
         };

@@ -1,6 +1,7 @@
 //! `hemiola train mf`.
 
 use super::frame::{Common, Prepared, must_exist};
+use super::progress::Figures;
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
 use crate::{output, report, suggest};
@@ -213,7 +214,7 @@ impl TrainMf {
                 counted(items, "item")
             ),
             loading: cluster.env().now() - start,
-            metric: settings.settings().loss.metric(),
+            figures: Figures::updates(settings.settings().loss.metric()),
             limits: &settings.settings().limits,
             lock,
         };

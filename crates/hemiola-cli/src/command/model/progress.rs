@@ -92,12 +92,27 @@ impl Shown {
     }
 }
 
+/// What is told of an epoch.
+#[derive(Clone, Copy)]
+pub(super) struct Figures {
+    /// The figure that counts.
+    pub(super) metric: &'static str,
+    /// What "updates" of the report are in this model, in plural.
+    pub(super) unit: &'static str,
+}
+
+impl Figures {
+    /// Of a model whose updates have no better name.
+    pub(super) fn updates(metric: &'static str) -> Self {
+        Self { metric, unit: "updates" }
+    }
+}
+
 /// Watches a training and tells of it; wants the end when a signal has come.
 pub(super) struct Teller<'a> {
     pub(super) shown: &'a Shown,
     pub(super) explain: bool,
-    /// The figure to show.
-    pub(super) metric: &'static str,
+    pub(super) figures: Figures,
     pub(super) limits: &'a Limits,
     pub(super) interrupt: &'a Interrupt,
     /// Whether this is the peer that speaks for all.
@@ -131,20 +146,20 @@ impl Watch for Teller<'_> {
         match &self.shown.bar {
             Some(bar) => {
                 bar.set_position(u64::from(progress.epoch));
-                bar.set_message(beside_bar(progress, self.metric, self.limits));
+                bar.set_message(beside_bar(progress, self.figures, self.limits));
                 if let Some(note) = &progress.note {
                     self.shown.line(&format!("epoch {}: {note}", progress.epoch));
                 }
             }
-            None => self.shown.line(&line(progress, self.metric, self.limits)),
+            None => self.shown.line(&line(progress, self.figures, self.limits)),
         }
         if self.interrupt.signal().is_some() { Wish::Stop } else { Wish::GoOn }
     }
 }
 
 /// An epoch in a line.
-fn line(progress: &Progress, metric: &str, limits: &Limits) -> String {
-    let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, figures(progress, metric, limits));
+fn line(progress: &Progress, told: Figures, limits: &Limits) -> String {
+    let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, figures(progress, told, limits));
     if let Some(note) = &progress.note {
         let _ = write!(line, "  ({note})");
     }
@@ -152,15 +167,15 @@ fn line(progress: &Progress, metric: &str, limits: &Limits) -> String {
 }
 
 /// The figures of an epoch.
-fn figures(progress: &Progress, metric: &str, limits: &Limits) -> String {
+fn figures(progress: &Progress, told: Figures, limits: &Limits) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
     let (entries, metrics) = progress.valid.as_ref().map_or(("train", &progress.train), |valid| ("held-out", valid));
     // Not every figure is known of entries that were trained on.
-    if let Some(figure) = metrics.get(metric) {
-        let _ = write!(text, "  {entries} {metric} {figure:.4}");
+    if let Some(figure) = metrics.get(told.metric) {
+        let _ = write!(text, "  {entries} {} {figure:.4}", told.metric);
     }
     let rate = many(progress.updates as f64 / progress.seconds.max(1e-9));
-    let _ = write!(text, "  {rate} updates/s  {}", time(progress.seconds));
+    let _ = write!(text, "  {rate} {}/s  {}", told.unit, time(progress.seconds));
     let left = time_left(progress, limits);
     if left > 0.0 {
         let _ = write!(text, ", at most {} left", time(left));
@@ -169,10 +184,10 @@ fn figures(progress: &Progress, metric: &str, limits: &Limits) -> String {
 }
 
 /// The figures of an epoch in fewer words: with a bar they have to fit into 80 columns.
-fn beside_bar(progress: &Progress, metric: &str, limits: &Limits) -> String {
+fn beside_bar(progress: &Progress, told: Figures, limits: &Limits) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
-    if let Some(figure) = progress.valid.as_ref().unwrap_or(&progress.train).get(metric) {
-        let _ = write!(text, "  {metric} {figure:.4}");
+    if let Some(figure) = progress.valid.as_ref().unwrap_or(&progress.train).get(told.metric) {
+        let _ = write!(text, "  {} {figure:.4}", told.metric);
     }
     let rate = many(progress.updates as f64 / progress.seconds.max(1e-9));
     let _ = write!(text, "  {rate}/s  {} left", time(time_left(progress, limits)));
@@ -208,20 +223,20 @@ fn time(seconds: f64) -> String {
 }
 
 /// The end of a training, in a line.
-pub(super) fn summary(report: &Report, metric: &str) -> String {
+pub(super) fn summary(report: &Report, told: Figures) -> String {
     let (result, epochs) = (&report.result, report.progress.len());
     let mut line = if result.was_stopped() {
         format!("interrupted after epoch {epochs}")
     } else {
         format!("done after epoch {epochs}: {}", result.ended)
     };
-    if let Some(figure) = result.valid.as_ref().and_then(|valid| valid.get(metric)) {
-        let _ = write!(line, "; held-out {metric} {figure:.4} after epoch {}", result.best_epoch);
+    if let Some(figure) = result.valid.as_ref().and_then(|valid| valid.get(told.metric)) {
+        let _ = write!(line, "; held-out {} {figure:.4} after epoch {}", told.metric, result.best_epoch);
     } else {
         let _ = write!(line, "; objective {:.4}", result.objective);
     }
     let (trained, rate) = (time(result.seconds), many(result.updates_per_second));
-    let _ = write!(line, "; {trained} of training, {rate} updates/s");
+    let _ = write!(line, "; {trained} of training, {rate} {}/s", told.unit);
     let apart = [
         ("loading", result.loading_seconds.unwrap_or(0.0)),
         ("evaluating", result.evaluation_seconds),
@@ -260,9 +275,11 @@ mod tests {
         let limits = Limits { epochs: 40, ..Limits::default() };
         let mut epoch = progress(2, 0.5);
         let told = "epoch   2/40  objective 0.8100  held-out rmse 0.9500  4.0 M updates/s  0.50 s, at most 9.50 s left";
-        assert_eq!(line(&epoch, "rmse", &limits), told);
+        assert_eq!(line(&epoch, Figures::updates("rmse"), &limits), told);
+        let tokens = Figures { metric: "rmse", unit: "tokens" };
+        assert_eq!(line(&epoch, tokens, &limits), told.replace("updates", "tokens"));
         epoch.note = Some("half the step".to_owned());
-        assert_eq!(line(&epoch, "rmse", &limits), format!("{told}  (half the step)"));
+        assert_eq!(line(&epoch, Figures::updates("rmse"), &limits), format!("{told}  (half the step)"));
     }
 
     #[test]
@@ -271,7 +288,7 @@ mod tests {
         let mut epoch = progress(100, 150.0);
         epoch.valid = Some([("ndcg@10".to_owned(), 0.2)].into());
         epoch.updates = 9_990_000_000;
-        let told = beside_bar(&epoch, "ndcg@10", &limits);
+        let told = beside_bar(&epoch, Figures::updates("ndcg@10"), &limits);
         assert_eq!(told, "objective 0.8100  ndcg@10 0.2000  66.6 M/s  2 min 30 s left");
         assert!("x epoch 100/200 [] ".chars().count() + told.chars().count() <= 80);
     }

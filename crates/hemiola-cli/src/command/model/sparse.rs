@@ -2,6 +2,7 @@
 
 use super::frame::{Common, Prepared, must_exist};
 use super::linear::{Reading, hinted};
+use super::progress::Figures;
 use crate::counted::counted;
 use crate::failure::{Failure, carried};
 use clap::{Args, ValueEnum};
@@ -263,10 +264,10 @@ impl Job<'_> {
                 ClusterFacts::of(cluster)
             ),
             loading: cluster.env().now() - start,
-            metric: match self.loss {
+            figures: Figures::updates(match self.loss {
                 Loss::Squared => "rmse",
                 Loss::Logistic => "logloss",
-            },
+            }),
             limits: &settings.settings().limits,
             lock,
         };

@@ -1,13 +1,13 @@
 //! `hemiola bench nets`: what strategies are worth between processes.
 //!
-//! Peers meet on this machine, or as the variables of `hemiola run` say: that is how `benchmarks/nets.sh` puts them into network namespaces with limited links. Every figure is the best of several rounds, all
-//! ways in turn. A round is a few steps, of which the first does not count; its bytes are what all peers send in a step, headers and all.
+//! Peers meet on this machine, or as the variables of `hemiola run` say: that is how `benchmarks/nets.sh` puts them into network namespaces with limited links. Times are the best of several rounds, ratios the middle of the rounds'; all
+//! ways in turn. A round is a dozen steps, before which two do not count; its bytes are what all peers send in a step, headers and all.
 //!
 //! - *Large linear layers*: a net of convolutions before two linear layers that have nearly all of its weights.
 //! - *Convolutions*: a residual net.
 //! - *Embeddings*: collaborative filtering, of whose rows a batch touches few.
 //! - *Layers of neurons* and *attention*: a net each by all-reduce, for comparison with others.
-//! - *Overlap*: a step of the residual net by all-reduce, four variables in a message, beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example).
+//! - *Overlap*: a step of the residual net by all-reduce beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example).
 
 use super::figures::{Figures, Row};
 use crate::command::bench::pair;
@@ -25,13 +25,16 @@ use std::process::ExitCode;
 
 use burn_parts::{digits, images, ratings, sentences};
 
+/// The net whose steps take longest.
+const LARGE: &str = "large linear layers";
+
 const AFTER_HELP: &str = "\
 Examples:
   hemiola bench nets
   hemiola bench nets --peers 4 --report nets.json
 
 The report holds \"overlap_ratio\" (a step beside the larger of computing and sending alone), \"poseidon_bytes_ratio\" and \"poseidon_speedup\" (beside the parameter server, on large linear layers; \"cheapest_bytes_ratio\" and \
-\"cheapest_speedup\", too), \"convolutions_ratio\" (a step by the cheapest strategy beside one by all-reduce), \"parallax_bytes_gain\" (bytes of all-reduce over those of parallax, with embeddings), \"samples_per_second\" (of all peers, by \
+\"cheapest_speedup\", too), \"convolutions_ratio\" and \"poseidon_convolutions_ratio\" (a step by the cheapest strategy, or by poseidon, beside one by all-reduce), \"parallax_bytes_gain\" (bytes of all-reduce over those of parallax, with embeddings), \"samples_per_second\" (of all peers, by \
 net and strategy) and \"rows\", one for each net and strategy.";
 
 /// The arguments of `hemiola bench nets`.
@@ -42,8 +45,8 @@ pub(crate) struct Nets {
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Steps of a round that count.
-    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
+    /// Steps of a round that count; a quarter of them with large linear layers. What of the last is under way when it ends counts, too, so few steps show less overlap than many.
+    #[arg(long, value_name = "N", default_value = "12", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 
     /// Number of processes, if they are not started by `hemiola run` or by hand.
@@ -101,18 +104,12 @@ impl Nets {
         let convolutions = || ResnetConfig { blocks: 1, ..ResnetConfig::default() }.init(&burn_parts::device());
         let filtering =
             || NcfConfig { users: 20_000, items: 10_000, ..NcfConfig::default() }.init(&burn_parts::device());
-        let all_reduce = Builder::AllReduce { chunk: 128 };
-        // Few variables in a message, so that the first leave early.
-        let in_pieces = Builder::AllReduce { chunk: 4 };
+        let all_reduce = Builder::AllReduce { chunk: None };
         let mut rows: Vec<Row> = Vec::new();
         for _ in 0..self.rounds {
             for builder in [Builder::ParameterServer, all_reduce, Builder::Poseidon, Builder::Cheapest] {
                 let batch = images(cluster, examples, 32);
-                self.best(&mut rows, cluster, ("large linear layers", builder), large(), &batch, examples)?;
-            }
-            for builder in [all_reduce, in_pieces, Builder::Poseidon, Builder::Cheapest] {
-                let batch = images(cluster, examples, 32);
-                self.best(&mut rows, cluster, ("convolutions", builder), convolutions(), &batch, examples)?;
+                self.best(&mut rows, cluster, (LARGE, builder), large(), &batch, examples)?;
             }
             for builder in [all_reduce, Builder::Parallax, Builder::Cheapest] {
                 let batch = ratings(cluster, 16 * examples);
@@ -124,16 +121,19 @@ impl Nets {
             let attention = TransformerConfig::default().init(&burn_parts::device());
             let batch = sentences(cluster, examples / 2 + 1);
             self.best(&mut rows, cluster, ("transformer", all_reduce), attention, &batch, examples / 2 + 1)?;
-            let few = images(cluster, 1, 32);
-            self.best(&mut rows, cluster, ("sending alone", in_pieces), convolutions(), &few, 1)?;
-            let batch = images(cluster, examples, 32);
+            // One right after the other: they are compared.
+            let (few, batch) = (images(cluster, 1, 32), images(cluster, examples, 32));
+            self.best(&mut rows, cluster, ("sending alone", all_reduce), convolutions(), &few, 1)?;
             let alone = hemiola_cluster::standalone(1).run(|own| {
                 let mut rows = Vec::new();
-                self.best(&mut rows, own, ("computing alone", in_pieces), convolutions(), &batch, examples)?;
+                self.best(&mut rows, own, ("computing alone", all_reduce), convolutions(), &batch, examples)?;
                 Ok(rows.remove(0))
             })?;
             let slowest = cluster.all_gather(alone[0].seconds)?.into_iter().fold(0.0, f64::max);
-            Row { seconds: slowest, ..alone[0].clone() }.join(&mut rows);
+            Row { seconds: slowest, rounds: vec![slowest], ..alone[0].clone() }.join(&mut rows);
+            for builder in [all_reduce, Builder::Cheapest, Builder::Poseidon] {
+                self.best(&mut rows, cluster, ("convolutions", builder), convolutions(), &batch, examples)?;
+            }
         }
         Ok(Figures::new(cluster.size(), rows))
     }
@@ -152,21 +152,25 @@ impl Nets {
             .strategy(builder)
             .examples(examples)
             .build()?;
-        trainer.step(examples, |model| model.loss(batch))?;
-        drop(trainer.settled()?);
+        let steps = if net == LARGE { self.steps.div_ceil(4) } else { self.steps };
+        // In the first, peers agree on the order of messages.
+        for _ in 0..2 {
+            trainer.step(examples, |model| model.loss(batch))?;
+            drop(trainer.settled()?);
+        }
         cluster.barrier()?;
         let (start, sent) = (cluster.env().now(), cluster.traffic().bytes_sent());
-        for _ in 0..self.steps {
+        for _ in 0..steps {
             trainer.step(examples, |model| model.loss(batch))?;
         }
         trainer.wait()?;
-        let seconds = (cluster.env().now() - start).as_secs_f64() / f64::from(self.steps);
-        let sent = (cluster.traffic().bytes_sent() - sent) as f64 / f64::from(self.steps);
+        let seconds = (cluster.env().now() - start).as_secs_f64() / f64::from(steps);
+        let sent = (cluster.traffic().bytes_sent() - sent) as f64 / f64::from(steps);
         let all = cluster.all_gather((seconds, sent))?;
         let seconds = all.iter().map(|(seconds, _)| *seconds).fold(0.0, f64::max);
         let bytes = all.iter().map(|(_, bytes)| bytes).sum();
         let (net, strategy) = (net.to_owned(), builder.to_string());
-        Row { net, strategy, seconds, bytes, examples: examples * cluster.size() }.join(rows);
+        Row { net, strategy, seconds, rounds: vec![seconds], bytes, examples: examples * cluster.size() }.join(rows);
         Ok(())
     }
 }

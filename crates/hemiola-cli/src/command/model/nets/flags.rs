@@ -1,7 +1,7 @@
 //! What all nets can be told: batches, the optimizer, the strategy.
 
 use crate::failure::Failure;
-use crate::suggest;
+use crate::{report, suggest};
 use clap::{Args, ValueEnum};
 use hemiola_nn::{Clip, Optimizer, Schedule};
 use hemiola_strategy::{Builder, Cluster as Network, Strategy};
@@ -61,6 +61,10 @@ pub(super) struct Flags {
     /// The links of the cluster, as `hemiola probe` describes them. Default: they are measured, where the strategy depends on them.
     #[arg(long, value_name = "FILE", help_heading = "Where it runs")]
     network: Option<PathBuf>,
+
+    /// File for what each peer computed, waited for and sent in the last twenty steps, to be opened in Perfetto.
+    #[arg(long, value_name = "FILE", help_heading = "What comes out")]
+    trace: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -158,7 +162,13 @@ impl Flags {
         let network = |path: &PathBuf| -> anyhow::Result<Network> {
             Network::parse(&text(path)?).map_err(|error| in_file(path, &error))
         };
+        self.trace.as_deref().map_or(Ok(()), report::check)?;
         Ok(Read { strategy, network: self.network.as_ref().map(network).transpose()? })
+    }
+
+    /// Where a trace goes, if there is one.
+    pub(super) fn trace(&self) -> Option<&Path> {
+        self.trace.as_deref()
     }
 
     /// How many passes a peer makes for a step.

@@ -3,16 +3,20 @@
 //! It does for nets what `training::drive` does for models that are arrays; the trainer saves what only it has. **Invariant:** what is done next depends on the history and on what all peers have agreed on.
 
 use super::super::frame::{Common, Prepared};
+use super::super::progress::Figures;
 use super::flags::{ByNameOrFile, Chosen, Flags, Read};
 use super::folder::{self, Kept};
 use crate::failure::{Failure, carried};
+use crate::output::{Compress, Staged};
 use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_core::Rank;
 use hemiola_models::training::{
     Checkpoints, ClusterFacts, DataFacts, Figure, Journal, Limits, Metrics, Progress, Report, Summary, Watch, Wish,
     peak_memory,
 };
 use hemiola_nn::data::{Batches, Examples};
 use hemiola_nn::models::{Net, processor, training_processor};
+use hemiola_nn::trace::perfetto;
 use hemiola_nn::{Trainer, TrainerBuilder};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -21,6 +25,9 @@ use std::time::Duration;
 
 /// Held-out examples that are looked at together, at most: an evaluation keeps no gradients, and smaller batches save nothing.
 const LOOK: usize = 256;
+
+/// Steps in a trace: the last of the last epoch.
+const TRACED: usize = 20;
 
 /// A kind of net, and what it is usually trained with.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +88,8 @@ impl Command<'_> {
             same_everywhere(cluster, &loaded)?;
             let headline = format!("{}; {}", loaded.headline, ClusterFacts::of(cluster));
             let loading = cluster.env().now() - start;
-            let prepared = Prepared { headline, loading, metric: kind.figure.name, limits: &limits, lock };
+            let figures = Figures { metric: kind.figure.name, unit: "examples" };
+            let prepared = Prepared { headline, loading, figures, limits: &limits, lock };
             common.attend(cluster, prepared, |watch| {
                 let net = init(&loaded.config);
                 let job = Job {
@@ -176,6 +184,7 @@ impl<E: Examples, C> Job<'_, E, C> {
                 self.save(&mut trainer, &mut past)?;
             }
         }
+        self.write_trace(&trainer)?;
         self.report(past, end.unwrap_or_default())
     }
 
@@ -190,6 +199,9 @@ impl<E: Examples, C> Job<'_, E, C> {
         };
         if let Some(network) = &read.network {
             builder = builder.network(network.clone());
+        }
+        if self.flags.trace().is_some() {
+            builder = builder.trace();
         }
         if let Some(clip) = self.chosen.clip() {
             builder = builder.clip(clip);
@@ -234,6 +246,18 @@ impl<E: Examples, C> Job<'_, E, C> {
         Ok(end.map(str::to_owned))
     }
 
+    /// *Collective.* The last steps of all peers, if they are wanted.
+    fn write_trace<N: Net>(&self, trainer: &Trainer<N>) -> Result<()> {
+        let Some(path) = self.flags.trace() else { return Ok(()) };
+        let spans = self.cluster.all_gather(trainer.trace())?;
+        self.by_root(|| {
+            let spans: Vec<_> = Rank::all(spans.len()).zip(spans.iter().cloned()).collect();
+            let mut file = Staged::create(path, Compress::None)?;
+            file.write(perfetto(&spans).as_bytes())?;
+            file.finish()?.publish()
+        })
+    }
+
     /// *Collective.* One pass over the examples, and how the net does then.
     fn epoch<N: Net<Batch = E::Batch>>(
         &self,
@@ -246,6 +270,9 @@ impl<E: Examples, C> Job<'_, E, C> {
         let epoch = past.history.len() as u32;
         let (mut total, mut examples) = (0.0, 0_u64);
         for step in 0..batches.steps() {
+            if step + TRACED == batches.steps() {
+                drop(trainer.trace());
+            }
             let share = batches.share(epoch, step, rank);
             let mut parts = share.chunks(share.len().div_ceil(self.flags.passes()).max(1)).peekable();
             let mut stepped = false;

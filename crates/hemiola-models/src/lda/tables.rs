@@ -175,8 +175,9 @@ mod tests {
         let lda = Lda::new(120, 100, 5, 50, 3);
         let rows: Vec<Vec<(u32, u32)>> =
             lda.rows().map(|row| row.into_iter().map(|(word, count)| (word as u32, count)).collect()).collect();
-        let reached = |peers: usize, way: Way, sampler: Sampler| {
-            let estimator = TopicModelling::builder(5).way(way).sampler(sampler).parts(8).passes(60).build().unwrap();
+        let reached = |peers: usize, way: Way, sampler: Sampler, seed: u64| {
+            let builder = TopicModelling::builder(5).way(way).sampler(sampler).parts(8).passes(60).seed(seed);
+            let estimator = builder.build().unwrap();
             let all = hemiola::standalone(peers).workers(2).run(|cluster| {
                 let mut builder = Corpus::builder(Arc::new(Vocabulary::numbered(100)));
                 let cut = |rank: usize| rows.len() * rank / cluster.size();
@@ -190,23 +191,25 @@ mod tests {
             });
             all.unwrap()[0]
         };
-        let rotation = reached(1, Way::Rotation, Sampler::Exact);
+        let rotation = reached(1, Way::Rotation, Sampler::Exact, 1);
         for (peers, staleness, budget) in [(1, 0, None), (2, 0, None), (2, 2, None), (2, 2, Some(2_000_000))] {
             for sampler in [Sampler::Exact, Sampler::Sparse, Sampler::MetropolisHastings] {
-                // With staleness no run is like another, and one in twelve ends where two topics are one (so does rotation, with other seeds), 7 % away: then others must not.
-                let tries = if staleness > 0 { 4 } else { 1 };
+                // One run in twelve ends where two topics are one, 7 % away (so does rotation, with other seeds). Without staleness the same do each time; with it no run is like another.
+                let least = if staleness > 0 { 1 } else { 3 };
                 // With a budget counts may be late by any number of clocks.
                 let bound = if budget.is_some() { 0.15 } else { 0.03 };
-                let mut found = (0..tries).map(|_| reached(peers, Way::Tables { staleness, budget }, sampler));
+                let found: Vec<f64> =
+                    (1..=4).map(|seed| reached(peers, Way::Tables { staleness, budget }, sampler, seed)).collect();
+                let near = found.iter().filter(|found| (*found / rotation - 1.0).abs() < bound).count();
                 assert!(
-                    found.any(|found| (found / rotation - 1.0).abs() < bound),
-                    "{sampler:?}, {peers} peers, {staleness}, {budget:?}: none of {tries} comes to {rotation}"
+                    near >= least,
+                    "{sampler:?}, {peers} peers, {staleness}, {budget:?}: {found:?} beside {rotation}"
                 );
             }
         }
         // Without staleness everybody sees the same, in every run.
         let exact = Way::Tables { staleness: 0, budget: None };
-        let twice = [(); 2].map(|()| reached(2, exact, Sampler::Sparse).to_bits());
+        let twice = [(); 2].map(|()| reached(2, exact, Sampler::Sparse, 1).to_bits());
         assert_eq!(twice[0], twice[1]);
     }
 }

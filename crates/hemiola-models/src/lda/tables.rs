@@ -200,9 +200,11 @@ mod tests {
                 let bound = if budget.is_some() { 0.15 } else { 0.03 };
                 let found: Vec<f64> =
                     (1..=4).map(|seed| reached(peers, Way::Tables { staleness, budget }, sampler, seed)).collect();
-                let near = found.iter().filter(|found| (*found / rotation - 1.0).abs() < bound).count();
+                let near: Vec<bool> = found.iter().map(|found| (found / rotation - 1.0).abs() < bound).collect();
+                // The first seed is a good one for draws that are exact.
+                let first = staleness > 0 || sampler == Sampler::MetropolisHastings || near[0];
                 assert!(
-                    near >= least,
+                    first && near.iter().filter(|near| **near).count() >= least,
                     "{sampler:?}, {peers} peers, {staleness}, {budget:?}: {found:?} beside {rotation}"
                 );
             }

@@ -19,6 +19,8 @@ use std::time::Duration;
 const AGAIN: Duration = Duration::from_millis(1);
 /// How long a sleeper goes without looking around; it is woken for everything else it needs to know.
 const LOOK_AROUND: Duration = Duration::from_millis(50);
+/// The same while nothing is under way that could be late.
+const IDLE: Duration = Duration::from_secs(1);
 
 /// How far something came that was carried on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -174,7 +176,7 @@ fn serve(queue: &Arc<Queue>, ending: &Ending) {
             let mut coming = queue.coming.lock();
             let quiet = |coming: &Option<Coming>| coming.as_ref().is_some_and(|it| it.jobs.is_empty() && !it.rung);
             if quiet(&coming) && !ending.has_come() {
-                queue.wake.wait_for(&mut coming, patience);
+                queue.wake.wait_for(&mut coming, if flying.is_empty() { IDLE } else { patience });
             }
             coming.as_mut().map(|coming| {
                 coming.rung = false;

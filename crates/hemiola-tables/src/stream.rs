@@ -31,13 +31,15 @@ pub struct Stream<R> {
     delivered: u64,
     /// What we have said to have.
     told: u64,
+    /// The body after the last one handed on: most come in order, and need no map.
+    next: Option<R>,
     /// Came too early.
     parked: BTreeMap<u64, R>,
 }
 
 impl<R> Default for Stream<R> {
     fn default() -> Self {
-        Self { sent: 0, acknowledged: 0, delivered: 0, told: 0, parked: BTreeMap::new() }
+        Self { sent: 0, acknowledged: 0, delivered: 0, told: 0, next: None, parked: BTreeMap::new() }
     }
 }
 
@@ -68,7 +70,12 @@ impl<R> Stream<R> {
         if number == 0 {
             return Err("a body without a number".to_owned());
         }
-        if number > self.delivered && !self.parked.contains_key(&number) {
+        if number == self.delivered + 1 {
+            // If it is a repetition, the one that is here is as good.
+            if self.next.is_none() && !self.parked.contains_key(&number) {
+                self.next = Some(body);
+            }
+        } else if number > self.delivered && !self.parked.contains_key(&number) {
             if number - self.delivered > PARKED_MESSAGES as u64 {
                 return Err(format!("message {number} came after message {}, too far ahead", self.delivered));
             }
@@ -79,9 +86,12 @@ impl<R> Stream<R> {
 
     /// The next body in order, with its number.
     pub fn deliver(&mut self) -> Option<(u64, R)> {
-        let entry = self.parked.first_entry().filter(|entry| *entry.key() == self.delivered + 1)?;
+        let body = self.next.take().or_else(|| {
+            let entry = self.parked.first_entry().filter(|entry| *entry.key() == self.delivered + 1)?;
+            Some(entry.remove())
+        })?;
         self.delivered += 1;
-        Some((self.delivered, entry.remove()))
+        Some((self.delivered, body))
     }
 
     /// Number of the last body sent.

@@ -13,6 +13,7 @@ use half::{bf16, f16};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What peers wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +90,24 @@ pub struct Reduced {
     pub stale: usize,
 }
 
+/// Rounds with the same weights.
+#[derive(Clone, Debug)]
+struct Era {
+    /// The first of them.
+    from: u64,
+    weights: Arc<Weights>,
+    /// Those whose rows the peer is in.
+    receivers: Vec<Rank>,
+}
+
+impl Era {
+    fn new(from: u64, weights: Arc<Weights>, me: Rank) -> Self {
+        let takes = |to: Rank| weights.row(to).units().binary_search_by_key(&me, |&(from, _)| from).is_ok();
+        let receivers = Rank::all(weights.peers()).filter(|&to| to != me && takes(to)).collect();
+        Self { from, weights, receivers }
+    }
+}
+
 /// A peer's mixer.
 #[derive(Clone, Debug)]
 pub struct Mixer<T> {
@@ -97,8 +116,8 @@ pub struct Mixer<T> {
     /// Values in a piece.
     piece: usize,
     synchronization: Synchronization,
-    /// Weights from a round on, ascending.
-    weights: Vec<(u64, Weights)>,
+    /// By their first rounds, ascending.
+    eras: Vec<Era>,
     gone: BTreeSet<Rank>,
     /// Rounds completed.
     round: u64,
@@ -107,17 +126,20 @@ pub struct Mixer<T> {
     /// The version sent to each and not acknowledged.
     unacknowledged: BTreeMap<Rank, u64>,
     slots: BTreeMap<Rank, Slot<T>>,
+    /// Of this round's senders, those before this place are not waited for (any more). With NOTIFY-ACK alone.
+    there: usize,
 }
 
 impl<T: Mixed> Mixer<T> {
-    /// The mixer of one peer, for so many values, sent in pieces of up to `piece`. All peers must say the same.
+    /// The mixer of one peer, for so many values, sent in pieces of up to `piece`. All peers must say the same. Mixers of one process may share their weights.
     pub fn new(
         me: Rank,
-        weights: Weights,
+        weights: impl Into<Arc<Weights>>,
         length: usize,
         piece: usize,
         synchronization: Synchronization,
     ) -> Result<Self> {
+        let weights = weights.into();
         if me.index() >= weights.peers() {
             return Err(Error::BadCall { peers: weights.peers(), problem: format!("peer {me} is not one of them") });
         }
@@ -127,12 +149,13 @@ impl<T: Mixed> Mixer<T> {
             length,
             piece,
             synchronization,
-            weights: vec![(0, weights)],
+            eras: vec![Era::new(0, weights, me)],
             gone: BTreeSet::new(),
             round: 0,
             pushed: false,
             unacknowledged: BTreeMap::new(),
             slots: BTreeMap::new(),
+            there: 0,
         })
     }
 
@@ -162,7 +185,7 @@ impl<T: Mixed> Mixer<T> {
         if !self.can_push() {
             let problem =
                 format!("round {} cannot begin before the last has ended here and at all receivers", self.round);
-            return Err(Error::BadCall { peers: self.weights[0].1.peers(), problem });
+            return Err(Error::BadCall { peers: self.peers(), problem });
         }
         let pieces: Vec<Bytes> = (0..self.pieces())
             .map(|index| {
@@ -171,9 +194,11 @@ impl<T: Mixed> Mixer<T> {
             })
             .collect();
         self.pushed = true;
-        for to in self.receivers() {
+        let receivers = self.current().receivers.iter().copied().filter(|to| !self.gone.contains(to));
+        for to in receivers.collect::<Vec<_>>() {
             self.send(to, &pieces, out);
         }
+        self.look();
         Ok(())
     }
 
@@ -184,7 +209,7 @@ impl<T: Mixed> Mixer<T> {
             return Ok(());
         }
         let bad = |problem: String| Err(Error::BadMessage { from, problem });
-        if from == self.me || from.index() >= self.weights[0].1.peers() {
+        if from == self.me || from.index() >= self.peers() {
             return bad("it is not from another peer of the graph".to_owned());
         }
         if body == Body::Ack {
@@ -208,13 +233,14 @@ impl<T: Mixed> Mixer<T> {
             }
             Body::Notify | Body::Ack => slot.notify(version),
         }
+        self.look();
         Ok(())
     }
 
     /// Whether [`Mixer::reduce`] can be called: with NOTIFY-ACK, when all senders' values are there.
     #[must_use]
     pub fn can_reduce(&self) -> bool {
-        self.pushed && (self.synchronization != Synchronization::NotifyAck || self.missing().next().is_none())
+        self.pushed && (self.synchronization != Synchronization::NotifyAck || self.there == self.row().units().len())
     }
 
     /// Ends the round: `values` become the weighted mean of themselves and those in the slots, and senders are told that their slots are free.
@@ -227,7 +253,7 @@ impl<T: Mixed> Mixer<T> {
         }
         if !self.can_reduce() {
             let problem = format!("round {} still waits for others", self.round);
-            return Err(Error::BadCall { peers: self.weights[0].1.peers(), problem });
+            return Err(Error::BadCall { peers: self.peers(), problem });
         }
         let strict = self.synchronization == Synchronization::NotifyAck;
         let row = self.row().clone();
@@ -260,7 +286,8 @@ impl<T: Mixed> Mixer<T> {
         }
         self.free_slots(&row, strict, out);
         self.round += 1;
-        self.pushed = false;
+        (self.pushed, self.there) = (false, 0);
+        self.look();
         Ok(reduced)
     }
 
@@ -272,17 +299,20 @@ impl<T: Mixed> Mixer<T> {
                 "peer {gone} cannot be left out from round {from_round} on, since {} comes next",
                 self.next_round()
             );
-            return Err(Error::BadCall { peers: self.weights[0].1.peers(), problem });
+            return Err(Error::BadCall { peers: self.peers(), problem });
         }
         self.gone.insert(gone);
         self.unacknowledged.remove(&gone);
-        let last = &self.weights[self.weights.len() - 1].1;
+        let last = &self.eras[self.eras.len() - 1].weights;
         if last.has(gone) {
-            let without = last.without(gone);
+            let without = Arc::new(last.without(gone));
             // Whoever was ahead may be gone now, so this round can be before one that an earlier loss named. Nobody left has begun either.
-            self.weights.retain(|&(from, _)| from < from_round);
-            self.weights.push((from_round, without));
+            self.eras.retain(|era| era.from < from_round);
+            self.eras.push(Era::new(from_round, without, self.me));
         }
+        // The row of this round may be another, and one in it may not be waited for any more.
+        self.there = 0;
+        self.look();
         Ok(())
     }
 
@@ -300,29 +330,40 @@ impl<T: Mixed> Mixer<T> {
         self.length.div_ceil(self.piece).max(1)
     }
 
-    /// The weights of the current round.
-    fn current(&self) -> &Weights {
-        let place = self.weights.partition_point(|&(from, _)| from <= self.round);
-        &self.weights[place - 1].1
+    /// How many peers there were in the beginning.
+    fn peers(&self) -> usize {
+        self.eras[0].weights.peers()
+    }
+
+    /// What holds in the current round.
+    fn current(&self) -> &Era {
+        let place = self.eras.partition_point(|era| era.from <= self.round);
+        &self.eras[place - 1]
     }
 
     fn row(&self) -> &Row {
-        self.current().row(self.me)
+        self.current().weights.row(self.me)
     }
 
-    /// Those whose rows this peer is in, in this round.
-    fn receivers(&self) -> Vec<Rank> {
-        let weights = self.current();
-        let takes = |to: Rank| weights.row(to).units().binary_search_by_key(&self.me, |&(from, _)| from).is_ok();
-        Rank::all(weights.peers()).filter(|&to| to != self.me && !self.gone.contains(&to) && takes(to)).collect()
+    /// Looks how far this round's values are there. What is there stays until it is reduced, so each sender is found once.
+    fn look(&mut self) {
+        if self.synchronization != Synchronization::NotifyAck {
+            return;
+        }
+        let units = self.row().units();
+        let there = |&(from, _): &(Rank, u32)| !self.waits_for(from);
+        self.there += units[self.there..].iter().take_while(|one| there(one)).count();
+    }
+
+    /// Whether a sender's values of this round are to come.
+    fn waits_for(&self, from: Rank) -> bool {
+        let there = || self.slots.get(&from).is_some_and(|slot| slot.state() == State::Whole(self.round));
+        from != self.me && !self.gone.contains(&from) && !there()
     }
 
     /// Senders whose values of this round are not there.
     fn missing(&self) -> impl Iterator<Item = Rank> {
-        self.row().units().iter().map(|&(from, _)| from).filter(|from| {
-            let there = self.slots.get(from).is_some_and(|slot| slot.state() == State::Whole(self.round));
-            *from != self.me && !self.gone.contains(from) && !there
-        })
+        self.row().units().iter().map(|&(from, _)| from).filter(|from| self.waits_for(*from))
     }
 
     fn send(&mut self, to: Rank, pieces: &[Bytes], out: &mut Vec<Message>) {

@@ -38,7 +38,7 @@ pub type Spoil = fn(&mut Vec<Mix>, received: Option<&Mix>);
 #[derive(Clone)]
 pub struct Setup {
     /// Whose values go into whose.
-    pub weights: Weights,
+    pub weights: Arc<Weights>,
     /// How many values there are.
     pub length: usize,
     /// And in a message.
@@ -129,7 +129,8 @@ impl Mixing {
             history: Vec::new(),
             ends: Vec::new(),
             barriers: 0,
-            heard: vec![0; peers],
+            // Only the first peer hears of all.
+            heard: vec![0; if me == Rank::ROOT { peers } else { 1 }],
             pushed: Vec::new(),
             due: VecDeque::new(),
             words: BTreeMap::new(),

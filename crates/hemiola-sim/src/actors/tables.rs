@@ -319,11 +319,11 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
             missing += usize::from(!ready);
         }
         self.workers[number].state = State::Asking(keys, missing);
+        self.post(context);
         if missing == 0 {
             return self.work(number, context);
         }
         context.waits(number, "waits for rows");
-        self.post(context);
         Ok(())
     }
 
@@ -335,7 +335,6 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
         let Work { span, updates } = program.work(*clock, &mut rows)?;
         *state = State::Working(updates);
         context.compute(number, "computes", span, number as u64);
-        self.post(context);
         Ok(())
     }
 
@@ -356,31 +355,44 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
     /// Sends what machines want sent.
     fn post(&mut self, context: &mut Context<'_, Message<C>>) {
         for shard in 0..self.clients.len() {
-            let to = self.home(shard);
-            for mut sent in self.clients[shard].take_outgoing() {
-                if let Some(spoil) = &mut self.spoil {
-                    spoil.to_shard(&mut sent.envelope);
-                }
-                let envelope = sent.envelope;
-                let small = matches!(&envelope.body, None | Some(ToShard::Clock(_) | ToShard::Get { .. }));
-                let bytes = wire::shard_bytes(&envelope);
-                self.charge(0, sent.urgent && to != self.me, bytes, context.now());
-                context.send(to, lane(small, bytes), bytes + HEAD + FRAME, Message::ToShard(shard as u32, envelope));
-            }
+            self.post_of_client(shard, context);
         }
         for place in 0..self.servers.len() {
-            let shard = self.servers[place].0;
-            for mut sent in self.servers[place].1.take_outgoing() {
-                if let Some(spoil) = &mut self.spoil {
-                    spoil.to_client(&mut sent.envelope);
-                }
-                let (to, envelope) = (Rank::new(sent.to.index() as u32), sent.envelope);
-                let small = matches!(&envelope.body, None | Some(ToClient::Recall { .. } | ToClient::Rows { .. }));
-                let bytes = wire::client_bytes(&envelope);
-                self.charge(1, sent.urgent && to != self.me, bytes, context.now());
-                context.send(to, lane(small, bytes), bytes + HEAD + FRAME, Message::ToClient(shard as u32, envelope));
-            }
+            self.post_of_server(place, context);
         }
+        self.keep_ticking(context);
+    }
+
+    fn post_of_client(&mut self, shard: usize, context: &mut Context<'_, Message<C>>) {
+        let to = self.home(shard);
+        for mut sent in self.clients[shard].take_outgoing() {
+            if let Some(spoil) = &mut self.spoil {
+                spoil.to_shard(&mut sent.envelope);
+            }
+            let envelope = sent.envelope;
+            let small = matches!(&envelope.body, None | Some(ToShard::Clock(_) | ToShard::Get { .. }));
+            let bytes = wire::shard_bytes(&envelope);
+            self.charge(0, sent.urgent && to != self.me, bytes, context.now());
+            context.send(to, lane(small, bytes), bytes + HEAD + FRAME, Message::ToShard(shard as u32, envelope));
+        }
+    }
+
+    fn post_of_server(&mut self, place: usize, context: &mut Context<'_, Message<C>>) {
+        let shard = self.servers[place].0;
+        for mut sent in self.servers[place].1.take_outgoing() {
+            if let Some(spoil) = &mut self.spoil {
+                spoil.to_client(&mut sent.envelope);
+            }
+            let (to, envelope) = (Rank::new(sent.to.index() as u32), sent.envelope);
+            let small = matches!(&envelope.body, None | Some(ToClient::Recall { .. } | ToClient::Rows { .. }));
+            let bytes = wire::client_bytes(&envelope);
+            self.charge(1, sent.urgent && to != self.me, bytes, context.now());
+            context.send(to, lane(small, bytes), bytes + HEAD + FRAME, Message::ToClient(shard as u32, envelope));
+        }
+    }
+
+    /// Looks again soon, if something waits that may be sent ahead of need.
+    fn keep_ticking(&mut self, context: &mut Context<'_, Message<C>>) {
         let more =
             || self.clients.iter().any(Client::has_more) || self.servers.iter().any(|(_, server)| server.has_more());
         if self.pacers.is_some() && !self.ticking && !self.ends && more() {
@@ -444,7 +456,7 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
                 let (_, server) = self.servers.get_mut(place).ok_or_else(|| format!("shard {shard} is elsewhere"))?;
                 server.receive(ClientId::new(from.number()), envelope).map_err(|error| error.to_string())?;
                 self.read_out(context);
-                self.post(context);
+                self.post_of_server(place, context);
             }
             Message::ToClient(shard, envelope) => {
                 let client = &mut self.clients[shard as usize];
@@ -458,9 +470,10 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
                         }
                     }
                 }
-                self.post(context);
+                self.post_of_client(shard as usize, context);
             }
         }
+        self.keep_ticking(context);
         Ok(())
     }
 

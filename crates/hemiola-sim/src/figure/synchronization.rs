@@ -36,7 +36,7 @@ fn run(peers: usize, work: f64, synchronization: Synchronization, svm: &Arc<Svm>
     let graph = Topology::RootExpander.graph(peers).map_err(|error| error.to_string())?;
     let learned = svm.clone();
     let setup = Setup {
-        weights: Weights::average(&graph),
+        weights: Weights::average(&graph).into(),
         length: Svm::FEATURES,
         piece: Svm::FEATURES / 5,
         value_bytes: MODEL_BYTES / Svm::FEATURES,

@@ -69,7 +69,10 @@ impl Queues {
         }
         let takes = ways.occupancy(way.to, now, way.load);
         let begins = pass(&mut self.into[way.to as usize], now, takes, way.lane);
-        Next::There(ways.in_order(way, (begins + takes).max(way.tail)))
+        let end = (begins + takes).max(way.tail);
+        // What waits in queues keeps its order there.
+        let keeps = way.lane == Lane::Bulk && ways.is_steady();
+        Next::There(if keeps { end } else { ways.in_order(way, end) })
     }
 }
 

@@ -163,7 +163,7 @@ impl Scenario for MixingScenario {
         some(&[("peers", self.cluster.peers)])?;
         let peers = self.cluster.peers;
         let graph = self.topology.graph(peers).map_err(|error| error.to_string())?;
-        let weights = Weights::average(&graph);
+        let weights = Arc::new(Weights::average(&graph));
         let setup = Setup {
             weights: weights.clone(),
             length: self.length,

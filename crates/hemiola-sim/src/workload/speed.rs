@@ -78,7 +78,7 @@ fn collectives(peers: usize, operation: &Operation, times: usize) -> Result<Ende
 fn mixing(peers: usize, times: usize) -> Result<Ended, String> {
     let graph = Topology::Chord.graph(peers).map_err(|error| error.to_string())?;
     let setup = Setup {
-        weights: Weights::average(&graph),
+        weights: Weights::average(&graph).into(),
         length: 16,
         piece: 16,
         value_bytes: 8,

@@ -14,7 +14,7 @@ fn mixing(synchronization: Synchronization, compute: Vec<Compute>) -> (f64, f64)
     cluster.compute = compute;
     cluster.link.jitter = Span::from_micros(20);
     let setup = Setup {
-        weights: Weights::average(&Topology::RootExpander.graph(peers).unwrap()),
+        weights: Weights::average(&Topology::RootExpander.graph(peers).unwrap()).into(),
         length: 2000,
         piece: 500,
         value_bytes: 8,

@@ -2,8 +2,9 @@
 
 A training is measured once by one peer without a network (`--profile`). From that alone the simulator predicts passes of 2 and 4 peers; the same training is then run by as many processes, each in a
 network namespace of its own behind a token bucket. The simulator is told what a description of a cluster tells: bandwidth, the latency that `hemiola probe` finds, that all peers share the cores of one host, and what a byte keeps a core
-busy with at each of its ends. That cost is measured, too, on two peers with links of 10 Gbit/s: processor time of a pass, without that of the profile,
-over bytes sent and received; the middle of many runs, where passes and profiles are the best of several.
+busy with at each of its ends. That cost is measured, too, on two peers with links of 10 Gbit/s: processor time of a pass, without that of the same pass on one peer,
+over bytes sent and received; the middle of several pairs of runs, one for blocks of a rotation and one for rows of tables. The pass is over a tenth of the ratings of as many users and items, so that it
+sends nearly as much and computes little: of a full one, what is left of its time would be a small difference of large numbers.
 """
 
 import argparse
@@ -21,20 +22,20 @@ FOLDER = pathlib.Path("target/whatif")
 HEMIOLA = os.environ.get("HEMIOLA", "target/release/hemiola")
 TABLES = os.environ.get("HEMIOLA_TABLES", "target/release/examples/mf_tables")
 RANK, CLOCKS, EPOCHS = 64, 4, 12
-DATA = FOLDER / "ratings.tsv"
+DATA, LIGHT = FOLDER / "ratings.tsv", FOLDER / "light.tsv"
 
 
 def quiet(*words):
     return subprocess.run([str(word) for word in words], check=True, capture_output=True, text=True).stdout
 
 
-def rotation(*more, epochs=EPOCHS):
-    words = ["train", "mf", "--data", DATA, "--valid", 0, "--rank", RANK, "--epochs", epochs, "--patience", 0, "--workers", 1]
+def rotation(*more, epochs=3 * EPOCHS, data=DATA):
+    words = ["train", "mf", "--data", data, "--valid", 0, "--rank", RANK, "--epochs", epochs, "--patience", 0, "--workers", 1]
     return [str(word) for word in [HEMIOLA, *words, *more]]
 
 
-def tables(staleness, *more, epochs=EPOCHS):
-    words = ["--data", DATA, "--keep", "true", "--width", RANK, "--clocks", CLOCKS, "--epochs", epochs]
+def tables(staleness, *more, epochs=EPOCHS, data=DATA):
+    words = ["--data", data, "--keep", "true", "--width", RANK, "--clocks", CLOCKS, "--epochs", epochs]
     step = ["--procedure", "sgd", "--step", 0.0005, "--staleness", staleness]
     return [str(word) for word in [TABLES, *words, *step, *more]]
 
@@ -69,17 +70,25 @@ def take_profile(program, profile, rounds):
     (FOLDER / profile).write_text(best)
 
 
-def byte_nanos(net, program, profile):
-    """What a byte keeps a core busy with at each end, in nanoseconds."""
-    alone = computing(profile)
-    report, used, sent, few, many = FOLDER / "report.json", [], [], 4, 44
+def of_a_pass(run, few=4, many=104):
+    """Processor seconds and bytes of a pass: what many of them take more than a few, over how many more they are."""
+    report, used, sent = FOLDER / "report.json", [], []
     for epochs in (few, many):
         before = processor()
-        net.run(program("--report", str(report), epochs=epochs))
+        run(epochs, report)
         used.append(processor() - before)
         sent.append(json.loads(report.read_text())["progress"][-1]["bytes_sent"])
-    handling = (used[1] - used[0]) / (many - few) - alone
-    return max(0.0, 1e9 * handling / (2 * (sent[1] - sent[0]) / (many - few)))
+    return (used[1] - used[0]) / (many - few), (sent[1] - sent[0]) / (many - few)
+
+
+def byte_nanos(net, program, rounds):
+    """What a byte keeps a core busy with at each end, in nanoseconds."""
+    found = []
+    for _ in range(rounds):
+        alone, _ = of_a_pass(lambda epochs, report: quiet(*program("--report", report, epochs=epochs, data=LIGHT)))
+        peers, sent = of_a_pass(lambda epochs, report: net.run(program("--report", report, epochs=epochs, data=LIGHT)))
+        found.append(1e9 * (peers - alone) / (2 * sent))
+    return statistics.median(found)
 
 
 def measured(net, program, report, rounds):
@@ -118,7 +127,7 @@ def predicted(strategy, profile, peers, mbit, microseconds, nanos, options):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=3, help="runs of each; the best counts, of profiles, too")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each; the best counts, of profiles, too")
     parser.add_argument("--peers", default="2,4")
     parser.add_argument("--mbit", default="100,1000")
     parser.add_argument("--sharing", default="queue", help="how messages share a simulated link: queue or fair")
@@ -126,8 +135,9 @@ def main():
     parser.add_argument("--kept", action="store_true", help="predict again what was measured before")
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
-    if not DATA.exists():
-        quiet(HEMIOLA, "data", "make", "mf", "--users", 6000, "--items", 4000, "--entries", 1_000_000, "--output", DATA)
+    for data, entries in ((DATA, 1_000_000), (LIGHT, 100_000)):
+        if not data.exists():
+            quiet(HEMIOLA, "data", "make", "mf", "--users", 6000, "--items", 4000, "--entries", entries, "--output", data)
     kept = FOLDER / "measured.json"
     before = json.loads(kept.read_text()) if kept.exists() else {}
     if not options.kept:
@@ -135,10 +145,9 @@ def main():
         take_profile(rotation, "rotation.json", options.rounds)
         take_profile(lambda *more: tables(2, *more), "tables.json", options.rounds)
         with Net(2, 10_000) as net:
-            # A small difference of large numbers: the middle of many.
-            found = [byte_nanos(net, program, profile) for _, program, profile in STRATEGIES for _ in range(options.rounds)]
-            before["byte"] = statistics.median(found)
-        print(f"{before['byte']:.2f} ns of a core for a byte, at each end", flush=True)
+            before["byte"] = {profile: byte_nanos(net, program, options.rounds + 2) for _, program, profile in STRATEGIES[::2]}
+        blocks, rows = before["byte"].values()
+        print(f"ns of a core for a byte, at each end: {blocks:.2f} in a block, {rows:.2f} in a row", flush=True)
     print("| peers | link | strategy | predicted ms for a pass | measured | off by | predicted MB from a peer | measured | off by |")
     print("|---|---|---|---|---|---|---|---|---|")
     for peers in map(int, options.peers.split(",")):
@@ -153,7 +162,7 @@ def main():
                         before[name] = {"seconds": found[0], "bytes": found[1], "worst": found[2], "latency": latency(net)}
                         kept.write_text(json.dumps(before, indent=1))
                     real = before[name]
-                    said = predicted(strategy, profile, peers, mbit, real["latency"], before["byte"], options)
+                    said = predicted(strategy, profile, peers, mbit, real["latency"], before["byte"][profile], options)
                     seconds, sent = said["pass_seconds"], said["pass_bytes"]
                     print(
                         f"| {peers} | {mbit} Mbit/s | {strategy} | {1e3 * seconds:.1f} | {1e3 * real['seconds']:.1f} | {seconds / real['seconds'] - 1:+.0%} "

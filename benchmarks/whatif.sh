@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Predictions of `hemiola simulate` beside real peers on limited links: 2 and 4 peers, 100 Mbit/s and 1 Gbit/s, by rotation and by tables. Prints a table for docs/simulation.md.
-# Needs root, `ip` and `tc`: peers run in network namespaces, whose links have token buckets. Takes about two minutes on an idle machine; others who compute meanwhile disturb it.
+# Needs root, `ip` and `tc`: peers run in network namespaces, whose links have token buckets. Takes about seven minutes on an idle machine; others who compute meanwhile disturb it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" != 0 ]; then

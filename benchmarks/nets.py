@@ -45,7 +45,8 @@ def torch(python, peers):
         said = [process.communicate(timeout=600)[0] for process in running]
         if any(process.returncode for process in running):
             raise SystemExit("PyTorch failed")
-        return json.loads(said[0])
+        # Gloo may say that it is connected before.
+        return json.loads(said[0].splitlines()[-1])
 
 
 def beside(python, peers, rounds):
@@ -75,14 +76,15 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--traces", action="store_true")
     parser.add_argument("--no-torch", action="store_true")
+    parser.add_argument("--processes", default="1,2", help="beside PyTorch")
     arguments = parser.parse_args()
     if arguments.traces:
         return traces(arguments.mbit)
-    for peers in map(int, arguments.peers.split(",")):
+    for peers in map(int, filter(None, arguments.peers.split(","))):
         if os.geteuid() == 0:
             show(f"{peers} peers at {arguments.mbit} Mbit/s", limited(peers, arguments.mbit, arguments.rounds))
     if not arguments.no_torch:
-        for peers in [1, 2]:
+        for peers in map(int, arguments.processes.split(",")):
             beside(arguments.python, peers, arguments.rounds)
 
 

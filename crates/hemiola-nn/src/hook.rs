@@ -6,6 +6,8 @@
 //! **When that is.** Burn takes the operations of a graph by their depth, the deepest first. A hook that hung on its parameter alone would have the least depth of all and come last, after the whole backward pass. So
 //! each hook also hangs on a chain that grows with every parameter that is used, faster than what is computed between two of them: what uses a parameter is then just above its hook, and the next that backpropagation comes to is the hook.
 
+#[cfg(feature = "cuda")]
+use burn::backend::Cube;
 use burn::backend::autodiff::Autodiff;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -35,7 +37,7 @@ impl fmt::Debug for Sink {
 }
 
 /// What a backend needs so that gradients can be taken.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(Flex, Cube: cfg(feature = "cuda"), Autodiff)]
 pub(crate) trait HookOps: Backend {
     /// The tensor as it is; its gradient goes to the sink. It is deeper in the graph than `depth`.
     fn hooked(input: FloatTensor<Self>, depth: FloatTensor<Self>, place: usize, sink: Sink) -> FloatTensor<Self>;
@@ -45,6 +47,17 @@ pub(crate) trait HookOps: Backend {
 }
 
 impl HookOps for Flex {
+    fn hooked(input: FloatTensor<Self>, _depth: FloatTensor<Self>, _place: usize, _sink: Sink) -> FloatTensor<Self> {
+        input
+    }
+
+    fn deeper(input: FloatTensor<Self>) -> FloatTensor<Self> {
+        input
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl HookOps for Cube {
     fn hooked(input: FloatTensor<Self>, _depth: FloatTensor<Self>, _place: usize, _sink: Sink) -> FloatTensor<Self> {
         input
     }

@@ -6,6 +6,7 @@
 //! | file | concept |
 //! |---|---|
 //! | [`trainer`] | [`Trainer`]: steps, and what a trainer is to be |
+//! | `device` | where nets are computed, and with how many digits |
 //! | [`layers`] | layers that tell what Burn's own cannot |
 //! | [`models`] | nets to begin with |
 //! | [`data`] | readers of what they learn from, and batches |
@@ -20,6 +21,7 @@
 
 mod checkpoint;
 pub mod data;
+mod device;
 pub mod error;
 mod exchange;
 mod hook;
@@ -34,6 +36,7 @@ mod variables;
 /// The library that modules are written with, in the version that this one takes.
 pub use burn;
 
+pub use device::{NoDevice, Place, Precision};
 pub use error::Error;
 pub use optimizer::{Optimizer, Schedule};
 pub use trainer::{Clip, Trainer, TrainerBuilder};

@@ -15,9 +15,9 @@ use crate::hook::Sink;
 use crate::optimizer::{Optimizer, Schedule};
 use crate::slots::Slots;
 use crate::trace::{Line, Span, Trace};
-use crate::variables::Pass;
+use crate::variables::{Pass, singles};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{DType, Tensor, TensorData};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Task;
 use hemiola_reduce::{MakeCollectives, Operator};
@@ -74,6 +74,7 @@ pub struct Trainer<M: Module> {
     optimizer: Optimizer,
     schedule: Schedule,
     names: Arc<Vec<String>>,
+    precisions: Vec<DType>,
     in_parts: Vec<bool>,
     staleness: Vec<u64>,
     /// Places of variables, by unit.
@@ -161,7 +162,7 @@ impl<M: Module> Trainer<M> {
     pub fn accumulate(&mut self, examples: usize, forward: impl FnOnce(&M) -> Tensor<1>) -> Result<f32> {
         self.agree_on_order()?;
         let (kept, slots) = (self.kept.clone(), self.slots.clone());
-        let sink = Sink::new(move |place, data| match data.and_then(numbers) {
+        let sink = Sink::new(move |place, data| match data.and_then(singles) {
             Ok(numbers) => kept.lock().add(place, numbers),
             Err(problem) => slots.fail(unreadable(&problem)),
         });
@@ -210,6 +211,7 @@ impl<M: Module> Trainer<M> {
         let versions: Vec<u64> = self.staleness.iter().map(|staleness| self.step.saturating_sub(*staleness)).collect();
         let pass = Pass {
             names: &self.names,
+            precisions: &self.precisions,
             in_parts: &self.in_parts,
             versions: &versions,
             keeps: &self.staleness.iter().map(|staleness| again || *staleness > 0).collect::<Vec<bool>>(),
@@ -266,6 +268,7 @@ impl<M: Module> Trainer<M> {
         let versions = vec![0; self.names.len()];
         let pass = Pass {
             names: &self.names,
+            precisions: &self.precisions,
             in_parts: &self.in_parts,
             versions: &versions,
             keeps: &vec![true; self.names.len()],
@@ -356,7 +359,7 @@ struct Delivery {
 
 impl Delivery {
     fn take(&self, place: usize, data: std::result::Result<TensorData, String>) {
-        match data.and_then(numbers) {
+        match data.and_then(singles) {
             Ok(numbers) => {
                 let taken = self.kept.lock().deliver(place, numbers);
                 // See `tell`.
@@ -365,10 +368,6 @@ impl Delivery {
             Err(problem) => self.slots.fail(unreadable(&problem)),
         }
     }
-}
-
-fn numbers(data: TensorData) -> std::result::Result<Vec<f32>, String> {
-    data.try_into_vec::<f32>().map_err(|error| format!("{error:?}"))
 }
 
 fn unreadable(problem: &str) -> hemiola_cluster::Error {
@@ -419,11 +418,11 @@ impl ModuleMapper for Buffers<'_> {
             return param;
         }
         param.map(|tensor| {
-            let (shape, device) = (tensor.shape(), tensor.device());
+            let (shape, device, precision) = (tensor.shape(), tensor.device(), tensor.dtype());
             let end = self.next + shape.num_elements();
             let values = self.values[self.next..end].to_vec();
             self.next = end;
-            Tensor::from_data(TensorData::new(values, shape), &device)
+            Tensor::from_data(TensorData::new(values, shape), (&device, precision))
         })
     }
 }

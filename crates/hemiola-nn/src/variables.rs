@@ -30,6 +30,8 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) shape: Vec<usize>,
     pub(crate) parts: Parts,
+    /// What passes compute with. Values, sums and updates are single precision whatever it is.
+    pub(crate) precision: DType,
     pub(crate) values: Vec<f32>,
 }
 
@@ -100,22 +102,31 @@ impl ModuleVisitor for Finder {
         let parts = if is_weight { self.layers.get(&layer).copied() } else { None }.unwrap_or(Parts::Whole);
         let data = value.inner().into_data();
         let shape = data.shape().to_vec();
-        if data.dtype() != DType::F32 {
-            let problem = format!("its numbers are {:?}, and nets are trained with F32", data.dtype());
+        let precision = data.dtype();
+        if !matches!(precision, DType::F32 | DType::BF16 | DType::F16) {
+            let problem = format!("its numbers are {precision:?}, and nets are trained with F32, BF16 or F16");
             self.problem.get_or_insert((name, problem));
             return;
         }
-        match data.try_into_vec::<f32>() {
-            Ok(values) => self.found.push(Found { name, shape, parts, values }),
-            Err(error) => drop(self.problem.get_or_insert((name, format!("{error:?}")))),
+        match singles(data) {
+            Ok(values) => self.found.push(Found { name, shape, parts, precision, values }),
+            Err(problem) => drop(self.problem.get_or_insert((name, problem))),
         }
     }
+}
+
+/// Numbers in single precision.
+pub(crate) fn singles(data: TensorData) -> Result<Vec<f32>, String> {
+    let data = if data.dtype() == DType::F32 { data } else { data.convert::<f32>() };
+    data.try_into_vec::<f32>().map_err(|error| format!("{error:?}"))
 }
 
 /// What the copy of a model for one pass is made of.
 pub(crate) struct Pass<'a> {
     /// The name of each variable, by place.
     pub(crate) names: &'a [String],
+    /// What it is computed with.
+    pub(crate) precisions: &'a [DType],
     /// Whether its gradient is taken in parts.
     pub(crate) in_parts: &'a [bool],
     /// How many updates its values must have in them.
@@ -173,7 +184,7 @@ impl ModuleMapper for Renewer<'_, '_> {
         self.next += 1;
         let (slots, sink, again) = (self.pass.slots.clone(), self.pass.sink.clone(), self.pass.keeps[place]);
         let trace = self.pass.trace.map(|trace| (trace.clone(), self.pass.names[place].clone()));
-        let (version, chain) = (self.pass.versions[place], self.chain.clone());
+        let (version, precision, chain) = (self.pass.versions[place], self.pass.precisions[place], self.chain.clone());
         let (device, shape) = (param.lazy_device(), param.lazy_shape());
         let value = {
             let shape = shape.clone();
@@ -183,7 +194,7 @@ impl ModuleMapper for Renewer<'_, '_> {
                 if let Some((trace, name)) = trace {
                     trace.ended(name, Line::Wait, start);
                 }
-                let tensor = Tensor::<D>::from_data(TensorData::new(values, shape), device);
+                let tensor = Tensor::<D>::from_data(TensorData::new(values, shape), (device, precision));
                 match &sink {
                     Some(sink) => chain.hook(tensor.require_grad(), place, sink),
                     None => tensor,

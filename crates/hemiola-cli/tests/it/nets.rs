@@ -71,6 +71,23 @@ mod with {
     }
 
     #[test]
+    fn every_net_learns_with_half_of_the_digits() {
+        let lab = tempfile::tempdir().unwrap();
+        for (net, rest) in [
+            ("mlp", "--first 600 --hidden 32"),
+            ("resnet", "--first 60 --stages 8,16 --blocks 1 --batch 20"),
+            ("lstm", "--width 16 --memory 16 --positions 8 --rate 0.01"),
+            ("transformer", "--width 16 --heads 2 --blocks 1 --positions 8 --rate 0.01"),
+            ("ncf", "--width 4 --hidden 8 --batch 2000 --rate 0.01"),
+        ] {
+            let single = objectives(&report(&lab, &format!("train {net} {rest} --epochs 2")));
+            let half = objectives(&report(&lab, &format!("train {net} {rest} --epochs 2 --precision bf16 --peers 2")));
+            assert!(half[1] < half[0], "{net}: {half:?}");
+            assert!((half[1] - single[1]).abs() < 0.05 * single[1], "{net}: {half:?}, and {single:?}");
+        }
+    }
+
+    #[test]
     fn a_training_goes_on_from_its_checkpoint() {
         let lab = tempfile::tempdir().unwrap();
         let train = |rest: &str| hemiola(&lab, &format!("{MLP} {rest}"));
@@ -148,6 +165,10 @@ mod with {
             ("train mlp --strategy ring", "no builder"),
             ("train mlp --strategy strategy.json", "strategy.json"),
             ("train mlp --momentum 0.9", "--optimizer sgd"),
+            ("train mlp --device gpu", "`cuda:N`"),
+            ("train mlp --precision f8", "bf16"),
+            #[cfg(not(feature = "cuda"))]
+            ("train mlp --device cuda", "--features cuda"),
             ("train mlp --data nowhere", "no folder"),
             ("train cnn --data empty", "train-images-idx3-ubyte"),
             ("train resnet --stages 12", "multiple of 8"),

@@ -9,11 +9,17 @@
 //! | `plan` | shards with their values, and units: what travels together |
 //! | `turns` | the order in which all peers begin what they begin |
 //! | `flight` | a unit on its way: which messages follow which |
+//! | `rows` | rows that travel with their numbers |
+//! | `factors` | factors become a gradient |
+//! | `clip` | gradients that are too large |
 //! | `worker` | the thread |
 
 mod block;
+mod clip;
+mod factors;
 mod flight;
 mod plan;
+mod rows;
 mod turns;
 mod worker;
 

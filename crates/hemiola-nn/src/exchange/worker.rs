@@ -2,16 +2,17 @@
 //!
 //! **Invariants.** A unit's updates are applied step by step. Whatever goes wrong is told to whoever waits, once, and then nothing is begun any more. The thread waits for events alone, never for a message, except in mixing.
 
+use super::clip::{clip_values, squares};
+use super::factors::multiply;
 use super::flight::{Flight, Gradient, Stage, padded};
 use super::plan::{Layout, Piece, Unit, Way};
+use super::rows::{add_rows, by_owner, into_rows, put_rows, with_keys};
 use super::turns::Turns;
 use crate::error::Error;
-use crate::layers::{KEY, key_of, row_of};
 use crate::optimizer::{Optimizer, State};
 use crate::slots::Slots;
 use crate::trace::{Line, Trace};
 use crate::trainer::Clip;
-use burn::tensor::{Device, Tensor, TensorData};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::encode::Goal;
 use hemiola_core::Rank;
@@ -83,7 +84,7 @@ pub(crate) struct Settings {
 
 /// What is known of a step.
 #[derive(Default)]
-struct Step {
+pub(super) struct Step {
     rate: f64,
     examples: u64,
     /// By variable; taken when the last piece of it has gone.
@@ -92,13 +93,13 @@ struct Step {
     waiting: Vec<usize>,
     counting: Option<Pending<f64>>,
     /// Examples of all peers.
-    total: Option<f64>,
+    pub(super) total: Option<f64>,
     /// Units whose gradient is complete, and the squares of what this peer counts.
-    complete: usize,
-    squares: f64,
-    norming: Option<Pending<f64>>,
+    pub(super) complete: usize,
+    pub(super) squares: f64,
+    pub(super) norming: Option<Pending<f64>>,
     /// By what gradients are multiplied so that their norm is small enough.
-    shrink: Option<f64>,
+    pub(super) shrink: Option<f64>,
     /// By variable: pieces that have their new values.
     done: Vec<usize>,
     over: usize,
@@ -106,22 +107,22 @@ struct Step {
 
 /// The thread's own.
 pub(crate) struct Worker {
-    settings: Settings,
+    pub(super) settings: Settings,
     pieces: Vec<Piece>,
-    units: Vec<Unit>,
+    pub(super) units: Vec<Unit>,
     cuts: Vec<usize>,
     encoders: Vec<Option<Encoder>>,
     mixings: Vec<Option<Mixing<f32>>>,
     /// Updates that each unit has in it.
     applied: Vec<u64>,
-    me: Rank,
+    pub(super) me: Rank,
     peers: usize,
     stages: [Collectives; STAGES],
     turns: [Turns; STAGES],
     counts: Collectives,
-    norms: Collectives,
-    next_norm: u64,
-    steps: BTreeMap<u64, Step>,
+    pub(super) norms: Collectives,
+    pub(super) next_norm: u64,
+    pub(super) steps: BTreeMap<u64, Step>,
     flights: Vec<Flight>,
     /// Whoever wants to know when all is over.
     settling: Vec<(Sender<Holdings>, bool)>,
@@ -449,11 +450,7 @@ impl Worker {
                 let piece = &mut self.pieces[self.units[at].pieces[0]];
                 let most = all.len() / self.peers;
                 for (from, length) in lengths.iter().enumerate() {
-                    let block = &all[from * most..from * most + length];
-                    for row in block.chunks_exact(KEY + piece.width) {
-                        let place = row_of([row[0], row[1]]) * piece.width;
-                        piece.values[place..place + piece.width].copy_from_slice(&row[KEY..]);
-                    }
+                    put_rows(&all[from * most..from * most + length], &mut piece.values, piece.width);
                 }
                 (true, self.end(flight))
             }
@@ -522,12 +519,7 @@ impl Worker {
                 let (width, optimizer) = (piece.width, &self.settings.optimizer);
                 let touched = (&rows[..], &mut numbers[..], width);
                 optimizer.update_rows(rate, &mut piece.values, touched, scale as f32, &mut piece.state);
-                let mut back = Vec::with_capacity(rows.len() * (KEY + width));
-                for row in rows {
-                    back.extend(key_of(row));
-                    back.extend_from_slice(&piece.values[row * width..(row + 1) * width]);
-                }
-                Stage::ToBackLengths(back)
+                Stage::ToBackLengths(with_keys(rows, &piece.values, width))
             }
         };
         Ok((true, stage))
@@ -612,57 +604,13 @@ impl Worker {
         step.over += 1;
         Stage::Over
     }
-
-    /// Works out by what gradients shrink, once all that this peer counts are here.
-    fn norm(&mut self) -> Result<bool> {
-        let Some(Clip::Norm(most)) = self.settings.clip else { return Ok(false) };
-        let here = self.units.iter().filter(|unit| updates(unit, self.me)).count();
-        let number = self.next_norm;
-        let Some(step) = self.steps.get_mut(&number) else { return Ok(false) };
-        match &step.norming {
-            None if step.complete == here && step.total.is_some() => {
-                step.norming = Some(self.norms.begin_all_reduce(vec![step.squares], Operator::Sum)?);
-                Ok(true)
-            }
-            Some(pending) if pending.is_over() => {
-                let pending = step.norming.take().expect("looked at just now");
-                let norm = pending.finish()?[0].sqrt();
-                step.shrink = Some(if norm > most { most / norm } else { 1.0 });
-                self.next_norm += 1;
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    }
 }
 
 /// Whether a peer updates a unit.
-fn updates(unit: &Unit, peer: Rank) -> bool {
+pub(super) fn updates(unit: &Unit, peer: Rank) -> bool {
     match &unit.way {
         Way::Sum { .. } | Way::Factors | Way::Mix { .. } | Way::Rows { .. } => true,
         Way::Served { owner } => *owner == peer,
-    }
-}
-
-/// What a peer adds to the squares of all gradients: those that all have are counted by the first.
-fn squares(unit: &Unit, gradient: &Gradient, me: Rank) -> f64 {
-    let counted = match unit.way {
-        Way::Sum { .. } | Way::Factors => me == Rank::ROOT,
-        Way::Served { .. } | Way::Rows { .. } | Way::Mix { .. } => true,
-    };
-    let numbers = match gradient {
-        Gradient::Whole(numbers) | Gradient::Rows(_, numbers) if counted => &numbers[..],
-        _ => &[],
-    };
-    numbers.iter().map(|number| f64::from(*number).powi(2)).sum()
-}
-
-fn clip_values(gradient: &mut [f32], clip: Option<Clip>, scale: f64) {
-    if let Some(Clip::Value(most)) = clip {
-        let most = (most / scale) as f32;
-        for number in gradient {
-            *number = number.clamp(-most, most);
-        }
     }
 }
 
@@ -703,51 +651,4 @@ fn parts(unit: &Unit, step: &mut Step) -> Vec<f32> {
         Some(Taken::Parts(parts)) => parts,
         _ => Vec::new(),
     }
-}
-
-/// Rows that were looked up more than once become one, and each goes to its owner.
-fn by_owner(parts: &[f32], width: usize, owners: &[Rank], peers: usize) -> Vec<Vec<f32>> {
-    let mut sums = BTreeMap::new();
-    add_rows(&mut sums, parts, width);
-    let mut mine = vec![Vec::new(); peers];
-    for (row, numbers) in sums {
-        let owner = &mut mine[owners[row % owners.len()].index()];
-        owner.extend(key_of(row));
-        owner.extend(numbers);
-    }
-    mine
-}
-
-fn add_rows(sums: &mut BTreeMap<usize, Vec<f32>>, parts: &[f32], width: usize) {
-    for part in parts.chunks_exact(KEY + width) {
-        let numbers = &part[KEY..];
-        sums.entry(row_of([part[0], part[1]]))
-            .and_modify(|sum| sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number))
-            .or_insert_with(|| numbers.to_vec());
-    }
-}
-
-/// Rows that have a gradient.
-fn into_rows(sums: BTreeMap<usize, Vec<f32>>) -> Gradient {
-    let touched = sums.into_iter().filter(|(_, numbers)| numbers.iter().any(|number| *number != 0.0));
-    let (rows, numbers): (Vec<usize>, Vec<Vec<f32>>) = touched.unzip();
-    Gradient::Rows(rows, numbers.concat())
-}
-
-/// The sum of all products of factors: one multiplication, of all peers' pairs in the order of peers, so that all get the same bits.
-fn multiply(all: &[f32], lengths: &[usize], (rows, width): (usize, usize)) -> Vec<f32> {
-    let (device, both) = (Device::flex(), rows + width);
-    let most = all.len() / lengths.len().max(1);
-    let mut pairs = Vec::with_capacity(lengths.iter().sum());
-    for (from, length) in lengths.iter().enumerate() {
-        pairs.extend_from_slice(&all[from * most..from * most + length]);
-    }
-    let count = pairs.len() / both;
-    if count == 0 {
-        return vec![0.0; rows * width];
-    }
-    let pairs = Tensor::<2>::from_data(TensorData::new(pairs, [count, both]), &device);
-    let inputs = pairs.clone().slice([0..count, 0..rows]);
-    let outputs = pairs.slice([0..count, rows..both]);
-    inputs.transpose().matmul(outputs).into_data().try_into_vec().expect("what was given as f32 comes back as f32")
 }

@@ -5,7 +5,7 @@ use super::{HALF, KEY, is_asked, unasked};
 use burn::backend::Dispatch;
 use burn::module::{Flag, Initializer, Module, Param};
 use burn::nn;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 
 /// Settings of an [`Embedding`].
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ impl Embedding {
         let half = i64::try_from(HALF).unwrap_or(i64::MAX);
         let high = flat.clone().div_scalar(half);
         let low = flat.clone() - high.clone().mul_scalar(half);
-        let keys = Tensor::stack::<2>(vec![high, low], 1).float().reshape([count, KEY]).detach();
+        let keys = Tensor::stack::<2>(vec![high, low], 1).float().cast(DType::F32).reshape([count, KEY]).detach();
         let found = Dispatch::looked_up(weight.into_dispatch(), flat.into_dispatch(), keys.into_dispatch());
         Tensor::<2>::from_dispatch(found).reshape([examples, positions, width])
     }

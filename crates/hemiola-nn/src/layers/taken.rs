@@ -4,6 +4,8 @@
 //! looked up]`. The [hook](crate::hook) of the weights hands that over as any gradient. **Invariant:** parts of several uses in one pass are put one below the other, never added: an
 //! operation holds the weights as a tensor of the graph, which alone can be asked whether it has a gradient yet. Weights that are taken in parts must not be used in any other way.
 
+#[cfg(feature = "cuda")]
+use burn::backend::Cube;
 use burn::backend::autodiff::Autodiff;
 use burn::backend::autodiff::checkpoint::base::Checkpointer;
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
@@ -12,12 +14,13 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::ops::FloatTensorOps;
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Flex, backend_extension};
+use burn::tensor::FloatDType;
 
 /// A tensor of the graph that backpropagation follows.
 type InGraph<B> = FloatTensor<Autodiff<B>>;
 
 /// What a backend needs for gradients in parts.
-#[backend_extension(Flex, Autodiff)]
+#[backend_extension(Flex, Cube: cfg(feature = "cuda"), Autodiff)]
 pub(super) trait TakenOps: Backend {
     /// `input · weight`.
     fn product(input: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self>;
@@ -26,6 +29,17 @@ pub(super) trait TakenOps: Backend {
 }
 
 impl TakenOps for Flex {
+    fn product(input: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_matmul(input, weight)
+    }
+
+    fn looked_up(weight: FloatTensor<Self>, rows: IntTensor<Self>, _keys: FloatTensor<Self>) -> FloatTensor<Self> {
+        Self::float_select(weight, 0, rows)
+    }
+}
+
+#[cfg(feature = "cuda")]
+impl TakenOps for Cube {
     fn product(input: FloatTensor<Self>, weight: FloatTensor<Self>) -> FloatTensor<Self> {
         Self::float_matmul(input, weight)
     }
@@ -75,7 +89,8 @@ impl<B: Backend> Backward<B, 1> for LookedUp {
         let gradient = gradients.consume::<B>(&ops.node);
         let (keys, weights) = ops.state;
         if of_weight.is_some() {
-            put(gradients, &weights, B::float_cat(vec![keys, gradient], 1));
+            // Keys need all the digits of single precision, whatever else is computed with.
+            put(gradients, &weights, B::float_cat(vec![keys, B::float_cast(gradient, FloatDType::F32)], 1));
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use burn::module::Module;
 use burn::tensor::activation::log_softmax;
-use burn::tensor::{ElementConversion as _, Int, Tensor};
+use burn::tensor::{DType, ElementConversion as _, Int, Tensor};
 
 /// Images and what is on them.
 #[derive(Clone, Debug)]
@@ -59,6 +59,8 @@ pub trait Net: Module {
 /// The mean of what was lost by the chance that `scores`, by example and class, give the true class.
 pub(super) fn cross_entropy(scores: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
     let [examples] = labels.dims();
+    // Whatever scores were computed with: chances of rare classes need the digits.
+    let scores = scores.cast(DType::F32);
     log_softmax(scores, 1).gather(1, labels.reshape([examples, 1])).mean().neg()
 }
 

@@ -39,17 +39,5 @@ pub use vgg::{Vgg, VggConfig};
 
 pub use burn::tensor::Device;
 
-/// The processor, for nets that are used.
-#[must_use]
-pub fn processor() -> Device {
-    Device::flex()
-}
-
-/// The processor, for nets that are trained.
-#[must_use]
-pub fn training_processor() -> Device {
-    Device::flex().autodiff()
-}
-
 #[cfg(test)]
 mod tests;

@@ -7,7 +7,7 @@ use super::draw::{Draw, PLAIN, RELU};
 use crate::layers::{Embedding, Linear};
 use burn::module::Module;
 use burn::tensor::activation::relu;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{DType, Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
 /// How large it is.
@@ -83,6 +83,7 @@ impl Net for Ncf {
     /// The mean of squared errors.
     fn loss(&self, batch: &RatingBatch) -> Tensor<1> {
         let error = self.forward(batch.users.clone(), batch.items.clone()) - batch.ratings.clone();
+        let error = error.cast(DType::F32);
         (error.clone() * error).mean()
     }
 

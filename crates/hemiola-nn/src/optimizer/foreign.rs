@@ -4,7 +4,7 @@
 
 use super::Saved;
 use burn::optim::{DynOptimizer, DynState, StateSink, StateSource};
-use burn::tensor::{Device, Tensor, TensorData};
+use burn::tensor::{DType, Device, Tensor, TensorData};
 use std::sync::Arc;
 
 /// An optimizer of Burn.
@@ -37,8 +37,9 @@ impl Foreign {
 
     pub(super) fn update(&self, rate: f64, values: &mut [f32], gradient: &[f32], memory: &mut Memory) {
         let device = Device::flex();
-        let tensor =
-            |numbers: &[f32]| Tensor::<1>::from_data(TensorData::new(numbers.to_vec(), [numbers.len()]), &device);
+        let tensor = |numbers: &[f32]| {
+            Tensor::<1>::from_data(TensorData::new(numbers.to_vec(), [numbers.len()]), (&device, DType::F32))
+        };
         let (tensor, gradient) = (tensor(values), tensor(gradient));
         let (updated, state) =
             self.rule.step_dyn(1, rate, tensor.into_bridge(), gradient.into_bridge(), memory.0.take());

@@ -146,8 +146,9 @@ impl<M: Module> TrainerBuilder<M> {
         compare_models(cluster, &described)?;
         let (chosen, network, examples, positions) = (&self.chosen, &self.network, self.examples, self.positions);
         let settings = format!(
-            "{optimizer:?}, {schedule:?}, {clip:?}, {examples} examples of {positions} positions, resume {}, {chosen:?}, {network:?}",
-            self.resume
+            "{optimizer:?}, {schedule:?}, {clip:?}, {examples} examples of {positions} positions, resume {}, {chosen:?}, {network:?}, {:?}",
+            self.resume,
+            found.iter().map(|found| found.precision).collect::<Vec<_>>()
         );
         compare(cluster, settings)?;
 
@@ -185,6 +186,7 @@ impl<M: Module> TrainerBuilder<M> {
         let (staleness, in_parts) = (layout.staleness.clone(), layout.in_parts.clone());
         let units = layout.units.iter().map(|unit| unit.variables.clone()).collect();
         let names: Vec<String> = found.iter().map(|found| found.name.clone()).collect();
+        let precisions = found.iter().map(|found| found.precision).collect();
         let lengths = found.iter().map(|found| found.values.len()).collect();
         let slots = Arc::new(Slots::new(found.into_iter().map(|found| found.values).collect(), start));
         let trace = self.trace.then(|| Arc::new(Trace::new(cluster.env().clone())));
@@ -216,6 +218,7 @@ impl<M: Module> TrainerBuilder<M> {
             schedule: schedule.clone(),
             kept: Arc::new(Mutex::new(Kept::new(in_parts.clone()))),
             names: Arc::new(names),
+            precisions,
             in_parts,
             staleness,
             units,

@@ -4,3 +4,4 @@ mod bad;
 mod equal;
 mod net;
 mod options;
+mod precision;

@@ -1,15 +1,16 @@
 //! `hemiola bench nets`: what strategies are worth between processes.
 //!
 //! Peers meet on this machine, or as the variables of `hemiola run` say: that is how `benchmarks/nets.sh` puts them into network namespaces with limited links. Times are the best of several rounds, ratios the middle of the rounds'; all
-//! ways in turn. A round is a dozen steps, before which two do not count; its bytes are what all peers send in a step, headers and all.
+//! ways in turn. A round is a dozen steps, or more where they are short and compared, before which two do not count; its bytes are what all peers send in a step, headers and all.
 //!
 //! - *Large linear layers*: a net of convolutions before two linear layers that have nearly all of its weights.
 //! - *Convolutions*: a residual net.
 //! - *Embeddings*: collaborative filtering, of whose rows a batch touches few.
 //! - *Layers of neurons* and *attention*: a net each by all-reduce, for comparison with others.
-//! - *Overlap*: a step of the residual net by all-reduce beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example).
+//! - *Overlap*: a step of the residual net by all-reduce beside the larger of its two parts: computing alone (the same step on a cluster of one, all processes at once) and sending alone (a step with one example). Computing is measured twice: each process for
+//!   itself, and *in step*, where a process begins a step when all have ended the one before: on a machine whose speed varies from step to step the slowest is waited for, and no strategy could do better.
 
-use super::figures::{Figures, Row};
+use super::figures::{COMPUTING, CONVOLUTIONS, Figures, IN_STEP, LARGE, Row, SENDING};
 use crate::command::bench::pair;
 use crate::report;
 use clap::Args;
@@ -25,15 +26,21 @@ use std::process::ExitCode;
 
 use burn_parts::{digits, images, ratings, sentences};
 
-/// The net whose steps take longest.
-const LARGE: &str = "large linear layers";
+/// Steps of a round. The large net's take longest. What is under way when the last ends counts, too: where overlap is measured, one step of many.
+fn steps_of(net: &str, steps: u32) -> u32 {
+    match net {
+        LARGE => steps.div_ceil(4),
+        CONVOLUTIONS | COMPUTING | IN_STEP | SENDING => 4 * steps,
+        _ => steps,
+    }
+}
 
 const AFTER_HELP: &str = "\
 Examples:
   hemiola bench nets
   hemiola bench nets --peers 4 --report nets.json
 
-The report holds \"overlap_ratio\" (a step beside the larger of computing and sending alone), \"poseidon_bytes_ratio\" and \"poseidon_speedup\" (beside the parameter server, on large linear layers; \"cheapest_bytes_ratio\" and \
+The report holds \"overlap_ratio\" (a step beside the larger of computing in step and sending alone; \"overlap_ratio_free\" beside computing that waits for nobody), \"poseidon_bytes_ratio\" and \"poseidon_speedup\" (beside the parameter server, on large linear layers; \"cheapest_bytes_ratio\" and \
 \"cheapest_speedup\", too), \"convolutions_ratio\" and \"poseidon_convolutions_ratio\" (a step by the cheapest strategy, or by poseidon, beside one by all-reduce), \"parallax_bytes_gain\" (bytes of all-reduce over those of parallax, with embeddings), \"samples_per_second\" (of all peers, by \
 net and strategy) and \"rows\", one for each net and strategy.";
 
@@ -45,7 +52,7 @@ pub(crate) struct Nets {
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     rounds: u32,
 
-    /// Steps of a round that count; a quarter of them with large linear layers. What of the last is under way when it ends counts, too, so few steps show less overlap than many.
+    /// Steps of a round that count; a quarter of them with large linear layers, four times as many with convolutions. What of the last is under way when it ends counts, too, so few steps show less overlap than many.
     #[arg(long, value_name = "N", default_value = "12", value_parser = clap::value_parser!(u32).range(1..))]
     steps: u32,
 
@@ -123,16 +130,18 @@ impl Nets {
             self.best(&mut rows, cluster, ("transformer", all_reduce), attention, &batch, examples / 2 + 1)?;
             // One right after the other: they are compared.
             let (few, batch) = (images(cluster, 1, 32), images(cluster, examples, 32));
-            self.best(&mut rows, cluster, ("sending alone", all_reduce), convolutions(), &few, 1)?;
-            let alone = hemiola_cluster::standalone(1).run(|own| {
-                let mut rows = Vec::new();
-                self.best(&mut rows, own, ("computing alone", all_reduce), convolutions(), &batch, examples)?;
-                Ok(rows.remove(0))
-            })?;
-            let slowest = cluster.all_gather(alone[0].seconds)?.into_iter().fold(0.0, f64::max);
-            Row { seconds: slowest, rounds: vec![slowest], ..alone[0].clone() }.join(&mut rows);
+            self.best(&mut rows, cluster, (SENDING, all_reduce), convolutions(), &few, 1)?;
+            for (name, pace) in [(COMPUTING, None), (IN_STEP, Some(cluster))] {
+                let alone = hemiola_cluster::standalone(1).run(|own| {
+                    let mut rows = Vec::new();
+                    self.paced(&mut rows, own, (name, all_reduce), convolutions(), (&batch, examples), pace)?;
+                    Ok(rows.remove(0))
+                })?;
+                let slowest = cluster.all_gather(alone[0].seconds)?.into_iter().fold(0.0, f64::max);
+                Row { seconds: slowest, rounds: vec![slowest], ..alone[0].clone() }.join(&mut rows);
+            }
             for builder in [all_reduce, Builder::Cheapest, Builder::Poseidon] {
-                self.best(&mut rows, cluster, ("convolutions", builder), convolutions(), &batch, examples)?;
+                self.best(&mut rows, cluster, (CONVOLUTIONS, builder), convolutions(), &batch, examples)?;
             }
         }
         Ok(Figures::new(cluster.size(), rows))
@@ -143,16 +152,29 @@ impl Nets {
         &self,
         rows: &mut Vec<Row>,
         cluster: &Cluster,
-        (net, builder): (&str, Builder),
+        which: (&str, Builder),
         model: N,
         batch: &N::Batch,
         examples: usize,
+    ) -> Result<()> {
+        self.paced(rows, cluster, which, model, (batch, examples), None)
+    }
+
+    /// The same; if there is a pace, a step begins when all its peers have ended the one before.
+    fn paced<N: Net>(
+        &self,
+        rows: &mut Vec<Row>,
+        cluster: &Cluster,
+        (net, builder): (&str, Builder),
+        model: N,
+        (batch, examples): (&N::Batch, usize),
+        pace: Option<&Cluster>,
     ) -> Result<()> {
         let mut trainer = Trainer::new(cluster, model, Optimizer::sgd(0.001).momentum(0.9))
             .strategy(builder)
             .examples(examples)
             .build()?;
-        let steps = if net == LARGE { self.steps.div_ceil(4) } else { self.steps };
+        let steps = steps_of(net, self.steps);
         // In the first, peers agree on the order of messages.
         for _ in 0..2 {
             trainer.step(examples, |model| model.loss(batch))?;
@@ -162,6 +184,7 @@ impl Nets {
         let (start, sent) = (cluster.env().now(), cluster.traffic().bytes_sent());
         for _ in 0..steps {
             trainer.step(examples, |model| model.loss(batch))?;
+            pace.map_or(Ok(()), Cluster::barrier)?;
         }
         trainer.wait()?;
         let seconds = (cluster.env().now() - start).as_secs_f64() / f64::from(steps);

@@ -3,7 +3,9 @@
 use crate::failure::Failure;
 use crate::{report, suggest};
 use clap::{Args, ValueEnum};
-use hemiola_nn::{Clip, Optimizer, Schedule};
+use hemiola_core::Rank;
+use hemiola_nn::models::Device;
+use hemiola_nn::{Clip, Optimizer, Place, Precision, Schedule};
 use hemiola_strategy::{Builder, Cluster as Network, Strategy};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -62,6 +64,14 @@ pub(super) struct Flags {
     #[arg(long, value_name = "FILE", help_heading = "Where it runs")]
     network: Option<PathBuf>,
 
+    /// What a peer computes on: `cpu`, `cuda` (peers take the graphics cards of their machine in turn) or `cuda:N`. Cards need a build with the feature `cuda`.
+    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu", help_heading = "Where it runs")]
+    place: Place,
+
+    /// What passes are computed with. Values, sums and updates are of single precision with all of them.
+    #[arg(long, value_enum, default_value = "f32", help_heading = "Where it runs")]
+    precision: PrecisionName,
+
     /// File for what each peer computed, waited for and sent in the last twenty steps, to be opened in Perfetto.
     #[arg(long, value_name = "FILE", help_heading = "What comes out")]
     trace: Option<PathBuf>,
@@ -80,6 +90,16 @@ enum OptimizerName {
     Adagrad,
     /// Steps by the size of past gradients.
     Rmsprop,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum PrecisionName {
+    /// 24 binary digits.
+    F32,
+    /// 8 binary digits.
+    Bf16,
+    /// 11 binary digits, and numbers up to 65,504.
+    F16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -164,6 +184,32 @@ impl Flags {
         };
         self.trace.as_deref().map_or(Ok(()), report::check)?;
         Ok(Read { strategy, network: self.network.as_ref().map(network).transpose()? })
+    }
+
+    /// The device that a peer computes on.
+    pub(super) fn device(&self, peer: Rank) -> anyhow::Result<Device> {
+        self.place.device(peer, self.precision()).map_err(|problem| Failure::usage(problem.to_string()).into())
+    }
+
+    fn precision(&self) -> Precision {
+        match self.precision {
+            PrecisionName::F32 => Precision::F32,
+            PrecisionName::Bf16 => Precision::Bf16,
+            PrecisionName::F16 => Precision::F16,
+        }
+    }
+
+    /// Where and how it is computed, if that is not as usual.
+    pub(super) fn where_to(&self) -> String {
+        let precision = match self.precision {
+            PrecisionName::F32 => "",
+            PrecisionName::Bf16 => " with bf16",
+            PrecisionName::F16 => " with f16",
+        };
+        match (self.place, precision) {
+            (Place::Processor, "") => String::new(),
+            (place, precision) => format!("; on {place}{precision}"),
+        }
     }
 
     /// Where a trace goes, if there is one.

@@ -8,7 +8,7 @@ use crate::suggest;
 use clap::Args;
 use hemiola_models::training::Figure;
 use hemiola_nn::data::{Examples as _, Images, made};
-use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig, training_processor};
+use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -123,7 +123,7 @@ impl TrainMlp {
             })
         };
         let kind = Kind { name: "mlp", figure: FIGURE, batch: 64 };
-        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+        Command { kind, common, flags }.execute(sizes, load, MlpConfig::init)
     }
 }
 
@@ -181,7 +181,7 @@ impl TrainCnn {
             })
         };
         let kind = Kind { name: "cnn", figure: FIGURE, batch: 64 };
-        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+        Command { kind, common, flags }.execute(sizes, load, CnnConfig::init)
     }
 }
 
@@ -240,6 +240,6 @@ impl TrainResnet {
             })
         };
         let kind = Kind { name: "resnet", figure: FIGURE, batch: 64 };
-        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+        Command { kind, common, flags }.execute(sizes, load, ResnetConfig::init)
     }
 }

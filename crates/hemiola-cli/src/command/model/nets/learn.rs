@@ -15,7 +15,7 @@ use hemiola_models::training::{
     peak_memory,
 };
 use hemiola_nn::data::{Batches, Examples};
-use hemiola_nn::models::{Net, processor, training_processor};
+use hemiola_nn::models::{Device, Net};
 use hemiola_nn::trace::perfetto;
 use hemiola_nn::{Trainer, TrainerBuilder};
 use serde::Serialize;
@@ -66,7 +66,7 @@ impl Command<'_> {
         &self,
         sizes: &impl Serialize,
         load: impl FnOnce() -> anyhow::Result<Loaded<E, C>>,
-        init: impl FnOnce(&C) -> N,
+        init: impl FnOnce(&C, &Device) -> N,
     ) -> anyhow::Result<ExitCode>
     where
         N: Net<Batch = E::Batch>,
@@ -86,14 +86,16 @@ impl Command<'_> {
             let lock = common.claim(cluster)?;
             let loaded = load().map_err(carried)?;
             same_everywhere(cluster, &loaded)?;
-            let headline = format!("{}; {}", loaded.headline, ClusterFacts::of(cluster));
+            let device = flags.device(cluster.rank()).map_err(carried)?;
+            let headline = format!("{}; {}{}", loaded.headline, ClusterFacts::of(cluster), flags.where_to());
             let loading = cluster.env().now() - start;
             let figures = Figures { metric: kind.figure.name, unit: "examples" };
             let prepared = Prepared { headline, loading, figures, limits: &limits, lock };
             common.attend(cluster, prepared, |watch| {
-                let net = init(&loaded.config);
+                let net = init(&loaded.config, &device.clone().autodiff());
                 let job = Job {
                     cluster,
+                    device,
                     kind: *kind,
                     flags,
                     chosen: &chosen,
@@ -135,6 +137,7 @@ impl<E: Examples, C> Loaded<E, C> {
 /// A training.
 struct Job<'a, E, C> {
     cluster: &'a Cluster,
+    device: Device,
     kind: Kind,
     flags: &'a Flags,
     chosen: &'a Chosen,
@@ -265,7 +268,7 @@ impl<E: Examples, C> Job<'_, E, C> {
         batches: &Batches,
         past: &mut Past,
     ) -> Result<Progress> {
-        let (env, device, rank) = (self.cluster.env(), training_processor(), self.cluster.rank().index());
+        let (env, device, rank) = (self.cluster.env(), self.device.clone().autodiff(), self.cluster.rank().index());
         let start = env.now();
         let epoch = past.history.len() as u32;
         let (mut total, mut examples) = (0.0, 0_u64);
@@ -319,7 +322,7 @@ impl<E: Examples, C> Job<'_, E, C> {
         let batches = Batches::new(valid.len(), look, self.cluster.size(), 0);
         let (mut total, mut right) = (0.0, 0.0);
         for part in batches.in_order(self.cluster.rank().index()) {
-            let judged = net.judge(&valid.batch(&part, &processor()));
+            let judged = net.judge(&valid.batch(&part, &self.device));
             total += judged.loss * part.len() as f64;
             right += judged.right.unwrap_or(0.0) * part.len() as f64;
         }

@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::Args;
 use hemiola_models::training::Figure;
 use hemiola_nn::data::{Examples as _, Ratings, made};
-use hemiola_nn::models::{NcfConfig, training_processor};
+use hemiola_nn::models::NcfConfig;
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -71,7 +71,7 @@ impl TrainNcf {
         let Self { sizes, flags, common, .. } = &self;
         let kind = Kind { name: "ncf", figure: FIGURE, batch: 256 };
         let command = Command { kind, common, flags };
-        command.execute(sizes, || self.load(share), |config| config.init(&training_processor()))
+        command.execute(sizes, || self.load(share), NcfConfig::init)
     }
 
     fn load(&self, share: Option<f64>) -> anyhow::Result<Loaded<Ratings, NcfConfig>> {

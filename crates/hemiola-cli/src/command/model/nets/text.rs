@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use clap::Args;
 use hemiola_models::training::Figure;
 use hemiola_nn::data::{Examples as _, Text, made};
-use hemiola_nn::models::{LstmConfig, TransformerConfig, training_processor};
+use hemiola_nn::models::{LstmConfig, TransformerConfig};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -177,7 +177,7 @@ impl TrainLstm {
             })
         };
         let kind = Kind { name: "lstm", figure: FIGURE, batch: 32 };
-        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+        Command { kind, common, flags }.execute(sizes, load, LstmConfig::init)
     }
 }
 
@@ -241,6 +241,6 @@ impl TrainTransformer {
             })
         };
         let kind = Kind { name: "transformer", figure: FIGURE, batch: 32 };
-        Command { kind, common, flags }.execute(sizes, load, |config| config.init(&training_processor()))
+        Command { kind, common, flags }.execute(sizes, load, TransformerConfig::init)
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn put_together(plans: &mut [Plan], costs: &Costs<'_>) {
     let (mut group, mut elements) = (0_u32, 0_u64);
     for plan in plans.iter_mut().rev().filter(|plan| is_summed(plan)) {
         let own = length(plan);
-        let most = enough.min((elements + left) / 2).max(least);
+        let most = enough.min(u64::midpoint(elements, left)).max(least);
         if elements > 0 && (elements >= most || 4 * (elements + own) > MOST_BYTES) {
             (group, elements) = (group + 1, 0);
         }

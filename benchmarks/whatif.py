@@ -145,6 +145,7 @@ def main():
         take_profile(rotation, "rotation.json", options.rounds)
         take_profile(lambda *more: tables(2, *more), "tables.json", options.rounds)
         with Net(2, 10_000) as net:
+            # One of each program: blocks by rotation, rows by tables.
             before["byte"] = {profile: byte_nanos(net, program, options.rounds + 2) for _, program, profile in STRATEGIES[::2]}
         blocks, rows = before["byte"].values()
         print(f"ns of a core for a byte, at each end: {blocks:.2f} in a block, {rows:.2f} in a row", flush=True)

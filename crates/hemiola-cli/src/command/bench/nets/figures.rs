@@ -46,7 +46,7 @@ impl Row {
 pub(super) struct Figures {
     peers: usize,
     overlap_ratio: f64,
-    overlap_ratio_free: f64,
+    overlap_ratio_in_step: f64,
     poseidon_bytes_ratio: f64,
     poseidon_speedup: f64,
     cheapest_bytes_ratio: f64,
@@ -74,8 +74,8 @@ impl Figures {
         let speed = |row: &Row| (format!("{}, {}", row.net, row.strategy), row.examples as f64 / row.seconds);
         Self {
             peers,
-            overlap_ratio: ratio(convolutions("all-reduce"), &larger_part(IN_STEP)),
-            overlap_ratio_free: ratio(convolutions("all-reduce"), &larger_part(COMPUTING)),
+            overlap_ratio: ratio(convolutions("all-reduce"), &larger_part(COMPUTING)),
+            overlap_ratio_in_step: ratio(convolutions("all-reduce"), &larger_part(IN_STEP)),
             poseidon_bytes_ratio: poseidon.bytes / served.bytes,
             poseidon_speedup: served.seconds / poseidon.seconds,
             cheapest_bytes_ratio: cheapest.bytes / served.bytes,
@@ -105,8 +105,8 @@ impl fmt::Display for Figures {
         }
         writeln!(
             out,
-            "{} peers; a step takes {:.2} times the larger of its parts, {:.2} times if computing waits for nobody",
-            self.peers, self.overlap_ratio, self.overlap_ratio_free
+            "{} peers; a step takes {:.2} times the larger of its parts, {:.2} times if peers compute in step",
+            self.peers, self.overlap_ratio, self.overlap_ratio_in_step
         )?;
         writeln!(
             out,

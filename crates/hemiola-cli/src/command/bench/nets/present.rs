@@ -40,7 +40,7 @@ Examples:
   hemiola bench nets
   hemiola bench nets --peers 4 --report nets.json
 
-The report holds \"overlap_ratio\" (a step beside the larger of computing in step and sending alone; \"overlap_ratio_free\" beside computing that waits for nobody), \"poseidon_bytes_ratio\" and \"poseidon_speedup\" (beside the parameter server, on large linear layers; \"cheapest_bytes_ratio\" and \
+The report holds \"overlap_ratio\" (a step beside the larger of computing and sending alone; \"overlap_ratio_in_step\" where peers begin each step of computing together), \"poseidon_bytes_ratio\" and \"poseidon_speedup\" (beside the parameter server, on large linear layers; \"cheapest_bytes_ratio\" and \
 \"cheapest_speedup\", too), \"convolutions_ratio\" and \"poseidon_convolutions_ratio\" (a step by the cheapest strategy, or by poseidon, beside one by all-reduce), \"parallax_bytes_gain\" (bytes of all-reduce over those of parallax, with embeddings), \"samples_per_second\" (of all peers, by \
 net and strategy) and \"rows\", one for each net and strategy.";
 

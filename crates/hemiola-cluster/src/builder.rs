@@ -9,7 +9,7 @@ use crate::run::run_on;
 use crate::system_env::SystemEnv;
 use crate::variables::{self, ProcessVariables, Variable, Variables};
 use hemiola_core::{Deadlines, Env, Inbox, JobId, Observer, Rank};
-use hemiola_net::{InProcess, JoinConfig, Rendezvous, Secret, Switchboard, TcpLimits, Tls, join};
+use hemiola_net::{InProcess, JoinConfig, Rendezvous, Router, Secret, TcpLimits, Tls, join};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -209,7 +209,7 @@ impl ClusterBuilder {
         }
         self.check_role()?;
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
-        let (board, servers) = (Switchboard::new(self.size), self.servers);
+        let (board, servers) = (Router::new(self.size), self.servers);
         let inbox: Arc<dyn Inbox> = board.clone();
         if self.size == 1 {
             let transport = InProcess::alone(inbox, &env);

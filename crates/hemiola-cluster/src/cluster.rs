@@ -13,7 +13,7 @@ use hemiola_core::{
     ChannelId, Deadlines, Env, Lane, LossCause, Message, Observer, Outgoing, Parting, PeerLost, Rank, Stall, Task,
     Traffic, Transport, Waiter,
 };
-use hemiola_net::{IoLoop, Mailbox, Switchboard};
+use hemiola_net::{IoLoop, Mailbox, Router};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -69,7 +69,7 @@ struct Inner {
 pub(crate) struct Parts {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) loops: Vec<IoLoop>,
-    pub(crate) board: Arc<Switchboard>,
+    pub(crate) board: Arc<Router>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) deadlines: Deadlines,

@@ -10,7 +10,7 @@ use crate::tree::Tree;
 use crate::waits::{Reason, Waits};
 use bytes::Bytes;
 use hemiola_core::{ChannelId, Env, Lane, Outgoing, Payload, Purpose, Rank, Transport, TransportError, Waiter};
-use hemiola_net::{Mailbox, Switchboard};
+use hemiola_net::{Mailbox, Router};
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::panic::Location;
@@ -96,7 +96,7 @@ pub(crate) struct Exchange {
     /// Peers that run the program: those with the lowest ranks. The others are dedicated servers.
     pub(crate) peers: usize,
     pub(crate) transport: Arc<dyn Transport>,
-    pub(crate) board: Arc<Switchboard>,
+    pub(crate) board: Arc<Router>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) waits: Arc<Waits>,
     pub(crate) monitor: Arc<Monitor>,

@@ -10,7 +10,7 @@ use hemiola_core::{
     ChannelId, Deadlines, Env, Event, Lane, LastWords, LossCause, Moment, Observer, Outgoing, PeerLost, Purpose, Rank,
     Stall, Task, Transport, WaitSummary,
 };
-use hemiola_net::{Mailbox, Switchboard};
+use hemiola_net::{Mailbox, Router};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ pub(crate) struct Monitor {
 impl Monitor {
     pub(crate) fn start(
         transport: &Arc<dyn Transport>,
-        board: &Arc<Switchboard>,
+        board: &Arc<Router>,
         env: &Arc<dyn Env>,
         observer: &Arc<dyn Observer>,
         deadlines: &Deadlines,
@@ -98,7 +98,7 @@ impl Monitor {
         Stall { rank, here: self.waits.summary(), others: others.filter(|(other, _)| *other != rank).collect() }
     }
 
-    fn run(&self, heartbeats: &Mailbox, board: &Switchboard) {
+    fn run(&self, heartbeats: &Mailbox, board: &Router) {
         let Deadlines { silence, stall, .. } = self.deadlines;
         let mut liveness = Liveness::new(silence, self.deadlines.heartbeat(), self.env.now());
         let mut report_at = stall;
@@ -134,7 +134,7 @@ impl Monitor {
         }
     }
 
-    fn beat(&self, board: &Switchboard) {
+    fn beat(&self, board: &Router) {
         let waits = postcard::to_stdvec(&self.waits.summary()).expect("summaries are plain data");
         let rank = self.transport.rank();
         for other in Rank::all(self.transport.size()).filter(|other| *other != rank && !board.is_gone(*other)) {

@@ -7,7 +7,7 @@ use crate::run::run_on;
 use crate::system_env::SystemEnv;
 use crate::workers::panic_message;
 use hemiola_core::{Deadlines, Env, Inbox, LossCause, Observer, Parting, Rank, Transport};
-use hemiola_net::{InProcess, Switchboard};
+use hemiola_net::{InProcess, Router};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -76,7 +76,7 @@ impl Standalone {
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
         let servers = self.servers.map_or(0, |(servers, _)| servers);
         let size = self.peers + servers;
-        let boards: Vec<_> = (0..size).map(|_| Switchboard::new(size)).collect();
+        let boards: Vec<_> = (0..size).map(|_| Router::new(size)).collect();
         let inboxes = boards.iter().map(|board| board.clone() as Arc<dyn Inbox>).collect();
         let transports = InProcess::connect(inboxes, &env);
         let outcomes: Vec<Result<Option<T>>> = std::thread::scope(|scope| {

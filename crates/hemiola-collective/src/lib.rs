@@ -1,31 +1,57 @@
-//! How peers agree on numbers: collectives, communication graphs and what they cost, as plain values and state machines.
+//! Collectives on slices of numbers, and averages over a communication graph, on a cluster.
 //!
-//! **Invariant:** nothing here opens a socket, starts a thread, reads a clock or draws a random number that is not a function of a given seed.
-//! The crate depends on `hemiola-core` alone.
+//! This crate drives the state machines of `hemiola-collective-proto`: it gives them threads, time and the network, and decides nothing of the protocols.
 //!
-//! | module | concept |
+//! ```
+//! use hemiola_collective::{MakeCollectives, Operator};
+//!
+//! hemiola_cluster::standalone(4).run(|cluster| {
+//!     let collectives = cluster.collectives()?;
+//!     let mut gradient = vec![1.0_f32; 10];
+//!     collectives.all_reduce(&mut gradient, Operator::Sum)?;
+//!     assert_eq!(gradient, [4.0; 10]);
+//!     Ok(())
+//! })?;
+//! # Ok::<(), hemiola_cluster::Error>(())
+//! ```
+//!
+//! **Who does the work.** A call that blocks is carried through by the calling thread, which reads and writes sockets itself. One that was begun
+//! is carried on by a service of the cluster, started for the first of them.
+//!
+//! [`Mixing`] averages over a sparse graph instead, where each peer waits for its neighbours alone, or for nobody.
+//!
+//! | file | concept |
 //! |---|---|
-//! | [`encode`] | [`Encoding`]: fewer bytes for an update, at a price in precision that later updates pay back |
-//! | [`graph`] | [`Graph`]: who sends to whom; [`Topology`]: its kinds; spectral gap, mixing weights, search for a good one |
-//! | [`protocol`] | [`Engine`]: collectives in flight; the steps they are made of and the order of their sums |
-//! | [`mix`] | [`Mixer`]: averages over a graph, with NOTIFY-ACK |
-//! | [`cost`] | which scheme sends the fewest numbers for a matrix; which all-reduce takes the least time |
-//! | [`algorithm`] | [`Algorithm`]: ways to do an all-reduce |
-//! | [`random`] | [`Random`]: a seeded generator |
+//! | [`collectives`] | [`Collectives`]: the handle of a peer |
+//! | `flight` | one collective on its way |
+//! | [`encoded`] | all-reduce and others in fewer bytes; [`PendingEncoded`], [`Factors`] |
+//! | `outcome` | what becomes of a collective that was begun |
+//! | [`background`] | [`Pending`]: collectives that go on while the program computes |
+//! | [`mixing`] | [`Mixing`]: averages over a graph; who goes on without whom |
+//! | [`measure`] | [`Speeds`]: what each way to do an all-reduce takes here |
+//! | [`probe`](mod@probe) | how fast pairs of peers talk |
+//! | [`error`] | what can go wrong |
 
-pub mod algorithm;
-pub mod cost;
-pub mod encode;
+pub mod background;
+pub mod collectives;
+pub mod encoded;
 pub mod error;
-pub mod graph;
-pub mod mix;
-pub mod protocol;
-pub mod random;
+mod flight;
+pub mod measure;
+pub mod mixing;
+mod outcome;
+pub mod probe;
 
-pub use algorithm::Algorithm;
-pub use encode::{Encoder, Encoding};
-pub use error::{Error, Result};
-pub use graph::{Graph, LinkSpeeds, Search, Topology, Weights};
-pub use mix::{Mixer, Synchronization};
-pub use protocol::{Element, Engine, Message, Operation, Operator, Tag};
-pub use random::Random;
+pub use background::Pending;
+pub use collectives::{Collectives, MakeCollectives, Tally};
+pub use encoded::{Factors, PendingEncoded};
+pub use error::Error;
+pub use hemiola_collective_proto::mix::{Mixed, Reduced};
+pub use hemiola_collective_proto::protocol::cut;
+pub use hemiola_collective_proto::{
+    Algorithm, Element, Encoder, Encoding, Graph, Operator, Search, Synchronization, Topology, Weights,
+};
+pub use hemiola_collective_proto::{cost, encode};
+pub use measure::Speeds;
+pub use mixing::{MakeMixing, Mixing, MixingBuilder, MixingTally, OnLoss};
+pub use probe::{Probed, probe};

@@ -12,7 +12,7 @@ use hemiola_array::dist::{Axis, DenseBlock, Holding, Layout, Storage};
 use hemiola_array::{Cut, Dense, DistArray, Element, Shape};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Purpose, Rank};
-use hemiola_tables::{Owners, Shard, rows};
+use hemiola_tables_proto::{Owners, Shard, rows};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fmt;

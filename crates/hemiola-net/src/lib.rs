@@ -1,7 +1,7 @@
 //! How the peers of a job exchange bytes: frames, lanes, transports, joining.
 //!
 //! A peer that starts calls [`join`], which meets the others and returns a [`Joined`]; [`Joined::start`] turns that into
-//! a [`TcpTransport`] delivering to an inbox, usually a [`Switchboard`] of [`Mailbox`]es. Peers that are threads of one
+//! a [`TcpTransport`] delivering to an inbox, usually a [`Router`] of [`Mailbox`]es. Peers that are threads of one
 //! process use [`InProcess`] instead; nothing above this crate can tell the difference.
 //!
 //! **Invariants.** Only this crate touches sockets. It starts no thread by itself: I/O loops and handshakes run on
@@ -46,7 +46,7 @@ pub use join::rendezvous::{NotARendezvous, Rendezvous};
 pub use join::roster::Member;
 pub use join::wire::WireError;
 pub use secret::Secret;
-pub use switchboard::{Mailbox, ReceiveError, Switchboard};
+pub use switchboard::{Mailbox, ReceiveError, Router};
 pub use tcp::io_loop::IoLoop;
 pub use tcp::transport::{TcpLimits, TcpTransport};
 pub use tls::{DEFAULT_NAME, Tls, TlsError};

@@ -1,6 +1,6 @@
 //! Where arriving messages wait for the thread that wants them.
 //!
-//! The [`Switchboard`] is the [`Inbox`] of a real transport: it sorts messages into [`Mailbox`]es by channel. A message
+//! The [`Router`] is the [`Inbox`] of a real transport: it sorts messages into [`Mailbox`]es by channel. A message
 //! may come before its mailbox is opened (the sender is ahead); it is kept until then. Inside a mailbox each sender
 //! has its own queue, in order.
 //!
@@ -9,7 +9,7 @@
 //!
 //! **Threads.** Any thread may deliver, open and receive. A receiver first looks into its queue, then
 //! [assists](Transport::assist) the transport (reads the socket itself), and only if another thread reads already does
-//! it sleep until woken. **Locks.** `Switchboard::state` before a mailbox's `queues`; neither is held while calling the
+//! it sleep until woken. **Locks.** `Router::state` before a mailbox's `queues`; neither is held while calling the
 //! transport. **Loss.** When a peer is lost, every waiting receiver wakes and fails, because in an SPMD job no wait can
 //! be trusted to end any more; a peer that *left* after ending well fails only those who wait for it, and so does one whose loss was *forgiven*.
 
@@ -42,7 +42,7 @@ const LOOK_AROUND: Duration = Duration::from_secs(1);
 
 /// Sorts arriving messages into mailboxes.
 #[derive(Debug)]
-pub struct Switchboard {
+pub struct Router {
     size: usize,
     state: Mutex<State>,
     /// Number of peers lost. Grows under `state`, before the mailboxes are woken; a receiver that is about to sleep
@@ -137,7 +137,7 @@ impl Queues {
     }
 }
 
-impl Switchboard {
+impl Router {
     /// The switchboard of a peer in a job of `size`.
     #[must_use]
     pub fn new(size: usize) -> Arc<Self> {
@@ -206,7 +206,7 @@ impl Switchboard {
     }
 }
 
-impl Inbox for Switchboard {
+impl Inbox for Router {
     fn deliver(&self, mut message: Message) {
         let mut state = self.state.lock();
         let mut slot = self.slot(&mut state, message.channel);
@@ -249,7 +249,7 @@ impl Inbox for Switchboard {
 /// The messages of one channel.
 #[derive(Debug)]
 pub struct Mailbox {
-    board: Arc<Switchboard>,
+    board: Arc<Router>,
     slot: Arc<Slot>,
     channel: ChannelId,
     lane: Lane,
@@ -382,7 +382,7 @@ mod tests {
     #[test]
     fn a_bell_rings_when_a_message_lies_here_and_when_a_peer_is_gone() {
         let env: Arc<dyn Env> = Arc::new(Still);
-        let boards: Vec<_> = (0..2).map(|_| Switchboard::new(2)).collect();
+        let boards: Vec<_> = (0..2).map(|_| Router::new(2)).collect();
         let ends = InProcess::connect(boards.iter().map(|board| board.clone() as Arc<dyn Inbox>).collect(), &env);
         let (channel, lane) = (ChannelId::new(7), Lane::Control);
         let send = || {

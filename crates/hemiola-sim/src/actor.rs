@@ -7,7 +7,7 @@
 use crate::stuck::Wait;
 use crate::units::Span;
 use crate::world::Core;
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 use hemiola_core::{Lane, Moment, Rank};
 
 /// What a call comes to; the text of an error ends the run and is told with peer and time.

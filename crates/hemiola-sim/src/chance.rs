@@ -2,7 +2,7 @@
 //!
 //! **Invariant:** what is drawn depends on the generator's state alone. `exp` and `ln` are those of `libm`, which every machine computes alike.
 
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 
 /// A number in `0.0..1.0`.
 pub fn unit(random: &mut Random) -> f64 {

@@ -6,7 +6,7 @@
 use crate::chance;
 use crate::describe::{Compute, Description};
 use crate::units::Span;
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 
 /// The processors of one peer.
 #[derive(Clone, Debug)]

@@ -15,7 +15,7 @@ use crate::stuck::{Wait, WaitGraph};
 use crate::trace::{Spent, Trace};
 use crate::units::Span;
 use hashbrown::HashSet;
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 use hemiola_core::{Lane, Moment, Rank};
 use rustc_hash::FxBuildHasher;
 use serde::Serialize;

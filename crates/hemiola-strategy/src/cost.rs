@@ -7,7 +7,7 @@
 //! > seconds = max over links of Σ bytes / bandwidth + max over peers of Σ latency
 //!
 //! Applied to one variable alone this is equation 8.2 of the `AutoDist` thesis for a served one and 8.3 for a collective on a ring. It differs in how variables add up: the thesis takes the maximum and
-//! the mean over variables as features of a learned model; here all of them share the links, since all are under way at once. A collective's flows are those of the very steps that `hemiola-collective` takes.
+//! the mean over variables as features of a learned model; here all of them share the links, since all are under way at once. A collective's flows are those of the very steps that `hemiola-collective-proto` takes.
 //! What it leaves out: the work of summing, and that flows of one link may have to wait for flows of another. It need not be right, only right about which is less.
 
 use crate::cluster::Cluster;
@@ -15,9 +15,9 @@ use crate::model::{Gradient, Model, Variable};
 use crate::node::{Node, Placement, Synchronizer};
 use crate::partition::Shard;
 use crate::strategy::Strategy;
-use hemiola_collective::encode::Goal;
-use hemiola_collective::protocol::Step;
-use hemiola_collective::{Algorithm, Encoding, Operation, Operator};
+use hemiola_collective_proto::encode::Goal;
+use hemiola_collective_proto::protocol::Step;
+use hemiola_collective_proto::{Algorithm, Encoding, Operation, Operator};
 use hemiola_core::Rank;
 use std::collections::BTreeMap;
 
@@ -366,7 +366,7 @@ mod tests {
 
     #[test]
     fn factors_cost_what_table_3_4_says() {
-        use hemiola_collective::cost::MatrixUpdate;
+        use hemiola_collective_proto::cost::MatrixUpdate;
         let cluster = Cluster::uniform(8, Link { latency: 0.0, ..LINK });
         let variable = Variable::linear("w", 4096, 4096, 32);
         let table = MatrixUpdate { rows: 4096, columns: 4096, factors: Some(32), workers: 8, servers: 8 }.costs();

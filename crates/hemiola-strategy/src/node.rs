@@ -1,7 +1,7 @@
 //! What is decided for one shard of a variable.
 
-use hemiola_collective::graph::Topology;
-use hemiola_collective::{Algorithm, Encoding};
+use hemiola_collective_proto::graph::Topology;
+use hemiola_collective_proto::{Algorithm, Encoding};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 
 use crate::node::{Node, Placement, Synchronizer};
 use crate::strategy::{Plan, Strategy};
-use hemiola_collective::Encoding;
+use hemiola_collective_proto::Encoding;
 use hemiola_core::Rank;
 use std::fmt::{self, Write as _};
 

@@ -8,7 +8,7 @@ use crate::model::{Gradient, Model, Variable};
 use crate::node::{Node, Placement, Synchronizer};
 use crate::partition::Shard;
 use crate::strategy::{Plan, Strategy};
-use hemiola_collective::{Algorithm, Encoding};
+use hemiola_collective_proto::{Algorithm, Encoding};
 use hemiola_core::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,165 +1,96 @@
-//! Everything that can go wrong in a table, with the facts in fields.
-//!
-//! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
+//! What can go wrong with a table on a cluster, with the facts in fields.
 
-use crate::clock::{Backward, Clock};
-use crate::spec::{ClientId, ShardId};
-use hemiola_core::{ErrorKind, WorkerId};
+use hemiola_core::{ErrorKind, PeerLost, Rank, WorkerId};
 
-/// The result of everything fallible here.
-pub type Result<T, E = Error> = std::result::Result<T, E>;
-
-/// Why a table refused.
+/// Why a table could not do what it was asked to.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A row that the table does not have.
-    #[error(
-        "table `{table}` has no row {row}: its rows are 0 to {rows}, without the last; make the table larger, or let its ids grow"
-    )]
-    RowOutOfRange {
+    /// The table refused.
+    #[error(transparent)]
+    Table(#[from] hemiola_tables_proto::Error),
+    /// Somebody failed, so nobody can go on.
+    #[error("table `{table}` has stopped: {reason}")]
+    Stopped {
         /// The table.
         table: String,
-        /// The row asked for.
-        row: u64,
-        /// How many there are.
-        rows: u64,
+        /// What happened.
+        reason: String,
     },
-    /// A row of another length.
-    #[error("row {row} of table `{table}` has {expected} columns, and {found} values were given for it")]
-    WrongWidth {
+    /// Two handles of one worker.
+    #[error("worker {worker} has a handle to table `{table}` already; drop that one first, or pass it on")]
+    InUse {
         /// The table.
         table: String,
-        /// The row.
-        row: u64,
-        /// Its columns.
-        expected: usize,
-        /// Values that came.
-        found: usize,
-    },
-    /// A column that the row does not have, or columns that do not ascend.
-    #[error(
-        "column {column} of row {row} of table `{table}` is outside of its {width} columns, or not in ascending order"
-    )]
-    BadColumn {
-        /// The table.
-        table: String,
-        /// The row.
-        row: u64,
-        /// The column.
-        column: u32,
-        /// How many columns there are.
-        width: usize,
-    },
-    /// An update with NaN or infinity.
-    #[error(
-        "worker {worker} of peer {client} added NaN or infinity to row {row}, column {column} of table `{table}`; lower the step, or have such \
-         updates dropped and counted"
-    )]
-    NotFinite {
-        /// The table.
-        table: String,
-        /// The row.
-        row: u64,
-        /// The first such column.
-        column: usize,
         /// The worker.
         worker: WorkerId,
-        /// Its peer.
-        client: ClientId,
     },
-    /// Updates of one peer that are finite add up to infinity.
+    /// Peers that do not agree.
     #[error(
-        "updates of peer {client} to row {row}, column {column} of table `{table}` add up to NaN or infinity; lower the step"
+        "peer {rank} made table `{table}` with other settings than peer 0: {there} there, {here} at peer 0; every peer must build the same tables \
+         in the same order"
     )]
-    SumNotFinite {
+    Differs {
         /// The table.
         table: String,
-        /// The row.
-        row: u64,
-        /// The first such column.
-        column: usize,
         /// The peer.
-        client: ClientId,
+        rank: Rank,
+        /// Settings of peer 0.
+        here: String,
+        /// Settings of that peer.
+        there: String,
     },
-    /// A worker that has ended called again.
-    #[error("worker {worker} used table `{table}` after it had finished with it")]
-    Finished {
+    /// Peers that cannot hold it.
+    #[error("table `{table}`: {problem}")]
+    Servers {
         /// The table.
         table: String,
-        /// The worker.
+        /// What is wrong.
+        problem: String,
+    },
+    /// A procedure that is in the program alone.
+    #[error(
+        "dedicated servers are to hold table `{table}`, and do not know the procedure `{procedure}`: they do not run this program; use one of the \
+         provided procedures, or have the peers hold the table with `servers(Servers::Peers)`"
+    )]
+    UnknownProcedure {
+        /// The table.
+        table: String,
+        /// The procedure.
+        procedure: String,
+    },
+    /// A table that everybody has done with.
+    #[error("table `{table}` cannot be saved: all workers have finished; save it before they do")]
+    AllFinished {
+        /// The table.
+        table: String,
+    },
+    /// A checkpoint that could not be made or read, told by the peer that failed.
+    #[error("table `{table}`, on peer {rank}: {problem}")]
+    Checkpoint {
+        /// The table.
+        table: String,
+        /// The peer.
+        rank: Rank,
+        /// What went wrong.
+        problem: String,
+    },
+    /// Rows that are read or saved together while workers have come differently far.
+    #[error(
+        "table `{table}` cannot be read as a whole: worker {worker} of peer {rank} is at clock {at}, and others are at {expected}; have all end the \
+         same number of clocks first, or finish"
+    )]
+    Uneven {
+        /// The table.
+        table: String,
+        /// The peer.
+        rank: Rank,
+        /// Its worker.
         worker: WorkerId,
-    },
-    /// Somebody who was not there when the table was made.
-    #[error(
-        "peer {client} spoke to shard {shard} of table `{table}`, which was made for {clients} peers; a peer joins by restarting the job from its \
-         last checkpoint"
-    )]
-    UnknownClient {
-        /// The table.
-        table: String,
-        /// The shard.
-        shard: ShardId,
-        /// Who spoke.
-        client: ClientId,
-        /// For how many it was made.
-        clients: usize,
-    },
-    /// An update names a version that nobody holds.
-    #[error(
-        "an update of row {row} of table `{table}` was computed from version {version}, which is not held any more"
-    )]
-    UnknownVersion {
-        /// The table.
-        table: String,
-        /// The row.
-        row: u64,
-        /// The version.
-        version: u64,
-    },
-    /// A snapshot of a moment that is gone.
-    #[error(
-        "table `{table}` cannot be saved as it was at clock {at}: updates of clock {applied} are in already; ask for a later clock, or earlier"
-    )]
-    SnapshotTooLate {
-        /// The table.
-        table: String,
-        /// The clock asked for.
-        at: Clock,
-        /// The latest clock of which something is applied.
-        applied: Clock,
-    },
-    /// A snapshot while another is being taken.
-    #[error("table `{table}` is being saved as of clock {at} already; wait until that has ended")]
-    SnapshotBusy {
-        /// The table.
-        table: String,
-        /// The clock of the one being taken.
-        at: Clock,
-    },
-    /// What was saved does not fit.
-    #[error("table `{table}` cannot be restored: {problem}")]
-    BadSnapshot {
-        /// The table.
-        table: String,
-        /// What does not fit.
-        problem: String,
-    },
-    /// A table that cannot be.
-    #[error("table `{table}` cannot be made: {problem}")]
-    BadSpec {
-        /// The table.
-        table: String,
-        /// Why.
-        problem: String,
-    },
-    /// A message that nobody of ours would send.
-    #[error("table `{table}` got a message that cannot be: {problem}")]
-    BadMessage {
-        /// The table.
-        table: String,
-        /// What is wrong with it.
-        problem: String,
+        /// Its clock.
+        at: hemiola_tables_proto::Clock,
+        /// Those of others.
+        expected: hemiola_tables_proto::Clock,
     },
 }
 
@@ -168,13 +99,56 @@ impl Error {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::BadMessage { .. } | Self::UnknownVersion { .. } => ErrorKind::Bug,
-            Self::BadSnapshot { .. } => ErrorKind::World,
-            _ => ErrorKind::Usage,
+            Self::Table(error) => error.kind(),
+            Self::Stopped { .. } | Self::Checkpoint { .. } => ErrorKind::World,
+            Self::InUse { .. }
+            | Self::AllFinished { .. }
+            | Self::Differs { .. }
+            | Self::Servers { .. }
+            | Self::UnknownProcedure { .. }
+            | Self::Uneven { .. } => ErrorKind::Usage,
+        }
+    }
+}
+
+impl From<Error> for hemiola_cluster::Error {
+    fn from(error: Error) -> Self {
+        Self::Layer { kind: error.kind(), source: Box::new(error) }
+    }
+}
+
+/// An error of the machines, as an error of the cluster.
+pub(crate) fn refused(error: hemiola_tables_proto::Error) -> hemiola_cluster::Error {
+    Error::Table(error).into()
+}
+
+/// Why nobody can go on: told to everybody who waits.
+#[derive(Clone, Debug)]
+pub(crate) enum Failure {
+    Lost(PeerLost),
+    Table(hemiola_tables_proto::Error),
+    Stopped(String),
+}
+
+impl Failure {
+    pub(crate) fn of(error: &hemiola_cluster::Error) -> Self {
+        match error.lost_peer() {
+            Some(loss) => Self::Lost(loss.clone()),
+            None => Self::Stopped(error.to_string()),
         }
     }
 
-    pub(crate) fn backward(table: &str, backward: Backward) -> Self {
-        Self::BadMessage { table: table.to_owned(), problem: backward.to_string() }
+    pub(crate) fn error(&self, table: &str) -> hemiola_cluster::Error {
+        match self.clone() {
+            Self::Lost(loss) => loss.into(),
+            Self::Table(error) => refused(error),
+            Self::Stopped(reason) => Error::Stopped { table: table.to_owned(), reason }.into(),
+        }
+    }
+}
+
+impl From<hemiola_tables_proto::Error> for Failure {
+    fn from(error: hemiola_tables_proto::Error) -> Self {
+        Self::Table(error)
     }
 }

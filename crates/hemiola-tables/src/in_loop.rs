@@ -1,116 +1,70 @@
-//! Where tables and loops meet.
-//!
-//! A loop drives a table of parameters through these traits alone, and whoever has tables implements them; so neither knows the
-//! other. [`InLoop`] is a table together with what the loop is to do for it: when clocks end, and whether rows are announced.
-//!
-//! **What a loop promises.** It asks for one handle for each worker of each peer, uses it on that worker, and ends as many clocks with
-//! every handle: those of workers that have nothing to do, or that have failed, included. So nobody waits for a clock that never comes.
+//! Tables in the bodies of loops: how `hemiola-loops` drives them, by the traits of [`hemiola_tables_proto::in_loop`].
 
-use crate::clock::Clock;
+use crate::table::Table;
+use crate::worker::TableWorker;
+use hemiola_cluster::Result;
 use hemiola_core::WorkerId;
-use std::fmt;
+use hemiola_tables_proto::in_loop::{InLoop, LoopHandle, LoopTable};
+use hemiola_tables_proto::number::Cell;
+use hemiola_tables_proto::{Clock, Ids};
 
-/// A table that the bodies of loops can read and add to.
-pub trait LoopTable: Sync {
-    /// What rows are made of.
-    type Value: Copy + Default + Send + 'static;
-    /// What can go wrong.
-    type Error: fmt::Display;
-    /// The table in the hands of a worker.
-    type Handle<'t>: LoopHandle<Value = Self::Value, Error = Self::Error>
-    where
-        Self: 't;
-
-    /// Columns of a row.
-    fn width(&self) -> usize;
-
-    /// Keys are below this; nothing if any key is a row.
-    fn row_count(&self) -> Option<u64>;
-
-    /// The table in the hands of a worker, who has one handle at a time.
-    fn handle(&self, worker: WorkerId) -> Result<Self::Handle<'_>, Self::Error>;
-}
-
-/// What a loop does with a table on behalf of a worker.
-pub trait LoopHandle {
-    /// What rows are made of.
-    type Value;
-    /// What can go wrong.
-    type Error;
-
-    /// How many clocks the worker has ended.
-    fn at(&self) -> Clock;
-
-    /// Copies rows into `cells`, one after the other, which are as many as those of `keys`. Waits until all are here and fresh enough.
-    fn copy(&mut self, keys: &[u64], cells: &mut [Self::Value]) -> Result<(), Self::Error>;
-
-    /// Adds to a row.
-    fn add(&mut self, key: u64, values: &[Self::Value]) -> Result<(), Self::Error>;
-
-    /// Says which rows will be used in the clocks `from..to`. Does not wait.
-    fn announce(&mut self, keys: &[u64], from: Clock, to: Clock) -> Result<(), Self::Error>;
-
-    /// Ends the worker's clock. Does not wait for others.
-    fn clock(&mut self) -> Result<(), Self::Error>;
-}
-
-/// When a loop ends the clocks of its workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClockEnds {
-    /// When the loop has run once.
-    #[default]
-    Pass,
-    /// After each step of the plan, in which a worker runs one block for each of its parts.
-    Step,
-}
-
-/// A table as a loop uses it.
-pub struct InLoop<'t, T> {
-    table: &'t T,
-    clocks: ClockEnds,
-    announces: bool,
-}
-
-impl<'t, T: LoopTable> InLoop<'t, T> {
-    /// A table whose rows are announced, and whose clocks end with each pass.
-    pub fn new(table: &'t T) -> Self {
-        Self { table, clocks: ClockEnds::Pass, announces: true }
-    }
-
-    /// Ends clocks after each block rather than each pass, so that what others have added is seen sooner.
+impl<C: Cell> Table<C> {
+    /// The table for the body of a `parallel_for!`, where `w[key]` is a row and `w.add(key, &values)` adds to it. The loop finds out which rows
+    /// a block reads, announces those of the next block while one runs, and ends the clocks of all workers.
     #[must_use]
-    pub fn clock_each_block(self) -> Self {
-        Self { clocks: ClockEnds::Step, ..self }
-    }
-
-    /// Announces nothing: rows are fetched when a block begins that reads them.
-    #[must_use]
-    pub fn unannounced(self) -> Self {
-        Self { announces: false, ..self }
-    }
-
-    /// The table.
-    #[must_use]
-    pub fn table(&self) -> &'t T {
-        self.table
-    }
-
-    /// When clocks end.
-    #[must_use]
-    pub fn clocks(&self) -> ClockEnds {
-        self.clocks
-    }
-
-    /// Whether rows are announced.
-    #[must_use]
-    pub fn announces(&self) -> bool {
-        self.announces
+    pub fn in_loop(&self) -> InLoop<'_, Self> {
+        InLoop::new(self)
     }
 }
 
-impl<T> fmt::Debug for InLoop<'_, T> {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("InLoop");
-        shown.field("clocks", &self.clocks).field("announces", &self.announces).finish_non_exhaustive()
+impl<C: Cell> LoopTable for Table<C> {
+    type Value = C::Wide;
+    type Error = hemiola_cluster::Error;
+    type Handle<'t> = TableWorker<'t, C>;
+
+    fn width(&self) -> usize {
+        self.spec().width
+    }
+
+    fn row_count(&self) -> Option<u64> {
+        match self.spec().ids {
+            Ids::Fixed(rows) => Some(rows),
+            Ids::Growing => None,
+        }
+    }
+
+    fn handle(&self, worker: WorkerId) -> Result<TableWorker<'_, C>> {
+        TableWorker::new(self, worker)
+    }
+}
+
+impl<C: Cell> LoopHandle for TableWorker<'_, C> {
+    type Value = C::Wide;
+    type Error = hemiola_cluster::Error;
+
+    fn at(&self) -> Clock {
+        TableWorker::at(self)
+    }
+
+    fn copy(&mut self, keys: &[u64], cells: &mut [C::Wide]) -> Result<()> {
+        let width = cells.len().checked_div(keys.len()).unwrap_or(0);
+        // A sparse row holds some columns only.
+        cells.fill(C::Wide::default());
+        self.get_many(keys, |place, row| {
+            let copy = &mut cells[place * width..][..width];
+            row.entries().for_each(|(column, value)| copy[column] = value);
+        })
+    }
+
+    fn add(&mut self, key: u64, values: &[C::Wide]) -> Result<()> {
+        self.inc(key, values)
+    }
+
+    fn announce(&mut self, keys: &[u64], from: Clock, to: Clock) -> Result<()> {
+        self.intend(keys, from, to)
+    }
+
+    fn clock(&mut self) -> Result<()> {
+        TableWorker::clock(self)
     }
 }

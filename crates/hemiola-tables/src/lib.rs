@@ -1,66 +1,74 @@
-//! Tables: rows that shards own, workers read through caches and update, with a bound on how stale a read may be.
+//! Tables of parameters: rows that the workers of all peers read and update, with a bound on how stale a read may be.
 //!
-//! Everything here is a state machine: it takes calls and messages and returns messages. **Invariant:** no socket, thread, wall clock or
-//! randomness is in here; messages, time and seeds come from others.
+//! This crate drives the state machines of `hemiola-tables-proto` on a real cluster: it gives them locks, threads, time and the network.
 //!
-//! | module | concept |
+//! ```
+//! use hemiola_tables::Tables;
+//!
+//! hemiola_cluster::standalone(2).workers(2).run(|cluster| {
+//!     let table = cluster.table::<f32>("w").rows(10).width(3).staleness(1).build()?;
+//!     table.each_worker(|worker| {
+//!         for _ in 0..5 {
+//!             let sum: f32 = worker.get(7, |row| row.iter().sum())?;
+//!             assert!(sum >= 0.0);
+//!             worker.inc(7, &[1.0, 0.0, 0.5])?;
+//!             worker.clock()?;
+//!         }
+//!         Ok(())
+//!     })?;
+//!     assert_eq!(table.collect()?[&7], [20.0, 0.0, 10.0]); // 4 workers, 5 clocks
+//!     Ok(())
+//! })?;
+//! # Ok::<(), hemiola_cluster::Error>(())
+//! ```
+//!
+//! **Where things are.** Shards lie on all peers in turn, a few on each, or on those that [`Servers`] says. Every peer has a cache for each shard, behind a lock of its own. A
+//! message is handled by whoever produced it, if its receiver is on the same peer, and as a value; messages of other peers are handled by the thread
+//! that reads them (`post.rs`). So a read of a row that is here costs a lock, and in one process nothing travels at all.
+//!
+//! **Invariants.** No lock is held while another is taken or a message is sent: messages may overtake each other then, and the machines put them in order.
+//! A thread that handles messages of others never waits for room to send, so peers that send to each other make way for each other. Every wait
+//! of a worker ends: by what it waits for, by the loss of a peer, by the failure of somebody, or at the deadline.
+//!
+//! | file | concept |
 //! |---|---|
-//! | [`spec`] | [`Spec`]: what a table is; [`Consistency`], [`Ids`], [`Defaults`] |
-//! | [`clock`] | [`Clocks`] of workers and their minimum; [`Parked`](clock::Parked): what waits for it |
-//! | [`number`], [`cells`], [`store`] | what rows hold and how they lie in memory |
-//! | [`server`] | [`Server`]: a shard, and snapshots of it |
-//! | [`client`] | [`Client`]: the cache of a peer's workers, and their updates under way |
-//! | [`stream`] | messages in order, exactly once |
-//! | [`message`], [`batch`], [`wire`] | what clients and shards say to each other, and its bytes |
-//! | [`budget`], [`priority`] | what is sent ahead of need: how much, and which rows first |
-//! | [`random`] | [`Random`]: a seeded generator that can be saved |
-//! | [`procedure`] | server-side update rules |
-//! | [`in_loop`] | [`InLoop`]: a table as a loop uses it, and the traits by which loops drive tables |
-//!
-//! The older, simpler form without clocks serves arrays of loops: between two points where all workers meet nothing changes, so
-//! whatever is cached is true until then.
-//!
-//! | module | concept |
-//! |---|---|
-//! | [`owners`] | [`Owners`]: which peer owns which row |
-//! | [`shard`] | [`Shard`]: the rows one peer owns; bulk get, bulk apply |
-//! | [`cache`] | [`RowCache`]: rows a worker was sent |
-//! | [`rows`] | lists of rows as they travel |
+//! | [`builder`] | [`TableBuilder`]: what a table is to be |
+//! | [`table`] | [`Table`]: the handle of a peer |
+//! | [`worker`] | [`TableWorker`]: what a worker does with a table; [`Row`] |
+//! | `in_loop` | tables in the bodies of loops |
+//! | `hub` | the machines of a peer, and messages between them |
+//! | `post` | messages to and from other peers |
+//! | `place` | tables of one process, read and updated in place |
+//! | `readers` | a lock that readers do not share |
+//! | `parking` | workers that wait, and why everything ends |
+//! | `servers` | [`Servers`]: which peers hold shards |
+//! | `serve`, `orders` | [`serve`](serve()): a peer that only holds tables, and what it is told |
+//! | [`checkpoint`] | [`Checkpoint`]: a table as it was at a clock, in a folder |
+//! | [`error`] | what can go wrong |
 
-pub mod batch;
-pub mod budget;
-pub mod cache;
-pub mod cells;
-pub mod client;
-pub mod clock;
+pub mod builder;
+pub mod checkpoint;
 pub mod error;
-pub mod in_loop;
-pub mod message;
-pub mod number;
-pub mod owners;
-pub mod priority;
-pub mod procedure;
-pub mod random;
-pub mod rows;
-pub mod server;
-pub mod shard;
-pub mod spec;
-pub mod store;
-pub mod stream;
-mod values;
-pub mod wire;
+mod hub;
+mod in_loop;
+mod orders;
+mod parking;
+mod place;
+mod post;
+mod readers;
+mod serve;
+mod servers;
+pub mod table;
+pub mod worker;
 
-pub use budget::Pacer;
-pub use cache::RowCache;
-pub use cells::Cells;
-pub use client::Client;
-pub use clock::{Clock, Clocks};
-pub use error::{Error, Result};
-pub use in_loop::{ClockEnds, InLoop};
-pub use owners::Owners;
-pub use priority::{Choice, Managed, Priority};
-pub use procedure::Procedure;
-pub use random::Random;
-pub use server::Server;
-pub use shard::Shard;
-pub use spec::{ClientId, Consistency, Defaults, Delivery, Ids, NonFinite, ShardId, Spec};
+pub use builder::{TableBuilder, Tables};
+pub use checkpoint::Checkpoint;
+pub use error::Error;
+pub use hemiola_net::Bandwidth;
+pub use hemiola_tables_proto::number::{Cell, Number};
+pub use hemiola_tables_proto::procedure::{AdaGrad, AdaRevision, Adam, Add, Procedure, Sgd};
+pub use hemiola_tables_proto::{Choice, Clock, Consistency, Defaults, Delivery, InLoop, Managed, NonFinite, Priority};
+pub use serve::serve;
+pub use servers::Servers;
+pub use table::Table;
+pub use worker::{Row, TableWorker};

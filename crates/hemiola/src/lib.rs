@@ -104,8 +104,8 @@
 //! | [`collective`] | collectives on a cluster, averages over a communication graph | what is summed, and why |
 //! | [`strategy`] | how copies of each variable of a model are kept equal, as one value: builders, costs, checks | what is learned |
 //! | [`schedule`] | scheduled model parallelism: programs in three instructions, and engines that run them | what is learned |
-//! | `hemiola-collective` | their protocols, communication graphs, encodings, costs | threads, sockets, clocks |
-//! | `hemiola-tables` | their protocol: shards, caches, clocks, budgets, procedures | threads, sockets, clocks |
+//! | `hemiola-collective-proto` | their protocols, communication graphs, encodings, costs | threads, sockets, clocks |
+//! | `hemiola-tables-proto` | their protocol: shards, caches, clocks, budgets, procedures | threads, sockets, clocks |
 //! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
 //! | `hemiola-macros` | the macro `parallel_for!`, a shell around `hemiola-analysis` | what a loop means |
 //! | `hemiola` | this facade | |
@@ -113,13 +113,13 @@
 
 pub use hemiola_array as array;
 pub use hemiola_cluster as cluster;
+pub use hemiola_collective as collective;
 pub use hemiola_core as core;
 pub use hemiola_loops as loops;
 pub use hemiola_net as net;
-pub use hemiola_parameters as tables;
-pub use hemiola_reduce as collective;
 pub use hemiola_schedule as schedule;
 pub use hemiola_strategy as strategy;
+pub use hemiola_tables as tables;
 
 pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 pub use hemiola_macros::parallel_for;

@@ -1,6 +1,6 @@
 //! What the tests stand on.
 
-pub(crate) use hemiola_testing::with_watchdog;
+pub(crate) use hemiola_testkit::with_watchdog;
 
 use hemiola_cluster::{Cluster, ClusterBuilder, Result};
 use hemiola_core::{Deadlines, Event, Observer};

@@ -1,184 +1,229 @@
-//! What goes wrong, and how it is told.
+//! Peers that disagree, that do not come, that die; numbers that are none.
 
-use hemiola_collective::protocol::Body;
-use hemiola_collective::{Algorithm, Engine, Error, Message, Operation, Operator, Random};
-use hemiola_core::Rank;
+use crate::support::{impatient, with_watchdog};
+use hemiola_cluster::{Cluster, Result, standalone};
+use hemiola_collective::{Algorithm, Collectives, Encoder, Encoding, Factors, MakeCollectives as _, Operator};
+use hemiola_core::{ErrorKind, Rank};
+use std::sync::Mutex;
 
-fn sum(length: usize) -> Operation {
-    Operation::AllReduce { algorithm: Algorithm::Ring, operator: Operator::Sum, length }
-}
-
-/// What each peer asks for.
-enum Asks {
-    F32(Operation),
-    I32(Operation),
-}
-
-/// Carries on until nothing is under way; what each peer was told.
-fn outcomes(asks: &[Asks], seed: u64) -> Vec<Result<bool, Error>> {
-    let peers = asks.len();
-    let mut random = Random::new(seed);
-    let mut engines: Vec<Engine> = Rank::all(peers).map(|me| Engine::new(me, peers)).collect();
-    let mut tags = Vec::new();
-    for (engine, asks) in engines.iter_mut().zip(asks) {
-        tags.push(match asks {
-            Asks::F32(operation) => engine.begin::<f32>(operation).unwrap(),
-            Asks::I32(operation) => engine.begin::<i32>(operation).unwrap(),
-        });
-    }
-    let mut outcomes: Vec<Result<bool, Error>> = vec![Ok(false); peers];
-    let mut pool: Vec<Message> = Vec::new();
-    loop {
-        for peer in 0..peers {
-            if outcomes[peer] == Ok(false) {
-                outcomes[peer] = match &asks[peer] {
-                    Asks::F32(operation) => {
-                        engines[peer].advance(tags[peer], &mut vec![1.0_f32; operation.buffer_length(peers)], &mut pool)
-                    }
-                    Asks::I32(operation) => {
-                        engines[peer].advance(tags[peer], &mut vec![1_i32; operation.buffer_length(peers)], &mut pool)
-                    }
-                };
-            }
-        }
-        if pool.is_empty() {
-            return outcomes;
-        }
-        let message = pool.swap_remove(random.below(pool.len()));
-        let to = message.to.index();
-        if let Err(error) = engines[to].deliver(message) {
-            outcomes[to] = Err(error);
-        }
-    }
+/// Runs a program that fails on every peer; what each said.
+fn failures(peers: usize, program: impl Fn(&Cluster, &Collectives) -> Result<()> + Sync) -> Vec<(ErrorKind, String)> {
+    let said = Mutex::new(vec![None; peers]);
+    let outcome = standalone(peers).deadlines(impatient()).run(|cluster| {
+        let error = program(cluster, &cluster.collectives()?).unwrap_err();
+        said.lock().unwrap()[cluster.rank().index()] = Some((error.kind(), error.to_string()));
+        Err::<(), _>(error)
+    });
+    assert!(outcome.is_err());
+    said.into_inner().unwrap().into_iter().map(Option::unwrap).collect()
 }
 
 #[test]
-fn lengths_or_types_that_differ_fail_on_all_naming_both() {
-    for seed in 0..50 {
-        for peers in 2..=6 {
-            for odd in 0..peers {
-                let with = |odd_one: fn() -> Asks| {
-                    let asks: Vec<Asks> =
-                        (0..peers).map(|peer| if peer == odd { odd_one() } else { Asks::F32(sum(10)) }).collect();
-                    outcomes(&asks, seed)
-                };
-                for (outcomes, words) in [
-                    (with(|| Asks::F32(sum(11))), ["of 10 f32", "of 11 f32"]),
-                    (with(|| Asks::F32(sum(0))), ["of 10 f32", "of 0 f32"]),
-                    (with(|| Asks::I32(sum(10))), ["of 10 f32", "of 10 i32"]),
-                    (with(|| Asks::F32(Operation::AllToAll { block: 10 })), ["all-reduce (ring)", "all-to-all"]),
-                ] {
-                    for outcome in outcomes {
-                        let error = outcome.expect_err("peers that differ must not end well");
-                        assert!(matches!(error, Error::Disagreement(_)), "{error}");
-                        let text = error.to_string();
-                        assert!(words.iter().all(|word| text.contains(word)), "{text}");
-                        assert!(text.contains(&format!("peer {odd} does")), "{text}");
+fn different_lengths_are_an_error_on_all_that_names_both() {
+    with_watchdog(|| {
+        for background in [false, true] {
+            let said = failures(4, |cluster, collectives| {
+                let length = if cluster.rank() == Rank::new(2) { 101 } else { 100 };
+                if background {
+                    return collectives.begin_all_reduce(vec![1.0_f32; length], Operator::Sum)?.finish().map(drop);
+                }
+                collectives.all_reduce(&mut vec![1.0_f32; length], Operator::Sum)
+            });
+            for (peer, (_, text)) in said.iter().enumerate() {
+                assert!(text.contains("of 100 f32") && text.contains("peer 2 does"), "peer {peer}: {text}");
+                assert!(text.contains("of 101 f32"), "peer {peer}: {text}");
+            }
+        }
+    });
+}
+
+#[test]
+fn different_types_and_calls_are_an_error_on_all_that_names_both() {
+    with_watchdog(|| {
+        let said = failures(3, |cluster, collectives| {
+            if cluster.is_root() {
+                collectives.all_reduce(&mut [1.0_f32; 64], Operator::Sum)
+            } else {
+                collectives.all_reduce(&mut [1_i32; 64], Operator::Sum)
+            }
+        });
+        assert!(said.iter().all(|(_, text)| text.contains("64 f32") && text.contains("64 i32")), "{said:?}");
+        let said = failures(2, |cluster, collectives| {
+            if cluster.is_root() { collectives.barrier() } else { collectives.all_gather(&[1_i64]).map(drop) }
+        });
+        assert!(said.iter().all(|(_, text)| text.contains("barrier") && text.contains("all-gather")), "{said:?}");
+    });
+}
+
+#[test]
+fn different_encodings_are_an_error_on_all_that_names_both() {
+    type Make = fn(&Collectives) -> Result<(Encoder, usize, Operator)>;
+    fn made(encoder: Result<Encoder>) -> Result<(Encoder, usize, Operator)> {
+        let encoder = encoder?;
+        let length = encoder.length();
+        Ok((encoder, length, Operator::Sum))
+    }
+    let cases: [(Make, Make, [&str; 2]); 8] = [
+        (
+            |c| made(c.encoder(Encoding::OneBit { block: 64 }, 100)),
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
+            ["100 f32 by sum encoded as one bit, blocks of 64", "100 f32 by sum encoded as top-k, 10 kept"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::TopK { keep: 11 }, 100)),
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
+            ["encoded as top-k, 11 kept", "encoded as top-k, 10 kept"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 101)),
+            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
+            ["of 101 f32", "of 100 f32"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::Bf16, 100)),
+            |c| made(c.encoder(Encoding::F16, 100)),
+            ["encoded as bf16", "encoded as f16"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::Plain, 100)),
+            |c| made(c.encoder(Encoding::Bf16, 100)),
+            ["all-reduce (ring) of 100 f32", "encoded as bf16"],
+        ),
+        (
+            |c| made(c.encoder(Encoding::Bf16, 100)),
+            |c| Ok((c.encoder(Encoding::Bf16, 100)?, 100, Operator::Max)),
+            ["by sum encoded as bf16", "by max encoded as bf16"],
+        ),
+        // The same length in another shape: nothing else tells them apart.
+        (
+            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 5, 20)),
+            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 20, 5)),
+            ["shape and state", "shape and state"],
+        ),
+        // One that is new beside one that goes on from a checkpoint.
+        (
+            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 10, 10)),
+            |c| {
+                let mut encoder = c.matrix_encoder(Encoding::LowRank { rank: 2 }, 10, 10)?;
+                standalone(1)
+                    .run(|alone| {
+                        let mut gradient = vec![1.0; 100];
+                        let mut used = encoder.clone();
+                        alone.collectives()?.all_reduce_encoded(&mut gradient, Operator::Sum, &mut used)?;
+                        Ok(used)
+                    })?
+                    .into_iter()
+                    .for_each(|used| encoder = used);
+                made(Ok(encoder))
+            },
+            ["shape and state", "shape and state"],
+        ),
+    ];
+    with_watchdog(|| {
+        for (number, (usual, other, words)) in cases.into_iter().enumerate() {
+            for background in [false, true] {
+                let said = failures(3, |cluster, collectives| {
+                    let collectives = collectives.by(Algorithm::Ring);
+                    let make = if cluster.rank() == Rank::new(2) { other } else { usual };
+                    let (mut encoder, length, operator) = make(&collectives)?;
+                    let before = encoder.clone();
+                    if background {
+                        let pending = collectives.begin_all_reduce_encoded(vec![1.5; length], operator, encoder)?;
+                        let (encoder, sum) = pending.finish();
+                        assert_eq!(encoder, before);
+                        return sum.map(drop);
                     }
+                    let outcome = collectives.all_reduce_encoded(&mut vec![1.5; length], operator, &mut encoder);
+                    assert_eq!(encoder, before);
+                    outcome
+                });
+                for (peer, (kind, text)) in said.iter().enumerate() {
+                    let names = words.iter().all(|word| text.contains(word)) && text.contains("peer 2 does");
+                    assert!(*kind == ErrorKind::Usage && names, "case {number}, peer {peer}: {text}");
                 }
             }
         }
-    }
+        let said = failures(2, |cluster, collectives| {
+            let (rows, columns) = if cluster.is_root() { (2, 3) } else { (3, 2) };
+            let (u, v) = (vec![1.0; rows], vec![1.0; columns]);
+            collectives.all_reduce_factors(Factors { u: &u, v: &v, rows, columns }, &mut [0.0; 6])
+        });
+        assert!(said.iter().all(|(_, text)| text.contains("encoded as sufficient factors")), "{said:?}");
+    });
 }
 
 #[test]
-fn who_waits_for_whom_is_known() {
-    let mut engine = Engine::new(Rank::new(1), 3);
-    let mut out = Vec::new();
-    let tag = engine.begin::<f32>(&sum(6)).unwrap();
-    assert!(!engine.advance(tag, &mut [0.0_f32; 6], &mut out).unwrap());
-    let wait = engine.waits().next().unwrap();
-    assert_eq!((wait.tag, wait.peer), (tag, Rank::new(0)));
-    assert!(wait.call.to_string().starts_with("all-reduce (ring) of 6 f32 by sum"), "{}", wait.call);
+fn a_call_that_one_peer_leaves_out_ends_at_the_deadline_and_says_who_is_where() {
+    with_watchdog(|| {
+        let said = failures(3, |cluster, collectives| {
+            if cluster.rank() == Rank::new(1) {
+                cluster.barrier()
+            } else {
+                collectives.by(Algorithm::Ring).all_reduce(&mut [1.0_f32; 10], Operator::Sum)
+            }
+        });
+        let report = &said.iter().find(|(kind, text)| *kind == ErrorKind::World && text.contains("gave up")).unwrap().1;
+        assert!(report.contains("driver waits for all-reduce #") && report.contains("conditions.rs"), "{report}");
+        assert!(report.contains("peer 1 driver waits for barrier #0 at"), "{report}");
+    });
 }
 
 #[test]
-fn a_buffer_that_does_not_fit_can_be_given_again() {
-    let mut engine = Engine::new(Rank::new(0), 1);
-    let tag = engine.begin::<f32>(&sum(3)).unwrap();
-    let mut out = Vec::new();
-    assert!(matches!(
-        engine.advance(tag, &mut [0.0_f32; 2], &mut out),
-        Err(Error::WrongLength { expected: 3, found: 2, .. })
-    ));
-    assert!(matches!(engine.advance(tag, &mut [0_i32; 3], &mut out), Err(Error::WrongKind { .. })));
-    assert_eq!(engine.advance(tag, &mut [0.0_f32; 3], &mut out), Ok(true));
-    assert_eq!(engine.advance(tag, &mut [0.0_f32; 3], &mut out), Err(Error::NotInFlight { tag }));
+fn numbers_that_are_none_are_delivered_and_counted() {
+    with_watchdog(|| {
+        standalone(3)
+            .run(|cluster| {
+                let collectives = cluster.collectives()?;
+                for operator in [Operator::Sum, Operator::Min, Operator::Max] {
+                    let mut own = vec![1.0_f32; 10];
+                    if cluster.rank() == Rank::new(1) {
+                        own[4] = f32::NAN;
+                    }
+                    let before = collectives.tally().nan;
+                    collectives.all_reduce(&mut own, operator)?;
+                    assert!(own[4].is_nan() && own.iter().filter(|value| value.is_nan()).count() == 1);
+                    assert_eq!(collectives.tally().nan - before, 1);
+                }
+                Ok(())
+            })
+            .unwrap();
+    });
 }
 
 #[test]
-fn roots_and_blocks_must_fit_the_job() {
-    let mut engine = Engine::new(Rank::new(0), 2);
-    assert!(engine.begin::<f32>(&Operation::Broadcast { root: Rank::new(2), length: 1 }).is_err());
-    assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![1] }).is_err());
-    assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![usize::MAX; 2] }).is_err());
-    assert!(engine.begin::<f32>(&Operation::AllToAll { block: usize::MAX }).is_err());
+fn what_cannot_be_divided_or_is_too_much_is_refused() {
+    with_watchdog(|| {
+        standalone(2)
+            .run(|cluster| {
+                let collectives = cluster.collectives()?;
+                let error = collectives.all_to_all(&mut [1, 2, 3]).unwrap_err();
+                assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("multiple of 2"), "{error}");
+                let error = collectives.all_gather_ragged(&[0_i32; 10], 19).unwrap_err();
+                assert!(error.to_string().contains("more than the limit of 19"), "{error}");
+                let error = collectives.broadcast(Rank::new(5), &mut [1]).unwrap_err();
+                assert!(error.kind() == ErrorKind::Usage, "{error}");
+                Ok(())
+            })
+            .unwrap();
+    });
 }
 
 #[test]
-fn broken_messages_are_refused() {
-    let two = || [Engine::new(Rank::new(0), 2), Engine::new(Rank::new(1), 2)];
-    let first_message = || {
-        let [mut sender, _] = two();
-        let tag = sender.begin::<f32>(&sum(4)).unwrap();
-        let mut out = Vec::new();
-        sender.advance(tag, &mut [0.0_f32; 4], &mut out).unwrap();
-        out.remove(0)
-    };
-    let refused = |messages: Vec<Message>| {
-        let [_, mut receiver] = two();
-        let tag = receiver.begin::<f32>(&sum(4)).unwrap();
-        messages
-            .into_iter()
-            .try_for_each(|message| receiver.deliver(message))
-            .and_then(|()| receiver.advance(tag, &mut [0.0_f32; 4], &mut Vec::new()))
-    };
-    assert_eq!(refused(vec![first_message()]), Ok(false));
-    let twice = refused(vec![first_message(), first_message()]).unwrap_err();
-    assert!(twice.to_string().contains("came twice"), "{twice}");
-    let short = refused(vec![Message { body: Body::Elements(bytes::Bytes::from_static(b"abc")), ..first_message() }]);
-    assert!(short.unwrap_err().to_string().contains("3 bytes came where 8 were due"));
-    let stranger = refused(vec![Message { from: Rank::new(7), ..first_message() }]);
-    assert!(matches!(stranger, Err(Error::BadMessage { .. })));
-}
-
-#[test]
-fn a_peer_that_is_ahead_waits_in_memory_that_is_counted() {
-    let mut root = Engine::new(Rank::new(0), 2);
-    let mut other = Engine::new(Rank::new(1), 2);
-    let broadcast = Operation::Broadcast { root: Rank::new(0), length: 10 };
-    for value in 0..5 {
-        let tag = root.begin::<i32>(&broadcast).unwrap();
-        let mut out = Vec::new();
-        assert!(root.advance(tag, &mut [value; 10], &mut out).unwrap());
-        for message in out {
-            other.deliver(message).unwrap();
-        }
-    }
-    assert_eq!(other.early_bytes(), 200);
-    for value in 0..5 {
-        let tag = other.begin::<i32>(&broadcast).unwrap();
-        let mut got = [0; 10];
-        assert!(other.advance(tag, &mut got, &mut Vec::new()).unwrap());
-        assert_eq!(got, [value; 10]);
-    }
-    assert_eq!(other.early_bytes(), 0);
-}
-
-#[test]
-fn a_window_bounds_what_is_to_be_sent_at_once() {
-    let mut root = Engine::new(Rank::new(0), 2).segment_bytes(40).window_bytes(100);
-    let tag = root.begin::<i32>(&Operation::Broadcast { root: Rank::new(0), length: 100 }).unwrap();
-    let mut data = [3; 100];
-    let mut sizes = Vec::new();
-    loop {
-        let mut out = Vec::new();
-        let over = root.advance(tag, &mut data, &mut out).unwrap();
-        sizes.push(out.len());
-        if over {
-            break;
-        }
-        assert_eq!(root.waits_for(tag), None, "there is more to be sent");
-    }
-    assert_eq!(sizes, [3, 3, 3, 1], "messages of 40 bytes each");
+fn a_peer_that_fails_ends_the_wait_of_the_others() {
+    with_watchdog(|| {
+        let outcome = standalone(3).run(|cluster| {
+            let collectives = cluster.collectives()?;
+            collectives.barrier()?;
+            if cluster.rank() == Rank::new(2) {
+                return Err("out of luck".into());
+            }
+            let begun = collectives.begin_all_reduce(vec![1.0_f32; 10], Operator::Sum)?;
+            let error = begun.finish().unwrap_err();
+            assert_eq!(error.lost_peer().unwrap().rank, Rank::new(2));
+            let error = collectives.all_reduce(&mut vec![1.0_f32; 100_000], Operator::Sum).unwrap_err();
+            assert_eq!(error.lost_peer().unwrap().rank, Rank::new(2));
+            Err::<(), _>(error)
+        });
+        assert!(outcome.unwrap_err().to_string().contains("out of luck"));
+    });
 }

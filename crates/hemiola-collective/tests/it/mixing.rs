@@ -1,377 +1,197 @@
-//! The model check of NOTIFY-ACK: random schedules of pushes, reduces and messages in any order, compared after each reduce with a serial computation of
-//! the rounds. A version lost, used twice, torn or used in another round would change the bits.
+//! Averages over a graph: against one thread, with each synchronization, and without a peer that dies.
 
-use hemiola_collective::mix::{Body, Message, Mixed, Reduced};
-use hemiola_collective::{Error, Graph, Mixer, Random, Synchronization, Topology, Weights};
+use crate::support::{number, with_watchdog};
+use half::bf16;
+use hemiola_cluster::{Cluster, Result, standalone};
+use hemiola_collective::{MakeCollectives as _, MakeMixing as _, OnLoss, Operator, Synchronization, Topology, Weights};
+use hemiola_collective_proto::encode::to_bf16;
 use hemiola_core::Rank;
-use std::collections::BTreeMap;
+use std::sync::Mutex;
 
-/// What a peer adds to its values in a round: different for each element, peer and round, and never representable exactly.
-fn change(peer: Rank, round: u64, element: usize) -> f64 {
-    1.0 / (1.0 + peer.index() as f64 + 10.0 * round as f64 + 1000.0 * element as f64)
+const LENGTH: usize = 70_001;
+
+fn start(peer: usize) -> Vec<f64> {
+    (0..LENGTH).map(|place| number(peer, place)).collect()
 }
 
-fn step(values: &mut [f64], peer: Rank, round: u64) {
-    for (element, value) in values.iter_mut().enumerate() {
-        *value += change(peer, round, element);
+/// What all peers have after some rounds, computed by one thread.
+fn serial(weights: &Weights, rounds: usize) -> Vec<Vec<f64>> {
+    let mut all: Vec<Vec<f64>> = (0..weights.peers()).map(start).collect();
+    for _ in 0..rounds {
+        let next = |peer: Rank| {
+            let row = weights.row(peer);
+            let sum = |place: usize| {
+                row.units().iter().map(|&(from, units)| f64::from(units) * all[from.index()][place]).sum::<f64>()
+            };
+            (0..LENGTH).map(|place| sum(place) / f64::from(row.denominator())).collect()
+        };
+        all = Rank::all(weights.peers()).map(next).collect();
     }
-}
-
-/// One round of all peers at once.
-fn serial_round(values: &[Vec<f64>], weights: &Weights) -> Vec<Vec<f64>> {
-    let mean = |to: Rank| {
-        let mut sums = vec![0.0; values[to.index()].len()];
-        let mut denominator = 0.0;
-        for &(from, units) in weights.row(to).units() {
-            denominator += f64::from(units);
-            for (sum, value) in sums.iter_mut().zip(&values[from.index()]) {
-                *sum += f64::from(units) * value;
-            }
-        }
-        sums.into_iter().map(|sum| sum / denominator).collect()
-    };
-    Rank::all(values.len()).map(|to| if weights.has(to) { mean(to) } else { Vec::new() }).collect()
-}
-
-fn bits(values: &[f64]) -> Vec<u64> {
-    values.iter().map(|value| value.to_bits()).collect()
-}
-
-/// Peers, their values, and messages under way.
-struct World {
-    mixers: Vec<Mixer<f64>>,
-    values: Vec<Vec<f64>>,
-    done: Vec<u64>,
-    /// What each peer had after each round.
-    history: Vec<Vec<Vec<f64>>>,
-    reduced: Vec<Reduced>,
-    pool: Vec<Message>,
-    random: Random,
-}
-
-impl World {
-    fn new(weights: &Weights, length: usize, piece: usize, synchronization: Synchronization, seed: u64) -> Self {
-        let peers = weights.peers();
-        let mixer = |me| Mixer::new(me, weights.clone(), length, piece, synchronization).unwrap();
-        Self {
-            mixers: Rank::all(peers).map(mixer).collect(),
-            values: vec![vec![0.0; length]; peers],
-            done: vec![0; peers],
-            history: vec![Vec::new(); peers],
-            reduced: Vec::new(),
-            pool: Vec::new(),
-            random: Random::new(seed),
-        }
-    }
-
-    fn push(&mut self, peer: usize) {
-        step(&mut self.values[peer], Rank::new(peer as u32), self.done[peer]);
-        self.mixers[peer].push(&self.values[peer], &mut self.pool).unwrap();
-    }
-
-    fn reduce(&mut self, peer: usize) -> Reduced {
-        let reduced = self.mixers[peer].reduce(&mut self.values[peer], &mut self.pool).unwrap();
-        assert_eq!(reduced.round, self.done[peer]);
-        self.done[peer] += 1;
-        self.history[peer].push(self.values[peer].clone());
-        self.reduced.push(reduced);
-        reduced
-    }
-
-    fn deliver_one(&mut self) -> Result<(), Error> {
-        let message = self.pool.swap_remove(self.random.below(self.pool.len()));
-        let bytes = message.to_payload().into_bytes();
-        let message = Message::from_bytes(message.from, message.to, &bytes).unwrap();
-        self.mixers[message.to.index()].receive(message)
-    }
-
-    /// Something that some of the peers can do, or a message; false if there is nothing left before `rounds` are done.
-    fn act(&mut self, who: &[usize], rounds: u64, slow: Option<usize>) -> bool {
-        let can_push = |world: &Self, peer: usize| world.mixers[peer].can_push() && world.done[peer] < rounds;
-        let able: Vec<usize> =
-            who.iter().copied().filter(|&peer| can_push(self, peer) || self.mixers[peer].can_reduce()).collect();
-        if able.is_empty() && self.pool.is_empty() {
-            return false;
-        }
-        if !self.pool.is_empty() && (able.is_empty() || self.random.below(2) == 0) {
-            self.deliver_one().unwrap();
-            return true;
-        }
-        let peer = able[self.random.below(able.len())];
-        // A slow peer acts in one of twenty turns that it gets.
-        if slow == Some(peer) && (able.len() > 1 || !self.pool.is_empty()) && self.random.below(20) > 0 {
-            return true;
-        }
-        if can_push(self, peer) {
-            self.push(peer);
-        } else {
-            self.reduce(peer);
-        }
-        true
-    }
-}
-
-fn kinds(peers: usize, random: &mut Random) -> Topology {
-    match random.below(11) {
-        0 => Topology::Complete,
-        1 => Topology::Ring,
-        2 => Topology::Chain,
-        3 => Topology::Star,
-        4 => Topology::RootExpander,
-        5 => Topology::Halton { degree: None },
-        6 => Topology::Chord,
-        7 if peers > 1 => Topology::RandomRegular { degree: 1 + random.below(peers - 1), seed: random.bits() },
-        8 => Topology::TwoLevel { group: [1, peers][random.below(2)] },
-        9 if peers.is_multiple_of(2) => Topology::TwoLevel { group: 2 },
-        _ => {
-            // Any edges at all.
-            let mut edges = Vec::new();
-            for _ in 0..random.below(2 * peers * peers) {
-                let (from, to) = (random.below(peers), random.below(peers));
-                if from != to {
-                    edges.push((Rank::new(from as u32), Rank::new(to as u32)));
-                }
-            }
-            Topology::Edges { edges }
-        }
-    }
-}
-
-fn check_schedule(seed: u64) {
-    let mut random = Random::new(seed);
-    let peers = 1 + random.below(7);
-    let kind = kinds(peers, &mut random);
-    let graph: Graph = kind.graph(peers).unwrap();
-    let weights = Weights::average(&graph);
-    let (length, piece, rounds) = (random.below(5), 1 + random.below(3), 1 + random.below(4) as u64);
-    let slow = (random.below(2) == 0).then(|| random.below(peers));
-    let mut world = World::new(&weights, length, piece, Synchronization::NotifyAck, random.bits());
-    let everybody: Vec<usize> = (0..peers).collect();
-    while world.act(&everybody, rounds, slow) {
-        for (from, to) in graph.edges() {
-            let apart = world.done[from.index()].abs_diff(world.done[to.index()]);
-            assert!(apart <= 1, "{kind:?} of {peers}: {from} and {to} are {apart} rounds apart, schedule {seed}");
-        }
-    }
-    assert!(
-        world.done.iter().all(|&done| done == rounds),
-        "{kind:?} of {peers} stopped, schedule {seed}: {:?}",
-        world.done
-    );
-    assert!(world.mixers.iter().all(|mixer| mixer.waits() == (Vec::new(), Vec::new())), "schedule {seed}");
-    assert!(world.reduced.iter().all(|one| one.used == one.senders && one.torn == 0 && one.stale == 0));
-    let mut expected = vec![vec![0.0; length]; peers];
-    for round in 0..rounds {
-        for peer in Rank::all(peers) {
-            step(&mut expected[peer.index()], peer, round);
-        }
-        expected = serial_round(&expected, &weights);
-        for (peer, values) in expected.iter().enumerate() {
-            let found = &world.history[peer][round as usize];
-            assert_eq!(bits(found), bits(values), "{kind:?} of {peers}, peer {peer}, round {round}, schedule {seed}");
-        }
-    }
+    all
 }
 
 #[test]
-fn notify_ack_gives_the_bits_of_the_serial_rounds_in_a_hundred_thousand_schedules() {
-    for seed in 0..100_000 {
-        check_schedule(seed);
-    }
-}
-
-#[test]
-fn peers_far_apart_may_be_many_rounds_apart() {
-    // In a ring nobody waits for the peer opposite: the last one before a stopped peer is one round behind the next, and so on.
-    let graph = Topology::Ring.graph(6).unwrap();
-    let mut world = World::new(&Weights::average(&graph), 1, 1, Synchronization::NotifyAck, 1);
-    while world.act(&[1, 2, 3, 4, 5], 100, None) {}
-    let most = world.done.iter().max().unwrap();
-    assert!(*most >= 2, "{:?}", world.done);
-    assert_eq!(world.mixers[0].next_round(), 0);
-    assert_eq!(world.mixers[1].waits(), (vec![], vec![Rank::new(0)]));
-    while world.act(&[0, 1, 2, 3, 4, 5], 5, None) {}
-    assert!(world.done.iter().all(|&done| done >= 5));
-}
-
-#[test]
-fn a_write_before_the_ack_is_an_error() {
-    let graph = Topology::Ring.graph(2).unwrap();
-    let weights = Weights::average(&graph);
-    let mut receiver = Mixer::<f64>::new(Rank::new(0), weights, 1, 1, Synchronization::NotifyAck).unwrap();
-    let message = |version, body| Message { from: Rank::new(1), to: Rank::new(0), version, body };
-    let piece = || Body::Piece { index: 0, values: bytes::Bytes::from_static(&[0; 8]) };
-    receiver.receive(message(0, piece())).unwrap();
-    receiver.receive(message(0, Body::Notify)).unwrap();
-    assert!(receiver.receive(message(1, piece())).is_err(), "version 0 has not been read");
-    assert!(receiver.receive(message(0, Body::Ack)).is_err(), "nothing was sent");
-    assert!(receiver.receive(message(0, Body::Piece { index: 1, values: bytes::Bytes::new() })).is_err());
-    assert!(receiver.push(&[1.0; 2], &mut Vec::new()).is_err(), "another length");
-    assert!(receiver.reduce(&mut [1.0], &mut Vec::new()).is_err(), "nothing was pushed");
-    receiver.push(&[1.0], &mut Vec::new()).unwrap();
-    assert!(receiver.push(&[1.0], &mut Vec::new()).is_err(), "the round has not ended");
-    receiver.reduce(&mut [1.0], &mut Vec::new()).unwrap();
-    assert!(!receiver.can_push(), "version 0 has not been acknowledged");
-}
-
-/// All elements of a vector carry the same number, so whatever was mixed from parts of different versions would show.
-fn run_loosely(synchronization: Synchronization, seed: u64) -> Vec<Reduced> {
-    let (peers, length, rounds) = (6, 6, 8);
-    let graph = Topology::Complete.graph(peers).unwrap();
-    let mut world = World::new(&Weights::average(&graph), length, 1, synchronization, seed);
-    let mut reduced = Vec::new();
-    let mut behind = vec![0_u64; peers];
-    loop {
-        let barrier = synchronization == Synchronization::Barrier;
-        let slowest = *behind.iter().min().unwrap();
-        let peer = world.random.below(peers);
-        // A barrier before and after the reduce: nobody is in another round.
-        let all_pushed = world.mixers.iter().all(|mixer| mixer.next_round() > slowest);
-        if world.mixers[peer].can_push() && behind[peer] < rounds && (!barrier || behind[peer] == slowest) {
-            world.values[peer].fill(world.random.symmetric());
-            world.mixers[peer].push(&world.values[peer], &mut world.pool).unwrap();
-        } else if world.mixers[peer].can_reduce() && (!barrier || all_pushed) {
-            reduced.push(world.reduce(peer));
-            behind[peer] += 1;
-            let first = world.values[peer][0].to_bits();
-            assert!(
-                world.values[peer].iter().all(|value| value.to_bits() == first),
-                "a torn read was used, seed {seed}"
-            );
+fn averages_with_acknowledgement_are_those_of_one_thread_to_the_bit() {
+    with_watchdog(|| {
+        for (peers, kind) in
+            [(1, Topology::Ring), (2, Topology::Complete), (5, Topology::RootExpander), (4, Topology::Star)]
+        {
+            let graph = kind.graph(peers).unwrap();
+            let expected = serial(&Weights::balanced(&graph).unwrap(), 3);
+            standalone(peers)
+                .run(|cluster| {
+                    let mut mixing = cluster.mixing::<f64>(&graph, LENGTH).build()?;
+                    let mut values = start(cluster.rank().index());
+                    for round in 0..3 {
+                        let reduced = mixing.mix(&mut values)?;
+                        assert_eq!((reduced.round, reduced.used), (round, graph.senders(cluster.rank()).len()));
+                    }
+                    assert_eq!(mixing.tally().consistent, 3);
+                    assert!(values == expected[cluster.rank().index()], "{kind:?}");
+                    Ok(())
+                })
+                .unwrap();
         }
-        for _ in 0..world.random.below(60) {
-            if !world.pool.is_empty() {
-                world.deliver_one().unwrap();
-            }
-        }
-        if behind.iter().all(|&done| done == rounds) {
-            return reduced;
-        }
-    }
+    });
 }
 
 #[test]
-fn only_notify_ack_sees_everybody_every_time_and_nobody_uses_torn_values() {
-    let mut share = BTreeMap::new();
-    for (name, synchronization) in [
-        ("notify-ack", Synchronization::NotifyAck),
-        ("barrier", Synchronization::Barrier),
-        ("asynchronous", Synchronization::Asynchronous),
-    ] {
-        let all: Vec<Reduced> = (0..200).flat_map(|seed| run_loosely(synchronization, seed)).collect();
-        let torn: usize = all.iter().map(|one| one.torn).sum();
-        let used: usize = all.iter().map(|one| one.used).sum();
-        let of: usize = all.iter().map(|one| one.senders).sum();
-        assert_eq!(torn == 0, name == "notify-ack", "the test would prove nothing without torn slots");
-        share.insert(name, used as f64 / of as f64);
-    }
-    assert!((share["notify-ack"] - 1.0).abs() < 1e-12);
-    assert!(share["barrier"] < 1.0 && share["asynchronous"] < 1.0, "{share:?}");
-}
-
-#[test]
-fn those_who_are_left_go_on_with_fair_weights() {
-    for seed in 0..5_000 {
-        let mut random = Random::new(seed);
-        let peers = 2 + random.below(5);
-        let kind =
-            [Topology::Ring, Topology::RootExpander, Topology::Star, Topology::Complete][random.below(4)].clone();
-        let mut weights = Weights::balanced(&kind.graph(peers).unwrap()).unwrap();
-        let mut world = World::new(&weights, 2, 1, Synchronization::NotifyAck, random.bits());
-        let mut left: Vec<usize> = (0..peers).collect();
-        let mut from_round = 0;
-        for _ in 0..=random.below(peers - 1).min(1) {
-            for _ in 0..random.below(100) {
-                world.act(&left, 4, None);
-            }
-            // Somebody dies; of what it sent, something may still arrive. The others stop pushing and agree on a round.
-            let gone = left.remove(random.below(left.len()));
-            from_round = left.iter().map(|&peer| world.mixers[peer].next_round()).max().unwrap();
-            for &peer in &left {
-                world.mixers[peer].lose(Rank::new(gone as u32), from_round).unwrap();
-                for _ in 0..random.below(5) {
-                    if !world.pool.is_empty() {
-                        world.deliver_one().unwrap();
+fn averages_in_half_the_bytes_come_together_to_their_precision() {
+    with_watchdog(|| {
+        standalone(4)
+            .run(|cluster| {
+                let graph = cluster.graph(&Topology::RootExpander)?;
+                let mut mixing = cluster.mixing::<bf16>(&graph, 100).build()?;
+                // The model stays in f32; what mixing changes in its rounded copy is added to it.
+                let mut model: Vec<f32> = (0..100).map(|place| number(cluster.rank().index(), place) as f32).collect();
+                for _ in 0..30 {
+                    let rounded = to_bf16(&model);
+                    let mut mixed = rounded.clone();
+                    mixing.mix(&mut mixed)?;
+                    for ((value, mixed), rounded) in model.iter_mut().zip(mixed).zip(rounded) {
+                        *value += mixed.to_f32() - rounded.to_f32();
                     }
                 }
-            }
-            world.pool.retain(|message| message.to.index() != gone);
-            weights = weights.without(Rank::new(gone as u32));
-            if left.len() == 1 {
-                break;
-            }
-        }
-        let rounds = from_round + 3;
-        while world.act(&left, rounds, None) {}
-        for &peer in &left {
-            assert_eq!(
-                world.done[peer],
-                rounds,
-                "{kind:?} of {peers}, schedule {seed}: {:?}",
-                world.mixers[peer].waits()
-            );
-        }
-        // From that round on, the rounds are those of the new weights, and what all have in total changes by what they add alone.
-        assert!(weights.is_doubly_stochastic());
-        if from_round == 0 {
-            continue;
-        }
-        let mut expected: Vec<Vec<f64>> = vec![Vec::new(); peers];
-        for &peer in &left {
-            expected[peer] = world.history[peer][from_round as usize - 1].clone();
-        }
-        for round in from_round..rounds {
-            for &peer in &left {
-                step(&mut expected[peer], Rank::new(peer as u32), round);
-            }
-            let before: f64 = left.iter().map(|&peer| expected[peer][0]).sum();
-            expected = serial_round(&expected, &weights);
-            let after: f64 = left.iter().map(|&peer| expected[peer][0]).sum();
-            assert!((before - after).abs() < 1e-9, "the total moved, schedule {seed}");
-            for &peer in &left {
-                assert_eq!(bits(&world.history[peer][round as usize]), bits(&expected[peer]), "schedule {seed}");
-            }
-        }
-    }
+                for (place, value) in model.into_iter().enumerate() {
+                    let mean = (0..4).map(|peer| number(peer, place)).sum::<f64>() / 4.0;
+                    // Numbers up to 52, rounded to 8 bits: steps of a quarter, one for each of a few rounds.
+                    assert!((f64::from(value) - mean).abs() < 1.0, "{value}, not {mean}");
+                }
+                Ok(())
+            })
+            .unwrap();
+    });
 }
 
 #[test]
-fn a_loss_that_comes_too_late_is_refused() {
-    let weights = Weights::average(&Topology::Ring.graph(3).unwrap());
-    let mut mixer = Mixer::<f32>::new(Rank::new(0), weights, 1, 1, Synchronization::NotifyAck).unwrap();
-    mixer.push(&[1.0], &mut Vec::new()).unwrap();
-    assert!(mixer.lose(Rank::new(1), 0).is_err(), "round 0 has begun");
-    assert!(mixer.lose(Rank::new(0), 1).is_err(), "a mixer cannot lose itself");
-    assert!(mixer.lose(Rank::new(1), 1).is_ok());
-}
-
-#[test]
-fn a_second_loss_may_name_an_earlier_round() {
-    // Peer 2 is two rounds ahead of what the others agree on when it goes, too.
-    let weights = Weights::average(&Topology::Complete.graph(3).unwrap());
-    let mut mixer = Mixer::<f64>::new(Rank::new(0), weights, 1, 1, Synchronization::NotifyAck).unwrap();
-    mixer.lose(Rank::new(1), 2).unwrap();
-    mixer.lose(Rank::new(2), 0).unwrap();
-    let (mut out, mut values) = (Vec::new(), [7.0]);
-    for round in 0..3 {
-        mixer.push(&values, &mut out).unwrap();
-        let reduced = mixer.reduce(&mut values, &mut out).unwrap();
-        assert_eq!((reduced.round, reduced.senders, out.len()), (round, 0, 0));
-    }
-}
-
-#[test]
-fn averages_agree_as_fast_as_the_gap_says() {
-    for kind in [Topology::Complete, Topology::RootExpander, Topology::Ring] {
-        let graph = kind.graph(8).unwrap();
-        let weights = Weights::average(&graph);
-        let mut values: Vec<Vec<f64>> = (0..8_u8).map(|peer| vec![f64::from(peer) - 3.5]).collect();
-        let norm = |values: &[Vec<f64>]| values.iter().map(|value| value[0] * value[0]).sum::<f64>().sqrt();
-        for _ in 0..20 {
-            let before = norm(&values);
-            values = serial_round(&values, &weights);
-            assert!(norm(&values) <= (1.0 - graph.spectral_gap()) * before + 1e-12, "{kind:?}");
+fn every_synchronization_keeps_to_what_was_sent() {
+    with_watchdog(|| {
+        let graph = Topology::RootExpander.graph(4).unwrap();
+        for synchronization in [Synchronization::NotifyAck, Synchronization::Barrier, Synchronization::Asynchronous] {
+            standalone(4)
+                .run(|cluster| {
+                    let me = cluster.rank().index() as f32;
+                    let mut mixing = cluster.mixing::<f32>(&graph, LENGTH).synchronization(synchronization).build()?;
+                    let mut values = vec![me; LENGTH];
+                    for _ in 0..30 {
+                        mixing.push(&values)?;
+                        mixing.reduce(&mut values)?;
+                        // A torn read would leave parts that differ.
+                        assert!(values.iter().all(|value| value.to_bits() == values[0].to_bits()));
+                        assert!((0.0..=3.0).contains(&values[0]));
+                    }
+                    let tally = mixing.tally();
+                    assert_eq!(tally.reduces, 30);
+                    assert!(tally.consistent_share() <= 1.0 && tally.bytes > 0);
+                    if synchronization == Synchronization::NotifyAck {
+                        assert_eq!((tally.consistent, tally.torn, tally.missing, tally.stale), (30, 0, 0, 0));
+                        assert!((values[0] - 1.5).abs() < 1e-3, "{}", values[0]);
+                    }
+                    Ok(())
+                })
+                .unwrap();
         }
-    }
-    assert!((f32::from_f64(0.5_f32.to_f64()) - 0.5).abs() < 1e-12);
+    });
+}
+
+/// Peer 2 fails in round 5; what became of the others.
+fn without_one(synchronization: Synchronization, on_loss: OnLoss) -> Vec<Result<(f64, Vec<Rank>)>> {
+    let outcomes = Mutex::new(Vec::new());
+    let program = |cluster: &Cluster| -> Result<(f64, Vec<Rank>)> {
+        let graph = Topology::RootExpander.graph(5).unwrap();
+        let mixing = cluster.mixing::<f64>(&graph, 1000).synchronization(synchronization).on_loss(on_loss);
+        let mut mixing = mixing.build()?;
+        let mut values = vec![cluster.rank().index() as f64; 1000];
+        for round in 0..200 {
+            if round == 5 && cluster.rank() == Rank::new(2) {
+                return Err("out of luck".into());
+            }
+            mixing.mix(&mut values)?;
+        }
+        assert!(values.iter().all(|value| value.to_bits() == values[0].to_bits()));
+        Ok((values[0], mixing.tally().lost.clone()))
+    };
+    let outcome = standalone(5).run(|cluster| {
+        let found = program(cluster);
+        if cluster.rank() == Rank::new(2) {
+            return found.map(drop);
+        }
+        let failed = found.as_ref().err().map(ToString::to_string);
+        outcomes.lock().unwrap().push(found);
+        failed.map_or(Ok(()), |text| Err(text.into()))
+    });
+    assert!(outcome.unwrap_err().to_string().contains("out of luck"));
+    outcomes.into_inner().unwrap()
+}
+
+#[test]
+fn the_others_go_on_without_a_peer_if_they_are_told_to() {
+    with_watchdog(|| {
+        for synchronization in [Synchronization::NotifyAck, Synchronization::Barrier] {
+            let outcomes = without_one(synchronization, OnLoss::Drop);
+            assert_eq!(outcomes.len(), 4);
+            let values: Vec<(f64, Vec<Rank>)> = outcomes.into_iter().map(Result::unwrap).collect();
+            for (value, lost) in &values {
+                assert_eq!(*lost, [Rank::new(2)]);
+                if synchronization == Synchronization::NotifyAck {
+                    assert!((value - values[0].0).abs() < 1e-9, "all agree: {values:?}");
+                }
+                assert!((0.0..=4.0).contains(value));
+            }
+        }
+    });
+}
+
+#[test]
+fn or_they_fail_and_name_it() {
+    with_watchdog(|| {
+        for synchronization in [Synchronization::NotifyAck, Synchronization::Barrier, Synchronization::Asynchronous] {
+            let outcomes = without_one(synchronization, OnLoss::Fail);
+            let failed = outcomes.into_iter().filter_map(Result::err).collect::<Vec<_>>();
+            // Who waits for nobody may have come to the end before.
+            assert!(synchronization == Synchronization::Asynchronous || failed.len() == 4);
+            assert!(failed.iter().all(|error| error.to_string().contains('2')), "{failed:?}");
+        }
+    });
+}
+
+#[test]
+fn settings_that_differ_are_an_error_on_all() {
+    with_watchdog(|| {
+        standalone(3)
+            .run(|cluster| {
+                let graph = Topology::Ring.graph(3).unwrap();
+                let length = if cluster.rank() == Rank::new(1) { 11 } else { 10 };
+                let error = cluster.mixing::<f32>(&graph, length).build().unwrap_err().to_string();
+                assert!(error.contains("peer 1") && error.contains("10 f32") && error.contains("11 f32"), "{error}");
+                let chain = Topology::Chain.graph(3).unwrap();
+                let error = cluster.mixing::<f32>(&chain, 10).build().unwrap_err().to_string();
+                assert!(error.contains("never reach"), "{error}");
+                let mut one = [1.0_f32];
+                cluster.collectives()?.all_reduce(&mut one, Operator::Sum)?;
+                assert_eq!(one.to_vec(), [3.0]);
+                Ok(())
+            })
+            .unwrap();
+    });
 }

@@ -23,7 +23,7 @@
 use crate::buffer::{Buffer, Rule};
 use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, PlainCapture, TableCapture};
 use hemiola_array::{Accumulator, DistArray, Element};
-use hemiola_tables::in_loop::{InLoop, LoopTable};
+use hemiola_tables_proto::in_loop::{InLoop, LoopTable};
 
 /// A captured name, on its way to the kind that its type asks for. `WRITTEN` says whether the body writes it.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::space::Space;
 use hemiola_analysis::{ArrayUse, LoopSpec, analyze};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
-use hemiola_tables::ClockEnds;
+use hemiola_tables_proto::ClockEnds;
 use std::collections::BTreeMap;
 
 /// *Collective.* Decides how to run a loop.

@@ -19,7 +19,7 @@ use crate::plan::route::Route;
 use crate::plan::{Cuts, Placement};
 use hemiola_cluster::{Cluster, Mailbox, Reason, Result};
 use hemiola_core::{ChannelId, Lane, Outgoing, Payload, Purpose, Rank, Waiter, WorkerId};
-use hemiola_tables::rows;
+use hemiola_tables_proto::rows;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;

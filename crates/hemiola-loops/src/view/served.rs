@@ -7,7 +7,7 @@ use crate::run::post::Requests;
 use hemiola_array::Element;
 use hemiola_cluster::{Cluster, Mailbox, Reason, Result};
 use hemiola_core::{Rank, Waiter, WorkerId};
-use hemiola_tables::{Owners, RowCache};
+use hemiola_tables_proto::{Owners, RowCache};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;

@@ -7,8 +7,8 @@
 
 use hashbrown::HashMap;
 use hemiola_core::WorkerId;
-use hemiola_tables::Clock;
-use hemiola_tables::in_loop::{ClockEnds, InLoop, LoopHandle, LoopTable};
+use hemiola_tables_proto::Clock;
+use hemiola_tables_proto::in_loop::{ClockEnds, InLoop, LoopHandle, LoopTable};
 use rustc_hash::FxBuildHasher;
 use std::cell::{OnceCell, RefCell};
 use std::fmt;

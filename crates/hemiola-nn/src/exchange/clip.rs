@@ -7,8 +7,8 @@ use super::plan::{Unit, Way};
 use super::worker::{Worker, updates};
 use crate::trainer::Clip;
 use hemiola_cluster::Result;
+use hemiola_collective::Operator;
 use hemiola_core::Rank;
-use hemiola_reduce::Operator;
 
 impl Worker {
     /// Works out by what gradients shrink, once all that this peer counts are here.

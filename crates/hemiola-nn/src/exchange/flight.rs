@@ -8,7 +8,7 @@
 //! | rows | lengths, then rows to their owners; owners update; lengths, then the rows that changed to all |
 //! | mix | update, average with neighbours |
 
-use hemiola_reduce::{Pending, PendingEncoded};
+use hemiola_collective::{Pending, PendingEncoded};
 
 /// What a unit is at.
 pub(super) enum Stage {

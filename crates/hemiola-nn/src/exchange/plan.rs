@@ -4,9 +4,9 @@ use super::block::Block;
 use crate::error::Error;
 use crate::optimizer::State;
 use crate::variables::{Found, Parts};
-use hemiola_collective::graph::Topology;
+use hemiola_collective::{Algorithm, Encoding};
+use hemiola_collective_proto::graph::Topology;
 use hemiola_core::Rank;
-use hemiola_reduce::{Algorithm, Encoding};
 use hemiola_strategy::{Cluster, Costs, Link, Node, Placement, Strategy, Synchronizer};
 use std::collections::BTreeMap;
 

@@ -14,9 +14,9 @@ use crate::slots::Slots;
 use crate::trace::{Line, Trace};
 use crate::trainer::Clip;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::encode::Goal;
+use hemiola_collective::{Algorithm, Collectives, Encoder, Encoding, MakeMixing, Mixing, Operator, Pending};
+use hemiola_collective_proto::encode::Goal;
 use hemiola_core::Rank;
-use hemiola_reduce::{Algorithm, Collectives, Encoder, Encoding, MakeMixing, Mixing, Operator, Pending};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -151,7 +151,7 @@ impl Worker {
         settings: Settings,
         wake: impl Fn() + Send + Sync + Clone + 'static,
     ) -> Result<Self> {
-        use hemiola_reduce::MakeCollectives;
+        use hemiola_collective::MakeCollectives;
         let Layout { pieces, units, cuts, .. } = layout;
         let first = cluster.collectives()?.notifying(wake);
         let stages = [first.clone(), first.sibling()?, first.sibling()?, first.sibling()?];

@@ -1,9 +1,9 @@
 //! Synchronous training is that of one process with all examples, whatever the strategy.
 
 use crate::net::{distance, train};
-use hemiola_collective::graph::Topology;
+use hemiola_collective::Encoding;
+use hemiola_collective_proto::graph::Topology;
 use hemiola_nn::Optimizer;
-use hemiola_reduce::Encoding;
 use hemiola_strategy::{Builder, Cluster, Link, Node, Strategy, Synchronizer};
 
 /// Sums are added in another order: what that makes of numbers around 1 in twenty steps.

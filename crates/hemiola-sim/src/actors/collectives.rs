@@ -4,8 +4,8 @@ use crate::actor::{Actor, Context, Outcome};
 use crate::actors::FRAME;
 use crate::stuck::Wait;
 use crate::units::Span;
-use hemiola_collective::protocol::{Body, HEADER_BYTES};
-use hemiola_collective::{Element, Engine, Message, Operation, Tag};
+use hemiola_collective_proto::protocol::{Body, HEADER_BYTES};
+use hemiola_collective_proto::{Element, Engine, Message, Operation, Tag};
 use hemiola_core::{Lane, Rank};
 
 /// Collectives on buffers up to this many bytes take the control lane.
@@ -135,7 +135,7 @@ impl<T: Element> Actor for Collectives<T> {
     }
 
     fn waits(&self) -> Vec<Wait> {
-        let wait = |wait: hemiola_collective::protocol::Wait| {
+        let wait = |wait: hemiola_collective_proto::protocol::Wait| {
             Wait::new("driver", format!("a message of collective {}: {}", wait.tag, wait.call), vec![wait.peer])
         };
         self.engine.waits().map(wait).collect()

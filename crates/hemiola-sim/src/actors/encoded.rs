@@ -1,15 +1,15 @@
 //! Encoded exchanges, several in flight: each is a few collectives, one after the other, whose numbers an encoder makes and takes in.
 //!
-//! All peers begin the same exchanges in the same order, the next update of a vector when its encoder is back. As in `hemiola-reduce`, an exchange takes the tags of all its collectives when
+//! All peers begin the same exchanges in the same order, the next update of a vector when its encoder is back. As in `hemiola-collective`, an exchange takes the tags of all its collectives when
 //! it begins: that of its second must not depend on when its first has ended.
 
 use crate::actor::{Actor, Context, Outcome};
 use crate::actors::FRAME;
 use crate::stuck::Wait;
 use crate::units::Span;
-use hemiola_collective::encode::{Buffer, Exchange, Goal, Leg, Next, Place};
-use hemiola_collective::protocol::{Body, HEADER_BYTES, Lent, Machine};
-use hemiola_collective::{Encoder, Encoding, Message, Tag};
+use hemiola_collective_proto::encode::{Buffer, Exchange, Goal, Leg, Next, Place};
+use hemiola_collective_proto::protocol::{Body, HEADER_BYTES, Lent, Machine};
+use hemiola_collective_proto::{Encoder, Encoding, Message, Tag};
 use hemiola_core::{Lane, Rank};
 use std::collections::BTreeMap;
 use std::ops::Range;

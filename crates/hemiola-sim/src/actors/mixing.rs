@@ -1,6 +1,6 @@
 //! Averages over a graph: compute, push, wait for the senders, reduce; and again.
 //!
-//! With a barrier, all tell the first peer that they have pushed and go on when it says so, before the reduce and after it, as `hemiola-reduce` does; with no synchronization they reduce what is there.
+//! With a barrier, all tell the first peer that they have pushed and go on when it says so, before the reduce and after it, as `hemiola-collective` does; with no synchronization they reduce what is there.
 //!
 //! Peers that outlive others do it as there, too: nobody pushes or reduces until all who are left have told each other which round comes next, and all do without the lost one from the largest of those on.
 
@@ -8,8 +8,8 @@ use crate::actor::{Actor, Context, Outcome};
 use crate::actors::FRAME;
 use crate::stuck::Wait;
 use crate::units::Span;
-use hemiola_collective::mix::{Body, Message as Mix, Reduced};
-use hemiola_collective::{Mixer, Synchronization, Weights};
+use hemiola_collective_proto::mix::{Body, Message as Mix, Reduced};
+use hemiola_collective_proto::{Mixer, Synchronization, Weights};
 use hemiola_core::{Lane, Moment, Rank};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

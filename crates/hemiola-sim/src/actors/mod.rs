@@ -2,11 +2,11 @@
 //!
 //! | module | runs | as does |
 //! |---|---|---|
-//! | [`tables`] | `Client` and `Server` of `hemiola-tables` | `hemiola-parameters` |
-//! | [`saving`] | snapshots of `Server` | `hemiola-parameters`' checkpoints |
-//! | [`collectives`] | `Engine` of `hemiola-collective` | `hemiola-reduce` |
-//! | [`encoded`] | `Exchange`, `Encoder` and `Machine` of `hemiola-collective` | `hemiola-reduce` |
-//! | [`mixing`] | `Mixer` of `hemiola-collective`, with NOTIFY-ACK, a barrier, or neither | `hemiola-reduce` |
+//! | [`tables`] | `Client` and `Server` of `hemiola-tables-proto` | `hemiola-tables` |
+//! | [`saving`] | snapshots of `Server` | `hemiola-tables`' checkpoints |
+//! | [`collectives`] | `Engine` of `hemiola-collective-proto` | `hemiola-collective` |
+//! | [`encoded`] | `Exchange`, `Encoder` and `Machine` of `hemiola-collective-proto` | `hemiola-collective` |
+//! | [`mixing`] | `Mixer` of `hemiola-collective-proto`, with NOTIFY-ACK, a barrier, or neither | `hemiola-collective` |
 //! | [`pipeline`] | `Pipeline` of `hemiola-schedule` | its `Dynamic` |
 //! | [`ring`] | `Seat` of `hemiola-schedule` | its `Rotation` |
 //! | [`blocks`] | `Route` of `hemiola-loops` | its workers and post |

@@ -1,13 +1,13 @@
-//! Snapshots of a peer's shards, taken while workers go on: what `hemiola-parameters` writes to a folder is kept here.
+//! Snapshots of a peer's shards, taken while workers go on: what `hemiola-tables` writes to a folder is kept here.
 //!
 //! Shards begin to keep their rows when they are told, and are read out a piece at a time between other messages, as soon as all workers have reached the clock. **Invariant:** a shard is asked for its next piece only
 //! after a message or a piece, so nothing spins while it waits.
 
 use crate::units::Span;
-use hemiola_tables::batch::Batch;
-use hemiola_tables::number::Cell;
-use hemiola_tables::server::snapshot::{Piece, Summary};
-use hemiola_tables::{Clock, Error, Server};
+use hemiola_tables_proto::batch::Batch;
+use hemiola_tables_proto::number::Cell;
+use hemiola_tables_proto::server::snapshot::{Piece, Summary};
+use hemiola_tables_proto::{Clock, Error, Server};
 use std::collections::BTreeMap;
 
 /// A snapshot that is to be taken.

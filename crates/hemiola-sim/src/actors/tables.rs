@@ -1,7 +1,7 @@
 //! A table: clients and shards of one peer, and workers that read, compute, update and end their clocks.
 //!
 //! Shards lie on the peers in turn. A worker's clock is: ask for the rows it reads, wait until they are there and fresh enough, compute, update, end the clock. Clocks, requests and
-//! small answers travel on the control lane, the rest on the bulk lane, as `hemiola-parameters` sends them.
+//! small answers travel on the control lane, the rest on the bulk lane, as `hemiola-tables` sends them.
 
 use crate::actor::{Actor, Context, Outcome};
 use crate::actors::FRAME;
@@ -10,10 +10,10 @@ use crate::stuck::Wait;
 use crate::units::{Rate, Span};
 use hemiola_core::{Lane, Moment, Rank, WorkerId};
 use hemiola_net::Bandwidth;
-use hemiola_tables::message::{ToClient, ToShard};
-use hemiola_tables::number::Cell;
-use hemiola_tables::stream::Envelope;
-use hemiola_tables::{Cells, Client, ClientId, Clock, Pacer, Procedure, Random, Server, ShardId, Spec, wire};
+use hemiola_tables_proto::message::{ToClient, ToShard};
+use hemiola_tables_proto::number::Cell;
+use hemiola_tables_proto::stream::Envelope;
+use hemiola_tables_proto::{Cells, Client, ClientId, Clock, Pacer, Procedure, Random, Server, ShardId, Spec, wire};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;

@@ -8,7 +8,7 @@ use crate::describe::Description;
 use crate::units::{Rate, Span};
 use crate::workload::{lda, mf};
 use crate::world::Account;
-use hemiola_tables::{Consistency, Priority};
+use hemiola_tables_proto::{Consistency, Priority};
 
 /// Of every table: as many as the fewest peers.
 const SHARDS: usize = 8;

@@ -9,7 +9,7 @@ use crate::actors::mixing::{Mixing, Setup};
 use crate::describe::{Compute, Description, Racks};
 use crate::units::{Rate, Span};
 use crate::world::World;
-use hemiola_collective::{Synchronization, Topology, Weights};
+use hemiola_collective_proto::{Synchronization, Topology, Weights};
 use std::sync::Arc;
 
 const MODEL_BYTES: usize = 44_000_000;
@@ -67,7 +67,7 @@ fn run(peers: usize, work: f64, synchronization: Synchronization, svm: &Arc<Svm>
         (time, actors.iter().zip(&losses).map(of).sum::<f64>() / actors.len() as f64)
     };
     let reduced = || actors.iter().flat_map(|actor| actor.history()).map(|(_, reduced)| reduced);
-    let sum = |of: fn(&hemiola_collective::mix::Reduced) -> usize| reduced().map(of).sum::<usize>() as f64;
+    let sum = |of: fn(&hemiola_collective_proto::mix::Reduced) -> usize| reduced().map(of).sum::<usize>() as f64;
     let senders = sum(|one| one.senders);
     Ok(Run {
         course: (0..=POINTS).map(at).collect(),

@@ -224,7 +224,7 @@ mod tests {
 
     #[test]
     fn rates_are_max_min_fair_for_random_pairs() {
-        let mut random = hemiola_collective::Random::new(3);
+        let mut random = hemiola_collective_proto::Random::new(3);
         for _ in 0..200 {
             let pairs: Vec<(u32, u32)> =
                 (0..=random.below(20)).map(|_| (random.below(6) as u32, 6 + random.below(6) as u32)).collect();

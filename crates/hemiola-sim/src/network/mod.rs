@@ -16,7 +16,7 @@ pub(crate) use queues::{Next, Queues};
 use crate::chance;
 use crate::describe::{Description, Fault, Link};
 use hashbrown::HashMap;
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 use hemiola_core::Lane;
 use rustc_hash::FxBuildHasher;
 

@@ -12,7 +12,7 @@ use crate::chance;
 use crate::describe::Fault;
 use crate::units::Span;
 use crate::world::{Ended, Trouble};
-use hemiola_tables::Clock;
+use hemiola_tables_proto::Clock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 

@@ -6,8 +6,8 @@ use crate::chance;
 use crate::describe::Description;
 use crate::units::Span;
 use crate::world::{Ended, World};
-use hemiola_collective::protocol::cut;
-use hemiola_collective::{Algorithm, Message, Operation, Operator, Random};
+use hemiola_collective_proto::protocol::cut;
+use hemiola_collective_proto::{Algorithm, Message, Operation, Operator, Random};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 

@@ -6,8 +6,8 @@
 use crate::actors::tables::{Program, Rows, Work};
 use crate::chance;
 use crate::units::Span;
-use hemiola_collective::Random;
-use hemiola_tables::Consistency;
+use hemiola_collective_proto::Random;
+use hemiola_tables_proto::Consistency;
 use std::sync::{Arc, Mutex};
 
 /// By row and worker: the clock of each update, and the sum up to it.

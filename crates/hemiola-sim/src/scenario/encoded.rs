@@ -6,8 +6,8 @@ use crate::chance;
 use crate::describe::Description;
 use crate::units::Span;
 use crate::world::{Ended, World};
-use hemiola_collective::encode::{Goal, Place};
-use hemiola_collective::{Algorithm, Encoding, Operator, Random};
+use hemiola_collective_proto::encode::{Goal, Place};
+use hemiola_collective_proto::{Algorithm, Encoding, Operator, Random};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 

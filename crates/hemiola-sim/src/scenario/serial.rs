@@ -1,6 +1,6 @@
-//! Sums in the order that `hemiola_collective::protocol` documents, written from that page: what collectives must give, bit for bit.
+//! Sums in the order that `hemiola_collective_proto::protocol` documents, written from that page: what collectives must give, bit for bit.
 
-use hemiola_collective::Algorithm;
+use hemiola_collective_proto::Algorithm;
 
 /// The sum over all peers of one element, in the order of an algorithm. `chunk` is the chunk that the element is in, with as many chunks as there are summands.
 fn ring(values: &[f32], chunk: usize) -> f32 {

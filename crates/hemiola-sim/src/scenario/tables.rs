@@ -7,14 +7,14 @@ use crate::chance;
 use crate::describe::Description;
 use crate::units::{Rate, Span};
 use crate::world::{Ended, World};
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 use hemiola_core::Rank;
-use hemiola_tables::batch::Batch;
-use hemiola_tables::message::{ToClient, ToShard};
-use hemiola_tables::number::Cell;
-use hemiola_tables::procedure::Add;
-use hemiola_tables::stream::Envelope;
-use hemiola_tables::{Choice, Clock, Consistency, Defaults, Delivery, Ids, Managed, Priority, Server, Spec};
+use hemiola_tables_proto::batch::Batch;
+use hemiola_tables_proto::message::{ToClient, ToShard};
+use hemiola_tables_proto::number::Cell;
+use hemiola_tables_proto::procedure::Add;
+use hemiola_tables_proto::stream::Envelope;
+use hemiola_tables_proto::{Choice, Clock, Consistency, Defaults, Delivery, Ids, Managed, Priority, Server, Spec};
 use serde::{Deserialize, Serialize};
 use std::sync::{Arc, Mutex};
 
@@ -233,7 +233,7 @@ impl TableScenario {
         &self,
         cluster: &Description,
         spec: Spec,
-        procedure: fn() -> Box<dyn hemiola_tables::Procedure<C::Wide>>,
+        procedure: fn() -> Box<dyn hemiola_tables_proto::Procedure<C::Wide>>,
         mut program: impl FnMut(usize) -> P,
     ) -> Result<World<Tables<C, P>>, String> {
         let spec = Arc::new(spec);

@@ -3,7 +3,7 @@
 use crate::chance;
 use crate::describe::{Compute, Description, Fault, Racks, Sharing, Slower};
 use crate::units::{Rate, Span};
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 
 /// A cluster in which much may happen, and nothing that ends a job.
 pub(super) fn draw(peers: usize, random: &mut Random) -> Description {

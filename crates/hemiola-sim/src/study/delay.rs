@@ -1,7 +1,7 @@
 //! How late updates are.
 
 use crate::chance;
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 use serde::{Deserialize, Serialize};
 
 /// The distribution of delays, in iterations. The staleness of a study is the longest delay.

@@ -3,7 +3,7 @@
 use super::learner::{Change, Learner, Settings};
 use super::optimizer::State;
 use crate::chance;
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 
 const INPUTS: usize = 12;
 const CLASSES: usize = 6;

@@ -2,7 +2,7 @@
 
 use super::learner::{Change, Learner, Settings};
 use crate::chance;
-use hemiola_collective::Random;
+use hemiola_collective_proto::Random;
 use std::collections::BTreeMap;
 
 const TOPICS: usize = 10;

@@ -3,7 +3,7 @@
 use crate::actors::tables::{Program, Tables};
 use crate::units::{Rate, Span};
 use hemiola_core::Moment;
-use hemiola_tables::number::Cell;
+use hemiola_tables_proto::number::Cell;
 
 /// A worker's losses, by clock: their sum, and how many there are.
 #[derive(Clone, Debug, Default)]

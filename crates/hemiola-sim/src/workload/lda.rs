@@ -8,9 +8,9 @@ use crate::chance;
 use crate::describe::Description;
 use crate::units::{Rate, Span};
 use crate::world::{Account, World};
-use hemiola_collective::Random;
-use hemiola_tables::procedure::Add;
-use hemiola_tables::{Consistency, Ids, Managed, Priority, Spec};
+use hemiola_collective_proto::Random;
+use hemiola_tables_proto::procedure::Add;
+use hemiola_tables_proto::{Consistency, Ids, Managed, Priority, Spec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -16,12 +16,12 @@ use crate::describe::{Compute, Description};
 use crate::trace::Trace;
 use crate::units::Span;
 use crate::world::{Account, Ended, World};
-use hemiola_collective::{Algorithm, Operation, Operator};
+use hemiola_collective_proto::{Algorithm, Operation, Operator};
 use hemiola_loops::Profile;
 use hemiola_loops::plan::{Block, Plan};
 use hemiola_loops::profile::{Histogram, Travels};
-use hemiola_tables::procedure::Add;
-use hemiola_tables::{Consistency, Ids, Spec};
+use hemiola_tables_proto::procedure::Add;
+use hemiola_tables_proto::{Consistency, Ids, Spec};
 use std::sync::Arc;
 
 /// How often a loop has all peers meet: they agree on its plan, on how it has ended, and on what was added up.
@@ -30,7 +30,7 @@ const MEETINGS: usize = 3;
 const HEAD: usize = 12;
 /// Bytes of a number in tables and all-reduce.
 const CELL: usize = 4;
-/// Shards of a table for each worker, as `hemiola-parameters` makes them.
+/// Shards of a table for each worker, as `hemiola-tables` makes them.
 const SHARDS: usize = 2;
 /// Bytes of elements in a message of an all-reduce.
 const SEGMENT: usize = 1 << 18;

@@ -7,7 +7,7 @@ use crate::actors::mixing::{Mixing, Setup};
 use crate::describe::Description;
 use crate::units::Span;
 use crate::world::{Ended, World};
-use hemiola_collective::{Algorithm, Operation, Operator, Synchronization, Topology, Weights};
+use hemiola_collective_proto::{Algorithm, Operation, Operator, Synchronization, Topology, Weights};
 use std::sync::Arc;
 
 /// A protocol, for so many peers.

@@ -1,6 +1,6 @@
 //! Figures of papers, in virtual time: directions that our protocols must show as well.
 
-use hemiola_collective::{Synchronization, Topology, Weights};
+use hemiola_collective_proto::{Synchronization, Topology, Weights};
 use hemiola_sim::actors::mixing::{Mixing, Setup};
 use hemiola_sim::describe::Compute;
 use hemiola_sim::figure::{Figure, Name};

@@ -8,7 +8,7 @@
 use crate::cost::Costs;
 use crate::node::Synchronizer;
 use crate::strategy::Plan;
-use hemiola_collective::Encoding;
+use hemiola_collective_proto::Encoding;
 
 /// No message is made longer than this by putting together. As in `PyTorch`.
 const MOST_BYTES: u64 = 25 << 20;

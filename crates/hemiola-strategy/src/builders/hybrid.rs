@@ -8,7 +8,7 @@ use crate::cost::Costs;
 use crate::model::{Gradient, Model, Variable};
 use crate::node::Node;
 use crate::strategy::Plan;
-use hemiola_collective::cost::{MatrixUpdate, Scheme};
+use hemiola_collective_proto::cost::{MatrixUpdate, Scheme};
 use hemiola_core::Rank;
 
 /// Algorithm 2 of the Poseidon thesis, variable by variable: factors where they are fewer numbers than the matrix through servers; else servers, large variables in shards.

@@ -1,7 +1,7 @@
 //! What cannot work is refused by the name of the variable, with the reason.
 
 use crate::files::{cluster, model};
-use hemiola_collective::{Encoding, Topology};
+use hemiola_collective_proto::{Encoding, Topology};
 use hemiola_core::Rank;
 use hemiola_strategy::{Builder, Error, Model, Node, Partitioning, Placement, Strategy, Synchronizer, Variable};
 

@@ -1,140 +1,110 @@
-//! Under BSP the same job gives the same bits, whatever the order of messages and workers; and so does a job that goes on from a snapshot on another
-//! number of shards.
+//! Under BSP, results are those of a serial computation, bit for bit.
 
-use crate::model::Dice;
-use crate::net::Net;
-use half::bf16;
-use hemiola_core::WorkerId;
-use hemiola_tables::number::Cell;
-use hemiola_tables::procedure::{AdaGrad, AdaRevision, Adam, Add, Sgd};
-use hemiola_tables::server::snapshot::{Piece, Summary};
-use hemiola_tables::{Cells, Clock, Defaults, Ids, Procedure, Server, ShardId, Spec};
-use std::sync::Arc;
+use crate::support::{delta, quick, with_watchdog};
+use hemiola_cluster::{Cluster, Result, standalone};
+use hemiola_tables::{Delivery, Tables};
+use std::collections::BTreeMap;
 
-const ROWS: u64 = 11;
+const ROWS: u64 = 13;
 const WIDTH: usize = 5;
-const CLIENTS: usize = 3;
-const WORKERS: usize = 2;
-const CLOCKS: u64 = 6;
+const CLOCKS: usize = 6;
 
-fn spec(shards: usize) -> Spec {
-    let defaults = Defaults::Normal { seed: 7, mean: 0.0, deviation: 0.3 };
-    Spec { shards, clients: CLIENTS, defaults, cache_rows: 2, ..Spec::new("bits", Ids::Growing, WIDTH) }
+/// Each worker reads a row, and adds to it and to another what depends on what it read. What is seen goes into the result.
+fn train(cluster: &Cluster, delivery: Delivery, cache: usize) -> Result<BTreeMap<u64, Vec<u32>>> {
+    let table = cluster.table::<f32>("w").rows(ROWS).width(WIDTH).delivery(delivery).cache_rows(cache).build()?;
+    let peer = cluster.rank().index();
+    table.each_worker(|worker| {
+        let me = worker.id().index();
+        for clock in 0..CLOCKS {
+            for step in 0..4 {
+                let row = ((peer * 5 + me * 3 + clock + step * 2) as u64) % ROWS;
+                let seen: f32 = worker.get(row, |row| row.iter().sum())?;
+                let values: Vec<f32> =
+                    (0..WIDTH).map(|column| delta(peer, me, clock, row, column) + seen / 1000.0).collect();
+                worker.inc(row, &values)?;
+                worker.inc_many(&[(row + 1) % ROWS], &values)?;
+            }
+            let mut many = 0.0;
+            worker.get_many(&[0, 5, 9], |_, row| many += row[1])?;
+            worker.inc(12, &[many / 100.0; WIDTH])?;
+            worker.clock()?;
+        }
+        Ok(())
+    })?;
+    Ok(table.collect()?.into_iter().map(|(key, row)| (key, row.into_iter().map(f32::to_bits).collect())).collect())
 }
 
-/// What one worker has still to do: its clock, and whether it has read.
-#[derive(Clone, Copy)]
-struct Step {
-    clock: u64,
-    done: bool,
-}
-
-/// Runs a program whose updates depend on every bit it reads, from `start` to the end. Takes a snapshot at `save`, if asked to.
-fn train<C: Cell<Wide = f32>>(
-    net: &mut Net<C>,
-    start: u64,
-    save: Option<u64>,
-    seed: u64,
-) -> Vec<(Summary, Vec<Piece<C>>)> {
-    let mut dice = Dice::new(seed);
-    let mut steps = [[Step { clock: start, done: false }; WORKERS]; CLIENTS];
-    let mut saved: Vec<(Option<Summary>, Vec<Piece<C>>)> = net.servers.iter().map(|_| (None, Vec::new())).collect();
-    if let Some(at) = save {
-        net.servers.iter_mut().for_each(|server| server.begin_snapshot(Clock::new(at)).unwrap());
+/// The same without a table: sums of a clock by worker, then by peer, then into the rows.
+fn serial(peers: usize, workers: usize) -> BTreeMap<u64, Vec<u32>> {
+    type Rows = BTreeMap<u64, Vec<f32>>;
+    fn add(rows: &mut Rows, key: u64, values: &[f32]) {
+        match rows.get_mut(&key) {
+            Some(row) => row.iter_mut().zip(values).for_each(|(cell, value)| *cell += value),
+            None => drop(rows.insert(key, values.to_vec())),
+        }
     }
-    loop {
-        let moved = net.deliver(&mut dice).unwrap();
-        for ((summary, pieces), server) in saved.iter_mut().zip(&mut net.servers) {
-            if let Some(piece) = server.next_piece(30) {
-                pieces.push(piece);
-                *summary = summary.take().or(server.end_snapshot());
-            }
-        }
-        let (client, worker) = (dice.below(CLIENTS), dice.below(WORKERS));
-        let number = (client * WORKERS + worker) as u64;
-        let step = &mut steps[client][worker];
-        let id = WorkerId::new(worker as u32);
-        if step.done {
-            if !moved && steps.iter().flatten().all(|step| step.done) {
-                break;
-            }
-            continue;
-        }
-        let clock = step.clock;
-        let keys = [(number + clock) % ROWS, (number * 3 + clock * 7 + 1) % ROWS];
-        if !net.ask(client, id, &keys) {
-            continue;
-        }
-        for (at, key) in keys.into_iter().enumerate() {
-            let machine = net.machine(client, key);
-            for again in 0..2 {
-                let reading = machine.get(id, key).unwrap().expect("it was asked for");
-                let target = ((number * 31 + clock * 17 + at as u64 + again) as f32).sin();
-                let gradient: Vec<f32> = reading.cells.values().iter().map(|value| 0.1 * (value - target)).collect();
-                let version = reading.version;
-                machine.update(id, key, &Cells::Dense(&gradient), version).unwrap();
-            }
-        }
-        step.clock += 1;
-        step.done = step.clock == CLOCKS;
-        let done = step.done;
-        net.clock(client, id, done);
-    }
-    saved.into_iter().filter_map(|(summary, pieces)| summary.map(|summary| (summary, pieces))).collect()
-}
-
-fn bits<C: Cell<Wide = f32>>(net: &Net<C>) -> Vec<Vec<u32>> {
-    (0..ROWS).map(|row| net.row(row).iter().map(|cell| cell.widen().to_bits()).collect()).collect()
-}
-
-type Make = Box<dyn Fn() -> Box<dyn Procedure<f32>>>;
-
-fn procedures() -> Vec<Make> {
-    vec![
-        Box::new(|| Box::new(Add)),
-        Box::new(|| Box::new(Sgd::new(0.5))),
-        Box::new(|| Box::new(AdaGrad::new(0.2))),
-        Box::new(|| Box::new(Adam::new(0.05))),
-        Box::new(|| Box::new(AdaRevision::new(0.2))),
-        Box::new(|| Box::new(AdaRevision::with_snapshots(0.2, 5))),
-    ]
-}
-
-fn repeats<C: Cell<Wide = f32>>() {
-    for procedure in procedures() {
-        let mut expected = None;
-        for seed in 0..8 {
-            let shards = 1 + seed as usize % 3;
-            let mut net = Net::<C>::new(spec(shards), WORKERS, Clock::ZERO, &procedure);
-            let save = (seed % 2 == 0).then_some(seed / 2 % CLOCKS);
-            let saved = train(&mut net, 0, save, seed);
-            let end = bits(&net);
-            assert!(end.iter().flatten().any(|bits| *bits != 0));
-            assert_eq!(*expected.get_or_insert_with(|| end.clone()), end, "{:?} with seed {seed}", procedure());
-            if let Some(at) = save {
-                assert_eq!(saved.len(), shards, "every shard was saved");
-                let spec = Arc::new(spec(4 - shards));
-                let all = || saved.iter().flat_map(|(_, pieces)| pieces.clone());
-                let restore = |shard| {
-                    let summary = saved[0].0.clone();
-                    assert_eq!(summary.at, Clock::new(at));
-                    Server::restore(&spec, ShardId::new(shard as u32), procedure(), summary, all()).unwrap()
+    let mut table: Rows = (0..ROWS).map(|row| (row, vec![0.0; WIDTH])).collect();
+    for clock in 0..CLOCKS {
+        let mut clocks_sums = Vec::new();
+        for peer in 0..peers {
+            let mut of_peer = Rows::new();
+            for me in 0..workers {
+                let mut own = Rows::new();
+                let read = |own: &Rows, row: u64| -> Vec<f32> {
+                    let mut seen = table[&row].clone();
+                    own.get(&row)
+                        .into_iter()
+                        .for_each(|own| seen.iter_mut().zip(own).for_each(|(cell, add)| *cell += add));
+                    seen
                 };
-                let servers = (0..spec.shards).map(restore).collect();
-                let mut net = Net::with_servers(&spec, WORKERS, Clock::new(at), &procedure, servers);
-                train(&mut net, at, None, seed + 100);
-                assert_eq!(bits(&net), end, "{:?} restored at clock {at}", procedure());
+                for step in 0..4 {
+                    let row = ((peer * 5 + me * 3 + clock + step * 2) as u64) % ROWS;
+                    let seen: f32 = read(&own, row).iter().sum();
+                    let values: Vec<f32> =
+                        (0..WIDTH).map(|column| delta(peer, me, clock, row, column) + seen / 1000.0).collect();
+                    add(&mut own, row, &values);
+                    add(&mut own, (row + 1) % ROWS, &values);
+                }
+                // In the order in which shards are asked.
+                let many: Vec<f32> = [0, 5, 9].map(|row| read(&own, row)[1]).to_vec();
+                add(&mut own, 12, &[many_in_shard_order(&many, peers, workers) / 100.0; WIDTH]);
+                for (key, values) in &own {
+                    add(&mut of_peer, *key, values);
+                }
+            }
+            clocks_sums.push(of_peer);
+        }
+        for sums in clocks_sums {
+            for (key, values) in &sums {
+                add(&mut table, *key, values);
             }
         }
     }
+    table.into_iter().map(|(key, row)| (key, row.into_iter().map(f32::to_bits).collect())).collect()
+}
+
+/// `get_many` calls back by shard: rows are dealt to shards in turn.
+fn many_in_shard_order(many: &[f32], peers: usize, workers: usize) -> f32 {
+    let mut order = vec![(0, many[0]), (5, many[1]), (9, many[2])];
+    order.sort_by_key(|(row, _)| row % (2 * workers * peers));
+    order.into_iter().fold(0.0, |sum, (_, value)| sum + value)
 }
 
 #[test]
-fn the_same_job_gives_the_same_bits_also_from_a_snapshot_on_other_shards() {
-    repeats::<f32>();
-}
-
-#[test]
-fn stochastic_rounding_repeats_too() {
-    repeats::<bf16>();
+fn bsp_gives_the_bits_of_a_serial_computation() {
+    with_watchdog(|| {
+        for peers in 1..=4 {
+            for workers in 1..=3 {
+                let expected = serial(peers, workers);
+                for (delivery, cache) in
+                    [(Delivery::Push, usize::MAX), (Delivery::Push, 1), (Delivery::Pull, usize::MAX)]
+                {
+                    let results = standalone(peers).workers(workers).deadlines(quick());
+                    for found in results.run(|cluster| train(cluster, delivery, cache)).unwrap() {
+                        assert_eq!(found, expected, "{peers} peers, {workers} workers, {delivery:?}, cache {cache}");
+                    }
+                }
+            }
+        }
+    });
 }

@@ -1,11 +1,12 @@
-//! Tests of the machines together: clients and shards with a network between them that a test owns.
-//!
-//! `model` checks all promises under random schedules; `bits` that BSP repeats bit for bit, also over a restart; `conditions` what goes wrong
-//! and how it is told; `managed` what a budget is good for; `intents` rows that come early and rows that move.
+//! Tables on real clusters: threads as peers, and processes.
 
 mod bits;
-mod conditions;
-mod intents;
+mod checkpoints;
+mod dedicated;
+mod endings;
+mod killing;
 mod managed;
-mod model;
-mod net;
+mod mistakes;
+mod processes;
+mod staleness;
+mod support;

@@ -1,122 +1,104 @@
-//! What managed communication is for: with a budget, others see updates before a clock asks for them; without one, everything still arrives at the clock.
+//! Rows and sums that are sent ahead of need.
 
-use crate::model::Dice;
-use crate::net::Net;
-use hemiola_core::{Moment, WorkerId};
-use hemiola_net::Bandwidth;
-use hemiola_tables::procedure::{AdaRevision, Add};
-use hemiola_tables::{Cells, Choice, Clock, Consistency, Ids, Managed, Pacer, Priority, Procedure, Random, Spec};
+use crate::support::{quick, with_watchdog};
+use hemiola_cluster::standalone;
+use hemiola_tables::{Bandwidth, Consistency, Priority, Tables};
 use std::time::Duration;
 
-const WORKER: WorkerId = WorkerId::new(0);
-const WIDTH: usize = 16;
-
-fn spec(priority: Priority) -> Spec {
-    let managed = Some(Managed { priority, choice: Choice::Exact });
-    Spec { consistency: Consistency::Ssp(5), clients: 2, managed, ..Spec::new("w", Ids::Fixed(100), WIDTH) }
-}
-
-/// Has client 0 update row `r` by `sizes[r]`, with client 1 reading all rows; spends a burst of `bytes` in each direction, and returns which rows
-/// client 1 has heard of before any clock.
-fn heard(priority: Priority, bytes: usize, sizes: &[f32], procedure: &dyn Fn() -> Box<dyn Procedure<f32>>) -> Vec<u64> {
-    let mut net = Net::<f32>::new(spec(priority), 1, Clock::ZERO, procedure);
-    let keys: Vec<u64> = (0..sizes.len() as u64).collect();
-    net.ask(1, WORKER, &keys);
-    net.settle();
-    for (key, size) in sizes.iter().enumerate() {
-        net.clients[0][0].update(WORKER, key as u64, &Cells::Dense(&[*size; WIDTH]), 0).unwrap();
-    }
-    let pacer = || Pacer::new(Bandwidth::bytes_per_second(0), bytes, Duration::from_secs(1), Moment::ZERO);
-    let (mut up, mut down, mut random) = (pacer(), pacer(), Random::new(3));
-    net.clients[0][0].send_ahead(Moment::ZERO, &mut up, 0, &mut random);
-    net.settle();
-    for _ in 0..4 {
-        net.servers[0].send_ahead(Moment::ZERO, &mut down, |client| Some(client.index() as u64));
-    }
-    net.settle();
-    assert!(up.bytes().0 <= bytes as u64 && down.bytes().0 <= bytes as u64);
-    let client = &mut net.clients[1][0];
-    keys.into_iter()
-        .filter(|key| client.get(WORKER, *key).unwrap().unwrap().cells.values().iter().any(|value| *value != 0.0))
-        .collect()
-}
-
 #[test]
-fn the_most_important_rows_go_first() {
-    let sizes: Vec<f32> = (0..20).map(|row| if row % 5 == 0 { 100.0 + row as f32 } else { 1.0 }).collect();
-    let add: &dyn Fn() -> Box<dyn Procedure<f32>> = &|| Box::new(Add);
-    // Room for four rows and a bit.
-    let bytes = 64 + 4 * (64 + 25) + 30;
-    assert_eq!(heard(Priority::AbsoluteMagnitude, bytes, &sizes, add), [0, 5, 10, 15]);
-    assert_eq!(heard(Priority::RoundRobin, bytes, &sizes, add), [0, 1, 2, 3]);
-    assert_eq!(heard(Priority::AbsoluteMagnitude, 0, &sizes, add), [] as [u64; 0]);
-    assert_eq!(heard(Priority::Random, 1 << 20, &sizes, add).len(), 20);
-}
-
-#[test]
-fn a_procedure_can_hold_back_what_nobody_waits_for() {
-    let sizes = [1.0; 20];
-    let count = |bound| {
-        heard(Priority::RoundRobin, 1 << 20, &sizes, &|| Box::new(AdaRevision::with_snapshots(0.1, bound))).len()
-    };
-    assert_eq!(count(0), 0);
-    assert_eq!(count(1000), 20);
-}
-
-#[test]
-fn without_a_budget_everything_comes_with_the_clock() {
-    let mut net = Net::<f32>::new(spec(Priority::Random), 1, Clock::ZERO, &|| Box::new(Add));
-    net.ask(1, WORKER, &[4]);
-    net.settle();
-    let mut nothing = Pacer::nothing();
-    net.clients[0][0].update(WORKER, 4, &Cells::Dense(&[1.0; WIDTH]), 0).unwrap();
-    net.clients[0][0].send_ahead(Moment::from_nanos(u64::MAX), &mut nothing, 0, &mut Random::new(1));
-    net.clock(0, WORKER, false);
-    net.clock(1, WORKER, false);
-    let mut dice = Dice::new(4);
-    while net.deliver(&mut dice).unwrap() {}
-    net.servers[0].send_ahead(Moment::from_nanos(u64::MAX), &mut nothing, |_| Some(0));
-    assert_eq!(net.clients[1][0].get(WORKER, 4).unwrap().unwrap().cells, Cells::Dense(&[1.0; WIDTH]));
-    assert_eq!(nothing.bytes(), (0, 0));
-}
-
-#[test]
-fn a_budget_is_used_and_kept_while_there_is_something_to_send() {
-    const TICK: Duration = Duration::from_millis(2);
-    const TICKS: u32 = 200;
-    for priority in [Priority::RoundRobin, Priority::RelativeMagnitude] {
-        for rate in [500_000, 10_000_000_u64] {
-            let bandwidth = Bandwidth::bytes_per_second(rate);
-            // As the driver has it.
-            let burst = bandwidth.bytes_in(Duration::from_millis(20)).max(16 << 10);
-            let spec = Spec { ids: Ids::Fixed(2000), ..spec(priority) };
-            let mut net = Net::<f32>::new(spec, 1, Clock::ZERO, &|| Box::new(Add));
-            let keys: Vec<u64> = (0..2000).collect();
-            net.ask(1, WORKER, &keys);
-            net.settle();
-            let pacer = || Pacer::new(bandwidth, burst, Duration::from_millis(200), Moment::ZERO);
-            let (mut up, mut down, mut random) = (pacer(), pacer(), Random::new(3));
-            let mut now = Moment::ZERO;
-            for tick in 0..u64::from(TICKS) {
-                for row in 0..400 {
-                    let key = (tick * 400 + row) % 2000;
-                    net.clients[0][0].update(WORKER, key, &Cells::Dense(&[1.0; WIDTH]), 0).unwrap();
+fn budgets_change_no_sum_and_bsp_no_bit() {
+    with_watchdog(|| {
+        for consistency in [Consistency::Bsp, Consistency::Ssp(2), Consistency::Async] {
+            for priority in
+                [Priority::RoundRobin, Priority::Random, Priority::AbsoluteMagnitude, Priority::RelativeMagnitude]
+            {
+                for budget in [0, 1, 1000] {
+                    let sums = standalone(3).workers(2).deadlines(quick()).run(|cluster| {
+                        let table = cluster.table::<f64>("w").rows(50).width(4).consistency(consistency);
+                        let table = table.budget(Bandwidth::mbps(budget)).priority(priority).build()?;
+                        table.each_worker(|worker| {
+                            for clock in 0..8 {
+                                for row in 0..50 {
+                                    worker.get(row, |_| ())?;
+                                    worker.inc(row, &[1.0, f64::from(clock), row as f64, 0.0])?;
+                                }
+                                worker.clock()?;
+                            }
+                            worker.finish()
+                        })?;
+                        table.collect()
+                    });
+                    for rows in sums.unwrap() {
+                        assert!((0..50).all(|row| rows[&row] == [48.0, 168.0, 48.0 * row as f64, 0.0]), "{rows:?}");
+                    }
                 }
-                net.clients[0][0].send_ahead(now, &mut up, 0, &mut random);
-                net.settle();
-                net.servers[0].send_ahead(now, &mut down, |client| Some(client.index() as u64));
-                net.servers[0].acknowledge();
-                net.settle();
-                net.clients.iter_mut().for_each(|client| client[0].acknowledge());
-                net.settle();
-                now = now + TICK;
-            }
-            let allowed = bandwidth.bytes_in(TICK * TICKS) as u64;
-            for (way, pacer) in [("up", &up), ("down", &down)] {
-                let (ahead, _) = pacer.bytes();
-                let bounds = allowed * 95 / 100..=allowed + burst as u64;
-                assert!(bounds.contains(&ahead), "{priority:?}, {way}: {ahead} bytes, allowed were {allowed}");
             }
         }
-    }
+    });
+}
+
+#[test]
+fn with_a_budget_updates_come_before_their_clock_has_ended_and_the_budget_is_kept() {
+    with_watchdog(|| {
+        const RATE: u64 = 2_000_000;
+        standalone(2)
+            .deadlines(quick())
+            .run(|cluster| {
+                let start = cluster.env().now();
+                let table = cluster.table::<f32>("w").rows(4000).width(16).staleness(1000);
+                let table = table.budget(Bandwidth::bytes_per_second(RATE)).build()?;
+                let keys: Vec<u64> = (0..4000).collect();
+                table.each_worker(|worker| {
+                    worker.get_many(&keys, |_, _| ())?;
+                    let mut seen = 0;
+                    if cluster.is_root() {
+                        worker.inc_many(&keys, &vec![1.0; 4000 * 16])?;
+                    }
+                    while seen < 4000 && !cluster.is_root() {
+                        // Nobody ends a clock here: what is seen was sent ahead of need.
+                        seen = 0;
+                        worker.get_many(&keys, |_, row| seen += usize::from(row[5] > 0.5))?;
+                        cluster.env().pause(Duration::from_millis(1));
+                    }
+                    Ok(())
+                })?;
+                cluster.barrier()?;
+                let ((ahead, _), elapsed) = (table.paced_bytes(), cluster.env().now() - start);
+                // Both directions, each with its burst.
+                let allowed = 2 * (RATE as f64 * (elapsed.as_secs_f64() + 0.02)) as u64;
+                // From peer 0: sums for 2000 rows that are on the other, and as many rows that are here.
+                let needed = if cluster.is_root() { 4000 * 64 } else { 0 };
+                assert!((needed..=allowed).contains(&ahead), "{ahead} bytes of {needed} to {allowed}");
+                Ok(())
+            })
+            .unwrap();
+    });
+}
+
+#[test]
+fn with_a_budget_of_zero_nothing_goes_ahead_of_need() {
+    with_watchdog(|| {
+        standalone(2)
+            .deadlines(quick())
+            .run(|cluster| {
+                let table = cluster.table::<f32>("w").rows(40).staleness(1000);
+                let table = table.budget(Bandwidth::bytes_per_second(0)).build()?;
+                let keys: Vec<u64> = (0..40).collect();
+                table.each_worker(|worker| worker.get_many(&keys, |_, _| ()))?;
+                // A peer that fetched its rows late would find what another has added to its own.
+                cluster.barrier()?;
+                table.each_worker(|worker| {
+                    worker.inc_many(&keys, &[1.0; 40])?;
+                    cluster.env().pause(Duration::from_millis(20));
+                    let mut sum = 0.0;
+                    worker.get_many(&keys, |_, row| sum += row[0])?;
+                    assert!((sum - 40.0_f32).abs() < 0.5, "others' updates were seen: {sum}");
+                    Ok(())
+                })?;
+                cluster.barrier()?;
+                assert_eq!(table.paced_bytes().0, 0);
+                Ok(())
+            })
+            .unwrap();
+    });
 }

@@ -20,4 +20,4 @@ mod profile;
 mod refused;
 mod tables;
 
-use hemiola_testing::with_watchdog;
+use hemiola_testkit::with_watchdog;

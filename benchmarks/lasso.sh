@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The lasso: hemiola beside celer, skglm, scikit-learn and adelie, in turn, on a dense and a sparse made-up problem. Prints a table, and with --write puts it into
+# The lasso: hemiola beside celer, skglm, scikit-learn and adelie, in turn, on a dense and a sparse synthetic problem. Prints a table, and with --write puts it into
 # docs/performance.md. LASSO_PYTHON names a Python that has all four, if there is one already.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -7,14 +7,14 @@ from mf_run import HEMIOLA, run
 ITERATIONS = 100
 # Passes after which that is given up.
 MOST = 400
-SETS = ("made up", "NIPS", "NYT", "20 Newsgroups")
+SETS = ("synthetic", "NIPS", "NYT", "20 Newsgroups")
 
 
 def text(path):
     return zstandard.ZstdDecompressor().stream_reader(path.read_bytes()).read().decode("latin1")
 
 
-def made_up(documents=20_000, words=20_000, topics=100, length=200, seed=1):
+def synthetic(documents=20_000, words=20_000, topics=100, length=200, seed=1):
     """Documents of a model with known topics, as words one after the other."""
     random = numpy.random.default_rng(seed)
     sums = numpy.cumsum(random.dirichlet(numpy.full(words, 0.05), size=topics), 1)
@@ -53,7 +53,7 @@ def trimmed(documents, most_frequent, least):
 
 def load(name, data):
     documents = {
-        "made up": lambda: made_up(),
+        "synthetic": lambda: synthetic(),
         "NIPS": lambda: docword(data / "uci-nips/docword.nips.txt.zst"),
         "NYT": lambda: ldac(data / "nyt-small/nyt.ldac.zst"),
         "20 Newsgroups": lambda: trimmed(ldac(data / "20newsgroups/train.ldac.zst"), 200, 3),

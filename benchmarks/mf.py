@@ -13,7 +13,7 @@ def libmf(files, threads, rank, iterations, l2, step):
 
 
 def test_rmse(report):
-    return report["result"]["valid"]["rmse"]
+    return report["result"]["validation"]["rmse"]
 
 
 def write(folder, ratings, seed):
@@ -26,7 +26,7 @@ def write(folder, ratings, seed):
             file.writelines("%d,%d,%.9g\n" % tuple(row) for row in ratings[rows])
 
 
-def made_up(folder):
+def synthetic(folder):
     file = folder / "made.csv"
     run([HEMIOLA, "data", "make", "mf", "--output", file, "--users", "50000", "--items", "10000", "--entries", "5000000",
          "--rank", "16", "--noise", "0.5"])
@@ -100,7 +100,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
-    parser.add_argument("--only", choices=["made-up", "movielens", "events"], help="one of the three sets")
+    parser.add_argument("--only", choices=["synthetic", "movielens", "events"], help="one of the three sets")
     arguments = parser.parse_args()
     data = os.environ.get("HEMIOLA_DATA")
     rounds = "one round" if arguments.rounds == 1 else f"best of {arguments.rounds} rounds"
@@ -108,19 +108,19 @@ def main():
     libmf_version = f"LIBMF {os.environ['LIBMF_VERSION']}, built with AVX; {rounds}; load average before: {load:.1f}."
     implicit_version = f"implicit {os.environ['IMPLICIT_VERSION']}; {rounds}; load average before: {load:.1f}."
     for key, name in (
-        ("made-up", "5 million made-up ratings, 50,000 × 10,000"),
+        ("synthetic", "5 million synthetic ratings, 50,000 × 10,000"),
         ("movielens", "MovieLens-1M, a random tenth held out"),
         ("events", "MovieLens-1M, ratings of at least 4 as events, a random tenth held out"),
     ):
         if arguments.only not in (None, key):
             continue
-        if key != "made-up" and not data:
+        if key != "synthetic" and not data:
             print(f"skipped: {name}, because HEMIOLA_DATA is not set", file=sys.stderr)
             continue
         with tempfile.TemporaryDirectory() as folder:
             folder = pathlib.Path(folder)
-            if key == "made-up":
-                made_up(folder)
+            if key == "synthetic":
+                synthetic(folder)
                 table = f"{compare(name, folder, 64, 20, arguments.rounds)}\n\n{libmf_version}"
             elif key == "movielens":
                 write(folder, movielens(pathlib.Path(data)), 1)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Matrix factorization: hemiola beside LIBMF, in turn, on made-up ratings and (with HEMIOLA_DATA) on MovieLens-1M; and beside
+# Matrix factorization: hemiola beside LIBMF, in turn, on synthetic ratings and (with HEMIOLA_DATA) on MovieLens-1M; and beside
 # implicit on MovieLens-1M as events. Prints tables, and with --write puts them into docs/performance.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."

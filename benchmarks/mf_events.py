@@ -37,7 +37,7 @@ def ours(files, against, workers, rank, unobserved, l2):
 
 def last(report):
     """The figures after the last pass, which is where the other side's are taken."""
-    return report["progress"][-1]["valid"]
+    return report["progress"][-1]["validation"]
 
 
 def compare(name, files, rounds):

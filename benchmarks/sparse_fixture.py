@@ -1,7 +1,7 @@
-"""Writes crates/hemiola-models/tests/it/sparse_problems.json: small made-up problems, and the objectives that scikit-learn finds for them.
+"""Writes crates/hemiola-models/tests/it/sparse_problems.json: small synthetic problems, and the objectives that scikit-learn finds for them.
 
 Run it with a Python that has numpy and scikit-learn when problems are to change: python benchmarks/sparse_fixture.py. The tests make the same
-data from the same seeds (`made_up` in tests/it/sparse.rs) and need no Python.
+data from the same seeds (`synthetic` in tests/it/sparse.rs) and need no Python.
 """
 import json, pathlib, warnings
 import numpy
@@ -19,7 +19,7 @@ def bits(state):
     return state, z ^ (z >> 31)
 
 
-def made_up(seed, rows, columns, kind):
+def synthetic(seed, rows, columns, kind):
     state = seed
 
     def unit():
@@ -54,7 +54,7 @@ def main():
         for number, (rows, columns) in enumerate(shapes):
             for share, ratio in [(0.3, 1.0), (0.02, 1.0), (0.1, 0.5)][: 3 if number < 3 else 2]:
                 seed += 1
-                features, target = made_up(seed, rows, columns, kind)
+                features, target = synthetic(seed, rows, columns, kind)
                 intercept = seed % 3 > 0
                 centred, left = (features - features.mean(0), target - target.mean()) if intercept else (features, target)
                 alpha = float(share * abs(centred.T @ left).max() / rows / ratio)
@@ -66,7 +66,7 @@ def main():
                                      intercept=intercept, objective=float(off @ off / (2 * rows) + cost)))
     for kind, (rows, columns), share in [("plain", (60, 12), 0.1), ("correlated", (40, 40), 0.1), ("sparse", (50, 80), 0.05), ("plain", (30, 60), 0.3)]:
         seed += 1
-        features, target = made_up(seed, rows, columns, kind)
+        features, target = synthetic(seed, rows, columns, kind)
         target = (target > numpy.median(target)).astype(float)
         lambda_ = float(share * abs(features.T @ (target - 0.5)).max() / rows)
         model = LogisticRegression(l1_ratio=1.0, solver="liblinear", C=1 / (rows * lambda_), fit_intercept=False, tol=1e-12, max_iter=10**6)

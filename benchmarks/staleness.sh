@@ -18,7 +18,7 @@ mf() {
     local name=$1
     shift
     rm -f "$runs/$name.json"
-    if "$hemiola" run --quiet -n 4 --workers 1 -- target/release/examples/mf_tables --procedure adarevision --step 0.3 "$@" --report "$runs/$name.json" \
+    if "$hemiola" run --quiet -n 4 --workers 1 -- target/release/examples/mf_tables --update-rule adarevision --learning-rate 0.3 "$@" --report "$runs/$name.json" \
         >"$runs/$name.txt" 2>&1; then
         printf '%-28s %s\n' "$name" "$(tail -n 1 "$runs/$name.txt")"
     else
@@ -55,19 +55,19 @@ done
 "$hemiola" plot "$runs"/unmanaged.json "$runs"/priority-{round-robin,random,absolute,relative}.json --label 'nothing ahead' --label 'round-robin' \
     --label random --label 'absolute magnitude' --label 'relative magnitude' --y rmse --x epochs --log-y -o docs/staleness-priorities.svg
 
-echo '== first steps over a factor of 100'
+echo '== learning rates over a factor of 100'
 drawn=()
-for step in 0.03 0.1 0.2 0.3 0.6 1 3; do
-    mf "adarevision-$step" --staleness 2 --procedure adarevision --step "$step" --epochs 40
-    drawn+=("AdaRevision:$step:$runs/adarevision-$step.json")
+for rate in 0.03 0.1 0.2 0.3 0.6 1 3; do
+    mf "adarevision-$rate" --staleness 2 --update-rule adarevision --learning-rate "$rate" --epochs 40
+    drawn+=("AdaRevision:$rate:$runs/adarevision-$rate.json")
 done
-for step in 0.0001 0.0003 0.001 0.002 0.003 0.006 0.01; do
-    mf "decayed-$step" --staleness 2 --procedure decayed --step "$step" --epochs 40
-    drawn+=("decayed steps:$step:$runs/decayed-$step.json")
+for rate in 0.0001 0.0003 0.001 0.002 0.003 0.006 0.01; do
+    mf "decayed-$rate" --staleness 2 --update-rule decayed --learning-rate "$rate" --epochs 40
+    drawn+=("decayed learning rate:$rate:$runs/decayed-$rate.json")
 done
 existing=()
 for line in "${drawn[@]}"; do
     # A training that diverged has no report.
     if [ -e "${line##*:}" ]; then existing+=("$line"); fi
 done
-cargo run --quiet --locked --example draw_steps -- docs/staleness-steps.svg rmse "${existing[@]}"
+cargo run --quiet --locked --example plot_learning_rates -- docs/staleness-steps.svg rmse "${existing[@]}"

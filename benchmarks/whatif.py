@@ -36,7 +36,7 @@ def rotation(*more, epochs=3 * EPOCHS, data=DATA):
 
 def tables(staleness, *more, epochs=EPOCHS, data=DATA):
     words = ["--data", data, "--keep", "true", "--width", RANK, "--clocks", CLOCKS, "--epochs", epochs]
-    step = ["--procedure", "sgd", "--step", 0.0005, "--staleness", staleness]
+    step = ["--update-rule", "sgd", "--learning-rate", 0.0005, "--staleness", staleness]
     return [str(word) for word in [TABLES, *words, *step, *more]]
 
 
@@ -57,7 +57,7 @@ def processor():
 def computing(profile):
     """Seconds of a pass that one peer computes alone."""
     passes = json.loads((FOLDER / profile).read_text())["passes"][1:]
-    return statistics.median(sum(block["computing"] for block in measured["blocks"]) for measured in passes)
+    return statistics.median(sum(block["compute_seconds"] for block in measured["blocks"]) for measured in passes)
 
 
 def take_profile(program, profile, rounds):
@@ -118,7 +118,7 @@ def predicted(strategy, profile, peers, mbit, microseconds, nanos, options):
     cluster.write_text(
         f'peers = {peers}\n'
         f'link = {{ bandwidth = "{mbit}mbit", latency = "{microseconds:.0f}us", sharing = "{options.sharing}" }}\n'
-        f'hosts = {{ peers = {peers}, cores = {os.cpu_count()}, byte_nanos = {nanos:.3f} }}\n'
+        f'hosts = {{ peers = {peers}, cores = {os.cpu_count()}, nanos_per_byte = {nanos:.3f} }}\n'
     )
     words = ["simulate", "train", "mf", "--profile", FOLDER / profile, "--cluster", cluster]
     report = quiet(HEMIOLA, *words, "--strategy", strategy, "--clocks", CLOCKS, "--passes", 8, "--report", "-")

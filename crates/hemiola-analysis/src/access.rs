@@ -1,60 +1,61 @@
-//! The vocabulary in which a loop describes itself: which arrays its body uses, by which subscripts, reading or writing.
+//! Description of a loop: the arrays its body uses, their subscripts, and reads and writes.
 //!
-//! A macro writes this description before types are known, as `static` tables; the run time completes it, because only
-//! there is it known which names are arrays. So [`Access`] and [`Subscript`] borrow (`Cow::Borrowed`) where a table needs
-//! it and own where they come from a file, and [`LoopSpec`] is put together at run time.
+//! The macro writes this description before types are known, as `static` tables. The run time
+//! completes it, because only there is it known which names are arrays. For that reason [`Access`]
+//! and [`Subscript`] borrow (`Cow::Borrowed`) in a table and own their data when they are
+//! deserialized, and [`LoopSpec`] is built at run time.
 //!
-//! **Invariant:** a description may say less than the source does, never more. What is not understood is
-//! [`Subscript::Unknown`], which may be any place of the array.
+//! **Invariant:** a description may claim less than the source, never more. A subscript that is not
+//! understood is [`Subscript::Unknown`], which may be any index of the array.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What one subscript of an access says about the place it names.
+/// One subscript of an access: the set of indices it may name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Subscript {
     /// A loop index plus a constant: `i`, `i + 1`, `i - 1`.
     Index {
-        /// Which dimension of the loop, counted from zero and from the outside.
+        /// Dimension of the loop, counted from zero and from the outermost.
         dimension: usize,
-        /// What is added to the index.
+        /// Constant added to the loop index.
         offset: i64,
     },
-    /// A literal.
+    /// An integer literal of the source.
     Constant(i64),
-    /// An expression of names that do not change while the loop runs. Equal text means equal value; different texts may
-    /// have equal values, too.
+    /// An expression of names that do not change while the loop runs. Equal text means equal value;
+    /// different texts may have equal values as well.
     Invariant(Cow<'static, str>),
-    /// All places from `from` up to, but without, `to`. `None` is an open end.
+    /// All indices from `from` (included) to `to` (excluded). `None` is an open end.
     Range {
-        /// The first place, or the beginning.
+        /// First index of the range; `None` is the beginning.
         from: Option<i64>,
-        /// One behind the last place, or the end.
+        /// Index after the last one; `None` is the end.
         to: Option<i64>,
     },
-    /// Depends on data: may be any place.
+    /// A value that depends on data: it may be any index.
     Unknown,
 }
 
 impl Subscript {
-    /// Every place: `..`.
+    /// The full range `..`.
     pub const ALL: Self = Self::Range { from: None, to: None };
 
-    /// The index of loop dimension `dimension`, as it is.
+    /// Subscript that is the index of loop dimension `dimension`.
     #[must_use]
     pub const fn index(dimension: usize) -> Self {
         Self::Index { dimension, offset: 0 }
     }
 
-    /// The index of loop dimension `dimension` plus `offset`.
+    /// Subscript that is the index of loop dimension `dimension` plus `offset`.
     #[must_use]
     pub const fn shifted(dimension: usize, offset: i64) -> Self {
         Self::Index { dimension, offset }
     }
 
-    /// Whether this names no place at all, as `3..3` does.
+    /// Returns whether the subscript names no index at all, as `3..3` does.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         matches!(self, Self::Range { from: Some(from), to: Some(to) } if *from >= *to)
@@ -79,32 +80,32 @@ impl fmt::Display for Subscript {
     }
 }
 
-/// What an access does with the places it names.
+/// Effect of an access on the elements it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Mode {
-    /// Looks only.
+pub enum AccessMode {
+    /// Reads the elements only.
     Read,
-    /// Overwrites without looking.
+    /// Overwrites the elements without reading them.
     Write,
-    /// Looks and overwrites: `+=`, `&mut`.
+    /// Reads and overwrites the elements: `+=`, `&mut`.
     Update,
 }
 
-impl Mode {
-    /// Whether the place may hold another value afterwards.
+impl AccessMode {
+    /// Returns whether the access may change the value of an element.
     #[must_use]
     pub const fn writes(self) -> bool {
         matches!(self, Self::Write | Self::Update)
     }
 
-    /// Whether the value before matters.
+    /// Returns whether the access depends on the value before it.
     #[must_use]
     pub const fn reads(self) -> bool {
         matches!(self, Self::Read | Self::Update)
     }
 }
 
-impl fmt::Display for Mode {
+impl fmt::Display for AccessMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Read => "read",
@@ -114,17 +115,20 @@ impl fmt::Display for Mode {
     }
 }
 
-/// One place in the body where an array is used.
+/// One use of an array in the loop body.
 ///
 /// A macro can write a table of them:
 /// ```
 /// use std::borrow::Cow;
-/// use hemiola_analysis::{Access, Mode, Subscript};
+/// use hemiola_analysis::{Access, AccessMode, Subscript};
 ///
 /// static ACCESSES: &[Access] = &[Access {
 ///     name: 0,
-///     subscripts: Cow::Borrowed(&[Subscript::Index { dimension: 0, offset: 1 }, Subscript::Invariant(Cow::Borrowed("N"))]),
-///     mode: Mode::Update,
+///     subscripts: Cow::Borrowed(&[
+///         Subscript::Index { dimension: 0, offset: 1 },
+///         Subscript::Invariant(Cow::Borrowed("N")),
+///     ]),
+///     mode: AccessMode::Update,
 ///     text: Cow::Borrowed("w[[u + 1, N]] += 1.0"),
 ///     line: 12,
 ///     column: 9,
@@ -133,22 +137,23 @@ impl fmt::Display for Mode {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Access {
-    /// Which of the names that the loop captures; the analysis itself does not look at it.
+    /// Number of the captured name in the loop's list. The analysis itself does not use it.
     pub name: usize,
-    /// One per dimension of the array. Where there are fewer, the rest is [`Subscript::ALL`].
+    /// One subscript per dimension of the array. Missing ones are [`Subscript::ALL`].
     pub subscripts: Cow<'static, [Subscript]>,
-    /// Reading or writing.
-    pub mode: Mode,
-    /// As the user wrote it, for messages.
+    /// Read, write or update.
+    pub mode: AccessMode,
+    /// Source text of the access, for messages.
     pub text: Cow<'static, str>,
-    /// Line in the user's file.
+    /// Line of the access in the user's file.
     pub line: u32,
-    /// Column in the user's file.
+    /// Column of the access in the user's file.
     pub column: u32,
 }
 
 impl Access {
-    /// The subscript for array dimension `dimension`, whether it was written or not.
+    /// Returns the subscript of array dimension `dimension`, or [`Subscript::ALL`] if it is
+    /// missing.
     #[must_use]
     pub fn subscript(&self, dimension: usize) -> &Subscript {
         self.subscripts.get(dimension).unwrap_or(&Subscript::ALL)
@@ -161,37 +166,38 @@ impl fmt::Display for Access {
     }
 }
 
-/// How one array is used by a loop, under whatever names the body knows it.
+/// Accesses of a loop to one array, under all names the body has for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ArrayUse {
-    /// For messages.
+pub struct ArrayAccesses {
+    /// Name of the array, for messages.
     pub name: String,
-    /// How many dimensions the array has.
+    /// Number of dimensions of the array.
     pub dimensions: usize,
-    /// Accesses that take effect at once: these make dependences.
+    /// Accesses that take effect immediately. They cause dependences.
     pub accesses: Vec<Access>,
-    /// Accesses through a write-back buffer. Being late is what a buffer is for, so they make no dependences; they still
-    /// say where the array should be.
+    /// Accesses through a write-back buffer. Buffered writes are allowed to be late, so they cause
+    /// no dependences. They still constrain where the array is placed.
     pub buffered: Vec<Access>,
 }
 
-impl ArrayUse {
-    /// All accesses, the buffered ones last.
-    pub fn all(&self) -> impl Iterator<Item = &Access> {
+impl ArrayAccesses {
+    /// Iterates over all accesses, the buffered ones last.
+    pub fn all_accesses(&self) -> impl Iterator<Item = &Access> {
         self.accesses.iter().chain(&self.buffered)
     }
 }
 
-/// All the analysis has to know of a loop.
+/// Description of a loop: the input of the analysis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopSpec {
-    /// How many indices the loop has. The first is the outermost.
+    /// Number of loop indices. The first is the outermost.
     pub dimensions: usize,
-    /// Whether iterations that depend on each other must keep the order of the source. If not, any order will do, as
-    /// long as it is *one* order.
+    /// Requires that iterations that depend on each other keep the order of the source. Otherwise
+    /// any order is allowed, as long as it is *one* order.
     pub ordered: bool,
-    /// The arrays the body uses. Each array once, even if the body knows it under several names.
-    pub arrays: Vec<ArrayUse>,
+    /// Arrays that the body uses. Each array is listed once, even if the body has several names for
+    /// it.
+    pub arrays: Vec<ArrayAccesses>,
 }
 
 #[cfg(test)]
@@ -205,21 +211,21 @@ mod tests {
             Subscript::ALL,
             Subscript::shifted(1, -2),
         ]),
-        mode: Mode::Read,
+        mode: AccessMode::Read,
         text: Cow::Borrowed("a[[n, .., j - 2]]"),
         line: 3,
         column: 5,
     }];
 
     #[test]
-    fn a_static_table_survives_a_round_trip_through_text() {
+    fn a_static_table_survives_serialization() {
         let json = serde_json::to_string(TABLE).unwrap();
         let back: Vec<Access> = serde_json::from_str(&json).unwrap();
         assert_eq!(back, TABLE);
     }
 
     #[test]
-    fn missing_subscripts_are_everything() {
+    fn missing_subscripts_are_full_ranges() {
         assert_eq!(TABLE[0].subscript(2), &Subscript::shifted(1, -2));
         assert_eq!(TABLE[0].subscript(3), &Subscript::ALL);
     }

@@ -1,39 +1,41 @@
-//! The proof object: what a loop depends on, and which ways of running it that leaves.
+//! The proof object: dependences of a loop and the verdict on each parallelization.
 //!
-//! An [`Analysis`] is plain data. It can be printed for a user who wonders why a loop does not run in parallel, stored beside
-//! a plan, and compared in tests. **Invariant:** it is a function of the [`LoopSpec`]; the same loop gives the same
-//! analysis, whatever its data and wherever it runs.
+//! An [`Analysis`] is plain data. It can be printed for a user who asks why a loop does not run in
+//! parallel, stored beside a plan, and compared in tests. **Invariant:** it is a function of the
+//! [`LoopSpec`]. One loop gives one analysis, independent of its data and of the machine.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Access, ArrayUse, LoopSpec, Subscript};
-use crate::depend::{Dependence, dependences};
+use crate::access::{Access, ArrayAccesses, LoopSpec, Subscript};
+use crate::dependence::{Dependence, dependences};
 use crate::error::Error;
-use crate::names::IndexNames;
-use crate::strategy::{Candidate, Refusal, Strategy, candidates};
+use crate::index_names::IndexNames;
+use crate::parallelization::{LegalityViolation, Parallelization, ScheduleVerdict, schedule_verdicts};
 
-/// What a loop depends on, and the verdict on each way to run it.
+/// Dependences of a loop, and the verdict on each parallelization.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Analysis {
-    /// How many indices the loop has.
+    /// Number of loop indices.
     pub dimensions: usize,
-    /// Whether it must keep the order of the source.
+    /// Requires that dependent iterations keep the order of the source.
     pub ordered: bool,
-    /// What the indices are called in messages. May be empty.
+    /// Names of the indices, for messages. May be empty.
     pub indices: Vec<String>,
-    /// At which distances iterations depend on each other, and because of what.
+    /// Distances at which iterations depend on each other, with their causes.
     pub dependences: Vec<Dependence>,
-    /// Each way to run the loop, legal or refused with its reason.
-    pub candidates: Vec<Candidate>,
+    /// Verdicts on all parallelizations: legal, or illegal with the reason.
+    pub verdicts: Vec<ScheduleVerdict>,
 }
 
-/// Analyses a loop.
+/// Analyzes a loop.
 ///
 /// ```
 /// use std::borrow::Cow;
-/// use hemiola_analysis::{Access, ArrayUse, LoopSpec, Mode, Strategy, Subscript, analyze};
+/// use hemiola_analysis::{
+///     Access, AccessMode, ArrayAccesses, LoopSpec, Parallelization, Subscript, analyze,
+/// };
 ///
 /// // for [i, j]: a[i] += b[j]
 /// let access = |text: &'static str, dimension, mode| Access {
@@ -44,75 +46,86 @@ pub struct Analysis {
 ///     line: 7,
 ///     column: 5,
 /// };
-/// let array = |name: &str, access| ArrayUse { name: name.into(), dimensions: 1, accesses: vec![access], buffered: vec![] };
+/// let array = |name: &str, access| ArrayAccesses {
+///     name: name.into(),
+///     dimensions: 1,
+///     accesses: vec![access],
+///     buffered: vec![],
+/// };
 /// let spec = LoopSpec {
 ///     dimensions: 2,
 ///     ordered: true,
-///     arrays: vec![array("a", access("a[i] += b[j]", 0, Mode::Update)), array("b", access("b[j]", 1, Mode::Read))],
+///     arrays: vec![
+///         array("a", access("a[i] += b[j]", 0, AccessMode::Update)),
+///         array("b", access("b[j]", 1, AccessMode::Read)),
+///     ],
 /// };
 ///
 /// let analysis = analyze(&spec)?.with_indices(["i", "j"]);
-/// assert_eq!(analysis.legal().next(), Some(&Strategy::OneD { space: 0 }));
+/// assert_eq!(analysis.legal().next(), Some(&Parallelization::OneD { space: 0 }));
 /// let text = analysis.to_string();
 /// assert!(text.contains("1D: parts along `i`"));
-/// assert!(text.contains("(0, +) from `a[i] += b[j]` (line 7, update) with itself is not 0 along `j`"));
+/// assert!(text.contains(
+///     "(0, +) from `a[i] += b[j]` (line 7, update) with itself is not 0 along `j`"
+/// ));
 /// # Ok::<(), hemiola_analysis::Error>(())
 /// ```
 pub fn analyze(spec: &LoopSpec) -> Result<Analysis, Error> {
     check(spec)?;
     let dependences = dependences(spec);
-    let candidates = candidates(spec.dimensions, spec.ordered, &dependences);
+    let verdicts = schedule_verdicts(spec.dimensions, spec.ordered, &dependences);
     let (dimensions, ordered, indices) = (spec.dimensions, spec.ordered, Vec::new());
-    Ok(Analysis { dimensions, ordered, indices, dependences, candidates })
+    Ok(Analysis { dimensions, ordered, indices, dependences, verdicts })
 }
 
 impl Analysis {
-    /// The same, with names for the loop's indices.
+    /// Sets the names of the loop's indices.
     #[must_use]
     pub fn with_indices<Name: Into<String>>(mut self, names: impl IntoIterator<Item = Name>) -> Self {
         self.indices = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The ways that keep all dependences. Serial is always one of them.
-    pub fn legal(&self) -> impl Iterator<Item = &Strategy> {
-        self.candidates.iter().filter_map(|candidate| match candidate {
-            Candidate::Legal(strategy) => Some(strategy),
-            Candidate::Refused(_) => None,
+    /// Iterates over the parallelizations that keep all dependences. Serial is always one of them.
+    pub fn legal(&self) -> impl Iterator<Item = &Parallelization> {
+        self.verdicts.iter().filter_map(|verdict| match verdict {
+            ScheduleVerdict::Legal(parallelization) => Some(parallelization),
+            ScheduleVerdict::Illegal(_) => None,
         })
     }
 
-    /// A strategy in the words of this loop: "1D: parts along `u`".
+    /// Describes a parallelization with the names of this loop: "1D: parts along `u`".
     #[must_use]
-    pub fn describe(&self, strategy: &Strategy) -> String {
-        IndexNames(&self.indices).strategy(strategy)
+    pub fn describe(&self, parallelization: &Parallelization) -> String {
+        IndexNames(&self.indices).describe(parallelization)
     }
 
-    /// A refusal in the words of this loop: which distance, from which two accesses, breaks which rule.
+    /// Explains a violation with the names of this loop: the distance, its two accesses, and the
+    /// rule it breaks.
     #[must_use]
-    pub fn explain(&self, refusal: &Refusal) -> String {
-        let rule = IndexNames(&self.indices).refusal(refusal);
-        match refusal.dependence.and_then(|position| self.dependences.get(position)) {
+    pub fn explain(&self, violation: &LegalityViolation) -> String {
+        let rule = IndexNames(&self.indices).explain_violation(violation);
+        match violation.dependence.and_then(|position| self.dependences.get(position)) {
             Some(dependence) => format!("{dependence} {rule}"),
             None => rule,
         }
     }
 }
 
-/// Whether the description can be one of a loop.
+/// Rejects an invalid loop description.
 fn check(spec: &LoopSpec) -> Result<(), Error> {
     if spec.dimensions == 0 {
         return Err(Error::NoDimensions);
     }
     for array in &spec.arrays {
-        for access in array.all() {
+        for access in array.all_accesses() {
             check_access(spec, array, access)?;
         }
     }
     Ok(())
 }
 
-fn check_access(spec: &LoopSpec, array: &ArrayUse, access: &Access) -> Result<(), Error> {
+fn check_access(spec: &LoopSpec, array: &ArrayAccesses, access: &Access) -> Result<(), Error> {
     let subscripts = access.subscripts.len();
     if subscripts > array.dimensions {
         return Err(Error::TooManySubscripts {
@@ -154,18 +167,18 @@ impl fmt::Display for Analysis {
             writeln!(f, "  array {array}: {dependence}")?;
         }
         writeln!(f, "it may run")?;
-        for strategy in self.legal() {
-            writeln!(f, "  {}", names.strategy(strategy))?;
+        for parallelization in self.legal() {
+            writeln!(f, "  {}", names.describe(parallelization))?;
         }
         let mut heading = "it may not run\n";
-        for candidate in &self.candidates {
-            let Candidate::Refused(refusal) = candidate else { continue };
-            let attempt = names.attempt(&refusal.attempt);
+        for verdict in &self.verdicts {
+            let ScheduleVerdict::Illegal(violation) = verdict else { continue };
+            let candidate = names.describe_candidate(&violation.candidate);
             writeln!(
                 f,
-                "{heading}  {attempt}:
+                "{heading}  {candidate}:
     {}",
-                self.explain(refusal)
+                self.explain(violation)
             )?;
             heading = "";
         }
@@ -176,7 +189,7 @@ impl fmt::Display for Analysis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{array, read, spec, update, write};
+    use crate::fixtures::{array, read, spec, update, write};
 
     #[test]
     fn the_report_names_vectors_accesses_and_rules() {
@@ -214,7 +227,7 @@ it may not run
     }
 
     #[test]
-    fn an_analysis_travels_as_data() {
+    fn an_analysis_survives_serialization() {
         let spec = spec(2, [array("w", 1, [update(&[Subscript::shifted(0, 1)]), read(&[Subscript::index(1)])])]);
         let analysis = analyze(&spec).unwrap();
         let json = serde_json::to_string(&analysis).unwrap();
@@ -230,7 +243,7 @@ it may not run
     }
 
     #[test]
-    fn descriptions_of_no_loop_are_refused() {
+    fn invalid_loop_descriptions_are_rejected() {
         assert_eq!(analyze(&spec(0, [])), Err(Error::NoDimensions));
         let outside = analyze(&spec(1, [array("a", 1, [read(&[Subscript::index(1)])])]));
         assert!(matches!(outside, Err(Error::NoSuchIndex { dimension: 1, dimensions: 1, .. })));

@@ -1,51 +1,51 @@
-//! What can be wrong with a question put to this crate. All of it is the caller's mistake: the analysis itself cannot
-//! fail, it can only find that a loop must run serially.
+//! Errors of the analysis: invalid loop descriptions.
+//!
+//! All of them are mistakes of the caller. The analysis itself cannot fail; the worst result is
+//! that a loop must run serially.
 
 use thiserror::Error;
 
-/// A description that cannot be one of a loop.
+/// Reason why a loop description is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A loop without an index.
+    /// The loop has no index.
     #[error("a loop needs at least one dimension")]
     NoDimensions,
-    /// A subscript that refers to a loop index that is not there.
+    /// A subscript refers to a loop index that does not exist.
     #[error(
         "`{access}` (line {line}) uses index {dimension} of a loop that has {dimensions}; indices are counted from 0"
     )]
     NoSuchIndex {
-        /// The access as written.
+        /// Source text of the access.
         access: String,
-        /// Its line.
+        /// Line of the access in the user's file.
         line: u32,
-        /// The index it refers to.
+        /// Loop index that the subscript refers to.
         dimension: usize,
-        /// How many there are.
+        /// Number of indices of the loop.
         dimensions: usize,
     },
-    /// More subscripts than the array has dimensions.
+    /// An access has more subscripts than the array has dimensions.
     #[error(
         "`{access}` (line {line}) gives {subscripts} subscripts to array `{array}`, which has {dimensions} dimensions"
     )]
     TooManySubscripts {
-        /// The access as written.
+        /// Source text of the access.
         access: String,
-        /// Its line.
+        /// Line of the access in the user's file.
         line: u32,
-        /// The array's name.
+        /// Name of the accessed array.
         array: String,
-        /// How many are given.
+        /// Number of subscripts of the access.
         subscripts: usize,
-        /// How many there can be.
+        /// Number of dimensions of the array.
         dimensions: usize,
     },
-    /// A matrix that loses or doubles iterations.
-    #[error(
-        "{rows:?} is no change of coordinates: a matrix must be square with determinant 1 or -1, and its inverse in range"
-    )]
+    /// A matrix is not unimodular: it would lose or duplicate iterations.
+    #[error("{rows:?} is not unimodular: use a square matrix with determinant 1 or -1 whose inverse fits `i64`")]
     NotUnimodular {
-        /// The rows as given.
+        /// Rows of the rejected matrix.
         rows: Vec<Vec<i64>>,
     },
 }

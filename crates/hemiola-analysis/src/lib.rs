@@ -1,54 +1,57 @@
-//! Which iterations of a loop may run at the same time: from the array accesses of its body to the ways of running it in
-//! parallel, each with its proof.
+//! Dependence analysis of loops over arrays.
+//!
+//! The analysis takes the array accesses of a loop body and finds the parallelizations that keep
+//! all dependences between iterations. Every verdict carries its proof.
 //!
 //! ```text
-//!   accesses ──▶ equations ──▶ dependence vectors ──▶ verdict on each strategy ──▶ homes for the arrays
-//!   access       equations     vector, depend         strategy, skew, transform    placement
-//!                                                     └───── analysis ─────┘       schedule
+//!   accesses ──▶ equations ──▶ dependence vectors ──▶ verdict on each parallelization ──▶ array placement
+//!   access       equations     vector, dependence     parallelization, skew, unimodular   placement
+//!                                                     └──────────── analysis ───────────┘ block_order
 //! ```
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`access`] | what a loop says of itself: [`LoopSpec`], [`Access`], [`Subscript`] |
-//! | `equations` | when subscripts are equal, for all dimensions of an array together |
-//! | [`vector`] | sets of distances between iterations |
-//! | [`depend`] | from pairs of accesses to such sets |
-//! | [`transform`] | unimodular changes of coordinates |
-//! | [`skew`] | finding one that turns dependences forward |
-//! | [`strategy`] | ways to run a loop, the rules they follow, the proof of the rules |
+//! | [`access`] | description of a loop: [`LoopSpec`], [`Access`], [`Subscript`] |
+//! | `equations` | equality of subscripts, solved for all dimensions of an array together |
+//! | [`vector`] | dependence vectors: sets of distances between iterations |
+//! | [`dependence`] | dependences from pairs of accesses |
+//! | [`unimodular`] | unimodular changes of coordinates |
+//! | [`skew`] | search for a change of coordinates that turns all dependences forward |
+//! | [`parallelization`] | parallel execution orders, the legality rules and their proof |
 //! | [`mod@analysis`] | [`analyze`], and the proof object [`Analysis`] |
-//! | `names` | sentences about strategies |
-//! | [`schedule`] | when each block of a 2D strategy runs |
-//! | [`placement`] | where each array can live meanwhile |
-//! | [`error`] | what can be wrong with the question |
+//! | `index_names` | texts about parallelizations, with the names of the loop's indices |
+//! | [`block_order`] | order of the blocks of a 2D parallelization |
+//! | [`placement`] | partitioning of each array that fits a parallelization |
+//! | [`error`] | invalid loop descriptions |
 //!
-//! Choosing among the legal strategies needs sizes, and is left to whoever knows them.
+//! The analysis does not choose among the legal parallelizations. The choice needs array sizes and
+//! is made by `hemiola-loops`.
 //!
-//! **Invariant:** pure. This crate opens no socket, starts no thread, reads no clock, draws no random number, and knows
-//! nothing of `proc_macro`.
+//! **Invariant:** pure. This crate opens no socket, starts no thread, reads no clock, draws no
+//! random number, and does not depend on `proc_macro`.
 
 pub mod access;
 pub mod analysis;
-pub mod depend;
+pub mod block_order;
+pub mod dependence;
 mod equations;
 pub mod error;
-mod names;
-pub mod placement;
 #[cfg(test)]
-mod sample;
-pub mod schedule;
+mod fixtures;
+mod index_names;
+pub mod parallelization;
+pub mod placement;
 pub mod skew;
-pub mod strategy;
-#[cfg(feature = "syntax")]
-pub mod syntax;
-pub mod transform;
+pub mod unimodular;
 pub mod vector;
 
-pub use access::{Access, ArrayUse, LoopSpec, Mode, Subscript};
+pub use access::{Access, AccessMode, ArrayAccesses, LoopSpec, Subscript};
 pub use analysis::{Analysis, analyze};
-pub use depend::{Dependence, Pair};
+pub use dependence::{AccessPair, Dependence};
 pub use error::Error;
-pub use placement::{Home, Placement, Usage, place, reach};
-pub use strategy::{Attempt, Candidate, Order, Refusal, Rule, Strategy};
-pub use transform::Matrix;
-pub use vector::{Element, Vector};
+pub use parallelization::{
+    BlockTraversal, CandidateSchedule, LegalityRule, LegalityViolation, Parallelization, ScheduleVerdict,
+};
+pub use placement::{ArrayPartitioning, PlacementConstraint, WriteMode, offset_range, place_arrays};
+pub use unimodular::UnimodularMatrix;
+pub use vector::{DependenceDistance, DependenceVector};

@@ -1,107 +1,120 @@
-//! Where each array of a loop can live while a strategy runs.
+//! Placement of the arrays of a loop that fits a parallelization.
 //!
-//! If all accesses of an array follow the space dimension of the loop, `a[i + c]` with one and the same `c`, the part of the array
-//! that a worker needs is known before it starts and is nobody else's: the array is *local*. If they follow the time
-//! dimension in the same way, the part goes where the time block goes: it *rotates*. Anything else needs the array
-//! *whole*, served or copied. Buffered accesses count as well: a write-back buffer is applied where its array is.
+//! - *Local*: all accesses follow the space dimension of the loop, `a[i + c]` with one and the same
+//!   `c`. The part of the array that a worker needs is known before it starts, and no other worker
+//!   needs it.
+//! - *Rotating*: all accesses follow the time dimension in this manner. The part travels with the
+//!   time block.
+//! - *Whole*: everything else. The array is served or copied.
 //!
-//! The thesis on Orion (section 3.4.3) gives the idea. Its code asks for an offset of zero; any offset will do, as long as it
-//! is the same everywhere.
+//! Buffered accesses count as well, because a write-back buffer is applied where its array is.
 //!
-//! **Invariant:** for an array that is local or rotating along array dimension `m` with offset `c`, every access of an
-//! iteration with index `i` along the loop dimension in question touches only places `i + c` of dimension `m`.
+//! The idea is from the thesis on Orion (section 3.4.3). Its code requires an offset of zero; any
+//! offset works, as long as all accesses have it.
+//!
+//! **Invariant:** let an array be local or rotating along array dimension `m` with offset `c`.
+//! Every access of an iteration with index `i` along the matching loop dimension touches only index
+//! `i + c` of dimension `m`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::access::{Access, ArrayUse, LoopSpec, Subscript};
-use crate::strategy::Strategy;
+use crate::access::{Access, ArrayAccesses, LoopSpec, Subscript};
+use crate::parallelization::Parallelization;
 
-/// What a loop does with an array, in terms of what has to be kept in step.
+/// Writes of a loop to an array, which decide how copies are kept consistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum Usage {
-    /// Read only: copies stay true.
+pub enum WriteMode {
+    /// Only read: copies stay valid.
     ReadOnly,
     /// Written only through write-back buffers.
     Buffered,
-    /// Written in place.
+    /// Written in place by the loop body.
     Written,
 }
 
-/// Where an array can live.
+/// Partitioning of an array that a parallelization allows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Home {
-    /// Cut like the parts of the loop; each worker keeps its own.
+pub enum ArrayPartitioning {
+    /// Cut like the parts of the loop; each worker keeps its own part.
     Local {
-        /// The dimension of the array that is cut.
+        /// Dimension of the array that is cut.
         array_dimension: usize,
-        /// Index of the loop plus this is the place in that dimension.
+        /// Array index minus loop index.
         offset: i64,
     },
     /// Cut like the time blocks of the loop, and passed on with them.
     Rotating {
-        /// The dimension of the array that is cut.
+        /// Dimension of the array that is cut.
         array_dimension: usize,
-        /// Index of the loop plus this is the place in that dimension.
+        /// Array index minus loop index.
         offset: i64,
     },
-    /// Everyone may need all of it.
-    Whole(Reason),
+    /// Not partitioned: every worker may need all of it.
+    Whole(UnpartitionedReason),
 }
 
-/// Why an array is neither local nor rotating.
+/// Reason why an array is neither local nor rotating.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reason {
-    /// The body does not use it.
+pub enum UnpartitionedReason {
+    /// The body has no access to it.
     Unused,
-    /// The strategy does not cut the loop along one of its own dimensions.
-    NotCut,
+    /// The parallelization does not cut the loop along one of its own dimensions.
+    LoopNotCut,
     /// An access follows neither dimension along which the loop is cut.
-    Misfit {
-        /// The first access that does not follow space; `None` if the loop is not cut along a dimension of its own there.
+    Misaligned {
+        /// First access that does not follow space; `None` if space is not a dimension of the loop.
         space: Option<Box<Access>>,
-        /// The first access that does not follow time; `None` if nothing rotates in this strategy.
+        /// First access that does not follow time; `None` if nothing rotates in this
+        /// parallelization.
         time: Option<Box<Access>>,
     },
 }
 
-/// Where one array can live, and what is done to it there.
+/// Partitioning that one array allows, and the writes to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Placement {
-    /// The array's name.
+pub struct PlacementConstraint {
+    /// Name of the array.
     pub array: String,
-    /// Where it can live.
-    pub home: Home,
-    /// What the loop does with it.
-    pub usage: Usage,
+    /// Partitioning that all accesses allow.
+    pub partitioning: ArrayPartitioning,
+    /// Writes of the loop to the array.
+    pub write_mode: WriteMode,
 }
 
-/// A placement for each array of the loop, in the order of [`LoopSpec::arrays`].
+/// Derives the placement of each array of the loop, in the order of [`LoopSpec::arrays`].
 #[must_use]
-pub fn place(spec: &LoopSpec, strategy: &Strategy) -> Vec<Placement> {
-    let (space, time) = match strategy {
-        Strategy::OneD { space } => (Some(*space), None),
-        Strategy::TwoD { space, time, .. } => (Some(*space), Some(*time)),
-        // A slanted coordinate is no dimension of any array. Space is often left as it was.
-        Strategy::Transformed { matrix, space, .. } => (matrix.unchanged(*space), None),
-        Strategy::Serial => (None, None),
+pub fn place_arrays(spec: &LoopSpec, parallelization: &Parallelization) -> Vec<PlacementConstraint> {
+    let (space, time) = match parallelization {
+        Parallelization::OneD { space } => (Some(*space), None),
+        Parallelization::TwoD { space, time, .. } => (Some(*space), Some(*time)),
+        // A slanted coordinate is no dimension of any array. Space is often unchanged.
+        Parallelization::Transformed { matrix, space, .. } => (matrix.unchanged(*space), None),
+        Parallelization::Serial => (None, None),
     };
-    let place_one =
-        |array: &ArrayUse| Placement { array: array.name.clone(), home: home(array, space, time), usage: usage(array) };
+    let place_one = |array: &ArrayAccesses| PlacementConstraint {
+        array: array.name.clone(),
+        partitioning: array_partitioning(array, space, time),
+        write_mode: write_mode(array),
+    };
     spec.arrays.iter().map(place_one).collect()
 }
 
-/// The least and the greatest offset, if every access of an array has the index of a loop dimension plus a constant as its
-/// subscript of one array dimension: an iteration with index `i` touches places `i + least` to `i + greatest` there, and
-/// no others. `None` if some access has another subscript, or there is none.
+/// Returns the least and the greatest offset of the accesses to an array along a loop dimension.
 ///
-/// An array that follows the loop at one offset has it twice. A stencil, `a[i - 1] + a[i + 1]`, has -1 and 1: whoever has
-/// the iterations of a range needs that range of the array, and a few places on both sides.
+/// Every access must have the index of `loop_dimension` plus a constant as its subscript of
+/// `array_dimension`. An iteration with index `i` then touches indices `i + least` to
+/// `i + greatest`, and no others. `None` if some access has another subscript, or there is no
+/// access.
+///
+/// Both offsets are equal if the array follows the loop at one offset. A stencil,
+/// `a[i - 1] + a[i + 1]`, has -1 and 1: the worker of a range of iterations needs that range of the
+/// array and a halo on both sides.
 #[must_use]
-pub fn reach(array: &ArrayUse, array_dimension: usize, loop_dimension: usize) -> Option<(i64, i64)> {
+pub fn offset_range(array: &ArrayAccesses, array_dimension: usize, loop_dimension: usize) -> Option<(i64, i64)> {
     let mut found = None;
-    for access in array.all() {
+    for access in array.all_accesses() {
         let &Subscript::Index { dimension, offset } = access.subscript(array_dimension) else { return None };
         if dimension != loop_dimension {
             return None;
@@ -112,44 +125,49 @@ pub fn reach(array: &ArrayUse, array_dimension: usize, loop_dimension: usize) ->
     found
 }
 
-fn usage(array: &ArrayUse) -> Usage {
+fn write_mode(array: &ArrayAccesses) -> WriteMode {
     let written = |accesses: &[Access]| accesses.iter().any(|access| access.mode.writes());
     if written(&array.accesses) {
-        Usage::Written
+        WriteMode::Written
     } else if written(&array.buffered) {
-        Usage::Buffered
+        WriteMode::Buffered
     } else {
-        Usage::ReadOnly
+        WriteMode::ReadOnly
     }
 }
 
-fn home(array: &ArrayUse, space: Option<usize>, time: Option<usize>) -> Home {
-    let Some(first) = array.all().next() else { return Home::Whole(Reason::Unused) };
-    let along_space = space.map(|space| follow(array, first, space));
+fn array_partitioning(array: &ArrayAccesses, space: Option<usize>, time: Option<usize>) -> ArrayPartitioning {
+    let Some(first) = array.all_accesses().next() else { return ArrayPartitioning::Whole(UnpartitionedReason::Unused) };
+    let along_space = space.map(|space| aligned_dimension(array, first, space));
     if let Some(Ok((array_dimension, offset))) = along_space {
-        return Home::Local { array_dimension, offset };
+        return ArrayPartitioning::Local { array_dimension, offset };
     }
-    let along_time = time.map(|time| follow(array, first, time));
+    let along_time = time.map(|time| aligned_dimension(array, first, time));
     if let Some(Ok((array_dimension, offset))) = along_time {
-        return Home::Rotating { array_dimension, offset };
+        return ArrayPartitioning::Rotating { array_dimension, offset };
     }
     let misfit = |followed: Option<Result<_, &Access>>| followed.and_then(Result::err).cloned().map(Box::new);
     match (misfit(along_space), misfit(along_time)) {
-        (None, None) => Home::Whole(Reason::NotCut),
-        (space, time) => Home::Whole(Reason::Misfit { space, time }),
+        (None, None) => ArrayPartitioning::Whole(UnpartitionedReason::LoopNotCut),
+        (space, time) => ArrayPartitioning::Whole(UnpartitionedReason::Misaligned { space, time }),
     }
 }
 
-/// The array dimension and offset by which all accesses follow a loop dimension, or the first that does not. `first` is the
-/// first access.
-fn follow<'a>(array: &'a ArrayUse, first: &'a Access, loop_dimension: usize) -> Result<(usize, i64), &'a Access> {
+/// Finds the array dimension and offset by which all accesses follow a loop dimension. The error is
+/// the first access that does not follow it. `first` is the first access.
+fn aligned_dimension<'a>(
+    array: &'a ArrayAccesses,
+    first: &'a Access,
+    loop_dimension: usize,
+) -> Result<(usize, i64), &'a Access> {
     let mut misfit = None;
     for array_dimension in 0..array.dimensions {
         let &Subscript::Index { dimension, offset } = first.subscript(array_dimension) else { continue };
         if dimension != loop_dimension {
             continue;
         }
-        match array.all().find(|access| access.subscript(array_dimension) != first.subscript(array_dimension)) {
+        match array.all_accesses().find(|access| access.subscript(array_dimension) != first.subscript(array_dimension))
+        {
             None => return Ok((array_dimension, offset)),
             Some(other) => misfit = misfit.or(Some(other)),
         }
@@ -157,18 +175,18 @@ fn follow<'a>(array: &'a ArrayUse, first: &'a Access, loop_dimension: usize) -> 
     Err(misfit.unwrap_or(first))
 }
 
-impl fmt::Display for Placement {
+impl fmt::Display for PlacementConstraint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let usage = match self.usage {
-            Usage::ReadOnly => "read only",
-            Usage::Buffered => "written through buffers",
-            Usage::Written => "written",
+        let usage = match self.write_mode {
+            WriteMode::ReadOnly => "read only",
+            WriteMode::Buffered => "written through buffers",
+            WriteMode::Written => "written",
         };
-        write!(f, "array {}, {usage}: {}", self.array, self.home)
+        write!(f, "array {}, {usage}: {}", self.array, self.partitioning)
     }
 }
 
-impl fmt::Display for Home {
+impl fmt::Display for ArrayPartitioning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Local { array_dimension, offset } => {
@@ -182,12 +200,12 @@ impl fmt::Display for Home {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for UnpartitionedReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unused => f.write_str("no access says where it is needed"),
-            Self::NotCut => f.write_str("the loop is not cut along a dimension of its own"),
-            Self::Misfit { space, time } => {
+            Self::LoopNotCut => f.write_str("the loop is not cut along a dimension of its own"),
+            Self::Misaligned { space, time } => {
                 let mut separator = "";
                 for (access, what) in [(space, "space"), (time, "time")] {
                     if let Some(access) = access {
@@ -204,14 +222,14 @@ impl fmt::Display for Reason {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{array, read, spec, update};
-    use crate::strategy::Order;
-    use crate::transform::Matrix;
+    use crate::fixtures::{array, read, spec, update};
+    use crate::parallelization::BlockTraversal;
+    use crate::unimodular::UnimodularMatrix;
 
-    const ROTATION: Strategy = Strategy::TwoD { space: 0, time: 1, order: Order::Rotation };
+    const ROTATION: Parallelization = Parallelization::TwoD { space: 0, time: 1, order: BlockTraversal::Rotation };
 
-    fn homes(spec: &LoopSpec, strategy: &Strategy) -> Vec<Home> {
-        place(spec, strategy).into_iter().map(|placement| placement.home).collect()
+    fn partitionings(spec: &LoopSpec, parallelization: &Parallelization) -> Vec<ArrayPartitioning> {
+        place_arrays(spec, parallelization).into_iter().map(|placement| placement.partitioning).collect()
     }
 
     fn index(dimension: usize) -> Subscript {
@@ -221,53 +239,71 @@ mod tests {
     #[test]
     fn factors_are_local_and_rotating() {
         let spec = spec(2, [array("w", 1, [update(&[index(0)])]), array("h", 1, [update(&[index(1)])])]);
-        let local = Home::Local { array_dimension: 0, offset: 0 };
-        let rotating = Home::Rotating { array_dimension: 0, offset: 0 };
-        assert_eq!(homes(&spec, &ROTATION), [local.clone(), rotating]);
-        let one = homes(&spec, &Strategy::OneD { space: 0 });
+        let local = ArrayPartitioning::Local { array_dimension: 0, offset: 0 };
+        let rotating = ArrayPartitioning::Rotating { array_dimension: 0, offset: 0 };
+        assert_eq!(partitionings(&spec, &ROTATION), [local.clone(), rotating]);
+        let one = partitionings(&spec, &Parallelization::OneD { space: 0 });
         assert_eq!(one[0], local);
-        assert!(matches!(&one[1], Home::Whole(Reason::Misfit { space: Some(_), time: None })));
-        assert_eq!(homes(&spec, &Strategy::Serial), [Home::Whole(Reason::NotCut), Home::Whole(Reason::NotCut)]);
+        assert!(matches!(
+            &one[1],
+            ArrayPartitioning::Whole(UnpartitionedReason::Misaligned { space: Some(_), time: None })
+        ));
+        assert_eq!(
+            partitionings(&spec, &Parallelization::Serial),
+            [
+                ArrayPartitioning::Whole(UnpartitionedReason::LoopNotCut),
+                ArrayPartitioning::Whole(UnpartitionedReason::LoopNotCut)
+            ]
+        );
     }
 
     #[test]
-    fn one_offset_in_one_dimension_is_asked_of_all_accesses() {
+    fn all_accesses_need_one_offset_in_one_dimension() {
         let row = |offset| [Subscript::Unknown, Subscript::shifted(0, offset)];
         let same = array("a", 2, [read(&row(1)), update(&row(1))]);
         let other = array("b", 2, [read(&row(1)), update(&row(0))]);
-        let found = homes(&spec(2, [same, other]), &Strategy::OneD { space: 0 });
-        assert_eq!(found[0], Home::Local { array_dimension: 1, offset: 1 });
-        let Home::Whole(reason) = &found[1] else { panic!("{:?}", found[1]) };
+        let found = partitionings(&spec(2, [same, other]), &Parallelization::OneD { space: 0 });
+        assert_eq!(found[0], ArrayPartitioning::Local { array_dimension: 1, offset: 1 });
+        let ArrayPartitioning::Whole(reason) = &found[1] else { panic!("{:?}", found[1]) };
         assert_eq!(reason.to_string(), "`a[?, #0]` (line 1, update) does not follow space as the other accesses do");
     }
 
     #[test]
-    fn a_later_dimension_serves_where_the_first_does_not() {
+    fn a_later_dimension_is_used_if_the_first_is_misaligned() {
         let accesses = [read(&[index(0), index(0)]), read(&[Subscript::Unknown, index(0)])];
-        let found = homes(&spec(1, [array("a", 2, accesses)]), &Strategy::OneD { space: 0 });
-        assert_eq!(found, [Home::Local { array_dimension: 1, offset: 0 }]);
+        let found = partitionings(&spec(1, [array("a", 2, accesses)]), &Parallelization::OneD { space: 0 });
+        assert_eq!(found, [ArrayPartitioning::Local { array_dimension: 1, offset: 0 }]);
     }
 
     #[test]
-    fn buffered_accesses_count_for_the_place_and_only_then_for_the_usage() {
+    fn buffered_accesses_count_for_the_partitioning_and_the_write_mode() {
         let mut weights = array("w", 1, [read(&[index(0)])]);
         weights.buffered.push(update(&[Subscript::Unknown]));
-        let found = place(&spec(1, [weights.clone()]), &Strategy::OneD { space: 0 });
-        assert_eq!(found[0].usage, Usage::Buffered);
-        assert!(matches!(found[0].home, Home::Whole(Reason::Misfit { .. })));
+        let found = place_arrays(&spec(1, [weights.clone()]), &Parallelization::OneD { space: 0 });
+        assert_eq!(found[0].write_mode, WriteMode::Buffered);
+        assert!(matches!(found[0].partitioning, ArrayPartitioning::Whole(UnpartitionedReason::Misaligned { .. })));
         weights.accesses.push(update(&[index(0)]));
-        assert_eq!(place(&spec(1, [weights]), &Strategy::Serial)[0].usage, Usage::Written);
-        assert_eq!(place(&spec(1, [array("r", 1, [])]), &Strategy::Serial)[0].usage, Usage::ReadOnly);
+        assert_eq!(place_arrays(&spec(1, [weights]), &Parallelization::Serial)[0].write_mode, WriteMode::Written);
+        assert_eq!(
+            place_arrays(&spec(1, [array("r", 1, [])]), &Parallelization::Serial)[0].write_mode,
+            WriteMode::ReadOnly
+        );
     }
 
     #[test]
     fn a_skewed_loop_keeps_arrays_local_along_an_unchanged_space() {
         let spec = spec(2, [array("w", 1, [update(&[index(0)])]), array("h", 1, [update(&[index(1)])])]);
-        let matrix = Matrix::try_new(vec![vec![1, 0], vec![1, 1]]).unwrap();
-        let found = homes(&spec, &Strategy::Transformed { matrix: matrix.clone(), space: 0, time: 1 });
-        assert_eq!(found[0], Home::Local { array_dimension: 0, offset: 0 });
-        assert!(matches!(found[1], Home::Whole(Reason::Misfit { .. })));
-        let found = homes(&spec, &Strategy::Transformed { matrix, space: 1, time: 0 });
-        assert_eq!(found, [Home::Whole(Reason::NotCut), Home::Whole(Reason::NotCut)]);
+        let matrix = UnimodularMatrix::try_new(vec![vec![1, 0], vec![1, 1]]).unwrap();
+        let found = partitionings(&spec, &Parallelization::Transformed { matrix: matrix.clone(), space: 0, time: 1 });
+        assert_eq!(found[0], ArrayPartitioning::Local { array_dimension: 0, offset: 0 });
+        assert!(matches!(found[1], ArrayPartitioning::Whole(UnpartitionedReason::Misaligned { .. })));
+        let found = partitionings(&spec, &Parallelization::Transformed { matrix, space: 1, time: 0 });
+        assert_eq!(
+            found,
+            [
+                ArrayPartitioning::Whole(UnpartitionedReason::LoopNotCut),
+                ArrayPartitioning::Whole(UnpartitionedReason::LoopNotCut)
+            ]
+        );
     }
 }

@@ -1,63 +1,68 @@
-//! Finding a change of coordinates in which two dimensions of a loop run forward along every dependence.
+//! Loop skewing: search for coordinates in which every dependence runs forward in space and time.
 //!
-//! A wavefront over (space, time) needs that no dependence goes backward in either. Where one does, slanting the time axis
-//! along the space axis, `time + factor * space`, can turn it forward, because the later iteration is further along in
-//! space. This is the skewing of Wolf and Lam, which the thesis on Orion takes over in section 3.4.1. Tried in this order:
+//! A wavefront over (space, time) requires that no dependence goes backward in either dimension.
+//! Slanting the time axis along the space axis, `time + factor * space`, can turn a backward
+//! dependence forward, because the later iteration is further along in space. This is the skewing
+//! of Wolf and Lam, which the thesis on Orion adopts in section 3.4.1. The search tries, in this
+//! order:
 //!
-//! 1. (unordered loops) running time backwards, which keeps blocks rectangular;
-//! 2. time slanted by space, with the smallest factor that works: parts of arrays that follow space stay where they are;
+//! 1. time reversal (unordered loops only), which keeps blocks rectangular;
+//! 2. time slanted by space, with the smallest factor that works; array parts that follow space
+//!    stay where they are;
 //! 3. space slanted by time;
-//! 4. both rows from the general scheme: dimension after dimension, each slanted by those outside it until nothing is
-//!    negative. For vectors that are all finite this always succeeds: a lexicographically positive vector whose
-//!    transformed elements so far are all zero cannot be negative next.
+//! 4. both rows from the general scheme: dimension by dimension, each is slanted by the outer ones
+//!    until nothing is negative. For finite vectors this always succeeds: a lexicographically
+//!    positive vector whose transformed elements so far are all zero cannot be negative next.
 //!
-//! The thesis asks for finite vectors. All that is used of an element is the least number in it, and "any positive
-//! number" has one; so a vector such as (+, -1), which every in-place stencil over a time loop has, can be skewed as well.
+//! The thesis requires finite vectors. The search uses only the least number of each element, and
+//! "any positive number" has one. A vector such as (+, -1), which every in-place stencil over a
+//! time loop has, can therefore be skewed as well.
 
-use crate::transform::Matrix;
-use crate::vector::{Element, Vector};
+use crate::unimodular::UnimodularMatrix;
+use crate::vector::{DependenceDistance, DependenceVector};
 
-/// The largest weight in a matrix that the search returns. A block slanted further would hold hardly an iteration, and
-/// the limit keeps new coordinates far from overflowing.
+/// Largest weight in a matrix that the search returns. A block slanted further would hold hardly an
+/// iteration, and the limit keeps new coordinates far from overflow.
 pub const MAX_WEIGHT: i64 = 1 << 16;
 
-/// Why there is no such change of coordinates: which vector is in the way, and how.
+/// Reason why no skew exists: the vector that prevents it, and the kind of problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Obstacle {
+pub(crate) struct SkewObstacle {
     pub(crate) vector: usize,
-    pub(crate) kind: ObstacleKind,
+    pub(crate) kind: SkewObstacleKind,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ObstacleKind {
-    /// It goes backward, and no other dimension makes up for that.
+pub(crate) enum SkewObstacleKind {
+    /// The vector goes backward, and no other dimension compensates for that.
     NoSkew,
-    /// It needs a weight above [`MAX_WEIGHT`].
+    /// The vector needs a weight above [`MAX_WEIGHT`].
     TooSteep,
 }
 
-/// Whether no distance with these elements goes backward in space or in time.
-pub(crate) fn runs_forward(space: Element, time: Element) -> bool {
+/// Returns whether no distance with these elements goes backward in space or in time.
+pub(crate) fn runs_forward(space: DependenceDistance, time: DependenceDistance) -> bool {
     is_least_at(space, 0) && is_least_at(time, 0)
 }
 
-/// Whether no distance with these elements goes forward in one of space and time and backward in the other. Then the
-/// blocks of the two iterations are the same, or one comes before the other in a wavefront.
-pub(crate) fn is_comparable(space: Element, time: Element) -> bool {
+/// Returns whether no distance with these elements goes forward in one of space and time and
+/// backward in the other. Then both iterations are in one block, or one block precedes the other in
+/// a wavefront.
+pub(crate) fn is_comparable(space: DependenceDistance, time: DependenceDistance) -> bool {
     space.is_zero() || time.is_zero() || runs_forward(space, time) || runs_forward(space.negated(), time.negated())
 }
 
-fn is_least_at(element: Element, bound: i64) -> bool {
+fn is_least_at(element: DependenceDistance, bound: i64) -> bool {
     element.least().is_some_and(|least| least >= bound)
 }
 
-/// A matrix in whose coordinates `space` and `time` a wavefront is legal. `vectors` are normalized.
+/// Finds a matrix whose coordinates `space` and `time` allow a wavefront. `vectors` are normalized.
 pub(crate) fn find(
     dimensions: usize,
     (space, time): (usize, usize),
     ordered: bool,
-    vectors: &[&Vector],
-) -> Result<Matrix, Obstacle> {
+    vectors: &[&DependenceVector],
+) -> Result<UnimodularMatrix, SkewObstacle> {
     if !ordered && vectors.iter().all(|vector| is_comparable(vector.at(space), vector.at(time).negated())) {
         return Ok(with_weight(dimensions, time, time, -1));
     }
@@ -73,39 +78,42 @@ pub(crate) fn find(
     for dimension in [space, time] {
         chosen[dimension].clone_from(rows[dimension].as_ref().map_err(|obstacle| *obstacle)?);
     }
-    // Lower triangular with ones on the diagonal; entries of the inverse are sums of two products of weights at most.
-    Ok(Matrix::try_new(chosen).expect("a unit matrix with two gently slanted rows has an inverse in range"))
+    // Lower triangular with ones on the diagonal; entries of the inverse are sums of two products
+    // of weights at most.
+    Ok(UnimodularMatrix::try_new(chosen)
+        .expect("a unit matrix with two rows of bounded weight has an inverse in range"))
 }
 
-/// The identity with one weight replaced, which must leave it unimodular: off the diagonal, or ±1 on it.
-fn with_weight(dimensions: usize, row: usize, column: usize, weight: i64) -> Matrix {
+/// Returns the identity with one weight replaced. The weight must keep the matrix unimodular: off
+/// the diagonal, or ±1 on it.
+fn with_weight(dimensions: usize, row: usize, column: usize, weight: i64) -> UnimodularMatrix {
     let mut rows = identity_rows(dimensions);
     rows[row][column] = weight;
-    Matrix::try_new(rows).expect("a unit matrix with one such weight has determinant 1 or -1")
+    UnimodularMatrix::try_new(rows).expect("a unit matrix with one such weight has determinant 1 or -1")
 }
 
 fn identity_rows(dimensions: usize) -> Vec<Vec<i64>> {
-    Matrix::identity(dimensions).into()
+    UnimodularMatrix::identity(dimensions).into()
 }
 
-/// The smallest `factor >= 0` for which (`base`, `slanted + factor * base`) suits a wavefront.
-fn factor(ordered: bool, vectors: &[&Vector], base: usize, slanted: usize) -> Result<i64, Obstacle> {
+/// Smallest `factor >= 0` for which (`base`, `slanted + factor * base`) allows a wavefront.
+fn factor(ordered: bool, vectors: &[&DependenceVector], base: usize, slanted: usize) -> Result<i64, SkewObstacle> {
     let mut largest = 0;
     for (position, vector) in vectors.iter().enumerate() {
         let (base, slanted) = (vector.at(base), vector.at(slanted));
-        let fail = |kind| Obstacle { vector: position, kind };
+        let fail = |kind| SkewObstacle { vector: position, kind };
         let needed = if ordered { forward_factor(base, slanted) } else { comparable_factor(base, slanted) };
-        let needed = needed.ok_or(fail(ObstacleKind::NoSkew))?;
+        let needed = needed.ok_or(fail(SkewObstacleKind::NoSkew))?;
         if needed > i128::from(MAX_WEIGHT) {
-            return Err(fail(ObstacleKind::TooSteep));
+            return Err(fail(SkewObstacleKind::TooSteep));
         }
         largest = largest.max(needed as i64);
     }
     Ok(largest)
 }
 
-/// What one vector asks of the factor so that nothing runs backward.
-fn forward_factor(base: Element, slanted: Element) -> Option<i128> {
+/// Smallest factor with which one vector runs backward in neither dimension.
+fn forward_factor(base: DependenceDistance, slanted: DependenceDistance) -> Option<i128> {
     let (base, slanted) = (i128::from(base.least()?), i128::from(slanted.least()?));
     match base {
         ..0 => None,
@@ -114,26 +122,26 @@ fn forward_factor(base: Element, slanted: Element) -> Option<i128> {
     }
 }
 
-/// What one vector asks of the factor so that space and time do not run against each other.
-fn comparable_factor(base: Element, slanted: Element) -> Option<i128> {
-    // Without a distance along the base the slant changes nothing, and without one along the other dimension the slant
-    // gives it the sign of the base.
+/// Smallest factor with which space and time of one vector do not have opposite signs.
+fn comparable_factor(base: DependenceDistance, slanted: DependenceDistance) -> Option<i128> {
+    // Without a distance along the base, the slant changes nothing. Without a distance along the
+    // slanted dimension, the slant gives it the sign of the base.
     if base.is_zero() || slanted.is_zero() {
         return Some(0);
     }
     forward_factor(base, slanted).or_else(|| forward_factor(base.negated(), slanted.negated()))
 }
 
-/// The smallest `factor >= 0` with `value + factor * step >= 0`, for a positive step.
+/// Smallest `factor >= 0` with `value + factor * step >= 0`, for a positive step.
 fn lift(value: i128, step: i128) -> i128 {
     if value >= 0 { 0 } else { (-value + step - 1) / step }
 }
 
-/// For each dimension a row that runs backward along no vector, as far as there is one.
-fn general(dimensions: usize, vectors: &[&Vector]) -> Vec<Result<Vec<i64>, Obstacle>> {
-    let mut rows: Vec<Result<Vec<i64>, Obstacle>> = Vec::new();
-    // For each dimension done and each vector, a bound from below of the new coordinate's distance: never negative, and
-    // zero where there is no row.
+/// For each dimension, a row that runs backward along no vector, or the obstacle.
+fn general(dimensions: usize, vectors: &[&DependenceVector]) -> Vec<Result<Vec<i64>, SkewObstacle>> {
+    let mut rows: Vec<Result<Vec<i64>, SkewObstacle>> = Vec::new();
+    // For each finished dimension and each vector, a lower bound of the distance along the new
+    // coordinate: never negative, and zero if the dimension has no row.
     let mut bounds: Vec<Vec<i128>> = Vec::new();
     for dimension in 0..dimensions {
         match general_row(dimension, dimensions, vectors, &rows, &bounds) {
@@ -150,14 +158,14 @@ fn general(dimensions: usize, vectors: &[&Vector]) -> Vec<Result<Vec<i64>, Obsta
     rows
 }
 
-/// The next row: the dimension itself plus multiples of the rows before, and its bounds.
+/// Computes the next row, the dimension plus multiples of the rows before it, and its bounds.
 fn general_row(
     dimension: usize,
     dimensions: usize,
-    vectors: &[&Vector],
-    rows: &[Result<Vec<i64>, Obstacle>],
+    vectors: &[&DependenceVector],
+    rows: &[Result<Vec<i64>, SkewObstacle>],
     bounds: &[Vec<i128>],
-) -> Result<(Vec<i64>, Vec<i128>), Obstacle> {
+) -> Result<(Vec<i64>, Vec<i128>), SkewObstacle> {
     let mut factors = vec![0_i128; dimension];
     let mut steepest = 0;
     let sum = |factors: &[i128], position: usize, least: i64| -> i128 {
@@ -165,18 +173,18 @@ fn general_row(
         i128::from(least) + slant
     };
     for (position, vector) in vectors.iter().enumerate() {
-        let fail = |kind| Obstacle { vector: position, kind };
-        let least = vector.at(dimension).least().ok_or(fail(ObstacleKind::NoSkew))?;
+        let fail = |kind| SkewObstacle { vector: position, kind };
+        let least = vector.at(dimension).least().ok_or(fail(SkewObstacleKind::NoSkew))?;
         let value = sum(&factors, position, least);
         if value >= 0 {
             continue;
         }
-        // Bounds are not negative, so that a larger factor for this vector harms no other.
-        let outer = (0..dimension).find(|&outer| bounds[outer][position] > 0).ok_or(fail(ObstacleKind::NoSkew))?;
+        // Bounds are not negative, so a larger factor for this vector harms no other.
+        let outer = (0..dimension).find(|&outer| bounds[outer][position] > 0).ok_or(fail(SkewObstacleKind::NoSkew))?;
         factors[outer] += lift(value, bounds[outer][position]);
         steepest = position;
         if factors[outer] > i128::from(MAX_WEIGHT) {
-            return Err(fail(ObstacleKind::TooSteep));
+            return Err(fail(SkewObstacleKind::TooSteep));
         }
     }
     let mut row = vec![0_i128; dimensions];
@@ -187,11 +195,11 @@ fn general_row(
         }
     }
     if row.iter().any(|&weight| weight > i128::from(MAX_WEIGHT)) {
-        return Err(Obstacle { vector: steepest, kind: ObstacleKind::TooSteep });
+        return Err(SkewObstacle { vector: steepest, kind: SkewObstacleKind::TooSteep });
     }
     let bound = vectors.iter().enumerate().map(|(position, vector)| {
-        let least = vector.at(dimension).least().expect("each vector was asked for it above");
-        // A smaller bound is still one, and sums of these stay in range.
+        let least = vector.at(dimension).least().expect("the loop above returned for a vector without a least element");
+        // A smaller bound is still a bound, and sums of these stay in range.
         sum(&factors, position, least).min(i128::from(i64::MAX))
     });
     Ok((row.into_iter().map(|weight| weight as i64).collect(), bound.collect()))
@@ -199,15 +207,15 @@ fn general_row(
 
 #[cfg(test)]
 mod tests {
-    use super::Element::{Any, Distance, Positive};
+    use super::DependenceDistance::{Any, Exact, Positive};
     use super::*;
 
-    fn rows(matrix: Result<Matrix, Obstacle>) -> Vec<Vec<i64>> {
+    fn rows(matrix: Result<UnimodularMatrix, SkewObstacle>) -> Vec<Vec<i64>> {
         matrix.unwrap().into()
     }
 
-    fn vector<const N: usize>(elements: [i64; N]) -> Vector {
-        Vector::new(elements.map(Distance))
+    fn vector<const N: usize>(elements: [i64; N]) -> DependenceVector {
+        DependenceVector::new(elements.map(Exact))
     }
 
     #[test]
@@ -218,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unordered_loop_turns_time_round_where_that_is_enough() {
+    fn an_unordered_loop_reverses_time_if_that_is_enough() {
         let diagonal = vector([1, -1]);
         assert_eq!(rows(find(2, (0, 1), false, &[&diagonal])), [[1, 0], [0, -1]]);
         let other = vector([1, 1]);
@@ -233,9 +241,9 @@ mod tests {
     #[test]
     fn a_stencil_in_place_can_be_skewed() {
         let vectors = [
-            Vector::new([Positive, Distance(1)]),
-            Vector::new([Positive, Distance(-1)]),
-            Vector::new([Distance(0), Distance(1)]),
+            DependenceVector::new([Positive, Exact(1)]),
+            DependenceVector::new([Positive, Exact(-1)]),
+            DependenceVector::new([Exact(0), Exact(1)]),
         ];
         let vectors: Vec<_> = vectors.iter().collect();
         assert_eq!(rows(find(2, (0, 1), true, &vectors)), [[1, 0], [1, 1]]);
@@ -250,11 +258,12 @@ mod tests {
     }
 
     #[test]
-    fn backward_and_steep_vectors_are_named() {
-        let (fine, unbounded, steep) = (vector([1, 0]), Vector::new([Positive, Any]), vector([1, -MAX_WEIGHT - 1]));
+    fn backward_and_steep_vectors_are_reported() {
+        let (fine, unbounded, steep) =
+            (vector([1, 0]), DependenceVector::new([Positive, Any]), vector([1, -MAX_WEIGHT - 1]));
         let obstacle = find(2, (0, 1), true, &[&fine, &unbounded]).unwrap_err();
-        assert_eq!(obstacle, Obstacle { vector: 1, kind: ObstacleKind::NoSkew });
+        assert_eq!(obstacle, SkewObstacle { vector: 1, kind: SkewObstacleKind::NoSkew });
         let obstacle = find(2, (0, 1), true, &[&fine, &steep]).unwrap_err();
-        assert_eq!(obstacle, Obstacle { vector: 1, kind: ObstacleKind::TooSteep });
+        assert_eq!(obstacle, SkewObstacle { vector: 1, kind: SkewObstacleKind::TooSteep });
     }
 }

@@ -1,98 +1,100 @@
-//! Dependence vectors: how far apart, in each dimension of the loop, two iterations are that touch the same element.
+//! Dependence vectors: distances, per loop dimension, between iterations that touch one element.
 //!
-//! A vector stands for a *set* of distances, because one pair of accesses usually links infinitely many pairs of
-//! iterations. Each [`Element`] is a set of integers and the vector is their product.
+//! A vector stands for a *set* of distances, because one pair of accesses usually links infinitely
+//! many pairs of iterations. Each [`DependenceDistance`] is a set of integers, and the vector is
+//! their product.
 //!
-//! **Invariant:** vectors that leave [`Vector::normalized`] hold only lexicographically positive distances, that is
-//! "from the iteration that comes first in the source to the one that comes later". Together they hold every distance of
-//! the vector they came from, or its negative, except zero: an iteration does not depend on itself.
+//! **Invariant:** [`DependenceVector::normalized`] returns vectors with lexicographically positive
+//! distances only, that is, from the iteration that comes first in the source to the later one.
+//! Together they contain every distance of the original vector, or its negative, except zero: an
+//! iteration does not depend on itself.
 //!
-//! The idea is that of the thesis on Orion, section 3.4.1. There the infinities of an element mean "any number above" and
-//! "any number below zero"; here they are called what they are.
+//! The idea follows the thesis on Orion, section 3.4.1. The infinities there mean "any number above
+//! zero" and "any number below zero"; here they are `Positive` and `Negative`.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What is known of a distance along one dimension: a set of integers.
+/// Distance along one loop dimension, as a set of integers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Element {
-    /// This number.
-    Distance(i64),
-    /// Any number from 1 up.
+pub enum DependenceDistance {
+    /// Exactly this one distance.
+    Exact(i64),
+    /// Any distance from 1 up.
     Positive,
-    /// Any number from -1 down.
+    /// Any distance from -1 down.
     Negative,
-    /// Any number.
+    /// Any distance, zero included.
     Any,
 }
 
-impl Element {
-    /// The element for exactly zero.
-    pub const ZERO: Self = Self::Distance(0);
+impl DependenceDistance {
+    /// The set that contains only zero.
+    pub const ZERO: Self = Self::Exact(0);
 
-    /// The element for a number that may be too large for one: what is kept then is its sign.
+    /// Returns the set of one distance. A distance that exceeds `i64` keeps only its sign.
     #[must_use]
     pub fn of(distance: i128) -> Self {
         match i64::try_from(distance) {
-            Ok(distance) => Self::Distance(distance),
+            Ok(distance) => Self::Exact(distance),
             Err(_) if distance > 0 => Self::Positive,
             Err(_) => Self::Negative,
         }
     }
 
-    /// Whether this is zero for certain.
+    /// Returns whether the set contains only zero.
     #[must_use]
     pub const fn is_zero(self) -> bool {
-        matches!(self, Self::Distance(0))
+        matches!(self, Self::Exact(0))
     }
 
-    /// The smallest number in the set, if there is one.
+    /// Returns the smallest number in the set, if there is one.
     #[must_use]
     pub const fn least(self) -> Option<i64> {
         match self {
-            Self::Distance(distance) => Some(distance),
+            Self::Exact(distance) => Some(distance),
             Self::Positive => Some(1),
             Self::Negative | Self::Any => None,
         }
     }
 
-    /// The set with all signs turned.
+    /// Returns the set with all signs reversed.
     #[must_use]
     pub fn negated(self) -> Self {
         match self {
-            Self::Distance(distance) => Self::of(-i128::from(distance)),
+            Self::Exact(distance) => Self::of(-i128::from(distance)),
             Self::Positive => Self::Negative,
             Self::Negative => Self::Positive,
             Self::Any => Self::Any,
         }
     }
 
-    /// Whether `distance` is in the set.
+    /// Returns whether `distance` is in the set.
     #[must_use]
     pub const fn contains(self, distance: i64) -> bool {
         match self {
-            Self::Distance(own) => own == distance,
+            Self::Exact(own) => own == distance,
             Self::Positive => distance > 0,
             Self::Negative => distance < 0,
             Self::Any => true,
         }
     }
 
-    /// Whether every number of `other` is in this set.
+    /// Returns whether every number of `other` is in this set.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         match other {
-            Self::Distance(distance) => self.contains(distance),
+            Self::Exact(distance) => self.contains(distance),
             _ => self == Self::Any || self == other,
         }
     }
 }
 
-impl fmt::Display for Element {
+impl fmt::Display for DependenceDistance {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Distance(distance) => write!(f, "{distance}"),
+            Self::Exact(distance) => write!(f, "{distance}"),
             Self::Positive => f.write_str("+"),
             Self::Negative => f.write_str("-"),
             Self::Any => f.write_str("*"),
@@ -100,62 +102,64 @@ impl fmt::Display for Element {
     }
 }
 
-/// A set of distances between iterations: one [`Element`] per dimension of the loop.
+/// Set of distances between iterations: one [`DependenceDistance`] per dimension of the loop.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Vector(Vec<Element>);
+pub struct DependenceVector(Vec<DependenceDistance>);
 
-impl Vector {
-    /// The vector with these elements.
+impl DependenceVector {
+    /// Creates a vector from its elements, the outermost dimension first.
     #[must_use]
-    pub fn new(elements: impl Into<Vec<Element>>) -> Self {
+    pub fn new(elements: impl Into<Vec<DependenceDistance>>) -> Self {
         Self(elements.into())
     }
 
-    /// Its elements, the outermost dimension first.
+    /// Elements of the vector, the outermost dimension first.
     #[must_use]
-    pub fn elements(&self) -> &[Element] {
+    pub fn elements(&self) -> &[DependenceDistance] {
         &self.0
     }
 
-    /// The element of one dimension of the loop.
+    /// Returns the element of one dimension of the loop.
     ///
     /// # Panics
     /// If the loop has no such dimension.
     #[must_use]
-    pub fn at(&self, dimension: usize) -> Element {
+    pub fn at(&self, dimension: usize) -> DependenceDistance {
         self.0[dimension]
     }
 
-    /// Whether the distance `distance` is in the set.
+    /// Returns whether `distance` is in the set.
     #[must_use]
     pub fn contains(&self, distance: &[i64]) -> bool {
         self.0.len() == distance.len() && self.0.iter().zip(distance).all(|(element, &d)| element.contains(d))
     }
 
-    /// Whether every distance of `other` is in this set.
+    /// Returns whether every distance of `other` is in this set.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.0.len() == other.0.len() && self.0.iter().zip(&other.0).all(|(own, &theirs)| own.covers(theirs))
     }
 
-    /// The set with all signs turned.
+    /// Returns the set with all signs reversed.
     #[must_use]
     pub fn negated(&self) -> Self {
         Self(self.0.iter().map(|element| element.negated()).collect())
     }
 
-    /// The same dependences, each told from the iteration that comes first in the source.
+    /// Splits the set into vectors that point from the earlier iteration in the source to the
+    /// later.
     ///
-    /// The first element that is not zero decides the sign. Where that is `Any`, the set is taken apart: what is positive
-    /// stays, what is negative is turned round, and where it is zero the next element decides.
+    /// The first element that is not zero decides the sign. If that element is `Any`, the set is
+    /// split: the positive part stays, the negative part is negated, and for the zero part the next
+    /// element decides.
     /// ```
-    /// use hemiola_analysis::vector::{Element::{Any, Distance, Positive}, Vector};
+    /// use hemiola_analysis::vector::{DependenceDistance::{Any, Exact, Positive}, DependenceVector};
     ///
-    /// let parts = Vector::new([Any, Distance(1)]).normalized();
+    /// let parts = DependenceVector::new([Any, Exact(1)]).normalized();
     /// assert_eq!(parts, [
-    ///     Vector::new([Positive, Distance(1)]),
-    ///     Vector::new([Positive, Distance(-1)]),
-    ///     Vector::new([Distance(0), Distance(1)]),
+    ///     DependenceVector::new([Positive, Exact(1)]),
+    ///     DependenceVector::new([Positive, Exact(-1)]),
+    ///     DependenceVector::new([Exact(0), Exact(1)]),
     /// ]);
     /// ```
     #[must_use]
@@ -169,21 +173,21 @@ impl Vector {
         let mut rest = self.clone();
         for dimension in 0..rest.0.len() {
             match rest.0[dimension] {
-                Element::Distance(0) => {}
-                Element::Distance(1..) | Element::Positive => {
+                DependenceDistance::Exact(0) => {}
+                DependenceDistance::Exact(1..) | DependenceDistance::Positive => {
                     add(rest);
                     return parts;
                 }
-                Element::Distance(_) | Element::Negative => {
+                DependenceDistance::Exact(_) | DependenceDistance::Negative => {
                     add(rest.negated());
                     return parts;
                 }
-                Element::Any => {
-                    rest.0[dimension] = Element::Positive;
+                DependenceDistance::Any => {
+                    rest.0[dimension] = DependenceDistance::Positive;
                     add(rest.clone());
-                    rest.0[dimension] = Element::Negative;
+                    rest.0[dimension] = DependenceDistance::Negative;
                     add(rest.negated());
-                    rest.0[dimension] = Element::ZERO;
+                    rest.0[dimension] = DependenceDistance::ZERO;
                 }
             }
         }
@@ -191,7 +195,7 @@ impl Vector {
     }
 }
 
-impl fmt::Display for Vector {
+impl fmt::Display for DependenceVector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("(")?;
         for (position, element) in self.0.iter().enumerate() {
@@ -204,11 +208,11 @@ impl fmt::Display for Vector {
 
 #[cfg(test)]
 mod tests {
-    use super::Element::{Any, Distance, Negative, Positive};
+    use super::DependenceDistance::{Any, Exact, Negative, Positive};
     use super::*;
 
-    const ELEMENTS: [Element; 8] =
-        [Distance(-2), Distance(-1), Distance(0), Distance(1), Distance(2), Positive, Negative, Any];
+    const ELEMENTS: [DependenceDistance; 8] =
+        [Exact(-2), Exact(-1), Exact(0), Exact(1), Exact(2), Positive, Negative, Any];
 
     #[test]
     fn covering_is_containing_every_number() {
@@ -224,7 +228,7 @@ mod tests {
     fn normalized_parts_hold_the_same_distances_up_to_sign() {
         for first in ELEMENTS {
             for second in ELEMENTS {
-                let vector = Vector::new([first, second]);
+                let vector = DependenceVector::new([first, second]);
                 let parts = vector.normalized();
                 for distance in (-3..=3).flat_map(|a| (-3..=3).map(move |b| [a, b])) {
                     let forward = distance > [0, 0];
@@ -239,18 +243,18 @@ mod tests {
 
     #[test]
     fn the_zero_vector_is_no_dependence() {
-        assert_eq!(Vector::new([Distance(0), Distance(0)]).normalized(), []);
+        assert_eq!(DependenceVector::new([Exact(0), Exact(0)]).normalized(), []);
     }
 
     #[test]
     fn numbers_beyond_the_type_keep_their_sign() {
-        assert_eq!(Distance(i64::MIN).negated(), Positive);
-        assert_eq!(Element::of(i128::from(i64::MIN) - 1), Negative);
-        assert_eq!(Vector::new([Distance(i64::MIN)]).normalized(), [Vector::new([Positive])]);
+        assert_eq!(Exact(i64::MIN).negated(), Positive);
+        assert_eq!(DependenceDistance::of(i128::from(i64::MIN) - 1), Negative);
+        assert_eq!(DependenceVector::new([Exact(i64::MIN)]).normalized(), [DependenceVector::new([Positive])]);
     }
 
     #[test]
-    fn vectors_read_as_in_the_literature() {
-        assert_eq!(Vector::new([Positive, Distance(-1), Any, Negative]).to_string(), "(+, -1, *, -)");
+    fn vectors_are_printed_as_in_the_literature() {
+        assert_eq!(DependenceVector::new([Positive, Exact(-1), Any, Negative]).to_string(), "(+, -1, *, -)");
     }
 }

@@ -1,21 +1,22 @@
-//! How fast one worker reads text: the rate that matters is bytes of plain text per second and core.
+//! Read throughput of one worker: bytes of plain text per second and core.
 //!
-//! `HEMIOLA_DATA=/path cargo bench -p hemiola-array --bench read` uses MovieLens-1M and IMDB from there; without it,
-//! generated text of the same kind. Entries end up in a builder, as they do in an array.
+//! `HEMIOLA_DATA=/path cargo bench -p hemiola-array --bench read` uses MovieLens-1M and IMDB from
+//! there; without it, generated text of the same kind. Entries end up in a builder, as they do in
+//! an array.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use hemiola_array::random::Values;
-use hemiola_array::read::{ByteRange, Csv, Libsvm, Lines, Source};
+use hemiola_core::rng::PhiloxRng;
+use hemiola_array::read::{ByteRange, Csv, InputFile, Libsvm, LineReader};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
-/// A plain copy of a data file in `folder`, or generated text.
+/// Plain copy of a data file in `folder`, or generated text.
 fn text(folder: &Path, name: &str, generated: impl FnOnce() -> String) -> ByteRange {
     let plain = folder.join(Path::new(name).file_name().expect("a file name"));
     let stored = std::env::var_os("HEMIOLA_DATA").map(|data| PathBuf::from(data).join(name));
-    if let Some(source) = stored.and_then(|path| Source::open(path).ok()) {
+    if let Some(source) = stored.and_then(|path| InputFile::open(path).ok()) {
         let mut reader = source.reader().expect("data can be read");
         let mut bytes = vec![0; 1 << 28];
         let length = reader.fill(&mut bytes).expect("data can be decoded");
@@ -23,28 +24,30 @@ fn text(folder: &Path, name: &str, generated: impl FnOnce() -> String) -> ByteRa
     } else {
         std::fs::write(&plain, generated()).expect("the temporary folder is writable");
     }
-    ByteRange::whole(Source::open(plain).expect("it was just written"))
+    ByteRange::whole(InputFile::open(plain).expect("it was just written"))
 }
 
 fn ratings() -> String {
-    let values = Values::new(1);
+    let rng = PhiloxRng::new(1);
     let mut text = String::new();
     for index in 0..1_000_000 {
-        let (user, item) = (index / 166 + 1, values.below(index, 0, 3952) + 1);
-        writeln!(text, "{user}\t{item}\t{}", values.below(index, 1, 5) + 1).expect("a string takes anything");
+        let (user, item) = (index / 166 + 1, rng.random_below(index, 0, 3952) + 1);
+        writeln!(text, "{user}\t{item}\t{}", rng.random_below(index, 1, 5) + 1)
+            .expect("writing to a string cannot fail");
     }
     text
 }
 
 fn documents() -> String {
-    let values = Values::new(2);
+    let rng = PhiloxRng::new(2);
     let mut text = String::new();
     for row in 0..25_000 {
-        text.push_str(if values.chosen(row, 0, 0.5) { "+1" } else { "-1" });
+        text.push_str(if rng.random_bool(row, 0, 0.5) { "+1" } else { "-1" });
         let mut column = 0;
         for word in 0..138 {
-            column += 1 + values.below(row, word + 1, 1290);
-            write!(text, " {column}:{}", 1 + values.below(row, word + 1000, 3)).expect("a string takes anything");
+            column += 1 + rng.random_below(row, word + 1, 1290);
+            write!(text, " {column}:{}", 1 + rng.random_below(row, word + 1000, 3))
+                .expect("writing to a string cannot fail");
         }
         text.push('\n');
     }
@@ -62,7 +65,7 @@ fn read(criterion: &mut Criterion) {
     group.bench_function("lines only", |bencher| {
         bencher.iter(|| {
             let mut bytes = 0;
-            Lines::new().read_bytes(&ratings, |line| {
+            LineReader::new().read_bytes(&ratings, |line| {
                 bytes += line.len();
                 Ok(())
             })?;

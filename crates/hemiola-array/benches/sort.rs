@@ -1,7 +1,7 @@
-//! How fast a block is sorted, and random values are drawn.
+//! Throughput of sorting a block and of drawing random numbers.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use hemiola_array::random::{Permutation, Values};
+use hemiola_core::rng::{Permutation, PhiloxRng};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
 use std::hint::black_box;
 
@@ -33,18 +33,18 @@ fn sort(criterion: &mut Criterion) {
 
     let mut group = criterion.benchmark_group("random");
     group.throughput(Throughput::Elements(1));
-    let values = Values::new(1);
+    let rng = PhiloxRng::new(1);
     let mut index = 0;
     group.bench_function("uniform f32", |bencher| {
         bencher.iter(|| {
             index += 1;
-            black_box(values.uniform_f32(index, 0, 0.0..1.0))
+            black_box(rng.uniform_f32(index, 0, 0.0..1.0))
         });
     });
     group.bench_function("normal", |bencher| {
         bencher.iter(|| {
             index += 1;
-            black_box(values.normal(index, 0, 0.0, 1.0))
+            black_box(rng.normal(index, 0, 0.0, 1.0))
         });
     });
     group.bench_function("permutation", |bencher| {

@@ -1,8 +1,9 @@
-//! Everything that can go wrong in this crate, with the facts in fields.
+//! Errors of this crate, with the facts in fields.
 //!
-//! **Invariant:** recovery code asks [`Error::kind`] and never reads the text; the text always says what was expected and,
-//! where there is one, the way out. Every variant is plain serde data: the distributed layer sends the first error (in
-//! file and offset order) to all peers and every peer raises the same one.
+//! **Invariant:** recovery code asks [`Error::kind`] and never parses the text. The text says what
+//! was expected and, where there is one, the way out. Every variant is plain serde data: the
+//! distributed layer sends the first error (in file and offset order) to all peers, and every peer
+//! raises that error.
 
 use hemiola_core::ErrorKind;
 use serde::{Deserialize, Serialize};
@@ -10,264 +11,271 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// The result of everything fallible here.
+/// Result of the fallible functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why an array could not be built, read or saved.
+/// Failure to build, read or save an array.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Error {
-    /// The product of the extents does not fit the index type.
+    /// The product of the extents overflows the index type.
     #[error("a shape of {} has more cells than an index can count; use smaller extents", Extents(.shape))]
     TooManyCells {
-        /// The extents asked for.
+        /// The requested extents, one per dimension.
         shape: Vec<u64>,
     },
     /// An entry lies outside the array.
-    #[error("key {} is outside the shape {}; leave the shape out to have it discovered", Extents(.key), Extents(.shape))]
+    #[error("key {} is outside the shape {}; omit the shape to infer it from the data", Extents(.key), Extents(.shape))]
     KeyOutOfShape {
-        /// The key of the entry.
+        /// Key of the offending entry.
         key: Vec<u64>,
-        /// The extents of the array.
+        /// Extents of the array, one per dimension.
         shape: Vec<u64>,
     },
-    /// Two arrays were combined that do not have the same shape.
+    /// Two arrays of different shapes were combined.
     #[error("the shapes {} and {} differ; element-wise arithmetic needs equal ones", Extents(.left), Extents(.right))]
     ShapeMismatch {
-        /// The extents on the left.
+        /// Extents of the left operand.
         left: Vec<u64>,
-        /// The extents on the right.
+        /// Extents of the right operand.
         right: Vec<u64>,
     },
-    /// An array that does not fit the memory of this peer.
-    #[error("cannot reserve {bytes} bytes for an array of {}; cut it over more peers", Extents(.shape))]
+    /// The array does not fit in the memory of this peer.
+    #[error("cannot allocate {bytes} bytes for an array of shape {}; partition it over more peers", Extents(.shape))]
     OutOfMemory {
-        /// The extents asked for.
+        /// The requested extents, one per dimension.
         shape: Vec<u64>,
-        /// The memory they take.
+        /// Size of the failed allocation in bytes.
         bytes: u64,
     },
-    /// An array was asked for while a loop has it.
+    /// The array is locked by a running loop.
     #[error(
-        "{wanted_by} uses an array that {by} holds; arrays of a loop must be different ones, used by one loop at a time"
+        "{requested_by} uses an array that is locked by {holder}; the arrays of a loop must be distinct, and only one loop at \
+         a time may use an array"
     )]
-    ArrayHeld {
-        /// Who has it.
-        by: String,
-        /// Who asked.
-        wanted_by: String,
+    ArrayLocked {
+        /// The loop that holds the lock.
+        holder: String,
+        /// The loop that requested the lock.
+        requested_by: String,
     },
-    /// An array was asked for after a loop failed that had parts of it under way.
-    #[error("{by}, which failed, has left an array incomplete that {wanted_by} uses; make it anew or load it")]
-    ArrayIncomplete {
+    /// A loop failed while parts of the array were in flight between peers.
+    #[error("{requested_by} uses an array that {holder} left incomplete when it failed; create it again or load it")]
+    ArrayPoisoned {
         /// The loop that failed.
-        by: String,
-        /// Who asked.
-        wanted_by: String,
+        holder: String,
+        /// The loop that requested the array.
+        requested_by: String,
     },
-    /// One key was given twice and the policy does not allow that.
+    /// A key occurs twice and the duplicate policy is
+    /// [`Error`](crate::sparse::DuplicatePolicy::Error).
     #[error("key {} is given twice: at {first} and at {second}; choose a policy for duplicates (sum, last)", Extents(.key))]
     DuplicateKey {
-        /// The key.
+        /// The key that occurs twice.
         key: Vec<u64>,
-        /// Where it came first.
-        first: Place,
-        /// Where it came again.
-        second: Place,
+        /// Origin of the first occurrence.
+        first: EntryOrigin,
+        /// Origin of the second occurrence.
+        second: EntryOrigin,
     },
-    /// A block would hold more entries than its ordinals can count.
-    #[error("a block of {entries} entries is too large (the limit is 4294967295); cut the array into more blocks")]
+    /// A block has more entries than a 32-bit ordinal can count.
+    #[error(
+        "a block of {entries} entries is too large (the limit is 4294967295); partition the array into more blocks"
+    )]
     BlockFull {
-        /// The number of entries.
+        /// Number of entries of the block.
         entries: u64,
     },
-    /// A line of text is not what its format asks for.
+    /// A line of text does not match its format.
     #[error("{0}")]
     BadLine(Box<BadLine>),
-    /// More bad lines than the caller tolerates.
-    #[error("more than the {allowed} bad lines that skip_bad_lines allows; the first over the limit is {first}")]
+    /// There are more bad lines than the reader tolerates.
+    #[error("more than the {allowed} bad lines that `skip_bad_lines` allows; the first line over the limit is {first}")]
     TooManyBadLines {
-        /// How many are tolerated.
+        /// Number of tolerated bad lines, over all peers.
         allowed: u64,
         /// The first line over the limit.
         first: Box<BadLine>,
     },
-    /// The file as a whole is not what its format asks for.
+    /// The file as a whole does not match its format.
     #[error("`{}`: {problem}", .file.display())]
     BadFile {
-        /// The file.
+        /// Path or URL of the file.
         #[serde(with = "crate::path_bytes")]
         file: PathBuf,
-        /// What was expected and what is there.
+        /// Expectation and finding, as text.
         problem: String,
     },
-    /// A file of numbers has one that is not finite, and the reader was not told to keep such values.
-    #[error("`{}`: expected a finite number at {place}, found {found}; clean the data or keep such values", .file.display())]
+    /// A binary file contains a NaN or an infinity, and the policy is
+    /// [`Reject`](crate::read::NonFiniteHandling::Reject).
+    #[error("`{}`: expected a finite number at {position}, found {found}; clean the data or keep non-finite values", .file.display())]
     NotFinite {
-        /// The file.
+        /// Path or URL of the file.
         #[serde(with = "crate::path_bytes")]
         file: PathBuf,
-        /// Row and column, counted from 0.
-        place: String,
-        /// `NaN`, `inf`, `-inf`.
+        /// Row and column of the value, counted from 0.
+        position: String,
+        /// The value as text: `NaN`, `inf` or `-inf`.
         found: String,
     },
-    /// Nothing to read.
+    /// The input has no records.
     #[error("`{}` is empty; expected at least one line with a record", .file.display())]
     EmptyInput {
-        /// The file, or the first of them.
+        /// The file, or the first one of several.
         #[serde(with = "crate::path_bytes")]
         file: PathBuf,
     },
-    /// A path or pattern that names no file.
-    #[error("`{pattern}` matches no file; check the path (hidden files and names beginning with `_` are not read)")]
+    /// A path or pattern matches no file.
+    #[error("`{pattern}` matches no file; check the path (hidden files and names that start with `_` are skipped)")]
     NoFiles {
-        /// What was asked for.
+        /// The path or pattern as given.
         pattern: String,
     },
-    /// A glob pattern that cannot be understood.
+    /// A glob pattern is malformed.
     #[error("`{pattern}` is not a pattern: {problem} at character {position}; quote `*`, `?` and `[` as `[*]`")]
     BadPattern {
-        /// What was asked for.
+        /// The pattern as given by the user.
         pattern: String,
-        /// Why it is none.
+        /// The complaint of the pattern parser.
         problem: String,
-        /// Where, counted from 0.
+        /// Character position of the problem, counted from 0.
         position: usize,
     },
-    /// A URL that cannot be understood.
+    /// A URL is malformed or not supported.
     #[error("`{url}` cannot be read: {problem}")]
     BadUrl {
-        /// What was asked for.
+        /// The URL as given by the user.
         url: String,
-        /// What was expected.
+        /// Description of a valid URL.
         problem: String,
     },
-    /// What was asked for was left out of this build.
-    #[error("`{asked}` cannot be read by this build; build with the cargo feature `{feature}`")]
+    /// The request needs a cargo feature that this build lacks.
+    #[error("`{input}` cannot be read by this build; build with the cargo feature `{feature}`")]
     NeedsFeature {
-        /// What was asked for.
-        asked: String,
-        /// The feature.
+        /// The path or URL as given.
+        input: String,
+        /// Name of the cargo feature.
         feature: String,
     },
-    /// A file or object was written to between planning and the end of reading.
-    #[error("`{}` {} while it was read; wait until its writer has finished", .file.display(), Change(*.before, *.after))]
+    /// A file or object was modified between planning and the end of reading.
+    #[error("`{}` {} while it was read; wait until its writer has finished", .file.display(), FileChange(*.before, *.after))]
     FileChanged {
-        /// The file.
+        /// Path or URL of the file.
         #[serde(with = "crate::path_bytes")]
         file: PathBuf,
-        /// Its size when reading was planned.
+        /// Size in bytes when reading was planned.
         before: u64,
-        /// Its size now.
+        /// Size in bytes at the time of the error.
         after: u64,
     },
-    /// A compressed file that ends early or is damaged.
+    /// A compressed file is truncated or damaged.
     #[error(
         "`{}` is not a complete {format} file: {problem} after {decoded} decoded bytes; fetch or compress it again",
         .file.display()
     )]
     BadCompression {
-        /// The file.
+        /// Path or URL of the file.
         #[serde(with = "crate::path_bytes")]
         file: PathBuf,
-        /// `gzip`, `zstd` or `bzip2`.
+        /// Compression format: `gzip`, `zstd` or `bzip2`.
         format: String,
-        /// What the decoder said.
+        /// The complaint of the decoder.
         problem: String,
-        /// How much could be decoded.
+        /// Bytes that were decoded before the failure.
         decoded: u64,
     },
-    /// A line that does not fit the memory set aside for one.
+    /// A line exceeds the line buffer.
     #[error("`{}`: a line is longer than {limit} bytes; is this a text file with line endings LF or CRLF?", .file.display())]
     LineTooLong {
-        /// The file.
+        /// Path or URL of the file.
         #[serde(with = "crate::path_bytes")]
         file: PathBuf,
-        /// The limit.
+        /// Maximum line length in bytes.
         limit: u64,
     },
-    /// Two arrays were combined that are not cut in the same way.
-    #[error("the two arrays are cut differently; make them with the same shape, or `repartition` one like the other")]
+    /// Two arrays with different layouts were combined.
+    #[error(
+        "the two arrays have different layouts; create them with the same shape, or `repartition` one like the other"
+    )]
     LayoutMismatch,
-    /// A dense array was asked for what only a sparse one can do, or the other way round.
-    #[error("a {found} array cannot {asked}; {hint}")]
+    /// The operation is not defined for this storage, dense or sparse.
+    #[error("a {found} array cannot {operation}; {hint}")]
     WrongStorage {
-        /// `dense` or `sparse`.
+        /// Storage of the array: `dense` or `sparse`.
         found: String,
-        /// What was asked for.
-        asked: String,
-        /// The way out.
+        /// The requested operation, as a verb phrase.
+        operation: String,
+        /// The way out, for the message.
         hint: String,
     },
-    /// Another peer sent something that cannot be understood.
-    #[error("a peer sent entries that cannot be understood: {problem}")]
+    /// A message from another peer cannot be decoded.
+    #[error("a peer sent entries that cannot be decoded: {problem}")]
     BadMessage {
-        /// What was wrong with it.
+        /// Defect of the message, as text.
         problem: String,
     },
-    /// A saved array that is torn, tampered with or not one.
+    /// A saved array is torn, modified, or not a save.
     #[error("`{}` is not a complete save: {problem}", .path.display())]
     BadSave {
-        /// The file or directory.
+        /// Path of the file or directory.
         #[serde(with = "crate::path_bytes")]
         path: PathBuf,
-        /// What is wrong and what was expected.
+        /// Defect and expectation, as text.
         problem: String,
     },
-    /// Somebody else works on what is to be replaced.
-    #[error("`{}` is being written by {holder}; wait for its end, or choose another folder", .path.display())]
+    /// Another process holds the lock of the save.
+    #[error("`{}` is being written by {holder}; wait until it finishes, or choose another folder", .path.display())]
     SaveBusy {
-        /// What is to be saved.
+        /// Path of the save to replace.
         #[serde(with = "crate::path_bytes")]
         path: PathBuf,
-        /// Who has it: `process 4711`.
+        /// Holder of the lock: `process 4711`.
         holder: String,
     },
-    /// A save that would be replaced, with something beside it that is not part of it.
+    /// The folder of the save to replace contains a file that is not part of it.
     #[error(
-        "`{}` holds `{file}`, which is no part of the save there and would be lost when that is replaced; move it away, \
-         or choose another folder",
+        "`{}` contains `{file}`, which is not part of the save and would be lost when the save is replaced; move it, or \
+         choose another folder",
         .path.display()
     )]
     ForeignFile {
-        /// The folder.
+        /// Folder of the save to replace.
         #[serde(with = "crate::path_bytes")]
         path: PathBuf,
-        /// The first such file.
+        /// Name of the first such file.
         file: String,
     },
-    /// A disk too small for what is to be saved.
+    /// The disk has too little free space for the save.
     #[error(
-        "`{}` needs {} on its disk, which has {} left; free some space or choose another place",
-        .path.display(), Size(*.needed), Size(*.free)
+        "`{}` needs {} on its disk, which has {} left; free some space or choose another folder",
+        .path.display(), ByteSize(*.needed), ByteSize(*.free)
     )]
-    NoRoom {
-        /// What is to be saved.
+    DiskFull {
+        /// Path of the save to write.
         #[serde(with = "crate::path_bytes")]
         path: PathBuf,
-        /// The bytes it takes.
+        /// Bytes that the save takes.
         needed: u64,
-        /// The bytes there are.
+        /// Bytes that are free on the disk.
         free: u64,
     },
-    /// The operating system refused.
+    /// The operating system or the object store reported an error.
     #[error("cannot {action} `{}`: {message}", .path.display())]
     Io {
-        /// What was tried: `open`, `read`, `list`, `write`.
+        /// The attempted action: `open`, `read`, `list`, `write`.
         action: String,
-        /// On what.
+        /// Path or URL of the file.
         #[serde(with = "crate::path_bytes")]
         path: PathBuf,
-        /// The system's words.
+        /// The error message, with a hint where there is one.
         message: String,
-        /// Whether the same call may succeed later.
+        /// True if the call may succeed later.
         may_retry: bool,
     },
 }
 
 impl Error {
-    /// An operating-system error while doing `action` to `path`.
+    /// Error of the operating system while doing `action` to `path`.
     pub(crate) fn io(action: &str, path: &Path, source: &io::Error) -> Self {
         let usage = matches!(
             source.kind(),
@@ -277,7 +285,9 @@ impl Error {
                 | io::ErrorKind::NotADirectory
         );
         let message = match source.kind() {
-            io::ErrorKind::PermissionDenied => "permission denied; ask its owner or run as a user who may".to_owned(),
+            io::ErrorKind::PermissionDenied => {
+                "permission denied; ask the owner or run as a user with access".to_owned()
+            }
             io::ErrorKind::NotFound => "no such file or directory; check the path".to_owned(),
             io::ErrorKind::StorageFull => "no space left on the device; free some and run again".to_owned(),
             _ => source.to_string(),
@@ -285,21 +295,21 @@ impl Error {
         Self::Io { action: action.to_owned(), path: path.to_owned(), message, may_retry: !usage }
     }
 
-    /// Who has to act.
+    /// Class of the error: usage, environment or bug.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::FileChanged { .. } | Self::NoRoom { .. } | Self::Io { may_retry: true, .. } => ErrorKind::World,
+            Self::FileChanged { .. } | Self::DiskFull { .. } | Self::Io { may_retry: true, .. } => ErrorKind::External,
             Self::BadMessage { .. } => ErrorKind::Bug,
             _ => ErrorKind::Usage,
         }
     }
 }
 
-/// A number of bytes in the unit that people would use.
-struct Size(u64);
+/// Number of bytes, shown in a human-readable unit.
+struct ByteSize(u64);
 
-impl fmt::Display for Size {
+impl fmt::Display for ByteSize {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let units = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
         match units.into_iter().find(|(unit, _)| self.0 >= *unit) {
@@ -309,23 +319,23 @@ impl fmt::Display for Size {
     }
 }
 
-/// Where an entry came from.
+/// Origin of an entry, for messages about duplicate keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Place {
-    /// The entry with this number, counted from 0 in the order of arrival at the block.
+pub enum EntryOrigin {
+    /// Number of the entry, counted from 0 in the order of arrival at its block.
     Entry(u64),
-    /// A line of a file, counted from 1.
+    /// Line of a file, counted from 1.
     Line {
-        /// The file.
+        /// Path or URL of the file.
         #[serde(with = "crate::path_bytes")]
         file: PathBuf,
-        /// The line.
+        /// Line number, counted from 1.
         line: u64,
     },
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for EntryOrigin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Entry(number) => write!(formatter, "entry {number}"),
@@ -334,20 +344,20 @@ impl fmt::Display for Place {
     }
 }
 
-/// One line that could not be read: where it is, what was expected and what stands there.
+/// Line that could not be parsed: position, expectation and finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BadLine {
-    /// The file.
+    /// Path or URL of the file.
     #[serde(with = "crate::path_bytes")]
     pub file: PathBuf,
-    /// The line, counted from 1. A byte range does not know it until an error asks, see
+    /// Line number, counted from 1. A byte range knows it only after an error, see
     /// [`ByteRange`](crate::read::ByteRange).
     pub line: u64,
-    /// The column, counted from 1 in characters.
+    /// Column, counted from 1 in characters.
     pub column: u64,
-    /// What should stand there.
+    /// Description of the expected text: `a number`.
     pub expected: String,
-    /// What stands there: shortened, control characters escaped; `None` at the end of a line.
+    /// The text found, shortened and with control characters escaped; `None` at the end of a line.
     pub found: Option<String>,
 }
 
@@ -362,10 +372,10 @@ impl fmt::Display for BadLine {
     }
 }
 
-/// How a file changed, in words.
-struct Change(u64, u64);
+/// Change of a file between two sizes, as text.
+struct FileChange(u64, u64);
 
-impl fmt::Display for Change {
+impl fmt::Display for FileChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self(before, after) if before == after => write!(formatter, "was replaced by another of {after} bytes"),
@@ -374,7 +384,7 @@ impl fmt::Display for Change {
     }
 }
 
-/// Extents or a key as `[6040, 3952]`.
+/// Extents or a key, shown as `[6040, 3952]`.
 pub(crate) struct Extents<'a>(pub(crate) &'a [u64]);
 
 impl fmt::Display for Extents<'_> {

@@ -1,13 +1,14 @@
-//! How many entries lie at each index of a dimension, exactly or in bins.
+//! Number of entries at each index of a dimension, exact or in bins.
 //!
-//! A histogram is what a balanced [`Cut`](crate::Cut) is made from and what skew is read off. Peers count their own
-//! entries and [`merge`](Histogram::merge) the counts; **invariant:** histograms made with the same extent and limit have
-//! the same bins, so merging is an element-wise sum and its order is free.
+//! A balanced [`Partitioner`](crate::Partitioner) is computed from a histogram, and skew is read
+//! off it. Peers count their own entries and [`merge`](Histogram::merge) the counts. **Invariant:**
+//! histograms created with the same extent and limit have the same bins, so a merge is an
+//! element-wise sum in any order.
 
 use crate::sparse::KeyColumn;
 use serde::{Deserialize, Serialize};
 
-/// Counts per index (or per bin of neighbouring indices) of one dimension.
+/// Counts per index, or per bin of neighbouring indices, of one dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
     extent: u64,
@@ -17,7 +18,8 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// An empty histogram of at most `limit` bins over `extent` indices. With `limit >= extent` it is exact.
+    /// Creates an empty histogram of at most `limit` bins over `extent` indices. It is exact if
+    /// `limit >= extent`.
     #[must_use]
     pub fn new(extent: u64, limit: usize) -> Self {
         let width = extent.div_ceil(limit.max(1) as u64).max(1);
@@ -27,7 +29,7 @@ impl Histogram {
     /// Counts one entry at `index`.
     ///
     /// # Panics
-    /// If the index is outside the extent.
+    /// Panics if the index is outside the extent.
     pub fn add(&mut self, index: u64) {
         self.add_weight(index, 1);
     }
@@ -35,7 +37,7 @@ impl Histogram {
     /// Counts `weight` entries at `index`.
     ///
     /// # Panics
-    /// If the index is outside the extent.
+    /// Panics if the index is outside the extent.
     pub fn add_weight(&mut self, index: u64, weight: u64) {
         let bin = if self.width == 1 { index } else { index / self.width };
         self.counts[bin as usize] += weight;
@@ -44,8 +46,8 @@ impl Histogram {
     /// Counts an entry at every key of a column.
     ///
     /// # Panics
-    /// If a key is outside the extent.
-    pub(crate) fn add_all(&mut self, keys: &KeyColumn) {
+    /// Panics if a key is outside the extent.
+    pub(crate) fn add_column(&mut self, keys: &KeyColumn) {
         match keys {
             KeyColumn::Narrow(keys) if self.width == 1 => keys.iter().for_each(|&key| self.counts[key as usize] += 1),
             keys => keys.iter().for_each(|key| self.add(key)),
@@ -55,53 +57,59 @@ impl Histogram {
     /// Adds the counts of another part of the same array.
     ///
     /// # Panics
-    /// If the two were not made with the same extent and limit.
+    /// Panics if the extents or bin widths differ.
     pub fn merge(&mut self, other: &Self) {
-        assert_eq!((self.extent, self.width), (other.extent, other.width), "histograms of different dimensions");
+        assert_eq!(
+            (self.extent, self.width),
+            (other.extent, other.width),
+            "histograms must have the same extent and bin width"
+        );
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             *count += more;
         }
     }
 
-    /// The number of indices.
+    /// Number of indices of the dimension.
     #[must_use]
     pub fn extent(&self) -> u64 {
         self.extent
     }
 
-    /// How many neighbouring indices share a bin.
+    /// Number of neighbouring indices that share a bin.
     #[must_use]
     pub fn width(&self) -> u64 {
         self.width
     }
 
-    /// Whether every index has its own bin.
+    /// Returns true if every index has its own bin.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.width == 1
     }
 
-    /// Whether it can have been made by [`new`](Self::new): what was read from a file need not be.
+    /// Returns true if [`new`](Self::new) could have created it. A deserialized histogram may be
+    /// inconsistent.
     #[must_use]
-    pub fn is_sound(&self) -> bool {
+    pub fn is_valid(&self) -> bool {
         self.width > 0
             && self.counts.len() as u64 == self.extent.div_ceil(self.width)
             && self.counts.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count)).is_some()
     }
 
-    /// The counts, bin by bin.
+    /// Returns the counts, bin by bin.
     #[must_use]
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// The number of entries counted.
+    /// Total number of entries counted.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// The share of all entries that lies in the busiest `fraction` of the bins: 0.01 asks for the busiest 1 %.
+    /// Share of all entries that lies in the busiest `fraction` of the bins: 0.01 stands for the
+    /// busiest 1 %.
     ///
     /// ```
     /// use hemiola_array::Histogram;

@@ -1,13 +1,15 @@
-//! The extents of an array of one to four dimensions, and the two ways to name a cell: its key and its linear index.
+//! Extents of an array of one to four dimensions, and the two names of a cell: key and linear
+//! index.
 //!
-//! **Invariant:** the linear index counts cells with the last dimension fastest (row-major, as C and numpy do), so a
-//! *row* of an array, its last dimension, is contiguous. Extents are `u64` because they are discovered from data and data
-//! may hold hashed ids; whether a dimension's keys fit 32 bits is asked here, once, and decides how they are stored.
+//! **Invariant:** the linear index is row-major, as in C and NumPy: the last dimension varies
+//! fastest. A *row* of an array, its last dimension, is therefore contiguous. Extents are `u64`
+//! because they are inferred from data, and data may contain hashed ids. [`Shape::fits_u32`]
+//! decides once per dimension whether its keys are stored in 32 bits.
 
 use crate::{Error, Result};
 use std::fmt;
 
-/// The extents of an array with `N` dimensions, 1 to 4.
+/// Extents of an array with `N` dimensions, 1 to 4.
 ///
 /// ```
 /// use hemiola_array::Shape;
@@ -23,32 +25,32 @@ pub struct Shape<const N: usize>([u64; N]);
 impl<const N: usize> Shape<N> {
     const SUPPORTED: () = assert!(N >= 1 && N <= 4, "an array has 1 to 4 dimensions");
 
-    /// The shape with these extents. An extent may be 0: the array is empty then.
+    /// Creates a shape from extents. An extent of 0 makes the array empty.
     #[must_use]
     pub const fn new(extents: [u64; N]) -> Self {
         let () = Self::SUPPORTED;
         Self(extents)
     }
 
-    /// The smallest shape that holds keys up to and including `largest`; empty for `None`.
+    /// Smallest shape that contains keys up to and including `largest`; empty for `None`.
     #[must_use]
-    pub fn holding(largest: Option<[u64; N]>) -> Self {
+    pub fn covering(largest: Option<[u64; N]>) -> Self {
         Self::new(largest.map_or([0; N], |key| key.map(|index| index.saturating_add(1))))
     }
 
-    /// All extents.
+    /// Returns the extents of all dimensions.
     #[must_use]
     pub const fn extents(self) -> [u64; N] {
         self.0
     }
 
-    /// The extent of one dimension.
+    /// Returns the extent of one dimension.
     #[must_use]
     pub const fn extent(self, dimension: usize) -> u64 {
         self.0[dimension]
     }
 
-    /// The number of cells.
+    /// Returns the number of cells, the product of the extents.
     pub fn cells(self) -> Result<u64> {
         self.0
             .iter()
@@ -56,7 +58,7 @@ impl<const N: usize> Shape<N> {
             .ok_or_else(|| Error::TooManyCells { shape: self.0.to_vec() })
     }
 
-    /// The number of rows: cells of all dimensions but the last. A 1-D array is one row.
+    /// Returns the number of rows: cells of all dimensions but the last. A 1-D array is one row.
     pub fn rows(self) -> Result<u64> {
         self.0[..N - 1]
             .iter()
@@ -64,34 +66,34 @@ impl<const N: usize> Shape<N> {
             .ok_or_else(|| Error::TooManyCells { shape: self.0.to_vec() })
     }
 
-    /// The length of a row: the extent of the last dimension.
+    /// Returns the length of a row, the extent of the last dimension.
     #[must_use]
     pub const fn row_length(self) -> u64 {
         self.0[N - 1]
     }
 
-    /// Whether the keys of a dimension fit 32 bits.
+    /// Returns true if the keys of a dimension fit in 32 bits.
     #[must_use]
     pub const fn fits_u32(self, dimension: usize) -> bool {
         self.0[dimension] <= 1 << 32
     }
 
-    /// The bits needed to write an index of a dimension: 0 for an extent of 0 or 1.
+    /// Number of bits that an index of a dimension needs: 0 for an extent of 0 or 1.
     #[must_use]
-    pub const fn bits(self, dimension: usize) -> u32 {
+    pub const fn index_bits(self, dimension: usize) -> u32 {
         match self.0[dimension] {
             0 => 0,
             extent => u64::BITS - (extent - 1).leading_zeros(),
         }
     }
 
-    /// Whether the key names a cell.
+    /// Returns true if `key` names a cell of the array.
     #[must_use]
     pub fn contains(self, key: [u64; N]) -> bool {
         key.iter().zip(self.0).all(|(&index, extent)| index < extent)
     }
 
-    /// The linear index of a key.
+    /// Returns the row-major linear index of a key.
     pub fn linear(self, key: [u64; N]) -> Result<u64> {
         if !self.contains(key) {
             return Err(Error::KeyOutOfShape { key: key.to_vec(), shape: self.0.to_vec() });
@@ -100,7 +102,8 @@ impl<const N: usize> Shape<N> {
         Ok(key.iter().zip(self.0).fold(0, |linear, (&index, extent)| linear * extent + index))
     }
 
-    /// The key of a linear index. An index past the end wraps around in the first dimension.
+    /// Returns the key of a linear index. An index past the end wraps around in the first
+    /// dimension.
     #[must_use]
     pub fn key(self, mut linear: u64) -> [u64; N] {
         let mut key = [0; N];
@@ -112,8 +115,8 @@ impl<const N: usize> Shape<N> {
         key
     }
 
-    /// An error unless the shapes are equal.
-    pub fn must_equal(self, other: Self) -> Result<()> {
+    /// Returns an error unless the shapes are equal.
+    pub fn check_equal(self, other: Self) -> Result<()> {
         if self == other {
             return Ok(());
         }
@@ -162,7 +165,7 @@ mod tests {
         assert!(Shape::new([1 << 32]).fits_u32(0));
         assert!(!Shape::new([(1 << 32) + 1]).fits_u32(0));
         assert_eq!(Shape::new([0, 1, 2, 3]).extents().len(), 4);
-        assert_eq!([0, 1, 2, 3].map(|dimension| Shape::new([0, 1, 2, 5]).bits(dimension)), [0, 0, 1, 3]);
+        assert_eq!([0, 1, 2, 3].map(|dimension| Shape::new([0, 1, 2, 5]).index_bits(dimension)), [0, 0, 1, 3]);
     }
 
     #[test]
@@ -179,7 +182,7 @@ mod tests {
         let error = Shape::new([2, 2]).linear([0, 2]).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "key [0, 2] is outside the shape [2, 2]; leave the shape out to have it discovered"
+            "key [0, 2] is outside the shape [2, 2]; omit the shape to infer it from the data"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! Peak memory while a block is built, measured by an allocator that counts. It needs a process of its own.
-#![expect(unsafe_code, reason = "an allocator can only be written with it")]
+//! Peak memory while a block is built, measured by a counting allocator. It needs its own process.
+#![expect(unsafe_code, reason = "an allocator needs unsafe code")]
 
-use hemiola_array::read::{ByteRange, Csv, Source};
+use hemiola_array::read::{ByteRange, Csv, InputFile};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,19 +11,20 @@ struct Counting;
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static PEAK: AtomicUsize = AtomicUsize::new(0);
 
-// SAFETY: every call is passed on to the system allocator as it came; counting touches no memory of it. A reallocation uses
-// the default method, allocate, copy, free, which counts both copies as held at once.
+// SAFETY: every call is forwarded unchanged to the system allocator; counting touches none of its
+// memory. A reallocation uses the default method (allocate, copy, free), which counts both copies
+// as allocated at once.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
         PEAK.fetch_max(held, Relaxed);
-        // SAFETY: the caller's promises are the system allocator's.
+        // SAFETY: the contract of the caller is that of the system allocator.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
         HELD.fetch_sub(layout.size(), Relaxed);
-        // SAFETY: the pointer came from `alloc` above, that is from the system allocator.
+        // SAFETY: the pointer came from `alloc` above, that is, from the system allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -31,7 +32,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// One test only: another one in this process would be counted too.
+/// The only test of this binary: another one in this process would be counted too.
 #[test]
 fn peak_while_loading_is_at_most_1_6_times_the_block() {
     const ENTRIES: u64 = 2_000_000;
@@ -39,7 +40,7 @@ fn peak_while_loading_is_at_most_1_6_times_the_block() {
     let path = folder.path().join("ratings.csv");
     {
         let mut text = String::new();
-        let permutation = hemiola_array::random::Permutation::new(1 << 22, 1);
+        let permutation = hemiola_core::rng::Permutation::new(1 << 22, 1);
         for index in 0..ENTRIES {
             let cell = permutation.apply(index);
             std::fmt::Write::write_fmt(&mut text, format_args!("{},{},3.5\n", cell >> 11, cell & 2047)).unwrap();
@@ -50,7 +51,7 @@ fn peak_while_loading_is_at_most_1_6_times_the_block() {
         let before = HELD.load(Relaxed);
         PEAK.store(before, Relaxed);
         let mut all = SparseBuilder::new();
-        for range in ByteRange::split(&[Source::open(&path).unwrap()], 4 << 20) {
+        for range in ByteRange::split(&[InputFile::open(&path).unwrap()], 4 << 20) {
             let mut builder = SparseBuilder::new();
             Csv::new()
                 .read(&range, |(user, item, rating): (u32, u32, f32)| {

@@ -1,16 +1,16 @@
-//! The `hemiola` command. One file of [`command`] per subcommand; [`failure`] chooses the exit code.
+//! The `hemiola` command. One file of [`command`] per subcommand; [`error`] chooses the exit code.
 
 mod command;
-mod counted;
-mod failure;
+mod error;
 mod graph;
 mod output;
+mod plural;
 mod report;
 mod shell;
 mod suggest;
 
 use clap::Parser;
-use command::Command;
+use command::CliCommand;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -34,13 +34,13 @@ Exit codes:
 /// Distributed machine learning: bring a serial loop or a model, run it on one thread or many machines.
 #[derive(Debug, Parser)]
 #[command(name = "hemiola", version, propagate_version = true, after_help = AFTER_HELP)]
-struct Hemiola {
+struct CommandLine {
     #[command(subcommand)]
-    command: Command,
+    command: CliCommand,
 }
 
 fn main() -> ExitCode {
-    let parsed = match Hemiola::try_parse() {
+    let parsed = match CommandLine::try_parse() {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
@@ -49,11 +49,11 @@ fn main() -> ExitCode {
         Err(error) => {
             let mut stderr = std::io::stderr().lock();
             // If stderr is closed, the exit code has to do.
-            let _ = writeln!(stderr, "hemiola: {}", failure::text(&error));
-            if let Some(hint) = failure::hint(&error) {
+            let _ = writeln!(stderr, "hemiola: {}", error::text(&error));
+            if let Some(hint) = error::hint(&error) {
                 let _ = writeln!(stderr, "hint: {hint}");
             }
-            ExitCode::from(failure::exit_code(&error))
+            ExitCode::from(error::exit_code(&error))
         }
     }
 }
@@ -87,6 +87,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_sound() {
-        Hemiola::command().debug_assert();
+        CommandLine::command().debug_assert();
     }
 }

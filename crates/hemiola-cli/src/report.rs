@@ -1,7 +1,7 @@
 //! Results for programs: JSON to a file, or to standard output with `-`.
 
-use crate::failure::Failure;
-use crate::output::{self, Compress, Staged};
+use crate::error::CommandError;
+use crate::output::{self, OutputCompression, StagedFile};
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::Path;
@@ -18,9 +18,10 @@ pub(crate) fn write(target: &Path, report: &impl Serialize) -> anyhow::Result<()
     }
     if target.exists() && !target.is_file() {
         // A pipe or a device such as `/dev/null`: renaming would replace it.
-        return std::fs::write(target, text).map_err(|error| Failure::io("write the report to", target, &error).into());
+        return std::fs::write(target, text)
+            .map_err(|error| CommandError::io("write the report to", target, &error).into());
     }
-    let mut staged = Staged::create(target, Compress::None)?;
+    let mut staged = StagedFile::create(target, OutputCompression::None)?;
     staged.write(text.as_bytes())?;
     staged.finish()?.publish()
 }
@@ -32,9 +33,9 @@ pub(crate) fn check(target: &Path) -> anyhow::Result<()> {
     }
     if target.is_dir() {
         let message = format!("cannot write the report to `{}`: it is a folder", target.display());
-        return Err(Failure::usage(message).hint("add the name of a file").into());
+        return Err(CommandError::usage(message).hint("add the name of a file").into());
     }
-    let failed = |error: std::io::Error| anyhow::Error::from(Failure::io("write the report to", target, &error));
+    let failed = |error: std::io::Error| anyhow::Error::from(CommandError::io("write the report to", target, &error));
     if target.exists() && !target.is_file() {
         // A pipe would wait for its reader if it were opened to try.
         return Ok(());

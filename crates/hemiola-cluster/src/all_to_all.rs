@@ -1,22 +1,25 @@
-//! Bytes from every peer to every peer.
+//! All-to-all exchange of bytes.
 //!
-//! All peers go through the same rounds: in each, one message to every other peer and one from each, so that nobody sends
-//! faster than the others take and nothing waits in a circle.
+//! All peers go through the same rounds. In each round a peer sends one message to every other peer
+//! and receives one from each, so that no peer sends faster than the others receive and no cycle of
+//! waits arises.
 
 use crate::cluster::Cluster;
 use crate::error::Result;
-use crate::waits::Reason;
+use crate::waits::WaitReason;
 use bytes::Bytes;
-use hemiola_core::{Lane, Outgoing, Purpose, Rank, Waiter};
+use hemiola_core::{Lane, OutgoingMessage, Purpose, Rank, Waiter};
 use std::panic::Location;
 
-/// Top byte of the channels that belong to these calls.
+/// Top byte of the channels that belong to all-to-all calls.
 const OWNER: u8 = 5;
-/// Largest message: well under what a lane queues, so that sending does not wait for the receiver.
+/// Largest message: well under the queue limit of a lane, so that sending does not wait for the
+/// receiver.
 const MESSAGE_BYTES: usize = 4 << 20;
 
 impl Cluster {
-    /// *Collective.* Sends `outgoing[p]` to peer `p` and returns what peer `p` sent to this one, by rank.
+    /// *Collective.* Sends `outgoing[p]` to peer `p` and returns the bytes that each peer sent to
+    /// this one, by rank.
     ///
     /// ```
     /// use bytes::Bytes;
@@ -32,33 +35,33 @@ impl Cluster {
     /// ```
     ///
     /// # Panics
-    /// If there is not one value for each peer.
+    /// If there is not exactly one value per peer.
     #[track_caller]
     pub fn all_to_all(&self, mut outgoing: Vec<Bytes>, purpose: Purpose) -> Result<Vec<Bytes>> {
         let (me, size) = (self.rank().index(), self.size());
-        assert_eq!(outgoing.len(), size, "one value for each peer");
+        assert_eq!(outgoing.len(), size, "all_to_all needs one value per peer");
         let mut incoming: Vec<Vec<u8>> = (0..size).map(|_| Vec::new()).collect();
         let mine = std::mem::take(&mut outgoing[me]);
         let channel = self.next_channel(OWNER);
-        let mailbox = self.open(channel, Lane::Bulk);
-        let reason = Reason { what: "an exchange of all with all", number: None, site: Some(Location::caller()) };
-        let mut told: Vec<bool> = (0..size).map(|peer| peer == me).collect();
-        let mut ended = told.clone();
-        while told.iter().chain(&ended).any(|done| !done) {
+        let receiver = self.open_channel(channel, Lane::Bulk);
+        let reason = WaitReason { operation: "all_to_all", number: None, site: Some(Location::caller()) };
+        let mut sent: Vec<bool> = (0..size).map(|peer| peer == me).collect();
+        let mut received = sent.clone();
+        while sent.iter().chain(&received).any(|done| !done) {
             for step in 1..size {
                 let to = (me + step) % size;
-                if !told[to] {
+                if !sent[to] {
                     let rest = &mut outgoing[to];
                     let payload = rest.split_to(rest.len().min(MESSAGE_BYTES));
-                    // A message that is not full is the last.
-                    told[to] = payload.len() < MESSAGE_BYTES;
-                    let message = Outgoing { lane: Lane::Bulk, channel, purpose, payload: payload.into() };
+                    // A message that is not full is the last one.
+                    sent[to] = payload.len() < MESSAGE_BYTES;
+                    let message = OutgoingMessage { lane: Lane::Bulk, channel, purpose, payload: payload.into() };
                     self.send(Rank::new(to as u32), message)?;
                 }
                 let from = (me + size - step) % size;
-                if !ended[from] {
-                    let message = self.receive(&mailbox, Rank::new(from as u32), Waiter::Driver, reason)?;
-                    ended[from] = message.payload.len() < MESSAGE_BYTES;
+                if !received[from] {
+                    let message = self.receive(&receiver, Rank::new(from as u32), Waiter::Driver, reason)?;
+                    received[from] = message.payload.len() < MESSAGE_BYTES;
                     incoming[from].extend_from_slice(&message.payload);
                 }
             }

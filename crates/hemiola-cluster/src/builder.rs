@@ -1,30 +1,32 @@
-//! Settings of a cluster, checked once, here.
+//! Builder of a cluster: all settings, checked once.
 
-use crate::cluster::{Cluster, Parts};
+use crate::cluster::{Cluster, ClusterParts};
+use crate::environment::{self, EnvironmentVariable, ProcessEnvironment, VariableSource};
 use crate::error::{Error, Result};
 use crate::launch::{StatusKind, StatusReport};
-use crate::narrator::Narrator;
-use crate::placement::{self, Placement};
+use crate::rank_assignment::{self, RankAssignment};
 use crate::run::run_on;
+use crate::stderr_observer::StderrObserver;
 use crate::system_env::SystemEnv;
-use crate::variables::{self, ProcessVariables, Variable, Variables};
-use hemiola_core::{Deadlines, Env, Inbox, JobId, Observer, Rank};
-use hemiola_net::{InProcess, JoinConfig, Rendezvous, Router, Secret, TcpLimits, Tls, join};
+use hemiola_core::{Deadlines, Env, JobId, MessageSink, Observer, Rank};
+use hemiola_net::{InProcessTransport, JoinConfig, Rendezvous, Router, Secret, TcpLimits, TlsConfig, join};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Peers a job may have. Every pair is connected, so the system's limits come long before; this catches slips.
-pub(crate) const MOST_PEERS: usize = 1 << 16;
-/// Workers a peer may have, to catch slips before the system runs out of threads.
-pub const MOST_WORKERS: usize = 4096;
+/// Maximum number of peers. Every pair is connected, so the limits of the system come long before;
+/// this catches typing errors.
+pub(crate) const MAX_PEERS: usize = 1 << 16;
+/// Maximum number of workers of a peer. Catches typing errors before the system runs out of
+/// threads.
+pub const MAX_WORKERS: usize = 4096;
 
-/// Settings of a cluster. Made by [`Cluster::builder`].
+/// Settings of a cluster, created by [`Cluster::builder`].
 ///
-/// Nothing is taken from the environment unless [`from_environment`](Self::from_environment) is called, so that two
-/// clusters can live in one process.
+/// Nothing is taken from the environment unless [`from_environment`](Self::from_environment) is
+/// called, so that two clusters can live in one process.
 ///
 /// ```
 /// use hemiola_cluster::Cluster;
@@ -37,21 +39,21 @@ pub const MOST_WORKERS: usize = 4096;
 pub struct ClusterBuilder {
     rank: Rank,
     size: usize,
-    /// How many of the peers, the last ones, are dedicated servers.
+    /// Number of dedicated servers, which have the highest ranks.
     servers: usize,
-    /// Whether this process is one of them.
-    serves: bool,
+    /// True if this process is a dedicated server.
+    is_server: bool,
     workers: Option<usize>,
     job: JobId,
     secret: Secret,
     rendezvous: Option<Rendezvous>,
     bind: Option<IpAddr>,
     advertise: Option<String>,
-    tls: Option<Tls>,
+    tls: Option<TlsConfig>,
     deadlines: Deadlines,
     limits: TcpLimits,
     observer: Arc<dyn Observer>,
-    /// Where a launcher wants to find the reason of a failure.
+    /// Folder in which a launcher expects the reason of a failure.
     status: Option<PathBuf>,
 }
 
@@ -61,7 +63,7 @@ impl ClusterBuilder {
             rank: Rank::ROOT,
             size: 1,
             servers: 0,
-            serves: false,
+            is_server: false,
             workers: None,
             job: JobId::from_name("hemiola"),
             secret: Secret::none(),
@@ -71,156 +73,172 @@ impl ClusterBuilder {
             tls: None,
             deadlines: Deadlines::default(),
             limits: TcpLimits::default(),
-            observer: Arc::new(Narrator),
+            observer: Arc::new(StderrObserver),
             status: None,
         }
     }
 
-    /// This peer's rank and the number of peers. Default: rank 0 of 1.
+    /// Sets the rank of this peer and the number of peers. Default: rank 0 of 1.
     pub fn peer(mut self, rank: usize, size: usize) -> Self {
-        self.rank = Rank::new(u32::try_from(rank).unwrap_or(u32::MAX)); // `build` refuses what is too large
+        self.rank = Rank::new(u32::try_from(rank).unwrap_or(u32::MAX)); // `build` refuses ranks that are too large
         self.size = size;
         self
     }
 
-    /// How many of the peers, those with the highest ranks, are dedicated servers: they hold tables and do not run the program. Default: none.
+    /// Sets the number of dedicated servers. Servers have the highest ranks; they hold tables and
+    /// do not run the program. Default: none.
     pub fn servers(mut self, servers: usize) -> Self {
         self.servers = servers;
         self
     }
 
-    /// This process is a dedicated server: what it [runs](Self::run) is not the program.
+    /// Makes this process a dedicated server: the closure passed to [`run`](Self::run) is not the
+    /// user program.
     pub fn as_server(mut self) -> Self {
-        self.serves = true;
+        self.is_server = true;
         self
     }
 
-    /// Where the peers meet. Needed as soon as there is more than one.
+    /// Sets the rendezvous of the peers. Required if there is more than one peer.
     pub fn rendezvous(mut self, rendezvous: Rendezvous) -> Self {
         self.rendezvous = Some(rendezvous);
         self
     }
 
-    /// Number of workers. Default: as many as there are cores.
+    /// Sets the number of workers. Default: the number of cores.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
     }
 
-    /// The name of the job, the same on every peer.
+    /// Sets the name of the job, which must be equal on every peer.
     pub fn job(mut self, name: &str) -> Self {
         self.job = JobId::from_name(name);
         self
     }
 
-    /// What the peers share to recognize each other.
+    /// Sets the secret with which peers authenticate each other.
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = secret;
         self
     }
 
-    /// The interface to listen on. Default: loopback, or the one that leads to the root.
+    /// Sets the interface to listen on. Default: loopback, or the interface that leads to the root.
     pub fn bind(mut self, ip: IpAddr) -> Self {
         self.bind = Some(ip);
         self
     }
 
-    /// The host, or `host:port`, under which others reach this peer.
+    /// Sets the host, or `host:port`, at which other peers reach this one.
     pub fn advertise(mut self, address: impl Into<String>) -> Self {
         self.advertise = Some(address.into());
         self
     }
 
-    /// Talks under TLS.
-    pub fn tls(mut self, tls: Tls) -> Self {
+    /// Enables TLS between the peers.
+    pub fn tls(mut self, tls: TlsConfig) -> Self {
         self.tls = Some(tls);
         self
     }
 
-    /// Time limits.
+    /// Sets the timeouts of the cluster.
     pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
         self.deadlines = deadlines;
         self
     }
 
-    /// Sizes the transport keeps to.
+    /// Sets the size limits of the transport.
     pub fn limits(mut self, limits: TcpLimits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// Who hears of events. Default: [`Narrator`].
+    /// Sets the observer of cluster events. Default: [`StderrObserver`].
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
     }
 
-    /// Takes rank, size, meeting point and everything else that a launcher or `HEMIOLA_*` variables say.
+    /// Takes rank, size, rendezvous and all other settings from a launcher or from `HEMIOLA_*`
+    /// variables.
     pub fn from_environment(self) -> Result<Self> {
-        self.from_variables(&ProcessVariables)
+        self.from_variables(&ProcessEnvironment)
     }
 
-    /// The same from given variables.
-    pub fn from_variables(mut self, variables: &dyn Variables) -> Result<Self> {
-        let placement = Placement::detect(variables)?;
-        if let Some(Placement { rank, size, rendezvous, job, .. }) = placement {
-            rendezvous.as_ref().map_or(Ok(()), placement::prepare)?;
+    /// Takes all settings from the given variables, like
+    /// [`from_environment`](Self::from_environment).
+    pub fn from_variables(mut self, variables: &dyn VariableSource) -> Result<Self> {
+        let assignment = RankAssignment::detect(variables)?;
+        if let Some(RankAssignment { rank, size, rendezvous, job, .. }) = assignment {
+            rendezvous.as_ref().map_or(Ok(()), rank_assignment::prepare)?;
             (self.rank, self.size, self.rendezvous) = (rank, size, rendezvous);
             self.job = job.map_or(self.job, |name| JobId::from_name(&name));
         }
-        self.servers = parsed(variables, variables::SERVERS, "a number of servers")?.unwrap_or(self.servers);
-        if let Some(secret) = variables.get_set(variables::SECRET.name) {
+        self.servers = parsed(variables, environment::SERVERS, "a number of servers")?.unwrap_or(self.servers);
+        if let Some(secret) = variables.get_set(environment::SECRET.name) {
             self.secret = Secret::new(secret);
-        } else if let Some(path) = variables.get_set(variables::SECRET_FILE.name) {
+        } else if let Some(path) = variables.get_set(environment::SECRET_FILE.name) {
             let text = std::fs::read_to_string(&path)
-                .map_err(|error| setting(variables::SECRET_FILE.name, format!("cannot read `{path}`: {error}")))?;
+                .map_err(|error| setting(environment::SECRET_FILE.name, format!("cannot read `{path}`: {error}")))?;
             self.secret = Secret::new(text.trim());
         }
-        self.workers = parsed(variables, variables::WORKERS, "a number of threads")?.or(self.workers);
-        self.bind = parsed(variables, variables::BIND, "an IP address")?.or(self.bind);
-        self.advertise = variables.get_set(variables::ADVERTISE.name).or(self.advertise);
+        self.workers = parsed(variables, environment::WORKERS, "a number of threads")?.or(self.workers);
+        self.bind = parsed(variables, environment::BIND, "an IP address")?.or(self.bind);
+        self.advertise = variables.get_set(environment::ADVERTISE.name).or(self.advertise);
         let deadlines = &mut self.deadlines;
         for (name, deadline) in [
-            (variables::JOIN_SECONDS, &mut deadlines.join),
-            (variables::SILENCE_SECONDS, &mut deadlines.silence),
-            (variables::WAIT_SECONDS, &mut deadlines.wait),
-            (variables::STALL_SECONDS, &mut deadlines.stall),
+            (environment::JOIN_SECONDS, &mut deadlines.join),
+            (environment::SILENCE_SECONDS, &mut deadlines.silence),
+            (environment::WAIT_SECONDS, &mut deadlines.wait),
+            (environment::STALL_SECONDS, &mut deadlines.stall),
         ] {
             if let Some(seconds) = parsed::<f64>(variables, name, "a number of seconds")? {
                 *deadline = Duration::try_from_secs_f64(seconds)
                     .ok()
                     .filter(|duration| !duration.is_zero())
-                    .ok_or_else(|| setting(name.name, format!("`{seconds}` is not a time above zero")))?;
+                    .ok_or_else(|| setting(name.name, format!("`{seconds}` is not a duration above zero")))?;
             }
         }
         self.tls = tls_from(variables)?.or(self.tls);
-        self.status = variables.get_set(variables::STATUS_DIR.name).map(PathBuf::from);
+        self.status = variables.get_set(environment::STATUS_DIR.name).map(PathBuf::from);
         Ok(self)
     }
 
-    /// Meets the other peers. Call [`Cluster::leave`] at the end; [`run`](Self::run) does both.
+    /// Joins the job. Call [`Cluster::leave`] at the end; [`run`](Self::run) does both.
     pub fn build(self) -> Result<Cluster> {
         let workers = self.worker_count()?;
         if self.size == 0 || self.rank.index() >= self.size {
-            return Err(setting("peer", format!("rank {} does not exist in a job of {}", self.rank, self.size)));
+            return Err(setting("peer", format!("rank {} is outside of a job of {} peers", self.rank, self.size)));
         }
-        if self.size > MOST_PEERS {
-            return Err(setting(variables::SIZE.name, format!("{} peers are more than {MOST_PEERS}", self.size)));
+        if self.size > MAX_PEERS {
+            return Err(setting(
+                environment::SIZE.name,
+                format!("{} peers exceed the limit of {MAX_PEERS}", self.size),
+            ));
         }
         self.check_role()?;
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
-        let (board, servers) = (Router::new(self.size), self.servers);
-        let inbox: Arc<dyn Inbox> = board.clone();
+        let (router, servers) = (Router::new(self.size), self.servers);
+        let sink: Arc<dyn MessageSink> = router.clone();
         if self.size == 1 {
-            let transport = InProcess::alone(inbox, &env);
+            let transport = InProcessTransport::single_peer(sink, &env);
             let (observer, deadlines) = (self.observer, self.deadlines);
             let loops = Vec::new();
-            return Cluster::assemble(Parts { transport, loops, board, env, observer, deadlines, workers, servers });
+            return Cluster::assemble(ClusterParts {
+                transport,
+                loops,
+                router,
+                env,
+                observer,
+                deadlines,
+                workers,
+                servers,
+            });
         }
         let rendezvous = self.rendezvous.ok_or_else(|| {
             setting(
-                variables::RENDEZVOUS.name,
-                format!("a job of {} peers needs a place to meet: `host:port` or `file:PATH`", self.size),
+                environment::RENDEZVOUS.name,
+                format!("a job of {} peers needs a rendezvous: set it to `host:port` or `file:PATH`", self.size),
             )
         })?;
         let Self { rank, size, job, secret, bind, advertise, tls, deadlines, limits, observer, .. } = self;
@@ -237,25 +255,25 @@ impl ClusterBuilder {
             deadlines: deadlines.clone(),
             limits,
         };
-        let (transport, loops) = join(config, &env, &*observer)?.start(inbox)?;
-        Cluster::assemble(Parts { transport, loops, board, env, observer, deadlines, workers, servers })
+        let (transport, loops) = join(config, &env, &*observer)?.start(sink)?;
+        Cluster::assemble(ClusterParts { transport, loops, router, env, observer, deadlines, workers, servers })
     }
 
-    /// Whether this process is what its rank says.
+    /// Checks that rank and role of this process agree.
     fn check_role(&self) -> Result<()> {
         let Self { rank, size, servers, .. } = self;
-        let wrong = |reason| Err(setting(variables::SERVERS.name, reason));
+        let wrong = |reason| Err(setting(environment::SERVERS.name, reason));
         if servers >= size {
-            return wrong(format!("{servers} servers of {size} peers leave nobody who runs the program"));
+            return wrong(format!("{servers} servers of {size} peers leave no peer to run the program"));
         }
         let to_serve = rank.index() >= size - servers;
-        match (self.serves, to_serve) {
+        match (self.is_server, to_serve) {
             (true, false) if *servers == 0 => wrong(
-                "this job has no dedicated servers; start it with `hemiola run --servers 1`, or set how many it has"
+                "this job has no dedicated servers; start it with `hemiola run --servers 1`, or set the number of servers"
                     .into(),
             ),
             (true, false) => {
-                wrong(format!("peer {rank} of {size} runs the program; the last {servers} are the dedicated servers"))
+                wrong(format!("peer {rank} of {size} runs the program; the last {servers} are dedicated servers"))
             }
             (false, true) => wrong(format!(
                 "peer {rank} of {size} is a dedicated server, as the last {servers} are; run `hemiola serve` there"
@@ -264,7 +282,7 @@ impl ClusterBuilder {
         }
     }
 
-    /// Meets the other peers, runs `program`, and leaves. See [`run`](crate::run).
+    /// Joins the job, runs `program`, and leaves. See [`run`](crate::run).
     pub fn run<T, E>(self, program: impl FnOnce(&Cluster) -> Result<T, E>) -> Result<T, E>
     where
         E: From<Error> + std::fmt::Display,
@@ -280,7 +298,8 @@ impl ClusterBuilder {
         let mut program_lost = None;
         let outcome = run_on(&cluster, |cluster| {
             let outcome = program(cluster);
-            // Before the cluster is closed: the others leave when they hear of it, and that is not what this failure comes from.
+            // Checked before the cluster is closed: the others leave when they learn of the
+            // failure, and their leaving is not its cause.
             program_lost = outcome.is_err().then(|| cluster.failure().is_some());
             outcome
         });
@@ -293,9 +312,9 @@ impl ClusterBuilder {
 
     fn worker_count(&self) -> Result<usize> {
         match self.workers {
-            Some(0) => Err(setting(variables::WORKERS.name, "a peer needs at least one worker".into())),
-            Some(count) if count > MOST_WORKERS => {
-                Err(setting(variables::WORKERS.name, format!("{count} workers are more than {MOST_WORKERS}")))
+            Some(0) => Err(setting(environment::WORKERS.name, "a peer needs at least one worker".into())),
+            Some(count) if count > MAX_WORKERS => {
+                Err(setting(environment::WORKERS.name, format!("{count} workers exceed the limit of {MAX_WORKERS}")))
             }
             Some(count) => Ok(count),
             None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
@@ -307,16 +326,16 @@ fn setting(setting: &str, reason: String) -> Error {
     Error::Setting { setting: setting.to_owned(), reason }
 }
 
-fn parsed<T: FromStr>(variables: &dyn Variables, name: Variable, expected: &str) -> Result<Option<T>> {
+fn parsed<T: FromStr>(variables: &dyn VariableSource, name: EnvironmentVariable, expected: &str) -> Result<Option<T>> {
     variables
         .get_set(name.name)
         .map(|text| text.trim().parse().map_err(|_| setting(name.name, format!("`{text}` is not {expected}"))))
         .transpose()
 }
 
-/// TLS if all three files are named; naming only some of them is a mistake.
-fn tls_from(variables: &dyn Variables) -> Result<Option<Tls>> {
-    let names = [variables::TLS_CERT, variables::TLS_KEY, variables::TLS_CA].map(|variable| variable.name);
+/// Reads the TLS settings if all three files are named. It is an error to name only some of them.
+fn tls_from(variables: &dyn VariableSource) -> Result<Option<TlsConfig>> {
+    let names = [environment::TLS_CERT, environment::TLS_KEY, environment::TLS_CA].map(|variable| variable.name);
     let files = names.map(|name| variables.get_set(name));
     let [Some(certificate), Some(key), Some(authority)] = &files else {
         return match names.iter().zip(&files).find(|(_, file)| file.is_none()) {
@@ -326,14 +345,15 @@ fn tls_from(variables: &dyn Variables) -> Result<Option<Tls>> {
             _ => Ok(None),
         };
     };
-    let tls = Tls::from_files(Path::new(certificate), Path::new(key), Path::new(authority))?;
-    Ok(Some(match variables.get_set(variables::TLS_NAME.name) {
+    let tls = TlsConfig::from_files(Path::new(certificate), Path::new(key), Path::new(authority))?;
+    Ok(Some(match variables.get_set(environment::TLS_NAME.name) {
         Some(name) => tls.with_name(&name)?,
         None => tls,
     }))
 }
 
-/// Tells the launcher why this peer fails, so that it can name the culprit. It has the exit code if this fails.
+/// Reports the failure of this peer to the launcher, so that it can name the culprit. If this
+/// fails, the launcher still has the exit code.
 fn report_status(folder: Option<&Path>, rank: Rank, lost_peer: bool, error: &dyn std::fmt::Display) {
     if let Some(folder) = folder {
         let kind = if lost_peer { StatusKind::LostPeer } else { StatusKind::Failed };

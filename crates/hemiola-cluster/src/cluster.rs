@@ -1,19 +1,19 @@
-//! The handle a program holds: this peer, its workers, and the way to the others.
+//! Cluster handle of a program: this peer, its workers, and communication with the other peers.
 
 use crate::builder::ClusterBuilder;
-use crate::crew::{Crew, Muster};
 use crate::error::{Result, receive_error};
-use crate::exchange::{Call, Exchange, Scope, decode, encode};
-use crate::link::Link;
 use crate::monitor::Monitor;
-use crate::service::{Ending, Service, Services};
-use crate::waits::{Reason, WaitGuard, Waits};
-use crate::workers::{Worker, Workers};
+use crate::peer_context::{CallScope, ClusterCall, PeerContext, decode, encode};
+use crate::peer_handle::PeerHandle;
+use crate::service::{ServiceHandle, ServiceRegistry, ShutdownToken};
+use crate::waits::{WaitGuard, WaitReason, WaitRegistry};
+use crate::worker_pool::{Worker, WorkerPool};
+use crate::worker_team::{ForkJoinState, WorkerTeam};
 use hemiola_core::{
-    ChannelId, Deadlines, Env, Lane, LossCause, Message, Observer, Outgoing, Parting, PeerLost, Rank, Stall, Task,
-    Traffic, Transport, Waiter,
+    ChannelId, Deadlines, Env, GoodbyeReason, Lane, LossCause, Message, Observer, OutgoingMessage, PeerLost, Rank,
+    StallReport, ThreadHandle, Traffic, Transport, Waiter,
 };
-use hemiola_net::{IoLoop, Mailbox, Router};
+use hemiola_net::{ChannelReceiver, IoLoop, Router};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,19 +24,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How long a peer that ends well waits for the others to hear of it.
-const GOODBYE: Duration = Duration::from_secs(5);
-/// How long a peer that fails waits for the others to hear of it.
-const ALARM: Duration = Duration::from_secs(1);
+/// Time that a peer waits at a successful end until the others have received its goodbye.
+const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time that a failing peer waits until the others have received its goodbye.
+const FAILURE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// This peer's handle to its job. Clones are handles to the same peer.
+/// Handle of this peer to its job. Clones are handles to the same peer.
 ///
-/// Methods marked *collective* must be called by every peer, in the same order, from one thread at a time. A call that
-/// another peer does not make fails with a deadline, or at once if that peer makes a different one.
+/// Methods marked *collective* must be called by every peer, in the same order, from one thread at
+/// a time. A call that another peer does not make fails at its deadline, or at once if that peer
+/// makes a different call.
 ///
-/// A job may have *dedicated servers*: further processes that hold tables for the peers and do not run the program
-/// ([`servers`](Self::servers)). They have the ranks behind those of the peers, are not counted by [`size`](Self::size), and take part in
-/// no collective call but those of a handle [`with_servers`](Self::with_servers).
+/// A job may have *dedicated servers*: further processes that hold tables for the peers and do not
+/// run the program ([`servers`](Self::servers)). Their ranks follow those of the peers.
+/// [`size`](Self::size) does not count them, and they take part only in collective calls of a
+/// handle [`with_servers`](Self::with_servers).
 ///
 /// ```
 /// hemiola_cluster::standalone(3).run(|cluster| {
@@ -48,103 +50,104 @@ const ALARM: Duration = Duration::from_secs(1);
 /// ```
 #[derive(Clone)]
 pub struct Cluster {
-    inner: Arc<Inner>,
-    /// Who takes part in the collective calls of this handle.
-    scope: Scope,
+    inner: Arc<ClusterInner>,
+    /// Participants of the collective calls of this handle.
+    scope: CallScope,
 }
 
-struct Inner {
-    exchange: Arc<Exchange>,
-    workers: Workers,
+struct ClusterInner {
+    context: Arc<PeerContext>,
+    workers: WorkerPool,
     deadlines: Deadlines,
-    /// The I/O loops.
-    tasks: Mutex<Vec<Task>>,
-    services: Services,
+    /// Threads of the I/O loops.
+    io_threads: Mutex<Vec<ThreadHandle>>,
+    services: ServiceRegistry,
     closed: AtomicBool,
     /// By scope: number of the next channel of [`Cluster::next_channel`].
     channels: [AtomicU64; 2],
 }
 
-/// What a cluster is made of.
-pub(crate) struct Parts {
+/// Components of a cluster.
+pub(crate) struct ClusterParts {
     pub(crate) transport: Arc<dyn Transport>,
     pub(crate) loops: Vec<IoLoop>,
-    pub(crate) board: Arc<Router>,
+    pub(crate) router: Arc<Router>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: usize,
-    /// How many of the peers, the last ones, are dedicated servers.
+    /// Number of dedicated servers, which have the highest ranks.
     pub(crate) servers: usize,
 }
 
 impl Cluster {
-    /// Settings for a cluster.
+    /// Returns a builder with default settings.
     pub fn builder() -> ClusterBuilder {
         ClusterBuilder::new()
     }
 
-    pub(crate) fn assemble(parts: Parts) -> Result<Self> {
-        let Parts { transport, loops, board, env, observer, deadlines, workers, servers } = parts;
+    pub(crate) fn assemble(parts: ClusterParts) -> Result<Self> {
+        let ClusterParts { transport, loops, router, env, observer, deadlines, workers, servers } = parts;
         let rank = transport.rank();
-        let (worker_count, workers) = (workers, Workers::start(rank, workers)?);
-        let mut tasks = Vec::new();
+        let (worker_count, workers) = (workers, WorkerPool::start(rank, workers)?);
+        let mut io_threads = Vec::new();
         for io_loop in loops {
             let name = format!("hemiola-{rank}-{}", io_loop.lane());
-            tasks.push(env.spawn(name, Box::new(move || io_loop.run())).map_err(crate::Error::Thread)?);
+            io_threads.push(env.spawn(name, Box::new(move || io_loop.run())).map_err(crate::Error::Thread)?);
         }
-        let waits = Waits::new(worker_count, env.clone());
-        let monitor = Monitor::start(&transport, &board, &env, &observer, &deadlines, &waits)?;
+        let waits = WaitRegistry::new(worker_count, env.clone());
+        let monitor = Monitor::start(&transport, &router, &env, &observer, &deadlines, &waits)?;
         let (peers, next) = (transport.size() - servers, Default::default());
-        let scope = if rank.index() < peers { Scope::Program } else { Scope::Everyone };
+        let scope = if rank.index() < peers { CallScope::Program } else { CallScope::WithServers };
         let timeout = deadlines.wait;
-        let exchange = Arc::new(Exchange { peers, transport, board, env, waits, monitor, timeout, next });
-        let (tasks, closed, channels) = (Mutex::new(tasks), AtomicBool::new(false), Default::default());
-        let services = Services::default();
-        let inner = Inner { exchange, workers, deadlines, tasks, services, closed, channels };
+        let context = Arc::new(PeerContext { peers, transport, router, env, waits, monitor, timeout, next });
+        let (io_threads, closed, channels) = (Mutex::new(io_threads), AtomicBool::new(false), Default::default());
+        let services = ServiceRegistry::default();
+        let inner = ClusterInner { context, workers, deadlines, io_threads, services, closed, channels };
         Ok(Self { inner: Arc::new(inner), scope })
     }
 
-    /// This peer.
+    /// Returns the rank of this peer.
     #[must_use]
     pub fn rank(&self) -> Rank {
-        self.inner.exchange.transport.rank()
+        self.inner.context.transport.rank()
     }
 
-    /// Number of peers that take part in the collective calls of this handle: those that run the program, unless it is one
-    /// [with servers](Self::with_servers).
+    /// Returns the number of peers that take part in the collective calls of this handle: those
+    /// that run the program, and also the servers if the handle is one [with
+    /// servers](Self::with_servers).
     #[must_use]
     pub fn size(&self) -> usize {
-        self.inner.exchange.size(self.scope)
+        self.inner.context.size(self.scope)
     }
 
-    /// Number of workers of this peer; none if it is a dedicated server.
+    /// Returns the number of workers of this peer; zero on a dedicated server.
     #[must_use]
     pub fn workers(&self) -> usize {
         if self.is_server() { 0 } else { self.inner.workers.count() }
     }
 
-    /// The ranks of the job's dedicated servers, which do not run the program.
+    /// Returns the ranks of the dedicated servers, which do not run the program.
     #[must_use]
     pub fn servers(&self) -> impl ExactSizeIterator<Item = Rank> + use<> {
-        let Exchange { peers, transport, .. } = &*self.inner.exchange;
+        let PeerContext { peers, transport, .. } = &*self.inner.context;
         Rank::all(transport.size()).skip(*peers)
     }
 
-    /// Whether this is a dedicated server.
+    /// Returns true on a dedicated server.
     #[must_use]
     pub fn is_server(&self) -> bool {
-        self.rank().index() >= self.inner.exchange.peers
+        self.rank().index() >= self.inner.context.peers
     }
 
-    /// A handle whose collective calls dedicated servers take part in, too. Somebody has to tell those of every call, since they do not run the
-    /// program; tables do.
+    /// Returns a handle whose collectives include the dedicated servers. Servers do not run the
+    /// user program, so each call must be announced to them; `Table` does this.
     #[must_use]
     pub fn with_servers(&self) -> Self {
-        Self { inner: self.inner.clone(), scope: Scope::Everyone }
+        Self { inner: self.inner.clone(), scope: CallScope::WithServers }
     }
 
-    /// Whether this is the peer that prints.
+    /// Returns true on the root, which is the peer that prints.
     #[must_use]
     pub fn is_root(&self) -> bool {
         self.rank() == Rank::ROOT
@@ -153,10 +156,11 @@ impl Cluster {
     /// *Collective.* Returns when every peer has called it.
     #[track_caller]
     pub fn barrier(&self) -> Result<()> {
-        self.inner.exchange.barrier(self.scope, Call::Barrier, Location::caller())
+        self.inner.context.barrier(self.scope, ClusterCall::Barrier, Location::caller())
     }
 
-    /// *Collective.* The value the root passed, on every peer; what others pass is dropped.
+    /// *Collective.* Returns the value of the root on every peer; the values of other peers are
+    /// dropped.
     ///
     /// ```
     /// hemiola_cluster::standalone(2).run(|cluster| {
@@ -171,7 +175,7 @@ impl Cluster {
         self.broadcast_from(Rank::ROOT, value)
     }
 
-    /// *Collective.* The value that `root` passed, on every peer. All must name the same root.
+    /// *Collective.* Returns the value of `root` on every peer. All peers must name the same root.
     #[track_caller]
     pub fn broadcast_from<T: Serialize + DeserializeOwned>(&self, root: Rank, value: T) -> Result<T> {
         let size = self.size();
@@ -179,27 +183,28 @@ impl Cluster {
             return Err(hemiola_core::TransportError::NoSuchPeer { peer: root, size }.into());
         }
         let value_bytes = || Ok(encode(&value)?.into());
-        let bytes = self.inner.exchange.broadcast(self.scope, root, value_bytes, Location::caller())?;
+        let bytes = self.inner.context.broadcast(self.scope, root, value_bytes, Location::caller())?;
         if root == self.rank() { Ok(value) } else { decode(&bytes) }
     }
 
-    /// *Collective.* The values of all peers in rank order, on every peer.
+    /// *Collective.* Returns the values of all peers in rank order, on every peer.
     #[track_caller]
-    #[expect(clippy::needless_pass_by_value, reason = "callers pass what they have just made, as to `broadcast`")]
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass a fresh value, as to `broadcast`")]
     pub fn all_gather<T: Serialize + DeserializeOwned>(&self, value: T) -> Result<Vec<T>> {
-        let parts = self.inner.exchange.all_gather(self.scope, encode(&value)?, Location::caller())?;
+        let parts = self.inner.context.all_gather(self.scope, encode(&value)?, Location::caller())?;
         parts.iter().map(|part| decode(part)).collect()
     }
 
-    /// Prints a line once for the whole job: on the root.
+    /// Prints a line once for the whole job, on the root.
     pub fn println(&self, line: fmt::Arguments<'_>) {
         if self.is_root() {
-            // A reader that has seen enough (`| head`) is no reason to fail.
+            // A closed pipe (`| head`) is no reason to fail.
             let _ = writeln!(std::io::stdout().lock(), "{line}");
         }
     }
 
-    /// Runs `body` once on every worker of this peer and waits for all. Results come in worker order.
+    /// Runs `body` once on every worker of this peer and waits for all. Results are in worker
+    /// order.
     ///
     /// ```
     /// hemiola_cluster::standalone(1).workers(3).run(|cluster| {
@@ -211,16 +216,16 @@ impl Cluster {
     /// ```
     #[track_caller]
     pub fn each_worker<T: Send>(&self, body: impl Fn(Worker) -> T + Sync) -> Result<Vec<T>> {
-        let reason = Reason { what: "its workers", number: None, site: Some(Location::caller()) };
+        let reason = WaitReason { operation: "its workers", number: None, site: Some(Location::caller()) };
         let _waiting = self.waiting(Waiter::Driver, reason, None);
         self.inner.workers.each(body)
     }
 
-    /// Runs `body` once on every worker of this peer and `meanwhile` on the calling thread, which may receive what workers
-    /// need or send what they have done; waits for all.
+    /// Runs `body` once on every worker of this peer and `meanwhile` on the calling thread, then
+    /// waits for all. The calling thread may receive data that workers need, or send their results.
     ///
     /// # Panics
-    /// If the workers stand by for a [crew](Self::crew).
+    /// If the workers are reserved by a [worker team](Self::worker_team).
     ///
     /// ```
     /// hemiola_cluster::standalone(1).workers(2).run(|cluster| {
@@ -238,16 +243,18 @@ impl Cluster {
         self.inner.workers.each_while(body, meanwhile)
     }
 
-    /// Holds the workers of this peer while `lead` runs on the calling thread, which hands them work in pieces as small as a microsecond and takes part as worker 0.
-    /// Between pieces it may make collective calls; a worker may not. Nothing else may use the workers meanwhile: [`each_worker`](Self::each_worker) and another crew
-    /// are refused.
+    /// Reserves the workers of this peer as a fork-join team while `lead` runs on the calling
+    /// thread. The calling thread hands out tasks as small as a microsecond and takes part as
+    /// worker 0. Between tasks it may make collective calls; a worker may not. The workers are not
+    /// available for anything else: [`each_worker`](Self::each_worker) and a second team return an
+    /// error.
     ///
     /// ```
     /// hemiola_cluster::standalone(1).workers(2).run(|cluster| {
     ///     let mut sums = vec![0; 2];
-    ///     cluster.crew(|crew| {
-    ///         for piece in 0..100 {
-    ///             crew.each_with(&mut sums, |worker, sum| *sum += piece * worker)?;
+    ///     cluster.worker_team(|team| {
+    ///         for task in 0..100 {
+    ///             team.each_with(&mut sums, |worker, sum| *sum += task * worker)?;
     ///         }
     ///         Ok(())
     ///     })?;
@@ -256,171 +263,188 @@ impl Cluster {
     /// })?;
     /// # Ok::<(), hemiola_cluster::Error>(())
     /// ```
-    pub fn crew<T>(&self, lead: impl FnOnce(&mut Crew<'_>) -> Result<T>) -> Result<T> {
-        let muster = Muster::new(self.workers());
-        let stand_by = |worker: Worker| {
+    pub fn worker_team<T>(&self, lead: impl FnOnce(&mut WorkerTeam<'_>) -> Result<T>) -> Result<T> {
+        let fork_join = ForkJoinState::new(self.workers());
+        let run_worker = |worker: Worker| {
             // The caller is worker 0.
             if worker.index() > 0 {
-                muster.stand_by(worker.index());
+                fork_join.run_worker(worker.index());
             }
         };
-        self.inner.workers.hold(stand_by, || muster.lead(self.rank(), lead))
+        self.inner.workers.reserve(run_worker, || fork_join.lead(self.rank(), lead))
     }
 
-    /// Whether the calling thread is a worker of this peer, which must not make collective calls.
+    /// Returns true if the calling thread is a worker of this peer. Workers must not make
+    /// collective calls.
     #[must_use]
     pub fn on_worker(&self) -> bool {
         self.inner.workers.include_this_thread()
     }
 
-    /// Messages and bytes this peer has sent and received so far, by peer, lane and purpose.
+    /// Returns the messages and bytes that this peer has sent and received, by peer, lane and
+    /// purpose.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.inner.exchange.transport.traffic()
+        self.inner.context.transport.traffic()
     }
 
-    /// Who waits for what, on this peer and as far as known on the others.
+    /// Returns the current waits of this peer and the last reported waits of the others.
     #[must_use]
-    pub fn stall_report(&self) -> Stall {
-        self.inner.exchange.monitor.report()
+    pub fn stall_report(&self) -> StallReport {
+        self.inner.context.monitor.report()
     }
 
-    /// Opens a mailbox. `channel` must be open once per peer and belong to the caller (see [`ChannelId::of`]).
+    /// Opens a channel. A peer may open `channel` once at a time, and it must belong to the caller
+    /// (see [`ChannelId::of`]).
     #[must_use]
-    pub fn open(&self, channel: ChannelId, lane: Lane) -> Mailbox {
-        let Exchange { transport, board, env, .. } = &*self.inner.exchange;
-        board.open(channel, lane, transport, env)
+    pub fn open_channel(&self, channel: ChannelId, lane: Lane) -> ChannelReceiver {
+        let PeerContext { transport, router, env, .. } = &*self.inner.context;
+        router.open_channel(channel, lane, transport, env)
     }
 
-    /// *Collective.* A channel that no other call gets, the same on every peer. `owner` is the caller's top byte.
+    /// *Collective.* Returns a channel that no other call gets, equal on every peer. `owner` is the
+    /// caller's top byte.
     #[must_use]
     pub fn next_channel(&self, owner: u8) -> ChannelId {
-        // Relaxed: collective calls of one peer come one after the other, whichever threads make them.
+        // Relaxed: collective calls of one peer are sequential, on whatever threads they run.
         let number = self.inner.channels[self.scope as usize].fetch_add(1, Ordering::Relaxed);
         ChannelId::of(owner, self.scope.first_channel() + number)
     }
 
-    /// Sends a message to a mailbox of peer `to`, waiting for room no longer than [`Deadlines::wait`].
-    pub fn send(&self, to: Rank, message: Outgoing) -> Result<()> {
-        self.inner.exchange.post(to, message)
+    /// Sends a message to a channel of peer `to`, waiting for room no longer than
+    /// [`Deadlines::wait`].
+    pub fn send(&self, to: Rank, message: OutgoingMessage) -> Result<()> {
+        self.inner.context.send(to, message)
     }
 
-    /// Takes the next message of `from` out of a mailbox, waiting no longer than [`Deadlines::wait`]. Stall reports and
-    /// the error at the deadline name `waiter` and `reason`.
-    pub fn receive(&self, mailbox: &Mailbox, from: Rank, waiter: Waiter, reason: Reason) -> Result<Message> {
+    /// Receives the next message of `from`, waiting no longer than [`Deadlines::wait`]. Stall
+    /// reports and the error at the deadline name `waiter` and `reason`.
+    pub fn receive(
+        &self,
+        receiver: &ChannelReceiver,
+        from: Rank,
+        waiter: Waiter,
+        reason: WaitReason,
+    ) -> Result<Message> {
         let _waiting = self.waiting(waiter, reason, Some(from));
         let report = || format!("\n{}", self.stall_report());
         let explain = |error| receive_error(error, &format_args!("{reason} from peer {from}"), report);
-        mailbox.receive_from(from, self.inner.deadlines.wait).map_err(explain)
+        receiver.receive_from(from, self.inner.deadlines.wait).map_err(explain)
     }
 
-    /// The same for a message of any peer.
-    pub fn receive_any(&self, mailbox: &Mailbox, waiter: Waiter, reason: Reason) -> Result<Message> {
+    /// Receives the next message of any peer, like [`receive`](Self::receive).
+    pub fn receive_any(&self, receiver: &ChannelReceiver, waiter: Waiter, reason: WaitReason) -> Result<Message> {
         let _waiting = self.waiting(waiter, reason, None);
         let report = || format!("\n{}", self.stall_report());
         let explain = |error| receive_error(error, &format_args!("{reason} from any peer"), report);
-        mailbox.receive(self.inner.deadlines.wait).map_err(explain)
+        receiver.receive(self.inner.deadlines.wait).map_err(explain)
     }
 
     /// Marks a thread as waiting while the guard lives, so that a stall report can name it.
-    pub fn waiting(&self, waiter: Waiter, reason: Reason, peer: Option<Rank>) -> WaitGuard<'_> {
-        self.inner.exchange.waits.enter(waiter, reason, peer)
+    pub fn waiting(&self, waiter: Waiter, reason: WaitReason, peer: Option<Rank>) -> WaitGuard<'_> {
+        self.inner.context.waits.enter(waiter, reason, peer)
     }
 
-    /// What a thread needs that serves other peers: it sends and waits, and does not keep the cluster from ending.
+    /// Returns a non-owning handle for threads that serve other peers: it sends and waits, but does
+    /// not keep the cluster alive.
     #[must_use]
-    pub fn link(&self) -> Link {
-        Link::new(self.inner.exchange.clone())
+    pub fn peer_handle(&self) -> PeerHandle {
+        PeerHandle::new(self.inner.context.clone())
     }
 
-    /// Starts a thread that serves other peers while the program computes: it ends when the cluster does, or its [`Service`] is
-    /// told to. `wake` is called then, from another thread, and must make `body` look at its [`Ending`]. A body that fails or panics
-    /// fails the job: every wait of this peer ends, and the other peers are told why.
+    /// Starts a thread that serves other peers while the program computes. It ends with the
+    /// cluster, or when its [`ServiceHandle`] shuts it down. `wake` is called then, from another
+    /// thread, and must make `body` check its [`ShutdownToken`]. A body that fails or panics fails
+    /// the job: every wait of this peer ends, and the other peers receive the reason.
     ///
-    /// A body must not hold a [`Cluster`], which would then never end; a [`Link`] does.
+    /// A body must not hold a [`Cluster`], which would then never end; use a [`PeerHandle`].
     pub fn service(
         &self,
         name: &str,
         wake: impl Fn() + Send + Sync + 'static,
-        body: impl FnOnce(&Ending) -> Result<()> + Send + 'static,
-    ) -> Result<Service> {
-        self.inner.services.start(&self.inner.exchange, name, Box::new(wake), Box::new(body))
+        body: impl FnOnce(&ShutdownToken) -> Result<()> + Send + 'static,
+    ) -> Result<ServiceHandle> {
+        self.inner.services.start(&self.inner.context, name, Box::new(wake), Box::new(body))
     }
 
-    /// Does without a peer from now on: its loss, whenever it came or comes, fails only those who wait for it, and barriers, broadcasts and the end of the
-    /// program are a matter of those who are left. Gathers then have no value of it.
+    /// Excludes a peer from now on: its loss, past or future, fails only the threads that wait for
+    /// it. Barriers, broadcasts and the end of the program involve the remaining peers only, and
+    /// gathers have no value of it.
     ///
-    /// For layers whose protocol can go on without a peer. All who are left must agree on it between the same collective calls.
-    pub fn forgive(&self, rank: Rank) {
-        self.inner.exchange.board.forgive(rank);
+    /// For layers whose protocol can continue without a peer. All remaining peers must exclude it
+    /// between the same two collective calls.
+    pub fn exclude(&self, rank: Rank) {
+        self.inner.context.router.exclude(rank);
     }
 
-    /// The time limits of this cluster.
+    /// Returns the timeouts of this cluster.
     #[must_use]
     pub fn deadlines(&self) -> &Deadlines {
         &self.inner.deadlines
     }
 
-    /// Where this cluster's time and randomness come from.
+    /// Returns the source of time and randomness of this cluster.
     #[must_use]
     pub fn env(&self) -> &Arc<dyn Env> {
-        &self.inner.exchange.env
+        &self.inner.context.env
     }
 
-    /// *Collective.* Waits until every peer has come to its end, then leaves. [`run`](crate::run) does this by itself. A dedicated server waits
-    /// for nobody.
+    /// *Collective.* Waits until every peer has reached its end, then leaves. [`run`](crate::run)
+    /// calls it. A dedicated server does not wait for other peers.
     #[track_caller]
     pub fn leave(&self) -> Result<()> {
-        let wait = || self.inner.exchange.barrier(Scope::Program, Call::Leave, Location::caller());
+        let wait = || self.inner.context.barrier(CallScope::Program, ClusterCall::Leave, Location::caller());
         let outcome = if self.is_server() { Ok(()) } else { wait() };
         match &outcome {
-            Ok(()) => self.inner.close(Parting::Done),
+            Ok(()) => self.inner.close(GoodbyeReason::Done),
             Err(error) => self.fail(&error.to_string()),
         }
         outcome
     }
 
-    /// Tells the other peers that this one cannot go on, and leaves. If a peer was lost, that one is blamed.
+    /// Notifies the other peers that this one has failed, and leaves. If a peer was lost, that peer
+    /// is blamed.
     pub(crate) fn fail(&self, reason: &str) {
-        let parting = match self.inner.exchange.board.failure() {
+        let goodbye = match self.inner.context.router.failure() {
             // A service of this peer failed.
             Some(PeerLost { rank, cause: LossCause::Failed { reason }, .. }) if rank == self.rank() => {
-                Parting::Failed { reason }
+                GoodbyeReason::Failed { reason }
             }
-            Some(loss) => Parting::Lost(loss),
-            None => Parting::Failed { reason: reason.to_owned() },
+            Some(loss) => GoodbyeReason::Lost(loss),
+            None => GoodbyeReason::Failed { reason: reason.to_owned() },
         };
-        self.inner.close(parting);
+        self.inner.close(goodbye);
     }
 
-    /// The loss that made this job fail, if one did.
+    /// Returns the loss that made this job fail, if any.
     pub(crate) fn failure(&self) -> Option<PeerLost> {
-        self.inner.exchange.board.failure()
+        self.inner.context.router.failure()
     }
 }
 
-impl Inner {
-    fn close(&self, parting: Parting) {
+impl ClusterInner {
+    fn close(&self, goodbye: GoodbyeReason) {
         if self.closed.swap(true, Ordering::AcqRel) {
             return;
         }
-        let patience = if parting == Parting::Done { GOODBYE } else { ALARM };
-        // Before the transport closes, since they may be woken through it; waited for behind it, since they may be sending.
-        self.services.call_off();
-        self.exchange.transport.close(parting, patience);
+        let timeout = if goodbye == GoodbyeReason::Done { GOODBYE_TIMEOUT } else { FAILURE_TIMEOUT };
+        // Requested before the transport closes, since services may be woken through it; joined
+        // afterwards, since they may be sending.
+        self.services.request_shutdown();
+        self.context.transport.close(goodbye, timeout);
         self.services.join();
-        self.exchange.monitor.stop();
-        for task in self.tasks.lock().drain(..) {
+        self.context.monitor.stop();
+        for task in self.io_threads.lock().drain(..) {
             task.join();
         }
     }
 }
 
-impl Drop for Inner {
+impl Drop for ClusterInner {
     /// A cluster that is dropped without [`Cluster::leave`] has failed.
     fn drop(&mut self) {
         let reason = if std::thread::panicking() { "it panicked" } else { "it dropped its cluster without leaving" };
-        self.close(Parting::Failed { reason: reason.to_owned() });
+        self.close(GoodbyeReason::Failed { reason: reason.to_owned() });
     }
 }
 

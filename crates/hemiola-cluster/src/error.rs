@@ -1,38 +1,39 @@
-//! What can go wrong in a cluster.
+//! Errors of a cluster.
 
 use crate::launch::LaunchError;
-use crate::placement::PlacementError;
+use crate::rank_assignment::RankAssignmentError;
 use hemiola_core::{ErrorKind, PeerLost, Rank, TransportError, WorkerId};
 use hemiola_net::{JoinError, ReceiveError, TlsError};
 use std::fmt;
 use std::time::Duration;
 
-/// The result of anything a cluster does.
+/// Result of cluster operations.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What can go wrong in a cluster.
+/// Error of a cluster.
 ///
-/// `Debug` prints the same sentence as `Display`, because a `main` that returns an error shows it that way.
+/// `Debug` prints the same text as `Display`, because a `main` that returns an error shows it that
+/// way.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A peer is gone.
+    /// A peer was lost.
     #[error(transparent)]
     Lost(#[from] PeerLost),
-    /// The peers could not meet.
-    #[error("the peers could not meet: {0}")]
+    /// The peers could not form a job.
+    #[error("cannot join the job: {0}")]
     Join(#[from] JoinError),
     /// A message could not be sent.
     #[error(transparent)]
     Transport(TransportError),
     /// A wait reached its deadline.
-    #[error("gave up after {:.1} s of waiting for {reason}{report}", waited.as_secs_f64())]
+    #[error("timed out after {:.1} s waiting for {reason}{report}", waited.as_secs_f64())]
     TimedOut {
-        /// What was waited for.
+        /// Operation that the thread waited for.
         reason: String,
-        /// How long.
+        /// Duration of the wait.
         waited: Duration,
-        /// Who else waits for what, as far as known.
+        /// Stall report with the known waits of all peers.
         report: String,
     },
     /// Two peers are in different collective calls, so neither can ever complete.
@@ -40,77 +41,77 @@ pub enum Error {
         "peer {rank} is in {here}, but peer {other} is in {there}: all peers must make the same calls in the same order"
     )]
     Mismatch {
-        /// This peer.
+        /// Rank of this peer.
         rank: Rank,
-        /// Its call and place.
+        /// Call and call site of this peer.
         here: String,
-        /// The other peer.
+        /// Rank of the other peer.
         other: Rank,
-        /// Its call and place.
+        /// Call and call site of the other peer.
         there: String,
     },
-    /// A value could not be sent or understood.
+    /// A value could not be encoded or decoded.
     #[error("cannot {action} a value of type `{type_name}`: {reason}")]
     Value {
-        /// `send` or `understand`.
+        /// Failed operation: `encode` or `decode`.
         action: &'static str,
-        /// The type.
+        /// Name of the value's type.
         type_name: &'static str,
-        /// What the codec said.
+        /// Error text of the codec.
         reason: String,
     },
-    /// Workers were wanted for something else while they stand by.
+    /// The workers are reserved by a team.
     #[error(
-        "the workers of peer {rank} stand by for a crew and can do nothing else before it ends: hand them work through it (`Crew::each`), or call this before or after it"
+        "the workers of peer {rank} are reserved by a worker team: run this through the team (`WorkerTeam::each`), or before or after it"
     )]
-    Held {
-        /// The peer.
+    WorkersReserved {
+        /// Rank of the peer.
         rank: Rank,
     },
     /// Code on a worker panicked.
     #[error("worker {worker} of peer {rank} panicked: {message}")]
     WorkerPanicked {
-        /// The peer.
+        /// Rank of the peer.
         rank: Rank,
-        /// The worker.
+        /// Worker on which it panicked.
         worker: WorkerId,
-        /// What it said.
+        /// Message of the panic.
         message: String,
     },
     /// The program panicked on a peer of a standalone cluster.
     #[error("the program panicked on peer {rank}: {message}")]
     Panicked {
-        /// The peer.
+        /// Rank of the peer.
         rank: Rank,
-        /// What it said.
+        /// Message of the panic.
         message: String,
     },
-    /// What a launcher said makes no sense.
+    /// The variables of a launcher are invalid or incomplete.
     #[error(transparent)]
-    Placement(#[from] PlacementError),
+    RankAssignment(#[from] RankAssignmentError),
     /// The peers could not be started.
     #[error(transparent)]
     Launch(#[from] LaunchError),
-    /// A setting makes no sense.
+    /// A setting is invalid.
     #[error("{setting}: {reason}")]
     Setting {
-        /// Which setting, as the user knows it.
+        /// Name of the setting, as the user knows it.
         setting: String,
-        /// What is wrong with it and what to do.
+        /// Description of the problem and a way out.
         reason: String,
     },
-    /// Certificates cannot be used.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The system gave no thread.
+    /// The operating system could not start a thread.
     #[error("cannot start a thread: {0}")]
     Thread(std::io::Error),
-    /// A layer above failed.
+    /// A layer above the cluster failed.
     #[error("{source}")]
     Layer {
-        /// Who has to act.
+        /// Party that has to act on the error.
         kind: ErrorKind,
-        /// Its own error.
+        /// Error of the layer.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The program itself failed.
@@ -119,27 +120,27 @@ pub enum Error {
 }
 
 impl Error {
-    /// Wraps an error of the program's own, so that `?` can carry it out of [`run`](crate::run).
+    /// Wraps an error of the user program, so that `?` can return it from [`run`](crate::run).
     pub fn program(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Program(error.into())
     }
 
-    /// Who has to act.
+    /// Returns the party that has to act on the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Layer { kind, .. } => *kind,
             Self::Join(error) => error.kind(),
-            Self::Placement(error) => error.kind(),
+            Self::RankAssignment(error) => error.kind(),
             Self::Launch(error) => error.kind(),
-            Self::Lost(_) | Self::TimedOut { .. } | Self::Thread(_) => ErrorKind::World,
+            Self::Lost(_) | Self::TimedOut { .. } | Self::Thread(_) => ErrorKind::External,
             Self::Transport(error) => match error {
                 TransportError::TooLarge { .. } | TransportError::NoSuchPeer { .. } => ErrorKind::Usage,
-                _ => ErrorKind::World,
+                _ => ErrorKind::External,
             },
             Self::Mismatch { .. }
             | Self::Value { .. }
-            | Self::Held { .. }
+            | Self::WorkersReserved { .. }
             | Self::WorkerPanicked { .. }
             | Self::Panicked { .. }
             | Self::Setting { .. }
@@ -148,7 +149,7 @@ impl Error {
         }
     }
 
-    /// The lost peer behind this error, if that is what it is.
+    /// Returns the lost peer behind this error, if it is a loss.
     #[must_use]
     pub fn lost_peer(&self) -> Option<&PeerLost> {
         match self {
@@ -197,7 +198,7 @@ impl From<&str> for Error {
     }
 }
 
-/// What [`ReceiveError`] means to someone who waited for `reason`.
+/// Converts a [`ReceiveError`] of a wait for `reason`.
 pub(crate) fn receive_error(
     error: ReceiveError,
     reason: &dyn std::fmt::Display,

@@ -1,60 +1,63 @@
 //! Peers, workers, liveness and launching.
 //!
-//! A [`Cluster`] is the handle a program holds. [`run`] makes one from the environment (one peer with as many workers as
-//! cores, unless a launcher says otherwise), [`standalone`] makes a whole job inside one process, [`Cluster::builder`]
-//! takes everything by hand, and [`launch`] starts the peers of a job as processes.
+//! A [`Cluster`] is the handle of a program to its job. [`run`] creates one from the environment (one
+//! peer with one worker per core, unless a launcher says otherwise). [`standalone`] runs a whole job
+//! inside one process. [`Cluster::builder`] takes every setting explicitly, and [`launch`] starts the
+//! peers of a job as processes.
 //!
-//! **Threads of a peer.** The *driver* runs the program and makes collective calls. *Workers* compute (`workers.rs`).
-//! Two *I/O loops*, one per lane, move bytes that nobody waits for. The *monitor* sends heartbeats, notices silence and
-//! explains stalls (`monitor.rs`). *Services* of other layers serve other peers (`service.rs`). **Invariant:** only this crate starts threads, and every wait has a deadline and a
-//! reason (`waits.rs`).
+//! **Threads of a peer.** The *driver* runs the program and makes collective calls. *Workers* compute
+//! (`worker_pool.rs`). Two *I/O loops*, one per lane, move bytes that no thread waits for. The
+//! *monitor* sends heartbeats, detects silence and explains stalls (`monitor.rs`). *Services* of
+//! other layers serve other peers (`service.rs`). **Invariant:** only this crate starts threads, and
+//! every wait has a deadline and a reason (`waits.rs`).
 //!
 //! | file | concept |
 //! |---|---|
-//! | `cluster.rs`, `builder.rs`, `run.rs`, `standalone.rs` | the handle and the ways to get one |
-//! | `exchange.rs`, `tree.rs` | barrier, broadcast, all-gather of small values |
-//! | `workers.rs`, `crew.rs` | compute threads; the same standing by, for work in small pieces |
-//! | `service.rs`, `link.rs` | threads that serve other peers, and what they hold of the cluster |
-//! | `liveness.rs` | who lives: pure |
-//! | `monitor.rs`, `waits.rs`, `narrator.rs` | heartbeats, who waits for what, telling a person |
-//! | `placement/`, `variables.rs` | which peer this process is, from what launchers set |
+//! | `cluster.rs`, `builder.rs`, `run.rs`, `standalone.rs` | the cluster handle and its constructors |
+//! | `peer_context.rs`, `tree.rs` | runtime context; barrier, broadcast, all-gather of small values |
+//! | `all_to_all.rs` | all-to-all exchange of bytes |
+//! | `worker_pool.rs`, `worker_team.rs` | compute threads; fork-join team for small tasks |
+//! | `service.rs`, `peer_handle.rs` | threads that serve other peers, and their non-owning handle |
+//! | `liveness.rs` | detection of silent peers: pure |
+//! | `monitor.rs`, `waits.rs`, `stderr_observer.rs` | heartbeats, wait registry, default observer |
+//! | `rank_assignment/`, `environment.rs` | rank and size of this process, from a launcher's variables |
 //! | `launch/` | starting and supervising the peers of a job |
-//! | `interrupt.rs` | being asked to end, by a signal |
+//! | `interrupt.rs` | graceful shutdown after a signal |
 //! | `system_env.rs` | the real clock, random device and threads |
 
 mod all_to_all;
 mod builder;
 mod cluster;
-mod crew;
+pub mod environment;
 mod error;
-mod exchange;
 mod interrupt;
 pub mod launch;
-mod link;
 mod liveness;
 mod monitor;
-mod narrator;
-pub mod placement;
+mod peer_context;
+mod peer_handle;
+pub mod rank_assignment;
 mod run;
 mod service;
 mod standalone;
+mod stderr_observer;
 mod system_env;
 mod tree;
-pub mod variables;
 mod waits;
-mod workers;
+mod worker_pool;
+mod worker_team;
 
-pub use builder::{ClusterBuilder, MOST_WORKERS};
+pub use builder::{ClusterBuilder, MAX_WORKERS};
 pub use cluster::Cluster;
-pub use crew::Crew;
 pub use error::{Error, Result};
-pub use hemiola_net::Mailbox;
+pub use hemiola_net::ChannelReceiver;
 pub use interrupt::Interrupt;
-pub use link::Link;
-pub use narrator::Narrator;
+pub use peer_handle::PeerHandle;
 pub use run::run;
-pub use service::{Ending, Service};
+pub use service::{ServiceHandle, ShutdownToken};
 pub use standalone::{Standalone, standalone};
+pub use stderr_observer::StderrObserver;
 pub use system_env::SystemEnv;
-pub use waits::{Reason, WaitGuard, Waits};
-pub use workers::{Worker, panic_message};
+pub use waits::{WaitGuard, WaitReason, WaitRegistry};
+pub use worker_pool::{Worker, panic_message};
+pub use worker_team::WorkerTeam;

@@ -1,53 +1,55 @@
-//! Who lives: a verdict from times alone, without threads or sockets.
+//! Liveness of peers: a decision from times alone, without threads or sockets.
 //!
-//! A peer is lost when nothing has been heard of it for the deadline. **Invariant:** a verdict is never based on time
-//! this peer itself was not running: if it was suspended (a laptop's lid, a debugger, an overloaded host), everyone
-//! gets a fresh deadline from the moment it woke.
+//! A peer is lost when nothing has arrived from it within the timeout. **Invariant:** the decision
+//! never counts time in which this peer itself was not running: if it was suspended (a laptop's
+//! lid, a debugger, an overloaded host), every peer gets a fresh deadline from the moment of waking
+//! up.
 
 use hemiola_core::{Moment, Rank};
 use std::time::Duration;
 
-/// What to do now.
+/// Result of a liveness check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Verdict {
-    /// A heartbeat is due.
-    pub(crate) beat: bool,
-    /// Peers that have been silent too long, and how long.
+pub(crate) struct LivenessVerdict {
+    /// True if a heartbeat is due.
+    pub(crate) heartbeat_due: bool,
+    /// Peers that have been silent too long, with the duration of their silence.
     pub(crate) silent: Vec<(Rank, Duration)>,
-    /// When to look again at the latest.
+    /// Latest time of the next check.
     pub(crate) next: Moment,
 }
 
-/// Watches the peers of a job.
+/// Liveness state of the peers of a job.
 #[derive(Debug)]
 pub(crate) struct Liveness {
     silence: Duration,
     interval: Duration,
-    /// When the next heartbeat is due.
-    due: Moment,
-    /// When this was last asked.
-    asked: Moment,
+    /// Time at which the next heartbeat is due.
+    next_heartbeat: Moment,
+    /// Time of the last check.
+    last_check: Moment,
     /// Silence is counted from here at the earliest.
     floor: Moment,
 }
 
 impl Liveness {
     pub(crate) fn new(silence: Duration, interval: Duration, now: Moment) -> Self {
-        Self { silence, interval, due: now, asked: now, floor: now }
+        Self { silence, interval, next_heartbeat: now, last_check: now, floor: now }
     }
 
-    /// `heard` gives, for every peer still watched, when it was last heard of.
-    pub(crate) fn look(&mut self, now: Moment, heard: impl Iterator<Item = (Rank, Moment)>) -> Verdict {
-        if now - self.asked > self.silence / 2 {
+    /// Checks all peers. `heard` yields, for every peer still watched, the time of its last sign of
+    /// life.
+    pub(crate) fn check(&mut self, now: Moment, heard: impl Iterator<Item = (Rank, Moment)>) -> LivenessVerdict {
+        if now - self.last_check > self.silence / 2 {
             self.floor = now;
         }
-        self.asked = now;
-        let beat = now >= self.due;
-        if beat {
-            self.due = now + self.interval;
+        self.last_check = now;
+        let heartbeat_due = now >= self.next_heartbeat;
+        if heartbeat_due {
+            self.next_heartbeat = now + self.interval;
         }
         let mut silent = Vec::new();
-        let mut next = self.due;
+        let mut next = self.next_heartbeat;
         for (rank, last) in heard {
             let end = last.max(self.floor) + self.silence;
             if now >= end {
@@ -56,7 +58,7 @@ impl Liveness {
                 next = next.min(end);
             }
         }
-        Verdict { beat, silent, next }
+        LivenessVerdict { heartbeat_due, silent, next }
     }
 }
 
@@ -80,7 +82,7 @@ mod tests {
         let peer = Rank::new(1);
         let mut now = at(0.0);
         let lost = loop {
-            let verdict = liveness.look(now, std::iter::once((peer, at(2.5))));
+            let verdict = liveness.check(now, std::iter::once((peer, at(2.5))));
             if !verdict.silent.is_empty() {
                 break (now, verdict.silent);
             }
@@ -93,21 +95,21 @@ mod tests {
     #[test]
     fn heartbeats_keep_their_interval() {
         let mut liveness = watch();
-        assert!(liveness.look(at(0.0), std::iter::empty()).beat);
-        assert!(!liveness.look(at(0.9), std::iter::empty()).beat);
-        assert!(liveness.look(at(1.0), std::iter::empty()).beat);
+        assert!(liveness.check(at(0.0), std::iter::empty()).heartbeat_due);
+        assert!(!liveness.check(at(0.9), std::iter::empty()).heartbeat_due);
+        assert!(liveness.check(at(1.0), std::iter::empty()).heartbeat_due);
     }
 
     #[test]
-    fn nobody_is_blamed_for_time_we_were_suspended() {
+    fn suspended_time_is_not_counted_as_silence() {
         let mut liveness = watch();
         let peer = Rank::new(1);
-        liveness.look(at(1.0), std::iter::once((peer, at(0.5))));
-        let verdict = liveness.look(at(61.0), std::iter::once((peer, at(0.5))));
+        liveness.check(at(1.0), std::iter::once((peer, at(0.5))));
+        let verdict = liveness.check(at(61.0), std::iter::once((peer, at(0.5))));
         assert!(verdict.silent.is_empty());
         for second in 62..71 {
-            assert!(liveness.look(at(f64::from(second)), std::iter::once((peer, at(0.5)))).silent.is_empty());
+            assert!(liveness.check(at(f64::from(second)), std::iter::once((peer, at(0.5)))).silent.is_empty());
         }
-        assert_eq!(liveness.look(at(71.0), std::iter::once((peer, at(0.5)))).silent.len(), 1);
+        assert_eq!(liveness.check(at(71.0), std::iter::once((peer, at(0.5)))).silent.len(), 1);
     }
 }

@@ -1,16 +1,17 @@
-//! From the first line of a program to its end on one peer.
+//! Execution of a program on one peer, from its first line to its end.
 
 use crate::cluster::Cluster;
 use crate::error::{Error, Result};
-use crate::workers::panic_message;
+use crate::worker_pool::panic_message;
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Runs a program on the cluster its environment describes: one peer with as many workers as cores, unless a launcher
-/// (`hemiola run`, torchrun, Open MPI, Slurm, Kubernetes) or a `HEMIOLA_*` variable says otherwise.
+/// Runs a program on the cluster that the environment describes: one peer with one worker per core,
+/// unless a launcher (`hemiola run`, torchrun, Open MPI, Slurm, Kubernetes) or a `HEMIOLA_*`
+/// variable says otherwise.
 ///
-/// Every peer runs the same `program`. When it returns, the peer waits for the others to come to their end too. When it
-/// fails or panics on one peer, the others end with an error that names it.
+/// Every peer runs the same `program`. When it returns, the peer waits until the others have ended
+/// too. When it fails or panics on one peer, the others end with an error that names that peer.
 ///
 /// ```
 /// hemiola_cluster::run(|cluster| {
@@ -23,12 +24,12 @@ pub fn run<T>(program: impl FnOnce(&Cluster) -> Result<T>) -> Result<T> {
     Cluster::builder().from_environment()?.run(program)
 }
 
-/// Runs `program` on `cluster` and leaves it, whatever happens.
+/// Runs `program` on `cluster` and leaves the cluster in any case.
 pub(crate) fn run_on<T, E>(cluster: &Cluster, program: impl FnOnce(&Cluster) -> Result<T, E>) -> Result<T, E>
 where
     E: From<Error> + Display,
 {
-    // Unwind safety: after a panic nothing is done with the cluster but to close it.
+    // Unwind safety: after a panic the cluster is only closed.
     match catch_unwind(AssertUnwindSafe(|| program(cluster))) {
         Ok(Ok(value)) => {
             cluster.leave()?;

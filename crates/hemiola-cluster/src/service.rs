@@ -1,13 +1,13 @@
-//! Threads that serve other peers while the program computes: those of tables, say.
+//! Services: threads that serve other peers while the program computes, such as those of tables.
 //!
-//! A service is a named thread with a way to be told to end. **Invariants:** no service outlives its cluster; one that fails or panics
-//! does not do so in silence: this peer counts as lost from then on, with the reason, so every wait on it ends, and what it tells the others
-//! when it leaves is that reason.
+//! A service is a named thread that can be asked to shut down. **Invariants:** no service outlives
+//! its cluster. A service that fails or panics does not do so silently: this peer counts as lost
+//! from then on, with the reason, so every wait on it ends, and its goodbye carries that reason.
 
 use crate::error::{Error, Result};
-use crate::exchange::Exchange;
-use crate::workers::panic_message;
-use hemiola_core::{Inbox as _, LossCause, PeerLost, Task};
+use crate::peer_context::PeerContext;
+use crate::worker_pool::panic_message;
+use hemiola_core::{LossCause, MessageSink as _, PeerLost, ThreadHandle};
 use parking_lot::Mutex;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -15,31 +15,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Whether a service is to end.
+/// Request to a service to shut down.
 #[derive(Debug)]
-pub struct Ending(AtomicBool);
+pub struct ShutdownToken(AtomicBool);
 
-impl Ending {
-    /// Whether it is time.
+impl ShutdownToken {
+    /// Returns true once the service has to end.
     #[must_use]
-    pub fn has_come(&self) -> bool {
+    pub fn is_shutdown_requested(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
 }
 
-struct State {
+struct ServiceState {
     name: String,
-    ending: Ending,
-    /// The body has returned.
-    ended: AtomicBool,
+    shutdown: ShutdownToken,
+    /// True once the body has returned.
+    finished: AtomicBool,
     wake: Box<dyn Fn() + Send + Sync>,
-    task: Mutex<Option<Task>>,
+    task: Mutex<Option<ThreadHandle>>,
 }
 
-impl State {
-    fn call_off(&self) {
-        self.ending.0.store(true, Ordering::Release);
-        if !self.ended.load(Ordering::Acquire) {
+impl ServiceState {
+    fn request_shutdown(&self) {
+        self.shutdown.0.store(true, Ordering::Release);
+        if !self.finished.load(Ordering::Acquire) {
             (self.wake)();
         }
     }
@@ -52,81 +52,83 @@ impl State {
     }
 }
 
-/// A running service. Dropping this leaves it running until the cluster ends.
-pub struct Service(Arc<State>);
+/// Handle of a running service. Dropping it leaves the service running until the cluster ends.
+pub struct ServiceHandle(Arc<ServiceState>);
 
-impl Service {
-    /// Tells the service to end, and waits until it has.
-    pub fn end(&self) {
-        self.0.call_off();
+impl ServiceHandle {
+    /// Requests the shutdown of the service and waits until it has ended.
+    pub fn shutdown(&self) {
+        self.0.request_shutdown();
         self.0.join();
     }
 
-    /// Whether it has ended.
+    /// Returns true if the service has ended.
     #[must_use]
-    pub fn has_ended(&self) -> bool {
-        self.0.ended.load(Ordering::Acquire)
+    pub fn is_finished(&self) -> bool {
+        self.0.finished.load(Ordering::Acquire)
     }
 }
 
-impl fmt::Debug for Service {
+impl fmt::Debug for ServiceHandle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Service").field("name", &self.0.name).finish_non_exhaustive()
     }
 }
 
-/// The services of a cluster.
+/// All services of a cluster.
 #[derive(Default)]
-pub(crate) struct Services(Mutex<Vec<Arc<State>>>);
+pub(crate) struct ServiceRegistry(Mutex<Vec<Arc<ServiceState>>>);
 
-/// What a service does.
-pub(crate) type Body = Box<dyn FnOnce(&Ending) -> Result<()> + Send>;
+/// Function that a service runs.
+pub(crate) type ServiceBody = Box<dyn FnOnce(&ShutdownToken) -> Result<()> + Send>;
 
-impl Services {
+impl ServiceRegistry {
     pub(crate) fn start(
         &self,
-        exchange: &Arc<Exchange>,
+        context: &Arc<PeerContext>,
         name: &str,
         wake: Box<dyn Fn() + Send + Sync>,
-        body: Body,
-    ) -> Result<Service> {
-        let (ending, ended, task) = (Ending(AtomicBool::new(false)), AtomicBool::new(false), Mutex::new(None));
-        let state = Arc::new(State { name: name.to_owned(), ending, ended, wake, task });
-        let (inside, link) = (state.clone(), exchange.clone());
+        body: ServiceBody,
+    ) -> Result<ServiceHandle> {
+        let (shutdown, finished, task) =
+            (ShutdownToken(AtomicBool::new(false)), AtomicBool::new(false), Mutex::new(None));
+        let state = Arc::new(ServiceState { name: name.to_owned(), shutdown, finished, wake, task });
+        let (inside, peer_context) = (state.clone(), context.clone());
         let run = move || {
-            // Unwind safety: after a panic this peer is lost, and what the body shared is used for nothing but its end.
-            let outcome = catch_unwind(AssertUnwindSafe(|| body(&inside.ending)));
-            inside.ended.store(true, Ordering::Release);
+            // Unwind safety: after a panic this peer is lost, and state shared with the body is
+            // only dropped.
+            let outcome = catch_unwind(AssertUnwindSafe(|| body(&inside.shutdown)));
+            inside.finished.store(true, Ordering::Release);
             let reason = match outcome {
-                // Of the loss of another peer everybody knows already.
+                // The loss of another peer is already known to all peers.
                 Ok(Ok(()) | Err(Error::Lost(_))) => return,
                 Ok(Err(error)) => error.to_string(),
                 Err(panic) => format!("it panicked: {}", panic_message(&*panic)),
             };
-            if !inside.ending.has_come() {
+            if !inside.shutdown.is_shutdown_requested() {
                 let (rank, cause) =
-                    (link.transport.rank(), LossCause::Failed { reason: format!("{}: {reason}", inside.name) });
-                let (address, last_heard) = (link.transport.address(rank), Duration::ZERO);
-                link.board.lost(PeerLost { rank, address, cause, last_heard });
+                    (peer_context.transport.rank(), LossCause::Failed { reason: format!("{}: {reason}", inside.name) });
+                let (address, last_heard) = (peer_context.transport.address(rank), Duration::ZERO);
+                peer_context.router.peer_lost(PeerLost { rank, address, cause, last_heard });
             }
         };
-        let thread = format!("hemiola-{}-{name}", exchange.transport.rank());
-        *state.task.lock() = Some(exchange.env.spawn(thread, Box::new(run)).map_err(Error::Thread)?);
+        let thread = format!("hemiola-{}-{name}", context.transport.rank());
+        *state.task.lock() = Some(context.env.spawn(thread, Box::new(run)).map_err(Error::Thread)?);
         let mut services = self.0.lock();
-        services.retain(|service| !service.ended.load(Ordering::Acquire));
+        services.retain(|service| !service.finished.load(Ordering::Acquire));
         services.push(state.clone());
-        Ok(Service(state))
+        Ok(ServiceHandle(state))
     }
 
-    /// Tells all to end.
-    pub(crate) fn call_off(&self) {
+    /// Requests the shutdown of all services.
+    pub(crate) fn request_shutdown(&self) {
         let services = self.0.lock().clone();
         for service in services {
-            service.call_off();
+            service.request_shutdown();
         }
     }
 
-    /// Waits until all have ended.
+    /// Waits until all services have ended.
     pub(crate) fn join(&self) {
         let services = std::mem::take(&mut *self.0.lock());
         for service in services {

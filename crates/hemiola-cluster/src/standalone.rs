@@ -1,20 +1,21 @@
-//! A whole cluster inside one process, for tests and notebooks.
+//! Standalone cluster: a whole job inside one process, for tests and notebooks.
 
-use crate::cluster::{Cluster, Parts};
+use crate::cluster::{Cluster, ClusterParts};
 use crate::error::{Error, Result};
-use crate::narrator::Narrator;
 use crate::run::run_on;
+use crate::stderr_observer::StderrObserver;
 use crate::system_env::SystemEnv;
-use crate::workers::panic_message;
-use hemiola_core::{Deadlines, Env, Inbox, LossCause, Observer, Parting, Rank, Transport};
-use hemiola_net::{InProcess, Router};
+use crate::worker_pool::panic_message;
+use hemiola_core::{Deadlines, Env, GoodbyeReason, LossCause, MessageSink, Observer, Rank, Transport};
+use hemiola_net::{InProcessTransport, Router};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A cluster of `peers` threads in this process, one worker each unless told otherwise.
+/// Creates a cluster of `peers` threads in this process, with one worker each by default.
 ///
-/// The program is the same as for real peers, and so are its results. Any number of clusters can live in one process.
+/// A program runs as on real peers and gives the same results. Any number of clusters can live in
+/// one process.
 ///
 /// ```
 /// let ranks = hemiola_cluster::standalone(4).run(|cluster| Ok(cluster.rank().index()))?;
@@ -22,52 +23,53 @@ use std::time::Duration;
 /// # Ok::<(), hemiola_cluster::Error>(())
 /// ```
 pub fn standalone(peers: usize) -> Standalone {
-    let (deadlines, observer) = (Deadlines::default(), Arc::new(Narrator));
+    let (deadlines, observer) = (Deadlines::default(), Arc::new(StderrObserver));
     Standalone { peers, servers: None, workers: 1, deadlines, observer }
 }
 
-/// What a dedicated server does.
-type Serve = fn(&Cluster) -> Result<()>;
+/// Function that a dedicated server runs.
+type ServerFunction = fn(&Cluster) -> Result<()>;
 
 /// Settings of a standalone cluster.
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until `run`"]
 pub struct Standalone {
     peers: usize,
-    /// How many dedicated servers, and what they do.
-    servers: Option<(usize, Serve)>,
+    /// Number of dedicated servers, and the function that they run.
+    servers: Option<(usize, ServerFunction)>,
     workers: usize,
     deadlines: Deadlines,
     observer: Arc<dyn Observer>,
 }
 
 impl Standalone {
-    /// Workers of each peer.
+    /// Sets the number of workers of each peer. Default: 1.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
         self
     }
 
-    /// Dedicated servers, besides the peers. Each runs `serve` instead of the program.
+    /// Adds dedicated servers. Each runs `serve` instead of the program.
     pub fn servers(mut self, servers: usize, serve: fn(&Cluster) -> Result<()>) -> Self {
         self.servers = Some((servers, serve));
         self
     }
 
-    /// Time limits.
+    /// Sets the timeouts of the cluster.
     pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
         self.deadlines = deadlines;
         self
     }
 
-    /// Who hears of events.
+    /// Sets the observer of cluster events.
     pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
         self.observer = observer;
         self
     }
 
-    /// Runs `program` on every peer; their results in rank order. If peers fail, the error of the one that failed by
-    /// itself is returned rather than those of the ones it took down.
+    /// Runs `program` on every peer and returns the results in rank order. If peers fail, returns
+    /// the error of the peer that failed by itself rather than those of the peers that failed
+    /// because of it.
     pub fn run<T: Send>(self, program: impl Fn(&Cluster) -> Result<T> + Sync) -> Result<Vec<T>> {
         if self.peers == 0 || self.workers == 0 {
             let setting = if self.peers == 0 { "peers" } else { "workers" };
@@ -76,20 +78,20 @@ impl Standalone {
         let env: Arc<dyn Env> = Arc::new(SystemEnv::new());
         let servers = self.servers.map_or(0, |(servers, _)| servers);
         let size = self.peers + servers;
-        let boards: Vec<_> = (0..size).map(|_| Router::new(size)).collect();
-        let inboxes = boards.iter().map(|board| board.clone() as Arc<dyn Inbox>).collect();
-        let transports = InProcess::connect(inboxes, &env);
+        let routers: Vec<_> = (0..size).map(|_| Router::new(size)).collect();
+        let sinks = routers.iter().map(|router| router.clone() as Arc<dyn MessageSink>).collect();
+        let transports = InProcessTransport::connect(sinks, &env);
         let outcomes: Vec<Result<Option<T>>> = std::thread::scope(|scope| {
             let peers: Vec<_> = transports
                 .into_iter()
-                .zip(boards)
-                .map(|(transport, board)| {
+                .zip(routers)
+                .map(|(transport, router)| {
                     let rank = transport.rank();
-                    let end = transport.clone();
-                    let parts = Parts {
+                    let endpoint = transport.clone();
+                    let components = ClusterParts {
                         transport,
                         loops: Vec::new(),
-                        board,
+                        router,
                         env: env.clone(),
                         observer: self.observer.clone(),
                         deadlines: self.deadlines.clone(),
@@ -102,20 +104,21 @@ impl Standalone {
                         _ => program(cluster).map(Some),
                     };
                     let body = move || {
-                        let peer = || Cluster::assemble(parts).and_then(|cluster| run_on(&cluster, role));
-                        // Unwind safety: what the panic left behind is dropped here.
+                        let peer = || Cluster::assemble(components).and_then(|cluster| run_on(&cluster, role));
+                        // Unwind safety: all state of the panicked peer is dropped here.
                         catch_unwind(AssertUnwindSafe(peer))
                             .unwrap_or_else(|panic| Err(Error::Panicked { rank, message: panic_message(&*panic) }))
                     };
                     let name = format!("hemiola-{rank}-driver");
                     std::thread::Builder::new().name(name).spawn_scoped(scope, body).map_err(|error| {
-                        // The others must not wait for a peer that will never be.
-                        end.close(Parting::Failed { reason: "it could not be started".into() }, Duration::ZERO);
+                        // The others must not wait for a peer that never starts.
+                        endpoint
+                            .close(GoodbyeReason::Failed { reason: "it could not be started".into() }, Duration::ZERO);
                         Error::Thread(error)
                     })
                 })
                 .collect();
-            let panicked = |_| Err(Error::Thread(std::io::Error::other("a driver thread ended by a panic of its own")));
+            let panicked = |_| Err(Error::Thread(std::io::Error::other("a driver thread panicked")));
             peers.into_iter().map(|peer| peer?.join().unwrap_or_else(panicked)).collect()
         });
         let mut values = Vec::new();
@@ -131,7 +134,7 @@ impl Standalone {
     }
 }
 
-/// Whether a peer failed only because another did.
+/// Returns true if a peer failed only because another did.
 fn is_consequence(error: &Error, rank: Rank) -> bool {
     error.lost_peer().is_some_and(|loss| loss.rank != rank && !matches!(loss.cause, LossCause::Silent { .. }))
 }

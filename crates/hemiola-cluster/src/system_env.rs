@@ -1,20 +1,20 @@
-//! The real world as an [`Env`]: the system's clock, its random device, its threads.
+//! Real environment as an [`Env`]: the system's clock, its random device, its threads.
 
-use hemiola_core::{Env, Moment, Task};
+use hemiola_core::{Env, Moment, ThreadHandle};
 use std::fmt;
 use std::io;
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-/// The environment of programs that run for real. Time starts when it is made.
+/// Environment of programs outside of a simulation. Time starts when it is created.
 pub struct SystemEnv {
     start: Instant,
 }
 
 impl SystemEnv {
-    /// An environment whose time starts now.
+    /// Creates an environment whose time starts now.
     #[must_use]
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that asks the system for the time")]
+    #[expect(clippy::disallowed_methods, reason = "the only place that reads the system clock")]
     pub fn new() -> Self {
         Self { start: Instant::now() }
     }
@@ -37,7 +37,7 @@ impl Env for SystemEnv {
         Moment::ZERO + self.start.elapsed()
     }
 
-    fn computed(&self) -> Duration {
+    fn cpu_time(&self) -> Duration {
         let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
     }
@@ -46,14 +46,15 @@ impl Env for SystemEnv {
         getrandom::fill(bytes).expect("every supported system has a random device");
     }
 
-    #[expect(clippy::disallowed_methods, reason = "this is the one place that really sleeps")]
-    fn pause(&self, duration: Duration) {
+    #[expect(clippy::disallowed_methods, reason = "the only place that blocks a thread for a fixed time")]
+    fn sleep(&self, duration: Duration) {
         std::thread::sleep(duration);
     }
 
-    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> io::Result<Task> {
+    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> io::Result<ThreadHandle> {
         let thread = Builder::new().name(name).spawn(body)?;
-        // A panic has been reported by the panic hook; whoever joins only wants to know that the thread has ended.
-        Ok(Task::new(move || drop(thread.join())))
+        // A panic has been reported by the panic hook; a caller of `join` only waits for the end of
+        // the thread.
+        Ok(ThreadHandle::new(move || drop(thread.join())))
     }
 }

@@ -1,25 +1,27 @@
-//! The binomial tree along which small collectives travel: pure arithmetic on ranks.
+//! Binomial tree along which small collectives travel: pure arithmetic on ranks.
 //!
-//! With ranks counted from the root, a node's parent is its number with the lowest one bit cleared. Every peer is
-//! reached in at most ⌈log₂ size⌉ hops, and no peer has more than that many children.
+//! With ranks counted from the root, the parent of a node is its number with the lowest one bit
+//! cleared. Every peer is reached in at most ⌈log₂ size⌉ hops, and no peer has more than that many
+//! children.
 
 use hemiola_core::Rank;
 
-/// One peer's place in a tree.
+/// Position of one peer in a binomial tree.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Tree {
-    /// Where messages go up; `None` at the root.
+pub(crate) struct BinomialTree {
+    /// Parent, which receives messages from this peer on the way up; `None` at the root.
     pub(crate) parent: Option<Rank>,
-    /// Where messages come up from, largest subtree first, so that broadcasts reach it first.
+    /// Children, largest subtree first, so that broadcasts reach it first.
     pub(crate) children: Vec<Rank>,
 }
 
-impl Tree {
-    /// The place of `rank` in a tree of some peers, which must be among them, as the root must.
+impl BinomialTree {
+    /// Returns the position of `rank` in the tree of `members`. The members must contain `rank` and
+    /// `root`.
     pub(crate) fn among(members: &[Rank], rank: Rank, root: Rank) -> Self {
-        let place = |rank: Rank| Rank::new(members.partition_point(|&member| member < rank) as u32);
-        let Self { parent, children } = Self::new(place(rank), members.len(), place(root));
-        let real = |place: Rank| members[place.index()];
+        let index = |rank: Rank| Rank::new(members.partition_point(|&member| member < rank) as u32);
+        let Self { parent, children } = Self::new(index(rank), members.len(), index(root));
+        let real = |index: Rank| members[index.index()];
         Self { parent: parent.map(real), children: children.into_iter().map(real).collect() }
     }
 
@@ -40,19 +42,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_of_some_has_the_same_shape_with_other_names() {
+    fn a_tree_of_some_ranks_has_the_shape_of_a_full_tree() {
         let members = [1, 2, 5, 7].map(Rank::new);
-        let tree = Tree::among(&members, Rank::new(5), Rank::new(5));
+        let tree = BinomialTree::among(&members, Rank::new(5), Rank::new(5));
         assert_eq!((tree.parent, tree.children), (None, vec![Rank::new(1), Rank::new(7)]));
-        let tree = Tree::among(&members, Rank::new(2), Rank::new(1));
+        let tree = BinomialTree::among(&members, Rank::new(2), Rank::new(1));
         assert_eq!((tree.parent, tree.children), (Some(Rank::new(1)), vec![]));
     }
 
     #[test]
-    fn every_peer_hangs_on_exactly_one_parent_for_all_sizes_and_roots() {
+    fn every_peer_has_exactly_one_parent_for_all_sizes_and_roots() {
         for size in 1..40 {
             for root in Rank::all(size) {
-                let trees: Vec<Tree> = Rank::all(size).map(|rank| Tree::new(rank, size, root)).collect();
+                let trees: Vec<BinomialTree> =
+                    Rank::all(size).map(|rank| BinomialTree::new(rank, size, root)).collect();
                 let mut seen = vec![0; size];
                 for rank in Rank::all(size) {
                     let tree = &trees[rank.index()];
@@ -70,7 +73,7 @@ mod tests {
 
     #[test]
     fn depth_is_logarithmic() {
-        let above = |rank: &Rank| Tree::new(*rank, 1000, Rank::ROOT).parent;
+        let above = |rank: &Rank| BinomialTree::new(*rank, 1000, Rank::ROOT).parent;
         let depth = |rank| std::iter::successors(Some(rank), above).count() - 1;
         assert_eq!(Rank::all(1000).map(depth).max(), Some(9)); // 511 = 0b111111111
     }

@@ -1,32 +1,39 @@
-//! The ways to do an all-reduce.
+//! All-reduce algorithms and their communication volume.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How an all-reduce travels. All give every peer the same bits, each in an order of its own (see [`crate::protocol`]).
+/// Communication pattern of an all-reduce. Every algorithm gives all peers the same bits; the order
+/// of the additions differs between algorithms (see [`crate::protocol`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Algorithm {
-    /// Chunks go round twice, once to be summed and once to be told: the fewest bytes, `2 (peers − 1)` messages one after the other.
+    /// Ring: each chunk goes round twice, first to be reduced and then to be gathered. The fewest
+    /// bytes, in `2 (peers − 1)` consecutive messages.
     Ring,
-    /// Up a binomial tree and down again: the fewest messages one after the other, whole vectors each.
+    /// Reduce to the root of a binomial tree, then broadcast from it. Few consecutive messages,
+    /// each with the whole vector.
     Tree,
-    /// Halves, quarters, eighths, ... are exchanged with ever nearer peers, and back: few bytes *and* few messages, best with a power of two.
+    /// Recursive halving, then doubling: peers exchange halves, quarters, eighths, ... and gather
+    /// them back in reverse. Few bytes *and* few messages; best with a power of two of peers.
     HalvingDoubling,
-    /// Whole vectors are exchanged with ever nearer peers, and both sum: half the messages one after the other of the last, `log₂ peers` times the bytes. For
-    /// vectors that are short.
+    /// Recursive doubling: pairs of peers exchange and sum whole vectors. Half as many consecutive
+    /// messages as halving and doubling, and `log₂ peers` vectors per peer. For short vectors.
     Doubling,
-    /// A tree inside each group of consecutive peers (a host), a ring between the first of each.
+    /// A tree inside each group of consecutive peers (a host), and a ring between the first peers
+    /// of the groups.
     TwoLevel {
-        /// Peers in each group; the last may have fewer.
+        /// Number of peers per group; the last group may have fewer.
         group: usize,
     },
 }
 
 impl Algorithm {
-    /// How many whole vectors a peer sends, as a mean over all peers: `2 (peers − 1) / peers`, but for [`Algorithm::Doubling`], where all of the largest power of two `p ≤ peers` send theirs
-    /// `log₂ p` times, and each of the others once there and once back.
+    /// Number of whole vectors that a peer sends, as a mean over all peers. It is
+    /// `2 (peers − 1) / peers`, except for [`Algorithm::Doubling`]: there each of the largest power
+    /// of two `p ≤ peers` sends `log₂ p` vectors, and each peer beyond `p` adds one vector in each
+    /// direction.
     #[must_use]
     pub fn sent_vectors(self, peers: usize) -> f64 {
         let peers = peers.max(1);
@@ -57,7 +64,7 @@ impl fmt::Display for Algorithm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Operation, Operator, Step};
+    use crate::protocol::{CollectiveStep, Operation, ReduceOp};
     use hemiola_core::Rank;
 
     #[test]
@@ -66,12 +73,13 @@ mod tests {
         for peers in 1..=17 {
             let flat = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Doubling];
             for algorithm in flat.into_iter().chain((1..=peers).map(|group| Algorithm::TwoLevel { group })) {
-                let operation = Operation::AllReduce { algorithm, operator: Operator::Sum, length: LENGTH };
+                let operation = Operation::AllReduce { algorithm, operator: ReduceOp::Sum, length: LENGTH };
                 let steps = Rank::all(peers).flat_map(|me| operation.steps(me, peers, LENGTH));
-                let sent = |step: Step| if let Step::Send { range, .. } = step { range.len() } else { 0 };
+                let sent =
+                    |step: CollectiveStep| if let CollectiveStep::Send { range, .. } = step { range.len() } else { 0 };
                 let total: usize = steps.map(sent).sum();
-                let said = algorithm.sent_vectors(peers) * (peers * LENGTH) as f64;
-                assert!((total as f64 - said).abs() < 1e-6, "{algorithm} among {peers}: {total}, not {said}");
+                let expected = algorithm.sent_vectors(peers) * (peers * LENGTH) as f64;
+                assert!((total as f64 - expected).abs() < 1e-6, "{algorithm} among {peers}: {total}, not {expected}");
             }
         }
     }

@@ -1,241 +1,243 @@
-//! Everything that can go wrong here, with the facts in fields.
+//! Errors of the protocols, with their facts in fields.
 //!
-//! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
+//! **Invariant:** recovery code calls [`Error::kind`] and never reads the text.
 
-use crate::Encoding;
-use crate::encode::Goal;
-use crate::protocol::{Call, Disagreement, ElementKind, Operator, Tag};
+use crate::Compression;
+use crate::compress::CollectiveGoal;
+use crate::protocol::{CallSignature, CollectiveMismatch, ElementKind, ReduceOp, Tag};
 use hemiola_core::{ErrorKind, Rank};
 
-/// The result of everything fallible here.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// `1 peer`, `2 peers`.
+/// Formats a count: `1 peer`, `2 peers`.
 fn peers_of(count: usize) -> String {
     if count == 1 { "1 peer".to_owned() } else { format!("{count} peers") }
 }
 
-/// Why something was refused.
+/// Reason why the protocols refuse a call, a message or a value.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A graph that cannot be.
-    #[error("a communication graph of {} cannot be made: {problem}", peers_of(*peers))]
-    BadGraph {
-        /// Its peers.
+    /// A communication graph with invalid edges, degree or size.
+    #[error("a communication graph of {} is invalid: {problem}", peers_of(*peers))]
+    InvalidGraph {
+        /// Number of peers of the graph.
         peers: usize,
-        /// Why.
+        /// Violated condition, as a clause for the message.
         problem: String,
     },
-    /// Peers that would never hear of some others.
+    /// A graph in which values of some peer never reach another.
     #[error(
-        "news of peer {from} never reach peer {to} over this graph of {}; add edges until every peer can be reached from every other",
+        "values of peer {from} never reach peer {to} over this graph of {}; add edges until every peer can be reached from every other",
         peers_of(*peers)
     )]
     NotConnected {
-        /// Its peers.
+        /// Number of peers of the graph.
         peers: usize,
-        /// Who is not heard.
+        /// Peer whose values do not spread to `to`.
         from: Rank,
-        /// By whom.
+        /// Peer that cannot be reached from `from`.
         to: Rank,
     },
-    /// In-degrees that differ.
+    /// A graph whose in-degrees differ.
     #[error(
         "peer {first} receives from {} and peer {second} from {second_degree}: averages over this graph would favour some peers; \
          use a regular graph, or weights that make up for it",
         peers_of(*first_degree)
     )]
     NotRegular {
-        /// A peer.
+        /// First of the two compared peers.
         first: Rank,
-        /// Its in-degree.
+        /// In-degree of the first peer.
         first_degree: usize,
-        /// Another peer.
+        /// Second of the two compared peers.
         second: Rank,
-        /// Its in-degree.
+        /// In-degree of the second peer.
         second_degree: usize,
     },
-    /// A peer that sends to more or fewer peers than it receives from.
+    /// A peer whose out-degree differs from its in-degree.
     #[error(
         "peer {peer} sends to {} and receives from {receives}; weights that treat all peers alike need both to be equal",
         peers_of(*sends)
     )]
     NotBalanced {
-        /// The peer.
+        /// Peer with unequal degrees.
         peer: Rank,
-        /// Its out-degree.
+        /// Out-degree of the peer.
         sends: usize,
-        /// Its in-degree.
+        /// In-degree of the peer.
         receives: usize,
     },
-    /// Two peers are in different collectives.
+    /// Two peers make different calls under the same tag.
     #[error("{0}")]
-    Disagreement(Box<Disagreement>),
-    /// A buffer that does not fit the collective.
+    CollectiveMismatch(Box<CollectiveMismatch>),
+    /// A buffer whose length does not fit the collective.
     #[error("{call} needs a buffer of {expected} elements on this peer, and one of {found} was given")]
     WrongLength {
-        /// The collective.
-        call: Box<Call>,
-        /// What it needs.
+        /// Signature of the collective.
+        call: Box<CallSignature>,
+        /// Number of elements that the collective needs.
         expected: usize,
-        /// What was given.
+        /// Number of elements of the given buffer.
         found: usize,
     },
-    /// A buffer of another type than the collective was begun with.
-    #[error("{call} was begun with {expected}, and is continued with {found}")]
-    WrongKind {
-        /// The collective.
-        call: Box<Call>,
-        /// The type it was begun with.
+    /// A buffer whose element type differs from the one that the collective started with.
+    #[error("{call} was started with elements of type {expected} and is continued with {found}")]
+    WrongElementKind {
+        /// Signature of the collective.
+        call: Box<CallSignature>,
+        /// Element type at the start.
         expected: ElementKind,
-        /// The type it was continued with.
+        /// Element type of the current buffer.
         found: ElementKind,
     },
-    /// A root, or a list of blocks, that does not fit the job.
-    #[error("a collective among {} cannot be begun: {problem}", peers_of(*peers))]
-    BadCall {
-        /// How many peers there are.
+    /// A root, a rank or a list of blocks that does not fit the number of peers.
+    #[error("a collective among {} cannot be started: {problem}", peers_of(*peers))]
+    InvalidCall {
+        /// Number of peers in the job.
         peers: usize,
-        /// Why.
+        /// Violated condition, as a clause for the message.
         problem: String,
     },
-    /// Packed vectors that do not fit the places for them.
+    /// A fused buffer whose length differs from that of the vectors to unpack into.
     #[error(
-        "{found} packed elements were given for vectors of {expected} in all; unpack into vectors of the lengths that were packed"
+        "{found} fused elements were given for vectors of {expected} in all; unpack into vectors of the lengths that were packed"
     )]
-    BadFusion {
-        /// What the places hold.
+    WrongFusedLength {
+        /// Total length of the destination vectors.
         expected: usize,
-        /// What was given.
+        /// Length of the fused buffer.
         found: usize,
     },
-    /// A collective that is not in flight here.
-    #[error("collective {tag} is not in flight on this peer: it has ended, failed, or was never begun")]
+    /// A tag without a collective in flight on this peer.
+    #[error("collective {tag} is not in flight on this peer: it has completed, failed, or was never started")]
     NotInFlight {
-        /// Which.
+        /// Tag of the unknown collective.
         tag: Tag,
     },
-    /// More elements than the caller is ready for.
+    /// A ragged all-gather beyond the limit that the caller set.
     #[error(
         "peers bring {total} elements to a ragged all-gather, more than the limit of {limit}; raise the limit, or send less"
     )]
-    TooMuch {
-        /// How many they bring.
+    GatherLimit {
+        /// Total number of elements of all peers.
         total: u128,
-        /// The limit.
+        /// Limit in elements, set by the caller.
         limit: usize,
     },
-    /// A message for a collective that has ended here.
+    /// A message for a collective that has completed on this peer.
     #[error(
-        "peer {from} is still in {theirs} (collective {tag}), which has ended on this peer: the two have not made the same calls"
+        "peer {from} is still in {theirs} (collective {tag}), which has completed on this peer: the two have not made the same calls"
     )]
-    Late {
-        /// Which.
+    LateMessage {
+        /// Tag of the completed collective.
         tag: Tag,
-        /// Who sent it.
+        /// Sender of the message.
         from: Rank,
-        /// What the sender is in.
-        theirs: Box<Call>,
+        /// Signature of the sender's call.
+        theirs: Box<CallSignature>,
     },
-    /// A message that nobody of ours would send.
-    #[error("a message from peer {from} cannot be: {problem}")]
-    BadMessage {
-        /// Who sent it.
+    /// A message that no correct peer sends.
+    #[error("invalid message from peer {from}: {problem}")]
+    InvalidMessage {
+        /// Sender of the message.
         from: Rank,
-        /// What is wrong with it.
+        /// Violated condition, as a clause for the message.
         problem: String,
     },
-    /// A number that cannot be encoded.
+    /// A value that is not finite, which cannot be compressed with error feedback.
     #[error(
-        "element {index} is `{value}`, which would stay in the error that is carried over for ever; lower the step, or send it unencoded"
+        "element {index} is `{value}`, which would stay in the residual forever; lower the learning rate, or send it uncompressed"
     )]
     NotFinite {
-        /// Where.
+        /// Index of the element in the vector.
         index: usize,
-        /// What.
+        /// Value of the element, with the residual added.
         value: f32,
     },
-    /// Another peer's number that cannot be encoded.
+    /// A vector of another peer that contains a value that is not finite.
     #[error(
-        "peer {rank} has a number that is not finite, which cannot be encoded; all encoders are as they were: leave this update out on all peers, or send it unencoded"
+        "peer {rank} has a value that is not finite and cannot be compressed; all compressors are unchanged: skip this update on all peers, or send it uncompressed"
     )]
-    NotFiniteAt {
-        /// Whose.
+    NotFiniteOnPeer {
+        /// Rank of the peer with the value.
         rank: Rank,
     },
-    /// Some peer's number that cannot be encoded, or a sum beyond all numbers.
+    /// A sum that is not finite, caused by a value of some peer or by overflow.
     #[error(
-        "some peer has a number that is not finite, or a sum over all peers is not, so it cannot be encoded as {encoding}; all encoders are as they were: leave this update out on all peers, or send it unencoded"
+        "a value of some peer or a sum over all peers is not finite and cannot be compressed as {compression}; all compressors are unchanged: skip this update on all peers, or send it uncompressed"
     )]
     NotFiniteSum {
-        /// As what.
-        encoding: Encoding,
+        /// Compression of the collective.
+        compression: Compression,
     },
-    /// An encoder that cannot be.
-    #[error("an encoder of {encoding} for {rows} × {columns} numbers cannot be made: {problem}")]
-    BadEncoder {
-        /// As what.
-        encoding: Encoding,
-        /// Of the matrix.
+    /// A compressor with invalid parameters.
+    #[error("a compressor of {compression} for {rows} × {columns} elements is invalid: {problem}")]
+    InvalidCompressor {
+        /// Compression method of the compressor.
+        compression: Compression,
+        /// Number of rows of the matrix.
         rows: usize,
-        /// Of the matrix.
+        /// Number of columns of the matrix.
         columns: usize,
-        /// Why.
+        /// Violated condition, as a clause for the message.
         problem: &'static str,
     },
-    /// An operator that makes no sense of what is encoded.
+    /// An operator other than sum with a compression that has error feedback.
     #[error(
-        "{encoding} carries over what it does not tell, which only a sum makes up for; reduce by {operator} with `Encoding::Plain`, `Bf16` or `F16`"
+        "{compression} carries a residual to the next update, which is correct for sums only; reduce by {operator} with `Compression::Plain`, `Bf16` or `F16`"
     )]
-    OnlySums {
-        /// As what.
-        encoding: Encoding,
-        /// The operator asked for.
-        operator: Operator,
+    SumRequired {
+        /// Compression with error feedback.
+        compression: Compression,
+        /// Requested operator, `min` or `max`.
+        operator: ReduceOp,
     },
-    /// An exchange that makes no sense of what is encoded.
+    /// A collective that the compression does not support.
     #[error(
-        "{encoding} is told as parts of a sum over all peers, and {goal} forms none; use `Encoding::Plain`, `Bf16`, `F16`, `OneBit` or `TopK`"
+        "{compression} compresses a sum over all peers, and {goal} forms none; use `Compression::Plain`, `Bf16`, `F16`, `OneBit` or `TopK`"
     )]
-    NotForThis {
-        /// As what.
-        encoding: Encoding,
-        /// For what.
-        goal: Goal,
+    UnsupportedCompression {
+        /// Compression that needs a sum.
+        compression: Compression,
+        /// Goal of the requested collective.
+        goal: CollectiveGoal,
     },
-    /// Bytes or numbers that no encoder of ours gives for this many elements.
-    #[error("what was encoded cannot be decoded into {length} elements: {problem}")]
-    BadEncoding {
-        /// How many were to come out.
+    /// A payload that no compressor produces for this many elements.
+    #[error("a compressed payload cannot be decompressed into {length} elements: {problem}")]
+    CorruptPayload {
+        /// Expected number of elements.
         length: usize,
-        /// What does not fit.
+        /// Violated condition, as a clause for the message.
         problem: &'static str,
     },
-    /// A vector of another length than the encoder was made for.
-    #[error("an encoder for {expected} elements was given {found}; each vector needs an encoder of its own")]
-    WrongVector {
-        /// For how many it was made.
+    /// A vector whose length differs from that of its compressor or averager.
+    #[error(
+        "a vector of {found} elements was given where {expected} are expected; each vector needs a compressor of its own"
+    )]
+    WrongVectorLength {
+        /// Length that the compressor or averager was created for.
         expected: usize,
-        /// How many were given.
+        /// Length of the given vector.
         found: usize,
     },
-    /// Measurements that cannot be.
+    /// Link speeds that are incomplete, not positive or not finite.
     #[error("link speeds of {} cannot be used: {problem}", peers_of(*peers))]
-    BadSpeeds {
-        /// How many peers.
+    InvalidLinkSpeeds {
+        /// Number of peers of the job.
         peers: usize,
-        /// Why.
+        /// Violated condition, as a clause for the message.
         problem: String,
     },
 }
 
 impl Error {
-    /// Who has to act.
+    /// Class of the error: a mistake of the caller or a bug.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::BadMessage { .. } | Self::BadEncoding { .. } => ErrorKind::Bug,
+            Self::InvalidMessage { .. } | Self::CorruptPayload { .. } => ErrorKind::Bug,
             _ => ErrorKind::Usage,
         }
     }
@@ -246,11 +248,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_peer_is_not_several() {
+    fn a_single_peer_is_formatted_in_the_singular() {
         let problem = "it has no edges".to_owned();
-        let text = Error::BadGraph { peers: 1, problem: problem.clone() }.to_string();
-        assert!(text.contains("graph of 1 peer cannot"), "{text}");
-        assert!(Error::BadGraph { peers: 2, problem }.to_string().contains("graph of 2 peers cannot"));
+        let text = Error::InvalidGraph { peers: 1, problem: problem.clone() }.to_string();
+        assert!(text.contains("graph of 1 peer is"), "{text}");
+        assert!(Error::InvalidGraph { peers: 2, problem }.to_string().contains("graph of 2 peers is"));
         let text = Error::NotBalanced { peer: Rank::ROOT, sends: 1, receives: 2 }.to_string();
         assert!(text.contains("sends to 1 peer and receives from 2"), "{text}");
     }

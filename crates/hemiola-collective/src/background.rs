@@ -1,235 +1,240 @@
-//! Collectives that go on while the program computes.
+//! Non-blocking collectives.
 //!
-//! A service of the cluster carries them on, oldest first, whenever a message has come for one of them or another is begun. All peers begin the same
-//! collectives in the same order, so the oldest of the peer that is furthest behind can always go on. **Invariant:** whatever becomes of a
-//! collective that was begun, whoever finishes it hears of it: by its result, its error, or word that the cluster has ended.
+//! One background thread, a service of the cluster, drives all of them, oldest first. It waits on a
+//! single condition variable, signalled by arriving messages and by new submissions. All peers
+//! start the same collectives in the same order, so the oldest one of the peer that is furthest
+//! behind can always advance. **Invariant:** every non-blocking collective completes with its
+//! result, its error, or the error that the cluster has ended.
 
+use crate::completion::{Completion, CompletionHandle, NotifyFn};
 use crate::error::Error;
-use crate::flight::{Flight, Progress};
-use crate::outcome::{Awaited, Outcome, Wake};
-use hemiola_cluster::{Cluster, Ending, Link, Result, Service};
-use hemiola_collective_proto::protocol::{Element, Tag};
+use crate::in_flight::{CollectiveProgress, InFlightCollective};
+use hemiola_cluster::{Cluster, PeerHandle, Result, ServiceHandle, ShutdownToken};
+use hemiola_collective_proto::protocol::{CollectiveElement, Tag};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long until it is tried again to send what nobody had room for: nothing tells when there is.
-const AGAIN: Duration = Duration::from_millis(1);
-/// How long a sleeper goes without looking around; it is woken for everything else it needs to know.
-const LOOK_AROUND: Duration = Duration::from_millis(50);
-/// The same while nothing is under way that could be late.
-const IDLE: Duration = Duration::from_secs(1);
+/// Interval between attempts to send to a peer without room; no event signals that there is room
+/// again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
+/// Interval between polls without an event; the thread is woken for every other relevant event.
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
+/// Interval between checks while nothing is in flight.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How far something came that was carried on.
+/// Result of polling a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Came {
-    /// It is over, well or badly.
-    Over,
-    /// It waits for a message.
-    Waits,
-    /// It waits for somebody to have room.
-    Full,
+pub(crate) enum TaskPoll {
+    /// The task is complete, with a result or an error.
+    Ready,
+    /// The task waits for a message.
+    Pending,
+    /// The task waits for a peer to have room.
+    Blocked,
 }
 
-/// A collective that was begun: something the service can carry on, whatever its elements are.
-pub(crate) trait Begun: Send {
-    /// Has `ring` called whenever a message has come for it.
-    fn with_bell(&mut self, ring: &Wake);
+/// Task of the background thread: a non-blocking collective with any element type.
+pub(crate) trait BackgroundTask: Send {
+    /// Sets the callback that is called whenever a message for the task arrives.
+    fn set_waker(&mut self, waker: &NotifyFn);
 
-    /// Goes on as far as it can.
-    fn carry_on(&mut self) -> Came;
+    /// Advances the task as far as possible.
+    fn poll(&mut self) -> TaskPoll;
 }
 
-struct Queue {
-    /// Nothing once the service has ended.
-    coming: Mutex<Option<Coming>>,
+struct TaskQueue {
+    /// `None` after the service has ended.
+    queued: Mutex<Option<QueuedTasks>>,
     wake: Condvar,
 }
 
 #[derive(Default)]
-struct Coming {
-    jobs: Vec<Box<dyn Begun>>,
-    /// Something may have come for one of those that fly.
-    rung: bool,
+struct QueuedTasks {
+    tasks: Vec<Box<dyn BackgroundTask>>,
+    /// A message may have arrived for a task in flight.
+    notified: bool,
 }
 
-impl Queue {
-    fn ring(&self) {
-        if let Some(coming) = &mut *self.coming.lock() {
-            coming.rung = true;
+impl TaskQueue {
+    fn notify(&self) {
+        if let Some(queued) = &mut *self.queued.lock() {
+            queued.notified = true;
         }
         self.wake.notify_all();
     }
 }
 
-struct Job<T: Element> {
-    flight: Flight,
+struct CollectiveTask<T: CollectiveElement> {
+    in_flight: InFlightCollective,
     elements: Vec<T>,
     tag: Tag,
-    outcome: Arc<Outcome<Result<Vec<T>>>>,
-    over: bool,
+    completion: Arc<Completion<Result<Vec<T>>>>,
+    completed: bool,
 }
 
-impl<T: Element> Job<T> {
-    fn end(&mut self, result: Result<Vec<T>>) {
-        self.over = true;
-        self.outcome.tell(result);
+impl<T: CollectiveElement> CollectiveTask<T> {
+    fn complete(&mut self, result: Result<Vec<T>>) {
+        self.completed = true;
+        self.completion.complete(result);
     }
 }
 
-impl<T: Element> Begun for Job<T> {
-    fn with_bell(&mut self, ring: &Wake) {
-        self.flight.with_bell(ring);
+impl<T: CollectiveElement> BackgroundTask for CollectiveTask<T> {
+    fn set_waker(&mut self, waker: &NotifyFn) {
+        self.in_flight.set_waker(waker);
     }
 
-    fn carry_on(&mut self) -> Came {
+    fn poll(&mut self) -> TaskPoll {
         loop {
-            let went = self.flight.advance(&mut self.elements).and_then(|progress| {
-                if let Progress::Waits(peer) | Progress::Full(peer) = progress {
-                    self.outcome.waits_for(peer);
+            let polled = self.in_flight.advance(&mut self.elements).and_then(|progress| {
+                if let CollectiveProgress::Waiting(peer) | CollectiveProgress::Blocked(peer) = progress {
+                    self.completion.waits_for(peer);
                 }
-                Ok((progress, self.flight.wait(progress, Duration::ZERO)?))
+                Ok((progress, self.in_flight.wait(progress, Duration::ZERO)?))
             });
-            match went {
-                Ok((Progress::Done, _)) => {
+            match polled {
+                Ok((CollectiveProgress::Done, _)) => {
                     let elements = std::mem::take(&mut self.elements);
-                    self.end(Ok(elements));
+                    self.complete(Ok(elements));
                 }
-                Ok((Progress::Waits(_), true)) => continue,
-                Ok((Progress::Waits(_), false)) => return Came::Waits,
-                Ok((Progress::Full(_), _)) => return Came::Full,
-                Err(error) => self.end(Err(error)),
+                Ok((CollectiveProgress::Waiting(_), true)) => continue,
+                Ok((CollectiveProgress::Waiting(_), false)) => return TaskPoll::Pending,
+                Ok((CollectiveProgress::Blocked(_), _)) => return TaskPoll::Blocked,
+                Err(error) => self.complete(Err(error)),
             }
-            return Came::Over;
+            return TaskPoll::Ready;
         }
     }
 }
 
-impl<T: Element> Drop for Job<T> {
+impl<T: CollectiveElement> Drop for CollectiveTask<T> {
     fn drop(&mut self) {
-        if !self.over {
-            let ended = Error::Ended { call: self.flight.call().to_string(), tag: self.tag.number() };
-            self.end(Err(ended.into()));
+        if !self.completed {
+            let ended = Error::ClusterEnded { call: self.in_flight.call().to_string(), tag: self.tag.number() };
+            self.complete(Err(ended.into()));
         }
     }
 }
 
-/// The service, started with the first collective that is begun.
-pub(crate) struct Background {
-    queue: Arc<Queue>,
-    service: Service,
+/// Handle of the background thread, which starts with the first non-blocking collective.
+pub(crate) struct BackgroundDriver {
+    queue: Arc<TaskQueue>,
+    service: ServiceHandle,
 }
 
-impl Background {
+impl BackgroundDriver {
     pub(crate) fn start(cluster: &Cluster) -> Result<Self> {
-        let queue = Arc::new(Queue { coming: Mutex::new(Some(Coming::default())), wake: Condvar::new() });
-        let (inside, waking) = (queue.clone(), queue.clone());
+        let queue = Arc::new(TaskQueue { queued: Mutex::new(Some(QueuedTasks::default())), wake: Condvar::new() });
+        let (inside, notified) = (queue.clone(), queue.clone());
         let service = cluster.service(
             "collective",
-            move || waking.ring(),
+            move || notified.notify(),
             move |ending| {
-                serve(&inside, ending);
+                drive(&inside, ending);
                 Ok(())
             },
         )?;
         Ok(Self { queue, service })
     }
 
-    pub(crate) fn begin<T: Element>(
+    pub(crate) fn begin<T: CollectiveElement>(
         &self,
-        flight: Flight,
+        in_flight: InFlightCollective,
         elements: Vec<T>,
         tag: Tag,
-        (link, wake): (Link, Option<Wake>),
-    ) -> Pending<T> {
-        let (outcome, awaited) = Outcome::new(link, flight.reason(), tag, wake);
-        self.carry(Box::new(Job { flight, elements, tag, outcome, over: false }));
-        Pending::new(awaited)
+        (peer_handle, on_complete): (PeerHandle, Option<NotifyFn>),
+    ) -> PendingCollective<T> {
+        let (completion, handle) = Completion::new(peer_handle, in_flight.reason(), tag, on_complete);
+        self.submit(Box::new(CollectiveTask { in_flight, elements, tag, completion, completed: false }));
+        PendingCollective::new(handle)
     }
 
-    /// Takes something to be carried on.
-    pub(crate) fn carry(&self, job: Box<dyn Begun>) {
-        if let Some(coming) = &mut *self.queue.coming.lock() {
-            coming.jobs.push(job);
+    /// Submits a task to the background thread.
+    pub(crate) fn submit(&self, task: Box<dyn BackgroundTask>) {
+        if let Some(queued) = &mut *self.queue.queued.lock() {
+            queued.tasks.push(task);
         }
-        // If the service has ended, the job was dropped just now, and has said so.
+        // If the service has ended, the task was dropped just now, and has completed with an error.
         self.queue.wake.notify_all();
     }
 }
 
-impl fmt::Debug for Background {
+impl fmt::Debug for BackgroundDriver {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Background").field("service", &self.service).finish_non_exhaustive()
+        formatter.debug_struct("BackgroundDriver").field("service", &self.service).finish_non_exhaustive()
     }
 }
 
-/// Carries on what has begun until the cluster ends.
-fn serve(queue: &Arc<Queue>, ending: &Ending) {
-    let ringing = queue.clone();
-    let bell: Wake = Arc::new(move || ringing.ring());
-    let mut flying: VecDeque<Box<dyn Begun>> = VecDeque::new();
-    let mut patience = LOOK_AROUND;
-    while !ending.has_come() {
-        let mut begun = {
-            let mut coming = queue.coming.lock();
-            let quiet = |coming: &Option<Coming>| coming.as_ref().is_some_and(|it| it.jobs.is_empty() && !it.rung);
-            if quiet(&coming) && !ending.has_come() {
-                queue.wake.wait_for(&mut coming, if flying.is_empty() { IDLE } else { patience });
+/// Polls tasks until the cluster ends.
+fn drive(queue: &Arc<TaskQueue>, ending: &ShutdownToken) {
+    let notified = queue.clone();
+    let waker: NotifyFn = Arc::new(move || notified.notify());
+    let mut in_flight: VecDeque<Box<dyn BackgroundTask>> = VecDeque::new();
+    let mut interval = POLL_INTERVAL;
+    while !ending.is_shutdown_requested() {
+        let mut submitted = {
+            let mut queued = queue.queued.lock();
+            let quiet = |queued: &Option<QueuedTasks>| {
+                queued.as_ref().is_some_and(|queued| queued.tasks.is_empty() && !queued.notified)
+            };
+            if quiet(&queued) && !ending.is_shutdown_requested() {
+                queue.wake.wait_for(&mut queued, if in_flight.is_empty() { IDLE_INTERVAL } else { interval });
             }
-            coming.as_mut().map(|coming| {
-                coming.rung = false;
-                std::mem::take(&mut coming.jobs)
+            queued.as_mut().map(|queued| {
+                queued.notified = false;
+                std::mem::take(&mut queued.tasks)
             })
         };
-        // A bell before the first look: whatever comes after that look rings.
-        begun.iter_mut().flatten().for_each(|job| job.with_bell(&bell));
-        flying.extend(begun.into_iter().flatten());
-        patience = LOOK_AROUND;
-        flying.retain_mut(|job| match job.carry_on() {
-            Came::Over => false,
-            Came::Waits => true,
-            Came::Full => {
-                patience = AGAIN;
+        // The waker is set before the first poll, so that every later arrival is noticed.
+        submitted.iter_mut().flatten().for_each(|task| task.set_waker(&waker));
+        in_flight.extend(submitted.into_iter().flatten());
+        interval = POLL_INTERVAL;
+        in_flight.retain_mut(|task| match task.poll() {
+            TaskPoll::Ready => false,
+            TaskPoll::Pending => true,
+            TaskPoll::Blocked => {
+                interval = RETRY_INTERVAL;
                 true
             }
         });
     }
-    drop(queue.coming.lock().take());
+    drop(queue.queued.lock().take());
 }
 
-/// A collective that goes on by itself. Dropping this lets it go on, and its result is lost.
-#[must_use = "the result comes from `finish`"]
-pub struct Pending<T> {
-    awaited: Awaited<Result<Vec<T>>>,
+/// Non-blocking collective. Dropping the handle does not stop it; its result is lost.
+#[must_use = "the result comes from `wait`"]
+pub struct PendingCollective<T> {
+    handle: CompletionHandle<Result<Vec<T>>>,
 }
 
-impl<T> Pending<T> {
-    pub(crate) fn new(awaited: Awaited<Result<Vec<T>>>) -> Self {
-        Self { awaited }
+impl<T> PendingCollective<T> {
+    pub(crate) fn new(handle: CompletionHandle<Result<Vec<T>>>) -> Self {
+        Self { handle }
     }
 
-    /// Which collective of its handle this is, by count.
+    /// Tag of the collective within its communicator.
     #[must_use]
     pub fn tag(&self) -> Tag {
-        self.awaited.tag()
+        self.handle.tag()
     }
 
-    /// Whether [`Pending::finish`] would return at once.
+    /// Returns true if [`PendingCollective::wait`] would return at once.
     #[must_use]
-    pub fn is_over(&self) -> bool {
-        self.awaited.is_over()
+    pub fn is_ready(&self) -> bool {
+        self.handle.is_ready()
     }
 
-    /// Waits until it is over; the elements that were given to it, changed as the collective says.
-    pub fn finish(self) -> Result<Vec<T>> {
-        self.awaited.finish()
+    /// Waits for completion and returns the given elements with the result of the collective.
+    pub fn wait(self) -> Result<Vec<T>> {
+        self.handle.wait()
     }
 }
 
-impl<T> fmt::Debug for Pending<T> {
+impl<T> fmt::Debug for PendingCollective<T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Pending").field("tag", &self.tag()).finish_non_exhaustive()
+        formatter.debug_struct("PendingCollective").field("tag", &self.tag()).finish_non_exhaustive()
     }
 }

@@ -1,70 +1,70 @@
-//! What can go wrong with a collective on a cluster, with the facts in fields.
+//! Errors of collectives on a cluster, with their facts in fields.
 
 use hemiola_core::{ErrorKind, Rank};
 use hemiola_net::ReceiveError;
 
-/// Why a collective, or an average over a graph, could not be had.
+/// Reason why a collective or a gossip average failed.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The protocol refused: two peers that disagree, a buffer that does not fit, a graph that cannot be.
+    /// The protocol refused: mismatched calls, a buffer of the wrong length, an invalid graph.
     #[error(transparent)]
     Collective(#[from] hemiola_collective_proto::Error),
-    /// The cluster ended before a collective that had begun.
-    #[error("{call} (collective {tag}) was under way when its cluster ended; finish what was begun before that")]
-    Ended {
-        /// What it was.
+    /// The cluster ended while a collective was in flight.
+    #[error("{call} (collective {tag}) was in flight when its cluster ended; wait for all collectives before that")]
+    ClusterEnded {
+        /// Call signature of the collective.
         call: String,
-        /// Which, by count.
+        /// Tag of the collective.
         tag: u64,
     },
-    /// A buffer that cannot be divided among all peers.
+    /// A buffer that cannot be divided evenly among all peers.
     #[error("{length} elements cannot be cut into one block for each of {peers} peers; pass a multiple of {peers}")]
     NotDivisible {
-        /// Its elements.
+        /// Number of elements of the buffer.
         length: usize,
-        /// How many peers there are.
+        /// Number of peers in the job.
         peers: usize,
     },
-    /// A matrix that is not what its factors give.
+    /// A matrix whose size differs from that of its factors.
     #[error(
-        "factors of a {rows} × {columns} matrix were given with a buffer of {found} numbers; it needs {rows} times {columns}"
+        "factors of a {rows} × {columns} matrix were given with a buffer of {found} elements; it needs {rows} times {columns}"
     )]
     WrongShape {
-        /// Of the factors.
+        /// Number of rows of the factors.
         rows: usize,
-        /// Of the factors.
+        /// Number of columns of the factors.
         columns: usize,
-        /// Numbers in the buffer.
+        /// Number of elements of the buffer.
         found: usize,
     },
-    /// Peers that do not agree on what to average, and how.
+    /// Peers that build gossip averaging with different settings.
     #[error(
-        "peer {rank} averages with other settings than peer 0: {there} there, {here} at peer 0; every peer must build the same"
+        "peer {rank} averages with other settings than peer 0: {there} there, {here} at peer 0; build the same on every peer"
     )]
-    Differs {
-        /// The peer.
+    SettingsDiffer {
+        /// Rank of the first peer that differs.
         rank: Rank,
         /// Settings of peer 0.
         here: String,
-        /// Settings of that peer.
+        /// Settings of the peer that differs.
         there: String,
     },
-    /// More handles than channels.
-    #[error("this cluster has made too many handles; keep one and use it for all collectives")]
+    /// More communicators than channel numbers.
+    #[error("this cluster has created too many communicators; keep one and use it for all collectives")]
     TooManyHandles,
 }
 
 impl Error {
-    /// Who has to act.
+    /// Class of the error: a mistake of the caller or a bug.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Collective(error) => error.kind(),
-            Self::Ended { .. }
+            Self::ClusterEnded { .. }
             | Self::NotDivisible { .. }
             | Self::WrongShape { .. }
-            | Self::Differs { .. }
+            | Self::SettingsDiffer { .. }
             | Self::TooManyHandles => ErrorKind::Usage,
         }
     }
@@ -76,13 +76,13 @@ impl From<Error> for hemiola_cluster::Error {
     }
 }
 
-/// An error of the machines, as an error of the cluster.
-pub(crate) fn refused(error: hemiola_collective_proto::Error) -> hemiola_cluster::Error {
+/// Wraps a protocol error as an error of the cluster.
+pub(crate) fn protocol_error(error: hemiola_collective_proto::Error) -> hemiola_cluster::Error {
     Error::Collective(error).into()
 }
 
-/// What a receiver that found nothing has to say; nothing if only time has passed.
-pub(crate) fn not_received(error: ReceiveError) -> Option<hemiola_cluster::Error> {
+/// Converts a receive error; `None` if only the timeout has passed.
+pub(crate) fn receive_failure(error: ReceiveError) -> Option<hemiola_cluster::Error> {
     match error {
         ReceiveError::Lost(loss) => Some(loss.into()),
         ReceiveError::TimedOut { .. } => None,

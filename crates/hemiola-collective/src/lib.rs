@@ -1,57 +1,61 @@
-//! Collectives on slices of numbers, and averages over a communication graph, on a cluster.
+//! Collectives, gradient compression and gossip averaging on a cluster.
 //!
-//! This crate drives the state machines of `hemiola-collective-proto`: it gives them threads, time and the network, and decides nothing of the protocols.
+//! This crate drives the state machines of `hemiola-collective-proto`: it gives them threads, time
+//! and the network, and contains no protocol logic.
 //!
 //! ```
-//! use hemiola_collective::{MakeCollectives, Operator};
+//! use hemiola_collective::{CollectiveExt, ReduceOp};
 //!
 //! hemiola_cluster::standalone(4).run(|cluster| {
-//!     let collectives = cluster.collectives()?;
+//!     let communicator = cluster.communicator()?;
 //!     let mut gradient = vec![1.0_f32; 10];
-//!     collectives.all_reduce(&mut gradient, Operator::Sum)?;
+//!     communicator.all_reduce(&mut gradient, ReduceOp::Sum)?;
 //!     assert_eq!(gradient, [4.0; 10]);
 //!     Ok(())
 //! })?;
 //! # Ok::<(), hemiola_cluster::Error>(())
 //! ```
 //!
-//! **Who does the work.** A call that blocks is carried through by the calling thread, which reads and writes sockets itself. One that was begun
-//! is carried on by a service of the cluster, started for the first of them.
+//! **Threads.** A blocking call runs on the calling thread, which reads and writes sockets itself.
+//! Non-blocking collectives are driven by one background service of the cluster, started for the
+//! first of them.
 //!
-//! [`Mixing`] averages over a sparse graph instead, where each peer waits for its neighbours alone, or for nobody.
+//! [`Gossip`] averages over a sparse communication graph instead, where each peer waits only for
+//! its neighbours, or for no peer.
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`collectives`] | [`Collectives`]: the handle of a peer |
-//! | `flight` | one collective on its way |
-//! | [`encoded`] | all-reduce and others in fewer bytes; [`PendingEncoded`], [`Factors`] |
-//! | `outcome` | what becomes of a collective that was begun |
-//! | [`background`] | [`Pending`]: collectives that go on while the program computes |
-//! | [`mixing`] | [`Mixing`]: averages over a graph; who goes on without whom |
-//! | [`measure`] | [`Speeds`]: what each way to do an all-reduce takes here |
-//! | [`probe`](mod@probe) | how fast pairs of peers talk |
-//! | [`error`] | what can go wrong |
+//! | [`communicator`] | [`Communicator`]: collective calls of a peer |
+//! | `in_flight` | one collective in flight |
+//! | [`compressed`] | compressed all-reduce and other collectives; [`PendingCompressed`], [`SufficientFactors`] |
+//! | `completion` | completion of a non-blocking collective |
+//! | [`background`] | [`PendingCollective`]: non-blocking collectives and the thread that drives them |
+//! | [`gossip`] | [`Gossip`]: gossip averaging over a graph; exclusion of lost peers |
+//! | [`measure`] | [`AlgorithmTimings`]: measured time of each all-reduce algorithm |
+//! | [`probe`](mod@probe) | measured latency and bandwidth of pairs of peers |
+//! | [`error`] | errors of this crate |
 
 pub mod background;
-pub mod collectives;
-pub mod encoded;
+pub mod communicator;
+mod completion;
+pub mod compressed;
 pub mod error;
-mod flight;
+pub mod gossip;
+mod in_flight;
 pub mod measure;
-pub mod mixing;
-mod outcome;
 pub mod probe;
 
-pub use background::Pending;
-pub use collectives::{Collectives, MakeCollectives, Tally};
-pub use encoded::{Factors, PendingEncoded};
+pub use background::PendingCollective;
+pub use communicator::{CollectiveExt, CollectiveStats, Communicator};
+pub use compressed::{PendingCompressed, SufficientFactors};
 pub use error::Error;
-pub use hemiola_collective_proto::mix::{Mixed, Reduced};
-pub use hemiola_collective_proto::protocol::cut;
+pub use gossip::{Gossip, GossipBuilder, GossipExt, GossipStats, PeerLossPolicy};
+pub use hemiola_collective_proto::gossip::{GossipElement, GossipRound};
+pub use hemiola_collective_proto::protocol::chunk_range;
 pub use hemiola_collective_proto::{
-    Algorithm, Element, Encoder, Encoding, Graph, Operator, Search, Synchronization, Topology, Weights,
+    Algorithm, CollectiveElement, Compression, Compressor, GossipSync, GossipWeights, Graph, ReduceOp, Topology,
+    TopologySearch,
 };
-pub use hemiola_collective_proto::{cost, encode};
-pub use measure::Speeds;
-pub use mixing::{MakeMixing, Mixing, MixingBuilder, MixingTally, OnLoss};
-pub use probe::{Probed, probe};
+pub use hemiola_collective_proto::{compress, cost};
+pub use measure::AlgorithmTimings;
+pub use probe::{LinkMeasurement, probe};

@@ -1,80 +1,89 @@
-//! How long all-reduces take, measured once, so that later ones can choose their way.
+//! Measurement of all-reduce algorithms, done once, so that later calls can choose the fastest.
 //!
-//! Each way is tried with vectors of three sizes; the line through its times, `latency + bytes × per_byte`, predicts all other sizes. What peer 0
-//! found is told to all, so all choose alike. Figures are the best of a few, since a busy machine only ever adds time. Ways are measured, not
-//! computed from links, because processes of one host share its cores, which no model of links knows.
+//! Each algorithm is timed with vectors of three sizes; the line through its times,
+//! `latency + bytes × per_byte`, predicts all other sizes. The result of peer 0 is broadcast, so
+//! all peers choose alike. A time is the best of a few, since a busy machine only ever adds time.
+//! Algorithms are measured, not computed from link timings, because processes of one host share its
+//! cores, which no model of links captures.
 
-use crate::flight::Flight;
+use crate::in_flight::InFlightCollective;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective_proto::Algorithm;
-use hemiola_collective_proto::cost::Link;
-use hemiola_collective_proto::protocol::{Operation, Operator, Tag};
+use hemiola_collective_proto::cost::AlphaBeta;
+use hemiola_collective_proto::protocol::{Operation, ReduceOp, Tag};
 use hemiola_core::{ChannelId, Rank};
 use std::panic::Location;
 
-/// The ways that are compared. Which peers share a host is not known here, so two levels are for those who ask for them.
-const WAYS: [Algorithm; 4] = [Algorithm::Doubling, Algorithm::HalvingDoubling, Algorithm::Ring, Algorithm::Tree];
-/// Ways that send whole vectors are not for longer ones: with the largest that is tried, one that happened to be disturbed might look better.
+/// Measured algorithms. The assignment of peers to hosts is not known here, so the two-level
+/// algorithm must be requested by name.
+const ALGORITHMS: [Algorithm; 4] = [Algorithm::Doubling, Algorithm::HalvingDoubling, Algorithm::Ring, Algorithm::Tree];
+/// Limit for algorithms that send whole vectors. For longer ones a disturbed measurement of the
+/// largest size could otherwise make them look better.
 const SHORT_BYTES: usize = 1 << 20;
-/// Elements of the vectors, and how often each is tried.
+/// Lengths of the measured vectors, and repetitions of each.
 const SIZES: [(usize, u32); 3] = [(256, 8), (1 << 14, 4), (1 << 18, 3)];
-/// How many collectives a measurement takes.
-pub(crate) const COLLECTIVES: u64 = WAYS.len() as u64 * (8 + 4 + 3) + 1;
+/// Number of collectives that a measurement takes.
+pub(crate) const MEASUREMENT_COLLECTIVES: u64 = ALGORITHMS.len() as u64 * (8 + 4 + 3) + 1;
 
-/// What each way takes.
+/// Measured time of each all-reduce algorithm.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Speeds {
-    ways: [(Algorithm, Link); 4],
+pub struct AlgorithmTimings {
+    timings: [(Algorithm, AlphaBeta); 4],
 }
 
-impl Speeds {
-    /// Each way, with the seconds of its smallest message and of each further byte of the vector.
+impl AlgorithmTimings {
+    /// Each algorithm with its latency and its seconds per byte of the vector.
     #[must_use]
-    pub fn ways(&self) -> &[(Algorithm, Link)] {
-        &self.ways
+    pub fn timings(&self) -> &[(Algorithm, AlphaBeta)] {
+        &self.timings
     }
 
-    /// The fastest way for so many bytes.
+    /// Returns the fastest algorithm for a vector of so many bytes.
     #[must_use]
     pub fn choose(&self, bytes: usize) -> Algorithm {
-        let seconds = |link: Link| link.latency + bytes as f64 * link.per_byte;
+        let seconds = |link: AlphaBeta| link.latency + bytes as f64 * link.per_byte;
         let fits = |algorithm| bytes <= SHORT_BYTES || !matches!(algorithm, Algorithm::Doubling | Algorithm::Tree);
-        let best = self.ways.iter().filter(|way| fits(way.0)).min_by(|a, b| seconds(a.1).total_cmp(&seconds(b.1)));
+        let best =
+            self.timings.iter().filter(|timing| fits(timing.0)).min_by(|a, b| seconds(a.1).total_cmp(&seconds(b.1)));
         best.map_or(Algorithm::Ring, |&(algorithm, _)| algorithm)
     }
 }
 
-/// *Collective.* What each way takes in this job, the same on all peers. `channel` names the channels of so many [`COLLECTIVES`].
-pub(crate) fn speeds(
+/// *Collective.* Measures each algorithm; the result is the same on all peers. `channel` names the
+/// channels of [`MEASUREMENT_COLLECTIVES`] collectives.
+pub(crate) fn measure_timings(
     cluster: &Cluster,
     channel: impl Fn(u64) -> ChannelId,
     site: &'static Location<'static>,
-) -> Result<Speeds> {
+) -> Result<AlgorithmTimings> {
     let mut next = 0;
     let mut run = |operation: &Operation, elements: &mut [f64]| {
         next += 1;
-        Flight::begin::<f64>(cluster, channel(next - 1), Tag::new(next - 1), operation, site)?.run(elements)
+        InFlightCollective::begin::<f64>(cluster, channel(next - 1), Tag::new(next - 1), operation, site)?.run(elements)
     };
-    let mut found = Vec::new();
-    for algorithm in WAYS {
+    let mut measured = Vec::new();
+    for algorithm in ALGORITHMS {
         let mut samples = Vec::new();
         for (length, rounds) in SIZES {
             let mut elements = vec![0.0; length / 2];
             let mut best = f64::INFINITY;
             for _ in 0..rounds {
                 let start = cluster.env().now();
-                let operation = Operation::AllReduce { algorithm, operator: Operator::Sum, length: elements.len() };
+                let operation = Operation::AllReduce { algorithm, operator: ReduceOp::Sum, length: elements.len() };
                 run(&operation, &mut elements)?;
                 best = best.min((cluster.env().now() - start).as_secs_f64());
             }
             samples.push((size_of_val(&elements[..]) as u64, best));
         }
-        let Link { latency, per_byte } = Link::fit(&samples).unwrap_or(Link { latency: 0.0, per_byte: 0.0 });
-        found.extend([latency, per_byte]);
+        let AlphaBeta { latency, per_byte } =
+            AlphaBeta::fit(&samples).unwrap_or(AlphaBeta { latency: 0.0, per_byte: 0.0 });
+        measured.extend([latency, per_byte]);
     }
-    run(&Operation::Broadcast { root: Rank::ROOT, length: found.len() }, &mut found)?;
-    let way = |place: usize| (WAYS[place], Link { latency: found[2 * place], per_byte: found[2 * place + 1] });
-    Ok(Speeds { ways: [way(0), way(1), way(2), way(3)] })
+    run(&Operation::Broadcast { root: Rank::ROOT, length: measured.len() }, &mut measured)?;
+    let timing = |index: usize| {
+        (ALGORITHMS[index], AlphaBeta { latency: measured[2 * index], per_byte: measured[2 * index + 1] })
+    };
+    Ok(AlgorithmTimings { timings: [timing(0), timing(1), timing(2), timing(3)] })
 }
 
 #[cfg(test)]
@@ -83,19 +92,19 @@ mod tests {
 
     #[test]
     fn the_fastest_is_chosen_by_size() {
-        let way = |algorithm, latency, per_byte| (algorithm, Link { latency, per_byte });
-        let speeds = Speeds {
-            ways: [
-                way(Algorithm::Doubling, 1e-5, 1e-8),
-                way(Algorithm::HalvingDoubling, 5e-5, 2e-9),
-                way(Algorithm::Ring, 1e-4, 1e-9),
-                way(Algorithm::Tree, 2e-5, 4e-9),
+        let timing = |algorithm, latency, per_byte| (algorithm, AlphaBeta { latency, per_byte });
+        let timings = AlgorithmTimings {
+            timings: [
+                timing(Algorithm::Doubling, 1e-5, 1e-8),
+                timing(Algorithm::HalvingDoubling, 5e-5, 2e-9),
+                timing(Algorithm::Ring, 1e-4, 1e-9),
+                timing(Algorithm::Tree, 2e-5, 4e-9),
             ],
         };
-        let chosen = [100, 3_000, 20_000, 1 << 20].map(|bytes| speeds.choose(bytes));
+        let chosen = [100, 3_000, 20_000, 1 << 20].map(|bytes| timings.choose(bytes));
         assert_eq!(chosen, [Algorithm::Doubling, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Ring]);
-        // Whatever was measured, whole vectors are not sent if they are long.
-        let disturbed = Speeds { ways: speeds.ways.map(|(algorithm, _)| way(algorithm, 0.0, 1.0)) };
+        // Whatever was measured, long vectors are not sent whole.
+        let disturbed = AlgorithmTimings { timings: timings.timings.map(|(algorithm, _)| timing(algorithm, 0.0, 1.0)) };
         assert_eq!(
             [1 << 20, 1 << 21].map(|bytes| disturbed.choose(bytes)),
             [Algorithm::Doubling, Algorithm::HalvingDoubling]

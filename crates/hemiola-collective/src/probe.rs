@@ -1,50 +1,52 @@
-//! How fast pairs of peers talk to each other, measured.
+//! Measurement of the links between pairs of peers.
 //!
-//! Pairs take turns, so that none is measured while another talks: a pair plays ping-pong with short messages, whose median is twice the latency, and then one sends the other as much as takes
-//! a while. The best of a few counts, since a busy machine only ever adds time.
+//! Pairs take turns, so that only one is active at a time. A pair plays ping-pong with short
+//! messages, whose median round trip is twice the latency; then one sends the other a burst of
+//! large messages. The best of a few bursts counts, since a busy machine only ever adds time.
 
-use hemiola_cluster::{Cluster, Reason, Result};
-use hemiola_core::{ChannelId, Lane, Outgoing, Purpose, Rank, Waiter};
-use hemiola_net::Mailbox;
+use hemiola_cluster::{Cluster, Result, WaitReason};
+use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank, Waiter};
+use hemiola_net::ChannelReceiver;
 use std::panic::Location;
 
-/// The top byte of channels that are opened here.
+/// Top byte of the channels of this module.
 const OWNER: u8 = 9;
-/// Exchanges of short messages.
+/// Number of round trips of short messages.
 const PINGS: usize = 41;
-/// Bytes of a long message, how many are sent, and how often.
-const LONG_BYTES: usize = 1 << 20;
-const LONG: usize = 8;
-const TRIES: usize = 3;
+/// Bytes of a large message, number of messages per burst, and number of bursts.
+const LARGE_BYTES: usize = 1 << 20;
+const BURST_MESSAGES: usize = 8;
+const BURSTS: usize = 3;
 
-/// What the connection of two peers does.
+/// Measured link between two peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Probed {
-    /// The one with the lower rank.
+pub struct LinkMeasurement {
+    /// Peer with the lower rank.
     pub one: Rank,
-    /// The other.
+    /// Peer with the higher rank.
     pub other: Rank,
-    /// Seconds from the one to the other, for the shortest of messages.
+    /// One-way latency in seconds, for the shortest messages.
     pub latency: f64,
-    /// Bytes that go one way in a second.
+    /// Bandwidth of one direction in bytes per second.
     pub bytes_per_second: f64,
 }
 
-/// *Collective.* Measures every pair of peers, one after the other; the same on all peers. `watch` is told how many of how many are done.
+/// *Collective.* Measures every pair of peers, one after the other; the result is the same on all
+/// peers. `on_progress` receives the number of measured pairs and the number of all pairs.
 ///
 /// # Panics
-/// If another peer does something else.
+/// If another peer makes a different call.
 #[track_caller]
-pub fn probe(cluster: &Cluster, mut watch: impl FnMut(usize, usize)) -> Result<Vec<Probed>> {
+pub fn probe(cluster: &Cluster, mut on_progress: impl FnMut(usize, usize)) -> Result<Vec<LinkMeasurement>> {
     let called_at = Location::caller();
     let (me, size) = (cluster.rank(), cluster.size());
     let (short, long) = (cluster.next_channel(OWNER), cluster.next_channel(OWNER));
-    let boxes = Boxes {
+    let channels = ProbeChannels {
         cluster,
         short,
         long,
-        pings: cluster.open(short, Lane::Control),
-        bulk: cluster.open(long, Lane::Bulk),
+        pings: cluster.open_channel(short, Lane::Control),
+        bulk: cluster.open_channel(long, Lane::Bulk),
         site: called_at,
     };
     let pairs: Vec<(Rank, Rank)> = Rank::all(size)
@@ -52,45 +54,46 @@ pub fn probe(cluster: &Cluster, mut watch: impl FnMut(usize, usize)) -> Result<V
         .collect();
     let mut mine = Vec::new();
     for (done, (one, other)) in pairs.iter().enumerate() {
-        watch(done, pairs.len());
+        on_progress(done, pairs.len());
         if me == *one {
-            mine.push(boxes.lead(*other)?);
+            mine.push(channels.lead(*other)?);
         } else if me == *other {
-            boxes.follow(*one)?;
+            channels.follow(*one)?;
         }
         cluster.barrier()?;
     }
-    watch(pairs.len(), pairs.len());
+    on_progress(pairs.len(), pairs.len());
     let all = cluster.all_gather(mine)?;
     let mut found = all.into_iter().map(Vec::into_iter).collect::<Vec<_>>();
     let next = |(one, other): (Rank, Rank)| {
         let (latency, bytes_per_second) = found[one.index()].next().expect("every peer measured its pairs");
-        Probed { one, other, latency, bytes_per_second }
+        LinkMeasurement { one, other, latency, bytes_per_second }
     };
     Ok(pairs.into_iter().map(next).collect())
 }
 
-struct Boxes<'a> {
+struct ProbeChannels<'a> {
     cluster: &'a Cluster,
     short: ChannelId,
     long: ChannelId,
-    pings: Mailbox,
-    bulk: Mailbox,
+    pings: ChannelReceiver,
+    bulk: ChannelReceiver,
     site: &'static Location<'static>,
 }
 
-impl Boxes<'_> {
+impl ProbeChannels<'_> {
     fn send(&self, to: Rank, lane: Lane, channel: ChannelId, bytes: usize) -> Result<()> {
         let payload = vec![0_u8; bytes].into();
-        self.cluster.send(to, Outgoing { lane, channel, purpose: Purpose::Custom, payload })
+        self.cluster.send(to, OutgoingMessage { lane, channel, purpose: Purpose::Custom, payload })
     }
 
-    fn receive(&self, from: Rank, mailbox: &Mailbox) -> Result<()> {
-        let reason = Reason { what: "probe", number: None, site: Some(self.site) };
-        self.cluster.receive(mailbox, from, Waiter::Driver, reason).map(drop)
+    fn receive(&self, from: Rank, receiver: &ChannelReceiver) -> Result<()> {
+        let reason = WaitReason { operation: "probe", number: None, site: Some(self.site) };
+        self.cluster.receive(receiver, from, Waiter::Driver, reason).map(drop)
     }
 
-    /// Measures the connection to a peer that follows: seconds of latency and bytes per second.
+    /// Measures the link to a peer that runs [`ProbeChannels::follow`]: seconds of latency and
+    /// bytes per second.
     fn lead(&self, other: Rank) -> Result<(f64, f64)> {
         let env = self.cluster.env();
         let mut trips = Vec::with_capacity(PINGS);
@@ -103,15 +106,15 @@ impl Boxes<'_> {
         trips.sort_by(f64::total_cmp);
         let latency = trips[PINGS / 2] / 2.0;
         let mut best = 0.0_f64;
-        for _ in 0..TRIES {
+        for _ in 0..BURSTS {
             let start = env.now();
-            for _ in 0..LONG {
-                self.send(other, Lane::Bulk, self.long, LONG_BYTES)?;
+            for _ in 0..BURST_MESSAGES {
+                self.send(other, Lane::Bulk, self.long, LARGE_BYTES)?;
             }
             self.receive(other, &self.pings)?;
-            // What the answer takes is no part of it.
+            // The latency of the acknowledgement does not count.
             let seconds = ((env.now() - start).as_secs_f64() - latency).max(f64::MIN_POSITIVE);
-            best = best.max((LONG * LONG_BYTES) as f64 / seconds);
+            best = best.max((BURST_MESSAGES * LARGE_BYTES) as f64 / seconds);
         }
         Ok((latency, best))
     }
@@ -121,8 +124,8 @@ impl Boxes<'_> {
             self.receive(one, &self.pings)?;
             self.send(one, Lane::Control, self.short, 1)?;
         }
-        for _ in 0..TRIES {
-            for _ in 0..LONG {
+        for _ in 0..BURSTS {
+            for _ in 0..BURST_MESSAGES {
                 self.receive(one, &self.bulk)?;
             }
             self.send(one, Lane::Control, self.short, 1)?;
@@ -140,9 +143,9 @@ mod tests {
     fn every_pair_is_measured_once_and_all_know_it() {
         let reports = hemiola_cluster::standalone(4)
             .run(|cluster| {
-                let told = Mutex::new(Vec::new());
-                let found = probe(cluster, |done, all| told.lock().unwrap().push((done, all)))?;
-                assert_eq!(told.into_inner().unwrap(), (0..=6).map(|done| (done, 6)).collect::<Vec<_>>());
+                let progress = Mutex::new(Vec::new());
+                let found = probe(cluster, |done, all| progress.lock().unwrap().push((done, all)))?;
+                assert_eq!(progress.into_inner().unwrap(), (0..=6).map(|done| (done, 6)).collect::<Vec<_>>());
                 Ok(found)
             })
             .unwrap();

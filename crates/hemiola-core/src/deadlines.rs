@@ -1,21 +1,23 @@
-//! How long each kind of wait may last. Every wait in Hemiola has one of these.
+//! Timeouts of a cluster. Every wait in Hemiola is bounded by one of them.
 
 use std::time::Duration;
 
-/// The time limits of a cluster.
+/// Timeouts of a cluster, one per kind of wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Deadlines {
-    /// How long peers wait for each other at the start. Default 60 s.
+    /// Time that peers wait for each other at start-up. Default 60 s.
     pub join: Duration,
-    /// A connection that has not proven who it is after this time is closed. Default 5 s.
+    /// Time in which a new connection must authenticate; it is closed afterwards. Default 5 s.
     pub handshake: Duration,
-    /// A peer that has been silent this long is lost. Default 10 s. Heartbeats are sent ten times as often.
+    /// A peer from which nothing arrives for this long is lost. Default 10 s. Heartbeats are sent
+    /// ten times as often.
     pub silence: Duration,
-    /// The longest wait inside a running job: for a barrier, a message, or room to send. Default 30 min; a wait this
-    /// long has been shown in stall reports many times before it fails.
+    /// Longest wait inside a running job: for a barrier, a message, or room in a send queue.
+    /// Default 30 min. A wait of this length appears in many stall reports before it fails.
     pub wait: Duration,
-    /// A wait of this length is shown in a stall report, and again each time it has doubled. Default 15 s.
+    /// A wait of this length appears in a stall report, and again each time it doubles. Default 15
+    /// s.
     pub stall: Duration,
 }
 
@@ -32,7 +34,7 @@ impl Default for Deadlines {
 }
 
 impl Deadlines {
-    /// Time between two heartbeats: a tenth of the silence a peer is allowed.
+    /// Interval between two heartbeats: a tenth of [`silence`](Self::silence).
     #[must_use]
     pub fn heartbeat(&self) -> Duration {
         self.silence / 10

@@ -1,60 +1,62 @@
 //! Time, randomness and threads as an argument.
 //!
-//! Whoever needs one of them takes an `Arc<dyn Env>`. The real one is `hemiola_cluster::SystemEnv`; the simulator
-//! brings its own with virtual time and seeded randomness. `clippy.toml` forbids the direct calls.
+//! Code that needs one of them takes an `Arc<dyn Env>`. The real implementation is
+//! `hemiola_cluster::SystemEnv`; the simulator brings its own with virtual time and seeded
+//! randomness. `clippy.toml` forbids the direct calls.
 
 use crate::Moment;
 use std::fmt;
 use std::io;
 use std::time::Duration;
 
-/// What a driver may ask of the world besides sending messages.
+/// Environment of a driver: everything it asks of the system besides sending messages.
 ///
 /// Implementations are shared between threads. `now` never goes backwards.
 pub trait Env: Send + Sync + fmt::Debug + 'static {
-    /// The present.
+    /// Returns the current time.
     fn now(&self) -> Moment;
 
-    /// How long the calling thread has computed: time in which it waited, or others had its core, does not count. Where a world knows nothing of
-    /// cores, all time is time of computing.
-    fn computed(&self) -> Duration {
+    /// CPU time of the calling thread. Waiting, and time in which other threads had the core, does
+    /// not count. An environment that does not model cores returns all elapsed time.
+    fn cpu_time(&self) -> Duration {
         self.now() - Moment::ZERO
     }
 
-    /// Fills `bytes` with numbers nobody can predict (or, in a simulation, that its seed determines).
+    /// Fills `bytes` with unpredictable numbers; in a simulation, with numbers that its seed
+    /// determines.
     fn fill_random(&self, bytes: &mut [u8]);
 
-    /// Lets `duration` pass. For retry loops at start-up and for a reader that holds back; everything else waits for an
-    /// event with a deadline.
-    fn pause(&self, duration: Duration);
+    /// Blocks the calling thread for `duration`. For retry loops at start-up and for a reader that
+    /// throttles itself; all other code waits for an event with a deadline.
+    fn sleep(&self, duration: Duration);
 
     /// Runs `body` on a new thread that carries `name` in debuggers and stall reports.
     ///
-    /// The returned [`Task`] waits for the thread when joined; dropping it lets the thread go on. Callers that need
-    /// the thread to end tell it so through state they share with `body`.
-    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> io::Result<Task>;
+    /// Joining the returned [`ThreadHandle`] waits for the thread; dropping it detaches the thread.
+    /// Callers that need the thread to end signal it through state that they share with `body`.
+    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> io::Result<ThreadHandle>;
 }
 
-/// A running thread that can be waited for.
+/// Handle of a running thread that can be joined.
 #[must_use = "join it, or drop it on purpose to let the thread run on"]
-pub struct Task {
+pub struct ThreadHandle {
     join: Box<dyn FnOnce() + Send>,
 }
 
-impl Task {
-    /// A task whose end is awaited by `join`.
+impl ThreadHandle {
+    /// Creates a handle that waits for its thread by calling `join`.
     pub fn new(join: impl FnOnce() + Send + 'static) -> Self {
         Self { join: Box::new(join) }
     }
 
-    /// Waits until the thread has ended. A panic in it has been reported by the panic hook already.
+    /// Waits until the thread has ended. A panic in it has already been reported by the panic hook.
     pub fn join(self) {
         (self.join)();
     }
 }
 
-impl fmt::Debug for Task {
+impl fmt::Debug for ThreadHandle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Task").finish_non_exhaustive()
+        formatter.debug_struct("ThreadHandle").finish_non_exhaustive()
     }
 }

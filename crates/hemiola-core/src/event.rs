@@ -1,16 +1,16 @@
-//! What a cluster reports while it runs, as types. Nothing parses log text.
+//! Events that a cluster reports while it runs, as types. Nothing parses log text.
 
 use crate::{PeerLost, Rank, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Which thread of a peer waits.
+/// Thread of a peer that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Waiter {
-    /// The thread that runs the program.
+    /// Thread that runs the user program.
     Driver,
-    /// A compute thread.
+    /// Compute thread of the peer.
     Worker(WorkerId),
 }
 
@@ -23,56 +23,54 @@ impl fmt::Display for Waiter {
     }
 }
 
-/// One thread's wait, as it travels in heartbeats.
+/// Wait of one thread, as it travels in heartbeats.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaitSummary {
-    /// Which thread waits.
+    /// Driver or worker that waits.
     pub waiter: Waiter,
-    /// What it waits for, in words, with the place in the program.
+    /// Awaited operation, with its call site in the program.
     pub reason: String,
-    /// The peer it waits for, where there is one.
+    /// Peer that the thread waits for, if it is a single one.
     pub peer: Option<Rank>,
-    /// How long it had been waiting when this was written.
+    /// Duration of the wait when the summary was written.
     pub waited: Duration,
 }
 
-/// A wait that has lasted too long, with what every other peer was last known to do.
+/// Report of a wait that has lasted too long, with the last known activity of every other peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stall {
-    /// The peer that reports.
+pub struct StallReport {
+    /// Peer that writes the report.
     pub rank: Rank,
-    /// Its own waits, longest first.
-    pub here: Vec<WaitSummary>,
-    /// What each other peer said of itself last, in rank order; `None` where it has said nothing yet.
-    pub others: Vec<(Rank, Option<LastWords>)>,
+    /// Waits of the reporting peer, longest first.
+    pub local: Vec<WaitSummary>,
+    /// Last heartbeat of each other peer, in rank order; `None` before its first one.
+    pub remote: Vec<(Rank, Option<LastHeartbeat>)>,
 }
 
-/// What a peer's latest heartbeat said.
+/// Content of the latest heartbeat of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LastWords {
-    /// Its waits, longest first; none means that it computes.
+pub struct LastHeartbeat {
+    /// Waits of the peer, longest first; empty while it computes.
     pub waits: Vec<WaitSummary>,
-    /// How long ago it said so.
+    /// Time since the heartbeat arrived.
     pub age: Duration,
 }
 
-impl fmt::Display for Stall {
+impl fmt::Display for StallReport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(formatter, "stalled: who waits for what")?;
-        for wait in &self.here {
-            writeln!(formatter, "  peer {} {}", self.rank, Described(wait))?;
+        writeln!(formatter, "stalled: waits of all peers")?;
+        for wait in &self.local {
+            writeln!(formatter, "  peer {} {}", self.rank, WaitDisplay(wait))?;
         }
-        for (rank, state) in &self.others {
+        for (rank, state) in &self.remote {
             match state {
-                None => writeln!(formatter, "  peer {rank} has not been heard of yet")?,
-                Some(LastWords { waits, age }) if waits.is_empty() => writeln!(
-                    formatter,
-                    "  peer {rank} waits for nothing: it is computing (heard {:.1} s ago)",
-                    age.as_secs_f64()
-                )?,
-                Some(LastWords { waits, .. }) => {
+                None => writeln!(formatter, "  peer {rank} has not sent a heartbeat yet")?,
+                Some(LastHeartbeat { waits, age }) if waits.is_empty() => {
+                    writeln!(formatter, "  peer {rank} is computing (last heartbeat {:.1} s ago)", age.as_secs_f64())?
+                }
+                Some(LastHeartbeat { waits, .. }) => {
                     for wait in waits {
-                        writeln!(formatter, "  peer {rank} {}", Described(wait))?;
+                        writeln!(formatter, "  peer {rank} {}", WaitDisplay(wait))?;
                     }
                 }
             }
@@ -81,48 +79,49 @@ impl fmt::Display for Stall {
     }
 }
 
-/// A wait as the stall report words it.
-struct Described<'a>(&'a WaitSummary);
+/// Formats a wait for the stall report.
+struct WaitDisplay<'a>(&'a WaitSummary);
 
-impl fmt::Display for Described<'_> {
+impl fmt::Display for WaitDisplay<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let WaitSummary { waiter, reason, peer, waited } = self.0;
         write!(formatter, "{waiter} waits for {reason}")?;
         if let Some(peer) = peer {
             write!(formatter, " from peer {peer}")?;
         }
-        write!(formatter, " since {:.1} s", waited.as_secs_f64())
+        write!(formatter, " for {:.1} s", waited.as_secs_f64())
     }
 }
 
-/// Something worth telling a person or a dashboard.
+/// Event of interest to a person or a dashboard.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Event {
-    /// All peers have met.
+pub enum ClusterEvent {
+    /// All peers have joined the job.
     Joined {
-        /// This peer.
+        /// Rank of the reporting peer.
         rank: Rank,
-        /// How many there are.
+        /// Number of peers in the job.
         size: usize,
-        /// How long it took.
+        /// Duration of the join.
         took: Duration,
     },
-    /// Someone asked to join and was turned away; the job goes on without them.
+    /// A join attempt was refused; the job continues without it.
     Refused {
-        /// Where the attempt came from.
+        /// Network address of the refused connection.
         address: String,
-        /// Why it was turned away.
+        /// Reason for the refusal.
         reason: String,
     },
-    /// A peer is gone.
+    /// A peer was lost.
     Lost(PeerLost),
-    /// A wait has lasted too long.
-    Stalled(Stall),
+    /// A wait has exceeded [`Deadlines::stall`](crate::Deadlines::stall).
+    Stalled(StallReport),
 }
 
-/// Hears of events. Called on internal threads: must return quickly and must not call back into the cluster.
+/// Callback for cluster events. Called on internal threads: it must return quickly and must not
+/// call back into the cluster.
 pub trait Observer: Send + Sync + fmt::Debug + 'static {
-    /// Something happened.
-    fn observe(&self, event: &Event);
+    /// Handles one event of the cluster.
+    fn observe(&self, event: &ClusterEvent);
 }

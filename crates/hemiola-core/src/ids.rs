@@ -1,4 +1,4 @@
-//! A type for each kind of number, so that a rank is never taken for a worker or a count.
+//! Newtypes for ids, so that a rank is never mistaken for a worker or a count.
 //!
 //! ```compile_fail
 //! use hemiola_core::{Rank, WorkerId};
@@ -8,34 +8,35 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The number of a peer in its job, from 0 to `size - 1`.
+/// Rank of a peer in its job, from 0 to `size - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Rank(u32);
 
 impl Rank {
-    /// The peer that prints, that others meet at, and that holds the result of a reduction.
+    /// Root of the job: it prints, it is the rendezvous of the other peers, and it holds the result
+    /// of a reduction.
     pub const ROOT: Self = Self(0);
 
-    /// The peer with this number.
+    /// Creates the rank with this number.
     #[must_use]
     pub const fn new(number: u32) -> Self {
         Self(number)
     }
 
-    /// The number, for use as an index.
+    /// Returns the rank for use as an index.
     #[must_use]
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The number as it travels.
+    /// Returns the rank as it is sent on the wire.
     #[must_use]
     pub const fn number(self) -> u32 {
         self.0
     }
 
-    /// All ranks of a job of `size` peers, in order.
+    /// Returns all ranks of a job of `size` peers, in order.
     ///
     /// ```
     /// use hemiola_core::Rank;
@@ -53,17 +54,18 @@ impl fmt::Display for Rank {
     }
 }
 
-/// Makes types for numbers that count things from 0, each with `new` and `index`. Whoever calls it needs `serde`.
+/// Defines newtypes for ids that count from 0, each with `new` and `index`. The calling crate needs
+/// `serde`.
 ///
 /// ```
-/// hemiola_core::numbers! {
-///     /// The number of a page.
+/// hemiola_core::define_ids! {
+///     /// Number of a page.
 ///     PageId;
 /// }
 /// assert_eq!(PageId::new(3).index(), 3);
 /// ```
 #[macro_export]
-macro_rules! numbers {
+macro_rules! define_ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, ::serde::Serialize, ::serde::Deserialize)]
@@ -71,13 +73,13 @@ macro_rules! numbers {
         pub struct $name(u32);
 
         impl $name {
-            /// The one with this number.
+            /// Creates the id with this number.
             #[must_use]
             pub const fn new(number: u32) -> Self {
                 Self(number)
             }
 
-            /// The number, for use as an index.
+            /// Returns the id for use as an index.
             #[must_use]
             pub const fn index(self) -> usize {
                 self.0 as usize
@@ -92,24 +94,26 @@ macro_rules! numbers {
     )*};
 }
 
-numbers! {
-    /// The number of a worker (a compute thread) inside its peer.
+define_ids! {
+    /// Number of a worker (a compute thread) within its peer.
     WorkerId;
 }
 
-/// Which job a frame belongs to. Two jobs on one host never mix, even when one takes over the other's port.
+/// Identifier of the job a frame belongs to. Two jobs on one host never mix, even if one reuses the
+/// other's port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct JobId(u64);
 
 impl JobId {
-    /// The job with this number.
+    /// Creates the id with this number.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// The job with this name (FNV-1a of its bytes: the same on every peer and every release).
+    /// Returns the id of the job called `name`: the FNV-1a hash of its bytes, equal on every peer
+    /// and in every release.
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         let hash = name
@@ -118,7 +122,7 @@ impl JobId {
         Self(hash)
     }
 
-    /// The number as it travels.
+    /// Returns the id as it is sent on the wire.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0

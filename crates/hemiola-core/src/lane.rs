@@ -1,17 +1,18 @@
-//! Which way a message travels, and what it is for.
+//! Lane and purpose of a message.
 //!
-//! Each pair of peers has two lanes that never wait for each other, so that a clock or an acknowledgement is not
-//! stuck behind 64 MB of data. Order is kept inside a lane, not between lanes.
+//! Each pair of peers has two lanes that never wait for each other, so a clock or an
+//! acknowledgement is not stuck behind 64 MB of data. Order is kept within a lane, not between
+//! lanes.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One of the two independent ways between a pair of peers.
+/// One of the two independent connections between a pair of peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Lane {
-    /// Small and urgent: clocks, acknowledgements, barriers, heartbeats.
+    /// Small and urgent messages: clocks, acknowledgements, barriers, heartbeats.
     Control,
-    /// Large and patient: rows, blocks, tensors.
+    /// Large messages that can wait: rows, blocks, tensors.
     Bulk,
 }
 
@@ -19,7 +20,7 @@ impl Lane {
     /// Both lanes, in index order.
     pub const ALL: [Self; 2] = [Self::Control, Self::Bulk];
 
-    /// 0 or 1.
+    /// Returns 0 for `Control` and 1 for `Bulk`.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
@@ -35,33 +36,33 @@ impl fmt::Display for Lane {
     }
 }
 
-/// What a message is for. Every byte sent is counted under one of these.
+/// Purpose of a message. Every byte sent is counted under one of these.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum Purpose {
-    /// Heartbeats, goodbyes, failure notices.
+    /// Heartbeats, goodbyes and failure notices.
     Liveness = 0,
-    /// Barriers.
+    /// Barriers of the cluster handle.
     Barrier = 1,
     /// Broadcasts of the cluster handle.
     Broadcast = 2,
     /// Gathers of the cluster handle.
     Gather = 3,
-    /// A user's or a benchmark's own messages.
+    /// Messages of a user program or a benchmark.
     Custom = 4,
-    /// Entries and rows on their way to the peer that holds them.
+    /// Entries and rows in a shuffle, sent to the peer that owns them.
     Shuffle = 5,
-    /// Blocks of arrays that go from worker to worker with the time of a loop.
+    /// Array blocks that rotate between workers in the time steps of a loop.
     Rotation = 6,
-    /// Rows of arrays that are served by their owners, and updates to them.
+    /// Array rows that their owners serve, and updates to them.
     Served = 7,
-    /// Rows of tables, updates to them, and their clocks.
+    /// Parameter-server tables: rows, updates and clocks.
     Tables = 8,
-    /// Elements of collectives: all-reduce and its relatives.
+    /// Elements of collectives such as all-reduce.
     Collective = 9,
-    /// Values that neighbours in a communication graph average, and word that they have come.
-    Mixing = 10,
+    /// Gossip averaging: values sent to graph neighbours, and acknowledgements.
+    Gossip = 10,
     /// Results of scheduled jobs.
     Schedule = 11,
 }
@@ -79,17 +80,17 @@ impl Purpose {
         Self::Served,
         Self::Tables,
         Self::Collective,
-        Self::Mixing,
+        Self::Gossip,
         Self::Schedule,
     ];
 
-    /// The purpose's place in [`Purpose::ALL`], and its number on the wire.
+    /// Returns the index in [`Purpose::ALL`], which is also the number on the wire.
     #[must_use]
     pub const fn index(self) -> usize {
         self as usize
     }
 
-    /// The purpose with this number on the wire.
+    /// Returns the purpose with this number on the wire.
     #[must_use]
     pub fn from_number(number: u8) -> Option<Self> {
         Self::ALL.get(usize::from(number)).copied()
@@ -109,7 +110,7 @@ impl fmt::Display for Purpose {
             Self::Served => "served",
             Self::Tables => "tables",
             Self::Collective => "collective",
-            Self::Mixing => "mixing",
+            Self::Gossip => "gossip",
             Self::Schedule => "schedule",
         })
     }
@@ -120,14 +121,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn index_and_place_agree() {
-        for (place, purpose) in Purpose::ALL.iter().enumerate() {
-            assert_eq!(purpose.index(), place);
-            assert_eq!(Purpose::from_number(place as u8), Some(*purpose));
+    fn index_matches_position() {
+        for (position, purpose) in Purpose::ALL.iter().enumerate() {
+            assert_eq!(purpose.index(), position);
+            assert_eq!(Purpose::from_number(position as u8), Some(*purpose));
         }
         assert_eq!(Purpose::from_number(Purpose::ALL.len() as u8), None);
-        for (place, lane) in Lane::ALL.iter().enumerate() {
-            assert_eq!(lane.index(), place);
+        for (position, lane) in Lane::ALL.iter().enumerate() {
+            assert_eq!(lane.index(), position);
         }
     }
 }

@@ -1,23 +1,24 @@
-//! The floor every other Hemiola crate stands on: ids, time, the kinds of error, and the traits at which protocols
-//! and drivers meet.
+//! Foundation of all Hemiola crates: ids, time, error kinds, and the traits between protocols and
+//! drivers.
 //!
-//! Protocol code (clocks, shards, rings, schedulers) is written against this crate alone. It learns the time, receives
-//! messages and draws random numbers through arguments, so the same code runs on threads, over TCP and in a
-//! simulation with virtual time. **Invariant:** this crate depends on no other crate of ours, opens no socket, starts
-//! no thread and reads no clock.
+//! Protocol code (clocks, shards, rings, schedulers) depends on this crate alone. It receives time,
+//! messages and random numbers through arguments, so the same code runs on threads, over TCP and in
+//! a simulation with virtual time. **Invariant:** this crate depends on no other Hemiola crate,
+//! opens no socket, starts no thread and reads no clock.
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`ids`] | a type for each kind of number: [`Rank`], [`WorkerId`], [`JobId`] |
-//! | [`moment`] | [`Moment`], a point in time that may be virtual |
-//! | [`mod@env`] | [`Env`]: time, randomness and threads, as an argument |
-//! | [`kind`] | [`ErrorKind`]: the caller's mistake, the world's failure, or our bug |
-//! | [`lane`] | [`Lane`] and [`Purpose`]: which way a message travels and what it is for |
+//! | [`ids`] | newtypes for ids: [`Rank`], [`WorkerId`], [`JobId`] |
+//! | [`moment`] | [`Moment`], a point in real or virtual time |
+//! | [`mod@env`] | [`Env`]: time, randomness and threads as an argument |
+//! | [`kind`] | [`ErrorKind`]: usage error, external failure, or bug |
+//! | [`lane`] | [`Lane`] and [`Purpose`] of a message |
 //! | [`message`] | [`Message`] and [`Payload`] |
-//! | [`transport`] | [`Transport`] and [`Inbox`]: how messages leave and arrive |
-//! | [`loss`] | [`PeerLost`]: the typed story of a peer that is gone |
-//! | [`deadlines`] | [`Deadlines`]: how long each kind of wait may last |
-//! | [`event`] | [`Event`]: what a cluster reports while it runs |
+//! | [`transport`] | [`Transport`] and [`MessageSink`]: sending and receiving messages |
+//! | [`loss`] | [`PeerLost`]: a lost peer and the cause of its loss |
+//! | [`deadlines`] | [`Deadlines`]: timeouts of all kinds of waits |
+//! | [`rng`] | random numbers: counter-based (Philox) and sequential (SplitMix64) |
+//! | [`event`] | [`ClusterEvent`]: events that a cluster reports while it runs |
 
 pub mod deadlines;
 pub mod env;
@@ -28,15 +29,16 @@ pub mod lane;
 pub mod loss;
 pub mod message;
 pub mod moment;
+pub mod rng;
 pub mod transport;
 
 pub use deadlines::Deadlines;
-pub use env::{Env, Task};
-pub use event::{Event, LastWords, Observer, Stall, WaitSummary, Waiter};
+pub use env::{Env, ThreadHandle};
+pub use event::{ClusterEvent, LastHeartbeat, Observer, StallReport, WaitSummary, Waiter};
 pub use ids::{JobId, Rank, WorkerId};
 pub use kind::ErrorKind;
 pub use lane::{Lane, Purpose};
-pub use loss::{LossCause, Parting, PeerLost};
-pub use message::{ChannelId, Message, Outgoing, Payload};
+pub use loss::{GoodbyeReason, LossCause, PeerLost};
+pub use message::{ChannelId, Message, OutgoingMessage, Payload};
 pub use moment::Moment;
-pub use transport::{Assist, Inbox, Traffic, TrafficLine, Transport, TransportError};
+pub use transport::{AssistOutcome, MessageSink, Traffic, TrafficLine, Transport, TransportError};

@@ -1,14 +1,14 @@
-//! The typed story of a peer that is gone.
+//! Loss of a peer, as a typed value.
 //!
-//! A lost peer is a value on the normal path: every wait of every surviving peer ends with one of these, within the
-//! deadline for silence.
+//! A lost peer is a value on the normal path: every wait of every surviving peer ends with a
+//! [`PeerLost`], within the timeout for silence.
 
 use crate::Rank;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
 
-/// Why a peer counts as gone.
+/// Cause of the loss of a peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum LossCause {
@@ -16,29 +16,29 @@ pub enum LossCause {
     Closed,
     /// The operating system reported an error on its connection.
     Broken {
-        /// What the system said.
+        /// Error text of the operating system.
         reason: String,
     },
-    /// It was silent for longer than the deadline: stopped, cut off, or its host is gone.
+    /// It was silent for longer than the timeout: stopped, cut off, or its host is down.
     Silent {
-        /// How long it had been silent when it was given up.
+        /// Duration of the silence when the peer was declared lost.
         silence: Duration,
     },
-    /// It sent bytes that are no valid frame.
+    /// It sent bytes that are not a valid frame.
     Corrupt {
-        /// What was wrong with them.
+        /// Description of the invalid bytes.
         reason: String,
     },
     /// It reported that its own program failed.
     Failed {
-        /// The error or panic message of its program.
+        /// Error or panic message of its program.
         reason: String,
     },
-    /// It ended well while others still waited for it.
+    /// It ended successfully while other peers still waited for it.
     Left,
-    /// It sent more than this peer would hold.
+    /// It sent more than this peer is willing to buffer.
     Flooded {
-        /// Bytes that had arrived and were not yet taken.
+        /// Bytes that had arrived and were not yet consumed.
         pending: u64,
     },
 }
@@ -52,41 +52,41 @@ impl fmt::Display for LossCause {
             Self::Broken { reason } => write!(formatter, "its connection broke: {reason}"),
             Self::Silent { silence } => write!(
                 formatter,
-                "it has been silent for {:.1} s (stopped, cut off, or its host is gone)",
+                "it has been silent for {:.1} s (stopped, cut off, or its host is down)",
                 silence.as_secs_f64()
             ),
-            Self::Corrupt { reason } => write!(formatter, "it sent bytes that are not valid: {reason}"),
+            Self::Corrupt { reason } => write!(formatter, "it sent invalid bytes: {reason}"),
             Self::Failed { reason } => write!(formatter, "its program failed: {reason}"),
-            Self::Left => formatter.write_str("it finished while others still waited for it"),
-            Self::Flooded { pending } => write!(formatter, "it sent {pending} bytes that nobody has taken"),
+            Self::Left => formatter.write_str("it finished while other peers still waited for it"),
+            Self::Flooded { pending } => write!(formatter, "it sent {pending} bytes that were not consumed"),
         }
     }
 }
 
-/// A peer that is gone: who, where, why, and when it last gave a sign of life.
+/// Lost peer: its rank, its address, the cause, and the time of its last message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("lost peer {rank} at {address}: {cause}; last sign of life {:.1} s before", last_heard.as_secs_f64())]
 pub struct PeerLost {
-    /// Which peer.
+    /// Rank of the lost peer.
     pub rank: Rank,
-    /// Where it was.
+    /// Network address of the lost peer.
     pub address: String,
-    /// Why it counts as gone.
+    /// Cause of the loss.
     pub cause: LossCause,
-    /// Time between its last sign of life and the verdict.
+    /// Time between the last message from the peer and the detection of the loss.
     pub last_heard: Duration,
 }
 
-/// What a leaving peer tells the others.
+/// Reason that a leaving peer gives to the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Parting {
-    /// Its program ended well.
+pub enum GoodbyeReason {
+    /// Its program ended successfully.
     Done,
-    /// Its program failed.
+    /// Its program failed or panicked.
     Failed {
-        /// The error or panic message.
+        /// Error or panic message of the program.
         reason: String,
     },
-    /// It gives up because another peer is gone. The receiver blames that one, not the messenger.
+    /// It gives up because another peer was lost. The receiver blames that peer, not the sender.
     Lost(PeerLost),
 }

@@ -1,23 +1,26 @@
-//! What travels between peers.
+//! Messages between peers, and their payloads.
 
 use crate::{Lane, Purpose, Rank};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The address of a mailbox inside a peer. The layer that opens a mailbox chooses the number; both sides must agree.
+/// Identifier of a channel within a peer. The layer that opens a channel chooses the number; both
+/// sides must agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct ChannelId(u64);
 
 impl ChannelId {
-    /// The channel with this number. The top byte names the layer that owns it (see [`ChannelId::of`]).
+    /// Creates the id with this number. The top byte identifies the layer that owns the channel
+    /// (see [`ChannelId::of`]).
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// Channel `number` of the layer that owns the top byte `owner`, so that two layers never collide.
+    /// Creates channel `number` of the layer with the top byte `owner`, so that two layers never
+    /// collide.
     ///
     /// # Panics
     /// If `number` does not fit into 56 bits.
@@ -27,7 +30,7 @@ impl ChannelId {
         Self(((owner as u64) << 56) | number)
     }
 
-    /// The number as it travels.
+    /// Returns the id as it is sent on the wire.
     #[must_use]
     pub const fn number(self) -> u64 {
         self.0
@@ -40,7 +43,8 @@ impl fmt::Display for ChannelId {
     }
 }
 
-/// The body of an outgoing message: slices that are sent one after the other without being copied together.
+/// Body of an outgoing message: slices that are sent one after the other without being copied
+/// together.
 #[derive(Clone, Debug, Default)]
 pub struct Payload {
     first: Bytes,
@@ -48,37 +52,37 @@ pub struct Payload {
 }
 
 impl Payload {
-    /// A body without bytes.
+    /// Creates an empty body.
     #[must_use]
     pub const fn empty() -> Self {
         Self { first: Bytes::new(), rest: Vec::new() }
     }
 
-    /// A body made of several slices.
+    /// Creates a body from several slices; empty slices are dropped.
     #[must_use]
     pub fn from_parts(parts: impl IntoIterator<Item = Bytes>) -> Self {
         let mut parts = parts.into_iter().filter(|part| !part.is_empty());
         Self { first: parts.next().unwrap_or_default(), rest: parts.collect() }
     }
 
-    /// Number of bytes in all parts.
+    /// Returns the number of bytes in all parts.
     #[must_use]
     pub fn len(&self) -> usize {
         self.first.len() + self.rest.iter().map(Bytes::len).sum::<usize>()
     }
 
-    /// Whether there is nothing in it.
+    /// Returns true if the body has no bytes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.first.is_empty() && self.rest.is_empty()
     }
 
-    /// The slices in order.
+    /// Returns the slices in order.
     pub fn parts(&self) -> impl Iterator<Item = &Bytes> {
         std::iter::once(&self.first).chain(&self.rest)
     }
 
-    /// The whole body as one slice; copies only if there are several parts.
+    /// Returns the body as one slice. Copies only if there are several parts.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         if self.rest.is_empty() {
@@ -104,31 +108,31 @@ impl From<Vec<u8>> for Payload {
     }
 }
 
-/// A message on its way out.
+/// Message to be sent.
 #[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// The lane it takes.
+pub struct OutgoingMessage {
+    /// Lane that carries the message.
     pub lane: Lane,
-    /// The mailbox it is for.
+    /// Channel of the receiving peer.
     pub channel: ChannelId,
-    /// What it is counted under.
+    /// Purpose under which the bytes are counted.
     pub purpose: Purpose,
-    /// Its body.
+    /// Body of the message.
     pub payload: Payload,
 }
 
-/// A message that has arrived.
+/// Message that has arrived.
 #[derive(Clone, Debug)]
 pub struct Message {
-    /// Who sent it.
+    /// Sender of the message.
     pub from: Rank,
-    /// The lane it came on.
+    /// Lane that carried the message.
     pub lane: Lane,
-    /// The mailbox it is for.
+    /// Channel that receives the message.
     pub channel: ChannelId,
-    /// What it is counted under.
+    /// Purpose under which the bytes are counted.
     pub purpose: Purpose,
-    /// Its body. Received bodies of 64 KiB and more start at an address that is a multiple of 64.
+    /// Body of the message. Received bodies of 64 KiB and more start at a multiple of 64.
     pub payload: Bytes,
 }
 

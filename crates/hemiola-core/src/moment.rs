@@ -1,33 +1,33 @@
-//! A point in time, measured from the start of an environment.
+//! Point in time, measured from the start of an environment.
 //!
-//! `std::time::Instant` cannot be made up, so code that holds one cannot run in virtual time. A [`Moment`] is a number
-//! of nanoseconds since whatever its [`Env`](crate::Env) calls the beginning. **Invariant:** moments of different
-//! environments are never compared; they do not cross the wire.
+//! Code that holds a `std::time::Instant` cannot run in virtual time, because an `Instant` cannot
+//! be constructed. A [`Moment`] counts nanoseconds since the start of its [`Env`](crate::Env).
+//! **Invariant:** moments of different environments are never compared; they do not cross the wire.
 
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A point in time, as nanoseconds since the beginning of its environment.
+/// Point in time, as nanoseconds since the start of its environment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Moment(u64);
 
 impl Moment {
-    /// The beginning.
+    /// Start of the environment.
     pub const ZERO: Self = Self(0);
 
-    /// The moment this many nanoseconds after the beginning.
+    /// Creates the moment this many nanoseconds after the start.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         Self(nanos)
     }
 
-    /// Nanoseconds since the beginning.
+    /// Returns the nanoseconds since the start.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
         self.0
     }
 
-    /// Time from `earlier` to here; zero if `earlier` is later.
+    /// Returns the time from `earlier` to this moment; zero if `earlier` is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -37,7 +37,7 @@ impl Moment {
 impl Add<Duration> for Moment {
     type Output = Self;
 
-    /// Saturates at the end of time, so that "wait for ever" needs no special case.
+    /// Saturates at the end of time, so that an unbounded wait needs no special case.
     fn add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
         Self(self.0.saturating_add(nanos))

@@ -1,162 +1,178 @@
-//! How messages leave and arrive: the one trait that in-process queues, TCP, TLS and the simulator implement.
+//! Transport of messages: the one trait that in-process queues, TCP, TLS and the simulator
+//! implement.
 
-use crate::{Lane, Message, Moment, Outgoing, Parting, Payload, PeerLost, Purpose, Rank};
+use crate::{GoodbyeReason, Lane, Message, Moment, OutgoingMessage, Payload, PeerLost, Purpose, Rank};
 use bytes::Bytes;
 use serde::Serialize;
 use std::fmt;
 use std::time::Duration;
 
-/// Why a message could not be sent.
+/// Error of sending a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransportError {
-    /// The receiver is gone.
+    /// The receiver is lost.
     #[error(transparent)]
     Lost(#[from] PeerLost),
-    /// The receiver has not taken earlier messages for too long.
+    /// The receiver has not consumed earlier messages within the timeout.
     #[error(
-        "peer {peer} has not taken {queued} queued bytes on the {lane} lane for {:.1} s: it lives but does not read",
+        "peer {peer} has not read {queued} queued bytes on the {lane} lane for {:.1} s, although it is alive",
         waited.as_secs_f64()
     )]
-    Stuck {
-        /// The receiver.
+    SendTimeout {
+        /// Peer that does not read.
         peer: Rank,
-        /// The lane that is full.
+        /// Lane whose send queue is full.
         lane: Lane,
-        /// Bytes waiting in front of this message.
+        /// Bytes queued ahead of this message.
         queued: usize,
-        /// How long the sender waited for room.
+        /// Time that the sender waited for room.
         waited: Duration,
     },
-    /// The message is larger than a frame may be.
-    #[error("a message of {length} bytes is over the limit of {limit} bytes for one frame: send it in pieces")]
+    /// The message exceeds the maximum frame size.
+    #[error("a message of {length} bytes is over the frame limit of {limit} bytes: send it in several messages")]
     TooLarge {
         /// Bytes in the message.
         length: usize,
-        /// Bytes allowed.
+        /// Maximum bytes per message.
         limit: usize,
     },
-    /// This transport has been closed.
+    /// The transport has been closed.
     #[error("the transport is closed")]
     Closed,
-    /// There is no such peer.
+    /// The rank is outside of the job.
     #[error("there is no peer {peer} in a job of {size}")]
     NoSuchPeer {
-        /// The rank asked for.
+        /// Rank of the intended receiver.
         peer: Rank,
-        /// The number of peers.
+        /// Number of peers in the job.
         size: usize,
     },
 }
 
-/// Receives what a transport brings. Called on the transport's threads, or on a thread that
-/// [assists](Transport::assist) it: must return quickly and never block on the transport.
-pub trait Inbox: Send + Sync + 'static {
-    /// A message arrived. Messages of one sender on one lane come in the order they were sent.
+/// Receiver of everything that a transport delivers. Called on the transport's threads, or on a
+/// thread that [assists](Transport::assist) it: it must return quickly and never block on the
+/// transport.
+pub trait MessageSink: Send + Sync + 'static {
+    /// Accepts a message. Messages of one sender on one lane arrive in the order they were sent.
     fn deliver(&self, message: Message);
 
-    /// A peer is gone. Called once per peer; no message of that peer follows.
-    fn lost(&self, loss: PeerLost);
+    /// Reports the loss of a peer. Called once per peer; no message of that peer follows.
+    fn peer_lost(&self, loss: PeerLost);
 }
 
-/// What came of lending a thread to the transport.
+/// Result of a call of [`Transport::assist`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Assist {
+pub enum AssistOutcome {
     /// The awaited condition holds.
     Done,
-    /// The time is up.
+    /// The timeout has passed.
     TimedOut,
-    /// Another thread reads already, or this transport has nothing to lend a hand with: wait to be woken.
-    Decline,
+    /// Another thread already reads, or this transport does not support assistance: wait to be
+    /// woken.
+    Declined,
 }
 
 /// Moves messages between the peers of one job.
 ///
 /// # Contract
-/// - `send` keeps the order of messages to one peer on one lane and never copies the payload. It returns when the
-///   message is queued or on its way, not when it has arrived; it waits for room at most `timeout`.
-/// - Delivery is exactly once while the connection lives. When it ends, [`Inbox::lost`] tells why.
-/// - All methods may be called from any thread. Sending to oneself delivers directly.
+/// - `send` keeps the order of messages to one peer on one lane and never copies the payload. It
+///   returns when the message is queued or written, not when it has arrived; it waits for room at
+///   most `timeout`.
+/// - Delivery is exactly once while the connection lives. When the connection ends,
+///   [`MessageSink::peer_lost`] reports the cause.
+/// - All methods may be called from any thread. A message to the own rank is delivered directly.
 pub trait Transport: Send + Sync + fmt::Debug + 'static {
-    /// This peer.
+    /// Returns the rank of this peer.
     fn rank(&self) -> Rank;
 
-    /// Number of peers in the job.
+    /// Returns the number of peers in the job.
     fn size(&self) -> usize;
 
-    /// Sends a message to peer `to`, waiting at most `timeout` for room.
-    fn send(&self, to: Rank, message: Outgoing, timeout: Duration) -> Result<(), TransportError>;
+    /// Sends a message to peer `to`. Waits at most `timeout` for room in the send queue.
+    fn send(&self, to: Rank, message: OutgoingMessage, timeout: Duration) -> Result<(), TransportError>;
 
-    /// Sends a message whose payload is followed by `tail`, which stays the caller's: it is copied only as far as it cannot be sent at once.
-    fn send_lent(&self, to: Rank, message: Outgoing, tail: &[u8], timeout: Duration) -> Result<(), TransportError> {
+    /// Sends a message whose payload is followed by the borrowed `tail`. Only the part of the tail
+    /// that cannot be written at once is copied.
+    fn send_borrowed(
+        &self,
+        to: Rank,
+        message: OutgoingMessage,
+        tail: &[u8],
+        timeout: Duration,
+    ) -> Result<(), TransportError> {
         let parts = message.payload.parts().cloned().chain(std::iter::once(Bytes::copy_from_slice(tail)));
         let payload = Payload::from_parts(parts);
-        self.send(to, Outgoing { payload, ..message }, timeout)
+        self.send(to, OutgoingMessage { payload, ..message }, timeout)
     }
 
-    /// Lends the calling thread to read from peer `from` on `lane` until `done` holds or `timeout` has passed.
+    /// Lends the calling thread to the transport: reads from peer `from` on `lane` until `done`
+    /// returns true or `timeout` has passed.
     ///
-    /// Without this, a message would wake a reading thread which wakes the waiting one; with it the waiting thread
-    /// is the one that is woken. `done` is asked after each delivery and at least every 50 ms.
-    fn assist(&self, from: Rank, lane: Lane, timeout: Duration, done: &mut dyn FnMut() -> bool) -> Assist {
+    /// Without assistance, a message wakes a reader thread, which then wakes the waiting thread;
+    /// with it, the message wakes the waiting thread directly. `done` is called after each delivery
+    /// and at least every 50 ms.
+    fn assist(&self, from: Rank, lane: Lane, timeout: Duration, done: &mut dyn FnMut() -> bool) -> AssistOutcome {
         let _ = (from, lane, timeout, done);
-        Assist::Decline
+        AssistOutcome::Declined
     }
 
-    /// Tells the transport that `bytes` delivered from `from` on `lane` have been taken out of their mailbox.
-    fn taken(&self, from: Rank, lane: Lane, bytes: usize);
+    /// Reports that the receiver of a channel has consumed `bytes` from `from` on `lane` (flow
+    /// control).
+    fn consumed(&self, from: Rank, lane: Lane, bytes: usize);
 
-    /// When `peer` was last heard of.
+    /// Returns the time of the last sign of life of `peer`.
     fn last_heard(&self, peer: Rank) -> Moment;
 
-    /// Where `peer` is, for people.
+    /// Returns a printable address of `peer`.
     fn address(&self, peer: Rank) -> String;
 
-    /// Gives a peer up: closes its lanes and reports `loss` to the inbox unless it was reported before.
-    fn sever(&self, loss: PeerLost);
+    /// Disconnects from a peer: closes its lanes and reports `loss` to the sink unless a loss was
+    /// reported before.
+    fn disconnect(&self, loss: PeerLost);
 
-    /// What has been sent and received so far.
+    /// Returns the traffic counters.
     fn traffic(&self) -> Traffic;
 
-    /// Sends what is queued, tells every peer why this one leaves, and closes once they have left too or `timeout`
-    /// has passed.
-    fn close(&self, parting: Parting, timeout: Duration);
+    /// Sends all queued messages and a goodbye to every peer. Closes when the others have left too,
+    /// or after `timeout`.
+    fn close(&self, goodbye: GoodbyeReason, timeout: Duration);
 }
 
-/// Messages and bytes moved between this peer and one other, on one lane, for one purpose.
+/// Traffic between this peer and one other, on one lane, for one purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct TrafficLine {
-    /// The other peer.
+    /// Rank of the other peer.
     pub peer: Rank,
-    /// The lane.
+    /// Lane that carried the messages.
     pub lane: Lane,
-    /// The purpose.
+    /// Purpose of the messages.
     pub purpose: Purpose,
-    /// Messages sent to it.
+    /// Messages sent to the other peer.
     pub messages_sent: u64,
-    /// Bytes sent to it, headers included.
+    /// Bytes sent to the other peer, headers included.
     pub bytes_sent: u64,
-    /// Messages received from it.
+    /// Messages received from the other peer.
     pub messages_received: u64,
-    /// Bytes received from it, headers included.
+    /// Bytes received from the other peer, headers included.
     pub bytes_received: u64,
 }
 
-/// A snapshot of all counters that are not zero.
+/// Snapshot of all traffic counters that are not zero.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Traffic {
-    /// One line per peer, lane and purpose, in that order.
+    /// Counters per peer, lane and purpose, in that order.
     pub lines: Vec<TrafficLine>,
 }
 
 impl Traffic {
-    /// All bytes sent.
+    /// Returns the total number of bytes sent.
     #[must_use]
     pub fn bytes_sent(&self) -> u64 {
         self.lines.iter().map(|line| line.bytes_sent).sum()
     }
 
-    /// All bytes received.
+    /// Returns the total number of bytes received.
     #[must_use]
     pub fn bytes_received(&self) -> u64 {
         self.lines.iter().map(|line| line.bytes_received).sum()

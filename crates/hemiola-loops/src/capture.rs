@@ -1,24 +1,25 @@
-//! What a loop does with the names its body uses: how each declares itself, what workers share of it, and what each sees.
+//! Captured variables of a loop: their kinds, the data that workers share, and the view of each
+//! worker.
 //!
-//! Generated code makes a chain `(first, (second, (.., ())))` of captures, so that there may be any number of them; the
-//! chain is a capture itself.
+//! Generated code makes a chain `(first, (second, (.., ())))` of captures, so that a loop can have
+//! any number of them. The chain is a capture itself.
 
 use crate::Error;
-use crate::arrays::Arrays;
-use crate::buffer::{Buffer, MOST_TARGETS, Rule};
-use crate::plan::{Block, Placement};
-use crate::record::{NoRecorder, PlainRecorder, RowRecorder};
-use crate::run::post::Requests;
+use crate::arrays::LoopArrays;
+use crate::buffer::{ApplyRule, MAX_TARGETS, WriteBuffer};
+use crate::plan::{ArrayPlacement, LoopBlock};
+use crate::recorder::{NoRecorder, PlainRecorder, RowRecorder};
+use crate::run::endpoint::RowRequests;
 use crate::view::buffer::rows_of;
-use crate::view::served::Served;
-use crate::view::table::{Ahead, Problem};
+use crate::view::served::ServedRows;
+use crate::view::table::{Lookahead, TableViewError};
 use crate::view::{AccumulatorView, ArrayView, BufferView, PlainView, TableView};
 use hemiola_analysis::Access;
 use hemiola_array::{Accumulator, DistArray, Element};
 use hemiola_cluster::{Cluster, Result, panic_message};
 use hemiola_core::{Purpose, WorkerId};
-use hemiola_tables_proto::in_loop::{ClockEnds, InLoop, LoopTable};
-use hemiola_tables_proto::{Owners, rows};
+use hemiola_tables_proto::in_loop::{ClockInterval, LoopTable, TableInLoop};
+use hemiola_tables_proto::{Owners, row_list};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -27,135 +28,180 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a name turned out to be.
+/// Kind of a captured variable, decided by its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Captured {
-    /// An array, by its number in the loop.
+pub enum CaptureKind {
+    /// An array, by its index in the loop.
     Array(usize),
-    /// Writes to arrays: the buffered one first.
+    /// A write buffer of one or several arrays.
     Buffer {
-        /// Their numbers.
+        /// Indices of the arrays it updates, the buffered array first.
         targets: Vec<usize>,
-        /// Entries after which workers must meet.
-        bound: Option<u64>,
+        /// Entries of a worker after which writes are applied, if not only at the end of a block.
+        flush_interval: Option<u64>,
     },
-    /// A table of parameters.
+    /// A table of the parameter server.
     Table {
-        /// When its clocks end.
-        clocks: ClockEnds,
-        /// Whether its rows are announced.
+        /// Moment at which the clock advances: after each step or each pass.
+        clocks: ClockInterval,
+        /// Rows of later blocks are announced to the table.
         announces: bool,
     },
-    /// Anything else.
+    /// An accumulator or a plain value.
     Other,
 }
 
-/// What everything on a peer may look at while a loop runs.
+/// Loop context: read-only data of a running loop, shared by all workers of a peer.
 #[derive(Clone, Copy)]
-pub struct Scene<'l, 'a> {
+pub struct LoopContext<'l, 'a> {
     pub(crate) cluster: &'l Cluster,
-    pub(crate) arrays: &'l Arrays<'a>,
-    pub(crate) placements: &'l [Placement],
+    pub(crate) arrays: &'l LoopArrays<'a>,
+    pub(crate) placements: &'l [ArrayPlacement],
     pub(crate) names: &'static [&'static str],
-    /// Every place where the body uses one of them.
+    /// All accesses of the captured names in the body.
     pub(crate) accesses: &'static [Access],
-    /// The loop, as messages call it.
+    /// Name of the loop in messages.
     pub(crate) title: &'l str,
-    /// How many peers run blocks.
+    /// Number of peers that run blocks.
     pub(crate) peers_used: usize,
-    /// How workers ask for rows, if arrays are served.
-    pub(crate) requests: Option<&'l Arc<Requests>>,
+    /// Channel for row requests. Present if arrays are served.
+    pub(crate) requests: Option<&'l Arc<RowRequests>>,
 }
 
-impl Scene<'_, '_> {
-    /// The error of a rule that panicked.
-    pub(crate) fn rule_failed(&self, panic: &(dyn Any + Send)) -> hemiola_cluster::Error {
+impl LoopContext<'_, '_> {
+    /// Converts a panic of an update rule into an error.
+    pub(crate) fn rule_error(&self, panic: &(dyn Any + Send)) -> hemiola_cluster::Error {
         Error::Rule { site: self.title.to_owned(), rank: self.cluster.rank(), message: panic_message(panic) }.into()
     }
 }
 
-impl fmt::Debug for Scene<'_, '_> {
+impl fmt::Debug for LoopContext<'_, '_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Scene").field("names", &self.names).finish_non_exhaustive()
+        formatter.debug_struct("LoopContext").field("names", &self.names).finish_non_exhaustive()
     }
 }
 
-/// A captured name, or a chain of them.
+/// A captured variable, or a chain of them.
+///
+/// # Life cycle
+///
+/// `run` calls the methods in this order:
+///
+/// ```text
+/// driver, once per loop
+///   declare                  before planning: registers its arrays and its kind
+///   share                    after all arrays are placed
+/// each worker
+///   view, recorder
+///   for each step
+///     for each block of the worker in this step
+///       bind                 points the view at the block
+///       for each chunk of entries (one chunk, unless a buffer has a flush interval)
+///         touch_by_key       for each entry, together with the slice of the body
+///         recorded_rows      the prefetch set of the chunk
+///         prefetch           fetches these rows
+///         announce           the rows of the worker's next block, recorded in the same way
+///         (body)             for each entry, through the view
+///         end_block          applies pending writes to exclusive rows
+///         submit_updates     between two chunks, before a barrier
+///         apply_updates      inside this barrier, by one worker of the peer
+///     end_step
+///     submit_updates         before the barrier at the end of the step, if the loop has barriers
+///     apply_updates          inside this barrier, by one worker of the peer
+///   end_pass                 also after a failure
+///   merge_counters
+/// driver, once per loop
+///   prefetch_misses
+/// ```
+///
+/// Recording, `prefetch` and `announce` are for served arrays and tables. Recording is skipped
+/// where a repeated loop remembers the rows. `announce` is called in the first chunk of a block
+/// only. Workers of a peer without blocks call only `view` and `end_pass`, to advance their clocks.
 pub trait Capture<'a> {
-    /// What the workers of a peer share.
+    /// State shared by the workers of a peer.
     type Shared: Sync;
-    /// What the body sees.
+    /// Value that the body uses in place of the variable.
     type View;
-    /// What the slice of the body sees.
+    /// Value that the slice of the body uses in place of the variable.
     type Recorder;
 
-    /// Says what it is.
-    fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>);
+    /// Registers the arrays of this variable and appends its kind.
+    fn declare(&self, arrays: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>);
 
-    /// Makes what workers share, once all arrays are in place.
-    fn share(&self, scene: Scene<'_, 'a>, declared: &[Captured]) -> Self::Shared;
+    /// Makes the state that workers share. Called when all arrays are placed.
+    fn share(&self, context: LoopContext<'_, 'a>, declared: &[CaptureKind]) -> Self::Shared;
 
-    /// Makes what a worker's body sees.
-    fn view(&self, shared: &Self::Shared, scene: Scene<'_, 'a>, worker: WorkerId) -> Self::View;
+    /// Makes the view of one worker.
+    fn view(&self, shared: &Self::Shared, context: LoopContext<'_, 'a>, worker: WorkerId) -> Self::View;
 
-    /// Makes what the slice of the body sees.
-    fn recorder(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Self::Recorder;
+    /// Makes the recorder of one worker.
+    fn recorder(&self, shared: &Self::Shared, context: LoopContext<'_, 'a>) -> Self::Recorder;
 
-    /// Appends what the slice has written down.
-    fn foreseen(&self, _recorder: &mut Self::Recorder, _rows: &mut Vec<Vec<u64>>) {}
+    /// Appends the rows that the slice has recorded, and clears the recorder.
+    fn recorded_rows(&self, _recorder: &mut Self::Recorder, _rows: &mut Vec<Vec<u64>>) {}
 
-    /// Writes down the rows that an entry reads by its indices alone: for those the slice has no code.
+    /// Records the rows that an entry reads by its indices alone. The slice has no code for these.
     #[inline]
     fn touch_by_key(&self, _recorder: &Self::Recorder, _key: &[usize]) {}
 
-    /// Fetches what [`foreseen`](Self::foreseen) appended.
+    /// Fetches the rows that [`recorded_rows`](Self::recorded_rows) returned for the chunk that
+    /// runs next.
     fn prefetch(
         &self,
         _rows: &mut std::slice::Iter<'_, Vec<u64>>,
         _view: &mut Self::View,
-        _scene: Scene<'_, 'a>,
+        _context: LoopContext<'_, 'a>,
     ) -> Result<()> {
         Ok(())
     }
 
-    /// Says that what [`foreseen`](Self::foreseen) appended for a later block will be used.
+    /// Announces the rows that [`recorded_rows`](Self::recorded_rows) returned for a later block.
     fn announce(
         &self,
         _rows: &mut std::slice::Iter<'_, Vec<u64>>,
         _view: &mut Self::View,
-        _scene: Scene<'_, 'a>,
-        _ahead: Ahead,
+        _context: LoopContext<'_, 'a>,
+        _ahead: Lookahead,
     ) -> Result<()> {
         Ok(())
     }
 
-    /// Ends what a worker ends with each step.
-    fn end_step(&self, _view: &mut Self::View, _scene: Scene<'_, 'a>) -> Result<()> {
+    /// Ends a step of a worker: tables advance their clock, if configured so.
+    fn end_step(&self, _view: &mut Self::View, _context: LoopContext<'_, 'a>) -> Result<()> {
         Ok(())
     }
 
-    /// Ends what a worker ends in a pass of so many steps, as far as that has not been done: also if it has failed.
-    fn end_pass(&self, _view: &mut Self::View, _scene: Scene<'_, 'a>, _steps: u64) -> Result<()> {
+    /// Ends a pass of `steps` steps: advances the clocks that the worker has not advanced yet. Also
+    /// called after a failure, because other workers wait for these clocks.
+    fn end_pass(&self, _view: &mut Self::View, _context: LoopContext<'_, 'a>, _steps: u64) -> Result<()> {
         Ok(())
     }
 
-    /// Appends the names whose reads were not foreseen, with their numbers, and forgets what was fetched.
-    fn unforeseen(&self, _shared: &Self::Shared, _counts: &mut Vec<(usize, u64)>) {}
+    /// Appends the number of reads that were not prefetched, with the index of the captured name.
+    fn prefetch_misses(&self, _shared: &Self::Shared, _counts: &mut Vec<(usize, u64)>) {}
 
-    /// Notes what a worker's view has counted.
-    fn leave(&self, _shared: &Self::Shared, _view: &mut Self::View) {}
+    /// Adds the counters of a worker's view to the shared state.
+    fn merge_counters(&self, _shared: &Self::Shared, _view: &mut Self::View) {}
 
-    /// Turns a worker's view to a block it is about to run.
-    fn bind(&self, _shared: &Self::Shared, _view: &mut Self::View, _scene: Scene<'_, 'a>, _block: Block) {}
+    /// Points a worker's view at the block it is about to run.
+    fn bind(&self, _shared: &Self::Shared, _view: &mut Self::View, _context: LoopContext<'_, 'a>, _block: LoopBlock) {}
 
-    /// Applies what a worker has to itself, at the end of a block.
-    fn end_block(&self, _shared: &Self::Shared, _view: &mut Self::View, _scene: Scene<'_, 'a>, _block: Block) {}
+    /// Applies a worker's pending writes to exclusive rows, at the end of a block or chunk.
+    fn end_block(
+        &self,
+        _shared: &Self::Shared,
+        _view: &mut Self::View,
+        _context: LoopContext<'_, 'a>,
+        _block: LoopBlock,
+    ) {
+    }
 
-    /// Hands in what others must get, before a meeting.
-    fn hand_in(&self, _shared: &Self::Shared, _view: &mut Self::View, _worker: WorkerId) {}
+    /// Moves a worker's pending writes to the shared state, before a barrier.
+    fn submit_updates(&self, _shared: &Self::Shared, _view: &mut Self::View, _worker: WorkerId) {}
 
-    /// *Collective.* Applies what all workers have handed in, while nobody works.
-    fn settle(&self, _shared: &Self::Shared, _scene: Scene<'_, 'a>) -> Result<()> {
+    /// *Collective.* Applies the submitted updates of all workers, inside a barrier, while no
+    /// worker runs.
+    fn apply_updates(&self, _shared: &Self::Shared, _context: LoopContext<'_, 'a>) -> Result<()> {
         Ok(())
     }
 }
@@ -165,13 +211,13 @@ impl<'a> Capture<'a> for () {
     type View = ();
     type Recorder = ();
 
-    fn recorder(&self, (): &(), _: Scene<'_, 'a>) {}
+    fn recorder(&self, (): &(), _: LoopContext<'_, 'a>) {}
 
-    fn declare(&self, _: &mut Arrays<'a>, _: &mut Vec<Captured>) {}
+    fn declare(&self, _: &mut LoopArrays<'a>, _: &mut Vec<CaptureKind>) {}
 
-    fn share(&self, _: Scene<'_, 'a>, _: &[Captured]) {}
+    fn share(&self, _: LoopContext<'_, 'a>, _: &[CaptureKind]) {}
 
-    fn view(&self, (): &(), _: Scene<'_, 'a>, _: WorkerId) {}
+    fn view(&self, (): &(), _: LoopContext<'_, 'a>, _: WorkerId) {}
 }
 
 impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
@@ -179,8 +225,8 @@ impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
     type View = (A::View, B::View);
     type Recorder = (A::Recorder, B::Recorder);
 
-    fn recorder(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Self::Recorder {
-        (self.0.recorder(&shared.0, scene), self.1.recorder(&shared.1, scene))
+    fn recorder(&self, shared: &Self::Shared, context: LoopContext<'_, 'a>) -> Self::Recorder {
+        (self.0.recorder(&shared.0, context), self.1.recorder(&shared.1, context))
     }
 
     #[inline]
@@ -189,104 +235,104 @@ impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
         self.1.touch_by_key(&recorder.1, key);
     }
 
-    fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
-        self.0.foreseen(&mut recorder.0, rows);
-        self.1.foreseen(&mut recorder.1, rows);
+    fn recorded_rows(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
+        self.0.recorded_rows(&mut recorder.0, rows);
+        self.1.recorded_rows(&mut recorder.1, rows);
     }
 
     fn prefetch(
         &self,
         rows: &mut std::slice::Iter<'_, Vec<u64>>,
         view: &mut Self::View,
-        scene: Scene<'_, 'a>,
+        context: LoopContext<'_, 'a>,
     ) -> Result<()> {
-        self.0.prefetch(rows, &mut view.0, scene)?;
-        self.1.prefetch(rows, &mut view.1, scene)
+        self.0.prefetch(rows, &mut view.0, context)?;
+        self.1.prefetch(rows, &mut view.1, context)
     }
 
     fn announce(
         &self,
         rows: &mut std::slice::Iter<'_, Vec<u64>>,
         view: &mut Self::View,
-        scene: Scene<'_, 'a>,
-        ahead: Ahead,
+        context: LoopContext<'_, 'a>,
+        ahead: Lookahead,
     ) -> Result<()> {
-        self.0.announce(rows, &mut view.0, scene, ahead)?;
-        self.1.announce(rows, &mut view.1, scene, ahead)
+        self.0.announce(rows, &mut view.0, context, ahead)?;
+        self.1.announce(rows, &mut view.1, context, ahead)
     }
 
-    fn end_step(&self, view: &mut Self::View, scene: Scene<'_, 'a>) -> Result<()> {
-        // Both, even if one fails: others wait for both clocks.
-        let first = self.0.end_step(&mut view.0, scene);
-        first.and(self.1.end_step(&mut view.1, scene))
+    fn end_step(&self, view: &mut Self::View, context: LoopContext<'_, 'a>) -> Result<()> {
+        // Both are called even if the first fails: other workers wait for both clocks.
+        let first = self.0.end_step(&mut view.0, context);
+        first.and(self.1.end_step(&mut view.1, context))
     }
 
-    fn end_pass(&self, view: &mut Self::View, scene: Scene<'_, 'a>, steps: u64) -> Result<()> {
-        let first = self.0.end_pass(&mut view.0, scene, steps);
-        first.and(self.1.end_pass(&mut view.1, scene, steps))
+    fn end_pass(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, steps: u64) -> Result<()> {
+        let first = self.0.end_pass(&mut view.0, context, steps);
+        first.and(self.1.end_pass(&mut view.1, context, steps))
     }
 
-    fn unforeseen(&self, shared: &Self::Shared, counts: &mut Vec<(usize, u64)>) {
-        self.0.unforeseen(&shared.0, counts);
-        self.1.unforeseen(&shared.1, counts);
+    fn prefetch_misses(&self, shared: &Self::Shared, counts: &mut Vec<(usize, u64)>) {
+        self.0.prefetch_misses(&shared.0, counts);
+        self.1.prefetch_misses(&shared.1, counts);
     }
 
-    fn leave(&self, shared: &Self::Shared, view: &mut Self::View) {
-        self.0.leave(&shared.0, &mut view.0);
-        self.1.leave(&shared.1, &mut view.1);
+    fn merge_counters(&self, shared: &Self::Shared, view: &mut Self::View) {
+        self.0.merge_counters(&shared.0, &mut view.0);
+        self.1.merge_counters(&shared.1, &mut view.1);
     }
 
-    fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
+    fn declare(&self, arrays: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
         self.0.declare(arrays, declared);
         self.1.declare(arrays, declared);
     }
 
-    fn share(&self, scene: Scene<'_, 'a>, declared: &[Captured]) -> Self::Shared {
-        (self.0.share(scene, declared), self.1.share(scene, declared))
+    fn share(&self, context: LoopContext<'_, 'a>, declared: &[CaptureKind]) -> Self::Shared {
+        (self.0.share(context, declared), self.1.share(context, declared))
     }
 
-    fn view(&self, shared: &Self::Shared, scene: Scene<'_, 'a>, worker: WorkerId) -> Self::View {
-        (self.0.view(&shared.0, scene, worker), self.1.view(&shared.1, scene, worker))
+    fn view(&self, shared: &Self::Shared, context: LoopContext<'_, 'a>, worker: WorkerId) -> Self::View {
+        (self.0.view(&shared.0, context, worker), self.1.view(&shared.1, context, worker))
     }
 
     #[inline]
-    fn bind(&self, shared: &Self::Shared, view: &mut Self::View, scene: Scene<'_, 'a>, block: Block) {
-        self.0.bind(&shared.0, &mut view.0, scene, block);
-        self.1.bind(&shared.1, &mut view.1, scene, block);
+    fn bind(&self, shared: &Self::Shared, view: &mut Self::View, context: LoopContext<'_, 'a>, block: LoopBlock) {
+        self.0.bind(&shared.0, &mut view.0, context, block);
+        self.1.bind(&shared.1, &mut view.1, context, block);
     }
 
-    fn end_block(&self, shared: &Self::Shared, view: &mut Self::View, scene: Scene<'_, 'a>, block: Block) {
-        self.0.end_block(&shared.0, &mut view.0, scene, block);
-        self.1.end_block(&shared.1, &mut view.1, scene, block);
+    fn end_block(&self, shared: &Self::Shared, view: &mut Self::View, context: LoopContext<'_, 'a>, block: LoopBlock) {
+        self.0.end_block(&shared.0, &mut view.0, context, block);
+        self.1.end_block(&shared.1, &mut view.1, context, block);
     }
 
-    fn hand_in(&self, shared: &Self::Shared, view: &mut Self::View, worker: WorkerId) {
-        self.0.hand_in(&shared.0, &mut view.0, worker);
-        self.1.hand_in(&shared.1, &mut view.1, worker);
+    fn submit_updates(&self, shared: &Self::Shared, view: &mut Self::View, worker: WorkerId) {
+        self.0.submit_updates(&shared.0, &mut view.0, worker);
+        self.1.submit_updates(&shared.1, &mut view.1, worker);
     }
 
-    fn settle(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Result<()> {
-        // Both, even if one fails here: other peers take part in both.
-        let first = self.0.settle(&shared.0, scene);
-        first.and(self.1.settle(&shared.1, scene))
+    fn apply_updates(&self, shared: &Self::Shared, context: LoopContext<'_, 'a>) -> Result<()> {
+        // Both are called even if the first fails: the other peers take part in both.
+        let first = self.0.apply_updates(&shared.0, context);
+        first.and(self.1.apply_updates(&shared.1, context))
     }
 }
 
-/// A captured array.
+/// A captured array. `WRITTEN` tells whether the body writes it.
 #[derive(Debug)]
 pub struct ArrayCapture<'a, T, const N: usize, const WRITTEN: bool> {
     pub(crate) array: &'a DistArray<T, N>,
     pub(crate) name: usize,
 }
 
-/// What workers share of an array.
+/// State of an array shared by the workers of a peer.
 #[derive(Debug)]
 pub struct ArrayShared {
-    /// Its number in the loop.
+    /// Index of the array in the loop.
     number: usize,
     served: bool,
-    /// Reads that the slice did not foresee.
-    unforeseen: AtomicU64,
+    /// Reads that were not prefetched, summed over finished workers.
+    prefetch_misses: AtomicU64,
 }
 
 impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayCapture<'a, T, N, WRITTEN> {
@@ -294,30 +340,32 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
     type View = ArrayView<T, N, WRITTEN>;
     type Recorder = RowRecorder<Self::View, N>;
 
-    fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
-        declared.push(Captured::Array(arrays.add(self.array)));
+    fn declare(&self, arrays: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
+        declared.push(CaptureKind::Array(arrays.add(self.array)));
     }
 
-    fn share(&self, scene: Scene<'_, 'a>, declared: &[Captured]) -> ArrayShared {
-        let Captured::Array(number) = declared[self.name] else { unreachable!("it declared itself an array") };
-        let served = scene.peers_used > 1 && scene.placements[number] == Placement::Served;
-        ArrayShared { number, served, unforeseen: AtomicU64::new(0) }
+    fn share(&self, context: LoopContext<'_, 'a>, declared: &[CaptureKind]) -> ArrayShared {
+        let CaptureKind::Array(number) = declared[self.name] else {
+            unreachable!("an array capture declares an array")
+        };
+        let served = context.peers_used > 1 && context.placements[number] == ArrayPlacement::Served;
+        ArrayShared { number, served, prefetch_misses: AtomicU64::new(0) }
     }
 
-    fn view(&self, shared: &ArrayShared, scene: Scene<'_, 'a>, worker: WorkerId) -> Self::View {
-        let mut view = ArrayView::new(scene.names[self.name], self.extents());
+    fn view(&self, shared: &ArrayShared, context: LoopContext<'_, 'a>, worker: WorkerId) -> Self::View {
+        let mut view = ArrayView::new(context.names[self.name], self.extents());
         if shared.served {
-            let owners = scene.arrays.get(shared.number).owners().expect("a served array has owners").clone();
-            let requests = scene.requests.expect("rows are asked for where arrays are served");
+            let owners = context.arrays.get(shared.number).owners().expect("a served array has owners").clone();
+            let requests = context.requests.expect("served arrays have a request channel");
             let (_, row_length) = rows_of(self.extents());
-            let served = Served::new(scene.cluster, requests, worker, shared.number, owners, row_length);
+            let served = ServedRows::new(context.cluster, requests, worker, shared.number, owners, row_length);
             view.served = Some(Box::new(served));
         }
         view
     }
 
-    fn recorder(&self, shared: &ArrayShared, scene: Scene<'_, 'a>) -> Self::Recorder {
-        let mine = scene.accesses.iter().filter(|access| access.name == self.name);
+    fn recorder(&self, shared: &ArrayShared, context: LoopContext<'_, 'a>) -> Self::Recorder {
+        let mine = context.accesses.iter().filter(|access| access.name == self.name);
         RowRecorder::new(self.extents(), shared.served, mine)
     }
 
@@ -326,8 +374,8 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
         recorder.touch_by_key(key);
     }
 
-    fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
-        if recorder.wanted {
+    fn recorded_rows(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
+        if recorder.enabled {
             rows.push(recorder.take());
         }
     }
@@ -336,7 +384,7 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
         &self,
         rows: &mut std::slice::Iter<'_, Vec<u64>>,
         view: &mut Self::View,
-        _: Scene<'_, 'a>,
+        _: LoopContext<'_, 'a>,
     ) -> Result<()> {
         match &view.served {
             Some(served) => served.prefetch(rows.next().map_or(&[], Vec::as_slice)),
@@ -348,38 +396,38 @@ impl<'a, T: Element, const N: usize, const WRITTEN: bool> Capture<'a> for ArrayC
         &self,
         rows: &mut std::slice::Iter<'_, Vec<u64>>,
         view: &mut Self::View,
-        _: Scene<'_, 'a>,
-        _: Ahead,
+        _: LoopContext<'_, 'a>,
+        _: Lookahead,
     ) -> Result<()> {
-        // Owners of arrays are not told, but the rows are among the others'.
+        // Owners of arrays are not notified. The rows of this array are skipped.
         if view.served.is_some() {
             rows.next();
         }
         Ok(())
     }
 
-    fn unforeseen(&self, shared: &ArrayShared, counts: &mut Vec<(usize, u64)>) {
+    fn prefetch_misses(&self, shared: &ArrayShared, counts: &mut Vec<(usize, u64)>) {
         if shared.served {
-            counts.push((self.name, shared.unforeseen.load(Ordering::Relaxed)));
+            counts.push((self.name, shared.prefetch_misses.load(Ordering::Relaxed)));
         }
     }
 
-    fn leave(&self, shared: &ArrayShared, view: &mut Self::View) {
+    fn merge_counters(&self, shared: &ArrayShared, view: &mut Self::View) {
         if let Some(served) = &view.served {
-            // Relaxed: it is read when the workers have ended.
-            shared.unforeseen.fetch_add(served.unforeseen(), Ordering::Relaxed);
+            // Relaxed: the sum is read after the workers have ended.
+            shared.prefetch_misses.fetch_add(served.misses(), Ordering::Relaxed);
         }
     }
 
     #[inline]
-    fn bind(&self, shared: &ArrayShared, view: &mut Self::View, scene: Scene<'_, 'a>, block: Block) {
-        view.bind(scene.arrays.get(shared.number).window(block));
+    fn bind(&self, shared: &ArrayShared, view: &mut Self::View, context: LoopContext<'_, 'a>, block: LoopBlock) {
+        view.bind(context.arrays.get(shared.number).window(block));
     }
 
-    fn hand_in(&self, _: &ArrayShared, view: &mut Self::View, _: WorkerId) {
-        // What others own may change in the meeting.
+    fn submit_updates(&self, _: &ArrayShared, view: &mut Self::View, _: WorkerId) {
+        // Rows of other peers may change inside the barrier.
         if let Some(served) = &view.served {
-            served.forget();
+            served.clear();
         }
     }
 }
@@ -390,7 +438,7 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayCapture<'_, T, N, WRI
     }
 }
 
-/// A captured accumulator.
+/// A captured accumulator, by reference.
 #[derive(Debug)]
 pub struct AccumulatorCapture<'a, T, C> {
     pub(crate) accumulator: &'a Accumulator<T, C>,
@@ -401,22 +449,22 @@ impl<'a, T: Element, C: Fn(T, T) -> T + Sync> Capture<'a> for AccumulatorCapture
     type View = AccumulatorView<'a, T, C>;
     type Recorder = NoRecorder<Self::View>;
 
-    fn recorder(&self, (): &(), _: Scene<'_, 'a>) -> Self::Recorder {
+    fn recorder(&self, (): &(), _: LoopContext<'_, 'a>) -> Self::Recorder {
         NoRecorder(PhantomData)
     }
 
-    fn declare(&self, _: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
-        declared.push(Captured::Other);
+    fn declare(&self, _: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
+        declared.push(CaptureKind::Other);
     }
 
-    fn share(&self, _: Scene<'_, 'a>, _: &[Captured]) {}
+    fn share(&self, _: LoopContext<'_, 'a>, _: &[CaptureKind]) {}
 
-    fn view(&self, (): &(), _: Scene<'_, 'a>, worker: WorkerId) -> Self::View {
+    fn view(&self, (): &(), _: LoopContext<'_, 'a>, worker: WorkerId) -> Self::View {
         AccumulatorView::new(self.accumulator, worker)
     }
 }
 
-/// Any other captured value.
+/// A captured value of any other type.
 #[derive(Debug)]
 pub struct PlainCapture<'a, X: ?Sized> {
     pub(crate) value: &'a X,
@@ -427,25 +475,25 @@ impl<'a, X: ?Sized> Capture<'a> for PlainCapture<'a, X> {
     type View = PlainView<'a, X>;
     type Recorder = PlainRecorder<'a, X>;
 
-    fn recorder(&self, (): &(), _: Scene<'_, 'a>) -> Self::Recorder {
+    fn recorder(&self, (): &(), _: LoopContext<'_, 'a>) -> Self::Recorder {
         PlainRecorder(self.value)
     }
 
-    fn declare(&self, _: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
-        declared.push(Captured::Other);
+    fn declare(&self, _: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
+        declared.push(CaptureKind::Other);
     }
 
-    fn share(&self, _: Scene<'_, 'a>, _: &[Captured]) {}
+    fn share(&self, _: LoopContext<'_, 'a>, _: &[CaptureKind]) {}
 
-    fn view(&self, (): &(), _: Scene<'_, 'a>, _: WorkerId) -> Self::View {
+    fn view(&self, (): &(), _: LoopContext<'_, 'a>, _: WorkerId) -> Self::View {
         PlainView(self.value)
     }
 }
 
-/// A captured table.
+/// A captured table of the parameter server.
 #[derive(Debug)]
 pub struct TableCapture<'a, 't, T> {
-    pub(crate) table: &'a InLoop<'t, T>,
+    pub(crate) table: &'a TableInLoop<'t, T>,
     pub(crate) name: usize,
 }
 
@@ -458,18 +506,18 @@ where
     type View = TableView<'a, T>;
     type Recorder = RowRecorder<Self::View, 2>;
 
-    fn declare(&self, _: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
-        declared.push(Captured::Table { clocks: self.table.clocks(), announces: self.table.announces() });
+    fn declare(&self, _: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
+        declared.push(CaptureKind::Table { clocks: self.table.clocks(), announces: self.table.announces() });
     }
 
-    fn share(&self, _: Scene<'_, 'a>, _: &[Captured]) {}
+    fn share(&self, _: LoopContext<'_, 'a>, _: &[CaptureKind]) {}
 
-    fn view(&self, (): &(), scene: Scene<'_, 'a>, worker: WorkerId) -> Self::View {
-        TableView::new(scene.names[self.name], self.table, worker)
+    fn view(&self, (): &(), context: LoopContext<'_, 'a>, worker: WorkerId) -> Self::View {
+        TableView::new(context.names[self.name], self.table, worker)
     }
 
-    fn recorder(&self, (): &(), scene: Scene<'_, 'a>) -> Self::Recorder {
-        let mine = scene.accesses.iter().filter(|access| access.name == self.name);
+    fn recorder(&self, (): &(), context: LoopContext<'_, 'a>) -> Self::Recorder {
+        let mine = context.accesses.iter().filter(|access| access.name == self.name);
         let table = self.table.table();
         let rows = table.row_count().and_then(|rows| usize::try_from(rows).ok()).unwrap_or(usize::MAX);
         RowRecorder::new([rows, table.width()], true, mine)
@@ -480,7 +528,7 @@ where
         recorder.touch_by_key(key);
     }
 
-    fn foreseen(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
+    fn recorded_rows(&self, recorder: &mut Self::Recorder, rows: &mut Vec<Vec<u64>>) {
         rows.push(recorder.take());
     }
 
@@ -488,27 +536,27 @@ where
         &self,
         rows: &mut std::slice::Iter<'_, Vec<u64>>,
         view: &mut Self::View,
-        scene: Scene<'_, 'a>,
+        context: LoopContext<'_, 'a>,
     ) -> Result<()> {
-        self.told(scene, view.fetch(rows.next().map_or(&[], Vec::as_slice)))
+        self.into_loop_error(context, view.fetch(rows.next().map_or(&[], Vec::as_slice)))
     }
 
     fn announce(
         &self,
         rows: &mut std::slice::Iter<'_, Vec<u64>>,
         view: &mut Self::View,
-        scene: Scene<'_, 'a>,
-        ahead: Ahead,
+        context: LoopContext<'_, 'a>,
+        ahead: Lookahead,
     ) -> Result<()> {
-        self.told(scene, view.announce(rows.next().map_or(&[], Vec::as_slice), ahead))
+        self.into_loop_error(context, view.announce(rows.next().map_or(&[], Vec::as_slice), ahead))
     }
 
-    fn end_step(&self, view: &mut Self::View, scene: Scene<'_, 'a>) -> Result<()> {
-        self.told(scene, view.end_step())
+    fn end_step(&self, view: &mut Self::View, context: LoopContext<'_, 'a>) -> Result<()> {
+        self.into_loop_error(context, view.end_step())
     }
 
-    fn end_pass(&self, view: &mut Self::View, scene: Scene<'_, 'a>, steps: u64) -> Result<()> {
-        self.told(scene, view.end_pass(steps))
+    fn end_pass(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, steps: u64) -> Result<()> {
+        self.into_loop_error(context, view.end_pass(steps))
     }
 }
 
@@ -516,20 +564,25 @@ impl<T: LoopTable> TableCapture<'_, '_, T>
 where
     T::Error: Into<hemiola_cluster::Error>,
 {
-    fn told(&self, scene: Scene<'_, '_>, outcome: Result<(), Problem<T::Error>>) -> Result<()> {
+    /// Converts an error of a table view into a loop error.
+    fn into_loop_error(
+        &self,
+        context: LoopContext<'_, '_>,
+        outcome: Result<(), TableViewError<T::Error>>,
+    ) -> Result<()> {
         outcome.map_err(|problem| match problem {
-            Problem::Table(error) => error.into(),
-            Problem::NoHandle(problem) => {
-                let (site, name) = (scene.title.to_owned(), scene.names[self.name].to_owned());
-                Error::NoTable { site, name, problem }.into()
+            TableViewError::Table(error) => error.into(),
+            TableViewError::NoHandle(problem) => {
+                let (site, name) = (context.title.to_owned(), context.names[self.name].to_owned());
+                Error::TableUnavailable { site, name, problem }.into()
             }
         })
     }
 }
 
-/// A captured buffer.
+/// A captured write buffer.
 pub struct BufferCapture<'a, U, R, const N: usize> {
-    pub(crate) buffer: &'a Buffer<U, R, N>,
+    pub(crate) buffer: &'a WriteBuffer<U, R, N>,
     pub(crate) name: usize,
 }
 
@@ -539,150 +592,163 @@ impl<U, R, const N: usize> fmt::Debug for BufferCapture<'_, U, R, N> {
     }
 }
 
-/// What workers share of a buffer.
+/// State of a buffer shared by the workers of a peer.
 pub struct BufferShared<U> {
-    /// The numbers of the arrays it updates.
+    /// Indices of the arrays that the buffer updates.
     targets: Vec<usize>,
-    /// Each worker has the rows it writes to itself: no meeting is needed.
-    own: bool,
-    /// Updates go to the owners of their rows, not to everybody.
+    /// Each worker has exclusive access to the rows it writes, so no barrier is needed.
+    exclusive: bool,
+    /// Updates are sent to the owners of their rows instead of all peers.
     served: bool,
-    /// By worker: what it has handed in.
-    handed_in: Vec<Mutex<Handed<U>>>,
+    /// Submitted updates, by worker.
+    submitted: Vec<Mutex<RowUpdates<U>>>,
 }
 
 /// Rows in ascending order, and their updates.
-type Handed<U> = (Vec<u64>, Vec<U>);
+type RowUpdates<U> = (Vec<u64>, Vec<U>);
 
 impl<U> fmt::Debug for BufferShared<U> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("BufferShared")
             .field("targets", &self.targets)
-            .field("own", &self.own)
+            .field("exclusive", &self.exclusive)
             .finish_non_exhaustive()
     }
 }
 
-/// Whether each worker has the rows of all these arrays to itself. A plan places the arrays of a buffer alike.
-pub(crate) fn own_rows(placements: &[Placement], targets: &[usize]) -> bool {
-    matches!(placements[targets[0]], Placement::Local { .. } | Placement::Rotating { .. })
+/// True if each worker has exclusive access to the rows of these arrays. A plan gives all arrays of
+/// a buffer the same placement.
+pub(crate) fn has_exclusive_rows(placements: &[ArrayPlacement], targets: &[usize]) -> bool {
+    matches!(placements[targets[0]], ArrayPlacement::Local { .. } | ArrayPlacement::Rotating { .. })
 }
 
 impl<'a, U, R, const N: usize> Capture<'a> for BufferCapture<'a, U, R, N>
 where
     U: Element + Default + PartialEq,
-    R: Rule<'a, U>,
+    R: ApplyRule<'a, U>,
 {
     type Shared = BufferShared<U>;
     type View = BufferView<U, N>;
     type Recorder = NoRecorder<Self::View>;
 
-    fn recorder(&self, _: &Self::Shared, _: Scene<'_, 'a>) -> Self::Recorder {
+    fn recorder(&self, _: &Self::Shared, _: LoopContext<'_, 'a>) -> Self::Recorder {
         NoRecorder(PhantomData)
     }
 
-    fn declare(&self, arrays: &mut Arrays<'a>, declared: &mut Vec<Captured>) {
-        declared.push(Captured::Buffer { targets: self.buffer.rule.targets(arrays), bound: self.buffer.bound });
+    fn declare(&self, arrays: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
+        declared.push(CaptureKind::Buffer {
+            targets: self.buffer.rule.targets(arrays),
+            flush_interval: self.buffer.flush_interval,
+        });
     }
 
-    fn share(&self, scene: Scene<'_, 'a>, declared: &[Captured]) -> BufferShared<U> {
-        let Captured::Buffer { targets, .. } = &declared[self.name] else {
-            unreachable!("it declared itself a buffer")
+    fn share(&self, context: LoopContext<'_, 'a>, declared: &[CaptureKind]) -> BufferShared<U> {
+        let CaptureKind::Buffer { targets, .. } = &declared[self.name] else {
+            unreachable!("a buffer capture declares a buffer")
         };
-        let handed_in = (0..scene.cluster.workers()).map(|_| Mutex::new((Vec::new(), Vec::new()))).collect();
-        let own = own_rows(scene.placements, targets);
-        let served = scene.peers_used > 1 && scene.placements[targets[0]] == Placement::Served;
-        BufferShared { targets: targets.clone(), own, served, handed_in }
+        let handed_in = (0..context.cluster.workers()).map(|_| Mutex::new((Vec::new(), Vec::new()))).collect();
+        let own = has_exclusive_rows(context.placements, targets);
+        let served = context.peers_used > 1 && context.placements[targets[0]] == ArrayPlacement::Served;
+        BufferShared { targets: targets.clone(), exclusive: own, served, submitted: handed_in }
     }
 
-    fn view(&self, _: &Self::Shared, scene: Scene<'_, 'a>, _: WorkerId) -> Self::View {
-        BufferView::new(scene.names[self.name], self.buffer.extents)
+    fn view(&self, _: &Self::Shared, context: LoopContext<'_, 'a>, _: WorkerId) -> Self::View {
+        BufferView::new(context.names[self.name], self.buffer.extents)
     }
 
-    fn end_block(&self, shared: &Self::Shared, view: &mut Self::View, scene: Scene<'_, 'a>, block: Block) {
-        if shared.own {
+    fn end_block(&self, shared: &Self::Shared, view: &mut Self::View, context: LoopContext<'_, 'a>, block: LoopBlock) {
+        if shared.exclusive {
             let waiting = view.pending.drain();
-            self.apply(shared, scene, block, waiting);
+            self.apply(shared, context, block, waiting);
         }
     }
 
-    fn hand_in(&self, shared: &Self::Shared, view: &mut Self::View, worker: WorkerId) {
-        if !shared.own {
-            *shared.handed_in[worker.index()].lock() = view.pending.drain();
+    fn submit_updates(&self, shared: &Self::Shared, view: &mut Self::View, worker: WorkerId) {
+        if !shared.exclusive {
+            *shared.submitted[worker.index()].lock() = view.pending.drain();
         }
     }
 
-    fn settle(&self, shared: &Self::Shared, scene: Scene<'_, 'a>) -> Result<()> {
-        if shared.own {
+    fn apply_updates(&self, shared: &Self::Shared, context: LoopContext<'_, 'a>) -> Result<()> {
+        if shared.exclusive {
             return Ok(());
         }
-        let mine: Vec<Handed<U>> = shared.handed_in.iter().map(|handed| std::mem::take(&mut *handed.lock())).collect();
-        let all = if scene.peers_used == 1 {
+        let mine: Vec<RowUpdates<U>> =
+            shared.submitted.iter().map(|updates| std::mem::take(&mut *updates.lock())).collect();
+        let all = if context.peers_used == 1 {
             mine
         } else if shared.served {
-            let owners = scene.arrays.get(shared.targets[0]).owners().expect("a served array has owners");
-            sent_to_owners(scene.cluster, &mine, owners, rows_of(self.buffer.extents).1)?
+            let owners = context.arrays.get(shared.targets[0]).owners().expect("a served array has owners");
+            send_to_owners(context.cluster, &mine, owners, rows_of(self.buffer.extents).1)?
         } else {
-            gathered(scene.cluster, mine)?
+            gather_updates(context.cluster, mine)?
         };
-        // Arrays are whole, or rows are those of this peer: any block's window has all of them.
-        let anywhere = Block { part: 0, time: 0 };
-        let apply = || all.into_iter().for_each(|handed| self.apply(shared, scene, anywhere, handed));
-        // A rule that panics must not keep this peer from a barrier that the others wait in.
+        // Arrays are replicated, or all rows belong to this peer: any block's window covers them.
+        let any_block = LoopBlock { part: 0, time: 0 };
+        let apply = || all.into_iter().for_each(|updates| self.apply(shared, context, any_block, updates));
+        // A panic of the rule must not keep this peer from the barrier, where the others wait.
         let applied = catch_unwind(AssertUnwindSafe(apply));
         if shared.served {
-            // Nobody may ask for a row before its owner has brought it up to date.
-            scene.cluster.barrier()?;
+            // No peer may request a row before its owner has applied all updates.
+            context.cluster.barrier()?;
         }
-        applied.map_err(|panic| scene.rule_failed(&*panic))
+        applied.map_err(|panic| context.rule_error(&*panic))
     }
 }
 
-impl<'a, U: Element + Default + PartialEq, R: Rule<'a, U>, const N: usize> BufferCapture<'a, U, R, N> {
-    /// Brings updates into the arrays.
-    fn apply(&self, shared: &BufferShared<U>, scene: Scene<'_, 'a>, block: Block, (rows, updates): Handed<U>) {
+impl<'a, U: Element + Default + PartialEq, R: ApplyRule<'a, U>, const N: usize> BufferCapture<'a, U, R, N> {
+    /// Applies updates to the arrays, through the windows of `block`.
+    fn apply(
+        &self,
+        shared: &BufferShared<U>,
+        context: LoopContext<'_, 'a>,
+        block: LoopBlock,
+        (rows, updates): RowUpdates<U>,
+    ) {
         if rows.is_empty() {
             return;
         }
         let (_, row_length) = rows_of(self.buffer.extents);
         let per_index: usize = if N == 1 { 1 } else { self.buffer.extents[1..N - 1].iter().product() };
-        let windows: Vec<_> = shared.targets.iter().map(|target| scene.arrays.get(*target).window(block)).collect();
-        let sizes: Vec<_> = shared.targets.iter().map(|target| scene.arrays.get(*target).cell_bytes()).collect();
+        let windows: Vec<_> = shared.targets.iter().map(|target| context.arrays.get(*target).window(block)).collect();
+        let sizes: Vec<_> = shared.targets.iter().map(|target| context.arrays.get(*target).cell_bytes()).collect();
         let mut updates = updates.into_iter();
         for row in rows {
             let row = row as usize;
-            let mut addresses = [std::ptr::null_mut(); MOST_TARGETS];
+            let mut addresses = [std::ptr::null_mut(); MAX_TARGETS];
             for (address, (window, size)) in addresses.iter_mut().zip(windows.iter().zip(&sizes)) {
                 let index = (row / per_index).wrapping_sub(window.first);
-                assert!(index < window.count, "a buffer's row lies where its array is");
+                assert!(index < window.count, "rows of a buffer lie in the window of its array");
                 let cell = if N == 1 { index } else { (index * per_index + row % per_index) * window.stride };
                 *address = window.base.wrapping_add(cell * size);
             }
             let of_row = updates.by_ref().take(row_length).collect();
-            // SAFETY: every address is that of a row inside the window, which has `row_length` cells; the worker has the rows
-            // to itself, or nobody works (see `view::window`).
+            // SAFETY: every address is that of a row inside the window, which has `row_length`
+            // cells. The worker has exclusive access to the rows, or no worker runs (see
+            // `view::window`).
             unsafe { self.buffer.rule.apply(&addresses, of_row) };
         }
     }
 }
 
-/// *Collective.* What the workers of all peers have handed in for the rows of this one, in order.
-fn sent_to_owners<U: Element>(
+/// *Collective.* Sends updates to the owners of their rows. Returns the updates of all workers for
+/// the rows of this peer, in the order of peers and workers.
+fn send_to_owners<U: Element>(
     cluster: &Cluster,
-    mine: &[Handed<U>],
+    mine: &[RowUpdates<U>],
     owners: &Owners,
     row_length: usize,
-) -> Result<Vec<Handed<U>>> {
+) -> Result<Vec<RowUpdates<U>>> {
     let mut outgoing: Vec<Vec<u8>> = (0..cluster.size()).map(|_| Vec::new()).collect();
-    for (handed, updates) in mine {
-        for (bytes, share) in outgoing.iter_mut().zip(owners.divide(handed)) {
+    for (rows, updates) in mine {
+        for (bytes, share) in outgoing.iter_mut().zip(owners.divide(rows)) {
             let (mut packed_rows, mut packed) = (Vec::new(), Vec::new());
-            rows::pack(&handed[share.clone()], &mut packed_rows);
+            row_list::pack(&rows[share.clone()], &mut packed_rows);
             U::pack(&updates[share.start * row_length..share.end * row_length], &mut packed);
-            for part in [packed_rows, packed] {
-                bytes.extend_from_slice(&(part.len() as u64).to_le_bytes());
-                bytes.extend(part);
+            for section in [packed_rows, packed] {
+                bytes.extend_from_slice(&(section.len() as u64).to_le_bytes());
+                bytes.extend(section);
             }
         }
     }
@@ -691,26 +757,27 @@ fn sent_to_owners<U: Element>(
     for bytes in incoming {
         let mut rest = &bytes[..];
         while !rest.is_empty() {
-            let handed = rows::unpack(part(&mut rest)?, owners.rows())?;
-            let updates = U::unpack(part(&mut rest)?, handed.len() * row_length)?;
-            all.push((handed, updates));
+            let rows = row_list::unpack(next_section(&mut rest)?, owners.rows())?;
+            let updates = U::unpack(next_section(&mut rest)?, rows.len() * row_length)?;
+            all.push((rows, updates));
         }
     }
     Ok(all)
 }
 
-/// The next part of a message, which has its length in front.
-fn part<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8], hemiola_array::Error> {
-    let bad = || hemiola_array::Error::BadMessage { problem: "updates are missing".to_owned() };
+/// Splits the next length-prefixed section off a message.
+fn next_section<'b>(rest: &mut &'b [u8]) -> Result<&'b [u8], hemiola_array::Error> {
+    let bad = || hemiola_array::Error::BadMessage { problem: "a message of updates is truncated".to_owned() };
     let (length, after) = rest.split_first_chunk::<8>().ok_or_else(bad)?;
     let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| bad())?;
-    let (part, after) = after.split_at_checked(length).ok_or_else(bad)?;
+    let (section, after) = after.split_at_checked(length).ok_or_else(bad)?;
     *rest = after;
-    Ok(part)
+    Ok(section)
 }
 
-/// *Collective.* What the workers of all peers have handed in, in order.
-fn gathered<U: Element>(cluster: &Cluster, mine: Vec<Handed<U>>) -> Result<Vec<Handed<U>>> {
+/// *Collective.* Returns the updates of the workers of all peers, in the order of peers and
+/// workers.
+fn gather_updates<U: Element>(cluster: &Cluster, mine: Vec<RowUpdates<U>>) -> Result<Vec<RowUpdates<U>>> {
     let packed: Vec<(Vec<u64>, u64, Vec<u8>)> = mine
         .into_iter()
         .map(|(rows, updates)| {

@@ -1,122 +1,120 @@
-//! What can go wrong in a loop, besides what arrays and clusters report themselves.
+//! Errors of loops, besides those of arrays and clusters.
 
 use hemiola_core::{ErrorKind, Rank};
 use serde::{Deserialize, Serialize};
 
-/// Why a loop failed. The same on every peer.
+/// Error of a loop. All peers get the same error.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Error {
-    /// The body panicked.
+    /// The body panicked in an iteration.
     #[error("{site} failed at entry {key:?} on peer {rank}: {message}")]
     Body {
-        /// The loop.
+        /// Title of the loop.
         site: String,
-        /// The entry.
+        /// Key of the entry whose iteration panicked.
         key: Vec<u64>,
-        /// The peer.
+        /// Rank of the failed peer.
         rank: Rank,
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
-    /// The rule of a buffer panicked.
-    #[error("{site} failed on peer {rank} where the rule of a buffer was applied: {message}")]
+    /// The update rule of a buffer panicked.
+    #[error("{site} failed on peer {rank} in the update rule of a buffer: {message}")]
     Rule {
-        /// The loop.
+        /// Title of the loop.
         site: String,
-        /// The peer.
+        /// Rank of the failed peer.
         rank: Rank,
-        /// What the panic said.
+        /// Message of the panic.
         message: String,
     },
-    /// The body of a loop runs another one.
+    /// A loop was started inside the body of another loop.
     #[error(
-        "{site} was called by a worker that runs another loop; collective calls are for the program around loops: \
+        "{site} was started inside the body of another loop; \
          give the outer loop more indices, or make the inner one an ordinary `for`"
     )]
     Nested {
-        /// The inner loop.
+        /// Title of the inner loop.
         site: String,
     },
-    /// A written array has two names.
-    #[error(
-        "{site} writes an array that it knows as `{first}` and `{second}`; use one name for it, so that its cells are not borrowed twice"
-    )]
-    TwoNames {
-        /// The loop.
+    /// A written array is captured under two names.
+    #[error("{site} writes an array under two names, `{first}` and `{second}`; use one name")]
+    AliasedArray {
+        /// Title of the loop.
         site: String,
-        /// One name.
+        /// First name of the array.
         first: String,
-        /// Another.
+        /// Second name of the array.
         second: String,
     },
-    /// A peer could not go on for another reason.
+    /// A peer failed for another reason.
     #[error("{site} failed on peer {rank}: {message}")]
     Peer {
-        /// The loop.
+        /// Title of the loop.
         site: String,
-        /// The peer.
+        /// Rank of the failed peer.
         rank: Rank,
-        /// Its own error.
+        /// Message of the peer's own error.
         message: String,
     },
     /// The body indexes a sparse array.
-    #[error("{site} indexes `{name}`, which is sparse; make it dense with `to_dense`, or iterate over it")]
+    #[error("{site} indexes `{name}`, which is sparse; convert it with `to_dense`, or iterate over it")]
     SparseIndexed {
-        /// The loop.
+        /// Title of the loop.
         site: String,
-        /// As the body calls it.
+        /// Name of the variable in the body.
         name: String,
     },
-    /// A worker was not given a table.
-    #[error("{site} cannot use the table `{name}`: {problem}; a loop needs one `in_loop` for each table")]
-    NoTable {
-        /// The loop.
+    /// A worker could not get a handle of a table.
+    #[error("{site} cannot use the table `{name}`: {problem}; call `in_loop` once for each table")]
+    TableUnavailable {
+        /// Title of the loop.
         site: String,
-        /// As the body calls it.
+        /// Name of the variable in the body.
         name: String,
-        /// What the table says.
+        /// Reason given by the table.
         problem: String,
     },
-    /// The loop is not what the analysis can understand.
+    /// The dependence analysis rejected the loop.
     #[error("{site} cannot be analyzed: {problem}")]
-    NotUnderstood {
-        /// The loop.
+    Unanalyzable {
+        /// Title of the loop.
         site: String,
-        /// Why.
+        /// Reason given by the analysis.
         problem: String,
     },
     /// A buffer updates one array twice.
-    #[error("the buffer `{name}` names an array twice; the arrays it updates must be different ones")]
-    BufferRepeats {
-        /// As the body calls it.
+    #[error("the buffer `{name}` updates one array twice; pass different arrays")]
+    DuplicateBufferTarget {
+        /// Name of the variable in the body.
         name: String,
     },
-    /// Arrays that are updated together differ in shape.
-    #[error("a buffer updates arrays of shapes {first:?} and {second:?} together; they must have the same shape")]
-    BufferShapes {
-        /// The shape of the buffered array.
+    /// The arrays of one buffer differ in shape.
+    #[error("a buffer updates arrays of shapes `{first:?}` and `{second:?}`; pass arrays of the same shape")]
+    BufferShapeMismatch {
+        /// Shape of the buffered array.
         first: Vec<u64>,
-        /// The shape of another.
+        /// Shape of the other array.
         second: Vec<u64>,
     },
 }
 
 impl Error {
-    /// Who has to act.
+    /// Classifies the error: usage, environment or bug.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Peer { .. } => ErrorKind::World,
+            Self::Peer { .. } => ErrorKind::External,
             Self::Body { .. }
             | Self::Rule { .. }
-            | Self::TwoNames { .. }
+            | Self::AliasedArray { .. }
             | Self::Nested { .. }
             | Self::SparseIndexed { .. }
-            | Self::NoTable { .. }
-            | Self::BufferShapes { .. }
-            | Self::BufferRepeats { .. } => ErrorKind::Usage,
-            Self::NotUnderstood { .. } => ErrorKind::Bug,
+            | Self::TableUnavailable { .. }
+            | Self::BufferShapeMismatch { .. }
+            | Self::DuplicateBufferTarget { .. } => ErrorKind::Usage,
+            Self::Unanalyzable { .. } => ErrorKind::Bug,
         }
     }
 }

@@ -1,52 +1,56 @@
-//! Parallel loops: a serial loop over entries or indices, run by all workers of all peers without breaking what its
-//! iterations need of each other.
+//! Execution of parallel loops: a serial loop over entries or indices runs on all workers of all
+//! peers, with the result of a serial order.
 //!
 //! ```text
-//!   parallel_for! ──> Site (accesses, as written)            captures (arrays, accumulators, buffers, values)
+//!   parallel_for! ──> LoopSite (accesses, as written)        captures (arrays, accumulators, buffers, values)
 //!                        │                                        │ declare themselves
 //!                        └──────────────> analysis <──────────────┘
 //!                                            │ legal strategies, with proofs
 //!          shapes, histograms, workers ──> plan: cuts, placements, schedule, cost
 //!                                            │
-//!            entries dealt out, arrays placed ──> workers run blocks ──> arrays given back
+//!       entries shuffled, arrays placed ──> workers run blocks ──> arrays released
 //! ```
+//!
+//! A *pass* is one execution of a loop; in training loops it is usually an epoch. A loop is cut
+//! along *space* into *parts*, which stay with their workers, and along *time* into *time blocks*,
+//! which move between parts. A *block* is one part at one time block.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`site`] | [`Site`]: what the macro knows |
-//! | [`plan`] | [`Plan`]: what the loop will do and cost; its text and JSON |
-//! | [`profile`] | [`Profile`]: what was measured of a loop on one machine, so that others can be planned and predicted |
-//! | [`capture`], [`view`] | what names become: on a peer, and in the body |
-//! | [`buffer`] | [`Buffer`]: writes that may be late |
-//! | [`record`], `foreseen` | what the slice of a body writes down, so that rows can be fetched in bulk; and remembered |
+//! | [`site`] | [`LoopSite`]: compile-time description of a loop |
+//! | [`plan`] | [`LoopPlan`]: blocks, schedule, placements and cost of a loop; its text and JSON |
+//! | [`profile`] | [`LoopProfile`]: measurements on one machine, to predict other clusters |
+//! | [`capture`], [`view`] | captured variables: on a peer, and in the body |
+//! | [`buffer`] | [`WriteBuffer`]: delayed writes |
+//! | [`recorder`], `prefetch` | rows that a block will read, recorded by the slice of the body |
 //! | `arrays`, `halo` | arrays in a loop: held, placed, cut into windows; rows that two peers share |
-//! | `space` | what is iterated over |
-//! | [`mod@run`] | workers, blocks, stages, meetings, the post between peers |
-//! | [`expand`] | what `parallel_for!` calls |
+//! | `space` | iteration spaces |
+//! | [`mod@run`] | workers, blocks, stages, barriers, messages between peers |
+//! | [`expand`] | items that the expansion of `parallel_for!` calls |
 
 mod arrays;
-#[expect(unsafe_code, reason = "cells of several arrays are changed together; argued at each place")]
+#[expect(unsafe_code, reason = "cells of several arrays are changed together; each use has its argument")]
 pub mod buffer;
-#[expect(unsafe_code, reason = "rows are found by address; argued at each place")]
+#[expect(unsafe_code, reason = "rows are found by address; each use has its argument")]
 pub mod capture;
 pub mod error;
 #[doc(hidden)]
-#[expect(unsafe_code, reason = "values are reached by address; argued at each place")]
+#[expect(unsafe_code, reason = "values are reached by address; each use has its argument")]
 pub mod expand;
-mod foreseen;
-#[expect(unsafe_code, reason = "rows are shared by address; argued at each place")]
+#[expect(unsafe_code, reason = "rows are shared by address; each use has its argument")]
 mod halo;
 pub mod plan;
+mod prefetch;
 pub mod profile;
-pub mod record;
+pub mod recorder;
 pub mod run;
 pub mod site;
 mod space;
 pub mod view;
 
-pub use buffer::{Buffer, BufferArray};
+pub use buffer::{BufferArray, WriteBuffer};
 pub use error::Error;
-pub use plan::Plan;
-pub use profile::Profile;
-pub use run::Run;
-pub use site::Site;
+pub use plan::LoopPlan;
+pub use profile::LoopProfile;
+pub use run::LoopReport;
+pub use site::LoopSite;

@@ -1,34 +1,36 @@
-//! What `parallel_for!` knows of a loop when it is compiled.
+//! Compile-time description of a loop.
 
 use hemiola_analysis::Access;
 
-/// A loop as it was written: `parallel_for!` makes one static value of this for each.
+/// Description of a loop in the source. The expansion of `parallel_for!` contains one static value
+/// per loop.
 #[derive(Debug)]
-pub struct Site {
-    /// The source file.
+pub struct LoopSite {
+    /// Source file of the loop.
     pub file: &'static str,
-    /// The line of the loop.
+    /// Line of the loop.
     pub line: u32,
-    /// And the column.
+    /// Column of the loop.
     pub column: u32,
-    /// Iterations that depend on each other keep the order of the source.
+    /// Keeps the source order of iterations that depend on each other.
     pub ordered: bool,
-    /// The loop will run many times: what it reads may be remembered.
+    /// Declares that the loop runs many times with the same subscripts, so that prefetched rows may
+    /// be remembered.
     pub repeated: bool,
-    /// The plan is printed before the first pass.
+    /// Prints the plan before the loop runs.
     pub explain: bool,
-    /// The names of the loop's indices, `_` where one has none.
+    /// Names of the loop indices, `_` for unnamed ones.
     pub indices: &'static [&'static str],
-    /// What it iterates over, as written.
+    /// Source text of the iteration space.
     pub space: &'static str,
-    /// The names the body uses from outside.
+    /// Names of the captured variables.
     pub names: &'static [&'static str],
-    /// Every place where one of them is used.
+    /// All accesses of captured variables in the body.
     pub accesses: &'static [Access],
 }
 
-impl Site {
-    /// How messages call the loop.
+impl LoopSite {
+    /// Name of the loop in messages: its file and line.
     #[must_use]
     pub fn title(&self) -> String {
         format!("the loop at {}:{}", self.file, self.line)

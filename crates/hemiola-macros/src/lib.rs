@@ -1,33 +1,43 @@
-//! `parallel_for!`, as the compiler sees it. What a loop means and what becomes of it is in `hemiola_analysis::syntax`.
+//! The macro `parallel_for!`.
 //!
-//! **Invariant:** the only crate that imports `proc_macro`; it converts tokens and decides nothing.
+//! The module `syntax` parses and analyzes the loop and generates its code. This file only converts
+//! between `proc_macro` and `proc_macro2` tokens.
+//!
+//! **Invariant:** the only crate that imports `proc_macro`.
+
+mod syntax;
 
 use proc_macro::TokenStream;
 
-/// Runs the iterations of a loop at once, on all workers of all peers, as if they had run one after the other.
+/// Runs the iterations of a loop in parallel, on all workers of all peers, with the result of some
+/// serial order.
 ///
 /// ```text
 /// parallel_for!(cluster, [ordered,] [repeated,] [explain,] for PATTERN in SPACE { BODY })
 /// ```
-/// is an expression of type `hemiola::Result<hemiola::loops::Run>`. The space is an array, or ranges written in place:
+/// The macro is an expression of type `hemiola::Result<hemiola::loops::LoopReport>`. The iteration
+/// space is an array, or ranges written in place:
 ///
 /// | loop | indices | value |
 /// |---|---|---|
 /// | `for ([u, i], value) in &array` | one per dimension, `_` where not needed | borrowed |
-/// | `for ([u, i], value) in &mut array` | the same | borrowed mutably |
+/// | `for ([u, i], value) in &mut array` | one per dimension, `_` where not needed | borrowed mutably |
 /// | `for (i, value) in &array` | of an array with one dimension | borrowed |
 /// | `for i in 0..n`, `for [i, j] in [1..n, 1..=m]` | one per range, up to four | none |
 ///
-/// In the body, arrays are indexed (`w[u]`, `w[[u, k]]`), accumulators and buffers are written (`loss += x`), and all other
-/// variables of the surroundings can be read. `continue` ends an iteration. `break`, `return` and `?` cannot leave the loop.
+/// The body indexes arrays (`w[u]`, `w[[u, k]]`), writes to accumulators and buffers (`loss += x`),
+/// and reads all other variables around the loop. `continue` ends an iteration. `break`, `return`
+/// and `?` cannot leave the loop.
 ///
-/// `ordered` keeps the order of iterations that depend on each other; without it any order will do, as long as it is one order.
-/// `repeated` says that the loop will run again over the same space, so that what it reads need not be found out again.
-/// `explain` prints the plan.
+/// - `ordered` keeps the order of iterations that depend on each other. Without it any serial order
+///   is allowed.
+/// - `repeated` announces that the loop will run again over the same space, so that its reads are
+///   recorded once and reused.
+/// - `explain` prints the plan.
 ///
-/// Functions and methods called in a subscript that depends on data (`w[hash(word)]`) may be called twice for an
-/// iteration: once to predict what will be read, once to read it.
+/// Functions and methods called in a data-dependent subscript (`w[hash(word)]`) may be called twice
+/// for an iteration: once to predict the reads, once to execute them.
 #[proc_macro]
 pub fn parallel_for(tokens: TokenStream) -> TokenStream {
-    hemiola_analysis::syntax::parallel_for(tokens.into()).into()
+    syntax::parallel_for(tokens.into()).into()
 }

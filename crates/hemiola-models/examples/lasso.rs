@@ -1,14 +1,15 @@
-//! Solves a lasso problem from a folder and tells how long it took: what `benchmarks/lasso.py` runs.
+//! Solves a lasso problem from a folder and prints the time: run by `benchmarks/lasso.py`.
 //!
 //! ```sh
 //! cargo run --release -p hemiola-models --example lasso -- target/benchmarks/lasso/dense --share 0.1 --workers 2
 //! ```
 //!
-//! The folder has `problem.json` with `rows` and `columns`, `target.f32`, and `values.f32`: all values, column after column, or, with `rows.u32` and `starts.u64`
-//! beside it, those that are not 0. Numbers are little-endian. Printed is a line of JSON for each of three runs.
+//! The folder contains `problem.json` with `rows` and `columns`, `target.f32`, and `values.f32`:
+//! all values in column-major order, or, with `rows.u32` and `starts.u64`, the nonzero ones.
+//! Numbers are little-endian. The output is one line of JSON for each of three runs.
 
 use hemiola_models::SparseRegression;
-use hemiola_models::sparse::{Columns, Csc, Dense, Examples, Lambda, Loss};
+use hemiola_models::sparse::{CscMatrix, DenseColumns, FeatureColumns, Lambda, SparseExamples, SparseLoss};
 use serde_json::{Value, json};
 use std::path::Path;
 use std::{env, error::Error, fs};
@@ -20,7 +21,7 @@ fn numbers<const N: usize, T>(path: &Path, number: impl Fn([u8; N]) -> T) -> Res
     Ok(bytes.as_chunks::<N>().0.iter().copied().map(number).collect())
 }
 
-fn read(folder: &Path) -> Result<Examples<f32>, Box<dyn Error>> {
+fn read(folder: &Path) -> Result<SparseExamples<f32>, Box<dyn Error>> {
     let about: Value = serde_json::from_slice(&fs::read(folder.join("problem.json"))?)?;
     let extent = |name: &str| about[name].as_u64().ok_or_else(|| format!("problem.json has no number `{name}`"));
     let (rows, columns) = (extent("rows")? as usize, extent("columns")? as usize);
@@ -29,14 +30,19 @@ fn read(folder: &Path) -> Result<Examples<f32>, Box<dyn Error>> {
     let starts = folder.join("starts.u64");
     let columns = if starts.exists() {
         let starts: Vec<usize> = numbers(&starts, |bytes| u64::from_le_bytes(bytes) as usize)?;
-        Columns::Sparse(Csc::new(rows, &starts, numbers(&folder.join("rows.u32"), u32::from_le_bytes)?, values))
+        FeatureColumns::Sparse(CscMatrix::new(
+            rows,
+            &starts,
+            numbers(&folder.join("rows.u32"), u32::from_le_bytes)?,
+            values,
+        ))
     } else {
-        Columns::Dense(Dense::new(rows, columns, values))
+        FeatureColumns::Dense(DenseColumns::new(rows, columns, values))
     };
-    Ok(Examples::new(columns, target))
+    Ok(SparseExamples::new(columns, target))
 }
 
-#[expect(clippy::print_stdout, reason = "what it is for")]
+#[expect(clippy::print_stdout, reason = "the output of the program")]
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
     let option = |name: &str, default: f64| {
@@ -46,7 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = arguments.first().ok_or("usage: lasso FOLDER [--share SHARE] [--workers COUNT] [--tolerance GAP]")?;
     let examples = read(Path::new(folder))?;
     let lambda = Lambda::Share(option("--share", 0.1)?);
-    let builder = SparseRegression::builder(Loss::Squared).lambda(lambda).intercept(false);
+    let builder = SparseRegression::builder(SparseLoss::Squared).lambda(lambda).intercept(false);
     let regression = builder.tolerance(option("--tolerance", 1e-6)?).build()?;
     for _ in 0..RUNS {
         let fit = hemiola::standalone(1).workers(option("--workers", 1.0)? as usize).run(|cluster| {

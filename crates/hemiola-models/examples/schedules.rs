@@ -1,26 +1,31 @@
-//! Draws what schedules are worth: the pictures of docs/schedules.md.
+//! Compares schedules of coordinate descent: the figures of docs/schedules.md.
 //!
-//! `cargo run --release -p hemiola-models --example schedules -- FOLDER` runs coordinate descent under several schedules on a made-up problem (1,000 rows, 2,000 columns of which
-//! neighbours are correlated by 0.9), once each, and writes four SVG pictures and what they show as text. Everything but the seconds is the same in every run.
+//! `cargo run --release -p hemiola-models --example schedules -- FOLDER` runs coordinate descent
+//! under several schedules on a synthetic problem (1,000 rows, 2,000 columns with neighbours
+//! correlated by 0.9), once each, and writes four SVG figures and their data as text. Everything
+//! but the seconds is reproducible.
 
-use hemiola::array::random::Values;
-use hemiola::schedule::plan::deal::{deal, imbalance};
-use hemiola::schedule::{Deal, Point};
+use hemiola::core::rng::PhiloxRng;
+use hemiola::schedule::plan::assignment::{assign_jobs, load_imbalance};
+use hemiola::schedule::{JobAssignment, ObjectiveSample};
 use hemiola_models::SparseRegression;
-use hemiola_models::sparse::{Columns, Dense, Examples, Lambda, Loss, Next, Schedule, Study, Until};
-use hemiola_plot::{Axis, Chart, Line, Panel};
+use hemiola_models::sparse::{
+    CoordinateSchedule, DenseColumns, FeatureColumns, Lambda, ScheduleStudy, SparseExamples, SparseLoss, StudyLimits,
+    UpdateOrder,
+};
+use hemiola_plot::{Chart, ChartAxis, ChartLine, ChartPanel};
 use std::error::Error;
 use std::path::Path;
 
 const ROWS: usize = 1000;
 const COLUMNS: usize = 2000;
-/// Updates after which a run is given up.
+/// Maximum number of updates of a run.
 const MOST: u64 = 200_000;
-/// The penalty, as a share of the smallest that makes all coefficients 0.
+/// Penalty as a fraction of the smallest one that makes all coefficients 0.
 const SHARE: f64 = 0.05;
 
-fn problem() -> Examples<f32> {
-    let values = Values::new(1);
+fn problem() -> SparseExamples<f32> {
+    let values = PhiloxRng::new(1);
     let mut all: Vec<f32> = Vec::with_capacity(ROWS * COLUMNS);
     for column in 0..COLUMNS {
         for row in 0..ROWS {
@@ -34,14 +39,14 @@ fn problem() -> Examples<f32> {
         signal + values.normal(row as u64, u64::MAX, 0.0, 1.0)
     };
     let target = (0..ROWS).map(of).collect();
-    Examples::new(Columns::Dense(Dense::new(ROWS, COLUMNS, all)), target)
+    SparseExamples::new(FeatureColumns::Dense(DenseColumns::new(ROWS, COLUMNS, all)), target)
 }
 
 fn lasso(share: f64) -> hemiola::Result<SparseRegression> {
-    Ok(SparseRegression::builder(Loss::Squared).lambda(Lambda::Share(share)).tolerance(1e-9).build()?)
+    Ok(SparseRegression::builder(SparseLoss::Squared).lambda(Lambda::Share(share)).tolerance(1e-9).build()?)
 }
 
-/// The least objective there is.
+/// Minimum of the objective.
 fn minimum(share: f64) -> hemiola::Result<f64> {
     let found = hemiola::standalone(1).run(|cluster| {
         let report = lasso(share)?.fit_rows(cluster, problem())?.report;
@@ -50,35 +55,41 @@ fn minimum(share: f64) -> hemiola::Result<f64> {
     Ok(found[0])
 }
 
-fn study(share: f64, schedule: Schedule, goal: f64) -> hemiola::Result<Study> {
-    let until = Until { objective: goal, updates: MOST, every: 250 };
+fn study(share: f64, schedule: CoordinateSchedule, goal: f64) -> hemiola::Result<ScheduleStudy> {
+    let until = StudyLimits { objective: goal, updates: MOST, every: 250 };
     let cluster = hemiola::standalone(1).workers(2);
     let mut found = cluster.run(|cluster| lasso(share)?.study(cluster, problem(), &schedule, until))?;
     Ok(found.swap_remove(0))
 }
 
-/// How far above the minimum, by updates.
-fn excess(study: &Study, least: f64) -> Vec<[f64; 2]> {
-    let point = |point: &Point| [point.jobs as f64, (point.objective / least - 1.0).clamp(1e-7, 10.0)];
+/// Excess over the minimum by updates.
+fn excess(study: &ScheduleStudy, least: f64) -> Vec<[f64; 2]> {
+    let point = |point: &ObjectiveSample| [point.jobs as f64, (point.objective / least - 1.0).clamp(1e-7, 10.0)];
     study.trace.points.iter().map(point).collect()
 }
 
-fn updates(study: &Study, goal: f64) -> String {
+fn updates(study: &ScheduleStudy, goal: f64) -> String {
     study.trace.jobs_until(goal).map_or("never".to_owned(), |jobs| jobs.to_string())
 }
 
-/// How many updates a column takes until it stays as it is.
-#[expect(clippy::print_stdout, reason = "what it is for")]
+/// Number of updates of each column until it stays constant.
+#[expect(clippy::print_stdout, reason = "the output of the program")]
 fn uneven() -> hemiola::Result<Chart> {
     println!("share of columns that stay as they are after so many updates of their own");
-    let axes = [Axis::new("updates of a column").whole(), Axis::new("% of columns that stay").from_zero()];
+    let axes =
+        [ChartAxis::new("updates of a column").integer_ticks(), ChartAxis::new("% of columns that stay").from_zero()];
     let [x, y] = axes;
-    let mut panel = Panel::new(x, y);
+    let mut panel = ChartPanel::new(x, y);
     for share in [0.1, 0.05, 0.02] {
         let least = minimum(share)?;
-        let one_by_one =
-            Schedule { next: Next::RoundRobin, concurrent: 1, depth: 1, correlation: 1.0, total: f64::INFINITY };
-        let settled = study(share, one_by_one, least * 1.0001)?.settled;
+        let one_by_one = CoordinateSchedule {
+            next: UpdateOrder::RoundRobin,
+            concurrent: 1,
+            depth: 1,
+            correlation: 1.0,
+            total: f64::INFINITY,
+        };
+        let settled = study(share, one_by_one, least * 1.0001)?.last_changes;
         let count = |after: u32| settled.iter().filter(|last| **last <= after).count() as f64;
         let stays = |after: u32| 100.0 * count(after) / settled.len() as f64;
         let most = settled.iter().max().unwrap_or(&0);
@@ -89,31 +100,31 @@ fn uneven() -> hemiola::Result<Chart> {
             stays(20)
         );
         let points = (0..=30).map(|after| [f64::from(after), stays(after)]);
-        panel = panel.line(Line::new(&format!("penalty {share}"), points));
+        panel = panel.line(ChartLine::new(&format!("penalty {share}"), points));
     }
     Ok(Chart::new().panel(panel))
 }
 
-/// Random columns beside scheduled ones.
-#[expect(clippy::print_stdout, reason = "what it is for")]
+/// Random columns compared with scheduled ones.
+#[expect(clippy::print_stdout, reason = "the output of the program")]
 fn at_once(least: f64, goal: f64) -> hemiola::Result<Chart> {
     println!("updates until the objective is within 0.1 % of the minimum");
     let mut chart = Chart::new().columns(2);
     for concurrent in [8, 16, 32, 64] {
-        let x = Axis::new(&format!("updates, {concurrent} at once")).whole();
-        let mut panel = Panel::new(x, Axis::new("above the minimum").logarithmic());
-        let scheduled = Schedule { concurrent, ..Schedule::default() };
+        let x = ChartAxis::new(&format!("updates, {concurrent} at once")).integer_ticks();
+        let mut panel = ChartPanel::new(x, ChartAxis::new("above the minimum").logarithmic());
+        let scheduled = CoordinateSchedule { concurrent, ..CoordinateSchedule::default() };
         for (name, schedule) in [
-            ("random", Schedule::shotgun(concurrent)),
-            ("random, conflicts avoided", Schedule { next: Next::Random, ..scheduled }),
-            ("by priority", Schedule { correlation: 1.0, ..scheduled }),
+            ("random", CoordinateSchedule::shotgun(concurrent)),
+            ("random, conflicts avoided", CoordinateSchedule { next: UpdateOrder::Random, ..scheduled }),
+            ("by priority", CoordinateSchedule { correlation: 1.0, ..scheduled }),
             ("by priority, conflicts avoided", scheduled),
         ] {
             let study = study(SHARE, schedule, goal)?;
-            let tally = &study.report.tally;
+            let tally = &study.report.counts;
             let per_round = tally.jobs as f64 / tally.rounds as f64;
             println!("  {concurrent:>3} {name:<32} {:>8}   {per_round:.1} a round", updates(&study, goal));
-            panel = panel.line(Line::new(name, excess(&study, least)));
+            panel = panel.line(ChartLine::new(name, excess(&study, least)));
         }
         chart = chart.panel(panel);
     }
@@ -121,31 +132,33 @@ fn at_once(least: f64, goal: f64) -> hemiola::Result<Chart> {
 }
 
 /// Pipelines of several depths.
-#[expect(clippy::print_stdout, reason = "what it is for")]
+#[expect(clippy::print_stdout, reason = "the output of the program")]
 fn depths(least: f64, goal: f64) -> hemiola::Result<Chart> {
     println!("the same by depth of the pipeline, 32 at once");
-    let mut panel = Panel::new(Axis::new("updates").whole(), Axis::new("above the minimum").logarithmic());
+    let mut panel =
+        ChartPanel::new(ChartAxis::new("updates").integer_ticks(), ChartAxis::new("above the minimum").logarithmic());
     for depth in 1..=5 {
-        let study = study(SHARE, Schedule { depth, ..Schedule::default() }, goal)?;
-        let tally = &study.report.tally;
-        let (rounds, waited) = (tally.jobs as f64 / tally.rounds as f64, tally.waited_for_flight);
+        let study = study(SHARE, CoordinateSchedule { depth, ..CoordinateSchedule::default() }, goal)?;
+        let tally = &study.report.counts;
+        let (rounds, waited) = (tally.jobs as f64 / tally.rounds as f64, tally.conflicts_in_flight);
         println!("  {depth}: {:>8}   {rounds:.1} a round, {waited} waits for rounds in flight", updates(&study, goal));
-        panel = panel.line(Line::new(&format!("depth {depth}"), excess(&study, least)));
+        panel = panel.line(ChartLine::new(&format!("depth {depth}"), excess(&study, least)));
     }
     Ok(Chart::new().panel(panel))
 }
 
-/// Queues of words that follow Zipf's law.
-#[expect(clippy::print_stdout, reason = "what it is for")]
+/// Queues of words with Zipf frequencies.
+#[expect(clippy::print_stdout, reason = "the output of the program")]
 fn heavy() -> Chart {
     println!("the longest queue of words that follow Zipf's law, in shares of the mean");
-    let values = Values::new(7);
+    let values = PhiloxRng::new(7);
     let mut order: Vec<u64> = (1..=10_000).collect();
-    order.sort_by_key(|rank| values.bits(*rank, 0));
+    order.sort_by_key(|rank| values.random_u64(*rank, 0));
     let counts: Vec<u64> = order.into_iter().map(|rank| 1_000_000 / rank).collect();
-    let mut panel = Panel::new(Axis::new("workers").whole(), Axis::new("longest queue / mean").from_zero());
-    for (name, how) in [("by turns", Deal::ByTurns), ("heaviest first", Deal::HeavyFirst)] {
-        let longest = |workers: usize| imbalance(&counts, &deal(how, &counts, workers));
+    let mut panel =
+        ChartPanel::new(ChartAxis::new("workers").integer_ticks(), ChartAxis::new("longest queue / mean").from_zero());
+    for (name, how) in [("by turns", JobAssignment::RoundRobin), ("heaviest first", JobAssignment::HeaviestFirst)] {
+        let longest = |workers: usize| load_imbalance(&counts, &assign_jobs(how, &counts, workers));
         println!(
             "  {name:<16} 2: {:.3}, 4: {:.3}, 8: {:.3}, 16: {:.3}",
             longest(2),
@@ -153,7 +166,7 @@ fn heavy() -> Chart {
             longest(8),
             longest(16)
         );
-        panel = panel.line(Line::new(name, (1..=16).map(|workers| [workers as f64, longest(workers)])));
+        panel = panel.line(ChartLine::new(name, (1..=16).map(|workers| [workers as f64, longest(workers)])));
     }
     Chart::new().panel(panel)
 }

@@ -1,18 +1,20 @@
-//! What memory topic models take: trains on made-up documents, 200 million tokens of 1,000 topics unless told otherwise, and says what was used and what a billion tokens would take.
+//! Memory use of topic models: trains on synthetic documents (default: 200 million tokens, 1,000
+//! topics), and prints the memory used and an estimate for a billion tokens.
 //!
-//! `cargo run --release -p hemiola-models --example topics_memory -- [MILLIONS OF TOKENS] [TOPICS] [PASSES]`
+//! `cargo run --release -p hemiola-models --example topics_memory -- [MILLIONS OF TOKENS] [TOPICS]
+//! [SWEEPS]`
 
-use hemiola::array::random::Values;
+use hemiola::core::rng::PhiloxRng;
 use hemiola_models::TopicModelling;
-use hemiola_models::lda::{Corpus, Sampler, Vocabulary};
-use hemiola_models::training::{Progress, Watch, Wish};
+use hemiola_models::lda::{Corpus, LdaSampler, LdaVocabulary};
+use hemiola_models::training::{Callback, EpochProgress, TrainingControl};
 use std::sync::Arc;
 
-/// Tokens of a document.
+/// Number of tokens per document.
 const LENGTH: u64 = 250;
-/// Words there are.
+/// Vocabulary size.
 const WORDS: u32 = 100_000;
-/// Topics of a document, of which it has most of its words.
+/// Number of main topics per document.
 const OF_DOCUMENT: u64 = 6;
 
 fn main() -> hemiola::Result<()> {
@@ -23,7 +25,7 @@ fn main() -> hemiola::Result<()> {
     let documents = millions * 1_000_000 / LENGTH;
     hemiola::run(|cluster| {
         let cut = |rank: usize| documents * rank as u64 / cluster.size() as u64;
-        let mut builder = Corpus::builder(Arc::new(Vocabulary::numbered(WORDS)));
+        let mut builder = Corpus::builder(Arc::new(LdaVocabulary::numbered(WORDS)));
         for number in cut(cluster.rank().index())..cut(cluster.rank().index() + 1) {
             builder.push(document(number, topics).into_iter().map(|word| (word, 1)))?;
         }
@@ -36,13 +38,13 @@ fn main() -> hemiola::Result<()> {
             gib(held)
         ));
         let estimator =
-            TopicModelling::builder(topics as u32).sampler(Sampler::Sparse).passes(passes as u32).build()?;
-        let trained = estimator.fit_watched(cluster, &corpus, &mut Tell)?;
+            TopicModelling::builder(topics as u32).sampler(LdaSampler::Sparse).sweeps(passes as u32).build()?;
+        let trained = estimator.fit_with_callback(cluster, &corpus, &mut PrintProgress)?;
         let most = memory("VmHWM:");
         let per_token = (most - held) as f64 / tokens as f64;
         let of_corpus = held as f64 / tokens as f64;
         cluster.println(format_args!(
-            "the most memory: {:.2} GiB; {per_token:.1} bytes for a token besides {of_corpus:.1} of the documents themselves; for a billion tokens {:.1} GiB; {:.2} M tokens a second",
+            "peak memory: {:.2} GiB; {per_token:.1} bytes per token plus {of_corpus:.1} of the documents; for a billion tokens {:.1} GiB; {:.2} M tokens per second",
             gib(most),
             1e9 * (per_token + of_corpus) / gib_bytes(),
             trained.report.result.updates_per_second / 1e6
@@ -51,41 +53,43 @@ fn main() -> hemiola::Result<()> {
     })
 }
 
-/// Tells how it goes.
-struct Tell;
+/// Callback that prints the progress.
+struct PrintProgress;
 
-impl Watch for Tell {
-    #[expect(clippy::print_stdout, reason = "it is what the program is for")]
-    fn explained(&mut self, explanation: &str) {
+impl Callback for PrintProgress {
+    #[expect(clippy::print_stdout, reason = "the output of the program")]
+    fn on_explanation(&mut self, explanation: &str) {
         println!("{explanation}");
     }
 
-    #[expect(clippy::print_stdout, reason = "it is what the program is for")]
-    fn progress(&mut self, progress: &Progress) -> Wish {
-        println!("pass {} after {:.0} s: likelihood {:.4}", progress.epoch, progress.seconds, -progress.objective);
-        Wish::GoOn
+    #[expect(clippy::print_stdout, reason = "the output of the program")]
+    fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
+        println!("sweep {} after {:.0} s: likelihood {:.4}", progress.epoch, progress.seconds, -progress.objective);
+        TrainingControl::Continue
     }
 }
 
-/// The words of a document: a few topics, each a run of words around a place of its own, and words of all kinds between, the frequent ones most of all.
+/// Generates a document: a few topics, each a range of words around a centre of its own, and words
+/// of all kinds in between, mostly frequent ones.
 fn document(number: u64, topics: u64) -> Vec<u32> {
-    let values = Values::new(7);
+    let values = PhiloxRng::new(7);
     let word = |at: u64| {
-        let chance = values.unit(number, 2 * at);
-        let spread = values.unit(number, 2 * at + 1);
-        // As Zipf has it, about: the logarithm of a word's rank is evenly spread.
+        let chance = values.random_f64(number, 2 * at);
+        let spread = values.random_f64(number, 2 * at + 1);
+        // Approximately Zipf: the logarithm of a word's rank is uniform.
         let rank = |of: f64| (of.powf(spread) - 1.0) as u64;
         if chance < 0.3 {
             rank(f64::from(WORDS)) as u32
         } else {
-            let topic = values.below(number, 1_000_000 + values.below(number, 500_000 + at, OF_DOCUMENT), topics);
+            let topic =
+                values.random_below(number, 1_000_000 + values.random_below(number, 500_000 + at, OF_DOCUMENT), topics);
             ((topic * u64::from(WORDS) / topics + rank(f64::from(WORDS) / 20.0)) % u64::from(WORDS)) as u32
         }
     };
     (0..LENGTH).map(word).collect()
 }
 
-/// Bytes of memory as the system tells, 0 where it does not.
+/// Memory in bytes as reported by the operating system, 0 where it is not.
 fn memory(line: &str) -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let found =

@@ -1,215 +1,219 @@
-//! What can go wrong with models, besides what arrays and clusters report.
+//! Errors of models, besides those of arrays and clusters.
 
 use hemiola::core::ErrorKind;
 use std::path::PathBuf;
 
-/// Why a model cannot be trained or used.
+/// Error of training, evaluating, saving or loading a model.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A setting makes no sense.
-    #[error("{setting} is {found}, which must be {expected}")]
-    Setting {
-        /// Which.
+    /// A setting is outside its range.
+    #[error("`{setting}` is `{found}`, which must be {expected}")]
+    InvalidSetting {
+        /// Name of the setting, as in the builder.
         setting: &'static str,
-        /// Its value.
+        /// The rejected value, formatted for the message.
         found: String,
-        /// What it may be.
+        /// Description of the allowed values.
         expected: &'static str,
     },
-    /// There is nothing to learn from.
-    #[error("there are no ratings to learn from; check the input")]
+    /// The training data have no ratings.
+    #[error("there are no ratings to train on; check the input")]
     NoRatings,
-    /// A loss that no schedule is for.
+    /// A coordinate schedule was given for a loss other than the squared loss.
     #[error("schedules are for the squared loss; leave the schedule out, or train `lasso` or `elastic-net`")]
-    NotScheduled,
-    /// A loss that has no steps to go around with.
+    ScheduleUnsupported,
+    /// Rotation was requested for the one-class loss, which has no SGD steps to schedule.
     #[error(
-        "the loss `one-class` is trained by alternating least squares, not by rotation; take `squared` or `logistic`"
+        "the loss `one-class` is trained by alternating least squares, not by rotation; use `squared` or `logistic`"
     )]
-    NotRotating,
-    /// A rating that the loss has no place for.
-    #[error("the rating of user `{user}` for item `{item}` is {rating}; the loss `{loss}` takes {expected}")]
-    Rating {
-        /// Whose, by name.
+    RotationUnsupported,
+    /// A rating outside the domain of the loss.
+    #[error("the rating of user `{user}` for item `{item}` is `{rating}`; the loss `{loss}` takes {expected}")]
+    InvalidRating {
+        /// Name of the user.
         user: String,
-        /// Of what, by name.
+        /// Name of the item.
         item: String,
-        /// Its value.
+        /// Value of the rating.
         rating: f32,
-        /// The loss.
+        /// Name of the loss.
         loss: &'static str,
-        /// What it takes.
+        /// Description of the ratings that the loss accepts.
         expected: &'static str,
     },
-    /// Steps became ever smaller and it still diverges.
-    #[error("training diverges even with a step of {step}; look for values that are out of proportion in the ratings")]
-    Diverges {
-        /// The last step tried.
-        step: f32,
+    /// Training diverges although the learning rate was halved many times.
+    #[error("training diverges even with a learning rate of `{learning_rate}`; look for outliers in the ratings")]
+    Diverged {
+        /// Smallest learning rate that was tried.
+        learning_rate: f32,
     },
-    /// The equations of the one-class loss have no sound solution.
+    /// The normal equations of the one-class loss are numerically singular.
     #[error(
-        "the equations of a row cannot be solved: weights of events are out of proportion, or there is no penalty; \
-         make all weights 1 (`--events-from 0`, or leave the third field out), or l2 larger"
+        "the normal equations of a row are singular: event weights differ too much, or there is no regularization; \
+         set all weights to 1 (`--events-from 0`, or drop the third field), or increase `l2`"
     )]
-    Unsolvable,
-    /// There are no examples.
-    #[error("there are no examples to learn from; check the input")]
+    SingularSystem,
+    /// The data have no examples.
+    #[error("there are no examples to train on; check the input")]
     NoExamples,
-    /// All examples have the same label.
+    /// All training examples have the same label.
     #[error(
-        "all examples to train on have the label {label}, and a classifier needs two classes at least; check the first field of each line"
+        "all training examples have the label {label}, and a classifier needs at least two classes; check the first field of each line"
     )]
-    OneClass {
-        /// The label, or its name.
+    SingleClass {
+        /// The only label, or the name of its class.
         label: String,
     },
-    /// There are more classes than the model can tell apart.
+    /// More than two labels were given to a binary model.
     #[error(
-        "the labels of the examples have more than two different values, and this model tells two classes apart; use `LinearClassifier` for more, or \
-         the squared loss for quantities"
+        "the labels have more than two different values, and this model is binary; use `LinearClassifier` for more classes, or \
+         the squared loss for regression"
     )]
-    NotTwoClasses,
-    /// Peers have rows of different widths.
+    NotBinary,
+    /// Peers passed rows with different numbers of columns.
     #[error(
-        "peers have rows with different numbers of columns; give all of them all columns, if need be without values"
+        "peers have rows with different numbers of columns; give every peer all columns, even those without values"
     )]
-    OtherColumns,
-    /// Labels are no classes.
+    ColumnMismatch,
+    /// Too many different labels to be classes.
     #[error(
-        "the labels of the examples have more than {most} different values: those are no classes; this model learns classes, not quantities"
+        "the labels have more than `{most}` different values, too many for classes; use a regression model for quantities"
     )]
-    ManyClasses {
-        /// How many there may be.
+    TooManyClasses {
+        /// Maximum number of classes.
         most: usize,
     },
-    /// A number that is none.
+    /// A label or feature is infinite or NaN.
     #[error(
-        "the {what} of example {row}{} is not a finite number; mend it or leave the example out",
-        .column.map_or_else(String::new, |column| format!(" in column {column}"))
+        "the {what} of example `{row}`{} is not a finite number; fix it or remove the example",
+        .column.map_or_else(String::new, |column| format!(" in column `{column}`"))
     )]
     NotFinite {
-        /// `label` or `feature`.
+        /// Kind of the number: `label` or `feature`.
         what: &'static str,
-        /// The number of the example, from 1.
+        /// Number of the example, counted from 1.
         row: u64,
-        /// The number of the column, from 1.
+        /// Number of the column, counted from 1; `None` for labels.
         column: Option<u64>,
     },
-    /// A word beyond the vocabulary.
+    /// A word id is beyond the end of the vocabulary.
     #[error(
-        "document {document} has the word {word}, and there are {words}; give a larger vocabulary, or check the ids"
+        "document `{document}` has the word `{word}`, and the vocabulary has {words}; give a larger vocabulary, or check the ids"
     )]
-    UnknownWord {
-        /// The number of the document, from 1.
+    WordOutOfRange {
+        /// Number of the document, counted from 1.
         document: u64,
-        /// The number of the word, from 1.
+        /// Number of the word, counted from 1.
         word: u64,
-        /// How many words there are.
+        /// Number of words in the vocabulary.
         words: u64,
     },
-    /// A word occurs too often to be counted.
-    #[error("document {document} has the word {word} more than 4294967295 times; divide the document")]
+    /// A word count overflows 32 bits.
+    #[error("document `{document}` has the word `{word}` more than 4294967295 times; split the document")]
     CountTooLarge {
-        /// The number of the document, from 1.
+        /// Number of the document, counted from 1.
         document: u64,
-        /// The number of the word, from 1.
+        /// Number of the word, counted from 1.
         word: u64,
     },
-    /// Something that is no count of a word.
-    #[error("document {document} has the word {word} {count} times; counts are whole numbers from 0 to 16777215")]
-    NotACount {
-        /// The number of the document, from 1.
+    /// A word count is negative, fractional or too large.
+    #[error(
+        "document `{document}` has the word `{word}` `{count}` times; counts must be whole numbers from 0 to 16777215"
+    )]
+    InvalidCount {
+        /// Number of the document, counted from 1.
         document: u64,
-        /// The number of the word, from 1.
+        /// Number of the word, counted from 1.
         word: u64,
-        /// What is there.
+        /// Value that was rejected.
         count: f32,
     },
-    /// Words are to be found by name, and have none.
+    /// Text was given to a model whose words have no names.
     #[error(
-        "the model knows words by number alone, and text has names; train it with a vocabulary, or give it bags of words"
+        "the model has no vocabulary, so it cannot read text; train it with a vocabulary, or give it bags of words"
     )]
-    NoNames,
-    /// Stop words for words without names.
-    #[error("stop words are names, and these words are numbers alone; give a vocabulary, or no stop words")]
-    NamelessStopWords,
-    /// Documents without a word to foretell.
+    UnnamedVocabulary,
+    /// Stop words were given for a corpus whose words have no names.
+    #[error("stop words need names, and these words have only ids; give a vocabulary, or no stop words")]
+    StopWordsWithoutVocabulary,
+    /// The documents have no known token left to predict.
     #[error(
-        "no document has a word left to foretell: they are empty or too short, or the model knows none of their words"
+        "no document has a token left to predict: all are empty, too short, or without a word that the model knows; check the input"
     )]
-    NothingToForetell,
-    /// There is not a single word to learn from.
-    #[error(
-        "the documents have no words to learn from; check the input, and what is left out (stop words, rare words)"
-    )]
+    NothingToPredict,
+    /// The corpus has no tokens to train on.
+    #[error("the documents have no words to train on; check the input and the word filter (stop words, rare words)")]
     NoTokens,
-    /// There are more tokens than can be numbered.
+    /// A partition has more tokens than its index type can number.
     #[error(
-        "there are {tokens} words to learn from in one place, and at most {most} can be counted; use more parts, or fewer documents"
+        "one partition has `{tokens}` tokens and at most `{most}` can be indexed; use more partitions (`parts`), or fewer documents"
     )]
     TooManyTokens {
-        /// How many there are.
+        /// Number of tokens that were given.
         tokens: u64,
-        /// How many there may be.
+        /// Maximum number of tokens.
         most: u64,
     },
-    /// Numbers became infinite.
-    #[error("the objective is not a finite number any more: features are out of proportion; scale them to be near 1")]
-    OutOfRange,
-    /// Nothing is left to rank.
-    #[error("no held-out entry is left to rank: all are of unknown users or items, or were seen in training")]
+    /// The objective became infinite or NaN.
+    #[error("the objective is no longer a finite number; scale the features to be near 1")]
+    NonFiniteObjective,
+    /// No validation entry is left for a ranking metric.
+    #[error(
+        "no validation entry is left to rank: all are of unknown users or items, or were seen in training; check the input"
+    )]
     NothingToRank,
-    /// A user or item that is not in the model.
-    #[error("the model has no {what} {number}; it has {count}")]
-    Unknown {
-        /// `user` or `item`.
+    /// A user or item index is not in the model.
+    #[error("the model has no {what} `{number}`; it has {count}")]
+    IndexOutOfRange {
+        /// Kind of the index: `user` or `item`.
         what: &'static str,
-        /// Its number.
+        /// The index, counted from 0.
         number: u64,
-        /// How many there are.
+        /// Number of users or items in the model.
         count: u64,
     },
-    /// There is nothing to go on from.
-    #[error("there is no checkpoint in `{}` to go on from; train without resuming first", .folder.display())]
+    /// The folder has no checkpoint to resume from.
+    #[error("there is no checkpoint in `{}` to resume from; train without resuming first", .folder.display())]
     NoCheckpoint {
-        /// Where it was looked for.
+        /// Folder that was searched.
         folder: PathBuf,
     },
-    /// Training cannot go on with other settings.
+    /// The settings differ from those of the checkpoint.
     #[error(
-        "the checkpoint was made with other settings: {}; use the same, or train anew without resuming",
+        "the checkpoint was made with other settings: {}; use the same settings, or train from scratch without resuming",
         .differences.join(", ")
     )]
-    OtherSettings {
-        /// What was and is, by setting.
+    SettingsMismatch {
+        /// One sentence per setting that differs: its old and its new value.
         differences: Vec<String>,
     },
-    /// Training cannot go on with other data.
-    #[error("the checkpoint was made from other data: {difference}; use the same, or train anew without resuming")]
-    OtherData {
-        /// In what they differ.
+    /// The data differ from those of the checkpoint.
+    #[error(
+        "the checkpoint was made from other data: {difference}; use the same data, or train from scratch without resuming"
+    )]
+    DataMismatch {
+        /// First difference that was found.
         difference: String,
     },
-    /// Something is saved there that is not to be replaced.
+    /// The folder holds a save of something else, which must not be overwritten.
     #[error(
         "`{}` holds {}, which a model `{model}` must not replace; choose another folder or remove it",
         .folder.display(),
         .found.as_ref().map_or_else(|| "arrays".to_owned(), |found| format!("a model `{found}`"))
     )]
-    Taken {
-        /// Where.
+    FolderOccupied {
+        /// Folder that is occupied.
         folder: PathBuf,
-        /// The model it is of; `None` if it is of none.
+        /// Kind of the saved model; `None` for plain arrays.
         found: Option<String>,
-        /// The model that was to go there.
+        /// Kind of the model that was to be saved.
         model: String,
     },
-    /// A save that holds something else.
+    /// A saved model is damaged or of another kind.
     #[error("the save is not of this model: {problem}")]
-    NotThisModel {
-        /// What is missing or different.
+    InvalidSave {
+        /// Description of the missing or unexpected part.
         problem: String,
     },
 }

@@ -1,4 +1,5 @@
-//! Ready-made models, written with what any program can use: arrays and `parallel_for!`.
+//! Machine-learning models built on distributed arrays and `parallel_for!`, the same API that any
+//! program can use.
 //!
 //! ```
 //! use hemiola::prelude::*;
@@ -17,12 +18,12 @@
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`training`] | what all models share: when to stop, what to tell, what to report |
-//! | [`mf`] | [`MatrixFactorization`]: ratings explained by factors of users and items |
+//! | [`training`] | shared fit loop: epochs, stopping criteria, callbacks, checkpoints, reports |
+//! | [`mf`] | [`MatrixFactorization`]: ratings or implicit feedback explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
-//! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, logistic regression with few coefficients |
-//! | [`lda`] | [`TopicModelling`]: topic models, what documents are about |
-//! | [`error`] | what can go wrong |
+//! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, and L1-regularized logistic regression |
+//! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
+//! | [`error`] | errors of training, evaluation and loading |
 
 pub mod error;
 pub mod lda;
@@ -38,12 +39,12 @@ pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
 pub use sparse::SparseRegression;
 
-/// The snippets of the guide to models, run as tests.
+/// Runs the snippets of the guide to models as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/models.md")]
 struct ModelGuide;
 
-/// The snippets of the guide to topic models, run as tests.
+/// Runs the snippets of the guide to topic models as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/topics.md")]
 struct TopicGuide;

@@ -1,6 +1,6 @@
-//! The methods of builders.
+//! Setter methods of the settings builders.
 
-/// Methods of a builder that keep one of its settings each.
+/// Defines one builder method per setting; each stores its argument in `self.settings`.
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident: $type:ty;)*) => {$(
         $(#[$doc])*

@@ -1,9 +1,10 @@
-//! Receive buffers that are used again.
+//! Pool of receive buffers.
 //!
-//! A fresh 64 MiB buffer costs 16,384 page faults before the first byte of payload is in it. Large payloads are
-//! therefore read into buffers from a pool and go back there when the last [`Bytes`] over them is dropped. Buffers
-//! start at a multiple of 64 bytes, so that a payload of numbers can be used where it lies. **Invariant:** the pool
-//! never holds more than its limit; what is over goes back to the allocator.
+//! A fresh 64 MiB buffer costs 16,384 page faults before it holds the first byte of payload. Large
+//! payloads are therefore read into buffers from a pool, which return to it when the last [`Bytes`]
+//! over them is dropped. Buffers start at a multiple of 64 bytes, so that a payload of numbers can
+//! be used in place. **Invariant:** the pool never holds more than its limit; buffers beyond it
+//! return to the allocator.
 
 use bytemuck::{Pod, Zeroable};
 use bytes::Bytes;
@@ -11,94 +12,95 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
 
-/// Payloads below this size are allocated one by one: the allocator is good at those.
-pub const POOLED_FROM: usize = 64 * 1024;
+/// Payloads below this size are allocated individually: the allocator handles those well.
+pub const MIN_POOLED_BYTES: usize = 64 * 1024;
 
 #[derive(Clone, Copy, Debug, Pod, Zeroable)]
 #[repr(C, align(64))]
 struct CacheLine([u8; 64]);
 
 #[derive(Debug)]
-struct Shelves {
+struct IdleBuffers {
     /// Idle buffers by capacity in cache lines.
     idle: BTreeMap<usize, Vec<Vec<CacheLine>>>,
-    /// Bytes in `idle`.
-    held: usize,
-    /// Most bytes `idle` may hold.
+    /// Total bytes in `idle`.
+    bytes: usize,
+    /// Maximum bytes in `idle`.
     limit: usize,
 }
 
-/// Where buffers come from and go back to. Clones share one pool.
+/// Pool of buffers. Clones share one pool.
 #[derive(Clone, Debug)]
 pub struct BufferPool {
-    shelves: Arc<Mutex<Shelves>>,
+    idle_buffers: Arc<Mutex<IdleBuffers>>,
 }
 
 impl BufferPool {
-    /// A pool that keeps at most `limit` idle bytes.
+    /// Creates a pool that keeps at most `limit` idle bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { shelves: Arc::new(Mutex::new(Shelves { idle: BTreeMap::new(), held: 0, limit })) }
+        Self { idle_buffers: Arc::new(Mutex::new(IdleBuffers { idle: BTreeMap::new(), bytes: 0, limit })) }
     }
 
-    /// A buffer of `length` bytes with arbitrary content: whoever takes it overwrites all of it.
+    /// Returns a buffer of `length` bytes with arbitrary content, which the caller must overwrite
+    /// completely.
     #[must_use]
-    pub fn take(&self, length: usize) -> Buffer {
+    pub fn take(&self, length: usize) -> PooledBuffer {
         let lines = length.div_ceil(64).next_power_of_two();
         let idle = {
-            let mut shelves = self.shelves.lock();
-            let found = shelves.idle.get_mut(&lines).and_then(Vec::pop);
+            let mut idle_buffers = self.idle_buffers.lock();
+            let found = idle_buffers.idle.get_mut(&lines).and_then(Vec::pop);
             if found.is_some() {
-                shelves.held -= lines * 64;
+                idle_buffers.bytes -= lines * 64;
             }
             found
         };
         let lines = idle.unwrap_or_else(|| vec![CacheLine::zeroed(); lines]);
-        Buffer { lines, length, home: Arc::downgrade(&self.shelves) }
+        PooledBuffer { lines, length, pool: Arc::downgrade(&self.idle_buffers) }
     }
 
-    /// Bytes that lie idle now.
+    /// Returns the number of idle bytes.
     #[must_use]
-    pub fn held(&self) -> usize {
-        self.shelves.lock().held
+    pub fn idle_bytes(&self) -> usize {
+        self.idle_buffers.lock().bytes
     }
 }
 
-/// A buffer on loan from a [`BufferPool`].
+/// Buffer borrowed from a [`BufferPool`].
 #[derive(Debug)]
-pub struct Buffer {
+pub struct PooledBuffer {
     lines: Vec<CacheLine>,
     length: usize,
-    home: Weak<Mutex<Shelves>>,
+    pool: Weak<Mutex<IdleBuffers>>,
 }
 
-impl Buffer {
-    /// The bytes, to be written.
+impl PooledBuffer {
+    /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.length]
     }
 
-    /// Shares the buffer; it goes home when the last share is dropped.
+    /// Shares the buffer; it returns to the pool when the last share is dropped.
     #[must_use]
     pub fn into_bytes(self) -> Bytes {
         Bytes::from_owner(self)
     }
 }
 
-impl AsRef<[u8]> for Buffer {
+impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
         &bytemuck::cast_slice(&self.lines)[..self.length]
     }
 }
 
-impl Drop for Buffer {
+impl Drop for PooledBuffer {
     fn drop(&mut self) {
-        let Some(home) = self.home.upgrade() else { return };
+        let Some(pool) = self.pool.upgrade() else { return };
         let lines = std::mem::take(&mut self.lines);
-        let mut shelves = home.lock();
-        if shelves.held + lines.len() * 64 <= shelves.limit {
-            shelves.held += lines.len() * 64;
-            shelves.idle.entry(lines.len()).or_default().push(lines);
+        let mut idle_buffers = pool.lock();
+        if idle_buffers.bytes + lines.len() * 64 <= idle_buffers.limit {
+            idle_buffers.bytes += lines.len() * 64;
+            idle_buffers.idle.entry(lines.len()).or_default().push(lines);
         }
     }
 }
@@ -115,12 +117,12 @@ mod tests {
         assert_eq!(address as usize % 64, 0);
         let share = first.slice(10..20);
         drop(first);
-        assert_eq!(pool.held(), 0, "still shared");
+        assert_eq!(pool.idle_bytes(), 0, "still shared");
         drop(share);
-        assert_eq!(pool.held(), 128 * 1024);
+        assert_eq!(pool.idle_bytes(), 128 * 1024);
         assert_eq!(pool.take(70_000).into_bytes().as_ptr(), address);
         drop([pool.take(100_000), pool.take(100_000), pool.take(100_000)]);
-        assert_eq!(pool.held(), 256 * 1024);
+        assert_eq!(pool.idle_bytes(), 256 * 1024);
     }
 
     #[test]

@@ -1,11 +1,12 @@
-//! CRC-32C over frame headers and payloads, summed piece by piece while the bytes are still in the cache.
+//! CRC-32C over frame headers and payloads, computed piece by piece while the bytes are in the
+//! cache.
 //!
-//! TCP's own 16-bit sum misses errors that a long training run will meet. CRC-32C runs at tens of GB/s with the
-//! instructions of this decade, so it is always on, with or without TLS.
+//! TCP's own 16-bit checksum misses errors that a long training run will encounter. CRC-32C runs at
+//! tens of GB/s with current CPU instructions, so it is always on, with or without TLS.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// A running sum.
+/// CRC-32C of the bytes added so far.
 #[derive(Clone, Debug)]
 pub(crate) struct Checksum(Digest);
 

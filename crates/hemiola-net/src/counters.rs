@@ -1,17 +1,18 @@
-//! Messages and bytes, counted per peer, lane and purpose in both directions.
+//! Counters of messages and bytes per peer, lane and purpose, in both directions.
 //!
-//! Counters only grow and are read without stopping anyone, so a snapshot may be a few messages apart from itself.
+//! Counters only grow and are read without stopping any thread, so a snapshot is not atomic: its
+//! counters may be a few messages apart.
 
 use hemiola_core::{Lane, Purpose, Rank, Traffic, TrafficLine};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 #[derive(Debug, Default)]
-struct Cell {
+struct TrafficCounter {
     messages: AtomicU64,
     bytes: AtomicU64,
 }
 
-impl Cell {
+impl TrafficCounter {
     fn add(&self, bytes: usize) {
         // Relaxed: nothing is published through a counter.
         self.messages.fetch_add(1, Ordering::Relaxed);
@@ -23,31 +24,31 @@ impl Cell {
     }
 }
 
-/// The counters of one peer.
+/// Counters of one peer, indexed by the other peer, lane and purpose.
 #[derive(Debug)]
-pub(crate) struct Counters {
-    sent: Vec<Cell>,
-    received: Vec<Cell>,
+pub(crate) struct TrafficCounters {
+    sent: Vec<TrafficCounter>,
+    received: Vec<TrafficCounter>,
 }
 
 const PER_PEER: usize = Lane::ALL.len() * Purpose::ALL.len();
 
-fn place(peer: Rank, lane: Lane, purpose: Purpose) -> usize {
+fn index_of(peer: Rank, lane: Lane, purpose: Purpose) -> usize {
     peer.index() * PER_PEER + lane.index() * Purpose::ALL.len() + purpose.index()
 }
 
-impl Counters {
+impl TrafficCounters {
     pub(crate) fn new(size: usize) -> Self {
-        let cells = || (0..size * PER_PEER).map(|_| Cell::default()).collect();
-        Self { sent: cells(), received: cells() }
+        let counters = || (0..size * PER_PEER).map(|_| TrafficCounter::default()).collect();
+        Self { sent: counters(), received: counters() }
     }
 
     pub(crate) fn sent(&self, to: Rank, lane: Lane, purpose: Purpose, bytes: usize) {
-        self.sent[place(to, lane, purpose)].add(bytes);
+        self.sent[index_of(to, lane, purpose)].add(bytes);
     }
 
     pub(crate) fn received(&self, from: Rank, lane: Lane, purpose: Purpose, bytes: usize) {
-        self.received[place(from, lane, purpose)].add(bytes);
+        self.received[index_of(from, lane, purpose)].add(bytes);
     }
 
     pub(crate) fn snapshot(&self) -> Traffic {
@@ -55,9 +56,9 @@ impl Counters {
         for peer in Rank::all(self.sent.len() / PER_PEER) {
             for lane in Lane::ALL {
                 for purpose in Purpose::ALL {
-                    let at = place(peer, lane, purpose);
-                    let (messages_sent, bytes_sent) = self.sent[at].read();
-                    let (messages_received, bytes_received) = self.received[at].read();
+                    let index = index_of(peer, lane, purpose);
+                    let (messages_sent, bytes_sent) = self.sent[index].read();
+                    let (messages_received, bytes_received) = self.received[index].read();
                     if messages_sent + messages_received > 0 {
                         lines.push(TrafficLine {
                             peer,
@@ -82,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_peer_lane_and_purpose_has_its_own_line() {
-        let counters = Counters::new(2);
+        let counters = TrafficCounters::new(2);
         counters.sent(Rank::new(1), Lane::Bulk, Purpose::Custom, 100);
         counters.sent(Rank::new(1), Lane::Bulk, Purpose::Custom, 11);
         counters.received(Rank::new(1), Lane::Control, Purpose::Barrier, 7);

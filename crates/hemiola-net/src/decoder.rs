@@ -1,15 +1,20 @@
-//! Bytes in, frames out, without a socket.
+//! Frame decoder: bytes in, frames out, without a socket.
 //!
-//! The driver asks for [`Decoder::space`], reads into it, and tells how much came. Small frames are cut out of one
-//! staging area; the rest of a large payload is read straight into its final buffer, and in the same call what stands between it
-//! and the next payload goes into the staging area: its checksum and the next header, and no more, since what else lay there
-//! would have to be copied. So a stream of large frames takes one call and no copy for each. A buffer is taken only when bytes
-//! are about to be read into it: whoever took the frame before has often dropped it by then, so that one buffer serves
-//! a whole stream and stays in the cache. **Invariants:** nothing is
-//! allocated for a payload before its header has passed all checks, the limit among them; after an error the decoder
-//! gives no further frame; no input makes it panic.
+//! The driver asks for [`FrameDecoder::space`], reads into it, and reports the number of bytes.
+//! Small frames are cut out of one staging area. The rest of a large payload is read directly into
+//! its final buffer. In the same call, the bytes between it and the next payload go into the
+//! staging area: its checksum and the next header. No more is read there, since further bytes would
+//! have to be copied. So a stream of large frames takes one call and no copy per frame.
+//!
+//! A buffer is taken only when bytes are about to be read into it: the consumer of the previous
+//! frame has often dropped it by then, so that one buffer serves a whole stream and stays in the
+//! cache.
+//!
+//! **Invariants:** nothing is allocated for a payload before its header has passed all checks,
+//! including the size limit; after an error the decoder returns no further frame; no input makes it
+//! panic.
 
-use crate::buffer::{Buffer, BufferPool, POOLED_FROM};
+use crate::buffer::{BufferPool, MIN_POOLED_BYTES, PooledBuffer};
 use crate::checksum::Checksum;
 use crate::frame::{FrameError, FrameHeader, HEADER_BYTES, TRAILER_BYTES};
 use bytes::Bytes;
@@ -17,48 +22,50 @@ use hemiola_core::JobId;
 
 /// Size of the staging area, and of the largest read into it.
 const STAGING_BYTES: usize = 64 * 1024;
-/// Most bytes of a payload read at once: small enough to be summed while still in the cache.
+/// Most bytes of a payload that are read at once: few enough to compute the checksum while they are
+/// in the cache.
 const DIRECT_BYTES: usize = 256 * 1024;
-/// What stands between two payloads.
+/// Bytes between two payloads.
 const GAP_BYTES: usize = TRAILER_BYTES + HEADER_BYTES;
 
-/// Cuts a stream of bytes into frames.
+/// Splits a byte stream into frames.
 #[derive(Debug)]
-pub struct Decoder {
+pub struct FrameDecoder {
     job: JobId,
     limit: usize,
-    /// Number of the next frame.
+    /// Sequence number of the next frame.
     sequence: u64,
     pool: BufferPool,
     staging: Box<[u8]>,
-    /// Bytes of `staging` that are used up.
+    /// Bytes of `staging` that are already consumed.
     start: usize,
     /// Bytes of `staging` that are filled.
     end: usize,
-    /// A header that has passed all checks and whose payload has no buffer yet.
+    /// Header that has passed all checks and whose payload has no buffer yet.
     announced: Option<FrameHeader>,
-    /// The frame whose payload or trailer is not complete yet.
-    open: Option<OpenFrame>,
-    /// The last frame was large, so the next is likely to be, too: no more than its header is read ahead of its buffer.
+    /// Frame whose payload or trailer is not complete yet.
+    open: Option<PartialFrame>,
+    /// True if the last frame was large, so the next is likely to be large too: only its header is
+    /// read ahead of its buffer.
     streaming: bool,
     failed: Option<FrameError>,
 }
 
 #[derive(Debug)]
-struct OpenFrame {
+struct PartialFrame {
     header: FrameHeader,
-    body: Body,
+    body: PayloadBuffer,
     filled: usize,
     sum: Checksum,
 }
 
 #[derive(Debug)]
-enum Body {
+enum PayloadBuffer {
     Small(Vec<u8>),
-    Pooled(Buffer),
+    Pooled(PooledBuffer),
 }
 
-impl Body {
+impl PayloadBuffer {
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {
             Self::Small(bytes) => bytes,
@@ -74,12 +81,12 @@ impl Body {
     }
 }
 
-impl OpenFrame {
+impl PartialFrame {
     fn missing(&self) -> usize {
         self.header.length as usize - self.filled
     }
 
-    /// Takes what belongs to the payload from the front of `ready`; says how much that was.
+    /// Copies the bytes of the payload from the front of `ready`; returns their number.
     fn add(&mut self, ready: &[u8]) -> usize {
         let piece = &ready[..self.missing().min(ready.len())];
         self.sum.update(piece);
@@ -89,8 +96,8 @@ impl OpenFrame {
     }
 }
 
-impl Decoder {
-    /// A decoder for frames of `job` with at most `limit` bytes of payload.
+impl FrameDecoder {
+    /// Creates a decoder for frames of `job` with at most `limit` bytes of payload.
     #[must_use]
     pub fn new(job: JobId, limit: usize, pool: BufferPool) -> Self {
         Self {
@@ -108,50 +115,50 @@ impl Decoder {
         }
     }
 
-    /// Allows payloads of up to `limit` bytes from now on: the limit is low until a peer has proven who it is.
+    /// Sets the maximum payload. It is low until the peer has authenticated.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
     }
 
-    /// Whether the stream stops between two frames here, rather than inside one.
+    /// Returns true if the stream is at a frame boundary.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
         self.open.is_none() && self.announced.is_none() && self.start == self.end
     }
 
-    /// Where the next bytes have to go, in this order. The first is never empty.
+    /// Returns the spaces for the next bytes, to be filled in this order. The first is never empty.
     pub fn space(&mut self) -> [&mut [u8]; 2] {
         if let Some(header) = self.announced.take() {
-            let mut open = self.begin(header);
+            let mut open = self.start_frame(header);
             self.start += open.add(&self.staging[self.start..self.end]);
             self.open = Some(open);
         }
-        // What is left over is less than a header or a trailer here, so this moves a few bytes at most.
+        // Less than a header or a trailer is left over here, so this moves a few bytes at most.
         self.staging.copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
-        let direct = self.direct();
+        let direct = self.direct_bytes();
         let due = if self.open.is_some() { GAP_BYTES } else { HEADER_BYTES };
         let Some(open) = self.open.as_mut().filter(|_| direct > 0) else {
             let until = if self.streaming && self.end < due { due } else { STAGING_BYTES };
             return [&mut self.staging[self.end..until], &mut []];
         };
-        // Its payload has taken everything that was in the staging area, or it would not miss anything.
+        // The payload has taken everything from the staging area, since it still misses bytes.
         let gap = if direct == open.missing() { GAP_BYTES } else { 0 };
         let filled = open.filled;
         [&mut open.body.bytes_mut()[filled..filled + direct], &mut self.staging[..gap]]
     }
 
-    /// The first `count` bytes of [`space`](Self::space) have been filled: hands each frame that is now complete to
-    /// `deliver`.
+    /// Decodes the first `count` bytes of [`space`](Self::space), which the caller has filled.
+    /// Passes each complete frame to `deliver`.
     ///
     /// # Panics
-    /// If `count` is more than the space there was.
+    /// If `count` exceeds the space.
     pub fn filled(&mut self, count: usize, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        let direct = self.direct().min(count);
+        let direct = self.direct_bytes().min(count);
         if let Some(open) = self.open.as_mut().filter(|_| direct > 0) {
             let end = open.filled + direct;
             open.sum.update(&open.body.bytes_mut()[open.filled..end]);
@@ -160,32 +167,32 @@ impl Decoder {
         let count = count - direct;
         assert!(count <= self.staging.len() - self.end, "more bytes than there was space for");
         self.end += count;
-        let result = if count > 0 { self.cut(deliver) } else { Ok(()) };
+        let result = if count > 0 { self.decode_staged(deliver) } else { Ok(()) };
         self.failed = result.err();
         result
     }
 
-    /// How many of the next bytes go straight into a payload's buffer.
-    fn direct(&self) -> usize {
+    /// Returns the number of following bytes that go directly into a payload buffer.
+    fn direct_bytes(&self) -> usize {
         match &self.open {
-            Some(open @ OpenFrame { body: Body::Pooled(_), .. }) => open.missing().min(DIRECT_BYTES),
+            Some(open @ PartialFrame { body: PayloadBuffer::Pooled(_), .. }) => open.missing().min(DIRECT_BYTES),
             _ => 0,
         }
     }
 
-    fn cut(&mut self, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
+    fn decode_staged(&mut self, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
         loop {
             let ready = &self.staging[self.start..self.end];
             let Some(mut open) = self.open.take() else {
                 let Some((bytes, after)) = ready.split_first_chunk::<HEADER_BYTES>() else { return Ok(()) };
-                let header = self.admit(bytes)?;
+                let header = self.check_header(bytes)?;
                 self.start += HEADER_BYTES;
-                self.streaming = header.length as usize >= POOLED_FROM;
+                self.streaming = header.length as usize >= MIN_POOLED_BYTES;
                 if after.len() < header.length as usize + TRAILER_BYTES {
                     self.announced = Some(header);
                     return Ok(());
                 }
-                self.open = Some(self.begin(header));
+                self.open = Some(self.start_frame(header));
                 continue;
             };
             let count = open.add(ready);
@@ -207,8 +214,8 @@ impl Decoder {
         }
     }
 
-    /// All checks on a header that come before anything is allocated for its payload.
-    fn admit(&self, bytes: &[u8; HEADER_BYTES]) -> Result<FrameHeader, FrameError> {
+    /// Checks a header before anything is allocated for its payload.
+    fn check_header(&self, bytes: &[u8; HEADER_BYTES]) -> Result<FrameHeader, FrameError> {
         let header = FrameHeader::decode(bytes)?;
         if header.job != self.job {
             return Err(FrameError::WrongJob { ours: self.job, theirs: header.job });
@@ -222,11 +229,14 @@ impl Decoder {
         Ok(header)
     }
 
-    fn begin(&self, header: FrameHeader) -> OpenFrame {
+    fn start_frame(&self, header: FrameHeader) -> PartialFrame {
         let length = header.length as usize;
-        let body =
-            if length < POOLED_FROM { Body::Small(vec![0; length]) } else { Body::Pooled(self.pool.take(length)) };
-        OpenFrame { header, body, filled: 0, sum: Checksum::new() }
+        let body = if length < MIN_POOLED_BYTES {
+            PayloadBuffer::Small(vec![0; length])
+        } else {
+            PayloadBuffer::Pooled(self.pool.take(length))
+        };
+        PartialFrame { header, body, filled: 0, sum: Checksum::new() }
     }
 }
 
@@ -252,12 +262,12 @@ mod tests {
         [&header.encode()[..], payload, &Checksum::of(payload).to_le_bytes()].concat()
     }
 
-    fn decoder() -> Decoder {
-        Decoder::new(JOB, LIMIT, BufferPool::new(1 << 20))
+    fn decoder() -> FrameDecoder {
+        FrameDecoder::new(JOB, LIMIT, BufferPool::new(1 << 20))
     }
 
     /// Feeds `stream` in reads of the given sizes (cycled), as a socket would return them.
-    fn feed(decoder: &mut Decoder, stream: &[u8], sizes: &[usize]) -> (Vec<Bytes>, Result<(), FrameError>) {
+    fn feed(decoder: &mut FrameDecoder, stream: &[u8], sizes: &[usize]) -> (Vec<Bytes>, Result<(), FrameError>) {
         let mut frames = Vec::new();
         let mut rest = stream;
         for size in sizes.iter().cycle() {
@@ -292,7 +302,7 @@ mod tests {
         ) {
             let payloads: Vec<_> = lengths.iter().enumerate().map(|(seed, length)| payload(*length, seed as u8)).collect();
             let stream: Vec<u8> = payloads.iter().enumerate().flat_map(|(at, bytes)| frame(at as u64, bytes)).collect();
-            // One byte at a time is slow for large streams, and no different in kind.
+            // Single bytes are slow for large streams and exercise the same code.
             let sizes: Vec<_> = sizes.iter().map(|size| if stream.len() > 100_000 { (*size).max(500) } else { *size }).collect();
             let mut decoder = decoder();
             let (frames, result) = feed(&mut decoder, &stream, &sizes);
@@ -307,15 +317,15 @@ mod tests {
         #[test]
         fn a_flipped_bit_is_an_error_and_never_a_wrong_frame(
             length in prop_oneof![0..200_usize, 60_000..100_000_usize],
-            place in any::<prop::sample::Index>(),
+            position in any::<prop::sample::Index>(),
             bit in 0..8_u8,
         ) {
             let good = payload(length, 1);
             let mut stream = frame(0, &good);
-            let at = place.index(stream.len());
+            let at = position.index(stream.len());
             stream[at] ^= 1 << bit;
             let (frames, _) = feed(&mut decoder(), &stream, &[50_000]);
-            // A longer length may leave the frame open; nothing wrong is ever delivered.
+            // A larger length may leave the frame open; no wrong frame is ever delivered.
             prop_assert!(frames.is_empty());
         }
 
@@ -338,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_stream_of_large_frames_only_headers_are_read_ahead() {
+    fn a_stream_of_large_frames_reads_only_headers_ahead() {
         let mut decoder = decoder();
         let payloads: Vec<_> = (0..4).map(|seed| payload(100_000, seed)).collect();
         let stream: Vec<u8> = (0..).zip(&payloads).flat_map(|(at, bytes)| frame(at, bytes)).collect();
@@ -350,7 +360,7 @@ mod tests {
             let (one, two) = (first.len().min(rest.len()), second.len().min(rest.len().saturating_sub(first.len())));
             first[..one].copy_from_slice(&rest[..one]);
             second[..two].copy_from_slice(&rest[one..one + two]);
-            // The first read does not know yet what comes.
+            // The first read does not know the next frame yet.
             if !frames.is_empty() {
                 staged += if within { two } else { one };
             }
@@ -364,7 +374,7 @@ mod tests {
     #[test]
     fn a_length_over_the_limit_is_refused_before_anything_is_allocated() {
         let pool = BufferPool::new(1 << 40);
-        let mut decoder = Decoder::new(JOB, 1000, pool.clone());
+        let mut decoder = FrameDecoder::new(JOB, 1000, pool.clone());
         let header = FrameHeader {
             kind: FrameKind::Data,
             purpose: Purpose::Custom,
@@ -376,7 +386,7 @@ mod tests {
         let (_, result) = feed(&mut decoder, &header.encode(), &[40]);
         assert_eq!(result, Err(FrameError::TooLong { length: u32::MAX as usize, limit: 1000 }));
         assert!(decoder.open.is_none() && decoder.announced.is_none());
-        assert_eq!(pool.held(), 0);
+        assert_eq!(pool.idle_bytes(), 0);
     }
 
     #[test]
@@ -392,10 +402,10 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_other_jobs_are_told_apart() {
+    fn foreign_protocols_and_other_jobs_are_distinguished() {
         let (_, result) = feed(&mut decoder(), b"GET / HTTP/1.1\r\nHost: example\r\nAccept: */*\r\n\r\n", &[10_000]);
         assert_eq!(result, Err(FrameError::NotHemiola { found: *b"GET " }));
-        let mut other = Decoder::new(JobId::new(8), LIMIT, BufferPool::new(0));
+        let mut other = FrameDecoder::new(JobId::new(8), LIMIT, BufferPool::new(0));
         let (_, result) = feed(&mut other, &frame(0, b""), &[10_000]);
         assert_eq!(result, Err(FrameError::WrongJob { ours: JobId::new(8), theirs: JOB }));
     }

@@ -1,8 +1,8 @@
-//! Why a job did not come together.
+//! Errors of joining a job.
 
 use crate::frame::FrameError;
-use crate::join::handshake::Refusal;
-use crate::join::wire::WireError;
+use crate::join::handshake::JoinRefusal;
+use crate::join::handshake_stream::HandshakeError;
 use crate::tls::TlsError;
 use hemiola_core::{ErrorKind, Rank};
 use std::fmt::Write;
@@ -10,129 +10,130 @@ use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// Why peers could not meet.
+/// Error of joining a job.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// An address other machines can reach, and nothing to keep strangers out.
+    /// The address is reachable from other machines, and there is no secret to authenticate peers.
     #[error(
         "refusing to listen on {address}, which other machines can reach, without a secret: set `HEMIOLA_SECRET` to the \
          same value on every peer"
     )]
     PublicWithoutSecret {
-        /// The address.
+        /// Address that was to be bound.
         address: String,
     },
-    /// The address cannot be listened on.
+    /// The address cannot be bound.
     #[error("cannot listen on {address}: {reason}")]
     Bind {
-        /// The address.
+        /// Address that was to be bound.
         address: String,
-        /// What the system said.
+        /// Error text of the operating system.
         reason: String,
     },
-    /// The name of the meeting point means nothing here.
-    #[error("cannot find the meeting point `{address}`: {reason}")]
+    /// The host name of the rendezvous cannot be resolved.
+    #[error("cannot resolve the rendezvous `{address}`: {reason}")]
     Resolve {
-        /// The address as given.
+        /// Address as given by the user.
         address: String,
-        /// What the system said.
+        /// Error text of the operating system.
         reason: String,
     },
     /// The rendezvous file cannot be used.
     #[error("cannot use the rendezvous file `{}`: {reason}", path.display())]
     RendezvousFile {
-        /// The file.
+        /// Path of the rendezvous file.
         path: PathBuf,
-        /// What the system said.
+        /// Error text of the operating system.
         reason: String,
     },
-    /// Nobody listens at the meeting point.
-    #[error("peer {rank} cannot reach {whom} at {address} after {:.1} s: {reason}", waited.as_secs_f64())]
+    /// No peer listens at the address.
+    #[error("peer {rank} cannot reach {target} at {address} after {:.1} s: {reason}", waited.as_secs_f64())]
     Unreachable {
-        /// This peer.
+        /// Rank of this peer.
         rank: Rank,
-        /// Who should be there: "the root" or a peer.
-        whom: String,
-        /// Where.
+        /// Intended peer: "the root" or "peer N".
+        target: String,
+        /// Address of the intended peer.
         address: String,
-        /// How long it was tried.
+        /// Time spent on connection attempts.
         waited: Duration,
-        /// The last error.
+        /// Error of the last attempt.
         reason: String,
     },
-    /// The other side would not have us.
+    /// The other side refused the connection.
     #[error("peer {rank} was refused by {address}: {refusal}")]
     Refused {
-        /// This peer.
+        /// Rank of this peer.
         rank: Rank,
-        /// Who refused.
+        /// Address of the refusing peer.
         address: String,
-        /// Why.
-        refusal: Refusal,
+        /// Reason for the refusal.
+        refusal: JoinRefusal,
     },
-    /// Not all ranks came.
-    #[error("waited {:.1} s for {}{}", waited.as_secs_f64(), listed(missing), turned_away(refused))]
+    /// Some ranks did not join before the deadline.
+    #[error("waited {:.1} s for {}{}", waited.as_secs_f64(), list_ranks(missing), describe_refusals(refused))]
     Missing {
-        /// Ranks nobody claimed.
+        /// Ranks that did not join.
         missing: Vec<Rank>,
-        /// Who was turned away, and why.
-        refused: Vec<(String, Refusal)>,
-        /// How long the root waited.
+        /// Addresses of refused connections, with the reasons.
+        refused: Vec<(String, JoinRefusal)>,
+        /// Time that the root waited.
         waited: Duration,
     },
-    /// A peer that had joined is gone before the job began.
-    #[error("peer {rank} at {address} went away while the job came together: {reason}")]
+    /// A peer that had joined was lost before the job started.
+    #[error("peer {rank} at {address} was lost while the job was joining: {reason}")]
     Gone {
-        /// Which.
+        /// Rank of the lost peer.
         rank: Rank,
-        /// Where it was.
+        /// Address of the lost peer.
         address: String,
-        /// What was seen.
+        /// Description of the failure.
         reason: String,
     },
-    /// The root called it off.
-    #[error("the root called the job off: {reason}")]
-    CalledOff {
-        /// Why.
+    /// The root aborted the job.
+    #[error("the root aborted the job: {reason}")]
+    Aborted {
+        /// Reason given by the root.
         reason: String,
     },
-    /// The conversation with another peer broke off.
-    #[error("joining broke off with {address}: {error}")]
-    Wire {
-        /// The other side.
+    /// The handshake with another peer failed.
+    #[error("the handshake with {address} failed: {error}")]
+    Handshake {
+        /// Address of the other side.
         address: String,
-        /// How it broke off.
-        error: WireError,
+        /// Error of the handshake.
+        error: HandshakeError,
     },
-    /// Certificates cannot be used.
+    /// The certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// The system gave no thread.
+    /// The operating system could not start a thread.
     #[error("cannot start a thread: {0}")]
     Thread(io::Error),
-    /// The system gave no socket or poller.
+    /// The operating system could not create a socket or poller.
     #[error("cannot set up the connections: {0}")]
     Io(#[from] io::Error),
 }
 
 impl JoinError {
-    /// Who has to act.
+    /// Returns the party that has to act on the error.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::PublicWithoutSecret { .. } | Self::Resolve { .. } | Self::Refused { .. } | Self::Tls(_) => {
                 ErrorKind::Usage
             }
-            Self::Wire {
-                error: WireError::Frame(FrameError::Version { .. } | FrameError::WrongJob { .. }), ..
+            Self::Handshake {
+                error: HandshakeError::Frame(FrameError::Version { .. } | FrameError::WrongJob { .. }),
+                ..
             } => ErrorKind::Usage,
-            _ => ErrorKind::World,
+            _ => ErrorKind::External,
         }
     }
 }
 
-fn listed(ranks: &[Rank]) -> String {
+fn list_ranks(ranks: &[Rank]) -> String {
     const SHOWN: usize = 8;
     let shown: Vec<String> = ranks.iter().take(SHOWN).map(ToString::to_string).collect();
     let more = if ranks.len() > SHOWN { format!(" and {} more", ranks.len() - SHOWN) } else { String::new() };
@@ -140,10 +141,10 @@ fn listed(ranks: &[Rank]) -> String {
     format!("{peers} {}{more}", shown.join(", "))
 }
 
-fn turned_away(refused: &[(String, Refusal)]) -> String {
+fn describe_refusals(refused: &[(String, JoinRefusal)]) -> String {
     let mut text = String::new();
     for (from, refusal) in refused {
-        let _ = write!(text, "; turned away {from}: {refusal}");
+        let _ = write!(text, "; refused {from}: {refusal}");
     }
     text
 }
@@ -153,15 +154,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_peer_is_named_with_those_turned_away() {
+    fn a_missing_peer_is_named_with_refused_connections() {
         let error = JoinError::Missing {
             missing: vec![Rank::new(2)],
-            refused: vec![("127.0.0.1:9".into(), Refusal::WrongSize { ours: 3, theirs: 4 })],
+            refused: vec![("127.0.0.1:9".into(), JoinRefusal::WrongSize { ours: 3, theirs: 4 })],
             waited: Duration::from_mins(1),
         };
         assert_eq!(
             error.to_string(),
-            "waited 60.0 s for peer 2; turned away 127.0.0.1:9: it expects a job of 4 peers, this job has 3"
+            "waited 60.0 s for peer 2; refused 127.0.0.1:9: it expects a job of 4 peers, this job has 3"
         );
     }
 }

@@ -1,14 +1,15 @@
-//! The unit on the wire: a fixed header, a payload, and the payload's checksum.
+//! Wire format: a frame is a fixed header, a payload, and the checksum of the payload.
 //!
 //! ```text
-//!  0      4        5     6        7      8        12          16     24         32       40
-//!  | magic| version| kind| purpose| flags| length | header sum| job  | sequence | channel | payload ... | payload sum |
-//!  | HMLA |   u8   |  u8 |   u8   |  u8  |  u32   |    u32    | u64  |   u64    |   u64   | length bytes|     u32     |
+//! 0      4        5     6        7      8        12          16     24         32       40
+//! | magic| version| kind| purpose| flags| length | header sum| job  | sequence | channel | payload ... | payload sum |
+//! | HMLA |   u8   |  u8 |   u8   |  u8  |  u32   |    u32    | u64  |   u64    |   u64   | length bytes|     u32     |
 //! ```
-//! All numbers are little-endian. The header has its own sum, so that a length can be believed before anything is
-//! allocated for it. The payload's sum stands behind the payload, so that both sides compute it while the bytes pass
-//! through the cache anyway. Sequence numbers count the frames of one direction of one connection from zero: a frame
-//! that is replayed, lost or out of place is noticed. **Invariant:** no input makes [`FrameHeader::decode`] panic.
+//! All numbers are little-endian. The header has its own checksum, so that the length can be
+//! trusted before anything is allocated for it. The checksum of the payload follows the payload, so
+//! that both sides compute it while the bytes pass through the cache anyway. Sequence numbers count
+//! the frames of one direction of one connection from zero: a frame that is replayed, lost or out
+//! of order is detected. **Invariant:** no input makes [`FrameHeader::decode`] panic.
 
 use crate::checksum::Checksum;
 use hemiola_core::{ChannelId, JobId, Purpose};
@@ -17,108 +18,108 @@ use hemiola_core::{ChannelId, JobId, Purpose};
 pub(crate) const MAGIC: [u8; 4] = *b"HMLA";
 /// Version of the wire format. Peers of different versions refuse each other.
 pub const PROTOCOL_VERSION: u8 = 1;
-/// Bytes in a header.
+/// Number of bytes in a header.
 pub const HEADER_BYTES: usize = 40;
-/// Bytes behind the payload.
+/// Number of bytes behind the payload.
 pub(crate) const TRAILER_BYTES: usize = 4;
-/// Bytes a frame costs beyond its payload.
+/// Number of bytes that a frame adds to its payload.
 pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TRAILER_BYTES;
 
-/// What a frame carries.
+/// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
-    /// A step of joining.
+    /// Step of the join handshake.
     Handshake = 1,
-    /// A message for a mailbox.
+    /// Message for a channel.
     Data = 2,
-    /// The last frame of a connection: why the sender leaves.
-    Farewell = 3,
+    /// Last frame of a connection: the reason why the sender leaves.
+    Goodbye = 3,
 }
 
 impl FrameKind {
     fn from_number(number: u8) -> Option<Self> {
-        [Self::Handshake, Self::Data, Self::Farewell].into_iter().find(|kind| *kind as u8 == number)
+        [Self::Handshake, Self::Data, Self::Goodbye].into_iter().find(|kind| *kind as u8 == number)
     }
 }
 
-/// Why bytes are not a valid frame.
+/// Reason why bytes are not a valid frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
-    /// The other side does not speak our protocol at all.
+    /// The other side does not speak this protocol.
     #[error("not a hemiola frame: it starts with {found:02x?} instead of `HMLA`; does another program use this port?")]
     NotHemiola {
-        /// The first four bytes.
+        /// First four bytes received.
         found: [u8; 4],
     },
     /// The other side runs another release.
     #[error("wire version {theirs} instead of {ours}: all peers must run the same release")]
     Version {
-        /// Our version.
+        /// Version of this peer.
         ours: u8,
-        /// Theirs.
+        /// Version of the other peer.
         theirs: u8,
     },
-    /// Bits of the header have changed on the way.
-    #[error("the header's checksum does not match: bits have changed on the way")]
+    /// The checksum of the header does not match.
+    #[error("the header checksum does not match: bits have changed in transit")]
     HeaderChecksum,
-    /// Bits of the payload have changed on the way.
-    #[error("the payload's checksum does not match: bits have changed on the way")]
+    /// The checksum of the payload does not match.
+    #[error("the payload checksum does not match: bits have changed in transit")]
     PayloadChecksum,
-    /// A number in the header has no meaning.
+    /// A header field has an undefined value.
     #[error("unknown {field} {value}")]
     Unknown {
-        /// Which field.
+        /// Name of the header field.
         field: &'static str,
-        /// Its value.
+        /// Value of the header field.
         value: u8,
     },
-    /// The frame is longer than allowed.
+    /// The frame exceeds the size limit.
     #[error("a frame of {length} bytes is over the limit of {limit}")]
     TooLong {
-        /// Bytes announced.
+        /// Bytes announced in the header.
         length: usize,
-        /// Bytes allowed.
+        /// Maximum number of bytes.
         limit: usize,
     },
-    /// The frame is from another job.
+    /// The frame belongs to another job.
     #[error("job {theirs} instead of {ours}: it belongs to another run")]
     WrongJob {
-        /// Our job.
+        /// Job of this peer.
         ours: JobId,
-        /// Theirs.
+        /// Job of the other peer.
         theirs: JobId,
     },
-    /// The frame is replayed, or one before it is missing.
-    #[error("frame number {found} where {expected} was due: replayed or out of order")]
+    /// The frame is replayed, or an earlier one is missing.
+    #[error("frame number {found} where {expected} was expected: replayed or out of order")]
     Sequence {
-        /// The number that was due.
+        /// Sequence number that was expected.
         expected: u64,
-        /// The number that came.
+        /// Sequence number that was received.
         found: u64,
     },
 }
 
-/// The fixed part at the front of a frame.
+/// Fixed part at the front of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHeader {
-    /// What the frame carries.
+    /// Content of the frame.
     pub kind: FrameKind,
-    /// What it is counted under.
+    /// Purpose under which the bytes are counted.
     pub purpose: Purpose,
-    /// Bytes of payload.
+    /// Number of payload bytes.
     pub length: u32,
-    /// The job it belongs to.
+    /// Job that the frame belongs to.
     pub job: JobId,
-    /// Its number in this direction of this connection.
+    /// Sequence number in this direction of the connection.
     pub sequence: u64,
-    /// The mailbox it is for.
+    /// Channel that receives the payload.
     pub channel: ChannelId,
 }
 
 impl FrameHeader {
-    /// The header as it travels.
+    /// Encodes the header as it is sent on the wire.
     #[must_use]
     pub fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
@@ -135,7 +136,8 @@ impl FrameHeader {
         bytes
     }
 
-    /// Reads a header. Magic and version are looked at first, so that a stranger is told apart from a broken line.
+    /// Decodes a header. Checks magic and version first, so that a foreign protocol is
+    /// distinguished from corrupt data.
     pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
         let found = [bytes[0], bytes[1], bytes[2], bytes[3]];
         if found != MAGIC {
@@ -177,7 +179,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn any_header() -> impl Strategy<Value = FrameHeader> {
-        let kinds = prop::sample::select(vec![FrameKind::Handshake, FrameKind::Data, FrameKind::Farewell]);
+        let kinds = prop::sample::select(vec![FrameKind::Handshake, FrameKind::Data, FrameKind::Goodbye]);
         let purposes = prop::sample::select(Purpose::ALL.to_vec());
         (kinds, purposes, any::<[u64; 3]>(), any::<u32>()).prop_map(
             |(kind, purpose, [job, sequence, channel], length)| FrameHeader {

@@ -1,82 +1,85 @@
-//! Peers as threads of one process: messages change hands by pointer.
+//! Transport between peers that are threads of one process: messages are passed by pointer.
 //!
-//! Used by standalone clusters, in tests and notebooks. It keeps the contract of [`Transport`] to the letter, limits
-//! included: a sender waits while the receiver holds more than [`IN_FLIGHT_LIMIT`] undelivered bytes of one lane.
+//! Used by standalone clusters, in tests and notebooks. It implements the full contract of
+//! [`Transport`], limits included: a sender waits while the receiver holds more than
+//! [`IN_FLIGHT_LIMIT`] unconsumed bytes of one lane.
 
-use crate::buffer::{BufferPool, POOLED_FROM};
-use crate::counters::Counters;
+use crate::buffer::{BufferPool, MIN_POOLED_BYTES};
+use crate::counters::TrafficCounters;
 use crate::frame::OVERHEAD_BYTES;
 use hemiola_core::{
-    Env, Inbox, Lane, LossCause, Message, Moment, Outgoing, Parting, PeerLost, Rank, Traffic, Transport, TransportError,
+    Env, GoodbyeReason, Lane, LossCause, Message, MessageSink, Moment, OutgoingMessage, PeerLost, Rank, Traffic,
+    Transport, TransportError,
 };
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Bytes of one sender on one lane that may lie in the receiver's mailboxes.
+/// Maximum unconsumed bytes of one sender and lane in the channels of a receiver.
 pub const IN_FLIGHT_LIMIT: usize = 256 << 20;
 
 /// Bytes of idle buffers kept for reuse.
 const POOL_BYTES: usize = 64 << 20;
 
-/// What all peers of one process share.
-struct Hub {
-    inboxes: Vec<Arc<dyn Inbox>>,
-    state: Mutex<State>,
+/// State shared by all peers of one process.
+struct InProcessNetwork {
+    sinks: Vec<Arc<dyn MessageSink>>,
+    state: Mutex<InProcessState>,
     room: Condvar,
-    /// By peer: when it last sent anything.
-    heard: Vec<AtomicU64>,
-    /// By peer.
-    counters: Vec<Counters>,
-    /// For payloads that were only lent: memory fresh from the system costs more to touch than a message to copy.
+    /// By peer: time of its last message.
+    last_sent: Vec<AtomicU64>,
+    /// By peer: its traffic counters.
+    counters: Vec<TrafficCounters>,
+    /// Buffers for borrowed payloads: touching fresh memory costs more than copying a message.
     pool: BufferPool,
 }
 
-struct State {
-    /// By receiver, sender, lane: bytes delivered and not taken.
+struct InProcessState {
+    /// By receiver, sender and lane: bytes delivered and not yet consumed.
     in_flight: Vec<usize>,
-    /// By peer: it sends nothing any more.
+    /// By peer: true once it sends nothing any more.
     closed: Vec<bool>,
-    /// By peer: why it is gone. Set when every inbox has heard of it, since whoever fails to send asks there who is to blame.
+    /// By peer: cause of its loss. Set after every sink has been notified, since a sender that
+    /// fails asks its sink for the peer to blame.
     gone: Vec<Option<LossCause>>,
 }
 
-/// One peer's end of the hub.
-pub struct InProcess {
+/// Endpoint of one peer.
+pub struct InProcessTransport {
     rank: Rank,
-    hub: Arc<Hub>,
+    network: Arc<InProcessNetwork>,
     env: Arc<dyn Env>,
 }
 
-impl InProcess {
-    /// The ends of a job whose peers receive in `inboxes`, in rank order.
+impl InProcessTransport {
+    /// Creates the endpoints of a job whose peers receive in `sinks`, in rank order.
     #[must_use]
-    pub fn connect(inboxes: Vec<Arc<dyn Inbox>>, env: &Arc<dyn Env>) -> Vec<Arc<Self>> {
-        let size = inboxes.len();
-        let hub = Arc::new(Hub {
-            inboxes,
-            state: Mutex::new(State {
+    pub fn connect(sinks: Vec<Arc<dyn MessageSink>>, env: &Arc<dyn Env>) -> Vec<Arc<Self>> {
+        let size = sinks.len();
+        let network = Arc::new(InProcessNetwork {
+            sinks,
+            state: Mutex::new(InProcessState {
                 in_flight: vec![0; size * size * 2],
                 closed: vec![false; size],
                 gone: vec![None; size],
             }),
             room: Condvar::new(),
             pool: BufferPool::new(POOL_BYTES),
-            counters: (0..size).map(|_| Counters::new(size)).collect(),
-            heard: (0..size).map(|_| AtomicU64::new(env.now().as_nanos())).collect(),
+            counters: (0..size).map(|_| TrafficCounters::new(size)).collect(),
+            last_sent: (0..size).map(|_| AtomicU64::new(env.now().as_nanos())).collect(),
         });
-        let end = |rank| Arc::new(Self { rank, hub: hub.clone(), env: env.clone() });
+        let end = |rank| Arc::new(Self { rank, network: network.clone(), env: env.clone() });
         Rank::all(size).map(end).collect()
     }
 
-    /// The only peer of a job of one.
+    /// Creates the endpoint of a job of one peer.
     #[must_use]
-    pub fn alone(inbox: Arc<dyn Inbox>, env: &Arc<dyn Env>) -> Arc<Self> {
-        Self::connect(vec![inbox], env).remove(0)
+    pub fn single_peer(sink: Arc<dyn MessageSink>, env: &Arc<dyn Env>) -> Arc<Self> {
+        Self::connect(vec![sink], env).remove(0)
     }
 
-    fn place(&self, to: Rank, from: Rank, lane: Lane) -> usize {
+    fn lane_index(&self, to: Rank, from: Rank, lane: Lane) -> usize {
         (to.index() * self.size() + from.index()) * 2 + lane.index()
     }
 
@@ -85,7 +88,7 @@ impl InProcess {
         PeerLost { rank, address: self.address(rank), cause, last_heard }
     }
 
-    fn error_if_gone(&self, state: &State, to: Rank) -> Result<(), TransportError> {
+    fn error_if_lost(&self, state: &InProcessState, to: Rank) -> Result<(), TransportError> {
         if state.closed[self.rank.index()] {
             return Err(TransportError::Closed);
         }
@@ -96,145 +99,154 @@ impl InProcess {
     }
 }
 
-impl std::fmt::Debug for InProcess {
+impl std::fmt::Debug for InProcessTransport {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter
-            .debug_struct("InProcess")
+            .debug_struct("InProcessTransport")
             .field("rank", &self.rank)
             .field("size", &self.size())
             .finish_non_exhaustive()
     }
 }
 
-impl Transport for InProcess {
+impl Transport for InProcessTransport {
     fn rank(&self) -> Rank {
         self.rank
     }
 
     fn size(&self) -> usize {
-        self.hub.inboxes.len()
+        self.network.sinks.len()
     }
 
-    fn send(&self, to: Rank, message: Outgoing, timeout: Duration) -> Result<(), TransportError> {
+    fn send(&self, to: Rank, message: OutgoingMessage, timeout: Duration) -> Result<(), TransportError> {
         if to.index() >= self.size() {
             return Err(TransportError::NoSuchPeer { peer: to, size: self.size() });
         }
-        let Outgoing { lane, channel, purpose, payload } = message;
+        let OutgoingMessage { lane, channel, purpose, payload } = message;
         let payload = payload.into_bytes();
-        let place = self.place(to, self.rank, lane);
+        let lane_index = self.lane_index(to, self.rank, lane);
         let start = self.env.now();
-        let mut state = self.hub.state.lock();
+        let mut state = self.network.state.lock();
         loop {
-            self.error_if_gone(&state, to)?;
-            let queued = state.in_flight[place];
-            // To oneself nothing waits: the thread that would make room may be this one.
+            self.error_if_lost(&state, to)?;
+            let queued = state.in_flight[lane_index];
+            // A message to the own rank never waits: the thread that would make room may be this
+            // one.
             let cost = payload.len() + OVERHEAD_BYTES;
             if queued == 0 || queued + cost <= IN_FLIGHT_LIMIT || to == self.rank {
-                state.in_flight[place] += cost;
+                state.in_flight[lane_index] += cost;
                 break;
             }
             let waited = self.env.now() - start;
             if waited >= timeout {
-                return Err(TransportError::Stuck { peer: to, lane, queued, waited });
+                return Err(TransportError::SendTimeout { peer: to, lane, queued, waited });
             }
-            self.hub.room.wait_for(&mut state, timeout.saturating_sub(waited));
+            self.network.room.wait_for(&mut state, timeout.saturating_sub(waited));
         }
         drop(state);
-        self.hub.heard[self.rank.index()].store(self.env.now().as_nanos(), Ordering::Relaxed);
+        self.network.last_sent[self.rank.index()].store(self.env.now().as_nanos(), Ordering::Relaxed);
         let bytes = payload.len() + OVERHEAD_BYTES;
-        self.hub.counters[self.rank.index()].sent(to, lane, purpose, bytes);
-        self.hub.counters[to.index()].received(self.rank, lane, purpose, bytes);
-        self.hub.inboxes[to.index()].deliver(Message { from: self.rank, lane, channel, purpose, payload });
+        self.network.counters[self.rank.index()].sent(to, lane, purpose, bytes);
+        self.network.counters[to.index()].received(self.rank, lane, purpose, bytes);
+        self.network.sinks[to.index()].deliver(Message { from: self.rank, lane, channel, purpose, payload });
         Ok(())
     }
 
-    fn send_lent(&self, to: Rank, message: Outgoing, tail: &[u8], timeout: Duration) -> Result<(), TransportError> {
+    fn send_borrowed(
+        &self,
+        to: Rank,
+        message: OutgoingMessage,
+        tail: &[u8],
+        timeout: Duration,
+    ) -> Result<(), TransportError> {
         let length = message.payload.len() + tail.len();
         let fill = |bytes: &mut [u8]| {
             let mut rest = &mut *bytes;
             for part in message.payload.parts().map(|part| &part[..]).chain(std::iter::once(tail)) {
-                let (place, after) = rest.split_at_mut(part.len());
-                place.copy_from_slice(part);
+                let (target, after) = rest.split_at_mut(part.len());
+                target.copy_from_slice(part);
                 rest = after;
             }
         };
-        let whole = if length < POOLED_FROM {
+        let whole = if length < MIN_POOLED_BYTES {
             let mut bytes = vec![0; length];
             fill(&mut bytes);
             bytes.into()
         } else {
-            let mut buffer = self.hub.pool.take(length);
+            let mut buffer = self.network.pool.take(length);
             fill(buffer.bytes_mut());
             buffer.into_bytes()
         };
-        self.send(to, Outgoing { payload: whole.into(), ..message }, timeout)
+        self.send(to, OutgoingMessage { payload: whole.into(), ..message }, timeout)
     }
 
-    fn taken(&self, from: Rank, lane: Lane, bytes: usize) {
-        let mut state = self.hub.state.lock();
-        state.in_flight[self.place(self.rank, from, lane)] -= bytes + OVERHEAD_BYTES;
+    fn consumed(&self, from: Rank, lane: Lane, bytes: usize) {
+        let mut state = self.network.state.lock();
+        state.in_flight[self.lane_index(self.rank, from, lane)] -= bytes + OVERHEAD_BYTES;
         drop(state);
-        self.hub.room.notify_all();
+        self.network.room.notify_all();
     }
 
     fn last_heard(&self, peer: Rank) -> Moment {
-        Moment::from_nanos(self.hub.heard[peer.index()].load(Ordering::Relaxed))
+        Moment::from_nanos(self.network.last_sent[peer.index()].load(Ordering::Relaxed))
     }
 
     fn address(&self, peer: Rank) -> String {
         format!("thread {peer} of this process")
     }
 
-    fn sever(&self, loss: PeerLost) {
-        self.hub.inboxes[self.rank.index()].lost(loss);
+    fn disconnect(&self, loss: PeerLost) {
+        self.network.sinks[self.rank.index()].peer_lost(loss);
     }
 
-    /// Counts bytes as they would travel, headers included, so that a plan can be judged without a network.
+    /// Counts bytes as they would travel, headers included, so that a plan can be evaluated without
+    /// a network.
     fn traffic(&self) -> Traffic {
-        self.hub.counters[self.rank.index()].snapshot()
+        self.network.counters[self.rank.index()].snapshot()
     }
 
-    fn close(&self, parting: Parting, _timeout: Duration) {
-        let (blamed, cause) = match parting {
-            Parting::Done => (None, LossCause::Left),
-            Parting::Failed { reason } => (None, LossCause::Failed { reason }),
-            Parting::Lost(loss) => (Some(loss), LossCause::Left),
+    fn close(&self, goodbye: GoodbyeReason, _timeout: Duration) {
+        let (blamed, cause) = match goodbye {
+            GoodbyeReason::Done => (None, LossCause::Left),
+            GoodbyeReason::Failed { reason } => (None, LossCause::Failed { reason }),
+            GoodbyeReason::Lost(loss) => (Some(loss), LossCause::Left),
         };
-        if std::mem::replace(&mut self.hub.state.lock().closed[self.rank.index()], true) {
+        if std::mem::replace(&mut self.network.state.lock().closed[self.rank.index()], true) {
             return;
         }
         let loss = self.loss(self.rank, cause.clone());
         for other in Rank::all(self.size()).filter(|other| *other != self.rank) {
-            let inbox = &self.hub.inboxes[other.index()];
+            let sink = &self.network.sinks[other.index()];
             if let Some(blamed) = blamed.clone().filter(|blamed| blamed.rank != other) {
-                inbox.lost(blamed);
+                sink.peer_lost(blamed);
             }
-            inbox.lost(loss.clone());
+            sink.peer_lost(loss.clone());
         }
-        self.hub.state.lock().gone[self.rank.index()] = Some(cause);
-        self.hub.room.notify_all();
+        self.network.state.lock().gone[self.rank.index()] = Some(cause);
+        self.network.room.notify_all();
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{Hesitant, Still};
+    use crate::test_support::{BlockingSink, FrozenTimeEnv};
     use hemiola_core::{ChannelId, Purpose};
 
     #[test]
-    fn senders_hear_of_a_loss_after_their_inbox() {
-        let env: Arc<dyn Env> = Arc::new(Still);
-        let inboxes: Vec<_> = (0..2).map(|_| Hesitant::new()).collect();
-        let ends = InProcess::connect(inboxes.iter().map(|inbox| inbox.clone() as Arc<dyn Inbox>).collect(), &env);
+    fn senders_learn_of_a_loss_after_their_sink() {
+        let env: Arc<dyn Env> = Arc::new(FrozenTimeEnv);
+        let sinks: Vec<_> = (0..2).map(|_| BlockingSink::new()).collect();
+        let ends =
+            InProcessTransport::connect(sinks.iter().map(|sink| sink.clone() as Arc<dyn MessageSink>).collect(), &env);
         let send = || {
             let payload = vec![1_u8].into();
             let (lane, channel, purpose) = (Lane::Control, ChannelId::new(1), Purpose::Custom);
-            ends[0].send(Rank::new(1), Outgoing { lane, channel, purpose, payload }, Duration::ZERO)
+            ends[0].send(Rank::new(1), OutgoingMessage { lane, channel, purpose, payload }, Duration::ZERO)
         };
         std::thread::scope(|scope| {
-            scope.spawn(|| ends[1].close(Parting::Failed { reason: "no more paper".into() }, Duration::ZERO));
-            inboxes[0].while_it_hears(|| assert_eq!(send(), Ok(())));
+            scope.spawn(|| ends[1].close(GoodbyeReason::Failed { reason: "no more paper".into() }, Duration::ZERO));
+            sinks[0].while_blocked(|| assert_eq!(send(), Ok(())));
         });
         assert!(matches!(send(), Err(TransportError::Lost(loss)) if loss.rank == Rank::new(1)));
     }

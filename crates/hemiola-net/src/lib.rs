@@ -1,24 +1,25 @@
-//! How the peers of a job exchange bytes: frames, lanes, transports, joining.
+//! Networking between the peers of a job: frames, lanes, transports, joining.
 //!
-//! A peer that starts calls [`join`], which meets the others and returns a [`Joined`]; [`Joined::start`] turns that into
-//! a [`TcpTransport`] delivering to an inbox, usually a [`Router`] of [`Mailbox`]es. Peers that are threads of one
-//! process use [`InProcess`] instead; nothing above this crate can tell the difference.
+//! A starting peer calls [`join`], which connects it to the other peers and returns a [`JoinedPeer`].
+//! [`JoinedPeer::start`] turns that into a [`TcpTransport`] that delivers to a sink, usually a
+//! [`Router`] with one [`ChannelReceiver`] per channel. Peers that are threads of one process use
+//! [`InProcessTransport`] instead; no code above this crate can tell the difference.
 //!
-//! **Invariants.** Only this crate touches sockets. It starts no thread by itself: I/O loops and handshakes run on
-//! threads it asks its [`Env`](hemiola_core::Env) for, or hands to its caller. Nothing a peer sends can panic it or make
-//! it allocate beyond its limits. Frames, handshake, roster and budget are pure and tested as such.
+//! **Invariants.** Only this crate touches sockets. It starts no thread by itself: I/O loops and
+//! handshakes run on threads that it requests from its [`Env`](hemiola_core::Env) or hands to its
+//! caller. Nothing that a peer sends makes it panic or allocate beyond its limits. Frames, handshake,
+//! roster and token bucket are pure and tested as such.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `frame.rs`, `checksum.rs`, `decoder.rs` | the wire format and its reader |
-//! | `buffer.rs` | receive buffers that are used again |
-//! | `switchboard.rs` | where arriving messages wait |
-//! | `in_process.rs` | peers as threads |
-//! | `tcp/` | peers as processes, plain or under TLS (`tls.rs`) |
-//! | `join/` | how peers meet; `secret.rs` what they share |
-//! | `budget.rs`, `counters.rs` | how much may be sent, how much was |
+//! | `frame.rs`, `checksum.rs`, `decoder.rs` | wire format and its decoder |
+//! | `buffer.rs` | pool of receive buffers |
+//! | `router.rs` | delivery of arriving messages to channels |
+//! | `in_process.rs` | transport between threads of one process |
+//! | `tcp/` | transport between processes, plain or with TLS (`tls.rs`) |
+//! | `join/` | rendezvous and authentication of peers with the job secret (`secret.rs`) |
+//! | `token_bucket.rs`, `counters.rs` | rate limiter; traffic counters |
 
-mod budget;
 mod buffer;
 mod checksum;
 mod counters;
@@ -27,26 +28,27 @@ mod error;
 mod frame;
 mod in_process;
 mod join;
+mod router;
 mod secret;
-mod switchboard;
 mod tcp;
 #[cfg(test)]
 mod test_support;
 mod tls;
+mod token_bucket;
 
-pub use budget::{Bandwidth, Budget};
-pub use buffer::{Buffer, BufferPool, POOLED_FROM};
-pub use decoder::Decoder;
+pub use buffer::{BufferPool, MIN_POOLED_BYTES, PooledBuffer};
+pub use decoder::FrameDecoder;
 pub use error::JoinError;
 pub use frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES, OVERHEAD_BYTES, PROTOCOL_VERSION};
-pub use in_process::{IN_FLIGHT_LIMIT, InProcess};
-pub use join::handshake::Refusal;
-pub use join::meet::{JoinConfig, Joined, join};
-pub use join::rendezvous::{NotARendezvous, Rendezvous};
+pub use in_process::{IN_FLIGHT_LIMIT, InProcessTransport};
+pub use join::bootstrap::{JoinConfig, JoinedPeer, join};
+pub use join::handshake::JoinRefusal;
+pub use join::handshake_stream::HandshakeError;
+pub use join::rendezvous::{ParseRendezvousError, Rendezvous};
 pub use join::roster::Member;
-pub use join::wire::WireError;
+pub use router::{ChannelReceiver, ReceiveError, Router};
 pub use secret::Secret;
-pub use switchboard::{Mailbox, ReceiveError, Router};
 pub use tcp::io_loop::IoLoop;
 pub use tcp::transport::{TcpLimits, TcpTransport};
-pub use tls::{DEFAULT_NAME, Tls, TlsError};
+pub use tls::{DEFAULT_TLS_NAME, TlsConfig, TlsError};
+pub use token_bucket::{Bandwidth, TokenBucket};

@@ -1,51 +1,51 @@
-//! The secret that the peers of a job share, and proofs of knowing it.
+//! Secret shared by the peers of a job, and proofs of knowing it.
 
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// What only the peers of a job know. It never crosses the wire and is never printed.
+/// Secret of a job. It never crosses the wire and is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
 
-/// Bytes in a [`Proof`] and in a challenge.
+/// Number of bytes in a [`Proof`] and in a challenge.
 pub(crate) const PROOF_BYTES: usize = 32;
 
-/// HMAC-SHA-256 over a conversation.
+/// HMAC-SHA-256 over the messages of a handshake.
 pub(crate) type Proof = [u8; PROOF_BYTES];
 
 impl Secret {
-    /// A secret made of these bytes.
+    /// Creates a secret from these bytes.
     #[must_use]
     pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
         Self(bytes.into())
     }
 
-    /// No secret: only good enough on loopback.
+    /// Creates an absent secret, which is sufficient on loopback only.
     #[must_use]
     pub const fn none() -> Self {
         Self(Vec::new())
     }
 
-    /// Whether anyone could know it.
+    /// Returns true if there is no secret.
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// A secret that prints as text: `bytes`, which must be random, in hexadecimal.
+    /// Creates a printable secret: `bytes`, which must be random, in hexadecimal.
     #[must_use]
     pub fn from_random(bytes: [u8; PROOF_BYTES]) -> Self {
         Self(bytes.iter().flat_map(|byte| format!("{byte:02x}").into_bytes()).collect())
     }
 
-    /// The secret itself, to be written where only its owner can read it.
+    /// Returns the secret itself, to be written where only its owner can read it.
     #[must_use]
     pub fn expose(&self) -> String {
         String::from_utf8_lossy(&self.0).into_owned()
     }
 
-    /// A proof that its maker knows the secret and has seen `parts`.
+    /// Creates a proof that this peer knows the secret and has seen `parts`.
     pub(crate) fn prove(&self, parts: &[&[u8]]) -> Proof {
         self.mac(parts).finalize().into_bytes().into()
     }
@@ -58,7 +58,7 @@ impl Secret {
     fn mac(&self, parts: &[&[u8]]) -> Hmac<Sha256> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         for part in parts {
-            // The length in front keeps ("ab", "c") and ("a", "bc") apart.
+            // The length prefix distinguishes ("ab", "c") from ("a", "bc").
             mac.update(&(part.len() as u64).to_le_bytes());
             mac.update(part);
         }

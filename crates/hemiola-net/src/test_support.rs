@@ -1,51 +1,51 @@
-//! An inbox that takes its time, and an environment in which none passes.
+//! Test doubles: a sink that blocks on a loss, and an environment in which time stands still.
 
-use hemiola_core::{Env, Inbox, Message, Moment, PeerLost, Task};
+use hemiola_core::{Env, Message, MessageSink, Moment, PeerLost, ThreadHandle};
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 
-/// Far longer than anything here takes.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout far beyond the duration of these tests.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// An inbox that, told of a loss, stays in the call until the test lets it go on.
-pub(crate) struct Hesitant {
-    told: (SyncSender<()>, parking_lot::Mutex<Receiver<()>>),
-    go_on: (SyncSender<()>, parking_lot::Mutex<Receiver<()>>),
+/// Sink that blocks in the report of a loss until the test resumes it.
+pub(crate) struct BlockingSink {
+    loss_reported: (SyncSender<()>, parking_lot::Mutex<Receiver<()>>),
+    resume: (SyncSender<()>, parking_lot::Mutex<Receiver<()>>),
 }
 
-impl Hesitant {
+impl BlockingSink {
     pub(crate) fn new() -> Arc<Self> {
         let pair = || {
             let (sender, receiver) = sync_channel(1);
             (sender, parking_lot::Mutex::new(receiver))
         };
-        Arc::new(Self { told: pair(), go_on: pair() })
+        Arc::new(Self { loss_reported: pair(), resume: pair() })
     }
 
-    /// Waits until the inbox is told of a loss, does `look`, and lets it go on.
-    pub(crate) fn while_it_hears(&self, look: impl FnOnce()) {
-        self.told.1.lock().recv_timeout(PATIENCE).expect("nobody told of a loss");
-        look();
-        self.go_on.0.send(()).unwrap();
+    /// Waits until a loss is reported, runs `check`, and resumes the sink.
+    pub(crate) fn while_blocked(&self, check: impl FnOnce()) {
+        self.loss_reported.1.lock().recv_timeout(TIMEOUT).expect("no loss was reported");
+        check();
+        self.resume.0.send(()).unwrap();
     }
 }
 
-impl Inbox for Hesitant {
+impl MessageSink for BlockingSink {
     fn deliver(&self, _message: Message) {}
 
-    fn lost(&self, _loss: PeerLost) {
-        self.told.0.send(()).unwrap();
-        self.go_on.1.lock().recv_timeout(PATIENCE).expect("the test did not let go");
+    fn peer_lost(&self, _loss: PeerLost) {
+        self.loss_reported.0.send(()).unwrap();
+        self.resume.1.lock().recv_timeout(TIMEOUT).expect("the test did not resume the sink");
     }
 }
 
-/// Time stands still.
+/// Environment in which time stands still.
 #[derive(Debug)]
-pub(crate) struct Still;
+pub(crate) struct FrozenTimeEnv;
 
-impl Env for Still {
+impl Env for FrozenTimeEnv {
     fn now(&self) -> Moment {
         Moment::from_nanos(0)
     }
@@ -54,10 +54,10 @@ impl Env for Still {
         bytes.fill(4);
     }
 
-    fn pause(&self, _duration: Duration) {}
+    fn sleep(&self, _duration: Duration) {}
 
-    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> io::Result<Task> {
+    fn spawn(&self, name: String, body: Box<dyn FnOnce() + Send>) -> io::Result<ThreadHandle> {
         let thread = std::thread::Builder::new().name(name).spawn(body)?;
-        Ok(Task::new(move || thread.join().unwrap()))
+        Ok(ThreadHandle::new(move || thread.join().unwrap()))
     }
 }

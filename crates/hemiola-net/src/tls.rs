@@ -1,7 +1,8 @@
-//! Certificates for TLS between peers. Both sides show one, signed by the authority both trust.
+//! Certificates for TLS between peers. Both sides present one, signed by an authority that both
+//! trust.
 //!
-//! TLS hides what peers say and keeps third parties from changing it; the job secret still decides who may join which
-//! job. All peers of a job use TLS or none does.
+//! TLS protects confidentiality and integrity of the traffic; the job secret still decides which
+//! peers may join which job. Either all peers of a job use TLS or none does.
 
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -10,45 +11,51 @@ use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerCo
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The name a peer's certificate must be made out to unless [`Tls::with_name`] says otherwise.
-pub const DEFAULT_NAME: &str = "hemiola";
+/// Name to which the certificate of a peer must be issued, unless [`TlsConfig::with_name`] sets
+/// another.
+pub const DEFAULT_TLS_NAME: &str = "hemiola";
 
-/// Why TLS could not be set up.
+/// Error of the TLS set-up.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
-    /// A file could not be read, or holds no PEM of the right kind.
-    #[error("cannot read {what} from `{}`: {reason}", path.display())]
+    /// The file cannot be read, or holds no PEM of the right kind.
+    #[error("cannot read {content} from `{}`: {reason}", path.display())]
     File {
-        /// What the file should hold.
-        what: &'static str,
-        /// Which file.
+        /// Expected content of the file.
+        content: &'static str,
+        /// Path of the file.
         path: PathBuf,
-        /// What went wrong.
+        /// Error text of the operating system or the parser.
         reason: String,
     },
-    /// Certificate, key and authority do not fit together.
+    /// Certificate, key and authority do not match.
     #[error("cannot use the certificates: {0}")]
     Invalid(String),
 }
 
-/// What a peer shows and whom it trusts.
+/// Certificate, key and trusted authority of a peer.
 #[derive(Clone, Debug)]
-pub struct Tls {
+pub struct TlsConfig {
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     name: ServerName<'static>,
 }
 
-impl Tls {
-    /// Reads this peer's certificate chain and key, and the authority that signs the peers of the job, from PEM files.
+impl TlsConfig {
+    /// Reads the certificate chain and key of this peer, and the authority that signs all peers of
+    /// the job, from PEM files.
     pub fn from_files(certificate: &Path, key: &Path, authority: &Path) -> Result<Self, TlsError> {
-        let read = |what, path: &Path| {
-            std::fs::read(path).map_err(|error| TlsError::File { what, path: path.into(), reason: error.to_string() })
+        let read = |content, path: &Path| {
+            std::fs::read(path).map_err(|error| TlsError::File {
+                content,
+                path: path.into(),
+                reason: error.to_string(),
+            })
         };
-        let no_pem = |what, path: &Path| {
+        let no_pem = |content, path: &Path| {
             let path = path.to_path_buf();
-            move |error: rustls::pki_types::pem::Error| TlsError::File { what, path, reason: error.to_string() }
+            move |error: rustls::pki_types::pem::Error| TlsError::File { content, path, reason: error.to_string() }
         };
         let chain = CertificateDer::pem_slice_iter(&read("a certificate", certificate)?)
             .collect::<Result<Vec<_>, _>>()
@@ -84,14 +91,14 @@ impl Tls {
             .with_safe_default_protocol_versions()
             .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
             .map_err(invalid)?;
-        let name = ServerName::try_from(DEFAULT_NAME).expect("the default is a valid name");
+        let name = ServerName::try_from(DEFAULT_TLS_NAME).expect("the default is a valid name");
         Ok(Self { client: Arc::new(client), server: Arc::new(server), name })
     }
 
-    /// The name that certificates of peers must be made out to, instead of `hemiola`.
+    /// Sets the name to which certificates of peers must be issued, instead of `hemiola`.
     pub fn with_name(mut self, name: &str) -> Result<Self, TlsError> {
         self.name = ServerName::try_from(name.to_owned())
-            .map_err(|_| TlsError::Invalid(format!("`{name}` is not a name a certificate can be made out to")))?;
+            .map_err(|_| TlsError::Invalid(format!("`{name}` is not a valid name for a certificate")))?;
         Ok(self)
     }
 

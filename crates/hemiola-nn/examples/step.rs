@@ -1,18 +1,21 @@
-//! Where the time of a step goes, as a picture and as a file for Perfetto: `step before|after PICTURE.svg TRACE.json`, on every peer.
+//! Timeline of a training step, as a picture and as a file for Perfetto: `step before|after
+//! PICTURE.svg TRACE.json`, on every peer.
 //!
-//! *Before*: one message with all gradients, and nobody computes until it is there. *After*: gradients leave one by one in the middle of the backward pass, and the next forward pass waits for each variable alone.
+//! *Before*: one message with all gradients, and no computation until it has arrived. *After*:
+//! gradients are sent one by one during the backward pass, and the next forward pass waits for each
+//! variable on its own.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_nn::models::{ImageBatch, Net as _, VggConfig};
-use hemiola_nn::trace::{Line, Span, perfetto};
+use hemiola_nn::models::{ImageBatch, NeuralNet as _, VggConfig};
+use hemiola_nn::trace::{TraceLane, TraceSpan, chrome_trace};
 use hemiola_nn::{Optimizer, Trainer};
-use hemiola_strategy::Builder;
+use hemiola_strategy::StrategyBuilder;
 use std::fmt::Write as _;
 
 const EXAMPLES: usize = 32;
 const STEPS: usize = 6;
-/// Steps in the picture.
+/// Number of steps in the picture.
 const SHOWN: usize = 2;
 
 fn main() -> Result<()> {
@@ -25,7 +28,7 @@ fn main() -> Result<()> {
         let spans = cluster.all_gather(train(cluster, before)?)?;
         if cluster.is_root() {
             let spans: Vec<_> = hemiola_core::Rank::all(spans.len()).zip(spans.into_iter().map(read)).collect();
-            std::fs::write(file, perfetto(&spans))?;
+            std::fs::write(file, chrome_trace(&spans))?;
             std::fs::write(
                 picture,
                 draw(
@@ -39,7 +42,7 @@ fn main() -> Result<()> {
     hemiola_cluster::run(write)
 }
 
-/// Trains a few steps: the spans of the last, as rows of text that can be sent.
+/// Trains a few steps and returns the spans of the last ones, as rows that can be sent.
 fn train(cluster: &Cluster, before: bool) -> Result<Vec<(String, i64, f64, f64)>> {
     let device = Device::flex().autodiff();
     let model = VggConfig { hidden: vec![256, 256], ..VggConfig::default() }.init(&device);
@@ -51,7 +54,8 @@ fn train(cluster: &Cluster, before: bool) -> Result<Vec<(String, i64, f64, f64)>
         labels: Tensor::<1, Int>::from_data(TensorData::new(labels, [EXAMPLES]), &device),
     };
     let chunk = Some(if before { 1000 } else { 1 });
-    let builder = Trainer::new(cluster, model, Optimizer::sgd(0.001)).strategy(Builder::AllReduce { chunk });
+    let builder =
+        Trainer::builder(cluster, model, Optimizer::sgd(0.001)).strategy(StrategyBuilder::AllReduce { chunk });
     let mut trainer = builder.trace().build()?;
     for step in 0..STEPS {
         if step == STEPS - SHOWN {
@@ -65,32 +69,34 @@ fn train(cluster: &Cluster, before: bool) -> Result<Vec<(String, i64, f64, f64)>
         }
     }
     trainer.wait()?;
-    let line = |line: Line| match line {
-        Line::Compute => -2,
-        Line::Wait => -1,
-        Line::Travel(unit) => i64::try_from(unit).unwrap_or(0),
+    let line = |line: TraceLane| match line {
+        TraceLane::Compute => -2,
+        TraceLane::Wait => -1,
+        TraceLane::Sync(unit) => i64::try_from(unit).unwrap_or(0),
         _ => -3,
     };
-    Ok(trainer.trace().into_iter().map(|span| (span.what, line(span.line), span.start, span.end)).collect())
+    Ok(trainer.trace().into_iter().map(|span| (span.name, line(span.lane), span.start, span.end)).collect())
 }
 
-fn read(rows: Vec<(String, i64, f64, f64)>) -> Vec<Span> {
+fn read(rows: Vec<(String, i64, f64, f64)>) -> Vec<TraceSpan> {
     let line = |number: i64| match number {
-        -2 => Line::Compute,
-        -1 => Line::Wait,
-        unit => Line::Travel(usize::try_from(unit).unwrap_or(0)),
+        -2 => TraceLane::Compute,
+        -1 => TraceLane::Wait,
+        unit => TraceLane::Sync(usize::try_from(unit).unwrap_or(0)),
     };
-    rows.into_iter().map(|(what, number, start, end)| Span { what, line: line(number), start, end }).collect()
+    rows.into_iter()
+        .map(|(what, number, start, end)| TraceSpan { name: what, lane: line(number), start, end })
+        .collect()
 }
 
-/// Passes and waits above, what travels below; the width is that of the steps that are shown.
-fn draw(spans: &[Span], title: &str) -> String {
+/// Draws passes and waits in the first rows and synchronized units below.
+fn draw(spans: &[TraceSpan], title: &str) -> String {
     let from = spans.iter().map(|span| span.start).fold(f64::INFINITY, f64::min);
     let to = spans.iter().map(|span| span.end).fold(0.0, f64::max);
     let (left, width, line) = (90.0, 800.0, 16.0);
     let scale = width / (to - from).max(1e-9);
     let travels =
-        spans.iter().filter_map(|span| if let Line::Travel(unit) = span.line { Some(unit + 1) } else { None });
+        spans.iter().filter_map(|span| if let TraceLane::Sync(unit) = span.lane { Some(unit + 1) } else { None });
     let height = 50.0 + (2.0 + travels.max().unwrap_or(0) as f64) * line;
     let mut out = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {height}\" font-family=\"sans-serif\" font-size=\"10\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
@@ -105,22 +111,22 @@ fn draw(spans: &[Span], title: &str) -> String {
         let _ = writeln!(out, "<text x=\"10\" y=\"{}\">{name}</text>", 40.0 + row * line);
     }
     for span in spans {
-        let (row, colour) = match span.line {
-            Line::Compute if span.what == "forward" => (0.0, "#4c9f70"),
-            Line::Compute => (0.0, "#2f6f9f"),
-            Line::Wait => (1.0, "#c0504d"),
-            Line::Travel(unit) => (2.0 + unit as f64, "#e0a030"),
+        let (row, colour) = match span.lane {
+            TraceLane::Compute if span.name == "forward" => (0.0, "#4c9f70"),
+            TraceLane::Compute => (0.0, "#2f6f9f"),
+            TraceLane::Wait => (1.0, "#c0504d"),
+            TraceLane::Sync(unit) => (2.0 + unit as f64, "#e0a030"),
             _ => continue,
         };
         let (x, y) = (left + (span.start - from) * scale, 29.0 + row * line);
         let long = ((span.end - span.start) * scale).max(0.5);
-        let what = span.what.replace('&', "&amp;").replace('<', "&lt;");
+        let what = span.name.replace('&', "&amp;").replace('<', "&lt;");
         let _ = writeln!(
             out,
             "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{long:.1}\" height=\"{}\" fill=\"{colour}\"><title>{what}</title></rect>",
             line - 3.0
         );
-        if long > 60.0 && span.line != Line::Wait {
+        if long > 60.0 && span.lane != TraceLane::Wait {
             let _ = writeln!(out, "<text x=\"{:.1}\" y=\"{:.1}\" fill=\"white\">{what}</text>", x + 4.0, y + 10.0);
         }
     }

@@ -1,67 +1,72 @@
-//! A training on disk: values, what the optimizer remembers, and how many steps there were.
+//! Training state on disk: values, optimizer state and the number of steps.
 //!
-//! The folder is a save of `hemiola-array` (safetensors files and a manifest, see its `save` module): an array `values.NAME` for each variable as a matrix, `memory-K.NAME` for each vector that the optimizer keeps,
-//! and a note. **Invariant:** nothing in it depends on peers or strategy, so that any number of peers with any strategy goes on from it; only what an optimizer of Burn remembers is by piece.
+//! The folder is written by the `save` module of `hemiola-array` (safetensors files and a
+//! manifest). It has an array `values.NAME` for each variable as a matrix, `moment-K.NAME` for each
+//! moment vector of the optimizer, and a note. **Invariant:** nothing in it depends on peers or
+//! strategy, so any number of peers with any strategy can resume from it. The one exception is the
+//! state of a Burn optimizer, which is saved by piece.
 
 use crate::error::Error;
-use crate::exchange::{Holdings, Piece, Unit, Way};
+use crate::ids::{PieceId, VariableId};
 use crate::optimizer::{self, Optimizer};
-use hemiola_array::save::{Loading, Manifest, Saving};
-use hemiola_array::{Dense, Shape};
+use crate::sync::{SyncMethod, SyncSnapshot, SyncUnit, VariablePiece};
+use hemiola_array::save::{Manifest, PartReader, PartWriter};
+use hemiola_array::{DenseArray, Shape};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::{MakeCollectives, Operator};
+use hemiola_collective::{CollectiveExt, ReduceOp};
 use hemiola_core::Rank;
-use hemiola_strategy::Model;
+use hemiola_strategy::ModelSpec;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The name of the note.
+/// Key of the note in the manifest.
 const NOTE: &str = "net";
 const FORMAT: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
-struct Note {
+struct NetNote {
     format: u32,
     step: u64,
     optimizer: String,
-    variables: Model,
-    /// What an optimizer of Burn remembers, by variable and shard.
+    variables: ModelSpec,
+    /// State of a Burn optimizer, by variable and shard.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    foreign: BTreeMap<String, Vec<optimizer::Saved>>,
+    foreign: BTreeMap<String, Vec<optimizer::NamedArray>>,
 }
 
-/// Where a piece is in the whole, and who has the last word on it.
+/// Position of a piece in its variable, and the rank that owns its state.
 #[derive(Clone, Debug)]
-pub(crate) struct Place {
-    variable: usize,
+pub(crate) struct PieceLocation {
+    variable: VariableId,
     shard: usize,
     width: usize,
     rows: usize,
-    way: Way,
-    block: crate::exchange::Block,
+    method: SyncMethod,
+    block: crate::sync::ShardLayout,
 }
 
-impl Place {
-    pub(crate) fn new(piece: &Piece, place: usize, units: &[Unit]) -> Self {
-        let unit = units.iter().find(|unit| unit.pieces.contains(&place)).expect("every piece is of a unit");
-        let Piece { variable, shard, width, rows, block, .. } = piece;
+impl PieceLocation {
+    pub(crate) fn new(piece: &VariablePiece, id: PieceId, units: &[SyncUnit]) -> Self {
+        let unit = units.iter().find(|unit| unit.pieces.contains(&id)).expect("every piece belongs to a unit");
+        let VariablePiece { variable, shard, width, rows, block, .. } = piece;
         Self {
             variable: *variable,
             shard: *shard,
             width: *width,
             rows: *rows,
-            way: unit.way.clone(),
+            method: unit.method.clone(),
             block: block.clone(),
         }
     }
 
-    /// Sets numbers to zero that another peer has the last word on.
-    fn keep_own(&self, numbers: &mut [f32], me: Rank) {
-        match &self.way {
-            Way::Sum { .. } | Way::Factors | Way::Mix { .. } if me == Rank::ROOT => {}
-            Way::Served { owner } if *owner == me => {}
-            Way::Rows { owners } => {
+    /// Sets elements to zero whose optimizer state another peer owns.
+    fn zero_unowned(&self, numbers: &mut [f32], me: Rank) {
+        match &self.method {
+            SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors | SyncMethod::Gossip { .. }
+                if me == Rank::ROOT => {}
+            SyncMethod::ParameterServer { owner } if *owner == me => {}
+            SyncMethod::ServedRows { owners } => {
                 for row in (0..self.rows).filter(|row| owners[row % owners.len()] != me) {
                     numbers[row * self.width..(row + 1) * self.width].fill(0.0);
                 }
@@ -70,28 +75,28 @@ impl Place {
         }
     }
 
-    fn is_led_by(&self, me: Rank) -> bool {
-        match &self.way {
-            Way::Served { owner } => *owner == me,
+    fn is_saved_by(&self, me: Rank) -> bool {
+        match &self.method {
+            SyncMethod::ParameterServer { owner } => *owner == me,
             _ => me == Rank::ROOT,
         }
     }
 
-    fn key(&self, variables: &Model) -> String {
+    fn key(&self, variables: &ModelSpec) -> String {
         format!("{}#{}", variables.variables[self.variable].name, self.shard)
     }
 }
 
-/// What is saved besides holdings.
-pub(crate) struct Saved<'a> {
+/// Contents of a checkpoint besides the [`SyncSnapshot`].
+pub(crate) struct CheckpointContents<'a> {
     pub(crate) step: u64,
     pub(crate) optimizer: &'a Optimizer,
-    pub(crate) variables: &'a Model,
-    pub(crate) places: &'a [Place],
+    pub(crate) variables: &'a ModelSpec,
+    pub(crate) locations: &'a [PieceLocation],
 }
 
 fn rule(optimizer: &Optimizer) -> String {
-    // Rates may change from run to run; what is remembered does not depend on them.
+    // Only the name of the rule: its state does not depend on rates, which may change between runs.
     let text = format!("{optimizer:?}");
     text.split('(').next().unwrap_or_default().to_owned()
 }
@@ -100,17 +105,22 @@ fn failed(folder: &Path, problem: impl Into<String>) -> hemiola_cluster::Error {
     Error::Checkpoint { path: folder.to_owned(), problem: problem.into() }.into()
 }
 
-/// *Collective.* The first peer writes; the others tell it what they have.
-pub(crate) fn save(cluster: &Cluster, folder: &Path, saved: &Saved<'_>, holdings: &Holdings) -> Result<()> {
+/// *Collective.* Peer 0 writes; the other peers send it the state that they own.
+pub(crate) fn save(
+    cluster: &Cluster,
+    folder: &Path,
+    saved: &CheckpointContents<'_>,
+    snapshot: &SyncSnapshot,
+) -> Result<()> {
     let me = cluster.rank();
-    let collectives = cluster.collectives()?;
+    let collectives = cluster.communicator()?;
     let mut foreign = BTreeMap::new();
     let moments = saved.optimizer.moments();
     if moments.is_none() {
-        let own = holdings.pieces.iter().zip(saved.places).filter(|(_, place)| place.is_led_by(me));
+        let own = snapshot.pieces.iter().zip(saved.locations).filter(|(_, place)| place.is_saved_by(me));
         let mine: std::result::Result<Vec<_>, String> = own
             .filter_map(|((_, state), place)| Some((state.as_ref()?, place)))
-            .map(|(state, place)| Ok((place.key(saved.variables), saved.optimizer.save_foreign(state)?)))
+            .map(|(state, place)| Ok((place.key(saved.variables), saved.optimizer.save_burn_state(state)?)))
             .collect();
         let all = cluster.all_gather(mine)?;
         for part in all {
@@ -120,21 +130,21 @@ pub(crate) fn save(cluster: &Cluster, folder: &Path, saved: &Saved<'_>, holdings
     let mut arrays: Vec<(String, [usize; 2], Vec<f32>)> = Vec::new();
     for (place, variable) in saved.variables.variables.iter().enumerate() {
         let (rows, width) = variable.matrix();
-        let own = || holdings.pieces.iter().zip(saved.places).filter(|(_, piece)| piece.variable == place);
+        let own = || snapshot.pieces.iter().zip(saved.locations).filter(|(_, piece)| piece.variable.index() == place);
         let mut values = vec![0.0; rows * width];
         own().for_each(|((numbers, _), piece)| piece.block.scatter(numbers, &mut values));
         arrays.push((format!("values.{}", variable.name), [rows, width], values));
         for moment in 0..moments.unwrap_or(0) {
             let mut whole = vec![0.0; rows * width];
             for ((numbers, state), piece) in own() {
-                let kept = state.as_ref().and_then(|state| state.moments.get(moment));
-                let mut kept = kept.cloned().unwrap_or_else(|| vec![0.0; numbers.len()]);
-                piece.keep_own(&mut kept, me);
-                piece.block.scatter(&kept, &mut whole);
+                let own = state.as_ref().and_then(|state| state.moments.get(moment));
+                let mut own = own.cloned().unwrap_or_else(|| vec![0.0; numbers.len()]);
+                piece.zero_unowned(&mut own, me);
+                piece.block.scatter(&own, &mut whole);
             }
-            // Each number is somebody's, and zero with all others: the sum is that number.
-            collectives.reduce(Rank::ROOT, &mut whole, Operator::Sum)?;
-            arrays.push((format!("memory-{moment}.{}", variable.name), [rows, width], whole));
+            // Every element is nonzero on its owner only, so the sum is the owner's value.
+            collectives.reduce(Rank::ROOT, &mut whole, ReduceOp::Sum)?;
+            arrays.push((format!("moment-{moment}.{}", variable.name), [rows, width], whole));
         }
     }
     let written = if cluster.is_root() { write(folder, saved, foreign, arrays).err() } else { None };
@@ -144,43 +154,43 @@ pub(crate) fn save(cluster: &Cluster, folder: &Path, saved: &Saved<'_>, holdings
 
 fn write(
     folder: &Path,
-    saved: &Saved<'_>,
-    foreign: BTreeMap<String, Vec<optimizer::Saved>>,
+    saved: &CheckpointContents<'_>,
+    foreign: BTreeMap<String, Vec<optimizer::NamedArray>>,
     arrays: Vec<(String, [usize; 2], Vec<f32>)>,
 ) -> hemiola_array::Result<()> {
-    let saving = Saving::begin(folder)?;
+    let saving = PartWriter::begin(folder)?;
     let mut manifest = Manifest::default();
     let (step, variables) = (saved.step, saved.variables.clone());
-    let note = Note { format: FORMAT, step, optimizer: rule(saved.optimizer), variables, foreign };
-    manifest.notes.insert(NOTE.to_owned(), serde_json::to_value(note).expect("plain data"));
+    let note = NetNote { format: FORMAT, step, optimizer: rule(saved.optimizer), variables, foreign };
+    manifest.metadata.insert(NOTE.to_owned(), serde_json::to_value(note).expect("a note is plain data"));
     for (name, shape, numbers) in arrays {
-        let array = Dense::from_cells(Shape::new(shape.map(|extent| extent as u64)), &numbers)?;
+        let array = DenseArray::from_cells(Shape::new(shape.map(|extent| extent as u64)), &numbers)?;
         manifest.add_dense::<f32, 2>(&name, array.shape(), vec![saving.write_dense(&name, 0, 0, &array)?]);
     }
     saving.commit(&manifest)
 }
 
-/// What was saved.
-pub(crate) struct Restored {
+/// Contents of a checkpoint after reading.
+pub(crate) struct RestoredNet {
     pub(crate) step: u64,
-    /// By variable.
+    /// Values of each variable.
     pub(crate) values: Vec<Vec<f32>>,
-    /// By vector, by variable.
-    memory: Vec<Vec<Vec<f32>>>,
-    foreign: BTreeMap<String, Vec<optimizer::Saved>>,
+    /// Moment vectors, by moment and variable.
+    moments: Vec<Vec<Vec<f32>>>,
+    foreign: BTreeMap<String, Vec<optimizer::NamedArray>>,
 }
 
-/// *Collective.* The first peer reads; the others hear of it. Nothing if there is no checkpoint.
+/// *Collective.* Peer 0 reads and broadcasts. Returns `None` if there is no checkpoint.
 pub(crate) fn load(
     cluster: &Cluster,
     folder: &Path,
-    variables: &Model,
+    variables: &ModelSpec,
     optimizer: &Optimizer,
-) -> Result<Option<Restored>> {
+) -> Result<Option<RestoredNet>> {
     let read = if cluster.is_root() { Some(read(folder, variables, optimizer)) } else { None };
-    // What it is, without its numbers.
+    // Everything but the arrays.
     let facts = read.as_ref().map(|read| {
-        let facts = |restored: &Restored| (restored.step, restored.memory.len(), restored.foreign.clone());
+        let facts = |restored: &RestoredNet| (restored.step, restored.moments.len(), restored.foreign.clone());
         read.as_ref().map(|restored| restored.as_ref().map(facts)).map_err(Clone::clone)
     });
     let Some(facts) = cluster.broadcast(facts)? else { return Ok(None) };
@@ -189,33 +199,43 @@ pub(crate) fn load(
         restored
     } else {
         let empty = || variables.variables.iter().map(|variable| vec![0.0; variable.elements() as usize]).collect();
-        Restored { step, values: empty(), memory: (0..vectors).map(|_| empty()).collect(), foreign }
+        RestoredNet { step, values: empty(), moments: (0..vectors).map(|_| empty()).collect(), foreign }
     };
-    let collectives = cluster.collectives()?;
-    for numbers in restored.values.iter_mut().chain(restored.memory.iter_mut().flatten()) {
+    let collectives = cluster.communicator()?;
+    for numbers in restored.values.iter_mut().chain(restored.moments.iter_mut().flatten()) {
         collectives.broadcast(Rank::ROOT, numbers)?;
     }
     Ok(Some(restored))
 }
 
-fn read(folder: &Path, variables: &Model, optimizer: &Optimizer) -> std::result::Result<Option<Restored>, String> {
+fn read(
+    folder: &Path,
+    variables: &ModelSpec,
+    optimizer: &Optimizer,
+) -> std::result::Result<Option<RestoredNet>, String> {
     if !folder.join("manifest.json").exists() {
         return Ok(None);
     }
     let text = |error: hemiola_array::Error| error.to_string();
-    let loading = Loading::open(folder).map_err(text)?;
-    let note = loading.manifest().notes.get(NOTE).ok_or("it is the save of something else than a net")?;
-    let note: Note = serde_json::from_value(note.clone()).map_err(|error| format!("its note is damaged: {error}"))?;
+    let loading = PartReader::open(folder).map_err(text)?;
+    let note = loading.manifest().metadata.get(NOTE).ok_or("it was not written by a trainer; choose another folder")?;
+    let note: NetNote =
+        serde_json::from_value(note.clone()).map_err(|error| format!("its note is damaged: {error}"))?;
     if note.format != FORMAT {
-        return Err(format!("it has format {}, and this version reads format {FORMAT}", note.format));
+        return Err(format!(
+            "it has format {}, and this version reads format {FORMAT}; use the version that wrote it",
+            note.format
+        ));
     }
     if let Some(difference) = variables.first_difference(&note.variables) {
-        return Err(format!("it was made with another model: {difference}"));
+        return Err(format!(
+            "it was made with another model: {difference}; build that model, or choose another folder"
+        ));
     }
     if note.optimizer != rule(optimizer) {
         let (saved, now) = (note.optimizer, rule(optimizer));
         return Err(format!(
-            "it was made with the optimizer {saved}, and this is {now}; take that one, or begin in another folder"
+            "it was made with the optimizer `{saved}`, and this is `{now}`; use that optimizer, or choose another folder"
         ));
     }
     let array = |name: String| {
@@ -227,31 +247,37 @@ fn read(folder: &Path, variables: &Model, optimizer: &Optimizer) -> std::result:
     };
     let values = of_all("values".to_owned())?;
     let vectors = optimizer.moments().unwrap_or(0);
-    let memory =
-        (0..vectors).map(|vector| of_all(format!("memory-{vector}"))).collect::<std::result::Result<_, String>>()?;
-    Ok(Some(Restored { step: note.step, values, memory, foreign: note.foreign }))
+    let moments =
+        (0..vectors).map(|vector| of_all(format!("moment-{vector}"))).collect::<std::result::Result<_, String>>()?;
+    Ok(Some(RestoredNet { step: note.step, values, moments, foreign: note.foreign }))
 }
 
-impl Restored {
-    /// Gives every piece what was remembered of it.
-    pub(crate) fn put_states(mut self, pieces: &mut [Piece], variables: &Model, optimizer: &Optimizer) -> Result<()> {
+impl RestoredNet {
+    /// Gives every piece its part of the optimizer state.
+    pub(crate) fn restore_into(
+        mut self,
+        pieces: &mut [VariablePiece],
+        variables: &ModelSpec,
+        optimizer: &Optimizer,
+    ) -> Result<()> {
         for piece in pieces {
             piece.state.updates = self.step;
-            for vector in &self.memory {
+            for vector in &self.moments {
                 let mut own = Vec::with_capacity(piece.block.len());
                 piece.block.gather(&vector[piece.variable], &mut own);
                 piece.state.moments.push(own);
             }
             let key = format!("{}#{}", variables.variables[piece.variable].name, piece.shard);
             if let Some(saved) = self.foreign.remove(&key) {
-                optimizer.load_foreign(saved, &mut piece.state).map_err(Error::Failed)?;
+                optimizer.load_burn_state(saved, &mut piece.state).map_err(Error::Failed)?;
             }
         }
         if let Some(key) = self.foreign.keys().next() {
-            let what = format!("what an optimizer of Burn remembers of {key}");
+            let what = format!("the state of a Burn optimizer for `{key}`");
             let reason =
-                "the checkpoint was made with a strategy that cuts variables in another way; take that one".to_owned();
-            return Err(Error::Unsupported { what, reason }.into());
+                "the checkpoint was made with a strategy that partitions variables differently; use that strategy"
+                    .to_owned();
+            return Err(Error::Unsupported { feature: what, reason }.into());
         }
         Ok(())
     }

@@ -1,97 +1,97 @@
-//! What can go wrong when a net is trained, with the facts in fields.
+//! Errors of training, with the facts in fields.
 
 use hemiola_core::{ErrorKind, Rank};
 use std::path::PathBuf;
 
-/// Why a net could not be trained.
+/// Error of building or running a [`Trainer`](crate::Trainer).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The strategy cannot work.
+    /// The strategy is invalid for this model or cluster.
     #[error(transparent)]
     Strategy(#[from] hemiola_strategy::Error),
-    /// Two peers that do not train the same model.
-    #[error("peer {rank} has another model than peer 0: {difference}; build the same on every peer")]
-    Model {
-        /// The peer that differs from the first.
+    /// Two peers have different models.
+    #[error("the model of peer {rank} differs from that of peer 0: {difference}; build the same model on every peer")]
+    ModelMismatch {
+        /// First peer whose model differs from that of peer 0.
         rank: Rank,
-        /// The first difference, seen from peer 0.
+        /// First difference, described from the side of peer 0.
         difference: String,
     },
-    /// Two peers that do not train in the same way.
+    /// Two peers have different settings.
     #[error(
-        "peer {rank} trains in another way than peer 0: {there} there, {here} at peer 0; every peer must build the same"
+        "peer {rank} has other settings than peer 0: `{there}` instead of `{here}`; build the trainer with the same settings on every peer"
     )]
-    Differs {
-        /// The peer that differs from the first.
+    SettingsMismatch {
+        /// First peer whose settings differ from those of peer 0.
         rank: Rank,
-        /// What the first has.
+        /// Settings of peer 0.
         here: String,
-        /// What it has.
+        /// Settings of peer `rank`.
         there: String,
     },
-    /// A model that cannot be trained.
+    /// A variable that cannot be trained.
     #[error("{variable}: {problem}")]
     Variable {
-        /// Its path in the model.
+        /// Path of the variable in the module.
         variable: String,
-        /// What is wrong.
+        /// Reason, with a way out.
         problem: String,
     },
-    /// A strategy that this runtime does not carry out.
-    #[error("{what} cannot be carried out: {reason}")]
+    /// A feature that this runtime does not support.
+    #[error("{feature} is not supported: {reason}")]
     Unsupported {
-        /// What the strategy asks for.
-        what: String,
-        /// Why not, and what to do.
+        /// Feature that is not supported.
+        feature: String,
+        /// Reason, with a way out.
         reason: String,
     },
-    /// A gradient or a loss that is not a number.
+    /// A loss or a gradient that is NaN or infinite.
     #[error(
-        "step {step}: {what} is not finite{}; a smaller learning rate, clipping or a look at this step's examples may help",
-        last.as_ref().map_or(String::new(), |folder| format!(" (the last good checkpoint is in {})", folder.display()))
+        "step {step}: {quantity} is not finite{}; use a smaller learning rate or gradient clipping, or check the examples of this step",
+        last_checkpoint.as_ref().map_or(String::new(), |folder| format!(" (the last good checkpoint is in `{}`)", folder.display()))
     )]
     NotFinite {
-        /// Counted from 1.
+        /// Step number, counted from 1.
         step: u64,
-        /// The loss, or which variable's gradient.
-        what: String,
-        /// The last checkpoint, if one was made.
-        last: Option<PathBuf>,
+        /// The loss, or the gradient of a named variable.
+        quantity: String,
+        /// Folder of the last checkpoint of this run, if there is one.
+        last_checkpoint: Option<PathBuf>,
     },
-    /// A checkpoint that does not fit, or cannot be read or written.
-    #[error("the checkpoint {}: {problem}", path.display())]
+    /// A checkpoint that does not fit this training, or cannot be read or written.
+    #[error("checkpoint `{}`: {problem}", path.display())]
     Checkpoint {
-        /// Where it is.
+        /// Folder of the checkpoint.
         path: PathBuf,
-        /// What is wrong.
+        /// Reason, with a way out.
         problem: String,
     },
-    /// No peer brought an example.
-    #[error("step {step}: no peer has an example; a step needs one at least")]
-    Nothing {
-        /// Counted from 1.
+    /// A step for which no peer has an example.
+    #[error("step {step}: no peer has an example; give at least one peer a nonempty batch")]
+    EmptyStep {
+        /// Step number, counted from 1.
         step: u64,
     },
-    /// Something else had failed before.
-    #[error("training has failed before: {0}")]
+    /// An earlier failure of this training, as text; every later call returns this.
+    #[error("training has failed: {0}")]
     Failed(String),
-    /// A file of examples that is not what it should be.
-    #[error("{}: {problem}", path.display())]
+    /// A data file that does not have the expected format.
+    #[error("`{}`: {problem}", path.display())]
     Data {
-        /// The file.
+        /// Path of the data file.
         path: PathBuf,
-        /// What is wrong with it, and where.
+        /// Problem and its position in the file.
         problem: String,
     },
 }
 
 impl Error {
-    /// Who has to act.
+    /// Returns who has to act: the user, or the operator of the machine.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Checkpoint { .. } => ErrorKind::World,
+            Self::Checkpoint { .. } => ErrorKind::External,
             _ => ErrorKind::Usage,
         }
     }

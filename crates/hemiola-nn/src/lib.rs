@@ -1,47 +1,53 @@
-//! Nets: any Burn module, trained by all peers of a cluster, each variable kept equal in a way of its own.
+//! Data-parallel training of neural networks: any Burn module, trained by all peers of a cluster.
 //!
-//! A [`Trainer`] takes a module as it is, an [`Optimizer`] and a strategy (see `hemiola-strategy`), and trains as one process with all peers' examples would. Gradients leave in the middle of the backward pass, and a forward pass waits for
-//! one variable at a time, so that messages travel while processors compute.
+//! A [`Trainer`] takes a Burn module unchanged, an [`Optimizer`] and a strategy (see
+//! `hemiola-strategy`). The strategy chooses a synchronization method for every variable:
+//! all-reduce, parameter server, sufficient factors, served rows or gossip averaging. Synchronous
+//! training gives the same model as one process with the examples of all peers. Communication
+//! overlaps computation: gradients are sent during the backward pass, and the next forward pass
+//! waits for one variable at a time.
 //!
-//! | file | concept |
+//! | module | concept |
 //! |---|---|
-//! | [`trainer`] | [`Trainer`]: steps, and what a trainer is to be |
-//! | `device` | where nets are computed, and with how many digits |
-//! | [`layers`] | layers that tell what Burn's own cannot |
-//! | [`models`] | nets to begin with |
-//! | [`data`] | readers of what they learn from, and batches |
-//! | [`optimizer`] | what a gradient does to values; [`Schedule`] |
-//! | `hook` | a gradient is handed over as soon as it is complete |
-//! | `variables` | the variables of a module |
-//! | `slots` | values on their way to the forward pass that needs them |
-//! | `exchange/` | gradients in, values out |
-//! | `checkpoint` | a training on disk |
-//! | [`trace`] | what happened when |
-//! | [`error`] | what can go wrong |
+//! | [`trainer`] | [`Trainer`] and its builder |
+//! | `device` | devices (CPU, GPU) and mixed precision |
+//! | [`layers`] | layers that give their gradient as sufficient factors or rows |
+//! | [`models`] | ready-made networks |
+//! | [`data`] | data sets, synthetic data and the batch sampler |
+//! | [`optimizer`] | update rules and learning-rate schedules |
+//! | `hook` | hands a gradient over as soon as backpropagation has completed it |
+//! | `variables` | collects the variables of a module and binds values to them |
+//! | `ids` | typed indices of variables, pieces and units |
+//! | `parameter_store` | newest values of each variable, which a forward pass waits for |
+//! | `sync/` | gradient synchronization |
+//! | `checkpoint` | training state on disk |
+//! | [`trace`] | timeline of passes, waits and messages |
+//! | [`error`] | errors of this crate |
 
 mod checkpoint;
 pub mod data;
 mod device;
 pub mod error;
-mod exchange;
 mod hook;
+mod ids;
 pub mod layers;
 pub mod models;
 pub mod optimizer;
-mod slots;
+mod parameter_store;
+mod sync;
 pub mod trace;
 pub mod trainer;
 mod variables;
 
-/// The library that modules are written with, in the version that this one takes.
+/// Burn, re-exported in the version that this crate accepts.
 pub use burn;
 
-pub use device::{NoDevice, Place, Precision};
+pub use device::{ComputePrecision, DeviceError, DeviceSpec};
 pub use error::Error;
-pub use optimizer::{Optimizer, Schedule};
-pub use trainer::{Clip, Trainer, TrainerBuilder};
+pub use optimizer::{LrSchedule, Optimizer};
+pub use trainer::{GradientClip, Trainer, TrainerBuilder};
 
-/// The snippets of the guide to nets, run as tests.
+/// Guide to neural networks; its snippets run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/nets.md")]
 struct NetsGuide;

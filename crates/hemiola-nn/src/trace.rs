@@ -1,4 +1,5 @@
-//! What happened when, as a file for Perfetto (the Chrome trace format): the passes of the program above, what travelled below.
+//! Timeline of training in the Chrome trace format, which Perfetto reads: passes and waits in the
+//! first rows, one row for each synchronized unit below.
 
 use hemiola_core::{Env, Moment, Rank};
 use parking_lot::Mutex;
@@ -6,40 +7,40 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use std::sync::Arc;
 
-/// Something that took time.
+/// A named interval on one lane of the timeline.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Span {
-    /// What it was.
-    pub what: String,
-    /// On which line it is drawn.
-    pub line: Line,
-    /// Seconds since the trace began.
+pub struct TraceSpan {
+    /// Pass, variable or unit that the span shows.
+    pub name: String,
+    /// Lane on which it is drawn.
+    pub lane: TraceLane,
+    /// Start in seconds since the trace began.
     pub start: f64,
-    /// Seconds since the trace began.
+    /// End in seconds since the trace began.
     pub end: f64,
 }
 
-/// The lines of a trace.
+/// Lane of the timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Line {
-    /// Forward and backward passes.
+pub enum TraceLane {
+    /// Forward and backward passes of the training thread.
     Compute,
-    /// Waiting of a forward pass for a variable.
+    /// Waits of a forward pass for a variable.
     Wait,
-    /// A unit on its way.
-    Travel(usize),
+    /// Synchronization of the unit with this index.
+    Sync(usize),
 }
 
-/// Collects spans.
+/// Collects the spans of one peer.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub(crate) struct TraceRecorder {
     env: Arc<dyn Env>,
     began: Moment,
-    spans: Mutex<Vec<Span>>,
+    spans: Mutex<Vec<TraceSpan>>,
 }
 
-impl Trace {
+impl TraceRecorder {
     pub(crate) fn new(env: Arc<dyn Env>) -> Self {
         let began = env.now();
         Self { env, began, spans: Mutex::default() }
@@ -49,36 +50,36 @@ impl Trace {
         (self.env.now() - self.began).as_secs_f64()
     }
 
-    /// Something that began then has ended now.
-    pub(crate) fn ended(&self, what: impl Into<String>, line: Line, start: f64) {
-        let span = Span { what: what.into(), line, start, end: self.now() };
+    /// Records a span that started at `start` and ends now.
+    pub(crate) fn record(&self, what: impl Into<String>, line: TraceLane, start: f64) {
+        let span = TraceSpan { name: what.into(), lane: line, start, end: self.now() };
         self.spans.lock().push(span);
     }
 
-    pub(crate) fn take(&self) -> Vec<Span> {
+    pub(crate) fn take(&self) -> Vec<TraceSpan> {
         std::mem::take(&mut *self.spans.lock())
     }
 }
 
-/// Spans of a peer as a trace that Perfetto and Chrome show.
+/// Formats the spans of all peers as a JSON document for Perfetto or `chrome://tracing`.
 #[must_use]
-pub fn perfetto(spans: &[(Rank, Vec<Span>)]) -> String {
+pub fn chrome_trace(spans: &[(Rank, Vec<TraceSpan>)]) -> String {
     let mut events = Vec::new();
     for (rank, spans) in spans {
         let process = rank.number();
         events
             .push(json!({"ph": "M", "name": "process_name", "pid": process, "args": {"name": format!("peer {rank}")}}));
         for span in spans {
-            let (thread, name) = match span.line {
-                Line::Compute => (0, "compute".to_owned()),
-                Line::Wait => (1, "waits for".to_owned()),
-                Line::Travel(unit) => (2 + unit, format!("unit {unit}")),
+            let (thread, name) = match span.lane {
+                TraceLane::Compute => (0, "compute".to_owned()),
+                TraceLane::Wait => (1, "waits for".to_owned()),
+                TraceLane::Sync(unit) => (2 + unit, format!("unit {unit}")),
             };
             events
                 .push(json!({"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}}));
             let micros = |seconds: f64| (seconds * 1e6).round();
             events.push(json!({
-                "ph": "X", "name": span.what, "pid": process, "tid": thread,
+                "ph": "X", "name": span.name, "pid": process, "tid": thread,
                 "ts": micros(span.start), "dur": micros(span.end - span.start),
             }));
         }

@@ -1,45 +1,49 @@
 //! Trains a module on all peers.
 //!
-//! A step of a peer: values are looked for as the forward pass comes to them, the loss is computed and propagated back, and each gradient leaves as soon as it is complete. The call returns when the backward pass is over; what
-//! travels goes on, and the next step's forward pass waits for what it needs.
+//! One step of a peer: the forward pass fetches values as it reaches their layers, the loss is
+//! computed and propagated back, and each gradient is sent as soon as it is complete.
+//! [`Trainer::step`] returns after the backward pass. Synchronization continues in the background,
+//! and the forward pass of the next step waits for the variables that it needs.
 
+mod accumulated_gradients;
 mod builder;
-mod kept;
 
 pub use builder::TrainerBuilder;
 
 use crate::checkpoint;
 use crate::error::Error;
-use crate::exchange::{Event, Holdings};
-use crate::hook::Sink;
-use crate::optimizer::{Optimizer, Schedule};
-use crate::slots::Slots;
-use crate::trace::{Line, Span, Trace};
-use crate::variables::{Pass, singles};
+use crate::hook::GradientSink;
+use crate::ids::{UnitId, VariableId};
+use crate::optimizer::{LrSchedule, Optimizer};
+use crate::parameter_store::ParameterStore;
+use crate::sync::{SyncEvent, SyncSnapshot};
+use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
+use crate::variables::{PassContext, to_f32};
+use accumulated_gradients::AccumulatedGradients;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor, TensorData};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::{MakeCollectives, Operator};
-use hemiola_core::Task;
-use hemiola_strategy::{Explanation, Model, Strategy};
-use kept::Kept;
+use hemiola_collective::{CollectiveExt, ReduceOp};
+use hemiola_core::ThreadHandle;
+use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 
-/// What keeps gradients small.
+/// Gradient clipping. Applies to the mean gradient over the examples of all peers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Clip {
-    /// No number of the mean gradient is further from zero.
+pub enum GradientClip {
+    /// Clamps every element to `-x..=x`.
     Value(f64),
-    /// The mean gradient of all variables together is no longer. Every update waits for all gradients.
+    /// Scales all gradients so that their global L2 norm is at most `x`. Every update of a step
+    /// then waits for all gradients.
     Norm(f64),
 }
 
-/// A module that all peers train. Every peer makes the same calls.
+/// A module that all peers train together. Every peer must make the same calls.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -49,16 +53,16 @@ pub enum Clip {
 /// hemiola_cluster::standalone(2).run(|cluster| {
 ///     let device = Device::flex().autodiff();
 ///     let model = LinearConfig::new(2, 1).init(&device);
-///     let mut trainer = Trainer::new(cluster, model, Optimizer::sgd(0.1)).examples(3).build()?;
+///     let mut trainer = Trainer::builder(cluster, model, Optimizer::sgd(0.1)).batch_size(3).build()?;
 ///     let mut losses = Vec::new();
 ///     for _ in 0..50 {
 ///         let inputs = Tensor::<2>::from_floats([[0.0, 1.0], [1.0, 1.0], [2.0, 0.5]], &device);
-///         let wanted = Tensor::<2>::from_floats([[1.0], [3.0], [4.5]], &device); // 2 x + y
-///         let loss = trainer.step(3, |model| (model.forward(inputs) - wanted).powi_scalar(2).mean())?;
+///         let targets = Tensor::<2>::from_floats([[1.0], [3.0], [4.5]], &device); // 2 x + y
+///         let loss = trainer.step(3, |model| (model.forward(inputs) - targets).powi_scalar(2).mean())?;
 ///         losses.push(loss);
 ///     }
 ///     assert!(losses[49] < 0.05 * losses[0]);
-///     let weights = trainer.settled()?.weight.val();
+///     let weights = trainer.synced_model()?.weight.val();
 ///     assert_eq!(weights.dims(), [2, 1]);
 ///     Ok(())
 /// })?;
@@ -66,119 +70,133 @@ pub enum Clip {
 /// ```
 pub struct Trainer<M: Module> {
     cluster: Cluster,
-    /// With what forward passes have left in it (running means); nothing only within a step.
+    /// The module with its buffers (running means) as of the last forward pass; `None` only during
+    /// a pass.
     model: Option<M>,
-    described: Model,
+    model_info: ModelSpec,
     strategy: Strategy,
-    explanation: Explanation,
+    explanation: StrategyExplanation,
     optimizer: Optimizer,
-    schedule: Schedule,
+    schedule: LrSchedule,
     names: Arc<Vec<String>>,
     precisions: Vec<DType>,
-    in_parts: Vec<bool>,
+    structured: Vec<bool>,
     staleness: Vec<u64>,
-    /// Places of variables, by unit.
-    units: Vec<Vec<usize>>,
-    slots: Arc<Slots>,
-    events: Sender<Event>,
-    thread: Option<Task>,
-    /// Gradients of passes that wait for the next step.
-    kept: Arc<Mutex<Kept>>,
+    /// Variables of each unit.
+    units: Vec<Vec<VariableId>>,
+    store: Arc<ParameterStore>,
+    events: Sender<SyncEvent>,
+    thread: Option<ThreadHandle>,
+    /// Gradients of accumulated passes, until the next step.
+    accumulated: Arc<Mutex<AccumulatedGradients>>,
     step: u64,
-    /// The step that learns the order of gradients.
-    first: u64,
+    /// Step whose gradient order all peers adopt; see `agree_on_order`.
+    ordering_step: u64,
     checkpoints: Option<PathBuf>,
-    pieces: Vec<checkpoint::Place>,
-    trace: Option<Arc<Trace>>,
+    piece_locations: Vec<checkpoint::PieceLocation>,
+    trace: Option<Arc<TraceRecorder>>,
 }
 
 impl<M: Module> Trainer<M> {
-    /// Settings of a trainer of this model. The optimizer is one of [`Optimizer`]'s or any of Burn.
-    #[expect(clippy::new_ret_no_self, reason = "a trainer needs to be built by all peers together")]
-    pub fn new(cluster: &Cluster, model: M, optimizer: impl Into<Optimizer>) -> TrainerBuilder<M> {
+    /// Returns the builder of a trainer for this model. The optimizer is an [`Optimizer`] or any of
+    /// Burn.
+    pub fn builder(cluster: &Cluster, model: M, optimizer: impl Into<Optimizer>) -> TrainerBuilder<M> {
         TrainerBuilder::new(cluster, model, optimizer.into())
     }
 
-    /// How many steps there were.
+    /// Number of completed steps, including those before a resumed checkpoint.
     #[must_use]
     pub fn steps(&self) -> u64 {
         self.step
     }
 
-    /// How the copies of each variable are kept equal.
+    /// Returns the synchronization strategy in use.
     #[must_use]
     pub fn strategy(&self) -> &Strategy {
         &self.strategy
     }
 
-    /// The variables, as strategies see them.
+    /// Returns the variables as strategies see them.
     #[must_use]
-    pub fn variables(&self) -> &Model {
-        &self.described
+    pub fn variables(&self) -> &ModelSpec {
+        &self.model_info
     }
 
-    /// Every variable with its choice, bytes, predicted time and the runner-up.
+    /// Returns the chosen method, bytes, predicted time and runner-up of every variable.
     #[must_use]
-    pub fn explain(&self) -> &Explanation {
+    pub fn explain(&self) -> &StrategyExplanation {
         &self.explanation
     }
 
-    /// The mean loss of all peers' examples in the newest step of which it is known, and that step's number. Peers may know different ones.
+    /// Returns the newest step with a known loss, and the mean loss over the examples of all peers
+    /// in it. Peers may know different steps.
     #[must_use]
     pub fn loss(&self) -> Option<(u64, f64)> {
-        self.slots.loss()
+        self.store.loss()
     }
 
-    /// The rate of the next step.
+    /// Returns the learning rate of the next step.
     #[must_use]
-    pub fn rate(&self) -> f64 {
+    pub fn learning_rate(&self) -> f64 {
         self.optimizer.learning_rate() * self.schedule.factor(self.step)
     }
 
-    /// *Collective.* A step with this peer's `examples`, whose **mean** loss `forward` computes. What is minimized is the mean over all peers' examples, however they are spread. A peer without examples makes the call, too; its
-    /// `forward` is not called. The mean loss of this peer's examples; that of all is [known](Self::loss) a little later.
+    /// *Collective.* Runs one optimizer step. `examples` is the batch size of this peer, and
+    /// `forward` computes the **mean** loss of that batch. The objective is the mean over the
+    /// examples of all peers, however unevenly they are distributed. A peer without examples makes
+    /// the call, too; its `forward` is not called.
     ///
-    /// Fails with what went wrong in this step or, since messages travel on after a step, in the one before.
+    /// Returns the mean loss of this peer's batch. That of all peers is available [a little
+    /// later](Self::loss).
+    ///
+    /// Fails with an error of this step or of an earlier one, since synchronization continues after
+    /// a step.
     pub fn step(&mut self, examples: usize, forward: impl FnOnce(&M) -> Tensor<1>) -> Result<f32> {
         self.agree_on_order()?;
-        let (number, rate) = (self.step, self.rate());
-        let delivery =
-            Delivery { step: number, events: self.events.clone(), kept: self.kept.clone(), slots: self.slots.clone() };
-        let sink = Sink::new(move |place, data| delivery.take(place, data));
-        let own = self.pass(examples, sink, false, forward, |this, loss| {
-            let (examples, loss) = this.kept.lock().begin(examples as u64, f64::from(loss));
-            this.tell(Event::Begin { step: number, examples, loss, rate });
+        let (number, rate) = (self.step, self.learning_rate());
+        let delivery = GradientDelivery {
+            step: number,
+            events: self.events.clone(),
+            accumulated: self.accumulated.clone(),
+            store: self.store.clone(),
+        };
+        let sink = GradientSink::new(move |variable, data| delivery.deliver(variable, data));
+        let own = self.run_pass(examples, sink, false, forward, |this, loss| {
+            let (examples, loss) = this.accumulated.lock().take_totals(examples as u64, f64::from(loss));
+            this.send_event(SyncEvent::StepStarted { step: number, examples, loss, rate });
         });
         self.step += 1;
-        // Variables that nothing was computed from, and whatever is left of passes before.
-        for (variable, taken) in self.kept.lock().take_rest() {
-            self.tell(Event::Gradient { step: number, variable, taken });
+        // Variables without a gradient in this pass, and gradients of accumulated passes only.
+        for (variable, payload) in self.accumulated.lock().take_unsent() {
+            self.send_event(SyncEvent::GradientReady { step: number, variable, payload });
         }
-        self.slots.check()?;
+        self.store.check()?;
         Ok(own)
     }
 
-    /// A forward and a backward pass whose gradients join those of the next [`step`](Self::step), as if its examples had been among that one's. Peers may make different numbers of them.
+    /// Runs a forward and a backward pass whose gradients are added to those of the next
+    /// [`step`](Self::step), as if both batches were one. Peers may accumulate different numbers of
+    /// passes.
     pub fn accumulate(&mut self, examples: usize, forward: impl FnOnce(&M) -> Tensor<1>) -> Result<f32> {
         self.agree_on_order()?;
-        let (kept, slots) = (self.kept.clone(), self.slots.clone());
-        let sink = Sink::new(move |place, data| match data.and_then(singles) {
-            Ok(numbers) => kept.lock().add(place, numbers),
-            Err(problem) => slots.fail(unreadable(&problem)),
+        let (accumulated, store) = (self.accumulated.clone(), self.store.clone());
+        let sink = GradientSink::new(move |variable, data| match data.and_then(to_f32) {
+            Ok(numbers) => accumulated.lock().add(variable, numbers),
+            Err(problem) => store.fail(unreadable_gradient(&problem)),
         });
-        let own = self.pass(examples, sink, true, forward, |this, loss| {
-            this.kept.lock().count(examples as u64, f64::from(loss));
+        let own = self.run_pass(examples, sink, true, forward, |this, loss| {
+            this.accumulated.lock().add_examples(examples as u64, f64::from(loss));
         });
-        self.slots.check()?;
+        self.store.check()?;
         Ok(own)
     }
 
-    /// A forward and a backward pass.
-    fn pass(
+    /// Runs a forward and a backward pass; calls `between` with the loss before the latter.
+    fn run_pass(
         &mut self,
         examples: usize,
-        sink: Sink,
-        again: bool,
+        sink: GradientSink,
+        keep_values: bool,
         forward: impl FnOnce(&M) -> Tensor<1>,
         between: impl FnOnce(&Self, f32),
     ) -> f32 {
@@ -188,102 +206,109 @@ impl<M: Module> Trainer<M> {
             return own;
         }
         let start = self.trace.as_ref().map_or(0.0, |trace| trace.now());
-        let model = self.renewed(Some(sink), again);
+        let model = self.bind_model(Some(sink), keep_values);
         let loss = forward(&model).mean();
         own = loss.clone().into_scalar::<f32>();
         between(self, own);
         let middle = self.trace.as_ref().map_or(0.0, |trace| {
-            trace.ended("forward", Line::Compute, start);
+            trace.record("forward", TraceLane::Compute, start);
             trace.now()
         });
-        // The mean of this peer's becomes a sum, which is divided by all peers' examples in the end.
+        // Turns the mean loss of this peer into a sum. The sum is divided by the examples of all
+        // peers before the update.
         drop(loss.mul_scalar(examples as f32).backward());
         if let Some(trace) = &self.trace {
-            trace.ended("backward", Line::Compute, middle);
+            trace.record("backward", TraceLane::Compute, middle);
         }
         self.model = Some(model);
         own
     }
 
-    /// The model with all its variables to be looked for; the trainer has none while it is out.
-    fn renewed(&mut self, sink: Option<Sink>, again: bool) -> M {
-        let model = self.model.take().expect("a pass gives it back");
+    /// Takes the model out of the trainer, with all its variables bound to values that are fetched
+    /// on first use.
+    fn bind_model(&mut self, sink: Option<GradientSink>, keep_values: bool) -> M {
+        let model = self.model.take().expect("every pass returns the model");
         let versions: Vec<u64> = self.staleness.iter().map(|staleness| self.step.saturating_sub(*staleness)).collect();
-        let pass = Pass {
+        let pass = PassContext {
             names: &self.names,
             precisions: &self.precisions,
-            in_parts: &self.in_parts,
+            structured: &self.structured,
             versions: &versions,
-            keeps: &self.staleness.iter().map(|staleness| again || *staleness > 0).collect::<Vec<bool>>(),
-            slots: &self.slots,
+            keep_values: &self.staleness.iter().map(|staleness| keep_values || *staleness > 0).collect::<Vec<bool>>(),
+            store: &self.store,
             sink,
             trace: self.trace.as_ref(),
         };
-        pass.renew(model)
+        pass.bind_model(model)
     }
 
-    /// Gradients of the first step came in some order on the first peer: from now on all send in that order.
+    /// Makes all peers start units in the order in which gradients arrived on peer 0 in the first
+    /// step.
     fn agree_on_order(&mut self) -> Result<()> {
-        if self.step != self.first + 1 {
+        if self.step != self.ordering_step + 1 {
             return Ok(());
         }
-        self.first = u64::MAX - 1;
-        let came = std::mem::take(&mut self.kept.lock().order);
-        let mut place = vec![usize::MAX; self.names.len()];
-        came.iter().enumerate().for_each(|(at, variable)| place[*variable] = at);
+        self.ordering_step = u64::MAX - 1;
+        let arrived = std::mem::take(&mut self.accumulated.lock().arrival_order);
+        let mut arrival = vec![usize::MAX; self.names.len()];
+        arrived.iter().enumerate().for_each(|(position, variable)| arrival[*variable] = position);
         let mut order: Vec<usize> = (0..self.units.len()).collect();
-        order.sort_by_key(|unit| self.units[*unit].iter().map(|variable| place[*variable]).max());
-        let order = self.cluster.broadcast(order)?;
-        self.tell(Event::Order { order, since: self.step });
+        order.sort_by_key(|unit| self.units[*unit].iter().map(|variable| arrival[*variable]).max());
+        let order = self.cluster.broadcast(order)?.into_iter().map(UnitId::new).collect();
+        self.send_event(SyncEvent::UnitOrder { order, since: self.step });
         Ok(())
     }
 
-    fn tell(&self, event: Event) {
-        // The thread ends after this trainer does, or when it has failed, which is told by other ways.
+    fn send_event(&self, event: SyncEvent) {
+        // The channel closes only after this trainer is dropped or the thread has failed; the
+        // failure is reported through the parameter store.
         let _ = self.events.send(event);
     }
 
-    /// Waits until all steps are over; what this peer has then, if copies are wanted.
-    fn holdings(&self, copies: bool) -> Result<Holdings> {
+    /// Waits until all steps are complete. With `copies`, the snapshot holds the values and states
+    /// of this peer.
+    fn drain(&self, copies: bool) -> Result<SyncSnapshot> {
         let (to, receiver) = mpsc::channel();
-        self.tell(Event::Settle { to, copies });
-        let holdings = receiver.recv();
-        self.slots.check()?;
-        holdings.map_err(|_| Error::Failed("its thread has ended".to_owned()).into())
+        self.send_event(SyncEvent::Drain { to, copies });
+        let snapshot = receiver.recv();
+        self.store.check()?;
+        snapshot.map_err(|_| Error::Failed("the synchronization thread has ended".to_owned()).into())
     }
 
-    /// Waits until all steps are over and every value is here. Nobody needs to call this, except to measure.
+    /// Waits until all steps are complete and all values have arrived. Only measurements need this.
     pub fn wait(&mut self) -> Result<()> {
         self.agree_on_order()?;
-        self.holdings(false).map(drop)
+        self.drain(false).map(drop)
     }
 
-    /// *Collective.* The model with all updates in it, for evaluation or for keeping: on a plain device, as [`Module::valid`] gives it. What layers have gathered beside variables (running means) is averaged over peers.
+    /// *Collective.* Returns the model with all updates, for evaluation or for saving: on a device
+    /// without autodiff, as [`Module::valid`] returns it. Buffers (running means) are averaged over
+    /// peers.
     ///
     /// # Panics
-    /// If a step before this panicked in the middle.
-    pub fn settled(&mut self) -> Result<M> {
+    /// If an earlier step panicked.
+    pub fn synced_model(&mut self) -> Result<M> {
         self.agree_on_order()?;
-        drop(self.holdings(false)?);
+        drop(self.drain(false)?);
         let versions = vec![0; self.names.len()];
-        let pass = Pass {
+        let pass = PassContext {
             names: &self.names,
             precisions: &self.precisions,
-            in_parts: &self.in_parts,
+            structured: &self.structured,
             versions: &versions,
-            keeps: &vec![true; self.names.len()],
-            slots: &self.slots,
+            keep_values: &vec![true; self.names.len()],
+            store: &self.store,
             sink: None,
             trace: None,
         };
-        let model = self.model.clone().expect("a pass gives it back");
-        let model = pass.renew(model).valid();
-        let mut buffers = Buffers { names: &self.names, path: Vec::new(), values: Vec::new(), next: 0 };
+        let model = self.model.clone().expect("every pass returns the model");
+        let model = pass.bind_model(model).valid();
+        let mut buffers = BufferAverager { names: &self.names, path: Vec::new(), values: Vec::new(), next: 0 };
         model.visit(&mut buffers);
         if buffers.values.is_empty() || self.cluster.size() == 1 {
             return Ok(model);
         }
-        self.cluster.collectives()?.all_reduce(&mut buffers.values, Operator::Sum)?;
+        self.cluster.communicator()?.all_reduce(&mut buffers.values, ReduceOp::Sum)?;
         let peers = self.cluster.size() as f32;
         for value in &mut buffers.values {
             *value /= peers;
@@ -291,34 +316,36 @@ impl<M: Module> Trainer<M> {
         Ok(model.map(&mut buffers))
     }
 
-    /// *Collective.* Saves values, what the optimizer remembers and how many steps there were, in the folder that was set with [`TrainerBuilder::checkpoints`]. It appears whole or not at all.
+    /// *Collective.* Saves values, optimizer state and the number of steps in the folder of
+    /// [`TrainerBuilder::checkpoints`]. The folder is replaced atomically.
     pub fn checkpoint(&mut self) -> Result<()> {
         let Some(folder) = self.checkpoints.clone() else {
             let (what, reason) =
-                ("a checkpoint".to_owned(), "no folder is set; see TrainerBuilder::checkpoints".to_owned());
-            return Err(Error::Unsupported { what, reason }.into());
+                ("a checkpoint".to_owned(), "no folder is set; call `TrainerBuilder::checkpoints`".to_owned());
+            return Err(Error::Unsupported { feature: what, reason }.into());
         };
         self.checkpoint_to(&folder)
     }
 
-    /// *Collective.* The same in another folder.
+    /// *Collective.* Saves a checkpoint in `folder`; see [`checkpoint`](Self::checkpoint).
     pub fn checkpoint_to(&mut self, folder: &Path) -> Result<()> {
         self.agree_on_order()?;
-        let holdings = self.holdings(true)?;
-        let saved = checkpoint::Saved {
+        let snapshot = self.drain(true)?;
+        let saved = checkpoint::CheckpointContents {
             step: self.step,
             optimizer: &self.optimizer,
-            variables: &self.described,
-            places: &self.pieces,
+            variables: &self.model_info,
+            locations: &self.piece_locations,
         };
-        checkpoint::save(&self.cluster, folder, &saved, &holdings)?;
-        self.tell(Event::Saved(folder.to_owned()));
+        checkpoint::save(&self.cluster, folder, &saved, &snapshot)?;
+        self.send_event(SyncEvent::CheckpointSaved(folder.to_owned()));
         Ok(())
     }
 
-    /// What happened when since the last call, if the trainer was [built](TrainerBuilder::trace) to tell.
+    /// Returns the spans since the last call, if the trainer was [built with
+    /// tracing](TrainerBuilder::trace).
     #[must_use]
-    pub fn trace(&self) -> Vec<Span> {
+    pub fn trace(&self) -> Vec<TraceSpan> {
         self.trace.as_ref().map_or(Vec::new(), |trace| trace.take())
     }
 }
@@ -326,12 +353,12 @@ impl<M: Module> Trainer<M> {
 impl<M: Module> Drop for Trainer<M> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
-            // What is under way has to come to its end, since other peers wait for it.
+            // Collectives in flight must complete, since other peers wait for them.
             let (to, receiver) = mpsc::channel();
-            self.tell(Event::Settle { to, copies: false });
+            self.send_event(SyncEvent::Drain { to, copies: false });
             let _ = receiver.recv();
         }
-        self.tell(Event::Stop);
+        self.send_event(SyncEvent::Shutdown);
         if let Some(thread) = self.thread.take() {
             thread.join();
         }
@@ -349,46 +376,46 @@ impl<M: Module> fmt::Debug for Trainer<M> {
     }
 }
 
-/// Gives a step's gradients to the thread.
-struct Delivery {
+/// Sends the gradients of a step to the synchronization thread.
+struct GradientDelivery {
     step: u64,
-    events: Sender<Event>,
-    kept: Arc<Mutex<Kept>>,
-    slots: Arc<Slots>,
+    events: Sender<SyncEvent>,
+    accumulated: Arc<Mutex<AccumulatedGradients>>,
+    store: Arc<ParameterStore>,
 }
 
-impl Delivery {
-    fn take(&self, place: usize, data: std::result::Result<TensorData, String>) {
-        match data.and_then(singles) {
+impl GradientDelivery {
+    fn deliver(&self, variable: VariableId, data: std::result::Result<TensorData, String>) {
+        match data.and_then(to_f32) {
             Ok(numbers) => {
-                let taken = self.kept.lock().deliver(place, numbers);
-                // See `tell`.
-                let _ = self.events.send(Event::Gradient { step: self.step, variable: place, taken });
+                let payload = self.accumulated.lock().take_with(variable, numbers);
+                // The error is handled as in `send_event`.
+                let _ = self.events.send(SyncEvent::GradientReady { step: self.step, variable, payload });
             }
-            Err(problem) => self.slots.fail(unreadable(&problem)),
+            Err(problem) => self.store.fail(unreadable_gradient(&problem)),
         }
     }
 }
 
-fn unreadable(problem: &str) -> hemiola_cluster::Error {
+fn unreadable_gradient(problem: &str) -> hemiola_cluster::Error {
     Error::Failed(format!("a gradient could not be read from its device: {problem}")).into()
 }
 
-/// Floats that are no variables: read by a visit, replaced by a map.
-struct Buffers<'a> {
+/// Float parameters that are not variables, collected by a visit and replaced by a map.
+struct BufferAverager<'a> {
     names: &'a [String],
     path: Vec<String>,
     values: Vec<f32>,
     next: usize,
 }
 
-impl Buffers<'_> {
+impl BufferAverager<'_> {
     fn is_variable(&self) -> bool {
         self.names.contains(&self.path.join("."))
     }
 }
 
-impl ModuleVisitor for Buffers<'_> {
+impl ModuleVisitor for BufferAverager<'_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.path.push(name.to_owned());
     }
@@ -404,7 +431,7 @@ impl ModuleVisitor for Buffers<'_> {
     }
 }
 
-impl ModuleMapper for Buffers<'_> {
+impl ModuleMapper for BufferAverager<'_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
         self.path.push(name.to_owned());
     }

@@ -1,7 +1,7 @@
-//! Letters: DejaVu Sans, carried in the program, since a machine that trains models may have no fonts at all.
+//! Embedded font: DejaVu Sans, because a machine that trains models may have no fonts.
 //!
-//! PNG draws with it. SVG leaves the choice of a font to the reader, and uses these widths for the layout: DejaVu is wider
-//! than what browsers use, so what fits here fits there.
+//! PNG output draws with it. SVG output leaves the font to the reader and uses these widths for the
+//! layout only. DejaVu is wider than the fonts of browsers, so a text that fits here fits there.
 
 use ttf_parser::{Face, GlyphId, OutlineBuilder};
 
@@ -10,32 +10,33 @@ fn face(bold: bool) -> Face<'static> {
     Face::parse(bytes, 0).expect("the font in the program is sound")
 }
 
-/// How wide a line of text of this size is.
+/// Width of a line of text of this size.
 pub(crate) fn width(text: &str, size: f64, bold: bool) -> f64 {
     widths(text, size, bold).into_iter().sum()
 }
 
-/// How wide each letter of a line of text is, with the room behind it.
+/// Advance width of each character of a line of text.
 pub(crate) fn widths(text: &str, size: f64, bold: bool) -> Vec<f64> {
     let face = face(bold);
     let scale = size / f64::from(face.units_per_em());
     text.chars().map(|letter| advance(&face, glyph(&face, letter)) * scale).collect()
 }
 
-/// Hands out the outlines of a line of text whose left end stands on the origin, y going down.
-pub(crate) fn outlines(text: &str, size: f64, bold: bool, pen: &mut dyn Outline) {
+/// Sends the outlines of a line of text to `sink`. Its left end is at the origin, and y points
+/// down.
+pub(crate) fn outlines(text: &str, size: f64, bold: bool, sink: &mut dyn OutlineSink) {
     let face = face(bold);
     let scale = size / f64::from(face.units_per_em());
     let mut right = 0.0;
     for letter in text.chars() {
         let glyph = glyph(&face, letter);
-        // A letter without an outline, such as a space, only moves on.
-        let _ = face.outline_glyph(glyph, &mut Placed { pen, scale, right });
+        // A character without an outline, such as a space, only advances.
+        let _ = face.outline_glyph(glyph, &mut GlyphTransform { sink, scale, right });
         right += advance(&face, glyph) * scale;
     }
 }
 
-/// A letter the font does not have is its first one, a box.
+/// Returns the glyph of a character, or the first glyph, a box, if the font lacks it.
 fn glyph(face: &Face<'_>, letter: char) -> GlyphId {
     face.glyph_index(letter).unwrap_or(GlyphId(0))
 }
@@ -44,8 +45,8 @@ fn advance(face: &Face<'_>, glyph: GlyphId) -> f64 {
     f64::from(face.glyph_hor_advance(glyph).unwrap_or(0))
 }
 
-/// Somebody who draws outlines.
-pub(crate) trait Outline {
+/// Receiver of glyph outlines.
+pub(crate) trait OutlineSink {
     fn begin(&mut self, to: [f32; 2]);
     fn line(&mut self, to: [f32; 2]);
     fn quadratic(&mut self, by: [f32; 2], to: [f32; 2]);
@@ -53,37 +54,37 @@ pub(crate) trait Outline {
     fn close(&mut self);
 }
 
-struct Placed<'a> {
-    pen: &'a mut dyn Outline,
+struct GlyphTransform<'a> {
+    sink: &'a mut dyn OutlineSink,
     scale: f64,
     right: f64,
 }
 
-impl Placed<'_> {
-    fn at(&self, x: f32, y: f32) -> [f32; 2] {
+impl GlyphTransform<'_> {
+    fn transform(&self, x: f32, y: f32) -> [f32; 2] {
         [(self.right + f64::from(x) * self.scale) as f32, (-f64::from(y) * self.scale) as f32]
     }
 }
 
-impl OutlineBuilder for Placed<'_> {
+impl OutlineBuilder for GlyphTransform<'_> {
     fn move_to(&mut self, x: f32, y: f32) {
-        self.pen.begin(self.at(x, y));
+        self.sink.begin(self.transform(x, y));
     }
 
     fn line_to(&mut self, x: f32, y: f32) {
-        self.pen.line(self.at(x, y));
+        self.sink.line(self.transform(x, y));
     }
 
     fn quad_to(&mut self, x1: f32, y1: f32, x: f32, y: f32) {
-        self.pen.quadratic(self.at(x1, y1), self.at(x, y));
+        self.sink.quadratic(self.transform(x1, y1), self.transform(x, y));
     }
 
     fn curve_to(&mut self, x1: f32, y1: f32, x2: f32, y2: f32, x: f32, y: f32) {
-        self.pen.cubic(self.at(x1, y1), self.at(x2, y2), self.at(x, y));
+        self.sink.cubic(self.transform(x1, y1), self.transform(x2, y2), self.transform(x, y));
     }
 
     fn close(&mut self) {
-        self.pen.close();
+        self.sink.close();
     }
 }
 

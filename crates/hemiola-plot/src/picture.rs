@@ -1,155 +1,156 @@
-//! The surface everything is drawn on: shapes in order, the later over the earlier.
+//! A picture as a list of shapes, drawn in order.
 //!
-//! A picture is data. It knows inks and not colours, so that one picture serves light and dark; `svg.rs` and `png.rs` turn it
-//! into bytes. **Invariant:** texts hold no control characters, which XML forbids and terminals obey.
+//! A picture is data. Its colors are roles, so that one picture serves light and dark schemes;
+//! `svg.rs` and `png.rs` turn it into bytes. **Invariant:** texts hold no control characters, which
+//! XML forbids and terminals execute.
 
+use crate::color::{ColorRole, DashPattern};
 use crate::font;
-use crate::ink::{Dash, Ink};
 
-/// A place on a picture: units to the right and down from the upper left corner.
-pub type Point = [f64; 2];
+/// Point of a picture: units to the right and down from the upper left corner.
+pub type Coordinates = [f64; 2];
 
-/// Shapes on a ground of some size.
+/// Shapes on a background of fixed size.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Picture {
     pub(crate) width: f64,
     pub(crate) height: f64,
     pub(crate) title: String,
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) shapes: Vec<VectorShape>,
 }
 
-/// What can be drawn.
+/// A drawing primitive of a picture.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Shape {
+pub enum VectorShape {
     /// A line through points.
     Line {
-        /// Where it goes.
-        points: Vec<Point>,
-        /// What it is drawn with.
-        pen: Pen,
+        /// Points of the line, in order.
+        points: Vec<Coordinates>,
+        /// Style of the line.
+        stroke: StrokeStyle,
     },
-    /// A filled area.
+    /// A filled area without outline.
     Polygon {
-        /// Its corners.
-        points: Vec<Point>,
-        /// What fills it.
-        ink: Ink,
-        /// From 0, invisible, to 1.
+        /// Corners of the area, in order.
+        points: Vec<Coordinates>,
+        /// Fill color of the area.
+        color: ColorRole,
+        /// Opacity from 0 (invisible) to 1.
         opacity: f64,
     },
-    /// A filled circle with a rim.
+    /// A filled circle with an optional outline.
     Circle {
-        /// Its centre.
-        center: Point,
-        /// Its radius, to the middle of the rim.
+        /// Centre of the circle.
+        center: Coordinates,
+        /// Radius to the middle of the outline.
         radius: f64,
-        /// What fills it.
-        ink: Ink,
-        /// What its rim is drawn with.
-        rim: Option<Pen>,
+        /// Fill color of the circle.
+        color: ColorRole,
+        /// Style of the outline, if there is one.
+        outline: Option<StrokeStyle>,
     },
     /// A line of text.
     Text {
-        /// A point of the line it stands on.
-        at: Point,
-        /// What it says.
+        /// Position of the text's anchor on its baseline.
+        at: Coordinates,
+        /// Text without control characters.
         text: String,
-        /// How it looks.
-        lettering: Lettering,
+        /// Size, color, anchor and weight.
+        style: TextStyle,
     },
 }
 
-/// How lines are drawn.
+/// Style of a line.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pen {
-    /// Which ink.
-    pub ink: Ink,
-    /// How thick.
+pub struct StrokeStyle {
+    /// Color of the line.
+    pub color: ColorRole,
+    /// Thickness of the line in units.
     pub width: f64,
-    /// In which pattern.
-    pub dash: Dash,
-    /// From 0, invisible, to 1.
+    /// Dash pattern of the line.
+    pub dash: DashPattern,
+    /// Opacity from 0 (invisible) to 1.
     pub opacity: f64,
 }
 
-impl Pen {
-    /// An opaque, solid pen.
+impl StrokeStyle {
+    /// Creates an opaque, solid style.
     #[must_use]
-    pub fn new(ink: Ink, width: f64) -> Self {
-        Self { ink, width, dash: Dash::Solid, opacity: 1.0 }
+    pub fn new(color: ColorRole, width: f64) -> Self {
+        Self { color, width, dash: DashPattern::Solid, opacity: 1.0 }
     }
 
-    /// The same in a pattern.
+    /// Sets the dash pattern.
     #[must_use]
-    pub fn dash(self, dash: Dash) -> Self {
+    pub fn dash(self, dash: DashPattern) -> Self {
         Self { dash, ..self }
     }
 
-    /// The same, translucent.
+    /// Sets the opacity, from 0 to 1.
     #[must_use]
     pub fn opacity(self, opacity: f64) -> Self {
         Self { opacity, ..self }
     }
 }
 
-/// Which point of a text is placed.
+/// Point of a text that is placed at its position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Anchor {
-    /// Its left end.
+pub enum TextAnchor {
+    /// Left end of the text.
     Start,
-    /// Its middle.
+    /// Middle of the text.
     Middle,
-    /// Its right end.
+    /// Right end of the text.
     End,
 }
 
-/// How text looks.
+/// Style of a text.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Lettering {
-    /// The height of a line of it.
+pub struct TextStyle {
+    /// Font size in units.
     pub size: f64,
-    /// Which ink.
-    pub ink: Ink,
-    /// Which point of it is placed.
-    pub anchor: Anchor,
-    /// Whether it is heavy.
+    /// Color of the text.
+    pub color: ColorRole,
+    /// Point of the text that is placed at its position.
+    pub anchor: TextAnchor,
+    /// Selects the bold font.
     pub bold: bool,
 }
 
-impl Lettering {
-    /// Plain text that begins where it is placed.
+impl TextStyle {
+    /// Creates a regular style that is anchored at the start.
     #[must_use]
-    pub fn new(size: f64, ink: Ink) -> Self {
-        Self { size, ink, anchor: Anchor::Start, bold: false }
+    pub fn new(size: f64, color: ColorRole) -> Self {
+        Self { size, color, anchor: TextAnchor::Start, bold: false }
     }
 
-    /// The same, placed by another point.
+    /// Sets the anchor of the text.
     #[must_use]
-    pub fn anchor(self, anchor: Anchor) -> Self {
+    pub fn anchor(self, anchor: TextAnchor) -> Self {
         Self { anchor, ..self }
     }
 
-    /// The same, heavy.
+    /// Selects the bold font.
     #[must_use]
     pub fn bold(self) -> Self {
         Self { bold: true, ..self }
     }
 
-    /// How wide a text is.
+    /// Width of a text in this style.
     #[must_use]
     pub fn width(&self, text: &str) -> f64 {
         font::width(text, self.size, self.bold)
     }
 
-    /// A text, with an ellipsis in its middle if it is wider than `limit`.
+    /// Truncates a text that is wider than `limit`, with an ellipsis in its middle.
     #[must_use]
-    pub fn fit(&self, text: &str, limit: f64) -> String {
+    pub fn truncate(&self, text: &str, limit: f64) -> String {
         let widths = font::widths(text, self.size, self.bold);
         if widths.iter().sum::<f64>() <= limit {
             return text.to_owned();
         }
-        // Letters are taken from both ends in turn, as long as there is room.
+        // Characters are taken from both ends in turn, as long as there is room.
         let mut room = limit - self.width("…");
         let (mut head, mut tail) = (0, widths.len());
         while head < tail {
@@ -165,51 +166,51 @@ impl Lettering {
 }
 
 impl Picture {
-    /// An empty picture.
+    /// Creates an empty picture.
     #[must_use]
     pub fn new(width: f64, height: f64) -> Self {
         Self { width, height, title: String::new(), shapes: Vec::new() }
     }
 
-    /// Says in words what it shows, for those who do not see it.
+    /// Sets a description of the picture, for screen readers.
     pub fn set_title(&mut self, title: &str) {
         self.title = printable(title);
     }
 
-    /// Its width and height.
+    /// Width and height of the picture.
     #[must_use]
     pub fn size(&self) -> [f64; 2] {
         [self.width, self.height]
     }
 
-    /// What is on it, the first undermost.
+    /// Shapes in drawing order, the first at the bottom.
     #[must_use]
-    pub fn shapes(&self) -> &[Shape] {
+    pub fn shapes(&self) -> &[VectorShape] {
         &self.shapes
     }
 
     /// Draws a line through points.
-    pub fn line(&mut self, points: impl Into<Vec<Point>>, pen: Pen) {
-        self.shapes.push(Shape::Line { points: points.into(), pen });
+    pub fn line(&mut self, points: impl Into<Vec<Coordinates>>, stroke: StrokeStyle) {
+        self.shapes.push(VectorShape::Line { points: points.into(), stroke });
     }
 
-    /// Fills an area.
-    pub fn polygon(&mut self, points: impl Into<Vec<Point>>, ink: Ink, opacity: f64) {
-        self.shapes.push(Shape::Polygon { points: points.into(), ink, opacity });
+    /// Fills a polygon with these corners.
+    pub fn polygon(&mut self, points: impl Into<Vec<Coordinates>>, color: ColorRole, opacity: f64) {
+        self.shapes.push(VectorShape::Polygon { points: points.into(), color, opacity });
     }
 
     /// Draws a filled circle.
-    pub fn circle(&mut self, center: Point, radius: f64, ink: Ink, rim: Option<Pen>) {
-        self.shapes.push(Shape::Circle { center, radius, ink, rim });
+    pub fn circle(&mut self, center: Coordinates, radius: f64, color: ColorRole, outline: Option<StrokeStyle>) {
+        self.shapes.push(VectorShape::Circle { center, radius, color, outline });
     }
 
-    /// Writes a line of text.
-    pub fn text(&mut self, at: Point, text: &str, lettering: Lettering) {
-        self.shapes.push(Shape::Text { at, text: printable(text), lettering });
+    /// Draws a line of text.
+    pub fn text(&mut self, at: Coordinates, text: &str, style: TextStyle) {
+        self.shapes.push(VectorShape::Text { at, text: printable(text), style });
     }
 }
 
-/// A text without control characters.
+/// Replaces control characters in a text.
 pub(crate) fn printable(text: &str) -> String {
     let letter = |letter: char| if letter.is_control() { '\u{fffd}' } else { letter };
     text.chars().filter(|letter| !matches!(letter, '\u{fffe}' | '\u{ffff}')).map(letter).collect()
@@ -221,17 +222,17 @@ mod tests {
 
     #[test]
     fn long_texts_lose_their_middle() {
-        let lettering = Lettering::new(12.0, Ink::Text);
+        let style = TextStyle::new(12.0, ColorRole::Text);
         let long = "first-".repeat(10) + "last";
-        let short = lettering.fit(&long, 100.0);
-        assert!(lettering.width(&short) <= 100.0 && lettering.width(&short) > 85.0, "{short}");
+        let short = style.truncate(&long, 100.0);
+        assert!(style.width(&short) <= 100.0 && style.width(&short) > 85.0, "{short}");
         assert!(short.starts_with("first") && short.contains('…') && short.ends_with("last"), "{short}");
-        assert_eq!(lettering.fit("short", 100.0), "short");
-        assert_eq!(lettering.fit("short", 1.0), "…");
+        assert_eq!(style.truncate("short", 100.0), "short");
+        assert_eq!(style.truncate("short", 1.0), "…");
     }
 
     #[test]
-    fn what_a_terminal_would_obey_is_not_kept() {
+    fn control_characters_are_replaced() {
         assert_eq!(printable("a\u{1b}[2Jb\nc\u{ffff}"), "a\u{fffd}[2Jb\u{fffd}c");
     }
 }

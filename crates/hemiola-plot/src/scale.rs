@@ -1,27 +1,28 @@
-//! Where values lie along an axis.
+//! Scale of an axis: from values to positions.
 //!
-//! **Invariant:** `low < high`, both within what arithmetic on them can bear, and positive on a logarithmic scale. Any values
-//! make such a scale: none at all, one value over and over, or not a number.
+//! **Invariant:** `low < high`, both within the range of safe arithmetic, and positive on a
+//! logarithmic scale. Any set of values gives such a scale: none at all, one repeated value, or
+//! NaN.
 
-use crate::ticks::{self, Tick};
+use crate::ticks::{self, AxisTick};
 
-/// Values beyond this are left out as infinite ones are: their differences would overflow.
+/// Largest absolute value that is shown. Differences of larger values would overflow.
 const LARGEST: f64 = 1e300;
 
-/// Positive values below this cannot be told from 0.
+/// Smallest positive value that is distinguished from 0.
 const SMALLEST: f64 = 1e-290;
 
-/// From values to places.
+/// Maps the values of an axis to positions from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Scale {
+pub struct AxisScale {
     low: f64,
     high: f64,
     logarithmic: bool,
     whole: bool,
 }
 
-impl Scale {
-    /// A scale from the smallest to the largest of these values.
+impl AxisScale {
+    /// Creates a scale from the smallest to the largest of these values.
     pub fn of(values: impl IntoIterator<Item = f64>, logarithmic: bool) -> Self {
         let usable = values.into_iter().filter(|value| shows(*value, logarithmic));
         let ends = usable.fold(None, |ends: Option<[f64; 2]>, value| {
@@ -29,7 +30,7 @@ impl Scale {
         });
         let [low, high] = ends.unwrap_or(if logarithmic { [1.0, 10.0] } else { [0.0, 1.0] });
         let mut scale = Self { low, high, logarithmic, whole: false };
-        // Less than this cannot be labelled.
+        // A narrower range cannot be labelled.
         let tight = high - low <= 1e-9 * low.abs().max(high.abs()).max(SMALLEST);
         if tight {
             [scale.low, scale.high] = match (logarithmic, low.abs().max(high.abs()) < SMALLEST) {
@@ -41,7 +42,7 @@ impl Scale {
         scale
     }
 
-    /// The same with this share of its length added at both ends, so that lines do not touch the frame.
+    /// Adds this share of its length at both ends, so that lines do not touch the frame.
     #[must_use]
     pub fn padded(self, share: f64) -> Self {
         if self.logarithmic {
@@ -54,38 +55,38 @@ impl Scale {
         }
     }
 
-    /// The same from 0 on, if it is linear and all values are positive.
+    /// Starts the scale at 0, if it is linear and all values are positive.
     #[must_use]
     pub fn from_zero(self) -> Self {
         if self.logarithmic || self.low < 0.0 { self } else { Self { low: 0.0, ..self } }
     }
 
-    /// The same, labelled at whole numbers alone.
+    /// Restricts the labels to integers.
     #[must_use]
-    pub fn whole(self) -> Self {
+    pub fn integer_ticks(self) -> Self {
         Self { whole: true, ..self }
     }
 
-    /// Whether this value can be shown: it is a number, and positive on a logarithmic scale.
+    /// Returns whether a value can be shown: it is finite, and positive on a logarithmic scale.
     #[must_use]
-    pub fn shows(&self, value: f64) -> bool {
+    pub fn can_show(&self, value: f64) -> bool {
         shows(value, self.logarithmic)
     }
 
-    /// Where a value lies: 0 at the low end, 1 at the high one.
+    /// Position of a value: 0 at the low end, 1 at the high end.
     #[must_use]
-    pub fn place(&self, value: f64) -> f64 {
+    pub fn position(&self, value: f64) -> f64 {
         if self.logarithmic {
-            // Logarithms apart: the ratio of a very large and a very small value is infinite.
+            // Separate logarithms: the ratio of a very large and a very small value is infinite.
             (value.ln() - self.low.ln()) / (self.high.ln() - self.low.ln())
         } else {
             (value - self.low) / (self.high - self.low)
         }
     }
 
-    /// At most `most` labelled values.
+    /// Returns at most `most` labelled values.
     #[must_use]
-    pub fn ticks(&self, most: usize) -> Vec<Tick> {
+    pub fn ticks(&self, most: usize) -> Vec<AxisTick> {
         if self.logarithmic {
             ticks::logarithmic(self.low, self.high, most)
         } else {
@@ -115,12 +116,12 @@ mod tests {
                 vec![8.6e-309],
                 vec![1e300, -1e300, f64::INFINITY],
             ] {
-                let scale = Scale::of(values.clone(), logarithmic).padded(0.05);
+                let scale = AxisScale::of(values.clone(), logarithmic).padded(0.05);
                 assert!(scale.low < scale.high && scale.ticks(6).len() >= 2, "{values:?}: {scale:?}");
             }
         }
-        assert!((Scale::of([2.0, 8.0], false).from_zero().place(4.0) - 0.5).abs() < 1e-12);
-        assert!((Scale::of([1.0, 100.0], true).place(10.0) - 0.5).abs() < 1e-12);
+        assert!((AxisScale::of([2.0, 8.0], false).from_zero().position(4.0) - 0.5).abs() < 1e-12);
+        assert!((AxisScale::of([1.0, 100.0], true).position(10.0) - 0.5).abs() < 1e-12);
     }
 
     proptest! {
@@ -128,13 +129,13 @@ mod tests {
         fn values_lie_between_the_ends_in_order(
             values in proptest::collection::vec(proptest::num::f64::ANY, 1..20), logarithmic: bool
         ) {
-            let scale = Scale::of(values.iter().copied(), logarithmic).padded(0.05);
+            let scale = AxisScale::of(values.iter().copied(), logarithmic).padded(0.05);
             prop_assert!(scale.low < scale.high, "{scale:?}");
-            let mut shown: Vec<_> = values.into_iter().filter(|value| scale.shows(*value)).collect();
+            let mut shown: Vec<_> = values.into_iter().filter(|value| scale.can_show(*value)).collect();
             shown.sort_by(f64::total_cmp);
-            let places: Vec<_> = shown.iter().map(|value| scale.place(*value)).collect();
-            prop_assert!(places.iter().all(|place| (-1e-9..=1.0 + 1e-9).contains(place)), "{scale:?} {places:?}");
-            prop_assert!(places.windows(2).all(|pair| pair[0] <= pair[1]));
+            let positions: Vec<_> = shown.iter().map(|value| scale.position(*value)).collect();
+            prop_assert!(positions.iter().all(|position| (-1e-9..=1.0 + 1e-9).contains(position)), "{scale:?} {positions:?}");
+            prop_assert!(positions.windows(2).all(|pair| pair[0] <= pair[1]));
             prop_assert!(scale.ticks(6).len() >= 2, "{scale:?} {:?}", scale.ticks(6));
         }
     }

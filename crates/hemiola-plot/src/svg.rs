@@ -1,18 +1,19 @@
-//! A picture as SVG, in light or dark as the reader's system has it.
+//! SVG output of a picture, light or dark as the reader's system is set.
 //!
-//! Every ink is a class of a style sheet in the file, with a second set of colours behind `prefers-color-scheme`. Programs that
-//! do not know media queries see the light one. Classes rather than CSS variables, which several converters do not know. The
-//! ground is drawn, since a page need not have the ground that the reader's system asks for.
+//! Every color role is a class of a style sheet in the file, with a second set of colors behind
+//! `prefers-color-scheme`. Programs without media queries show the light one. Classes are used
+//! instead of CSS variables, which several converters do not support. The background is drawn,
+//! because a page may have another background than the system setting.
 
-use crate::ink::{Dash, Ground, Ink};
-use crate::picture::{Anchor, Lettering, Pen, Picture, Point, Shape};
+use crate::color::{ColorRole, ColorScheme, DashPattern};
+use crate::picture::{Coordinates, Picture, StrokeStyle, TextAnchor, TextStyle, VectorShape};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 const FONTS: &str = "system-ui, -apple-system, 'Segoe UI', 'DejaVu Sans', Verdana, sans-serif";
 
 impl Picture {
-    /// The picture as SVG that is readable on light and dark pages.
+    /// Encodes the picture as SVG that is readable on light and dark pages.
     #[must_use]
     pub fn svg(&self) -> String {
         let (width, height) = (number(self.width), number(self.height));
@@ -30,19 +31,21 @@ impl Picture {
     }
 
     fn style(&self, svg: &mut String) {
-        let mut inks = BTreeSet::from([Ink::Ground, Ink::Text]);
+        let mut colors = BTreeSet::from([ColorRole::Background, ColorRole::Text]);
         for shape in &self.shapes {
             match shape {
-                Shape::Line { pen, .. } => _ = inks.insert(pen.ink),
-                Shape::Polygon { ink, .. } => _ = inks.insert(*ink),
-                Shape::Circle { ink, rim, .. } => inks.extend([*ink].into_iter().chain(rim.map(|rim| rim.ink))),
-                Shape::Text { lettering, .. } => _ = inks.insert(lettering.ink),
+                VectorShape::Line { stroke, .. } => _ = colors.insert(stroke.color),
+                VectorShape::Polygon { color, .. } => _ = colors.insert(*color),
+                VectorShape::Circle { color, outline, .. } => {
+                    colors.extend([*color].into_iter().chain(outline.map(|outline| outline.color)))
+                }
+                VectorShape::Text { style, .. } => _ = colors.insert(style.color),
             }
         }
-        let rules = |svg: &mut String, ground: Ground| {
-            put(svg, format_args!(".hemiola-plot{{color:{}}}\n", ground.color(Ink::Text)));
-            for ink in inks.iter().filter(|ink| **ink != Ink::Text) {
-                let (class, color) = (ink.class(), ground.color(*ink));
+        let rules = |svg: &mut String, scheme: ColorScheme| {
+            put(svg, format_args!(".hemiola-plot{{color:{}}}\n", scheme.color(ColorRole::Text)));
+            for color in colors.iter().filter(|color| **color != ColorRole::Text) {
+                let (class, color) = (color.class(), scheme.color(*color));
                 put(
                     svg,
                     format_args!(
@@ -54,39 +57,52 @@ impl Picture {
         put(svg, format_args!("<style>\n.hemiola-plot{{font-family:{FONTS}}}\n"));
         svg.push_str(".hemiola-plot polyline{fill:none;stroke-linejoin:round}\n");
         svg.push_str(".hemiola-plot .text{fill:currentColor}.hemiola-plot .text-line{stroke:currentColor}\n");
-        rules(svg, Ground::Light);
+        rules(svg, ColorScheme::Light);
         svg.push_str("@media (prefers-color-scheme:dark){\n");
-        rules(svg, Ground::Dark);
+        rules(svg, ColorScheme::Dark);
         svg.push_str("}\n</style>\n");
     }
 }
 
-fn draw(svg: &mut String, shape: &Shape) {
+fn draw(svg: &mut String, shape: &VectorShape) {
     match shape {
-        Shape::Line { points, pen } => {
-            let (class, places) = (pen.ink.class(), places(points));
-            put(svg, format_args!("<polyline class=\"{class}-line\"{} points=\"{places}\"/>\n", stroke(pen)));
+        VectorShape::Line { points, stroke } => {
+            let (class, coordinates) = (stroke.color.class(), coordinates(points));
+            put(
+                svg,
+                format_args!(
+                    "<polyline class=\"{class}-line\"{} points=\"{coordinates}\"/>\n",
+                    stroke_attributes(stroke)
+                ),
+            );
         }
-        Shape::Polygon { points, ink, opacity } => {
-            let (class, places) = (ink.class(), places(points));
-            put(svg, format_args!("<polygon class=\"{class}\"{} points=\"{places}\"/>\n", faint("fill", *opacity)));
+        VectorShape::Polygon { points, color, opacity } => {
+            let (class, coordinates) = (color.class(), coordinates(points));
+            put(
+                svg,
+                format_args!(
+                    "<polygon class=\"{class}\"{} points=\"{coordinates}\"/>\n",
+                    opacity_attribute("fill", *opacity)
+                ),
+            );
         }
-        Shape::Circle { center: [x, y], radius, ink, rim } => {
+        VectorShape::Circle { center: [x, y], radius, color, outline } => {
             let [x, y, radius] = [*x, *y, *radius].map(number);
-            let class = rim.map_or_else(|| ink.class(), |rim| format!("{} {}-line", ink.class(), rim.ink.class()));
-            let rim = rim.as_ref().map(stroke).unwrap_or_default();
-            put(svg, format_args!("<circle class=\"{class}\"{rim} cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>\n"));
+            let class =
+                outline.map_or_else(|| color.class(), |line| format!("{} {}-line", color.class(), line.color.class()));
+            let outline = outline.as_ref().map(stroke_attributes).unwrap_or_default();
+            put(svg, format_args!("<circle class=\"{class}\"{outline} cx=\"{x}\" cy=\"{y}\" r=\"{radius}\"/>\n"));
         }
-        Shape::Text { at: [x, y], text, lettering } => {
-            let Lettering { size, ink, anchor, bold } = lettering;
+        VectorShape::Text { at: [x, y], text, style } => {
+            let TextStyle { size, color, anchor, bold } = style;
             let [x, y, size] = [*x, *y, *size].map(number);
             let anchor = match anchor {
-                Anchor::Start => "",
-                Anchor::Middle => " text-anchor=\"middle\"",
-                Anchor::End => " text-anchor=\"end\"",
+                TextAnchor::Start => "",
+                TextAnchor::Middle => " text-anchor=\"middle\"",
+                TextAnchor::End => " text-anchor=\"end\"",
             };
             let weight = if *bold { " font-weight=\"600\"" } else { "" };
-            let (class, text) = (ink.class(), escaped(text));
+            let (class, text) = (color.class(), escaped(text));
             put(
                 svg,
                 format_args!(
@@ -97,26 +113,26 @@ fn draw(svg: &mut String, shape: &Shape) {
     }
 }
 
-/// How a line is drawn, but for its colour.
-fn stroke(pen: &Pen) -> String {
-    let mut text = format!(" stroke-width=\"{}\"", number(pen.width));
-    if pen.dash != Dash::Solid {
-        let pattern: Vec<String> = pen.dash.pattern(pen.width).into_iter().map(number).collect();
+/// Attributes of a stroke, except for its color.
+fn stroke_attributes(style: &StrokeStyle) -> String {
+    let mut text = format!(" stroke-width=\"{}\"", number(style.width));
+    if style.dash != DashPattern::Solid {
+        let pattern: Vec<String> = style.dash.pattern(style.width).into_iter().map(number).collect();
         put(&mut text, format_args!(" stroke-dasharray=\"{}\"", pattern.join(" ")));
     }
-    text + &faint("stroke", pen.opacity)
+    text + &opacity_attribute("stroke", style.opacity)
 }
 
-fn faint(what: &str, opacity: f64) -> String {
+fn opacity_attribute(what: &str, opacity: f64) -> String {
     if opacity < 1.0 { format!(" {what}-opacity=\"{}\"", number(opacity)) } else { String::new() }
 }
 
-fn places(points: &[Point]) -> String {
-    let places: Vec<String> = points.iter().map(|[x, y]| format!("{},{}", number(*x), number(*y))).collect();
-    places.join(" ")
+fn coordinates(points: &[Coordinates]) -> String {
+    let coordinates: Vec<String> = points.iter().map(|[x, y]| format!("{},{}", number(*x), number(*y))).collect();
+    coordinates.join(" ")
 }
 
-/// Up to two decimals, which is finer than anybody sees.
+/// Formats up to two decimals, finer than visible.
 fn number(value: f64) -> String {
     let text = format!("{value:.2}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

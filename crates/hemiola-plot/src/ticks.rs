@@ -1,23 +1,24 @@
-//! Where an axis is labelled, and how.
+//! Ticks and labels of an axis.
 //!
-//! Steps are 1, 2 or 5 times a power of ten. A tick is counted in whole steps, and its value and label come from that count by
-//! one division, so that 0.3 is 0.3 and not 0.30000000000000004. All labels of an axis share their decimals and their suffix.
+//! Steps are 1, 2 or 5 times a power of ten. A tick is an integer number of steps. Its value and
+//! label come from that number by one division, so that 0.3 is 0.3 and not 0.30000000000000004. All
+//! labels of an axis share their decimals and their suffix.
 //!
 //! **Invariant:** ticks ascend, lie within the range, and no two have the same label.
 
-/// A labelled place on an axis.
+/// A labelled value on an axis.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tick {
-    /// The value there.
+pub struct AxisTick {
+    /// Value of the tick.
     pub value: f64,
-    /// The value in words.
+    /// Text of the tick.
     pub label: String,
 }
 
-/// Suffixes from 10⁻¹⁸ on, one for every three powers.
+/// SI suffixes from 10⁻¹⁸ on, one per three powers.
 const SUFFIXES: [&str; 13] = ["a", "f", "p", "n", "µ", "m", "", "k", "M", "G", "T", "P", "E"];
 
-/// `mantissa · 10^power`, both whole.
+/// `mantissa · 10^power` with integers.
 #[derive(Clone, Copy, Debug)]
 struct Decimal {
     mantissa: i64,
@@ -26,12 +27,12 @@ struct Decimal {
 
 impl Decimal {
     fn value(self) -> f64 {
-        // Powers of ten beyond 22 are not exact; nobody can see that on a picture.
+        // Powers of ten beyond 22 are not exact, which is not visible in a picture.
         let scale = 10f64.powi(self.power.abs());
         if self.power < 0 { self.mantissa as f64 / scale } else { self.mantissa as f64 * scale }
     }
 
-    /// In units of `10^group`, with as many decimals as it needs.
+    /// Formats the number in units of `10^group`, with as many decimals as it needs.
     fn label(self, group: i32) -> String {
         if self.mantissa == 0 {
             return "0".to_owned();
@@ -39,40 +40,42 @@ impl Decimal {
         let decimals = (group - self.power).max(0);
         let digits = Decimal { mantissa: self.mantissa, power: self.power - group }.value();
         let digits = format!("{digits:.0$}", decimals as usize);
-        match usize::try_from(group / 3 + 6).ok().and_then(|place| SUFFIXES.get(place)) {
+        match usize::try_from(group / 3 + 6).ok().and_then(|index| SUFFIXES.get(index)) {
             Some(suffix) => digits + suffix,
             None => format!("{digits}e{group}"),
         }
     }
 }
 
-/// The power of ten that values up to `top` are given in: 0 from a thousandth to ten thousand, beyond that a multiple of three.
+/// Power of ten of the labels for values up to `top`: 0 from a thousandth to ten thousand,
+/// otherwise a multiple of three.
 fn group(top: f64) -> i32 {
     if top == 0.0 || (0.001..10_000.0).contains(&top) { 0 } else { floor_log10(top).div_euclid(3) * 3 }
 }
 
-/// The largest whole `n` with `10^n <= value`, allowing for a logarithm that is off by a last bit.
+/// Largest integer `n` with `10^n <= value`, with a tolerance for rounding of the logarithm.
 fn floor_log10(value: f64) -> i32 {
     (value.log10() + 1e-9).floor() as i32
 }
 
-fn ticks(decimals: &[Decimal]) -> Vec<Tick> {
+fn ticks(decimals: &[Decimal]) -> Vec<AxisTick> {
     let top = decimals.iter().map(|tick| tick.value().abs()).fold(0.0, f64::max);
     let group = group(top);
-    decimals.iter().map(|tick| Tick { value: tick.value(), label: tick.label(group) }).collect()
+    decimals.iter().map(|tick| AxisTick { value: tick.value(), label: tick.label(group) }).collect()
 }
 
-/// At most `most` ticks, evenly spaced, from `low` to `high`; on whole numbers alone if `whole`. The ends are at least a billionth of
-/// their size apart, as those of a scale are: less has no labels that differ.
-pub(crate) fn linear(low: f64, high: f64, most: usize, whole: bool) -> Vec<Tick> {
+/// Returns at most `most` ticks, evenly spaced, from `low` to `high`; integers only if `whole`. The
+/// ends are at least a billionth of their size apart, as those of a scale are: a smaller distance
+/// has no distinct labels.
+pub(crate) fn linear(low: f64, high: f64, most: usize, whole: bool) -> Vec<AxisTick> {
     let most = most.max(2) as f64;
-    // One power below what is needed, then upwards until it fits.
+    // Starts one power below the estimate and goes up until the ticks fit.
     let first = floor_log10((high - low) / most) - 1;
     let first = if whole { first.max(0) } else { first };
     for power in first.. {
         for digit in [1, 2, 5] {
             let step = Decimal { mantissa: digit, power }.value();
-            // An end that is a tick but for its last bit is one.
+            // An end that misses a tick by rounding counts as one.
             let (from, to) = ((low / step - 1e-9).ceil(), (high / step + 1e-9).floor());
             if to - from < most {
                 let steps = from as i64..=to as i64;
@@ -84,9 +87,9 @@ pub(crate) fn linear(low: f64, high: f64, most: usize, whole: bool) -> Vec<Tick>
     Vec::new()
 }
 
-/// At most `most` ticks from `low` to `high`, both positive: powers of ten, with 2 and 5 times those where there are few; where
-/// even those are few, as on a linear axis.
-pub(crate) fn logarithmic(low: f64, high: f64, most: usize) -> Vec<Tick> {
+/// Returns at most `most` ticks from `low` to `high`, both positive: powers of ten, with 2 and 5
+/// times those if there are few, and linear ticks if even those are few.
+pub(crate) fn logarithmic(low: f64, high: f64, most: usize) -> Vec<AxisTick> {
     let most = most.max(2);
     let within = |tick: &Decimal| (low * (1.0 - 1e-9)..=high * (1.0 + 1e-9)).contains(&tick.value());
     let powers = || floor_log10(low)..=floor_log10(high);
@@ -103,7 +106,7 @@ pub(crate) fn logarithmic(low: f64, high: f64, most: usize) -> Vec<Tick> {
         let every = chosen.len().div_ceil(most);
         chosen = chosen.into_iter().step_by(every).collect();
     }
-    // Each in its own suffix: a thousandth and a million do not share one.
+    // Each tick has its own suffix: a thousandth and a million do not share one.
     chosen.into_iter().flat_map(|tick| ticks(&[tick])).collect()
 }
 
@@ -112,19 +115,19 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn labels(ticks: Vec<Tick>) -> Vec<String> {
+    fn labels(ticks: Vec<AxisTick>) -> Vec<String> {
         ticks.into_iter().map(|tick| tick.label).collect()
     }
 
-    fn tick_size(ticks: &[Tick]) -> f64 {
+    fn tick_size(ticks: &[AxisTick]) -> f64 {
         ticks.iter().map(|tick| tick.value.abs()).fold(0.0, f64::max)
     }
 
-    /// What a label says.
+    /// Parses a label.
     fn read(label: &str) -> f64 {
         let digits = label.trim_end_matches(|letter: char| letter.is_alphabetic());
-        let place = SUFFIXES.iter().position(|suffix| *suffix == &label[digits.len()..]);
-        let power = 3 * (i32::try_from(place.expect("a suffix")).unwrap() - 6);
+        let index = SUFFIXES.iter().position(|suffix| *suffix == &label[digits.len()..]);
+        let power = 3 * (i32::try_from(index.expect("a suffix")).unwrap() - 6);
         format!("{digits}e{power}").parse().unwrap()
     }
 

@@ -1,20 +1,27 @@
-//! The dynamic engine: schedules that follow the model, small rounds, several in flight.
+//! Dynamic scheduler: schedules that follow the model, in small rounds, several of them in flight.
 //!
-//! A round: [`Pipeline`] admits jobs that do not disturb each other or those in flight; workers do them, each a run of neighbours in the order of priority; where the backlog has run low,
-//! the same workers also ask the schedule for more, a part of the model each, so that nobody waits for it; results go out to the other peers; when as
-//! many rounds are in flight as the pipeline is deep, the oldest is taken in.
+//! One round works as follows:
 //!
-//! Every peer schedules for itself, from the same model, and finds the same jobs: no message says what to do, and there is no scheduler to wait for or to lose. What it costs is that
-//! each peer spends the time; it is shared by the workers of a peer.
+//! - [`Pipeline`] admits jobs that conflict neither with each other nor with jobs in flight.
+//! - Workers run them, each a contiguous range in the order of priority. If the backlog is low, the
+//!   workers also request more candidates, each for another part of the model, so that no thread
+//!   waits for the schedule.
+//! - The results are sent to the other peers.
+//! - When `depth` rounds are in flight, the oldest is aggregated.
 //!
-//! **Invariant:** what runs, on what and in which order depends on counts alone. The same program on the same peers gives the same bits.
+//! Every peer computes the schedule itself, from the same model, and finds the same jobs. No
+//! message carries a schedule, and there is no scheduler process to wait for or to lose. The cost
+//! is that every peer spends the scheduling time; the workers of a peer share it.
+//!
+//! **Invariant:** the jobs, their inputs and their order depend on counts only, never on time. One
+//! program on the same peers gives bit-identical results.
 
 use crate::error::Error;
-use crate::meet::Meet;
-use crate::plan::pipeline::{Conflicts, Pipeline, Round, Rules, Tally};
-use crate::program::{Ask, Candidate, Done, Program};
-use crate::trace::Progress;
-use hemiola_cluster::{Cluster, Crew, Result, panic_message};
+use crate::plan::pipeline::{ConflictPolicy, Pipeline, PipelineCounts, PipelineRound, PipelineSettings};
+use crate::program::{DynamicProgram, JobCandidate, RoundResults, ScheduleRequest};
+use crate::result_exchange::ResultExchange;
+use crate::trace::ScheduleProgress;
+use hemiola_cluster::{Cluster, Result, WorkerTeam, panic_message};
 use hemiola_core::Moment;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -22,388 +29,414 @@ use std::ops::{ControlFlow, Range};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
-/// Candidates asked for at a time, in shares of a round.
-const AHEAD: usize = 2;
-/// And at least.
-const AT_LEAST: usize = 64;
+/// Candidates to request per concurrent job.
+const CANDIDATES_PER_JOB: usize = 2;
+/// Smallest number of candidates to request at a time.
+const MIN_CANDIDATES: usize = 64;
 
-/// Runs [`Program`]s: see the [module](self).
+/// Runs a [`DynamicProgram`] in rounds of concurrent jobs. See the [module](self).
 #[derive(Clone, Copy, Debug)]
-pub struct Dynamic<'c> {
+pub struct DynamicScheduler<'c> {
     cluster: &'c Cluster,
-    rules: Rules,
+    settings: PipelineSettings,
     parts: usize,
-    every: u64,
+    callback_interval: u64,
 }
 
-/// What a run did.
+/// Report of one run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Report {
-    /// How far it came.
-    pub progress: Progress,
+pub struct ScheduleReport {
+    /// Rounds, jobs, data and time so far.
+    pub progress: ScheduleProgress,
     /// Rounds, jobs, conflicts and staleness.
-    pub tally: Tally,
-    /// Where the time of the leading thread went.
-    pub spent: Spent,
+    pub counts: PipelineCounts,
+    /// Time of the leading thread by phase.
+    pub phase_times: PhaseTimes,
 }
 
-/// Where time went.
+/// Time spent in each phase of the rounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Spent {
-    /// Choosing jobs that do not disturb each other, and asking for candidates when there were none.
+pub struct PhaseTimes {
+    /// Selection of jobs without conflicts, and requests for candidates when there were none.
     pub scheduling: Duration,
-    /// Updates, with asking for candidates ahead of need.
+    /// Updates, with the requests for candidates that run beside them.
     pub updating: Duration,
-    /// Waiting for other peers.
+    /// Waiting for results of other peers.
     pub waiting: Duration,
-    /// Taking in results.
+    /// Aggregation of results into the model.
     pub aggregating: Duration,
 }
 
-impl<'c> Dynamic<'c> {
-    /// As many jobs at once as this peer has workers, one round at a time, no two that are coupled by 0.1 or more.
+impl<'c> DynamicScheduler<'c> {
+    /// Creates a scheduler with one job per worker of this peer in a round, one round at a time,
+    /// and no two jobs coupled by 0.1 or more.
     #[must_use]
     pub fn new(cluster: &'c Cluster) -> Self {
-        let rules =
-            Rules { concurrent: cluster.workers(), depth: 1, conflicts: Conflicts::Avoid { pair: 0.1, total: 1.0 } };
-        Self { cluster, rules, parts: 1, every: 1000 }
+        let settings = PipelineSettings {
+            concurrent: cluster.workers(),
+            depth: 1,
+            conflicts: ConflictPolicy::Avoid { pair: 0.1, total: 1.0 },
+        };
+        Self { cluster, settings, parts: 1, callback_interval: 1000 }
     }
 
-    /// Jobs of a round: updates that do not see each other.
+    /// Sets the number of jobs in a round. These updates do not see each other.
     #[must_use]
     pub fn concurrent(mut self, jobs: usize) -> Self {
-        self.rules.concurrent = jobs;
+        self.settings.concurrent = jobs;
         self
     }
 
-    /// Rounds in flight: 1 is exact, more hide the network and the schedule behind updates, which then see a model that is up to `depth - 1` rounds old.
+    /// Sets the number of rounds in flight; 1 is exact. More rounds hide the network and the
+    /// schedule behind updates, which then see a model up to `depth - 1` rounds old.
     #[must_use]
     pub fn depth(mut self, rounds: usize) -> Self {
-        self.rules.depth = rounds;
+        self.settings.depth = rounds;
         self
     }
 
-    /// What becomes of jobs that disturb each other.
+    /// Sets the policy for jobs that conflict.
     #[must_use]
-    pub fn conflicts(mut self, conflicts: Conflicts) -> Self {
-        self.rules.conflicts = conflicts;
+    pub fn conflicts(mut self, conflicts: ConflictPolicy) -> Self {
+        self.settings.conflicts = conflicts;
         self
     }
 
-    /// Into how many parts the model is cut for asking: workers ask for different parts at the same time.
+    /// Sets the number of parts of the model for which workers request candidates in parallel.
     #[must_use]
     pub fn parts(mut self, parts: usize) -> Self {
         self.parts = parts;
         self
     }
 
-    /// The watcher is called after about so many jobs each time.
+    /// Sets the number of jobs between two calls of the callback. The count is approximate: calls
+    /// happen between rounds.
     #[must_use]
-    pub fn watch_every(mut self, jobs: u64) -> Self {
-        self.every = jobs;
+    pub fn callback_every(mut self, jobs: u64) -> Self {
+        self.callback_interval = jobs;
         self
     }
 
-    /// *Collective.* Runs rounds until the watcher breaks. All that began is taken in before it returns.
+    /// *Collective.* Runs rounds until the callback breaks. All started rounds are aggregated
+    /// before it returns.
     ///
-    /// The watcher sees the same on every peer and must decide the same.
-    pub fn run<P: Program>(
+    /// The callback sees the same state on every peer and must return the same decision.
+    pub fn run<P: DynamicProgram>(
         &self,
         program: &mut P,
         state: &mut P::State,
-        watch: impl FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>,
-    ) -> Result<Report> {
-        self.cluster.crew(|crew| self.run_with(crew, program, state, watch))
+        callback: impl FnMut(&ScheduleProgress, &P, &P::State) -> Result<ControlFlow<()>>,
+    ) -> Result<ScheduleReport> {
+        self.cluster.worker_team(|team| self.run_with(team, program, state, callback))
     }
 
-    /// *Collective.* The same for who has a crew already.
-    pub fn run_with<P: Program>(
+    /// *Collective.* Variant of [`run`](Self::run) for callers that already have a worker team.
+    pub fn run_with<P: DynamicProgram>(
         &self,
-        crew: &mut Crew<'_>,
+        team: &mut WorkerTeam<'_>,
         program: &mut P,
         state: &mut P::State,
-        watch: impl FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>,
-    ) -> Result<Report> {
+        callback: impl FnMut(&ScheduleProgress, &P, &P::State) -> Result<ControlFlow<()>>,
+    ) -> Result<ScheduleReport> {
         self.check()?;
-        let settings = format!("{:?}, {} parts, a look every {} jobs", self.rules, self.parts, self.every);
-        let meet = Meet::new(self.cluster, &settings)?;
+        let settings =
+            format!("{:?}, {} parts, a callback every {} jobs", self.settings, self.parts, self.callback_interval);
+        let exchange = ResultExchange::new(self.cluster, &settings)?;
         let start = self.cluster.env().now();
-        let mut run = Run {
-            engine: self,
-            meet: meet.as_ref(),
+        let mut run = DynamicRun {
+            scheduler: self,
+            exchange: exchange.as_ref(),
             start,
-            asked: 0,
-            pipeline: Pipeline::new(self.rules),
+            requested: 0,
+            pipeline: Pipeline::new(self.settings),
             results: VecDeque::new(),
-            slots: (0..crew.workers()).map(|_| Slot::default()).collect(),
-            fresh: Vec::new(),
-            report: Report::default(),
-            watch,
-            next_look: self.every,
+            buffers: (0..team.workers()).map(|_| SchedulerBuffers::default()).collect(),
+            new_candidates: Vec::new(),
+            report: ScheduleReport::default(),
+            callback,
+            next_callback: self.callback_interval,
         };
         let outcome =
-            if run.is_serial() { run.serially(program, state, crew) } else { run.rounds(program, state, crew) };
-        if let (Err(error), Some(meet)) = (&outcome, &meet)
-            && !is_known(error)
+            if run.is_serial() { run.run_serially(program, state, team) } else { run.run_rounds(program, state, team) };
+        if let (Err(error), Some(exchange)) = (&outcome, &exchange)
+            && !is_known_to_all(error)
         {
-            meet.tell_failure(run.pipeline.tally().rounds, error);
+            exchange.send_failure(run.pipeline.counts().rounds, error);
         }
         outcome?;
-        run.report.tally = run.pipeline.tally().clone();
+        run.report.counts = run.pipeline.counts().clone();
         run.report.progress.elapsed = self.cluster.env().now() - start;
         Ok(run.report)
     }
 
-    /// Refuses settings that cannot be.
+    /// Rejects settings of zero.
     fn check(&self) -> Result<(), Error> {
         let needs = [
-            (self.rules.concurrent, "the number of concurrent jobs", "a round has at least one"),
-            (self.rules.depth, "the depth of the pipeline", "1 is the exact one"),
-            (self.parts, "the number of parts", "there is at least one"),
-            (self.every as usize, "the number of jobs between two looks", "there is at least one"),
+            (self.settings.concurrent, "the number of concurrent jobs", "a round needs at least one job"),
+            (self.settings.depth, "the depth of the pipeline", "use 1 for exact results, or more"),
+            (self.parts, "the number of parts", "use at least one"),
+            (self.callback_interval as usize, "the number of jobs between two callbacks", "use at least one"),
         ];
         match needs.into_iter().find(|(found, ..)| *found == 0) {
             None => Ok(()),
             Some((_, setting, reason)) => {
                 let (setting, reason) = (setting.to_owned(), reason.to_owned());
-                Err(Error::Setting { setting, found: "0".to_owned(), reason })
+                Err(Error::InvalidSetting { setting, found: "0".to_owned(), reason })
             }
         }
     }
 }
 
-/// What a worker has of its own.
-struct Slot<P: Program> {
+/// Buffers of one worker.
+struct SchedulerBuffers<P: DynamicProgram> {
     results: Vec<P::Partial>,
-    /// Candidates of each part that it asks for.
-    candidates: Vec<Vec<Candidate<P::Job>>>,
+    /// Candidates of each part that the worker requests.
+    candidates: Vec<Vec<JobCandidate<P::Job>>>,
     failed: Option<(usize, String)>,
 }
 
-impl<P: Program> Default for Slot<P> {
+impl<P: DynamicProgram> Default for SchedulerBuffers<P> {
     fn default() -> Self {
         Self { results: Vec::new(), candidates: Vec::new(), failed: None }
     }
 }
 
-struct Run<'r, P: Program, W> {
-    engine: &'r Dynamic<'r>,
-    meet: Option<&'r Meet<'r>>,
+struct DynamicRun<'r, P: DynamicProgram, W> {
+    scheduler: &'r DynamicScheduler<'r>,
+    exchange: Option<&'r ResultExchange<'r>>,
     start: Moment,
-    /// Candidates every part was asked for.
-    asked: u64,
+    /// Number of candidates requested from every part so far.
+    requested: u64,
     pipeline: Pipeline<P::Job>,
-    /// Own results of rounds in flight.
+    /// Results of this peer for rounds in flight.
     results: VecDeque<Vec<P::Partial>>,
-    slots: Vec<Slot<P>>,
-    fresh: Vec<Candidate<P::Job>>,
-    report: Report,
-    watch: W,
-    next_look: u64,
+    buffers: Vec<SchedulerBuffers<P>>,
+    new_candidates: Vec<JobCandidate<P::Job>>,
+    report: ScheduleReport,
+    callback: W,
+    next_callback: u64,
 }
 
-impl<P: Program, W: FnMut(&Progress, &P, &P::State) -> Result<ControlFlow<()>>> Run<'_, P, W> {
-    /// Whether there is nothing to run at once.
+impl<P: DynamicProgram, W: FnMut(&ScheduleProgress, &P, &P::State) -> Result<ControlFlow<()>>> DynamicRun<'_, P, W> {
+    /// Returns whether there is nothing to run concurrently.
     fn is_serial(&self) -> bool {
-        let Rules { concurrent, depth, .. } = self.engine.rules;
-        concurrent == 1 && depth == 1 && self.meet.is_none()
+        let PipelineSettings { concurrent, depth, .. } = self.scheduler.settings;
+        concurrent == 1 && depth == 1 && self.exchange.is_none()
     }
 
-    /// One job after the other, without the ceremony of rounds.
-    fn serially(&mut self, program: &mut P, state: &mut P::State, crew: &mut Crew<'_>) -> Result<()> {
+    /// Runs one job after the other, without the overhead of rounds.
+    fn run_serially(&mut self, program: &mut P, state: &mut P::State, team: &mut WorkerTeam<'_>) -> Result<()> {
         let mut results = [Vec::with_capacity(1)];
         let (mut waiting, mut round) = (Vec::new(), 0);
         loop {
-            self.ask_now(program, state);
-            waiting.append(&mut self.fresh);
+            self.request_candidates(program, state);
+            waiting.append(&mut self.new_candidates);
             waiting.sort_by(|a, b| b.priority.total_cmp(&a.priority));
             if waiting.is_empty() {
                 return Err(Error::NoJobs { round }.into());
             }
-            for Candidate { job, .. } in waiting.drain(..) {
+            for JobCandidate { job, .. } in waiting.drain(..) {
                 let update = catch_unwind(AssertUnwindSafe(|| program.update(&job, state)));
                 let result = update.map_err(|panic| self.job_panicked(&job, round, panic_message(&*panic)))?;
                 results[0].clear();
                 results[0].push(result);
                 let touched = program.cost(&job, state);
-                program.aggregate(&Done::new(round, 0, std::slice::from_ref(&job), &results), state, crew)?;
+                program.aggregate(&RoundResults::new(round, 0, std::slice::from_ref(&job), &results), state, team)?;
                 round += 1;
-                self.pipeline.count_alone();
-                if self.look(1, touched, program, state)?.is_break() {
+                self.pipeline.count_serial_job();
+                if self.count_progress(1, touched, program, state)?.is_break() {
                     return Ok(());
                 }
             }
         }
     }
 
-    fn rounds(&mut self, program: &mut P, state: &mut P::State, crew: &mut Crew<'_>) -> Result<()> {
+    fn run_rounds(&mut self, program: &mut P, state: &mut P::State, team: &mut WorkerTeam<'_>) -> Result<()> {
         loop {
             let start = self.now();
             if self.pipeline.waiting() == 0 {
-                self.ask_now(program, state);
-                self.pipeline.offer(&mut self.fresh);
+                self.request_candidates(program, state);
+                self.pipeline.offer(&mut self.new_candidates);
             }
-            let number = self.pipeline.tally().rounds;
+            let number = self.pipeline.counts().rounds;
             let coupling = |a: &P::Job, b: &P::Job| program.coupling(a, b, state);
-            let begun = match self.pipeline.admit(coupling) {
+            let started = match self.pipeline.admit(coupling) {
                 Ok(round) => round.is_some(),
-                Err(overlap) => return Err(Error::Overlap { round: number, overlap: overlap.to_string() }.into()),
+                Err(conflict) => {
+                    return Err(Error::JobConflict { round: number, conflict: conflict.to_string() }.into());
+                }
             };
-            self.report.spent.scheduling += self.now() - start;
-            if begun {
-                self.update(program, state, crew)?;
+            self.report.phase_times.scheduling += self.now() - start;
+            if started {
+                self.update(program, state, team)?;
             } else if self.pipeline.in_flight() == 0 {
                 return Err(Error::NoJobs { round: number }.into());
             }
-            // What cannot begin waits for the oldest round.
-            if (self.pipeline.is_full() || !begun) && self.take_in(program, state, crew)?.is_break() {
+            // A candidate that cannot start waits for the oldest round.
+            if (self.pipeline.is_full() || !started) && self.aggregate_oldest(program, state, team)?.is_break() {
                 while self.pipeline.in_flight() > 0 {
-                    let _ = self.take_in(program, state, crew)?;
+                    let _ = self.aggregate_oldest(program, state, team)?;
                 }
                 return Ok(());
             }
         }
     }
 
-    /// Runs the jobs of the newest round, and asks for candidates if few are left.
-    fn update(&mut self, program: &P, state: &P::State, crew: &mut Crew<'_>) -> Result<()> {
+    /// Runs the jobs of the newest round, and requests candidates if few are left.
+    fn update(&mut self, program: &P, state: &P::State, team: &mut WorkerTeam<'_>) -> Result<()> {
         let start = self.now();
-        let round = self.pipeline.newest().expect("one has begun");
+        let round = self.pipeline.newest().expect("a round has started");
         let costs = round.jobs.iter().map(|job| program.cost(job, state));
-        let shares = shares(costs, round.jobs.len(), crew.workers());
-        let (parts, hungry) = (self.engine.parts, self.pipeline.is_hungry());
-        let (before, count) = (self.asked, self.engine.asks());
+        let shares = worker_shares(costs, round.jobs.len(), team.workers());
+        let (parts, request_more) = (self.scheduler.parts, self.pipeline.needs_candidates());
+        let (before, count) = (self.requested, self.scheduler.candidates_per_part());
         let jobs = &round.jobs;
-        crew.each_with(&mut self.slots, |worker, slot| {
+        team.each_with(&mut self.buffers, |worker, buffer| {
             let mut at = shares[worker].start;
             let done = catch_unwind(AssertUnwindSafe(|| {
                 for job in &jobs[shares[worker].clone()] {
-                    slot.results.push(program.update(job, state));
+                    buffer.results.push(program.update(job, state));
                     at += 1;
                 }
             }));
-            slot.failed = done.err().map(|panic| (at, panic_message(&*panic)));
-            if hungry {
+            buffer.failed = done.err().map(|panic| (at, panic_message(&*panic)));
+            if request_more {
                 for part in (worker..parts).step_by(shares.len()) {
                     let mut candidates = Vec::with_capacity(count);
-                    program.schedule(&Ask { part, parts, before, count }, state, &mut candidates);
-                    slot.candidates.push(candidates);
+                    program.schedule(
+                        &ScheduleRequest { part, parts, requested_before: before, count },
+                        state,
+                        &mut candidates,
+                    );
+                    buffer.candidates.push(candidates);
                 }
             }
         })?;
-        for slot in &mut self.slots {
-            if let Some((at, message)) = slot.failed.take() {
+        for buffer in &mut self.buffers {
+            if let Some((at, message)) = buffer.failed.take() {
                 let number = round.number;
                 let job = format!("{:?}", round.jobs[at]);
-                return Err(Error::Job { job, round: number, rank: self.engine.cluster.rank(), message }.into());
+                return Err(
+                    Error::JobPanicked { job, round: number, rank: self.scheduler.cluster.rank(), message }.into()
+                );
             }
         }
         let mut results = Vec::with_capacity(round.jobs.len());
-        for slot in &mut self.slots {
-            results.append(&mut slot.results);
+        for buffer in &mut self.buffers {
+            results.append(&mut buffer.results);
         }
-        if let Some(meet) = self.meet {
-            meet.tell(round.number, &round.jobs, &results)?;
+        if let Some(exchange) = self.exchange {
+            exchange.send_results(round.number, &round.jobs, &results)?;
         }
         self.results.push_back(results);
-        if hungry {
-            self.asked += count as u64;
-            // In the order of parts, whoever asked for them: peers may have different numbers of workers.
-            let workers = self.slots.len();
+        if request_more {
+            self.requested += count as u64;
+            // In the order of parts, not of workers: peers may have different numbers of workers.
+            let workers = self.buffers.len();
             for part in 0..parts {
-                self.fresh.append(&mut self.slots[part % workers].candidates[part / workers]);
+                self.new_candidates.append(&mut self.buffers[part % workers].candidates[part / workers]);
             }
-            self.slots.iter_mut().for_each(|slot| slot.candidates.clear());
-            self.pipeline.offer(&mut self.fresh);
+            self.buffers.iter_mut().for_each(|buffer| buffer.candidates.clear());
+            self.pipeline.offer(&mut self.new_candidates);
         }
-        self.report.spent.updating += self.now() - start;
+        self.report.phase_times.updating += self.now() - start;
         Ok(())
     }
 
-    /// Takes in the oldest round.
-    fn take_in(&mut self, program: &mut P, state: &mut P::State, crew: &mut Crew<'_>) -> Result<ControlFlow<()>> {
+    /// Waits for the results of the oldest round and aggregates them.
+    fn aggregate_oldest(
+        &mut self,
+        program: &mut P,
+        state: &mut P::State,
+        team: &mut WorkerTeam<'_>,
+    ) -> Result<ControlFlow<()>> {
         let start = self.now();
-        let round = self.pipeline.retire().expect("one is in flight");
-        let Round { number, staleness, .. } = round;
+        let round = self.pipeline.retire().expect("a round is in flight");
+        let PipelineRound { number, staleness, .. } = round;
         let own = self.results.pop_front().expect("every round in flight has results");
-        let results = match self.meet {
-            Some(meet) => meet.hear(number, &round.jobs, own)?,
+        let results = match self.exchange {
+            Some(exchange) => exchange.receive_results(number, &round.jobs, own)?,
             None => vec![own],
         };
-        let heard = self.now();
-        self.report.spent.waiting += heard - start;
+        let received = self.now();
+        self.report.phase_times.waiting += received - start;
         let touched = round.jobs.iter().map(|job| program.cost(job, state)).sum();
-        program.aggregate(&Done::new(number, staleness, &round.jobs, &results), state, crew)?;
-        self.report.spent.aggregating += self.now() - heard;
+        program.aggregate(&RoundResults::new(number, staleness, &round.jobs, &results), state, team)?;
+        self.report.phase_times.aggregating += self.now() - received;
         let jobs = round.jobs.len() as u64;
         self.pipeline.recycle(round);
-        self.look(jobs, touched, program, state)
+        self.count_progress(jobs, touched, program, state)
     }
 
-    /// Counts what was taken in, and lets the watcher look if it is time.
-    fn look(&mut self, jobs: u64, touched: u64, program: &P, state: &P::State) -> Result<ControlFlow<()>> {
+    /// Counts aggregated jobs, and calls the callback if it is due.
+    fn count_progress(&mut self, jobs: u64, touched: u64, program: &P, state: &P::State) -> Result<ControlFlow<()>> {
         let progress = &mut self.report.progress;
         progress.rounds += 1;
         progress.jobs += jobs;
         progress.touched += touched;
-        if progress.jobs < self.next_look {
+        if progress.jobs < self.next_callback {
             return Ok(ControlFlow::Continue(()));
         }
-        self.next_look = progress.jobs + self.engine.every;
-        progress.elapsed = self.engine.cluster.env().now() - self.start;
-        (self.watch)(progress, program, state)
+        self.next_callback = progress.jobs + self.scheduler.callback_interval;
+        progress.elapsed = self.scheduler.cluster.env().now() - self.start;
+        (self.callback)(progress, program, state)
     }
 
-    /// Asks for candidates of all parts, here and now.
-    fn ask_now(&mut self, program: &P, state: &P::State) {
-        let (parts, before, count) = (self.engine.parts, self.asked, self.engine.asks());
+    /// Requests candidates of all parts on this thread.
+    fn request_candidates(&mut self, program: &P, state: &P::State) {
+        let (parts, before, count) = (self.scheduler.parts, self.requested, self.scheduler.candidates_per_part());
         for part in 0..parts {
-            program.schedule(&Ask { part, parts, before, count }, state, &mut self.fresh);
+            program.schedule(
+                &ScheduleRequest { part, parts, requested_before: before, count },
+                state,
+                &mut self.new_candidates,
+            );
         }
-        self.asked += count as u64;
+        self.requested += count as u64;
     }
 
     fn job_panicked(&self, job: &P::Job, round: u64, message: String) -> Error {
-        Error::Job { job: format!("{job:?}"), round, rank: self.engine.cluster.rank(), message }
+        Error::JobPanicked { job: format!("{job:?}"), round, rank: self.scheduler.cluster.rank(), message }
     }
 
     fn now(&self) -> Moment {
-        self.engine.cluster.env().now()
+        self.scheduler.cluster.env().now()
     }
 }
 
-/// Whether all peers find this error by themselves, or have it from another.
-fn is_known(error: &hemiola_cluster::Error) -> bool {
+/// Returns whether all peers detect this error themselves, or received it from another peer.
+fn is_known_to_all(error: &hemiola_cluster::Error) -> bool {
     match error {
         hemiola_cluster::Error::Layer { source, .. } => matches!(
             source.downcast_ref(),
-            Some(Error::Overlap { .. } | Error::NoJobs { .. } | Error::Elsewhere { .. })
+            Some(Error::JobConflict { .. } | Error::NoJobs { .. } | Error::PeerFailed { .. })
         ),
         hemiola_cluster::Error::Lost(_) => true,
         _ => false,
     }
 }
 
-impl Dynamic<'_> {
-    /// Candidates a part is asked for at a time.
-    fn asks(&self) -> usize {
-        (AHEAD * self.rules.concurrent).max(AT_LEAST).div_ceil(self.parts)
+impl DynamicScheduler<'_> {
+    /// Number of candidates to request from a part at a time.
+    fn candidates_per_part(&self) -> usize {
+        (CANDIDATES_PER_JOB * self.settings.concurrent).max(MIN_CANDIDATES).div_ceil(self.parts)
     }
 }
 
-/// Cuts jobs into a run for each worker, of about the same cost: a job belongs to the worker in whose share its middle lies.
-fn shares(costs: impl Iterator<Item = u64> + Clone, count: usize, workers: usize) -> Vec<Range<usize>> {
+/// Cuts jobs into one contiguous range per worker, of about equal cost. A job belongs to the worker
+/// in whose share its middle lies.
+fn worker_shares(costs: impl Iterator<Item = u64> + Clone, count: usize, workers: usize) -> Vec<Range<usize>> {
     let total: u128 = costs.clone().map(u128::from).sum();
     let mut ends = vec![0; workers];
     let mut before = 0;
-    for (place, cost) in costs.map(u128::from).enumerate() {
+    for (index, cost) in costs.map(u128::from).enumerate() {
         // Without any cost, by count.
         let worker = if total == 0 {
-            place * workers / count
+            index * workers / count
         } else {
             ((2 * before + cost) * workers as u128 / (2 * total)) as usize
         };
-        ends[worker.min(workers - 1)] = place + 1;
+        ends[worker.min(workers - 1)] = index + 1;
         before += cost;
     }
     let mut start = 0;
@@ -423,7 +456,7 @@ mod tests {
     proptest! {
         #[test]
         fn shares_cover_all_jobs_in_order(costs in prop::collection::vec(0..50_u64, 0..40), workers in 1..6_usize) {
-            let shares = shares(costs.iter().copied(), costs.len(), workers);
+            let shares = worker_shares(costs.iter().copied(), costs.len(), workers);
             prop_assert_eq!(shares.len(), workers);
             prop_assert!(shares.iter().cloned().flatten().eq(0..costs.len()));
             let total: u64 = costs.iter().sum();

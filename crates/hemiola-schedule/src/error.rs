@@ -1,102 +1,103 @@
-//! What can go wrong in a schedule, with the facts in fields.
+//! Errors of scheduled programs, with the facts in fields.
 
 use hemiola_core::{ErrorKind, Rank};
 use serde::{Deserialize, Serialize};
 
-/// Why a scheduled program failed.
+/// Reason why a scheduled program failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Error {
-    /// A job panicked.
+    /// A job of the program panicked.
     #[error("job {job} panicked in round {round} on peer {rank}: {message}")]
-    Job {
-        /// The job.
+    JobPanicked {
+        /// Debug text of the job.
         job: String,
-        /// The round, or the rotation.
+        /// Number of the round or rotation.
         round: u64,
-        /// The peer.
+        /// Peer on which the job ran.
         rank: Rank,
-        /// What it said.
+        /// Panic message of the job.
         message: String,
     },
-    /// A schedule named jobs that disturb each other, where that was to be a mistake.
+    /// A schedule proposed conflicting jobs under
+    /// [`ConflictPolicy::Refuse`](crate::ConflictPolicy::Refuse).
     #[error(
-        "the schedule of round {round} has jobs that must not run at once: {overlap}; let the later one wait (`Conflicts::Avoid`), or mend the schedule"
+        "the schedule of round {round} has conflicting jobs: {conflict}; use `ConflictPolicy::Avoid` to delay the later one, or fix the schedule"
     )]
-    Overlap {
-        /// The round.
+    JobConflict {
+        /// Number of the round.
         round: u64,
-        /// Both jobs.
-        overlap: String,
+        /// Both jobs and their coupling.
+        conflict: String,
     },
-    /// A schedule named nothing.
+    /// A schedule proposed no candidate, and no job is in flight.
     #[error(
-        "the schedule named no job for round {round}, and none is under way; a schedule with nothing left to do ends through its watcher"
+        "the schedule proposed no job for round {round}, and none is in flight; end a finished program from its callback"
     )]
     NoJobs {
-        /// The round.
+        /// Number of the round.
         round: u64,
     },
-    /// A schedule depends on more than it may.
+    /// Peers computed different schedules for one round.
     #[error(
-        "peer {rank} scheduled other jobs than peer {here} for round {round}; `schedule` and `aggregate` may depend only on what all peers share"
+        "peer {rank} scheduled other jobs than peer {here} in round {round}; `schedule` and `aggregate` may depend only on state that all peers share"
     )]
-    Diverged {
-        /// The round.
+    ScheduleDiverged {
+        /// Number of the round.
         round: u64,
-        /// The peer that notices.
+        /// Peer that detected the difference.
         here: Rank,
-        /// The other.
+        /// Peer with the other schedule.
         rank: Rank,
     },
-    /// Peers that run it differently.
-    #[error("peer {rank} runs the schedule with {there}, peer 0 with {here}; every peer must ask for the same")]
-    Differs {
-        /// The peer.
+    /// Peers run the schedule with different settings.
+    #[error("peer {rank} runs the schedule with {there}, peer 0 with {here}; use the same settings on every peer")]
+    SettingsMismatch {
+        /// Peer with other settings than peer 0.
         rank: Rank,
         /// Settings of peer 0.
         here: String,
         /// Settings of that peer.
         there: String,
     },
-    /// Something else failed on another peer, and it said so.
-    #[error("peer {rank} could not go on with round {round}: {reason}")]
-    Elsewhere {
-        /// The round.
+    /// Another peer failed and reported it.
+    #[error("peer {rank} failed in round {round}: {reason}")]
+    PeerFailed {
+        /// Number of the round or rotation.
         round: u64,
-        /// The peer.
+        /// Peer that reported the failure.
         rank: Rank,
-        /// What it said.
+        /// Error message of that peer.
         reason: String,
     },
-    /// A message of another peer makes no sense.
-    #[error("peer {rank} sent something else than results of round {round}: {reason}")]
-    Nonsense {
-        /// The round.
+    /// A message of another peer cannot be decoded, or does not fit the round.
+    #[error("peer {rank} sent an invalid message in round {round}: {reason}")]
+    InvalidMessage {
+        /// Number of the round or rotation.
         round: u64,
-        /// The peer.
+        /// Peer that sent the message.
         rank: Rank,
-        /// What is wrong.
+        /// Description of the mismatch.
         reason: String,
     },
-    /// A setting that cannot be.
+    /// A setting has an invalid value.
     #[error("{setting} cannot be {found}: {reason}")]
-    Setting {
-        /// Which.
+    InvalidSetting {
+        /// Name of the setting.
         setting: String,
-        /// What it was to be.
+        /// Value of the setting.
         found: String,
-        /// Why not.
+        /// Reason why the value is invalid.
         reason: String,
     },
 }
 
 impl Error {
-    /// Who has to act.
+    /// Kind of the error: invalid messages come from the environment, all others from the program.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Nonsense { .. } => ErrorKind::World,
+            Self::InvalidMessage { .. } => ErrorKind::External,
             _ => ErrorKind::Usage,
         }
     }

@@ -1,45 +1,65 @@
-//! Scheduled model parallelism: choose what to update, then update it.
+//! Scheduled model parallelism: choose the parameters to update, then update them.
 //!
-//! Parameters of a model depend on each other, and converge unevenly. A *schedule* says which of them are worth updating now, and which may be updated at once; what an update does is
-//! another matter. A program is three instructions ([`Program`]: schedule, update, aggregate); engines run them on all workers of all peers. (After Kim et al., *SMPFRAME*, 2015.)
+//! Parameters of a model depend on each other and converge unevenly. A *schedule* selects the
+//! parameters that are worth updating now and that may be updated concurrently, independent of the
+//! update itself. A program has three functions ([`DynamicProgram`]: schedule, update, aggregate),
+//! and schedulers run them on all workers of all peers. (After Kim et al., *SMPFRAME*, 2015.)
 //!
-//! - [`Dynamic`] is for schedules that follow the model: small rounds of jobs that do not disturb each other, the most promising first, several rounds in flight.
-//! - [`Rotation`] is for schedules that are known: parts of the model go around a ring of workers, and each works on its own data with what it holds.
+//! - [`DynamicScheduler`] is for schedules that follow the model: small rounds of jobs without
+//!   conflicts, the highest priority first, several rounds in flight.
+//! - [`RotationScheduler`] is for schedules known in advance: blocks of the model travel around a
+//!   ring of workers, and each worker updates the block it holds with its own data.
 //!
 //! ```
-//! use hemiola_schedule::order::{Order, RoundRobin};
-//! use hemiola_schedule::{Ask, Candidate, Done, Dynamic, Program};
+//! use hemiola_cluster::WorkerTeam;
+//! use hemiola_schedule::order::{CoordinateOrder, RoundRobinOrder};
+//! use hemiola_schedule::{
+//!     DynamicProgram, DynamicScheduler, JobCandidate, RoundResults, ScheduleRequest,
+//! };
 //! use std::ops::ControlFlow;
 //!
-//! /// Solves `a[j] x[j] = b[j]` for every `j`: nothing depends on anything.
-//! struct Solve(RoundRobin);
+//! /// Solves `a[j] x[j] = b[j]` for every `j`: the jobs are independent.
+//! struct Solve(RoundRobinOrder);
 //!
 //! struct Equations { a: Vec<f64>, b: Vec<f64>, x: Vec<f64> }
 //!
-//! impl Program for Solve {
+//! impl DynamicProgram for Solve {
 //!     type Job = usize;
 //!     type Partial = f64;
 //!     type State = Equations;
 //!
-//!     fn schedule(&self, ask: &Ask, _: &Equations, candidates: &mut Vec<Candidate<usize>>) {
-//!         self.0.propose(ask, candidates);
+//!     fn schedule(
+//!         &self,
+//!         request: &ScheduleRequest,
+//!         _: &Equations,
+//!         candidates: &mut Vec<JobCandidate<usize>>,
+//!     ) {
+//!         self.0.propose(request, candidates);
 //!     }
 //!
 //!     fn update(&self, job: &usize, state: &Equations) -> f64 {
 //!         state.b[*job] / state.a[*job]
 //!     }
 //!
-//!     fn aggregate(&mut self, done: &Done<'_, usize, f64>, state: &mut Equations, _: &mut hemiola_cluster::Crew<'_>) -> hemiola_cluster::Result<()> {
-//!         for (place, job) in done.jobs.iter().enumerate() {
-//!             state.x[*job] = done.partials(place).next().copied().unwrap_or_default();
+//!     fn aggregate(
+//!         &mut self,
+//!         results: &RoundResults<'_, usize, f64>,
+//!         state: &mut Equations,
+//!         _: &mut WorkerTeam<'_>,
+//!     ) -> hemiola_cluster::Result<()> {
+//!         for (index, job) in results.jobs.iter().enumerate() {
+//!             state.x[*job] = results.partials(index).next().copied().unwrap_or_default();
 //!         }
 //!         Ok(())
 //!     }
 //! }
 //!
 //! hemiola_cluster::standalone(1).workers(2).run(|cluster| {
-//!     let mut state = Equations { a: vec![2.0, 4.0, 8.0], b: vec![2.0, 8.0, 24.0], x: vec![0.0; 3] };
-//!     Dynamic::new(cluster).concurrent(2).watch_every(3).run(&mut Solve(RoundRobin::new(3)), &mut state, |_, _, _| Ok(ControlFlow::Break(())))?;
+//!     let (a, b) = (vec![2.0, 4.0, 8.0], vec![2.0, 8.0, 24.0]);
+//!     let mut state = Equations { a, b, x: vec![0.0; 3] };
+//!     let mut program = Solve(RoundRobinOrder::new(3));
+//!     let scheduler = DynamicScheduler::new(cluster).concurrent(2).callback_every(3);
+//!     scheduler.run(&mut program, &mut state, |_, _, _| Ok(ControlFlow::Break(())))?;
 //!     assert_eq!(state.x, [1.0, 2.0, 3.0]);
 //!     Ok(())
 //! })?;
@@ -48,30 +68,30 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`program`] | [`Program`]: the three instructions |
-//! | [`dynamic`] | [`Dynamic`]: rounds on workers and peers |
-//! | [`rotation`] | [`Rotation`]: blocks around a ring |
-//! | [`pool`] | jobs of one peer, each done once by one of its workers |
-//! | [`order`] | ready orders of coordinates: round robin, random, by priority; couplings that are kept |
-//! | [`plan`] | what is decided, without I/O: [`pipeline`](plan::pipeline), [`ring`](plan::ring), [`deal`](plan::deal), [`sums`](plan::sums) |
-//! | [`trace`] | progress by data and by time |
-//! | `meet` | what peers tell each other of a round |
-//! | [`error`] | what can go wrong |
+//! | [`program`] | [`DynamicProgram`]: schedule, update, aggregate |
+//! | [`dynamic`] | [`DynamicScheduler`]: rounds on workers and peers |
+//! | [`rotation`] | [`RotationScheduler`]: blocks around a ring |
+//! | [`pool`] | jobs of one peer, each run once by one of its workers |
+//! | [`order`] | update orders of coordinates: round robin, random, by priority; a cache of couplings |
+//! | [`plan`] | decisions without I/O: pipeline, ring, assignment, sum tree |
+//! | [`trace`] | objective by data touched, jobs and time |
+//! | `result_exchange` | messages between peers about a round |
+//! | [`error`] | errors of scheduled programs |
 
 pub mod dynamic;
 pub mod error;
-mod meet;
 pub mod order;
 pub mod plan;
 pub mod pool;
 pub mod program;
+mod result_exchange;
 pub mod rotation;
 pub mod trace;
 
-pub use dynamic::{Dynamic, Report, Spent};
+pub use dynamic::{DynamicScheduler, PhaseTimes, ScheduleReport};
 pub use error::Error;
-pub use plan::deal::Deal;
-pub use plan::pipeline::{Conflicts, Tally};
-pub use program::{Ask, Candidate, Done, Program};
-pub use rotation::{Rotating, Rotation, Synchronize, Turn};
-pub use trace::{Point, Progress, Trace};
+pub use plan::assignment::JobAssignment;
+pub use plan::pipeline::{ConflictPolicy, PipelineCounts};
+pub use program::{DynamicProgram, JobCandidate, RoundResults, ScheduleRequest};
+pub use rotation::{RotationBarrier, RotationProgram, RotationReport, RotationScheduler};
+pub use trace::{ObjectiveSample, ObjectiveTrace, ScheduleProgress};

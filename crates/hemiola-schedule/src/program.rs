@@ -1,112 +1,116 @@
-//! A program in three instructions: choose jobs, do one, take in what came of it.
+//! A scheduled program: proposes jobs, computes one, aggregates the results.
 
-use hemiola_cluster::{Crew, Result};
+use hemiola_cluster::{Result, WorkerTeam};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::fmt;
 
-/// A scheduled program. [`Dynamic`](crate::Dynamic) runs it.
+/// A scheduled program. [`DynamicScheduler`](crate::DynamicScheduler) runs it.
 ///
-/// Every peer runs the same program and has all of the model and its own rows of the data, both in `State`. In a round the program names jobs, the engine keeps those
-/// that do not disturb each other, workers do them, each on this peer's rows, and what came of them on all peers is taken in by every peer alike.
+/// Every peer runs the same program. `State` holds the whole model and this peer's rows of the
+/// data. In a round the program proposes jobs, the scheduler admits those without conflicts,
+/// workers compute them on this peer's rows, and every peer aggregates the results of all peers.
 ///
-/// **What makes peers agree:** `schedule` and `aggregate` see the same on every peer and must do the same: nothing in them may depend on this peer's rows, except that
-/// `aggregate` brings them up to date.
-pub trait Program: Sync {
-    /// What one update works on: a coefficient, a word, a row.
+/// **Consistency:** `schedule` and `aggregate` receive the same arguments on every peer and must do
+/// the same. They must not depend on this peer's rows, except that `aggregate` updates state
+/// derived from them.
+pub trait DynamicProgram: Sync {
+    /// Unit of work of one update: a coefficient, a word, a row.
     type Job: Clone + PartialEq + fmt::Debug + Serialize + Send + Sync;
-    /// What comes of an update on the rows of one peer.
+    /// Result of an update on the rows of one peer.
     type Partial: Serialize + DeserializeOwned + Send + Sync;
-    /// The model and this peer's part of the data, with whatever is derived from both.
+    /// The model and this peer's part of the data, with everything derived from both.
     type State: Sync;
 
-    /// Names jobs that are worth doing, of one part of the model: workers ask for several parts at the same time, ahead of need. The best have the highest priority.
-    fn schedule(&self, ask: &Ask, state: &Self::State, candidates: &mut Vec<Candidate<Self::Job>>);
+    /// Proposes jobs that are worth doing, from one part of the model. Workers request several
+    /// parts in parallel, before the jobs are needed. The highest priority runs first.
+    fn schedule(&self, request: &ScheduleRequest, state: &Self::State, candidates: &mut Vec<JobCandidate<Self::Job>>);
 
-    /// How much two jobs disturb each other if neither sees what the other did: 0 not at all, 1 as much as the same job twice. For a regression, the correlation
-    /// of two columns.
+    /// Coupling of two jobs: the interference if neither sees the other's result. 0 is none, 1 is
+    /// as much as the same job twice. For a regression, it is the correlation of two columns.
     fn coupling(&self, a: &Self::Job, b: &Self::Job, state: &Self::State) -> f64 {
         let _ = (a, b, state);
         0.0
     }
 
-    /// What one job comes to on this peer's rows.
+    /// Computes one job on this peer's rows.
     fn update(&self, job: &Self::Job, state: &Self::State) -> Self::Partial;
 
-    /// Takes in what came of the jobs of a round. The crew stands by for the part of it that is work.
+    /// Applies the results of a round to the model. The worker team is available for parallel work.
     fn aggregate(
         &mut self,
-        done: &Done<'_, Self::Job, Self::Partial>,
+        results: &RoundResults<'_, Self::Job, Self::Partial>,
         state: &mut Self::State,
-        crew: &mut Crew<'_>,
+        team: &mut WorkerTeam<'_>,
     ) -> Result<()>;
 
-    /// How much data a job touches on all peers: what progress is counted in.
+    /// Amount of data that a job touches on all peers, the unit of progress. Defaults to 1.
     fn cost(&self, job: &Self::Job, state: &Self::State) -> u64 {
         let _ = (job, state);
         1
     }
 }
 
-/// What a schedule is asked for.
+/// Request for candidates to a schedule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
-    /// Which part of the model, of [`parts`](Self::parts).
+pub struct ScheduleRequest {
+    /// Part of the model, less than [`parts`](Self::parts).
     pub part: usize,
-    /// Into how many the model is cut.
+    /// Number of parts of the model.
     pub parts: usize,
-    /// How many candidates this part was asked for before: what chance and turns come from.
-    pub before: u64,
-    /// How many are wanted now.
+    /// Number of candidates requested from this part before. It determines random draws and the
+    /// position in a sweep.
+    pub requested_before: u64,
+    /// Number of candidates requested now.
     pub count: usize,
 }
 
-impl Ask {
-    /// The range of this part, where the model has `length` coordinates.
+impl ScheduleRequest {
+    /// Range of coordinates of this part, for a model of `length` coordinates.
     #[must_use]
     pub fn range(&self, length: usize) -> std::ops::Range<usize> {
         self.part * length / self.parts..(self.part + 1) * length / self.parts
     }
 }
 
-/// A job that a schedule names.
+/// A job that a schedule proposes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Candidate<J> {
-    /// The job.
+pub struct JobCandidate<J> {
+    /// Job that is proposed.
     pub job: J,
-    /// Those of a higher priority go first.
+    /// Priority of the job: the highest runs first.
     pub priority: f64,
 }
 
-/// What came of the jobs of a round.
+/// Results of the jobs of a round, from all peers.
 #[derive(Debug)]
-pub struct Done<'a, J, P> {
-    /// Which round, from 0.
+pub struct RoundResults<'a, J, P> {
+    /// Number of the round, from 0.
     pub round: u64,
-    /// Rounds that had begun and had not been taken in when these updates ran: 0 is exact.
+    /// Number of started rounds that were not aggregated when these updates ran; 0 is exact.
     pub staleness: usize,
-    /// The jobs.
+    /// Jobs of the round, in the order of their results.
     pub jobs: &'a [J],
     partials: &'a [Vec<P>],
 }
 
-impl<'a, J, P> Done<'a, J, P> {
+impl<'a, J, P> RoundResults<'a, J, P> {
     pub(crate) fn new(round: u64, staleness: usize, jobs: &'a [J], partials: &'a [Vec<P>]) -> Self {
         debug_assert!(partials.iter().all(|of_peer| of_peer.len() == jobs.len()));
         Self { round, staleness, jobs, partials }
     }
 
-    /// What came of the job at a place, by peer.
-    pub fn partials(&self, place: usize) -> impl Iterator<Item = &'a P> + use<'a, J, P> {
-        self.partials.iter().map(move |of_peer| &of_peer[place])
+    /// Results of the job at `index`, by peer.
+    pub fn partials(&self, index: usize) -> impl Iterator<Item = &'a P> + use<'a, J, P> {
+        self.partials.iter().map(move |of_peer| &of_peer[index])
     }
 }
 
-impl<J> Done<'_, J, f64> {
-    /// The sum over all peers of what came of the job at a place.
+impl<J> RoundResults<'_, J, f64> {
+    /// Sum of the results of the job at `index` over all peers.
     #[must_use]
     #[inline]
-    pub fn sum(&self, place: usize) -> f64 {
-        self.partials.iter().map(|of_peer| of_peer[place]).sum()
+    pub fn sum(&self, index: usize) -> f64 {
+        self.partials.iter().map(|of_peer| of_peer[index]).sum()
     }
 }

@@ -1,87 +1,93 @@
-//! The static engine: parts of the model go around a ring of workers.
+//! Rotation scheduler: blocks of the model travel around a ring of workers.
 //!
-//! What is known beforehand needs no scheduler. Every worker of every peer has data of its own, which stays, and jobs, which carry their part of the model with them and
-//! go from worker to worker: a word with its counts, an item with its factors. A worker therefore has what it changes to itself. In a rotation every job is done
-//! once by every worker; [`plan::ring`](crate::plan::ring) says in which order.
+//! A schedule that is known in advance needs no scheduling at run time. Every worker of every peer
+//! has its own data, which stays. Jobs carry their part of the model and travel from worker to
+//! worker: a word with its counts, an item with its factors. A worker therefore has exclusive
+//! access to the parameters it changes. In a rotation every worker runs every job once;
+//! [`plan::ring`](crate::plan::ring) defines the order.
 //!
-//! Jobs are dealt out by their weight, the heaviest first, so that every worker has as much; and they travel in blocks, the heaviest ones in the first, so that what is on its way while others wait
-//! at the end of a rotation is light. A block is passed on as soon as it is done: by address inside a peer, through a queue that only the next
-//! worker reads, and as bytes to the next peer.
+//! Jobs are assigned by weight, the heaviest first, so that workers are balanced. They travel in
+//! blocks, the heaviest in the first block, so that the blocks still in transit at the end of a
+//! rotation are light. A block is passed on as soon as its jobs are done: by pointer inside a peer,
+//! through a queue that only the next worker reads, and serialized to the next peer.
 //!
-//! If a worker fails, it tells the next one to stop, who passes it on; then all peers hear why.
+//! If a worker fails, it tells the next worker to stop, which passes the message on. Then all peers
+//! exchange the reason.
 //!
-//! **Invariant:** the same jobs, data and numbers of peers and workers give the same bits, whatever the threads' speed.
+//! **Invariant:** the same jobs, data and numbers of peers and workers give bit-identical results,
+//! for any speed of the threads.
 
 use crate::error::Error;
-use crate::meet::OWNER;
-use crate::plan::deal::{Deal, deal};
-use crate::plan::ring::Seat;
-use hemiola_cluster::{Cluster, Mailbox, Result};
+use crate::plan::assignment::{JobAssignment, assign_jobs};
+use crate::plan::ring::RingPosition;
+use crate::result_exchange::CHANNEL_OWNER;
+use hemiola_cluster::{ChannelReceiver, Cluster, Result};
 use hemiola_core::{ChannelId, Lane, Rank};
 use parking_lot::Mutex;
+use ring_worker::{RingLink, RingWorker, StopReason};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use station::{Door, Station, Stopped};
 use std::fmt;
 use std::ops::Range;
 use std::sync::mpsc;
 use std::time::Duration;
 
-mod station;
+mod ring_worker;
 
-/// A program whose schedule is a rotation. [`Rotation`] runs it.
-pub trait Rotating: Sync {
-    /// What travels: what is to be done, with the part of the model it changes.
+/// A program whose schedule is a rotation. [`RotationScheduler`] runs it.
+pub trait RotationProgram: Sync {
+    /// Unit of work that travels, with the part of the model it changes.
     type Job: Serialize + DeserializeOwned + Send + fmt::Debug;
-    /// What stays with a worker: its data, and the part of the model that belongs to it.
-    type Own: Send;
-    /// What a worker finds in a rotation besides: sums that all must know of.
+    /// State that stays with a worker: its data, and the part of the model that belongs to it.
+    type WorkerState: Send;
+    /// Result of a worker in a rotation that all workers need, such as sums.
     type Partial: Default + Serialize + DeserializeOwned + Send;
 
-    /// Does a job on a worker's own data.
-    fn update(&self, job: &mut Self::Job, own: &mut Self::Own, partial: &mut Self::Partial);
+    /// Runs a job on a worker's own data.
+    fn update(&self, job: &mut Self::Job, own: &mut Self::WorkerState, partial: &mut Self::Partial);
 
-    /// Takes in what all workers found in a rotation, in the order of peers and workers. `own` are those of this peer.
-    fn aggregate(&mut self, partials: Vec<Self::Partial>, own: &mut [Self::Own]) -> Result<()>;
+    /// Aggregates the results of all workers in a rotation, in the order of peers and workers.
+    /// `own` are the states of this peer's workers.
+    fn aggregate(&mut self, partials: Vec<Self::Partial>, own: &mut [Self::WorkerState]) -> Result<()>;
 }
 
-/// When workers wait for each other.
+/// Barrier among the workers of a ring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Synchronize {
-    /// Once in a rotation: blocks flow.
+pub enum RotationBarrier {
+    /// One barrier per rotation, macro-synchronization in the paper: blocks flow freely in between.
     #[default]
-    Macro,
-    /// Also after every step around the ring: for comparison.
-    Micro,
+    PerRotation,
+    /// A barrier after every step around the ring (micro-synchronization), for comparison.
+    PerStep,
 }
 
-/// What a rotation took.
+/// Report of one rotation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Turn {
-    /// Rotations so far.
+pub struct RotationReport {
+    /// Number of rotations so far.
     pub rotations: u64,
-    /// How long it took.
+    /// Duration of this rotation.
     pub elapsed: Duration,
-    /// By worker of this peer: how long it worked.
+    /// Computing time of each worker of this peer.
     pub busy: Vec<Duration>,
 }
 
-/// Jobs on a ring of workers: see the [module](self).
-pub struct Rotation<'c, J> {
+/// Runs jobs on a ring of workers. See the [module](self).
+pub struct RotationScheduler<'c, J> {
     cluster: &'c Cluster,
-    synchronize: Synchronize,
-    /// Jobs that are home at workers of this peer: by worker and block.
+    barrier: RotationBarrier,
+    /// Jobs whose home is a worker of this peer, by worker and block.
     home: Vec<Vec<Vec<J>>>,
-    /// Blocks of each seat.
+    /// Number of blocks of each ring position.
     blocks: Vec<usize>,
-    /// The seat of this peer's first worker.
+    /// Ring position of this peer's first worker.
     first: usize,
     rotations: u64,
-    /// Where blocks of the peer before come in.
-    mailbox: Option<(ChannelId, Mailbox)>,
+    /// Channel on which blocks of the previous peer arrive.
+    peer_channel: Option<(ChannelId, ChannelReceiver)>,
 }
 
-impl<J> fmt::Debug for Rotation<'_, J> {
+impl<J> fmt::Debug for RotationScheduler<'_, J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Rotation");
         debug.field("blocks", &self.blocks).field("first", &self.first).field("rotations", &self.rotations);
@@ -89,92 +95,112 @@ impl<J> fmt::Debug for Rotation<'_, J> {
     }
 }
 
-impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> Rotation<'c, J> {
-    /// *Collective.* Deals out jobs by their weights, which must be the same on every peer, to the workers of all peers, as `blocks` blocks each; `make` makes those
-    /// that are at home here, by their number.
+impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<'c, J> {
+    /// *Collective.* Assigns jobs to the workers of all peers, in at most `blocks` blocks for each.
+    ///
+    /// `weights` must be the same on every peer. `make` creates the jobs whose home is this peer,
+    /// by their number.
     pub fn new(
         cluster: &'c Cluster,
         weights: &[u64],
         blocks: usize,
-        how: Deal,
+        assignment: JobAssignment,
         mut make: impl FnMut(usize) -> J,
     ) -> Result<Self> {
         if blocks == 0 {
             let setting = "the number of blocks of a worker".to_owned();
-            let reason = "jobs travel in blocks: take 1 or more".to_owned();
-            return Err(Error::Setting { setting, found: "0".to_owned(), reason }.into());
+            let reason = "jobs travel in blocks: use 1 or more".to_owned();
+            return Err(Error::InvalidSetting { setting, found: "0".to_owned(), reason }.into());
         }
-        let mailbox = (cluster.size() > 1).then(|| {
-            let channel = cluster.next_channel(OWNER);
-            (channel, cluster.open(channel, Lane::Bulk))
+        let peer_channel = (cluster.size() > 1).then(|| {
+            let channel = cluster.next_channel(CHANNEL_OWNER);
+            (channel, cluster.open_channel(channel, Lane::Bulk))
         });
-        // Nobody sends before all have opened their mailboxes: the gather is over only then.
+        // No peer sends before all have opened the channel: the gather completes only then.
         let of_peers = cluster.all_gather((cluster.workers(), weights.len(), weights.iter().sum::<u64>(), blocks))?;
-        let told = |rank: usize| {
+        let settings = |rank: usize| {
             let (_, jobs, weight, blocks) = of_peers[rank];
             format!("{jobs} jobs of weight {weight} in {blocks} blocks for each worker")
         };
-        if let Some(other) = (1..of_peers.len()).find(|rank| told(*rank) != told(0)) {
-            return Err(Error::Differs { rank: Rank::new(other as u32), here: told(0), there: told(other) }.into());
+        if let Some(other) = (1..of_peers.len()).find(|rank| settings(*rank) != settings(0)) {
+            return Err(Error::SettingsMismatch {
+                rank: Rank::new(other as u32),
+                here: settings(0),
+                there: settings(other),
+            }
+            .into());
         }
         let first = of_peers[..cluster.rank().index()].iter().map(|of| of.0).sum();
-        let seats = of_peers.iter().map(|of| of.0).sum();
-        let hands = deal(how, weights, seats);
-        let cuts: Vec<_> = hands.iter().map(|hand| cut(hand.iter().map(|job| weights[*job]), blocks)).collect();
+        let ring_size = of_peers.iter().map(|of| of.0).sum();
+        let assigned = assign_jobs(assignment, weights, ring_size);
+        let cuts: Vec<_> = assigned.iter().map(|jobs| cut(jobs.iter().map(|job| weights[*job]), blocks)).collect();
         let counts = cuts.iter().map(Vec::len).collect();
-        let own = hands.iter().zip(&cuts).skip(first).take(cluster.workers());
-        let home = own.map(|(hand, cuts)| {
-            cuts.iter().map(|cut| hand[cut.clone()].iter().map(|job| make(*job)).collect()).collect()
+        let own = assigned.iter().zip(&cuts).skip(first).take(cluster.workers());
+        let home = own.map(|(jobs, cuts)| {
+            cuts.iter().map(|cut| jobs[cut.clone()].iter().map(|job| make(*job)).collect()).collect()
         });
         let home = home.collect();
-        Ok(Self { cluster, synchronize: Synchronize::Macro, home, blocks: counts, first, rotations: 0, mailbox })
+        Ok(Self {
+            cluster,
+            barrier: RotationBarrier::PerRotation,
+            home,
+            blocks: counts,
+            first,
+            rotations: 0,
+            peer_channel,
+        })
     }
 
-    /// When workers wait for each other.
+    /// Sets the barrier among workers; once per rotation by default.
     #[must_use]
-    pub fn synchronize(mut self, when: Synchronize) -> Self {
-        self.synchronize = when;
+    pub fn barrier(mut self, when: RotationBarrier) -> Self {
+        self.barrier = when;
         self
     }
 
-    /// Jobs that are at home on this peer.
+    /// Jobs whose home is this peer.
     pub fn jobs(&self) -> impl Iterator<Item = &J> {
         self.home.iter().flatten().flatten()
     }
 
-    /// The same, to be changed between rotations.
+    /// Jobs whose home is this peer, to be changed between rotations.
     pub fn jobs_mut(&mut self) -> impl Iterator<Item = &mut J> {
         self.home.iter_mut().flatten().flatten()
     }
 
-    /// The number of this peer's first worker among all workers, and how many there are.
+    /// Ring position of this peer's first worker, and the number of positions.
     #[must_use]
-    pub fn seats(&self) -> (usize, usize) {
+    pub fn ring_positions(&self) -> (usize, usize) {
         (self.first, self.blocks.len())
     }
 
-    /// *Collective.* One rotation: every job is done once by every worker. `own` has one for each worker of this peer.
+    /// *Collective.* Runs one rotation: every worker runs every job once. `own` has one state for
+    /// each worker of this peer.
     ///
-    /// If it fails, jobs are lost with it: a program goes on from what it saved.
+    /// After an error the jobs are lost; resume the program from a checkpoint.
     ///
     /// # Panics
-    /// If `own` does not have one for each worker.
-    pub fn rotate<P: Rotating<Job = J>>(&mut self, program: &mut P, own: &mut [P::Own]) -> Result<Turn> {
+    /// If `own` does not have one state per worker.
+    pub fn rotate<P: RotationProgram<Job = J>>(
+        &mut self,
+        program: &mut P,
+        own: &mut [P::WorkerState],
+    ) -> Result<RotationReport> {
         let cluster = self.cluster;
-        assert_eq!(own.len(), cluster.workers(), "every worker has something of its own");
+        assert_eq!(own.len(), cluster.workers(), "`own` needs one state per worker");
         let start = cluster.env().now();
         let shared = &*program;
         let home = std::mem::take(&mut self.home);
-        let stations: Vec<Mutex<Station<'_, P>>> =
-            self.stations(shared, home, own).into_iter().map(Mutex::new).collect();
-        let mut failed: Option<Stopped> = None;
-        let mut busy = vec![Duration::ZERO; stations.len()];
+        let ring_workers: Vec<Mutex<RingWorker<'_, P>>> =
+            self.ring_workers(shared, home, own).into_iter().map(Mutex::new).collect();
+        let mut failed: Option<StopReason> = None;
+        let mut busy = vec![Duration::ZERO; ring_workers.len()];
         for steps in self.stages() {
-            let outcomes = cluster.each_worker(|worker| stations[worker.index()].lock().run(steps.clone()))?;
+            let outcomes = cluster.each_worker(|worker| ring_workers[worker.index()].lock().run(steps.clone()))?;
             for (outcome, busy) in outcomes.into_iter().zip(&mut busy) {
                 match outcome {
                     Ok(spent) => *busy += spent,
-                    // What went wrong here counts more than what was heard of.
+                    // An error of this peer takes precedence over one reported by another.
                     Err(stopped) => {
                         failed = Some(match failed.take() {
                             Some(before) => before.or(stopped),
@@ -183,95 +209,96 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> Rotation<'c, J> {
                     }
                 }
             }
-            // The barrier after a step: all go on, or none.
+            // Barrier after a step: either all peers continue, or none.
             let all_go_on =
-                self.synchronize == Synchronize::Macro || !cluster.all_gather(failed.is_some())?.contains(&true);
+                self.barrier == RotationBarrier::PerRotation || !cluster.all_gather(failed.is_some())?.contains(&true);
             if failed.is_some() || !all_go_on {
                 break;
             }
         }
         let (mut partials, mut home) = (Vec::new(), Vec::new());
-        for station in stations {
-            let (back, partial) = station.into_inner().leave();
+        for ring_worker in ring_workers {
+            let (back, partial) = ring_worker.into_inner().into_results();
             home.push(back);
             partials.push(partial);
         }
         let failed = match failed {
-            Some(Stopped::Lost(error)) => return Err(error),
+            Some(StopReason::Lost(error)) => return Err(error),
             other => other,
         };
-        // All hear whether all are through, so that all fail or none.
-        let all = cluster.all_gather((failed.as_ref().and_then(Stopped::reason), partials))?;
-        if let Some(Stopped::Failed(error)) = failed {
+        // All peers learn whether all have succeeded, so that all fail or none.
+        let all = cluster.all_gather((failed.as_ref().and_then(StopReason::reason), partials))?;
+        if let Some(StopReason::Failed(error)) = failed {
             return Err(error.into());
         }
         if let Some((rank, reason)) = all.iter().enumerate().find_map(|(rank, of)| Some((rank, of.0.as_ref()?))) {
             let (rank, reason) = (Rank::new(rank as u32), reason.clone());
-            return Err(Error::Elsewhere { round: self.rotations, rank, reason }.into());
+            return Err(Error::PeerFailed { round: self.rotations, rank, reason }.into());
         }
         self.home = home;
         self.rotations += 1;
         program.aggregate(all.into_iter().flat_map(|of_peer| of_peer.1).collect(), own)?;
-        Ok(Turn { rotations: self.rotations, elapsed: cluster.env().now() - start, busy })
+        Ok(RotationReport { rotations: self.rotations, elapsed: cluster.env().now() - start, busy })
     }
 
-    /// Steps that are run without waiting for anybody but those before.
+    /// Ranges of steps between barriers.
     fn stages(&self) -> Vec<Range<usize>> {
-        let seats = self.blocks.len();
-        match self.synchronize {
-            Synchronize::Macro => std::iter::once(0..seats + 1).collect(),
-            Synchronize::Micro => (0..=seats).map(|step| step..step + 1).collect(),
+        let ring_size = self.blocks.len();
+        match self.barrier {
+            RotationBarrier::PerRotation => std::iter::once(0..ring_size + 1).collect(),
+            RotationBarrier::PerStep => (0..=ring_size).map(|step| step..step + 1).collect(),
         }
     }
 
-    /// The workers of this peer, with their jobs, and the doors between them.
-    fn stations<'s, P: Rotating<Job = J>>(
+    /// Creates the workers of this peer, with their jobs and the links between them.
+    fn ring_workers<'s, P: RotationProgram<Job = J>>(
         &'s self,
         program: &'s P,
         home: Vec<Vec<Vec<J>>>,
-        own: &'s mut [P::Own],
-    ) -> Vec<Station<'s, P>> {
+        own: &'s mut [P::WorkerState],
+    ) -> Vec<RingWorker<'s, P>> {
         let cluster = self.cluster;
         let (rank, peers, workers) = (cluster.rank().index(), cluster.size(), cluster.workers());
         let peer = |rank: usize| Rank::new((rank % peers) as u32);
-        // The queue from each worker to the next. The last one's leads to the first, unless other peers are between.
+        // The queue from each worker to the next. The last one leads to the first, unless other
+        // peers are in between.
         let (mut ins, mut outs) = (Vec::new(), Vec::new());
         for _ in 0..workers {
             let (sender, receiver) = mpsc::channel();
-            outs.push(Door::Queue(sender));
-            ins.push(Door::Queue(receiver));
+            outs.push(RingLink::Queue(sender));
+            ins.push(RingLink::Queue(receiver));
         }
         ins.rotate_right(1);
-        if let Some((channel, mailbox)) = &self.mailbox {
-            outs[workers - 1] = Door::Peer((peer(rank + 1), *channel));
-            ins[0] = Door::Peer((peer(rank + peers - 1), mailbox));
+        if let Some((channel, receiver)) = &self.peer_channel {
+            outs[workers - 1] = RingLink::Peer((peer(rank + 1), *channel));
+            ins[0] = RingLink::Peer((peer(rank + peers - 1), receiver));
         }
-        let doors = ins.into_iter().zip(outs);
+        let links = ins.into_iter().zip(outs);
         let rotation = self.rotations;
         let (first, blocks) = (self.first, &self.blocks);
-        let places = home.into_iter().zip(own).zip(doors).enumerate();
-        places
-            .map(|(worker, ((home, own), (entry, exit)))| {
-                let seat = Seat::new(first + worker, blocks);
-                Station::new(cluster, worker, (program, rotation), seat, home, own, entry, exit)
+        let workers_with_links = home.into_iter().zip(own).zip(links).enumerate();
+        workers_with_links
+            .map(|(worker, ((home, own), (incoming, outgoing)))| {
+                let position = RingPosition::new(first + worker, blocks);
+                RingWorker::new(cluster, worker, (program, rotation), position, home, own, incoming, outgoing)
             })
             .collect()
     }
 }
 
-/// Cuts jobs into at most `blocks` runs of about the same weight, none of them empty.
+/// Cuts jobs into at most `blocks` ranges of about equal weight, none of them empty.
 fn cut(weights: impl ExactSizeIterator<Item = u64> + Clone, blocks: usize) -> Vec<Range<usize>> {
     let total: u128 = weights.clone().map(u128::from).sum();
     let count = weights.len();
     let (mut cuts, mut start, mut sum) = (Vec::new(), 0, 0);
-    for (place, weight) in weights.enumerate() {
+    for (index, weight) in weights.enumerate() {
         sum += u128::from(weight);
-        // Jobs that weigh nothing are cut by count.
+        // Jobs of weight zero are cut by count.
         let share =
-            (sum * blocks as u128).checked_div(total).map_or((place + 1) * blocks / count, |share| share as usize);
-        if share > cuts.len() && cuts.len() + 1 < blocks || place + 1 == count {
-            cuts.push(start..place + 1);
-            start = place + 1;
+            (sum * blocks as u128).checked_div(total).map_or((index + 1) * blocks / count, |share| share as usize);
+        if share > cuts.len() && cuts.len() + 1 < blocks || index + 1 == count {
+            cuts.push(start..index + 1);
+            start = index + 1;
         }
     }
     cuts

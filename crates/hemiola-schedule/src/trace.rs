@@ -1,43 +1,45 @@
-//! Progress in the three measures of the paper: objective by data touched, data touched by time, objective by time.
+//! Progress in the three measures of the paper: objective by data touched, data touched by time,
+//! objective by time.
 
 use serde::Serialize;
 use std::time::Duration;
 
-/// How far a run has come.
+/// Progress of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct Progress {
-    /// Rounds, or rotations, that were taken in.
+pub struct ScheduleProgress {
+    /// Number of aggregated rounds or rotations.
     pub rounds: u64,
-    /// Jobs that were taken in.
+    /// Number of aggregated jobs.
     pub jobs: u64,
-    /// Data they touched, on all peers: see [`Program::cost`](crate::Program::cost).
+    /// Data touched on all peers: see [`DynamicProgram::cost`](crate::DynamicProgram::cost).
     pub touched: u64,
-    /// Time since the start.
+    /// Time since the start of the run.
     pub elapsed: Duration,
 }
 
-/// A point of a trace.
+/// Objective at one moment of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Point {
-    /// Jobs done.
+pub struct ObjectiveSample {
+    /// Number of finished jobs.
     pub jobs: u64,
-    /// Data touched.
+    /// Amount of data touched.
     pub touched: u64,
     /// Seconds since the start.
     pub seconds: f64,
-    /// The objective.
+    /// Value of the objective.
     pub objective: f64,
 }
 
-/// The objective along the way. Watchers fill it.
+/// Objective during a run, recorded by a callback.
 ///
 /// ```
-/// use hemiola_schedule::{Progress, Trace};
+/// use hemiola_schedule::{ObjectiveTrace, ScheduleProgress};
 /// use std::time::Duration;
 ///
-/// let mut trace = Trace::default();
+/// let mut trace = ObjectiveTrace::default();
 /// for step in 0..4 {
-///     let progress = Progress { rounds: step, jobs: step, touched: 100 * step, elapsed: Duration::from_secs(step) };
+///     let elapsed = Duration::from_secs(step);
+///     let progress = ScheduleProgress { rounds: step, jobs: step, touched: 100 * step, elapsed };
 ///     trace.add(&progress, 8.0 / (1.0 + step as f64));
 /// }
 /// assert_eq!(trace.touched_until(4.0), Some(100));
@@ -46,19 +48,19 @@ pub struct Point {
 /// assert_eq!(trace.touched_per_second(), 100.0);
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Trace {
-    /// Its points, in order.
-    pub points: Vec<Point>,
+pub struct ObjectiveTrace {
+    /// Samples in the order they were recorded.
+    pub points: Vec<ObjectiveSample>,
 }
 
-impl Trace {
-    /// Adds a point.
-    pub fn add(&mut self, progress: &Progress, objective: f64) {
-        let Progress { jobs, touched, elapsed, .. } = *progress;
-        self.points.push(Point { jobs, touched, seconds: elapsed.as_secs_f64(), objective });
+impl ObjectiveTrace {
+    /// Adds a sample of the objective.
+    pub fn add(&mut self, progress: &ScheduleProgress, objective: f64) {
+        let ScheduleProgress { jobs, touched, elapsed, .. } = *progress;
+        self.points.push(ObjectiveSample { jobs, touched, seconds: elapsed.as_secs_f64(), objective });
     }
 
-    fn first_at(&self, objective: f64) -> Option<&Point> {
+    fn first_at(&self, objective: f64) -> Option<&ObjectiveSample> {
         self.points.iter().find(|point| point.objective <= objective)
     }
 
@@ -68,7 +70,7 @@ impl Trace {
         self.first_at(objective).map(|point| point.touched)
     }
 
-    /// Jobs done until the objective was reached.
+    /// Jobs finished until the objective was reached.
     #[must_use]
     pub fn jobs_until(&self, objective: f64) -> Option<u64> {
         self.first_at(objective).map(|point| point.jobs)
@@ -80,7 +82,7 @@ impl Trace {
         self.first_at(objective).map(|point| point.seconds)
     }
 
-    /// Data touched in a second, over all (`DvT`).
+    /// Data touched per second over the whole run (`DvT`).
     #[must_use]
     pub fn touched_per_second(&self) -> f64 {
         self.points.last().map_or(0.0, |last| last.touched as f64 / last.seconds.max(f64::MIN_POSITIVE))

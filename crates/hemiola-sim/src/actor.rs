@@ -1,136 +1,151 @@
-//! What runs on a peer, and what it may ask of the world.
+//! Actors: the code that runs on a simulated peer, and its access to the simulation.
 //!
-//! An [`Actor`] holds state machines and does what their driver on a cluster does: it hands them messages and sends what they want sent. It has no thread and no clock: it is called when
-//! something happens, and asks its [`Context`] for time to pass. **Invariant:** an actor sees of the world only what comes through its calls, so a run is a function of
-//! description, seed and actors.
+//! An [`Actor`] holds protocol state machines and drives them as their runtime on a cluster does:
+//! it passes messages to them and sends their outgoing messages. It has no thread and no clock. It
+//! is called for each event, and sets timers through its [`ActorContext`]. **Invariant:** an actor
+//! observes the simulation only through these calls, so a run is a function of cluster spec, seed
+//! and actors.
 
-use crate::stuck::Wait;
-use crate::units::Span;
-use crate::world::Core;
-use hemiola_collective_proto::Random;
+use crate::simulation::SimCore;
+use crate::units::SimDuration;
+use crate::wait_graph::PendingWait;
+use hemiola_core::rng::SplitMix64;
 use hemiola_core::{Lane, Moment, Rank};
 
-/// What a call comes to; the text of an error ends the run and is told with peer and time.
-pub type Outcome = Result<(), String>;
+/// Result of a callback. The text of an error ends the run; it is reported with peer and time.
+pub type ActorResult = Result<(), String>;
 
-/// One peer's part of a job.
+/// The part of one peer in a simulated job.
 pub trait Actor {
-    /// What peers say to each other.
+    /// Type of messages between peers.
     type Message;
 
-    /// The job begins.
-    fn start(&mut self, context: &mut Context<'_, Self::Message>) -> Outcome;
+    /// Called once when the job starts.
+    fn on_start(&mut self, context: &mut ActorContext<'_, Self::Message>) -> ActorResult;
 
-    /// A message has come.
-    fn receive(&mut self, from: Rank, message: Self::Message, context: &mut Context<'_, Self::Message>) -> Outcome;
+    /// Called when a message arrives.
+    fn on_message(
+        &mut self,
+        from: Rank,
+        message: Self::Message,
+        context: &mut ActorContext<'_, Self::Message>,
+    ) -> ActorResult;
 
-    /// A computation or a span that was asked for is over.
-    fn timer(&mut self, token: u64, context: &mut Context<'_, Self::Message>) -> Outcome;
+    /// Called when a computation or a timer ends; `token` is the one it was started with.
+    fn on_timer(&mut self, token: u64, context: &mut ActorContext<'_, Self::Message>) -> ActorResult;
 
-    /// Another peer is lost. As on a cluster, that ends the job unless this peer is done or its actor can do without the other.
-    fn lost(&mut self, peer: Rank, context: &mut Context<'_, Self::Message>) -> Outcome {
+    /// Called when another peer is lost. As on a cluster, that ends the job, unless this peer is
+    /// done or the actor can continue without the other.
+    fn on_peer_lost(&mut self, peer: Rank, context: &mut ActorContext<'_, Self::Message>) -> ActorResult {
         let _ = context;
         if self.is_done() { Ok(()) } else { Err(format!("peer {peer} is lost")) }
     }
 
-    /// This peer begins again after a crash. What the crash took with it is for the actor to forget.
-    fn restart(&mut self, context: &mut Context<'_, Self::Message>) -> Outcome {
-        self.start(context)
+    /// Called when this peer restarts after a crash. The actor must discard all state that a crash
+    /// loses.
+    fn on_restart(&mut self, context: &mut ActorContext<'_, Self::Message>) -> ActorResult {
+        self.on_start(context)
     }
 
-    /// Whether nothing is left to do here.
+    /// Returns whether this peer has finished its job.
     fn is_done(&self) -> bool;
 
-    /// What it waits for, for the wait-for graph.
-    fn waits(&self) -> Vec<Wait>;
+    /// Returns the conditions that this peer waits for, for the wait-for graph.
+    fn pending_waits(&self) -> Vec<PendingWait>;
 }
 
-/// The world as one actor reaches it.
+/// Access of one actor to the simulation.
 #[derive(Debug)]
-pub struct Context<'a, M> {
-    pub(crate) core: &'a mut Core<M>,
-    pub(crate) me: Rank,
+pub struct ActorContext<'a, M> {
+    pub(crate) core: &'a mut SimCore<M>,
+    pub(crate) rank: Rank,
 }
 
-impl<M> Context<'_, M> {
-    /// Which peer this is.
+impl<M> ActorContext<'_, M> {
+    /// Rank of this peer.
     #[must_use]
-    pub fn me(&self) -> Rank {
-        self.me
+    pub fn rank(&self) -> Rank {
+        self.rank
     }
 
-    /// How many there are.
+    /// Number of peers in the cluster.
     #[must_use]
     pub fn peers(&self) -> usize {
         self.core.peers()
     }
 
-    /// What this peer's clock says, which may drift.
+    /// Current time on this peer's clock, which may drift.
     #[must_use]
     pub fn now(&self) -> Moment {
-        self.core.local_now(self.me)
+        self.core.local_now(self.rank)
     }
 
-    /// Random numbers of this peer alone.
-    pub fn random(&mut self) -> &mut Random {
-        self.core.random(self.me)
+    /// Random number generator of this peer.
+    pub fn random(&mut self) -> &mut SplitMix64 {
+        self.core.random(self.rank)
     }
 
-    /// Sends a message that has so many bytes on the wire. To oneself it takes no time and no bytes.
+    /// Sends a message with this size on the wire. A message to itself takes no time and no bytes.
     pub fn send(&mut self, to: Rank, lane: Lane, bytes: usize, message: M) {
-        self.core.send(self.me, to, lane, bytes as u64, message);
+        self.core.send(self.rank, to, lane, bytes as u64, message);
     }
 
-    /// Lets a worker compute what would take so long on the machine that was measured; then [`Actor::timer`] is called with the token.
-    pub fn compute(&mut self, worker: usize, what: &'static str, work: Span, token: u64) {
-        self.core.compute(self.me, worker, what, work, token);
+    /// Starts a computation of a worker. `work` is its duration on the reference machine;
+    /// [`Actor::on_timer`] is called with `token` when it ends.
+    pub fn compute(&mut self, worker: usize, activity: &'static str, work: SimDuration, token: u64) {
+        self.core.compute(self.rank, worker, activity, work, token);
     }
 
-    /// Has [`Actor::timer`] called after so much time on this peer's clock.
-    pub fn after(&mut self, span: Span, token: u64) {
-        self.core.after(self.me, span, token);
+    /// Calls [`Actor::on_timer`] with `token` after this time on the peer's clock.
+    pub fn set_timer(&mut self, span: SimDuration, token: u64) {
+        self.core.set_timer(self.rank, span, token);
     }
 
-    /// A worker waits from now on.
-    pub fn waits(&mut self, worker: usize, what: &'static str) {
-        self.core.waits(self.me, worker, what);
+    /// Marks the start of a wait of a worker, for usage and trace.
+    pub fn begin_wait(&mut self, worker: usize, reason: &'static str) {
+        self.core.begin_wait(self.rank, worker, reason);
     }
 
-    /// A worker goes on, if it has waited.
-    pub fn goes_on(&mut self, worker: usize) {
-        self.core.goes_on(self.me, worker);
+    /// Marks the end of a wait of a worker, if it waits.
+    pub fn end_wait(&mut self, worker: usize) {
+        self.core.end_wait(self.rank, worker);
     }
 }
 
-/// An actor that could not be made does nothing, and is done.
+/// `None` stands for an actor that could not be created: it does nothing and is done.
 impl<A: Actor> Actor for Option<A> {
     type Message = A::Message;
 
-    fn start(&mut self, context: &mut Context<'_, A::Message>) -> Outcome {
-        self.as_mut().map_or(Ok(()), |actor| actor.start(context))
+    fn on_start(&mut self, context: &mut ActorContext<'_, A::Message>) -> ActorResult {
+        self.as_mut().map_or(Ok(()), |actor| actor.on_start(context))
     }
 
-    fn receive(&mut self, from: Rank, message: A::Message, context: &mut Context<'_, A::Message>) -> Outcome {
-        self.as_mut().map_or(Ok(()), |actor| actor.receive(from, message, context))
+    fn on_message(
+        &mut self,
+        from: Rank,
+        message: A::Message,
+        context: &mut ActorContext<'_, A::Message>,
+    ) -> ActorResult {
+        self.as_mut().map_or(Ok(()), |actor| actor.on_message(from, message, context))
     }
 
-    fn timer(&mut self, token: u64, context: &mut Context<'_, A::Message>) -> Outcome {
-        self.as_mut().map_or(Ok(()), |actor| actor.timer(token, context))
+    fn on_timer(&mut self, token: u64, context: &mut ActorContext<'_, A::Message>) -> ActorResult {
+        self.as_mut().map_or(Ok(()), |actor| actor.on_timer(token, context))
     }
 
-    fn lost(&mut self, peer: Rank, context: &mut Context<'_, A::Message>) -> Outcome {
-        self.as_mut().map_or(Ok(()), |actor| actor.lost(peer, context))
+    fn on_peer_lost(&mut self, peer: Rank, context: &mut ActorContext<'_, A::Message>) -> ActorResult {
+        self.as_mut().map_or(Ok(()), |actor| actor.on_peer_lost(peer, context))
     }
 
-    fn restart(&mut self, context: &mut Context<'_, A::Message>) -> Outcome {
-        self.as_mut().map_or(Ok(()), |actor| actor.restart(context))
+    fn on_restart(&mut self, context: &mut ActorContext<'_, A::Message>) -> ActorResult {
+        self.as_mut().map_or(Ok(()), |actor| actor.on_restart(context))
     }
 
     fn is_done(&self) -> bool {
         self.as_ref().is_none_or(Actor::is_done)
     }
 
-    fn waits(&self) -> Vec<Wait> {
-        self.as_ref().map_or_else(Vec::new, Actor::waits)
+    fn pending_waits(&self) -> Vec<PendingWait> {
+        self.as_ref().map_or_else(Vec::new, Actor::pending_waits)
     }
 }

@@ -1,58 +1,59 @@
-//! Peers of one host share its cores.
+//! Cores of a host, shared by its peers.
 //!
-//! Everything that computes on a host gets an equal share of what its cores can do, and no more than one core, as a fluid: two workers on two cores run at full speed, four at half. What computes are the workers of the host's peers, and
-//! the threads that send and receive for them, where a description says what messages cost them.
+//! Each task on a host gets an equal share of the cores, and at most one core (processor sharing):
+//! two workers on two cores run at full speed, four at half speed. Tasks are the computations of
+//! the host's peers and, where the spec gives their cost, the handling of messages.
 //!
-//! **Invariants:** no more than all cores are used, and all of them while there is enough to do. Shares change only when something begins or ends.
+//! **Invariants:** no more than all cores are used, and all of them while there are enough tasks.
+//! Shares change only when a task starts or ends.
 
-use crate::describe::{Description, Hosts};
+use crate::cluster_spec::{ClusterSpec, HostSpec};
 
-/// Something that computes.
+/// A computation that occupies a core.
 #[derive(Clone, Copy, Debug)]
-struct Task {
-    /// Whom it is for.
+struct CoreTask {
     peer: u32,
-    /// Whom to call when it is over; nobody, for what goes on beside.
-    alarm: Option<u32>,
-    /// Nanoseconds of a core that are left.
+    /// Timer to fire at the end; `None` for message handling.
+    timer: Option<u32>,
+    /// Remaining core time in nanoseconds.
     left: f64,
 }
 
-/// One host.
+/// Tasks of one host.
 #[derive(Clone, Debug, Default)]
-struct Host {
-    tasks: Vec<Task>,
-    /// Up to when they have run.
+struct SimHost {
+    tasks: Vec<CoreTask>,
+    /// Time up to which the remaining work is computed.
     until: u64,
-    /// How often tasks have begun and ended.
+    /// Number of changes of the task list; outdated events carry an older version.
     version: u32,
 }
 
-/// The cores of all hosts.
+/// Cores of all hosts.
 #[derive(Debug)]
-pub(crate) struct Cores {
-    hosts: Vec<Host>,
-    described: Hosts,
+pub(crate) struct SharedCores {
+    hosts: Vec<SimHost>,
+    host_spec: HostSpec,
 }
 
-impl Cores {
-    /// Of a description that has hosts.
-    pub(crate) fn new(description: &Description) -> Option<Self> {
-        let described = description.hosts?;
-        Some(Self { hosts: vec![Host::default(); description.peers.div_ceil(described.peers)], described })
+impl SharedCores {
+    /// Creates the hosts of a cluster; `None` if the spec has none.
+    pub(crate) fn new(spec: &ClusterSpec) -> Option<Self> {
+        let host_spec = spec.hosts?;
+        Some(Self { hosts: vec![SimHost::default(); spec.peers.div_ceil(host_spec.peers)], host_spec })
     }
 
     pub(crate) fn host_of(&self, peer: u32) -> usize {
-        peer as usize / self.described.peers
+        peer as usize / self.host_spec.peers
     }
 
-    /// What a message keeps the threads of an end of it busy with.
+    /// Core time of one end of a message, in nanoseconds.
     pub(crate) fn handling(&self, bytes: u64) -> u64 {
-        self.described.message.nanos() + (bytes as f64 * self.described.byte_nanos) as u64
+        self.host_spec.message_time.nanos() + (bytes as f64 * self.host_spec.nanos_per_byte) as u64
     }
 
     fn share(&self, host: usize) -> f64 {
-        (self.described.cores as f64 / self.hosts[host].tasks.len().max(1) as f64).min(1.0)
+        (self.host_spec.cores as f64 / self.hosts[host].tasks.len().max(1) as f64).min(1.0)
     }
 
     fn run_until(&mut self, host: usize, now: u64) {
@@ -63,22 +64,22 @@ impl Cores {
         host.until = now;
     }
 
-    /// Something has so many nanoseconds to compute from now on.
-    pub(crate) fn begin(&mut self, now: u64, peer: u32, work: u64, alarm: Option<u32>) {
+    /// Starts a task of `work` nanoseconds.
+    pub(crate) fn begin(&mut self, now: u64, peer: u32, work: u64, timer: Option<u32>) {
         let host = self.host_of(peer);
         self.run_until(host, now);
-        self.hosts[host].tasks.push(Task { peer, alarm, left: work as f64 });
+        self.hosts[host].tasks.push(CoreTask { peer, timer, left: work as f64 });
         self.hosts[host].version += 1;
     }
 
-    /// When something of a host ends next, and the version to ask with then.
+    /// Returns the end of the next task of a host, and the current version.
     pub(crate) fn next(&self, host: usize) -> Option<(u64, u32)> {
         let least = self.hosts[host].tasks.iter().map(|task| task.left).min_by(f64::total_cmp)?;
         let takes = (least / self.share(host)).ceil().max(0.0) as u64;
         Some((self.hosts[host].until + takes, self.hosts[host].version))
     }
 
-    /// Whom to call, of what has ended by now; nothing if the version is not that of now.
+    /// Removes the tasks that have ended and returns their timers; `None` if `version` is outdated.
     pub(crate) fn ended(&mut self, now: u64, host: usize, version: u32) -> Option<Vec<u32>> {
         if self.hosts[host].version != version {
             return None;
@@ -89,19 +90,19 @@ impl Cores {
         let mut called = Vec::new();
         host.tasks.retain(|task| {
             let over = task.left < 0.5;
-            called.extend(task.alarm.filter(|_| over));
+            called.extend(task.timer.filter(|_| over));
             !over
         });
         Some(called)
     }
 
-    /// A peer has crashed: what it computed ends unheard. Whom nobody has to call any more.
+    /// Removes the tasks of a crashed peer and returns their timers.
     pub(crate) fn forget(&mut self, now: u64, peer: u32) -> Vec<u32> {
         let host = self.host_of(peer);
         self.run_until(host, now);
         let host = &mut self.hosts[host];
         host.version += 1;
-        let dropped = host.tasks.iter().filter(|task| task.peer == peer).filter_map(|task| task.alarm).collect();
+        let dropped = host.tasks.iter().filter(|task| task.peer == peer).filter_map(|task| task.timer).collect();
         host.tasks.retain(|task| task.peer != peer);
         dropped
     }
@@ -110,16 +111,16 @@ impl Cores {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Span;
+    use crate::units::SimDuration;
 
-    fn cores(cores: usize) -> Cores {
-        let mut description = Description::new(4);
-        description.hosts = Some(Hosts { peers: 4, cores, message: Span::ZERO, byte_nanos: 0.0 });
-        Cores::new(&description).unwrap()
+    fn cores(cores: usize) -> SharedCores {
+        let mut spec = ClusterSpec::new(4);
+        spec.hosts = Some(HostSpec { peers: 4, cores, message_time: SimDuration::ZERO, nanos_per_byte: 0.0 });
+        SharedCores::new(&spec).unwrap()
     }
 
-    /// When each of some tasks ends.
-    fn ends(mut cores: Cores, begin: &[(u64, u64)]) -> Vec<(u32, u64)> {
+    /// Returns the end time of each task.
+    fn ends(mut cores: SharedCores, begin: &[(u64, u64)]) -> Vec<(u32, u64)> {
         let mut ends = Vec::new();
         let mut begin = begin.iter().copied().zip(0_u32..).peekable();
         loop {
@@ -135,15 +136,15 @@ mod tests {
     }
 
     #[test]
-    fn as_many_as_there_are_cores_run_at_full_speed_and_more_share_them() {
+    fn tasks_share_the_cores() {
         assert_eq!(ends(cores(2), &[(0, 100), (10, 100)]), [(0, 100), (1, 110)]);
         assert_eq!(ends(cores(2), &[(0, 100), (0, 100), (0, 100), (0, 100)]), [(0, 200), (1, 200), (2, 200), (3, 200)]);
-        // 60 alone; then two share, until 140; then the second has 60 left.
+        // 60 ns alone, then two tasks share until 140, then the second has 60 ns left.
         assert_eq!(ends(cores(1), &[(0, 100), (60, 100)]), [(0, 140), (1, 200)]);
     }
 
     #[test]
-    fn what_a_crashed_peer_computed_is_not_waited_for() {
+    fn tasks_of_a_crashed_peer_are_removed() {
         let mut cores = cores(1);
         cores.begin(0, 1, 100, Some(7));
         cores.begin(0, 2, 100, Some(8));

@@ -1,7 +1,9 @@
-//! Many runs of a scenario, each from a seed; of one that fails, the smallest that still does, and the line that replays it.
+//! Randomized testing: runs a scenario for many seeds, shrinks the first failure and prints the
+//! command that replays it.
 //!
-//! **Invariant:** what is found does not depend on the number of threads: it is always the lowest seed that fails, and shrinking tries the same things in the same order. Threads are
-//! used here alone; a run itself has none.
+//! **Invariant:** the result does not depend on the number of threads. It is always the lowest seed
+//! that fails, and shrinking tries the same candidates in the same order. Only this module uses
+//! threads; a run has none.
 
 use crate::scenario::Scenario;
 use std::fmt;
@@ -9,41 +11,42 @@ use std::ops::Range;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Smaller scenarios that are tried at most.
-const TRIES: usize = 2000;
+/// Maximum number of candidates during shrinking.
+const MAX_SHRINK_ATTEMPTS: usize = 2000;
 
-/// A scenario that fails.
+/// A scenario that violates its invariant.
 #[derive(Clone, Debug)]
-pub struct Failure<S> {
-    /// Its seed.
+pub struct ScenarioFailure<S> {
+    /// Seed of the scenario.
     pub seed: u64,
-    /// What is wrong with the scenario of the seed.
+    /// Violation of the original scenario.
     pub problem: String,
-    /// The smallest that was found to fail, too.
-    pub smallest: S,
-    /// What is wrong with that.
-    pub smallest_problem: String,
-    /// How many steps smaller it is.
+    /// Smallest scenario found that fails, too.
+    pub shrunk: S,
+    /// Violation of the smallest scenario.
+    pub shrunk_problem: String,
+    /// Number of successful shrinking steps.
     pub steps: usize,
 }
 
-impl<S: Scenario> fmt::Display for Failure<S> {
+impl<S: Scenario> fmt::Display for ScenarioFailure<S> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { seed, problem, smallest, smallest_problem, steps } = self;
+        let Self { seed, problem, shrunk, shrunk_problem, steps } = self;
         write!(formatter, "seed {seed}: {problem}")?;
-        write!(formatter, "\nthe smallest of {steps} steps: {smallest_problem}")?;
-        write!(formatter, "\nreplay: {}", smallest.replay())
+        write!(formatter, "\nshrunk in {steps} steps: {shrunk_problem}")?;
+        write!(formatter, "\nreplay: {}", shrunk.replay())
     }
 }
 
-/// Runs the scenarios of many seeds on all processors until one breaks the invariant, and makes that one smaller: fewer peers, fewer steps, fewer faults, less jitter. Without a
-/// failure, how many were run.
+/// Runs the scenarios of many seeds on all cores until one violates the invariant, and shrinks that
+/// one: fewer peers, fewer steps, fewer faults, less jitter. Returns the number of runs if none
+/// fails.
 ///
 /// ```
 /// use hemiola_sim::explore::explore;
-/// use hemiola_sim::scenario::{RingScenario, Scenario as _};
+/// use hemiola_sim::scenario::{RotationScenario, Scenario as _};
 ///
-/// let found = explore(0..20, RingScenario::from_seed, |scenario| scenario.check().map(drop));
+/// let found = explore(0..20, RotationScenario::from_seed, |scenario| scenario.check().map(drop));
 /// assert_eq!(found.unwrap(), 20);
 /// ```
 ///
@@ -55,7 +58,7 @@ pub fn explore<S: Scenario>(
     seeds: Range<u64>,
     scenario: impl Fn(u64) -> S + Sync,
     invariant: impl Fn(&S) -> Result<(), String> + Sync,
-) -> Result<u64, Box<Failure<S>>> {
+) -> Result<u64, Box<ScenarioFailure<S>>> {
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let next = AtomicU64::new(seeds.start);
     let lowest = AtomicU64::new(u64::MAX);
@@ -65,7 +68,7 @@ pub fn explore<S: Scenario>(
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    // Those below a seed that failed may fail, too.
+                    // Lower seeds are still checked, since they may fail, too.
                     if seed >= seeds.end || seed > lowest.load(Ordering::Relaxed) {
                         return;
                     }
@@ -82,31 +85,31 @@ pub fn explore<S: Scenario>(
     match found.into_inner().expect("no thread panics while it holds this") {
         None => Ok(seeds.end.saturating_sub(seeds.start)),
         Some((seed, problem)) => {
-            let (smallest, smallest_problem, steps) = shrink(scenario(seed), problem.clone(), &invariant);
-            Err(Box::new(Failure { seed, problem, smallest, smallest_problem, steps }))
+            let (shrunk, shrunk_problem, steps) = shrink(scenario(seed), problem.clone(), &invariant);
+            Err(Box::new(ScenarioFailure { seed, problem, shrunk, shrunk_problem, steps }))
         }
     }
 }
 
-/// Takes the first smaller scenario that fails, again and again.
+/// Replaces the scenario by its first smaller variant that fails, until none does.
 fn shrink<S: Scenario>(
-    mut smallest: S,
+    mut shrunk: S,
     mut problem: String,
     invariant: &impl Fn(&S) -> Result<(), String>,
 ) -> (S, String, usize) {
     let (mut tries, mut steps) = (0, 0);
     'smaller: loop {
-        for candidate in smallest.smaller() {
+        for candidate in shrunk.shrink() {
             tries += 1;
-            if tries > TRIES {
-                return (smallest, problem, steps);
+            if tries > MAX_SHRINK_ATTEMPTS {
+                return (shrunk, problem, steps);
             }
             if let Err(found) = invariant(&candidate) {
-                (smallest, problem) = (candidate, found);
+                (shrunk, problem) = (candidate, found);
                 steps += 1;
                 continue 'smaller;
             }
         }
-        return (smallest, problem, steps);
+        return (shrunk, problem, steps);
     }
 }

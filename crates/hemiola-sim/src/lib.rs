@@ -1,26 +1,28 @@
-//! A cluster in virtual time: the protocols of Hemiola against modelled networks, modelled computers and faults.
+//! Simulation of a cluster in virtual time: Hemiola's protocols on modelled networks and computers, with
+//! faults.
 //!
-//! A [`Description`] says what the cluster is; [`Actor`]s say what its peers do, with the very state machines that run on real clusters; a [`World`] runs both, one event after the other, in nanoseconds that
-//! pass as fast as they can be computed. The same description, seed and actors give the same run.
+//! A [`ClusterSpec`] describes the cluster. [`Actor`]s are the peers; they drive the state machines that
+//! also run on real clusters. A [`Simulation`] processes their events one after the other in virtual
+//! nanoseconds. The same spec, seed and actors give the same run.
 //!
 //! ```
 //! use hemiola_core::{Lane, Rank};
-//! use hemiola_sim::{Actor, Context, Description, Outcome, Wait, World};
+//! use hemiola_sim::{Actor, ActorContext, ActorResult, ClusterSpec, PendingWait, Simulation};
 //!
-//! /// Answers whatever comes, until both have spoken ten times.
-//! struct Talker(u32);
+//! /// Answers every message, until both peers have sent ten.
+//! struct PingPong(u32);
 //!
-//! impl Actor for Talker {
+//! impl Actor for PingPong {
 //!     type Message = u32;
 //!
-//!     fn start(&mut self, context: &mut Context<'_, u32>) -> Outcome {
-//!         if context.me() == Rank::ROOT {
+//!     fn on_start(&mut self, context: &mut ActorContext<'_, u32>) -> ActorResult {
+//!         if context.rank() == Rank::ROOT {
 //!             context.send(Rank::new(1), Lane::Control, 100, 0);
 //!         }
 //!         Ok(())
 //!     }
 //!
-//!     fn receive(&mut self, from: Rank, message: u32, context: &mut Context<'_, u32>) -> Outcome {
+//!     fn on_message(&mut self, from: Rank, message: u32, context: &mut ActorContext<'_, u32>) -> ActorResult {
 //!         self.0 = message;
 //!         if message < 19 {
 //!             context.send(from, Lane::Control, 100, message + 1);
@@ -28,7 +30,7 @@
 //!         Ok(())
 //!     }
 //!
-//!     fn timer(&mut self, _: u64, _: &mut Context<'_, u32>) -> Outcome {
+//!     fn on_timer(&mut self, _: u64, _: &mut ActorContext<'_, u32>) -> ActorResult {
 //!         Ok(())
 //!     }
 //!
@@ -36,56 +38,56 @@
 //!         self.0 >= 18
 //!     }
 //!
-//!     fn waits(&self) -> Vec<Wait> {
+//!     fn pending_waits(&self) -> Vec<PendingWait> {
 //!         Vec::new()
 //!     }
 //! }
 //!
-//! let ended = World::new(&Description::new(2), 1, |_| Talker(0))?.run()?;
+//! let ended = Simulation::new(&ClusterSpec::new(2), 1, |_| PingPong(0))?.run()?;
 //! assert_eq!(ended.events, 20);
-//! assert!(ended.at.secs() > 20.0 * 50e-6, "twenty messages, 50 µs each");
+//! assert!(ended.end_time.secs() > 20.0 * 50e-6, "twenty messages, 50 µs each");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`describe`] | [`Description`]: peers, links, racks, faults; what cannot be is refused with the reason |
-//! | [`actor`] | [`Actor`]: what runs on a peer; [`Context`]: what it may ask of the world |
-//! | [`actors`] | the state machines of the protocol crates, in virtual time |
-//! | [`world`] | [`World`]: runs events in the order of time |
-//! | [`scenario`], [`mod@explore`] | jobs made from seeds with what must hold of them; many of them, and the smallest that fails |
-//! | [`figure`] | figures of papers at their own scale |
-//! | `network` | how messages travel and share links, in queues or as flows |
-//! | `compute`, `cores` | how long peers compute; how those of one host share its cores |
-//! | [`workload`] | jobs that do real work in virtual time |
-//! | [`stuck`] | [`WaitGraph`]: who waits for whom when nothing can happen any more |
-//! | [`study`] | what staleness does to learning, in iterations rather than nanoseconds |
-//! | [`trace`] | what happened when, for Chrome and Perfetto |
-//! | [`units`], [`chance`] | spans and rates; numbers from distributions |
+//! | [`cluster_spec`] | [`ClusterSpec`]: peers, links, racks, faults, and their validation |
+//! | [`actor`] | [`Actor`] and [`ActorContext`]: code on a peer and its access to the simulation |
+//! | [`actors`] | actors for the protocols of Hemiola |
+//! | [`simulation`] | [`Simulation`]: processes events in the order of time |
+//! | [`scenario`], [`mod@explore`] | randomized scenarios with their invariants; search for failures and shrinking |
+//! | [`paper_figures`] | figures of papers, reproduced at their scale |
+//! | `network` | message transfer, as FIFO queues or as fair flows |
+//! | `compute`, `cores` | compute times; cores shared by the peers of a host |
+//! | [`workload`] | jobs that compute real results in virtual time |
+//! | [`wait_graph`] | [`WaitGraph`]: pending waits at a deadlock |
+//! | [`staleness`] | staleness study: learning curves under update delays, in iterations |
+//! | [`trace`] | timelines for Chrome and Perfetto |
+//! | [`units`], [`sampling`] | durations and data rates; random numbers |
 //!
-//! **Invariant:** no socket or wall clock, no thread in a run, and no randomness but from a given seed.
+//! **Invariant:** a run uses no socket, no wall clock, no thread, and no randomness other than its seed.
 
 pub mod actor;
 pub mod actors;
-pub mod chance;
+pub mod cluster_spec;
 mod compute;
 mod cores;
-pub mod describe;
+mod event_queue;
 pub mod explore;
-pub mod figure;
 mod network;
-mod queue;
+pub mod paper_figures;
+pub mod sampling;
 pub mod scenario;
-pub mod stuck;
-pub mod study;
+pub mod simulation;
+pub mod staleness;
 pub mod trace;
 pub mod units;
+pub mod wait_graph;
 pub mod workload;
-pub mod world;
 
-pub use actor::{Actor, Context, Outcome};
-pub use describe::Description;
+pub use actor::{Actor, ActorContext, ActorResult};
+pub use cluster_spec::ClusterSpec;
 pub use explore::explore;
-pub use stuck::{Wait, WaitGraph};
-pub use units::{Rate, Span};
-pub use world::{Account, Ended, Trouble, World};
+pub use simulation::{PeerUsage, RunSummary, SimError, Simulation};
+pub use units::{DataRate, SimDuration};
+pub use wait_graph::{PendingWait, WaitGraph};

@@ -1,39 +1,39 @@
-//! What happened when, for people to look at: spans of computing and waiting, and messages, in the trace format of Chrome, which Perfetto reads, too.
+//! Timeline of computations, waits and messages, in the Chrome trace format, which Perfetto reads.
 
 use serde::Serialize;
 
-/// A stretch of somebody's time.
+/// An interval of a worker's time, or of a message in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spent {
-    /// Which peer.
+pub struct ActivitySpan {
+    /// Rank of the peer.
     pub peer: u32,
-    /// Which of its workers; [`Spent::WIRE`] for messages on their way.
+    /// Worker of the peer; [`ActivitySpan::WIRE`] for messages.
     pub worker: u32,
-    /// What it did.
+    /// Name of the activity.
     pub what: &'static str,
-    /// From when, in nanoseconds.
+    /// Start in nanoseconds of virtual time.
     pub start: u64,
-    /// Until when.
+    /// End in nanoseconds of virtual time.
     pub end: u64,
 }
 
-impl Spent {
-    /// In place of a worker: messages that the peer has sent.
+impl ActivitySpan {
+    /// Row of the messages that a peer sends.
     pub const WIRE: u32 = u32::MAX;
 }
 
-/// All of it.
+/// Trace of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Trace {
-    /// In the order in which they ended.
-    pub spans: Vec<Spent>,
+pub struct SimTrace {
+    /// Spans in the order in which they ended.
+    pub spans: Vec<ActivitySpan>,
 }
 
 #[derive(Serialize)]
-struct Chrome<'a> {
+struct ChromeEvent<'a> {
     name: &'a str,
     ph: &'static str,
-    /// Microseconds.
+    /// Microseconds since the start.
     ts: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     dur: Option<f64>,
@@ -43,23 +43,24 @@ struct Chrome<'a> {
     args: Option<serde_json::Value>,
 }
 
-impl Trace {
-    /// The trace as Chrome's `about:tracing` and Perfetto read it.
+impl SimTrace {
+    /// Formats the trace as JSON for Perfetto and `chrome://tracing`.
     ///
     /// # Panics
-    /// Never: it is plain data.
+    /// Never: a trace is plain data.
     #[must_use]
-    pub fn to_chrome(&self) -> String {
-        // Messages come after the workers, in a row of their own.
-        let wire = 1 + self.spans.iter().map(|span| span.worker).filter(|id| *id != Spent::WIRE).max().unwrap_or(0);
-        let row = |worker: u32| if worker == Spent::WIRE { wire } else { worker };
+    pub fn to_chrome_json(&self) -> String {
+        // Messages have a row of their own, after the workers.
+        let wire =
+            1 + self.spans.iter().map(|span| span.worker).filter(|id| *id != ActivitySpan::WIRE).max().unwrap_or(0);
+        let row = |worker: u32| if worker == ActivitySpan::WIRE { wire } else { worker };
         let mut rows: Vec<(u32, u32)> = self.spans.iter().map(|span| (span.peer, row(span.worker))).collect();
         rows.sort_unstable();
         rows.dedup();
-        let mut events: Vec<Chrome<'_>> = Vec::new();
+        let mut events: Vec<ChromeEvent<'_>> = Vec::new();
         for (peer, worker) in rows {
             let name = if worker == wire { "messages".to_owned() } else { format!("worker {worker}") };
-            let meta = |what, name: String| Chrome {
+            let meta = |what, name: String| ChromeEvent {
                 name: what,
                 ph: "M",
                 ts: 0.0,
@@ -71,7 +72,7 @@ impl Trace {
             events.push(meta("process_name", format!("peer {peer}")));
             events.push(meta("thread_name", name));
         }
-        events.extend(self.spans.iter().map(|span| Chrome {
+        events.extend(self.spans.iter().map(|span| ChromeEvent {
             name: span.what,
             ph: "X",
             ts: span.start as f64 / 1000.0,
@@ -92,10 +93,10 @@ mod tests {
     #[test]
     fn a_trace_has_rows_and_spans_in_microseconds() {
         let spans = vec![
-            Spent { peer: 1, worker: 0, what: "computes", start: 1500, end: 4000 },
-            Spent { peer: 1, worker: Spent::WIRE, what: "message", start: 4000, end: 9000 },
+            ActivitySpan { peer: 1, worker: 0, what: "computes", start: 1500, end: 4000 },
+            ActivitySpan { peer: 1, worker: ActivitySpan::WIRE, what: "message", start: 4000, end: 9000 },
         ];
-        let text = Trace { spans }.to_chrome();
+        let text = SimTrace { spans }.to_chrome_json();
         let read: serde_json::Value = serde_json::from_str(&text).unwrap();
         let events = read["traceEvents"].as_array().unwrap();
         assert_eq!(events.len(), 6);

@@ -1,20 +1,20 @@
-//! How two strategies differ.
+//! Differences between two strategies.
 
 use crate::strategy::Strategy;
 use std::fmt;
 
-/// One thing that two strategies decide differently.
+/// Single difference between two strategies.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
-    /// The variable, if it is about one.
+pub struct StrategyDifference {
+    /// Name of the variable, if the difference concerns one.
     pub variable: Option<String>,
-    /// What the first says; nothing if it says nothing of the variable.
+    /// Description in the first strategy; `None` if it does not mention the variable.
     pub before: Option<String>,
-    /// What the second says.
+    /// Description in the second strategy.
     pub after: Option<String>,
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for StrategyDifference {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.variable.as_deref().unwrap_or("training");
         match (&self.before, &self.after) {
@@ -26,37 +26,43 @@ impl fmt::Display for Difference {
 }
 
 impl Strategy {
-    /// What `other` decides differently, in the order of this strategy's variables and then of the other's. Numbers of groups are names: only who shares one matters.
+    /// Returns the differences of `other`, in the order of this strategy's variables and then of
+    /// the other's. Group numbers are arbitrary: only the members of a group matter.
     #[must_use]
-    pub fn differences(&self, other: &Self) -> Vec<Difference> {
+    pub fn differences(&self, other: &Self) -> Vec<StrategyDifference> {
         let mut differences = Vec::new();
         if self.replicas != other.replicas {
-            let said = |strategy: &Self| Some(format!("on {}", crate::show::ranks(&strategy.replicas)));
-            differences.push(Difference { variable: None, before: said(self), after: said(other) });
+            let description = |strategy: &Self| Some(format!("on {}", crate::display::ranks(&strategy.replicas)));
+            differences.push(StrategyDifference {
+                variable: None,
+                before: description(self),
+                after: description(other),
+            });
         }
         for plan in &self.plans {
-            let (before, after) = (self.said_of(&plan.variable), other.said_of(&plan.variable));
+            let (before, after) = (self.describe_variable(&plan.variable), other.describe_variable(&plan.variable));
             if before != after {
-                differences.push(Difference { variable: Some(plan.variable.clone()), before, after });
+                differences.push(StrategyDifference { variable: Some(plan.variable.clone()), before, after });
             }
         }
         for plan in other.plans.iter().filter(|plan| self.plan(&plan.variable).is_none()) {
-            let after = other.said_of(&plan.variable);
-            differences.push(Difference { variable: Some(plan.variable.clone()), before: None, after });
+            let after = other.describe_variable(&plan.variable);
+            differences.push(StrategyDifference { variable: Some(plan.variable.clone()), before: None, after });
         }
         differences
     }
 
-    fn said_of(&self, variable: &str) -> Option<String> {
+    fn describe_variable(&self, variable: &str) -> Option<String> {
         self.plan(variable).map(|plan| {
             let shape = format!("{:?} ", plan.shape);
-            shape + &crate::show::plan(plan, &|group| self.companions(group, variable))
+            shape + &crate::display::plan(plan, &|group| self.companions(group, variable))
         })
     }
 
-    /// Who travels in the same message, as a name for a group that does not depend on its number.
+    /// Members of a group other than this variable, as a name that does not depend on the group's
+    /// number.
     fn companions(&self, group: u32, variable: &str) -> String {
-        let shares = |plan: &&crate::strategy::Plan| plan.nodes.iter().any(|node| node.group() == Some(group));
+        let shares = |plan: &&crate::strategy::VariablePlan| plan.nodes.iter().any(|node| node.group() == Some(group));
         let others: Vec<&str> = self
             .plans
             .iter()

@@ -1,50 +1,50 @@
-//! What can be wrong with models, clusters and strategies.
+//! Errors of models, clusters and strategies.
 
 use std::fmt;
 
-/// Why something was refused.
+/// Reason why a model, a cluster, a strategy or a file is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A model that cannot be.
+    /// A model with an invalid variable.
     #[error("variable {variable}: {problem}")]
     Model {
-        /// Its name.
+        /// Name of the variable.
         variable: String,
-        /// What is wrong with it.
+        /// Violated condition, as a clause for the message.
         problem: String,
     },
-    /// A cluster that cannot be.
-    #[error("the description of the cluster: {0}")]
+    /// An invalid description of a cluster.
+    #[error("the cluster description is invalid: {0}")]
     Cluster(String),
     /// A strategy that cannot work. All problems are listed.
     #[error("the strategy cannot be used: {}", list(.0))]
-    Strategy(Vec<Problem>),
-    /// A file that is not what it should be.
+    Strategy(Vec<StrategyProblem>),
+    /// A file that cannot be parsed.
     #[error("{what} cannot be read: {problem}")]
     File {
-        /// What it should have been.
+        /// Expected content of the file.
         what: &'static str,
-        /// Why it is not.
+        /// Error of the parser.
         problem: String,
     },
 }
 
-/// The result of anything here.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Something that makes a strategy unusable.
+/// Problem that makes a strategy unusable.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
-    /// The variable, if it is about one.
+pub struct StrategyProblem {
+    /// Name of the variable, if the problem concerns one.
     pub variable: Option<String>,
-    /// The shard of that variable, if it is cut into several.
+    /// Index of the shard, if the variable is cut into several.
     pub shard: Option<usize>,
-    /// What is wrong, and what would be right.
+    /// Violated condition, and a way to satisfy it.
     pub reason: String,
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for StrategyProblem {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.variable, self.shard) {
             (Some(variable), Some(shard)) => write!(formatter, "{variable}, shard {shard}: {}", self.reason),
@@ -54,12 +54,12 @@ impl fmt::Display for Problem {
     }
 }
 
-/// So many problems are spelled out.
-const SHOWN: usize = 5;
+/// Maximum number of problems spelled out in the message.
+const MAX_LISTED_PROBLEMS: usize = 5;
 
-fn list(problems: &[Problem]) -> String {
-    let shown: Vec<String> = problems.iter().take(SHOWN).map(ToString::to_string).collect();
-    let rest = problems.len().saturating_sub(SHOWN);
+fn list(problems: &[StrategyProblem]) -> String {
+    let shown: Vec<String> = problems.iter().take(MAX_LISTED_PROBLEMS).map(ToString::to_string).collect();
+    let rest = problems.len().saturating_sub(MAX_LISTED_PROBLEMS);
     let more = if rest > 0 { format!("; and {rest} more") } else { String::new() };
     shown.join("; ") + &more
 }

@@ -1,56 +1,56 @@
-//! Why a strategy is as it is: each variable with its choice, what that sends, how long it takes, and what would have been second.
+//! Explanation of a strategy: each variable with its method, bytes, time, and the best alternative.
 
 use crate::builders::{candidates, price};
-use crate::cluster::Cluster;
-use crate::cost::{Costs, Load};
-use crate::model::{Model, Variable};
-use crate::show;
-use crate::strategy::{Plan, Strategy};
+use crate::cost::{CostModel, NetworkLoad};
+use crate::display;
+use crate::model::{ModelSpec, VariableSpec};
+use crate::resources::ResourceSpec;
+use crate::strategy::{Strategy, VariablePlan};
 use serde::Serialize;
 use std::fmt;
 
-/// One way to keep a variable equal, and its price.
+/// Synchronization method of a variable, with its cost.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Choice {
-    /// In words.
-    pub way: String,
+pub struct SyncChoice {
+    /// Description of the method.
+    pub method: String,
     /// Bytes that all peers send for it in a step.
     pub bytes: f64,
     /// Seconds that it takes if it is alone.
     pub seconds: f64,
 }
 
-/// What is decided for a variable.
+/// Choice for one variable, and its runner-up.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-struct Decided {
+struct VariableExplanation {
     variable: String,
     shape: Vec<usize>,
     bytes: u64,
-    choice: Choice,
-    runner_up: Option<Choice>,
+    choice: SyncChoice,
+    runner_up: Option<SyncChoice>,
 }
 
-/// A strategy with its reasons, for people and, serialized, for programs.
+/// Strategy with its reasons, for people and, serialized, for programs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Explanation {
+pub struct StrategyExplanation {
     peers: usize,
-    variables: Vec<Decided>,
+    variables: Vec<VariableExplanation>,
     /// Bytes that all peers send in a step.
     bytes: f64,
     /// Seconds that a step's communication takes.
     seconds: f64,
-    /// The peer that sends and receives the most, and how many bytes.
+    /// Peer that sends and receives the most, with its number of bytes.
     busiest: (u32, f64),
 }
 
-impl Explanation {
-    /// Seconds that a step's communication is predicted to take.
+impl StrategyExplanation {
+    /// Predicted seconds of a step's communication.
     #[must_use]
     pub fn seconds(&self) -> f64 {
         self.seconds
     }
 
-    /// Bytes that all peers are predicted to send in a step.
+    /// Predicted bytes that all peers send in a step.
     #[must_use]
     pub fn bytes(&self) -> f64 {
         self.bytes
@@ -62,18 +62,18 @@ impl Explanation {
 /// # Panics
 /// If the cluster has no peers.
 #[must_use]
-pub fn explain(strategy: &Strategy, model: &Model, cluster: &Cluster) -> Explanation {
-    let costs = Costs::new(cluster, &strategy.replicas);
+pub fn explain(strategy: &Strategy, model: &ModelSpec, cluster: &ResourceSpec) -> StrategyExplanation {
+    let costs = CostModel::new(cluster, &strategy.replicas);
     let load = costs.strategy(model, strategy);
-    let known = |plan: &&Plan| model.find(&plan.variable).is_some();
+    let known = |plan: &&VariablePlan| model.find(&plan.variable).is_some();
     let variables = strategy.plans.iter().filter(known).map(|plan| {
-        let variable = model.find(&plan.variable).expect("it was just found");
-        decided(plan, variable, cluster, &costs)
+        let variable = model.find(&plan.variable).expect("only known variables pass the filter");
+        explain_variable(plan, variable, cluster, &costs)
     });
     let handled = |peer| load.sent(peer) + load.received(peer);
     let busiest =
         cluster.ranks().max_by(|one, other| handled(*one).total_cmp(&handled(*other))).expect("a cluster has peers");
-    Explanation {
+    StrategyExplanation {
         peers: strategy.peers,
         variables: variables.collect(),
         bytes: load.total(),
@@ -82,24 +82,29 @@ pub fn explain(strategy: &Strategy, model: &Model, cluster: &Cluster) -> Explana
     }
 }
 
-fn decided(plan: &Plan, variable: &Variable, cluster: &Cluster, costs: &Costs<'_>) -> Decided {
-    let told = |plan: &Plan, load: &Load, group: &dyn Fn(u32) -> String| Choice {
-        way: show::plan(plan, group),
+fn explain_variable(
+    plan: &VariablePlan,
+    variable: &VariableSpec,
+    cluster: &ResourceSpec,
+    costs: &CostModel<'_>,
+) -> VariableExplanation {
+    let priced_choice = |plan: &VariablePlan, load: &NetworkLoad, group: &dyn Fn(u32) -> String| SyncChoice {
+        method: display::plan(plan, group),
         bytes: load.total(),
         seconds: load.seconds(),
     };
     let in_group = |group: u32| format!("in group {group}");
-    let choice = told(plan, &price(costs, variable, plan), &in_group);
-    let kind = |plan: &Plan| (plan.nodes[0].synchronizer.clone(), plan.nodes.len());
-    let same = |other: &Plan| match (plan.nodes[0].group(), other.nodes[0].group()) {
+    let choice = priced_choice(plan, &price(costs, variable, plan), &in_group);
+    let kind = |plan: &VariablePlan| (plan.nodes[0].synchronizer.clone(), plan.nodes.len());
+    let same = |other: &VariablePlan| match (plan.nodes[0].group(), other.nodes[0].group()) {
         (Some(_), Some(_)) => true,
         _ => kind(plan) == kind(other),
     };
     let others = candidates(variable, cluster).into_iter().filter(|other| !same(other));
-    let priced = others.map(|other| told(&other, &price(costs, variable, &other), &|_| String::new()));
+    let priced = others.map(|other| priced_choice(&other, &price(costs, variable, &other), &|_| String::new()));
     let runner_up = priced.min_by(|one, other| one.seconds.total_cmp(&other.seconds));
-    let runner_up = runner_up.map(|choice| Choice { way: choice.way.trim_end().to_owned(), ..choice });
-    Decided {
+    let runner_up = runner_up.map(|choice| SyncChoice { method: choice.method.trim_end().to_owned(), ..choice });
+    VariableExplanation {
         variable: variable.name.clone(),
         shape: variable.shape.clone(),
         bytes: variable.bytes(),
@@ -108,7 +113,7 @@ fn decided(plan: &Plan, variable: &Variable, cluster: &Cluster, costs: &Costs<'_
     }
 }
 
-/// A number of bytes in the unit that fits.
+/// Formats a number of bytes with a fitting unit.
 fn bytes(count: f64) -> String {
     match count {
         _ if count < 1e3 => format!("{count:.0} B"),
@@ -118,7 +123,7 @@ fn bytes(count: f64) -> String {
     }
 }
 
-/// A time in the unit that fits.
+/// Formats a time with a fitting unit.
 fn seconds(count: f64) -> String {
     match count {
         _ if count < 1e-3 => format!("{:.0} µs", count * 1e6),
@@ -127,20 +132,20 @@ fn seconds(count: f64) -> String {
     }
 }
 
-impl fmt::Display for Explanation {
+impl fmt::Display for StrategyExplanation {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let heads = ["variable", "size", "kept equal by", "sent", "alone"].map(str::to_owned);
+        let heads = ["variable", "size", "synchronized by", "sent", "alone"].map(str::to_owned);
         let mut rows = vec![heads];
-        let mut second = vec!["otherwise".to_owned()];
+        let mut second = vec!["runner-up".to_owned()];
         for decided in &self.variables {
-            let Decided { variable, shape, choice, .. } = decided;
+            let VariableExplanation { variable, shape, choice, .. } = decided;
             let size = format!("{} {shape:?}", bytes(decided.bytes as f64));
-            rows.push([variable.clone(), size, choice.way.clone(), bytes(choice.bytes), seconds(choice.seconds)]);
+            rows.push([variable.clone(), size, choice.method.clone(), bytes(choice.bytes), seconds(choice.seconds)]);
             second.push(
                 decided
                     .runner_up
                     .as_ref()
-                    .map_or_else(String::new, |other| format!("{}: {}", other.way, seconds(other.seconds))),
+                    .map_or_else(String::new, |other| format!("{}: {}", other.method, seconds(other.seconds))),
             );
         }
         let mut widths = [0; 5];
@@ -152,7 +157,7 @@ impl fmt::Display for Explanation {
         for (row, second) in rows.iter().zip(&second) {
             let mut line = String::new();
             for (column, (cell, width)) in row.iter().zip(widths).enumerate() {
-                // Numbers are read from their end.
+                // Numbers are right-aligned.
                 let padded = if column < 3 { format!("{cell:width$}  ") } else { format!("{cell:>width$}  ") };
                 line.push_str(&padded);
             }

@@ -1,100 +1,107 @@
-//! What is decided for one shard of a variable.
+//! Decision for one shard of a variable.
 
 use hemiola_collective_proto::graph::Topology;
-use hemiola_collective_proto::{Algorithm, Encoding};
+use hemiola_collective_proto::{Algorithm, Compression};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 
-/// Where a shard lives.
+/// Placement of a shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Placement {
-    /// At one peer, which keeps it for all.
+pub enum ShardPlacement {
+    /// On one peer, which serves it to all.
     On(Rank),
-    /// Row by row at several peers, as the rows of a table are.
+    /// Row by row on several peers, like the rows of a table.
     Sharded(Vec<Rank>),
-    /// At every peer that trains, as a copy.
+    /// A copy on every training peer.
     Replicated,
 }
 
-/// How copies agree.
+/// Synchronization method of the copies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Synchronizer {
-    /// Updates go to where the shard lives, new values come back (reduce and broadcast).
-    Served,
-    /// The same for the rows that a batch touches alone (gather and scatter).
-    ServedRows,
-    /// Updates are summed by everybody for everybody.
+    /// Parameter server: updates go to the owner of the shard, new values come back (reduce and
+    /// broadcast).
+    ParameterServer,
+    /// Parameter server for the rows that a batch touches only (gather and scatter).
+    ParameterServerRows,
+    /// All-reduce of the updates.
     AllReduce {
-        /// The way; the runtime chooses by its own measurements if none is given.
+        /// Algorithm of the all-reduce. By default the executor chooses one that does not depend on
+        /// measurements.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         algorithm: Option<Algorithm>,
-        /// Shards of the same group travel in one message.
+        /// Group of the shard; shards of a group are fused into one message.
         group: u32,
     },
-    /// Everybody sends the factors of its update to everybody.
-    Factors,
-    /// Copies are averaged with those of neighbours in a graph. They are not equal after a step.
-    Mix(Topology),
+    /// Every peer sends the sufficient factors of its update to all peers.
+    SufficientFactors,
+    /// Gossip averaging with the neighbours in a graph. Copies are not equal after a step.
+    Gossip(Topology),
 }
 
-/// What is decided for one shard.
+/// Decision for one shard: placement, synchronizer, compression and staleness bound.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Node {
-    /// Where it lives.
-    pub placement: Placement,
-    /// How copies agree.
+pub struct StrategyNode {
+    /// Placement of the shard.
+    pub placement: ShardPlacement,
+    /// Synchronization method of its copies.
     pub synchronizer: Synchronizer,
-    /// The form in which updates travel. New values travel as they are.
-    pub encoding: Encoding,
-    /// By how many steps a copy may lag.
+    /// Compression of the updates. New values travel uncompressed.
+    pub compression: Compression,
+    /// Staleness bound in steps; 0 by default.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub staleness: u64,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(staleness: &u64) -> bool {
     *staleness == 0
 }
 
-impl Node {
-    /// Served by one peer.
+impl StrategyNode {
+    /// Returns a node served by one peer.
     #[must_use]
-    pub fn served(peer: Rank) -> Self {
+    pub fn parameter_server(peer: Rank) -> Self {
         Self {
-            placement: Placement::On(peer),
-            synchronizer: Synchronizer::Served,
-            encoding: Encoding::Plain,
+            placement: ShardPlacement::On(peer),
+            synchronizer: Synchronizer::ParameterServer,
+            compression: Compression::Plain,
             staleness: 0,
         }
     }
 
-    /// Rows served by several peers.
+    /// Returns a node whose rows are served by several peers.
     #[must_use]
-    pub fn served_rows(peers: Vec<Rank>) -> Self {
-        let (placement, synchronizer) = (Placement::Sharded(peers), Synchronizer::ServedRows);
-        Self { placement, synchronizer, encoding: Encoding::Plain, staleness: 0 }
+    pub fn parameter_server_rows(peers: Vec<Rank>) -> Self {
+        let (placement, synchronizer) = (ShardPlacement::Sharded(peers), Synchronizer::ParameterServerRows);
+        Self { placement, synchronizer, compression: Compression::Plain, staleness: 0 }
     }
 
-    /// Summed with a group.
+    /// Returns a node that is all-reduced in a group.
     #[must_use]
     pub fn all_reduce(group: u32) -> Self {
         let synchronizer = Synchronizer::AllReduce { algorithm: None, group };
-        Self { placement: Placement::Replicated, synchronizer, encoding: Encoding::Plain, staleness: 0 }
+        Self { placement: ShardPlacement::Replicated, synchronizer, compression: Compression::Plain, staleness: 0 }
     }
 
-    /// Rebuilt from factors.
+    /// Returns a node that is rebuilt from sufficient factors.
     #[must_use]
-    pub fn factors(pairs: u64) -> Self {
-        let encoding = Encoding::SufficientFactors { pairs: pairs as usize };
-        Self { placement: Placement::Replicated, synchronizer: Synchronizer::Factors, encoding, staleness: 0 }
+    pub fn sufficient_factors(pairs: u64) -> Self {
+        let compression = Compression::SufficientFactors { pairs: pairs as usize };
+        Self {
+            placement: ShardPlacement::Replicated,
+            synchronizer: Synchronizer::SufficientFactors,
+            compression,
+            staleness: 0,
+        }
     }
 
-    /// The group in which it is summed, if it is.
+    /// All-reduce group of the node, if it has one.
     #[must_use]
     pub fn group(&self) -> Option<u32> {
         match self.synchronizer {

@@ -1,63 +1,63 @@
-//! What is decided for a whole model, and the files it is kept in.
+//! Decisions for a whole model, and their file formats.
 
 use crate::error::{Error, Result};
-use crate::node::Node;
-use crate::partition::{Partitioning, Shard};
+use crate::node::StrategyNode;
+use crate::partition::{Partitioning, VariableShard};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 
-/// The version of the file format.
+/// Version of the file format.
 const FORMAT: u32 = 1;
 
-/// What is decided for one variable: how it is cut, and a node for each shard.
+/// Decision for one variable: its partitioning, and a node for each shard.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Plan {
-    /// The variable's name.
+pub struct VariablePlan {
+    /// Name of the variable.
     pub variable: String,
-    /// Its shape, so that a strategy for another model is found out.
+    /// Shape of the variable, so that a strategy for another model is detected.
     pub shape: Vec<usize>,
-    /// How it is cut.
+    /// Partitioning of the variable into shards.
     pub partitioning: Partitioning,
-    /// A node for each shard, in row-major order.
-    pub nodes: Vec<Node>,
+    /// Node of each shard, in row-major order.
+    pub nodes: Vec<StrategyNode>,
 }
 
-impl Plan {
-    /// Each shard with its node.
-    pub fn shards(&self) -> impl Iterator<Item = (Shard, &Node)> {
+impl VariablePlan {
+    /// Iterates over the shards with their nodes.
+    pub fn shards(&self) -> impl Iterator<Item = (VariableShard, &StrategyNode)> {
         self.partitioning.cut(&self.shape).into_iter().zip(&self.nodes)
     }
 }
 
-/// How the copies of a model are kept equal.
+/// Synchronization strategy of a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Strategy {
-    /// The version of the format.
+    /// Version of the file format.
     format: u32,
-    /// How many peers the cluster has.
+    /// Number of peers of the cluster.
     pub peers: usize,
-    /// Those who train a copy of the model. Others may serve.
+    /// Peers that train a copy of the model. Others may serve.
     pub replicas: Vec<Rank>,
-    /// A plan for each variable, in the order of the model.
-    pub plans: Vec<Plan>,
+    /// Plan of each variable, in the order of the model.
+    pub plans: Vec<VariablePlan>,
 }
 
 impl Strategy {
-    /// A strategy for a cluster of `peers` in which `replicas` train.
+    /// Creates a strategy for a cluster of `peers` in which `replicas` train.
     #[must_use]
-    pub fn new(peers: usize, replicas: Vec<Rank>, plans: Vec<Plan>) -> Self {
+    pub fn new(peers: usize, replicas: Vec<Rank>, plans: Vec<VariablePlan>) -> Self {
         Self { format: FORMAT, peers, replicas, plans }
     }
 
-    /// The plan of a variable.
+    /// Returns the plan of a variable.
     #[must_use]
-    pub fn plan(&self, variable: &str) -> Option<&Plan> {
+    pub fn plan(&self, variable: &str) -> Option<&VariablePlan> {
         self.plans.iter().find(|plan| plan.variable == variable)
     }
 
-    /// Reads a strategy in JSON or, if it does not begin with a brace, in TOML.
+    /// Parses a strategy in JSON or, if the text does not begin with a brace, in TOML.
     pub fn parse(text: &str) -> Result<Self> {
         let problem = |problem: String| Error::File { what: "the strategy", problem };
         let strategy: Self = if text.trim_start().starts_with('{') {
@@ -71,21 +71,21 @@ impl Strategy {
         Ok(strategy)
     }
 
-    /// The strategy in JSON, indented for people.
+    /// Serializes the strategy as indented JSON.
     ///
     /// # Panics
     /// Never: it is plain data.
     #[must_use]
     pub fn to_json(&self) -> String {
-        serde_json::to_string_pretty(self).expect("plain data")
+        serde_json::to_string_pretty(self).expect("plain data always serializes")
     }
 
-    /// The strategy in TOML.
+    /// Serializes the strategy as TOML.
     ///
     /// # Panics
     /// Never: it is plain data.
     #[must_use]
     pub fn to_toml(&self) -> String {
-        toml::to_string(self).expect("plain data")
+        toml::to_string(self).expect("plain data always serializes")
     }
 }

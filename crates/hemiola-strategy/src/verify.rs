@@ -1,20 +1,21 @@
-//! Whether a strategy can work for a model on a cluster.
+//! Verification of a strategy for a model and a cluster.
 //!
-//! All problems are found, each with the variable and the reason. What passes keeps copies equal (or, for graph mixing, close): every update reaches every copy in one way.
+//! All problems are reported, each with the variable and the reason. A verified strategy keeps
+//! copies equal (or, with gossip, close): every update reaches every copy by exactly one path.
 
-use crate::cluster::Cluster;
-use crate::error::{Error, Problem, Result};
-use crate::model::{Gradient, Model, Variable};
-use crate::node::{Node, Placement, Synchronizer};
-use crate::partition::Shard;
-use crate::strategy::{Plan, Strategy};
-use hemiola_collective_proto::{Algorithm, Encoding};
+use crate::error::{Error, Result, StrategyProblem};
+use crate::model::{GradientKind, ModelSpec, VariableSpec};
+use crate::node::{ShardPlacement, StrategyNode, Synchronizer};
+use crate::partition::VariableShard;
+use crate::resources::ResourceSpec;
+use crate::strategy::{Strategy, VariablePlan};
+use hemiola_collective_proto::{Algorithm, Compression};
 use hemiola_core::Rank;
 use std::collections::{BTreeMap, BTreeSet};
 
 impl Strategy {
-    /// Refuses a strategy that cannot work for this model on this cluster, with every reason there is.
-    pub fn verify(&self, model: &Model, cluster: &Cluster) -> Result<()> {
+    /// Rejects a strategy that cannot work for this model on this cluster, with all reasons.
+    pub fn verify(&self, model: &ModelSpec, cluster: &ResourceSpec) -> Result<()> {
         cluster.check()?;
         let mut problems = Vec::new();
         self.check_cluster(cluster, &mut problems);
@@ -28,13 +29,13 @@ impl Strategy {
         if problems.is_empty() { Ok(()) } else { Err(Error::Strategy(problems)) }
     }
 
-    fn check_cluster(&self, cluster: &Cluster, problems: &mut Vec<Problem>) {
-        let mut whole = |reason: String| problems.push(Problem { variable: None, shard: None, reason });
+    fn check_cluster(&self, cluster: &ResourceSpec, problems: &mut Vec<StrategyProblem>) {
+        let mut whole = |reason: String| problems.push(StrategyProblem { variable: None, shard: None, reason });
         if self.peers != cluster.size() {
             whole(format!("it was made for {} peers, and the cluster has {}", self.peers, cluster.size()));
         }
         if self.replicas.is_empty() {
-            whole("nobody trains: it names no replicas".into());
+            whole("it names no replicas, so no peer trains".into());
         }
         let mut seen = BTreeSet::new();
         for rank in &self.replicas {
@@ -47,11 +48,11 @@ impl Strategy {
         }
     }
 
-    fn check_model(&self, model: &Model, problems: &mut Vec<Problem>) {
+    fn check_model(&self, model: &ModelSpec, problems: &mut Vec<StrategyProblem>) {
         let mut planned = BTreeSet::new();
         for plan in &self.plans {
             let mut of = |reason: String| {
-                problems.push(Problem { variable: Some(plan.variable.clone()), shard: None, reason });
+                problems.push(StrategyProblem { variable: Some(plan.variable.clone()), shard: None, reason });
             };
             if !planned.insert(&plan.variable) {
                 of("it has two plans".into());
@@ -67,43 +68,44 @@ impl Strategy {
         }
         for variable in model.variables.iter().filter(|variable| !planned.contains(&variable.name)) {
             let reason = "it has no plan, so its copies would drift apart".to_owned();
-            problems.push(Problem { variable: Some(variable.name.clone()), shard: None, reason });
+            problems.push(StrategyProblem { variable: Some(variable.name.clone()), shard: None, reason });
         }
     }
 
-    /// What travels in one message must travel in one way.
-    fn check_groups(&self, problems: &mut Vec<Problem>) {
-        type Members<'a> = Vec<(&'a str, Option<Algorithm>, Encoding)>;
-        let mut groups: BTreeMap<u32, Members<'_>> = BTreeMap::new();
+    /// Checks that the shards of a group share algorithm and compression, since they travel in one
+    /// message.
+    fn check_groups(&self, problems: &mut Vec<StrategyProblem>) {
+        type GroupMembers<'a> = Vec<(&'a str, Option<Algorithm>, Compression)>;
+        let mut groups: BTreeMap<u32, GroupMembers<'_>> = BTreeMap::new();
         for (plan, node) in self.plans.iter().flat_map(|plan| plan.nodes.iter().map(move |node| (plan, node))) {
             if let Synchronizer::AllReduce { algorithm, group } = node.synchronizer {
-                groups.entry(group).or_default().push((&plan.variable, algorithm, node.encoding));
+                groups.entry(group).or_default().push((&plan.variable, algorithm, node.compression));
             }
         }
         for (group, members) in groups {
-            let (first, algorithm, encoding) = members[0];
+            let (first, algorithm, compression) = members[0];
             let mut of = |variable: &str, reason: String| {
-                problems.push(Problem { variable: Some(variable.to_owned()), shard: None, reason });
+                problems.push(StrategyProblem { variable: Some(variable.to_owned()), shard: None, reason });
             };
-            for (variable, other_algorithm, other_encoding) in &members[1..] {
-                if (*other_algorithm, *other_encoding) != (algorithm, encoding) {
+            for (variable, other_algorithm, other_compression) in &members[1..] {
+                if (*other_algorithm, *other_compression) != (algorithm, compression) {
                     of(
                         variable,
                         format!(
-                            "it is in group {group} with {first}, whose algorithm or encoding is another: give it a group of its own"
+                            "it is in group {group} with {first}, whose algorithm or compression differs: give it a group of its own"
                         ),
                     );
                 }
             }
-            if members.len() > 1 && matches!(encoding, Encoding::LowRank { .. }) {
+            if members.len() > 1 && matches!(compression, Compression::LowRank { .. }) {
                 of(first, format!("a matrix of low rank cannot share group {group}: give it a group of its own"));
             }
         }
     }
 }
 
-fn check_plan(plan: &Plan, variable: &Variable, strategy: &Strategy, problems: &mut Vec<Problem>) {
-    let whole = |reason: String| Problem { variable: Some(plan.variable.clone()), shard: None, reason };
+fn check_plan(plan: &VariablePlan, variable: &VariableSpec, strategy: &Strategy, problems: &mut Vec<StrategyProblem>) {
+    let whole = |reason: String| StrategyProblem { variable: Some(plan.variable.clone()), shard: None, reason };
     if let Some(reason) = plan.partitioning.problem(variable) {
         problems.push(whole(reason));
         return;
@@ -113,93 +115,105 @@ fn check_plan(plan: &Plan, variable: &Variable, strategy: &Strategy, problems: &
         problems.push(whole(format!("it is cut into {shards} shards, and {} nodes are given", plan.nodes.len())));
         return;
     }
-    for (at, (shard, node)) in plan.shards().enumerate() {
+    for (index, (shard, node)) in plan.shards().enumerate() {
         for reason in node_problems(node, &shard, variable, shards, strategy) {
-            let shard = (shards > 1).then_some(at);
-            problems.push(Problem { variable: Some(plan.variable.clone()), shard, reason });
+            let shard = (shards > 1).then_some(index);
+            problems.push(StrategyProblem { variable: Some(plan.variable.clone()), shard, reason });
         }
     }
 }
 
-fn node_problems(node: &Node, shard: &Shard, variable: &Variable, shards: usize, strategy: &Strategy) -> Vec<String> {
+fn node_problems(
+    node: &StrategyNode,
+    shard: &VariableShard,
+    variable: &VariableSpec,
+    shards: usize,
+    strategy: &Strategy,
+) -> Vec<String> {
     let mut reasons = Vec::new();
     match &node.placement {
-        Placement::On(peer) if peer.index() >= strategy.peers => {
+        ShardPlacement::On(peer) if peer.index() >= strategy.peers => {
             reasons.push(format!("it is placed on peer {peer}, and there are {} peers", strategy.peers));
         }
-        Placement::Sharded(peers) => reasons.extend(sharding_problem(peers, shard, strategy.peers)),
+        ShardPlacement::Sharded(peers) => reasons.extend(sharding_problem(peers, shard, strategy.peers)),
         _ => {}
     }
-    let replicated = node.placement == Placement::Replicated;
-    let served = matches!(node.synchronizer, Synchronizer::Served | Synchronizer::ServedRows);
+    let replicated = node.placement == ShardPlacement::Replicated;
+    let served = matches!(node.synchronizer, Synchronizer::ParameterServer | Synchronizer::ParameterServerRows);
     if served && replicated {
-        reasons.push("who serves it? it is served, and placed on every peer: place it on one, or shard it".into());
+        reasons.push("it is served and placed on every peer: place it on one peer, or shard it".into());
     }
     if !served && !replicated {
         reasons.push(
-            "its copies agree among themselves, and it is placed on a server: place it as replicated, or serve it"
+            "its copies synchronize among themselves, and it is placed on a server: place it as replicated, or serve it"
                 .into(),
         );
     }
     if node.staleness > 0 && !served {
-        reasons.push(format!(
-            "a staleness of {} needs a server that keeps what is late: serve it, or make it 0",
-            node.staleness
-        ));
+        reasons.push(format!("a staleness of {} needs a parameter server: serve it, or set it to 0", node.staleness));
     }
-    reasons.extend(encoding_problem(node));
+    reasons.extend(compression_problem(node));
     reasons.extend(gradient_problem(node, shard, variable, shards));
-    if let Synchronizer::Mix(topology) = &node.synchronizer
+    if let Synchronizer::Gossip(topology) = &node.synchronizer
         && let Err(error) = topology.graph(strategy.replicas.len().max(1)).and_then(|graph| graph.check_connected())
     {
-        reasons.push(format!("the graph it is mixed over cannot be: {error}"));
+        reasons.push(format!("its gossip graph is invalid: {error}"));
     }
     reasons
 }
 
-/// Why an update cannot travel in this form in this way, if so.
-fn encoding_problem(node: &Node) -> Option<String> {
-    use Encoding::{Bf16, F16, Plain, SufficientFactors};
-    match (&node.synchronizer, node.encoding) {
-        (Synchronizer::Served, Plain | Bf16 | F16)
-        | (Synchronizer::ServedRows | Synchronizer::Mix(_), Plain)
-        | (Synchronizer::Factors, SufficientFactors { .. }) => None,
-        (Synchronizer::Served | Synchronizer::ServedRows, encoding) => {
-            Some(format!("what is served cannot travel as {encoding}"))
+/// Returns the reason why the synchronizer does not support the compression, if any.
+fn compression_problem(node: &StrategyNode) -> Option<String> {
+    use Compression::{Bf16, F16, Plain, SufficientFactors};
+    match (&node.synchronizer, node.compression) {
+        (Synchronizer::ParameterServer, Plain | Bf16 | F16)
+        | (Synchronizer::ParameterServerRows | Synchronizer::Gossip(_), Plain)
+        | (Synchronizer::SufficientFactors, SufficientFactors { .. }) => None,
+        (Synchronizer::ParameterServer | Synchronizer::ParameterServerRows, compression) => {
+            Some(format!("a served variable cannot be compressed as {compression}"))
         }
-        (Synchronizer::Mix(_), _) => Some("models that are mixed travel as they are".into()),
-        (Synchronizer::Factors, encoding) => {
-            Some(format!("factors cannot travel as {encoding}: name sufficient factors"))
-        }
+        (Synchronizer::Gossip(_), _) => Some("gossip sends values without compression: use `plain`".into()),
+        (Synchronizer::SufficientFactors, compression) => Some(format!(
+            "sufficient factors cannot be compressed as {compression}: set the compression to sufficient factors"
+        )),
         (Synchronizer::AllReduce { .. }, SufficientFactors { .. }) => {
-            Some("its update travels as factors, and no factors are broadcast: name factors as its synchronizer".into())
+            Some("its compression is sufficient factors, but its synchronizer is not: set both".into())
         }
         (Synchronizer::AllReduce { .. }, _) => None,
     }
 }
 
-/// Why the gradient is not what this way sends, if so.
-fn gradient_problem(node: &Node, shard: &Shard, variable: &Variable, shards: usize) -> Option<String> {
-    match (&node.synchronizer, variable.gradient, node.encoding) {
-        (Synchronizer::ServedRows, Gradient::Rows { .. }, _) => {
+/// Returns the reason why the synchronizer does not fit the gradient, if any.
+fn gradient_problem(
+    node: &StrategyNode,
+    shard: &VariableShard,
+    variable: &VariableSpec,
+    shards: usize,
+) -> Option<String> {
+    match (&node.synchronizer, variable.gradient, node.compression) {
+        (Synchronizer::ParameterServerRows, GradientKind::Rows { .. }, _) => {
             let cut = shard.ranges.iter().zip(&variable.shape).skip(1).any(|(range, extent)| range.len() < *extent);
             cut.then(|| "rows are served whole: cut it along its first dimension alone".to_owned())
         }
-        (Synchronizer::ServedRows, ..) => Some("its gradient is not made of rows: serve it whole".into()),
-        (Synchronizer::Factors, Gradient::Product { .. }, _) if shards > 1 => {
+        (Synchronizer::ParameterServerRows, ..) => Some("its gradient is not sparse by rows: serve it whole".into()),
+        (Synchronizer::SufficientFactors, GradientKind::Product { .. }, _) if shards > 1 => {
             Some("factors are those of the whole matrix: do not cut it".into())
         }
-        (Synchronizer::Factors, Gradient::Product { pairs }, Encoding::SufficientFactors { pairs: named }) => {
-            (named as u64 != pairs)
-                .then(|| format!("a batch has {pairs} pairs of factors, and its encoding names {named}"))
+        (
+            Synchronizer::SufficientFactors,
+            GradientKind::Product { pairs },
+            Compression::SufficientFactors { pairs: named },
+        ) => (named as u64 != pairs)
+            .then(|| format!("a batch has {pairs} pairs of factors, and its compression names {named}")),
+        (Synchronizer::SufficientFactors, GradientKind::Product { .. }, _) => None,
+        (Synchronizer::SufficientFactors, ..) => {
+            Some("its gradient is not a sum of products: it has no factors to send".into())
         }
-        (Synchronizer::Factors, Gradient::Product { .. }, _) => None,
-        (Synchronizer::Factors, ..) => Some("its gradient is not a sum of products: it has no factors to send".into()),
         _ => None,
     }
 }
 
-fn sharding_problem(peers: &[Rank], shard: &Shard, size: usize) -> Option<String> {
+fn sharding_problem(peers: &[Rank], shard: &VariableShard, size: usize) -> Option<String> {
     let distinct: BTreeSet<&Rank> = peers.iter().collect();
     let (rows, _) = shard.matrix();
     if peers.is_empty() {

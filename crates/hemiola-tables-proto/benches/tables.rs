@@ -2,9 +2,11 @@
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use hemiola_core::WorkerId;
-use hemiola_tables_proto::procedure::Add;
-use hemiola_tables_proto::server::rows::Write;
-use hemiola_tables_proto::{Cells, Client, ClientId, Clock, Consistency, Ids, Random, Server, ShardId, Spec};
+use hemiola_tables_proto::server::rows::RowWrite;
+use hemiola_tables_proto::update_rule::Addition;
+use hemiola_tables_proto::{
+    ClientId, Clock, Consistency, KeySpace, RowCells, SelectionRng, ShardClient, ShardId, ShardServer, TableSpec,
+};
 use std::hint::black_box;
 use std::sync::Arc;
 
@@ -12,12 +14,12 @@ const ROWS: u64 = 1 << 20;
 const WIDTH: usize = 64;
 const BATCH: usize = 10_000;
 
-fn spec(ids: Ids, consistency: Consistency) -> Arc<Spec> {
-    Arc::new(Spec { consistency, ..Spec::new("bench", ids, WIDTH) })
+fn spec(ids: KeySpace, consistency: Consistency) -> Arc<TableSpec> {
+    Arc::new(TableSpec { consistency, ..TableSpec::new("bench", ids, WIDTH) })
 }
 
 fn keys() -> Vec<u64> {
-    let mut random = Random::new(5);
+    let mut random = SelectionRng::new(5);
     (0..1 << 18).map(|_| random.below(ROWS as usize) as u64).collect()
 }
 
@@ -25,10 +27,12 @@ fn in_place(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("in place");
     group.throughput(Throughput::Elements(BATCH as u64));
     let (keys, change) = (keys(), [0.5_f32; WIDTH]);
-    for (name, ids) in [("fixed ids", Ids::Fixed(ROWS)), ("growing ids", Ids::Growing)] {
+    for (name, ids) in [("fixed ids", KeySpace::Fixed(ROWS)), ("growing ids", KeySpace::Growing)] {
         let spec = spec(ids, Consistency::Ssp(1));
-        let mut server = Server::<f32>::new(spec, ShardId::new(0), Box::new(Add), Clock::ZERO, Random::new(0)).unwrap();
-        let write = Write { version: 0, cells: Cells::Dense(&change), carried: &[] };
+        let mut server =
+            ShardServer::<f32>::new(spec, ShardId::new(0), Box::new(Addition), Clock::ZERO, SelectionRng::new(0))
+                .unwrap();
+        let write = RowWrite { version: 0, cells: RowCells::Dense(&change), attachment: &[] };
         for key in 0..ROWS {
             server.update_in_place(ClientId::new(0), Clock::ZERO, key, &write).unwrap();
         }
@@ -41,12 +45,12 @@ fn in_place(criterion: &mut Criterion) {
                 }
             });
         });
-        let (many, places) = (vec![0.5_f32; BATCH * WIDTH], (0..BATCH).collect::<Vec<_>>());
+        let (many, positions) = (vec![0.5_f32; BATCH * WIDTH], (0..BATCH).collect::<Vec<_>>());
         group.bench_function(format!("update many, {name}"), |bencher| {
             bencher.iter(|| {
                 at = (at + BATCH) % (keys.len() - BATCH);
                 server
-                    .update_many_in_place(ClientId::new(0), Clock::ZERO, &keys[at..at + BATCH], &places, &many)
+                    .update_many_in_place(ClientId::new(0), Clock::ZERO, &keys[at..at + BATCH], &positions, &many)
                     .unwrap();
             });
         });
@@ -72,12 +76,15 @@ fn cached(criterion: &mut Criterion) {
         ("ssp, 1 MiB", Consistency::Ssp(1), 4096),
         ("bsp, 1 MiB", Consistency::Bsp, 4096),
     ] {
-        let spec = spec(Ids::Growing, consistency);
-        let mut client = Client::<f32>::new(spec.clone(), ClientId::new(0), ShardId::new(0), &Add, 1, Clock::ZERO);
-        let mut server = Server::<f32>::new(spec, ShardId::new(0), Box::new(Add), Clock::ZERO, Random::new(0)).unwrap();
+        let spec = spec(KeySpace::Growing, consistency);
+        let mut client =
+            ShardClient::<f32>::new(spec.clone(), ClientId::new(0), ShardId::new(0), &Addition, 1, Clock::ZERO);
+        let mut server =
+            ShardServer::<f32>::new(spec, ShardId::new(0), Box::new(Addition), Clock::ZERO, SelectionRng::new(0))
+                .unwrap();
         let keys: Vec<u64> = keys().into_iter().map(|key| key % rows).collect();
-        client.ask(worker, &(0..rows).collect::<Vec<_>>()).unwrap();
-        carry(&mut client, &mut server);
+        client.fetch(worker, &(0..rows).collect::<Vec<_>>()).unwrap();
+        exchange_messages(&mut client, &mut server);
         let mut at = 0;
         group.bench_function(format!("hit, {name}"), |bencher| {
             bencher.iter(|| {
@@ -92,7 +99,7 @@ fn cached(criterion: &mut Criterion) {
             bencher.iter(|| {
                 for _ in 0..BATCH {
                     at = (at + 1) % keys.len();
-                    client.update(worker, keys[at], &Cells::Dense(&change), 0).unwrap();
+                    client.update(worker, keys[at], &RowCells::Dense(&change), 0).unwrap();
                 }
             });
         });
@@ -100,28 +107,28 @@ fn cached(criterion: &mut Criterion) {
             bencher.iter(|| {
                 for _ in 0..BATCH {
                     at = (at + 1) % keys.len();
-                    client.update(worker, keys[at], &Cells::Dense(&change), 0).unwrap();
+                    client.update(worker, keys[at], &RowCells::Dense(&change), 0).unwrap();
                 }
                 client.clock(worker).unwrap();
                 while client.close_some() {}
-                carry(&mut client, &mut server);
+                exchange_messages(&mut client, &mut server);
             });
         });
     }
 }
 
 /// Hands messages over until there are none.
-fn carry(client: &mut Client<f32>, server: &mut Server<f32>) {
+fn exchange_messages(client: &mut ShardClient<f32>, server: &mut ShardServer<f32>) {
     loop {
         let (up, down) = (client.take_outgoing(), server.take_outgoing());
         if up.is_empty() && down.is_empty() {
             return;
         }
         for sent in up {
-            server.receive(ClientId::new(0), sent.envelope).unwrap();
+            server.receive(ClientId::new(0), sent.message).unwrap();
         }
         for sent in down {
-            client.receive(sent.envelope).unwrap();
+            client.receive(sent.message).unwrap();
         }
     }
 }

@@ -1,53 +1,54 @@
-//! Rows that a worker was sent.
+//! Cache of array rows that a worker has fetched.
 //!
-//! Rows come in bulk, for a block of work, and stay where they are until the next bulk; rows that nobody foresaw come one by
-//! one and each has its own memory. **Invariant:** adding a row never moves another, so addresses handed out stay good
-//! until [`RowCache::fill`] or [`RowCache::clear`].
+//! Rows of a block are fetched in bulk and stay in place until the next bulk. Rows that were not
+//! predicted are fetched one by one, each into its own allocation. **Invariant:** adding a row
+//! never moves another one, so references stay valid until [`RowCache::fill`] or
+//! [`RowCache::clear`].
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-/// Arrays of up to this many rows get a table of slots; larger ones a hash table.
+/// Arrays of up to this many rows use a direct slot table; larger ones use a hash table.
 const TABLE_ROWS: u64 = 1 << 22;
 
-/// Rows of an array, by number.
+/// Cached rows of an array, by row number.
 #[derive(Debug)]
 pub struct RowCache<T> {
-    slots: Slots,
-    /// Rows that came in bulk, in ascending order.
+    slots: CacheSlots,
+    /// Rows fetched in bulk, in ascending order.
     rows: Vec<u64>,
     cells: Vec<T>,
-    /// Rows that came alone.
+    /// Rows fetched one by one.
     late: Vec<(u64, Box<[T]>)>,
     row_length: usize,
 }
 
-/// Where a row is: 0 is nowhere, `1..=rows` in bulk, above that a late one.
+/// Slot of each row: 0 is absent, `1..=rows` is in bulk, larger values index `late`.
 #[derive(Debug)]
-enum Slots {
+enum CacheSlots {
     Table(Vec<u32>),
     Hash(HashMap<u64, u32, FxBuildHasher>),
 }
 
 impl<T> RowCache<T> {
-    /// An empty cache for an array of `rows` rows.
+    /// Creates an empty cache for an array of `rows` rows.
     #[must_use]
     pub fn new(rows: u64, row_length: usize) -> Self {
         let slots = if rows <= TABLE_ROWS {
-            Slots::Table(vec![0; rows as usize])
+            CacheSlots::Table(vec![0; rows as usize])
         } else {
-            Slots::Hash(HashMap::with_hasher(FxBuildHasher))
+            CacheSlots::Hash(HashMap::with_hasher(FxBuildHasher))
         };
         Self { slots, rows: Vec::new(), cells: Vec::new(), late: Vec::new(), row_length }
     }
 
-    /// The cells of a row, if it is here.
+    /// Cells of a row, if it is cached.
     #[must_use]
     #[inline]
     pub fn find(&self, row: u64) -> Option<&[T]> {
         let slot = match &self.slots {
-            Slots::Table(slots) => slots.get(row as usize).copied().unwrap_or(0),
-            Slots::Hash(slots) => slots.get(&row).copied().unwrap_or(0),
+            CacheSlots::Table(slots) => slots.get(row as usize).copied().unwrap_or(0),
+            CacheSlots::Hash(slots) => slots.get(&row).copied().unwrap_or(0),
         };
         let at = (slot as usize).checked_sub(1)?;
         match at.checked_sub(self.rows.len()) {
@@ -56,12 +57,12 @@ impl<T> RowCache<T> {
         }
     }
 
-    /// Forgets all rows and takes these.
+    /// Replaces all rows by these.
     ///
     /// # Panics
     /// If there are not as many cells as the rows have.
     pub fn fill(&mut self, rows: Vec<u64>, cells: Vec<T>) {
-        assert_eq!(rows.len() * self.row_length, cells.len(), "every row has its cells");
+        assert_eq!(rows.len() * self.row_length, cells.len(), "every row needs its cells");
         self.clear();
         for (at, row) in rows.iter().enumerate() {
             self.set(*row, at as u32 + 1);
@@ -69,19 +70,19 @@ impl<T> RowCache<T> {
         (self.rows, self.cells) = (rows, cells);
     }
 
-    /// Adds a row; the others stay where they are.
+    /// Adds one row without moving the others.
     pub fn add(&mut self, row: u64, cells: Box<[T]>) {
         self.late.push((row, cells));
         self.set(row, (self.rows.len() + self.late.len()) as u32);
     }
 
-    /// Forgets all rows.
+    /// Removes all rows from the cache.
     pub fn clear(&mut self) {
         match &mut self.slots {
-            Slots::Table(slots) => {
+            CacheSlots::Table(slots) => {
                 self.rows.iter().chain(self.late.iter().map(|(row, _)| row)).for_each(|row| slots[*row as usize] = 0);
             }
-            Slots::Hash(slots) => slots.clear(),
+            CacheSlots::Hash(slots) => slots.clear(),
         }
         self.rows.clear();
         self.cells.clear();
@@ -90,8 +91,8 @@ impl<T> RowCache<T> {
 
     fn set(&mut self, row: u64, slot: u32) {
         match &mut self.slots {
-            Slots::Table(slots) => slots[row as usize] = slot,
-            Slots::Hash(slots) => {
+            CacheSlots::Table(slots) => slots[row as usize] = slot,
+            CacheSlots::Hash(slots) => {
                 slots.insert(row, slot);
             }
         }
@@ -103,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_are_found_whether_they_came_in_bulk_or_alone() {
+    fn rows_are_found_whether_fetched_in_bulk_or_singly() {
         for rows in [100, TABLE_ROWS + 100] {
             let mut cache = RowCache::new(rows, 2);
             cache.fill(vec![3, 99], vec![1, 2, 3, 4]);

@@ -1,26 +1,27 @@
-//! Cells of a row: all of them, or those of certain columns.
+//! Cells of a row: all columns, or selected columns.
 //!
-//! [`Cells`] borrows them, [`SparseRow`] owns those that are not zero, [`Delta`] owns what is to be added to a row. A delta begins
-//! with the columns that were touched and becomes dense once that is no larger. **Invariant:** columns ascend.
+//! [`RowCells`] borrows cells. [`SparseRow`] owns the cells that are not zero. [`Delta`] owns the
+//! sum of updates to a row; it starts with the touched columns and becomes dense as soon as that is
+//! no larger. **Invariant:** columns ascend.
 
-use crate::number::Number;
+use crate::dtype::ComputeType;
 
-/// Cells of a row.
+/// Borrowed cells of a row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Cells<'a, T> {
-    /// One for every column.
+pub enum RowCells<'a, T> {
+    /// One value for every column.
     Dense(&'a [T]),
-    /// Those of some columns.
+    /// Values of some columns.
     Sparse {
-        /// The columns, in ascending order.
+        /// Column indices in ascending order.
         columns: &'a [u32],
-        /// As many values.
+        /// Values, one per column index.
         values: &'a [T],
     },
 }
 
-impl<'a, T: Copy> Cells<'a, T> {
-    /// Column and value of each.
+impl<'a, T: Copy> RowCells<'a, T> {
+    /// Iterates over pairs of column and value.
     pub fn iter(&self) -> impl Iterator<Item = (usize, T)> + 'a {
         let (columns, values) = match *self {
             Self::Dense(values) => (None, values),
@@ -29,7 +30,7 @@ impl<'a, T: Copy> Cells<'a, T> {
         values.iter().enumerate().map(move |(at, value)| (columns.map_or(at, |columns| columns[at] as usize), *value))
     }
 
-    /// The values, in the order of columns.
+    /// The values in column order.
     #[must_use]
     pub fn values(&self) -> &'a [T] {
         match *self {
@@ -37,7 +38,7 @@ impl<'a, T: Copy> Cells<'a, T> {
         }
     }
 
-    /// The value in a column; nothing if it is not among them.
+    /// Value of a column; `None` if the column is not present.
     #[must_use]
     pub fn get(&self, column: usize) -> Option<T> {
         match *self {
@@ -49,8 +50,8 @@ impl<'a, T: Copy> Cells<'a, T> {
     }
 }
 
-impl<W: Number> Cells<'_, W> {
-    /// The first column that holds NaN or infinity.
+impl<W: ComputeType> RowCells<'_, W> {
+    /// First column that holds NaN or infinity.
     #[must_use]
     pub fn not_finite(&self) -> Option<usize> {
         if W::all_finite(self.values()) {
@@ -60,7 +61,7 @@ impl<W: Number> Cells<'_, W> {
         }
     }
 
-    /// Adds `factor` times these to a dense row.
+    /// Adds these cells, times `factor` if there is one, to a dense row.
     ///
     /// # Panics
     /// If the row is too short.
@@ -83,7 +84,7 @@ impl<W: Number> Cells<'_, W> {
     }
 }
 
-/// The cells of a row that are not zero.
+/// Row that stores only the cells that are not zero.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SparseRow<T> {
     columns: Vec<u32>,
@@ -91,19 +92,19 @@ pub struct SparseRow<T> {
 }
 
 impl<T: Copy + Default + PartialEq> SparseRow<T> {
-    /// A row of these cells.
+    /// Creates a row from ascending columns and their values.
     #[must_use]
     pub fn new(columns: &[u32], values: &[T]) -> Self {
         Self { columns: columns.to_vec(), values: values.to_vec() }
     }
 
-    /// Its cells.
+    /// Borrows the cells of the row.
     #[must_use]
-    pub fn cells(&self) -> Cells<'_, T> {
-        Cells::Sparse { columns: &self.columns, values: &self.values }
+    pub fn cells(&self) -> RowCells<'_, T> {
+        RowCells::Sparse { columns: &self.columns, values: &self.values }
     }
 
-    /// Changes or makes a cell; one that becomes zero goes.
+    /// Changes or creates a cell. A cell that becomes zero is removed.
     pub fn change(&mut self, column: u32, change: impl FnOnce(T) -> T) {
         match self.columns.binary_search(&column) {
             Ok(at) => {
@@ -123,39 +124,39 @@ impl<T: Copy + Default + PartialEq> SparseRow<T> {
         }
     }
 
-    /// Bytes of memory behind it.
+    /// Heap memory of the row in bytes.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         self.columns.capacity() * size_of::<u32>() + self.values.capacity() * size_of::<T>()
     }
 }
 
-/// What is to be added to a row.
+/// Sum of updates to a row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delta<W> {
-    /// Every column.
+    /// One value for every column.
     Dense(Vec<W>),
-    /// Some columns.
+    /// Values of the touched columns.
     Sparse(SparseRow<W>),
 }
 
-impl<W: Number> Delta<W> {
-    /// What these cells add.
+impl<W: ComputeType> Delta<W> {
+    /// Creates a delta from the first update.
     #[must_use]
-    pub fn new(cells: &Cells<'_, W>) -> Self {
+    pub fn new(cells: &RowCells<'_, W>) -> Self {
         match *cells {
-            Cells::Dense(values) => Self::Dense(values.to_vec()),
-            Cells::Sparse { columns, values } => Self::Sparse(SparseRow::new(columns, values)),
+            RowCells::Dense(values) => Self::Dense(values.to_vec()),
+            RowCells::Sparse { columns, values } => Self::Sparse(SparseRow::new(columns, values)),
         }
     }
 
-    /// Adds more. Rows of a sparse table stay sparse.
-    pub fn add(&mut self, cells: &Cells<'_, W>, width: usize, stay_sparse: bool) {
+    /// Adds an update. With `stay_sparse` the delta never becomes dense.
+    pub fn add(&mut self, cells: &RowCells<'_, W>, width: usize, stay_sparse: bool) {
         let becomes_dense = match (&*self, cells) {
             (Self::Dense(_), _) => false,
-            (Self::Sparse(_), Cells::Dense(_)) => true,
-            (Self::Sparse(row), Cells::Sparse { columns, .. }) => {
-                // Columns take as much as values of four bytes.
+            (Self::Sparse(_), RowCells::Dense(_)) => true,
+            (Self::Sparse(row), RowCells::Sparse { columns, .. }) => {
+                // A column index takes as much memory as a value of four bytes.
                 !stay_sparse && (row.columns.len() + columns.len()) * 2 >= width
             }
         };
@@ -172,11 +173,11 @@ impl<W: Number> Delta<W> {
         }
     }
 
-    /// What it adds.
+    /// Borrows the cells of the sum.
     #[must_use]
-    pub fn cells(&self) -> Cells<'_, W> {
+    pub fn cells(&self) -> RowCells<'_, W> {
         match self {
-            Self::Dense(values) => Cells::Dense(values),
+            Self::Dense(values) => RowCells::Dense(values),
             Self::Sparse(row) => row.cells(),
         }
     }
@@ -189,7 +190,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_delta_is_the_sum_of_what_was_added(
+        fn a_delta_is_the_sum_of_its_updates(
             adds in prop::collection::vec(prop::collection::btree_map(0..20_u32, -5..5_i32, 0..20), 1..8),
             dense in any::<[bool; 8]>(), stay_sparse in any::<bool>(),
         ) {
@@ -201,9 +202,9 @@ mod tests {
                 }
                 let (columns, values): (Vec<u32>, Vec<i32>) = add.iter().unzip();
                 let mut full = [0; 20];
-                let sparse = Cells::Sparse { columns: &columns, values: &values };
+                let sparse = RowCells::Sparse { columns: &columns, values: &values };
                 sparse.add_to(&mut full, None);
-                let cells = if dense && !stay_sparse { Cells::Dense(&full[..]) } else { sparse };
+                let cells = if dense && !stay_sparse { RowCells::Dense(&full[..]) } else { sparse };
                 match &mut delta {
                     None => delta = Some(Delta::new(&cells)),
                     Some(delta) => delta.add(&cells, 20, stay_sparse),
@@ -218,21 +219,21 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_become_zero_go() {
+    fn cells_that_become_zero_are_removed() {
         let mut row = SparseRow::<i32>::default();
         row.change(5, |old| old + 2);
         row.change(3, |old| old + 1);
         row.change(5, |old| old - 2);
         row.change(9, |old| old);
-        assert_eq!(row.cells(), Cells::Sparse { columns: &[3], values: &[1] });
+        assert_eq!(row.cells(), RowCells::Sparse { columns: &[3], values: &[1] });
         assert_eq!((row.cells().get(3), row.cells().get(5)), (Some(1), None));
     }
 
     #[test]
-    fn nan_and_infinity_are_found() {
-        assert_eq!(Cells::Dense(&[1.0_f32, 2.0]).not_finite(), None);
-        assert_eq!(Cells::Dense(&[1.0_f32, f32::NAN]).not_finite(), Some(1));
-        let cells = Cells::Sparse { columns: &[3, 8], values: &[1.0_f64, f64::NEG_INFINITY] };
+    fn nan_and_infinity_are_detected() {
+        assert_eq!(RowCells::Dense(&[1.0_f32, 2.0]).not_finite(), None);
+        assert_eq!(RowCells::Dense(&[1.0_f32, f32::NAN]).not_finite(), Some(1));
+        let cells = RowCells::Sparse { columns: &[3, 8], values: &[1.0_f64, f64::NEG_INFINITY] };
         assert_eq!(cells.not_finite(), Some(8));
     }
 }

@@ -1,161 +1,165 @@
-//! Clocks of workers, and what waits for them.
+//! Clocks of workers, and queues of items that wait for them.
 //!
-//! A worker at clock `c` has finished the work units `0..c`. What everybody has finished is the minimum; a worker that has
-//! ended counts as infinitely far, so uneven data blocks nobody. Tables, rotation and notify-ack use the same two parts:
-//! [`Clocks`] knows the minimum, [`Parked`] keeps what waits for it.
+//! A worker at clock `c` has finished the work units `0..c`. The minimum of all clocks is what
+//! every worker has finished. A worker that has ended counts as infinitely far, so uneven data
+//! blocks no other worker. Tables, rotation and NOTIFY-ACK use the same two types: [`VectorClock`]
+//! maintains the minimum, [`ClockWaitQueue`] holds what waits for it.
 //!
-//! **Invariants:** a clock never goes back. The minimum may jump over many clocks at once, and everything that waits for any of
-//! the clocks passed is released, in the order of clocks and, within one, of arrival.
+//! **Invariants:** a clock never goes back. The minimum may jump over many clocks at once;
+//! everything that waits for any of the clocks passed is released, ordered by clock and then by
+//! arrival.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// How many work units a worker has finished.
+/// Number of work units that a worker has finished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Clock(u64);
 
 impl Clock {
-    /// Nothing is finished.
+    /// The initial clock: no unit is finished.
     pub const ZERO: Self = Self(0);
-    /// The clock of a worker that has ended.
+    /// Clock of a worker that has ended.
     pub const INFINITE: Self = Self(u64::MAX);
 
-    /// The clock after this many work units.
+    /// Creates the clock after `units` work units.
     #[must_use]
     pub const fn new(units: u64) -> Self {
         Self(units)
     }
 
-    /// The number of finished work units.
+    /// Number of finished work units.
     #[must_use]
     pub const fn units(self) -> u64 {
         self.0
     }
 
-    /// One unit later. The end stays the end.
+    /// Next clock. The infinite clock stays infinite.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))
     }
 
-    /// This many units earlier; zero if there are not so many.
+    /// Clock `units` earlier, saturating at zero.
     #[must_use]
-    pub const fn back(self, units: u64) -> Self {
+    pub const fn saturating_sub(self, units: u64) -> Self {
         Self(self.0.saturating_sub(units))
     }
 }
 
 impl fmt::Display for Clock {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Self::INFINITE { formatter.write_str("the end") } else { self.0.fmt(formatter) }
+        if *self == Self::INFINITE { formatter.write_str("finished") } else { self.0.fmt(formatter) }
     }
 }
 
-/// A clock was set to where it has been already, or before.
+/// Error: a clock was set to its current value or an earlier one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("clock of participant {who} was set to {to} when it stood at {at}; clocks only go forward")]
-pub struct Backward {
-    /// Whose clock.
-    pub who: usize,
-    /// Where it stands.
-    pub at: Clock,
-    /// Where it was sent.
-    pub to: Clock,
+#[error(
+    "clock of participant {participant} was set to {requested} but is already at {current}; a clock only moves forward"
+)]
+pub struct ClockRegression {
+    /// Index of the participant.
+    pub participant: usize,
+    /// Current clock of the participant.
+    pub current: Clock,
+    /// Clock that was requested.
+    pub requested: Clock,
 }
 
-/// The clocks of all participants, and their minimum.
+/// Clocks of all participants, with their minimum.
 ///
 /// ```
-/// use hemiola_tables_proto::{Clock, Clocks};
-/// let mut clocks = Clocks::new(2, Clock::ZERO);
+/// use hemiola_tables_proto::{Clock, VectorClock};
+/// let mut clocks = VectorClock::new(2, Clock::ZERO);
 /// assert_eq!(clocks.advance(0, Clock::new(3))?, None);
 /// assert_eq!(clocks.advance(1, Clock::INFINITE)?, Some(Clock::new(3))); // the minimum moved
-/// # Ok::<(), hemiola_tables_proto::clock::Backward>(())
+/// # Ok::<(), hemiola_tables_proto::clock::ClockRegression>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clocks {
-    at: Vec<Clock>,
+pub struct VectorClock {
+    clocks: Vec<Clock>,
     min: Clock,
-    /// How many stand at the minimum.
+    /// Number of participants at the minimum.
     at_min: usize,
 }
 
-impl Clocks {
-    /// `count` participants at the same clock. Nobody at all has finished everything.
+impl VectorClock {
+    /// Creates `count` participants at the same clock. The minimum of no participants is infinite.
     #[must_use]
     pub fn new(count: usize, start: Clock) -> Self {
         let min = if count == 0 { Clock::INFINITE } else { start };
-        Self { at: vec![start; count], min, at_min: count }
+        Self { clocks: vec![start; count], min, at_min: count }
     }
 
-    /// Sets the clock of a participant forward. Returns the minimum if it moved.
+    /// Advances the clock of a participant. Returns the new minimum if it moved.
     ///
     /// # Panics
     /// If there is no such participant.
-    pub fn advance(&mut self, who: usize, to: Clock) -> Result<Option<Clock>, Backward> {
-        let at = self.at[who];
+    pub fn advance(&mut self, participant: usize, to: Clock) -> Result<Option<Clock>, ClockRegression> {
+        let at = self.clocks[participant];
         if to <= at {
-            return Err(Backward { who, at, to });
+            return Err(ClockRegression { participant, current: at, requested: to });
         }
-        self.at[who] = to;
+        self.clocks[participant] = to;
         if at > self.min || self.at_min > 1 {
             self.at_min -= usize::from(at == self.min);
             return Ok(None);
         }
-        self.min = self.at.iter().copied().min().unwrap_or(Clock::INFINITE);
-        self.at_min = self.at.iter().filter(|clock| **clock == self.min).count();
+        self.min = self.clocks.iter().copied().min().unwrap_or(Clock::INFINITE);
+        self.at_min = self.clocks.iter().filter(|clock| **clock == self.min).count();
         Ok(Some(self.min))
     }
 
-    /// What everybody has finished.
+    /// Minimum of all clocks: the units that every participant has finished.
     #[must_use]
     pub fn min(&self) -> Clock {
         self.min
     }
 
-    /// The clock of a participant.
+    /// Clock of one participant.
     ///
     /// # Panics
     /// If there is no such participant.
     #[must_use]
-    pub fn of(&self, who: usize) -> Clock {
-        self.at[who]
+    pub fn clock_of(&self, participant: usize) -> Clock {
+        self.clocks[participant]
     }
 
-    /// Number of participants.
+    /// Number of participants of the clock.
     #[must_use]
     pub fn count(&self) -> usize {
-        self.at.len()
+        self.clocks.len()
     }
 
-    /// All clocks.
+    /// Clocks of all participants, by index.
     #[must_use]
-    pub fn all(&self) -> &[Clock] {
-        &self.at
+    pub fn as_slice(&self) -> &[Clock] {
+        &self.clocks
     }
 }
 
-/// What waits until the minimum has reached a clock.
+/// Items that wait until the minimum reaches a clock.
 #[derive(Clone, Debug)]
-pub struct Parked<T> {
+pub struct ClockWaitQueue<T> {
     waiting: BTreeMap<Clock, Vec<T>>,
 }
 
-impl<T> Default for Parked<T> {
+impl<T> Default for ClockWaitQueue<T> {
     fn default() -> Self {
         Self { waiting: BTreeMap::new() }
     }
 }
 
-impl<T> Parked<T> {
-    /// Keeps something until the minimum is at `until` or later.
-    pub fn park(&mut self, until: Clock, what: T) {
-        self.waiting.entry(until).or_default().push(what);
+impl<T> ClockWaitQueue<T> {
+    /// Keeps an item until the minimum is at `until` or later.
+    pub fn push(&mut self, until: Clock, item: T) {
+        self.waiting.entry(until).or_default().push(item);
     }
 
-    /// Everything that waited for any clock up to `min`.
+    /// Removes and returns all items that waited for a clock up to `min`.
     #[must_use]
     pub fn release(&mut self, min: Clock) -> Vec<T> {
         let mut released = Vec::new();
@@ -165,12 +169,12 @@ impl<T> Parked<T> {
         released
     }
 
-    /// What waits, with the clock it waits for.
+    /// Iterates over the waiting items with the clock that each waits for.
     pub fn iter(&self) -> impl Iterator<Item = (Clock, &T)> {
-        self.waiting.iter().flat_map(|(until, parked)| parked.iter().map(|what| (*until, what)))
+        self.waiting.iter().flat_map(|(until, items)| items.iter().map(|item| (*until, item)))
     }
 
-    /// Whether nothing waits.
+    /// Returns true if no item waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
@@ -184,13 +188,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_minimum_is_that_of_all_clocks(steps in prop::collection::vec((0..5_usize, 1..4_u64), 0..100)) {
-            let mut clocks = Clocks::new(5, Clock::new(7));
+        fn the_minimum_covers_all_clocks(steps in prop::collection::vec((0..5_usize, 1..4_u64), 0..100)) {
+            let mut clocks = VectorClock::new(5, Clock::new(7));
             let mut plain = [7_u64; 5];
-            for (who, by) in steps {
+            for (participant, by) in steps {
                 let before = clocks.min();
-                plain[who] += by;
-                let moved = clocks.advance(who, Clock::new(plain[who])).unwrap();
+                plain[participant] += by;
+                let moved = clocks.advance(participant, Clock::new(plain[participant])).unwrap();
                 let min = Clock::new(*plain.iter().min().unwrap());
                 prop_assert_eq!(clocks.min(), min);
                 prop_assert_eq!(moved, (min != before).then_some(min));
@@ -199,23 +203,23 @@ mod tests {
     }
 
     #[test]
-    fn a_finished_worker_holds_nobody_back() {
-        let mut clocks = Clocks::new(2, Clock::ZERO);
+    fn a_finished_worker_does_not_block_others() {
+        let mut clocks = VectorClock::new(2, Clock::ZERO);
         assert_eq!(clocks.advance(0, Clock::INFINITE), Ok(None));
         assert_eq!(clocks.advance(1, Clock::new(5000)), Ok(Some(Clock::new(5000))));
         assert_eq!(clocks.advance(1, Clock::INFINITE), Ok(Some(Clock::INFINITE)));
         let error = clocks.advance(1, Clock::INFINITE).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "clock of participant 1 was set to the end when it stood at the end; clocks only go forward"
+            "clock of participant 1 was set to finished but is already at finished; a clock only moves forward"
         );
     }
 
     #[test]
     fn a_jump_releases_the_whole_range() {
-        let mut parked = Parked::default();
+        let mut parked = ClockWaitQueue::default();
         for until in [4, 2, 9, 2] {
-            parked.park(Clock::new(until), until);
+            parked.push(Clock::new(until), until);
         }
         assert_eq!(parked.release(Clock::new(1)), Vec::<u64>::new());
         assert_eq!(parked.release(Clock::new(8)), [2, 2, 4]);

@@ -1,180 +1,178 @@
-//! Everything that can go wrong in a table, with the facts in fields.
+//! Errors of the table protocol, with the facts in fields.
 //!
-//! **Invariant:** recovery code asks [`Error::kind`] and never reads the text.
+//! **Invariant:** recovery code asks [`Error::kind`] and never parses the text.
 
-use crate::clock::{Backward, Clock};
+use crate::clock::{Clock, ClockRegression};
 use crate::spec::{ClientId, ShardId};
 use hemiola_core::{ErrorKind, WorkerId};
 
-/// The result of everything fallible here.
+/// Result type of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a table refused.
+/// Error of a table operation.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A row that the table does not have.
+    /// The row is outside the table's key space.
     #[error(
-        "table `{table}` has no row {row}: its rows are 0 to {rows}, without the last; make the table larger, or let its ids grow"
+        "table `{table}` has no row {row}: its keys are `0..{rows}`; enlarge the table, or omit `rows` for an unbounded key space"
     )]
     RowOutOfRange {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The row asked for.
+        /// Key of the requested row.
         row: u64,
-        /// How many there are.
+        /// Number of rows of the table.
         rows: u64,
     },
-    /// A row of another length.
-    #[error("row {row} of table `{table}` has {expected} columns, and {found} values were given for it")]
+    /// The number of values does not match the width of the row.
+    #[error("row {row} of table `{table}` has {expected} columns, but {found} values were given")]
     WrongWidth {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The row.
+        /// Key of the row.
         row: u64,
-        /// Its columns.
+        /// Number of columns of the table.
         expected: usize,
-        /// Values that came.
+        /// Number of values given.
         found: usize,
     },
-    /// A column that the row does not have, or columns that do not ascend.
+    /// A column is out of range, or columns do not ascend.
     #[error(
-        "column {column} of row {row} of table `{table}` is outside of its {width} columns, or not in ascending order"
+        "column {column} of row {row} of table `{table}` is outside of its {width} columns, or columns do not ascend"
     )]
     BadColumn {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The row.
+        /// Key of the row.
         row: u64,
-        /// The column.
+        /// Index of the column.
         column: u32,
-        /// How many columns there are.
+        /// Number of columns of the table.
         width: usize,
     },
-    /// An update with NaN or infinity.
+    /// An update contains NaN or infinity.
     #[error(
-        "worker {worker} of peer {client} added NaN or infinity to row {row}, column {column} of table `{table}`; lower the step, or have such \
-         updates dropped and counted"
+        "worker {worker} of peer {client} added NaN or infinity to row {row}, column {column} of table `{table}`; lower the \
+         learning rate, or drop such updates with `NonFinitePolicy::Drop`"
     )]
     NotFinite {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The row.
+        /// Key of the row.
         row: u64,
-        /// The first such column.
+        /// First column that is not finite.
         column: usize,
-        /// The worker.
+        /// Worker that sent the update.
         worker: WorkerId,
-        /// Its peer.
+        /// Client (peer) of the worker.
         client: ClientId,
     },
-    /// Updates of one peer that are finite add up to infinity.
+    /// Finite updates of one peer add up to NaN or infinity.
     #[error(
-        "updates of peer {client} to row {row}, column {column} of table `{table}` add up to NaN or infinity; lower the step"
+        "updates of peer {client} to row {row}, column {column} of table `{table}` add up to NaN or infinity; lower the learning rate"
     )]
     SumNotFinite {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The row.
+        /// Key of the row.
         row: u64,
-        /// The first such column.
+        /// First column that is not finite.
         column: usize,
-        /// The peer.
+        /// Client (peer) of the updates.
         client: ClientId,
     },
-    /// A worker that has ended called again.
-    #[error("worker {worker} used table `{table}` after it had finished with it")]
+    /// A worker used the table after it had finished.
+    #[error("worker {worker} used table `{table}` after it had finished")]
     Finished {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The worker.
+        /// Worker that had finished.
         worker: WorkerId,
     },
-    /// Somebody who was not there when the table was made.
+    /// A client that was not part of the table when it was created.
     #[error(
-        "peer {client} spoke to shard {shard} of table `{table}`, which was made for {clients} peers; a peer joins by restarting the job from its \
-         last checkpoint"
+        "peer {client} sent a message to shard {shard} of table `{table}`, which was built for {clients} peers; to add a \
+         peer, restart the job from its last checkpoint"
     )]
     UnknownClient {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The shard.
+        /// Shard that received the message.
         shard: ShardId,
-        /// Who spoke.
+        /// Client that sent the message.
         client: ClientId,
-        /// For how many it was made.
+        /// Number of clients that the table was created for.
         clients: usize,
     },
-    /// An update names a version that nobody holds.
-    #[error(
-        "an update of row {row} of table `{table}` was computed from version {version}, which is not held any more"
-    )]
+    /// An update names a version that is no longer kept.
+    #[error("an update of row {row} of table `{table}` was computed from version {version}, which is no longer kept")]
     UnknownVersion {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The row.
+        /// Key of the row.
         row: u64,
-        /// The version.
+        /// Version named by the update.
         version: u64,
     },
-    /// A snapshot of a moment that is gone.
+    /// A snapshot was requested for a clock that has passed.
     #[error(
-        "table `{table}` cannot be saved as it was at clock {at}: updates of clock {applied} are in already; ask for a later clock, or earlier"
+        "table `{table}` cannot be saved at clock {at}: updates of clock {applied} are already applied; request a later clock"
     )]
     SnapshotTooLate {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The clock asked for.
+        /// Clock that was requested.
         at: Clock,
-        /// The latest clock of which something is applied.
+        /// Latest clock of which an update is applied.
         applied: Clock,
     },
-    /// A snapshot while another is being taken.
-    #[error("table `{table}` is being saved as of clock {at} already; wait until that has ended")]
+    /// A snapshot was requested while another one is in progress.
+    #[error("table `{table}` is already being saved at clock {at}; wait until that has finished")]
     SnapshotBusy {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The clock of the one being taken.
+        /// Clock of the snapshot in progress.
         at: Clock,
     },
-    /// What was saved does not fit.
+    /// A snapshot does not fit the table.
     #[error("table `{table}` cannot be restored: {problem}")]
     BadSnapshot {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What does not fit.
+        /// Description of the mismatch.
         problem: String,
     },
-    /// A table that cannot be.
-    #[error("table `{table}` cannot be made: {problem}")]
+    /// The settings of the table are inconsistent.
+    #[error("table `{table}` cannot be built: {problem}")]
     BadSpec {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// Why.
+        /// Description of the problem.
         problem: String,
     },
-    /// A message that nobody of ours would send.
-    #[error("table `{table}` got a message that cannot be: {problem}")]
+    /// A message violates the protocol.
+    #[error("table `{table}` received an invalid message: {problem}")]
     BadMessage {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What is wrong with it.
+        /// Description of the violation.
         problem: String,
     },
 }
 
 impl Error {
-    /// Who has to act.
+    /// Kind of the error: who has to act.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::BadMessage { .. } | Self::UnknownVersion { .. } => ErrorKind::Bug,
-            Self::BadSnapshot { .. } => ErrorKind::World,
+            Self::BadSnapshot { .. } => ErrorKind::External,
             _ => ErrorKind::Usage,
         }
     }
 
-    pub(crate) fn backward(table: &str, backward: Backward) -> Self {
+    pub(crate) fn backward(table: &str, backward: ClockRegression) -> Self {
         Self::BadMessage { table: table.to_owned(), problem: backward.to_string() }
     }
 }

@@ -1,116 +1,119 @@
-//! Where tables and loops meet.
+//! Interface between tables and parallel loops.
 //!
-//! A loop drives a table of parameters through these traits alone, and whoever has tables implements them; so neither knows the
-//! other. [`InLoop`] is a table together with what the loop is to do for it: when clocks end, and whether rows are announced.
+//! A loop drives a table through these traits alone, and a table runtime implements them, so
+//! neither depends on the other. [`TableInLoop`] is a table together with its settings for a loop:
+//! the clock interval and the announcement of rows.
 //!
-//! **What a loop promises.** It asks for one handle for each worker of each peer, uses it on that worker, and ends as many clocks with
-//! every handle: those of workers that have nothing to do, or that have failed, included. So nobody waits for a clock that never comes.
+//! **Contract of a loop.** It requests one handle for each worker of each peer, uses it on that
+//! worker, and ends the same number of clocks with every handle. This includes workers without work
+//! and workers that failed, so no worker waits for a clock that never ends.
 
 use crate::clock::Clock;
 use hemiola_core::WorkerId;
 use std::fmt;
 
-/// A table that the bodies of loops can read and add to.
+/// Table that loop bodies can read and add to.
 pub trait LoopTable: Sync {
-    /// What rows are made of.
+    /// Element type of the rows.
     type Value: Copy + Default + Send + 'static;
-    /// What can go wrong.
+    /// Error type of the table's operations.
     type Error: fmt::Display;
-    /// The table in the hands of a worker.
+    /// Handle through which one worker uses the table.
     type Handle<'t>: LoopHandle<Value = Self::Value, Error = Self::Error>
     where
         Self: 't;
 
-    /// Columns of a row.
+    /// Number of columns of a row.
     fn width(&self) -> usize;
 
-    /// Keys are below this; nothing if any key is a row.
+    /// Number of rows; `None` if any 64-bit key is a row.
     fn row_count(&self) -> Option<u64>;
 
-    /// The table in the hands of a worker, who has one handle at a time.
+    /// Creates the handle of a worker. A worker has one handle at a time.
     fn handle(&self, worker: WorkerId) -> Result<Self::Handle<'_>, Self::Error>;
 }
 
-/// What a loop does with a table on behalf of a worker.
+/// Operations of a loop on a table on behalf of one worker.
 pub trait LoopHandle {
-    /// What rows are made of.
+    /// Element type of the rows.
     type Value;
-    /// What can go wrong.
+    /// Error type of the operations.
     type Error;
 
-    /// How many clocks the worker has ended.
-    fn at(&self) -> Clock;
+    /// Number of clocks that the worker has ended.
+    fn current_clock(&self) -> Clock;
 
-    /// Copies rows into `cells`, one after the other, which are as many as those of `keys`. Waits until all are here and fresh enough.
+    /// Copies the rows `keys` into `cells`, one after the other. Blocks until all are cached and
+    /// fresh enough.
     fn copy(&mut self, keys: &[u64], cells: &mut [Self::Value]) -> Result<(), Self::Error>;
 
-    /// Adds to a row.
+    /// Adds values to a row.
     fn add(&mut self, key: u64, values: &[Self::Value]) -> Result<(), Self::Error>;
 
-    /// Says which rows will be used in the clocks `from..to`. Does not wait.
+    /// Announces that rows will be used in the clocks `from..to`. Does not block.
     fn announce(&mut self, keys: &[u64], from: Clock, to: Clock) -> Result<(), Self::Error>;
 
-    /// Ends the worker's clock. Does not wait for others.
+    /// Ends the worker's clock. Does not wait for other workers.
     fn clock(&mut self) -> Result<(), Self::Error>;
 }
 
-/// When a loop ends the clocks of its workers.
+/// Interval at which a loop ends the clocks of its workers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ClockEnds {
-    /// When the loop has run once.
+pub enum ClockInterval {
+    /// Once per run of the loop. The default.
     #[default]
-    Pass,
-    /// After each step of the plan, in which a worker runs one block for each of its parts.
+    Run,
+    /// After each step of the loop's plan, in which a worker runs one block of each of its parts.
     Step,
 }
 
-/// A table as a loop uses it.
-pub struct InLoop<'t, T> {
+/// A table with its settings for one loop.
+pub struct TableInLoop<'t, T> {
     table: &'t T,
-    clocks: ClockEnds,
+    clocks: ClockInterval,
     announces: bool,
 }
 
-impl<'t, T: LoopTable> InLoop<'t, T> {
-    /// A table whose rows are announced, and whose clocks end with each pass.
+impl<'t, T: LoopTable> TableInLoop<'t, T> {
+    /// Creates the default settings: rows are announced, and clocks end with each run of the loop.
     pub fn new(table: &'t T) -> Self {
-        Self { table, clocks: ClockEnds::Pass, announces: true }
+        Self { table, clocks: ClockInterval::Run, announces: true }
     }
 
-    /// Ends clocks after each block rather than each pass, so that what others have added is seen sooner.
+    /// Ends clocks after each block instead of each run, so other workers' updates are seen sooner.
     #[must_use]
     pub fn clock_each_block(self) -> Self {
-        Self { clocks: ClockEnds::Step, ..self }
+        Self { clocks: ClockInterval::Step, ..self }
     }
 
-    /// Announces nothing: rows are fetched when a block begins that reads them.
+    /// Disables announcements: rows are fetched when a block that reads them begins.
     #[must_use]
-    pub fn unannounced(self) -> Self {
+    pub fn without_announcements(self) -> Self {
         Self { announces: false, ..self }
     }
 
-    /// The table.
+    /// The table that the loop uses.
     #[must_use]
     pub fn table(&self) -> &'t T {
         self.table
     }
 
-    /// When clocks end.
+    /// Interval at which clocks end.
     #[must_use]
-    pub fn clocks(&self) -> ClockEnds {
+    pub fn clocks(&self) -> ClockInterval {
         self.clocks
     }
 
-    /// Whether rows are announced.
+    /// Returns true if rows are announced before their block begins.
     #[must_use]
     pub fn announces(&self) -> bool {
         self.announces
     }
 }
 
-impl<T> fmt::Debug for InLoop<'_, T> {
+impl<T> fmt::Debug for TableInLoop<'_, T> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut shown = formatter.debug_struct("InLoop");
+        let mut shown = formatter.debug_struct("TableInLoop");
         shown.field("clocks", &self.clocks).field("announces", &self.announces).finish_non_exhaustive()
     }
 }

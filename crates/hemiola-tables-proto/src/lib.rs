@@ -1,66 +1,72 @@
-//! Tables: rows that shards own, workers read through caches and update, with a bound on how stale a read may be.
+//! Protocol of a sharded parameter server with bounded staleness.
 //!
-//! Everything here is a state machine: it takes calls and messages and returns messages. **Invariant:** no socket, thread, wall clock or
-//! randomness is in here; messages, time and seeds come from others.
+//! A *table* has rows of numbers. *Shards* own the rows. The workers of a peer read rows through a
+//! shared cache and send updates to the shards. A staleness bound limits how old a read may be
+//! (BSP, SSP or asynchronous).
 //!
-//! | module | concept |
-//! |---|---|
-//! | [`spec`] | [`Spec`]: what a table is; [`Consistency`], [`Ids`], [`Defaults`] |
-//! | [`clock`] | [`Clocks`] of workers and their minimum; [`Parked`](clock::Parked): what waits for it |
-//! | [`number`], [`cells`], [`store`] | what rows hold and how they lie in memory |
-//! | [`server`] | [`Server`]: a shard, and snapshots of it |
-//! | [`client`] | [`Client`]: the cache of a peer's workers, and their updates under way |
-//! | [`stream`] | messages in order, exactly once |
-//! | [`message`], [`batch`], [`wire`] | what clients and shards say to each other, and its bytes |
-//! | [`budget`], [`priority`] | what is sent ahead of need: how much, and which rows first |
-//! | [`random`] | [`Random`]: a seeded generator that can be saved |
-//! | [`procedure`] | server-side update rules |
-//! | [`in_loop`] | [`InLoop`]: a table as a loop uses it, and the traits by which loops drive tables |
-//!
-//! The older, simpler form without clocks serves arrays of loops: between two points where all workers meet nothing changes, so
-//! whatever is cached is true until then.
+//! The crate is sans-I/O: every component is a state machine that takes calls and messages and
+//! returns messages. **Invariant:** it contains no socket, thread, wall clock or source of
+//! randomness. The driver supplies messages, time and seeds; `hemiola-tables` is the driver for a
+//! cluster.
 //!
 //! | module | concept |
 //! |---|---|
-//! | [`owners`] | [`Owners`]: which peer owns which row |
-//! | [`shard`] | [`Shard`]: the rows one peer owns; bulk get, bulk apply |
-//! | [`cache`] | [`RowCache`]: rows a worker was sent |
-//! | [`rows`] | lists of rows as they travel |
+//! | [`spec`] | [`TableSpec`]: shape, [`Consistency`] and delivery of a table; [`KeySpace`], [`RowInitializer`] |
+//! | [`clock`] | [`VectorClock`] of the workers, and the [`ClockWaitQueue`](clock::ClockWaitQueue) |
+//! | [`dtype`], [`cells`], [`store`] | element types, cells of a row, and row storage |
+//! | [`server`] | [`ShardServer`]: one shard of a table, its leases and snapshots |
+//! | [`client`] | [`ShardClient`]: row cache and pending updates of one peer towards one shard |
+//! | [`stream`] | numbered messages, delivered in order and exactly once |
+//! | [`message`], [`batch`], [`wire`] | messages between clients and shards, and their encoding |
+//! | [`rate_limiter`], [`priority`] | bandwidth-managed communication: how much is sent eagerly, and which rows first |
+//! | [`selection_rng`] | [`SelectionRng`]: random generator of the row selection, which snapshots save |
+//! | [`update_rule`] | server-side optimizers: [`UpdateRule`] and the built-in rules |
+//! | [`in_loop`] | [`TableInLoop`]: a table used by a parallel loop, and the traits through which loops drive tables |
+//!
+//! A simpler form without clocks serves the distributed arrays of loops. Rows change only at
+//! barriers of all workers, so a cached row stays valid until the next barrier.
+//!
+//! | module | concept |
+//! |---|---|
+//! | [`owners`] | [`Owners`]: the row ranges of all peers |
+//! | [`array_shard`] | [`ArrayShard`]: rows of an array that one peer owns |
+//! | [`cache`] | [`RowCache`]: rows that a worker has fetched |
+//! | [`row_list`] | encoding of sorted row lists |
 
+pub mod array_shard;
 pub mod batch;
-pub mod budget;
 pub mod cache;
 pub mod cells;
 pub mod client;
 pub mod clock;
+pub mod dtype;
 pub mod error;
 pub mod in_loop;
 pub mod message;
-pub mod number;
 pub mod owners;
 pub mod priority;
-pub mod procedure;
-pub mod random;
-pub mod rows;
+pub mod rate_limiter;
+pub mod row_list;
+pub mod selection_rng;
 pub mod server;
-pub mod shard;
 pub mod spec;
 pub mod store;
 pub mod stream;
-mod values;
+pub mod update_rule;
+mod value_buffer;
 pub mod wire;
 
-pub use budget::Pacer;
+pub use array_shard::ArrayShard;
 pub use cache::RowCache;
-pub use cells::Cells;
-pub use client::Client;
-pub use clock::{Clock, Clocks};
+pub use cells::RowCells;
+pub use client::ShardClient;
+pub use clock::{Clock, VectorClock};
 pub use error::{Error, Result};
-pub use in_loop::{ClockEnds, InLoop};
+pub use in_loop::{ClockInterval, TableInLoop};
 pub use owners::Owners;
-pub use priority::{Choice, Managed, Priority};
-pub use procedure::Procedure;
-pub use random::Random;
-pub use server::Server;
-pub use shard::Shard;
-pub use spec::{ClientId, Consistency, Defaults, Delivery, Ids, NonFinite, ShardId, Spec};
+pub use priority::{CommPolicy, PriorityPolicy, RowSelection};
+pub use rate_limiter::RateLimiter;
+pub use selection_rng::SelectionRng;
+pub use server::ShardServer;
+pub use spec::{ClientId, Consistency, KeySpace, NonFinitePolicy, RowDelivery, RowInitializer, ShardId, TableSpec};
+pub use update_rule::UpdateRule;

@@ -1,76 +1,80 @@
-//! What clients and shards say to each other. [`wire`](crate::wire) gives it bytes; in one process it is handed over as it is.
+//! Messages between clients and shards. [`wire`](crate::wire) encodes them; within a process they
+//! are passed as values.
 
-use crate::batch::Batch;
+use crate::batch::RowBatch;
 use crate::clock::Clock;
-use crate::number::Cell;
+use crate::dtype::StorageType;
 
-/// From a client to a shard.
+/// Message from a client to a shard.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ToShard<W: Cell> {
-    /// "Send me these rows once everything before `need` is in them." With pushed rows: and all changes of them from then on.
+pub enum ClientMessage<W: StorageType> {
+    /// Requests rows once all updates of clocks before `need` are applied. With push delivery it
+    /// also subscribes to later changes.
     Get {
-        /// Everything of earlier clocks must be in them.
+        /// All updates of earlier clocks must be applied before the reply.
         need: Clock,
-        /// The rows.
+        /// Keys of the requested rows.
         keys: Vec<u64>,
     },
-    /// "Add this; it was computed in `clock`."
+    /// Sends summed updates to be applied.
     Update {
-        /// The clock of the workers that computed it.
+        /// Clock in which the workers computed the updates.
         clock: Clock,
-        /// By row, with the version each was computed from.
-        batch: Batch<W>,
-        /// What the procedure has clients carry back: as many values for each row as it has columns, or none at all.
-        carried: Vec<W>,
+        /// Updates by row, with the version that each was computed from.
+        batch: RowBatch<W>,
+        /// Attachments that the update rule asked for: one value per column for each row, or empty.
+        attachment: Vec<W>,
     },
-    /// "My workers have finished everything before this clock, and you have all of it."
+    /// All workers of the client have finished the clocks before this one, and their updates have
+    /// been sent.
     Clock(Clock),
-    /// "I do not have these any more; do not push them."
+    /// Unsubscribes from rows that the client has evicted.
     Forget {
-        /// The rows.
+        /// Keys of the evicted rows.
         keys: Vec<u64>,
     },
-    /// "I shall send no more updates computed from these copies."
+    /// Releases copies: no further update will be computed from them.
     Release {
-        /// Row, version, and how many copies of it came.
+        /// Row, version, and number of copies released.
         copies: Vec<(u64, u64, u32)>,
     },
-    /// "I am going to use these; lease them to me if nobody else has them."
+    /// Signals intent to use rows. The shard leases them to the client if it is the only user.
     Intend {
-        /// The rows.
+        /// Keys of the intended rows.
         keys: Vec<u64>,
     },
-    /// "I have sent what I had for these; the leases are yours again."
+    /// Returns leases. The pending sums of these rows precede this message.
     Return {
-        /// The rows.
+        /// Keys of the returned rows.
         keys: Vec<u64>,
     },
 }
 
-/// From a shard to a client.
+/// Message from a shard to a client.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ToClient<C: Cell, W: Cell> {
-    /// Rows as they are now.
+pub enum ServerMessage<C: StorageType, W: StorageType> {
+    /// Current values of rows.
     Rows {
-        /// All updates of earlier clocks are in them, and in every row pushed before and not since.
+        /// All updates of earlier clocks are applied to these rows, and to every row pushed before
+        /// and not since.
         fresh: Clock,
-        /// Updates of this client up to this message are in them.
+        /// Sequence number: the client's messages up to this one are applied to the rows.
         included: u64,
-        /// Whether they were asked for, rather than pushed.
+        /// The rows answer a request; otherwise they are pushed.
         reply: bool,
-        /// The rows.
-        batch: Batch<C>,
-        /// What clients are to carry back with updates.
-        carried: Vec<W>,
+        /// Rows with their versions.
+        batch: RowBatch<C>,
+        /// Attachments that clients return with their updates.
+        attachment: Vec<W>,
     },
-    /// "Nobody else has copies of these: keep updates of them until I recall the lease."
+    /// Grants leases: no other client has copies, so the client keeps its updates until a recall.
     Lease {
-        /// The rows.
+        /// Keys of the leased rows.
         keys: Vec<u64>,
     },
-    /// "Somebody else needs these: send what you have for them, and the leases."
+    /// Recalls leases: another client needs the rows.
     Recall {
-        /// The rows.
+        /// Keys of the recalled rows.
         keys: Vec<u64>,
     },
 }

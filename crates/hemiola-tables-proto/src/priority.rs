@@ -1,58 +1,62 @@
-//! Which rows go first when not all can go: the pool of rows that wait to be sent ahead of need.
+//! Prioritization of eager sending: the pool of rows that wait, and the selection of the most
+//! important ones.
 //!
-//! Importance of a row is how much it has changed since it was sent (Bösen, section 3.3.2). Sorting all of them each time costs
-//! too much, so by default a few times as many rows as are wanted are sampled, and the best of the sample taken; an exact heap is the
-//! alternative. **Invariant:** a row is in the pool once, and is chosen at most once per call; which ones depends on the generator's
-//! state and on nothing else.
+//! The importance of a row is the magnitude of its change since it was last sent (Bösen, section
+//! 3.3.2). Sorting all rows each time is too expensive. By default a sample a few times as large as
+//! needed is drawn, and its best rows are taken; an exact heap is the alternative. **Invariant:** a
+//! row is in the pool once and is selected at most once per call; the selection depends on the
+//! state of the generator and on nothing else.
 
-use crate::cells::Cells;
-use crate::number::Number;
-use crate::random::Random;
+use crate::cells::RowCells;
+use crate::dtype::ComputeType;
+use crate::selection_rng::SelectionRng;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// What makes a row important.
+/// Prioritization policy: the importance of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Priority {
-    /// Having waited longest.
+pub enum PriorityPolicy {
+    /// The row that has waited longest goes first.
     RoundRobin,
-    /// Chance.
+    /// A random row goes first.
     Random,
-    /// The sum of what its columns changed by.
+    /// Sum of the absolute changes of the columns.
     AbsoluteMagnitude,
-    /// The sum of what its columns changed by, relative to their values; a column that is zero or unknown counts as absolute.
+    /// Sum of the changes relative to the current values. A column whose value is zero or unknown
+    /// counts as absolute.
     RelativeMagnitude,
 }
 
-/// How the most important rows are found.
+/// Method that finds the most important rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Choice {
-    /// The best of a sample this many times as large as wanted.
+pub enum RowSelection {
+    /// Best rows of a sample this many times as large as needed.
     Sampled(usize),
-    /// The best of all, by a heap.
+    /// Best rows of all, found with a heap.
     Exact,
 }
 
-/// Managed communication: what is sent ahead of need.
+/// Policy of bandwidth-managed communication: the order of eager sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Managed {
-    /// What makes a row important.
-    pub priority: Priority,
-    /// How important rows are found.
-    pub choice: Choice,
+pub struct CommPolicy {
+    /// Importance of a row; relative magnitude by default.
+    pub priority: PriorityPolicy,
+    /// Selection of the most important rows; a sample of 5 times the need by default.
+    pub selection: RowSelection,
 }
 
-impl Default for Managed {
+impl Default for CommPolicy {
     fn default() -> Self {
-        Self { priority: Priority::RelativeMagnitude, choice: Choice::Sampled(5) }
+        Self { priority: PriorityPolicy::RelativeMagnitude, selection: RowSelection::Sampled(5) }
     }
 }
 
-impl Priority {
-    /// How much a change adds to the importance of a row that holds `row` (if that is known).
-    pub fn importance<W: Number>(self, change: &Cells<'_, W>, row: impl Fn(usize) -> Option<W>) -> f64 {
+impl PriorityPolicy {
+    /// Importance that a change adds to a row. `row` returns the current value of a column, if it
+    /// is known.
+    pub fn importance<W: ComputeType>(self, change: &RowCells<'_, W>, row: impl Fn(usize) -> Option<W>) -> f64 {
         let size = |value: W| value.to_f64().abs();
         match self {
             Self::RoundRobin | Self::Random => 0.0,
@@ -68,99 +72,101 @@ impl Priority {
     }
 }
 
-/// Rows that wait, by slot.
+/// Pool of rows that wait to be sent eagerly, by slot.
 #[derive(Debug)]
-pub struct Pool {
-    managed: Managed,
+pub struct CandidatePool {
+    comm_policy: CommPolicy,
     members: Vec<u32>,
-    /// Where a slot is in `members`, and its place in the order of arrival.
-    places: HashMap<u32, (u32, u64), FxBuildHasher>,
-    /// In the order of arrival; for round-robin alone.
+    /// Index of a slot in `members`, and its arrival number.
+    positions: HashMap<u32, (u32, u64), FxBuildHasher>,
+    /// Slots by arrival number; only for round-robin.
     arrivals: BTreeMap<u64, u32>,
     arrived: u64,
 }
 
-/// A number that can be compared: importances are never NaN, as updates are finite.
+/// Row with its importance, which is never NaN because updates are finite.
 #[derive(Clone, Copy, PartialEq)]
-struct Ranked(f64, u32);
+struct RankedRow(f64, u32);
 
-impl Eq for Ranked {}
+impl Eq for RankedRow {}
 
-impl PartialOrd for Ranked {
+impl PartialOrd for RankedRow {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Ranked {
+impl Ord for RankedRow {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.0.total_cmp(&other.0).then_with(|| other.1.cmp(&self.1))
     }
 }
 
-impl Pool {
-    /// An empty pool.
+impl CandidatePool {
+    /// Creates an empty pool.
     #[must_use]
-    pub fn new(managed: Managed) -> Self {
-        let places = HashMap::with_hasher(FxBuildHasher);
-        Self { managed, members: Vec::new(), places, arrivals: BTreeMap::new(), arrived: 0 }
+    pub fn new(comm_policy: CommPolicy) -> Self {
+        let positions = HashMap::with_hasher(FxBuildHasher);
+        Self { comm_policy, members: Vec::new(), positions, arrivals: BTreeMap::new(), arrived: 0 }
     }
 
-    /// Adds a row that is not in it yet.
+    /// Adds a row, unless it is in the pool.
     pub fn insert(&mut self, slot: u32) {
         let (at, arrived) = (self.members.len() as u32, self.arrived);
-        if let hashbrown::hash_map::Entry::Vacant(place) = self.places.entry(slot) {
-            place.insert((at, arrived));
+        if let hashbrown::hash_map::Entry::Vacant(entry) = self.positions.entry(slot) {
+            entry.insert((at, arrived));
             self.members.push(slot);
             self.arrived += 1;
-            if self.managed.priority == Priority::RoundRobin {
+            if self.comm_policy.priority == PriorityPolicy::RoundRobin {
                 self.arrivals.insert(arrived, slot);
             }
         }
     }
 
-    /// Takes a row out.
+    /// Removes a row from the pool.
     pub fn remove(&mut self, slot: u32) {
-        if let Some((at, arrived)) = self.places.remove(&slot) {
+        if let Some((at, arrived)) = self.positions.remove(&slot) {
             self.arrivals.remove(&arrived);
             self.members.swap_remove(at as usize);
             if let Some(moved) = self.members.get(at as usize) {
-                self.places.entry(*moved).and_modify(|place| place.0 = at);
+                self.positions.entry(*moved).and_modify(|entry| entry.0 = at);
             }
         }
     }
 
-    /// The rows in it, in no particular order.
+    /// Slots in the pool, in no particular order.
     #[must_use]
     pub fn members(&self) -> &[u32] {
         &self.members
     }
 
-    /// Up to `count` rows that `wanted` accepts, the most important first. They stay in the pool.
+    /// Selects up to `count` rows that `wanted` accepts, the most important first. They stay in the
+    /// pool.
     pub fn choose(
         &mut self,
         count: usize,
-        random: &mut Random,
+        random: &mut SelectionRng,
         wanted: impl Fn(u32) -> bool,
         importance: impl Fn(u32) -> f64,
     ) -> Vec<u32> {
-        if self.managed.priority == Priority::RoundRobin {
+        if self.comm_policy.priority == PriorityPolicy::RoundRobin {
             return self.arrivals.values().copied().filter(|slot| wanted(*slot)).take(count).collect();
         }
-        let candidates = match (self.managed.priority, self.managed.choice) {
-            (Priority::Random, _) => self.sample(count, random, wanted),
-            (_, Choice::Sampled(times)) => self.sample(count.saturating_mul(times), random, wanted),
-            (_, Choice::Exact) => self.members.iter().copied().filter(|slot| wanted(*slot)).collect(),
+        let candidates = match (self.comm_policy.priority, self.comm_policy.selection) {
+            (PriorityPolicy::Random, _) => self.sample(count, random, wanted),
+            (_, RowSelection::Sampled(times)) => self.sample(count.saturating_mul(times), random, wanted),
+            (_, RowSelection::Exact) => self.members.iter().copied().filter(|slot| wanted(*slot)).collect(),
         };
-        if self.managed.priority == Priority::Random {
+        if self.comm_policy.priority == PriorityPolicy::Random {
             return candidates;
         }
-        let mut heap: BinaryHeap<Ranked> = candidates.into_iter().map(|slot| Ranked(importance(slot), slot)).collect();
+        let mut heap: BinaryHeap<RankedRow> =
+            candidates.into_iter().map(|slot| RankedRow(importance(slot), slot)).collect();
         std::iter::from_fn(|| heap.pop()).take(count).map(|ranked| ranked.1).collect()
     }
 
-    /// Up to `count` different rows by chance: the front of a shuffle that stops early.
-    fn sample(&mut self, count: usize, random: &mut Random, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
+    /// Draws up to `count` distinct rows: a partial Fisher-Yates shuffle.
+    fn sample(&mut self, count: usize, random: &mut SelectionRng, wanted: impl Fn(u32) -> bool) -> Vec<u32> {
         let mut sample = Vec::new();
         for at in 0..self.members.len() {
             if sample.len() >= count {
@@ -168,8 +174,8 @@ impl Pool {
             }
             let other = at + random.below(self.members.len() - at);
             self.members.swap(at, other);
-            for place in [at, other] {
-                self.places.entry(self.members[place]).and_modify(|found| found.0 = place as u32);
+            for position in [at, other] {
+                self.positions.entry(self.members[position]).and_modify(|found| found.0 = position as u32);
             }
             let slot = self.members[at];
             if wanted(slot) {
@@ -186,21 +192,21 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pool(priority: Priority, choice: Choice, slots: impl IntoIterator<Item = u32>) -> Pool {
-        let mut pool = Pool::new(Managed { priority, choice });
+    fn pool(priority: PriorityPolicy, selection: RowSelection, slots: impl IntoIterator<Item = u32>) -> CandidatePool {
+        let mut pool = CandidatePool::new(CommPolicy { priority, selection });
         slots.into_iter().for_each(|slot| pool.insert(slot));
         pool
     }
 
     proptest! {
         #[test]
-        fn a_pool_holds_what_was_put_in_and_not_taken_out(
+        fn a_pool_holds_inserted_rows_until_they_are_removed(
             steps in prop::collection::vec((any::<bool>(), 0..20_u32), 0..200), priority in 0..4_usize, seed in any::<u64>(),
         ) {
-            let priority = [Priority::RoundRobin, Priority::Random, Priority::AbsoluteMagnitude, Priority::RelativeMagnitude][priority];
-            let mut pool = pool(priority, Choice::Sampled(2), []);
+            let priority = [PriorityPolicy::RoundRobin, PriorityPolicy::Random, PriorityPolicy::AbsoluteMagnitude, PriorityPolicy::RelativeMagnitude][priority];
+            let mut pool = pool(priority, RowSelection::Sampled(2), []);
             let mut plain = std::collections::BTreeSet::new();
-            let mut random = Random::new(seed);
+            let mut random = SelectionRng::new(seed);
             for (put, slot) in steps {
                 if put {
                     pool.insert(slot);
@@ -220,35 +226,35 @@ mod tests {
     }
 
     #[test]
-    fn exact_choice_takes_the_most_important() {
-        let mut pool = pool(Priority::AbsoluteMagnitude, Choice::Exact, 0..100);
-        let chosen = pool.choose(3, &mut Random::new(1), |slot| slot != 98, f64::from);
+    fn exact_selection_takes_the_most_important_rows() {
+        let mut pool = pool(PriorityPolicy::AbsoluteMagnitude, RowSelection::Exact, 0..100);
+        let chosen = pool.choose(3, &mut SelectionRng::new(1), |slot| slot != 98, f64::from);
         assert_eq!(chosen, [99, 97, 96]);
     }
 
     #[test]
-    fn sampled_choice_is_nearly_as_good() {
-        let mut pool = pool(Priority::RelativeMagnitude, Choice::Sampled(5), 0..1000);
-        let chosen = pool.choose(20, &mut Random::new(1), |_| true, f64::from);
+    fn sampled_selection_is_nearly_as_good() {
+        let mut pool = pool(PriorityPolicy::RelativeMagnitude, RowSelection::Sampled(5), 0..1000);
+        let chosen = pool.choose(20, &mut SelectionRng::new(1), |_| true, f64::from);
         let mean = chosen.iter().map(|slot| f64::from(*slot)).sum::<f64>() / 20.0;
-        // The upper fifth of a uniform sample has a mean of 0.9; chance would have 0.5.
+        // The upper fifth of a uniform sample has a mean of 0.9; random selection would have 0.5.
         assert!((mean - 900.0).abs() < 50.0, "{mean}");
     }
 
     #[test]
-    fn round_robin_serves_in_the_order_of_arrival() {
-        let mut pool = pool(Priority::RoundRobin, Choice::Exact, [5, 3, 9]);
-        assert_eq!(pool.choose(2, &mut Random::new(1), |_| true, f64::from), [5, 3]);
+    fn round_robin_selects_in_order_of_arrival() {
+        let mut pool = pool(PriorityPolicy::RoundRobin, RowSelection::Exact, [5, 3, 9]);
+        assert_eq!(pool.choose(2, &mut SelectionRng::new(1), |_| true, f64::from), [5, 3]);
         pool.remove(5);
         pool.insert(5);
-        assert_eq!(pool.choose(3, &mut Random::new(1), |_| true, f64::from), [3, 9, 5]);
+        assert_eq!(pool.choose(3, &mut SelectionRng::new(1), |_| true, f64::from), [3, 9, 5]);
     }
 
     #[test]
-    fn importance_is_relative_where_it_can_be() {
-        let change = Cells::Dense(&[1.0_f32, -2.0, 3.0]);
-        assert_eq!(Priority::AbsoluteMagnitude.importance(&change, |_| None), 6.0);
+    fn importance_is_relative_to_known_values() {
+        let change = RowCells::Dense(&[1.0_f32, -2.0, 3.0]);
+        assert_eq!(PriorityPolicy::AbsoluteMagnitude.importance(&change, |_| None), 6.0);
         let row = [Some(2.0), Some(0.0), None];
-        assert_eq!(Priority::RelativeMagnitude.importance(&change, |column| row[column]), 0.5 + 2.0 + 3.0);
+        assert_eq!(PriorityPolicy::RelativeMagnitude.importance(&change, |column| row[column]), 0.5 + 2.0 + 3.0);
     }
 }

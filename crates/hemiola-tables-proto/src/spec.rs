@@ -1,37 +1,40 @@
-//! What a table is: the value that every peer builds alike and that shards and caches are made from.
+//! Specification of a table. Every peer builds the same value, and shards and caches are created
+//! from it.
 //!
-//! **Invariant:** which shard owns a row, and what a row is before anybody has touched it, are functions of this value alone, so
-//! all peers agree without asking each other.
+//! **Invariant:** the shard that owns a row and the initial values of a row are functions of this
+//! value alone. Peers agree on both without communication.
 
-use crate::cells::Cells;
+use crate::cells::RowCells;
+use crate::dtype::ComputeType;
 use crate::error::{Error, Result};
-use crate::number::Number;
-use crate::priority::Managed;
-use hemiola_array::random::Values;
+use crate::priority::CommPolicy;
 use hemiola_core::WorkerId;
+use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 
-hemiola_core::numbers! {
-    /// The number of a table's client: the cache that the workers of one peer share.
+hemiola_core::define_ids! {
+    /// Id of a client of a table: the caches that the workers of one peer share.
     ClientId;
-    /// The number of a shard of a table.
+    /// Id of a shard of a table.
     ShardId;
 }
 
-/// How fresh a read must be.
+/// Consistency model of a table: the freshness that a read guarantees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Consistency {
-    /// A worker sees everything of the clocks before its own, nothing of the same clock from others, and its own updates at once.
-    /// The same job gives the same bits, whatever the timing.
+    /// Bulk synchronous parallel. A worker sees all updates of earlier clocks, no update of the
+    /// current clock from other workers, and its own updates at once. Results are bit-identical
+    /// whatever the timing.
     Bsp,
-    /// A worker at clock `c` sees at least everything of the clocks up to `c - s - 1`.
+    /// Stale synchronous parallel with bound `s`. A worker at clock `c` sees at least all updates
+    /// of clocks up to `c - s - 1`.
     Ssp(u64),
-    /// No bound.
+    /// Asynchronous: reads have no freshness bound.
     Async,
 }
 
 impl Consistency {
-    /// By how many clocks a read may lag.
+    /// Staleness bound in clocks; `u64::MAX` for asynchronous tables.
     #[must_use]
     pub const fn staleness(self) -> u64 {
         match self {
@@ -42,189 +45,194 @@ impl Consistency {
     }
 }
 
-/// How changed rows come to those who read them.
+/// Delivery of changed rows to the clients that cache them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Delivery {
-    /// A shard sends changed rows to everybody who has asked for them once and still has them.
+pub enum RowDelivery {
+    /// A shard pushes changed rows to every client that requested them once and still caches them.
+    /// The default.
     #[default]
     Push,
-    /// A cache asks again when its copy is too old. Better where rows are seldom read twice. An
-    /// asynchronous table has no "too old": there a copy that is pulled stays until it is evicted.
+    /// A client requests a row again when its copy is too old. This is better where rows are seldom
+    /// read twice. An asynchronous table has no bound, so a pulled copy stays until it is evicted.
     Pull,
 }
 
-/// The id space of a table's rows.
+/// Key space of a table's rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ids {
-    /// Rows `0..n`.
+pub enum KeySpace {
+    /// Dense keys `0..n`, known in advance.
     Fixed(u64),
-    /// Any 64-bit key; a row begins to exist when it is first named.
+    /// Any 64-bit key. A row is created when it is first named.
     Growing,
 }
 
-/// What a row is before anybody has touched it.
+/// Initial values of a row, before any update.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub enum Defaults {
-    /// Zeros.
+pub enum RowInitializer {
+    /// All cells are zero. The default.
     #[default]
     Zero,
-    /// The same value everywhere.
+    /// All cells have this value.
     Constant(f64),
-    /// Uniform values in `low..high`, by seed, row and column.
+    /// Uniform values in `low..high`, a function of seed, row and column.
     Uniform {
-        /// The seed.
+        /// Random seed of the table.
         seed: u64,
-        /// The lowest value.
+        /// Lower bound of the values, inclusive.
         low: f64,
-        /// Above the highest.
+        /// Upper bound of the values, exclusive.
         high: f64,
     },
-    /// Normal values, by seed, row and column.
+    /// Normally distributed values, a function of seed, row and column.
     Normal {
-        /// The seed.
+        /// Random seed of the table.
         seed: u64,
-        /// Their mean.
+        /// Mean of the distribution.
         mean: f64,
-        /// Their standard deviation.
-        deviation: f64,
+        /// Standard deviation of the distribution.
+        std_dev: f64,
     },
 }
 
-impl Defaults {
-    /// The value in a column of a new row.
+impl RowInitializer {
+    /// Initial value of one cell.
     #[must_use]
     pub fn value(&self, row: u64, column: usize) -> f64 {
         match *self {
             Self::Zero => 0.0,
             Self::Constant(value) => value,
-            Self::Uniform { seed, low, high } => Values::new(seed).uniform(row, column as u64, low..high),
-            Self::Normal { seed, mean, deviation } => Values::new(seed).normal(row, column as u64, mean, deviation),
+            Self::Uniform { seed, low, high } => PhiloxRng::new(seed).uniform(row, column as u64, low..high),
+            Self::Normal { seed, mean, std_dev } => PhiloxRng::new(seed).normal(row, column as u64, mean, std_dev),
         }
     }
 }
 
-/// What happens to an update with NaN or infinity.
+/// Policy for updates that contain NaN or infinity.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum NonFinite {
-    /// It is an error that names table, row, column and worker.
+pub enum NonFinitePolicy {
+    /// Fail with an error that names table, row, column and worker. The default.
     #[default]
-    Refuse,
-    /// The update of that row is left out and counted.
+    Reject,
+    /// Drop the update of that row and count it.
     Drop,
 }
 
-/// What was just written is still in the processor's cache when it is sent, or read and applied; and with what stands around it, it fits into
-/// a receive buffer of 256 KiB.
+/// Default message size: the values are still in the CPU cache when they are sent, read or applied,
+/// and a message with its headers fits a receive buffer of 256 KiB.
 const MESSAGE_BYTES: usize = 240 << 10;
 
-/// A table, as all peers know it.
+/// Specification of a table, identical on all peers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Spec {
-    /// Its name, for messages.
+pub struct TableSpec {
+    /// Table name, used in messages and errors.
     pub name: String,
-    /// Columns of a row.
+    /// Number of columns of a row.
     pub width: usize,
-    /// Whether rows hold only the columns that are not zero.
+    /// Sparse rows store only the columns that are not zero.
     pub sparse: bool,
-    /// Which rows there are.
-    pub ids: Ids,
-    /// How fresh reads are.
+    /// Key space of the rows.
+    pub key_space: KeySpace,
+    /// Consistency model of reads.
     pub consistency: Consistency,
-    /// How rows travel.
-    pub delivery: Delivery,
-    /// What new rows hold.
-    pub defaults: Defaults,
-    /// What to do with NaN and infinity.
-    pub non_finite: NonFinite,
-    /// Number of shards.
+    /// Delivery of changed rows.
+    pub delivery: RowDelivery,
+    /// Initial values of new rows.
+    pub initializer: RowInitializer,
+    /// Policy for NaN and infinity in updates.
+    pub non_finite: NonFinitePolicy,
+    /// Number of shards of the table.
     pub shards: usize,
     /// Number of clients: peers with workers.
     pub clients: usize,
-    /// Rows that a client keeps of each shard. More are kept only while workers wait for them or, in tables with versions,
-    /// compute with them.
+    /// Capacity of a client's cache per shard, in rows. It is exceeded only by rows that workers
+    /// wait for or, in tables with versions, compute with.
     pub cache_rows: usize,
-    /// Messages are about this large at most.
+    /// Approximate maximum size of a message in bytes.
     pub message_bytes: usize,
-    /// Whether spare bandwidth is spent on sending rows and updates before a clock asks for them, and on which first.
-    pub managed: Option<Managed>,
+    /// Policy for bandwidth-managed communication: spare bandwidth carries rows and updates before
+    /// a clock needs them. `None` sends nothing eagerly.
+    pub comm_policy: Option<CommPolicy>,
 }
 
-impl Spec {
-    /// A dense table with BSP, pushed rows, zeros as defaults, one shard and one client, whose caches hold everything.
+impl TableSpec {
+    /// Creates the spec of a dense BSP table with pushed rows, zero initialization, one shard, one
+    /// client and an unbounded cache.
     #[must_use]
-    pub fn new(name: &str, ids: Ids, width: usize) -> Self {
+    pub fn new(name: &str, key_space: KeySpace, width: usize) -> Self {
         Self {
             name: name.to_owned(),
             width,
             sparse: false,
-            ids,
+            key_space,
             consistency: Consistency::Bsp,
-            delivery: Delivery::Push,
-            defaults: Defaults::Zero,
-            non_finite: NonFinite::Refuse,
+            delivery: RowDelivery::Push,
+            initializer: RowInitializer::Zero,
+            non_finite: NonFinitePolicy::Reject,
             shards: 1,
             clients: 1,
             cache_rows: usize::MAX,
             message_bytes: MESSAGE_BYTES,
-            managed: None,
+            comm_policy: None,
         }
     }
 
-    /// Whether such a table can be.
-    pub fn check(&self) -> Result<()> {
+    /// Checks that the settings are consistent.
+    pub fn validate(&self) -> Result<()> {
         let bad = |problem: &str| Err(Error::BadSpec { table: self.name.clone(), problem: problem.to_owned() });
         if self.width == 0 || u32::try_from(self.width).is_err() {
-            return bad("rows need between 1 and 2^32 - 1 columns");
+            return bad("the number of columns must be between 1 and 2^32 - 1");
         }
         if self.shards == 0 || self.clients == 0 {
             return bad("it needs at least one shard and one client");
         }
-        if self.sparse && self.defaults != Defaults::Zero {
-            return bad("sparse rows begin with zeros; leave the default out, or make the table dense");
+        if self.sparse && self.initializer != RowInitializer::Zero {
+            return bad("sparse rows start with zeros; omit the initializer, or make the table dense");
         }
         Ok(())
     }
 
-    /// The shard that owns a row. Neighbours have different owners, so that popular low ids are spread.
+    /// Shard that owns a row. Neighbouring rows have different owners, so popular low ids are
+    /// spread evenly.
     #[must_use]
     #[inline]
     pub fn shard_of(&self, row: u64) -> ShardId {
-        let spread = match self.ids {
-            Ids::Fixed(_) => row,
-            // The high half of a product: independent of the bits that the hash tables of shards use.
-            Ids::Growing => ((u128::from(row ^ 0x5851_f42d_4c95_7f2d) * 0xda94_2042_e4dd_58b5) >> 64) as u64,
+        let spread = match self.key_space {
+            KeySpace::Fixed(_) => row,
+            // The high half of the product is independent of the bits that the hash tables of
+            // shards use.
+            KeySpace::Growing => ((u128::from(row ^ 0x5851_f42d_4c95_7f2d) * 0xda94_2042_e4dd_58b5) >> 64) as u64,
         };
         let shards = self.shards as u64;
-        // A division takes as long as everything else that a read of a cached row needs.
+        // A division would take as long as the rest of a read of a cached row.
         ShardId::new(if shards.is_power_of_two() { spread & (shards - 1) } else { spread % shards } as u32)
     }
 
-    /// How many rows a shard can have, if that is known.
+    /// Maximum number of rows of a shard; `None` if the key space is unbounded.
     #[must_use]
-    pub fn most_rows(&self) -> Option<u64> {
-        match self.ids {
-            Ids::Fixed(rows) => Some(rows.div_ceil(self.shards as u64)),
-            Ids::Growing => None,
+    pub fn max_rows(&self) -> Option<u64> {
+        match self.key_space {
+            KeySpace::Fixed(rows) => Some(rows.div_ceil(self.shards as u64)),
+            KeySpace::Growing => None,
         }
     }
 
-    /// Whether the table has this row.
+    /// Checks that the table has this row.
     pub fn check_row(&self, row: u64) -> Result<()> {
-        match self.ids {
-            Ids::Fixed(rows) if row >= rows => Err(Error::RowOutOfRange { table: self.name.clone(), row, rows }),
+        match self.key_space {
+            KeySpace::Fixed(rows) if row >= rows => Err(Error::RowOutOfRange { table: self.name.clone(), row, rows }),
             _ => Ok(()),
         }
     }
 
-    /// Whether these cells can be added to a row.
-    pub fn check_cells<W: Number>(&self, row: u64, cells: &Cells<'_, W>) -> Result<()> {
+    /// Checks that these cells can be added to a row.
+    pub fn check_cells<W: ComputeType>(&self, row: u64, cells: &RowCells<'_, W>) -> Result<()> {
         let table = || self.name.clone();
         match *cells {
-            Cells::Dense(values) if values.len() != self.width || self.sparse => {
+            RowCells::Dense(values) if values.len() != self.width || self.sparse => {
                 Err(Error::WrongWidth { table: table(), row, expected: self.width, found: values.len() })
             }
-            Cells::Dense(_) => Ok(()),
-            Cells::Sparse { columns, values } => {
+            RowCells::Dense(_) => Ok(()),
+            RowCells::Sparse { columns, values } => {
                 if columns.len() != values.len() {
                     return Err(Error::WrongWidth {
                         table: table(),
@@ -242,7 +250,7 @@ impl Spec {
         }
     }
 
-    /// The error for an update that is not finite.
+    /// Error for an update that contains NaN or infinity.
     #[must_use]
     pub fn not_finite(&self, row: u64, column: usize, worker: WorkerId, client: ClientId) -> Error {
         Error::NotFinite { table: self.name.clone(), row, column, worker, client }
@@ -254,13 +262,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shard_gets_its_share_of_any_ids() {
-        for ids in [Ids::Fixed(1 << 40), Ids::Growing] {
-            let spec = Spec { shards: 4, ..Spec::new("t", ids, 1) };
+    fn keys_are_spread_evenly_over_shards() {
+        for key_space in [KeySpace::Fixed(1 << 40), KeySpace::Growing] {
+            let spec = TableSpec { shards: 4, ..TableSpec::new("t", key_space, 1) };
             for stride in [1, 2, 3, 4096, 1 << 20] {
                 let mut share = [0; 4];
                 (0..4000).for_each(|at| share[spec.shard_of(at * stride).index()] += 1);
-                if ids == Ids::Growing || stride == 1 {
+                if key_space == KeySpace::Growing || stride == 1 {
                     assert!(share.iter().all(|rows| (700..1300).contains(rows)), "{stride}: {share:?}");
                 }
             }
@@ -268,28 +276,28 @@ mod tests {
     }
 
     #[test]
-    fn defaults_depend_on_seed_row_and_column_alone() {
-        let defaults = Defaults::Normal { seed: 3, mean: 1.0, deviation: 0.1 };
-        assert_eq!(defaults.value(7, 2).to_bits(), defaults.value(7, 2).to_bits());
-        assert_ne!(defaults.value(7, 2).to_bits(), defaults.value(8, 2).to_bits());
-        assert_ne!(defaults.value(7, 2).to_bits(), defaults.value(7, 3).to_bits());
-        let uniform = Defaults::Uniform { seed: 3, low: -1.0, high: 1.0 };
+    fn initial_values_depend_on_seed_row_and_column_alone() {
+        let initializer = RowInitializer::Normal { seed: 3, mean: 1.0, std_dev: 0.1 };
+        assert_eq!(initializer.value(7, 2).to_bits(), initializer.value(7, 2).to_bits());
+        assert_ne!(initializer.value(7, 2).to_bits(), initializer.value(8, 2).to_bits());
+        assert_ne!(initializer.value(7, 2).to_bits(), initializer.value(7, 3).to_bits());
+        let uniform = RowInitializer::Uniform { seed: 3, low: -1.0, high: 1.0 };
         assert!((0..1000).all(|row| (-1.0..1.0).contains(&uniform.value(row, 0))));
     }
 
     #[test]
-    fn wrong_rows_columns_and_widths_are_named() {
-        let spec = Spec::new("w", Ids::Fixed(10), 3);
+    fn wrong_rows_columns_and_widths_are_errors() {
+        let spec = TableSpec::new("w", KeySpace::Fixed(10), 3);
         assert_eq!(
             spec.check_row(10).unwrap_err().to_string(),
-            "table `w` has no row 10: its rows are 0 to 10, without the last; make the table larger, or let its ids grow"
+            "table `w` has no row 10: its keys are `0..10`; enlarge the table, or omit `rows` for an unbounded key space"
         );
         assert!(spec.check_row(9).is_ok());
-        let error = spec.check_cells(4, &Cells::Dense(&[1.0_f32; 4])).unwrap_err();
-        assert_eq!(error.to_string(), "row 4 of table `w` has 3 columns, and 4 values were given for it");
+        let error = spec.check_cells(4, &RowCells::Dense(&[1.0_f32; 4])).unwrap_err();
+        assert_eq!(error.to_string(), "row 4 of table `w` has 3 columns, but 4 values were given");
         for columns in [[1, 1], [2, 1], [1, 3]] {
-            assert!(spec.check_cells(4, &Cells::Sparse { columns: &columns, values: &[1.0_f32; 2] }).is_err());
+            assert!(spec.check_cells(4, &RowCells::Sparse { columns: &columns, values: &[1.0_f32; 2] }).is_err());
         }
-        assert!(spec.check_cells(4, &Cells::Sparse { columns: &[0, 2], values: &[1.0_f32; 2] }).is_ok());
+        assert!(spec.check_cells(4, &RowCells::Sparse { columns: &[0, 2], values: &[1.0_f32; 2] }).is_ok());
     }
 }

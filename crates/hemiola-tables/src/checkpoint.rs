@@ -1,26 +1,29 @@
-//! A table as it was at a clock, in a folder that appears whole or not at all.
+//! Checkpoint of a table at a clock, in a folder that appears atomically.
 //!
-//! The shards keep the rows as they are at the clock while workers go on; a service reads them out piece by piece and writes them
-//! down. The folder is a save of `hemiola-array`: one array of bytes for each peer that wrote, in parts with checksums, and one manifest, made visible by
-//! one rename. Notes hold what the table was and what each shard keeps besides rows. It must be on storage that all peers see.
+//! The shards take a copy-on-write snapshot while workers continue; a service reads it out chunk by
+//! chunk and writes it. The folder is a save of `hemiola-array`: one array of bytes for each peer
+//! that wrote, in parts with checksums, and one manifest, made visible by one rename. A header in
+//! the manifest's notes describes the table and holds the summaries of the shards. The folder must
+//! be on storage that all peers share.
 //!
-//! A part is a sequence of pieces: the length of one, 8 bytes, and then its rows as `hemiola_tables_proto::wire` writes them, with versions and the state
-//! of the procedure. Which shard they came from does not matter, so any number of peers and shards can go on from them.
+//! A part is a sequence of chunks: the length of one in 8 bytes, and then its rows as
+//! `hemiola_tables_proto::wire` encodes them, with versions and rule state. A chunk does not depend
+//! on its shard, so any number of peers and shards can restore it.
 
+use crate::commands::{self, ServerCommand};
 use crate::error::Error;
-use crate::hub::Hub;
-use crate::orders::{self, Order};
-use crate::place::Place;
-use crate::table::{Engine, Table};
+use crate::local_table::LocalTable;
+use crate::runtime::TableRuntime;
+use crate::table::{Table, TableBackend};
 use bytes::Bytes;
-use hemiola_array::save::{Loading, Manifest, PartRecord, Saving};
-use hemiola_array::{Dense, Shape};
-use hemiola_cluster::{Cluster, Ending, Link, Reason, Result, Service};
+use hemiola_array::save::{Manifest, PartReader, PartRecord, PartWriter};
+use hemiola_array::{DenseArray, Shape};
+use hemiola_cluster::{Cluster, PeerHandle, Result, ServiceHandle, ShutdownToken, WaitReason};
 use hemiola_core::{ChannelId, Rank, Waiter};
-use hemiola_tables_proto::batch::Batch;
-use hemiola_tables_proto::number::Cell;
-use hemiola_tables_proto::server::snapshot::{Piece, Summary};
-use hemiola_tables_proto::{Clock, Server, ShardId, Spec, wire};
+use hemiola_tables_proto::batch::RowBatch;
+use hemiola_tables_proto::dtype::StorageType;
+use hemiola_tables_proto::server::snapshot::{SnapshotChunk, SnapshotSummary};
+use hemiola_tables_proto::{Clock, ShardId, ShardServer, TableSpec, wire};
 use parking_lot::{Condvar, Mutex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -29,102 +32,104 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A shard is locked for as long as it takes to copy this many bytes.
-const PIECE_BYTES: usize = 256 << 10;
-/// A file is about this large.
+/// Chunk size in bytes; a shard is locked while one chunk is copied.
+const CHUNK_BYTES: usize = 256 << 10;
+/// Approximate size of a file in bytes.
 const PART_BYTES: usize = 16 << 20;
-/// How often a shard is asked again whose leases are on their way back.
-const AGAIN: Duration = Duration::from_millis(1);
+/// Interval at which a shard with outstanding leases is polled.
+const RETRY_INTERVAL: Duration = Duration::from_millis(1);
 
-/// What is written down of a table, besides its rows.
+/// Description of the saved table in the manifest.
 #[derive(Debug, Serialize, Deserialize)]
-struct Notes {
+struct CheckpointHeader {
     table: String,
     width: usize,
     sparse: bool,
-    /// The type of cells.
+    /// Name of the storage type.
     cells: String,
     at: Clock,
-    /// By shard.
-    shards: Vec<Summary>,
+    /// Summaries, indexed by shard number.
+    shards: Vec<SnapshotSummary>,
 }
 
-const NOTES: &str = "table";
+const HEADER_KEY: &str = "table";
 
-/// What a peer has written.
+/// Parts and summaries that one peer has written.
 #[derive(Debug, Serialize, Deserialize)]
-struct Written {
+struct WrittenParts {
     parts: Vec<PartRecord>,
-    summaries: Vec<(u32, Summary)>,
+    summaries: Vec<(u32, SnapshotSummary)>,
 }
 
-/// Where the service leaves what it has done.
+/// Result slot of the writer service.
 #[derive(Debug, Default)]
-struct Outcome {
-    done: Mutex<Option<Result<Written, String>>>,
+struct WriterOutcome {
+    done: Mutex<Option<Result<WrittenParts, String>>>,
     wake: Condvar,
 }
 
-/// A checkpoint in the making: workers may go on while it is written. Nothing is to be seen of it before [`Checkpoint::finish`].
+/// Checkpoint in progress. Workers may continue while it is written; it is invisible before
+/// [`TableCheckpoint::finish`].
 #[must_use = "nothing is visible before `finish`"]
-pub struct Checkpoint {
-    notes: Notes,
-    /// Above `saving`, so that nothing is being written any more when that goes.
-    writing: Writing,
-    outcome: Arc<Outcome>,
-    /// The one that began it is the root's.
-    saving: Arc<Saving>,
-    told: Told,
+pub struct TableCheckpoint {
+    header: CheckpointHeader,
+    /// Declared before `saving`, so that the writer has ended when that is dropped.
+    writer: WriterService,
+    outcome: Arc<WriterOutcome>,
+    /// The instance that began the save is the root's.
+    saving: Arc<PartWriter>,
+    abandon_guard: AbandonGuard,
 }
 
-/// Tells dedicated servers, if they hold the table, when a checkpoint is given up.
-struct Told {
+/// Tells dedicated servers that hold the table when a checkpoint is abandoned.
+struct AbandonGuard {
     cluster: Cluster,
-    /// The table, while they have to be told.
+    /// Channel of the table, while servers must be told.
     table: Option<ChannelId>,
 }
 
-impl Drop for Told {
+impl Drop for AbandonGuard {
     fn drop(&mut self) {
         if let Some(table) = self.table {
-            // If the job fails, they learn it in another way.
-            let _ = orders::announce(&self.cluster, &Order::Forget(table));
+            // If this fails, the job fails, and the servers learn it from that.
+            let _ = commands::broadcast_command(&self.cluster, &ServerCommand::AbandonCheckpoint(table));
         }
     }
 }
 
-/// The service that writes. Nobody writes on after this is gone: the next save has the same temporary folder.
-struct Writing(Service);
+/// Writer service. It is ended on drop, because the next save uses the same temporary folder.
+struct WriterService(ServiceHandle);
 
-impl Drop for Writing {
+impl Drop for WriterService {
     fn drop(&mut self) {
-        self.0.end();
+        self.0.shutdown();
     }
 }
 
-/// The shards that are here, for a thread of its own.
-enum Shards<C: Cell> {
-    Hub(Arc<Hub<C>>),
-    Place(Arc<Place<C>>),
+/// Shards on this peer, owned by the writer thread.
+enum HostedShards<C: StorageType> {
+    Distributed(Arc<TableRuntime<C>>),
+    Local(Arc<LocalTable<C>>),
 }
 
-impl<C: Cell> Shards<C> {
-    fn each(&self) -> Vec<(u32, &Mutex<Server<C>>)> {
+impl<C: StorageType> HostedShards<C> {
+    fn each(&self) -> Vec<(u32, &Mutex<ShardServer<C>>)> {
         match self {
-            Self::Hub(hub) => {
-                hub.servers.iter().zip(0..).filter_map(|(server, shard)| Some((shard, server.as_ref()?))).collect()
+            Self::Distributed(runtime) => {
+                runtime.servers.iter().zip(0..).filter_map(|(server, shard)| Some((shard, server.as_ref()?))).collect()
             }
-            Self::Place(place) => place.servers.iter().zip(0..).map(|(server, shard)| (shard, server)).collect(),
+            Self::Local(local) => local.servers.iter().zip(0..).map(|(server, shard)| (shard, server)).collect(),
         }
     }
 }
 
-impl<C: Cell> Table<C> {
-    /// *Collective.* Begins to save the table as it is at the clock that all workers are at, which must not use the table during this call. They can
-    /// go on as soon as it returns; [`Checkpoint::finish`] waits for the rest.
+impl<C: StorageType> Table<C> {
+    /// *Collective.* Begins to save the table at the common clock of all workers, which must not
+    /// use the table during this call. They may continue as soon as it returns;
+    /// [`TableCheckpoint::finish`] waits for the rest.
     ///
     /// ```
-    /// use hemiola_tables::Tables;
+    /// use hemiola_tables::TableExt;
     /// # let folder = tempfile::tempdir().unwrap();
     /// # let path = folder.path().join("model");
     /// hemiola_cluster::standalone(2).run(|cluster| {
@@ -136,96 +141,99 @@ impl<C: Cell> Table<C> {
     /// })?;
     /// hemiola_cluster::standalone(3).run(|cluster| {
     ///     let table = cluster.table::<f32>("w").restore(&path).build()?;
-    ///     assert_eq!((table.started_at().units(), &table.collect()?[&7][..]), (1, &[2.0][..]));
+    ///     assert_eq!((table.start_clock().units(), &table.collect()?[&7][..]), (1, &[2.0][..]));
     ///     Ok(())
     /// })?;
     /// # Ok::<(), hemiola_cluster::Error>(())
     /// ```
     #[track_caller]
-    pub fn checkpoint(&self, folder: &Path) -> Result<Checkpoint> {
+    pub fn checkpoint(&self, folder: &Path) -> Result<TableCheckpoint> {
         let whole = std::path::absolute(folder)?;
-        self.tell(|table| Order::Checkpoint(table, whole))?;
-        let at = self.settled()?;
+        self.command(|table| ServerCommand::BeginCheckpoint(table, whole))?;
+        let at = self.await_common_clock()?;
         if at == Clock::INFINITE {
             return Err(Error::AllFinished { table: self.name().to_owned() }.into());
         }
         let cluster = &self.cluster;
-        let begun = if cluster.is_root() { Saving::begin(folder).map(Some) } else { Ok(None) };
+        let begun = if cluster.is_root() { PartWriter::begin(folder).map(Some) } else { Ok(None) };
         let begun = agree(cluster, self.name(), begun.map_err(|error| error.to_string()))?;
         let saving = match begun {
             Some(saving) => Ok(saving),
-            None => Saving::join(folder).map_err(|error| error.to_string()),
+            None => PartWriter::join(folder).map_err(|error| error.to_string()),
         };
         let saving = saving.and_then(|saving| self.begin(at).map(|()| Arc::new(saving)));
-        // Nobody goes on before all shards keep their rows.
-        let saving = agree(cluster, self.name(), saving).inspect_err(|_| forget(&self.servers()))?;
-        let shards = match &self.engine {
-            Engine::Hub(hub) => Shards::Hub(hub.clone()),
-            Engine::Place(place) => Shards::Place(place.clone()),
+        // No peer continues before all shards have begun their snapshots.
+        let saving = agree(cluster, self.name(), saving).inspect_err(|_| abandon(&self.servers()))?;
+        let shards = match &self.backend {
+            TableBackend::Distributed(runtime) => HostedShards::Distributed(runtime.clone()),
+            TableBackend::Local(local) => HostedShards::Local(local.clone()),
         };
-        let outcome = Arc::new(Outcome::default());
-        let (inside, told, link, rank) = (saving.clone(), outcome.clone(), cluster.link(), cluster.rank());
-        let body = move |ending: &Ending| {
-            let written = write(&shards, &inside, &link, rank, ending).inspect_err(|_| forget(&shards.each()));
-            // The one that commits must be the last that holds it.
+        let outcome = Arc::new(WriterOutcome::default());
+        let (inside, shared, peer_handle, rank) =
+            (saving.clone(), outcome.clone(), cluster.peer_handle(), cluster.rank());
+        let body = move |shutdown: &ShutdownToken| {
+            let written =
+                write(&shards, &inside, &peer_handle, rank, shutdown).inspect_err(|_| abandon(&shards.each()));
+            // The root commits with the last reference.
             drop(inside);
-            *told.done.lock() = Some(written);
-            told.wake.notify_all();
+            *shared.done.lock() = Some(written);
+            shared.wake.notify_all();
             Ok(())
         };
         let service = cluster.service(&format!("table-{}-save", self.name()), || (), body)?;
         let (table, cells) = (self.name().to_owned(), std::any::type_name::<C>().to_owned());
-        let notes = Notes { table, width: self.width(), sparse: self.spec().sparse, cells, at, shards: Vec::new() };
-        let writing = Writing(service);
-        let told = Told { cluster: cluster.clone(), table: self.told };
-        Ok(Checkpoint { notes, writing, outcome, saving, told })
+        let header =
+            CheckpointHeader { table, width: self.width(), sparse: self.spec().sparse, cells, at, shards: Vec::new() };
+        let writer = WriterService(service);
+        let abandon_guard = AbandonGuard { cluster: cluster.clone(), table: self.server_channel };
+        Ok(TableCheckpoint { header, writer, outcome, saving, abandon_guard })
     }
 
     fn begin(&self, at: Clock) -> Result<(), String> {
         for (shard, server) in self.servers() {
             server.lock().begin_snapshot(at).map_err(|error| error.to_string())?;
-            if let Engine::Hub(hub) = &self.engine {
-                // Leases are called back.
-                hub.speak(ShardId::new(shard as u32)).map_err(|error| error.to_string())?;
+            if let TableBackend::Distributed(runtime) = &self.backend {
+                // Sends the recalls of leases.
+                runtime.flush_shard(ShardId::new(shard as u32)).map_err(|error| error.to_string())?;
             }
         }
         Ok(())
     }
 
-    /// *Collective.* Saves the table and waits until that is done.
+    /// *Collective.* Saves the table and waits until it is written.
     #[track_caller]
     pub fn save(&self, folder: &Path) -> Result<()> {
         self.checkpoint(folder)?.finish()
     }
 }
 
-/// Ends snapshots that nobody wants any more, so that another can be taken.
-fn forget<C: Cell, N>(servers: &[(N, &Mutex<Server<C>>)]) {
+/// Ends abandoned snapshots, so that new ones can begin.
+fn abandon<C: StorageType, N>(servers: &[(N, &Mutex<ShardServer<C>>)]) {
     for (_, server) in servers {
         let mut server = server.lock();
-        while server.next_piece(PART_BYTES).is_some_and(|piece| !piece.batch.is_empty()) {}
+        while server.next_chunk(PART_BYTES).is_some_and(|chunk| !chunk.batch.is_empty()) {}
         server.end_snapshot();
     }
 }
 
-/// Writes the shards of this peer down.
-fn write<C: Cell>(
-    shards: &Shards<C>,
-    saving: &Saving,
-    link: &Link,
+/// Writes the shards of this peer.
+fn write<C: StorageType>(
+    shards: &HostedShards<C>,
+    saving: &PartWriter,
+    peer_handle: &PeerHandle,
     rank: Rank,
-    ending: &Ending,
-) -> Result<Written, String> {
-    let mut written = Written { parts: Vec::new(), summaries: Vec::new() };
+    shutdown: &ShutdownToken,
+) -> Result<WrittenParts, String> {
+    let mut written = WrittenParts { parts: Vec::new(), summaries: Vec::new() };
     let (mut bytes, mut first) = (Vec::new(), 0);
     for (shard, server) in shards.each() {
         loop {
-            if ending.has_come() {
+            if shutdown.is_shutdown_requested() {
                 return Err("the job ended while the table was being saved".to_owned());
             }
-            let piece = server.lock().next_piece(PIECE_BYTES);
-            let Some(Piece { batch, state }) = piece else {
-                link.env().pause(AGAIN);
+            let chunk = server.lock().next_chunk(CHUNK_BYTES);
+            let Some(SnapshotChunk { batch, state }) = chunk else {
+                peer_handle.env().sleep(RETRY_INTERVAL);
                 continue;
             };
             if batch.is_empty() {
@@ -239,7 +247,7 @@ fn write<C: Cell>(
             }
         }
         let summary = server.lock().end_snapshot();
-        written.summaries.push((shard, summary.ok_or("a shard did not end its snapshot")?));
+        written.summaries.push((shard, summary.ok_or("a shard did not finish its snapshot")?));
     }
     if !bytes.is_empty() {
         write_part(saving, rank, &mut bytes, &mut first, &mut written.parts)?;
@@ -248,14 +256,14 @@ fn write<C: Cell>(
 }
 
 fn write_part(
-    saving: &Saving,
+    saving: &PartWriter,
     rank: Rank,
     bytes: &mut Vec<u8>,
     first: &mut u64,
     parts: &mut Vec<PartRecord>,
 ) -> Result<(), String> {
     let length = bytes.len() as u64;
-    let part = Dense::from_cells(Shape::new([length]), bytes)
+    let part = DenseArray::from_cells(Shape::new([length]), bytes)
         .and_then(|cells| saving.write_dense(&name(rank), parts.len(), *first, &cells));
     parts.push(part.map_err(|error| error.to_string())?);
     *first += length;
@@ -263,74 +271,78 @@ fn write_part(
     Ok(())
 }
 
-/// The array of what a peer wrote.
+/// Name of the array that a peer writes.
 fn name(rank: Rank) -> String {
     format!("peer-{:05}", rank.number())
 }
 
-impl Checkpoint {
-    /// The clock that it is of.
+impl TableCheckpoint {
+    /// Clock of the checkpoint.
     #[must_use]
-    pub fn at(&self) -> Clock {
-        self.notes.at
+    pub fn clock(&self) -> Clock {
+        self.header.at
     }
 
-    /// *Collective.* Waits until everything is written, and makes it visible in one step.
+    /// *Collective.* Waits until all peers have written their parts, and makes the checkpoint
+    /// visible atomically.
     ///
     /// # Panics
-    /// Never: notes are plain data.
+    /// Never: the header is plain data.
     #[track_caller]
     pub fn finish(self) -> Result<()> {
-        let Self { mut notes, writing, outcome, saving, mut told } = self;
-        let cluster = told.cluster.clone();
-        if let Some(table) = told.table.take() {
-            orders::announce(&cluster, &Order::Finish(table))?;
+        let Self { mut header, writer, outcome, saving, mut abandon_guard } = self;
+        let cluster = abandon_guard.cluster.clone();
+        if let Some(table) = abandon_guard.table.take() {
+            commands::broadcast_command(&cluster, &ServerCommand::FinishCheckpoint(table))?;
         }
-        let reason = Reason { what: "a checkpoint of a table to be written", number: None, site: None };
+        let reason = WaitReason { operation: "a checkpoint of a table to be written", number: None, site: None };
         let waiting = cluster.waiting(Waiter::Driver, reason, None);
         let mut done = outcome.done.lock();
         let deadline = cluster.env().now() + cluster.deadlines().wait;
-        while done.is_none() && !writing.0.has_ended() {
+        while done.is_none() && !writer.0.is_finished() {
             let left = deadline - cluster.env().now();
             if left.is_zero() {
-                return Err(cluster.link().timed_out(&reason, ""));
+                return Err(cluster.peer_handle().timed_out(&reason, ""));
             }
             outcome.wake.wait_for(&mut done, left.min(Duration::from_secs(1)));
         }
         drop(waiting);
-        let written = done.take().unwrap_or_else(|| Err("the service that writes it has ended".to_owned()));
+        let written = done.take().unwrap_or_else(|| Err("the writer service has ended".to_owned()));
         drop(done);
-        let all = cluster.all_gather(agree(&cluster, &notes.table, written)?)?;
+        let all = cluster.all_gather(agree(&cluster, &header.table, written)?)?;
         let mut manifest = Manifest::default();
         let mut summaries = BTreeMap::new();
-        for (rank, Written { parts, summaries: of_peer }) in Rank::all(cluster.size()).zip(all) {
+        for (rank, WrittenParts { parts, summaries: of_peer }) in Rank::all(cluster.size()).zip(all) {
             let length = parts.iter().map(|part| part.length).sum();
             if !parts.is_empty() {
                 manifest.add_dense::<u8, 1>(&name(rank), Shape::new([length]), parts);
             }
             summaries.extend(of_peer);
         }
-        notes.shards = summaries.into_values().collect();
-        manifest.notes.insert(NOTES.to_owned(), serde_json::to_value(&notes).expect("notes are plain data"));
+        header.shards = summaries.into_values().collect();
+        manifest
+            .metadata
+            .insert(HEADER_KEY.to_owned(), serde_json::to_value(&header).expect("the header is plain data"));
         let committed = if cluster.is_root() {
             match Arc::try_unwrap(saving) {
                 Ok(saving) => saving.commit(&manifest).map_err(|error| error.to_string()),
-                Err(_) => unreachable!("the service let go of it before it said that it had done"),
+                Err(_) => unreachable!("the writer drops its reference before it reports the result"),
             }
         } else {
             Ok(())
         };
-        agree(&cluster, &notes.table, committed)
+        agree(&cluster, &header.table, committed)
     }
 }
 
-impl fmt::Debug for Checkpoint {
+impl fmt::Debug for TableCheckpoint {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Checkpoint").field("notes", &self.notes).finish_non_exhaustive()
+        formatter.debug_struct("TableCheckpoint").field("header", &self.header).finish_non_exhaustive()
     }
 }
 
-/// *Collective.* Every peer's value if all have one; otherwise, on every peer, what the lowest rank says that has none.
+/// *Collective.* Returns the local value if all peers have one; otherwise every peer returns the
+/// problem of the lowest failed rank.
 pub(crate) fn agree<T>(cluster: &Cluster, table: &str, local: Result<T, String>) -> Result<T> {
     let (value, problem) = match local {
         Ok(value) => (Some(value), None),
@@ -341,106 +353,112 @@ pub(crate) fn agree<T>(cluster: &Cluster, table: &str, local: Result<T, String>)
     match (value, first) {
         (Some(value), None) => Ok(value),
         (_, Some((rank, problem))) => Err(Error::Checkpoint { table: table.to_owned(), rank, problem }.into()),
-        (None, None) => unreachable!("a peer without a value has a problem"),
+        (None, None) => unreachable!("a peer without a value reports a problem"),
     }
 }
 
-/// What shards of this peer go on from.
-pub(crate) struct Restored<C: Cell> {
-    notes: Notes,
-    /// By shard.
-    pieces: BTreeMap<ShardId, Vec<Piece<C>>>,
+/// Restored data of the shards on this peer.
+pub(crate) struct RestoredShards<C: StorageType> {
+    header: CheckpointHeader,
+    /// Saved chunks of each shard.
+    chunks: BTreeMap<ShardId, Vec<SnapshotChunk<C>>>,
 }
 
-impl<C: Cell> Restored<C> {
-    pub(crate) fn at(&self) -> Clock {
-        self.notes.at
+impl<C: StorageType> RestoredShards<C> {
+    pub(crate) fn clock(&self) -> Clock {
+        self.header.at
     }
 
-    /// What one shard goes on from. With another number of shards, what they keep besides rows is that of some old one.
-    pub(crate) fn take(&mut self, shard: ShardId) -> (Summary, Vec<Piece<C>>) {
-        let summary = self.notes.shards[shard.index() % self.notes.shards.len()].clone();
-        (summary, self.pieces.remove(&shard).unwrap_or_default())
+    /// Summary and chunks of one shard. If the number of shards has changed, the summary is that of
+    /// some former shard.
+    pub(crate) fn take(&mut self, shard: ShardId) -> (SnapshotSummary, Vec<SnapshotChunk<C>>) {
+        let summary = self.header.shards[shard.index() % self.header.shards.len()].clone();
+        (summary, self.chunks.remove(&shard).unwrap_or_default())
     }
 }
 
-/// *Collective.* Reads the rows of the shards that are here. Nothing if there is no checkpoint and there need not be one.
-pub(crate) fn open<C: Cell>(
+/// *Collective.* Reads the rows of the shards on this peer. Returns `None` if there is no
+/// checkpoint and `required` is false.
+pub(crate) fn open<C: StorageType>(
     cluster: &Cluster,
     folder: &Path,
-    must: bool,
-    spec: &Spec,
+    required: bool,
+    spec: &TableSpec,
     here: impl Fn(u32) -> bool,
-) -> Result<Option<Restored<C>>> {
-    if !must && !cluster.broadcast(folder.exists())? {
+) -> Result<Option<RestoredShards<C>>> {
+    if !required && !cluster.broadcast(folder.exists())? {
         return Ok(None);
     }
     agree(cluster, &spec.name, read(folder, spec, here)).map(Some)
 }
 
-fn read<C: Cell>(folder: &Path, spec: &Spec, here: impl Fn(u32) -> bool) -> Result<Restored<C>, String> {
+fn read<C: StorageType>(
+    folder: &Path,
+    spec: &TableSpec,
+    here: impl Fn(u32) -> bool,
+) -> Result<RestoredShards<C>, String> {
     let plain = |error: hemiola_array::Error| error.to_string();
-    let bad = |problem: &str| format!("`{}` is no checkpoint of this table: {problem}", folder.display());
-    let loading = Loading::open(folder).map_err(plain)?;
-    let notes = loading.manifest().notes.get(NOTES).ok_or_else(|| bad("it says nothing of a table"))?;
-    let notes: Notes = serde_json::from_value(notes.clone()).map_err(|error| bad(&error.to_string()))?;
-    if notes.table != spec.name {
-        return Err(bad(&format!("it is of table `{}`", notes.table)));
+    let bad = |problem: &str| format!("`{}` is not a checkpoint of this table: {problem}", folder.display());
+    let loading = PartReader::open(folder).map_err(plain)?;
+    let header = loading.manifest().metadata.get(HEADER_KEY).ok_or_else(|| bad("its manifest has no table header"))?;
+    let header: CheckpointHeader = serde_json::from_value(header.clone()).map_err(|error| bad(&error.to_string()))?;
+    if header.table != spec.name {
+        return Err(bad(&format!("it is of table `{}`", header.table)));
     }
     let cells = std::any::type_name::<C>();
-    if (notes.width, notes.sparse, &*notes.cells) != (spec.width, spec.sparse, cells) {
+    if (header.width, header.sparse, &*header.cells) != (spec.width, spec.sparse, cells) {
         let form = |sparse| if sparse { "sparse" } else { "dense" };
         return Err(bad(&format!(
-            "its rows are {} with {} columns of {}, and those of this table {} with {} columns of {cells}",
-            form(notes.sparse),
-            notes.width,
-            notes.cells,
+            "its rows are {} with {} columns of {}, but those of this table are {} with {} columns of {cells}",
+            form(header.sparse),
+            header.width,
+            header.cells,
             form(spec.sparse),
             spec.width
         )));
     }
-    if notes.shards.is_empty() {
+    if header.shards.is_empty() {
         return Err(bad("it has no shards"));
     }
-    let mut pieces: BTreeMap<ShardId, Vec<Piece<C>>> = BTreeMap::new();
+    let mut chunks: BTreeMap<ShardId, Vec<SnapshotChunk<C>>> = BTreeMap::new();
     for (array, record) in &loading.manifest().arrays {
         for part in 0..record.parts.len() {
             let bytes = loading.read_dense::<u8, 1>(array, part).map_err(plain)?.1.to_cells();
             let bytes = Bytes::from(bytes);
             let mut rest = &bytes[..];
             while !rest.is_empty() {
-                let short = || bad("a piece is cut off");
+                let short = || bad("a chunk is cut off");
                 let (length, after) = rest.split_first_chunk::<8>().ok_or_else(short)?;
                 let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| short())?;
-                let (piece, after) = after.split_at_checked(length).ok_or_else(short)?;
+                let (chunk, after) = after.split_at_checked(length).ok_or_else(short)?;
                 rest = after;
                 let (batch, state) =
-                    wire::decode_rows::<C>(&bytes.slice_ref(piece), spec).map_err(|error| error.to_string())?;
-                deal(&Piece { batch, state }, spec, &here, &mut pieces);
+                    wire::decode_rows::<C>(&bytes.slice_ref(chunk), spec).map_err(|error| error.to_string())?;
+                split_chunk(&SnapshotChunk { batch, state }, spec, &here, &mut chunks);
             }
         }
     }
-    Ok(Restored { notes, pieces })
+    Ok(RestoredShards { header, chunks })
 }
 
-/// Gives the rows of a piece to the shards that are here.
-fn deal<C: Cell>(
-    piece: &Piece<C>,
-    spec: &Spec,
+/// Splits a chunk by shard, and keeps the rows of the shards on this peer.
+fn split_chunk<C: StorageType>(
+    chunk: &SnapshotChunk<C>,
+    spec: &TableSpec,
     here: &impl Fn(u32) -> bool,
-    pieces: &mut BTreeMap<ShardId, Vec<Piece<C>>>,
+    chunks: &mut BTreeMap<ShardId, Vec<SnapshotChunk<C>>>,
 ) {
-    let state_width = if piece.batch.is_empty() { 0 } else { piece.state.len() / piece.batch.len() };
-    let mut dealt: BTreeMap<ShardId, Piece<C>> = BTreeMap::new();
-    for (at, row) in piece.batch.iter().enumerate() {
+    let state_width = if chunk.batch.is_empty() { 0 } else { chunk.state.len() / chunk.batch.len() };
+    let mut dealt: BTreeMap<ShardId, SnapshotChunk<C>> = BTreeMap::new();
+    for (at, row) in chunk.batch.iter().enumerate() {
         let shard = spec.shard_of(row.key);
         if here(shard.index() as u32) {
-            let to = dealt.entry(shard).or_insert_with(|| Piece { batch: Batch::new(), state: Vec::new() });
+            let to = dealt.entry(shard).or_insert_with(|| SnapshotChunk { batch: RowBatch::new(), state: Vec::new() });
             to.batch.push(row.key, row.version, &row.cells);
-            to.state.extend_from_slice(&piece.state[at * state_width..][..state_width]);
+            to.state.extend_from_slice(&chunk.state[at * state_width..][..state_width]);
         }
     }
-    for (shard, piece) in dealt {
-        pieces.entry(shard).or_default().push(piece);
+    for (shard, chunk) in dealt {
+        chunks.entry(shard).or_default().push(chunk);
     }
 }

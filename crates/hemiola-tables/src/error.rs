@@ -1,112 +1,112 @@
-//! What can go wrong with a table on a cluster, with the facts in fields.
+//! Errors of a table on a cluster, with the facts in fields.
 
 use hemiola_core::{ErrorKind, PeerLost, Rank, WorkerId};
 
-/// Why a table could not do what it was asked to.
+/// Error of a table operation on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The table refused.
+    /// The table protocol rejected the operation.
     #[error(transparent)]
     Table(#[from] hemiola_tables_proto::Error),
-    /// Somebody failed, so nobody can go on.
+    /// The table has failed on this or another peer.
     #[error("table `{table}` has stopped: {reason}")]
     Stopped {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What happened.
+        /// Reason of the failure.
         reason: String,
     },
-    /// Two handles of one worker.
-    #[error("worker {worker} has a handle to table `{table}` already; drop that one first, or pass it on")]
+    /// A worker requested a second handle.
+    #[error("worker {worker} has a handle to table `{table}` already; drop that handle first, or pass it on")]
     InUse {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The worker.
+        /// Worker that has the handle.
         worker: WorkerId,
     },
-    /// Peers that do not agree.
+    /// Peers built the table with different settings.
     #[error(
-        "peer {rank} made table `{table}` with other settings than peer 0: {there} there, {here} at peer 0; every peer must build the same tables \
-         in the same order"
+        "peer {rank} built table `{table}` with other settings than peer 0: `{there}` instead of `{here}`; build the \
+         same tables in the same order on every peer"
     )]
-    Differs {
-        /// The table.
+    SettingsMismatch {
+        /// Name of the table.
         table: String,
-        /// The peer.
+        /// Peer that differs from peer 0.
         rank: Rank,
         /// Settings of peer 0.
         here: String,
         /// Settings of that peer.
         there: String,
     },
-    /// Peers that cannot hold it.
+    /// The requested placement is impossible.
     #[error("table `{table}`: {problem}")]
     Servers {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// What is wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// A procedure that is in the program alone.
+    /// Dedicated servers cannot run a user-defined update rule.
     #[error(
-        "dedicated servers are to hold table `{table}`, and do not know the procedure `{procedure}`: they do not run this program; use one of the \
-         provided procedures, or have the peers hold the table with `servers(Servers::Peers)`"
+        "dedicated servers hold table `{table}`, but do not know the update rule `{rule}`, because they do not run this \
+         program; use a built-in rule, or place the table on the peers with `servers(Servers::Peers)`"
     )]
-    UnknownProcedure {
-        /// The table.
+    UnknownUpdateRule {
+        /// Name of the table.
         table: String,
-        /// The procedure.
-        procedure: String,
+        /// Debug form of the update rule.
+        rule: String,
     },
-    /// A table that everybody has done with.
+    /// The table cannot be saved because all workers have finished.
     #[error("table `{table}` cannot be saved: all workers have finished; save it before they do")]
     AllFinished {
-        /// The table.
+        /// Name of the table.
         table: String,
     },
-    /// A checkpoint that could not be made or read, told by the peer that failed.
+    /// A checkpoint could not be written or read; reported by the peer that failed.
     #[error("table `{table}`, on peer {rank}: {problem}")]
     Checkpoint {
-        /// The table.
+        /// Name of the table.
         table: String,
-        /// The peer.
+        /// Peer that reported the problem.
         rank: Rank,
-        /// What went wrong.
+        /// Description of the problem.
         problem: String,
     },
-    /// Rows that are read or saved together while workers have come differently far.
+    /// Rows were collected or saved while workers were at different clocks.
     #[error(
-        "table `{table}` cannot be read as a whole: worker {worker} of peer {rank} is at clock {at}, and others are at {expected}; have all end the \
-         same number of clocks first, or finish"
+        "table `{table}` cannot be read as a whole: worker {worker} of peer {rank} is at clock {at}, but others are at {expected}; end the same \
+         number of clocks on all workers, or finish them"
     )]
-    Uneven {
-        /// The table.
+    UnevenClocks {
+        /// Name of the table.
         table: String,
-        /// The peer.
+        /// Peer of the worker.
         rank: Rank,
-        /// Its worker.
+        /// Worker that is ahead.
         worker: WorkerId,
-        /// Its clock.
+        /// Clock of the worker.
         at: hemiola_tables_proto::Clock,
-        /// Those of others.
+        /// Clock of the slowest worker.
         expected: hemiola_tables_proto::Clock,
     },
 }
 
 impl Error {
-    /// Who has to act.
+    /// Kind of the error: who has to act.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Table(error) => error.kind(),
-            Self::Stopped { .. } | Self::Checkpoint { .. } => ErrorKind::World,
+            Self::Stopped { .. } | Self::Checkpoint { .. } => ErrorKind::External,
             Self::InUse { .. }
             | Self::AllFinished { .. }
-            | Self::Differs { .. }
+            | Self::SettingsMismatch { .. }
             | Self::Servers { .. }
-            | Self::UnknownProcedure { .. }
-            | Self::Uneven { .. } => ErrorKind::Usage,
+            | Self::UnknownUpdateRule { .. }
+            | Self::UnevenClocks { .. } => ErrorKind::Usage,
         }
     }
 }
@@ -117,20 +117,20 @@ impl From<Error> for hemiola_cluster::Error {
     }
 }
 
-/// An error of the machines, as an error of the cluster.
-pub(crate) fn refused(error: hemiola_tables_proto::Error) -> hemiola_cluster::Error {
+/// Converts a protocol error into an error of the cluster.
+pub(crate) fn table_error(error: hemiola_tables_proto::Error) -> hemiola_cluster::Error {
     Error::Table(error).into()
 }
 
-/// Why nobody can go on: told to everybody who waits.
+/// Failure of a table, reported to every waiter.
 #[derive(Clone, Debug)]
-pub(crate) enum Failure {
+pub(crate) enum TableFailure {
     Lost(PeerLost),
     Table(hemiola_tables_proto::Error),
     Stopped(String),
 }
 
-impl Failure {
+impl TableFailure {
     pub(crate) fn of(error: &hemiola_cluster::Error) -> Self {
         match error.lost_peer() {
             Some(loss) => Self::Lost(loss.clone()),
@@ -141,13 +141,13 @@ impl Failure {
     pub(crate) fn error(&self, table: &str) -> hemiola_cluster::Error {
         match self.clone() {
             Self::Lost(loss) => loss.into(),
-            Self::Table(error) => refused(error),
+            Self::Table(error) => table_error(error),
             Self::Stopped(reason) => Error::Stopped { table: table.to_owned(), reason }.into(),
         }
     }
 }
 
-impl From<hemiola_tables_proto::Error> for Failure {
+impl From<hemiola_tables_proto::Error> for TableFailure {
     fn from(error: hemiola_tables_proto::Error) -> Self {
         Self::Table(error)
     }

@@ -1,24 +1,25 @@
-//! Tables in the bodies of loops: how `hemiola-loops` drives them, by the traits of [`hemiola_tables_proto::in_loop`].
+//! Tables in parallel loops: implementation of the traits of [`hemiola_tables_proto::in_loop`].
 
 use crate::table::Table;
 use crate::worker::TableWorker;
 use hemiola_cluster::Result;
 use hemiola_core::WorkerId;
-use hemiola_tables_proto::in_loop::{InLoop, LoopHandle, LoopTable};
-use hemiola_tables_proto::number::Cell;
-use hemiola_tables_proto::{Clock, Ids};
+use hemiola_tables_proto::dtype::StorageType;
+use hemiola_tables_proto::in_loop::{LoopHandle, LoopTable, TableInLoop};
+use hemiola_tables_proto::{Clock, KeySpace};
 
-impl<C: Cell> Table<C> {
-    /// The table for the body of a `parallel_for!`, where `w[key]` is a row and `w.add(key, &values)` adds to it. The loop finds out which rows
-    /// a block reads, announces those of the next block while one runs, and ends the clocks of all workers.
+impl<C: StorageType> Table<C> {
+    /// The table for the body of a `parallel_for!`, where `w[key]` is a row and `w.add(key,
+    /// &values)` adds to it. The loop predicts which rows a block reads, announces those of the
+    /// next block while one runs, and ends the clocks of all workers.
     #[must_use]
-    pub fn in_loop(&self) -> InLoop<'_, Self> {
-        InLoop::new(self)
+    pub fn in_loop(&self) -> TableInLoop<'_, Self> {
+        TableInLoop::new(self)
     }
 }
 
-impl<C: Cell> LoopTable for Table<C> {
-    type Value = C::Wide;
+impl<C: StorageType> LoopTable for Table<C> {
+    type Value = C::Compute;
     type Error = hemiola_cluster::Error;
     type Handle<'t> = TableWorker<'t, C>;
 
@@ -27,9 +28,9 @@ impl<C: Cell> LoopTable for Table<C> {
     }
 
     fn row_count(&self) -> Option<u64> {
-        match self.spec().ids {
-            Ids::Fixed(rows) => Some(rows),
-            Ids::Growing => None,
+        match self.spec().key_space {
+            KeySpace::Fixed(rows) => Some(rows),
+            KeySpace::Growing => None,
         }
     }
 
@@ -38,25 +39,25 @@ impl<C: Cell> LoopTable for Table<C> {
     }
 }
 
-impl<C: Cell> LoopHandle for TableWorker<'_, C> {
-    type Value = C::Wide;
+impl<C: StorageType> LoopHandle for TableWorker<'_, C> {
+    type Value = C::Compute;
     type Error = hemiola_cluster::Error;
 
-    fn at(&self) -> Clock {
-        TableWorker::at(self)
+    fn current_clock(&self) -> Clock {
+        TableWorker::current_clock(self)
     }
 
-    fn copy(&mut self, keys: &[u64], cells: &mut [C::Wide]) -> Result<()> {
+    fn copy(&mut self, keys: &[u64], cells: &mut [C::Compute]) -> Result<()> {
         let width = cells.len().checked_div(keys.len()).unwrap_or(0);
         // A sparse row holds some columns only.
-        cells.fill(C::Wide::default());
-        self.get_many(keys, |place, row| {
-            let copy = &mut cells[place * width..][..width];
+        cells.fill(C::Compute::default());
+        self.get_many(keys, |position, row| {
+            let copy = &mut cells[position * width..][..width];
             row.entries().for_each(|(column, value)| copy[column] = value);
         })
     }
 
-    fn add(&mut self, key: u64, values: &[C::Wide]) -> Result<()> {
+    fn add(&mut self, key: u64, values: &[C::Compute]) -> Result<()> {
         self.inc(key, values)
     }
 

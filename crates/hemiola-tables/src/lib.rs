@@ -1,9 +1,11 @@
-//! Tables of parameters: rows that the workers of all peers read and update, with a bound on how stale a read may be.
+//! Parameter server tables on a cluster: rows that the workers of all peers read and update, with
+//! bounded staleness.
 //!
-//! This crate drives the state machines of `hemiola-tables-proto` on a real cluster: it gives them locks, threads, time and the network.
+//! This crate is the runtime of the `hemiola-tables-proto` state machines. It gives them locks,
+//! threads, time and the network.
 //!
 //! ```
-//! use hemiola_tables::Tables;
+//! use hemiola_tables::TableExt;
 //!
 //! hemiola_cluster::standalone(2).workers(2).run(|cluster| {
 //!     let table = cluster.table::<f32>("w").rows(10).width(3).staleness(1).build()?;
@@ -22,53 +24,60 @@
 //! # Ok::<(), hemiola_cluster::Error>(())
 //! ```
 //!
-//! **Where things are.** Shards lie on all peers in turn, a few on each, or on those that [`Servers`] says. Every peer has a cache for each shard, behind a lock of its own. A
-//! message is handled by whoever produced it, if its receiver is on the same peer, and as a value; messages of other peers are handled by the thread
-//! that reads them (`post.rs`). So a read of a row that is here costs a lock, and in one process nothing travels at all.
+//! **Placement.** Shards are dealt to all peers in turn, a few on each, or to those that
+//! [`Servers`] names. Every peer has a cache for each shard, behind its own lock. Messages within a
+//! peer are delivered by a direct call on the sending thread, without serialization. Messages from
+//! other peers are handled inline on the network reader thread (`endpoint.rs`). So a cached read
+//! costs one lock, and in one process nothing is sent at all.
 //!
-//! **Invariants.** No lock is held while another is taken or a message is sent: messages may overtake each other then, and the machines put them in order.
-//! A thread that handles messages of others never waits for room to send, so peers that send to each other make way for each other. Every wait
-//! of a worker ends: by what it waits for, by the loss of a peer, by the failure of somebody, or at the deadline.
+//! **Invariants.** The lock of a client or shard is never held while another of them is taken or a
+//! message is sent. Messages may then overtake each other, and the protocol restores their order. A
+//! thread that handles incoming messages never blocks on a full send queue, so peers that send to
+//! each other cannot deadlock. Every wait of a worker ends: with its result, the loss of a peer, a
+//! failure elsewhere, or the deadline.
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`builder`] | [`TableBuilder`]: what a table is to be |
-//! | [`table`] | [`Table`]: the handle of a peer |
-//! | [`worker`] | [`TableWorker`]: what a worker does with a table; [`Row`] |
-//! | `in_loop` | tables in the bodies of loops |
-//! | `hub` | the machines of a peer, and messages between them |
-//! | `post` | messages to and from other peers |
-//! | `place` | tables of one process, read and updated in place |
-//! | `readers` | a lock that readers do not share |
-//! | `parking` | workers that wait, and why everything ends |
-//! | `servers` | [`Servers`]: which peers hold shards |
-//! | `serve`, `orders` | [`serve`](serve()): a peer that only holds tables, and what it is told |
-//! | [`checkpoint`] | [`Checkpoint`]: a table as it was at a clock, in a folder |
-//! | [`error`] | what can go wrong |
+//! | [`builder`] | [`TableBuilder`]: settings of a table; [`TableExt`]: tables of a cluster |
+//! | [`table`] | [`Table`]: handle of a peer |
+//! | [`worker`] | [`TableWorker`]: handle of a worker; [`TableRow`] |
+//! | `in_loop` | tables in parallel loops |
+//! | `runtime` | clients and shards of a peer, and message routing |
+//! | `endpoint` | messages to and from other peers |
+//! | `local_table` | tables of a single process, used in place |
+//! | `sharded_rwlock` | sharded (big-reader) reader-writer lock |
+//! | `waiters` | waiting workers, and failure propagation |
+//! | `servers` | [`Servers`]: the peers that hold shards |
+//! | `serve`, `commands` | [`serve`](serve()): a dedicated server, and the commands it executes |
+//! | [`checkpoint`] | [`TableCheckpoint`]: a table at a clock, in a folder |
+//! | [`error`] | errors of a table on a cluster |
 
 pub mod builder;
 pub mod checkpoint;
+mod commands;
+mod endpoint;
 pub mod error;
-mod hub;
 mod in_loop;
-mod orders;
-mod parking;
-mod place;
-mod post;
-mod readers;
+mod local_table;
+mod runtime;
 mod serve;
 mod servers;
+mod sharded_rwlock;
 pub mod table;
+mod waiters;
 pub mod worker;
 
-pub use builder::{TableBuilder, Tables};
-pub use checkpoint::Checkpoint;
+pub use builder::{TableBuilder, TableExt};
+pub use checkpoint::TableCheckpoint;
 pub use error::Error;
 pub use hemiola_net::Bandwidth;
-pub use hemiola_tables_proto::number::{Cell, Number};
-pub use hemiola_tables_proto::procedure::{AdaGrad, AdaRevision, Adam, Add, Procedure, Sgd};
-pub use hemiola_tables_proto::{Choice, Clock, Consistency, Defaults, Delivery, InLoop, Managed, NonFinite, Priority};
+pub use hemiola_tables_proto::dtype::{ComputeType, StorageType};
+pub use hemiola_tables_proto::update_rule::{AdaGrad, AdaRevision, Adam, Addition, Sgd, UpdateRule};
+pub use hemiola_tables_proto::{
+    Clock, CommPolicy, Consistency, NonFinitePolicy, PriorityPolicy, RowDelivery, RowInitializer, RowSelection,
+    TableInLoop,
+};
 pub use serve::serve;
 pub use servers::Servers;
 pub use table::Table;
-pub use worker::{Row, TableWorker};
+pub use worker::{TableRow, TableWorker};

@@ -1,45 +1,46 @@
-//! A peer that only holds tables.
+//! Dedicated server: a peer that only holds tables.
 //!
-//! It has the shards that others read and update, makes the collective calls it is [told of](crate::orders), and ends when the root has.
-//! Of the table code everything is the same as in a peer that runs the program, but that it has no workers and hence no caches.
+//! It owns shards that the peers read and update, makes the collective calls that the root
+//! [commands](crate::commands), and ends when the root has ended. The table code is that of an
+//! ordinary peer, but without workers and hence without caches.
 
-use crate::builder::make;
-use crate::checkpoint::Checkpoint;
+use crate::builder::build_table;
+use crate::checkpoint::TableCheckpoint;
+use crate::commands::{COMMAND_CHANNEL, ServerCommand, TableConfig};
 use crate::error::Error;
-use crate::orders::{ORDERS, Order, Plan};
 use crate::table::Table;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{ChannelId, ErrorKind, Lane, LossCause, Message, Rank};
 use hemiola_net::ReceiveError;
-use hemiola_tables_proto::number::Cell;
-use hemiola_tables_proto::procedure::Provided;
-use hemiola_tables_proto::procedure::provided::Make;
+use hemiola_tables_proto::dtype::StorageType;
+use hemiola_tables_proto::update_rule::BuiltInRule;
+use hemiola_tables_proto::update_rule::built_in::RuleScalar;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-/// How often a server looks around when it is told nothing; it is woken for what it needs to know.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// Poll interval of a server. It is woken for everything it needs to know.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A table that this server holds a part of, whatever its cells are.
-trait Held {
+/// Part of a table on this server, of any storage type.
+trait HostedTable {
     fn collect(&self) -> Result<()>;
     fn checkpoint(&mut self, folder: &Path) -> Result<()>;
     fn finish(&mut self) -> Result<()>;
-    fn forget(&mut self);
+    fn abandon(&mut self);
 }
 
-struct Holding<C: Cell> {
-    /// Above the table, so that it goes first.
-    saving: Option<Checkpoint>,
+struct TypedHostedTable<C: StorageType> {
+    /// Declared before the table, so that it is dropped first.
+    saving: Option<TableCheckpoint>,
     table: Table<C>,
 }
 
-impl<C: Cell> Held for Holding<C>
+impl<C: StorageType> HostedTable for TypedHostedTable<C>
 where
-    C::Wide: Serialize + DeserializeOwned,
+    C::Compute: Serialize + DeserializeOwned,
 {
     fn collect(&self) -> Result<()> {
         self.table.collect().map(|_| ())
@@ -51,18 +52,18 @@ where
     }
 
     fn finish(&mut self) -> Result<()> {
-        self.saving.take().map_or(Ok(()), Checkpoint::finish)
+        self.saving.take().map_or(Ok(()), TableCheckpoint::finish)
     }
 
-    fn forget(&mut self) {
+    fn abandon(&mut self) {
         self.saving = None;
     }
 }
 
-/// Holds the tables of a job whose peers run a program. To be called on a dedicated server; returns when the program has ended.
+/// Runs a dedicated server: holds tables of a job until its user program has ended.
 ///
 /// ```
-/// use hemiola_tables::{Tables, serve};
+/// use hemiola_tables::{TableExt, serve};
 ///
 /// hemiola_cluster::standalone(3).servers(2, serve).run(|cluster| {
 ///     assert_eq!(cluster.size(), 3); // servers are not counted
@@ -75,11 +76,11 @@ where
 /// # Ok::<(), hemiola_cluster::Error>(())
 /// ```
 pub fn serve(cluster: &Cluster) -> Result<()> {
-    let mailbox = cluster.open(ORDERS, Lane::Control);
+    let receiver = cluster.open_channel(COMMAND_CHANNEL, Lane::Control);
     let mut tables = BTreeMap::new();
     loop {
-        match mailbox.receive_from(Rank::ROOT, LOOK_AROUND) {
-            Ok(message) => obey(cluster, &message, &mut tables).or_else(tolerate)?,
+        match receiver.receive_from(Rank::ROOT, POLL_INTERVAL) {
+            Ok(message) => execute(cluster, &message, &mut tables).or_else(ignore_collective_failure)?,
             Err(ReceiveError::TimedOut { .. }) => {}
             Err(ReceiveError::Lost(loss)) if loss.rank == Rank::ROOT && loss.cause == LossCause::Left => return Ok(()),
             Err(ReceiveError::Lost(loss)) => return Err(loss.into()),
@@ -88,42 +89,50 @@ pub fn serve(cluster: &Cluster) -> Result<()> {
     }
 }
 
-/// A call that failed in the same way on all peers is the program's affair, which may go on.
-fn tolerate(error: hemiola_cluster::Error) -> Result<()> {
-    let told_to_all = match &error {
+/// Ignores a failure that all peers report alike: the user program decides whether to continue.
+fn ignore_collective_failure(error: hemiola_cluster::Error) -> Result<()> {
+    let collective_failure = match &error {
         hemiola_cluster::Error::Layer { kind, source } => {
             *kind == ErrorKind::Usage || matches!(source.downcast_ref(), Some(Error::Checkpoint { .. }))
         }
         _ => false,
     };
-    if told_to_all { Ok(()) } else { Err(error) }
+    if collective_failure { Ok(()) } else { Err(error) }
 }
 
-fn obey(cluster: &Cluster, message: &Message, tables: &mut BTreeMap<ChannelId, Box<dyn Held>>) -> Result<()> {
-    let order = postcard::from_bytes(&message.payload).map_err(hemiola_cluster::Error::program)?;
-    let no_table = |channel: ChannelId| format!("told to use table {channel}, which this server does not hold");
-    match order {
-        Order::Build { cells, procedure, plan } => {
-            let (channel, table) = build(cluster, &cells, procedure, *plan)?;
+fn execute(cluster: &Cluster, message: &Message, tables: &mut BTreeMap<ChannelId, Box<dyn HostedTable>>) -> Result<()> {
+    let command = postcard::from_bytes(&message.payload).map_err(hemiola_cluster::Error::program)?;
+    let no_table =
+        |channel: ChannelId| format!("received a command for table {channel}, which this server does not hold");
+    match command {
+        ServerCommand::Build { cells, rule, config } => {
+            let (channel, table) = build(cluster, &cells, rule, *config)?;
             tables.insert(channel, table);
             Ok(())
         }
-        Order::Collect(table) => tables.get(&table).ok_or_else(|| no_table(table))?.collect(),
-        Order::Checkpoint(table, folder) => tables.get_mut(&table).ok_or_else(|| no_table(table))?.checkpoint(&folder),
-        Order::Finish(table) => tables.get_mut(&table).ok_or_else(|| no_table(table))?.finish(),
-        Order::Forget(table) => {
-            // A table that is gone took its checkpoint along.
-            tables.get_mut(&table).into_iter().for_each(|table| table.forget());
+        ServerCommand::Collect(table) => tables.get(&table).ok_or_else(|| no_table(table))?.collect(),
+        ServerCommand::BeginCheckpoint(table, folder) => {
+            tables.get_mut(&table).ok_or_else(|| no_table(table))?.checkpoint(&folder)
+        }
+        ServerCommand::FinishCheckpoint(table) => tables.get_mut(&table).ok_or_else(|| no_table(table))?.finish(),
+        ServerCommand::AbandonCheckpoint(table) => {
+            // A dropped table took its checkpoint along.
+            tables.get_mut(&table).into_iter().for_each(|table| table.abandon());
             Ok(())
         }
-        Order::Drop(table) => {
+        ServerCommand::DropTable(table) => {
             tables.remove(&table);
             Ok(())
         }
     }
 }
 
-fn build(cluster: &Cluster, cells: &str, procedure: Provided, plan: Plan) -> Result<(ChannelId, Box<dyn Held>)> {
+fn build(
+    cluster: &Cluster,
+    cells: &str,
+    rule: BuiltInRule,
+    config: TableConfig,
+) -> Result<(ChannelId, Box<dyn HostedTable>)> {
     let names = [
         std::any::type_name::<f32>(),
         std::any::type_name::<f64>(),
@@ -131,26 +140,34 @@ fn build(cluster: &Cluster, cells: &str, procedure: Provided, plan: Plan) -> Res
         std::any::type_name::<half::bf16>(),
     ];
     match names.iter().position(|name| *name == cells) {
-        Some(0) => build_of::<f32>(cluster, procedure, plan),
-        Some(1) => build_of::<f64>(cluster, procedure, plan),
-        Some(2) => build_of::<i32>(cluster, procedure, plan),
-        Some(3) => build_of::<half::bf16>(cluster, procedure, plan),
+        Some(0) => build_typed::<f32>(cluster, rule, config),
+        Some(1) => build_typed::<f64>(cluster, rule, config),
+        Some(2) => build_typed::<i32>(cluster, rule, config),
+        Some(3) => build_typed::<half::bf16>(cluster, rule, config),
         _ => {
-            Err(format!("this server knows no cells of type `{cells}`; is it of another version than the program?")
+            Err(format!("this server does not support the storage type `{cells}`; run the same version as the program")
                 .into())
         }
     }
 }
 
-fn build_of<C: Cell>(cluster: &Cluster, procedure: Provided, plan: Plan) -> Result<(ChannelId, Box<dyn Held>)>
+fn build_typed<C: StorageType>(
+    cluster: &Cluster,
+    rule: BuiltInRule,
+    config: TableConfig,
+) -> Result<(ChannelId, Box<dyn HostedTable>)>
 where
-    C::Wide: Make + Serialize + DeserializeOwned,
+    C::Compute: RuleScalar + Serialize + DeserializeOwned,
 {
-    if C::Wide::make(&procedure).is_none() {
-        return Err(format!("{procedure:?} is no procedure for cells of type `{}`", std::any::type_name::<C>()).into());
+    if C::Compute::instantiate(&rule).is_none() {
+        return Err(format!(
+            "update rule `{rule:?}` does not support the storage type `{}`",
+            std::any::type_name::<C>()
+        )
+        .into());
     }
-    let fresh = || C::Wide::make(&procedure).expect("it was made a moment ago");
-    let table = make::<C>(cluster, plan, &fresh)?;
-    let channel = table.told.expect("a server has only tables that it is told of");
-    Ok((channel, Box::new(Holding { saving: None, table })))
+    let new_rule = || C::Compute::instantiate(&rule).expect("the rule was just instantiated");
+    let table = build_table::<C>(cluster, config, &new_rule)?;
+    let channel = table.server_channel.expect("a table on a server has a command channel");
+    Ok((channel, Box::new(TypedHostedTable { saving: None, table })))
 }

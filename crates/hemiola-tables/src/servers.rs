@@ -1,6 +1,7 @@
-//! Which peers hold the shards of a table.
+//! Placement of the shards of a table on peers.
 //!
-//! **Invariant:** where a shard is follows from its number and this value, which every peer has alike.
+//! **Invariant:** the placement of a shard follows from its number and this value, which is
+//! identical on every peer.
 
 use crate::error::Error;
 use hemiola_cluster::{Cluster, Result};
@@ -8,58 +9,59 @@ use hemiola_core::Rank;
 use hemiola_tables_proto::ShardId;
 use serde::{Deserialize, Serialize};
 
-/// Who holds a table's rows.
+/// Peers that hold the rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Servers {
-    /// The job's dedicated servers if it has any, else every peer.
+    /// The job's dedicated servers if it has any, else every peer. The default.
     #[default]
     Auto,
-    /// Every peer that runs the program.
+    /// Every peer that runs the user program.
     Peers,
-    /// These peers. They run the program, too.
+    /// These peers, which also run the user program.
     On(Vec<Rank>),
-    /// The job's dedicated servers: processes that only hold tables. `hemiola run --servers` starts them.
+    /// The job's dedicated servers: processes that only hold tables. `hemiola run --servers` starts
+    /// them.
     Dedicated,
 }
 
 impl Servers {
-    /// The peers of a job that hold the shards of a table.
-    pub(crate) fn homes(&self, table: &str, cluster: &Cluster) -> Result<Homes> {
+    /// Resolves the peers of a job that hold the shards of a table.
+    pub(crate) fn placement(&self, table: &str, cluster: &Cluster) -> Result<TablePlacement> {
         let wrong = |problem: String| Err(Error::Servers { table: table.to_owned(), problem }.into());
         let dedicated: Vec<Rank> = cluster.servers().collect();
-        let everybody = || Rank::all(cluster.size()).collect();
+        let all_peers = || Rank::all(cluster.size()).collect();
         Ok(match self {
-            Self::Auto if dedicated.is_empty() => Homes(everybody()),
-            Self::Peers => Homes(everybody()),
+            Self::Auto if dedicated.is_empty() => TablePlacement(all_peers()),
+            Self::Peers => TablePlacement(all_peers()),
             Self::Dedicated if dedicated.is_empty() => {
                 return wrong(
-                    "dedicated servers are to hold it, and this job has none; start it with `hemiola run --servers 1`"
+                    "it needs dedicated servers, but the job has none; start the job with `hemiola run --servers 1`"
                         .into(),
                 );
             }
-            Self::Auto | Self::Dedicated => Homes(dedicated),
+            Self::Auto | Self::Dedicated => TablePlacement(dedicated),
             Self::On(ranks) => {
                 let mut sorted = ranks.clone();
                 sorted.sort_unstable();
                 sorted.dedup();
                 if ranks.is_empty() || sorted.len() < ranks.len() {
-                    return wrong("name the peers that are to hold it, each once".into());
+                    return wrong("`Servers::On` needs at least one peer, and each peer once".into());
                 }
                 if let Some(far) = sorted.last().filter(|rank| rank.index() >= cluster.size()) {
-                    return wrong(format!("peer {far} is to hold it, and there are {} peers", cluster.size()));
+                    return wrong(format!("`Servers::On` names peer {far}, but there are {} peers", cluster.size()));
                 }
-                Homes(ranks.clone())
+                TablePlacement(ranks.clone())
             }
         })
     }
 }
 
-/// The peers that hold shards, which are dealt to them in turn.
+/// Peers that hold shards, which are dealt to them in turn.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Homes(Vec<Rank>);
+pub(crate) struct TablePlacement(Vec<Rank>);
 
-impl Homes {
+impl TablePlacement {
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -68,8 +70,8 @@ impl Homes {
         self.0.contains(&rank)
     }
 
-    /// Where a shard is.
-    pub(crate) fn of(&self, shard: ShardId) -> Rank {
+    /// Peer that holds a shard.
+    pub(crate) fn rank_of(&self, shard: ShardId) -> Rank {
         self.0[shard.index() % self.0.len()]
     }
 }

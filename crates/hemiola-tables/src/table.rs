@@ -1,16 +1,16 @@
-//! A table, as a peer holds it.
+//! Handle of a peer to a table.
 
-use crate::error::{Error, Failure};
-use crate::hub::Hub;
-use crate::orders::{self, Order};
-use crate::parking::{Parking, Wait};
-use crate::place::Place;
-use crate::post::{self, Way};
+use crate::commands::{self, ServerCommand};
+use crate::endpoint::{self, Blocking};
+use crate::error::{Error, TableFailure};
+use crate::local_table::LocalTable;
+use crate::runtime::TableRuntime;
+use crate::waiters::{WaitContext, Waiters};
 use crate::worker::TableWorker;
-use hemiola_cluster::{Cluster, Reason, Result, Worker};
+use hemiola_cluster::{Cluster, Result, WaitReason, Worker};
 use hemiola_core::{ChannelId, Rank, Waiter, WorkerId};
-use hemiola_tables_proto::number::Cell;
-use hemiola_tables_proto::{Clock, Server, ShardId, Spec};
+use hemiola_tables_proto::dtype::StorageType;
+use hemiola_tables_proto::{Clock, ShardId, ShardServer, TableSpec};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -20,100 +20,106 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// How a table works here.
-pub(crate) enum Engine<C: Cell> {
-    /// By messages, even if there is only one peer.
-    Hub(Arc<Hub<C>>),
-    /// In place.
-    Place(Arc<Place<C>>),
+/// Implementation of a table on this peer.
+pub(crate) enum TableBackend<C: StorageType> {
+    /// Clients and servers that exchange messages, even if there is only one peer.
+    Distributed(Arc<TableRuntime<C>>),
+    /// Shards of a single process, used in place.
+    Local(Arc<LocalTable<C>>),
 }
 
-/// A table that the workers of all peers share. Dropping it finishes the workers of this peer that have not finished.
-pub struct Table<C: Cell> {
+/// Table that the workers of all peers share. Dropping it finishes the remaining workers of this
+/// peer.
+pub struct Table<C: StorageType> {
     pub(crate) cluster: Cluster,
-    pub(crate) engine: Engine<C>,
-    /// Whether updates have to say what they were computed from.
+    pub(crate) backend: TableBackend<C>,
+    /// Updates must name the version that they were computed from.
     pub(crate) versioned: bool,
-    /// By worker: whether it has a handle.
+    /// By worker: true while it has a handle.
     pub(crate) in_use: Vec<AtomicBool>,
-    pub(crate) start_at: Clock,
-    /// Its channel, if dedicated servers hold it, which have to be told what is done with it.
-    pub(crate) told: Option<ChannelId>,
+    pub(crate) start_clock: Clock,
+    /// Channel of the table, if dedicated servers hold it and must be sent commands.
+    pub(crate) server_channel: Option<ChannelId>,
 }
 
-impl<C: Cell> Table<C> {
-    pub(crate) fn spec(&self) -> &Arc<Spec> {
-        match &self.engine {
-            Engine::Hub(hub) => &hub.spec,
-            Engine::Place(place) => &place.spec,
+impl<C: StorageType> Table<C> {
+    pub(crate) fn spec(&self) -> &Arc<TableSpec> {
+        match &self.backend {
+            TableBackend::Distributed(runtime) => &runtime.spec,
+            TableBackend::Local(local) => &local.spec,
         }
     }
 
-    pub(crate) fn parking(&self) -> &Parking {
-        match &self.engine {
-            Engine::Hub(hub) => &hub.parking,
-            Engine::Place(place) => &place.parking,
+    pub(crate) fn waiters(&self) -> &Waiters {
+        match &self.backend {
+            TableBackend::Distributed(runtime) => &runtime.waiters,
+            TableBackend::Local(local) => &local.waiters,
         }
     }
 
-    /// The shards that are here.
-    pub(crate) fn servers(&self) -> Vec<(usize, &Mutex<Server<C>>)> {
-        match &self.engine {
-            Engine::Hub(hub) => {
-                hub.servers.iter().enumerate().filter_map(|(shard, server)| Some((shard, server.as_ref()?))).collect()
-            }
-            Engine::Place(place) => place.servers.iter().enumerate().collect(),
+    /// Shards on this peer, with their numbers.
+    pub(crate) fn servers(&self) -> Vec<(usize, &Mutex<ShardServer<C>>)> {
+        match &self.backend {
+            TableBackend::Distributed(runtime) => runtime
+                .servers
+                .iter()
+                .enumerate()
+                .filter_map(|(shard, server)| Some((shard, server.as_ref()?)))
+                .collect(),
+            TableBackend::Local(local) => local.servers.iter().enumerate().collect(),
         }
     }
 
-    /// Its name.
+    /// Name of the table.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.spec().name
     }
 
-    /// Columns of a row.
+    /// Number of columns of a row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.spec().width
     }
 
-    /// The clock that workers began at: 0, or that of the checkpoint the table goes on from.
+    /// Clock at which the workers started: 0, or that of the restored checkpoint.
     #[must_use]
-    pub fn started_at(&self) -> Clock {
-        self.start_at
+    pub fn start_clock(&self) -> Clock {
+        self.start_clock
     }
 
-    /// Bytes that this peer has sent for this table ahead of need, and bytes that could not wait. Nothing is counted without a
+    /// Eager and urgent bytes that this peer has sent for this table. Both are 0 without a
     /// [budget](crate::TableBuilder::budget).
     #[must_use]
-    pub fn paced_bytes(&self) -> (u64, u64) {
-        let Engine::Hub(hub) = &self.engine else { return (0, 0) };
-        hub.pacers.as_ref().map_or((0, 0), |pacers| {
-            let pacers = pacers.lock();
-            let ((up, urgent_up), (down, urgent_down)) = (pacers.up.bytes(), pacers.down.bytes());
+    pub fn eager_and_urgent_bytes(&self) -> (u64, u64) {
+        let TableBackend::Distributed(runtime) = &self.backend else { return (0, 0) };
+        runtime.limiters.as_ref().map_or((0, 0), |limiters| {
+            let limiters = limiters.lock();
+            let ((up, urgent_up), (down, urgent_down)) = (limiters.up.bytes(), limiters.down.bytes());
             (up + down, urgent_up + urgent_down)
         })
     }
 
-    /// How many rows are leased to this peer at the moment, because it alone has said that it will use them.
+    /// Number of rows leased to this peer at present, because it is their only user.
     #[must_use]
     pub fn leased_rows(&self) -> usize {
-        match &self.engine {
-            Engine::Hub(hub) => hub.clients.iter().map(|client| client.lock().leases()).sum(),
-            Engine::Place(_) => 0,
+        match &self.backend {
+            TableBackend::Distributed(runtime) => runtime.clients.iter().map(|client| client.write().leases()).sum(),
+            TableBackend::Local(_) => 0,
         }
     }
 
-    /// The table in the hands of a worker. A worker has one handle at a time.
+    /// Creates the handle of a worker. A worker has one handle at a time.
     pub fn worker(&self, worker: Worker) -> Result<TableWorker<'_, C>> {
         TableWorker::new(self, worker.id())
     }
 
-    /// Runs `body` once on every worker of this peer and waits for all, as [`Cluster::each_worker`] does. If it fails on one worker, it ends on all:
-    /// others would wait for a clock that never comes.
+    /// Runs `body` once on every worker of this peer and waits for all, like
+    /// [`Cluster::each_worker`]. If it fails on one worker, the table fails for all: others would
+    /// wait for a clock that never ends.
     ///
-    /// With several tables, use [`Cluster::each_worker`], take a handle of each, and tell every table of an error with [`Table::stop`].
+    /// With several tables, use [`Cluster::each_worker`], take a handle of each, and report an
+    /// error to every table with [`Table::stop`].
     #[track_caller]
     pub fn each_worker<T: Send>(&self, body: impl Fn(&mut TableWorker<'_, C>) -> Result<T> + Sync) -> Result<Vec<T>> {
         let first: Mutex<Option<hemiola_cluster::Error>> = Mutex::new(None);
@@ -133,30 +139,31 @@ impl<C: Cell> Table<C> {
         Ok(done.into_iter().flatten().collect())
     }
 
-    /// Ends all waits for this table on this peer with an error that says why. The job cannot go on with it.
+    /// Fails all waits for this table on this peer, with an error that contains `reason`. The job
+    /// cannot continue with it.
     pub fn stop(&self, reason: &str) {
-        self.fail(Failure::Stopped(reason.to_owned()));
+        self.fail(TableFailure::Stopped(reason.to_owned()));
     }
 
-    pub(crate) fn fail(&self, failure: Failure) {
-        self.parking().fail(failure);
+    pub(crate) fn fail(&self, failure: TableFailure) {
+        self.waiters().fail(failure);
     }
 
-    /// An error if a worker has finished, or nobody can go on.
-    pub(crate) fn must_go_on(&self, worker: WorkerId, at: Clock) -> Result<()> {
+    /// Returns an error if the worker has finished.
+    pub(crate) fn check_active(&self, worker: WorkerId, at: Clock) -> Result<()> {
         if at == Clock::INFINITE {
             let table = self.name().to_owned();
-            return Err(crate::error::refused(hemiola_tables_proto::Error::Finished { table, worker }));
+            return Err(crate::error::table_error(hemiola_tables_proto::Error::Finished { table, worker }));
         }
         Ok(())
     }
 
-    pub(crate) fn finish(&self, worker: WorkerId, way: Way) -> Result<()> {
-        match &self.engine {
-            Engine::Hub(hub) => hub.advance(way, worker, true),
-            Engine::Place(place) => {
-                self.must_go_on(worker, place.clock_of(worker))?;
-                place.advance(worker, Clock::INFINITE)
+    pub(crate) fn finish(&self, worker: WorkerId, blocking: Blocking) -> Result<()> {
+        match &self.backend {
+            TableBackend::Distributed(runtime) => runtime.advance(blocking, worker, true),
+            TableBackend::Local(local) => {
+                self.check_active(worker, local.clock_of(worker))?;
+                local.advance(worker, Clock::INFINITE)
             }
         }
     }
@@ -166,18 +173,18 @@ impl<C: Cell> Table<C> {
     }
 
     pub(crate) fn clock_of(&self, worker: WorkerId) -> Clock {
-        match &self.engine {
-            Engine::Hub(hub) => hub.clock_of(worker),
-            Engine::Place(place) => place.clock_of(worker),
+        match &self.backend {
+            TableBackend::Distributed(runtime) => runtime.clock_of(worker),
+            TableBackend::Local(local) => local.clock_of(worker),
         }
     }
 
-    /// *Collective.* The clock that all workers of all peers are at, once everything before it is in the shards of this peer. Those who have finished
-    /// are anywhere.
+    /// *Collective.* Waits until the shards of this peer have all updates before the common clock
+    /// of all workers, and returns that clock. Workers that have finished are ignored.
     #[track_caller]
-    pub(crate) fn settled(&self) -> Result<Clock> {
+    pub(crate) fn await_common_clock(&self) -> Result<Clock> {
         let site = Location::caller();
-        self.parking().check()?;
+        self.waiters().check()?;
         let mine: Vec<Clock> = self.workers().map(|worker| self.clock_of(worker)).collect();
         let all = self.cluster.all_gather(mine)?;
         let at = all.iter().flatten().copied().min().unwrap_or(Clock::INFINITE);
@@ -186,107 +193,109 @@ impl<C: Cell> Table<C> {
             if let Some(worker) = uneven {
                 let (rank, expected) = (Rank::new(rank as u32), at);
                 let (table, worker, at) = (self.name().to_owned(), WorkerId::new(worker as u32), clocks[worker]);
-                return Err(Error::Uneven { table, rank, worker, at, expected }.into());
+                return Err(Error::UnevenClocks { table, rank, worker, at, expected }.into());
             }
         }
         let servers = self.servers();
-        let reason = Reason { what: "everything of a table before clock", number: Some(at.units()), site: Some(site) };
-        let wait = Wait { waiter: Waiter::Driver, reason, peer: None, details: &|| self.details() };
-        self.parking().wait_until(|| servers.iter().all(|(_, server)| server.lock().min() >= at), wait)?;
+        let reason =
+            WaitReason { operation: "all updates of a table before clock", number: Some(at.units()), site: Some(site) };
+        let wait = WaitContext { waiter: Waiter::Driver, reason, peer: None, details: &|| self.details() };
+        self.waiters().wait_until(|| servers.iter().all(|(_, server)| server.lock().min() >= at), wait)?;
         Ok(at)
     }
 
-    /// Waits until the shards of this peer have the sums of rows that were leased: until then they are with the rows' only users.
+    /// Recalls all leases and waits until the shards of this peer have the sums of the leased rows.
     #[track_caller]
     fn recall(&self) -> Result<()> {
         let site = Location::caller();
-        let Engine::Hub(hub) = &self.engine else { return Ok(()) };
+        let TableBackend::Distributed(runtime) = &self.backend else { return Ok(()) };
         let servers = self.servers();
         for (shard, server) in &servers {
             server.lock().recall_all();
-            hub.speak(ShardId::new(*shard as u32))?;
+            runtime.flush_shard(ShardId::new(*shard as u32))?;
         }
-        let reason = Reason { what: "leased rows of a table", number: None, site: Some(site) };
-        let wait = Wait { waiter: Waiter::Driver, reason, peer: None, details: &|| self.details() };
-        self.parking().wait_until(|| servers.iter().all(|(_, server)| !server.lock().awaits_leases()), wait)
+        let reason = WaitReason { operation: "leased rows of a table", number: None, site: Some(site) };
+        let wait = WaitContext { waiter: Waiter::Driver, reason, peer: None, details: &|| self.details() };
+        self.waiters().wait_until(|| servers.iter().all(|(_, server)| !server.lock().awaits_leases()), wait)
     }
 
-    /// Tells dedicated servers what is to be done, if there are any that hold this table.
-    pub(crate) fn tell(&self, order: impl FnOnce(ChannelId) -> Order) -> Result<()> {
-        self.told.map_or(Ok(()), |table| orders::announce(&self.cluster, &order(table)))
+    /// Sends a command to the dedicated servers, if they hold this table.
+    pub(crate) fn command(&self, command: impl FnOnce(ChannelId) -> ServerCommand) -> Result<()> {
+        self.server_channel.map_or(Ok(()), |table| commands::broadcast_command(&self.cluster, &command(table)))
     }
 
     fn details(&self) -> String {
-        match &self.engine {
-            Engine::Hub(hub) => hub.details(),
-            Engine::Place(_) => String::new(),
+        match &self.backend {
+            TableBackend::Distributed(runtime) => runtime.details(),
+            TableBackend::Local(_) => String::new(),
         }
     }
 
-    /// *Collective.* All rows that anybody has read or added to, with everything in them of clocks that have ended, on every peer. All workers must have
-    /// come equally far, or have finished. Columns that a sparse row does not hold are zero.
+    /// *Collective.* All rows that were read or updated, with all updates of ended clocks, on every
+    /// peer. All workers must be at the same clock or have finished. Missing columns of sparse rows
+    /// are zero.
     #[track_caller]
-    pub fn collect(&self) -> Result<BTreeMap<u64, Vec<C::Wide>>>
+    pub fn collect(&self) -> Result<BTreeMap<u64, Vec<C::Compute>>>
     where
-        C::Wide: Serialize + DeserializeOwned,
+        C::Compute: Serialize + DeserializeOwned,
     {
-        self.tell(Order::Collect)?;
-        self.settled()?;
+        self.command(ServerCommand::Collect)?;
+        self.await_common_clock()?;
         self.recall()?;
         let mut mine = Vec::new();
         for (_, server) in self.servers() {
             let server = server.lock();
             let rows = server.rows();
             for slot in 0..rows.len() as u32 {
-                let mut values = vec![C::Wide::default(); self.width()];
-                rows.cells(slot).iter().for_each(|(column, cell)| values[column] = cell.widen());
+                let mut values = vec![C::Compute::default(); self.width()];
+                rows.cells(slot).iter().for_each(|(column, cell)| values[column] = cell.to_compute());
                 mine.push((rows.key(slot), values));
             }
         }
         Ok(self.cluster.all_gather(mine)?.into_iter().flatten().collect())
     }
 
-    /// Bytes of memory that the shards of this peer take for rows, their state and finding them.
+    /// Memory of the shards of this peer in bytes: rows, rule state and indexes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.servers().iter().map(|(_, server)| server.lock().rows().bytes()).sum()
     }
 
-    /// How many updates of this peer were left out because they were not finite.
+    /// Number of updates of this peer that were dropped because they were not finite.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        match &self.engine {
-            Engine::Hub(hub) => hub.clients.iter().map(|client| client.lock().dropped()).sum(),
-            Engine::Place(place) => place.servers.iter().map(|server| server.lock().dropped()).sum(),
+        match &self.backend {
+            TableBackend::Distributed(runtime) => runtime.clients.iter().map(|client| client.write().dropped()).sum(),
+            TableBackend::Local(local) => local.servers.iter().map(|server| server.lock().dropped()).sum(),
         }
     }
 }
 
-impl<C: Cell> Drop for Table<C> {
+impl<C: StorageType> Drop for Table<C> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.stop("the program of this peer panicked");
             return;
         }
-        let Engine::Hub(hub) = &self.engine else { return };
-        for worker in self.workers().filter(|worker| hub.clock_of(*worker) != Clock::INFINITE) {
-            if hub.advance(Way::Hurried, worker, true).is_err() {
-                // The job fails; everybody learns it in another way.
+        let TableBackend::Distributed(runtime) = &self.backend else { return };
+        for worker in self.workers().filter(|worker| runtime.clock_of(*worker) != Clock::INFINITE) {
+            if runtime.advance(Blocking::LocksOnly, worker, true).is_err() {
+                // The job fails; the other peers learn it from the loss of this one.
                 break;
             }
         }
-        // The same goes for this.
-        let _ = self.tell(Order::Drop);
-        hub.released.store(true, Ordering::Release);
-        if let Some(post) = &hub.post {
-            post::wake_up(post.link(), post.channel());
+        // The same holds for a failure here.
+        let _ = self.command(ServerCommand::DropTable);
+        runtime.handle_dropped.store(true, Ordering::Release);
+        if let Some(endpoint) = &runtime.endpoint {
+            endpoint::wake_receiver(endpoint.peer_handle(), endpoint.channel());
         }
     }
 }
 
-impl<C: Cell> fmt::Debug for Table<C> {
+impl<C: StorageType> fmt::Debug for Table<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let how = if matches!(self.engine, Engine::Hub(_)) { "by messages" } else { "in place" };
-        formatter.debug_struct("Table").field("name", &self.name()).field("how", &how).finish_non_exhaustive()
+        let backend = if matches!(self.backend, TableBackend::Distributed(_)) { "by messages" } else { "in place" };
+        formatter.debug_struct("Table").field("name", &self.name()).field("backend", &backend).finish_non_exhaustive()
     }
 }

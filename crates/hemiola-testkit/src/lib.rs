@@ -1,28 +1,11 @@
-//! What tests of several crates stand on. Not published, and no crate depends on it but to be tested.
+//! Foundation of the integration tests: a watchdog, requirements of tests, peers as processes.
+//!
+//! Not published. Crates depend on it for their tests only.
 
-use std::sync::mpsc::{RecvTimeoutError, channel};
-use std::time::Duration;
+mod processes;
+mod require;
+mod watchdog;
 
-/// How long a test may take: long enough for a busy machine.
-const LIMIT: Duration = Duration::from_mins(2);
-
-/// Runs `body`; if it has not ended after two minutes, the whole test process is ended, loudly: a deadlock fails instead of hanging.
-///
-/// ```
-/// assert_eq!(hemiola_testkit::with_watchdog(|| 6 * 7), 42);
-/// ```
-#[expect(clippy::print_stderr, reason = "nobody else is left to say it")]
-pub fn with_watchdog<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    let test = std::thread::current().name().unwrap_or("a test").to_owned();
-    let (done, watch) = channel::<()>();
-    std::thread::scope(|scope| {
-        scope.spawn(move || {
-            if watch.recv_timeout(LIMIT) == Err(RecvTimeoutError::Timeout) {
-                eprintln!("watchdog: `{test}` hangs");
-                std::process::abort();
-            }
-        });
-        let _done = done; // dropped when `body` returns or panics
-        body()
-    })
-}
+pub use processes::{PeerProcess, PeerProcesses, entry_arguments, entry_command};
+pub use require::{MissingRequirement, condition, data, program, python};
+pub use watchdog::with_watchdog;

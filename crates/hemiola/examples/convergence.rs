@@ -1,32 +1,36 @@
-//! What parallel training costs in quality: matrix factorization, serial and on eight workers in three ways.
+//! Convergence of serial, dependence-aware and data-parallel matrix factorization on eight workers.
 //!
-//! *Serial* is the plain loop over the ratings. *Dependence-aware* is the same loop under `parallel_for!`: it runs in another
-//! order, but every step sees every step before it. *Data-parallel* divides the users, lets each worker go through their ratings
-//! with a copy of the items' rows, and at the end of the pass adds up what all have changed, or takes the mean: workers do not
-//! know of each other's steps while they make their own. All take steps of the same size. The sum is close as long as steps are
-//! small, and diverges where serial steps of the same size do not; the mean is safe and slow.
+//! - *Serial* is the plain SGD loop over the ratings.
+//! - *Dependence-aware* is the same loop under `parallel_for!`. It runs in another order, but every
+//!   SGD step sees the result of every step before it.
+//! - *Data-parallel* divides the users. Each worker processes their ratings with a private copy of
+//!   the item rows. At the end of the epoch the changes of all workers are summed or averaged, so a
+//!   worker does not see the steps that the others take in the meantime.
 //!
-//! `cargo run --release --example convergence -- docs/convergence.svg` draws the picture in the guide to loops; without a path
-//! it prints the numbers alone.
+//! All variants use the same learning rate. The sum converges like the serial loop for small
+//! learning rates, and diverges at rates where the serial loop does not. The mean is safe and slow.
+//!
+//! `cargo run --release --example convergence -- docs/convergence.svg` draws the picture in the
+//! guide to loops. Without a path the example only prints the training errors.
 
-use hemiola::array::synthetic::mf::{MEAN, Mf};
+use hemiola::array::synthetic::mf::{MEAN_RATING, SyntheticMf};
 use hemiola::prelude::*;
-use hemiola_plot::{Axis, Chart, Labels, Line, Panel};
+use hemiola_plot::{Chart, ChartAxis, ChartLine, ChartPanel, LegendPlacement};
 
 const RANK: usize = 8;
-const STEP: f32 = 0.02;
+const LEARNING_RATE: f32 = 0.02;
 const LAMBDA: f32 = 0.02;
 const WORKERS: usize = 8;
-const PASSES: usize = 20;
+const EPOCHS: usize = 20;
 
 fn main() -> hemiola::Result<()> {
-    let ratings = Ratings::made_up();
+    let ratings = Ratings::synthetic();
     let curves = curves(&ratings)?;
     hemiola::run(|cluster| {
-        cluster.println(format_args!("training error per pass: {}", NAMES.join("; ")));
-        for pass in 0..PASSES {
-            let errors: Vec<String> = curves.iter().map(|errors| format!("{:.4}", errors[pass])).collect();
-            cluster.println(format_args!("pass {:2}: {}", pass + 1, errors.join(" ")));
+        cluster.println(format_args!("training error per epoch: {}", NAMES.join("; ")));
+        for epoch in 0..EPOCHS {
+            let errors: Vec<String> = curves.iter().map(|errors| format!("{:.4}", errors[epoch])).collect();
+            cluster.println(format_args!("epoch {:2}: {}", epoch + 1, errors.join(" ")));
         }
         if let Some(path) = std::env::args().nth(1)
             && cluster.is_root()
@@ -47,11 +51,11 @@ struct Ratings {
 }
 
 impl Ratings {
-    /// One rating in ten of a matrix of low rank, with noise, as deviations from the mean.
-    fn made_up() -> Self {
+    /// Synthetic ratings: one entry in ten of a noisy low-rank matrix, minus the mean rating.
+    fn synthetic() -> Self {
         let shape = [400, 300];
-        let ratings = Mf::new(shape[0], shape[1], 12_000, RANK as u64, 1).skew(0.0, 0.0);
-        let entries = ratings.entries().map(|(key, rating)| (key, rating - MEAN as f32)).collect();
+        let ratings = SyntheticMf::new(shape[0], shape[1], 12_000, RANK as u64, 1).skew(0.0, 0.0);
+        let entries = ratings.entries().map(|(key, rating)| (key, rating - MEAN_RATING as f32)).collect();
         Self { shape, entries }
     }
 
@@ -62,7 +66,7 @@ impl Ratings {
         all.entries().filter(|_, rating| !rating.is_nan()).materialize()
     }
 
-    /// The root of the mean squared error.
+    /// Root mean squared error (RMSE) of the factors `w` and `h`.
     fn error(&self, w: &[f32], h: &[f32]) -> f64 {
         let row = |cells: &[f32], at: u64| cells[at as usize * RANK..][..RANK].to_vec();
         let square = |([u, i], rating): &([u64; 2], f32)| f64::from(rating - dot(&row(w, *u), &row(h, *i))).powi(2);
@@ -70,15 +74,15 @@ impl Ratings {
     }
 }
 
-/// The error after each pass, in the order of [`NAMES`].
+/// Learning curves: the RMSE after each epoch, in the order of [`NAMES`].
 fn curves(ratings: &Ratings) -> hemiola::Result<[Vec<f64>; 4]> {
-    let on_workers = |pass: &(dyn Fn(&Cluster, &Matrix, &Matrix, &Matrix) -> hemiola::Result<()> + Sync)| {
+    let on_workers = |run_epoch: &(dyn Fn(&Cluster, &Matrix, &Matrix, &Matrix) -> hemiola::Result<()> + Sync)| {
         let program = |cluster: &Cluster| {
             let entries = ratings.on(cluster)?;
             let [w, h] = start(cluster, ratings)?;
             let mut errors = Vec::new();
-            for _ in 0..PASSES {
-                pass(cluster, &entries, &w, &h)?;
+            for _ in 0..EPOCHS {
+                run_epoch(cluster, &entries, &w, &h)?;
                 errors.push(ratings.error(&values(&w)?, &values(&h)?));
             }
             Ok(errors)
@@ -98,14 +102,14 @@ fn serial(ratings: &Ratings) -> hemiola::Result<Vec<f64>> {
     };
     let (mut w, mut h) = hemiola::standalone(1).run(program)?.swap_remove(0);
     let mut errors = Vec::new();
-    for _ in 0..PASSES {
+    for _ in 0..EPOCHS {
         for ([u, i], rating) in &ratings.entries {
             let (wu, hi) = (&mut w[*u as usize * RANK..][..RANK], &mut h[*i as usize * RANK..][..RANK]);
             let error = rating - dot(wu, hi);
             for k in 0..RANK {
                 let (a, b) = (wu[k], hi[k]);
-                wu[k] += STEP * (error * b - LAMBDA * a);
-                hi[k] += STEP * (error * a - LAMBDA * b);
+                wu[k] += LEARNING_RATE * (error * b - LAMBDA * a);
+                hi[k] += LEARNING_RATE * (error * a - LAMBDA * b);
             }
         }
         errors.push(ratings.error(&w, &h));
@@ -121,8 +125,8 @@ fn dependence_aware(cluster: &Cluster, ratings: &Matrix, w: &Matrix, h: &Matrix)
             let error = rating - dot(wu, hi);
             for k in 0..RANK {
                 let (a, b) = (wu[k], hi[k]);
-                wu[k] += STEP * (error * b - LAMBDA * a);
-                hi[k] += STEP * (error * a - LAMBDA * b);
+                wu[k] += LEARNING_RATE * (error * b - LAMBDA * a);
+                hi[k] += LEARNING_RATE * (error * a - LAMBDA * b);
             }
         }
     )?;
@@ -130,20 +134,20 @@ fn dependence_aware(cluster: &Cluster, ratings: &Matrix, w: &Matrix, h: &Matrix)
     Ok(())
 }
 
-/// What a worker changes in the rows of items counts by `share`.
+/// One data-parallel epoch. Changes of the item rows are scaled by `share` before they are added.
 fn data_parallel(cluster: &Cluster, ratings: &Matrix, w: &Matrix, h: &Matrix, share: f32) -> hemiola::Result<()> {
     let w_changes = w.buffered(|cell, change: f32| *cell += change);
     let h_changes = h.buffered(|cell, change: f32| *cell += share * change);
     let run = parallel_for!(
         cluster,
         for ([u, i], rating) in ratings {
-            // A worker sees its own changes.
+            // Each worker sees its own pending changes.
             let wu: [f32; RANK] = std::array::from_fn(|k| w[u][k] + w_changes[u][k]);
             let hi: [f32; RANK] = std::array::from_fn(|k| h[i][k] + h_changes[i][k]);
             let error = rating - dot(&wu, &hi);
             for k in 0..RANK {
-                w_changes[u][k] += STEP * (error * hi[k] - LAMBDA * wu[k]);
-                h_changes[i][k] += STEP * (error * wu[k] - LAMBDA * hi[k]);
+                w_changes[u][k] += LEARNING_RATE * (error * hi[k] - LAMBDA * wu[k]);
+                h_changes[i][k] += LEARNING_RATE * (error * wu[k] - LAMBDA * hi[k]);
             }
         }
     )?;
@@ -165,14 +169,15 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// The curves as an SVG.
+/// Learning curves as an SVG.
 fn picture(curves: &[Vec<f64>; 4]) -> String {
     let mut panel =
-        Panel::new(Axis::new("pass").whole(), Axis::new("error on the training ratings (rmse)").from_zero());
+        ChartPanel::new(ChartAxis::new("epoch").integer_ticks(), ChartAxis::new("training error (RMSE)").from_zero());
     for (name, errors) in NAMES.iter().zip(curves) {
-        panel = panel.line(Line::new(name, (1..).map(f64::from).zip(errors).map(|(pass, error)| [pass, *error])));
+        panel =
+            panel.line(ChartLine::new(name, (1..).map(f64::from).zip(errors).map(|(epoch, error)| [epoch, *error])));
     }
-    Chart::new().panel(panel).labels(Labels::Ends).picture().svg()
+    Chart::new().panel(panel).labels(LegendPlacement::LineEnds).picture().svg()
 }
 
 #[cfg(test)]
@@ -181,13 +186,13 @@ mod tests {
 
     #[test]
     fn dependence_aware_training_keeps_up_with_serial_and_data_parallel_does_not() {
-        let [serial, aware, sum, mean] = curves(&Ratings::made_up()).expect("it runs");
-        for pass in 0..PASSES {
-            let ratio = aware[pass] / serial[pass];
-            assert!((ratio - 1.0).abs() < 0.01, "after pass {}: {ratio} of the serial error", pass + 1);
+        let [serial, aware, sum, mean] = curves(&Ratings::synthetic()).expect("it runs");
+        for epoch in 0..EPOCHS {
+            let ratio = aware[epoch] / serial[epoch];
+            assert!((ratio - 1.0).abs() < 0.01, "after epoch {}: {ratio} of the serial error", epoch + 1);
         }
-        let last = serial[PASSES - 1];
+        let last = serial[EPOCHS - 1];
         assert!(last < 0.7 * serial[0], "serial training learns");
-        assert!(sum[PASSES - 1] > 1.01 * last && mean[PASSES - 1] > 1.3 * last, "{sum:?} {mean:?} {serial:?}");
+        assert!(sum[EPOCHS - 1] > 1.01 * last && mean[EPOCHS - 1] > 1.3 * last, "{sum:?} {mean:?} {serial:?}");
     }
 }

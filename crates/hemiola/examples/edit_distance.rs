@@ -1,13 +1,15 @@
-//! The edit distance of two strings, and how to get from one to the other.
+//! Edit distance of two strings by dynamic programming, with an alignment.
 //!
-//! The distance of two beginnings follows from those of beginnings that are one shorter: to the left, above, and diagonally. The
-//! loop is `ordered`, since a cell must be there before it is read. Blocks of the table run in waves from the upper left to
-//! the lower right: a block waits for the one above it and the one to its left. Peers have some rows of the table each.
+//! The distance of two prefixes follows from the distances of prefixes that are one letter shorter:
+//! the cells to the left, above and diagonally above. The loop is `ordered`, because a cell must be
+//! written before it is read. Blocks of the table run as a wavefront from the upper left to the
+//! lower right: a block waits for the block above it and the block to its left. Each peer owns some
+//! rows of the table.
 //!
 //! `cargo run --release --example edit_distance`, or `… -- kitten sitting`
 
-use hemiola::array::random::Values;
-use hemiola::loops::Run;
+use hemiola::core::rng::PhiloxRng;
+use hemiola::loops::LoopReport;
 use hemiola::prelude::*;
 
 fn main() -> hemiola::Result<()> {
@@ -15,7 +17,7 @@ fn main() -> hemiola::Result<()> {
     hemiola::run(|cluster| {
         let (left, right) = match words.as_slice() {
             [left, right] => (left.clone(), right.clone()),
-            _ => made_up(1500),
+            _ => synthetic_strings(1500),
         };
         let (distances, run) = distances(cluster, &left, &right)?;
         let table: Vec<u32> = distances.collect()?.into_iter().map(|(_, distance)| distance).collect();
@@ -31,8 +33,8 @@ fn main() -> hemiola::Result<()> {
     })
 }
 
-/// The distance of every beginning of one string from every beginning of the other.
-fn distances(cluster: &Cluster, left: &[u8], right: &[u8]) -> hemiola::Result<(DistArray<u32, 2>, Run)> {
+/// Table of the distances between all prefixes of `left` and all prefixes of `right`.
+fn distances(cluster: &Cluster, left: &[u8], right: &[u8]) -> hemiola::Result<(DistArray<u32, 2>, LoopReport)> {
     let (rows, columns) = (left.len() + 1, right.len() + 1);
     let d =
         cluster.from_fn([rows as u64, columns as u64], |[i, j]| if i == 0 || j == 0 { (i + j) as u32 } else { 0 })?;
@@ -47,7 +49,7 @@ fn distances(cluster: &Cluster, left: &[u8], right: &[u8]) -> hemiola::Result<(D
     Ok((d, run))
 }
 
-/// Both strings beneath each other, with the places marked where they differ.
+/// Alignment: `left`, a line with `*` where the strings differ, and `right`.
 fn alignment(table: &[u32], left: &[u8], right: &[u8]) -> [String; 3] {
     let columns = right.len() + 1;
     let at = |i: usize, j: usize| table[i * columns + j];
@@ -66,12 +68,12 @@ fn alignment(table: &[u32], left: &[u8], right: &[u8]) -> [String; 3] {
     [pairs.iter().map(|(a, _)| a).collect(), marks, pairs.iter().map(|(_, b)| b).collect()]
 }
 
-/// A sequence of letters, and what became of it: a letter in ten replaced, dropped or doubled.
-fn made_up(length: u64) -> (Vec<u8>, Vec<u8>) {
-    let random = Values::new(1);
-    let letter = |at: u64, draw: u64| b"ACGT"[random.below(at, draw, 4) as usize];
+/// A random DNA sequence and a mutated copy: one letter in ten is replaced, dropped or doubled.
+fn synthetic_strings(length: u64) -> (Vec<u8>, Vec<u8>) {
+    let random = PhiloxRng::new(1);
+    let letter = |at: u64, draw: u64| b"ACGT"[random.random_below(at, draw, 4) as usize];
     let left: Vec<u8> = (0..length).map(|at| letter(at, 0)).collect();
-    let change = |at: u64| match random.below(at, 1, 30) {
+    let change = |at: u64| match random.random_below(at, 1, 30) {
         0 => vec![letter(at, 2)],
         1 => vec![],
         2 => vec![left[at as usize]; 2],
@@ -84,9 +86,9 @@ fn made_up(length: u64) -> (Vec<u8>, Vec<u8>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hemiola::loops::plan::Schedule;
+    use hemiola::loops::plan::LoopSchedule;
 
-    /// The same loop, in plain Rust.
+    /// Serial reference implementation in plain Rust.
     fn serial(left: &[u8], right: &[u8]) -> Vec<u32> {
         let (rows, columns) = (left.len() + 1, right.len() + 1);
         let start = |i, j| if i == 0 || j == 0 { i + j } else { 0 };
@@ -103,15 +105,15 @@ mod tests {
 
     #[test]
     fn equals_the_serial_loop() {
-        let (left, right) = made_up(150);
-        let twin = serial(&left, &right);
+        let (left, right) = synthetic_strings(150);
+        let expected = serial(&left, &right);
         for (peers, workers) in (1..=3).flat_map(|peers| (1..=4).map(move |workers| (peers, workers))) {
             let program = |cluster: &Cluster| {
                 let (d, run) = distances(cluster, &left, &right)?;
-                let waves = run.plan().cuts.schedule == Schedule::Wavefront;
+                let waves = run.plan().cuts.schedule == LoopSchedule::Wavefront;
                 assert!(waves || peers * workers == 1, "{}", run.plan());
                 assert_eq!(run.plan().cuts.peers_used, peers, "{}", run.plan());
-                Ok(d.collect()?.iter().map(|(_, distance)| distance).eq(&twin))
+                Ok(d.collect()?.iter().map(|(_, distance)| distance).eq(&expected))
             };
             let equal = hemiola::standalone(peers).workers(workers).run(program).expect("it runs");
             assert!(equal[0], "not the same bits on {peers} peers with {workers} workers");

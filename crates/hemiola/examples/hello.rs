@@ -1,11 +1,11 @@
-//! Who is there: every peer introduces itself, and the root prints the list.
+//! Hello world: every peer introduces itself, and the root prints the list.
 //!
-//! On one machine, as four peers that the program starts by itself:
+//! On one machine, as four peers that the program spawns:
 //! ```text
 //! cargo run --release --example hello -- --peers 4
 //! ```
-//! Under a launcher (`hemiola run`, torchrun, `mpirun`, `srun`, Kubernetes) leave `--peers` out. Expected output, with
-//! other process numbers:
+//! Under a launcher (`hemiola run`, torchrun, `mpirun`, `srun`, Kubernetes) omit `--peers`.
+//! Expected output, with other process ids:
 //! ```text
 //! [0] hello from peer 0 of 4 (process 4711, 1 worker)
 //! [0] hello from peer 1 of 4 (process 4712, 1 worker)
@@ -30,7 +30,8 @@ fn hello(cluster: &Cluster) -> hemiola::Result<()> {
         cluster.println(format_args!("{line}"));
     }
 
-    // Every worker of every peer computes; the driver gathers what its workers found and then what all peers found.
+    // Every worker of every peer computes a value. The driver gathers the values of its workers,
+    // and then those of all peers.
     let local = cluster.each_worker(|_worker| cluster.rank().index())?;
     let everywhere: Vec<Vec<usize>> = cluster.all_gather(local)?;
     let workers: usize = everywhere.iter().map(Vec::len).sum();
@@ -46,7 +47,7 @@ fn main() -> hemiola::Result<ExitCode> {
     {
         let peers = peers.parse().map_err(|_| format!("`{peers}` is not a number of peers"))?;
         if let Some(code) = hemiola::launch::respawn(peers)? {
-            return Ok(code); // this process started the peers and has watched over them
+            return Ok(code); // this process was the launcher
         }
     }
     hemiola::run(hello)?;

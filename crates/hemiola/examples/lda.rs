@@ -1,16 +1,20 @@
-//! Topics of documents by collapsed Gibbs sampling (latent Dirichlet allocation).
+//! Latent Dirichlet allocation (LDA) by collapsed Gibbs sampling.
 //!
-//! Every occurrence of a word in a document is assigned to a topic. A pass takes each assignment away and draws it anew, by how
-//! often the topic occurs in the document and with the word. Two entries can be sampled at the same time if they differ in
-//! document and word: documents stay with their workers, words rotate. The totals of the topics are needed by all; they are
-//! written through a buffer, and a worker sees its own changes at once by reading `totals[k] + changes[k]`.
+//! Every token (an occurrence of a word in a document) is assigned to a topic. A sweep removes each
+//! assignment and samples a new one from the counts of the topic in the document and with the word.
+//! Two entries can be sampled at the same time if they differ in both document and word: documents
+//! stay with their workers, words rotate. The topic totals are read by all workers. They are
+//! written through a buffer, and a worker sees its own changes at once by reading
+//! `totals[k] + changes[k]`.
 //!
-//! The random numbers are functions of pass, document, word and occurrence, so they do not depend on who draws them.
+//! Random numbers are functions of sweep, document, word and token, so they do not depend on the
+//! worker that draws them.
 //!
-//! `cargo run --release --example lda`, or on several peers: `hemiola run -n 2 -- target/release/examples/lda`
+//! `cargo run --release --example lda`, or on several peers:
+//! `hemiola run -n 2 -- target/release/examples/lda`
 
-use hemiola::array::random::Values;
-use hemiola::loops::Run;
+use hemiola::core::rng::PhiloxRng;
+use hemiola::loops::LoopReport;
 use hemiola::prelude::*;
 
 const TOPICS: usize = 8;
@@ -19,15 +23,15 @@ const BETA: f64 = 0.1;
 
 fn main() -> hemiola::Result<()> {
     hemiola::run(|cluster| {
-        let mut model = Model::new(cluster, &made_up(cluster, [400, 600])?)?;
-        for pass in 0..30 {
-            let (log_likelihood, _) = model.pass(cluster, pass)?;
-            if pass % 3 == 2 {
-                let perplexity = (-log_likelihood / model.occurrences as f64).exp();
-                cluster.println(format_args!("pass {pass}: perplexity {perplexity:.1}"));
+        let mut model = LdaSampler::new(cluster, &synthetic_counts(cluster, [400, 600])?)?;
+        for sweep in 0..30 {
+            let (log_likelihood, _) = model.sweep(cluster, sweep)?;
+            if sweep % 3 == 2 {
+                let perplexity = (-log_likelihood / model.tokens_total as f64).exp();
+                cluster.println(format_args!("sweep {sweep}: perplexity {perplexity:.1}"));
             }
         }
-        // The made-up words have a topic each, so that we can see what was found.
+        // Every synthetic word belongs to one true topic, so the recovered topics can be compared.
         let mut words = vec![[0_u32; TOPICS]; TOPICS];
         for ([word, topic], count) in model.word_topics.collect()? {
             words[topic as usize][word as usize % TOPICS] += count;
@@ -41,28 +45,28 @@ fn main() -> hemiola::Result<()> {
     })
 }
 
-/// What the sampler keeps: assignments of every entry, and how often topics occur.
-struct Model {
+/// Sampler state: the topic of every token, and the topic counts.
+struct LdaSampler {
     tokens: DistArray<Vec<u16>, 2>,
     doc_topics: DistArray<u32, 2>,
     word_topics: DistArray<u32, 2>,
     totals: DistArray<i64, 1>,
-    occurrences: u64,
+    tokens_total: u64,
 }
 
-impl Model {
-    /// Assigns a random topic to every occurrence, and counts.
+impl LdaSampler {
+    /// Assigns a random topic to every token and counts the topics.
     fn new(cluster: &Cluster, counts: &DistArray<u32, 2>) -> hemiola::Result<Self> {
         let [docs, words] = counts.shape().extents();
-        let random = Values::new(1);
-        let topic = |[d, w]: [u64; 2], n: u32| random.below(d * words + w, u64::from(n), TOPICS as u64) as u16;
+        let random = PhiloxRng::new(1);
+        let topic = |[d, w]: [u64; 2], n: u32| random.random_below(d * words + w, u64::from(n), TOPICS as u64) as u16;
         let assign = |key: [u64; 2], count: u32| (0..count).map(|n| topic(key, n)).collect::<Vec<_>>();
         let tokens = counts.entries().map(assign).materialize()?;
         let doc_topics = cluster.zeros([docs, TOPICS as u64])?;
         let word_topics = cluster.zeros([words, TOPICS as u64])?;
         let totals = cluster.zeros([TOPICS as u64])?;
         let changes = totals.buffered(|total: &mut i64, change: i64| *total += change);
-        let occurrences = cluster.accumulator::<u64>();
+        let tokens_total = cluster.accumulator::<u64>();
         parallel_for!(
             cluster,
             for ([d, w], topics) in &tokens {
@@ -71,16 +75,17 @@ impl Model {
                     word_topics[w][topic as usize] += 1;
                     changes[topic as usize] += 1;
                 }
-                occurrences += topics.len() as u64;
+                tokens_total += topics.len() as u64;
             }
         )?;
-        Ok(Self { tokens, doc_topics, word_topics, totals, occurrences: occurrences.take()? })
+        Ok(Self { tokens, doc_topics, word_topics, totals, tokens_total: tokens_total.take()? })
     }
 
-    /// Draws every assignment anew: the sum of the logarithms of each word's probability before it was drawn.
-    fn pass(&mut self, cluster: &Cluster, pass: u64) -> hemiola::Result<(f64, Run)> {
+    /// One Gibbs sweep over all tokens. Returns the log-likelihood: the sum of the
+    /// log-probabilities of all tokens, each taken before the token is resampled.
+    fn sweep(&mut self, cluster: &Cluster, sweep: u64) -> hemiola::Result<(f64, LoopReport)> {
         let words = self.word_topics.shape().extent(0) as usize;
-        let (random, log_likelihood) = (Values::new(2), cluster.accumulator::<f64>());
+        let (random, log_likelihood) = (PhiloxRng::new(2), cluster.accumulator::<f64>());
         let Self { tokens, doc_topics, word_topics, totals, .. } = self;
         let changes = totals.buffered(|total, change: i64| *total += change);
         let run = parallel_for!(
@@ -94,7 +99,7 @@ impl Model {
                     changes[old] -= 1;
                     let weights: [f64; TOPICS] =
                         std::array::from_fn(|k| weight(of_doc[k], of_word[k], totals[k] + changes[k], words));
-                    let new = draw(&weights, random.unit((d * words + w) as u64, pass << 32 | n as u64));
+                    let new = sample(&weights, random.random_f64((d * words + w) as u64, sweep << 32 | n as u64));
                     *topic = new as u16;
                     of_doc[new] += 1;
                     of_word[new] += 1;
@@ -108,13 +113,14 @@ impl Model {
     }
 }
 
-/// How likely a topic is, up to a factor, given how often it occurs in the document, with the word, and at all.
+/// Unnormalized probability of a topic, given its counts in the document, with the word, and
+/// overall.
 fn weight(of_doc: u32, of_word: u32, total: i64, words: usize) -> f64 {
     (f64::from(of_doc) + ALPHA) * (f64::from(of_word) + BETA) / (total as f64 + words as f64 * BETA)
 }
 
-/// The place in `weights` at a share `unit` of their sum.
-fn draw(weights: &[f64], unit: f64) -> usize {
+/// Samples an index in proportion to `weights`, from a uniform random number `unit` in 0..1.
+fn sample(weights: &[f64], unit: f64) -> usize {
     let mut left = unit * weights.iter().sum::<f64>();
     let found = weights.iter().position(|weight| {
         left -= weight;
@@ -123,15 +129,15 @@ fn draw(weights: &[f64], unit: f64) -> usize {
     found.unwrap_or(weights.len() - 1)
 }
 
-/// How often words occur in documents. A document has two topics, a word has one; one occurrence in ten is of any word.
-fn made_up(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<DistArray<u32, 2>> {
-    let random = Values::new(3);
+/// Synthetic word counts. A document has two topics, a word has one; one token in ten is noise.
+fn synthetic_counts(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<DistArray<u32, 2>> {
+    let random = PhiloxRng::new(3);
     let all = cluster.from_fn(shape, |[d, w]| {
         let topics = TOPICS as u64;
-        let about_it = [d % topics, d / topics % topics].contains(&(w % topics));
-        let mean = if about_it { 0.5 } else { 0.02 };
-        (random.unit(d * shape[1] + w, 0) * 2.0 * mean + 0.5) as u32
-            + u32::from(random.unit(d * shape[1] + w, 1) < mean)
+        let on_topic = [d % topics, d / topics % topics].contains(&(w % topics));
+        let mean = if on_topic { 0.5 } else { 0.02 };
+        (random.random_f64(d * shape[1] + w, 0) * 2.0 * mean + 0.5) as u32
+            + u32::from(random.random_f64(d * shape[1] + w, 1) < mean)
     })?;
     all.entries().filter(|_, count| *count > 0).materialize()
 }
@@ -139,11 +145,11 @@ fn made_up(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<DistArray<u32,
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hemiola::loops::Plan;
-    use hemiola::loops::plan::Schedule;
+    use hemiola::loops::LoopPlan;
+    use hemiola::loops::plan::LoopSchedule;
 
     #[derive(Clone, Debug, PartialEq)]
-    struct Twin {
+    struct SerialLda {
         tokens: Vec<([u64; 2], Vec<u16>)>,
         doc_topics: Vec<u32>,
         word_topics: Vec<u32>,
@@ -154,8 +160,8 @@ mod tests {
         Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
     }
 
-    impl Twin {
-        fn of(model: &Model) -> hemiola::Result<Self> {
+    impl SerialLda {
+        fn of(model: &LdaSampler) -> hemiola::Result<Self> {
             Ok(Self {
                 tokens: model.tokens.collect()?,
                 doc_topics: values(&model.doc_topics)?,
@@ -164,9 +170,10 @@ mod tests {
             })
         }
 
-        /// The same loop in plain Rust. Parts of one step do not see each other's changes of the totals.
-        fn pass(&mut self, plan: &Plan, pass: u64) {
-            let (random, words) = (Values::new(2), self.word_topics.len() / TOPICS);
+        /// Serial reference in plain Rust. Parts of one step do not see each other's changes of the
+        /// totals.
+        fn sweep(&mut self, plan: &LoopPlan, sweep: u64) {
+            let (random, words) = (PhiloxRng::new(2), self.word_topics.len() / TOPICS);
             let mut sampled = Vec::new();
             for parts in plan.in_steps(std::mem::take(&mut self.tokens)) {
                 let mut sum = vec![0; TOPICS];
@@ -183,8 +190,8 @@ mod tests {
                                 let total = self.totals[k] + changes[k];
                                 weight(self.doc_topics[doc + k], self.word_topics[word + k], total, words)
                             });
-                            let unit = random.unit(d * words as u64 + w, pass << 32 | n as u64);
-                            let new = draw(&weights, unit);
+                            let unit = random.random_f64(d * words as u64 + w, sweep << 32 | n as u64);
+                            let new = sample(&weights, unit);
                             *topic = new as u16;
                             self.doc_topics[doc + new] += 1;
                             self.word_topics[word + new] += 1;
@@ -202,21 +209,21 @@ mod tests {
     }
 
     #[test]
-    fn equals_the_serial_sampler_whose_totals_are_as_late() {
+    fn equals_a_serial_sampler_with_equally_stale_totals() {
         for (peers, workers) in (1..=3).flat_map(|peers| (1..=4).map(move |workers| (peers, workers))) {
             let program = |cluster: &Cluster| {
-                let mut model = Model::new(cluster, &made_up(cluster, [80, 120])?)?;
-                let mut twin = Twin::of(&model)?;
-                for pass in 0..2 {
-                    let (log_likelihood, run) = model.pass(cluster, pass)?;
+                let mut model = LdaSampler::new(cluster, &synthetic_counts(cluster, [80, 120])?)?;
+                let mut expected = SerialLda::of(&model)?;
+                for sweep in 0..2 {
+                    let (log_likelihood, run) = model.sweep(cluster, sweep)?;
                     assert!(log_likelihood < 0.0);
-                    let rotates = matches!(run.plan().cuts.schedule, Schedule::Rotation { .. });
+                    let rotates = matches!(run.plan().cuts.schedule, LoopSchedule::Rotation { .. });
                     assert!(rotates || workers * peers == 1, "{}", run.plan());
                     if cluster.is_root() {
-                        twin.pass(run.plan(), pass);
+                        expected.sweep(run.plan(), sweep);
                     }
                 }
-                Ok(Twin::of(&model)? == twin)
+                Ok(SerialLda::of(&model)? == expected)
             };
             let equal = hemiola::standalone(peers).workers(workers).run(program).expect("it runs");
             assert!(equal[0], "not the same bits on {peers} peers with {workers} workers");

@@ -1,23 +1,27 @@
-//! Matrix factorization on tables: data-parallel, every worker at its own pace.
+//! Matrix factorization on a parameter server, data-parallel with bounded staleness.
 //!
-//! Ratings are divided among workers and stay where they are; both factors are tables. For each batch a worker fetches the rows
-//! that its ratings need, sums their gradients, and adds those. How stale rows may be, what shards do with gradients, and how much is sent ahead of
-//! need are flags, so that their effect can be seen. With `--keep true` rows of users stay with the worker that has all their ratings, and take steps of plain gradient descent.
+//! Ratings are divided among workers and stay there; both factors are tables. For each mini-batch a
+//! worker fetches the rows of its ratings, sums their gradients, and sends the sums. The staleness
+//! bound, the update rule of the servers and the bandwidth of eager communication are flags, so
+//! that their effect can be measured. With `--keep true` user rows stay with the worker that has
+//! all ratings of the user, and are updated by plain SGD.
 //!
-//! `cargo run --release --example mf_tables -- --staleness 2 --procedure adarevision --step 0.1`, or on several peers:
-//! `hemiola run -n 2 -- target/release/examples/mf_tables --staleness 2 --budget 200`, with `--servers 1` if others are to hold the tables.
-//! `--data FILE` reads lines of user, item and rating, separated by tabs. `--profile FILE` writes what one peer computes, for `hemiola simulate train mf --profile`.
+//! `cargo run --release --example mf_tables -- --staleness 2 --update-rule adarevision
+//! --learning-rate 0.1`, or on several peers: `hemiola run -n 2 --
+//! target/release/examples/mf_tables --staleness 2 --budget 200`, with `--servers 1` for dedicated
+//! servers. `--data FILE` reads lines of user, item and rating, separated by tabs. `--profile FILE`
+//! writes the compute times of one peer, for `hemiola simulate train mf --profile`.
 
-mod paced;
+mod ssp_training;
 
-use hemiola::array::read::{Csv, Header};
-use hemiola::array::synthetic::mf::Mf;
+use hemiola::array::read::{Csv, CsvHeader};
+use hemiola::array::synthetic::mf::SyntheticMf;
 use hemiola::cluster::Worker;
-use hemiola::loops::Profile;
-use hemiola::loops::profile::Follows;
+use hemiola::loops::LoopProfile;
+use hemiola::loops::profile::AlignedArray;
 use hemiola::prelude::*;
-use hemiola::tables::{Defaults, Table, TableWorker};
-use paced::{Batch, Epoch, Flags, Work};
+use hemiola::tables::{RowInitializer, Table, TableWorker};
+use ssp_training::{Batch, Epoch, Flags, TableTask};
 use std::collections::BTreeMap;
 
 const LAMBDA: f32 = 0.01;
@@ -27,14 +31,14 @@ fn main() -> hemiola::Result<()> {
     hemiola::run(|cluster| {
         let ratings = match &flags.data {
             Some(path) => read(cluster, path)?,
-            None => skewed(cluster)?,
+            None => skewed_ratings(cluster)?,
         };
         let epochs = train(cluster, &ratings, &flags)?;
         if let Some(path) = &flags.profile {
             let text = profile(cluster, &ratings, &flags, &epochs)?;
             std::fs::write(path, text).map_err(|error| format!("cannot write `{}`: {error}", path.display()))?;
         }
-        paced::tell(cluster, &flags, "rmse", &epochs, |loss| (loss / ratings.len() as f64).sqrt())
+        ssp_training::report(cluster, &flags, "rmse", &epochs, |loss| (loss / ratings.len() as f64).sqrt())
     })
 }
 
@@ -44,27 +48,31 @@ fn defaults() -> Flags {
 
 type Matrix = DistArray<f32, 2>;
 
-/// Trains: of each epoch, the squared errors of ratings when they were used.
+/// Trains the factors. The loss of an epoch is the sum of squared errors, each taken when the
+/// rating was processed.
 fn train(cluster: &Cluster, ratings: &Matrix, flags: &Flags) -> hemiola::Result<Vec<Epoch>> {
     let [users, items] = ratings.shape().extents();
     let table = |name: &str, rows, seed| {
-        // Products of rows begin around 1, whatever the width.
-        let defaults = Defaults::Uniform { seed, low: 0.0, high: 2.0 / (flags.width as f64).sqrt() };
-        flags.descends(cluster.table::<f32>(name).rows(rows).width(flags.width).defaults(defaults))?.build()
+        // Dot products of rows start around 1 for every rank.
+        let initializer = RowInitializer::Uniform { seed, low: 0.0, high: 2.0 / (flags.width as f64).sqrt() };
+        flags.gradient_table(cluster.table::<f32>(name).rows(rows).width(flags.width).initializer(initializer))?.build()
     };
     let users = if flags.keep { None } else { Some(table("users", users, 1)?) };
     let items = table("items", items, 2)?;
-    let mine = divided(ratings, cluster.workers(), flags.keep);
-    paced::train(cluster, flags, &Factorization { users, items, mine, flags })
+    let mine = divide(ratings, cluster.workers(), flags.keep);
+    ssp_training::train(cluster, flags, &Factorization { users, items, mine, flags })
 }
 
-/// What one peer has computed, as a profile: rows of users stay, those of items would travel or be served.
+/// Profile of one peer as JSON. User rows stay with their workers; item rows would rotate or be
+/// served.
 fn profile(cluster: &Cluster, ratings: &Matrix, flags: &Flags, epochs: &[Epoch]) -> hemiola::Result<String> {
     if cluster.size() > 1 {
-        return Err("`--profile` is of one peer; run it without a launcher".into());
+        return Err("`--profile` needs a single peer; run the example without a launcher".into());
     }
-    let row = |name, dimension| Follows { name, dimension, width: flags.width as u64, cell_bytes: size_of::<f32>() };
-    let mut profile = Profile::by_hand("matrix factorization on tables", ratings, &[row("users", 0), row("items", 1)])?;
+    let row =
+        |name, dimension| AlignedArray { name, dimension, width: flags.width as u64, cell_bytes: size_of::<f32>() };
+    let mut profile =
+        LoopProfile::from_custom_loop("matrix factorization on tables", ratings, &[row("users", 0), row("items", 1)])?;
     let mut start = 0.0;
     for epoch in epochs {
         let share = ratings.len() / epoch.computing.len() as u64;
@@ -76,78 +84,78 @@ fn profile(cluster: &Cluster, ratings: &Matrix, flags: &Flags, epochs: &[Epoch])
 }
 
 struct Factorization<'f> {
-    /// Unless rows of users stay with their workers.
+    /// `None` if user rows stay with their workers.
     users: Option<Table<f32>>,
     items: Table<f32>,
-    /// By worker.
+    /// Ratings, by worker.
     mine: Vec<Vec<([u64; 2], f32)>>,
     flags: &'f Flags,
 }
 
-struct Hands<'a> {
-    users: Users<'a>,
+struct WorkerData<'a> {
+    users: UserRows<'a>,
     items: TableWorker<'a, f32>,
     ratings: &'a [([u64; 2], f32)],
 }
 
-/// Where rows of users are.
-enum Users<'a> {
+/// Storage of the user rows.
+enum UserRows<'a> {
     Served(TableWorker<'a, f32>),
-    /// By user.
-    Kept(BTreeMap<u64, Vec<f32>>),
+    /// Rows of the worker's own users, by user.
+    Local(BTreeMap<u64, Vec<f32>>),
 }
 
-impl Work for Factorization<'_> {
-    type Hands<'a>
-        = Hands<'a>
+impl TableTask for Factorization<'_> {
+    type WorkerData<'a>
+        = WorkerData<'a>
     where
         Self: 'a;
 
-    fn begin(&self, worker: Worker) -> hemiola::Result<Hands<'_>> {
+    fn begin(&self, worker: Worker) -> hemiola::Result<WorkerData<'_>> {
         let ratings = &self.mine[worker.index()][..];
         let users = if let Some(users) = &self.users {
-            Users::Served(users.worker(worker)?)
+            UserRows::Served(users.worker(worker)?)
         } else {
-            // Products of rows begin around 1, as those from tables do.
+            // Dot products of rows start around 1, as those from tables do.
             let row = vec![1.0 / (self.flags.width as f32).sqrt(); self.flags.width];
-            Users::Kept(ratings.iter().map(|([user, _], _)| (*user, row.clone())).collect())
+            UserRows::Local(ratings.iter().map(|([user, _], _)| (*user, row.clone())).collect())
         };
-        Ok(Hands { users, items: self.items.worker(worker)?, ratings })
+        Ok(WorkerData { users, items: self.items.worker(worker)?, ratings })
     }
 
-    fn batch(&self, hands: &mut Hands<'_>, batch: Batch) -> hemiola::Result<f64> {
-        let (width, factor) = (self.flags.width, self.flags.factor(batch.epoch));
-        let ratings = &hands.ratings[batch.of(hands.ratings.len())];
-        let mut items = Factors::fetch(&mut hands.items, width, ratings.iter().map(|([_, item], _)| *item))?;
+    fn batch(&self, data: &mut WorkerData<'_>, batch: Batch) -> hemiola::Result<f64> {
+        let (width, factor) = (self.flags.width, self.flags.learning_rate_factor(batch.epoch));
+        let ratings = &data.ratings[batch.of(data.ratings.len())];
+        let mut items = BatchFactors::fetch(&mut data.items, width, ratings.iter().map(|([_, item], _)| *item))?;
         let mut loss = 0.0;
-        match &mut hands.users {
-            Users::Served(table) => {
-                let mut users = Factors::fetch(table, width, ratings.iter().map(|([user, _], _)| *user))?;
+        match &mut data.users {
+            UserRows::Served(table) => {
+                let mut users = BatchFactors::fetch(table, width, ratings.iter().map(|([user, _], _)| *user))?;
                 for ([user, item], rating) in ratings {
-                    loss += f64::from(descend(users.row(*user), items.row(*item), *rating, factor));
+                    loss += f64::from(add_gradients(users.row(*user), items.row(*item), *rating, factor));
                 }
                 table.inc_many(&users.keys, &users.gradients)?;
             }
-            Users::Kept(rows) => {
+            UserRows::Local(rows) => {
                 let mut gradient = vec![0.0; width];
                 for ([user, item], rating) in ratings {
-                    let row = rows.get_mut(user).ok_or("a rating of another worker's user")?;
+                    let row = rows.get_mut(user).ok_or("the user of this rating belongs to another worker")?;
                     gradient.fill(0.0);
-                    loss += f64::from(descend((row, &mut gradient), items.row(*item), *rating, factor));
-                    let step = self.flags.step as f32;
-                    row.iter_mut().zip(&gradient).for_each(|(value, gradient)| *value -= step * gradient);
+                    loss += f64::from(add_gradients((row, &mut gradient), items.row(*item), *rating, factor));
+                    let learning_rate = self.flags.learning_rate as f32;
+                    row.iter_mut().zip(&gradient).for_each(|(value, gradient)| *value -= learning_rate * gradient);
                 }
             }
         }
-        hands.items.inc_many(&items.keys, &items.gradients)?;
+        data.items.inc_many(&items.keys, &items.gradients)?;
         Ok(loss)
     }
 
-    fn clock(&self, hands: &mut Hands<'_>) -> hemiola::Result<()> {
-        if let Users::Served(users) = &mut hands.users {
+    fn clock(&self, data: &mut WorkerData<'_>) -> hemiola::Result<()> {
+        if let UserRows::Served(users) = &mut data.users {
             users.clock()?;
         }
-        hands.items.clock()
+        data.items.clock()
     }
 
     fn stop(&self, reason: &str) {
@@ -155,34 +163,34 @@ impl Work for Factorization<'_> {
     }
 }
 
-/// Rows of one batch, and their gradients.
-struct Factors {
+/// Factor rows of one mini-batch, and their gradients.
+struct BatchFactors {
     width: usize,
     keys: Vec<u64>,
-    places: BTreeMap<u64, usize>,
+    slots: BTreeMap<u64, usize>,
     values: Vec<f32>,
     gradients: Vec<f32>,
 }
 
-impl Factors {
+impl BatchFactors {
     fn fetch(table: &mut TableWorker<'_, f32>, width: usize, keys: impl Iterator<Item = u64>) -> hemiola::Result<Self> {
         let mut keys: Vec<u64> = keys.collect();
         keys.sort_unstable();
         keys.dedup();
-        let places = keys.iter().copied().zip(0..).collect();
+        let slots = keys.iter().copied().zip(0..).collect();
         let mut values = vec![0.0; keys.len() * width];
-        table.get_many(&keys, |place, row| values[place * width..][..width].copy_from_slice(&row))?;
-        Ok(Self { width, gradients: vec![0.0; values.len()], keys, places, values })
+        table.get_many(&keys, |slot, row| values[slot * width..][..width].copy_from_slice(&row))?;
+        Ok(Self { width, gradients: vec![0.0; values.len()], keys, slots, values })
     }
 
     fn row(&mut self, key: u64) -> (&[f32], &mut [f32]) {
-        let at = self.places[&key] * self.width;
+        let at = self.slots[&key] * self.width;
         (&self.values[at..][..self.width], &mut self.gradients[at..][..self.width])
     }
 }
 
-/// Adds the gradients of one rating, times a factor; its squared error.
-fn descend((w, dw): (&[f32], &mut [f32]), (h, dh): (&[f32], &mut [f32]), rating: f32, factor: f32) -> f32 {
+/// Adds the gradients of one rating, scaled by `factor`. Returns its squared error.
+fn add_gradients((w, dw): (&[f32], &mut [f32]), (h, dh): (&[f32], &mut [f32]), rating: f32, factor: f32) -> f32 {
     let error = rating - w.iter().zip(h).map(|(a, b)| a * b).sum::<f32>();
     for (((dw, dh), w), h) in dw.iter_mut().zip(dh).zip(w).zip(h) {
         *dw += factor * (LAMBDA * w - error * h);
@@ -191,32 +199,34 @@ fn descend((w, dw): (&[f32], &mut [f32]), (h, dh): (&[f32], &mut [f32]), rating:
     error * error
 }
 
-/// The ratings that this peer holds, by worker, in an order that mixes users; all of a user with one worker, if they are `kept`.
-fn divided(ratings: &Matrix, workers: usize, kept: bool) -> Vec<Vec<([u64; 2], f32)>> {
+/// Ratings of this peer, by worker, in an order that mixes users. With `by_user` all ratings of a
+/// user go to one worker.
+fn divide(ratings: &Matrix, workers: usize, by_user: bool) -> Vec<Vec<([u64; 2], f32)>> {
     let mut all = Vec::new();
     ratings.for_each(|key, rating| all.push((key, *rating)));
     all.sort_by_key(|([user, item], _)| ((user * 31 + item * 17) % 101, *user, *item));
-    if kept {
+    if by_user {
         let of = |worker: usize| all.iter().filter(move |([user, _], _)| *user as usize % workers == worker).copied();
         return (0..workers).map(|worker| of(worker).collect()).collect();
     }
     (0..workers).map(|worker| all.iter().skip(worker).step_by(workers).copied().collect()).collect()
 }
 
-/// Ratings of a matrix of rank 8, with noise. Some users and items have many, most have few.
-fn skewed(cluster: &Cluster) -> hemiola::Result<Matrix> {
+/// Synthetic ratings of a noisy matrix of rank 8. Few users and items have many ratings, most have
+/// few.
+fn skewed_ratings(cluster: &Cluster) -> hemiola::Result<Matrix> {
     let (users, items) = (2000, 1000);
     let mut cells = vec![f32::NAN; (users * items) as usize];
-    for ([user, item], rating) in Mf::new(users, items, 200_000, 8, 1).entries() {
+    for ([user, item], rating) in SyntheticMf::new(users, items, 200_000, 8, 1).entries() {
         cells[(user * items + item) as usize] = rating;
     }
     let all = cluster.from_fn([users, items], |[user, item]| cells[(user * items + item) as usize])?;
     all.entries().filter(|_, rating| !rating.is_nan()).materialize()
 }
 
-/// Lines of user, item and rating, separated by tabs.
+/// Reads lines of user, item and rating, separated by tabs.
 fn read(cluster: &Cluster, path: &str) -> hemiola::Result<Matrix> {
-    let options = Csv::new().separator("\t").header(Header::Absent);
+    let options = Csv::new().separator("\t").header(CsvHeader::Absent);
     let entry = |(user, item, rating): (u64, u64, f32)| ([user, item], rating);
     cluster.read_csv_with(options, path, entry)?.materialize()
 }
@@ -225,8 +235,8 @@ fn read(cluster: &Cluster, path: &str) -> hemiola::Result<Matrix> {
 mod tests {
     use super::*;
 
-    /// Ratings of users for items, one in five known.
-    fn made_up(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<Matrix> {
+    /// Synthetic ratings of users for items; one rating in five is known.
+    fn synthetic_ratings(cluster: &Cluster, shape: [u64; 2]) -> hemiola::Result<Matrix> {
         let all = cluster.from_fn(shape, |[u, i]| 3.0 + ((u % 7) * (i % 5)) as f32 / 12.0)?;
         all.entries().filter(|[u, i], _| (u * 31 + i * 17) % 5 == 0).materialize()
     }
@@ -234,7 +244,7 @@ mod tests {
     fn curves(peers: usize, text: &str) -> Vec<Vec<f64>> {
         let flags = defaults().parse(text.split_whitespace().map(str::to_owned)).unwrap();
         let train = |cluster: &Cluster| {
-            let ratings = made_up(cluster, [100, 60])?;
+            let ratings = synthetic_ratings(cluster, [100, 60])?;
             let epochs = train(cluster, &ratings, &flags)?;
             Ok(epochs.iter().map(|epoch| (epoch.loss / ratings.len() as f64).sqrt()).collect())
         };
@@ -242,16 +252,16 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_whatever_the_flags() {
+    fn training_converges_with_all_flags() {
         for text in [
-            "--staleness 0 --procedure sgd --step 0.005",
-            "--staleness 2 --procedure sgd --step 0.005",
-            "--staleness 2 --procedure sgd --step 0.005 --slow 1 --turns 1 --epochs 8",
-            "--staleness 1 --procedure adagrad --step 0.1",
+            "--staleness 0 --update-rule sgd --learning-rate 0.005",
+            "--staleness 2 --update-rule sgd --learning-rate 0.005",
+            "--staleness 2 --update-rule sgd --learning-rate 0.005 --slow 1 --turns 1 --epochs 8",
+            "--staleness 1 --update-rule adagrad --learning-rate 0.1",
             "--staleness 2",
             "--staleness 3 --budget 100 --priority absolute",
-            "--staleness 2 --procedure decayed --step 0.008 --clocks 2 --batches 5",
-            "--staleness 2 --procedure sgd --step 0.005 --keep true",
+            "--staleness 2 --update-rule decayed --learning-rate 0.008 --clocks 2 --batches 5",
+            "--staleness 2 --update-rule sgd --learning-rate 0.005 --keep true",
         ] {
             for peers in [1, 2, 3] {
                 for curve in curves(peers, text) {
@@ -264,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn bsp_repeats_bit_for_bit() {
+    fn bsp_is_bit_identical_between_runs() {
         let bits = || -> Vec<Vec<u64>> {
             let curves = curves(2, "--epochs 5");
             curves.into_iter().map(|curve| curve.into_iter().map(f64::to_bits).collect()).collect()

@@ -1,20 +1,24 @@
-//! Logistic regression with several classes on tables: data-parallel, every worker at its own pace.
+//! Multinomial logistic regression on a parameter server, data-parallel with bounded staleness.
 //!
-//! Samples are divided among workers and stay where they are. The weights of a feature, one for each class, are a row of a table; samples name the features they have, so a worker
-//! fetches only the rows that its batch needs. How stale rows may be, what shards do with gradients, and how much is sent ahead of need are flags.
+//! Examples are divided among workers and stay there. The weights of a feature, one for each class,
+//! are a row of a table. Examples are sparse, so a worker fetches only the rows that its mini-batch
+//! needs. The staleness bound, the update rule of the servers and the bandwidth of eager
+//! communication are flags.
 //!
-//! `cargo run --release --example multiclass_logistic -- --staleness 2 --procedure adarevision --step 0.5`, or on several peers:
-//! `hemiola run -n 2 -- target/release/examples/multiclass_logistic --staleness 2 --budget 200`. `--data FILE` reads LIBSVM; or, if the name has `ldac` in it, counts of words
-//! in LDA-C, with one class per line in the file that `--labels` names.
+//! `cargo run --release --example multiclass_logistic -- --staleness 2 --update-rule adarevision
+//! --learning-rate 0.5`, or on several peers: `hemiola run -n 2 --
+//! target/release/examples/multiclass_logistic --staleness 2 --budget 200`. `--data FILE` reads
+//! LIBSVM or, if the name contains `ldac`, word counts in LDA-C with one class per line in the
+//! `--labels` file.
 
-mod paced;
+mod ssp_training;
 
-use hemiola::array::random::Values;
+use hemiola::core::rng::PhiloxRng;
 use hemiola::array::read::{Ldac, Libsvm};
 use hemiola::cluster::Worker;
 use hemiola::prelude::*;
 use hemiola::tables::{Table, TableWorker};
-use paced::{Batch, Epoch, Flags, Work};
+use ssp_training::{Batch, Epoch, Flags, TableTask};
 use std::collections::{BTreeMap, BTreeSet};
 
 fn main() -> hemiola::Result<()> {
@@ -23,13 +27,13 @@ fn main() -> hemiola::Result<()> {
         let samples = match (&flags.data, &flags.labels) {
             (Some(path), Some(labels)) => Samples::of_words(cluster, path, labels)?,
             (Some(path), None) => Samples::of_libsvm(cluster, path)?,
-            (None, _) => Samples::made_up(cluster, 4000, 500, 8)?,
+            (None, _) => Samples::synthetic(cluster, 4000, 500, 8)?,
         };
         let (all, classes) = (samples.all, samples.classes);
         let (epochs, right) = train(cluster, samples, &flags)?;
-        paced::tell(cluster, &flags, "loss", &epochs, |loss| loss / all as f64)?;
+        ssp_training::report(cluster, &flags, "loss", &epochs, |loss| loss / all as f64)?;
         let share = 100.0 * right as f64 / all as f64;
-        cluster.println(format_args!("{all} samples of {classes} classes, {share:.1} % right in the end"));
+        cluster.println(format_args!("{all} examples of {classes} classes, final accuracy {share:.1} %"));
         Ok(())
     })
 }
@@ -38,24 +42,24 @@ fn defaults() -> Flags {
     Flags::new("adarevision", 0.5, 1)
 }
 
-/// A class, and features with their values.
+/// A class index, and the features with their values.
 type Sample = (usize, Vec<(u64, f32)>);
 
-/// The samples of this peer.
+/// Examples of this peer.
 struct Samples {
     here: Vec<Sample>,
-    /// How many there are on all peers.
+    /// Number of examples on all peers.
     all: usize,
     classes: usize,
 }
 
 impl Samples {
-    /// Samples by number, and how classes are named.
+    /// Numbers the classes in the order of their labels. Rows are keyed by example index.
     fn new(cluster: &Cluster, rows: BTreeMap<u64, (i64, Vec<(u64, f32)>)>) -> hemiola::Result<Self> {
         let names: BTreeSet<i64> = rows.values().map(|(class, _)| *class).collect();
         let names: BTreeSet<i64> = cluster.all_gather(names)?.into_iter().flatten().collect();
-        let place = |class| names.range(..class).count();
-        let here: Vec<Sample> = rows.into_values().map(|(class, features)| (place(class), features)).collect();
+        let index_of = |class| names.range(..class).count();
+        let here: Vec<Sample> = rows.into_values().map(|(class, features)| (index_of(class), features)).collect();
         let all = cluster.all_gather(here.len())?.iter().sum();
         Ok(Self { here, all, classes: names.len() })
     }
@@ -68,7 +72,7 @@ impl Samples {
         Self::new(cluster, rows)
     }
 
-    /// Words of documents: logarithms of counts, of length 1.
+    /// Reads documents. Features are the logarithms of word counts, normalized to length 1.
     fn of_words(cluster: &Cluster, path: &str, labels: &str) -> hemiola::Result<Self> {
         let text = std::fs::read_to_string(labels).map_err(|error| format!("cannot read `{labels}`: {error}"))?;
         let labels: Vec<&str> = text.lines().collect();
@@ -77,7 +81,9 @@ impl Samples {
         counts.for_each(|[row, word], count| rows.entry(row).or_default().1.push((word, (*count as f32).ln_1p())));
         for (row, (class, features)) in &mut rows {
             let label = labels.get(*row as usize).and_then(|label| label.trim().parse().ok());
-            *class = label.ok_or_else(|| format!("document {row} has no class among the {} labels", labels.len()))?;
+            *class = label.ok_or_else(|| {
+                format!("document {row} has no label among the {} lines of the labels file", labels.len())
+            })?;
             let length = features.iter().map(|(_, value)| value * value).sum::<f32>().sqrt();
             for (_, value) in features {
                 *value /= length;
@@ -86,16 +92,17 @@ impl Samples {
         Self::new(cluster, rows)
     }
 
-    /// Samples of eight features each, whose class is the likeliest under hidden weights; one in ten is of any class.
-    fn made_up(cluster: &Cluster, count: u64, features: u64, classes: u64) -> hemiola::Result<Self> {
-        let (draw, hidden) = (Values::new(1), Values::new(2));
+    /// Synthetic examples of eight features each. The class is the most likely one under hidden
+    /// weights; one label in ten is random.
+    fn synthetic(cluster: &Cluster, count: u64, features: u64, classes: u64) -> hemiola::Result<Self> {
+        let (random, hidden) = (PhiloxRng::new(1), PhiloxRng::new(2));
         let sample = |[row]: [u64; 1]| {
-            let mut found: Vec<u64> = (0..8).map(|at| draw.below(row, at, features)).collect();
+            let mut found: Vec<u64> = (0..8).map(|at| random.random_below(row, at, features)).collect();
             found.sort_unstable();
             found.dedup();
             let score = |class| found.iter().map(|feature| hidden.normal(*feature, class, 0.0, 1.0)).sum::<f64>();
             let best = (0..classes).max_by(|a, b| score(*a).total_cmp(&score(*b))).unwrap_or(0);
-            let class = if draw.unit(row, 9) < 0.1 { draw.below(row, 10, classes) } else { best };
+            let class = if random.random_f64(row, 9) < 0.1 { random.random_below(row, 10, classes) } else { best };
             (class as u32, found.into_iter().map(|feature| (feature as u32, 1.0_f32)).collect::<Vec<_>>())
         };
         let mut rows = BTreeMap::new();
@@ -107,7 +114,8 @@ impl Samples {
     }
 }
 
-/// Trains: of each epoch, the losses of samples when they were used; and how many are classified rightly in the end.
+/// Trains the weights. Returns the epochs, whose losses are taken when an example is processed, and
+/// the number of correct predictions at the end.
 fn train(cluster: &Cluster, samples: Samples, flags: &Flags) -> hemiola::Result<(Vec<Epoch>, usize)> {
     let workers = cluster.workers();
     let mut mine = vec![Vec::new(); workers];
@@ -115,11 +123,11 @@ fn train(cluster: &Cluster, samples: Samples, flags: &Flags) -> hemiola::Result<
         mine[at % workers].push(sample);
     }
     let classes = samples.classes;
-    let weights = flags.descends(cluster.table::<f32>("weights").width(classes))?.build()?;
-    let work = Regression { weights, mine, classes, flags };
-    let epochs = paced::train(cluster, flags, &work)?;
-    let weights = work.weights.collect()?;
-    let right = work.mine.iter().flatten().filter(|(class, features)| {
+    let weights = flags.gradient_table(cluster.table::<f32>("weights").width(classes))?.build()?;
+    let task = Regression { weights, mine, classes, flags };
+    let epochs = ssp_training::train(cluster, flags, &task)?;
+    let weights = task.weights.collect()?;
+    let right = task.mine.iter().flatten().filter(|(class, features)| {
         let score = |class| features.iter().map(|(feature, value)| weights[feature][class] * value).sum::<f32>();
         (0..classes).all(|other| other == *class || score(other) < score(*class))
     });
@@ -129,59 +137,60 @@ fn train(cluster: &Cluster, samples: Samples, flags: &Flags) -> hemiola::Result<
 
 struct Regression<'f> {
     weights: Table<f32>,
-    /// By worker.
+    /// Examples, by worker.
     mine: Vec<Vec<Sample>>,
     classes: usize,
     flags: &'f Flags,
 }
 
-struct Hands<'a> {
+struct WorkerData<'a> {
     weights: TableWorker<'a, f32>,
     samples: &'a [Sample],
 }
 
-impl Work for Regression<'_> {
-    type Hands<'a>
-        = Hands<'a>
+impl TableTask for Regression<'_> {
+    type WorkerData<'a>
+        = WorkerData<'a>
     where
         Self: 'a;
 
-    fn begin(&self, worker: Worker) -> hemiola::Result<Hands<'_>> {
-        Ok(Hands { weights: self.weights.worker(worker)?, samples: &self.mine[worker.index()] })
+    fn begin(&self, worker: Worker) -> hemiola::Result<WorkerData<'_>> {
+        Ok(WorkerData { weights: self.weights.worker(worker)?, samples: &self.mine[worker.index()] })
     }
 
-    fn batch(&self, hands: &mut Hands<'_>, batch: Batch) -> hemiola::Result<f64> {
-        let (classes, samples) = (self.classes, &hands.samples[batch.of(hands.samples.len())]);
+    fn batch(&self, data: &mut WorkerData<'_>, batch: Batch) -> hemiola::Result<f64> {
+        let (classes, samples) = (self.classes, &data.samples[batch.of(data.samples.len())]);
         let mut keys: Vec<u64> =
             samples.iter().flat_map(|(_, features)| features).map(|(feature, _)| *feature).collect();
         keys.sort_unstable();
         keys.dedup();
         let mut weights = vec![0.0; keys.len() * classes];
-        hands.weights.get_many(&keys, |place, row| weights[place * classes..][..classes].copy_from_slice(&row))?;
+        data.weights.get_many(&keys, |slot, row| weights[slot * classes..][..classes].copy_from_slice(&row))?;
         let mut gradients = vec![0.0; weights.len()];
-        let (mut loss, mut chances) = (0.0, vec![0.0_f32; classes]);
-        // The mean over the batch, so that steps mean the same whatever its size.
-        let factor = self.flags.factor(batch.epoch) / samples.len().max(1) as f32;
+        let (mut loss, mut probabilities) = (0.0, vec![0.0_f32; classes]);
+        // Gradients are averaged over the mini-batch, so the learning rate does not depend on its
+        // size.
+        let factor = self.flags.learning_rate_factor(batch.epoch) / samples.len().max(1) as f32;
         for (class, features) in samples {
-            let places = || features.iter().map(|(key, value)| (keys.binary_search(key).expect("fetched"), *value));
-            chances.fill(0.0);
-            for (place, value) in places() {
-                let row = &weights[place * classes..][..classes];
-                chances.iter_mut().zip(row).for_each(|(chance, weight)| *chance += weight * value);
+            let slots = || features.iter().map(|(key, value)| (keys.binary_search(key).expect("fetched"), *value));
+            probabilities.fill(0.0);
+            for (slot, value) in slots() {
+                let row = &weights[slot * classes..][..classes];
+                probabilities.iter_mut().zip(row).for_each(|(score, weight)| *score += weight * value);
             }
-            loss += softmax(&mut chances, *class);
-            chances[*class] -= 1.0;
-            for (place, value) in places() {
-                let row = &mut gradients[place * classes..][..classes];
-                row.iter_mut().zip(&chances).for_each(|(gradient, chance)| *gradient += factor * chance * value);
+            loss += softmax(&mut probabilities, *class);
+            probabilities[*class] -= 1.0;
+            for (slot, value) in slots() {
+                let row = &mut gradients[slot * classes..][..classes];
+                row.iter_mut().zip(&probabilities).for_each(|(gradient, error)| *gradient += factor * error * value);
             }
         }
-        hands.weights.inc_many(&keys, &gradients)?;
+        data.weights.inc_many(&keys, &gradients)?;
         Ok(loss)
     }
 
-    fn clock(&self, hands: &mut Hands<'_>) -> hemiola::Result<()> {
-        hands.weights.clock()
+    fn clock(&self, data: &mut WorkerData<'_>) -> hemiola::Result<()> {
+        data.weights.clock()
     }
 
     fn stop(&self, reason: &str) {
@@ -189,7 +198,7 @@ impl Work for Regression<'_> {
     }
 }
 
-/// Turns scores into probabilities; `-log` of that of a class.
+/// Turns scores into probabilities in place (softmax). Returns the cross-entropy loss of `class`.
 fn softmax(scores: &mut [f32], class: usize) -> f64 {
     let largest = scores.iter().copied().fold(f32::NEG_INFINITY, f32::max);
     for score in &mut *scores {
@@ -209,7 +218,7 @@ mod tests {
     fn trained(peers: usize, text: &str) -> Vec<(Vec<f64>, usize)> {
         let flags = defaults().parse(text.split_whitespace().map(str::to_owned)).unwrap();
         let train = |cluster: &Cluster| {
-            let samples = Samples::made_up(cluster, 600, 80, 4)?;
+            let samples = Samples::synthetic(cluster, 600, 80, 4)?;
             assert_eq!((samples.all, samples.classes), (600, 4));
             let (epochs, right) = train(cluster, samples, &flags)?;
             Ok((epochs.iter().map(|epoch| epoch.loss / 600.0).collect(), right))
@@ -218,13 +227,13 @@ mod tests {
     }
 
     #[test]
-    fn it_learns_whatever_the_flags() {
+    fn training_converges_with_all_flags() {
         for text in [
             "",
             "--staleness 2",
-            "--staleness 2 --procedure sgd --step 2",
-            "--staleness 1 --procedure adagrad",
-            "--staleness 2 --procedure adam --step 0.05 --clocks 2 --batches 5",
+            "--staleness 2 --update-rule sgd --learning-rate 2",
+            "--staleness 1 --update-rule adagrad",
+            "--staleness 2 --update-rule adam --learning-rate 0.05 --clocks 2 --batches 5",
             "--staleness 3 --budget 20 --slow 1",
         ] {
             for peers in [1, 2, 3] {
@@ -240,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn bsp_repeats_bit_for_bit() {
+    fn bsp_is_bit_identical_between_runs() {
         let bits = || -> Vec<u64> {
             trained(2, "--epochs 5").into_iter().flat_map(|(curve, _)| curve).map(f64::to_bits).collect()
         };
@@ -269,6 +278,6 @@ mod tests {
         let half = std::f32::consts::FRAC_1_SQRT_2;
         assert_eq!((second[1].0, second[0].1.len()), (0, 2));
         assert!(second[0].1.iter().all(|(_, value)| (value - half).abs() < 1e-6));
-        assert_eq!(missing, Err("document 1 has no class among the 1 labels".to_owned()));
+        assert_eq!(missing, Err("document 1 has no label among the 1 lines of the labels file".to_owned()));
     }
 }

@@ -1,28 +1,32 @@
-//! **Hemiola**: distributed machine learning. *A hemiola is a passage where one hand plays three beats while the other
-//! plays two: different tempos, one bar line.*
+//! **Hemiola**: distributed machine learning in Rust. *A hemiola is a passage in which one hand
+//! plays three beats while the other plays two: different tempos, one bar line.*
 //!
-//! Bring a serial program; Hemiola runs it on one thread or on many machines, decides what travels over the wire, and
-//! explains what it does. This page is the tour of its architecture; other pages link here instead of repeating it.
+//! Hemiola parallelizes serial training loops by dependence analysis, and offers a parameter server
+//! with bounded staleness, MPI-style collectives with gradient compression, gossip averaging and
+//! scheduled model parallelism. The same program runs on one thread or on many machines, and prints
+//! what it does and why. This page is the tour of the architecture; other pages link here.
 //!
-//! # One program, every peer
+//! # Peers and workers
 //!
-//! Every process of a job (a *peer*) runs the same `main`. Nothing has to be shipped anywhere, because every peer
-//! already has all the code. With no configuration a program is a single peer with a worker thread per core:
+//! Every process of a job (a *peer*) runs the same `main` (SPMD). No code is shipped, because every
+//! peer already has it. Without configuration a program is a single peer with one worker thread per
+//! core:
 //!
 //! ```
 //! fn main() -> hemiola::Result<()> {
 //!     hemiola::run(|cluster| {
-//!         let hosts = cluster.all_gather(format!("peer {}", cluster.rank()))?;
-//!         cluster.println(format_args!("together: {}", hosts.join(", ")));
+//!         let peers = cluster.all_gather(format!("peer {}", cluster.rank()))?;
+//!         cluster.println(format_args!("hello from {}", peers.join(", ")));
 //!         Ok(())
 //!     })
 //! }
 //! ```
 //!
-//! The same program runs as four peers under `hemiola run -n 4 -- program`, and under torchrun, `mpirun`, `srun` or as a
-//! Kubernetes indexed job, without a change. [`standalone`] runs any number of peers inside one process, for tests.
+//! The same program runs as four peers under `hemiola run -n 4 -- program`, and without a change
+//! under torchrun, `mpirun`, `srun` or as a Kubernetes indexed job. [`standalone`] runs any number
+//! of peers as threads of one process, for tests.
 //!
-//! # Threads and bytes
+//! # Threads and network
 //!
 //! ```text
 //!   peer 0                                             peer 1
@@ -34,82 +38,107 @@
 //!   │ monitor   heartbeats, stalls  │                  │ monitor                       │
 //!   └───────────────────────────────┘                  └───────────────────────────────┘
 //! ```
-//! Each pair of peers has two lanes that never wait for each other: a clock or an acknowledgement is not stuck behind
-//! 64 MB of data. A thread that waits for a message reads the socket itself; a thread that sends writes it itself; the
-//! I/O loops serve what nobody waits for. Every wait has a deadline and a reason: a lost peer is a typed
-//! [error](Error) on all others within ten seconds, and a stalled job prints who waits for whom.
 //!
-//! # Loops
+//! Each pair of peers has two lanes that never block each other: a clock tick or an acknowledgement
+//! does not queue behind 64 MB of data. A thread that waits for a message reads the socket itself,
+//! and a thread that sends writes it itself. The I/O loops serve all other traffic. Every wait has
+//! a deadline and a reason. A lost peer is a typed [error](Error) on all others within ten seconds,
+//! and a stalled job prints which peers wait for which.
+//!
+//! # Parallel loops
 //!
 //! [`parallel_for!`] runs a serial loop on all workers of all peers:
 //!
 //! ```text
-//!   body ──▶ accesses ──▶ dependence vectors ──▶ legal ways (1D, rotation, waves, skewed, serial) ──▶ the cheapest
-//!                                                                                                        │
-//!   result, the bits of a serial order the plan names ◀── blocks on workers ◀── entries and arrays in place
+//!   body ──▶ accesses ──▶ dependence vectors ──▶ legal schedules ──▶ the cheapest plan
+//!                                                                          │
+//!   result of a serial order, bit for bit ◀── workers run blocks ◀── entries and arrays placed
 //! ```
-//! The guide with all rules is `docs/parallel-for.md`.
 //!
-//! # Tables
+//! Schedules are independent parts (1D), rotation, wavefront, skewed wavefront, and serial
+//! execution. The guide is `docs/parallel-for.md`.
 //!
-//! [`cluster.table::<f32>("w")`](tables::Tables::table) makes a table of parameters that the workers of all peers read and add to while each goes at its own pace:
+//! # Tables: the parameter server
+//!
+//! [`cluster.table::<f32>("w")`](tables::TableExt::table) makes a sharded table of parameters. The
+//! workers of all peers read and update it asynchronously, within a staleness bound (BSP, stale
+//! synchronous parallel, or asynchronous):
 //!
 //! ```text
-//!   worker ── get ──▶ cache of its peer ── a row that is too old ──▶ shard, on some peer
-//!          ── inc ──▶ sums in the cache ── when the clock ends, or ahead of need ──▶ shard ──▶ caches of all who read the row
-//!          ── clock ─▶ nobody reads what is more than the table's staleness behind
+//!   worker ── get ───▶ cache of its peer ── if the row is too stale ──▶ shard, on some peer
+//!          ── inc ───▶ pending updates ── after each clock, or eagerly ──▶ shard ──▶ other caches
+//!          ── clock ─▶ ends an iteration; later reads are at most the staleness bound behind
 //! ```
+//!
 //! The guide is `docs/tables.md`.
 //!
 //! # Collectives
 //!
-//! [`cluster.collectives()`](collective::MakeCollectives::collectives) makes a handle for all-reduce and its relatives on slices of numbers, which block or go on while the program
-//! computes:
+//! [`cluster.communicator()`](collective::CollectiveExt::communicator) makes a communicator for
+//! all-reduce, reduce-scatter, all-gather, broadcast and other collectives on slices of numbers,
+//! blocking and non-blocking:
 //!
 //! ```
-//! use hemiola::collective::{MakeCollectives, Operator};
+//! use hemiola::collective::{CollectiveExt, ReduceOp};
 //! hemiola::standalone(2).run(|cluster| {
-//!     let collectives = cluster.collectives()?;
-//!     let sums = collectives.begin_all_reduce(vec![1.0_f32; 1000], Operator::Sum)?;
+//!     let communicator = cluster.communicator()?;
+//!     let sums = communicator.begin_all_reduce(vec![1.0_f32; 1000], ReduceOp::Sum)?;
 //!     // ... compute ...
-//!     assert_eq!(sums.finish()?[999], 2.0);
+//!     assert_eq!(sums.wait()?[999], 2.0);
 //!     Ok(())
 //! })?;
 //! # Ok::<(), hemiola::Error>(())
 //! ```
-//! An all-reduce can send a part of the bytes ([`all_reduce_encoded`](collective::Collectives::all_reduce_encoded): half precision, one bit, top-k, low rank, sufficient factors), its relatives too, and
-//! [`best_scheme`](collective::cost::MatrixUpdate::best_scheme) says how the update of a matrix travels cheapest. The guide is `docs/reduce.md`.
 //!
-//! # Schedules
+//! All-reduce and the other collectives support gradient compression
+//! ([`all_reduce_compressed`](collective::Communicator::all_reduce_compressed)): fp16/bf16, 1-bit,
+//! top-k, low rank (PowerSGD) and sufficient factors. [`Gossip`](collective::Gossip) averages
+//! models over a sparse communication graph instead. The guide is `docs/collective.md`.
 //!
-//! A [`schedule::Program`] says in three instructions which parameters are worth updating, what an update is, and what to make of the results; an engine runs it:
+//! # Scheduled model parallelism
+//!
+//! A [`schedule::DynamicProgram`] has three instructions: propose parameters to update, update
+//! them, and aggregate the results. A scheduler runs it:
 //!
 //! ```text
-//!   schedule ──▶ candidates ──▶ those that do not disturb each other ──▶ update, on the workers of every peer ──▶ aggregate
-//!      ▲                                                                                                           │
-//!      └────────────────────── what changed much comes again soon ◀────────────────────────────────────────────────┘
+//!   schedule ──▶ candidates ──▶ those without conflicts ──▶ update, on all workers ──▶ aggregate
+//!      ▲                                                                                  │
+//!      └────────────── parameters that changed most get priority ◀────────────────────────┘
 //! ```
+//!
 //! The guide is `docs/schedules.md`.
 //!
 //! # Crates
 //!
-//! | crate | what it holds | what it must not know |
+//! This facade re-exports:
+//!
+//! | crate | contents | must not use |
 //! |---|---|---|
-//! | [`core`] | ids, time, error kinds, and the traits at which protocols and drivers meet | anything else of ours |
-//! | [`net`] | frames, transports (threads, TCP, TLS), joining | what the bytes mean |
-//! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | models and arrays |
-//! | [`mod@array`] | shared arrays: read, cut, transformed, saved by all peers together | loops and models |
-//! | [`loops`] | parallel loops: plans, views in their bodies, execution | what is computed |
-//! | [`tables`] | tables of parameters on a cluster: handles of workers, services, checkpoints | what is learned |
-//! | [`collective`] | collectives on a cluster, averages over a communication graph | what is summed, and why |
-//! | [`strategy`] | how copies of each variable of a model are kept equal, as one value: builders, costs, checks | what is learned |
-//! | [`schedule`] | scheduled model parallelism: programs in three instructions, and engines that run them | what is learned |
-//! | `hemiola-collective-proto` | their protocols, communication graphs, encodings, costs | threads, sockets, clocks |
-//! | `hemiola-tables-proto` | their protocol: shards, caches, clocks, budgets, procedures | threads, sockets, clocks |
-//! | `hemiola-analysis` | which iterations of a loop may run at the same time, and why | threads, sockets, `proc_macro` |
-//! | `hemiola-macros` | the macro `parallel_for!`, a shell around `hemiola-analysis` | what a loop means |
-//! | `hemiola` | this facade | |
-//! | `hemiola-cli` | the `hemiola` command | anything a user's program could not use |
+//! | [`core`] | ids, time, error kinds, traits between protocols and drivers | any other crate |
+//! | [`net`] | frames, transports (threads, TCP, TLS), joining | the meaning of the bytes |
+//! | [`cluster`] | the [`Cluster`] handle, workers, liveness, launching | arrays, models |
+//! | [`mod@array`] | distributed arrays: storage, partitioning, readers, saving | loops, models |
+//! | [`loops`] | parallel loops: plans, views, execution | models |
+//! | [`tables`] | parameter server on a cluster: tables, shards, checkpoints | models |
+//! | [`collective`] | collectives and gossip averaging on a cluster | models |
+//! | [`schedule`] | scheduled model parallelism | models |
+//! | [`strategy`] | synchronization strategies: builders, costs, checks | threads, sockets |
+//!
+//! Other crates of the workspace:
+//!
+//! | crate | contents | must not use |
+//! |---|---|---|
+//! | `hemiola-analysis` | dependence analysis of loops | threads, sockets, `proc_macro` |
+//! | `hemiola-macros` | the macro `parallel_for!`: syntax and code generation | the run time |
+//! | `hemiola-tables-proto` | table protocol as state machines: shards, caches, clocks | threads, sockets |
+//! | `hemiola-collective-proto` | collectives, gossip and compression as state machines | threads, sockets |
+//! | `hemiola-models` | matrix factorization, LDA, linear and sparse models | crates besides the facade |
+//! | `hemiola-nn` | data-parallel training of neural networks (Burn modules) | |
+//! | `hemiola-sim` | the protocols on a cluster in virtual time | threads, sockets, clocks |
+//! | `hemiola-plot` | charts as SVG, PNG and text | any other crate |
+//! | `hemiola-bench` | benchmarks behind `hemiola bench` | |
+//! | `hemiola-cli` | the `hemiola` command | |
+//! | `hemiola-testkit` | helpers of integration tests; not published | |
 
 pub use hemiola_array as array;
 pub use hemiola_cluster as cluster;
@@ -124,48 +153,48 @@ pub use hemiola_tables as tables;
 pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
 pub use hemiola_macros::parallel_for;
 
-/// What most programs need: `use hemiola::prelude::*`.
+/// Items that most programs need: `use hemiola::prelude::*`.
 pub mod prelude {
     pub use crate::Cluster;
-    pub use crate::array::{Accumulate, Accumulator, DistArray, MakeArrays, Partition, ReadArrays};
-    pub use crate::collective::MakeCollectives;
+    pub use crate::array::{Accumulator, AccumulatorExt, ArrayExt, DistArray, PartitionSpec, ReadExt};
+    pub use crate::collective::CollectiveExt;
     pub use crate::core::Rank;
     pub use crate::loops::BufferArray;
     pub use crate::parallel_for;
-    pub use crate::tables::Tables;
+    pub use crate::tables::TableExt;
 }
 
-/// The snippets of the guide to data, run as tests.
+/// Snippets of `docs/data.md`, run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/data.md")]
 struct DataGuide;
 
-/// The snippets of the guide to parallel loops, run as tests.
+/// Snippets of `docs/parallel-for.md`, run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/parallel-for.md")]
 struct LoopsGuide;
 
-/// The snippets of the guide to collectives, run as tests.
+/// Snippets of `docs/collective.md`, run as doctests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/reduce.md")]
-struct ReduceGuide;
+#[doc = include_str!("../../../docs/collective.md")]
+struct CollectiveGuide;
 
-/// The snippets of the guide to strategies, run as tests.
+/// Snippets of `docs/strategies.md`, run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/strategies.md")]
 struct StrategiesGuide;
 
-/// The snippets of the guide to schedules, run as tests.
+/// Snippets of `docs/schedules.md`, run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/schedules.md")]
 struct SchedulesGuide;
 
-/// The snippets of the guide to tables, run as tests.
+/// Snippets of `docs/tables.md`, run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/tables.md")]
 struct TablesGuide;
 
-/// The snippets of the README, run as tests.
+/// Snippets of `README.md`, run as doctests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

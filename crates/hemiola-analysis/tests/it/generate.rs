@@ -3,13 +3,14 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use hemiola_analysis::{Access, ArrayUse, LoopSpec, Mode, Subscript};
+use hemiola_analysis::{Access, AccessMode, ArrayAccesses, LoopSpec, Subscript};
 use proptest::prelude::*;
 
-use crate::oracle::Program;
+use crate::oracle::ConcreteLoop;
 
-/// Loops with 1 to 3 indices of 1 to 5 values each, over up to two arrays, with subscripts of all kinds.
-pub(crate) fn program() -> impl Strategy<Value = Program> {
+/// Loops with 1 to 3 indices of 1 to 5 values each, over up to two arrays, with subscripts of all
+/// kinds.
+pub(crate) fn program() -> impl Strategy<Value = ConcreteLoop> {
     (1_usize..=3).prop_flat_map(|dimensions| {
         let ranges =
             prop::collection::vec((0_i64..3, 1_i64..=5).prop_map(|(from, size)| from..from + size), dimensions);
@@ -18,23 +19,25 @@ pub(crate) fn program() -> impl Strategy<Value = Program> {
         (ranges, arrays, invariants, any::<bool>(), any::<u64>()).prop_map(
             move |(ranges, arrays, (n, m), ordered, seed)| {
                 let invariants = BTreeMap::from([("n".to_owned(), n), ("m".to_owned(), m)]);
-                Program { spec: LoopSpec { dimensions, ordered, arrays }, ranges, invariants, seed }
+                ConcreteLoop { spec: LoopSpec { dimensions, ordered, arrays }, ranges, invariants, seed }
             },
         )
     })
 }
 
-/// Loops whose subscripts are loop indices and literals, over ranges so wide that whatever can meet does.
+/// Loops whose subscripts are loop indices and literals, over ranges so wide that every possible
+/// conflict occurs.
 ///
-/// An array has up to 3 dimensions, each an equation between indices and literals that moves a solution by 2 at most; a
-/// difference that is not fixed can be moved by one more. So 3 * 2 + 1 on either side of zero is enough.
-pub(crate) fn wide_program() -> impl Strategy<Value = Program> {
+/// An array has up to 3 dimensions, each an equation between indices and literals that moves a
+/// solution by 2 at most; a difference that is not fixed can be moved by one more. So 3 * 2 + 1 on
+/// either side of zero is enough.
+pub(crate) fn wide_program() -> impl Strategy<Value = ConcreteLoop> {
     (1_usize..=3).prop_flat_map(|dimensions| {
         let subscript = prop_oneof![
             4 => (0..dimensions, -1_i64..=1).prop_map(|(dimension, offset)| Subscript::Index { dimension, offset }),
             1 => (-1_i64..=1).prop_map(Subscript::Constant),
         ];
-        prop::collection::vec(array(subscript), 1..=2).prop_map(move |arrays| Program {
+        prop::collection::vec(array(subscript), 1..=2).prop_map(move |arrays| ConcreteLoop {
             spec: LoopSpec { dimensions, ordered: false, arrays },
             ranges: vec![-7..8; dimensions],
             invariants: BTreeMap::new(),
@@ -55,7 +58,7 @@ fn subscript(dimensions: usize) -> impl Strategy<Value = Subscript> + Clone {
     ]
 }
 
-fn array(subscript: impl Strategy<Value = Subscript> + Clone) -> impl Strategy<Value = ArrayUse> {
+fn array(subscript: impl Strategy<Value = Subscript> + Clone) -> impl Strategy<Value = ArrayAccesses> {
     (1_usize..=3).prop_flat_map(move |dimensions| {
         // Rarely fewer subscripts than dimensions.
         let count = prop_oneof![6 => Just(dimensions), 1 => 0..=dimensions];
@@ -65,7 +68,7 @@ fn array(subscript: impl Strategy<Value = Subscript> + Clone) -> impl Strategy<V
                 move |count| (prop::collection::vec(subscript.clone(), count), mode())
             })
             .prop_map(|(subscripts, mode)| access(mode, subscripts));
-        prop::collection::vec(access, 1..=3).prop_map(move |accesses| ArrayUse {
+        prop::collection::vec(access, 1..=3).prop_map(move |accesses| ArrayAccesses {
             name: "a".to_owned(),
             dimensions,
             accesses,
@@ -74,8 +77,8 @@ fn array(subscript: impl Strategy<Value = Subscript> + Clone) -> impl Strategy<V
     })
 }
 
-/// An array whose every dimension follows one loop dimension, whatever the offset, as in most programs.
-fn stencil(loop_dimensions: usize) -> impl Strategy<Value = ArrayUse> {
+/// An array whose every dimension follows one loop dimension at any offset, as in most programs.
+fn stencil(loop_dimensions: usize) -> impl Strategy<Value = ArrayAccesses> {
     prop::collection::vec(0..loop_dimensions, 1..=3).prop_flat_map(|followed| {
         let dimensions = followed.len();
         let access = (prop::collection::vec(-2_i64..=2, dimensions), mode()).prop_map(move |(offsets, mode)| {
@@ -83,7 +86,7 @@ fn stencil(loop_dimensions: usize) -> impl Strategy<Value = ArrayUse> {
                 followed.iter().zip(offsets).map(|(&dimension, offset)| Subscript::Index { dimension, offset });
             access(mode, subscripts.collect())
         });
-        prop::collection::vec(access, 1..=3).prop_map(move |accesses| ArrayUse {
+        prop::collection::vec(access, 1..=3).prop_map(move |accesses| ArrayAccesses {
             name: "a".to_owned(),
             dimensions,
             accesses,
@@ -92,11 +95,11 @@ fn stencil(loop_dimensions: usize) -> impl Strategy<Value = ArrayUse> {
     })
 }
 
-fn mode() -> impl Strategy<Value = Mode> {
-    prop_oneof![Just(Mode::Read), Just(Mode::Write), Just(Mode::Update)]
+fn mode() -> impl Strategy<Value = AccessMode> {
+    prop_oneof![Just(AccessMode::Read), Just(AccessMode::Write), Just(AccessMode::Update)]
 }
 
-pub(crate) fn access(mode: Mode, subscripts: Vec<Subscript>) -> Access {
+pub(crate) fn access(mode: AccessMode, subscripts: Vec<Subscript>) -> Access {
     let text = subscripts.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let text = Cow::Owned(format!("a[{text}]"));
     Access { name: 0, subscripts: Cow::Owned(subscripts), mode, text, line: 1, column: 1 }

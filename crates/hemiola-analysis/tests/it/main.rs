@@ -1,15 +1,17 @@
-//! What the analysis promises, checked against brute force on small loops.
+//! Guarantees of the analysis, checked by brute force on small loops.
 //!
-//! `oracle` runs a small loop in the head: which iterations really touch the same element. `generate` makes up loops.
-//! `sound` and `complete` compare the analysis with the oracle; `vectors` compares the rules with single distances;
-//! `homes` checks where arrays are said to be needed; `orders` is the model of which blocks a schedule leaves free to run at once.
+//! `oracle` executes a small loop symbolically and lists the iterations that really touch the same
+//! element. `generate` creates random loops. `soundness` and `completeness` compare the analysis
+//! with the oracle; `legality_rules` compares the rules with single distances; `partitioning`
+//! checks the partitioning of arrays; `block_order` is a model of the blocks that may run
+//! concurrently.
 //!
 //! More cases: `PROPTEST_CASES=100000 cargo test -p hemiola-analysis --release`.
 
-mod complete;
+mod block_order;
+mod completeness;
 mod generate;
-mod homes;
+mod legality_rules;
 mod oracle;
-mod orders;
-mod sound;
-mod vectors;
+mod partitioning;
+mod soundness;

@@ -1,9 +1,12 @@
-//! One error for all: what fails on one peer fails on every peer, with the same words.
+//! Agreement on errors: a failure on one peer becomes the identical error on every peer.
+//!
+//! The name follows `MPI_Comm_agree`.
 
 use crate::Result;
 use hemiola_cluster::Cluster;
 
-/// *Collective.* Every peer's value if all have one; otherwise, on every peer, the error of the lowest rank that has one.
+/// *Collective.* Returns each peer's own value if all peers have one. Otherwise every peer returns
+/// the error of the lowest rank that has one.
 pub(crate) fn agree<T>(cluster: &Cluster, local: Result<T>) -> hemiola_cluster::Result<T> {
     let (value, error) = match local {
         Ok(value) => (Some(value), None),
@@ -13,7 +16,7 @@ pub(crate) fn agree<T>(cluster: &Cluster, local: Result<T>) -> hemiola_cluster::
     match (value, first) {
         (Some(value), None) => Ok(value),
         (_, Some(error)) => Err(error.into()),
-        (None, None) => unreachable!("a peer without a value has an error"),
+        (None, None) => unreachable!("a peer without a value sent its error"),
     }
 }
 

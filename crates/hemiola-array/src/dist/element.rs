@@ -1,6 +1,6 @@
-//! What an array can hold and a peer can send.
+//! Value types of arrays.
 //!
-//! Numbers travel and lie in memory as they are. Any other type that serde can write becomes an element with an empty
+//! Numbers are sent and stored as they are. Any other serde type becomes an element with an empty
 //! `impl Element for MyType {}`.
 
 use crate::{Error, Result};
@@ -8,18 +8,18 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// A value that arrays hold.
+/// Value type that arrays store and peers send.
 pub trait Element: Clone + Send + Sync + Serialize + DeserializeOwned + 'static {
-    /// Whether values travel one after the other, so that what two calls of [`pack`](Self::pack) append can be read by one of
-    /// [`unpack`](Self::unpack).
-    const PLAIN: bool = false;
+    /// True if the encodings of two calls of [`pack`](Self::pack) can be concatenated and read by
+    /// one call of [`unpack`](Self::unpack).
+    const CONCATENABLE: bool = false;
 
-    /// Appends the values as they travel.
+    /// Appends the wire encoding of the values.
     fn pack(values: &[Self], bytes: &mut Vec<u8>) {
         bytes.extend(postcard::to_stdvec(values).expect("an element is plain data"));
     }
 
-    /// The values as they travel. Numbers are not copied.
+    /// Returns the wire encoding of the values. Numbers are not copied.
     #[must_use]
     fn into_bytes(values: Vec<Self>) -> Bytes {
         let mut bytes = Vec::new();
@@ -27,22 +27,22 @@ pub trait Element: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
         bytes.into()
     }
 
-    /// Reads `count` values that [`pack`](Self::pack) wrote, and nothing else.
+    /// Decodes exactly `count` values that [`pack`](Self::pack) wrote.
     fn unpack(bytes: &[u8], count: usize) -> Result<Vec<Self>> {
         let values: Vec<Self> =
             postcard::from_bytes(bytes).map_err(|error| Error::BadMessage { problem: error.to_string() })?;
-        if values.len() == count { Ok(values) } else { Err(miscounted(values.len(), count)) }
+        if values.len() == count { Ok(values) } else { Err(wrong_count(values.len(), count)) }
     }
 }
 
-fn miscounted(found: usize, expected: usize) -> Error {
-    Error::BadMessage { problem: format!("{found} values came where {expected} were announced") }
+fn wrong_count(found: usize, expected: usize) -> Error {
+    Error::BadMessage { problem: format!("received {found} values, the header announced {expected}") }
 }
 
-/// Keeps numbers while their bytes are on the way.
-struct Numbers<T>(Vec<T>);
+/// Owner of numbers while the transport sends their bytes.
+struct NumberBuffer<T>(Vec<T>);
 
-impl<T: bytemuck::NoUninit> AsRef<[u8]> for Numbers<T> {
+impl<T: bytemuck::NoUninit> AsRef<[u8]> for NumberBuffer<T> {
     fn as_ref(&self) -> &[u8] {
         bytemuck::cast_slice(&self.0)
     }
@@ -51,7 +51,7 @@ impl<T: bytemuck::NoUninit> AsRef<[u8]> for Numbers<T> {
 macro_rules! numbers {
     ($($type:ty),*) => {$(
         impl Element for $type {
-            const PLAIN: bool = true;
+            const CONCATENABLE: bool = true;
 
             fn pack(values: &[Self], bytes: &mut Vec<u8>) {
                 if cfg!(target_endian = "little") {
@@ -63,7 +63,7 @@ macro_rules! numbers {
 
             fn into_bytes(values: Vec<Self>) -> Bytes {
                 if cfg!(target_endian = "little") {
-                    return Bytes::from_owner(Numbers(values));
+                    return Bytes::from_owner(NumberBuffer(values));
                 }
                 let mut bytes = Vec::new();
                 Self::pack(&values, &mut bytes);
@@ -73,7 +73,7 @@ macro_rules! numbers {
             fn unpack(bytes: &[u8], count: usize) -> Result<Vec<Self>> {
                 let (values, rest) = bytes.as_chunks::<{ size_of::<Self>() }>();
                 if values.len() != count || !rest.is_empty() {
-                    return Err(miscounted(values.len(), count));
+                    return Err(wrong_count(values.len(), count));
                 }
                 Ok(values.iter().map(|value| Self::from_le_bytes(*value)).collect())
             }
@@ -106,7 +106,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn numbers_and_others_survive_the_journey(
+        fn numbers_and_other_types_round_trip(
             floats in prop::collection::vec(any::<i32>(), 0..50),
             texts in prop::collection::vec((any::<u64>(), ".*"), 0..20),
         ) {
@@ -116,7 +116,7 @@ mod tests {
         }
 
         #[test]
-        fn foreign_bytes_are_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), count in 0..20_usize) {
+        fn malformed_bytes_are_an_error_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..60), count in 0..20_usize) {
             let _ = f32::unpack(&bytes, count);
             let _ = <(String, Vec<u64>)>::unpack(&bytes, count);
         }

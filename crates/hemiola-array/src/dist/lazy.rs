@@ -1,16 +1,16 @@
-//! Chains of transformations that cost nothing until they are materialized, and then one pass.
+//! Lazy chains of transformations, executed in a single pass by `materialize`.
 //!
-//! A chain is a source of records and one function from a record to an entry; `map`, `filter` and `map_keys` compose
-//! functions, so the compiler sees a single loop over the text. **Invariant:** nothing is read before
-//! [`materialize`](Lazy::materialize), and then every byte once.
+//! A chain is a source of records and one function from a record to an entry. `map`, `filter` and
+//! `map_keys` compose functions, so the compiler sees a single loop over the text. **Invariant:**
+//! nothing is read before [`materialize`](LazyArray::materialize), and then every byte once.
 
 use crate::dist::array::DistArray;
+use crate::dist::build::{LocalEntries, build_array_with};
+use crate::dist::duplicate_lines::{MatchVisitor, locate_duplicate};
 use crate::dist::element::Element;
-use crate::dist::partition::Partition;
-use crate::dist::place::{Pieces, place_with};
-use crate::dist::source::{Entry, RecordSource, deal};
-use crate::dist::trace::{Ask, traced};
-use crate::read::{Mistake, Report, Summary};
+use crate::dist::partition::PartitionSpec;
+use crate::dist::source::{Entry, RecordSource, assign_units};
+use crate::read::{ParseError, ReadReport, ReadSummary};
 use crate::sparse::{DuplicatePolicy, SparseBuilder};
 use crate::{BadLine, Error, Result, Shape};
 use hemiola_cluster::Cluster;
@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// Entries that have not been computed yet.
 ///
 /// ```
-/// use hemiola_array::dist::{MakeArrays, ReadArrays};
+/// use hemiola_array::dist::{ArrayExt, ReadExt};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("ratings.csv");
 /// # std::fs::write(&path, "user,item,rating\n1,7,4.5\n2,7,3\n1,2,1\n").unwrap();
@@ -39,123 +39,125 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// # Ok::<(), hemiola_cluster::Error>(())
 /// ```
 #[must_use = "nothing is read before `materialize`"]
-pub struct Lazy<S, F> {
+pub struct LazyArray<S, F> {
     cluster: Cluster,
     source: S,
     transform: F,
 }
 
-impl<S, F> fmt::Debug for Lazy<S, F> {
+impl<S, F> fmt::Debug for LazyArray<S, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Lazy").finish_non_exhaustive()
     }
 }
 
-impl<S, F> Lazy<S, F> {
+impl<S, F> LazyArray<S, F> {
     pub(crate) fn new(cluster: &Cluster, source: S, transform: F) -> Self {
         Self { cluster: cluster.clone(), source, transform }
     }
 }
 
-impl<S> Lazy<S, ()> {
-    /// The start of a chain over a source of one's own, whose records are entries.
-    pub fn over<T, const N: usize>(
+impl<S> LazyArray<S, ()> {
+    /// Starts a chain over a user-defined source whose records are entries.
+    pub fn from_source<T, const N: usize>(
         cluster: &Cluster,
         source: S,
-    ) -> Lazy<S, impl Fn(Entry<T, N>) -> Option<Entry<T, N>> + Sync>
+    ) -> LazyArray<S, impl Fn(Entry<T, N>) -> Option<Entry<T, N>> + Sync>
     where
         S: RecordSource<Record = ([u64; N], T)>,
     {
-        Lazy::new(cluster, source, Some)
+        LazyArray::new(cluster, source, Some)
     }
 }
 
-impl<S: RecordSource, F> Lazy<S, F> {
-    /// Changes every value.
+impl<S: RecordSource, F> LazyArray<S, F> {
+    /// Transforms every value, given its key.
     pub fn map<T, U, const N: usize>(
         self,
         change: impl Fn([u64; N], T) -> U + Sync,
-    ) -> Lazy<S, impl Fn(S::Record) -> Option<Entry<U, N>> + Sync>
+    ) -> LazyArray<S, impl Fn(S::Record) -> Option<Entry<U, N>> + Sync>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
         let Self { cluster, source, transform } = self;
         let transform = move |record| transform(record).map(|(key, value)| (key, change(key, value)));
-        Lazy { cluster, source, transform }
+        LazyArray { cluster, source, transform }
     }
 
-    /// Keeps the entries for which `keep` holds.
+    /// Keeps the entries for which `keep` returns true.
     pub fn filter<T, const N: usize>(
         self,
         keep: impl Fn([u64; N], &T) -> bool + Sync,
-    ) -> Lazy<S, impl Fn(S::Record) -> Option<Entry<T, N>> + Sync>
+    ) -> LazyArray<S, impl Fn(S::Record) -> Option<Entry<T, N>> + Sync>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
         let Self { cluster, source, transform } = self;
         let transform = move |record| transform(record).filter(|(key, value)| keep(*key, value));
-        Lazy { cluster, source, transform }
+        LazyArray { cluster, source, transform }
     }
 
-    /// Gives every entry another key, of any number of dimensions.
+    /// Transforms every key, also to another number of dimensions.
     pub fn map_keys<T, const N: usize, const M: usize>(
         self,
         change: impl Fn([u64; N]) -> [u64; M] + Sync,
-    ) -> Lazy<S, impl Fn(S::Record) -> Option<Entry<T, M>> + Sync>
+    ) -> LazyArray<S, impl Fn(S::Record) -> Option<Entry<T, M>> + Sync>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
         let Self { cluster, source, transform } = self;
         let transform = move |record| transform(record).map(|(key, value)| (change(key), value));
-        Lazy { cluster, source, transform }
+        LazyArray { cluster, source, transform }
     }
 
-    /// *Collective.* Reads everything into an array cut along its first dimension. Two entries with one key are an error.
+    /// *Collective.* Reads everything into an array partitioned along its first dimension. Two
+    /// entries with one key are an error.
     pub fn materialize<T: Element, const N: usize>(&self) -> hemiola_cluster::Result<DistArray<T, N>>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        self.materialize_as(&Partition::default(), DuplicatePolicy::Error)
+        self.materialize_as(&PartitionSpec::default(), DuplicatePolicy::Error)
     }
 
-    /// *Collective.* Reads everything into an array that is cut and treats duplicates as told.
+    /// *Collective.* Reads everything into an array with the given partitioning and duplicate
+    /// policy.
     pub fn materialize_as<T: Element, const N: usize>(
         &self,
-        partition: &Partition,
+        partition: &PartitionSpec,
         duplicates: DuplicatePolicy<T>,
     ) -> hemiola_cluster::Result<DistArray<T, N>>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let gathered = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<T, N>, record| {
+        let gathered = read_source(&self.cluster, &self.source, |builder: &mut SparseBuilder<T, N>, record| {
             if let Some((key, value)) = (self.transform)(record) {
                 builder.push(key, value);
             }
             Ok(())
         })?;
         let known = self.source.extents().and_then(|extents| <[u64; N]>::try_from(extents).ok()).map(Shape::new);
-        let builders = gathered.held.into_iter().map(|(_, builder)| builder).collect();
-        let pieces = Pieces::built(builders, known);
+        let builders = gathered.collected.into_iter().map(|(_, builder)| builder).collect();
+        let entries = LocalEntries::from_builders(builders, known);
         let finish = |builder: SparseBuilder<T, N>, shape, order| builder.finish_unnumbered(shape, order, duplicates);
-        let placed = place_with(&self.cluster, pieces, partition, finish);
-        Ok(placed.map_err(|error| self.traced(error))?.with_skipped(gathered.skipped))
+        let built = build_array_with(&self.cluster, entries, partition, finish);
+        Ok(built.map_err(|error| self.locate_duplicate(error))?.with_skipped_lines(gathered.skipped))
     }
 
-    /// *Collective.* If the error is a key that was given twice, finds out where, by reading once more.
-    fn traced<T, const N: usize>(&self, error: hemiola_cluster::Error) -> hemiola_cluster::Error
+    /// *Collective.* Adds the two lines to a duplicate-key error, by reading the source once more.
+    fn locate_duplicate<T, const N: usize>(&self, error: hemiola_cluster::Error) -> hemiola_cluster::Error
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
         let is_it = |record, key: &[u64]| (self.transform)(record).is_some_and(|(other, _)| other.as_slice() == key);
-        let visit = |unit: usize, key: &[u64], ask: &mut Ask<'_>| {
-            self.source.visit(unit, |record| ask(usize::from(is_it(record, key))))
+        let visit = |unit: usize, key: &[u64], report_matches: &mut MatchVisitor<'_>| {
+            self.source.visit(unit, |record| report_matches(usize::from(is_it(record, key))))
         };
-        let dealt = dealt(&self.cluster, &self.source);
-        traced(&self.cluster, error, &dealt, visit, |reports| self.source.settle(reports))
+        let unit_peers = unit_peers(&self.cluster, &self.source);
+        locate_duplicate(&self.cluster, error, &unit_peers, visit, |reports| self.source.merge_reports(reports))
     }
 
-    /// *Collective.* A shuffle: entries for which `group` names the same group come together, in the order of the source.
-    /// The result has one entry per group that occurs.
+    /// *Collective.* Shuffles entries so that those of a group come together, in the order of the
+    /// source. The result has one entry per group that occurs.
     pub fn group_by<T, I: Element, const N: usize>(
         &self,
         group: impl Fn([u64; N], T) -> (u64, I) + Sync,
@@ -163,82 +165,85 @@ impl<S: RecordSource, F> Lazy<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let gathered = gather(&self.cluster, &self.source, |builder: &mut SparseBuilder<I, 1>, record| {
+        let gathered = read_source(&self.cluster, &self.source, |builder: &mut SparseBuilder<I, 1>, record| {
             if let Some((key, value)) = (self.transform)(record) {
                 let (group, item) = group(key, value);
                 builder.push([group], item);
             }
             Ok(())
         })?;
-        let builders = gathered.held.into_iter().map(|(_, builder)| builder).collect();
-        let pieces = Pieces::built(builders, None);
+        let builders = gathered.collected.into_iter().map(|(_, builder)| builder).collect();
+        let entries = LocalEntries::from_builders(builders, None);
         let finish = |builder: SparseBuilder<I, 1>, shape, _| builder.finish_groups(shape);
-        Ok(place_with(&self.cluster, pieces, &Partition::default(), finish)?.with_skipped(gathered.skipped))
+        Ok(build_array_with(&self.cluster, entries, &PartitionSpec::default(), finish)?
+            .with_skipped_lines(gathered.skipped))
     }
 }
 
-/// What a reading by all peers came to.
-pub(crate) struct Gathered<B> {
-    /// Units of this peer with what was collected from each, in order.
-    pub(crate) held: Vec<(usize, B)>,
-    /// The number of records of every unit of the job.
+/// Result of reading all units on all peers.
+pub(crate) struct UnitCollection<B> {
+    /// Units of this peer with the data collected from each, in order.
+    pub(crate) collected: Vec<(usize, B)>,
+    /// Number of records of every unit of the job.
     pub(crate) records: Vec<u64>,
-    /// The lines that were left out, of the whole job, in file order.
+    /// Skipped bad lines of the whole job, in file order.
     pub(crate) skipped: Vec<BadLine>,
 }
 
-/// *Collective.* Collects the records of a source; see [`gather_units`].
-fn gather<S: RecordSource, B: Default + Send>(
+/// *Collective.* Collects the records of a source; see [`read_units`].
+fn read_source<S: RecordSource, B: Default + Send>(
     cluster: &Cluster,
     source: &S,
-    add: impl Fn(&mut B, S::Record) -> Result<(), Box<Mistake>> + Sync,
-) -> hemiola_cluster::Result<Gathered<B>> {
+    add: impl Fn(&mut B, S::Record) -> Result<(), Box<ParseError>> + Sync,
+) -> hemiola_cluster::Result<UnitCollection<B>> {
     let read = |unit: usize, collected: &mut B| source.visit(unit, |record| add(collected, record));
-    gather_units(cluster, &dealt(cluster, source), read, |reports| source.settle(reports))
+    read_units(cluster, &unit_peers(cluster, source), read, |reports| source.merge_reports(reports))
 }
 
-/// Which peer reads which unit.
-fn dealt<S: RecordSource>(cluster: &Cluster, source: &S) -> Vec<usize> {
-    deal((0..source.units()).map(|unit| (source.cost(unit), source.home(unit))), cluster.size())
+/// Peer that reads each unit.
+fn unit_peers<S: RecordSource>(cluster: &Cluster, source: &S) -> Vec<usize> {
+    assign_units((0..source.units()).map(|unit| (source.cost(unit), source.pinned_peer(unit))), cluster.size())
 }
 
-/// *Collective.* Has every worker of every peer read units (`dealt` says which peer reads which) into collections of their
-/// own; all peers fail together.
-pub(crate) fn gather_units<B: Default + Send>(
+/// *Collective.* Reads units on all workers of all peers, each into its own collection.
+/// `unit_peers` is the peer of each unit. All peers fail together.
+pub(crate) fn read_units<B: Default + Send>(
     cluster: &Cluster,
-    dealt: &[usize],
-    read: impl Fn(usize, &mut B) -> Result<Report> + Sync,
-    settle: impl Fn(Vec<Report>) -> Result<Summary>,
-) -> hemiola_cluster::Result<Gathered<B>> {
-    let mine: Vec<usize> = (0..dealt.len()).filter(|unit| dealt[*unit] == cluster.rank().index()).collect();
+    unit_peers: &[usize],
+    read: impl Fn(usize, &mut B) -> Result<ReadReport> + Sync,
+    merge_reports: impl Fn(Vec<ReadReport>) -> Result<ReadSummary>,
+) -> hemiola_cluster::Result<UnitCollection<B>> {
+    let mine: Vec<usize> = (0..unit_peers.len()).filter(|unit| unit_peers[*unit] == cluster.rank().index()).collect();
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, B, Result<Report>)>> = Mutex::new(Vec::new());
+    let done: Mutex<Vec<(usize, B, Result<ReadReport>)>> = Mutex::new(Vec::new());
     cluster.each_worker(|_| {
-        // Relaxed: the counter only deals units out; what is read travels through the mutex.
+        // Relaxed: the counter only hands out units; the data goes through the mutex.
         while let Some(unit) = mine.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let mut collected = B::default();
-            let report = read(*unit, &mut collected);
-            done.lock().push((*unit, collected, report));
+            let mut data = B::default();
+            let report = read(*unit, &mut data);
+            done.lock().push((*unit, data, report));
         }
     })?;
     let mut done = done.into_inner();
     done.sort_by_key(|(unit, ..)| *unit);
-    let mut held = Vec::with_capacity(done.len());
-    let mut reports: Vec<(usize, Result<Report, Error>)> = Vec::with_capacity(done.len());
-    for (unit, builder, report) in done {
-        held.push((unit, builder));
+    let mut collected = Vec::with_capacity(done.len());
+    let mut reports: Vec<(usize, Result<ReadReport, Error>)> = Vec::with_capacity(done.len());
+    for (unit, data, report) in done {
+        collected.push((unit, data));
         reports.push((unit, report));
     }
-    // In unit order, an error of the file system counts as much as a bad line: the first of either is the verdict.
-    let mut all: Vec<(usize, Result<Report, Error>)> = cluster.all_gather(reports)?.into_iter().flatten().collect();
+    // In unit order, a file system error counts as much as a bad line: the first of either is
+    // returned.
+    let mut all: Vec<(usize, Result<ReadReport, Error>)> = cluster.all_gather(reports)?.into_iter().flatten().collect();
     all.sort_by_key(|(unit, _)| *unit);
     let mut good = Vec::new();
     for (_, report) in all {
         match report {
             Ok(report) => good.push(report),
             Err(error) => {
-                // A bad line before it comes first; anything else the reports lack is because of this error.
-                let verdict = match settle(good) {
+                // An earlier bad line comes first. Other complaints of the merge are caused by the
+                // missing reports.
+                let verdict = match merge_reports(good) {
                     Err(bad @ (Error::BadLine(_) | Error::TooManyBadLines { .. })) => bad,
                     _ => error,
                 };
@@ -247,6 +252,6 @@ pub(crate) fn gather_units<B: Default + Send>(
         }
     }
     let records = good.iter().map(|report| report.records).collect();
-    let skipped = settle(good)?.skipped;
-    Ok(Gathered { held, records, skipped })
+    let skipped = merge_reports(good)?.skipped;
+    Ok(UnitCollection { collected, records, skipped })
 }

@@ -1,67 +1,69 @@
-//! Arrays that all peers of a cluster share.
+//! Distributed arrays: arrays shared by all peers of a cluster.
 //!
 //! ```text
-//!   read_csv(..) ──> Lazy ── map, filter, map_keys ──> materialize ──> DistArray ── entries() ──> Lazy ...
-//!                    nothing is read yet                │ every worker of every peer parses its byte ranges
-//!                                                       │ peers agree on errors, shape and cut
-//!                                                       └ entries travel to the peer that holds their part, and are sorted
+//!   read_csv(..) ──> LazyArray ── map, filter, map_keys ──> materialize ──> DistArray ── entries() ──> LazyArray ...
+//!                    nothing is read yet                     │ every worker of every peer parses its byte ranges
+//!                                                            │ peers agree on errors, shape and layout
+//!                                                            └ shuffle: entries go to their owners and are sorted
 //! ```
 //!
-//! Everything here is *collective*: every peer makes the same calls in the same order. **Invariants:** an error is the
-//! same on every peer; contents depend on the data, never on how many peers and workers read it; an array is cut along its
-//! *space* dimension into as many parts as there are workers in the job (or a multiple), and peer `p` holds the `p`-th
-//! share of consecutive parts.
+//! Everything here is *collective*: every peer makes the same calls in the same order.
+//!
+//! **Invariants:** an error is identical on every peer. Contents depend on the data, never on the
+//! number of peers and workers that read it. An array is partitioned along its *space* dimension
+//! into as many parts as the job has workers (or a multiple), and peer `p` owns the `p`-th share of
+//! consecutive parts.
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`element`] | [`Element`]: what an array can hold and a peer can send |
-//! | [`partition`] | [`Partition`] asked for, [`Layout`] decided |
+//! | [`element`] | [`Element`]: value types that arrays store and peers send |
+//! | [`partition`] | [`PartitionSpec`] requested, [`ArrayLayout`] computed |
 //! | [`mod@array`] | [`DistArray`] |
-//! | [`hold`], `arrange` | [`Holding`]: an array in the hands of a loop, and moving its rows |
-//! | [`lazy`], [`source`] | [`Lazy`] chains over [`RecordSource`]s |
-//! | `place`, `shuffle`, `homes` | how entries get to the peer that holds them |
-//! | [`mod@exchange`] | entries from every peer to every other |
-//! | [`readers`], [`named`], [`labelled`] | what to call to read files |
-//! | `columns` | Parquet and Arrow IPC, with the feature `arrow` |
-//! | [`make`] | arrays that are made up: zeros, uniform, normal, from a function |
-//! | [`accumulator`] | sums and the like over all workers |
-//! | [`store`], `steady` | saving and loading together, also while a save is replaced |
-//! | `agree`, `trace` | one error for all; the two lines of a key given twice |
+//! | [`guard`], `redistribute` | [`ArrayGuard`]: exclusive access of a loop, and redistribution of rows |
+//! | [`lazy`], [`source`] | [`LazyArray`] chains over [`RecordSource`]s |
+//! | `build`, `owner_shuffle`, `block_lookup` | from local entries to an array: layout, shuffle, sort |
+//! | [`mod@shuffle`] | all-to-all exchange of entries |
+//! | [`readers`], [`string_keys`], [`row_per_line`] | reading files into arrays |
+//! | `columnar` | Parquet and Arrow IPC files, with the feature `arrow` |
+//! | [`constructors`] | [`ArrayExt`]: zeros, uniform, normal, from a function |
+//! | [`accumulator`] | reductions over all workers |
+//! | [`store`], `load_retry` | save and load, with retry while a save is replaced |
+//! | `agree`, `duplicate_lines` | agreement on one error; the two lines of a duplicate key |
 
 pub mod accumulator;
 mod agree;
-mod arrange;
 pub mod array;
+mod block_lookup;
+mod build;
 #[cfg(feature = "arrow")]
-pub mod columns;
+pub mod columnar;
+pub mod constructors;
+mod duplicate_lines;
 pub mod element;
-pub mod exchange;
-pub mod hold;
-mod homes;
-pub mod labelled;
+pub mod guard;
 pub mod lazy;
-pub mod make;
-pub mod named;
+mod load_retry;
+mod owner_shuffle;
 pub mod partition;
-mod place;
 pub mod readers;
-mod shuffle;
+mod redistribute;
+pub mod row_per_line;
+pub mod shuffle;
 pub mod source;
-mod steady;
 pub mod store;
-mod trace;
+pub mod string_keys;
 
-pub use accumulator::{Accumulate, Accumulator};
+pub use accumulator::{Accumulator, AccumulatorExt};
 pub use array::{DenseBlock, DistArray, Storage};
 #[cfg(feature = "arrow")]
-pub use columns::ReadColumns;
+pub use columnar::ReadColumnsExt;
+pub use constructors::ArrayExt;
 pub use element::Element;
-pub use exchange::exchange;
-pub use hold::Holding;
-pub use labelled::Labelled;
-pub use lazy::Lazy;
-pub use make::MakeArrays;
-pub use partition::{Axis, Layout, Partition, Way};
-pub use readers::ReadArrays;
+pub use guard::ArrayGuard;
+pub use lazy::LazyArray;
+pub use partition::{ArrayLayout, PartitionMethod, PartitionSpec, PartitionedDimension};
+pub use readers::ReadExt;
+pub use row_per_line::LabelledData;
+pub use shuffle::shuffle;
 pub use source::{Entry, RecordSource};
-pub use store::{Load, Save};
+pub use store::{ArrayLoader, ArraySaver};

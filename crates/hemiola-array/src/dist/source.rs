@@ -1,74 +1,76 @@
-//! Where records come from: units of work that any worker of any peer can read alone.
+//! Record sources: units of work that any worker of any peer can read independently.
 
 use crate::Result;
-use crate::read::{Mistake, Report, Source, Summary};
+use crate::read::{InputFile, ParseError, ReadReport, ReadSummary};
 
-/// A key and the value at it.
+/// Key and value of one entry.
 pub type Entry<T, const N: usize> = ([u64; N], T);
 
-/// Records in units, in a fixed order. The same on every peer: units are planned by the root and told to the others.
+/// Records in units, in a fixed order. Identical on every peer: the root plans the units and
+/// broadcasts them.
 pub trait RecordSource: Sync {
-    /// What a unit holds many of.
+    /// Type of the records of a unit.
     type Record;
 
-    /// The number of units.
+    /// Returns the number of units.
     fn units(&self) -> usize;
 
-    /// The work a unit takes, in any measure.
+    /// Relative cost of reading a unit, in any measure.
     fn cost(&self, unit: usize) -> u64;
 
-    /// Which peer must read a unit, for units that lie in a peer's memory. `None`: anyone can.
-    fn home(&self, unit: usize) -> Option<usize> {
+    /// Peer that must read a unit, for units in a peer's memory. `None` allows any peer.
+    fn pinned_peer(&self, unit: usize) -> Option<usize> {
         let _ = unit;
         None
     }
 
-    /// Hands every record of a unit to `visit`, in order.
-    fn visit(&self, unit: usize, visit: impl FnMut(Self::Record) -> Result<(), Box<Mistake>>) -> Result<Report>;
+    /// Calls `visit` with every record of a unit, in order.
+    fn visit(&self, unit: usize, visit: impl FnMut(Self::Record) -> Result<(), Box<ParseError>>) -> Result<ReadReport>;
 
-    /// Joins the reports of all units into one verdict. Default: no bad line is tolerated, and having no record is fine.
-    fn settle(&self, reports: Vec<Report>) -> Result<Summary> {
+    /// Merges the reports of all units. By default no bad line is tolerated, and a source without
+    /// records is fine.
+    fn merge_reports(&self, reports: Vec<ReadReport>) -> Result<ReadSummary> {
         let mut reports = reports;
-        reports.push(Report { records: 1, bad: Vec::new() });
-        let mut summary = Report::settle(&[] as &[Source], reports, 0)?;
+        reports.push(ReadReport { records: 1, bad: Vec::new() });
+        let mut summary = ReadReport::merge(&[] as &[InputFile], reports, 0)?;
         summary.records -= 1;
         Ok(summary)
     }
 
-    /// The extents of the array where the source knows them, as a file header does.
+    /// Extents of the array, if the source knows them, as from a file header.
     fn extents(&self) -> Option<Vec<u64>> {
         None
     }
 }
 
-/// Deals units out to peers: consecutive shares of near-equal cost, in rank order, so that the order of records is kept.
-/// Each unit comes with its cost and, where it has one, its home.
-pub(crate) fn deal(units: impl Iterator<Item = (u64, Option<usize>)>, peers: usize) -> Vec<usize> {
-    let units: Vec<(u128, Option<usize>)> = units.map(|(cost, home)| (u128::from(cost.max(1)), home)).collect();
+/// Assigns units to peers: consecutive shares of nearly equal cost, in rank order, so that the
+/// order of records is kept. Each unit comes with its cost and the peer it is pinned to, if any.
+pub(crate) fn assign_units(units: impl Iterator<Item = (u64, Option<usize>)>, peers: usize) -> Vec<usize> {
+    let units: Vec<(u128, Option<usize>)> = units.map(|(cost, pinned)| (u128::from(cost.max(1)), pinned)).collect();
     let total: u128 = units.iter().map(|(cost, _)| cost).sum();
     let mut before = 0;
-    let deal_one = |(cost, home): (u128, Option<usize>)| {
+    let assign = |(cost, pinned): (u128, Option<usize>)| {
         let twice_the_middle = 2 * before + cost;
         before += cost;
-        home.unwrap_or((twice_the_middle * peers as u128 / (2 * total)) as usize)
+        pinned.unwrap_or((twice_the_middle * peers as u128 / (2 * total)) as usize)
     };
-    units.into_iter().map(deal_one).collect()
+    units.into_iter().map(assign).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn dealt(costs: &[u64], peers: usize) -> Vec<usize> {
-        deal(costs.iter().map(|cost| (*cost, None)), peers)
+    fn assigned(costs: &[u64], peers: usize) -> Vec<usize> {
+        assign_units(costs.iter().map(|cost| (*cost, None)), peers)
     }
 
     #[test]
     fn shares_are_consecutive_and_near_equal() {
-        assert_eq!(dealt(&[5; 12], 3), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
-        let uneven = dealt(&[100, 1, 1, 1, 0], 2);
+        assert_eq!(assigned(&[5; 12], 3), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]);
+        let uneven = assigned(&[100, 1, 1, 1, 0], 2);
         assert!(uneven.is_sorted() && uneven.iter().all(|peer| *peer < 2));
-        assert!(dealt(&[], 4).is_empty());
-        assert_eq!(deal([(1, Some(2)), (1, None)].into_iter(), 3), [2, 2]);
+        assert!(assigned(&[], 4).is_empty());
+        assert_eq!(assign_units([(1, Some(2)), (1, None)].into_iter(), 3), [2, 2]);
     }
 }

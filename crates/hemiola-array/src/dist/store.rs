@@ -1,35 +1,36 @@
-//! Saving and loading arrays together. All calls are *collective*; the folder must be on storage that all peers see.
+//! Saving and loading distributed arrays. All calls are *collective*; the folder must be on storage
+//! that all peers share.
 //!
-//! Every peer writes the files of its own parts; the root writes the manifest and makes the save visible with one rename.
-//! What one number of peers has saved, any number can load.
+//! Every peer writes the files of its own parts. The root writes the manifest and publishes the
+//! save with one rename. A save can be loaded by any number of peers.
 
 use crate::dist::agree::agree;
 use crate::dist::array::{DenseBlock, DistArray, Storage};
+use crate::dist::build::{LocalEntries, build_array, in_parallel};
+use crate::dist::constructors::row_layout;
 use crate::dist::element::Element;
-use crate::dist::make::rows_layout;
-use crate::dist::partition::Partition;
-use crate::dist::place::{Pieces, in_parallel, place};
-use crate::save::{Kind, Loading, Manifest, PartRecord, SaveLock, Saving, Stored};
+use crate::dist::partition::PartitionSpec;
+use crate::save::{Manifest, PartReader, PartRecord, PartWriter, SaveLock, StorageKind, TensorElement};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
-use crate::{Dense, Shape};
+use crate::{DenseArray, Shape};
 use hemiola_cluster::{Cluster, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// A save in progress.
+/// Save in progress.
 ///
 /// ```
-/// use hemiola_array::dist::{Load, MakeArrays, Save};
+/// use hemiola_array::dist::{ArrayLoader, ArrayExt, ArraySaver};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("model");
 /// hemiola_cluster::standalone(3).run(|cluster| {
 ///     let w = cluster.normal([10, 4], 0.0, 1.0, 1)?;
-///     let mut save = Save::begin(cluster, &path)?;
+///     let mut save = ArraySaver::begin(cluster, &path)?;
 ///     save.put("w", &w)?;
 ///     save.commit()
 /// })?;
 /// hemiola_cluster::standalone(2).run(|cluster| {
-///     let w = Load::open(cluster, &path)?.get::<f32, 2>("w")?;
+///     let w = ArrayLoader::open(cluster, &path)?.get::<f32, 2>("w")?;
 ///     assert_eq!(w.shape().extents(), [10, 4]);
 ///     assert_eq!(w.collect()?, cluster.normal([10, 4], 0.0, 1.0, 1)?.collect()?);
 ///     Ok(())
@@ -38,46 +39,52 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 #[must_use = "nothing is visible before `commit`"]
-pub struct Save {
+pub struct ArraySaver {
     cluster: Cluster,
-    saving: Saving,
+    writer: PartWriter,
     manifest: Manifest,
 }
 
-impl Save {
-    /// Begins a save at `path`, where nothing but an older save may be.
+impl ArraySaver {
+    /// Begins a save at `path`, which must be free or contain an older save.
     pub fn begin(cluster: &Cluster, path: &Path) -> Result<Self> {
-        let begun = if cluster.is_root() { Saving::begin(path).map(Some) } else { Ok(None) };
-        let saving = match agree(cluster, begun)? {
-            Some(saving) => agree(cluster, Ok(saving))?,
-            None => agree(cluster, Saving::join(path))?,
+        let writer = if cluster.is_root() { PartWriter::begin(path).map(Some) } else { Ok(None) };
+        let writer = match agree(cluster, writer)? {
+            Some(writer) => agree(cluster, Ok(writer))?,
+            None => agree(cluster, PartWriter::join(path))?,
         };
-        Ok(Self { cluster: cluster.clone(), saving, manifest: Manifest::default() })
+        Ok(Self { cluster: cluster.clone(), writer, manifest: Manifest::default() })
     }
 
-    /// An error if a save of about `bytes` could not be made at `path` now; see [`Saving::check`]. The root looks.
+    /// Returns an error if a save of about `bytes` could not be written to `path` now; see
+    /// [`PartWriter::check`]. Only the root checks.
     pub fn check(cluster: &Cluster, path: &Path, bytes: u64) -> Result<()> {
-        agree(cluster, if cluster.is_root() { Saving::check(path, bytes) } else { Ok(()) })
+        agree(cluster, if cluster.is_root() { PartWriter::check(path, bytes) } else { Ok(()) })
     }
 
-    /// The right to replace what is at `path`, which nobody else has meanwhile; see [`SaveLock`]. The root has it for all.
+    /// Acquires the exclusive right to replace the save at `path`; see [`SaveLock`]. The root holds
+    /// it for all peers.
     pub fn lock(cluster: &Cluster, path: &Path) -> Result<Option<SaveLock>> {
-        agree(cluster, if cluster.is_root() { SaveLock::take(path).map(Some) } else { Ok(None) })
+        agree(cluster, if cluster.is_root() { SaveLock::acquire(path).map(Some) } else { Ok(None) })
     }
 
-    /// Adds an array under a name.
-    pub fn put<T: Element + Stored, const N: usize>(&mut self, name: &str, array: &DistArray<T, N>) -> Result<()> {
-        let Self { cluster, saving, manifest } = self;
+    /// Writes an array under a name.
+    pub fn put<T: Element + TensorElement, const N: usize>(
+        &mut self,
+        name: &str,
+        array: &DistArray<T, N>,
+    ) -> Result<()> {
+        let Self { cluster, writer, manifest } = self;
         let layout = array.layout();
         let first = layout.parts_of(cluster.rank()).start * layout.blocks_per_part();
         let storage = array.storage();
         let written = match &*storage {
             Storage::Dense(blocks) => in_parallel(cluster, blocks.iter().enumerate().collect(), |(index, block)| {
                 let block: &DenseBlock<T, N> = block;
-                saving.write_dense(name, first + index, block.first, &block.cells)
+                writer.write_dense(name, first + index, block.first, &block.cells)
             })?,
             Storage::Sparse(blocks) => in_parallel(cluster, blocks.iter().enumerate().collect(), |(index, block)| {
-                saving.write_sparse(name, first + index, block)
+                writer.write_sparse(name, first + index, block)
             })?,
         };
         let parts: Vec<PartRecord> = cluster.all_gather(agree(cluster, written)?)?.into_iter().flatten().collect();
@@ -92,7 +99,7 @@ impl Save {
         for dimension in 0..N {
             let Some(names) = array.names(dimension) else { continue };
             let written =
-                if cluster.is_root() { saving.write_names(name, dimension, names).map(Some) } else { Ok(None) };
+                if cluster.is_root() { writer.write_names(name, dimension, names).map(Some) } else { Ok(None) };
             if let Some(part) = cluster.broadcast(agree(cluster, written)?)? {
                 manifest.add_names(name, dimension, part);
             }
@@ -100,92 +107,95 @@ impl Save {
         Ok(())
     }
 
-    /// Writes something down beside the arrays, the same on every peer: the settings of a model, say.
+    /// Stores a value beside the arrays, such as the settings of a model. It must be identical on
+    /// every peer.
     ///
     /// # Panics
-    /// If the value cannot be written as JSON.
-    pub fn note(&mut self, name: &str, value: &impl serde::Serialize) {
-        let value = serde_json::to_value(value).expect("notes are plain data");
-        self.manifest.notes.insert(name.to_owned(), value);
+    /// Panics if the value cannot be written as JSON.
+    pub fn put_metadata(&mut self, name: &str, value: &impl serde::Serialize) {
+        let value = serde_json::to_value(value).expect("metadata is plain data");
+        self.manifest.metadata.insert(name.to_owned(), value);
     }
 
-    /// Makes the save visible, in one step.
+    /// Publishes the save atomically.
     pub fn commit(self) -> Result<()> {
-        let Self { cluster, saving, manifest } = self;
+        let Self { cluster, writer, manifest } = self;
         cluster.barrier()?;
-        let committed = if cluster.is_root() { saving.commit(&manifest) } else { Ok(()) };
+        let committed = if cluster.is_root() { writer.commit(&manifest) } else { Ok(()) };
         agree(&cluster, committed)
     }
 }
 
-/// A save that was opened.
+/// Opened save of distributed arrays.
 #[derive(Debug)]
-pub struct Load {
+pub struct ArrayLoader {
     cluster: Cluster,
-    loading: Loading,
+    reader: PartReader,
 }
 
-impl Load {
-    /// Opens the save at `path`. The root reads the manifest for all: were the save replaced just now, peers would otherwise
-    /// go by different ones.
+impl ArrayLoader {
+    /// Opens the save at `path`. The root reads the manifest for all peers: while a save is being
+    /// replaced, peers could otherwise read different ones.
     pub fn open(cluster: &Cluster, path: &Path) -> Result<Self> {
-        let read = if cluster.is_root() { Loading::manifest_of(path) } else { Ok(Vec::new()) };
+        let read = if cluster.is_root() { PartReader::read_manifest(path) } else { Ok(Vec::new()) };
         let json: Vec<u8> = cluster.broadcast(agree(cluster, read)?)?;
-        let loading = agree(cluster, Loading::with_manifest(path, &json))?;
-        Ok(Self { cluster: cluster.clone(), loading })
+        let reader = agree(cluster, PartReader::with_manifest(path, &json))?;
+        Ok(Self { cluster: cluster.clone(), reader })
     }
 
-    /// Names of the arrays in it.
+    /// Names of the arrays in the save.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.loading.manifest().arrays.keys().map(String::as_str)
+        self.reader.manifest().arrays.keys().map(String::as_str)
     }
 
-    /// What was written down under a name; `None` if nothing was.
-    pub fn note<V: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<V>> {
-        let Some(value) = self.loading.manifest().notes.get(name) else { return Ok(None) };
-        let understood = serde_json::from_value(value.clone()).map_err(|error| crate::Error::BadSave {
-            path: self.loading.folder().to_owned(),
-            problem: format!("its note `{name}` cannot be understood ({error})"),
+    /// Returns the value stored under a name, or `None` if there is none.
+    pub fn metadata<V: serde::de::DeserializeOwned>(&self, name: &str) -> Result<Option<V>> {
+        let Some(value) = self.reader.manifest().metadata.get(name) else { return Ok(None) };
+        let decoded = serde_json::from_value(value.clone()).map_err(|error| crate::Error::BadSave {
+            path: self.reader.folder().to_owned(),
+            problem: format!("its metadata `{name}` cannot be decoded ({error})"),
         });
-        agree(&self.cluster, understood).map(Some)
+        agree(&self.cluster, decoded).map(Some)
     }
 
-    /// Loads an array, divided over the peers there are now.
-    pub fn get<T: Element + Stored, const N: usize>(&self, name: &str) -> Result<DistArray<T, N>> {
-        let (record, shape) = agree(&self.cluster, self.loading.array::<T, N>(name))?;
+    /// Loads an array, partitioned over the current peers.
+    pub fn get<T: Element + TensorElement, const N: usize>(&self, name: &str) -> Result<DistArray<T, N>> {
+        let (record, shape) = agree(&self.cluster, self.reader.array::<T, N>(name))?;
         let parts = record.parts.len();
         let array = match record.kind {
-            Kind::Dense => self.dense(name, shape, &record.parts)?,
-            Kind::Sparse { .. } => self.sparse(name, shape, parts)?,
+            StorageKind::Dense => self.dense(name, shape, &record.parts)?,
+            StorageKind::Sparse { .. } => self.sparse(name, shape, parts)?,
         };
         let mut names: [Option<Arc<crate::Dictionary>>; N] = std::array::from_fn(|_| None);
-        for (dimension, place) in names.iter_mut().enumerate() {
-            *place = agree(&self.cluster, self.loading.read_names(name, dimension))?.map(Arc::new);
+        for (dimension, dictionary) in names.iter_mut().enumerate() {
+            *dictionary = agree(&self.cluster, self.reader.read_names(name, dimension))?.map(Arc::new);
         }
         Ok(array.with_names(names))
     }
 
-    fn dense<T: Element + Stored, const N: usize>(
+    fn dense<T: Element + TensorElement, const N: usize>(
         &self,
         name: &str,
         shape: Shape<N>,
         parts: &[PartRecord],
     ) -> Result<DistArray<T, N>> {
-        let layout = rows_layout(&self.cluster, shape)?;
-        let ranges =
-            layout.parts_of(self.cluster.rank()).map(|part| layout.space.cut.range(part).unwrap_or(0..0)).collect();
+        let layout = row_layout(&self.cluster, shape)?;
+        let ranges = layout
+            .parts_of(self.cluster.rank())
+            .map(|part| layout.space.partitioner.range(part).unwrap_or(0..0))
+            .collect();
         let blocks = in_parallel(&self.cluster, ranges, |range: std::ops::Range<u64>| {
             let mut extents = shape.extents();
             extents[0] = range.end - range.start;
-            let mut cells = Dense::filled(Shape::new(extents), T::default())?;
-            // Rows of the last dimension per index of the first.
+            let mut cells = DenseArray::filled(Shape::new(extents), T::default())?;
+            // Rows (of the last dimension) per index of the first dimension.
             let rows = if shape.extent(0) == 0 { 0 } else { shape.rows()? / if N == 1 { 1 } else { shape.extent(0) } };
             for (number, part) in parts.iter().enumerate() {
                 let (start, end) = (range.start.max(part.first), range.end.min(part.first + part.length));
                 if start >= end {
                     continue;
                 }
-                let (first, saved) = self.loading.read_dense::<T, N>(name, number)?;
+                let (first, saved) = self.reader.read_dense::<T, N>(name, number)?;
                 if N == 1 {
                     let length = (end - start) as usize;
                     let from = (start - first) as usize;
@@ -201,10 +211,10 @@ impl Load {
             Ok(DenseBlock { first: range.start, cells })
         })?;
         let blocks = agree(&self.cluster, blocks)?;
-        DistArray::assemble(&self.cluster, shape, layout, Storage::Dense(blocks))
+        DistArray::from_local_storage(&self.cluster, shape, layout, Storage::Dense(blocks))
     }
 
-    fn sparse<T: Element + Stored, const N: usize>(
+    fn sparse<T: Element + TensorElement, const N: usize>(
         &self,
         name: &str,
         shape: Shape<N>,
@@ -214,12 +224,17 @@ impl Load {
         let mine = (parts * rank / size..parts * (rank + 1) / size).collect();
         let builders = in_parallel(&self.cluster, mine, |part| {
             let mut builder = SparseBuilder::new();
-            for (key, value) in self.loading.read_sparse::<T, N>(name, part)?.into_entries() {
+            for (key, value) in self.reader.read_sparse::<T, N>(name, part)?.into_entries() {
                 builder.push(key, value);
             }
             Ok(builder)
         })?;
         let builders = agree(&self.cluster, builders)?;
-        place(&self.cluster, Pieces::built(builders, Some(shape)), &Partition::default(), DuplicatePolicy::Error)
+        build_array(
+            &self.cluster,
+            LocalEntries::from_builders(builders, Some(shape)),
+            &PartitionSpec::default(),
+            DuplicatePolicy::Error,
+        )
     }
 }

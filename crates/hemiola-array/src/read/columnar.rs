@@ -1,15 +1,16 @@
 //! Parquet and Arrow IPC files (feature `arrow`).
 //!
-//! Both formats store columns in groups of rows: *row groups* in Parquet, *record batches* in Arrow IPC. A group is what one
-//! worker reads alone, as a byte range is for text, and only the columns asked for are decoded. Which of the two a file is,
-//! its first bytes tell.
+//! Both formats store columns in groups of rows: *row groups* in Parquet, *record batches* in Arrow
+//! IPC. One worker reads a group on its own, as a byte range of text, and only the requested
+//! columns are decoded. The first bytes of a file tell its format.
 //!
-//! **Invariant:** values arrive unchanged or not at all: a column is converted only to a type that holds what it has (whole
-//! numbers to wider or checked narrower ones, numbers to floats); nulls and overflow are errors that name row and column,
-//! and so are NaN and infinity unless they are to be kept.
+//! **Invariant:** values arrive unchanged or not at all. A column is converted only to a type that
+//! can represent its values (integers to wider or checked narrower ones, numbers to floats). Nulls
+//! and overflow are errors that name row and column. So are NaN and infinity, unless they are to be
+//! kept.
 
-use super::field::NonFinite;
-use super::source::{Raw, Source};
+use super::field::NonFiniteHandling;
+use super::input::{InputFile, RawInput};
 use crate::{Error, Result};
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float32Type, Float64Type, Int32Type, Int64Type, UInt32Type, UInt64Type};
@@ -26,79 +27,80 @@ use std::io::{BufReader, Read, Seek, SeekFrom};
 use std::ops::Range;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Format {
+enum ColumnarFormat {
     Parquet,
     ArrowIpc,
 }
 
-/// A columnar file whose footer was read.
+/// Columnar file with its footer read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Columnar {
-    source: Source,
-    format: Format,
+    source: InputFile,
+    format: ColumnarFormat,
     groups: usize,
     columns: Vec<String>,
-    /// Whether each column holds numbers.
+    /// True for each column that holds numbers.
     numeric: Vec<bool>,
-    non_finite: NonFinite,
+    non_finite: NonFiniteHandling,
 }
 
 impl Columnar {
-    /// Reads the footer.
-    pub fn open(source: &Source) -> Result<Self> {
+    /// Reads the footer of a file.
+    pub fn open(source: &InputFile) -> Result<Self> {
         let bad = |problem: String| Error::BadFile { file: source.path().to_owned(), problem };
         let open = || source.raw();
         let mut magic = Vec::new();
         open()?.take(6).read_to_end(&mut magic).map_err(|error| Error::io("read", source.path(), &error))?;
         let (format, groups, schema) = if magic.starts_with(b"PAR1") {
-            let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(source.clone()))
+            let builder = ParquetRecordBatchReaderBuilder::try_new(ParquetInput(source.clone()))
                 .map_err(|error| bad(format!("its footer is damaged ({error})")))?;
-            (Format::Parquet, builder.metadata().num_row_groups(), builder.schema().clone())
+            (ColumnarFormat::Parquet, builder.metadata().num_row_groups(), builder.schema().clone())
         } else if magic.starts_with(b"ARROW1") {
             let reader = arrow_ipc::reader::FileReader::try_new(open()?, None)
                 .map_err(|error| bad(format!("its footer is damaged ({error})")))?;
-            (Format::ArrowIpc, reader.num_batches(), reader.schema())
+            (ColumnarFormat::ArrowIpc, reader.num_batches(), reader.schema())
         } else {
             return Err(bad("expected a Parquet or Arrow IPC file, found something else".to_owned()));
         };
         let columns = schema.fields().iter().map(|field| field.name().clone()).collect();
         let numeric = schema.fields().iter().map(|field| field.data_type().is_numeric()).collect();
-        Ok(Self { source: source.clone(), format, groups, columns, numeric, non_finite: NonFinite::Refuse })
+        Ok(Self { source: source.clone(), format, groups, columns, numeric, non_finite: NonFiniteHandling::Reject })
     }
 
-    /// What to do with NaN and infinity. Default: an error that names row and column.
+    /// Sets the handling of NaN and infinity. Default: an error that names row and column.
     #[must_use]
-    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+    pub fn non_finite(mut self, policy: NonFiniteHandling) -> Self {
         self.non_finite = policy;
         self
     }
 
-    /// The number of groups of rows.
+    /// Number of row groups or record batches.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.groups
     }
 
-    /// The names of all columns.
+    /// Names of all columns.
     #[must_use]
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// For each column, whether it holds numbers.
+    /// True for each column that holds numbers.
     #[must_use]
     pub fn numeric(&self) -> &[bool] {
         &self.numeric
     }
 
-    /// Hands every row of some groups to `visit`, made of the named columns; returns the number of rows.
+    /// Calls `visit` with every row of some groups, built from the named columns. Returns the
+    /// number of rows.
     pub fn read<R: FromColumns>(
         &self,
         groups: Range<usize>,
         columns: &[&str],
         mut visit: impl FnMut(R),
     ) -> Result<u64> {
-        let places = self.places(columns)?;
+        let indices = self.column_indices(columns)?;
         let file = self.source.raw()?;
         let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
         let first = groups.start;
@@ -111,16 +113,16 @@ impl Columnar {
             self.visit_batch(&batch, columns, number, &mut visit)
         };
         match self.format {
-            Format::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(self.source.clone()))
+            ColumnarFormat::Parquet => {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(ParquetInput(self.source.clone()))
                     .map_err(|error| damaged(&error))?;
-                let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+                let mask = ProjectionMask::roots(builder.parquet_schema(), indices);
                 let reader = builder.with_row_groups(groups.collect()).with_projection(mask).build();
                 reader.map_err(|error| damaged(&error))?.try_for_each(&mut each)?;
             }
-            Format::ArrowIpc => {
+            ColumnarFormat::ArrowIpc => {
                 let mut reader =
-                    arrow_ipc::reader::FileReader::try_new(file, Some(places)).map_err(|error| damaged(&error))?;
+                    arrow_ipc::reader::FileReader::try_new(file, Some(indices)).map_err(|error| damaged(&error))?;
                 reader.set_index(groups.start).map_err(|error| damaged(&error))?;
                 reader.take(groups.len()).try_for_each(&mut each)?;
             }
@@ -128,18 +130,19 @@ impl Columnar {
         Ok(rows)
     }
 
-    /// The rows of all groups before one. Only for errors: Arrow IPC has no counts and must be read for them.
+    /// Number of rows in all groups before `group`. Only for errors: Arrow IPC has no counts and
+    /// must be read for them.
     #[cold]
     fn rows_before(&self, group: usize) -> Result<u64> {
         let damaged = |error: &dyn std::fmt::Display| self.bad(format!("it is damaged ({error})"));
         match self.format {
-            Format::Parquet => {
-                let builder = ParquetRecordBatchReaderBuilder::try_new(Chunks(self.source.clone()))
+            ColumnarFormat::Parquet => {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(ParquetInput(self.source.clone()))
                     .map_err(|error| damaged(&error))?;
                 let groups = builder.metadata().row_groups().iter().take(group);
                 Ok(groups.map(|group| group.num_rows().cast_unsigned()).sum())
             }
-            Format::ArrowIpc => {
+            ColumnarFormat::ArrowIpc => {
                 let reader = arrow_ipc::reader::FileReader::try_new(self.source.raw()?, Some(Vec::new()))
                     .map_err(|error| damaged(&error))?;
                 reader
@@ -150,14 +153,13 @@ impl Columnar {
         }
     }
 
-    fn places(&self, columns: &[&str]) -> Result<Vec<usize>> {
-        let place = |name: &&str| {
-            self.columns
-                .iter()
-                .position(|column| column == name)
-                .ok_or_else(|| self.bad(format!("it has no column `{name}`; there are: {}", self.columns.join(", "))))
+    fn column_indices(&self, columns: &[&str]) -> Result<Vec<usize>> {
+        let index = |name: &&str| {
+            self.columns.iter().position(|column| column == name).ok_or_else(|| {
+                self.bad(format!("it has no column `{name}`; its columns are: {}", self.columns.join(", ")))
+            })
         };
-        columns.iter().map(place).collect()
+        columns.iter().map(index).collect()
     }
 
     fn visit_batch<R: FromColumns>(
@@ -168,18 +170,21 @@ impl Columnar {
         visit: &mut impl FnMut(R),
     ) -> Result<()> {
         let types = R::types();
-        assert_eq!(types.len(), columns.len(), "one column name per field of the record");
+        assert_eq!(types.len(), columns.len(), "there must be one column name per field of the record");
         let mut arrays = Vec::with_capacity(columns.len());
         for (&name, wanted) in columns.iter().zip(&types) {
-            // A file may have its columns in another order than they were asked for.
-            let array = batch.column_by_name(name).ok_or_else(|| self.bad(format!("it lost the column `{name}`")))?;
+            // A file may have its columns in another order than requested.
+            let array = batch
+                .column_by_name(name)
+                .ok_or_else(|| self.bad(format!("a record batch lacks the column `{name}`")))?;
             arrays.push(self.convert(array, name, wanted, &number)?);
         }
         R::visit(&arrays, visit);
         Ok(())
     }
 
-    /// A column as the type wanted. `number` gives a row of the batch its number in the file.
+    /// Converts a column to the requested type. `number` maps a row of the batch to its row in the
+    /// file.
     fn convert(
         &self,
         array: &ArrayRef,
@@ -198,11 +203,11 @@ impl Columnar {
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let converted = cast_with_options(array, wanted, &options)
             .map_err(|error| self.bad(format!("column `{name}` holds {found}; expected {wanted} ({error})")))?;
-        if self.non_finite == NonFinite::Refuse
+        if self.non_finite == NonFiniteHandling::Reject
             && let Some((row, found)) = not_finite(&converted)
         {
-            let place = format!("row {}, column `{name}`", number(row)?);
-            return Err(Error::NotFinite { file: self.source.path().to_owned(), place, found });
+            let position = format!("row {}, column `{name}`", number(row)?);
+            return Err(Error::NotFinite { file: self.source.path().to_owned(), position, found });
         }
         Ok(converted)
     }
@@ -212,17 +217,18 @@ impl Columnar {
     }
 }
 
-/// Parquet is read from many places at once, each with a reader of its own.
-struct Chunks(Source);
+/// Input of the Parquet reader, which reads from many positions at once, each with its own file
+/// handle.
+struct ParquetInput(InputFile);
 
-impl Length for Chunks {
+impl Length for ParquetInput {
     fn len(&self) -> u64 {
         self.0.bytes()
     }
 }
 
-impl ChunkReader for Chunks {
-    type T = BufReader<Raw>;
+impl ChunkReader for ParquetInput {
+    type T = BufReader<RawInput>;
 
     fn get_read(&self, start: u64) -> parquet::errors::Result<Self::T> {
         let mut raw = self.0.raw().map_err(|error| ParquetError::External(Box::new(error)))?;
@@ -237,7 +243,7 @@ impl ChunkReader for Chunks {
     }
 }
 
-/// The first value of a column that is not finite, and its row in the batch.
+/// First non-finite value of a column, and its row in the batch.
 fn not_finite(array: &ArrayRef) -> Option<(usize, String)> {
     fn first<F: Copy + std::fmt::Display>(values: &[F], is_finite: impl Fn(F) -> bool) -> Option<(usize, String)> {
         let row = values.iter().position(|value| !is_finite(*value))?;
@@ -250,18 +256,18 @@ fn not_finite(array: &ArrayRef) -> Option<(usize, String)> {
     }
 }
 
-/// A type that a cell of a column can become.
-pub trait Cell: Sized {
-    /// The type the column is converted to.
+/// Type that a value of a column can become.
+pub trait ColumnScalar: Sized {
+    /// Arrow type that the column is converted to.
     const TYPE: DataType;
 
-    /// All values of a column of that type.
+    /// Iterates over all values of a column of that type.
     fn values(array: &ArrayRef) -> impl Iterator<Item = Self>;
 }
 
 macro_rules! cell {
     ($($type:ty, $arrow:ty, $variant:ident;)*) => {$(
-        impl Cell for $type {
+        impl ColumnScalar for $type {
             const TYPE: DataType = DataType::$variant;
             fn values(array: &ArrayRef) -> impl Iterator<Item = Self> {
                 array.as_primitive::<$arrow>().values().iter().copied()
@@ -278,30 +284,30 @@ cell! {
     u64, UInt64Type, UInt64;
 }
 
-impl Cell for String {
+impl ColumnScalar for String {
     const TYPE: DataType = DataType::Utf8;
     fn values(array: &ArrayRef) -> impl Iterator<Item = Self> {
         array.as_string::<i32>().iter().map(|text| text.unwrap_or_default().to_owned())
     }
 }
 
-/// A record that is made of one cell of each of several columns.
+/// Record built from one value of each of several columns.
 pub trait FromColumns: Sized {
-    /// The types of the columns.
+    /// Arrow types of the columns.
     fn types() -> Vec<DataType>;
 
-    /// Hands out the records of columns of those types.
+    /// Calls `visit` with the records of columns of those types.
     fn visit(columns: &[ArrayRef], visit: &mut impl FnMut(Self));
 }
 
 macro_rules! columns {
-    ($($cell:ident $value:ident $place:literal)*) => {
-        impl<$($cell: Cell),*> FromColumns for ($($cell,)*) {
+    ($($cell:ident $value:ident $index:literal)*) => {
+        impl<$($cell: ColumnScalar),*> FromColumns for ($($cell,)*) {
             fn types() -> Vec<DataType> {
                 vec![$($cell::TYPE),*]
             }
             fn visit(columns: &[ArrayRef], visit: &mut impl FnMut(Self)) {
-                $(let mut $value = $cell::values(&columns[$place]);)*
+                $(let mut $value = $cell::values(&columns[$index]);)*
                 while let ($(Some($value),)*) = ($($value.next(),)*) {
                     visit(($($value,)*));
                 }
@@ -331,12 +337,12 @@ mod tests {
         .unwrap()
     }
 
-    fn written(batches: &[RecordBatch], format: Format) -> (tempfile::TempDir, Source) {
+    fn written(batches: &[RecordBatch], format: ColumnarFormat) -> (tempfile::TempDir, InputFile) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ratings");
         let file = File::create(&path).unwrap();
         match format {
-            Format::Parquet => {
+            ColumnarFormat::Parquet => {
                 let mut writer = parquet::arrow::ArrowWriter::try_new(file, batches[0].schema(), None).unwrap();
                 for batch in batches {
                     writer.write(batch).unwrap();
@@ -344,7 +350,7 @@ mod tests {
                 }
                 writer.close().unwrap();
             }
-            Format::ArrowIpc => {
+            ColumnarFormat::ArrowIpc => {
                 let mut writer = arrow_ipc::writer::FileWriter::try_new(file, &batches[0].schema()).unwrap();
                 for batch in batches {
                     writer.write(batch).unwrap();
@@ -352,15 +358,15 @@ mod tests {
                 writer.finish().unwrap();
             }
         }
-        let source = Source::open(&path).unwrap();
+        let source = InputFile::open(&path).unwrap();
         (folder, source)
     }
 
-    const FORMATS: [Format; 2] = [Format::Parquet, Format::ArrowIpc];
+    const COLUMNAR_FORMATS: [ColumnarFormat; 2] = [ColumnarFormat::Parquet, ColumnarFormat::ArrowIpc];
 
     #[test]
     fn groups_are_read_alone_and_columns_by_name() {
-        for format in FORMATS {
+        for format in COLUMNAR_FORMATS {
             let batches = [batch(&[1, 2], vec![Some(3.5), Some(4.0)]), batch(&[3], vec![Some(5.0)])];
             let (_folder, source) = written(&batches, format);
             let file = Columnar::open(&source).unwrap();
@@ -378,15 +384,18 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
-        for format in FORMATS {
+    fn conversion_errors_name_the_column() {
+        for format in COLUMNAR_FORMATS {
             let problem = |batch: RecordBatch, columns: &[&str]| {
                 let (_folder, source) = written(&[batch], format);
                 let error = Columnar::open(&source).unwrap().read(0..1, columns, |_: (u32, f64)| ()).unwrap_err();
                 error.to_string().replace(&format!("`{}`: ", source.path().display()), "")
             };
             let good = || batch(&[1], vec![Some(1.0)]);
-            assert_eq!(problem(good(), &["item", "rating"]), "it has no column `item`; there are: name, rating, user");
+            assert_eq!(
+                problem(good(), &["item", "rating"]),
+                "it has no column `item`; its columns are: name, rating, user"
+            );
             assert_eq!(
                 problem(good(), &["rating", "rating"]),
                 "column `rating` holds Float64; expected whole numbers (UInt32)"
@@ -397,7 +406,7 @@ mod tests {
             );
             assert_eq!(
                 problem(batch(&[1], vec![Some(f64::NAN)]), &["user", "rating"]),
-                "expected a finite number at row 0, column `rating`, found NaN; clean the data or keep such values"
+                "expected a finite number at row 0, column `rating`, found NaN; clean the data or keep non-finite values"
             );
             assert!(
                 problem(batch(&[-1], vec![Some(1.0)]), &["user", "rating"])
@@ -407,31 +416,31 @@ mod tests {
     }
 
     #[test]
-    fn values_that_are_not_finite_are_named_by_their_row_in_the_file_or_kept() {
-        for format in FORMATS {
+    fn non_finite_values_are_reported_by_row_or_kept() {
+        for format in COLUMNAR_FORMATS {
             let second = batch(&[3, 4], vec![Some(5.0), Some(f64::NEG_INFINITY)]);
             let (_folder, source) = written(&[batch(&[1, 2], vec![Some(3.5), Some(4.0)]), second], format);
             let file = Columnar::open(&source).unwrap();
             let error = file.read(1..2, &["user", "rating"], |_: (u32, f32)| ()).unwrap_err();
-            let Error::NotFinite { place, found, .. } = error else { panic!("{error}") };
-            assert_eq!((place.as_str(), found.as_str()), ("row 3, column `rating`", "-inf"));
+            let Error::NotFinite { position, found, .. } = error else { panic!("{error}") };
+            assert_eq!((position.as_str(), found.as_str()), ("row 3, column `rating`", "-inf"));
             let mut kept = Vec::new();
-            let file = file.non_finite(NonFinite::Keep);
+            let file = file.non_finite(NonFiniteHandling::Keep);
             file.read(1..2, &["rating"], |(rating,): (f32,)| kept.push(rating)).unwrap();
             assert_eq!(kept, [5.0, f32::NEG_INFINITY]);
         }
     }
 
     #[test]
-    fn other_files_and_cut_ones_are_named() {
-        for format in FORMATS {
+    fn other_and_truncated_files_are_errors() {
+        for format in COLUMNAR_FORMATS {
             let (_folder, source) = written(&[batch(&[1], vec![Some(1.0)])], format);
             let bytes = std::fs::read(source.path()).unwrap();
             std::fs::write(source.path(), &bytes[..bytes.len() / 2]).unwrap();
-            let error = Columnar::open(&Source::open(source.path()).unwrap()).unwrap_err();
+            let error = Columnar::open(&InputFile::open(source.path()).unwrap()).unwrap_err();
             assert!(error.to_string().contains("its footer is damaged ("), "{error}");
             std::fs::write(source.path(), "1,2,3\n").unwrap();
-            let error = Columnar::open(&Source::open(source.path()).unwrap()).unwrap_err();
+            let error = Columnar::open(&InputFile::open(source.path()).unwrap()).unwrap_err();
             assert!(error.to_string().ends_with("expected a Parquet or Arrow IPC file, found something else"));
         }
     }

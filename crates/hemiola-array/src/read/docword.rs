@@ -1,31 +1,32 @@
-//! The bag-of-words format of the UCI repository: three header lines `D`, `W`, `NNZ`, then `document word count`, both ids
-//! counted from 1.
+//! Bag-of-words format of the UCI repository: three header lines `D`, `W`, `NNZ`, then `document
+//! word count`, with both ids counted from 1.
 //!
-//! **Invariant:** every range checks ids against the header, which is read once from the beginning of the file; the number
-//! of entries promised there is checked when all ranges are joined ([`Docword::must_have`]).
+//! **Invariant:** every range checks ids against the header, which is read once from the start of
+//! the file. The number of entries in the header is checked after all ranges are merged
+//! ([`Docword::check_count`]).
 
-use super::field::{Fields, NonFinite, Separator};
-use super::pass::{Mistake, Report, Taken, first_line, pass};
-use super::source::Source;
+use super::field::{Fields, NonFiniteHandling, Separator};
+use super::input::InputFile;
+use super::parse::{ParseError, ParsedLine, ReadReport, first_line, parse_lines};
 use super::split::ByteRange;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// A bag-of-words file whose header was read.
+/// Bag-of-words file with its header read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Docword {
-    source: Source,
+    source: InputFile,
     documents: u64,
     words: u64,
     entries: u64,
-    /// Where the first entry begins.
+    /// Offset of the first entry.
     body: u64,
     allowed: u64,
 }
 
 impl Docword {
-    /// Reads the header.
-    pub fn open(source: &Source) -> Result<Self> {
+    /// Reads the header of a file.
+    pub fn open(source: &InputFile) -> Result<Self> {
         let mut reader = source.reader()?;
         let mut head = vec![0; 4096];
         let length = reader.fill(&mut head)?;
@@ -40,7 +41,7 @@ impl Docword {
                 file: source.path().to_owned(),
                 problem: format!(
                     "expected three header lines (documents, words, entries), found `{}` for the number of {name}",
-                    super::pass::shown(line)
+                    super::parse::printable(line)
                 ),
             })?;
             at += taken;
@@ -49,69 +50,70 @@ impl Docword {
         Ok(Self { source: source.clone(), documents, words, entries, body: at as u64, allowed: 0 })
     }
 
-    /// How many bad lines are left out and reported before reading fails. Default: 0.
+    /// Sets the number of bad lines that are skipped and reported before reading fails. Default: 0.
     #[must_use]
     pub fn skip_bad_lines(mut self, count: u64) -> Self {
         self.allowed = count;
         self
     }
 
-    /// How many bad lines are tolerated, for [`Report::settle`].
+    /// Number of tolerated bad lines, for [`ReadReport::merge`].
     #[must_use]
     pub fn bad_lines_allowed(&self) -> u64 {
         self.allowed
     }
 
-    /// The number of documents.
+    /// Number of documents, from the header.
     #[must_use]
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// The number of words.
+    /// Size of the vocabulary, from the header.
     #[must_use]
     pub fn words(&self) -> u64 {
         self.words
     }
 
-    /// The number of entries.
+    /// Number of entries, from the header.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.entries
     }
 
-    /// Hands every entry of a range of this file to `visit`: document and word counted from 0, and the count.
+    /// Calls `visit` with every entry of a range of this file: document and word counted from 0,
+    /// and the count.
     pub fn read(
         &self,
         range: &ByteRange,
-        mut visit: impl FnMut(u64, u64, u32) -> Result<(), Box<Mistake>>,
-    ) -> Result<Report> {
-        pass(range, self.allowed, |text, offset| {
+        mut visit: impl FnMut(u64, u64, u32) -> Result<(), Box<ParseError>>,
+    ) -> Result<ReadReport> {
+        parse_lines(range, self.allowed, |text, offset| {
             if offset < self.body || first_line(text).0.trim_ascii().is_empty() {
-                return Ok(Taken { bytes: first_line(text).1, records: 0 });
+                return Ok(ParsedLine { bytes: first_line(text).1, records: 0 });
             }
-            let mut fields = Fields::new(text, &Separator::Whitespace, NonFinite::Refuse, false);
+            let mut fields = Fields::new(text, &Separator::Whitespace, NonFiniteHandling::Reject, false);
             let document: u64 = fields.next()?;
             if document.wrapping_sub(1) >= self.documents {
-                return Err(fields.refuse(format!("a document from 1 to {}", self.documents)));
+                return Err(fields.reject(format!("a document from 1 to {}", self.documents)));
             }
             let word: u64 = fields.next()?;
             if word.wrapping_sub(1) >= self.words {
-                return Err(fields.refuse(format!("a word from 1 to {}", self.words)));
+                return Err(fields.reject(format!("a word from 1 to {}", self.words)));
             }
             let count = fields.next()?;
             let bytes = fields.finish()?;
             visit(document - 1, word - 1, count)?;
-            Ok(Taken { bytes, records: 1 })
+            Ok(ParsedLine { bytes, records: 1 })
         })
     }
 
-    /// An error unless the file had as many entries, good and bad, as its header promises.
-    pub fn must_have(&self, found: u64) -> Result<()> {
+    /// Returns an error unless the file had as many entries, good and bad, as its header declares.
+    pub fn check_count(&self, found: u64) -> Result<()> {
         if found == self.entries {
             return Ok(());
         }
-        let problem = format!("the header promises {} entries, the file has {found}; is it complete?", self.entries);
+        let problem = format!("the header declares {} entries, the file has {found}; is it complete?", self.entries);
         Err(Error::BadFile { file: self.source.path().to_owned(), problem })
     }
 }

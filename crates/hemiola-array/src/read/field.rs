@@ -1,41 +1,42 @@
 //! Separated fields of one line, and the types they can become.
 //!
-//! [`Fields`] walks over a line from field to field. A number that stands there plainly is parsed where it stands, and the
-//! byte after it must be a separator or the end of the line: one look at each byte, no search for the line's end before.
-//! Whatever does not fit (quotes, spaces around a number, `nan`, mistakes) takes the slow way, which cuts the field out first
-//! and knows how to say what is wrong.
+//! [`Fields`] walks over a line from field to field. A plain number is parsed in place, and the
+//! byte after it must be a separator or the end of the line: one look at each byte, and no prior
+//! search for the end of the line. Everything else (quotes, spaces around a number, `nan`, errors)
+//! takes the slow path, which isolates the field first and can report what is wrong.
 //!
-//! **Invariant:** the fast way accepts a subset of what the slow way accepts, with the same value.
+//! **Invariant:** the fast path accepts a subset of what the slow path accepts, with the same
+//! value.
 
 use super::number;
-use super::pass::Mistake;
+use super::parse::ParseError;
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 use std::ops::Range;
 
-/// What stands between two fields.
+/// Separator between two fields.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Separator {
     /// One byte: a comma, a tab, a semicolon.
     Byte(u8),
-    /// Several bytes, as the `::` of the original `MovieLens` files.
+    /// Several bytes, such as the `::` of the original MovieLens files.
     Bytes(Vec<u8>),
-    /// Any run of spaces and tabs; those at both ends of a line do not count.
+    /// Any run of spaces and tabs; those at both ends of a line are ignored.
     Whitespace,
 }
 
 impl Separator {
-    /// The separator as a user writes it. A single space means a run of white space.
+    /// Parses a separator as written by a user. A single space means a run of white space.
     ///
     /// # Panics
-    /// If the text is empty, or holds a quote or a line ending.
+    /// Panics if the text is empty, or contains a quote or a line ending.
     #[must_use]
     pub fn new(text: &str) -> Self {
         assert!(
             !text.is_empty() && !text.contains(['"', '\n', '\r']),
-            "a separator is not empty, no quote, no line ending"
+            "a separator must not be empty, and must not contain quotes or line endings"
         );
         match text.as_bytes() {
             b" " => Self::Whitespace,
@@ -44,7 +45,7 @@ impl Separator {
         }
     }
 
-    /// The separator as a user writes it: what [`new`](Self::new) takes.
+    /// Returns the separator as written by a user: the argument of [`new`](Self::new).
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -66,27 +67,28 @@ impl fmt::Display for Separator {
     }
 }
 
-/// What to do with `nan`, `inf` and numbers too large for their type. All readers of numbers ask it, text or binary.
+/// Handling of `nan`, `inf` and numbers too large for their type, in text and binary readers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum NonFinite {
-    /// Text: the line is bad. Binary formats: an error that names file, row and column. The default: one such value spoils
-    /// every sum it enters.
+pub enum NonFiniteHandling {
+    /// Text: the line is bad. Binary formats: an error that names file, row and column. The
+    /// default: one such value spoils every sum it enters.
     #[default]
-    Refuse,
-    /// Keep the value.
+    Reject,
+    /// Keep the value as it is.
     Keep,
 }
 
-/// A type a field can become.
-pub trait Field: Sized {
-    /// What is expected, for messages: `a number`.
+/// Type that a field can become.
+pub trait FieldValue: Sized {
+    /// Description for messages: `a number`.
     const EXPECTED: &'static str;
 
-    /// Whether the field swallows the rest of its line, separators included.
+    /// True if the field consumes the rest of its line, separators included.
     const TAKES_REST: bool = false;
 
-    /// The value the text begins with, and the bytes it takes, when it stands there in its plain form.
+    /// Parses a value in its plain form at the start of the text. Returns it with its length in
+    /// bytes.
     #[must_use]
     #[inline]
     fn parse_plain(text: &[u8]) -> Option<(Self, usize)> {
@@ -94,10 +96,10 @@ pub trait Field: Sized {
         None
     }
 
-    /// The value of a whole field, without surrounding white space.
+    /// Parses a whole field, without surrounding white space.
     fn parse(text: &[u8]) -> Option<Self>;
 
-    /// False for NaN and the infinities.
+    /// Returns false for NaN and the infinities.
     #[must_use]
     fn is_finite(&self) -> bool {
         true
@@ -106,7 +108,7 @@ pub trait Field: Sized {
 
 macro_rules! whole_field {
     ($($type:ty, $parse:path, $expected:literal;)*) => {$(
-        impl Field for $type {
+        impl FieldValue for $type {
             const EXPECTED: &'static str = $expected;
             #[inline]
             fn parse_plain(text: &[u8]) -> Option<(Self, usize)> {
@@ -130,7 +132,7 @@ whole_field! {
 
 macro_rules! float_field {
     ($($type:ty, $parse:path;)*) => {$(
-        impl Field for $type {
+        impl FieldValue for $type {
             const EXPECTED: &'static str = "a number";
             #[inline]
             fn parse_plain(text: &[u8]) -> Option<(Self, usize)> {
@@ -147,14 +149,14 @@ macro_rules! float_field {
 }
 float_field! { f32, number::float32; f64, number::float64; }
 
-impl Field for String {
+impl FieldValue for String {
     const EXPECTED: &'static str = "UTF-8 text";
     fn parse(text: &[u8]) -> Option<Self> {
         Self::from_utf8(text.to_vec()).ok()
     }
 }
 
-impl Field for Vec<u8> {
+impl FieldValue for Vec<u8> {
     const EXPECTED: &'static str = "a field";
     fn parse(text: &[u8]) -> Option<Self> {
         Some(text.to_vec())
@@ -162,7 +164,7 @@ impl Field for Vec<u8> {
 }
 
 /// An empty field is `None`: a missing value.
-impl<F: Field> Field for Option<F> {
+impl<F: FieldValue> FieldValue for Option<F> {
     const EXPECTED: &'static str = F::EXPECTED;
     #[inline]
     fn parse_plain(text: &[u8]) -> Option<(Self, usize)> {
@@ -176,22 +178,22 @@ impl<F: Field> Field for Option<F> {
     }
 }
 
-/// A field that must be there and is not looked at.
+/// Field that must exist and is ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Ignored;
+pub struct IgnoredField;
 
-impl Field for Ignored {
+impl FieldValue for IgnoredField {
     const EXPECTED: &'static str = "a field";
     fn parse(_text: &[u8]) -> Option<Self> {
         Some(Self)
     }
 }
 
-/// All fields that are left, if any, not looked at.
+/// All remaining fields, if any, ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Rest;
+pub struct RestOfLine;
 
-impl Field for Rest {
+impl FieldValue for RestOfLine {
     const EXPECTED: &'static str = "anything";
     const TAKES_REST: bool = true;
     fn parse(_text: &[u8]) -> Option<Self> {
@@ -199,17 +201,17 @@ impl Field for Rest {
     }
 }
 
-/// A record that is made of the fields of a line.
+/// Record built from the fields of a line.
 pub trait FromFields: Sized {
-    /// Takes the record's fields, and no more.
-    fn from_fields(fields: &mut Fields<'_>) -> Result<Self, Box<Mistake>>;
+    /// Takes the fields of the record, and no more.
+    fn from_fields(fields: &mut Fields<'_>) -> Result<Self, Box<ParseError>>;
 }
 
 macro_rules! tuple {
     ($($field:ident)*) => {
-        impl<$($field: Field),*> FromFields for ($($field,)*) {
+        impl<$($field: FieldValue),*> FromFields for ($($field,)*) {
             #[inline]
-            fn from_fields(fields: &mut Fields<'_>) -> Result<Self, Box<Mistake>> {
+            fn from_fields(fields: &mut Fields<'_>) -> Result<Self, Box<ParseError>> {
                 Ok(($(fields.next::<$field>()?,)*))
             }
         }
@@ -224,25 +226,25 @@ tuple!(A B C D E F);
 tuple!(A B C D E F G);
 tuple!(A B C D E F G H);
 
-/// The fields of one line, taken one after the other.
+/// Fields of one line, taken one after the other.
 #[derive(Debug)]
 pub struct Fields<'t> {
-    /// The line and what follows it.
+    /// The line and the text that follows it.
     text: &'t [u8],
     separator: &'t Separator,
-    non_finite: NonFinite,
+    non_finite: NonFiniteHandling,
     quoted: bool,
-    /// Where the next field begins, or, when `ended`, where the next line does.
+    /// Offset of the next field or, if `ended`, of the next line.
     at: usize,
-    /// Where the field taken last stands.
+    /// Byte range of the field taken last.
     last: Range<usize>,
-    /// Fields taken.
+    /// Number of fields taken.
     taken: usize,
-    /// Whether the last field of the line was taken.
+    /// True after the last field of the line was taken.
     ended: bool,
 }
 
-/// What follows a field: where the next field or line begins, and which of the two.
+/// End of a field: offset of the next field or line, and which of the two it is.
 struct Boundary {
     next: usize,
     ends_line: bool,
@@ -250,34 +252,34 @@ struct Boundary {
 
 impl<'t> Fields<'t> {
     #[inline]
-    pub(super) fn new(text: &'t [u8], separator: &'t Separator, non_finite: NonFinite, quoted: bool) -> Self {
+    pub(super) fn new(text: &'t [u8], separator: &'t Separator, non_finite: NonFiniteHandling, quoted: bool) -> Self {
         let at = if matches!(separator, Separator::Whitespace) { skip_blanks(text, 0) } else { 0 };
         Self { text, separator, non_finite, quoted, at, last: at..at, taken: 0, ended: false }
     }
 
-    /// The next field as a value.
+    /// Parses the next field.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "fields of one line have different types")]
-    pub fn next<F: Field>(&mut self) -> Result<F, Box<Mistake>> {
+    pub fn next<F: FieldValue>(&mut self) -> Result<F, Box<ParseError>> {
         if !self.ended
             && let Some((value, length)) = F::parse_plain(&self.text[self.at..])
             && let Some(boundary) = self.boundary(self.at + length)
         {
-            self.pass_over(self.at + length, &boundary);
+            self.advance(self.at + length, &boundary);
             return Ok(value);
         }
-        self.next_slowly()
+        self.next_slow()
     }
 
     #[inline]
-    fn pass_over(&mut self, end: usize, boundary: &Boundary) {
+    fn advance(&mut self, end: usize, boundary: &Boundary) {
         self.last = self.at..end;
         self.at = boundary.next;
         self.ended = boundary.ends_line;
         self.taken += 1;
     }
 
-    /// What follows a field that ends at `at`; `None` if it does not end there.
+    /// Boundary of a field that ends at `at`; `None` if it does not end there.
     #[inline]
     fn boundary(&self, at: usize) -> Option<Boundary> {
         // The two common cases, small enough to be inlined wherever a number ends.
@@ -316,33 +318,34 @@ impl<'t> Fields<'t> {
     }
 
     #[cold]
-    fn next_slowly<F: Field>(&mut self) -> Result<F, Box<Mistake>> {
+    fn next_slow<F: FieldValue>(&mut self) -> Result<F, Box<ParseError>> {
         if F::TAKES_REST {
             self.skip_rest();
-            return F::parse(b"").ok_or_else(|| Mistake::new(F::EXPECTED));
+            return F::parse(b"").ok_or_else(|| ParseError::new(F::EXPECTED));
         }
         let text = self.text()?;
-        let value = F::parse(text.trim_ascii()).ok_or_else(|| self.refuse(F::EXPECTED))?;
-        if self.non_finite == NonFinite::Refuse && !value.is_finite() {
-            return Err(self.refuse("a finite number"));
+        let value = F::parse(text.trim_ascii()).ok_or_else(|| self.reject(F::EXPECTED))?;
+        if self.non_finite == NonFiniteHandling::Reject && !value.is_finite() {
+            return Err(self.reject("a finite number"));
         }
         Ok(value)
     }
 
-    /// The mistake that the field taken last is not what was expected: `a rating from 1 to 5`.
+    /// Error that the field taken last is not what was expected: `a rating from 1 to 5`.
     #[must_use]
     #[cold]
-    pub fn refuse(&self, expected: impl Into<String>) -> Box<Mistake> {
-        Mistake::at(self.last.clone(), expected)
+    pub fn reject(&self, expected: impl Into<String>) -> Box<ParseError> {
+        ParseError::at(self.last.clone(), expected)
     }
 
-    /// The next field as it stands, without its quotes. Borrowed unless quotes had to be undoubled.
+    /// Returns the next field as bytes, without its quotes. Borrowed unless quotes had to be
+    /// undoubled.
     ///
-    /// Names that go into a [`Dictionary`](crate::Dictionary) are best taken with this: nothing is allocated.
-    pub fn text(&mut self) -> Result<Cow<'t, [u8]>, Box<Mistake>> {
+    /// Best for names that go into a [`Dictionary`](crate::Dictionary): nothing is allocated.
+    pub fn text(&mut self) -> Result<Cow<'t, [u8]>, Box<ParseError>> {
         if self.ended {
             let end = self.line_length();
-            return Err(Mistake::at(end..end, format!("field {} after {}", self.taken + 1, self.separator)));
+            return Err(ParseError::at(end..end, format!("field {} after {}", self.taken + 1, self.separator)));
         }
         let start = self.at;
         if self.quoted && self.text.get(start) == Some(&b'"') {
@@ -350,18 +353,18 @@ impl<'t> Fields<'t> {
         }
         let length = self.raw_length(start);
         let Some(boundary) = self.boundary(start + length) else { unreachable!("a raw field ends at a boundary") };
-        self.pass_over(start + length, &boundary);
+        self.advance(start + length, &boundary);
         Ok(Cow::Borrowed(&self.text[start..start + length]))
     }
 
-    fn quoted_text(&mut self) -> Result<Cow<'t, [u8]>, Box<Mistake>> {
+    fn quoted_text(&mut self) -> Result<Cow<'t, [u8]>, Box<ParseError>> {
         let start = self.at;
         let line_end = self.line_length();
         let mut text = Cow::Borrowed(&self.text[start..start]);
         let mut from = start + 1;
         loop {
             let Some(quote) = memchr::memchr(b'"', &self.text[from..line_end.max(from)]).map(|at| from + at) else {
-                return Err(Mistake::at(start..line_end, "a closing quote on the same line"));
+                return Err(ParseError::at(start..line_end, "a closing quote on the same line"));
             };
             if text.is_empty() {
                 text = Cow::Borrowed(&self.text[from..quote]);
@@ -375,16 +378,16 @@ impl<'t> Fields<'t> {
             }
             let Some(boundary) = self.boundary(quote + 1) else {
                 let end = quote + 1 + self.raw_length(quote + 1);
-                return Err(Mistake::at(quote + 1..end, format!("{} after a closing quote", self.separator)));
+                return Err(ParseError::at(quote + 1..end, format!("{} after a closing quote", self.separator)));
             };
-            self.pass_over(quote + 1, &boundary);
+            self.advance(quote + 1, &boundary);
             return Ok(text);
         }
     }
 
-    /// The bytes from `start` to the next separator or the end of the line.
+    /// Number of bytes from `start` to the next separator or the end of the line.
     fn raw_length(&self, start: usize) -> usize {
-        // The first byte of a separator is rare in a field; for white space, look at every byte.
+        // The first byte of a separator is rare in a field; for white space, check every byte.
         let first = match self.separator {
             Separator::Byte(byte) => *byte,
             Separator::Bytes(bytes) => bytes[0],
@@ -398,35 +401,35 @@ impl<'t> Fields<'t> {
             .unwrap_or(self.text.len() - start)
     }
 
-    /// The length of the line without its ending.
+    /// Length of the line without its ending.
     fn line_length(&self) -> usize {
-        super::pass::first_line(self.text).0.len()
+        super::parse::first_line(self.text).0.len()
     }
 
-    /// Whether all fields were taken.
+    /// Returns true if all fields were taken.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.ended
     }
 
-    /// Leaves out what is left of the line.
+    /// Skips the rest of the line.
     pub fn skip_rest(&mut self) {
         if !self.ended {
-            self.at = super::pass::first_line(self.text).1;
+            self.at = super::parse::first_line(self.text).1;
             self.ended = true;
         }
     }
 
-    /// The bytes of the line with its ending, if no field is left.
+    /// Returns the length of the line with its ending, or an error if fields are left.
     #[inline]
-    pub(super) fn finish(self) -> Result<usize, Box<Mistake>> {
+    pub(super) fn finish(self) -> Result<usize, Box<ParseError>> {
         if self.ended {
             return Ok(self.at);
         }
         let end = self.at + self.raw_length(self.at);
-        // An empty field more is nothing to see: show the separator before it.
+        // An extra empty field is invisible: show the separator before it.
         let start = if end == self.at { self.last.end } else { self.at };
-        Err(Mistake::at(start..end, format!("the end of the line after {} fields", self.taken)))
+        Err(ParseError::at(start..end, format!("the end of the line after {} fields", self.taken)))
     }
 }
 

@@ -1,37 +1,39 @@
 //! LIBSVM text: `label index:value index:value ...`, one example per line.
 //!
-//! Indices count from 1 unless zero-based ones are asked for; a 0 in a one-based file is a mistake that is named, because
-//! taking it silently would shift every column. `qid:` fields are ignored, `#` begins a comment.
+//! Indices count from 1 unless zero-based ones are requested. A 0 in a one-based file is an error,
+//! because accepting it silently would shift every column. `qid:` fields are ignored, `#` starts a
+//! comment.
 //!
-//! A range cannot know how many examples stand before it: rows are counted from 0 in each range, and whoever joins the
-//! ranges adds up ([`SparseBuilder::shift`](crate::sparse::SparseBuilder::shift)).
+//! A range does not know the number of examples before it. Rows are counted from 0 in each range,
+//! and the caller that merges the ranges shifts them
+//! ([`SparseBuilder::shift`](crate::sparse::SparseBuilder::shift)).
 
-use super::field::NonFinite;
-use super::pairs::{Indices, Pairs, line_end, number, word_end};
-use super::pass::{Mistake, Report, Taken, pass};
+use super::field::NonFiniteHandling;
+use super::index_value::{IndexBounds, PairBuffer, line_end, number, word_end};
+use super::parse::{ParseError, ParsedLine, ReadReport, parse_lines};
 use super::split::ByteRange;
 use crate::Result;
 
-/// One line: a label and the non-zero features.
+/// Example on one line: a label and the non-zero features.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Example<'a> {
-    /// The number of the example in its range, from 0.
+    /// Number of the example in its range, from 0.
     pub row: u64,
-    /// The label: a class or a target.
+    /// Label: a class or a regression target.
     pub label: f32,
-    /// The columns of the features, from 0, in file order.
+    /// Columns of the features, from 0, in file order.
     pub columns: &'a [u32],
-    /// The value of each.
+    /// Value of each feature.
     pub values: &'a [f32],
 }
 
-/// How LIBSVM text is read.
+/// Reader of LIBSVM text, with its options.
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct Libsvm {
     base: u64,
     columns: Option<u64>,
-    non_finite: NonFinite,
+    non_finite: NonFiniteHandling,
     allowed: u64,
 }
 
@@ -42,62 +44,64 @@ impl Default for Libsvm {
 }
 
 impl Libsvm {
-    /// One-based indices, any number of columns, finite numbers only, no bad line tolerated.
+    /// Creates a reader with the defaults: one-based indices, any number of columns, finite numbers
+    /// only, no bad lines.
     pub fn new() -> Self {
-        Self { base: 1, columns: None, non_finite: NonFinite::Refuse, allowed: 0 }
+        Self { base: 1, columns: None, non_finite: NonFiniteHandling::Reject, allowed: 0 }
     }
 
-    /// Whether the first column has index 0. Default: no, it has index 1.
+    /// Selects indices from 0. Default: indices from 1.
     pub fn zero_based(mut self, zero_based: bool) -> Self {
         self.base = u64::from(!zero_based);
         self
     }
 
-    /// The number of columns, for instance that of the training set; a larger index is a mistake. Default: discovered.
+    /// Sets the number of columns, such as that of the training set; a larger index is an error.
+    /// Default: inferred.
     pub fn columns(mut self, columns: Option<u64>) -> Self {
         self.columns = columns;
         self
     }
 
-    /// What to do with NaN and infinity, in labels and features. Default: the line is bad.
-    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+    /// Sets the handling of NaN and infinity in labels and features. Default: the line is bad.
+    pub fn non_finite(mut self, policy: NonFiniteHandling) -> Self {
         self.non_finite = policy;
         self
     }
 
-    /// How many bad lines are left out and reported before reading fails. Default: 0.
+    /// Sets the number of bad lines that are skipped and reported before reading fails. Default: 0.
     pub fn skip_bad_lines(mut self, count: u64) -> Self {
         self.allowed = count;
         self
     }
 
-    /// How many bad lines are tolerated, for [`Report::settle`].
+    /// Number of tolerated bad lines, for [`ReadReport::merge`].
     #[must_use]
     pub fn bad_lines_allowed(&self) -> u64 {
         self.allowed
     }
 
-    /// Hands every example of a range to `visit`.
+    /// Calls `visit` with every example of a range.
     pub fn read(
         &self,
         range: &ByteRange,
-        mut visit: impl FnMut(Example<'_>) -> Result<(), Box<Mistake>>,
-    ) -> Result<Report> {
-        let indices = Indices { base: self.base, extent: self.columns.unwrap_or(1 << 32).min(1 << 32) };
-        let mut pairs = Pairs::default();
+        mut visit: impl FnMut(Example<'_>) -> Result<(), Box<ParseError>>,
+    ) -> Result<ReadReport> {
+        let indices = IndexBounds { base: self.base, extent: self.columns.unwrap_or(1 << 32).min(1 << 32) };
+        let mut pairs = PairBuffer::default();
         let mut row = 0;
-        pass(range, self.allowed, |text, _| {
+        parse_lines(range, self.allowed, |text, _| {
             let start = text.iter().position(|byte| !matches!(byte, b' ' | b'\t')).unwrap_or(text.len());
             if let Some(bytes) = line_end(text, start) {
-                return Ok(Taken { bytes, records: 0 });
+                return Ok(ParsedLine { bytes, records: 0 });
             }
             let Some((label, length)) = number(text, start, self.non_finite) else {
-                return Err(Mistake::at(start..word_end(text, start), "a label (a finite number)"));
+                return Err(ParseError::at(start..word_end(text, start), "a label (a finite number)"));
             };
             let bytes = pairs.parse(text, start + length, indices, self.non_finite)?;
             visit(Example { row, label, columns: &pairs.columns, values: &pairs.values })?;
             row += 1;
-            Ok(Taken { bytes, records: 1 })
+            Ok(ParsedLine { bytes, records: 1 })
         })
     }
 }

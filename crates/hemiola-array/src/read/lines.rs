@@ -1,26 +1,26 @@
-//! Any text, line by line, with a closure that makes sense of it.
+//! Any text, line by line, parsed by a closure.
 //!
-//! Lines end with LF or CRLF, also mixed in one file; the last one may end with the file. A lone CR is no line ending: it
-//! stays in the line, where messages show it as `\r`.
+//! Lines end with LF or CRLF, also mixed in one file; the last one may end with the file. A lone CR
+//! does not end a line: it stays in the line, where messages show it as `\r`.
 
-use super::pass::{Mistake, Report, Taken, first_line, pass};
-use super::source::Source;
+use super::input::InputFile;
+use super::parse::{ParseError, ParsedLine, ReadReport, first_line, parse_lines};
 use super::split::ByteRange;
 use crate::{Error, Result};
 
-/// How plain lines are read.
+/// Reader of plain lines, with its options.
 ///
 /// ```
-/// use hemiola_array::read::{ByteRange, Lines, Mistake, Source};
+/// use hemiola_array::read::{ByteRange, LineReader, ParseError, InputFile};
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("levels.txt");
 /// std::fs::write(&path, "low\r\nhigh\n").unwrap();
 /// let mut levels = Vec::new();
-/// Lines::new().read(&ByteRange::whole(Source::open(&path)?), |line| {
+/// LineReader::new().read(&ByteRange::whole(InputFile::open(&path)?), |line| {
 ///     levels.push(match line {
 ///         "low" => 0,
 ///         "high" => 1,
-///         _ => return Err(Mistake::new("`low` or `high`")),
+///         _ => return Err(ParseError::new("`low` or `high`")),
 ///     });
 ///     Ok(())
 /// })?;
@@ -29,63 +29,67 @@ use crate::{Error, Result};
 /// ```
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct Lines {
+pub struct LineReader {
     allowed: u64,
 }
 
-impl Lines {
-    /// No bad line tolerated.
+impl LineReader {
+    /// Creates a reader that tolerates no bad lines.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// How many bad lines are left out and reported before reading fails. Default: 0.
+    /// Sets the number of bad lines that are skipped and reported before reading fails. Default: 0.
     pub fn skip_bad_lines(mut self, count: u64) -> Self {
         self.allowed = count;
         self
     }
 
-    /// How many bad lines are tolerated, for [`Report::settle`].
+    /// Number of tolerated bad lines, for [`ReadReport::merge`].
     #[must_use]
     pub fn bad_lines_allowed(&self) -> u64 {
         self.allowed
     }
 
-    /// Hands every line of a range, empty ones too, to `visit` as text.
-    pub fn read(&self, range: &ByteRange, mut visit: impl FnMut(&str) -> Result<(), Box<Mistake>>) -> Result<Report> {
+    /// Calls `visit` with every line of a range as text, empty lines included.
+    pub fn read(
+        &self,
+        range: &ByteRange,
+        mut visit: impl FnMut(&str) -> Result<(), Box<ParseError>>,
+    ) -> Result<ReadReport> {
         self.read_bytes(range, |line| match std::str::from_utf8(line) {
             Ok(line) => visit(line),
-            Err(error) => Err(Mistake::at(error.valid_up_to()..line.len(), "UTF-8 text")),
+            Err(error) => Err(ParseError::at(error.valid_up_to()..line.len(), "UTF-8 text")),
         })
     }
 
-    /// Hands every line of a range to `visit` as bytes, in whatever encoding they are.
+    /// Calls `visit` with every line of a range as bytes, in any encoding.
     pub fn read_bytes(
         &self,
         range: &ByteRange,
-        mut visit: impl FnMut(&[u8]) -> Result<(), Box<Mistake>>,
-    ) -> Result<Report> {
-        pass(range, self.allowed, |text, _| {
+        mut visit: impl FnMut(&[u8]) -> Result<(), Box<ParseError>>,
+    ) -> Result<ReadReport> {
+        parse_lines(range, self.allowed, |text, _| {
             let (line, bytes) = first_line(text);
             visit(line)?;
-            Ok(Taken { bytes, records: 1 })
+            Ok(ParsedLine { bytes, records: 1 })
         })
     }
 }
 
-/// The lines of a small file: a vocabulary, a list of labels.
-pub fn read_names(source: &Source) -> Result<Vec<String>> {
+/// Reads the lines of a small file, such as a vocabulary or a list of labels.
+pub fn read_names(source: &InputFile) -> Result<Vec<String>> {
     let mut names = Vec::new();
-    let report = Lines::new().read_bytes(&ByteRange::whole(source.clone()), |line| {
+    let report = LineReader::new().read_bytes(&ByteRange::whole(source.clone()), |line| {
         names.push(String::from_utf8_lossy(line).into_owned());
         Ok(())
     })?;
-    Report::settle(std::slice::from_ref(source), [report], 0)?;
+    ReadReport::merge(std::slice::from_ref(source), [report], 0)?;
     Ok(names)
 }
 
-/// An error unless a vocabulary names every id below `needed`.
-pub fn must_name(source: &Source, names: &[String], needed: u64) -> Result<()> {
+/// Returns an error unless a vocabulary names every id below `needed`.
+pub fn check_vocabulary(source: &InputFile, names: &[String], needed: u64) -> Result<()> {
     if names.len() as u64 >= needed {
         return Ok(());
     }

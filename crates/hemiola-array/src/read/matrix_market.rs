@@ -1,78 +1,80 @@
-//! Matrix Market files: `%%MatrixMarket matrix coordinate|array real|integer|pattern general|symmetric|skew-symmetric`.
+//! Matrix Market files: `%%MatrixMarket matrix coordinate|array real|integer|pattern
+//! general|symmetric|skew-symmetric`.
 //!
-//! A coordinate file lists `row column value` with indices from 1 and is read in byte ranges like any text. An array file
-//! lists all values column by column, so a value's place is its number in the file: it is one range. Symmetric files hold
-//! the lower triangle; the mirrored entries are handed out right after the originals.
+//! A coordinate file lists `row column value` with indices from 1 and is read in byte ranges like
+//! any text. An array file lists all values column by column, so the position of a value is its
+//! number in the file: it is one range. Symmetric files hold the lower triangle; the mirrored
+//! entries are visited right after the originals.
 
-use super::field::{Fields, NonFinite, Separator};
-use super::pass::{Mistake, Report, Taken, first_line, pass, shown};
-use super::source::Source;
+use super::field::{Fields, NonFiniteHandling, Separator};
+use super::input::InputFile;
+use super::parse::{ParseError, ParsedLine, ReadReport, first_line, parse_lines, printable};
 use super::split::ByteRange;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 
-/// Whether places are listed or counted.
+/// Format of the body: explicit coordinates or a full array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub enum Layout {
-    /// `row column value` per line.
+pub enum MatrixMarketFormat {
+    /// `row column value` on each line.
     Coordinate,
     /// One value per line, column by column.
     Array,
 }
 
-/// Which half of the matrix stands for the other.
+/// Symmetry of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum Symmetry {
-    /// None.
+    /// No symmetry: all entries are stored.
     General,
-    /// The lower triangle with the diagonal.
+    /// The lower triangle with the diagonal is stored.
     Symmetric,
-    /// The lower triangle without the diagonal; mirrored entries change sign.
+    /// The lower triangle without the diagonal is stored; mirrored entries change sign.
     SkewSymmetric,
 }
 
-/// A Matrix Market file whose header was read.
+/// Matrix Market file with its header read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatrixMarket {
-    source: Source,
-    layout: Layout,
+    source: InputFile,
+    format: MatrixMarketFormat,
     pattern: bool,
     symmetry: Symmetry,
     rows: u64,
     columns: u64,
-    /// Values in the file, mirrored ones not counted.
+    /// Number of values in the file, without mirrored ones.
     stored: u64,
-    /// Where the first value begins.
+    /// Offset of the first value.
     body: u64,
-    non_finite: NonFinite,
+    non_finite: NonFiniteHandling,
     allowed: u64,
 }
 
 impl MatrixMarket {
-    /// Reads the header.
-    pub fn open(source: &Source) -> Result<Self> {
+    /// Reads the header of a file.
+    pub fn open(source: &InputFile) -> Result<Self> {
         let bad = |problem: String| Error::BadFile { file: source.path().to_owned(), problem };
         let head = read_head(source)?;
         let (banner, mut at) = first_line(&head);
         let words: Vec<String> =
             String::from_utf8_lossy(banner).split_ascii_whitespace().map(str::to_ascii_lowercase).collect();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let ["%%matrixmarket", "matrix", layout, field, symmetry] = words[..] else {
+        let ["%%matrixmarket", "matrix", format, field, symmetry] = words[..] else {
             return Err(bad(format!(
-                "expected `%%MatrixMarket matrix LAYOUT FIELD SYMMETRY` on the first line, found `{}`",
-                shown(banner)
+                "expected `%%MatrixMarket matrix FORMAT FIELD SYMMETRY` on the first line, found `{}`",
+                printable(banner)
             )));
         };
-        let layout = match layout {
-            "coordinate" => Layout::Coordinate,
-            "array" => Layout::Array,
-            other => return Err(bad(format!("expected the layout `coordinate` or `array`, found `{other}`"))),
+        let format = match format {
+            "coordinate" => MatrixMarketFormat::Coordinate,
+            "array" => MatrixMarketFormat::Array,
+            other => return Err(bad(format!("expected the format `coordinate` or `array`, found `{other}`"))),
         };
         let pattern = match field {
             "real" | "integer" | "double" => false,
-            "pattern" if layout == Layout::Coordinate => true,
+            "pattern" if format == MatrixMarketFormat::Coordinate => true,
             other => return Err(bad(format!("expected the field `real`, `integer` or `pattern`, found `{other}`"))),
         };
         let symmetry = match symmetry {
@@ -96,16 +98,17 @@ impl MatrixMarket {
         };
         let text = String::from_utf8_lossy(size);
         let numbers: Option<Vec<u64>> = text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
-        let (rows, columns, stored) = match (layout, numbers.as_deref()) {
-            (Layout::Coordinate, Some(&[rows, columns, stored])) => (rows, columns, stored),
-            (Layout::Array, Some(&[rows, columns])) => (
+        let (rows, columns, stored) = match (format, numbers.as_deref()) {
+            (MatrixMarketFormat::Coordinate, Some(&[rows, columns, stored])) => (rows, columns, stored),
+            (MatrixMarketFormat::Array, Some(&[rows, columns])) => (
                 rows,
                 columns,
-                stored_in_array(rows, columns, symmetry).ok_or_else(|| bad("the matrix is too large".to_owned()))?,
+                array_value_count(rows, columns, symmetry).ok_or_else(|| bad("the matrix is too large".to_owned()))?,
             ),
-            (layout, _) => {
-                let expected = if layout == Layout::Array { "`rows columns`" } else { "`rows columns entries`" };
-                return Err(bad(format!("expected the size line {expected}, found `{}`", shown(size))));
+            (format, _) => {
+                let expected =
+                    if format == MatrixMarketFormat::Array { "`rows columns`" } else { "`rows columns entries`" };
+                return Err(bad(format!("expected the size line {expected}, found `{}`", printable(size))));
             }
         };
         if symmetry != Symmetry::General && rows != columns {
@@ -114,99 +117,100 @@ impl MatrixMarket {
             )));
         }
         let source = source.clone();
-        let (body, non_finite, allowed) = (at as u64, NonFinite::Refuse, 0);
-        Ok(Self { source, layout, pattern, symmetry, rows, columns, stored, body, non_finite, allowed })
+        let (body, non_finite, allowed) = (at as u64, NonFiniteHandling::Reject, 0);
+        Ok(Self { source, format, pattern, symmetry, rows, columns, stored, body, non_finite, allowed })
     }
 
-    /// What to do with NaN and infinity. Default: the line is bad.
+    /// Sets the handling of NaN and infinity. Default: the line is bad.
     #[must_use]
-    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+    pub fn non_finite(mut self, policy: NonFiniteHandling) -> Self {
         self.non_finite = policy;
         self
     }
 
-    /// How many bad lines are left out and reported before reading fails. Default: 0. An array file tolerates none,
-    /// because a value left out would shift all others.
+    /// Sets the number of bad lines that are skipped and reported before reading fails. Default: 0.
+    /// An array file tolerates none, because a skipped value would shift all others.
     #[must_use]
     pub fn skip_bad_lines(mut self, count: u64) -> Self {
-        self.allowed = if self.layout == Layout::Array { 0 } else { count };
+        self.allowed = if self.format == MatrixMarketFormat::Array { 0 } else { count };
         self
     }
 
-    /// How many bad lines are tolerated, for [`Report::settle`].
+    /// Number of tolerated bad lines, for [`ReadReport::merge`].
     #[must_use]
     pub fn bad_lines_allowed(&self) -> u64 {
         self.allowed
     }
 
-    /// Rows and columns.
+    /// Number of rows and of columns.
     #[must_use]
     pub fn shape(&self) -> [u64; 2] {
         [self.rows, self.columns]
     }
 
-    /// Whether places are listed or counted.
+    /// Format of the body: coordinates or array.
     #[must_use]
-    pub fn layout(&self) -> Layout {
-        self.layout
+    pub fn format(&self) -> MatrixMarketFormat {
+        self.format
     }
 
-    /// The ranges the file may be read in.
+    /// Byte ranges of about `target` bytes; a single range for an array file.
     #[must_use]
     pub fn split(&self, target: u64) -> Vec<ByteRange> {
-        match self.layout {
-            Layout::Coordinate => ByteRange::split(std::slice::from_ref(&self.source), target),
-            Layout::Array => vec![ByteRange::whole(self.source.clone())],
+        match self.format {
+            MatrixMarketFormat::Coordinate => ByteRange::split(std::slice::from_ref(&self.source), target),
+            MatrixMarketFormat::Array => vec![ByteRange::whole(self.source.clone())],
         }
     }
 
-    /// Hands every entry of a range to `visit`: row and column from 0, and the value, 1 for a pattern.
+    /// Calls `visit` with every entry of a range: row and column from 0, and the value, 1 for a
+    /// pattern.
     ///
     /// # Panics
-    /// If the range is not one of [`split`](Self::split).
+    /// Panics if the range is not one of [`split`](Self::split).
     pub fn read(
         &self,
         range: &ByteRange,
-        mut visit: impl FnMut(u64, u64, f64) -> Result<(), Box<Mistake>>,
-    ) -> Result<Report> {
-        assert!(self.layout == Layout::Coordinate || range.start() == 0, "an array file is one range");
-        let (mut row_at, mut column_at) = self.next_place(self.first_row(0), 0);
-        pass(range, self.allowed, |text, offset| {
+        mut visit: impl FnMut(u64, u64, f64) -> Result<(), Box<ParseError>>,
+    ) -> Result<ReadReport> {
+        assert!(self.format == MatrixMarketFormat::Coordinate || range.start() == 0, "an array file is one range");
+        let (mut row_at, mut column_at) = self.next_cell(self.first_row(0), 0);
+        parse_lines(range, self.allowed, |text, offset| {
             let (line, bytes) = first_line(text);
             if offset < self.body || line.starts_with(b"%") || line.trim_ascii().is_empty() {
-                return Ok(Taken { bytes, records: 0 });
+                return Ok(ParsedLine { bytes, records: 0 });
             }
             let mut fields = Fields::new(text, &Separator::Whitespace, self.non_finite, false);
-            let (row, column, value) = match self.layout {
-                Layout::Coordinate => {
+            let (row, column, value) = match self.format {
+                MatrixMarketFormat::Coordinate => {
                     let row: u64 = fields.next()?;
                     if row.wrapping_sub(1) >= self.rows {
-                        return Err(fields.refuse(format!("a row from 1 to {}", self.rows)));
+                        return Err(fields.reject(format!("a row from 1 to {}", self.rows)));
                     }
                     let column: u64 = fields.next()?;
                     if column.wrapping_sub(1) >= self.columns {
-                        return Err(fields.refuse(format!("a column from 1 to {}", self.columns)));
+                        return Err(fields.reject(format!("a column from 1 to {}", self.columns)));
                     }
                     let value = if self.pattern { 1.0 } else { fields.next()? };
                     (row - 1, column - 1, value)
                 }
-                Layout::Array => {
+                MatrixMarketFormat::Array => {
                     let value = fields.next()?;
                     if column_at >= self.columns {
-                        return Err(Mistake::new(format!("the end of the file after {} values", self.stored)));
+                        return Err(ParseError::new(format!("the end of the file after {} values", self.stored)));
                     }
-                    let place = (row_at, column_at, value);
-                    (row_at, column_at) = self.next_place(row_at + 1, column_at);
-                    place
+                    let entry = (row_at, column_at, value);
+                    (row_at, column_at) = self.next_cell(row_at + 1, column_at);
+                    entry
                 }
             };
             let bytes = fields.finish()?;
             match self.symmetry {
                 Symmetry::Symmetric | Symmetry::SkewSymmetric if row < column => {
-                    return Err(Mistake::new("an entry of the lower triangle (row not less than column)"));
+                    return Err(ParseError::new("an entry of the lower triangle (row not less than column)"));
                 }
                 Symmetry::SkewSymmetric if row == column => {
-                    return Err(Mistake::new("no entry on the diagonal of a skew-symmetric matrix"));
+                    return Err(ParseError::new("no entry on the diagonal of a skew-symmetric matrix"));
                 }
                 _ => {}
             }
@@ -216,21 +220,22 @@ impl MatrixMarket {
                 Symmetry::SkewSymmetric => visit(column, row, -value)?,
                 _ => {}
             }
-            Ok(Taken { bytes, records: 1 })
+            Ok(ParsedLine { bytes, records: 1 })
         })
     }
 
-    /// An error unless the file had as many values, good and bad, as its header promises.
-    pub fn must_have(&self, found: u64) -> Result<()> {
+    /// Returns an error unless the file had as many values, good and bad, as its header declares.
+    pub fn check_count(&self, found: u64) -> Result<()> {
         if found == self.stored {
             return Ok(());
         }
-        let problem = format!("the header promises {} values, the file has {found}; is it complete?", self.stored);
+        let problem = format!("the header declares {} values, the file has {found}; is it complete?", self.stored);
         Err(Error::BadFile { file: self.source.path().to_owned(), problem })
     }
 
-    /// The place itself, or the top of the next column that stores anything if it lies below the matrix.
-    fn next_place(&self, mut row: u64, mut column: u64) -> (u64, u64) {
+    /// Returns the cell itself or, if it lies below the matrix, the top of the next column that
+    /// stores values.
+    fn next_cell(&self, mut row: u64, mut column: u64) -> (u64, u64) {
         while row >= self.rows && column < self.columns {
             column += 1;
             row = self.first_row(column);
@@ -238,7 +243,7 @@ impl MatrixMarket {
         (row, column)
     }
 
-    /// The first row stored of a column of an array file.
+    /// First stored row of a column of an array file.
     fn first_row(&self, column: u64) -> u64 {
         match self.symmetry {
             Symmetry::General => 0,
@@ -248,7 +253,7 @@ impl MatrixMarket {
     }
 }
 
-fn stored_in_array(rows: u64, columns: u64, symmetry: Symmetry) -> Option<u64> {
+fn array_value_count(rows: u64, columns: u64, symmetry: Symmetry) -> Option<u64> {
     match symmetry {
         Symmetry::General => rows.checked_mul(columns),
         Symmetry::Symmetric => Some(rows.checked_mul(rows.checked_add(1)?)? / 2),
@@ -256,8 +261,8 @@ fn stored_in_array(rows: u64, columns: u64, symmetry: Symmetry) -> Option<u64> {
     }
 }
 
-/// The beginning of the file: banner, comments and size line. Comments may be long, but not a megabyte.
-fn read_head(source: &Source) -> Result<Vec<u8>> {
+/// Start of the file: banner, comments and size line. Comments may be long, but not a megabyte.
+fn read_head(source: &InputFile) -> Result<Vec<u8>> {
     let mut reader = source.reader()?;
     let mut head = vec![0; 1 << 20];
     let length = reader.fill(&mut head)?;

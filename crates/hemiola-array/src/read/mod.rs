@@ -1,26 +1,27 @@
-//! Reading files: text of several formats and numpy arrays, plain or compressed, whole or in byte ranges.
+//! Readers of text formats and NumPy arrays, plain or compressed, whole or in byte ranges.
 //!
-//! Reading is three steps. [`Source::find`] lists the files of a path, pattern or directory in sorted order.
-//! [`ByteRange::split`] cuts them into ranges of about equal size; every peer computes the same list and takes its share. A
-//! format's `read` parses *one* range and hands each record to a visitor; any thread may call it. What the ranges found
-//! out besides records, counts and bad lines, comes back as a [`Report`]; [`Report::settle`] joins the reports in range
-//! order into one verdict that is the same however the files were cut.
+//! Reading has three steps. [`InputFile::find`] lists the files of a path, pattern or directory in
+//! sorted order. [`ByteRange::split`] splits them into ranges of about equal size; every peer
+//! computes the same list and takes its share. The `read` method of a format parses *one* range and
+//! passes each record to a visitor; any thread may call it. Counts and bad lines of a range come
+//! back as a [`ReadReport`]. [`ReadReport::merge`] merges the reports in range order into a result
+//! that does not depend on the split.
 //!
 //! ```
-//! use hemiola_array::read::{ByteRange, Csv, Report, Source};
+//! use hemiola_array::read::{ByteRange, Csv, ReadReport, InputFile};
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("ratings.csv");
 //! std::fs::write(&path, "user,item,rating\n1,10,4.5\n2,11,3\n").unwrap();
-//! let sources = Source::find(path.to_str().unwrap())?;
+//! let files = InputFile::find(path.to_str().unwrap())?;
 //! let csv = Csv::new();
 //! let (mut ratings, mut reports) = (Vec::new(), Vec::new());
-//! for range in ByteRange::split(&sources, 1 << 20) {
+//! for range in ByteRange::split(&files, 1 << 20) {
 //!     reports.push(csv.read(&range, |(user, item, rating): (u32, u32, f32)| {
 //!         ratings.push(([user, item], rating));
 //!         Ok(())
 //!     })?);
 //! }
-//! let summary = Report::settle(&sources, reports, csv.bad_lines_allowed())?;
+//! let summary = ReadReport::merge(&files, reports, csv.bad_lines_allowed())?;
 //! assert_eq!(summary.records, 2);
 //! assert_eq!(ratings, [([1, 10], 4.5), ([2, 11], 3.0)]);
 //! # Ok::<(), hemiola_array::Error>(())
@@ -28,31 +29,35 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`source`] | which files, how large, compressed how |
-//! | `url`, `object`, `object_http` | paths and URLs; objects of stores and web servers, with the feature `object-store` |
+//! | [`input`] | files and objects: size, compression, decoded contents |
+//! | `url` | paths and URLs |
+//! | `object`, `object_http` | objects of stores and web servers, with the feature `object-store` |
 //! | [`split`] | byte ranges at line boundaries |
-//! | `slab` | the bytes of a range as slabs of whole lines |
-//! | [`pass`] | one pass over a range: records, bad lines, line numbers |
+//! | `line_slab` | bytes of a range as slabs of whole lines |
+//! | [`parse`] | parsing of a range: records, bad lines, line numbers |
 //! | [`number`] | numbers, fast and correctly rounded |
-//! | [`field`] | separated fields and what they can become |
+//! | [`field`] | separated fields and their types |
 //! | [`csv`] | separated values |
 //! | [`libsvm`] | `label index:value ...` |
 //! | [`docword`] | UCI bag of words and its vocabulary |
 //! | [`ldac`] | LDA-C: `count id:count ...` |
 //! | [`matrix_market`] | Matrix Market, coordinate and array |
-//! | [`npy`] | numpy arrays |
-//! | [`lines`] | any text with a closure |
-//! | [`guess`] | which format a file has |
+//! | [`npy`] | NumPy arrays |
+//! | [`lines`] | any text, parsed by a closure |
+//! | [`detect`] | detection of the format of a file |
 //! | `columnar` | Parquet and Arrow IPC, with the feature `arrow` |
 
 #[cfg(feature = "arrow")]
 pub mod columnar;
 pub mod csv;
+pub mod detect;
 pub mod docword;
 pub mod field;
-pub mod guess;
+mod index_value;
+pub mod input;
 pub mod ldac;
 pub mod libsvm;
+mod line_slab;
 pub mod lines;
 pub mod matrix_market;
 pub mod npy;
@@ -61,24 +66,21 @@ pub mod number;
 mod object;
 #[cfg(feature = "object-store")]
 mod object_http;
-mod pairs;
-pub mod pass;
-mod slab;
-pub mod source;
+pub mod parse;
 pub mod split;
 mod url;
 
 #[cfg(feature = "arrow")]
 pub use columnar::Columnar;
-pub use csv::{Csv, Header};
+pub use csv::{Csv, CsvHeader};
+pub use detect::{DetectedFormat, FileFormat};
 pub use docword::Docword;
-pub use field::{Field, Fields, FromFields, Ignored, NonFinite, Rest, Separator};
-pub use guess::{Format, Guess};
+pub use field::{FieldValue, Fields, FromFields, IgnoredField, NonFiniteHandling, RestOfLine, Separator};
+pub use input::{FileCompression, InputFile};
 pub use ldac::Ldac;
 pub use libsvm::{Example, Libsvm};
-pub use lines::Lines;
+pub use lines::LineReader;
 pub use matrix_market::MatrixMarket;
 pub use npy::Npy;
-pub use pass::{Mistake, Report, Summary};
-pub use source::{Compression, Source};
+pub use parse::{ParseError, ReadReport, ReadSummary};
 pub use split::ByteRange;

@@ -1,23 +1,24 @@
 //! Arrays written by `numpy.save`, versions 1 to 3 of the format.
 //!
-//! The header is a Python literal: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)}`. Elements follow without
-//! padding, so any range of elements of a plain file can be read alone. **Invariant:** elements are handed out with their
-//! *row-major* linear index, whatever their order in the file, so a Fortran-ordered file makes the same array.
+//! The header is a Python literal: `{'descr': '<f4', 'fortran_order': False, 'shape': (3, 4)}`.
+//! Elements follow without padding, so any range of elements of a plain file can be read on its
+//! own. **Invariant:** elements are visited with their *row-major* linear index, in any file order,
+//! so a Fortran-ordered file gives the same array.
 
-use super::field::NonFinite;
-use super::source::{Compression, Source};
+use super::field::NonFiniteHandling;
+use super::input::{FileCompression, InputFile};
 use crate::error::Extents;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// A type whose elements can be read from numpy files of any numeric type.
+/// Type that can be read from NumPy files of any numeric type.
 pub trait FromNumber: Sized {
-    /// From a whole number; `None` if it does not fit.
+    /// Converts an integer; `None` if it does not fit.
     fn from_whole(value: i128) -> Option<Self>;
-    /// From a float; `None` if it would lose more than rounding.
+    /// Converts a float; `None` if it would lose more than rounding.
     fn from_float(value: f64) -> Option<Self>;
-    /// NaN or an infinity as it is shown, `None` for all other numbers.
+    /// NaN or an infinity as text; `None` for all other numbers.
     fn not_finite(&self) -> Option<String> {
         None
     }
@@ -30,7 +31,7 @@ macro_rules! from_number {
                 Self::try_from(value).ok()
             }
             fn from_float(value: f64) -> Option<Self> {
-                // Exact for every whole float below 2^127; the range is checked after.
+                // Exact for every integral float below 2^127; the range is checked after.
                 let whole = value as i128;
                 #[expect(clippy::float_cmp, reason = "exactness is the question")]
                 let exact = whole as f64 == value;
@@ -54,30 +55,29 @@ macro_rules! from_number {
 from_number!(whole: u8, u16, u32, u64, i8, i16, i32, i64; float: f32, f64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-enum Class {
+enum NumberClass {
     Float,
     Signed,
     Unsigned,
 }
 
-/// A numpy file whose header was read.
+/// NumPy file with its header read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Npy {
-    source: Source,
-    class: Class,
-    /// Bytes per element.
+    source: InputFile,
+    class: NumberClass,
     size: usize,
     big_endian: bool,
     fortran: bool,
     shape: Vec<u64>,
-    /// Where the first element begins.
+    /// Offset of the first element.
     body: u64,
-    non_finite: NonFinite,
+    non_finite: NonFiniteHandling,
 }
 
 impl Npy {
-    /// Reads the header.
-    pub fn open(source: &Source) -> Result<Self> {
+    /// Reads the header of a file.
+    pub fn open(source: &InputFile) -> Result<Self> {
         let bad = |problem: String| Error::BadFile { file: source.path().to_owned(), problem };
         let mut reader = source.reader()?;
         let mut start = [0; 12];
@@ -91,9 +91,9 @@ impl Npy {
             version => return Err(bad(format!("expected version 1, 2 or 3 of the npy format, found {version}"))),
         };
         if header_length > 1 << 20 {
-            return Err(bad(format!("a header of {header_length} bytes is not believable; is the file damaged?")));
+            return Err(bad(format!("a header of {header_length} bytes is not plausible; is the file damaged?")));
         }
-        // What was read of the header already, then the rest of it.
+        // The part of the header that was read already, then the rest.
         let mut header = start.get(body..length).unwrap_or_default().to_vec();
         let had = header.len();
         header.resize(header_length as usize, 0);
@@ -111,16 +111,16 @@ impl Npy {
         let unsupported = || bad(format!("expected elements f4, f8, i1 to i8 or u1 to u8, found `{descr}`"));
         let (order, rest) = descr.split_at_checked(1).ok_or_else(unsupported)?;
         let (class, size) = match rest {
-            "f4" => (Class::Float, 4),
-            "f8" => (Class::Float, 8),
-            "i1" => (Class::Signed, 1),
-            "i2" => (Class::Signed, 2),
-            "i4" => (Class::Signed, 4),
-            "i8" => (Class::Signed, 8),
-            "u1" | "b1" => (Class::Unsigned, 1),
-            "u2" => (Class::Unsigned, 2),
-            "u4" => (Class::Unsigned, 4),
-            "u8" => (Class::Unsigned, 8),
+            "f4" => (NumberClass::Float, 4),
+            "f8" => (NumberClass::Float, 8),
+            "i1" => (NumberClass::Signed, 1),
+            "i2" => (NumberClass::Signed, 2),
+            "i4" => (NumberClass::Signed, 4),
+            "i8" => (NumberClass::Signed, 8),
+            "u1" | "b1" => (NumberClass::Unsigned, 1),
+            "u2" => (NumberClass::Unsigned, 2),
+            "u4" => (NumberClass::Unsigned, 4),
+            "u8" => (NumberClass::Unsigned, 8),
             _ => return Err(unsupported()),
         };
         let fortran = match field("fortran_order") {
@@ -141,7 +141,7 @@ impl Npy {
             fortran,
             shape,
             body: body as u64 + header_length,
-            non_finite: NonFinite::Refuse,
+            non_finite: NonFiniteHandling::Reject,
         };
         let needed = npy
             .shape
@@ -149,57 +149,59 @@ impl Npy {
             .try_fold(npy.size as u64, |bytes, &extent| bytes.checked_mul(extent))
             .and_then(|bytes| bytes.checked_add(npy.body))
             .ok_or_else(|| bad("the shape has more cells than a file can hold".to_owned()))?;
-        if source.compression() == Compression::Plain && needed != source.bytes() {
+        if source.compression() == FileCompression::Plain && needed != source.bytes() {
             return Err(bad(format!(
-                "the header asks for {needed} bytes, the file has {}; is it complete?",
+                "the header requires {needed} bytes, the file has {}; is it complete?",
                 source.bytes()
             )));
         }
         Ok(npy)
     }
 
-    /// What to do with NaN, infinity and numbers too large for the type asked for. Default: an error that names the place.
+    /// Sets the handling of NaN, infinity and numbers too large for the requested type. Default: an
+    /// error that names the position.
     #[must_use]
-    pub fn non_finite(mut self, policy: NonFinite) -> Self {
+    pub fn non_finite(mut self, policy: NonFiniteHandling) -> Self {
         self.non_finite = policy;
         self
     }
 
-    /// The extents, as many as the file has dimensions.
+    /// Extents, one per dimension of the file.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
         &self.shape
     }
 
-    /// The type of the elements: `f32`, `u8`.
+    /// Name of the element type: `f32`, `u8`.
     #[must_use]
     pub fn element_type(&self) -> String {
         let class = match self.class {
-            Class::Float => 'f',
-            Class::Signed => 'i',
-            Class::Unsigned => 'u',
+            NumberClass::Float => 'f',
+            NumberClass::Signed => 'i',
+            NumberClass::Unsigned => 'u',
         };
         format!("{class}{}", 8 * self.size)
     }
 
-    /// The number of elements.
+    /// Number of elements, the product of the extents.
     #[must_use]
     pub fn elements(&self) -> u64 {
         self.shape.iter().product()
     }
 
-    /// Whether the file has its elements column by column (first index fastest) rather than row by row.
+    /// Returns true if elements are stored column by column (first index fastest).
     #[must_use]
     pub fn is_fortran_ordered(&self) -> bool {
         self.fortran
     }
 
-    /// Hands elements with the given numbers *in the file* to `visit`, each with its row-major linear index.
+    /// Calls `visit` with a range of elements, numbered *in file order*, each with its row-major
+    /// linear index.
     pub fn read<T: FromNumber>(&self, elements: Range<u64>, mut visit: impl FnMut(u64, T)) -> Result<()> {
         let mut reader = self.source.reader()?;
         let skip = self.body + elements.start * self.size as u64;
         let mut buffer = vec![0; 64 * 1024];
-        if self.source.compression() == Compression::Plain {
+        if self.source.compression() == FileCompression::Plain {
             reader.seek(skip)?;
         } else {
             let mut left = skip;
@@ -224,18 +226,22 @@ impl Npy {
             }
             for element in buffer[..count].chunks_exact(self.size) {
                 let value: T = self.decode(element).ok_or_else(|| {
-                    self.bad(format!("the element at {} does not fit the type asked for", self.place(at)))
+                    self.bad(format!("the element at {} does not fit the requested type", self.index_text(at)))
                 })?;
-                if self.non_finite == NonFinite::Refuse
+                if self.non_finite == NonFiniteHandling::Reject
                     && let Some(found) = value.not_finite()
                 {
-                    return Err(Error::NotFinite { file: self.source.path().to_owned(), place: self.place(at), found });
+                    return Err(Error::NotFinite {
+                        file: self.source.path().to_owned(),
+                        position: self.index_text(at),
+                        found,
+                    });
                 }
                 visit(self.row_major(at), value);
                 at += 1;
             }
         }
-        reader.must_be_unchanged()
+        reader.check_unchanged()
     }
 
     fn decode<T: FromNumber>(&self, element: &[u8]) -> Option<T> {
@@ -246,13 +252,13 @@ impl Npy {
         }
         let unsigned = u64::from_le_bytes(bytes);
         match self.class {
-            Class::Unsigned => T::from_whole(i128::from(unsigned)),
-            Class::Signed => {
+            NumberClass::Unsigned => T::from_whole(i128::from(unsigned)),
+            NumberClass::Signed => {
                 let shift = u64::BITS - 8 * element.len() as u32;
                 T::from_whole(i128::from((unsigned << shift).cast_signed() >> shift))
             }
-            Class::Float if element.len() == 4 => T::from_float(f64::from(f32::from_bits(unsigned as u32))),
-            Class::Float => T::from_float(f64::from_bits(unsigned)),
+            NumberClass::Float if element.len() == 4 => T::from_float(f64::from(f32::from_bits(unsigned as u32))),
+            NumberClass::Float => T::from_float(f64::from_bits(unsigned)),
         }
     }
 
@@ -269,14 +275,14 @@ impl Npy {
         linear
     }
 
-    /// The index of an element as numpy counts: `[1, 2]`.
+    /// Index of an element as NumPy writes it: `[1, 2]`.
     #[cold]
-    fn place(&self, number: u64) -> String {
+    fn index_text(&self, number: u64) -> String {
         let mut left = self.row_major(number);
         let mut index = self.shape.clone();
-        for place in index.iter_mut().rev() {
-            let extent = *place;
-            *place = left % extent;
+        for coordinate in index.iter_mut().rev() {
+            let extent = *coordinate;
+            *coordinate = left % extent;
             left /= extent;
         }
         Extents(&index).to_string()

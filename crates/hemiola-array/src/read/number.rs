@@ -1,14 +1,16 @@
-//! Numbers at the beginning of a text, fast and correctly rounded.
+//! Parsers of numbers at the start of a text, fast and correctly rounded.
 //!
-//! Ids and counts have few digits, and a loop over them beats anything clever: SIMD parsers (`atoi_simd`) are made for
-//! numbers of eight digits and more. Floats take the exact fast path of Clinger (1990): if the digits form a whole number that the type
-//! holds exactly and the power of ten is exact too, one division rounds once, so the result is correct. Everything else,
-//! exponents and long mantissas, goes to `fast-float2` (Eisel and Lemire 2020), which takes bytes and tells where the
-//! number ends; the standard library has the same algorithm but wants a `str` cut out beforehand.
+//! Ids and counts have few digits, and a simple loop over them beats anything clever: SIMD parsers
+//! (`atoi_simd`) target numbers of eight digits and more. Floats take the exact fast path of
+//! Clinger (1990): if the digits form an integer that the type represents exactly and the power of
+//! ten is exact too, one division rounds once, so the result is correct. Everything else, exponents
+//! and long mantissas, goes to `fast-float2` (Eisel and Lemire 2020), which takes bytes and reports
+//! where the number ends. The standard library has the same algorithm but needs an isolated `str`.
 //!
 //! **Invariant:** every float is the nearest one to the decimal number, as `str::parse` gives it.
 
-/// The whole number the text begins with and how many bytes it takes. `None` without a digit and beyond 19 digits.
+/// Parses an unsigned integer at the start of the text; returns it with its length in bytes. `None`
+/// without a digit and beyond 19 digits.
 #[must_use]
 #[inline]
 pub fn unsigned(text: &[u8]) -> Option<(u64, usize)> {
@@ -22,7 +24,7 @@ pub fn unsigned(text: &[u8]) -> Option<(u64, usize)> {
     (1..=19).contains(&at).then_some((value, at))
 }
 
-/// The signed whole number the text begins with.
+/// Parses a signed integer at the start of the text; returns it with its length in bytes.
 #[must_use]
 #[inline]
 pub fn signed(text: &[u8]) -> Option<(i64, usize)> {
@@ -40,7 +42,7 @@ fn digit(text: &[u8], at: usize) -> Option<u64> {
 
 macro_rules! float {
     ($name:ident, $float:ty, $exact_whole:expr, $powers:expr) => {
-        /// The finite number the text begins with and how many bytes it takes.
+        /// Parses a finite number at the start of the text; returns it with its length in bytes.
         #[must_use]
         #[inline]
         pub fn $name(text: &[u8]) -> Option<($float, usize)> {
@@ -164,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn text_without_a_number_is_none() {
         for text in ["", "+", "-", ".", "e5", "nan", "inf", "-inf", "x1"] {
             assert_eq!((float32(text.as_bytes()), float64(text.as_bytes())), (None, None), "{text}");
             assert_eq!(unsigned(text.as_bytes()), None);

@@ -1,18 +1,21 @@
-//! Objects of S3, Google and Azure stores and of web servers, found and read in ranges (feature `object-store`).
+//! Objects of S3, Google and Azure stores and of web servers, found and read in ranges (feature
+//! `object-store`).
 //!
-//! An object is read in blocks, each a request of its own that grows from 64 KB to 8 MB as long as reading goes straight
-//! on: looking for the beginning of a line costs little, and a long range few round trips. Access rights come from the
-//! environment of each peer, by the variables that the tools of each store use (`AWS_ACCESS_KEY_ID`, ...).
+//! An object is read in blocks, each with its own request. Blocks grow from 64 KB to 8 MB while
+//! reading is sequential: a search for the start of a line costs little, and a long range few round
+//! trips. Credentials come from the environment of each peer, in the variables that the tools of
+//! each store use (`AWS_ACCESS_KEY_ID`, ...).
 //!
-//! `object_store` is asynchronous. Each [`Store`] has a runtime of the calling thread that only waits between retries, so
-//! this is the one file that knows of futures, and no thread is started; see [`object_http`](super::object_http).
+//! `object_store` is asynchronous. Each [`ObjectStoreClient`] has a current-thread runtime that
+//! only waits between retries. This is therefore the one file with futures, and no thread is
+//! started; see [`object_http`](super::object_http).
 //!
-//! **Invariant:** all blocks that are handed out belong to one version of the object, told by its e-tag (or, where it has
-//! none, the time of its last change) and its size: every answer is compared with what was found when reading was planned,
-//! by whichever peer.
+//! **Invariant:** all returned blocks belong to one version of the object, identified by its e-tag
+//! (or, without one, its modification time) and its size. Every response is compared with the
+//! version found when reading was planned, on any peer.
 
-use super::object_http::Connector;
-use super::url::{Service, Url};
+use super::object_http::BlockingHttpConnector;
+use super::url::{ObjectService, ObjectUrl};
 use crate::{Error, Result};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -28,74 +31,75 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// The first block after a jump.
+/// Size of the first block after a seek.
 const FIRST_BLOCK: u64 = 64 * 1024;
-/// The largest block.
+/// Maximum block size in bytes.
 const LARGEST_BLOCK: u64 = 8 << 20;
-/// How often a request that failed on the way is repeated: within two seconds, because other peers are waiting.
-const RETRIES: usize = 4;
+/// Maximum number of retries of a failed request: within two seconds, because other peers are
+/// waiting.
+const MAX_RETRIES: usize = 4;
 
-/// What was found out about an object.
+/// Metadata of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Found {
-    /// Its URL.
+pub(super) struct ObjectInfo {
+    /// URL of the object.
     pub(super) path: PathBuf,
     pub(super) bytes: u64,
-    /// Which version of it this is.
+    /// E-tag or modification time of the version.
     pub(super) version: String,
 }
 
-impl Found {
+impl ObjectInfo {
     fn new(path: PathBuf, meta: &ObjectMeta) -> Self {
         let version = meta.e_tag.clone().unwrap_or_else(|| meta.last_modified.to_rfc3339());
         Self { path, bytes: meta.size, version }
     }
 }
 
-/// A bucket or host, and the way to ask it.
-pub(super) struct Store {
+/// Client of a bucket or host.
+pub(super) struct ObjectStoreClient {
     objects: Box<dyn ObjectStore>,
     runtime: tokio::runtime::Runtime,
-    service: Service,
+    service: ObjectService,
     root: String,
 }
 
-impl fmt::Debug for Store {
+impl fmt::Debug for ObjectStoreClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Store").field("root", &self.root).finish_non_exhaustive()
+        formatter.debug_struct("ObjectStoreClient").field("root", &self.root).finish_non_exhaustive()
     }
 }
 
-impl Store {
-    pub(super) fn open(url: Url<'_>) -> Result<Self> {
+impl ObjectStoreClient {
+    pub(super) fn open(url: ObjectUrl<'_>) -> Result<Self> {
         let retries =
-            RetryConfig { max_retries: RETRIES, retry_timeout: Duration::from_mins(1), ..RetryConfig::default() };
+            RetryConfig { max_retries: MAX_RETRIES, retry_timeout: Duration::from_mins(1), ..RetryConfig::default() };
         let root = url.root;
         let store: object_store::Result<Box<dyn ObjectStore>> = match url.service {
-            Service::S3 => AmazonS3Builder::from_env()
+            ObjectService::S3 => AmazonS3Builder::from_env()
                 .with_url(root)
                 .with_retry(retries)
-                .with_http_connector(Connector)
+                .with_http_connector(BlockingHttpConnector)
                 .build()
                 .map(boxed),
-            Service::Google => GoogleCloudStorageBuilder::from_env()
+            ObjectService::Google => GoogleCloudStorageBuilder::from_env()
                 .with_url(root)
                 .with_retry(retries)
-                .with_http_connector(Connector)
+                .with_http_connector(BlockingHttpConnector)
                 .build()
                 .map(boxed),
-            Service::Azure => MicrosoftAzureBuilder::from_env()
+            ObjectService::Azure => MicrosoftAzureBuilder::from_env()
                 .with_url(root)
                 .with_retry(retries)
-                .with_http_connector(Connector)
+                .with_http_connector(BlockingHttpConnector)
                 .build()
                 .map(boxed),
-            // Whoever writes `http` wants no encryption.
-            Service::Web => HttpBuilder::new()
+            // The scheme `http` asks for an unencrypted connection.
+            ObjectService::Web => HttpBuilder::new()
                 .with_url(root)
                 .with_client_options(ClientOptions::new().with_allow_http(root.starts_with("http:")))
                 .with_retry(retries)
-                .with_http_connector(Connector)
+                .with_http_connector(BlockingHttpConnector)
                 .build()
                 .map(boxed),
         };
@@ -105,26 +109,26 @@ impl Store {
         Ok(Self { objects: store, runtime, service: url.service, root: root.to_owned() })
     }
 
-    /// What there is at a key; `None` if nothing is.
-    pub(super) fn look(&self, url: Url<'_>) -> Result<Option<Found>> {
+    /// Metadata of the object at a key; `None` if there is none.
+    pub(super) fn head(&self, url: ObjectUrl<'_>) -> Result<Option<ObjectInfo>> {
         let path = PathBuf::from(url.text);
         match self.runtime.block_on(self.objects.head(&self.key(url.text, url.key)?)) {
-            Ok(meta) => Ok(Some(Found::new(path, &meta))),
+            Ok(meta) => Ok(Some(ObjectInfo::new(path, &meta))),
             Err(object_store::Error::NotFound { .. }) => Ok(None),
-            Err(error) => Err(failure("open", &path, &error)),
+            Err(error) => Err(store_error("open", &path, &error)),
         }
     }
 
-    /// The objects of a folder, not of those below.
-    pub(super) fn list(&self, url: Url<'_>) -> Result<Vec<Found>> {
+    /// Lists the objects of a folder, without subfolders.
+    pub(super) fn list(&self, url: ObjectUrl<'_>) -> Result<Vec<ObjectInfo>> {
         let folder = self.folder(url.text, url.key)?;
         let listed = self.runtime.block_on(self.objects.list_with_delimiter(folder.as_ref()));
-        let listed = listed.map_err(|error| self.unlisted(url.text, &error))?;
-        Ok(listed.objects.iter().map(|meta| self.found(meta)).collect())
+        let listed = listed.map_err(|error| self.list_error(url.text, &error))?;
+        Ok(listed.objects.iter().map(|meta| self.info(meta)).collect())
     }
 
-    /// The objects whose keys match a pattern, in which `*` stands for no `/`.
-    pub(super) fn search(&self, url: Url<'_>) -> Result<Vec<Found>> {
+    /// Lists the objects whose keys match a pattern, in which `*` does not match `/`.
+    pub(super) fn glob(&self, url: ObjectUrl<'_>) -> Result<Vec<ObjectInfo>> {
         let pattern = glob::Pattern::new(url.key).map_err(|error| Error::BadPattern {
             pattern: url.text.to_owned(),
             problem: error.msg.to_owned(),
@@ -134,14 +138,14 @@ impl Store {
         let folder = self.folder(url.text, fixed.rsplit_once('/').map_or("", |(folder, _)| folder))?;
         let all: object_store::Result<Vec<ObjectMeta>> =
             self.runtime.block_on(self.objects.list(folder.as_ref()).try_collect());
-        let all = all.map_err(|error| self.unlisted(url.text, &error))?;
+        let all = all.map_err(|error| self.list_error(url.text, &error))?;
         let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
         let matching = all.iter().filter(|meta| pattern.matches_with(meta.location.as_ref(), options));
-        Ok(matching.map(|meta| self.found(meta)).collect())
+        Ok(matching.map(|meta| self.info(meta)).collect())
     }
 
-    fn found(&self, meta: &ObjectMeta) -> Found {
-        Found::new(format!("{}/{}", self.root, meta.location).into(), meta)
+    fn info(&self, meta: &ObjectMeta) -> ObjectInfo {
+        ObjectInfo::new(format!("{}/{}", self.root, meta.location).into(), meta)
     }
 
     fn folder(&self, url: &str, key: &str) -> Result<Option<Key>> {
@@ -150,16 +154,16 @@ impl Store {
     }
 
     fn key(&self, url: &str, key: &str) -> Result<Key> {
-        let key = if self.service == Service::Web { Key::from_url_path(key) } else { Key::parse(key) };
+        let key = if self.service == ObjectService::Web { Key::from_url_path(key) } else { Key::parse(key) };
         key.map_err(|error| Error::BadUrl { url: url.to_owned(), problem: one_line(&error) })
     }
 
-    fn unlisted(&self, url: &str, error: &object_store::Error) -> Error {
-        if self.service == Service::Web {
-            let problem = "a web server does not tell what it has; name one object per URL".to_owned();
+    fn list_error(&self, url: &str, error: &object_store::Error) -> Error {
+        if self.service == ObjectService::Web {
+            let problem = "a web server cannot list its objects; name one object per URL".to_owned();
             return Error::BadUrl { url: url.to_owned(), problem };
         }
-        failure("list", Path::new(url), error)
+        store_error("list", Path::new(url), error)
     }
 }
 
@@ -167,48 +171,48 @@ fn boxed(store: impl ObjectStore) -> Box<dyn ObjectStore> {
     Box::new(store)
 }
 
-/// One version of an object, read like a file.
+/// Reader of one version of an object, with the interface of a file.
 #[derive(Debug)]
 pub(crate) struct ObjectReader {
-    store: Store,
+    store: ObjectStoreClient,
     key: Key,
-    found: Found,
-    /// Where the next byte is read.
+    info: ObjectInfo,
+    /// Offset of the next byte to read.
     at: u64,
-    /// The block fetched last, and where it begins.
+    /// The block fetched last; it starts at `block_start`.
     block: Bytes,
     block_start: u64,
-    /// The size of the next block.
+    /// Size of the next block in bytes.
     next_block: u64,
     /// Blocks end here until reading goes beyond.
     planned_end: u64,
 }
 
 impl ObjectReader {
-    pub(super) fn open(url: Url<'_>, found: Found) -> Result<Self> {
-        let store = Store::open(url)?;
+    pub(super) fn open(url: ObjectUrl<'_>, info: ObjectInfo) -> Result<Self> {
+        let store = ObjectStoreClient::open(url)?;
         let key = store.key(url.text, url.key)?;
-        let planned_end = found.bytes;
+        let planned_end = info.bytes;
         let (block, next_block) = (Bytes::new(), FIRST_BLOCK);
-        Ok(Self { store, key, found, at: 0, block, block_start: 0, next_block, planned_end })
+        Ok(Self { store, key, info, at: 0, block, block_start: 0, next_block, planned_end })
     }
 
-    /// Tells where reading will probably end, so that no block is fetched in vain.
-    pub(super) fn plan_to(&mut self, end: u64) {
-        self.planned_end = end.min(self.found.bytes);
+    /// Sets the probable end of reading, so that no block is fetched in vain.
+    pub(super) fn hint_end(&mut self, end: u64) {
+        self.planned_end = end.min(self.info.bytes);
     }
 
-    /// The size of the object now; an error if it is another version of it.
+    /// Current size of the object; an error if it is another version.
     pub(super) fn size_now(&self) -> Result<u64> {
         let meta = self.store.runtime.block_on(self.store.objects.head(&self.key));
-        let meta = meta.map_err(|error| failure("read", &self.found.path, &error))?;
-        self.must_be_same(&meta)?;
+        let meta = meta.map_err(|error| store_error("read", &self.info.path, &error))?;
+        self.check_version(&meta)?;
         Ok(meta.size)
     }
 
-    fn must_be_same(&self, meta: &ObjectMeta) -> Result<()> {
-        let Found { path, bytes, version } = &self.found;
-        let now = Found::new(path.clone(), meta);
+    fn check_version(&self, meta: &ObjectMeta) -> Result<()> {
+        let ObjectInfo { path, bytes, version } = &self.info;
+        let now = ObjectInfo::new(path.clone(), meta);
         if now.bytes == *bytes && now.version == *version {
             return Ok(());
         }
@@ -226,27 +230,27 @@ impl ObjectReader {
                 let meta = answer.meta.clone();
                 answer.bytes().await.map(|bytes| (meta, bytes))
             })
-            .map_err(|error| failure("read", &self.found.path, &error))?;
-        self.must_be_same(&meta)?;
+            .map_err(|error| store_error("read", &self.info.path, &error))?;
+        self.check_version(&meta)?;
         if bytes.len() as u64 == wanted {
             return Ok(bytes);
         }
         let problem = format!("{} of {wanted} bytes arrived", bytes.len());
-        Err(Error::io("read", &self.found.path, &io::Error::new(io::ErrorKind::UnexpectedEof, problem)))
+        Err(Error::io("read", &self.info.path, &io::Error::new(io::ErrorKind::UnexpectedEof, problem)))
     }
 }
 
 impl Read for ObjectReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.at >= self.found.bytes || buffer.is_empty() {
+        if self.at >= self.info.bytes || buffer.is_empty() {
             return Ok(0);
         }
         let block_end = self.block_start + self.block.len() as u64;
         if !(self.block_start..block_end).contains(&self.at) {
             self.next_block = if self.at == block_end { self.next_block } else { FIRST_BLOCK };
-            let end = if self.at < self.planned_end { self.planned_end } else { self.found.bytes };
+            let end = if self.at < self.planned_end { self.planned_end } else { self.info.bytes };
             let size = if self.at < self.planned_end { self.next_block } else { FIRST_BLOCK };
-            // The crate's own error travels inside the one that `Read` asks for.
+            // The error of this crate travels inside the one that `Read` requires.
             self.block = self.fetch(self.at..end.min(self.at + size)).map_err(io::Error::other)?;
             self.block_start = self.at;
             self.next_block = (self.next_block * 4).min(LARGEST_BLOCK);
@@ -264,15 +268,15 @@ impl Seek for ObjectReader {
         let at = match to {
             SeekFrom::Start(at) => Some(at),
             SeekFrom::Current(by) => self.at.checked_add_signed(by),
-            SeekFrom::End(by) => self.found.bytes.checked_add_signed(by),
+            SeekFrom::End(by) => self.info.bytes.checked_add_signed(by),
         };
         self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
         Ok(self.at)
     }
 }
 
-/// A failure in the words of this crate.
-fn failure(action: &str, path: &Path, error: &object_store::Error) -> Error {
+/// Converts an error of the object store.
+fn store_error(action: &str, path: &Path, error: &object_store::Error) -> Error {
     use object_store::Error::{NotFound, NotSupported, PermissionDenied, Unauthenticated};
     let (message, may_retry) = match error {
         NotFound { .. } => ("no such object; check the URL".to_owned(), false),
@@ -285,7 +289,7 @@ fn failure(action: &str, path: &Path, error: &object_store::Error) -> Error {
     Error::Io { action: action.to_owned(), path: path.to_owned(), message, may_retry }
 }
 
-/// What an error says, in one line of bearable length: answers of servers are pages of text.
+/// Error text in one line of at most 300 characters: responses of servers can be pages long.
 fn one_line(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
     let words: Vec<&str> = text.split_whitespace().collect();

@@ -1,12 +1,13 @@
-//! How requests to object stores travel: a blocking HTTP client behind the asynchronous face that `object_store` asks for.
+//! HTTP transport for object stores: a blocking client behind the asynchronous interface of
+//! `object_store`.
 //!
-//! Every request is done when its future is first polled, on the thread that polls, body and all. That is what a reader
-//! wants, which has nothing else to do until its bytes are there. **Why not the client that `object_store` comes with:** it
-//! resolves names on threads of its own and brings a second TLS stack.
+//! Every request completes when its future is first polled, on the polling thread, body included. A
+//! reader has nothing else to do until its bytes arrive. **Decision:** the client that comes with
+//! `object_store` was rejected: it resolves names on its own threads and brings a second TLS stack.
 //!
-//! **Invariants:** no thread is started; every wait for the other side has a deadline; an answer takes no more memory than
-//! [`LARGEST_ANSWER`]. Names are the exception: the system's resolver has its own deadline, and can only be left with a
-//! thread.
+//! **Invariants:** no thread is started; every wait for the other side has a timeout; a response
+//! takes no more memory than [`MAX_RESPONSE_BYTES`]. Name resolution is the exception: the system's
+//! resolver has its own timeout, and could only be interrupted from another thread.
 
 use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpResponseBody, HttpService,
@@ -17,39 +18,39 @@ use std::io;
 use std::pin::Pin;
 use std::time::Duration;
 
-/// No answer is larger: blocks are fetched in 8 MB, lists come in pages of a thousand.
-const LARGEST_ANSWER: u64 = 64 << 20;
-/// How long the other side may take to accept a connection.
-const CONNECT: Duration = Duration::from_secs(10);
-/// How long the other side may be silent.
-const SILENCE: Duration = Duration::from_secs(30);
+/// Maximum size of a response: blocks are fetched in 8 MB, lists come in pages of a thousand.
+const MAX_RESPONSE_BYTES: u64 = 64 << 20;
+/// Timeout for establishing a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for the response and for each read and write.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Makes clients.
+/// Factory of HTTP clients.
 #[derive(Debug)]
-pub(super) struct Connector;
+pub(super) struct BlockingHttpConnector;
 
-impl HttpConnector for Connector {
+impl HttpConnector for BlockingHttpConnector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
         let plain = options.get_config_value(&ClientConfigKey::AllowHttp).as_deref() == Some("true");
         let config = ureq::Agent::config_builder()
             .https_only(!plain)
             .http_status_as_error(false)
-            // WebDAV has methods of its own.
+            // WebDAV has its own methods.
             .allow_non_standard_methods(true)
             .user_agent(concat!("hemiola/", env!("CARGO_PKG_VERSION")))
-            .timeout_connect(Some(CONNECT))
-            .timeout_recv_response(Some(SILENCE))
-            .timeout_per_read(Some(SILENCE))
-            .timeout_per_write(Some(SILENCE))
+            .timeout_connect(Some(CONNECT_TIMEOUT))
+            .timeout_recv_response(Some(IO_TIMEOUT))
+            .timeout_per_read(Some(IO_TIMEOUT))
+            .timeout_per_write(Some(IO_TIMEOUT))
             .build();
-        Ok(HttpClient::new(Client(config.new_agent())))
+        Ok(HttpClient::new(BlockingHttpClient(config.new_agent())))
     }
 }
 
 #[derive(Debug)]
-struct Client(ureq::Agent);
+struct BlockingHttpClient(ureq::Agent);
 
-impl HttpService for Client {
+impl HttpService for BlockingHttpClient {
     fn call<'a, 'f>(
         &'a self,
         request: HttpRequest,
@@ -58,12 +59,12 @@ impl HttpService for Client {
         'a: 'f,
         Self: 'f,
     {
-        Box::pin(ready(self.answer(request).map_err(explained)))
+        Box::pin(ready(self.send(request).map_err(to_http_error)))
     }
 }
 
-impl Client {
-    fn answer(&self, request: HttpRequest) -> Result<HttpResponse, ureq::Error> {
+impl BlockingHttpClient {
+    fn send(&self, request: HttpRequest) -> Result<HttpResponse, ureq::Error> {
         let body = request.body().as_bytes().cloned().unwrap_or_default();
         let response = if body.is_empty() {
             self.0.run(request.map(|_| ()))?
@@ -71,13 +72,13 @@ impl Client {
             self.0.run(request.map(|_| body.to_vec()))?
         };
         let (parts, mut body) = response.into_parts();
-        let bytes = body.with_config().limit(LARGEST_ANSWER).read_to_vec()?;
+        let bytes = body.with_config().limit(MAX_RESPONSE_BYTES).read_to_vec()?;
         Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(bytes)))
     }
 }
 
-/// What kind of failure it was decides whether a request is repeated.
-fn explained(error: ureq::Error) -> HttpError {
+/// Classifies a failure; the class decides whether the request is retried.
+fn to_http_error(error: ureq::Error) -> HttpError {
     let kind = match &error {
         ureq::Error::Timeout(_) => HttpErrorKind::Timeout,
         ureq::Error::ConnectionFailed => HttpErrorKind::Connect,

@@ -1,38 +1,40 @@
-//! Cutting plain files into byte ranges that any worker can parse alone.
+//! Splitting of plain files into byte ranges that any worker can parse independently.
 //!
-//! **Invariant:** a range owns the lines that *start* in it: a line across a boundary is read by the range before it, so
-//! every line is read exactly once however the file is cut. A range knows its bytes and not its lines; which line of the
-//! file a mistake is on is counted when there is a mistake, from the beginning of the file. Compressed files are one range.
+//! **Invariant:** a range contains the lines that *start* in it. A line across a boundary is read
+//! by the range before it, so every line is read exactly once for any split. A range knows its
+//! bytes and not its lines; the line number of an error is counted from the start of the file when
+//! the error occurs. Compressed files are one range.
 //!
-//! A quoted field must therefore not contain a line ending: no range can know whether it starts inside quotes. The csv
-//! reader says so when it meets one.
+//! A quoted field must therefore not contain a line ending: no range can know whether it starts
+//! inside quotes. The CSV reader reports such fields.
 
-use super::source::{Compression, Source};
+use super::input::{FileCompression, InputFile};
 use serde::{Deserialize, Serialize};
 
-/// A piece of a file, to be parsed by one worker.
+/// Byte range of a file, parsed by one worker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ByteRange {
-    source: Source,
+    source: InputFile,
     start: u64,
-    /// The first byte that is not in the range; `u64::MAX` for a compressed file, whose decoded size is unknown.
+    /// First byte after the range; `u64::MAX` for a compressed file, whose decoded size is unknown.
     end: u64,
 }
 
 impl ByteRange {
-    /// The whole of a file.
+    /// Range of a whole file.
     #[must_use]
-    pub fn whole(source: Source) -> Self {
-        let end = if source.compression() == Compression::Plain { source.bytes() } else { u64::MAX };
+    pub fn whole(source: InputFile) -> Self {
+        let end = if source.compression() == FileCompression::Plain { source.bytes() } else { u64::MAX };
         Self { source, start: 0, end }
     }
 
-    /// Cuts files into ranges of about `target` bytes, in file and offset order. Every file has at least one range.
+    /// Splits files into ranges of about `target` bytes, in file and offset order. Every file has
+    /// at least one range.
     #[must_use]
-    pub fn split(sources: &[Source], target: u64) -> Vec<Self> {
+    pub fn split(sources: &[InputFile], target: u64) -> Vec<Self> {
         let mut ranges = Vec::new();
         for source in sources {
-            if source.compression() != Compression::Plain {
+            if source.compression() != FileCompression::Plain {
                 ranges.push(Self::whole(source.clone()));
                 continue;
             }
@@ -47,25 +49,25 @@ impl ByteRange {
         ranges
     }
 
-    /// The file.
+    /// File of the range.
     #[must_use]
-    pub fn source(&self) -> &Source {
+    pub fn source(&self) -> &InputFile {
         &self.source
     }
 
-    /// The first byte.
+    /// Offset of the first byte.
     #[must_use]
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The first byte after the range.
+    /// Offset of the first byte after the range.
     #[must_use]
     pub fn end(&self) -> u64 {
         self.end
     }
 
-    /// The work it takes to read: bytes on disk.
+    /// Cost of reading the range: its stored size in bytes.
     #[must_use]
     pub fn cost(&self) -> u64 {
         self.end.min(self.source.bytes()) - self.start.min(self.source.bytes())

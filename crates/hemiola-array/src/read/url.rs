@@ -1,48 +1,48 @@
-//! Where input is, as a user writes it: a path of this machine, or the URL of an object.
+//! Parsing of input locations: a local path, or the URL of an object.
 //!
-//! A `file://` URL is a path in other words. The URLs of object stores (`s3://bucket/key`) are taken as they stand, as the
-//! stores' own tools do: keys are not percent-encoded and may hold patterns. Those of web servers are percent-encoded.
+//! A `file://` URL is a path in another notation. URLs of object stores (`s3://bucket/key`) are
+//! taken literally, as the stores' own tools do: keys are not percent-encoded and may contain
+//! patterns. URLs of web servers are percent-encoded.
 //!
-//! **Invariant:** this file reads text and nothing else; whether the object exists is asked elsewhere.
+//! **Invariant:** this file only parses text; it does not check that the object exists.
 
 use crate::{Error, Result};
 use std::borrow::Cow;
 
-/// A place that input is read from.
+/// Location of input: a local path or an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Location<'a> {
-    /// A path or pattern of this machine.
+pub(super) enum InputLocation<'a> {
+    /// Local path or pattern.
     Local(Cow<'a, str>),
-    /// An object, a folder of objects or a pattern.
-    Object(Url<'a>),
+    /// Object, folder of objects or pattern.
+    Object(ObjectUrl<'a>),
 }
 
-/// The URL of an object, taken apart.
+/// Parsed URL of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Url<'a> {
-    /// All of it.
+pub(super) struct ObjectUrl<'a> {
     pub(super) text: &'a str,
-    pub(super) service: Service,
+    pub(super) service: ObjectService,
     /// Scheme and bucket or host: `s3://bucket`.
     pub(super) root: &'a str,
-    /// What follows the slash.
+    /// Path after the bucket or host, without the leading slash.
     pub(super) key: &'a str,
 }
 
-/// Who holds an object.
+/// Service that stores an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Service {
+pub(super) enum ObjectService {
     S3,
     Google,
     Azure,
-    /// A web server, which cannot tell what it has.
+    /// Web server, which cannot list its objects.
     Web,
 }
 
-/// Takes a path or URL apart.
-pub(super) fn parse(text: &str) -> Result<Location<'_>> {
+/// Parses a path or URL.
+pub(super) fn parse(text: &str) -> Result<InputLocation<'_>> {
     let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| is_scheme(scheme)) else {
-        return Ok(Location::Local(Cow::Borrowed(text)));
+        return Ok(InputLocation::Local(Cow::Borrowed(text)));
     };
     let bad = |problem: &str| Error::BadUrl { url: text.to_owned(), problem: problem.to_owned() };
     let service = match scheme {
@@ -51,23 +51,25 @@ pub(super) fn parse(text: &str) -> Result<Location<'_>> {
             if !path.starts_with('/') {
                 return Err(bad("a file of this machine is `file:///` and its absolute path"));
             }
-            return decoded(path).map(Location::Local).ok_or_else(|| bad("`%` is followed by two hexadecimal digits"));
+            return decoded(path)
+                .map(InputLocation::Local)
+                .ok_or_else(|| bad("`%` is followed by two hexadecimal digits"));
         }
-        "s3" | "s3a" => Service::S3,
-        "gs" => Service::Google,
-        "az" | "azure" | "abfs" | "abfss" => Service::Azure,
-        "http" | "https" => Service::Web,
+        "s3" | "s3a" => ObjectService::S3,
+        "gs" => ObjectService::Google,
+        "az" | "azure" | "abfs" | "abfss" => ObjectService::Azure,
+        "http" | "https" => ObjectService::Web,
         _ => return Err(bad("it begins with none of file, s3, gs, az, http and https")),
     };
     let (authority, key) = rest.split_once('/').unwrap_or((rest, ""));
     if authority.is_empty() {
         return Err(bad("the name of the bucket or host is missing after `://`"));
     }
-    if service == Service::Web && key.contains(['?', '#']) {
+    if service == ObjectService::Web && key.contains(['?', '#']) {
         return Err(bad("a query (`?`) or fragment (`#`) cannot be read in ranges; fetch it into a file"));
     }
     let root = &text[..scheme.len() + "://".len() + authority.len()];
-    Ok(Location::Object(Url { text, service, root, key }))
+    Ok(InputLocation::Object(ObjectUrl { text, service, root, key }))
 }
 
 fn is_scheme(text: &str) -> bool {
@@ -75,7 +77,7 @@ fn is_scheme(text: &str) -> bool {
         && text.chars().all(|character| character.is_ascii_alphanumeric() || matches!(character, '+' | '-' | '.'))
 }
 
-/// Text without percent-encoding; `None` if that is damaged or hides something that is no text.
+/// Decodes percent-encoding; `None` if it is malformed or not UTF-8.
 fn decoded(text: &str) -> Option<Cow<'_, str>> {
     if !text.contains('%') {
         return Some(Cow::Borrowed(text));
@@ -95,25 +97,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths_and_urls_are_told_apart() {
+    fn paths_and_urls_are_distinguished() {
         for path in ["/data/a.csv", "a.csv", "data/*.csv", "c:/x", "odd://".trim_end_matches('/'), "1s3://b/k", "://"] {
-            assert_eq!(parse(path).unwrap(), Location::Local(path.into()), "{path}");
+            assert_eq!(parse(path).unwrap(), InputLocation::Local(path.into()), "{path}");
         }
         let url = |text: &'static str| match parse(text).unwrap() {
-            Location::Object(url) => (url.service, url.root, url.key),
-            local @ Location::Local(_) => panic!("{local:?}"),
+            InputLocation::Object(url) => (url.service, url.root, url.key),
+            local @ InputLocation::Local(_) => panic!("{local:?}"),
         };
-        assert_eq!(url("s3://bucket/a/b?.csv"), (Service::S3, "s3://bucket", "a/b?.csv"));
-        assert_eq!(url("gs://bucket"), (Service::Google, "gs://bucket", ""));
-        assert_eq!(url("az://container/x%20y"), (Service::Azure, "az://container", "x%20y"));
-        assert_eq!(url("http://host:81/a/"), (Service::Web, "http://host:81", "a/"));
+        assert_eq!(url("s3://bucket/a/b?.csv"), (ObjectService::S3, "s3://bucket", "a/b?.csv"));
+        assert_eq!(url("gs://bucket"), (ObjectService::Google, "gs://bucket", ""));
+        assert_eq!(url("az://container/x%20y"), (ObjectService::Azure, "az://container", "x%20y"));
+        assert_eq!(url("http://host:81/a/"), (ObjectService::Web, "http://host:81", "a/"));
     }
 
     #[test]
     fn file_urls_are_paths() {
         let local = |text: &'static str| match parse(text).unwrap() {
-            Location::Local(path) => path.into_owned(),
-            object @ Location::Object(_) => panic!("{object:?}"),
+            InputLocation::Local(path) => path.into_owned(),
+            object @ InputLocation::Object(_) => panic!("{object:?}"),
         };
         assert_eq!(local("file:///data/a%20b%C3%A9?.csv"), "/data/a bé?.csv");
         assert_eq!(local("file://localhost/data"), "/data");

@@ -1,9 +1,10 @@
-//! What a save holds: one JSON file, readable by people and programs.
+//! Manifest of a save: one JSON file, readable by people and programs.
 //!
-//! **Invariant:** the digest is the SHA-256 of the `arrays` value as compact JSON with sorted names, followed by the `notes` value
-//! if there are notes, so a manifest that was edited, say to accept a changed file, is told from an original.
+//! **Invariant:** the digest is the SHA-256 of the `arrays` value as compact JSON with sorted
+//! names, followed by the `metadata` value if there is any. It detects a manifest that was edited,
+//! for instance to accept a modified file.
 
-use super::stored::{self, Stored};
+use super::dtype::{self, TensorElement};
 use super::tensor_file::hex;
 use crate::{Error, Result, Shape};
 use serde::{Deserialize, Serialize};
@@ -15,100 +16,106 @@ pub(super) const FILE: &str = "manifest.json";
 const FORMAT: &str = "hemiola-array";
 const VERSION: u32 = 1;
 
-/// The arrays of a save, by name.
+/// Contents of a save.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Manifest {
-    /// What is saved.
+    /// Saved arrays by name.
     pub arrays: BTreeMap<String, ArrayRecord>,
-    /// What a program wrote beside the arrays: the settings of a model, say.
-    pub notes: BTreeMap<String, serde_json::Value>,
+    /// Values that a program stored beside the arrays, such as the settings of a model.
+    pub metadata: BTreeMap<String, serde_json::Value>,
 }
 
-/// One saved array.
+/// Record of one saved array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayRecord {
-    /// How it is stored.
+    /// Storage of the array, dense or sparse.
     #[serde(flatten)]
-    pub kind: Kind,
-    /// The element type as safetensors names it: `F32`.
+    pub kind: StorageKind,
+    /// Element type as safetensors names it: `F32`.
     pub dtype: String,
-    /// The extents of the whole array.
+    /// Extents of the whole array.
     pub shape: Vec<u64>,
-    /// Its files.
+    /// Files of the array, one per part.
     pub parts: Vec<PartRecord>,
-    /// For each dimension that has names, the file with them.
+    /// File with the dictionary of each dimension that has one.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub names: BTreeMap<usize, PartRecord>,
 }
 
-/// How an array is stored.
+/// Storage of an array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "kind")]
 #[non_exhaustive]
-pub enum Kind {
-    /// Every cell; a part is a range of the first dimension.
+pub enum StorageKind {
+    /// All cells; a part is a range of the first dimension.
     Dense,
     /// Entries with keys; a part is any set of them.
     Sparse {
-        /// The dimensions in the order entries are sorted by, the slowest first.
+        /// Dimensions in sort order, the slowest first.
         order: Vec<usize>,
     },
 }
 
-/// One file.
+/// Record of one file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PartRecord {
-    /// Its name in the directory.
+    /// File name in the directory.
     pub file: String,
-    /// Its size.
+    /// File size in bytes.
     pub bytes: u64,
-    /// Its checksum.
+    /// SHA-256 of the file as hexadecimal digits.
     pub sha256: String,
-    /// Dense: the first index of the first dimension that the part holds. Otherwise 0.
+    /// First index of the part in the first dimension for dense arrays, otherwise 0.
     pub first: u64,
-    /// Dense: how many indices of the first dimension. Sparse: how many entries. Names: how many.
+    /// Number of indices of the first dimension (dense), of entries (sparse) or of names.
     pub length: u64,
 }
 
-/// The manifest as it is written.
+/// Manifest as written to the file.
 #[derive(Serialize, Deserialize)]
-struct Document {
+struct ManifestDocument {
     format: String,
     version: u32,
     digest: String,
     arrays: BTreeMap<String, ArrayRecord>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    notes: BTreeMap<String, serde_json::Value>,
+    metadata: BTreeMap<String, serde_json::Value>,
 }
 
-/// What every version of the document has.
+/// Fields that every version of the document has.
 #[derive(Deserialize)]
-struct Head {
+struct ManifestVersion {
     format: String,
     version: u32,
 }
 
 impl Manifest {
-    /// Enters a dense array that was written in the given parts.
-    pub fn add_dense<T: Stored, const N: usize>(&mut self, name: &str, shape: Shape<N>, parts: Vec<PartRecord>) {
-        self.add::<T, N>(name, Kind::Dense, shape, parts);
+    /// Adds a dense array that was written in the given parts.
+    pub fn add_dense<T: TensorElement, const N: usize>(&mut self, name: &str, shape: Shape<N>, parts: Vec<PartRecord>) {
+        self.add::<T, N>(name, StorageKind::Dense, shape, parts);
     }
 
-    /// Enters a sparse array that was written in the given parts.
-    pub fn add_sparse<T: Stored, const N: usize>(
+    /// Adds a sparse array that was written in the given parts.
+    pub fn add_sparse<T: TensorElement, const N: usize>(
         &mut self,
         name: &str,
         shape: Shape<N>,
         order: [usize; N],
         parts: Vec<PartRecord>,
     ) {
-        self.add::<T, N>(name, Kind::Sparse { order: order.to_vec() }, shape, parts);
+        self.add::<T, N>(name, StorageKind::Sparse { order: order.to_vec() }, shape, parts);
     }
 
-    fn add<T: Stored, const N: usize>(&mut self, name: &str, kind: Kind, shape: Shape<N>, parts: Vec<PartRecord>) {
+    fn add<T: TensorElement, const N: usize>(
+        &mut self,
+        name: &str,
+        kind: StorageKind,
+        shape: Shape<N>,
+        parts: Vec<PartRecord>,
+    ) {
         let record = ArrayRecord {
             kind,
-            dtype: stored::name(T::DTYPE),
+            dtype: dtype::dtype_name(T::DTYPE),
             shape: shape.extents().to_vec(),
             parts,
             names: BTreeMap::new(),
@@ -116,21 +123,21 @@ impl Manifest {
         self.arrays.insert(name.to_owned(), record);
     }
 
-    /// Enters the names of a dimension of an array that was entered before.
+    /// Adds the dictionary of a dimension to an array that was added before.
     ///
     /// # Panics
-    /// If there is no such array.
+    /// Panics if there is no such array.
     pub fn add_names(&mut self, array: &str, dimension: usize, part: PartRecord) {
-        self.arrays.get_mut(array).expect("the array was entered before its names").names.insert(dimension, part);
+        self.arrays.get_mut(array).expect("the array must be added before its names").names.insert(dimension, part);
     }
 
     pub(super) fn to_json(&self) -> Vec<u8> {
-        let document = Document {
+        let document = ManifestDocument {
             format: FORMAT.to_owned(),
             version: VERSION,
             digest: self.digest(),
             arrays: self.arrays.clone(),
-            notes: self.notes.clone(),
+            metadata: self.metadata.clone(),
         };
         let mut json = serde_json::to_vec_pretty(&document).expect("a manifest is plain data");
         json.push(b'\n');
@@ -139,17 +146,18 @@ impl Manifest {
 
     pub(super) fn from_json(path: &Path, json: &[u8]) -> Result<Self> {
         let torn = |problem: String| Error::BadSave { path: path.to_owned(), problem };
-        // The format is looked at alone first: a later version may have other fields.
-        let head: Head = serde_json::from_slice(json).map_err(|error| torn(format!("it is damaged ({error})")))?;
+        // The format is checked first: a later version may have other fields.
+        let head: ManifestVersion =
+            serde_json::from_slice(json).map_err(|error| torn(format!("it is damaged ({error})")))?;
         if head.format != FORMAT || head.version != VERSION {
             return Err(torn(format!(
                 "expected `{FORMAT}` version {VERSION}, found `{}` version {}; a newer hemiola may read it",
                 head.format, head.version
             )));
         }
-        let document: Document =
+        let document: ManifestDocument =
             serde_json::from_slice(json).map_err(|error| torn(format!("it is damaged ({error})")))?;
-        let manifest = Self { arrays: document.arrays, notes: document.notes };
+        let manifest = Self { arrays: document.arrays, metadata: document.metadata };
         if manifest.digest() != document.digest {
             return Err(torn("its digest does not fit its contents; it was changed after saving".to_owned()));
         }
@@ -158,8 +166,8 @@ impl Manifest {
 
     fn digest(&self) -> String {
         let mut bytes = serde_json::to_vec(&self.arrays).expect("a manifest is plain data");
-        if !self.notes.is_empty() {
-            bytes.extend(serde_json::to_vec(&self.notes).expect("a manifest is plain data"));
+        if !self.metadata.is_empty() {
+            bytes.extend(serde_json::to_vec(&self.metadata).expect("a manifest is plain data"));
         }
         hex(&Sha256::digest(bytes))
     }

@@ -1,12 +1,12 @@
-//! One safetensors file, written and read as a stream, its SHA-256 computed on the way.
+//! Streaming reader and writer of one safetensors file, with its SHA-256 computed on the way.
 //!
-//! The `safetensors` crate serializes from and to one buffer that holds the whole file; a block of several gigabytes would
-//! be in memory twice. The format is eight bytes of header length, a JSON header and the data, so the data is streamed here
-//! and the crate's `Metadata` writes and checks the header: offsets that overlap, leave gaps or do not match the shapes are
-//! refused by it.
+//! The `safetensors` crate serializes from and to one buffer that holds the whole file; a block of
+//! several gigabytes would be in memory twice. The format is eight bytes of header length, a JSON
+//! header and the data. The data is therefore streamed here, and the crate's `Metadata` writes and
+//! checks the header: it rejects offsets that overlap, leave gaps or do not match the shapes.
 
+use super::dtype::TensorElement;
 use super::manifest::PartRecord;
-use super::stored::Stored;
 use crate::{Error, Result};
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
@@ -15,55 +15,55 @@ use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Bytes encoded at a time.
-const PIECE: usize = 1 << 20;
-const LONGEST_HEADER: u64 = 1 << 20;
+const BUFFER_BYTES: usize = 1 << 20;
+const MAX_HEADER_BYTES: u64 = 1 << 20;
 
-/// Writes a file; the tensors' data must be given in the order they were announced.
+/// Writer of a file; the data of the tensors must follow in the order of their specifications.
 pub(super) struct TensorWriter {
     path: PathBuf,
     file: BufWriter<File>,
     hash: Sha256,
     written: u64,
     expected: u64,
-    piece: Vec<u8>,
+    buffer: Vec<u8>,
 }
 
-/// A tensor as announced: name, type, shape.
-pub(super) struct Announced {
+/// Specification of a tensor: name, type, shape.
+pub(super) struct TensorSpec {
     pub(super) name: String,
     pub(super) dtype: safetensors::Dtype,
     pub(super) shape: Vec<usize>,
 }
 
 impl TensorWriter {
-    pub(super) fn create(path: PathBuf, tensors: Vec<Announced>) -> Result<Self> {
+    pub(super) fn create(path: PathBuf, tensors: Vec<TensorSpec>) -> Result<Self> {
         let mut offset = 0;
         let mut infos = Vec::new();
-        for Announced { name, dtype, shape } in tensors {
+        for TensorSpec { name, dtype, shape } in tensors {
             let bytes = shape.iter().product::<usize>() * dtype.bitsize() / 8;
             infos.push((name, TensorInfo { dtype, shape, data_offsets: (offset, offset + bytes) }));
             offset += bytes;
         }
         let metadata = Metadata::new(None, infos).expect("offsets were just computed");
         let mut header = serde_json::to_vec(&metadata).expect("a header is plain data");
-        // The data begins at a multiple of 8, as other readers expect.
+        // The data starts at a multiple of 8, as other readers expect.
         header.resize(header.len().next_multiple_of(8), b' ');
         let failed = |error| Error::io("write", &path, &error);
-        let file = BufWriter::with_capacity(PIECE, File::create_new(&path).map_err(failed)?);
+        let file = BufWriter::with_capacity(BUFFER_BYTES, File::create_new(&path).map_err(failed)?);
         let expected = 8 + header.len() as u64 + offset as u64;
-        let mut writer = Self { path, file, hash: Sha256::new(), written: 0, expected, piece: Vec::new() };
+        let mut writer = Self { path, file, hash: Sha256::new(), written: 0, expected, buffer: Vec::new() };
         writer.write(&(header.len() as u64).to_le_bytes())?;
         writer.write(&header)?;
         Ok(writer)
     }
 
-    pub(super) fn put<T: Stored>(&mut self, values: &[T]) -> Result<()> {
-        for values in values.chunks(PIECE / size_of::<T>()) {
-            let mut piece = std::mem::take(&mut self.piece);
-            piece.clear();
-            T::put(values, &mut piece);
-            self.write(&piece)?;
-            self.piece = piece;
+    pub(super) fn put<T: TensorElement>(&mut self, values: &[T]) -> Result<()> {
+        for values in values.chunks(BUFFER_BYTES / size_of::<T>()) {
+            let mut buffer = std::mem::take(&mut self.buffer);
+            buffer.clear();
+            T::encode(values, &mut buffer);
+            self.write(&buffer)?;
+            self.buffer = buffer;
         }
         Ok(())
     }
@@ -74,9 +74,9 @@ impl TensorWriter {
         self.file.write_all(bytes).map_err(|error| Error::io("write", &self.path, &error))
     }
 
-    /// Syncs the file and says what the manifest must know about it.
+    /// Syncs the file and returns its record for the manifest.
     pub(super) fn finish(mut self, first: u64, length: u64) -> Result<PartRecord> {
-        assert_eq!(self.written, self.expected, "all announced tensors were written");
+        assert_eq!(self.written, self.expected, "all specified tensors must be written");
         let failed = |error| Error::io("write", &self.path, &error);
         self.file.flush().map_err(failed)?;
         self.file.get_ref().sync_all().map_err(failed)?;
@@ -85,14 +85,15 @@ impl TensorWriter {
     }
 }
 
-/// Reads a file, tensor by tensor in file order; [`finish`](Self::finish) tells whether it was the right one.
+/// Reader of a file, tensor by tensor in file order; [`finish`](Self::finish) verifies the
+/// checksum.
 pub(super) struct TensorReader {
     path: PathBuf,
     file: BufReader<File>,
     hash: Sha256,
     expected: String,
     metadata: Metadata,
-    /// Where the next tensor begins in the data.
+    /// Offset of the next tensor in the data.
     position: usize,
 }
 
@@ -109,12 +110,12 @@ impl TensorReader {
         if bytes != record.bytes {
             return Err(torn(format!("it has {bytes} bytes, the manifest says {}", record.bytes)));
         }
-        let mut file = BufReader::with_capacity(PIECE, file);
+        let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
         let mut hash = Sha256::new();
         let mut length = [0; 8];
         read(&mut file, &mut hash, &path, &mut length)?;
         let length = u64::from_le_bytes(length);
-        if length > LONGEST_HEADER.min(bytes - 8) {
+        if length > MAX_HEADER_BYTES.min(bytes - 8) {
             return Err(torn(format!("a header of {length} bytes does not fit the file")));
         }
         let mut header = vec![0; length as usize];
@@ -127,48 +128,55 @@ impl TensorReader {
         Ok(Self { path, file, hash, expected: record.sha256.clone(), metadata, position: 0 })
     }
 
-    /// The shape of the next tensor, which must have this name and element type.
-    pub(super) fn next<T: Stored>(&mut self, name: &str) -> Result<Vec<u64>> {
-        // Empty tensors begin where the next one does, so the place is asked for and not the order of names.
+    /// Shape of the next tensor, which must have this name and element type.
+    pub(super) fn next<T: TensorElement>(&mut self, name: &str) -> Result<Vec<u64>> {
+        // An empty tensor starts where the next one does, so the offset is checked and not the
+        // order of names.
         let Some(info) = self.metadata.info(name).filter(|info| info.data_offsets.0 == self.position) else {
-            return Err(self.torn(format!("expected the tensor `{name}` at byte {} of the data", self.position)));
+            return Err(self.bad_save(format!("expected the tensor `{name}` at byte {} of the data", self.position)));
         };
         if info.dtype != T::DTYPE {
-            return Err(self.torn(format!("tensor `{name}` holds {:?}, not {:?} as asked for", info.dtype, T::DTYPE)));
+            return Err(self.bad_save(format!(
+                "tensor `{name}` holds {:?}, not {:?} as requested",
+                info.dtype,
+                T::DTYPE
+            )));
         }
         self.position = info.data_offsets.1;
         Ok(info.shape.iter().map(|&extent| extent as u64).collect())
     }
 
-    /// The element type of a tensor.
+    /// Element type of a tensor.
     pub(super) fn dtype(&self, name: &str) -> Option<safetensors::Dtype> {
         self.metadata.info(name).map(|info| info.dtype)
     }
 
-    /// The next values of the current tensor.
-    pub(super) fn take<T: Stored>(&mut self, values: &mut [T]) -> Result<()> {
-        let mut piece = vec![0; PIECE.min(size_of_val(values))];
-        for values in values.chunks_mut(PIECE / size_of::<T>()) {
-            let bytes = &mut piece[..size_of_val(values)];
+    /// Reads the next values of the current tensor.
+    pub(super) fn take<T: TensorElement>(&mut self, values: &mut [T]) -> Result<()> {
+        let mut buffer = vec![0; BUFFER_BYTES.min(size_of_val(values))];
+        for values in values.chunks_mut(BUFFER_BYTES / size_of::<T>()) {
+            let bytes = &mut buffer[..size_of_val(values)];
             read(&mut self.file, &mut self.hash, &self.path, bytes)?;
             for (value, bytes) in values.iter_mut().zip(bytes.chunks_exact(size_of::<T>())) {
-                *value = T::take(bytes);
+                *value = T::decode(bytes);
             }
         }
         Ok(())
     }
 
-    /// An error unless the bytes read have the checksum of the manifest.
+    /// Returns an error unless the bytes read have the checksum of the manifest.
     pub(super) fn finish(self) -> Result<()> {
         let found = hex(&self.hash.clone().finalize());
         if found == self.expected {
             return Ok(());
         }
-        Err(self
-            .torn(format!("its SHA-256 is {found}, the manifest says {}; it was changed after saving", self.expected)))
+        Err(self.bad_save(format!(
+            "its SHA-256 is {found}, the manifest says {}; it was changed after saving",
+            self.expected
+        )))
     }
 
-    pub(super) fn torn(&self, problem: String) -> Error {
+    pub(super) fn bad_save(&self, problem: String) -> Error {
         Error::BadSave { path: self.path.clone(), problem }
     }
 }

@@ -1,10 +1,10 @@
-//! A finished block: sorted entries without duplicates.
+//! Finished block: sorted entries without duplicates.
 //!
-//! **Invariant:** keys ascend strictly in the block's order of dimensions and lie inside its shape. Values may be changed,
-//! keys may not. Columns have no spare capacity.
+//! **Invariant:** keys ascend strictly in the block's order of dimensions and lie inside its shape.
+//! Values may change, keys may not. Columns have no spare capacity.
 
 use super::KeyColumn;
-use crate::{Dense, Histogram, Result, Shape};
+use crate::{DenseArray, Histogram, Result, Shape};
 use std::fmt;
 use std::ops::Range;
 
@@ -18,79 +18,79 @@ pub struct SparseBlock<T, const N: usize> {
 }
 
 impl<T, const N: usize> SparseBlock<T, N> {
-    /// A block from columns that are sorted already.
+    /// Creates a block from sorted columns.
     pub(crate) fn from_sorted(shape: Shape<N>, order: [usize; N], keys: [KeyColumn; N], values: Vec<T>) -> Self {
         debug_assert!(keys.iter().all(|column| column.len() == values.len()), "one key per value");
         Self { shape, order, keys, values }
     }
 
-    /// The extents of the array the entries belong to.
+    /// Extents of the array that the entries belong to.
     #[must_use]
     pub fn shape(&self) -> Shape<N> {
         self.shape
     }
 
-    /// The dimensions in the order entries are sorted by, the slowest first.
+    /// Dimensions in sort order, the slowest first.
     #[must_use]
     pub fn order(&self) -> [usize; N] {
         self.order
     }
 
-    /// The number of entries.
+    /// Number of entries in the block.
     #[must_use]
     pub fn len(&self) -> usize {
         self.values.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if the block has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.values.is_empty()
     }
 
-    /// The key of the entry at a position.
+    /// Key of the entry at a position.
     ///
     /// # Panics
-    /// If there is no such entry.
+    /// Panics if there is no such entry.
     #[must_use]
     #[inline]
     pub fn key(&self, position: usize) -> [u64; N] {
         std::array::from_fn(|dimension| self.keys[dimension].get(position))
     }
 
-    /// The keys of all entries along a dimension, as stored.
+    /// Keys of all entries along a dimension, as stored.
     ///
     /// # Panics
-    /// If there is no such dimension.
+    /// Panics if there is no such dimension.
     #[must_use]
     pub fn keys(&self, dimension: usize) -> &KeyColumn {
         &self.keys[dimension]
     }
 
-    /// The keys of all dimensions, as stored.
+    /// Key columns of all dimensions, as stored.
     pub(crate) fn columns(&self) -> &[KeyColumn; N] {
         &self.keys
     }
 
-    /// All values in order.
+    /// Values of all entries, in order.
     #[must_use]
     pub fn values(&self) -> &[T] {
         &self.values
     }
 
-    /// All values in order, to be changed.
+    /// Values of all entries, in order, mutable.
     #[must_use]
     pub fn values_mut(&mut self) -> &mut [T] {
         &mut self.values
     }
 
-    /// All entries in order.
+    /// Iterates over all entries in order.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = ([u64; N], &T)> {
         self.values.iter().enumerate().map(|(position, value)| (self.key(position), value))
     }
 
-    /// The entries as a builder gets them, in order: for a shuffle or another order of dimensions.
+    /// Iterates over all entries in order, by value: for a shuffle or another sort order.
     #[must_use]
     pub fn into_entries(self) -> impl ExactSizeIterator<Item = ([u64; N], T)> {
         let keys = self.keys;
@@ -100,22 +100,22 @@ impl<T, const N: usize> SparseBlock<T, N> {
             .map(move |(position, value)| (std::array::from_fn(|dimension| keys[dimension].get(position)), value))
     }
 
-    /// The columns themselves.
+    /// Key columns and values, by value.
     pub(crate) fn into_columns(self) -> ([KeyColumn; N], Vec<T>) {
         (self.keys, self.values)
     }
 
-    /// The position of the entry with a key.
+    /// Returns the position of the entry with a key.
     #[must_use]
     pub fn find(&self, key: [u64; N]) -> Option<usize> {
         let mut positions = 0..self.len();
         for dimension in self.order {
-            positions = self.narrowed(positions, dimension, key[dimension]..key[dimension].checked_add(1)?);
+            positions = self.narrow(positions, dimension, key[dimension]..key[dimension].checked_add(1)?);
         }
         (!positions.is_empty()).then_some(positions.start)
     }
 
-    /// The positions of entries whose index in the slowest dimension lies in `indices`.
+    /// Positions of the entries whose index in the slowest dimension lies in `indices`.
     ///
     /// ```
     /// # use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
@@ -128,21 +128,21 @@ impl<T, const N: usize> SparseBlock<T, N> {
     /// ```
     #[must_use]
     pub fn positions(&self, indices: Range<u64>) -> Range<usize> {
-        self.narrowed(0..self.len(), self.order[0], indices)
+        self.narrow(0..self.len(), self.order[0], indices)
     }
 
-    fn narrowed(&self, positions: Range<usize>, dimension: usize, indices: Range<u64>) -> Range<usize> {
+    fn narrow(&self, positions: Range<usize>, dimension: usize, indices: Range<u64>) -> Range<usize> {
         let column = &self.keys[dimension];
         let start = column.lower_bound(positions.clone(), indices.start);
         start..column.lower_bound(start..positions.end, indices.end.max(indices.start))
     }
 
-    /// Where the entries of each index of the slowest dimension begin and end: 4 bytes per index, for loops that jump
-    /// between rows. Binary search with [`positions`](Self::positions) needs none.
+    /// Offsets of the rows, as in CSR: 4 bytes per index of the slowest dimension, for loops that
+    /// jump between rows. The binary search of [`positions`](Self::positions) needs no such table.
     #[must_use]
-    pub fn row_index(&self) -> RowIndex {
+    pub fn row_offsets(&self) -> RowOffsets {
         let column = &self.keys[self.order[0]];
-        let Some(last) = self.len().checked_sub(1) else { return RowIndex { first: 0, ends: Vec::new() } };
+        let Some(last) = self.len().checked_sub(1) else { return RowOffsets { first: 0, ends: Vec::new() } };
         let (first, end) = (column.get(0), column.get(last));
         let mut ends = vec![0_u32; (end - first + 1) as usize];
         for (position, key) in column.iter().enumerate() {
@@ -151,40 +151,41 @@ impl<T, const N: usize> SparseBlock<T, N> {
         for row in 1..ends.len() {
             ends[row] = ends[row].max(ends[row - 1]);
         }
-        RowIndex { first, ends }
+        RowOffsets { first, ends }
     }
 
-    /// How many entries lie at each index of a dimension, in at most `limit` bins.
+    /// Counts the entries at each index of a dimension, in at most `limit` bins.
     ///
     /// # Panics
-    /// If there is no such dimension.
+    /// Panics if there is no such dimension.
     #[must_use]
     pub fn histogram(&self, dimension: usize, limit: usize) -> Histogram {
         let mut histogram = Histogram::new(self.shape.extent(dimension), limit);
-        histogram.add_all(&self.keys[dimension]);
+        histogram.add_column(&self.keys[dimension]);
         histogram
     }
 
-    /// A dense array of the same shape, with `empty` where there is no entry.
-    pub fn to_dense(&self, empty: T) -> Result<Dense<T, N>>
+    /// Converts to a dense array of the same shape, with `empty` in cells without an entry.
+    pub fn to_dense(&self, empty: T) -> Result<DenseArray<T, N>>
     where
         T: Clone,
     {
-        let mut dense = Dense::filled(self.shape, empty)?;
+        let mut dense = DenseArray::filled(self.shape, empty)?;
         for (key, value) in self.iter() {
             dense[key] = value.clone();
         }
         Ok(dense)
     }
 
-    /// The memory a block of this many entries takes: what [`memory_bytes`](Self::memory_bytes) will say.
+    /// Memory in bytes that a block of this many entries takes; equals
+    /// [`memory_bytes`](Self::memory_bytes) of such a block.
     #[must_use]
-    pub fn memory_of(shape: Shape<N>, entries: u64) -> u64 {
+    pub fn memory_for(shape: Shape<N>, entries: u64) -> u64 {
         let keys: u64 = (0..N).map(|dimension| if shape.fits_u32(dimension) { 4 } else { 8 }).sum();
         entries.saturating_mul(keys + size_of::<T>() as u64)
     }
 
-    /// The memory held; what the values themselves point to is not counted.
+    /// Allocated memory in bytes; heap memory owned by the values is not counted.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.keys.iter().map(KeyColumn::memory_bytes).sum::<usize>() + self.values.capacity() * size_of::<T>()
@@ -197,17 +198,17 @@ impl<T, const N: usize> fmt::Debug for SparseBlock<T, N> {
     }
 }
 
-/// Where the entries of each index of the slowest dimension lie.
+/// Offsets of the rows of a block: CSR row pointers of the slowest dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowIndex {
-    /// The first index that has entries.
+pub struct RowOffsets {
+    /// First index with entries.
     first: u64,
-    /// For each index from there, the position after its last entry.
+    /// For each index from `first` on, the position after its last entry.
     ends: Vec<u32>,
 }
 
-impl RowIndex {
-    /// The positions of the entries of one index.
+impl RowOffsets {
+    /// Positions of the entries of one index.
     #[must_use]
     pub fn positions(&self, index: u64) -> Range<usize> {
         let Some(row) = index.checked_sub(self.first).map(|row| row as usize).filter(|&row| row < self.ends.len())
@@ -240,7 +241,7 @@ mod tests {
         ) {
             let order = if transposed { [1, 0] } else { [0, 1] };
             let block = block(&keys, order);
-            let index = block.row_index();
+            let index = block.row_offsets();
             for row in 0..20 {
                 let expected: Vec<_> = (0..block.len()).filter(|&at| block.key(at)[order[0]] == row).collect();
                 prop_assert!(block.positions(row..row + 1).eq(expected.iter().copied()));
@@ -249,7 +250,7 @@ mod tests {
         }
 
         #[test]
-        fn find_finds_what_is_there_and_nothing_else(keys in prop::collection::vec([0_u64..20, 0_u64..20], 0..80)) {
+        fn find_returns_exactly_the_existing_entries(keys in prop::collection::vec([0_u64..20, 0_u64..20], 0..80)) {
             let block = block(&keys, [0, 1]);
             for row in 0..20 {
                 for column in 0..20 {
@@ -268,10 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_known_before_it_is_reserved() {
+    fn memory_for_predicts_memory_bytes() {
         let block = block(&[[0, 3], [5, 4]], [0, 1]);
-        assert_eq!(SparseBlock::<u64, 2>::memory_of(block.shape(), 2), block.memory_bytes() as u64);
-        assert_eq!(SparseBlock::<f32, 2>::memory_of(Shape::new([1 << 33, 5]), 10), 160);
+        assert_eq!(SparseBlock::<u64, 2>::memory_for(block.shape(), 2), block.memory_bytes() as u64);
+        assert_eq!(SparseBlock::<f32, 2>::memory_for(Shape::new([1 << 33, 5]), 10), 160);
     }
 
     #[test]

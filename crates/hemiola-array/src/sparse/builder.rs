@@ -1,30 +1,31 @@
-//! Collecting entries that arrive in any order, before the shape is known.
+//! Collection of entries that arrive in any order, before the shape is known.
 //!
-//! A reader fills one builder per byte range; builders are appended in range order and finished into a block. Entries lie
-//! in chunks of fixed size, because a vector that doubles holds three times its contents while it grows. Finishing sorts
-//! the chunks into exact columns one column at a time, freeing each column's chunks on the way. **Invariant:** the memory
-//! held at any moment is at most 1.6 times that of the finished block (for 2-D `f32`: 12 bytes per entry, 16 at the
-//! peak).
+//! A reader fills one builder per byte range; builders are appended in range order and finished
+//! into a block. Entries lie in chunks of bounded size, because a vector that doubles holds three
+//! times its contents while it grows. Finishing sorts the chunks into exact columns, one column at
+//! a time, and frees each column's chunks on the way. **Invariant:** memory never exceeds 1.6 times
+//! that of the finished block (for 2-D `f32`: 12 bytes per entry, 16 at the peak).
 
 use super::block::SparseBlock;
-use super::chunk::Chunk;
+use super::chunk::ColumnChunk;
 use super::in_place::packed_bits;
 use super::keys::KeySlice;
-use super::sort::{Sorted, sorted};
+use super::sort::{SortedColumns, sort_chunks};
 use super::{DuplicatePolicy, KeyColumn};
-use crate::error::Place;
+use crate::error::EntryOrigin;
 use crate::{Error, Result, Shape};
 use std::fmt;
 
-/// Entries of the first chunk. Each next one is as large as all before it together, up to [`LARGEST_CHUNK`], so that a
-/// shuffle may hold one builder per part.
+/// Entries of the first chunk. Each next chunk is as large as all before it together, up to
+/// [`LARGEST_CHUNK`], so that a shuffle may hold one builder per part.
 const FIRST_CHUNK: usize = 1024;
-/// 1.5 MiB of 2-D `f32` entries: a nearly empty last chunk of a large builder does not count. Columns of half a megabyte are
-/// also large enough for the system's allocator to give each back when it is freed; with half of that, freed chunks stayed
-/// resident and the peak while loading was 1.8 times the array instead of 1.5.
+/// 1.5 MiB of 2-D `f32` entries: a nearly empty last chunk of a large builder is negligible.
+/// Columns of half a megabyte are also large enough for the system allocator to return each to the
+/// system when it is freed. With half of that, freed chunks stayed resident, and the peak while
+/// loading was 1.8 times the array instead of 1.5.
 const LARGEST_CHUNK: usize = 128 * 1024;
 
-/// Entries on their way into a [`SparseBlock`].
+/// Builder of a [`SparseBlock`].
 ///
 /// ```
 /// use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
@@ -37,9 +38,9 @@ const LARGEST_CHUNK: usize = 128 * 1024;
 /// # Ok::<(), hemiola_array::Error>(())
 /// ```
 pub struct SparseBuilder<T, const N: usize> {
-    chunks: Vec<Chunk<T, N>>,
+    chunks: Vec<ColumnChunk<T, N>>,
     length: usize,
-    /// The largest index of each dimension, undefined while there are no entries.
+    /// Largest index of each dimension; undefined while there are no entries.
     largest: [u64; N],
 }
 
@@ -49,7 +50,7 @@ impl<T, const N: usize> Default for SparseBuilder<T, N> {
     }
 }
 
-/// The entries of a block, to be sorted or dealt out in another way; nothing is copied.
+/// Converts a block back into a builder, to sort or scatter it anew; nothing is copied.
 impl<T, const N: usize> From<SparseBlock<T, N>> for SparseBuilder<T, N> {
     fn from(block: SparseBlock<T, N>) -> Self {
         let (keys, values) = block.into_columns();
@@ -60,17 +61,17 @@ impl<T, const N: usize> From<SparseBlock<T, N>> for SparseBuilder<T, N> {
 }
 
 impl<T, const N: usize> SparseBuilder<T, N> {
-    /// A builder without entries.
+    /// Creates a builder without entries.
     #[must_use]
     pub fn new() -> Self {
         Self { chunks: Vec::new(), length: 0, largest: [0; N] }
     }
 
-    /// Adds an entry.
+    /// Appends an entry with its key.
     #[inline]
     pub fn push(&mut self, key: [u64; N], value: T) {
         let chunk = match self.chunks.last_mut() {
-            Some(chunk) if chunk.values.len() < chunk.room => chunk,
+            Some(chunk) if chunk.values.len() < chunk.capacity => chunk,
             _ => self.add_chunk(),
         };
         for (column, index) in chunk.keys.iter_mut().zip(key) {
@@ -83,69 +84,69 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         self.length += 1;
     }
 
-    /// Adds the entries at the listed places of a stretch of columns; `value` is asked for the value at each place, once.
-    /// New chunks are taken from `spare` where there are some that suit.
-    pub(super) fn push_listed(
+    /// Appends the entries at `positions` of a batch of columns; `value` is called once per
+    /// position. New chunks are taken from `spare` if suitable ones are there.
+    pub(super) fn push_selected(
         &mut self,
-        stretch: &[KeySlice<'_>; N],
-        mut places: &[u32],
-        spare: &mut Vec<Chunk<T, N>>,
+        batch: &[KeySlice<'_>; N],
+        mut positions: &[u32],
+        spare: &mut Vec<ColumnChunk<T, N>>,
         mut value: impl FnMut(usize) -> T,
     ) {
-        while !places.is_empty() {
+        while !positions.is_empty() {
             let chunk = match self.chunks.last_mut() {
-                Some(chunk) if chunk.values.len() < chunk.room => chunk,
-                // A spare chunk is no larger than the one that would be made.
-                _ => match spare.pop_if(|chunk| chunk.room <= self.length.max(FIRST_CHUNK)) {
+                Some(chunk) if chunk.values.len() < chunk.capacity => chunk,
+                // A spare chunk must not be larger than the one that would be allocated.
+                _ => match spare.pop_if(|chunk| chunk.capacity <= self.length.max(FIRST_CHUNK)) {
                     Some(chunk) => self.chunks.push_mut(chunk),
                     None => self.add_chunk(),
                 },
             };
-            let (now, later) = places.split_at(places.len().min(chunk.room - chunk.values.len()));
+            let (now, later) = positions.split_at(positions.len().min(chunk.capacity - chunk.values.len()));
             let mut largest = [0; N];
-            for ((column, stretch), largest) in chunk.keys.iter_mut().zip(stretch).zip(&mut largest) {
-                *largest = column.push_listed(*stretch, now);
+            for ((column, batch), largest) in chunk.keys.iter_mut().zip(batch).zip(&mut largest) {
+                *largest = column.push_selected(*batch, now);
             }
-            chunk.values.extend(now.iter().map(|&place| value(place as usize)));
+            chunk.values.extend(now.iter().map(|&position| value(position as usize)));
             for (all, largest) in self.largest.iter_mut().zip(largest) {
                 *all = largest.max(*all);
             }
             self.length += now.len();
-            places = later;
+            positions = later;
         }
     }
 
     #[cold]
-    fn add_chunk(&mut self) -> &mut Chunk<T, N> {
-        self.chunks.push_mut(Chunk::new(self.length.clamp(FIRST_CHUNK, LARGEST_CHUNK)))
+    fn add_chunk(&mut self) -> &mut ColumnChunk<T, N> {
+        self.chunks.push_mut(ColumnChunk::new(self.length.clamp(FIRST_CHUNK, LARGEST_CHUNK)))
     }
 
-    /// The number of entries.
+    /// Number of entries in the builder.
     #[must_use]
     pub fn len(&self) -> usize {
         self.length
     }
 
-    /// Whether there are none.
+    /// Returns true if the builder has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// The largest index seen in each dimension.
+    /// Largest index seen in each dimension.
     #[must_use]
-    pub fn largest(&self) -> Option<[u64; N]> {
+    pub fn largest_key(&self) -> Option<[u64; N]> {
         (!self.is_empty()).then_some(self.largest)
     }
 
-    /// The smallest shape that holds all entries.
+    /// Smallest shape that covers all entries.
     #[must_use]
     pub fn shape(&self) -> Shape<N> {
-        Shape::holding(self.largest())
+        Shape::covering(self.largest_key())
     }
 
-    /// Adds `base` to every index of a dimension: the rows of a byte range are counted from 0 until the rows of the ranges
-    /// before it are known.
+    /// Adds `base` to every index of a dimension. The rows of a byte range count from 0 until the
+    /// rows of the ranges before it are known.
     pub fn shift(&mut self, dimension: usize, base: u64) {
         if base == 0 || self.is_empty() {
             return;
@@ -156,12 +157,12 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         }
     }
 
-    /// Renumbers every index of a dimension, for instance after dictionaries were merged.
+    /// Maps every index of a dimension, for instance after dictionaries were merged.
     pub fn renumber(&mut self, dimension: usize, mut number: impl FnMut(u64) -> u64) {
         let mut largest = 0;
         for chunk in &mut self.chunks {
             let old = std::mem::replace(&mut chunk.keys[dimension], KeyColumn::with_capacity(true, 0));
-            let mut new = KeyColumn::with_capacity(true, chunk.room);
+            let mut new = KeyColumn::with_capacity(true, chunk.capacity);
             for key in old.iter() {
                 let key = number(key);
                 largest = largest.max(key);
@@ -172,16 +173,17 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         self.largest[dimension] = largest;
     }
 
-    /// Takes in the entries of the range that comes next.
+    /// Appends the entries of the next range.
     pub fn append(&mut self, next: Self) {
         if next.is_empty() {
             return;
         }
-        // A partly filled last chunk is cut to its length, so that many small ranges do not hold many large chunks.
+        // A partly filled last chunk is shrunk, so that many small ranges do not hold many large
+        // chunks.
         if let Some(last) = self.chunks.last_mut() {
             last.keys.iter_mut().for_each(KeyColumn::shrink);
             last.values.shrink_to_fit();
-            last.room = last.values.len();
+            last.capacity = last.values.len();
         }
         for dimension in 0..N {
             self.largest[dimension] = self.largest[dimension].max(next.largest[dimension]);
@@ -190,32 +192,36 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         self.chunks.extend(next.chunks);
     }
 
-    /// Adds entries that come as columns, for instance from another peer, after those that are here.
+    /// Appends entries given as columns, for instance from another peer.
     ///
     /// # Panics
-    /// If the columns do not have the same length.
+    /// Panics if the columns do not have the same length.
     pub fn push_columns(&mut self, keys: [KeyColumn; N], values: Vec<T>) {
-        assert!(keys.iter().all(|column| column.len() == values.len()), "one key per value and dimension");
-        let largest = std::array::from_fn(|dimension| keys[dimension].ends().map_or(0, |(_, largest)| largest));
-        let (length, room) = (values.len(), values.len());
-        self.append(Self { chunks: vec![Chunk { keys, values, room }], length, largest });
+        assert!(
+            keys.iter().all(|column| column.len() == values.len()),
+            "columns must have one key per value and dimension"
+        );
+        let largest = std::array::from_fn(|dimension| keys[dimension].min_max().map_or(0, |(_, largest)| largest));
+        let (length, capacity) = (values.len(), values.len());
+        self.append(Self { chunks: vec![ColumnChunk { keys, values, capacity }], length, largest });
     }
 
-    /// The entries as columns, chunk by chunk in the order of arrival: how they are sent without touching each.
+    /// Iterates over the entries as columns, chunk by chunk in the order of arrival. A shuffle
+    /// sends these without touching single entries.
     pub fn columns(&self) -> impl Iterator<Item = (&[KeyColumn; N], &[T])> {
         self.chunks.iter().map(|chunk| (&chunk.keys, chunk.values.as_slice()))
     }
 
-    pub(super) fn into_chunks(self) -> impl Iterator<Item = Chunk<T, N>> {
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = ColumnChunk<T, N>> {
         self.chunks.into_iter()
     }
 
-    /// The same, handing the columns out.
+    /// Iterates over the entries as owned columns, chunk by chunk in the order of arrival.
     pub fn into_columns(self) -> impl Iterator<Item = ([KeyColumn; N], Vec<T>)> {
         self.chunks.into_iter().map(|chunk| (chunk.keys, chunk.values))
     }
 
-    /// All entries in the order of arrival.
+    /// Iterates over all entries in the order of arrival.
     pub fn iter(&self) -> impl Iterator<Item = ([u64; N], &T)> {
         self.chunks.iter().flat_map(|chunk| {
             chunk
@@ -226,10 +232,10 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         })
     }
 
-    /// Hands out all entries in the order of arrival, freeing each chunk behind it: how a shuffle sends them on.
-    pub fn drain(self) -> impl Iterator<Item = ([u64; N], T)> {
+    /// Iterates over all entries by value in the order of arrival, freeing each finished chunk.
+    pub fn into_entries(self) -> impl Iterator<Item = ([u64; N], T)> {
         self.chunks.into_iter().flat_map(|chunk| {
-            let Chunk { keys, values, .. } = chunk;
+            let ColumnChunk { keys, values, .. } = chunk;
             values
                 .into_iter()
                 .enumerate()
@@ -237,10 +243,10 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         })
     }
 
-    /// The memory held.
+    /// Allocated memory in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let chunk = |chunk: &Chunk<T, N>| {
+        let chunk = |chunk: &ColumnChunk<T, N>| {
             chunk.keys.iter().map(KeyColumn::memory_bytes).sum::<usize>() + chunk.values.capacity() * size_of::<T>()
         };
         self.chunks.iter().map(chunk).sum()
@@ -248,19 +254,19 @@ impl<T, const N: usize> SparseBuilder<T, N> {
 
     /// Sorts the entries into a block.
     ///
-    /// `order` lists the dimensions, the slowest first: `[0, 1]` sorts by row, `[1, 0]` by column. It must be a
-    /// permutation of the dimensions.
+    /// `order` lists the dimensions, the slowest first: `[0, 1]` sorts by row, `[1, 0]` by column.
+    /// It must be a permutation of the dimensions.
     ///
     /// # Panics
-    /// If `order` is no permutation of `0..N`.
+    /// Panics if `order` is not a permutation of `0..N`.
     pub fn finish(self, shape: Shape<N>, order: [usize; N], policy: DuplicatePolicy<T>) -> Result<SparseBlock<T, N>> {
-        // Only an error names entries by their number.
+        // Only an error names entries by their ordinal.
         let number = matches!(policy, DuplicatePolicy::Error);
         self.finish_numbered(shape, order, policy, number)
     }
 
-    /// The same for callers that find out by themselves where a duplicate came from: an error names no entries they
-    /// could rely on, which spares a column of numbers.
+    /// Sorts the entries into a block for callers that locate duplicates by themselves. An error
+    /// then names no reliable ordinals, which saves a column of them.
     pub(crate) fn finish_unnumbered(
         self,
         shape: Shape<N>,
@@ -279,16 +285,16 @@ impl<T, const N: usize> SparseBuilder<T, N> {
     ) -> Result<SparseBlock<T, N>> {
         let mut named = order;
         named.sort_unstable();
-        assert!(named.into_iter().eq(0..N), "the order {order:?} names every dimension once");
+        assert!(named.into_iter().eq(0..N), "the order {order:?} must name every dimension once");
         self.check(shape)?;
-        let Sorted { mut keys, mut values, ordinals } = sorted(self.chunks, shape, order, number);
-        fold_duplicates(&mut keys, &mut values, ordinals.as_deref(), policy)?;
+        let SortedColumns { mut keys, mut values, ordinals } = sort_chunks(self.chunks, shape, order, number);
+        merge_duplicates(&mut keys, &mut values, ordinals.as_deref(), policy)?;
         Ok(SparseBlock::from_sorted(shape, order, keys, values))
     }
 }
 
 impl<T, const N: usize> SparseBuilder<T, N> {
-    /// Whether the entries can be a block of this shape.
+    /// Returns an error unless the entries fit into a block of this shape.
     fn check(&self, shape: Shape<N>) -> Result<()> {
         if u32::try_from(self.length).is_err() {
             return Err(Error::BlockFull { entries: self.length as u64 });
@@ -296,13 +302,13 @@ impl<T, const N: usize> SparseBuilder<T, N> {
         if packed_bits(shape) > u128::BITS {
             return Err(Error::TooManyCells { shape: shape.extents().to_vec() });
         }
-        if let Some(largest) = self.largest()
+        if let Some(largest) = self.largest_key()
             && !shape.contains(largest)
         {
             let (key, _) = self
                 .iter()
                 .find(|&(key, _)| !shape.contains(key))
-                .unwrap_or_else(|| unreachable!("some entry has the largest index"));
+                .unwrap_or_else(|| unreachable!("one entry has the largest index"));
             return Err(Error::KeyOutOfShape { key: key.to_vec(), shape: shape.extents().to_vec() });
         }
         Ok(())
@@ -310,10 +316,10 @@ impl<T, const N: usize> SparseBuilder<T, N> {
 }
 
 impl<T> SparseBuilder<T, 1> {
-    /// Brings the values of each index together, in the order of arrival: one entry per index that occurs.
+    /// Groups the values of each index, in the order of arrival: one entry per index that occurs.
     pub(crate) fn finish_groups(self, shape: Shape<1>) -> Result<SparseBlock<Vec<T>, 1>> {
         self.check(shape)?;
-        let Sorted { keys: [keys], values, .. } = sorted(self.chunks, shape, [0], false);
+        let SortedColumns { keys: [keys], values, .. } = sort_chunks(self.chunks, shape, [0], false);
         let mut groups: Vec<(u64, usize)> = Vec::new();
         for key in keys.iter() {
             match groups.last_mut() {
@@ -334,20 +340,21 @@ impl<T> SparseBuilder<T, 1> {
 }
 
 impl<T: Copy> SparseBuilder<T, 2> {
-    /// Adds the entries of one row, as LIBSVM and LDA-C lines give them, with one check per row and not per entry.
+    /// Appends the entries of one row, as LIBSVM and LDA-C lines have them, with one check per row
+    /// instead of one per entry.
     ///
     /// # Panics
-    /// If there are not as many values as columns.
+    /// Panics if there are not as many values as columns.
     pub fn push_row(&mut self, row: u64, mut columns: &[u32], mut values: &[T]) {
-        assert_eq!(columns.len(), values.len(), "one value per column");
+        assert_eq!(columns.len(), values.len(), "a row must have one value per column");
         let Some(&largest) = columns.iter().max() else { return };
         self.largest = [self.largest[0].max(row), self.largest[1].max(u64::from(largest))];
         while !values.is_empty() {
             let chunk = match self.chunks.last_mut() {
-                Some(chunk) if chunk.values.len() < chunk.room => chunk,
+                Some(chunk) if chunk.values.len() < chunk.capacity => chunk,
                 _ => self.add_chunk(),
             };
-            let count = values.len().min(chunk.room - chunk.values.len());
+            let count = values.len().min(chunk.capacity - chunk.values.len());
             chunk.keys[0].push_repeated(row, count);
             chunk.keys[1].push_narrow(&columns[..count]);
             chunk.values.extend_from_slice(&values[..count]);
@@ -357,8 +364,8 @@ impl<T: Copy> SparseBuilder<T, 2> {
     }
 }
 
-/// Applies the policy to runs of equal keys, which are neighbours in the order of arrival.
-fn fold_duplicates<T, const N: usize>(
+/// Applies the policy to runs of equal keys, which are adjacent and in the order of arrival.
+fn merge_duplicates<T, const N: usize>(
     keys: &mut [KeyColumn; N],
     values: &mut Vec<T>,
     ordinals: Option<&[u32]>,
@@ -374,11 +381,12 @@ fn fold_duplicates<T, const N: usize>(
         }
         match policy {
             DuplicatePolicy::Error => {
-                let place = |at: usize| Place::Entry(ordinals.map_or(at as u64, |ordinals| u64::from(ordinals[at])));
+                let origin =
+                    |at: usize| EntryOrigin::Entry(ordinals.map_or(at as u64, |ordinals| u64::from(ordinals[at])));
                 return Err(Error::DuplicateKey {
                     key: keys.iter().map(|column| column.get(first)).collect(),
-                    first: place(first),
-                    second: place(position),
+                    first: origin(first),
+                    second: origin(position),
                 });
             }
             DuplicatePolicy::Last => values.swap(first, position),
@@ -407,18 +415,18 @@ fn fold_duplicates<T, const N: usize>(
     Ok(())
 }
 
-/// The position of the first entry whose key is that of the entry before it. Nearly always there is none, so it is
-/// looked for in whole columns.
+/// Position of the first entry whose key equals that of the entry before it. There is nearly always
+/// none, so the search compares whole columns.
 fn first_duplicate<const N: usize>(keys: &[KeyColumn; N], length: usize) -> Option<usize> {
-    const STRETCH: usize = 1024;
-    let mut same = [false; STRETCH];
-    (1..length).step_by(STRETCH).find_map(|start| {
-        let same = &mut same[..STRETCH.min(length - start)];
+    const BATCH: usize = 1024;
+    let mut same = [false; BATCH];
+    (1..length).step_by(BATCH).find_map(|start| {
+        let same = &mut same[..BATCH.min(length - start)];
         same.fill(true);
         for column in keys {
             column.compare_with_previous(start, same);
         }
-        same.iter().position(|&same| same).map(|place| start + place)
+        same.iter().position(|&same| same).map(|offset| start + offset)
     })
 }
 
@@ -488,9 +496,9 @@ mod tests {
         }
     }
 
-    /// Pseudo-random but cheap: large enough for several levels of buckets.
+    /// Pseudorandom entries, enough for several levels of buckets.
     fn many(count: u64, rows: u64, columns: u64) -> Vec<([u64; 2], u32)> {
-        let permutation = crate::random::Permutation::new(rows * columns, 1);
+        let permutation = hemiola_core::rng::Permutation::new(rows * columns, 1);
         (0..count)
             .map(|index| (permutation.apply(index), index as u32))
             .map(|(cell, value)| ([cell / columns, cell % columns], value))
@@ -517,7 +525,7 @@ mod tests {
     }
 
     #[test]
-    fn duplicates_are_named_with_both_places() {
+    fn duplicates_are_reported_with_both_origins() {
         let error = built(&[([2, 1], 0), ([0, 0], 1), ([2, 1], 2)])
             .finish(Shape::new([3, 3]), [0, 1], DuplicatePolicy::Error)
             .unwrap_err();
@@ -552,7 +560,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_that_came_as_columns_are_the_same_entries() {
+    fn entries_pushed_as_columns_are_the_same_entries() {
         let entries_in = many(10_000, 100, 1000);
         let mut gathered = SparseBuilder::new();
         for part in entries_in.chunks(3000) {
@@ -579,7 +587,7 @@ mod tests {
         }
         by_row.push_row(9, &[1], &[1]);
         by_entry.push([9, 1], 1);
-        assert_eq!((by_row.len(), by_row.largest()), (by_entry.len(), by_entry.largest()));
+        assert_eq!((by_row.len(), by_row.largest_key()), (by_entry.len(), by_entry.largest_key()));
         assert!(by_row.iter().eq(by_entry.iter()));
     }
 
@@ -596,6 +604,6 @@ mod tests {
         assert_eq!(builder.shape(), Shape::new([(1 << 32) + 2, 2]));
         builder.renumber(0, |row| (1 << 32) + 1 - row);
         assert_eq!(builder.shape(), Shape::new([2, 2]));
-        assert_eq!(builder.drain().collect::<Vec<_>>(), [([1, 1], 5), ([0, 0], 6)]);
+        assert_eq!(builder.into_entries().collect::<Vec<_>>(), [([1, 1], 5), ([0, 0], 6)]);
     }
 }

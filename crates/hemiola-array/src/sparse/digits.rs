@@ -1,112 +1,114 @@
-//! The leading bits of keys as small numbers, for a stable pass that deals entries out to buckets.
+//! Leading bits of keys as small digits, for a stable bucket pass.
 //!
-//! A digit takes whole dimensions in the order of sorting while they are narrow, and the top bits of the first one that is
-//! not. Indices count from the smallest that occurs: a part of an array fills its buckets as well as the whole array
-//! does. **Invariant:** entries of one bucket agree in every bit of the key that their digit was made of, and buckets ascend
-//! like keys.
+//! A digit takes whole dimensions in sort order while they are narrow, and the top bits of the
+//! first one that is not. Indices count from the smallest that occurs, so a part of an array fills
+//! its buckets as well as the whole array does. **Invariant:** entries of one bucket agree in every
+//! key bit that is in the digit, and buckets ascend like keys.
 
 use super::KeyColumn;
-use super::chunk::Chunk;
+use super::chunk::ColumnChunk;
 use crate::Shape;
 use std::ops::Range;
 
-/// Digits are computed for this many entries at a time, so that they stay in the first-level cache.
-pub(super) const STRETCH: usize = 2048;
-/// At most 4096 buckets: a line of each, for the column being written, stays in the second-level cache.
-const MOST_BITS: u32 = 12;
-/// With 256 buckets or more the next dimension is left alone.
-const ENOUGH_BITS: u32 = 8;
+/// Number of entries whose digits are computed at a time, so that they stay in the L1 cache.
+pub(super) const BATCH: usize = 2048;
+/// At most 4096 buckets: one cache line of each, for the column being written, stays in the L2
+/// cache.
+const MAX_DIGIT_BITS: u32 = 12;
+/// With 256 buckets or more, no further dimension is added.
+const MIN_DIGIT_BITS: u32 = 8;
 
-/// Which bits of a key make its digit, and which are left.
+/// Selection of the key bits that make the digit, and of those that remain.
 #[derive(Debug)]
-pub(super) struct Digits<const N: usize> {
-    /// From the top.
-    taken: Vec<Taken>,
-    /// From the top: dimensions and how many of their low bits the digit does not hold.
-    left: Vec<(usize, u32)>,
+pub(super) struct KeyDigits<const N: usize> {
+    /// Bit fields of the digit, from the top.
+    fields: Vec<DigitField>,
+    /// Dimensions and the number of their low bits outside the digit, from the top.
+    remaining: Vec<(usize, u32)>,
     bits: u32,
 }
 
-/// What a digit takes of one dimension: `(key >> drop) - base`.
+/// Bit field of one dimension in the digit: `(key >> drop) - base`.
 #[derive(Debug)]
-struct Taken {
+struct DigitField {
     dimension: usize,
     base: u64,
     bits: u32,
     drop: u32,
 }
 
-impl<const N: usize> Digits<N> {
-    /// The digits that suit these entries: none if they are few.
-    pub(super) fn choose<T>(chunks: &[Chunk<T, N>], shape: Shape<N>, order: [usize; N]) -> Self {
-        let mut digits = Self { taken: Vec::new(), left: Vec::new(), bits: 0 };
-        let few = chunks.iter().map(|chunk| chunk.values.len()).sum::<usize>() <= STRETCH;
+impl<const N: usize> KeyDigits<N> {
+    /// Chooses digits for these entries; none if there are few.
+    pub(super) fn choose<T>(chunks: &[ColumnChunk<T, N>], shape: Shape<N>, order: [usize; N]) -> Self {
+        let mut digits = Self { fields: Vec::new(), remaining: Vec::new(), bits: 0 };
+        let few = chunks.iter().map(|chunk| chunk.values.len()).sum::<usize>() <= BATCH;
         for dimension in order {
-            if few || digits.bits >= ENOUGH_BITS {
-                digits.left.push((dimension, shape.bits(dimension)));
+            if few || digits.bits >= MIN_DIGIT_BITS {
+                digits.remaining.push((dimension, shape.index_bits(dimension)));
                 continue;
             }
-            let ends = chunks.iter().filter_map(|chunk| chunk.keys[dimension].ends());
+            let ends = chunks.iter().filter_map(|chunk| chunk.keys[dimension].min_max());
             let (low, high) = ends.reduce(|all, ends| (all.0.min(ends.0), all.1.max(ends.1))).unwrap_or((0, 0));
             let needed = |drop: u32| u64::BITS - ((high >> drop) - (low >> drop)).leading_zeros();
-            let room = MOST_BITS - digits.bits;
+            let room = MAX_DIGIT_BITS - digits.bits;
             let drop = (0..u64::BITS).find(|&drop| needed(drop) <= room).unwrap_or(0);
             digits.bits += needed(drop);
-            digits.taken.push(Taken { dimension, base: low >> drop, bits: needed(drop), drop });
+            digits.fields.push(DigitField { dimension, base: low >> drop, bits: needed(drop), drop });
             if drop > 0 {
-                digits.left.push((dimension, drop));
+                digits.remaining.push((dimension, drop));
             }
         }
         digits
     }
 
-    /// Whether no bits are taken: all entries lie in one bucket.
+    /// Returns true if the digit has no bits: all entries lie in one bucket.
     pub(super) fn is_trivial(&self) -> bool {
         self.bits == 0
     }
 
-    /// The number of buckets, some of them empty.
+    /// Number of buckets, some of them empty.
     pub(super) fn buckets(&self) -> usize {
         1 << self.bits
     }
 
-    /// Dimensions and how many of their low bits the digit does not hold, from the top.
-    pub(super) fn left(&self) -> &[(usize, u32)] {
-        &self.left
+    /// Dimensions and the number of their low bits outside the digit, from the top.
+    pub(super) fn remaining(&self) -> &[(usize, u32)] {
+        &self.remaining
     }
 
-    /// The dimension of which the digit holds the top bits only.
-    pub(super) fn split(&self) -> Option<usize> {
-        self.taken.iter().find(|taken| taken.drop > 0).map(|taken| taken.dimension)
+    /// Dimension of which the digit has only the top bits.
+    pub(super) fn split_dimension(&self) -> Option<usize> {
+        self.fields.iter().find(|field| field.drop > 0).map(|field| field.dimension)
     }
 
-    /// Whether the digit holds bits of a dimension; all of them, unless it is the one that is [`split`](Self::split).
-    pub(super) fn takes(&self, dimension: usize) -> bool {
-        self.taken.iter().any(|taken| taken.dimension == dimension)
+    /// Returns true if the digit has bits of a dimension: all of them, unless it is the
+    /// [`split_dimension`](Self::split_dimension).
+    pub(super) fn covers(&self, dimension: usize) -> bool {
+        self.fields.iter().any(|field| field.dimension == dimension)
     }
 
-    /// The number of entries of a chunk of which only the columns that digits are made of may be left.
+    /// Number of entries of a chunk. Only the columns of the digit may be left in it.
     pub(super) fn length(&self, keys: &[KeyColumn; N]) -> usize {
-        self.taken.first().map_or(0, |taken| keys[taken.dimension].len())
+        self.fields.first().map_or(0, |field| keys[field.dimension].len())
     }
 
-    /// The index in a dimension that the digit holds whole.
+    /// Index in a dimension that the digit covers entirely.
     pub(super) fn index(&self, dimension: usize, bucket: usize) -> u64 {
-        let mut shift = self.taken.iter().map(|taken| taken.bits).sum::<u32>();
-        for taken in &self.taken {
-            shift -= taken.bits;
-            if taken.dimension == dimension {
-                return taken.base + (bucket >> shift & ((1 << taken.bits) - 1)) as u64;
+        let mut shift = self.fields.iter().map(|field| field.bits).sum::<u32>();
+        for field in &self.fields {
+            shift -= field.bits;
+            if field.dimension == dimension {
+                return field.base + (bucket >> shift & ((1 << field.bits) - 1)) as u64;
             }
         }
         0
     }
 
-    /// The digits of the entries at `positions` of a chunk.
+    /// Computes the digits of the entries at `positions` of a chunk.
     pub(super) fn fill(&self, keys: &[KeyColumn; N], positions: Range<usize>, digits: &mut [u16]) {
         digits.fill(0);
-        for &Taken { dimension, base, bits, drop } in &self.taken {
-            // A digit has 12 bits at most, so the difference fits although it is cut to 16.
+        for &DigitField { dimension, base, bits, drop } in &self.fields {
+            // A digit has at most 12 bits, so the difference survives the truncation to 16.
             match &keys[dimension] {
                 KeyColumn::Narrow(keys) if drop < u32::BITS => {
                     for (digit, &key) in digits.iter_mut().zip(&keys[positions.clone()]) {

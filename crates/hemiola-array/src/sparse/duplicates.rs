@@ -1,32 +1,33 @@
-//! What happens when a key comes twice.
+//! Policy for duplicate keys.
 //!
-//! **Invariant:** the policy sees duplicates in the order of arrival, (file, offset) order for a reader, so `Last` and a sum
-//! of floats do not depend on how the entries were sorted.
+//! **Invariant:** the policy sees duplicates in the order of arrival, which is (file, offset) order
+//! for a reader. `Last` and a sum of floats therefore do not depend on the sort.
 
 use std::ops::AddAssign;
 
-/// What to do with entries that have the same key.
+/// Policy for entries with the same key.
 #[derive(Debug, Default)]
 #[non_exhaustive]
 pub enum DuplicatePolicy<T> {
-    /// Refuse, naming both places. The default: a rating given twice is more often a mistake in the data than not.
+    /// Return an error that names both origins. The default: a rating given twice is usually a
+    /// mistake in the data.
     #[default]
     Error,
-    /// Keep the entry that came last.
+    /// Keep the entry that arrived last.
     Last,
     /// Fold later entries into the first one.
     Combine(fn(&mut T, &T)),
 }
 
 impl<T: Copy + AddAssign> DuplicatePolicy<T> {
-    /// Add the values up.
+    /// Policy that adds the values up.
     #[must_use]
     pub fn sum() -> Self {
         Self::Combine(|total, value| *total += *value)
     }
 }
 
-/// A policy is a choice or a function pointer: it can be copied whatever the values are.
+/// A policy is a choice or a function pointer, so it can be copied for any value type.
 impl<T> Clone for DuplicatePolicy<T> {
     fn clone(&self) -> Self {
         *self

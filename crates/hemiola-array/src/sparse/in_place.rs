@@ -1,46 +1,49 @@
-//! Sorting a stretch of a block's columns in place, with 4 extra bytes per entry.
+//! In-place sort of a range of a block's columns, with 4 extra bytes per entry.
 //!
-//! For what [`sort`](super::sort) cannot take apart in one stable pass: values too wide to be held twice, and buckets that
-//! one index fills. The key of an entry, packed into one integer in the chosen order of dimensions, is sorted by its bits
-//! from the top: an American flag pass (`McIlroy`, Bostic, `McIlroy` 1993) swaps entries into 64 buckets, and a bucket that
-//! fits the cache is sorted by comparison on `(packed key, ordinal)` pairs and permuted there. Every pass writes to at most
-//! 64 places per column, so no step waits for memory.
+//! It handles the cases that [`sort`](super::sort) cannot split in one stable pass: values too wide
+//! to be held twice, and buckets that one index fills. The key of an entry, packed into one integer
+//! in the chosen order of dimensions, is sorted from the top bits down. An American flag sort
+//! (McIlroy, Bostic, McIlroy 1993) swaps entries into 64 buckets. A bucket that fits the cache is
+//! sorted by comparison on `(packed key, ordinal)` pairs and permuted there. Every pass writes to
+//! at most 64 positions per column, so no step stalls on memory.
 //!
-//! The *ordinal*, the number of an entry in the order of arrival, is a column of its own while sorting: it makes the
-//! result that of a stable sort although swapping is not stable.
+//! The *ordinal*, the number of an entry in the order of arrival, is a separate column while
+//! sorting. It makes the result that of a stable sort although swapping is not stable.
 //!
-//! **Invariant:** at any moment the columns together hold the same entries; only their order changes.
+//! **Invariant:** at any moment the columns together hold the same entries; only their order
+//! changes.
 
 use super::KeyColumn;
 use crate::Shape;
 use std::ops::Range;
 
-/// Buckets up to this many entries are sorted by comparison: their columns and scratch fit the second-level cache.
-const SMALL: usize = 8 * 1024;
+/// Buckets up to this many entries are sorted by comparison: their columns and scratch memory fit
+/// the L2 cache.
+const SMALL_BUCKET: usize = 8 * 1024;
 const DIGIT_BITS: u32 = 6;
 const BUCKETS: usize = 1 << DIGIT_BITS;
 
-/// The columns being sorted.
-pub(super) struct Columns<'a, T, const N: usize> {
+/// Columns to be sorted.
+pub(super) struct SortColumns<'a, T, const N: usize> {
     pub(super) shape: Shape<N>,
-    /// Dimensions, the slowest first.
+    /// Dimensions in sort order, the slowest first.
     pub(super) order: [usize; N],
     pub(super) keys: &'a mut [KeyColumn; N],
     pub(super) values: &'a mut [T],
 }
 
-/// A key packed into one integer that sorts like the key.
-pub(super) trait Packed: Copy + Ord {
+/// Key packed into one integer with the same order.
+pub(super) trait PackedKey: Copy + Ord {
     const ZERO: Self;
     fn append(self, bits: u32, index: u64) -> Self;
-    /// Undoes [`append`](Self::append): what was packed before, and the index.
+    /// Inverse of [`append`](Self::append): the integer before it, and the index.
     fn split(self, bits: u32) -> (Self, u64);
     fn digit(self, shift: u32) -> usize;
 }
 
 macro_rules! packed {
     ($($integer:ty),*) => {$(
-        impl Packed for $integer {
+        impl PackedKey for $integer {
             const ZERO: Self = 0;
             #[inline]
             fn append(self, bits: u32, index: u64) -> Self {
@@ -60,13 +63,13 @@ macro_rules! packed {
 }
 packed!(u64, u128);
 
-/// The bits of a packed key of this shape.
+/// Number of bits of a packed key of this shape.
 pub(super) fn packed_bits<const N: usize>(shape: Shape<N>) -> u32 {
-    (0..N).map(|dimension| shape.bits(dimension)).sum()
+    (0..N).map(|dimension| shape.index_bits(dimension)).sum()
 }
 
 #[inline]
-pub(super) fn pack<P: Packed, const N: usize>(
+pub(super) fn pack<P: PackedKey, const N: usize>(
     shape: Shape<N>,
     order: [usize; N],
     keys: &[KeyColumn; N],
@@ -74,37 +77,43 @@ pub(super) fn pack<P: Packed, const N: usize>(
 ) -> P {
     order
         .into_iter()
-        .fold(P::ZERO, |packed, dimension| packed.append(shape.bits(dimension), keys[dimension].get(position)))
+        .fold(P::ZERO, |packed, dimension| packed.append(shape.index_bits(dimension), keys[dimension].get(position)))
 }
 
-/// Sorts the entries at `range`, whose packed keys agree above the lowest `bits` bits, together with their ordinals.
-/// Ordinals that ascend make the sort stable. Keys must lie inside the shape.
-pub(super) fn sort<P: Packed, T, const N: usize>(
-    columns: Columns<'_, T, N>,
+/// Sorts the entries at `range`, whose packed keys agree above the lowest `bits` bits, together
+/// with their ordinals. Ascending ordinals make the sort stable. Keys must lie inside the shape.
+pub(super) fn sort<P: PackedKey, T, const N: usize>(
+    columns: SortColumns<'_, T, N>,
     range: Range<usize>,
     bits: u32,
     ordinals: &mut [u32],
 ) {
-    debug_assert_eq!(range.len(), ordinals.len(), "one ordinal per entry");
-    let small = SMALL.max(range.len() / 64);
-    let mut sorter =
-        Sorter::<'_, P, T, N> { columns, ordinals, first: range.start, scratch: Vec::new(), places: Vec::new(), small };
+    debug_assert_eq!(range.len(), ordinals.len(), "there must be one ordinal per entry");
+    let small = SMALL_BUCKET.max(range.len() / 64);
+    let mut sorter = InPlaceSorter::<'_, P, T, N> {
+        columns,
+        ordinals,
+        first: range.start,
+        scratch: Vec::new(),
+        sources: Vec::new(),
+        small,
+    };
     sorter.sort_range(range.start, range.end, bits);
 }
 
-struct Sorter<'a, P, T, const N: usize> {
-    columns: Columns<'a, T, N>,
-    /// Of the entries from `first`.
+struct InPlaceSorter<'a, P, T, const N: usize> {
+    columns: SortColumns<'a, T, N>,
+    /// Ordinals of the entries from `first` on.
     ordinals: &'a mut [u32],
     first: usize,
-    /// Packed key, ordinal and place in the bucket, of one small bucket at a time.
+    /// Packed key, ordinal and offset in the bucket, of one small bucket at a time.
     scratch: Vec<(P, u32, u32)>,
-    places: Vec<u32>,
-    /// The largest bucket that is sorted in scratch memory.
+    sources: Vec<u32>,
+    /// Largest bucket that is sorted in scratch memory.
     small: usize,
 }
 
-impl<P: Packed, T, const N: usize> Sorter<'_, P, T, N> {
+impl<P: PackedKey, T, const N: usize> InPlaceSorter<'_, P, T, N> {
     #[inline]
     fn packed(&self, position: usize) -> P {
         pack(self.columns.shape, self.columns.order, self.columns.keys, position)
@@ -124,7 +133,7 @@ impl<P: Packed, T, const N: usize> Sorter<'_, P, T, N> {
         if end - start < 2 {
             return;
         }
-        if end - start <= SMALL || (bits == 0 && end - start <= self.small) {
+        if end - start <= SMALL_BUCKET || (bits == 0 && end - start <= self.small) {
             self.sort_small(start, end);
             return;
         }
@@ -134,7 +143,8 @@ impl<P: Packed, T, const N: usize> Sorter<'_, P, T, N> {
         }
         let shift = bits.saturating_sub(DIGIT_BITS);
         let mut counts = [0_usize; BUCKETS];
-        // Bits above `bits` agree, so they do not spread the digit: mask them when the digit is cut short.
+        // Bits above `bits` agree, so they would not spread the digit; mask them if the digit is
+        // short.
         let mask = BUCKETS.min(1 << bits.min(DIGIT_BITS)) - 1;
         for position in start..end {
             counts[self.packed(position).digit(shift) & mask] += 1;
@@ -149,12 +159,12 @@ impl<P: Packed, T, const N: usize> Sorter<'_, P, T, N> {
         }
         for bucket in 0..BUCKETS {
             while heads[bucket] < ends[bucket] {
-                let home = self.packed(heads[bucket]).digit(shift) & mask;
-                if home == bucket {
+                let target = self.packed(heads[bucket]).digit(shift) & mask;
+                if target == bucket {
                     heads[bucket] += 1;
                 } else {
-                    self.swap(heads[bucket], heads[home]);
-                    heads[home] += 1;
+                    self.swap(heads[bucket], heads[target]);
+                    heads[target] += 1;
                 }
             }
         }
@@ -170,25 +180,26 @@ impl<P: Packed, T, const N: usize> Sorter<'_, P, T, N> {
         scratch.clear();
         scratch.extend((start..end).map(|at| (self.packed(at), self.ordinals[at - self.first], (at - start) as u32)));
         scratch.sort_unstable();
-        // Keys and ordinals are written from the sorted scratch, in order; only the values have to be permuted.
-        let Columns { shape, order, keys, values } = &mut self.columns;
+        // Keys and ordinals are written from the sorted scratch in order; only the values are
+        // permuted.
+        let SortColumns { shape, order, keys, values } = &mut self.columns;
         for (at, &(packed, ordinal, _)) in (start..end).zip(&scratch) {
             self.ordinals[at - self.first] = ordinal;
             let mut rest = packed;
             for &dimension in order.iter().rev() {
                 let index;
-                (rest, index) = rest.split(shape.bits(dimension));
+                (rest, index) = rest.split(shape.index_bits(dimension));
                 keys[dimension].set(at, index);
             }
         }
-        self.places.clear();
-        self.places.extend(scratch.iter().map(|&(.., place)| place));
-        permute(&mut values[start..end], &mut self.places);
+        self.sources.clear();
+        self.sources.extend(scratch.iter().map(|&(.., source)| source));
+        permute(&mut values[start..end], &mut self.sources);
         self.scratch = scratch;
     }
 
-    /// A large bucket of one and the same key: only the order of arrival is left to restore. Heap sort, because it needs
-    /// no memory; so many duplicates of one key mean that the policy is about to fold them.
+    /// Restores the order of arrival in a large bucket of a single key. Heap sort, because it needs
+    /// no memory; so many duplicates mean that the policy is about to fold them.
     fn sort_equal(&mut self, start: usize, end: usize) {
         let length = end - start;
         for root in (0..length / 2).rev() {
@@ -219,13 +230,13 @@ impl<P: Packed, T, const N: usize> Sorter<'_, P, T, N> {
     }
 }
 
-/// Puts the value at `places[at]` to `at`, for every position, following each cycle of the permutation. The places are
-/// overwritten.
-pub(super) fn permute<T>(values: &mut [T], places: &mut [u32]) {
-    for first in 0..places.len() {
+/// Moves the value at `sources[at]` to `at`, for every position, along each cycle of the
+/// permutation. The sources are overwritten.
+pub(super) fn permute<T>(values: &mut [T], sources: &mut [u32]) {
+    for first in 0..sources.len() {
         let mut at = first;
         loop {
-            let from = std::mem::replace(&mut places[at], at as u32) as usize;
+            let from = std::mem::replace(&mut sources[at], at as u32) as usize;
             if from == first {
                 break;
             }

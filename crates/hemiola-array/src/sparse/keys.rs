@@ -1,20 +1,20 @@
-//! One column of keys: the index of every entry along one dimension.
+//! Key column: the index of every entry along one dimension.
 //!
-//! **Invariant:** a column of a finished block is narrow (32 bits) exactly when the extent of its dimension allows, so two
-//! blocks of one array agree. While a block is being built the shape is unknown: a column starts narrow and widens when
-//! the first large key arrives.
+//! **Invariant:** a column of a finished block is narrow (32 bits) exactly if the extent of its
+//! dimension allows it, so all blocks of an array agree. The shape is unknown while a block is
+//! built: a column starts narrow and widens when the first large key arrives.
 
-/// The keys of all entries along one dimension.
+/// Keys of all entries along one dimension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyColumn {
-    /// Every key fits 32 bits.
+    /// All keys fit in 32 bits.
     Narrow(Vec<u32>),
-    /// Some key may need 64 bits.
+    /// Some keys may need 64 bits.
     Wide(Vec<u64>),
 }
 
-/// A stretch of a column.
+/// Slice of a key column.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum KeySlice<'a> {
     Narrow(&'a [u32]),
@@ -22,13 +22,13 @@ pub(super) enum KeySlice<'a> {
 }
 
 impl KeyColumn {
-    /// An empty column with room for `capacity` keys.
+    /// Creates an empty column with room for `capacity` keys.
     #[must_use]
     pub fn with_capacity(narrow: bool, capacity: usize) -> Self {
         if narrow { Self::Narrow(Vec::with_capacity(capacity)) } else { Self::Wide(Vec::with_capacity(capacity)) }
     }
 
-    /// The number of keys.
+    /// Number of keys in the column.
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
@@ -37,16 +37,16 @@ impl KeyColumn {
         }
     }
 
-    /// Whether there are none.
+    /// Returns true if the column has no keys.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The key of the entry at a position.
+    /// Key of the entry at a position.
     ///
     /// # Panics
-    /// If there is no such entry.
+    /// Panics if there is no such entry.
     #[must_use]
     #[inline]
     pub fn get(&self, position: usize) -> u64 {
@@ -56,7 +56,7 @@ impl KeyColumn {
         }
     }
 
-    /// The keys as they are stored, if in 32 bits.
+    /// Keys as stored, if in 32 bits.
     #[must_use]
     pub fn as_narrow(&self) -> Option<&[u32]> {
         match self {
@@ -65,7 +65,7 @@ impl KeyColumn {
         }
     }
 
-    /// The keys as they are stored, if in 64 bits.
+    /// Keys as stored, if in 64 bits.
     #[must_use]
     pub fn as_wide(&self) -> Option<&[u64]> {
         match self {
@@ -74,7 +74,7 @@ impl KeyColumn {
         }
     }
 
-    /// Appends a key, widening the column if it must.
+    /// Appends a key, widening the column if necessary.
     #[inline]
     pub fn push(&mut self, key: u64) {
         match self {
@@ -86,7 +86,7 @@ impl KeyColumn {
         }
     }
 
-    /// Appends a key several times.
+    /// Appends a key `count` times.
     pub(crate) fn push_repeated(&mut self, key: u64, count: usize) {
         if u32::try_from(key).is_err() {
             self.widen();
@@ -97,7 +97,7 @@ impl KeyColumn {
         }
     }
 
-    /// Appends keys that are narrow.
+    /// Appends keys of 32 bits.
     pub(crate) fn push_narrow(&mut self, more: &[u32]) {
         match self {
             Self::Narrow(keys) => keys.extend_from_slice(more),
@@ -114,7 +114,7 @@ impl KeyColumn {
         }
         match self {
             Self::Wide(keys) => keys,
-            Self::Narrow(_) => unreachable!("it was widened above"),
+            Self::Narrow(_) => unreachable!("the column was widened above"),
         }
     }
 
@@ -128,18 +128,18 @@ impl KeyColumn {
         }
     }
 
-    /// Empties a narrow column; says whether it is narrow and has room for `room` keys.
-    pub(super) fn clear_narrow(&mut self, room: usize) -> bool {
+    /// Clears a narrow column. Returns true if it is narrow and has room for `capacity` keys.
+    pub(super) fn clear_narrow(&mut self, capacity: usize) -> bool {
         match self {
             Self::Narrow(keys) => {
                 keys.clear();
-                keys.capacity() >= room
+                keys.capacity() >= capacity
             }
             Self::Wide(_) => false,
         }
     }
 
-    /// A stretch of the column.
+    /// Slice of the column.
     pub(super) fn slice(&self, positions: std::ops::Range<usize>) -> KeySlice<'_> {
         match self {
             Self::Narrow(keys) => KeySlice::Narrow(&keys[positions]),
@@ -147,37 +147,37 @@ impl KeyColumn {
         }
     }
 
-    /// Appends the keys at the listed places of a stretch, which ascend; the largest of them.
-    pub(super) fn push_listed(&mut self, stretch: KeySlice<'_>, places: &[u32]) -> u64 {
-        let (Some(&first), Some(&last)) = (places.first(), places.last()) else { return 0 };
-        let is_run = (last - first) as usize == places.len() - 1;
-        match (&mut *self, stretch) {
+    /// Appends the keys at ascending `positions` of a batch. Returns the largest of them.
+    pub(super) fn push_selected(&mut self, batch: KeySlice<'_>, positions: &[u32]) -> u64 {
+        let (Some(&first), Some(&last)) = (positions.first(), positions.last()) else { return 0 };
+        let is_run = (last - first) as usize == positions.len() - 1;
+        match (&mut *self, batch) {
             (Self::Narrow(keys), KeySlice::Narrow(more)) if is_run => {
                 let run = &more[first as usize..=last as usize];
                 keys.extend_from_slice(run);
                 u64::from(run.iter().copied().max().unwrap_or(0))
             }
             (Self::Narrow(keys), KeySlice::Narrow(more)) => {
-                keys.extend(places.iter().map(|&place| more[place as usize]));
-                u64::from(keys[keys.len() - places.len()..].iter().copied().max().unwrap_or(0))
+                keys.extend(positions.iter().map(|&position| more[position as usize]));
+                u64::from(keys[keys.len() - positions.len()..].iter().copied().max().unwrap_or(0))
             }
             (Self::Wide(keys), KeySlice::Wide(more)) => {
-                keys.extend(places.iter().map(|&place| more[place as usize]));
-                keys[keys.len() - places.len()..].iter().copied().max().unwrap_or(0)
+                keys.extend(positions.iter().map(|&position| more[position as usize]));
+                keys[keys.len() - positions.len()..].iter().copied().max().unwrap_or(0)
             }
             (Self::Wide(keys), KeySlice::Narrow(more)) => {
-                keys.extend(places.iter().map(|&place| u64::from(more[place as usize])));
-                keys[keys.len() - places.len()..].iter().copied().max().unwrap_or(0)
+                keys.extend(positions.iter().map(|&position| u64::from(more[position as usize])));
+                keys[keys.len() - positions.len()..].iter().copied().max().unwrap_or(0)
             }
             (Self::Narrow(_), KeySlice::Wide(more)) => {
-                let keys = places.iter().map(|&place| more[place as usize]);
+                let keys = positions.iter().map(|&position| more[position as usize]);
                 keys.inspect(|&key| self.push(key)).max().unwrap_or(0)
             }
         }
     }
 
-    /// Clears the flags of entries in front of which another key stands; `same[0]` is that of the entry at `start`, which
-    /// is not the first.
+    /// Clears the flag of every entry whose key differs from the key before it. `same[0]` belongs
+    /// to the entry at `start`, which must not be the first.
     pub(super) fn compare_with_previous(&self, start: usize, same: &mut [bool]) {
         fn compare<K: PartialEq>(keys: &[K], same: &mut [bool]) {
             for (same, pair) in same.iter_mut().zip(keys.array_windows::<2>()) {
@@ -190,16 +190,16 @@ impl KeyColumn {
         }
     }
 
-    /// Whether the keys at `positions` ascend.
-    pub(super) fn ascends(&self, positions: std::ops::Range<usize>) -> bool {
+    /// Returns true if the keys at `positions` ascend.
+    pub(super) fn is_sorted(&self, positions: std::ops::Range<usize>) -> bool {
         match self {
             Self::Narrow(keys) => keys[positions].is_sorted(),
             Self::Wide(keys) => keys[positions].is_sorted(),
         }
     }
 
-    /// The smallest and the largest key.
-    pub(crate) fn ends(&self) -> Option<(u64, u64)> {
+    /// Smallest and largest key.
+    pub(crate) fn min_max(&self) -> Option<(u64, u64)> {
         fn of<K: Ord + Copy + Into<u64>>(keys: &[K]) -> Option<(u64, u64)> {
             Some((keys.iter().copied().min()?.into(), keys.iter().copied().max()?.into()))
         }
@@ -237,7 +237,7 @@ impl KeyColumn {
         }
     }
 
-    /// Overwrites keys from `start` on with others that fit the column.
+    /// Overwrites keys from `start` on with keys that fit the column.
     pub(super) fn overwrite(&mut self, start: usize, new: impl Iterator<Item = u64>) {
         match self {
             Self::Narrow(keys) => keys[start..].iter_mut().zip(new).for_each(|(key, new)| *key = new as u32),
@@ -262,7 +262,7 @@ impl KeyColumn {
         }
     }
 
-    /// Keeps the keys at positions for which `keep` says so, asked in order.
+    /// Keeps the keys for which `keep` returns true, called in order.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut() -> bool) {
         match self {
             Self::Narrow(keys) => keys.retain(|_| keep()),
@@ -277,7 +277,7 @@ impl KeyColumn {
         }
     }
 
-    /// The first position in `positions` whose key is not below `bound`; the keys there must ascend.
+    /// First position in `positions` whose key is not below `bound`; the keys there must ascend.
     pub(crate) fn lower_bound(&self, positions: std::ops::Range<usize>, bound: u64) -> usize {
         positions.start
             + match self {
@@ -286,7 +286,7 @@ impl KeyColumn {
             }
     }
 
-    /// The memory held.
+    /// Allocated memory in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         match self {
@@ -295,7 +295,7 @@ impl KeyColumn {
         }
     }
 
-    /// All keys in order.
+    /// Iterates over all keys in order.
     #[must_use]
     pub fn iter(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         (0..self.len()).map(|position| self.get(position))

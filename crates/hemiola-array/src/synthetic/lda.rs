@@ -1,65 +1,67 @@
-//! Documents drawn from the model of latent Dirichlet allocation (Blei, Ng, Jordan 2003).
+//! Documents drawn from the generative model of latent Dirichlet allocation (Blei, Ng, Jordan
+//! 2003).
 //!
-//! Each topic is a distribution over words drawn from a Dirichlet distribution, each document a mixture of topics drawn from
-//! another. The truth, topics by words, is kept as cumulative sums; a document costs two binary searches per token.
+//! Each topic is a distribution over words, drawn from a Dirichlet distribution; each document is a
+//! mixture of topics, drawn from another. The true topic-word distributions are kept as cumulative
+//! sums; a document costs two binary searches per token.
 
-use super::zipf::draw;
-use super::{Part, values};
-use crate::random::Values;
+use super::zipf::sample_cumulative;
+use super::{RandomStream, stream_rng};
+use hemiola_core::rng::PhiloxRng;
 use std::collections::BTreeMap;
 
-/// The parameters and the topics of a set of documents.
+/// Parameters and topics of a synthetic corpus.
 #[derive(Clone, Debug)]
-pub struct Lda {
+pub struct SyntheticLda {
     documents: u64,
     words: u64,
     length: u64,
     alpha: f64,
     seed: u64,
-    /// For each topic, ascending sums of word probabilities, the last one 1.
+    /// Cumulative word probabilities of each topic; the last one is 1.
     topics: Vec<Vec<f64>>,
 }
 
-impl Lda {
-    /// Documents of about `length` tokens over `words` words and `topics` topics, with Dirichlet parameters 0.1 for
-    /// topics in a document and 0.05 for words in a topic.
+impl SyntheticLda {
+    /// Creates documents of about `length` tokens over `words` words and `topics` topics, with
+    /// Dirichlet parameters 0.1 for topics in a document and 0.05 for words in a topic.
     #[must_use]
     pub fn new(documents: u64, words: u64, topics: u64, length: u64, seed: u64) -> Self {
-        let truth = values(seed, Part::Truth);
+        let truth = stream_rng(seed, RandomStream::Truth);
         let topics = (0..topics).map(|topic| dirichlet(truth, topic, words, 0.05)).collect();
         Self { documents, words, length, alpha: 0.1, seed, topics }
     }
 
-    /// The Dirichlet parameter of topics in a document. Default: 0.1.
+    /// Sets the Dirichlet parameter of topics in a document. Default: 0.1.
     #[must_use]
     pub fn alpha(mut self, alpha: f64) -> Self {
         self.alpha = alpha;
         self
     }
 
-    /// The number of documents.
+    /// Number of documents in the corpus.
     #[must_use]
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// The number of words.
+    /// Size of the vocabulary.
     #[must_use]
     pub fn words(&self) -> u64 {
         self.words
     }
 
-    /// The true probabilities of all words in a topic.
+    /// True probabilities of all words in a topic.
     ///
     /// # Panics
-    /// If there is no such topic.
+    /// Panics if there is no such topic.
     #[must_use]
     pub fn topic(&self, topic: usize) -> Vec<f64> {
         let sums = &self.topics[topic];
         (0..sums.len()).map(|word| sums[word] - if word == 0 { 0.0 } else { sums[word - 1] }).collect()
     }
 
-    /// The true mixture of topics of a document.
+    /// True topic mixture of a document.
     #[must_use]
     pub fn mixture(&self, document: u64) -> Vec<f64> {
         let sums = self.mixture_sums(document);
@@ -67,37 +69,38 @@ impl Lda {
     }
 
     fn mixture_sums(&self, document: u64) -> Vec<f64> {
-        dirichlet(values(self.seed, Part::OtherTruth), document, self.topics.len() as u64, self.alpha)
+        dirichlet(stream_rng(self.seed, RandomStream::OtherTruth), document, self.topics.len() as u64, self.alpha)
     }
 
-    /// The words of a document in ascending order, with their counts.
+    /// Generates a document: its words in ascending order, with their counts.
     #[must_use]
     pub fn row(&self, document: u64) -> Vec<(u64, u32)> {
         let mixture = self.mixture_sums(document);
-        // Lengths vary by a factor of three, evenly.
-        let length = self.length / 2 + values(self.seed, Part::Count).below(document, 0, self.length + 1);
-        let choice = values(self.seed, Part::Choice);
+        // Lengths are uniform between 1/2 and 3/2 of the mean.
+        let length =
+            self.length / 2 + stream_rng(self.seed, RandomStream::Count).random_below(document, 0, self.length + 1);
+        let choice = stream_rng(self.seed, RandomStream::Choice);
         let mut counts = BTreeMap::new();
         for token in 0..length {
-            let topic = draw(&mixture, choice.unit(document, 2 * token));
-            let word = draw(&self.topics[topic as usize], choice.unit(document, 2 * token + 1));
+            let topic = sample_cumulative(&mixture, choice.random_f64(document, 2 * token));
+            let word = sample_cumulative(&self.topics[topic as usize], choice.random_f64(document, 2 * token + 1));
             *counts.entry(word).or_insert(0) += 1;
         }
         counts.into_iter().collect()
     }
 
-    /// All documents in order.
+    /// Generates all documents in order.
     pub fn rows(&self) -> impl Iterator<Item = Vec<(u64, u32)>> + '_ {
         (0..self.documents).map(|document| self.row(document))
     }
 }
 
-/// Ascending sums of a draw from a symmetric Dirichlet distribution: gamma variates, normalized.
-fn dirichlet(values: Values, row: u64, extent: u64, parameter: f64) -> Vec<f64> {
+/// Cumulative sums of a draw from a symmetric Dirichlet distribution: normalized gamma variates.
+fn dirichlet(rng: PhiloxRng, row: u64, extent: u64, parameter: f64) -> Vec<f64> {
     let mut sum = 0.0;
     let mut sums: Vec<f64> = (0..extent)
         .map(|column| {
-            sum += gamma(values, row, column, parameter);
+            sum += gamma(rng, row, column, parameter);
             sum
         })
         .collect();
@@ -106,36 +109,38 @@ fn dirichlet(values: Values, row: u64, extent: u64, parameter: f64) -> Vec<f64> 
             *value /= sum;
         }
     } else {
-        // All variates underflowed, as they may for tiny parameters: the limit puts all weight on one.
-        let one = values.below(row, u64::MAX, extent) as usize;
+        // All variates underflowed, as they may for tiny parameters: the limit puts all weight on
+        // one.
+        let one = rng.random_below(row, u64::MAX, extent) as usize;
         sums[one..].fill(1.0);
     }
     sums
 }
 
-/// A gamma variate, by the method of Marsaglia and Tsang (2000); each try takes the next two draws of the cell.
-fn gamma(values: Values, row: u64, column: u64, shape: f64) -> f64 {
-    // Up to 64 draws per cell; a try fails about one time in twenty.
+/// Gamma variate, by the method of Marsaglia and Tsang (2000); each attempt takes the next two
+/// draws of the cell.
+fn gamma(rng: PhiloxRng, row: u64, column: u64, shape: f64) -> f64 {
+    // Up to 64 draws per cell; an attempt fails about one time in twenty.
     let draws = column * 64;
     if shape < 1.0 {
-        let boost = libm::pow(1.0 - values.unit(row, draws + 63), 1.0 / shape);
-        return boost * gamma_above_one(values, row, draws, shape + 1.0);
+        let boost = libm::pow(1.0 - rng.random_f64(row, draws + 63), 1.0 / shape);
+        return boost * gamma_above_one(rng, row, draws, shape + 1.0);
     }
-    gamma_above_one(values, row, draws, shape)
+    gamma_above_one(rng, row, draws, shape)
 }
 
-fn gamma_above_one(values: Values, row: u64, draws: u64, shape: f64) -> f64 {
+fn gamma_above_one(rng: PhiloxRng, row: u64, draws: u64, shape: f64) -> f64 {
     let center = shape - 1.0 / 3.0;
     let spread = 1.0 / libm::sqrt(9.0 * center);
     for attempt in 0..30 {
-        let normal = values.normal(row, draws + 2 * attempt, 0.0, 1.0);
+        let normal = rng.normal(row, draws + 2 * attempt, 0.0, 1.0);
         let root = 1.0 + spread * normal;
         let cube = root * root * root;
-        let unit = 1.0 - values.unit(row, draws + 2 * attempt + 1);
+        let unit = 1.0 - rng.random_f64(row, draws + 2 * attempt + 1);
         let bound = 0.5 * normal * normal + center - center * cube + center * libm::log(cube);
         if cube > 0.0 && libm::log(unit) < bound {
             return center * cube;
         }
     }
-    center // Thirty failures in a row have probability 1e-39.
+    center // thirty failures in a row have probability 1e-39
 }

@@ -1,17 +1,17 @@
-//! Data sets made from a seed, with the truth they were made from.
+//! Synthetic data sets generated from a seed, with their ground truth.
 //!
-//! A model that is fitted to such a set can be judged against what is true and not only against another program. Every row
-//! is a pure function of the set's parameters and its row number, so any peer can make any part, in any order, and the whole
-//! is the same; nothing but the truth itself is kept in memory.
+//! A model fitted to such a set can be judged against the truth and not only against another
+//! program. Every row is a pure function of the set's parameters and its row number, so any peer
+//! can generate any part in any order. Only the truth itself is kept in memory.
 //!
-//! | file | set | truth |
+//! | file | data set | ground truth |
 //! |---|---|---|
 //! | [`mf`] | ratings with busy users and popular items | the two factors, the noise |
 //! | [`lda`] | documents | topics over words, topics of a document |
 //! | [`lasso`] | a dense regression with correlated columns | the few non-zero coefficients |
 //! | [`logistic`] | a sparse classification | the coefficients |
-//! | [`text`] | writing any of them in the text formats of [`read`](crate::read) | |
-//! | `zipf` | drawing from a power law | |
+//! | [`text`] | writers in the text formats of [`read`](crate::read) | |
+//! | `zipf` | sampling from a power law | |
 
 pub mod lasso;
 pub mod lda;
@@ -20,14 +20,14 @@ pub mod mf;
 pub mod text;
 mod zipf;
 
-pub use lasso::Lasso;
-pub use lda::Lda;
-pub use logistic::Logistic;
-pub use mf::Mf;
+pub use lasso::SyntheticLasso;
+pub use lda::SyntheticLda;
+pub use logistic::SyntheticLogistic;
+pub use mf::SyntheticMf;
 
-/// Seeds of the independent parts of a set, so that its factors and its noise do not share random numbers.
+/// Independent random streams of a set, so that its factors and its noise share no random numbers.
 #[derive(Clone, Copy)]
-enum Part {
+enum RandomStream {
     Truth = 1,
     OtherTruth = 2,
     Count = 3,
@@ -36,7 +36,7 @@ enum Part {
     Order = 6,
 }
 
-fn values(seed: u64, part: Part) -> crate::random::Values {
+fn stream_rng(seed: u64, stream: RandomStream) -> hemiola_core::rng::PhiloxRng {
     // Odd multiples of the golden ratio are far apart; Philox does the rest.
-    crate::random::Values::new(seed ^ (part as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    hemiola_core::rng::PhiloxRng::new(seed ^ (stream as u64).wrapping_mul(hemiola_core::rng::GOLDEN_GAMMA))
 }

@@ -1,11 +1,11 @@
-//! Writing generated sets in the text formats that [`read`](crate::read) reads.
+//! Writers of synthetic data in the text formats that [`read`](crate::read) reads.
 //!
-//! **Invariant:** what is written here is read back bit for bit: floats are printed with as many digits as it takes.
+//! **Invariant:** written data is read back bit for bit: floats are printed with enough digits.
 
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Separated values: `user,item,rating`, with ids counted from `base`.
+/// Writes separated values `user,item,rating`, with ids counted from `base`.
 pub fn write_csv<T: Display, const N: usize>(
     out: &mut impl Write,
     separator: &str,
@@ -21,7 +21,7 @@ pub fn write_csv<T: Display, const N: usize>(
     Ok(())
 }
 
-/// LIBSVM, with columns counted from 1.
+/// Writes LIBSVM text, with columns counted from 1.
 pub fn write_libsvm<L: Display, T: Display>(
     out: &mut impl Write,
     rows: impl IntoIterator<Item = (L, impl IntoIterator<Item = (u64, T)>)>,
@@ -36,7 +36,7 @@ pub fn write_libsvm<L: Display, T: Display>(
     Ok(())
 }
 
-/// LDA-C: the number of words and `id:count` pairs, ids counted from 0.
+/// Writes LDA-C text: the number of words and `id:count` pairs, with ids counted from 0.
 pub fn write_ldac(out: &mut impl Write, documents: impl IntoIterator<Item = Vec<(u64, u32)>>) -> io::Result<()> {
     for document in documents {
         write!(out, "{}", document.len())?;
@@ -48,7 +48,8 @@ pub fn write_ldac(out: &mut impl Write, documents: impl IntoIterator<Item = Vec<
     Ok(())
 }
 
-/// UCI bag of words. The header counts the entries, so the documents are made twice rather than kept.
+/// Writes a UCI bag of words. The header counts the entries, so the documents are generated twice
+/// rather than kept.
 pub fn write_docword<I: IntoIterator<Item = Vec<(u64, u32)>>>(
     out: &mut impl Write,
     words: u64,
@@ -68,12 +69,12 @@ pub fn write_docword<I: IntoIterator<Item = Vec<(u64, u32)>>>(
     Ok(())
 }
 
-/// A vocabulary to go with it: `word0`, `word1`, ...
+/// Writes a matching vocabulary: `word0`, `word1`, ...
 pub fn write_vocabulary(out: &mut impl Write, words: u64) -> io::Result<()> {
     (0..words).try_for_each(|word| writeln!(out, "word{word}"))
 }
 
-/// Matrix Market, coordinate layout; `count` entries must follow.
+/// Writes a Matrix Market file in coordinate format; `entries` must yield `count` entries.
 pub fn write_matrix_market<T: Display>(
     out: &mut impl Write,
     shape: [u64; 2],

@@ -1,13 +1,14 @@
-//! Every kind of bad input, with the exact message, the same for every cut into ranges.
+//! Every kind of bad input, with the exact message, identical for any split into ranges.
 
 use crate::{Rating, file, message, ratings};
 use hemiola_array::read::{
-    ByteRange, Csv, Docword, Header, Ldac, Libsvm, Lines, MatrixMarket, Mistake, NonFinite, Npy, Report, Source, lines,
+    ByteRange, Csv, CsvHeader, Docword, InputFile, Ldac, Libsvm, LineReader, MatrixMarket, NonFiniteHandling, Npy,
+    ParseError, ReadReport, lines,
 };
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
-use hemiola_array::{Error, Place, Result};
+use hemiola_array::{EntryOrigin, Error, Result};
 
-/// The message of reading `text` as ratings, which must not depend on the cut.
+/// Error message of reading `text` as ratings, which must not depend on the split.
 fn csv_message(csv: &Csv, text: impl AsRef<[u8]>) -> String {
     let (folder, source) = file(text);
     let messages: Vec<String> =
@@ -67,16 +68,16 @@ fn a_number_that_does_not_parse_is_named_with_its_column() {
 #[test]
 fn columns_are_counted_in_characters() {
     let (folder, source) = file("é,1\né,y\n");
-    let csv = Csv::new().header(Header::Absent);
+    let csv = Csv::new().header(CsvHeader::Absent);
     let report = csv.read(&ByteRange::whole(source.clone()), |_: (String, u32)| Ok(())).unwrap();
     assert_eq!(
-        message(&Report::settle(&[source], [report], 0).unwrap_err(), &folder),
+        message(&ReadReport::merge(&[source], [report], 0).unwrap_err(), &folder),
         "`input.txt:2:3`: expected a whole number from 0 to 4294967295, found `y`"
     );
 }
 
 #[test]
-fn nan_and_infinity_are_refused_unless_kept() {
+fn nan_and_infinity_are_rejected_unless_kept() {
     for word in ["nan", "NaN", "inf", "-Infinity", "1e999"] {
         assert_eq!(
             csv_message(&Csv::new(), format!("1,2,3\n4,5,{word}\n")),
@@ -84,13 +85,13 @@ fn nan_and_infinity_are_refused_unless_kept() {
         );
     }
     let (_folder, source) = file("1,2,nan\n1,3,inf\n");
-    let kept = ratings(&Csv::new().non_finite(NonFinite::Keep), &source, 1 << 20).unwrap();
+    let kept = ratings(&Csv::new().non_finite(NonFiniteHandling::Keep), &source, 1 << 20).unwrap();
     assert!(kept[0].2.is_nan() && kept[1].2.is_infinite());
 }
 
 #[test]
-fn libsvm_and_matrix_market_refuse_what_is_not_finite_unless_it_is_kept() {
-    let keep = NonFinite::Keep;
+fn libsvm_and_matrix_market_reject_non_finite_values_unless_kept() {
+    let keep = NonFiniteHandling::Keep;
     let (_folder, source) = file("nan 1:1\n1 1:inf 2:-NaN 3:1e99#x\n-1 1:2\n");
     let (mut labels, mut values) = (Vec::new(), Vec::new());
     let report = Libsvm::new().non_finite(keep).read(&ByteRange::whole(source), |example| {
@@ -108,7 +109,7 @@ fn libsvm_and_matrix_market_refuse_what_is_not_finite_unless_it_is_kept() {
     let range = ByteRange::whole(source.clone());
     let report = matrix.read(&range, |_, _, _| Ok(())).unwrap();
     assert_eq!(
-        message(&Report::settle(&[source], [report], 0).unwrap_err(), &folder),
+        message(&ReadReport::merge(&[source], [report], 0).unwrap_err(), &folder),
         "`input.txt:3:5`: expected a finite number, found `nan`"
     );
     let mut values = Vec::new();
@@ -121,29 +122,30 @@ fn libsvm_and_matrix_market_refuse_what_is_not_finite_unless_it_is_kept() {
 }
 
 #[test]
-fn npy_refuses_what_is_not_finite_unless_it_is_kept() {
+fn npy_rejects_non_finite_values_unless_kept() {
     let header = "{'descr': '<f8', 'fortran_order': True, 'shape': (2, 3), }";
     let mut bytes = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes()].concat();
-    // Column by column: the infinity is in row 1 of column 1, the large number in row 0 of column 2.
+    // Column by column: the infinity is in row 1 of column 1, the large number in row 0 of column
+    // 2.
     bytes.extend([0.0, 1.0, 2.0, f64::INFINITY, 1e300, 5.0].iter().flat_map(|value: &f64| value.to_le_bytes()));
     let (folder, source) = file(bytes);
     let npy = Npy::open(&source).unwrap();
     let refused = |from: u64| message(&npy.read(from..6, |_, _: f32| ()).unwrap_err(), &folder);
-    let tail = "clean the data or keep such values";
+    let tail = "clean the data or keep non-finite values";
     assert_eq!(refused(0), format!("`input.txt`: expected a finite number at [1, 1], found inf; {tail}"));
     assert_eq!(refused(4), format!("`input.txt`: expected a finite number at [0, 2], found inf; {tail}"));
     npy.read(4..6, |_, _: f64| ()).unwrap();
     let mut kept = Vec::new();
-    npy.clone().non_finite(NonFinite::Keep).read(2..6, |_, value: f32| kept.push(value)).unwrap();
+    npy.clone().non_finite(NonFiniteHandling::Keep).read(2..6, |_, value: f32| kept.push(value)).unwrap();
     assert_eq!(kept, [2.0, f32::INFINITY, f32::INFINITY, 5.0]);
 }
 
 #[test]
-fn a_quote_that_is_not_closed_is_named() {
+fn an_unclosed_quote_is_reported() {
     let (folder, source) = file("1,\"a\nb\",2\n");
     let report = Csv::new().read(&ByteRange::whole(source.clone()), |_: (u32, String, u32)| Ok(())).unwrap();
     assert_eq!(
-        message(&Report::settle(&[source], [report], 0).unwrap_err(), &folder),
+        message(&ReadReport::merge(&[source], [report], 0).unwrap_err(), &folder),
         "`input.txt:1:3`: expected a closing quote on the same line, found `\"a`"
     );
 }
@@ -153,17 +155,17 @@ fn bad_lines_are_skipped_and_reported_up_to_the_limit() {
     let text = "1,2,3\nbad\n4,5,6\n7,8\n9,1,2\n";
     let (folder, source) = file(text);
     for target in [1, 4, 1 << 20] {
-        let csv = Csv::new().header(Header::Absent).skip_bad_lines(2);
+        let csv = Csv::new().header(CsvHeader::Absent).skip_bad_lines(2);
         let ranges = ByteRange::split(std::slice::from_ref(&source), target);
         let reports: Result<Vec<_>> = ranges.iter().map(|range| csv.read(range, |_: Rating| Ok(()))).collect();
-        let summary = Report::settle(std::slice::from_ref(&source), reports.unwrap(), 2).unwrap();
+        let summary = ReadReport::merge(std::slice::from_ref(&source), reports.unwrap(), 2).unwrap();
         assert_eq!(summary.records, 3);
         assert_eq!(summary.skipped.iter().map(|bad| bad.line).collect::<Vec<_>>(), [2, 4]);
     }
     let text = "1,2,3\nbad\n4,5,6\n7,8\n9,1,2\n";
     assert_eq!(
         csv_message(&Csv::new().skip_bad_lines(1), text),
-        "more than the 1 bad lines that skip_bad_lines allows; the first over the limit is `input.txt:4:4`: expected \
+        "more than the 1 bad lines that `skip_bad_lines` allows; the first line over the limit is `input.txt:4:4`: expected \
          field 3 after `,`, found the end of the line"
     );
     drop(folder);
@@ -182,13 +184,13 @@ fn line_numbers_are_right_in_the_middle_of_a_large_file() {
 }
 
 #[test]
-fn a_visitor_can_refuse_a_record() {
+fn a_visitor_can_reject_a_record() {
     let (folder, source) = file("1,2,3\n1,2,9\n");
     let report = Csv::new().read(&ByteRange::whole(source.clone()), |(_, _, rating): Rating| {
-        if rating <= 5.0 { Ok(()) } else { Err(Mistake::new("a rating from 1 to 5")) }
+        if rating <= 5.0 { Ok(()) } else { Err(ParseError::new("a rating from 1 to 5")) }
     });
     assert_eq!(
-        message(&Report::settle(&[source], [report.unwrap()], 0).unwrap_err(), &folder),
+        message(&ReadReport::merge(&[source], [report.unwrap()], 0).unwrap_err(), &folder),
         "`input.txt:2:1`: expected a rating from 1 to 5, found `1,2,9`"
     );
 }
@@ -209,7 +211,7 @@ fn a_file_that_grows_or_shrinks_is_named() {
     assert_eq!(message(&error, &folder), expected);
     assert!(error.kind().may_retry());
 
-    // And in the middle of a pass.
+    // Also in the middle of reading.
     for after in [2500, 12_000] {
         let (folder, source) = file("1,2,3\n".repeat(1000));
         let mut seen = 0;
@@ -231,7 +233,7 @@ fn a_file_that_grows_or_shrinks_is_named() {
 }
 
 #[test]
-fn utf_16_is_named_with_the_way_out() {
+fn utf_16_is_reported_with_the_way_out() {
     assert_eq!(
         csv_message(&Csv::new(), b"\xff\xfe1\x00\n\x00"),
         "`input.txt`: it is UTF-16 text; convert it with `iconv -f UTF-16 -t UTF-8`"
@@ -239,11 +241,11 @@ fn utf_16_is_named_with_the_way_out() {
 }
 
 #[test]
-fn bytes_that_are_no_utf_8_are_named() {
+fn invalid_utf_8_is_reported() {
     let (folder, source) = file(b"good\ncaf\xe9 au lait\n");
-    let report = Lines::new().read(&ByteRange::whole(source.clone()), |_| Ok(())).unwrap();
+    let report = LineReader::new().read(&ByteRange::whole(source.clone()), |_| Ok(())).unwrap();
     assert_eq!(
-        message(&Report::settle(&[source], [report], 0).unwrap_err(), &folder),
+        message(&ReadReport::merge(&[source], [report], 0).unwrap_err(), &folder),
         "`input.txt:2:4`: expected UTF-8 text, found `\u{fffd} au lait`"
     );
 }
@@ -252,11 +254,11 @@ fn libsvm_message(libsvm: &Libsvm, text: &str) -> String {
     let (folder, source) = file(text);
     let ranges = ByteRange::split(std::slice::from_ref(&source), 5);
     let reports: Vec<_> = ranges.iter().map(|range| libsvm.read(range, |_| Ok(())).unwrap()).collect();
-    message(&Report::settle(&[source], reports, 0).unwrap_err(), &folder)
+    message(&ReadReport::merge(&[source], reports, 0).unwrap_err(), &folder)
 }
 
 #[test]
-fn libsvm_mistakes_are_named() {
+fn libsvm_errors_are_reported() {
     let one_based = Libsvm::new();
     let cases = [
         (
@@ -289,20 +291,20 @@ fn ldac_counts_must_agree() {
     let (folder, source) = file("2 0:1 4:2\n3 0:1 4:2\n");
     let report = Ldac::new().read(&ByteRange::whole(source.clone()), |_| Ok(())).unwrap();
     assert_eq!(
-        message(&Report::settle(&[source], [report], 0).unwrap_err(), &folder),
+        message(&ReadReport::merge(&[source], [report], 0).unwrap_err(), &folder),
         "`input.txt:2:1`: expected 2 as the number of `id:count` pairs that follow, found `3`"
     );
 }
 
 #[test]
-fn docword_mistakes_are_named() {
+fn docword_errors_are_reported() {
     let read = |text: &str| -> (tempfile::TempDir, Result<u64>) {
         let (folder, source) = file(text);
         let result = Docword::open(&source).and_then(|docword| {
             let ranges = ByteRange::split(std::slice::from_ref(&source), 4);
             let reports: Result<Vec<_>> = ranges.iter().map(|range| docword.read(range, |_, _, _| Ok(()))).collect();
-            let summary = Report::settle(&[source], reports?, 0)?;
-            docword.must_have(summary.records)?;
+            let summary = ReadReport::merge(&[source], reports?, 0)?;
+            docword.check_count(summary.records)?;
             Ok(summary.records)
         });
         (folder, result)
@@ -311,7 +313,7 @@ fn docword_mistakes_are_named() {
         ("2\n3\n1\n3 1 1\n", "`input.txt:4:1`: expected a document from 1 to 2, found `3`"),
         ("2\n3\n1\n0 1 1\n", "`input.txt:4:1`: expected a document from 1 to 2, found `0`"),
         ("2\n3\n1\n2 4 1\n", "`input.txt:4:3`: expected a word from 1 to 3, found `4`"),
-        ("2\n3\n2\n2 3 1\n", "`input.txt`: the header promises 2 entries, the file has 1; is it complete?"),
+        ("2\n3\n2\n2 3 1\n", "`input.txt`: the header declares 2 entries, the file has 1; is it complete?"),
         (
             "2\n1 2 3\n2\n",
             "`input.txt`: expected three header lines (documents, words, entries), found `1 2 3` for the number of words",
@@ -328,21 +330,21 @@ fn a_vocabulary_shorter_than_the_ids_is_named() {
     let (folder, source) = file("the\nof\n");
     let names = lines::read_names(&source).unwrap();
     assert_eq!(
-        message(&lines::must_name(&source, &names, 3).unwrap_err(), &folder),
+        message(&lines::check_vocabulary(&source, &names, 3).unwrap_err(), &folder),
         "`input.txt`: the vocabulary has 2 words, but ids go up to word 3; expected one word per line for every id"
     );
-    lines::must_name(&source, &names, 2).unwrap();
+    lines::check_vocabulary(&source, &names, 2).unwrap();
 }
 
 #[test]
-fn matrix_market_mistakes_are_named() {
+fn matrix_market_errors_are_reported() {
     let read = |text: &str| -> String {
         let (folder, source) = file(text);
         let result = MatrixMarket::open(&source).and_then(|matrix| {
             let reports: Result<Vec<_>> =
                 matrix.split(8).iter().map(|range| matrix.read(range, |_, _, _| Ok(()))).collect();
-            let summary = Report::settle(&[source], reports?, 0)?;
-            matrix.must_have(summary.records)
+            let summary = ReadReport::merge(&[source], reports?, 0)?;
+            matrix.check_count(summary.records)
         });
         message(&result.unwrap_err(), &folder)
     };
@@ -362,7 +364,7 @@ fn matrix_market_mistakes_are_named() {
     );
     assert_eq!(
         read("1 2 3\n"),
-        "`input.txt`: expected `%%MatrixMarket matrix LAYOUT FIELD SYMMETRY` on the first line, found `1 2 3`"
+        "`input.txt`: expected `%%MatrixMarket matrix FORMAT FIELD SYMMETRY` on the first line, found `1 2 3`"
     );
     assert_eq!(
         read("%%MatrixMarket matrix array real general\n1 2\n1\n2\n3\n"),
@@ -375,7 +377,7 @@ fn matrix_market_mistakes_are_named() {
 }
 
 #[test]
-fn npy_mistakes_are_named() {
+fn npy_errors_are_reported() {
     let open = |bytes: &[u8]| -> String {
         let (folder, source) = file(bytes);
         message(&Npy::open(&source).unwrap_err(), &folder)
@@ -384,7 +386,7 @@ fn npy_mistakes_are_named() {
     let header = |text: &str| [b"\x93NUMPY\x01\x00", &(text.len() as u16).to_le_bytes()[..], text.as_bytes()].concat();
     assert_eq!(
         open(&header("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }")),
-        "`input.txt`: the header asks for 75 bytes, the file has 67; is it complete?"
+        "`input.txt`: the header requires 75 bytes, the file has 67; is it complete?"
     );
     assert_eq!(
         open(&header("{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }")),
@@ -396,14 +398,14 @@ fn npy_mistakes_are_named() {
 #[test]
 fn a_device_is_no_file() {
     assert_eq!(
-        Source::open("/dev/null").unwrap_err().to_string(),
-        "`/dev/null`: expected a regular file; copy what a pipe or device gives into one, so that it can be read in ranges"
+        InputFile::open("/dev/null").unwrap_err().to_string(),
+        "`/dev/null`: expected a regular file; copy the output of a pipe or device into one, so that it can be read in ranges"
     );
 }
 
 #[test]
-fn a_path_that_is_not_there_is_named() {
-    let error = Source::open("/no/such/file").unwrap_err();
+fn a_missing_path_is_reported() {
+    let error = InputFile::open("/no/such/file").unwrap_err();
     assert_eq!(error.to_string(), "cannot open `/no/such/file`: no such file or directory; check the path");
 }
 
@@ -421,17 +423,18 @@ fn duplicate_keys_can_be_traced_to_their_lines() {
     .unwrap();
     let shape = builder.shape();
     let error = builder.finish(shape, [0, 1], DuplicatePolicy::Error).unwrap_err();
-    let Error::DuplicateKey { key, first: Place::Entry(first), second: Place::Entry(second) } = error else {
+    let Error::DuplicateKey { key, first: EntryOrigin::Entry(first), second: EntryOrigin::Entry(second) } = error
+    else {
         panic!("{error}");
     };
     let line_of = |entry: u64| {
         let mut seen = 0;
         let report = csv.read(&range, |_: Rating| {
             seen += 1;
-            if seen > entry { Err(Mistake::new("")) } else { Ok(()) }
+            if seen > entry { Err(ParseError::new("")) } else { Ok(()) }
         });
         let bad = report.unwrap().bad.remove(0);
-        Place::Line { file: bad.file, line: bad.line }
+        EntryOrigin::Line { file: bad.file, line: bad.line }
     };
     let error = Error::DuplicateKey { key, first: line_of(first), second: line_of(second) };
     assert_eq!(

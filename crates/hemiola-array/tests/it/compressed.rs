@@ -1,8 +1,8 @@
-//! Compressed input: told by its first bytes, read to its last member, refused when truncated.
+//! Compressed input: detected by its first bytes, read to its last member, rejected if truncated.
 
 use crate::{file, message, ratings};
 use hemiola_array::Error;
-use hemiola_array::read::{Compression, Csv};
+use hemiola_array::read::{Csv, FileCompression};
 use std::io::Write;
 
 const TEXT: &str = "1,2,3\r\n4,5,6\n7,8,9";
@@ -34,10 +34,10 @@ fn bzip2(text: &str) -> Vec<u8> {
 fn every_compression_gives_the_same_records() {
     let expected = [(1, 2, 3.0), (4, 5, 6.0), (7, 8, 9.0)];
     for (bytes, compression) in [
-        (TEXT.as_bytes().to_vec(), Compression::Plain),
-        (gzip(TEXT), Compression::Gzip),
-        (zstd(TEXT), Compression::Zstd),
-        (bzip2(TEXT), Compression::Bzip2),
+        (TEXT.as_bytes().to_vec(), FileCompression::Plain),
+        (gzip(TEXT), FileCompression::Gzip),
+        (zstd(TEXT), FileCompression::Zstd),
+        (bzip2(TEXT), FileCompression::Bzip2),
     ] {
         let (_folder, source) = file(bytes);
         assert_eq!(source.compression(), compression);
@@ -82,7 +82,7 @@ fn a_damaged_file_is_a_typed_error() {
         bytes[middle..middle + 16].fill(0x55);
         let (folder, source) = file(bytes);
         let error = ratings(&Csv::new(), &source, 1 << 20).unwrap_err();
-        // A decoder may hand out wrong bytes before its checksum fails; a bad line is named then.
+        // A decoder may return wrong bytes before its checksum fails; then a bad line is reported.
         assert!(matches!(error, Error::BadCompression { .. } | Error::BadLine(_)), "{}", message(&error, &folder));
     }
 }

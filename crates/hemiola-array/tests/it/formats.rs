@@ -1,10 +1,11 @@
-//! Every format, cut into ranges of every size, gives the same records.
+//! Every format gives the same records for any split into ranges.
 
 use crate::{file, ratings};
 use hemiola_array::read::{
-    ByteRange, Csv, Docword, Header, Ldac, Libsvm, MatrixMarket, NonFinite, Npy, Report, Rest, Source,
+    ByteRange, Csv, CsvHeader, Docword, InputFile, Ldac, Libsvm, MatrixMarket, NonFiniteHandling, Npy, ReadReport,
+    RestOfLine,
 };
-use hemiola_array::{Dense, Dictionary, Result, Shape};
+use hemiola_array::{DenseArray, Dictionary, Result, Shape};
 use proptest::prelude::*;
 use std::fmt::Write as _;
 
@@ -46,16 +47,16 @@ fn a_header_is_detected_from_two_lines() {
     }
     let names = Csv::new().column_names(&source).unwrap();
     assert_eq!(names.unwrap(), ["userId", "movieId", "rating"]);
-    assert!(ratings(&Csv::new().header(Header::Absent), &source, 100).is_err());
-    // Comments and empty lines before it do not count.
+    assert!(ratings(&Csv::new().header(CsvHeader::Absent), &source, 100).is_err());
+    // Comments and empty lines before it are ignored.
     let (_folder, source) = file("# 2026\n\nuserId,movieId,rating\n# 1,1,1\n1,2,3\n");
     assert_eq!(ratings(&Csv::new().comment(Some(b'#')), &source, 5).unwrap(), [(1, 2, 3.0)]);
     // Two lines without any number: no header, so nothing is lost.
     let (_folder, source) = file("a,b\nc,d\n");
     assert_eq!(Csv::new().column_names(&source).unwrap(), None);
-    // A header of numbers is one only when said so.
+    // A header of numbers must be declared.
     let (_folder, source) = file("0,1,2\n4,5,6\n");
-    assert_eq!(ratings(&Csv::new().header(Header::Present), &source, 100).unwrap(), [(4, 5, 6.0)]);
+    assert_eq!(ratings(&Csv::new().header(CsvHeader::Present), &source, 100).unwrap(), [(4, 5, 6.0)]);
 }
 
 #[test]
@@ -63,7 +64,7 @@ fn quotes_missing_values_and_unread_fields() {
     let (_folder, source) = file("1,\"Heat, \"\"the\"\" film\",,x,y\n2,plain,7,z\n");
     let mut records = Vec::new();
     Csv::new()
-        .read(&ByteRange::whole(source), |(id, title, year, _): (u32, String, Option<u16>, Rest)| {
+        .read(&ByteRange::whole(source), |(id, title, year, _): (u32, String, Option<u16>, RestOfLine)| {
             records.push((id, title, year));
             Ok(())
         })
@@ -72,7 +73,7 @@ fn quotes_missing_values_and_unread_fields() {
 }
 
 #[test]
-fn names_become_numbers_in_file_order_for_every_cut() {
+fn names_become_indices_in_file_order_for_every_split() {
     let (_folder, source) = file("bob,x\nann,y\nbob,y\ncid,z\nann,x\n");
     for target in 1..30 {
         let mut users = Dictionary::new();
@@ -97,7 +98,7 @@ fn names_become_numbers_in_file_order_for_every_cut() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
-    fn csv_reads_what_was_written_for_every_cut(
+    fn csv_round_trips_for_every_split(
         records in prop::collection::vec((any::<u32>(), any::<u32>(), any::<f32>()), 1..40),
         target in 1_u64..200, windows: bool, separator in prop::sample::select(vec![",", "\t", "::", " "]),
     ) {
@@ -107,7 +108,7 @@ proptest! {
             write!(text, "{user}{separator}{item}{separator}{rating}{ending}").unwrap();
         }
         let (_folder, source) = file(text);
-        let csv = Csv::new().separator(separator).non_finite(NonFinite::Keep);
+        let csv = Csv::new().separator(separator).non_finite(NonFiniteHandling::Keep);
         let read = ratings(&csv, &source, target).unwrap();
         prop_assert_eq!(read.len(), records.len());
         for (read, wrote) in read.iter().zip(&records) {
@@ -133,7 +134,7 @@ fn libsvm_rows(libsvm: &Libsvm, text: &str, target: u64) -> Vec<Row> {
         });
         reports.push(report.unwrap());
     }
-    Report::settle(&[source], reports, 0).unwrap();
+    ReadReport::merge(&[source], reports, 0).unwrap();
     rows
 }
 
@@ -190,12 +191,12 @@ fn matrix(text: &str, target: u64) -> Result<Vec<(u64, u64, f64)>> {
             Ok(())
         })?);
     }
-    matrix.must_have(Report::settle(&[source], reports, 0)?.records)?;
+    matrix.check_count(ReadReport::merge(&[source], reports, 0)?.records)?;
     Ok(entries)
 }
 
 #[test]
-fn matrix_market_layouts_and_symmetries() {
+fn matrix_market_formats_and_symmetries() {
     for target in [1, 7, 1000] {
         let banner = "%%MatrixMarket matrix coordinate";
         assert_eq!(
@@ -241,7 +242,7 @@ fn npy_cells(bytes: &[u8], target: u64) -> Vec<f32> {
     let (_folder, source) = file(bytes);
     let npy = Npy::open(&source).unwrap();
     let shape = Shape::new([npy.shape()[0], npy.shape().get(1).copied().unwrap_or(1)]);
-    let mut dense = Dense::filled(shape, -1.0_f32).unwrap();
+    let mut dense = DenseArray::filled(shape, -1.0_f32).unwrap();
     let mut start = 0;
     while start < npy.elements() {
         let end = npy.elements().min(start + target);
@@ -270,7 +271,7 @@ fn npy_versions_types_and_orders() {
     Npy::open(&source).unwrap().read(0..2, |_, value: i64| values.push(value)).unwrap();
     assert_eq!(values, [-1, i64::MAX]);
     let error = Npy::open(&source).unwrap().read(0..2, |_, _: u32| ()).unwrap_err();
-    assert!(error.to_string().ends_with("the element at [0] does not fit the type asked for"));
+    assert!(error.to_string().ends_with("the element at [0] does not fit the requested type"));
 }
 
 #[test]
@@ -281,12 +282,12 @@ fn empty_ranges_of_a_short_file_are_fine() {
     assert_eq!(ranges.iter().map(ByteRange::cost).sum::<u64>(), 6);
     assert_eq!(ratings(&Csv::new(), &source, 1).unwrap(), [(1, 2, 3.0)]);
     let (_folder, empty) = file("");
-    assert_eq!(ByteRange::split(&[empty, Source::open(source.path()).unwrap()], 4).len(), 3);
+    assert_eq!(ByteRange::split(&[empty, InputFile::open(source.path()).unwrap()], 4).len(), 3);
 }
 
 #[test]
 fn first_records_leave_out_header_comments_and_empty_lines() {
-    let (_folder, source) = file("\u{feff}# made by us\nuser,item\r\n\n1,\"a,b\"\r\n# more\n2,c\n3,d");
+    let (_folder, source) = file("\u{feff}# a comment\nuser,item\r\n\n1,\"a,b\"\r\n# more\n2,c\n3,d");
     let csv = Csv::new().comment(Some(b'#'));
     assert_eq!(csv.first_records(&source, 2).unwrap(), [["1", "a,b"], ["2", "c"]]);
     assert_eq!(csv.first_records(&source, 9).unwrap().len(), 3);

@@ -1,11 +1,14 @@
-//! Bytes that nobody meant as input: an error or a record, never a panic, and never a different answer for another cut.
+//! Fuzzing with arbitrary bytes: an error or a record, never a panic, and the same answer for any
+//! split into ranges.
 
 use crate::{file, message};
 use hemiola_array::Result;
-use hemiola_array::read::{ByteRange, Csv, Docword, Header, Ldac, Libsvm, Lines, MatrixMarket, NonFinite, Npy, Report};
+use hemiola_array::read::{
+    ByteRange, Csv, CsvHeader, Docword, Ldac, Libsvm, LineReader, MatrixMarket, NonFiniteHandling, Npy, ReadReport,
+};
 use proptest::prelude::*;
 
-/// Text that is nearly right, and bytes that are not text.
+/// Nearly valid text, and bytes that are not text.
 fn hostile() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         4 => "[0-9]{1,4}".prop_map(String::into_bytes),
@@ -18,15 +21,15 @@ fn hostile() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
 }
 
-/// What all ranges give together: records as text, or the message.
-fn outcome(bytes: &[u8], target: u64, read: impl Fn(&ByteRange, &mut Vec<String>) -> Result<Report>) -> String {
+/// Result of all ranges together: records as text, or the error message.
+fn outcome(bytes: &[u8], target: u64, read: impl Fn(&ByteRange, &mut Vec<String>) -> Result<ReadReport>) -> String {
     let (folder, source) = file(bytes);
     let mut records = Vec::new();
     let result = ByteRange::split(std::slice::from_ref(&source), target)
         .iter()
         .map(|range| read(range, &mut records))
         .collect::<Result<Vec<_>>>()
-        .and_then(|reports| Report::settle(&[source], reports, 1));
+        .and_then(|reports| ReadReport::merge(&[source], reports, 1));
     match result {
         Ok(summary) => format!("{records:?} {:?}", summary.skipped.iter().map(|bad| bad.line).collect::<Vec<_>>()),
         Err(error) => message(&error, &folder),
@@ -37,10 +40,10 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
     #[test]
-    fn csv_answers_alike_for_every_cut(
+    fn csv_gives_the_same_answer_for_every_split(
         bytes in hostile(), target in 1_u64..30, separator in prop::sample::select(vec![",", "\t", "::", " "]),
     ) {
-        let csv = Csv::new().separator(separator).header(Header::Detect).skip_bad_lines(1).non_finite(NonFinite::Keep);
+        let csv = Csv::new().separator(separator).header(CsvHeader::Detect).skip_bad_lines(1).non_finite(NonFiniteHandling::Keep);
         let read = |range: &ByteRange, records: &mut Vec<String>| {
             csv.read(range, |record: (u32, Option<f32>)| {
                 records.push(format!("{record:?}"));
@@ -60,7 +63,7 @@ proptest! {
     }
 
     #[test]
-    fn pairs_and_lines_answer_alike_for_every_cut(bytes in hostile(), target in 1_u64..30) {
+    fn pairs_and_lines_give_the_same_answer_for_every_split(bytes in hostile(), target in 1_u64..30) {
         let libsvm = Libsvm::new().skip_bad_lines(1);
         let read = |range: &ByteRange, records: &mut Vec<String>| {
             libsvm.read(range, |row| {
@@ -77,7 +80,7 @@ proptest! {
             })
         };
         prop_assert_eq!(outcome(&bytes, target, read), outcome(&bytes, 1 << 20, read));
-        let lines = Lines::new().skip_bad_lines(1);
+        let lines = LineReader::new().skip_bad_lines(1);
         let read = |range: &ByteRange, records: &mut Vec<String>| {
             lines.read(range, |line| {
                 records.push(line.to_owned());

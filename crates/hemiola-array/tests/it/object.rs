@@ -1,11 +1,11 @@
-//! Objects of web servers and stores, found and read by URL; everything runs against a server of this process.
+//! Objects of web servers and stores, found and read by URL, against a server in this process.
 
-#![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
+#![expect(clippy::print_stdout, reason = "a peer process prints its result")]
 
 use crate::object_server::Server;
-use crate::{processes, ratings};
-use hemiola_array::read::{ByteRange, Csv, Header, Npy, Rest, Source};
-use hemiola_array::{Error, ReadArrays};
+use crate::{peers_of_three, ratings};
+use hemiola_array::read::{ByteRange, Csv, CsvHeader, InputFile, Npy, RestOfLine};
+use hemiola_array::{Error, ReadExt};
 use hemiola_cluster::{Cluster, standalone};
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -19,8 +19,8 @@ fn long_lines() -> String {
 }
 
 fn read(cluster: &Cluster, url: &str) -> hemiola_cluster::Result<String> {
-    let csv = Csv::new().header(Header::Absent);
-    let entry = |(row, column, value, _): (u64, u64, u64, Rest)| ([row, column], value);
+    let csv = Csv::new().header(CsvHeader::Absent);
+    let entry = |(row, column, value, _): (u64, u64, u64, RestOfLine)| ([row, column], value);
     let array = cluster.read_csv_with(csv, url, entry)?.materialize()?;
     let sum: u64 = array.collect()?.iter().map(|([row, column], value)| row * 5 + column + value).sum();
     Ok(format!("{:?} {} {sum}", array.shape().extents(), array.len()))
@@ -37,7 +37,7 @@ fn an_object_is_read_in_ranges_like_a_file() {
     (0..2000).for_each(|number| writeln!(text, "{number},{},{}", number % 13, number % 5).unwrap());
     server.put("data/ratings.csv", text.as_bytes());
     let (_folder, file) = crate::file(&text);
-    let object = Source::open(format!("{}/data/ratings.csv", server.url())).unwrap();
+    let object = InputFile::open(format!("{}/data/ratings.csv", server.url())).unwrap();
     assert_eq!((object.bytes(), object.is_object(), file.is_object()), (file.bytes(), true, false));
     let expected = ratings(&Csv::new(), &file, 1 << 20).unwrap();
     for target in [1000, 7777, 1 << 20] {
@@ -46,11 +46,11 @@ fn an_object_is_read_in_ranges_like_a_file() {
     server.take_log();
     let ranges = ByteRange::split(&[object], 8000);
     Csv::new().read(&ranges[1], |_: (u32, u32, f32)| Ok(())).unwrap();
-    let asked: u64 = server.take_log().iter().filter_map(|line| span(line)).sum();
-    assert!(asked < 50_000, "{asked} bytes for a range of 8,000, of which the head may be {}", 2 * 4096);
+    let requested: u64 = server.take_log().iter().filter_map(|line| span(line)).sum();
+    assert!(requested < 50_000, "{requested} bytes for a range of 8,000, of which the header may be {}", 2 * 4096);
 }
 
-/// How many bytes a request asks for.
+/// Number of bytes that a request asks for.
 fn span(line: &str) -> Option<u64> {
     let (from, to) = line.rsplit(' ').next()?.split_once('-')?;
     Some(to.parse::<u64>().ok()? + 1 - from.parse::<u64>().ok()?)
@@ -71,8 +71,8 @@ fn peers_share_an_object_and_agree_on_errors() {
     }
     server.take_log();
     standalone(2).run(|cluster| read(cluster, &url)).unwrap();
-    let asked: u64 = server.take_log().iter().filter_map(|line| span(line)).sum();
-    assert!(asked < text.len() as u64 * 11 / 10, "{asked} bytes were asked for, of {}", text.len());
+    let requested: u64 = server.take_log().iter().filter_map(|line| span(line)).sum();
+    assert!(requested < text.len() as u64 * 11 / 10, "{requested} of {} bytes were requested", text.len());
 
     let bad = text.replacen("\n900,", "\nnone,", 1);
     server.put("big.csv", bad.as_bytes());
@@ -98,7 +98,7 @@ fn compressed_objects_and_arrays_are_read_too() {
     let npy = [b"\x93NUMPY\x01\x00", &(header.len() as u16).to_le_bytes()[..], header.as_bytes(), &body].concat();
     server.put("a.npy", npy);
     let mut values = Vec::new();
-    let npy = Npy::open(&Source::open(format!("{}/a.npy", server.url())).unwrap()).unwrap();
+    let npy = Npy::open(&InputFile::open(format!("{}/a.npy", server.url())).unwrap()).unwrap();
     npy.read(1..3, |_, value: u32| values.push(value)).unwrap();
     assert_eq!(values, [2, 500]);
 }
@@ -107,7 +107,7 @@ fn compressed_objects_and_arrays_are_read_too() {
 #[test]
 fn columnar_objects_are_read_too() {
     use arrow_array::{ArrayRef, Float32Array, RecordBatch, UInt32Array};
-    use hemiola_array::dist::ReadColumns;
+    use hemiola_array::dist::ReadColumnsExt;
     use std::sync::Arc;
     let batch = |first: u32| {
         let users: UInt32Array = (first..first + 50).map(Some).collect();
@@ -140,13 +140,13 @@ fn columnar_objects_are_read_too() {
 }
 
 #[test]
-fn an_object_that_changes_is_noticed() {
+fn a_changed_object_is_an_error() {
     let server = Server::start();
     let text = "1,2,3\n".repeat(30_000);
     let url = format!("{}/ratings.csv", server.url());
-    // Before reading, of another size; and in the middle of reading, of the same.
+    // Replaced before reading by another size, and in the middle of reading by the same size.
     server.put("ratings.csv", text.as_bytes());
-    let source = Source::open(&url).unwrap();
+    let source = InputFile::open(&url).unwrap();
     server.put("ratings.csv", "1,2,3\n");
     let error = ratings(&Csv::new(), &source, 1 << 20).unwrap_err();
     assert_eq!(
@@ -154,7 +154,7 @@ fn an_object_that_changes_is_noticed() {
         "`http://server/ratings.csv` changed from 180000 to 6 bytes while it was read; wait until its writer has finished"
     );
     server.put("ratings.csv", text.as_bytes());
-    let source = Source::open(&url).unwrap();
+    let source = InputFile::open(&url).unwrap();
     let mut seen = 0;
     let error = Csv::new().read(&ByteRange::whole(source), |_: (u32, u32, f32)| {
         seen += 1;
@@ -169,7 +169,7 @@ fn an_object_that_changes_is_noticed() {
          finished"
     );
 
-    // On a cluster, between planning and reading: the same error on every peer.
+    // On a cluster, between planning and reading: the identical error on every peer.
     let said = standalone(2).run(|cluster| {
         let lazy = cluster.read_csv(&url, |(row, column, value): (u64, u64, f32)| ([row, column], value))?;
         cluster.barrier()?;
@@ -185,15 +185,15 @@ fn an_object_that_changes_is_noticed() {
 }
 
 #[test]
-fn failures_are_repeated_or_named() {
+fn failed_requests_are_retried_or_reported() {
     let server = Server::start();
     server.put("a.csv", "1,2,3\n");
-    let open = |name: &str| Source::open(format!("{}/{name}", server.url()));
+    let open = |name: &str| InputFile::open(format!("{}/{name}", server.url()));
     server.fail("a.csv", &[503, 500]);
     assert_eq!(open("a.csv").unwrap().bytes(), 6);
     assert!(server.take_log().len() >= 3);
 
-    let said = |outcome: Result<Source, Error>| {
+    let said = |outcome: Result<InputFile, Error>| {
         let error = outcome.unwrap_err();
         (message(&error, &server), error.kind().may_retry())
     };
@@ -207,38 +207,39 @@ fn failures_are_repeated_or_named() {
     assert!(text.starts_with("cannot open `http://server/a.csv`: ") && may_retry, "{text}");
 
     for pattern in ["folder/", "part-*.csv"] {
-        let error = Source::find(&format!("{}/{pattern}", server.url())).unwrap_err();
-        let expected = "a web server does not tell what it has; name one object per URL";
+        let error = InputFile::find(&format!("{}/{pattern}", server.url())).unwrap_err();
+        let expected = "a web server cannot list its objects; name one object per URL";
         assert_eq!(message(&error, &server), format!("`http://server/{pattern}` cannot be read: {expected}"));
     }
     let port = server.port();
     drop(server);
-    let error = Source::open(format!("http://127.0.0.1:{port}/a.csv")).unwrap_err();
+    let error = InputFile::open(format!("http://127.0.0.1:{port}/a.csv")).unwrap_err();
     assert!(error.kind().may_retry(), "{error}");
 }
 
-/// What the peer processes do: list and read a bucket of the store that their environment names.
+/// Program of the peer processes: list and read a bucket of the store that their environment names.
 fn survey(cluster: &Cluster) -> hemiola_cluster::Result<String> {
     let names = |pattern: &str| -> hemiola_cluster::Result<Vec<String>> {
-        Ok(Source::find(pattern)?.iter().map(|source| source.path().display().to_string()).collect())
+        Ok(InputFile::find(pattern)?.iter().map(|source| source.path().display().to_string()).collect())
     };
     let found = [names("s3://bucket/data")?, names("s3://bucket/data/part-[12].csv")?, names("s3://bucket/*/deep/*")?];
     let none = names("s3://bucket/nothing/").unwrap_err().to_string();
     Ok(format!("{found:?} {none} {} {}", read(cluster, "s3://bucket/data/")?, read(cluster, "s3://bucket/big.csv")?))
 }
 
-/// The threads of this process.
+/// Number of threads of this process.
 fn threads() -> usize {
     std::fs::read_dir("/proc/self/task").unwrap().count()
 }
 
 #[test]
+#[ignore = "entry point of a child process"]
 fn the_peer_process() {
-    let Some(port) = std::env::var_os("HEMIOLA_TEST_PORT") else { return };
-    // By name, so that it must be resolved.
+    let port = std::env::var_os("HEMIOLA_TEST_PORT").unwrap();
+    // By host name, which must be resolved.
     let url = format!("http://localhost:{}/bucket/data/part-1.csv", port.to_str().unwrap());
     let before = threads();
-    let source = Source::open(url).unwrap();
+    let source = InputFile::open(url).unwrap();
     let mut lines = 0;
     Csv::new()
         .read(&ByteRange::whole(source), |_: (u64, u64, u64)| {
@@ -264,7 +265,7 @@ fn three_processes_list_and_read_a_bucket() {
         server.put(&format!("bucket/{key}"), contents);
     }
     server.put("bucket/big.csv", long_lines());
-    let said = processes::three("object::the_peer_process", |_, command| {
+    let said = peers_of_three("object::the_peer_process", |_, command| {
         command.env("AWS_ENDPOINT", server.url()).env("AWS_ALLOW_HTTP", "true").env("AWS_REGION", "nowhere");
         command.env("AWS_ACCESS_KEY_ID", "me").env("AWS_SECRET_ACCESS_KEY", "secret");
         command.env("HEMIOLA_TEST_PORT", server.port().to_string());
@@ -273,7 +274,7 @@ fn three_processes_list_and_read_a_bucket() {
     let all = format!("{}, {}, {}", at("part-1.csv"), at("part-10.csv"), at("part-2.csv"));
     let expected = format!(
         "survey: [[{all}], [{}, {}], [{}]] `s3://bucket/nothing/` matches no file; check the path (hidden files and names \
-         beginning with `_` are not read) [10, 2] 5 127 [1000, 7] 1000 ",
+         that start with `_` are skipped) [10, 2] 5 127 [1000, 7] 1000 ",
         at("part-1.csv"),
         at("part-2.csv"),
         at("deep/x.csv")

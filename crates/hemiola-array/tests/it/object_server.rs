@@ -1,4 +1,5 @@
-//! A web server for tests, which also speaks as much of S3 as listing takes: objects in memory, read whole or in ranges.
+//! Web server for tests, with the part of S3 that listing needs: objects in memory, read whole or
+//! in ranges.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,7 +11,7 @@ use std::sync::{Arc, Mutex};
 struct Shared {
     /// Contents and e-tag by path: `bucket/key`.
     objects: BTreeMap<String, (Arc<Vec<u8>>, String)>,
-    /// Answers that are given once, before anything else, by path.
+    /// Status codes for the next requests, by path.
     failures: BTreeMap<String, Vec<u16>>,
     /// Every request as `GET bucket/key 0-99`.
     log: Vec<String>,
@@ -18,7 +19,7 @@ struct Shared {
     ended: bool,
 }
 
-/// A server that ends when it is dropped.
+/// Server that stops when it is dropped.
 pub(crate) struct Server {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
@@ -52,7 +53,7 @@ impl Server {
         self.address.port()
     }
 
-    /// Writes an object, over one that may be there.
+    /// Writes or overwrites an object.
     pub(crate) fn put(&self, path: &str, contents: impl Into<Vec<u8>>) {
         let mut shared = self.shared.lock().unwrap();
         shared.versions += 1;
@@ -60,12 +61,12 @@ impl Server {
         shared.objects.insert(path.to_owned(), (Arc::new(contents.into()), tag));
     }
 
-    /// The next requests for a path are answered with these codes.
+    /// Answers the next requests for a path with these status codes.
     pub(crate) fn fail(&self, path: &str, codes: &[u16]) {
         self.shared.lock().unwrap().failures.insert(path.to_owned(), codes.to_vec());
     }
 
-    /// All requests since the last call.
+    /// Returns all requests since the last call.
     pub(crate) fn take_log(&self) -> Vec<String> {
         std::mem::take(&mut self.shared.lock().unwrap().log)
     }
@@ -128,11 +129,11 @@ fn answer(method: &str, target: &str, range: Option<(usize, usize)>, shared: &mu
     let tag = format!("ETag: {tag}\r\n");
     let Some((from, to)) = range else { return (head(200, &tag, contents.len()), contents.to_vec()) };
     let body = contents[from.min(contents.len())..(to + 1).min(contents.len())].to_vec();
-    let place = format!("{tag}Content-Range: bytes {from}-{}/{}\r\n", from + body.len() - 1, contents.len());
-    (head(206, &place, body.len()), body)
+    let headers = format!("{tag}Content-Range: bytes {from}-{}/{}\r\n", from + body.len() - 1, contents.len());
+    (head(206, &headers, body.len()), body)
 }
 
-/// One page with all objects of a bucket below a prefix, folders folded if a delimiter is asked for.
+/// One page with all objects of a bucket below a prefix; with a delimiter, folders are folded.
 fn listed(bucket: &str, query: &str, shared: &Shared) -> String {
     let parameter = |name: &str| {
         let pair = query.split('&').filter_map(|pair| pair.split_once('=')).find(|(key, _)| *key == name);

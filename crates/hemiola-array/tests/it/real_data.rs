@@ -1,13 +1,14 @@
-//! Public data sets with their published counts. They are not shipped: set `HEMIOLA_DATA` to the folder that holds them.
+//! Public data sets with their published counts. They are not shipped: `HEMIOLA_DATA` names the
+//! folder that contains them.
 
-use crate::data;
-use hemiola_array::read::{ByteRange, Csv, Docword, Example, Ldac, Libsvm, Report, Source, lines};
+use hemiola_array::read::{ByteRange, Csv, Docword, Example, InputFile, Ldac, Libsvm, ReadReport, lines};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
+use hemiola_testkit::{data, require};
 
 #[test]
 fn movielens_1m_has_its_published_counts() {
-    let Some(path) = data("movielens-1m/ratings.tsv.zst") else { return };
-    let source = Source::open(path).unwrap();
+    let path = require!(data("movielens-1m/ratings.tsv.zst"));
+    let source = InputFile::open(path).unwrap();
     let mut builder = SparseBuilder::new();
     let mut counts = [0_u32; 6];
     let report =
@@ -16,7 +17,7 @@ fn movielens_1m_has_its_published_counts() {
             builder.push([u64::from(user) - 1, u64::from(item) - 1], f32::from(rating));
             Ok(())
         });
-    Report::settle(&[source], [report.unwrap()], 0).unwrap();
+    ReadReport::merge(&[source], [report.unwrap()], 0).unwrap();
     assert_eq!(counts, [0, 56_174, 107_557, 261_197, 348_971, 226_310]);
     let shape = builder.shape();
     assert_eq!(shape.extents(), [6040, 3952]);
@@ -29,8 +30,8 @@ fn movielens_1m_has_its_published_counts() {
 
 #[test]
 fn movielens_side_files_are_separated_by_two_colons() {
-    let Some(path) = data("movielens-1m/movies.dat.zst") else { return };
-    let source = Source::open(path).unwrap();
+    let path = require!(data("movielens-1m/movies.dat.zst"));
+    let source = InputFile::open(path).unwrap();
     let report =
         Csv::new().separator("::").read(&ByteRange::whole(source), |(id, title, genres): (u32, Vec<u8>, String)| {
             assert!((1..=3952).contains(&id) && !title.is_empty() && !genres.is_empty());
@@ -41,21 +42,20 @@ fn movielens_side_files_are_separated_by_two_colons() {
 
 #[test]
 fn kos_bag_of_words_has_its_published_counts() {
-    let (Some(path), Some(vocabulary)) = (data("uci-kos/docword.kos.txt.zst"), data("uci-kos/vocab.kos.txt")) else {
-        return;
-    };
-    let source = Source::open(path).unwrap();
+    let path = require!(data("uci-kos/docword.kos.txt.zst"));
+    let vocabulary = require!(data("uci-kos/vocab.kos.txt"));
+    let source = InputFile::open(path).unwrap();
     let docword = Docword::open(&source).unwrap();
     let mut tokens = 0;
     let report = docword.read(&ByteRange::whole(source.clone()), |_, _, count| {
         tokens += u64::from(count);
         Ok(())
     });
-    let summary = Report::settle(&[source], [report.unwrap()], 0).unwrap();
-    docword.must_have(summary.records).unwrap();
+    let summary = ReadReport::merge(&[source], [report.unwrap()], 0).unwrap();
+    docword.check_count(summary.records).unwrap();
     assert_eq!((docword.documents(), summary.records, tokens), (3430, 353_160, 467_714));
-    let vocabulary = Source::open(vocabulary).unwrap();
-    lines::must_name(&vocabulary, &lines::read_names(&vocabulary).unwrap(), docword.words()).unwrap();
+    let vocabulary = InputFile::open(vocabulary).unwrap();
+    lines::check_vocabulary(&vocabulary, &lines::read_names(&vocabulary).unwrap(), docword.words()).unwrap();
 }
 
 #[derive(Default)]
@@ -83,9 +83,9 @@ fn libsvm_files_have_their_published_counts() {
         ("mice-snp/mice.libsvm.zst", 1814, 10_420_743, 10_346),
         ("riboflavin/riboflavin.libsvm.zst", 71, 290_248, 4088),
     ] {
-        let Some(path) = data(name) else { return };
+        let path = require!(data(name));
         let mut counts = Counts::default();
-        let report = Libsvm::new().read(&ByteRange::whole(Source::open(path).unwrap()), |example| {
+        let report = Libsvm::new().read(&ByteRange::whole(InputFile::open(path).unwrap()), |example| {
             counts.add(example);
             Ok(())
         });
@@ -96,11 +96,11 @@ fn libsvm_files_have_their_published_counts() {
 
 #[test]
 fn ldac_files_have_their_published_counts() {
-    let Some(path) = data("ap/ap.dat.zst") else { return };
+    let path = require!(data("ap/ap.dat.zst"));
     let mut counts = Counts::default();
     Ldac::new()
         .words(Some(10_473))
-        .read(&ByteRange::whole(Source::open(path).unwrap()), |document| {
+        .read(&ByteRange::whole(InputFile::open(path).unwrap()), |document| {
             counts.add(document);
             Ok(())
         })

@@ -1,8 +1,8 @@
-//! What is written comes back; what is torn, changed or something else is refused with the reason.
+//! Saved arrays round-trip; torn, modified or foreign files are rejected with the reason.
 
-use hemiola_array::save::{Loading, Manifest, Saving};
+use hemiola_array::save::{Manifest, PartReader, PartWriter};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
-use hemiola_array::{Dense, Dictionary, Error, Shape};
+use hemiola_array::{DenseArray, Dictionary, Error, Shape};
 use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
@@ -15,14 +15,14 @@ fn block(entries: &[([u64; 2], f32)], shape: Shape<2>) -> SparseBlock<f32, 2> {
     builder.finish(shape, [1, 0], DuplicatePolicy::Last).unwrap()
 }
 
-/// A save with a dense array in two parts and a sparse one with names.
+/// Saves a dense array in two parts and a sparse one with names.
 fn saved(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("model");
-    let saving = Saving::begin(&path).unwrap();
-    let other = Saving::join(&path).unwrap();
+    let saving = PartWriter::begin(&path).unwrap();
+    let other = PartWriter::join(&path).unwrap();
     let mut manifest = Manifest::default();
-    let top = Dense::from_fn(Shape::new([2, 3]), |index| index as f64).unwrap();
-    let bottom = Dense::from_fn(Shape::new([1, 3]), |index| 6.0 + index as f64).unwrap();
+    let top = DenseArray::from_fn(Shape::new([2, 3]), |index| index as f64).unwrap();
+    let bottom = DenseArray::from_fn(Shape::new([1, 3]), |index| 6.0 + index as f64).unwrap();
     let parts = vec![saving.write_dense("w", 0, 0, &top).unwrap(), other.write_dense("w", 1, 2, &bottom).unwrap()];
     manifest.add_dense::<f64, 2>("w", Shape::new([3, 3]), parts);
     let ratings = block(&[([0, 1], 0.5), ([4, 0], 2.5), ([4, 1], 3.5)], Shape::new([5, 1 << 40]));
@@ -45,7 +45,7 @@ fn listing(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn dense_sparse_and_names_come_back() {
+fn dense_sparse_and_names_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
     assert_eq!(listing(folder.path()), ["model"]);
@@ -59,13 +59,13 @@ fn dense_sparse_and_names_come_back() {
             "w.00001.safetensors"
         ]
     );
-    let loading = Loading::open(&path).unwrap();
+    let loading = PartReader::open(&path).unwrap();
     let (first, part) = loading.read_dense::<f64, 2>("w", 1).unwrap();
     assert_eq!((first, part.to_cells()), (2, vec![6.0, 7.0, 8.0]));
     let ratings = loading.read_sparse::<f32, 2>("ratings", 0).unwrap();
     assert_eq!(ratings, block(&[([0, 1], 0.5), ([4, 0], 2.5), ([4, 1], 3.5)], Shape::new([5, 1 << 40])));
     let names = loading.read_names("ratings", 0).unwrap().unwrap();
-    assert_eq!(names.text(2).unwrap(), "café");
+    assert_eq!(names.name_lossy(2).unwrap(), "café");
     assert_eq!(loading.read_names("ratings", 1).unwrap(), None);
 }
 
@@ -77,15 +77,15 @@ proptest! {
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("save");
-        let saving = Saving::begin(&path).unwrap();
+        let saving = PartWriter::begin(&path).unwrap();
         let sparse = block(&entries, Shape::new([50, 50]));
-        let dense = Dense::from_fn(Shape::new([rows, width]), |index| index as i32 - 7).unwrap();
+        let dense = DenseArray::from_fn(Shape::new([rows, width]), |index| index as i32 - 7).unwrap();
         let mut manifest = Manifest::default();
         let parts = vec![saving.write_sparse("s", 0, &sparse).unwrap()];
         manifest.add_sparse::<f32, 2>("s", sparse.shape(), sparse.order(), parts);
         manifest.add_dense::<i32, 2>("d", dense.shape(), vec![saving.write_dense("d", 0, 0, &dense).unwrap()]);
         saving.commit(&manifest).unwrap();
-        let loading = Loading::open(&path).unwrap();
+        let loading = PartReader::open(&path).unwrap();
         let read = loading.read_sparse::<f32, 2>("s", 0).unwrap();
         prop_assert!(read.iter().map(|(key, value)| (key, value.to_bits())).eq(
             sparse.iter().map(|(key, value)| (key, value.to_bits()))));
@@ -95,7 +95,7 @@ proptest! {
 
 fn reason(path: &Path) -> String {
     let read = || {
-        let loading = Loading::open(path)?;
+        let loading = PartReader::open(path)?;
         loading.read_dense::<f64, 2>("w", 0)?;
         loading.read_dense::<f64, 2>("w", 1)?;
         loading.read_sparse::<f32, 2>("ratings", 0)?;
@@ -106,7 +106,7 @@ fn reason(path: &Path) -> String {
 }
 
 #[test]
-fn every_single_changed_byte_is_refused() {
+fn every_single_changed_byte_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
     for name in listing(&path) {
@@ -116,7 +116,7 @@ fn every_single_changed_byte_is_refused() {
             let mut changed = original.clone();
             changed[position] ^= 1;
             std::fs::write(&file, &changed).unwrap();
-            // White space of the JSON text is not what was saved.
+            // White space of the JSON text is not covered by the digest.
             let blank = original[position].is_ascii_whitespace() && changed[position].is_ascii_whitespace();
             if !blank {
                 let reason = std::panic::catch_unwind(|| reason(&path));
@@ -128,7 +128,7 @@ fn every_single_changed_byte_is_refused() {
 }
 
 #[test]
-fn torn_and_tampered_saves_say_why() {
+fn torn_and_modified_saves_are_rejected_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
     let part = path.join("w.00000.safetensors");
@@ -171,20 +171,23 @@ fn torn_and_tampered_saves_say_why() {
 }
 
 #[test]
-fn the_wrong_question_is_answered_with_what_is_there() {
+fn a_wrong_request_is_an_error_that_lists_the_contents() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
-    let loading = Loading::open(&path).unwrap();
+    let loading = PartReader::open(&path).unwrap();
     let problem = |error: Error| match error {
         Error::BadSave { problem, .. } => problem,
         error => panic!("{error}"),
     };
     let ask = |error| problem(error);
-    assert_eq!(ask(loading.read_dense::<f64, 2>("h", 0).unwrap_err()), "it has no array `h`; there are: ratings, w");
-    assert_eq!(ask(loading.read_dense::<f32, 2>("w", 0).unwrap_err()), "array `w` holds F64, not F32 as asked for");
+    assert_eq!(
+        ask(loading.read_dense::<f64, 2>("h", 0).unwrap_err()),
+        "it has no array `h`; its arrays are: ratings, w"
+    );
+    assert_eq!(ask(loading.read_dense::<f32, 2>("w", 0).unwrap_err()), "array `w` holds F64, not F32 as requested");
     assert_eq!(
         ask(loading.read_dense::<f64, 3>("w", 0).unwrap_err()),
-        "array `w` has 2 dimensions, not 3 as asked for"
+        "array `w` has 2 dimensions, not 3 as requested"
     );
     assert_eq!(ask(loading.read_dense::<f64, 2>("w", 2).unwrap_err()), "array `w` has 2 parts, so there is no part 2");
     assert_eq!(ask(loading.read_sparse::<f64, 2>("w", 0).unwrap_err()), "array `w` is dense");
@@ -195,13 +198,13 @@ fn the_wrong_question_is_answered_with_what_is_there() {
 fn nothing_half_written_is_left() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
-    let saving = Saving::begin(&path).unwrap();
-    saving.write_dense("w", 0, 0, &Dense::filled(Shape::new([2]), 0_u8).unwrap()).unwrap();
+    let saving = PartWriter::begin(&path).unwrap();
+    saving.write_dense("w", 0, 0, &DenseArray::filled(Shape::new([2]), 0_u8).unwrap()).unwrap();
     assert_eq!(listing(folder.path()), [".model.partial"]);
     drop(saving);
     assert_eq!(listing(folder.path()), [""; 0]);
-    // A crash leaves the temporary directory; the next save takes its place.
-    std::mem::forget(Saving::begin(&path).unwrap());
+    // A crash leaves the temporary directory; the next save replaces it.
+    std::mem::forget(PartWriter::begin(&path).unwrap());
     std::fs::write(folder.path().join(".model.partial/junk"), "x").unwrap();
     saved(&folder);
     assert_eq!(listing(folder.path()), ["model"]);
@@ -214,19 +217,19 @@ fn a_save_replaces_a_save_and_nothing_else() {
     saved(&folder);
     let path = saved(&folder);
     assert_eq!(listing(folder.path()), ["model"]);
-    Loading::open(&path).unwrap();
+    PartReader::open(&path).unwrap();
     let other = folder.path().join("thesis");
     std::fs::create_dir(&other).unwrap();
     assert_eq!(
-        Saving::begin(&other).unwrap_err().to_string(),
+        PartWriter::begin(&other).unwrap_err().to_string(),
         format!(
-            "`{}` is not a complete save: something else is there; remove it or choose another path",
+            "`{}` is not a complete save: it contains other data; remove it or choose another path",
             other.display()
         )
     );
-    let saving = Saving::begin(&folder.path().join("new")).unwrap();
+    let saving = PartWriter::begin(&folder.path().join("new")).unwrap();
     let error = saving.write_names("../evil", 0, &Dictionary::new()).unwrap_err();
-    assert!(error.to_string().ends_with("`../evil` is no name for an array; use letters, digits, `_`, `-` and `.`"));
+    assert!(error.to_string().ends_with("`../evil` is not a valid array name; use letters, digits, `_`, `-` and `.`"));
 }
 
 #[test]
@@ -242,14 +245,9 @@ fn the_safetensors_crate_reads_what_we_write() {
 
 /// Uses the `python3` of the path, or the one that `HEMIOLA_PYTHON` names.
 #[test]
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
 fn python_reads_what_we_write() {
-    let python = std::env::var_os("HEMIOLA_PYTHON").unwrap_or_else(|| "python3".into());
+    let python = hemiola_testkit::require!(hemiola_testkit::python(&["safetensors.numpy"]));
     let run = |arguments: &[&std::ffi::OsStr]| std::process::Command::new(&python).args(arguments).output();
-    if !run(&["-c".as_ref(), "import safetensors.numpy".as_ref()]).is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: no python3 with the package safetensors");
-        return;
-    }
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
     let program = "
@@ -271,17 +269,17 @@ for array in json.load(open(folder + '/manifest.json'))['arrays'].values():
 }
 
 #[test]
-fn what_is_no_part_of_a_save_is_never_lost() {
+fn foreign_files_are_never_lost() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
-    assert_eq!(Saving::check(&path, 0), Ok(()));
-    // One that was there before is refused; one that comes while something is saved moves along.
-    let saving = Saving::begin(&path).unwrap();
+    assert_eq!(PartWriter::check(&path, 0), Ok(()));
+    // A foreign file that exists before is rejected; one that appears during a save moves along.
+    let saving = PartWriter::begin(&path).unwrap();
     std::fs::write(path.join("thesis.txt"), "years of work").unwrap();
     saving.commit(&Manifest::default()).unwrap();
     assert_eq!(std::fs::read_to_string(path.join("thesis.txt")).unwrap(), "years of work");
-    let refused = Saving::check(&path, 0).unwrap_err().to_string();
-    assert!(refused.contains("holds `thesis.txt`") && refused.contains("move it away"), "{refused}");
+    let refused = PartWriter::check(&path, 0).unwrap_err().to_string();
+    assert!(refused.contains("contains `thesis.txt`") && refused.contains("move it"), "{refused}");
     assert_eq!(listing(folder.path()), ["model"]);
 }
 
@@ -292,11 +290,11 @@ fn a_link_is_followed_and_stays() {
     let path = saved(&folder);
     let link = folder.path().join("link");
     std::os::unix::fs::symlink("model", &link).unwrap();
-    Saving::check(&link, 0).unwrap();
-    Saving::begin(&link).unwrap().commit(&Manifest::default()).unwrap();
+    PartWriter::check(&link, 0).unwrap();
+    PartWriter::begin(&link).unwrap().commit(&Manifest::default()).unwrap();
     assert!(std::fs::symlink_metadata(&link).unwrap().is_symlink());
-    assert!(Loading::open(&path).unwrap().manifest().arrays.is_empty(), "the save it leads to is the new one");
+    assert!(PartReader::open(&path).unwrap().manifest().arrays.is_empty(), "the save it leads to is the new one");
     std::fs::remove_dir_all(&path).unwrap();
-    let refused = Saving::check(&link, 0).unwrap_err().to_string();
+    let refused = PartWriter::check(&link, 0).unwrap_err().to_string();
     assert!(refused.contains("follow the link") && refused.contains("link"), "{refused}");
 }

@@ -1,12 +1,12 @@
-//! Generated sets have the truth they claim, depend on the seed alone, and can be read back from text.
+//! Synthetic sets have the truth they claim, depend only on the seed, and round-trip through text.
 
 use crate::{file, ratings};
 use hemiola_array::read::{ByteRange, Csv, Docword, Ldac, Libsvm, MatrixMarket};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
-use hemiola_array::synthetic::{Lasso, Lda, Logistic, Mf, text};
+use hemiola_array::synthetic::{SyntheticLasso, SyntheticLda, SyntheticLogistic, SyntheticMf, text};
 
-fn mf() -> Mf {
-    Mf::new(400, 300, 10_000, 4, 7).noise(0.2)
+fn mf() -> SyntheticMf {
+    SyntheticMf::new(400, 300, 10_000, 4, 7).noise(0.2)
 }
 
 #[test]
@@ -20,33 +20,33 @@ fn ratings_have_the_rank_the_noise_and_the_skew_they_claim() {
         builder.push([user, item], rating);
     }
     let count = builder.len() as f64;
-    // The deviation of the root mean square is 0.2 / sqrt(2 * 10000) = 0.0014.
+    // The standard deviation of the RMSE is 0.2 / sqrt(2 * 10000) = 0.0014.
     assert_eq!(builder.len(), 10_000);
     assert!(((squares / count).sqrt() - 0.2).abs() < 0.007, "{}", (squares / count).sqrt());
     let block = builder.finish(mf.shape(), [0, 1], DuplicatePolicy::Error).unwrap();
     let share = block.histogram(1, 300).share_of_busiest(0.01);
     assert!(share > 0.05, "the busiest 1 % of items have {share} of the ratings");
-    let even = Mf::new(400, 300, 10_000, 4, 7).skew(0.0, 0.0);
+    let even = SyntheticMf::new(400, 300, 10_000, 4, 7).skew(0.0, 0.0);
     assert!(even.row(3).len().abs_diff(25) <= 1);
 }
 
 #[test]
-fn rows_do_not_depend_on_the_order_they_are_made_in() {
+fn rows_do_not_depend_on_the_order_of_generation() {
     let forward: Vec<_> = (0..400).map(|user| mf().row(user)).collect();
     let mut backward: Vec<_> = (0..400).rev().map(|user| mf().row(user)).collect();
     backward.reverse();
     assert_eq!(forward, backward);
-    assert_ne!(forward[0], Mf::new(400, 300, 10_000, 4, 8).noise(0.2).row(0));
+    assert_ne!(forward[0], SyntheticMf::new(400, 300, 10_000, 4, 8).noise(0.2).row(0));
 }
 
 #[test]
-fn there_are_as_many_ratings_as_asked_for() {
+fn the_number_of_ratings_is_as_requested() {
     // Sparse, dense, so skewed that the busiest users have rated everything, and full.
     for (users, items, entries, skew) in
         [(1000, 500, 50_000, 0.6), (40, 30, 1000, 0.6), (300, 20, 2000, 2.5), (7, 9, 63, 0.6), (1000, 50, 17, 0.0)]
     {
         for seed in 0..5 {
-            let set = Mf::new(users, items, entries, 2, seed).skew(skew, 0.8);
+            let set = SyntheticMf::new(users, items, entries, 2, seed).skew(skew, 0.8);
             assert_eq!(set.entries().count() as u64, entries, "{users} {items} {entries} {seed}");
         }
     }
@@ -54,13 +54,13 @@ fn there_are_as_many_ratings_as_asked_for() {
 
 #[test]
 fn more_ratings_than_a_user_has_items_are_all_items() {
-    let full = Mf::new(3, 10, 1000, 2, 1);
+    let full = SyntheticMf::new(3, 10, 1000, 2, 1);
     assert!((0..3).all(|user| full.row(user).iter().map(|&(item, _)| item).eq(0..10)));
 }
 
 #[test]
 fn documents_use_words_as_often_as_their_topics_say() {
-    let lda = Lda::new(2000, 50, 3, 100, 5);
+    let lda = SyntheticLda::new(2000, 50, 3, 100, 5);
     let mut counts = vec![0.0; 50];
     let mut expected = vec![0.0; 50];
     let topics: Vec<_> = (0..3).map(|topic| lda.topic(topic)).collect();
@@ -77,7 +77,8 @@ fn documents_use_words_as_often_as_their_topics_say() {
             topic.iter().zip(&mut expected).for_each(|(word, sum)| *sum += word * share * f64::from(length));
         }
     }
-    // Tokens are independent given the mixtures: the deviation of a count is at most the root of its mean.
+    // Tokens are independent given the mixtures: the standard deviation of a count is at most the
+    // square root of its mean.
     for (count, expected) in counts.iter().zip(&expected) {
         assert!((count - expected).abs() < 6.0 * f64::sqrt(expected + 1.0), "{count} {expected}");
     }
@@ -85,7 +86,7 @@ fn documents_use_words_as_often_as_their_topics_say() {
 
 #[test]
 fn regression_columns_are_correlated_and_the_truth_explains_the_target() {
-    let lasso = Lasso::new(4000, 30, 5, 3).correlation(0.8).noise(0.5);
+    let lasso = SyntheticLasso::new(4000, 30, 5, 3).correlation(0.8).noise(0.5);
     assert_eq!(lasso.truth().len(), 5);
     let (mut neighbours, mut squares) = (0.0, 0.0);
     for row in 0..lasso.rows() {
@@ -95,14 +96,14 @@ fn regression_columns_are_correlated_and_the_truth_explains_the_target() {
             lasso.truth().iter().map(|&(column, value)| value * f64::from(features[column as usize])).sum();
         squares += (target - signal).powi(2);
     }
-    // Deviations: sqrt((1 + 0.64) / 4000) = 0.02 and 0.5 / sqrt(8000) = 0.0056.
+    // Standard deviations: sqrt((1 + 0.64) / 4000) = 0.02 and 0.5 / sqrt(8000) = 0.0056.
     assert!((neighbours / 4000.0 - 0.8).abs() < 0.1, "{}", neighbours / 4000.0);
     assert!(((squares / 4000.0).sqrt() - 0.5).abs() < 0.028);
 }
 
 #[test]
 fn labels_follow_their_probabilities() {
-    let logistic = Logistic::new(20_000, 100, 5, 9);
+    let logistic = SyntheticLogistic::new(20_000, 100, 5, 9);
     let (mut surprise, mut variance) = (0.0, 0.0);
     for row in 0..logistic.rows() {
         let (label, features) = logistic.row(row);
@@ -140,7 +141,7 @@ fn written_sets_are_read_back_bit_for_bit() {
     }
     assert_eq!(read, entries);
 
-    let logistic = Logistic::new(100, 50, 5, 1);
+    let logistic = SyntheticLogistic::new(100, 50, 5, 1);
     let mut out = Vec::new();
     text::write_libsvm(&mut out, (0..100).map(|row| logistic.row(row))).unwrap();
     let (_folder, source) = file(out);
@@ -154,7 +155,7 @@ fn written_sets_are_read_back_bit_for_bit() {
         })
         .unwrap();
 
-    let lda = Lda::new(50, 40, 3, 30, 2);
+    let lda = SyntheticLda::new(50, 40, 3, 30, 2);
     let expected: Vec<_> = (0..50)
         .flat_map(|document| lda.row(document).into_iter().map(move |(word, count)| (document, word, count)))
         .collect();
@@ -162,7 +163,7 @@ fn written_sets_are_read_back_bit_for_bit() {
     text::write_docword(&mut out, lda.words(), || lda.rows()).unwrap();
     let (_folder, source) = file(out);
     let docword = Docword::open(&source).unwrap();
-    docword.must_have(expected.len() as u64).unwrap();
+    docword.check_count(expected.len() as u64).unwrap();
     let mut read = Vec::new();
     docword
         .read(&ByteRange::whole(source), |document, word, count| {

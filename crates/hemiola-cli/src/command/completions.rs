@@ -22,15 +22,15 @@ Examples:
 /// The arguments of `hemiola completions`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Completions {
+pub(crate) struct CompletionsArgs {
     /// Which shell.
     shell: Shell,
 }
 
-impl Completions {
+impl CompletionsArgs {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::Hemiola::command(), "hemiola", &mut script);
+        clap_complete::generate(self.shell, &mut crate::CommandLine::command(), "hemiola", &mut script);
         output::print(&String::from_utf8_lossy(&script))?;
         Ok(ExitCode::SUCCESS)
     }

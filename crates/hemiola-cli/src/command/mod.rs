@@ -1,5 +1,6 @@
 //! The subcommands, one per file. Each turns what was typed into calls of the library, and an outcome into an exit code.
 
+#[cfg(feature = "bench")]
 mod bench;
 mod completions;
 mod data;
@@ -17,54 +18,56 @@ use std::process::ExitCode;
 
 /// What to do.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Command {
+pub(crate) enum CliCommand {
     /// Measure Hemiola on this machine.
+    #[cfg(feature = "bench")]
     #[command(subcommand)]
-    Bench(bench::Bench),
+    Bench(hemiola_bench::Bench),
     /// What a sparse regression has found, by feature.
-    Coefficients(model::Coefficients),
+    Coefficients(model::CoefficientsArgs),
     /// Print what a shell needs to complete commands and flags.
-    Completions(completions::Completions),
+    Completions(completions::CompletionsArgs),
     /// Look at data files, and make synthetic ones.
     #[command(subcommand)]
-    Data(data::Data),
+    Data(data::DataCommand),
     /// Figures of a trained model on ratings, examples or documents.
-    Evaluate(model::Evaluate),
+    Evaluate(model::EvaluateArgs),
     /// What new documents are about, by a topic model.
-    Infer(model::Infer),
+    Infer(model::InferArgs),
     /// Draw how runs of `hemiola train` converged.
-    Plot(plot::Plot),
+    Plot(plot::PlotArgs),
     /// What a trained model thinks a user would rate items, or which class examples are of.
-    Predict(model::Predict),
+    Predict(model::PredictArgs),
     /// Measure how fast the peers of a job talk to each other, and describe the cluster.
-    Probe(probe::Probe),
+    Probe(probe::ProbeArgs),
     /// The best items for a user, or for somebody new.
-    Recommend(model::Recommend),
+    Recommend(model::RecommendArgs),
     /// Start a program as the peers of a job, and watch over them.
-    Run(run::Run),
+    Run(run::RunArgs),
     /// Hold tables for the peers of a job, and do nothing else.
-    Serve(serve::Serve),
+    Serve(serve::ServeArgs),
     /// Run protocols on clusters in virtual time.
     #[command(subcommand)]
-    Simulate(simulate::Simulate),
+    Simulate(simulate::SimulateCommand),
     /// Items like another one.
-    Similar(model::Similar),
+    Similar(model::SimilarArgs),
     /// Experiments that need no cluster.
     #[command(subcommand)]
-    Study(study::Study),
+    Study(study::StudyCommand),
     /// The topics of a topic model: sizes, first words, coherence.
-    Topics(model::Topics),
+    Topics(model::TopicsArgs),
     /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
-    Topology(topology::Show),
+    Topology(topology::TopologyCommand),
     /// Train a model.
     #[command(subcommand)]
-    Train(model::Train),
+    Train(model::TrainCommand),
 }
 
-impl Command {
+impl CliCommand {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
-            Self::Bench(bench) => bench.execute(),
+            #[cfg(feature = "bench")]
+            Self::Bench(bench) => bench::execute(bench),
             Self::Coefficients(coefficients) => coefficients.execute(),
             Self::Completions(completions) => completions.execute(),
             Self::Data(data) => data.execute(),

@@ -1,13 +1,13 @@
 //! `hemiola probe`: what a strategy has to know of a cluster.
 
-use crate::counted::counted;
-use crate::output::{self, Compress, Staged};
+use crate::output::{self, OutputCompression, StagedFile};
+use crate::plural::counted;
 use crate::report;
 use clap::Args;
-use hemiola::collective::{Probed, probe};
+use hemiola::collective::{LinkMeasurement, probe};
 use hemiola_cluster::Cluster;
 use hemiola_core::Rank;
-use hemiola_strategy::{Cluster as Description, Link, Peer};
+use hemiola_strategy::{LinkSpec, PeerSpec, ResourceSpec as Description};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -24,7 +24,7 @@ Examples:
 /// The arguments of `hemiola probe`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Probe {
+pub(crate) struct ProbeArgs {
     /// Where to write the description [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -33,13 +33,13 @@ pub(crate) struct Probe {
     device: String,
 }
 
-impl Probe {
+impl ProbeArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         if let Some(path) = &self.output {
             report::check(path)?;
         }
         let measure = |cluster: &Cluster| -> hemiola_cluster::Result<_> {
-            let peers = cluster.all_gather(Peer { host: host(), device: self.device.clone() })?;
+            let peers = cluster.all_gather(PeerSpec { host: host(), device: self.device.clone() })?;
             let pairs = probe(cluster, |_, _| ())?;
             Ok((cluster.is_root(), describe(peers, &pairs), pairs))
         };
@@ -50,7 +50,7 @@ impl Probe {
         match &self.output {
             None => output::print(&description.to_toml())?,
             Some(path) => {
-                let mut staged = Staged::create(path, Compress::None)?;
+                let mut staged = StagedFile::create(path, OutputCompression::None)?;
                 staged.write(description.to_toml().as_bytes())?;
                 staged.finish()?.publish()?;
                 output::print(&in_words(&description, &pairs))?;
@@ -65,23 +65,23 @@ fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-fn describe(peers: Vec<Peer>, pairs: &[Probed]) -> Description {
+fn describe(peers: Vec<PeerSpec>, pairs: &[LinkMeasurement]) -> Description {
     let link = |one: Rank, other: Rank| {
         let probed = pairs.iter().find(|probed| (probed.one, probed.other) == (one, other));
-        let Probed { latency, bytes_per_second, .. } = probed.expect("every pair was measured");
-        Link { latency: *latency, bytes_per_second: *bytes_per_second }
+        let LinkMeasurement { latency, bytes_per_second, .. } = probed.expect("every pair was measured");
+        LinkSpec { latency: *latency, bytes_per_second: *bytes_per_second }
     };
     Description::measured(peers, link)
 }
 
-fn in_words(description: &Description, pairs: &[Probed]) -> String {
+fn in_words(description: &Description, pairs: &[LinkMeasurement]) -> String {
     let hosts = description.hosts().len();
     let mut text = format!("{} on {}\n", counted(description.size() as u64, "peer"), counted(hosts as u64, "host"));
-    let mut line = |name: &str, link: Link| {
+    let mut line = |name: &str, link: LinkSpec| {
         let (rate, latency) = (link.bytes_per_second / 1e6, link.latency * 1e6);
         writeln!(text, "  {name}: {rate:.0} MB/s, {latency:.0} µs").expect("a string takes all");
     };
-    let within = |probed: &Probed| description.same_host(probed.one, probed.other);
+    let within = |probed: &LinkMeasurement| description.same_host(probed.one, probed.other);
     if pairs.iter().any(within) {
         line("within a host", description.within_host);
     }

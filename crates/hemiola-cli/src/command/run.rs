@@ -2,8 +2,8 @@
 
 use anyhow::Context as _;
 use clap::Args;
-use hemiola_cluster::launch::{Host, Launcher, Output};
-use hemiola_cluster::variables::ProcessVariables;
+use hemiola_cluster::environment::ProcessEnvironment;
+use hemiola_cluster::launch::{LaunchHost, Launcher, Output};
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -32,7 +32,7 @@ host with the program in it; of the environment they get only the settings HEMIO
 slots, and need `hemiola` under the same path.
 
 When a peer fails, the others have the time of --grace to end, then they are terminated and, two seconds later, killed. \
-Ctrl-C is handed on to the peers, which have the time of --patience; a second one kills them at once.
+Ctrl-C is forwarded to the peers, which have the time of --shutdown-timeout to end; a second one kills them at once.
 
 Exit codes:
   0     all peers ended well, or nobody read their output any more
@@ -46,7 +46,7 @@ Exit codes:
 /// The arguments of `hemiola run`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Run {
+pub(crate) struct RunArgs {
     /// Number of peers that run the program [default: one per slot of the hosts that no server has, else 1].
     #[arg(short = 'n', long, value_name = "N")]
     peers: Option<NonZeroUsize>,
@@ -61,7 +61,7 @@ pub(crate) struct Run {
 
     /// Hosts to start the peers on through ssh: `host`, `user@host` or `host:slots`.
     #[arg(long, value_name = "HOST,...", value_delimiter = ',')]
-    hosts: Vec<Host>,
+    hosts: Vec<LaunchHost>,
 
     /// Port on the first host where peers on several hosts meet [default: a random one from 20000 to 39999].
     #[arg(long, value_name = "PORT", requires = "hosts", value_parser = clap::value_parser!(u16).range(1..))]
@@ -79,9 +79,9 @@ pub(crate) struct Run {
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = seconds)]
     grace: Duration,
 
-    /// How long the peers may go on after Ctrl-C or another signal, to save what they have.
+    /// Time that the peers have to end after Ctrl-C or another signal, for instance to save a checkpoint.
     #[arg(long, value_name = "SECONDS", default_value = "600", value_parser = seconds)]
-    patience: Duration,
+    shutdown_timeout: Duration,
 
     /// Pass on what peer 0 prints to standard output as it is, without `[0]` before each line, so that JSON stays JSON. Lines of other
     /// peers, and what goes to standard error, keep their ranks.
@@ -97,9 +97,9 @@ pub(crate) struct Run {
     program: Vec<OsString>,
 }
 
-impl Run {
+impl RunArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        let outcome = self.launcher()?.run(Output::standard(&ProcessVariables))?;
+        let outcome = self.launcher()?.run(Output::standard(&ProcessEnvironment))?;
         Ok(ExitCode::from(outcome.code()))
     }
 
@@ -111,9 +111,9 @@ impl Run {
             .port(self.port)
             .ssh(self.ssh)
             .grace(self.grace)
-            .patience(self.patience)
+            .shutdown_timeout(self.shutdown_timeout)
             .quiet(self.quiet)
-            .bare_root(self.bare);
+            .unprefixed_root(self.bare);
         if let Some(peers) = self.peers {
             launcher = launcher.peers(peers.get());
         }

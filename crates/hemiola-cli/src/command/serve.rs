@@ -26,9 +26,9 @@ Ctrl-C and SIGTERM are left to the program, which may want to save its tables; a
 /// The arguments of `hemiola serve`: none. What it needs to know is in the environment.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Serve {}
+pub(crate) struct ServeArgs {}
 
-impl Serve {
+impl ServeArgs {
     #[expect(clippy::unused_self, reason = "there are no arguments to look at")]
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         Cluster::builder().from_environment()?.as_server().run(|cluster| {

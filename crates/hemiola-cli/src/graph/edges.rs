@@ -7,9 +7,9 @@ use std::path::Path;
 
 /// Edges, from sender to receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Edges(pub(crate) Vec<(Rank, Rank)>);
+pub(crate) struct DrawnEdges(pub(crate) Vec<(Rank, Rank)>);
 
-impl Edges {
+impl DrawnEdges {
     /// Reads edges that were typed, `0-1,1-0`, or the file that was named.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         if !Path::new(text).exists() && text.split(',').any(|edge| parse(edge).is_some()) {
@@ -62,7 +62,7 @@ mod tests {
     fn edges_are_written_in_several_ways() {
         let text = "# a ring\n0 1\n1,2\n\n2-3  # across\r\n3 -> 0\n0\t2\n2→0";
         assert_eq!(from_lines(text), Ok(edges(&[(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 0)])));
-        assert_eq!(Edges::read("0-1,1-0"), Ok(Edges(edges(&[(0, 1), (1, 0)]))));
+        assert_eq!(DrawnEdges::read("0-1,1-0"), Ok(DrawnEdges(edges(&[(0, 1), (1, 0)]))));
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
         for wrong in ["0", "0 1 2", "a b", "0 -1 x", "1.5 2", "0 99999999999"] {
             assert_eq!(from_lines(&format!("0 1\n\n{wrong}\n")), Err((3, wrong.to_owned())), "{wrong}");
         }
-        assert!(Edges::read("0-1,2").unwrap_err().contains("`2` is no edge"));
-        assert!(Edges::read("no such file").unwrap_err().contains("`no such file` is no list of edges"));
+        assert!(DrawnEdges::read("0-1,2").unwrap_err().contains("`2` is no edge"));
+        assert!(DrawnEdges::read("no such file").unwrap_err().contains("`no such file` is no list of edges"));
     }
 }

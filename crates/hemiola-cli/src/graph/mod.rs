@@ -4,14 +4,14 @@
 
 mod edges;
 
-pub(crate) use edges::Edges;
+pub(crate) use edges::DrawnEdges;
 
 use clap::ValueEnum;
 use hemiola::collective::Topology;
 
 /// A kind of graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum TopologyName {
     Complete,
     Ring,
     Chain,
@@ -29,33 +29,33 @@ pub(crate) enum Kind {
 
 /// What a kind of graph needs, or can do with.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Details {
+pub(crate) struct TopologyParameters {
     pub(crate) degree: Option<usize>,
     pub(crate) seed: Option<u64>,
     pub(crate) group: Option<usize>,
     pub(crate) offsets: Vec<usize>,
-    pub(crate) edges: Option<Edges>,
+    pub(crate) edges: Option<DrawnEdges>,
 }
 
 /// A graph as it was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Typed {
-    pub(crate) kind: Kind,
-    pub(crate) details: Details,
+pub(crate) struct TopologyArgs {
+    pub(crate) kind: TopologyName,
+    pub(crate) details: TopologyParameters,
 }
 
 /// All that can be typed.
 const EXPECTED: &str = "expected complete, ring, chain, star, root-expander, chord, halton, halton:DEGREE, random:DEGREE, two-level:PEERS, circulant:OFFSET,.. or edges:FILE \
                         (or edges:0-1,1-0,..)";
 
-impl Kind {
+impl TopologyName {
     pub(crate) fn name(self) -> String {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
     /// The graph; nothing if it has to be searched for. An error names the flag that says what is missing.
-    pub(crate) fn topology(self, details: &Details) -> Result<Option<Topology>, &'static str> {
-        let Details { degree, seed, group, offsets, edges } = details;
+    pub(crate) fn topology(self, details: &TopologyParameters) -> Result<Option<Topology>, &'static str> {
+        let TopologyParameters { degree, seed, group, offsets, edges } = details;
         Ok(Some(match self {
             Self::Complete => Topology::Complete,
             Self::Ring => Topology::Ring,
@@ -77,28 +77,30 @@ impl Kind {
 }
 
 /// Reads a graph as it is typed.
-pub(crate) fn typed(text: &str) -> Result<Typed, String> {
+pub(crate) fn typed(text: &str) -> Result<TopologyArgs, String> {
     let (name, detail) = text.split_once(':').map_or((text, None), |(name, detail)| (name, Some(detail)));
     let expected = || format!("{EXPECTED}; `best` and `best:DEGREE` look for one in `hemiola topology`");
-    let kind = Kind::from_str(name, false).map_err(|_| expected())?;
+    let kind = TopologyName::from_str(name, false).map_err(|_| expected())?;
     let number = |detail: &str| detail.trim().parse::<usize>().ok().filter(|number| *number > 0).ok_or_else(expected);
-    let mut details = Details::default();
+    let mut details = TopologyParameters::default();
     match (kind, detail) {
         (_, None) => {}
-        (Kind::Halton | Kind::RandomRegular | Kind::Best, Some(degree)) => details.degree = Some(number(degree)?),
-        (Kind::TwoLevel, Some(group)) => details.group = Some(number(group)?),
-        (Kind::Circulant, Some(offsets)) => {
+        (TopologyName::Halton | TopologyName::RandomRegular | TopologyName::Best, Some(degree)) => {
+            details.degree = Some(number(degree)?)
+        }
+        (TopologyName::TwoLevel, Some(group)) => details.group = Some(number(group)?),
+        (TopologyName::Circulant, Some(offsets)) => {
             details.offsets = offsets.split(',').map(number).collect::<Result<_, _>>()?;
         }
-        (Kind::Edges, Some(edges)) => details.edges = Some(Edges::read(edges)?),
+        (TopologyName::Edges, Some(edges)) => details.edges = Some(DrawnEdges::read(edges)?),
         _ => return Err(expected()),
     }
-    Ok(Typed { kind, details })
+    Ok(TopologyArgs { kind, details })
 }
 
 /// Reads a graph for a training, which cannot search for one: it learns only later how many peers there are.
 pub(crate) fn for_training(text: &str) -> Result<Topology, String> {
-    let Typed { kind, mut details } = typed(text)?;
+    let TopologyArgs { kind, mut details } = typed(text)?;
     // The graph is part of the settings: another seed of the training must not change it.
     details.seed = Some(1);
     kind.topology(&details).ok().flatten().ok_or_else(|| EXPECTED.to_owned())

@@ -1,7 +1,8 @@
 //! `hemiola data`: every format and every bad condition with its message and exit code, and sets that are made.
 
 use crate::support::{Ended, launch, subcommand};
-use hemiola_array::save::Loading;
+use hemiola_array::save::PartReader;
+use hemiola_testkit::require;
 use serde_json::Value;
 use std::fmt::Write as _;
 use std::fs;
@@ -215,7 +216,7 @@ fn npy(descr: &str, shape: &str, body: &[u8]) -> Vec<u8> {
 fn numpy_arrays_are_described() {
     let body: Vec<u8> = [0.0_f32, 1.0, 2.5, f32::NAN, 0.0, -1.0].iter().flat_map(|value| value.to_le_bytes()).collect();
     let lab = Lab::with("a.npy", npy("<f4", "(2, 3)", &body));
-    let refused = "`a.npy`: expected a finite number at [1, 0], found NaN; clean the data or keep such values";
+    let refused = "`a.npy`: expected a finite number at [1, 0], found NaN; clean the data or keep non-finite values";
     failed(&lab.data("describe a.npy"), 2, refused, "`--keep-nan` counts such values instead");
     let set = lab.described("a.npy --keep-nan");
     assert_eq!(
@@ -227,7 +228,7 @@ fn numpy_arrays_are_described() {
     lab.write("none.npy", npy("<i8", "(0, 3)", &[]));
     assert_eq!(lab.described("none.npy")["entries"], 0);
     lab.write("cut.npy", npy("<i8", "(5,)", &[0; 8]));
-    let message = "`cut.npy`: the header asks for 108 bytes, the file has 76; is it complete?";
+    let message = "`cut.npy`: the header requires 108 bytes, the file has 76; is it complete?";
     failed(&lab.data("describe cut.npy"), 2, message, GUESSED);
 }
 
@@ -340,7 +341,7 @@ fn bad_files_are_named_with_what_is_wrong() {
         (
             "cut.docword",
             b"1\n2\n3\n1 1 1\n",
-            "`cut.docword`: the header promises 3 entries, the file has 1; is it complete?",
+            "`cut.docword`: the header declares 3 entries, the file has 1; is it complete?",
             GUESSED,
         ),
     ] {
@@ -385,7 +386,7 @@ fn bad_lines_are_left_out_up_to_a_limit() {
     );
     let text = lines(&lab.data("describe a.csv --skip-bad-lines 2").stdout);
     assert!(text.contains("bad lines left out: 2\n    `a.csv:2:3`: expected a whole number"), "{text}");
-    let message = "more than the 1 bad lines that skip_bad_lines allows; the first over the limit is `a.csv:3:4`: \
+    let message = "more than the 1 bad lines that `skip_bad_lines` allows; the first line over the limit is `a.csv:3:4`: \
                    expected field 3 after `,`, found the end of the line";
     let hint = "allow more with `--skip-bad-lines`, or name the right `--format`";
     failed(&lab.data("describe a.csv --skip-bad-lines 1"), 2, message, hint);
@@ -501,7 +502,7 @@ fn ratings_are_made_from_their_truth() {
     assert_eq!(lab.names(), ["r.tsv", "r.tsv.json", "r.tsv.truth"]);
     let facts: Value = serde_json::from_slice(&fs::read(lab.path("r.tsv.json")).unwrap()).unwrap();
     assert_eq!((&facts["set"], &facts["seed"], &facts["sizes"]["users"]), (&"mf".into(), &7.into(), &40.into()));
-    let truth = Loading::open(&lab.path("r.tsv.truth")).unwrap();
+    let truth = PartReader::open(&lab.path("r.tsv.truth")).unwrap();
     let (_, w) = truth.read_dense::<f32, 2>("w", 0).unwrap();
     let (_, h) = truth.read_dense::<f32, 2>("h", 0).unwrap();
     let text = fs::read_to_string(lab.path("r.tsv")).unwrap();
@@ -530,7 +531,7 @@ fn the_other_sets_are_readable_and_have_their_truth() {
     make("lda --output docword.t.txt.gz --documents 20 --words 50 --topics 3 --length 30");
     let set = lab.described("docword.t.txt.gz --vocab vocab.t.txt");
     assert_eq!((&set["shape"], &set["compression"]), (&serde_json::json!([20, 50]), &"gzip".into()));
-    let truth = Loading::open(&lab.path("docword.t.txt.gz.truth")).unwrap();
+    let truth = PartReader::open(&lab.path("docword.t.txt.gz.truth")).unwrap();
     let (_, topics) = truth.read_dense::<f32, 2>("topics", 0).unwrap();
     for topic in topics.rows() {
         assert!((topic.iter().sum::<f32>() - 1.0).abs() < 1e-4);
@@ -539,7 +540,7 @@ fn the_other_sets_are_readable_and_have_their_truth() {
 
     make("lasso --output l.libsvm --rows 10 --columns 40 --support 4");
     assert_eq!(lab.described("l.libsvm")["entries"], 400);
-    let truth = Loading::open(&lab.path("l.libsvm.truth")).unwrap();
+    let truth = PartReader::open(&lab.path("l.libsvm.truth")).unwrap();
     let (_, coefficients) = truth.read_dense::<f64, 1>("coefficients", 0).unwrap();
     assert_eq!(coefficients.row(0).iter().filter(|value| **value != 0.0).count(), 4);
 
@@ -581,7 +582,7 @@ fn nothing_is_overwritten_unless_forced() {
     fs::remove_dir_all(lab.path("docword.x.truth")).unwrap();
     lab.write("docword.x.truth", truth);
     let ended = lab.data(&format!("make lda --output docword.x --force {small}"));
-    let message = "`docword.x.truth` is not a complete save: something else is there; remove it or choose another path";
+    let message = "`docword.x.truth` is not a complete save: it contains other data; remove it or choose another path";
     failed(&ended, 2, message, "");
     assert_eq!(fs::read_to_string(lab.path("docword.x.truth")).unwrap(), truth);
     assert_eq!(lab.names(), ["docword.x", "docword.x.json", "docword.x.truth", "vocab.x"]);
@@ -619,10 +620,7 @@ fn impossible_sets_and_places_are_refused_before_anything_is_written() {
 
 #[test]
 fn a_full_disk_leaves_nothing_half_written() {
-    let Ok(probe) = Command::new("unshare").args(["-m", "true"]).output() else { return skipped("unshare is missing") };
-    if !probe.status.success() {
-        return skipped("mount namespaces need root");
-    }
+    require!(hemiola_testkit::program("mount", "unshare", &["-m", "true"]));
     let lab = Lab::new();
     fs::create_dir(lab.path("disk")).unwrap();
     // A file system of its own, in a mount namespace of its own: both end with the shell.
@@ -635,9 +633,7 @@ fn a_full_disk_leaves_nothing_half_written() {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_hemiola")]).args(set.split(' '));
         let ended = launch(command.current_dir(lab.0.path())).end();
-        if ended.code == Some(77) {
-            return skipped("cannot mount a tmpfs");
-        }
+        require!(hemiola_testkit::condition("mount", ended.code != Some(77), "a tmpfs cannot be mounted"));
         let message = lines(&ended.stderr);
         assert!(message.starts_with(&format!("hemiola: cannot write `{what}`: ")), "{message}");
         assert!(message.to_lowercase().contains("no space left on") && message.contains("free some"), "{message}");
@@ -661,14 +657,13 @@ fn a_folder_without_permission_is_named() {
     };
     let mut probe = Command::new(env!("CARGO_BIN_EXE_hemiola"));
     probe.arg("--version");
-    if unprivileged(probe).output().is_err() {
-        return skipped("another user cannot run this test");
-    }
+    let can_run = unprivileged(probe).output().is_ok();
+    require!(hemiola_testkit::condition("user", can_run, "another user cannot run this test"));
     let data = |arguments: &str| {
         let mut command = unprivileged(subcommand("data"));
         launch(command.args(arguments.split_whitespace()).current_dir(lab.0.path())).end()
     };
-    let message = "cannot list `locked`: permission denied; ask its owner or run as a user who may";
+    let message = "cannot list `locked`: permission denied; ask the owner or run as a user with access";
     failed(&data("describe locked"), 2, message, "");
     let message = "cannot write `locked/r.csv`: Permission denied (os error 13)";
     failed(&data("make mf --output locked/r.csv"), 2, message, "choose another place, or ask its owner");
@@ -683,16 +678,8 @@ fn help_has_examples() {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "a skipped test says so")]
-fn skipped(why: &str) {
-    eprintln!("skipped: {why}");
-}
-
 #[test]
 fn public_data_sets_have_their_published_counts() {
-    let Some(folder) = std::env::var_os("HEMIOLA_DATA").map(PathBuf::from) else {
-        return skipped("HEMIOLA_DATA is not set");
-    };
     for (path, format, shape, entries, options) in [
         ("movielens-1m/ratings.tsv.zst", "csv", [6040, 3952], 1_000_209, ""),
         ("movielens-1m/users.dat.zst", "csv", [6040, 5], 30_200, ""),
@@ -701,13 +688,9 @@ fn public_data_sets_have_their_published_counts() {
         ("uci-kos/docword.kos.txt.zst", "docword", [3430, 6906], 353_160, "uci-kos/vocab.kos.txt"),
         ("ap/ap.dat.zst", "ldac", [2246, 10_473], 302_031, ""),
     ] {
-        if !folder.join(path).exists() {
-            skipped(&format!("{path} is not there"));
-            continue;
-        }
-        let mut arguments = folder.join(path).display().to_string();
+        let mut arguments = require!(hemiola_testkit::data(path)).display().to_string();
         if !options.is_empty() {
-            write!(arguments, " --vocab {}", folder.join(options).display()).unwrap();
+            write!(arguments, " --vocab {}", require!(hemiola_testkit::data(options)).display()).unwrap();
         }
         let set = Lab::new().described(&arguments);
         assert_eq!((&set["format"], &set["entries"]), (&format.into(), &entries.into()), "{path}");

@@ -42,9 +42,9 @@ fn labels_go_in_and_come_out() {
         assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
         let run = report(&lab, "run.json");
         assert_eq!(run["model"].as_str(), model.split(' ').next());
-        assert_eq!(run["result"]["ended"], "it has converged", "{run}");
-        assert_eq!(run["result"]["valid"]["accuracy"], 1.0, "{run}");
-        assert_eq!(run["result"]["valid"]["auc"].is_null(), data == "three");
+        assert_eq!(run["result"]["stop_reason"], "converged", "{run}");
+        assert_eq!(run["result"]["validation"]["accuracy"], 1.0, "{run}");
+        assert_eq!(run["result"]["validation"]["auc"].is_null(), data == "three");
         let told = text(&hemiola(&lab, &format!("predict --model model --data {data}.libsvm")).stdout);
         let labels: Vec<&str> = told.lines().collect();
         let expected: &[&str] = if data == "three" { &["3", "8", "-1"] } else { &["3", "-1"] };
@@ -52,8 +52,8 @@ fn labels_go_in_and_come_out() {
         assert_eq!(labels.len(), if data == "three" { 240 } else { 160 });
         let evaluated = hemiola(&lab, &format!("evaluate --model model --data {data}.libsvm --report -"));
         let evaluated: Value = serde_json::from_str(&text(&evaluated.stdout)).unwrap();
-        assert_eq!(evaluated["figures"]["accuracy"], 1.0);
-        assert_eq!(evaluated["figures"]["logloss"].is_null(), model.starts_with("svm"));
+        assert_eq!(evaluated["metrics"]["accuracy"], 1.0);
+        assert_eq!(evaluated["metrics"]["logloss"].is_null(), model.starts_with("svm"));
         fs::remove_dir_all(lab.path().join("model")).unwrap();
     }
 }
@@ -73,14 +73,14 @@ fn it_works_without_data_and_explains_itself() {
 #[test]
 fn four_processes_train_the_same_bits_as_four_peers_in_one() {
     use hemiola_models::LinearClassifier;
-    use hemiola_models::linear::{Loss, data};
-    use hemiola_models::training::{Checkpoints, Limits, Session};
+    use hemiola_models::linear::{LinearLoss, data};
+    use hemiola_models::training::{Checkpoints, FitOptions, TrainingLimits};
     let lab = lab();
     let arguments = "train svm --data three.libsvm --graph root-expander --epochs 3 --tolerance 0 --workers 1";
     let ended = hemiola(&lab, &format!("{arguments} --peers 4 --output processes"));
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
-    let limits = Limits { epochs: 3, patience: None, ..Limits::default() };
-    let settings = LinearClassifier::builder(Loss::SquaredHinge)
+    let limits = TrainingLimits { epochs: 3, patience: None, ..TrainingLimits::default() };
+    let settings = LinearClassifier::builder(LinearLoss::SquaredHinge)
         .graph(hemiola::collective::Topology::RootExpander)
         .tolerance(0.0)
         .limits(limits)
@@ -90,8 +90,8 @@ fn four_processes_train_the_same_bits_as_four_peers_in_one() {
     hemiola::standalone(4)
         .workers(1)
         .run(|cluster| {
-            let examples = data::read(cluster, &data::Options::default(), file.to_str().unwrap())?.labelled;
-            let session = Session::new().saving(Checkpoints::new(&folder));
+            let examples = data::read(cluster, &data::LinearReadOptions::default(), file.to_str().unwrap())?.labelled;
+            let session = FitOptions::new().with_checkpoints(Checkpoints::new(&folder));
             settings.fit_with(cluster, &examples, None, session)?;
             Ok(())
         })
@@ -112,10 +112,10 @@ fn a_training_goes_on_to_the_same_bits_and_not_with_other_settings() {
     assert_eq!(train("--epochs 6 --output whole").code, Some(0));
     assert_eq!(train("--epochs 2 --output parts").code, Some(0));
     let resumed = train("--epochs 6 --output parts --resume");
-    assert!(text(&resumed.stdout).contains("going on after epoch 2"), "{}", text(&resumed.stderr));
+    assert!(text(&resumed.stdout).contains("resuming after epoch 2"), "{}", text(&resumed.stderr));
     assert!(arrays(&lab.path().join("whole")) == arrays(&lab.path().join("parts")));
     let again = train("--epochs 6 --output parts --resume");
-    assert!(text(&again.stdout).contains("nothing is left to do after epoch 6"));
+    assert!(text(&again.stdout).contains("nothing left to do after epoch 6"));
     for (flags, problem) in [("-c 2", "c was 1 and is 2"), ("--graph ring", "graph was"), ("--bias 0", "bias was 1")] {
         let refused = train(&format!("--epochs 9 --output parts --resume {flags}"));
         assert_eq!(refused.code, Some(2));
@@ -139,7 +139,7 @@ fn what_is_wrong_is_told_with_a_way_out_and_leaves_nothing() {
         fs::write(lab.path().join(name), contents).unwrap();
     }
     for (arguments, problem) in [
-        ("--data one.libsvm", "a classifier needs two classes"),
+        ("--data one.libsvm", "a classifier needs at least two classes"),
         ("--data word.libsvm", "`word.libsvm:2:1`: expected a label"),
         ("--data zero.libsvm", "--zero-based"),
         ("--data nan.libsvm", "`nan.libsvm:1:"),
@@ -147,11 +147,11 @@ fn what_is_wrong_is_told_with_a_way_out_and_leaves_nothing() {
         ("--data short.csv", "`short.csv:2:6`: expected a number, found `x`"),
         ("--data missing.libsvm", "cannot open `missing.libsvm`"),
         ("--data two.libsvm --graph tree", "expected complete, ring"),
-        ("--data two.libsvm -c 0", "c is 0, which must be"),
+        ("--data two.libsvm -c 0", "`c` is `0`, which must be"),
         ("--data two.libsvm --peers 3 --workers 1 --graph halton:7", "a degree of 7 is not between"),
         ("--data two.libsvm --sync never", "notify-ack"),
         ("--data two.libsvm --graph edges:one.libsvm", "line 1 of `one.libsvm`"),
-        ("--data two.libsvm --peers 3 --workers 1 --graph edges:0-1,1-0", "news of peer 0 never reach peer 2"),
+        ("--data two.libsvm --peers 3 --workers 1 --graph edges:0-1,1-0", "values of peer 0 never reach peer 2"),
         ("--data two.libsvm --peers 3 --workers 1 --graph edges:0-1,1-2,2-0,0-2", "peer 0 sends to 2 peers"),
     ] {
         let ended = hemiola(&lab, &format!("train svm {arguments} --valid 0 --output model"));
@@ -180,7 +180,7 @@ fn features_that_were_not_trained_on_are_left_out_and_counted() {
         ("predict --model model", "there are no examples"),
         ("predict --model model --user 3 --item 4", "there are no examples"),
         ("evaluate --model model --data two.libsvm --ranking", "rankings are of items"),
-        ("recommend --model model --user 3", "it is of a model `svm`"),
+        ("recommend --model model --user 3", "it is a model `svm`"),
     ] {
         let ended = hemiola(&lab, arguments);
         assert_eq!(ended.code, Some(2), "{arguments}");
@@ -197,7 +197,7 @@ fn every_synchronization_trains() {
         let ended = hemiola(&lab, &arguments);
         assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
         let run = report(&lab, "run.json");
-        assert_eq!(run["result"]["ended"], "it has converged", "{sync}");
+        assert_eq!(run["result"]["stop_reason"], "converged", "{sync}");
         let share = run["progress"][0]["train"]["consistent"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&share) && (sync != "notify-ack" || share > 0.999), "{sync}: {share}");
     }

@@ -45,8 +45,8 @@ fn names_go_in_and_titles_come_out() {
 
     let report: Value = serde_json::from_slice(&fs::read(lab.path().join("run.json")).unwrap()).unwrap();
     assert_eq!((&report["model"], &report["cluster"]["workers"]), (&"mf".into(), &2.into()));
-    assert!(report["result"]["valid"]["rmse"].as_f64().unwrap() < 1.0, "{report}");
-    assert_eq!(report["plan"]["strategy"]["TwoD"]["order"], "Rotation");
+    assert!(report["result"]["validation"]["rmse"].as_f64().unwrap() < 1.0, "{report}");
+    assert_eq!(report["plan"]["parallelization"]["TwoD"]["order"], "Rotation");
 
     let best = hemiola(&lab, "recommend --model model --user person-2 -k 3 --items titles.txt");
     let best = text(&best.stdout);
@@ -96,7 +96,7 @@ fn what_cannot_work_is_said_before_training_and_leaves_nothing() {
         ("train mf --data ratings.csv --valid 'no/*.csv'", "no/*.csv"),
         ("train mf --data broken.csv", "`broken.csv:2:5`: expected a number"),
         ("train mf --workers 100000", "invalid value '100000' for '--workers <N>': 100000 is not in 1..=4096"),
-        ("train mf --rank 0", "rank is 0, which must be from 1 to 4096"),
+        ("train mf --rank 0", "`rank` is `0`, which must be from 1 to 4096"),
         ("recommend --model taken --user x", "`taken` is no saved model"),
         ("train mf --data ratings.csv --target nan", "`nan` is no number"),
         ("train mf --data ratings.csv --unobserved 0.1", "hint: add `--loss one-class`, or leave it out"),
@@ -156,7 +156,7 @@ fn names_that_are_not_utf8_can_be_asked_for() {
         hemiola(&lab, "train mf --data latin.csv --valid more.csv --rank 2 --epochs 2 --output model --report r.json");
     assert_eq!(trained.code, Some(0), "{}", text(&trained.stderr));
     let report: Value = serde_json::from_slice(&fs::read(lab.path().join("r.json")).unwrap()).unwrap();
-    assert_eq!(report["data"]["valid"], 2, "names are the same in both encodings");
+    assert_eq!(report["data"]["validation"], 2, "names are the same in both encodings");
     let predicted = hemiola(&lab, "predict --model model --user José --item Amélie");
     assert_eq!(predicted.code, Some(0), "{}", text(&predicted.stderr));
     assert!(text(&predicted.stdout).ends_with("Amélie"), "{}", text(&predicted.stdout));
@@ -217,7 +217,7 @@ fn cold_users_and_items_are_counted_and_told() {
     let evaluated = text(&hemiola(&lab, "evaluate --model model --data test.csv --report -").stdout);
     let evaluated: Value = serde_json::from_str(&evaluated).unwrap();
     assert_eq!((&evaluated["entries"], &evaluated["cold"]), (&3.into(), &2.into()), "{evaluated}");
-    assert!(evaluated["figures"]["rmse"].as_f64().unwrap() > 0.0, "{evaluated}");
+    assert!(evaluated["metrics"]["rmse"].as_f64().unwrap() > 0.0, "{evaluated}");
 }
 
 #[test]
@@ -240,8 +240,8 @@ fn events_need_no_ratings() {
     assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
     assert!(told.contains("events of 40 users for 30 items") && told.contains("held-out ndcg@10"), "{told}");
     let report: Value = serde_json::from_slice(&fs::read(lab.path().join("run.json")).unwrap()).unwrap();
-    assert!(report["result"]["valid"]["recall@10"].as_f64().unwrap() > 0.8, "{report}");
-    assert!(report["plan"]["strategy"]["OneD"].is_object(), "{}", report["plan"]["strategy"]);
+    assert!(report["result"]["validation"]["recall@10"].as_f64().unwrap() > 0.8, "{report}");
+    assert!(report["plan"]["parallelization"]["OneD"].is_object(), "{}", report["plan"]["parallelization"]);
     let best = text(&hemiola(&lab, "recommend --model model --ratings film-1,film-3,film-9:2 -k 5").stdout);
     assert!(best.lines().all(|line| line.rsplit_once('-').unwrap().1.parse::<u32>().unwrap() % 2 == 1), "{best}");
     let figures = text(&hemiola(&lab, "evaluate --model model --data clicks.csv -k 5").stdout);
@@ -250,7 +250,7 @@ fn events_need_no_ratings() {
     // Ratings that are high enough are events, too; and a model of ratings can be judged by its ranking.
     let split = "train mf --data ratings.csv --loss one-class --events-from 4 --rank 4 --epochs 3 -q --report -";
     let report: Value = serde_json::from_str(&text(&hemiola(&lab, split).stdout)).unwrap();
-    let counted = report["data"]["train"].as_u64().unwrap() + report["data"]["valid"].as_u64().unwrap();
+    let counted = report["data"]["train"].as_u64().unwrap() + report["data"]["validation"].as_u64().unwrap();
     assert_eq!(counted, 300, "all 300 pairs that the lab leaves out would be fives, of 600");
     hemiola(&lab, "train mf --data ratings.csv --rank 4 --output rated -q");
     let figures = text(&hemiola(&lab, "evaluate --model rated --data ratings.csv --ranking --events-from 5").stdout);

@@ -54,7 +54,7 @@ mod with {
             let objectives = objectives(&report);
             assert_eq!((&report["model"], objectives.len()), (&net.into(), 2));
             assert!(objectives[1] < objectives[0], "{net}: {objectives:?}");
-            assert!(report["result"]["valid"][figure].as_f64().unwrap().is_finite(), "{net}: {report}");
+            assert!(report["result"]["validation"][figure].as_f64().unwrap().is_finite(), "{net}: {report}");
         }
     }
 
@@ -98,17 +98,17 @@ mod with {
         };
         said("--epochs 2 --output parts");
         let told = said("--epochs 4 --output parts --resume --report run.json");
-        assert!(told.contains("going on after epoch 2") && told.contains("done after epoch 4"), "{told}");
+        assert!(told.contains("resuming after epoch 2") && told.contains("done after epoch 4"), "{told}");
         let run: Value = serde_json::from_slice(&fs::read(lab.path().join("run.json")).unwrap()).unwrap();
         assert_eq!(objectives(&run).len(), 4);
         said("--epochs 4 --output whole");
         let saved = |folder: &str| arrays(&lab.path().join(folder).join("net"));
         assert!(saved("parts") == saved("whole") && !saved("whole").is_empty());
         let told = said("--epochs 4 --output parts --resume");
-        assert!(told.contains("nothing is left to do after epoch 4"), "{told}");
+        assert!(told.contains("nothing left to do after epoch 4"), "{told}");
         // Two peers have the same net to go on from.
         let told = said("--epochs 5 --output parts --resume --peers 2");
-        assert!(told.contains("going on after epoch 4"), "{told}");
+        assert!(told.contains("resuming after epoch 4"), "{told}");
 
         for (rest, expected) in [
             ("--epochs 9 --output parts --resume --rate 0.5", "rate"),
@@ -151,7 +151,7 @@ mod with {
         assert!(told.contains("peer 1") && told.contains("SIGKILL"), "{told}");
         let ended = hemiola(&lab, &format!("{train} --epochs 3 --resume"));
         let told = text(&ended.stdout);
-        assert!(told.contains("going on after epoch") || told.contains("nothing is left to do"), "{told}");
+        assert!(told.contains("resuming after epoch") || told.contains("nothing left to do"), "{told}");
         assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     }
 

@@ -5,7 +5,7 @@ use crate::model::text;
 use crate::support::{Ended, Launched, launch};
 use rustix::process::Signal;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
@@ -39,11 +39,8 @@ fn works(lab: &TempDir, line: &str) -> String {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "how a test says what it did not do")]
 fn the_commands_of_the_readme_work_word_for_word() {
-    let Some(data) = std::env::var_os("HEMIOLA_DATA").map(PathBuf::from) else {
-        return println!("skipped: HEMIOLA_DATA is not set");
-    };
+    let data = hemiola_testkit::require!(hemiola_testkit::data("."));
     let lab = unpacked(&data);
     let readme = include_str!("../../../../README.md");
     let block = readme.split("word for word:").nth(1).unwrap().split("```sh\n").nth(1).unwrap();
@@ -62,7 +59,7 @@ fn the_commands_of_the_readme_work_word_for_word() {
     let picture = fs::read_to_string(lab.path().join("films.svg")).unwrap();
     assert!(picture.contains("first") && picture.contains("second"), "both runs are on it");
     let on = works(&lab, resume);
-    assert!(on.contains("going on after epoch") && on.contains("epoch  60/60"), "{on}");
+    assert!(on.contains("resuming after epoch") && on.contains("epoch  60/60"), "{on}");
 
     // And what it says beneath: an interrupt saves, and the command that is printed goes on.
     let long = shell(&lab, "hemiola train mf --data ml-100k/u.data --output long --epochs 1000000 --patience 0");
@@ -76,5 +73,5 @@ fn the_commands_of_the_readme_work_word_for_word() {
     let epoch: u32 = told.split("interrupted after epoch ").nth(1).unwrap().split(';').next().unwrap().parse().unwrap();
     let resumed = shell(&lab, &command.replace("1000000", &(epoch + 1).to_string())).end();
     assert_eq!(resumed.code, Some(0), "{command}\n{}", text(&resumed.stderr));
-    assert!(text(&resumed.stdout).contains("going on after epoch"), "{}", text(&resumed.stdout));
+    assert!(text(&resumed.stdout).contains("resuming after epoch"), "{}", text(&resumed.stdout));
 }

@@ -11,7 +11,7 @@ fn report(start: f64) -> Value {
     let epoch = |epoch: i32| {
         let figure = start / f64::from(epoch);
         json!({"epoch": epoch, "seconds": 0.5 * f64::from(epoch), "objective": figure * figure, "train": {"rmse": figure},
-            "valid": {"mae": figure, "rmse": figure + 0.1}, "updates": 1000 * epoch, "bytes_sent": 0})
+            "validation": {"mae": figure, "rmse": figure + 0.1}, "updates": 1000 * epoch, "bytes_sent": 0})
     };
     let progress: Vec<Value> = (1..=5).map(epoch).collect();
     json!({"model": "mf", "progress": progress, "result": {"best_epoch": 4}})
@@ -133,7 +133,7 @@ fn a_report_comes_from_standard_input_and_goes_to_the_terminal() {
 fn without_held_out_entries_the_objective_is_drawn() {
     let mut bare = report(2.0);
     for epoch in bare["progress"].as_array_mut().unwrap() {
-        epoch.as_object_mut().unwrap().remove("valid");
+        epoch.as_object_mut().unwrap().remove("validation");
     }
     let lab = lab(&[("bare.json", bare), ("full.json", report(2.0))]);
     let svg = drawn(&lab, "bare.json", "convergence.svg");
@@ -159,7 +159,7 @@ fn without_held_out_entries_the_objective_is_drawn() {
 #[test]
 fn values_that_are_not_finite_are_gaps_with_a_note() {
     let mut broken = report(2.0);
-    broken["progress"][2]["valid"]["rmse"] = Value::Null;
+    broken["progress"][2]["validation"]["rmse"] = Value::Null;
     let lab = lab(&[("broken.json", broken)]);
     let ended = plot(&lab, "broken.json --x epochs");
     assert_eq!(ended.code, Some(0));
@@ -172,13 +172,13 @@ fn values_that_are_not_finite_are_gaps_with_a_note() {
 fn what_cannot_be_drawn_is_refused_and_nothing_is_written() {
     let mut nothing = report(2.0);
     for epoch in nothing["progress"].as_array_mut().unwrap() {
-        epoch["valid"] = json!({"rmse": null});
+        epoch["validation"] = json!({"rmse": null});
     }
     let lab = lab(&[
         ("a.json", report(2.0)),
         ("empty.json", json!({"model": "mf", "progress": []})),
         ("other.json", json!({"rmse": 3})),
-        ("lda.json", json!({"progress": [{"epoch": 1, "seconds": 1.0, "valid": {"perplexity": 900.0}}]})),
+        ("lda.json", json!({"progress": [{"epoch": 1, "seconds": 1.0, "validation": {"perplexity": 900.0}}]})),
         ("nothing.json", nothing),
     ]);
     fs::write(lab.path().join("cut.json"), "{\"model\": \"mf\", \"progress\": [{").unwrap();

@@ -1,7 +1,7 @@
 //! `hemiola probe`: what it writes is a description of a cluster.
 
 use crate::support::{launch, subcommand};
-use hemiola_strategy::Cluster;
+use hemiola_strategy::ResourceSpec;
 
 fn text(lines: &[Vec<u8>]) -> String {
     String::from_utf8_lossy(&lines.join(&b'\n')).into_owned()
@@ -18,7 +18,7 @@ fn a_description_is_measured_and_can_be_read_back() {
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let said = text(&ended.stdout);
     assert!(said.contains("3 peers on 1 host") && said.contains("within a host: "), "{said}");
-    let cluster = Cluster::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let cluster = ResourceSpec::parse(&std::fs::read_to_string(&file).unwrap()).unwrap();
     assert_eq!(cluster.size(), 3);
     assert!(cluster.peers.iter().all(|peer| peer.device == "abacus" && peer.host == cluster.peers[0].host));
     assert!(cluster.within_host.bytes_per_second > 1e6 && cluster.within_host.latency > 0.0, "{cluster:?}");

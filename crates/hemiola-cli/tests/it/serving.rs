@@ -2,30 +2,28 @@
 
 use crate::support::{launch, subcommand};
 use hemiola::Cluster;
-use hemiola::tables::Tables as _;
+use hemiola::tables::TableExt as _;
 use rustix::process::Signal;
 use std::process::Command;
 
 fn program(arguments: &[&str]) -> Command {
     let mut command = subcommand("run");
     command.args(arguments).arg("--").arg(std::env::current_exe().unwrap());
-    command.args(["serving::the_program", "--exact", "--nocapture"]).env("HEMIOLA_TEST_PROGRAM", "1");
+    command.args(hemiola_testkit::entry_arguments("serving::the_program"));
     command
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "this is a program when it is started as one")]
+#[ignore = "entry point of a child process"]
+#[expect(clippy::print_stdout, reason = "standard output carries the result to the test")]
 fn the_program() {
-    if std::env::var_os("HEMIOLA_TEST_PROGRAM").is_none() {
-        return;
-    }
     let work = |cluster: &Cluster| {
         let interrupt = hemiola::cluster::Interrupt::watch(|_| ())?;
         let table = cluster.table::<f32>("w").staleness(1).build()?;
         if std::env::var_os("HEMIOLA_TEST_SIGNAL").is_some() {
             println!("ready");
             while interrupt.signal().is_none() {
-                cluster.env().pause(std::time::Duration::from_millis(1));
+                cluster.env().sleep(std::time::Duration::from_millis(1));
             }
         }
         table.each_worker(|worker| worker.inc(5, &[1.0]).and_then(|()| worker.clock()))?;
@@ -71,10 +69,7 @@ fn a_program_in_the_place_of_a_server_is_told() {
     let ended = launch(command.env("HEMIOLA_SERVERS", "1")).end();
     assert_eq!(ended.code, Some(0), "those of a surrounding job do not count: {:?}", ended.stderr);
     let mut alone = Command::new(std::env::current_exe().unwrap());
-    alone
-        .args(["serving::the_program", "--exact"])
-        .env("HEMIOLA_TEST_PROGRAM", "1")
-        .env("HEMIOLA_RENDEZVOUS", "file:/x");
+    alone.args(hemiola_testkit::entry_arguments("serving::the_program")).env("HEMIOLA_RENDEZVOUS", "file:/x");
     let alone = alone.env("HEMIOLA_RANK", "1").env("HEMIOLA_SIZE", "2").env("HEMIOLA_SERVERS", "1").output().unwrap();
     let said = String::from_utf8_lossy(&alone.stdout).into_owned() + &String::from_utf8_lossy(&alone.stderr);
     assert!(said.contains("run `hemiola serve` there"), "{said}");
@@ -91,5 +86,5 @@ fn more_peers_than_a_job_may_have_are_not_even_started() {
     let ended = launch(subcommand("run").args(["-n", "2", "--servers", "100000", "--", "true"])).end();
     assert_eq!(ended.code, Some(2), "{ended:?}");
     let said: Vec<String> = ended.stderr.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
-    assert!(said.concat().contains("100002 peers, servers among them, are more than a job may have"), "{said:?}");
+    assert!(said.concat().contains("100002 peers and servers exceed the limit of"), "{said:?}");
 }

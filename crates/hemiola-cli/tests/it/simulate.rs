@@ -2,7 +2,7 @@
 
 use crate::support::{Ended, launch, subcommand};
 
-const SCENARIO: &str = r#"{"ring":{"seed":1,"cluster":{"peers":3},"blocks":[1,2,0],"rotations":2,"length":4}}"#;
+const SCENARIO: &str = r#"{"rotation":{"seed":1,"cluster":{"peers":3},"blocks":[1,2,0],"rotations":2,"length":4}}"#;
 
 fn text(lines: &[Vec<u8>]) -> String {
     String::from_utf8_lossy(&lines.join(&b'\n')).into_owned()
@@ -22,12 +22,12 @@ fn a_scenario_runs_in_the_same_way_each_time() {
 
 #[test]
 fn what_fails_is_told_and_what_cannot_be_is_refused() {
-    let failed = replay(&SCENARIO.replace("\"length\":4", "\"length\":4,\"impatient\":true"));
+    let failed = replay(&SCENARIO.replace("\"length\":4", "\"length\":4,\"run_out_of_order\":true"));
     assert_eq!(failed.code, Some(1), "{}", text(&failed.stdout));
     assert!(!text(&failed.stdout).contains("everything held"));
     let refused = replay(&SCENARIO.replace("\"peers\":3", "\"peers\":0"));
     assert!(
-        text(&refused.stdout).contains("cannot be") || text(&refused.stdout).contains("of 0"),
+        text(&refused.stdout).contains("invalid scenario") || text(&refused.stdout).contains("of 0"),
         "{}",
         text(&refused.stdout)
     );
@@ -122,7 +122,7 @@ fn a_training_is_predicted_by_every_strategy_with_a_trace() {
     std::fs::write(&file, "peers = 2\nlink = { bandwidth = \"0bit\" }").unwrap();
     let refused = train(&format!("--cluster {} {small}", file.display()));
     assert_eq!(refused.code, Some(2));
-    assert!(text(&refused.stderr).contains("no message would ever arrive"), "{}", text(&refused.stderr));
+    assert!(text(&refused.stderr).contains("no message would arrive"), "{}", text(&refused.stderr));
 }
 
 #[test]
@@ -166,7 +166,7 @@ fn a_training_is_measured_here_and_predicted_elsewhere() {
         assert!(text(&ended.stderr).contains(why), "{words}: {}", text(&ended.stderr));
     };
     refused("simulate", &format!("train mf --profile {profile} --rank 8"), "cannot be used with");
-    refused("simulate", &format!("train mf --profile {ratings}"), "this is no profile: ");
+    refused("simulate", &format!("train mf --profile {ratings}"), "invalid profile: ");
     refused("simulate", &format!("loop --profile {}", path("none.json")), "none.json");
     refused("train", &format!("{measured} --peers 2"), "cannot be used with");
     refused("train", &format!("mf --loss one-class --profile {profile}"), "`--profile` is for losses of ratings");

@@ -22,7 +22,7 @@ fn a_signal_is_heard_while_peers_are_being_started() {
     // Every peer that is started has a log.
     let started = fs::read_dir(logs.path()).unwrap().count();
     assert!(started < 250, "all were started before anybody listened");
-    assert!(text(&ended.stderr).contains("told all peers to end"), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("asked all peers to end"), "{}", text(&ended.stderr));
 }
 
 #[test]

@@ -89,8 +89,8 @@ fn quantities_go_in_and_come_out() {
         assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
         let run = report(&lab, "run.json");
         assert_eq!(run["model"], kind);
-        assert_eq!(run["result"]["ended"], "it has converged", "{run}");
-        assert!(run["result"]["valid"]["r2"].as_f64().unwrap() > 0.9, "{run}");
+        assert_eq!(run["result"]["stop_reason"], "converged", "{run}");
+        assert!(run["result"]["validation"]["r2"].as_f64().unwrap() > 0.9, "{run}");
         let told = text(&hemiola(&lab, "evaluate --model model --data quantities.csv").stdout);
         assert!(told.starts_with("150 examples, ") && told.contains("r2 0.9"), "{told}");
         let told = text(&hemiola(&lab, "predict --model model --data quantities.csv").stdout);
@@ -128,11 +128,11 @@ fn two_classes_with_few_weights() {
 fn what_makes_no_sense_is_refused() {
     let lab = lab();
     for (command, says) in [
-        ("train lasso --data quantities.csv --lambda=-1", "lambda is -1"),
+        ("train lasso --data quantities.csv --lambda=-1", "`lambda` is `-1`"),
         ("train lasso --data quantities.csv --lambda 1 --lambda-share 0.1", "cannot be used with"),
         ("train lasso --data quantities.csv --simplest", "--folds"),
-        ("train elastic-net --data quantities.csv --ratio 0", "ratio is 0"),
-        ("train lasso --data quantities.csv --folds 1", "folds is 1"),
+        ("train elastic-net --data quantities.csv --ratio 0", "`l1_ratio` is `0`"),
+        ("train lasso --data quantities.csv --folds 1", "`folds` is `1`"),
         ("train lasso --data nothing.csv", "nothing.csv"),
         ("train logistic --lambda 1", "`--penalty l1`"),
         ("train logistic --penalty l1 --data quantities.csv", "more than two different values"),

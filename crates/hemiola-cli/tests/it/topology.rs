@@ -60,7 +60,7 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
         ("--peers 8 --kind two-level", "needs --group"),
         ("--peers 8 --kind two-level --group 3", "do not divide"),
         ("--peers 8 --kind edges --edges 0+1", "`0+1` is no list of edges"),
-        ("--peers 8 --kind edges --edges 0-9", "not there"),
+        ("--peers 8 --kind edges --edges 0-9", "unknown peer"),
         ("--peers 8 --kind edges", "needs --edges"),
         ("--peers 8 --kind edges:nowhere.txt", "`nowhere.txt` is no list of edges"),
         ("--peers 8 --kind halton:2 --degree 3", "said twice"),
@@ -130,8 +130,8 @@ fn edges_come_from_a_file() {
     for (lines, peers, code, expected) in [
         ("0 1\n1 zero\n", 2, 2, "line 2 of"),
         ("", 2, 2, "has no edges"),
-        ("0 1\n1 0\n", 1, 2, "not there"),
-        ("0 1\n1 0\n", 3, 0, "news of peer 0 never reach peer 2"),
+        ("0 1\n1 0\n", 1, 2, "unknown peer"),
+        ("0 1\n1 0\n", 3, 0, "values of peer 0 never reach peer 2"),
         ("0 1\n0 2\n1 0\n2 1\n1 2\n", 3, 0, "receives from"),
     ] {
         let ended = with(lines, peers);

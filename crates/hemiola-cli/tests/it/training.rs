@@ -51,8 +51,8 @@ fn interrupted_is_as_whole(before: &str, options: &str) {
     let resumed = hemiola(&lab, &train(&format!("--epochs {more} --output parts --resume")));
     let told = text(&resumed.stdout);
     assert_eq!(resumed.code, Some(0), "{}", text(&resumed.stderr));
-    assert!(told.contains(&format!("going on after epoch {epoch}")), "{told}");
-    assert!(told.contains(&format!("done after epoch {more}: all epochs are done")), "{told}");
+    assert!(told.contains(&format!("resuming after epoch {epoch}")), "{told}");
+    assert!(told.contains(&format!("done after epoch {more}: all epochs done")), "{told}");
     let whole = hemiola(&lab, &train(&format!("--epochs {more} --output whole")));
     assert_eq!(whole.code, Some(0), "{}", text(&whole.stderr));
     assert!(arrays(&lab.path().join("parts")) == arrays(&lab.path().join("whole")));
@@ -90,7 +90,7 @@ fn the_command_to_go_on_works_as_it_is_printed() {
     let mut shell = std::process::Command::new("sh");
     let resumed = launch(shell.args(["-c", &command]).current_dir(lab.path())).end();
     assert_eq!(resumed.code, Some(0), "{command}: {}", text(&resumed.stderr));
-    assert!(text(&resumed.stdout).contains(&format!("going on after epoch {epoch}")));
+    assert!(text(&resumed.stdout).contains(&format!("resuming after epoch {epoch}")));
 }
 
 #[test]
@@ -133,10 +133,10 @@ fn a_checkpoint_is_saved_on_the_way() {
     assert_eq!(used.code, Some(0), "{}", text(&used.stderr));
     let manifest = fs::read_to_string(lab.path().join("model/manifest.json")).unwrap();
     let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
-    let epochs = manifest["notes"]["training"]["progress"].as_array().unwrap().len();
+    let epochs = manifest["metadata"]["training"]["progress"].as_array().unwrap().len();
     let resumed = hemiola(&lab, &format!("{TRAIN} --epochs {} --output model --resume", epochs + 1));
     assert_eq!(resumed.code, Some(0), "{}", text(&resumed.stderr));
-    assert!(text(&resumed.stdout).contains(&format!("going on after epoch {epochs}")));
+    assert!(text(&resumed.stdout).contains(&format!("resuming after epoch {epochs}")));
 }
 
 #[test]
@@ -147,11 +147,11 @@ fn what_cannot_be_resumed_is_refused_before_data_are_read() {
     // There is no such file: whatever is said of the checkpoint is said before it is looked for.
     let elsewhere = TRAIN.replace("ratings.csv", "missing.csv");
     let cases = [
-        (format!("{elsewhere} --output nothing --resume"), "there is no checkpoint in `nothing` to go on from"),
+        (format!("{elsewhere} --output nothing --resume"), "there is no checkpoint in `nothing` to resume from"),
         (format!("{elsewhere} --rank 5 --output model --resume").replace("--rank 4 ", ""), "rank was 4 and is 5"),
         (format!("{elsewhere} --output model --resume --l2 0.5"), "l2 was 0.045 and is 0.5"),
         (format!("{TRAIN} --resume"), "not provided:\n  --output <DIR>"),
-        (format!("{TRAIN} --output model --resume --valid 0.2"), "valid was 0.1 and is 0.2"),
+        (format!("{TRAIN} --output model --resume --valid 0.2"), "validation was 0.1 and is 0.2"),
     ];
     for (arguments, expected) in cases {
         let ended = hemiola(&lab, &arguments);
@@ -177,7 +177,7 @@ fn limits_may_differ_and_other_peers_are_told_when_it_goes_on() {
     let ended = hemiola(&lab, &arguments);
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let told = text(&ended.stdout);
-    assert!(told.contains("it was trained by 1 peer of 1 worker and now is by 2 peers of 1 worker"), "{told}");
+    assert!(told.contains("trained on 1 peer of 1 worker and resumed on 2 peers of 1 worker"), "{told}");
 }
 
 #[test]
@@ -233,16 +233,16 @@ fn help_has_examples_and_exit_codes() {
 fn standalone_model(lab: &TempDir, peers: usize) -> BTreeMap<String, Vec<u8>> {
     use hemiola_models::MatrixFactorization;
     use hemiola_models::mf::data;
-    use hemiola_models::training::{Checkpoints, Limits, Session};
+    use hemiola_models::training::{Checkpoints, FitOptions, TrainingLimits};
     let (ratings, folder) = (lab.path().join("ratings.csv"), lab.path().join("standalone"));
-    let limits = Limits { epochs: 6, patience: None, ..Limits::default() };
+    let limits = TrainingLimits { epochs: 6, patience: None, ..TrainingLimits::default() };
     let settings = MatrixFactorization::builder().rank(4).limits(limits).build().unwrap();
     hemiola::standalone(peers)
         .workers(1)
         .run(|cluster| {
             let ratings = data::read(cluster, None, ratings.to_str().unwrap())?;
             let (train, valid) = ratings.split(0.1, settings.settings().seed)?;
-            let session = Session::new().saving(Checkpoints::new(&folder));
+            let session = FitOptions::new().with_checkpoints(Checkpoints::new(&folder));
             settings.fit_with(cluster, &train, Some(&valid), session)?;
             Ok(())
         })

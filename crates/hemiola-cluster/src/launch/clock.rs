@@ -1,15 +1,15 @@
-//! The launcher's time. The rules of supervision take it as an argument.
+//! Clock of the launcher. The supervision rules take time as an argument.
 
 use hemiola_core::Moment;
 use std::time::Instant;
 
-/// Counts from its making.
+/// Clock that counts from its creation.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Clock {
+pub(super) struct LaunchClock {
     start: Instant,
 }
 
-impl Clock {
+impl LaunchClock {
     #[expect(clippy::disallowed_methods, reason = "the launcher runs before there is a cluster to ask for the time")]
     pub(super) fn start() -> Self {
         Self { start: Instant::now() }

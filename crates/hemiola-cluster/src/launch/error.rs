@@ -1,116 +1,122 @@
-//! Why a job could not be started or watched.
+//! Errors of starting or supervising a job.
 
 use super::hosts::HostError;
 use hemiola_core::{ErrorKind, Rank};
 use std::io;
 use std::path::PathBuf;
 
-/// What is wrong with a program that cannot be started.
+/// Reason why a program cannot be started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProgramFault {
-    /// No folder of `PATH` has it, or none that may be searched and executed from: the system does not tell which.
+    /// No folder of `PATH` contains an executable of this name. A folder without search permission
+    /// looks the same.
     NotInPath,
-    /// There is no such file.
+    /// The file does not exist.
     NoSuchFile,
-    /// The file is there, but not the interpreter that its first line names.
+    /// The file exists, but not the interpreter that its first line names.
     NoInterpreter,
-    /// It is a folder.
+    /// The path is a folder.
     IsFolder,
-    /// It may not be executed.
+    /// The file is not executable.
     NotExecutable,
-    /// It is neither a program for this machine nor a script with a first line that names its interpreter.
+    /// The file is neither a program for this machine nor a script with an interpreter line.
     WrongFormat,
 }
 
 impl ProgramFault {
-    /// What is wrong and what to do.
+    /// Returns the description of the fault and a way out.
     const fn hint(self) -> &'static str {
         match self {
             Self::NotInPath => {
-                "no folder of `PATH` has a program of this name that you may execute; one in this folder is called `./name`"
+                "no folder of `PATH` contains an executable of this name; run one in this folder as `./name`"
             }
-            Self::NoSuchFile => "there is no such file; is it built, and is the path right from this folder?",
+            Self::NoSuchFile => "there is no such file; is it built, and is the path relative to this folder?",
             Self::NoInterpreter => "the interpreter that its first line (`#!`) names does not exist",
             Self::IsFolder => "it is a folder",
             Self::NotExecutable => "it is not executable; `chmod +x` makes it so",
-            Self::WrongFormat => "it is no program for this machine; a script begins with a line such as `#!/bin/sh`",
+            Self::WrongFormat => {
+                "it is not a program for this machine; a script starts with a line such as `#!/bin/sh`"
+            }
         }
     }
 }
 
-/// Why no job ran.
+/// Error of launching a job.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LaunchError {
     /// The program cannot be started.
     #[error("cannot start `{}`: {}", program.display(), fault.hint())]
     Program {
-        /// The program as it was given.
+        /// Program as given by the user.
         program: PathBuf,
-        /// What is wrong with it.
+        /// Reason of the failure.
         fault: ProgramFault,
     },
-    /// The system would not start a process.
+    /// The operating system could not start a process.
     #[error("cannot start peer {rank} (`{}`)", program.display())]
     Start {
-        /// The peer.
+        /// Rank of the peer.
         rank: Rank,
-        /// The program, or ssh.
+        /// Program that was started; ssh for a remote peer.
         program: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// A job of no peers.
-    #[error("a job has at least one peer, not 0")]
+    /// The job has no peers.
+    #[error("a job needs at least one peer")]
     NoPeers,
-    /// More peers than a job may have.
-    #[error("{peers} peers, servers among them, are more than a job may have, which is {most}")]
+    /// The job has too many peers.
+    #[error("{peers} peers and servers exceed the limit of {limit} per job")]
     TooManyPeers {
-        /// How many were asked for.
+        /// Number of requested peers and servers.
         peers: usize,
-        /// How many there may be.
-        most: usize,
+        /// Maximum number of peers and servers.
+        limit: usize,
     },
-    /// More peers than the hosts have slots for.
-    #[error("{peers} peers do not fit into the {slots} slots of the hosts: give the hosts more slots (`host:slots`)")]
+    /// The hosts have too few slots.
+    #[error(
+        "{peers} peers do not fit into the {slots} slots of the hosts: give the hosts more slots with `host:slots`"
+    )]
     TooFewSlots {
-        /// Peers asked for.
+        /// Number of requested peers.
         peers: usize,
-        /// Slots there are.
+        /// Number of slots of all hosts.
         slots: usize,
     },
-    /// A host that is written wrongly.
+    /// A host specification is invalid.
     #[error(transparent)]
-    Host(#[from] HostError),
-    /// The first host's name means something else on the other hosts.
+    LaunchHost(#[from] HostError),
+    /// The name of the first host has another meaning on the other hosts.
     #[error(
-        "the peers meet on the first host, but `{host}` means another machine on each host: name it as the others see it"
+        "the rendezvous is on the first host, but `{host}` is a different machine on each host: use a name that the other hosts can resolve"
     )]
     LoopbackAmongHosts {
-        /// The first host.
+        /// Name of the first host.
         host: String,
     },
-    /// The folder for logs cannot be made.
-    #[error("cannot make the folder `{}` for logs", path.display())]
+    /// The folder for logs cannot be created.
+    #[error("cannot create the log folder `{}`", path.display())]
     LogFolder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Something the launcher itself needs is not to be had: a thread, a pipe, a temporary folder, randomness.
-    #[error("cannot set up the launcher: {what}")]
+    /// A resource of the launcher itself is not available: a thread, a pipe, a temporary folder,
+    /// randomness.
+    #[error("cannot set up the launcher: {problem}")]
     Setup {
-        /// What was asked of the system.
-        what: &'static str,
-        /// What it said.
+        /// Description of the missing resource.
+        problem: &'static str,
+        /// Error of the operating system.
         source: io::Error,
     },
 }
 
 impl LaunchError {
-    /// Whose fault it is.
+    /// Returns the party that has to act on the error.
     #[must_use]
     pub const fn kind(&self) -> ErrorKind {
         match self {
@@ -118,15 +124,15 @@ impl LaunchError {
             | Self::NoPeers
             | Self::TooManyPeers { .. }
             | Self::TooFewSlots { .. }
-            | Self::Host(_)
+            | Self::LaunchHost(_)
             | Self::LoopbackAmongHosts { .. }
             | Self::LogFolder { .. } => ErrorKind::Usage,
-            Self::Start { .. } | Self::Setup { .. } => ErrorKind::World,
+            Self::Start { .. } | Self::Setup { .. } => ErrorKind::External,
         }
     }
 
-    /// The exit code of a launcher that ends for this reason: 127 and 126 as shells have it for a program that is not
-    /// found or cannot be executed, else that of the [kind](Self::kind).
+    /// Returns the exit code of a launcher that ends with this error: 127 and 126, as in shells,
+    /// for a program that is not found or cannot be executed, else that of the [kind](Self::kind).
     #[must_use]
     pub const fn exit_code(&self) -> u8 {
         match self {
@@ -136,7 +142,7 @@ impl LaunchError {
         }
     }
 
-    /// What a failed attempt to start `program` as peer `rank` means.
+    /// Classifies a failed attempt to start `program` as peer `rank`.
     pub(super) fn from_start(rank: Rank, program: PathBuf, source: io::Error) -> Self {
         let has_folder = program.components().count() > 1 || program.has_root();
         let fault = match source.kind() {

@@ -1,24 +1,25 @@
-//! What the watching thread hears of.
+//! Events for the supervising thread.
 
 use std::sync::mpsc::{self, Receiver, SyncSender};
 
-/// Room for a burst of events. Whoever sends when it is full waits for the watching thread, which never waits for them.
+/// Capacity for a burst of events. A sender waits for the supervising thread if the queue is full;
+/// that thread never waits for senders.
 const CAPACITY: usize = 64;
 
-/// Something the launcher has to act on.
+/// Event that the launcher has to act on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Event {
+pub(super) enum LaunchEvent {
     /// A child of this process may have ended.
     Child,
-    /// This process was sent a signal that peers should get too.
+    /// This process received a signal to be forwarded to the peers.
     Signal(i32),
-    /// Nobody reads our stdout any more.
+    /// The reader of stdout is gone.
     OutputClosed,
-    /// A thread that prints has printed everything.
+    /// A printing thread has printed everything.
     Drained,
 }
 
-/// The queue of the watching thread.
-pub(super) fn channel() -> (SyncSender<Event>, Receiver<Event>) {
+/// Creates the event queue of the supervising thread.
+pub(super) fn channel() -> (SyncSender<LaunchEvent>, Receiver<LaunchEvent>) {
     mpsc::sync_channel(CAPACITY)
 }

@@ -1,15 +1,16 @@
-//! Where the output of the peers goes.
+//! Output of the peers.
 //!
-//! All peers print through one [`Printer`], which writes whole lines, each behind its rank, under one lock: lines of two
-//! peers never mix, not even where stdout and stderr are the same pipe. Peers wait for a slow reader, as they would
-//! without a launcher.
+//! All peers print through one [`Printer`], which writes whole lines, each prefixed with its rank,
+//! under one lock: lines of two peers never mix, not even where stdout and stderr are the same
+//! pipe. Peers wait for a slow reader, as they would without a launcher.
 //!
-//! A stdout that nobody reads any more (`| head`) is reported once as [`Event::OutputClosed`]; what comes after it is
-//! dropped. Any other fault of stdout (a full disk) costs the output but not the job, and is told once.
+//! A stdout whose reader is gone (`| head`) is reported once as [`LaunchEvent::OutputClosed`];
+//! later output is dropped. Any other write error of stdout (a full disk) costs the output but not
+//! the job, and is reported once.
 
-use super::event::Event;
-use super::notes::Notes;
-use crate::variables::{NO_COLOR, Variables};
+use super::diagnostics::LauncherDiagnostics;
+use super::event::LaunchEvent;
+use crate::environment::{NO_COLOR, VariableSource};
 use hemiola_core::Rank;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
@@ -17,41 +18,42 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// One of the two streams of a peer, and of the launcher.
+/// One of the two output streams of a peer, and of the launcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stream {
+pub(super) enum OutputStream {
     Stdout,
     Stderr,
 }
 
-/// Where the launcher prints.
+/// Destination of the launcher's output.
 pub struct Output {
-    stdout: Sink,
-    stderr: Sink,
+    stdout: OutputSink,
+    stderr: OutputSink,
 }
 
-struct Sink {
-    /// `None` once it has failed.
+struct OutputSink {
+    /// `None` after a write error.
     writer: Option<Box<dyn Write + Send>>,
     colour: bool,
 }
 
 impl Output {
-    /// This process's stdout and stderr, in colour where they are terminals and `NO_COLOR` is not set.
+    /// Creates the output to this process's stdout and stderr, in colour where they are terminals
+    /// and `NO_COLOR` is not set.
     #[must_use]
-    pub fn standard(variables: &dyn Variables) -> Self {
+    pub fn standard(variables: &dyn VariableSource) -> Self {
         let colour = variables.get_set(NO_COLOR.name).is_none();
         Self::new(io::stdout(), io::stderr())
             .colour(colour && io::stdout().is_terminal(), colour && io::stderr().is_terminal())
     }
 
-    /// Two writers, without colour.
+    /// Creates the output to two writers, without colour.
     pub fn new(stdout: impl Write + Send + 'static, stderr: impl Write + Send + 'static) -> Self {
-        let sink = |writer| Sink { writer: Some(writer), colour: false };
+        let sink = |writer| OutputSink { writer: Some(writer), colour: false };
         Self { stdout: sink(Box::new(stdout)), stderr: sink(Box::new(stderr)) }
     }
 
-    /// Whether the ranks in front of lines are in colour, on either stream.
+    /// Enables coloured rank prefixes, for either stream.
     #[must_use]
     pub fn colour(mut self, stdout: bool, stderr: bool) -> Self {
         self.stdout.colour = stdout;
@@ -59,10 +61,10 @@ impl Output {
         self
     }
 
-    fn sink(&mut self, stream: Stream) -> &mut Sink {
+    fn sink(&mut self, stream: OutputStream) -> &mut OutputSink {
         match stream {
-            Stream::Stdout => &mut self.stdout,
-            Stream::Stderr => &mut self.stderr,
+            OutputStream::Stdout => &mut self.stdout,
+            OutputStream::Stderr => &mut self.stderr,
         }
     }
 }
@@ -78,24 +80,25 @@ impl fmt::Debug for Output {
 pub(super) struct Printer {
     output: Mutex<Output>,
     colour: [bool; 2],
-    events: SyncSender<Event>,
-    /// Whether lines for stdout were lost, though somebody wanted them.
+    events: SyncSender<LaunchEvent>,
+    /// True if lines for stdout were lost although its reader was there.
     lost: Arc<AtomicBool>,
 }
 
 impl Printer {
-    pub(super) fn new(output: Output, events: SyncSender<Event>) -> Self {
+    pub(super) fn new(output: Output, events: SyncSender<LaunchEvent>) -> Self {
         let colour = [output.stdout.colour, output.stderr.colour];
         Self { output: Mutex::new(output), colour, events, lost: Arc::default() }
     }
 
-    /// What becomes true when lines for stdout are lost, other than by the wish of their reader.
+    /// Returns a flag that becomes true when lines for stdout are lost, other than by a closed
+    /// pipe.
     pub(super) fn lost(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.lost)
     }
 
-    /// Adds one line of peer `rank` to what will be [printed](Self::print) together.
-    pub(super) fn render(&self, batch: &mut Vec<u8>, stream: Stream, rank: Rank, line: &[u8]) {
+    /// Adds one line of peer `rank` to a batch that is [printed](Self::print) at once.
+    pub(super) fn render(&self, batch: &mut Vec<u8>, stream: OutputStream, rank: Rank, line: &[u8]) {
         if self.colour[stream as usize] {
             let _ = write!(batch, "\x1b[{}m[{rank}]\x1b[0m ", colour(rank));
         } else {
@@ -105,9 +108,10 @@ impl Printer {
         batch.push(b'\n');
     }
 
-    /// Writes whole lines. Waits as long as the reader of our output does; a fault is told through `notes`.
-    pub(super) fn print(&self, stream: Stream, lines: &[u8], notes: &Notes) {
-        // A panic while printing cannot leave the sinks in a state worse than a torn line.
+    /// Writes whole lines. Blocks as long as the reader of the output does; an error is reported
+    /// through `diagnostics`.
+    pub(super) fn print(&self, stream: OutputStream, lines: &[u8], diagnostics: &LauncherDiagnostics) {
+        // A panic while printing leaves at worst a torn line.
         let mut output = self.output.lock().unwrap_or_else(PoisonError::into_inner);
         let sink = output.sink(stream);
         let Some(writer) = &mut sink.writer else { return };
@@ -115,20 +119,21 @@ impl Printer {
         sink.writer = None;
         drop(output);
         match (stream, error.kind()) {
-            (Stream::Stderr, _) => {} // there is nowhere left to say it
-            (Stream::Stdout, io::ErrorKind::BrokenPipe) => {
-                // Fails only when the launcher is done and listens no more.
-                let _ = self.events.send(Event::OutputClosed);
+            (OutputStream::Stderr, _) => {} // there is nowhere left to report it
+            (OutputStream::Stdout, io::ErrorKind::BrokenPipe) => {
+                // Fails only when the launcher has ended and receives no more events.
+                let _ = self.events.send(LaunchEvent::OutputClosed);
             }
-            (Stream::Stdout, _) => {
+            (OutputStream::Stdout, _) => {
                 self.lost.store(true, Ordering::Relaxed);
-                notes.tell(format!("cannot write to stdout, its lines are lost from here on: {error}"));
+                diagnostics.report(format!("cannot write to stdout, further lines are lost: {error}"));
             }
         }
     }
 }
 
-/// The colour of a rank: six that can be read on dark and light ground, then the same in bold.
+/// Returns the colour of a rank: six that are readable on dark and light backgrounds, then the same
+/// in bold.
 fn colour(rank: Rank) -> &'static str {
     const COLOURS: [&str; 12] = ["36", "33", "32", "35", "34", "31", "1;36", "1;33", "1;32", "1;35", "1;34", "1;31"];
     COLOURS[rank.index() % COLOURS.len()]

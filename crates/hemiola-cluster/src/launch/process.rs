@@ -1,11 +1,12 @@
-//! One peer's process, as the launcher holds it.
+//! Process of one peer, as held by the launcher.
 //!
-//! A local peer leads a process group of its own; a remote one is an ssh to which signals are written by name. The
-//! process is reaped only after its group has been killed: until then its number cannot become another's.
+//! A local peer leads a process group of its own; a remote one is an ssh process to which signals
+//! are sent by name. The process is reaped only after its group has been killed: until then its
+//! number cannot be reused.
 
 use super::LaunchError;
-use super::guard::{Guard, signal_group};
-use super::outcome::End;
+use super::cleanup::{CleanupProcess, signal_group};
+use super::outcome::ProcessExit;
 use super::parent_death::end_with_parent;
 use super::status::StatusReport;
 use hemiola_core::Rank;
@@ -17,37 +18,43 @@ use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::{Arc, OnceLock};
 
-/// A peer that has been started.
+/// Peer process that has been started.
 #[derive(Debug)]
-pub(super) struct PeerProcess {
+pub(super) struct LaunchedPeer {
     pub(super) rank: Rank,
     child: Child,
-    /// Present while the process runs; see [`Relay::start`](super::relay::Relay::start).
+    /// Present while the process runs; see
+    /// [`OutputRelay::start`](super::relay::OutputRelay::start).
     pub(super) running: Option<PipeWriter>,
-    remote: Option<Remote>,
+    remote: Option<RemoteProcess>,
 }
 
-/// What is different for a peer on another host.
+/// Additional state of a peer on another host.
 #[derive(Debug)]
-pub(super) struct Remote {
+pub(super) struct RemoteProcess {
     pub(super) host: String,
-    /// The way to the script on the other side; see [`remote`](super::remote). `None` once it is closed.
+    /// Input of the script on the other side; see [`remote`](super::remote). `None` once it is
+    /// closed.
     stdin: Option<ChildStdin>,
-    /// What the peer said of its end, once that has come through.
+    /// Status report of the peer, once it has arrived.
     pub(super) status: Arc<OnceLock<StatusReport>>,
 }
 
-impl PeerProcess {
+impl LaunchedPeer {
     /// Starts `command` as a local peer. The caller takes its stdout and stderr.
-    pub(super) fn start_local(rank: Rank, mut command: Command, guard: &mut Guard) -> Result<Self, LaunchError> {
+    pub(super) fn start_local(
+        rank: Rank,
+        mut command: Command,
+        cleanup: &mut CleanupProcess,
+    ) -> Result<Self, LaunchError> {
         command.stdin(Stdio::null()).process_group(0);
         end_with_parent(&mut command, Signal::KILL);
         let child = spawn(rank, command)?;
-        guard.add(Pid::from_child(&child));
+        cleanup.add(Pid::from_child(&child));
         Ok(Self { rank, child, running: None, remote: None })
     }
 
-    /// Starts `command`, an ssh, as a peer on `host`, and hands over the secret.
+    /// Starts `command`, an ssh, as a peer on `host`, and passes the secret to it.
     pub(super) fn start_remote(
         rank: Rank,
         mut command: Command,
@@ -55,15 +62,15 @@ impl PeerProcess {
         secret: &str,
     ) -> Result<Self, LaunchError> {
         command.stdin(Stdio::piped()).process_group(0);
-        // Not SIGKILL: ssh should close its connection, whose end ends the peer.
+        // Not SIGKILL: ssh should close its connection, whose end terminates the peer.
         end_with_parent(&mut command, Signal::TERM);
         let mut child = spawn(rank, command)?;
         let mut stdin = child.stdin.take();
         if let Some(stdin) = &mut stdin {
-            // If ssh is gone already, its exit code will say why.
+            // If ssh has already ended, its exit code tells the reason.
             let _ = stdin.write_all(format!("{secret}\n").as_bytes());
         }
-        let remote = Remote { host: host.to_owned(), stdin, status: Arc::default() };
+        let remote = RemoteProcess { host: host.to_owned(), stdin, status: Arc::default() };
         Ok(Self { rank, child, running: None, remote: Some(remote) })
     }
 
@@ -71,11 +78,11 @@ impl PeerProcess {
         &mut self.child
     }
 
-    pub(super) fn remote(&self) -> Option<&Remote> {
+    pub(super) fn remote(&self) -> Option<&RemoteProcess> {
         self.remote.as_ref()
     }
 
-    /// The process id.
+    /// Returns the process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -84,12 +91,14 @@ impl PeerProcess {
         Pid::from_child(&self.child)
     }
 
-    /// Sends the peer and its children a signal. Must not be called after [`try_end`](Self::try_end) gave an end.
+    /// Sends a signal to the peer and its children. Must not be called after
+    /// [`try_reap`](Self::try_reap) returned an exit.
     pub(super) fn signal(&mut self, signal: i32) {
         if let Some(remote) = &mut self.remote {
             let name = signal_name(signal).and_then(|name| name.strip_prefix("SIG"));
             if let (Some(stdin), Some(name)) = (&mut remote.stdin, name) {
-                // A few bytes into a pipe that holds thousands: this does not wait. If ssh is gone, so is the peer.
+                // A few bytes into a pipe that holds thousands: this does not block. If ssh has
+                // ended, so has the peer.
                 let _ = stdin.write_all(format!("{name}\n").as_bytes());
             }
         } else if let Some(signal) = Signal::from_named_raw(signal) {
@@ -97,37 +106,40 @@ impl PeerProcess {
         }
     }
 
-    /// Kills the process on this host, whatever it is.
-    pub(super) fn cut(&mut self) {
+    /// Kills the process on this host: the peer itself, or its ssh.
+    pub(super) fn kill_local(&mut self) {
         if let Some(remote) = &mut self.remote {
             remote.stdin = None;
         }
         signal_group(self.group(), Signal::KILL);
     }
 
-    /// If the process has ended: kills what is left of its group, reaps it, and says how it ended.
-    pub(super) fn try_end(&mut self, guard: &mut Guard) -> Option<End> {
-        // Looks without reaping: the number stays ours until the group is dealt with.
+    /// If the process has ended, kills the rest of its group, reaps it, and returns its exit.
+    pub(super) fn try_reap(&mut self, cleanup: &mut CleanupProcess) -> Option<ProcessExit> {
+        // Checks without reaping: the process id stays reserved until the group is killed.
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         match waitid(WaitId::Pid(self.group()), options) {
             Ok(Some(_)) => {}
             Ok(None) | Err(rustix::io::Errno::INTR) => return None,
-            Err(_) => return Some(End::Stuck), // somebody else has reaped it: a process that waits for all children
+            // Another part of this process has reaped it by waiting for all children.
+            Err(_) => return Some(ProcessExit::Unknown),
         }
         signal_group(self.group(), Signal::KILL);
-        guard.remove(self.group());
+        cleanup.remove(self.group());
         self.running = None;
         let status = self.child.wait().ok()?;
-        Some(self.end_of(status))
+        Some(self.exit_of(status))
     }
 
-    fn end_of(&self, status: ExitStatus) -> End {
-        let Some(code) = status.code() else { return End::Killed(status.signal().unwrap_or_default()) };
+    fn exit_of(&self, status: ExitStatus) -> ProcessExit {
+        let Some(code) = status.code() else { return ProcessExit::Killed(status.signal().unwrap_or_default()) };
         let code = u8::try_from(code).unwrap_or(u8::MAX);
-        // The shell on the other side says 128 + n for a program killed by signal n.
+        // The shell on the other side returns 128 + n for a program killed by signal n.
         match i32::from(code) - 128 {
-            signal if self.remote.is_some() && signal > 0 && signal_name(signal).is_some() => End::Killed(signal),
-            _ => End::Exited(code),
+            signal if self.remote.is_some() && signal > 0 && signal_name(signal).is_some() => {
+                ProcessExit::Killed(signal)
+            }
+            _ => ProcessExit::Exited(code),
         }
     }
 }

@@ -1,11 +1,12 @@
-//! Words for a POSIX shell.
+//! Quoting of words for a POSIX shell.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-/// `word` in a form that any POSIX shell reads as this one word, whatever is in it.
+/// Quotes `word` so that any POSIX shell parses it as this one word.
 ///
-/// Everything goes between single quotes, where nothing has a meaning but the single quote, which is written `'\''`.
+/// The whole word is put between single quotes, where only the single quote has a meaning; it is
+/// written `'\''`.
 pub(super) fn quote(word: impl AsRef<OsStr>) -> OsString {
     let mut quoted = vec![b'\''];
     for &byte in word.as_ref().as_bytes() {

@@ -1,4 +1,4 @@
-//! The script that runs a peer on another host.
+//! Script that runs a peer on another host.
 //!
 //! ```text
 //!   launcher ── stdin of ssh ──► sshd ──► the script ──────────► the program, in a session of its own
@@ -7,14 +7,15 @@
 //!                                          └ waits for the program, hands on its status file and its exit code
 //! ```
 //!
-//! The secret is never on a command line, where every user of the host could read it. When the launcher or the
-//! connection dies, the script's stdin ends, and the reader terminates the program: no orphan, however the end came.
+//! The secret is never on a command line, where every user of the host could read it. When the
+//! launcher or the connection dies, the script's stdin ends, and the reader terminates the program:
+//! no orphan is left in any case.
 //!
-//! Why the *reader* runs in the background and not the program: a shell without job control makes its background
-//! commands ignore SIGINT, and a program cannot be expected to undo that.
+//! The *reader* runs in the background, and not the program, because a shell without job control
+//! makes its background commands ignore SIGINT, and a program cannot be expected to undo that.
 //!
-//! The script asks for `sh`, `mktemp`, `mkfifo` and, for a process group of its own, `setsid`; without the last
-//! (macOS, BSD) signals reach the program but not its children.
+//! The script requires `sh`, `mktemp`, `mkfifo` and, for a process group of its own, `setsid`;
+//! without the last (macOS, BSD) signals reach the program but not its children.
 
 use super::quote::quote;
 use super::status;
@@ -22,26 +23,27 @@ use hemiola_core::Rank;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// How the script marks the line on stderr that holds the status file. It begins with a byte no text begins with.
+/// Prefix of the line on stderr that contains the status file. It starts with a byte that no text
+/// starts with.
 pub(super) const STATUS_MARK: &[u8] = b"\x01hemiola-status ";
 
-/// What one peer on another host is told.
+/// Parameters of a peer on another host.
 #[derive(Debug)]
 pub(super) struct RemotePeer<'a> {
     pub(super) rank: Rank,
     /// Names and values of all variables but the secret.
     pub(super) variables: &'a [(&'static str, String)],
-    /// If the number of workers was not said: how many peers share the host's cores.
+    /// Number of peers that share the host's cores, if the number of workers is not given.
     pub(super) share_cores: Option<usize>,
-    /// The launcher's working folder, which is also that of the peers.
+    /// Working folder of the launcher, which is also that of the peers.
     pub(super) folder: &'a Path,
     pub(super) program: &'a OsStr,
     pub(super) arguments: &'a [OsString],
 }
 
 impl RemotePeer<'_> {
-    /// The one argument for ssh. The user's login shell reads it, so it holds nothing but a call of `sh` and one
-    /// single-quoted word.
+    /// Returns the single argument for ssh. The user's login shell parses it, so it consists of a
+    /// call of `sh` and one single-quoted word.
     pub(super) fn command(&self) -> OsString {
         let mut command = OsString::from("exec sh -c ");
         command.push(quote(self.script()));
@@ -76,10 +78,10 @@ impl RemotePeer<'_> {
     }
 }
 
-/// Up to the program and its arguments. `box` holds the status file, the process id, and a pipe by which the program's
-/// start is waited for. The traps keep the script itself alive through signals to its group and through the loss of its
-/// output; unlike ignored signals they are not inherited. Its own stderr is closed because shells remark on killed
-/// children.
+/// Script before the program and its arguments. `box` contains the status file, the process id, and
+/// a pipe that signals the start of the program. The traps keep the script itself alive through
+/// signals to its group and through the loss of its output; unlike ignored signals they are not
+/// inherited. Its own stderr is closed because shells print messages about killed children.
 const BEFORE: &str = r#"box=$(mktemp -d "${TMPDIR:-/tmp}/hemiola-XXXXXX") || exit 126
 export HEMIOLA_STATUS_DIR="$box"
 mkfifo "$box/started" || exit 126
@@ -99,7 +101,7 @@ reader=$!
 $session sh -c 'echo $$ >"$HEMIOLA_STATUS_DIR/pid"; echo $$ >"$HEMIOLA_STATUS_DIR/started"
     exec 2>&4 3<&- 4>&-; exec "$@"' hemiola"#;
 
-/// After them.
+/// Script after the program and its arguments.
 const AFTER: &str = r#"
 code=$?
 kill "$reader"
@@ -112,19 +114,21 @@ exit "$code"
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hemiola_testkit::require;
     use std::fs;
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::process::{Command, Stdio};
 
-    /// What came of a script.
-    struct Ended {
+    /// Result of a script.
+    struct ScriptResult {
         code: Option<i32>,
         stdout: String,
         stderr: String,
     }
 
-    /// What the remote script does when ssh's stdin brings `lines` and ends after the program's first line.
-    fn run(program: &str, arguments: &[&str], lines: &str) -> Ended {
+    /// Runs the remote script with `lines` as ssh's stdin, which ends after the program's first
+    /// line.
+    fn run(program: &str, arguments: &[&str], lines: &str) -> ScriptResult {
         let arguments: Vec<_> = arguments.iter().map(OsString::from).collect();
         let peer = RemotePeer {
             rank: Rank::new(1),
@@ -149,10 +153,10 @@ mod tests {
         }
         reader.read_to_string(&mut stdout).unwrap();
         child.stderr.take().unwrap().read_to_string(&mut stderr).unwrap();
-        Ended { code: child.wait().unwrap().code(), stdout, stderr }
+        ScriptResult { code: child.wait().unwrap().code(), stdout, stderr }
     }
 
-    /// Whether a process runs; one that only waits to be reaped does not.
+    /// Returns true if the process runs; a zombie does not.
     fn is_running(pid: &str) -> bool {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
@@ -160,7 +164,7 @@ mod tests {
 
     #[test]
     fn variables_folder_and_arguments_arrive() {
-        // One line, since the script is told to end after the first.
+        // One line, since the script ends after the first one.
         let show =
             r#"printf '%s|' "$HEMIOLA_SECRET" "$HEMIOLA_RANK" "$HEMIOLA_JOB" "$HEMIOLA_WORKERS" "$PWD" "$@"; exit 7"#;
         let ended = run("sh", &["-c", show, "sh", "a 'b'", "$x"], "s3cret\n");
@@ -168,7 +172,8 @@ mod tests {
         assert_eq!(ended.code, Some(7));
     }
 
-    /// Whether this process ignores SIGINT, as background jobs of a script do. A shell started by it cannot undo that.
+    /// Returns true if this process ignores SIGINT, as background jobs of a script do. A shell
+    /// started by it cannot undo that.
     fn interrupts_are_ignored() -> bool {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim();
@@ -176,12 +181,9 @@ mod tests {
     }
 
     #[test]
-    #[expect(clippy::print_stderr, reason = "a skipped test says so")]
     fn signals_are_forwarded_and_sigint_is_not_ignored() {
-        if interrupts_are_ignored() {
-            eprintln!("skipped: the tests themselves run with SIGINT ignored");
-            return;
-        }
+        let heeded = !interrupts_are_ignored();
+        require!(hemiola_testkit::condition("signals", heeded, "the tests run with SIGINT ignored"));
         let ended = run("sh", &["-c", "kill -s STOP $$; echo alive"], "s\nINT\nCONT\n");
         assert_eq!((ended.code, ended.stdout.as_str()), (Some(130), ""));
     }

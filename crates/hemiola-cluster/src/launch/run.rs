@@ -1,22 +1,22 @@
-//! The course of a job, from the first process to the last.
+//! Run of a job, from the first process to the last.
 
-use super::clock::Clock;
-use super::event::{self, Event};
-use super::guard::Guard;
-use super::logs::{self, Log};
-use super::notes::Notes;
-use super::outcome::{End, Outcome, PeerEnd};
+use super::cleanup::CleanupProcess;
+use super::clock::LaunchClock;
+use super::diagnostics::LauncherDiagnostics;
+use super::event::{self, LaunchEvent};
+use super::logs::{self, PeerLog};
+use super::outcome::{JobOutcome, PeerExit, ProcessExit};
 use super::output::{Output, Printer};
-use super::process::PeerProcess;
-use super::relay::Relay;
+use super::process::LaunchedPeer;
+use super::relay::OutputRelay;
 use super::remote::RemotePeer;
 use super::signals::SignalWatch;
 use super::status::StatusReport;
-use super::supervision::{Effect, Supervision};
-use super::{Host, LaunchError, Launcher, hosts};
-use crate::builder::MOST_PEERS;
-use crate::placement::join_host_port;
-use crate::variables::{self, Variables};
+use super::supervision::{Supervision, SupervisionAction};
+use super::{LaunchError, LaunchHost, Launcher, hosts};
+use crate::builder::MAX_PEERS;
+use crate::environment::{self, VariableSource};
+use crate::rank_assignment::join_host_port;
 use hemiola_core::{Moment, Rank};
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -30,81 +30,88 @@ use std::sync::mpsc::{Receiver, SyncSender};
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The first port that is chosen for a job on several hosts. All lie below the ports that systems give out themselves
-/// or, on Linux, hardly above the first of them.
+/// First port that is chosen for a job on several hosts. All lie below the ephemeral ports of
+/// common systems or, on Linux, hardly above the first of them.
 const FIRST_PORT: u16 = 20_000;
-/// How many there are to choose from.
+/// Number of ports to choose from.
 const PORTS: u16 = 20_000;
-/// What a wait without a deadline is cut into. Nothing depends on it: it only bounds the damage of a lost wake-up.
-const LOOK_ANYWAY: Duration = Duration::from_secs(1);
+/// Longest wait for an event. Every event wakes the launcher; this only bounds the damage of a lost
+/// wake-up.
+const MAX_EVENT_WAIT: Duration = Duration::from_secs(1);
 
-/// See [`Launcher::run`].
-pub(super) fn run(launcher: &Launcher, output: Output, variables: &dyn Variables) -> Result<Outcome, LaunchError> {
-    let plan = Plan::new(launcher, variables)?;
+/// Runs a job; see [`Launcher::run`].
+pub(super) fn run(
+    launcher: &Launcher,
+    output: Output,
+    variables: &dyn VariableSource,
+) -> Result<JobOutcome, LaunchError> {
+    let plan = LaunchPlan::new(launcher, variables)?;
     if let Some(folder) = &launcher.log_dir {
-        logs::make_folder(folder)?;
+        logs::create_folder(folder)?;
     }
     let (sender, events) = event::channel();
     let printer = Arc::new(Printer::new(output, sender.clone()));
-    // Before the first peer, so that no signal and no end is missed.
+    // Before the first peer, so that no signal and no exit is missed.
     let signals = SignalWatch::start(sender.clone(), launcher.forward_signals)?;
-    let notes = Notes::start(Arc::clone(&printer), sender.clone(), launcher.quiet)?;
-    let mut job = Job {
-        guard: Guard::start(plan.folder.path()),
+    let diagnostics = LauncherDiagnostics::start(Arc::clone(&printer), sender.clone(), launcher.quiet)?;
+    let mut job = RunningJob {
+        cleanup: CleanupProcess::start(plan.folder.path()),
         plan,
         peers: Vec::new(),
         ended: Vec::new(),
-        clock: Clock::start(),
+        clock: LaunchClock::start(),
     };
     let mut early = VecDeque::new();
-    let started = job.start(launcher, &printer, &notes, &sender, || hear(&events, &mut early));
+    let started = job.start(launcher, &printer, &diagnostics, &sender, || collect_events(&events, &mut early));
     let lost = printer.lost();
     // From here on only the threads send.
     drop((printer, sender));
     let outcome = started.map(|()| {
-        let outcome = job.watch(launcher, &events, early, notes);
-        Outcome { output_lost: lost.load(Ordering::Relaxed), ..outcome }
+        let outcome = job.supervise(launcher, &events, early, diagnostics);
+        JobOutcome { output_lost: lost.load(Ordering::Relaxed), ..outcome }
     });
-    // `events` goes first: a thread that waits for room in the queue is released by that, and can then be joined.
+    // `events` is dropped first: this releases a thread that waits for room in the queue, which can
+    // then be joined.
     drop(events);
     drop(signals);
     outcome
 }
 
-/// What every peer is told, settled before any is started. Not `Debug`: it holds the secret.
-struct Plan {
-    /// The index of each peer's host in the launcher's list, by rank; all 0 without hosts.
+/// Settings of all peers, fixed before any is started. Not `Debug`: it holds the secret.
+struct LaunchPlan {
+    /// Index of each peer's host in the launcher's list, by rank; all 0 without hosts.
     host_of: Vec<usize>,
     secret: String,
-    /// The variables all peers have in common, without the secret.
+    /// Variables that all peers have in common, without the secret.
     common: Vec<(&'static str, String)>,
-    /// Whether peers are to share the cores of their host.
+    /// True if the peers of a host share its cores.
     share_cores: bool,
-    /// Private to the user: the rendezvous of local peers, and their status files. Removed at the end.
+    /// Private folder of the user: the rendezvous of local peers, and their status files. Removed
+    /// at the end.
     folder: TempDir,
-    /// The launcher's working folder.
-    here: PathBuf,
+    /// Working folder of the launcher.
+    working_folder: PathBuf,
 }
 
-impl Plan {
-    fn new(launcher: &Launcher, variables: &dyn Variables) -> Result<Self, LaunchError> {
-        let setup = |what| move |source| LaunchError::Setup { what, source };
+impl LaunchPlan {
+    fn new(launcher: &Launcher, variables: &dyn VariableSource) -> Result<Self, LaunchError> {
+        let setup = |problem| move |source| LaunchError::Setup { problem, source };
         let host_of = match launcher.peers {
             Some(0) => return Err(LaunchError::NoPeers),
             peers if launcher.hosts.is_empty() => {
                 let size = peers.unwrap_or(1).saturating_add(launcher.servers);
-                if size > MOST_PEERS {
-                    return Err(LaunchError::TooManyPeers { peers: size, most: MOST_PEERS });
+                if size > MAX_PEERS {
+                    return Err(LaunchError::TooManyPeers { peers: size, limit: MAX_PEERS });
                 }
                 vec![0; size]
             }
-            peers => hosts::deal(&launcher.hosts, peers.map(|peers| peers.saturating_add(launcher.servers)))?,
+            peers => hosts::assign(&launcher.hosts, peers.map(|peers| peers.saturating_add(launcher.servers)))?,
         };
         if host_of.len() <= launcher.servers {
             return Err(LaunchError::NoPeers);
         }
-        if host_of.len() > MOST_PEERS {
-            return Err(LaunchError::TooManyPeers { peers: host_of.len(), most: MOST_PEERS });
+        if host_of.len() > MAX_PEERS {
+            return Err(LaunchError::TooManyPeers { peers: host_of.len(), limit: MAX_PEERS });
         }
         let folder = tempfile::Builder::new()
             .prefix("hemiola-")
@@ -124,30 +131,31 @@ impl Plan {
             }
         };
         let mut common = vec![
-            (variables::SIZE.name, host_of.len().to_string()),
-            (variables::RENDEZVOUS.name, rendezvous),
-            (variables::JOB.name, hex(job)),
+            (environment::SIZE.name, host_of.len().to_string()),
+            (environment::RENDEZVOUS.name, rendezvous),
+            (environment::JOB.name, hex(job)),
         ];
         if launcher.servers > 0 {
-            common.push((variables::SERVERS.name, launcher.servers.to_string()));
+            common.push((environment::SERVERS.name, launcher.servers.to_string()));
         }
         let workers = launcher.workers.map(|workers| workers.to_string());
-        let workers = workers.or_else(|| variables.get_set(variables::WORKERS.name));
+        let workers = workers.or_else(|| variables.get_set(environment::WORKERS.name));
         let share_cores = workers.is_none();
-        common.extend(workers.map(|workers| (variables::WORKERS.name, workers)));
+        common.extend(workers.map(|workers| (environment::WORKERS.name, workers)));
         if !launcher.hosts.is_empty() {
             common.extend(Self::between_hosts(launcher, variables)?);
         }
-        let here = std::env::current_dir().map_err(setup("the working folder is gone"))?;
-        Ok(Self { host_of, secret: hex(secret), common, share_cores, folder, here })
+        let working_folder = std::env::current_dir().map_err(setup("no working folder"))?;
+        Ok(Self { host_of, secret: hex(secret), common, share_cores, folder, working_folder })
     }
 
-    /// The variables of peers that were started through ssh and do not inherit ours.
+    /// Returns the variables of peers that are started through ssh and do not inherit the
+    /// launcher's.
     fn between_hosts(
         launcher: &Launcher,
-        variables: &dyn Variables,
+        variables: &dyn VariableSource,
     ) -> Result<Vec<(&'static str, String)>, LaunchError> {
-        let mut settings: Vec<_> = variables::FORWARDED
+        let mut settings: Vec<_> = environment::FORWARDED
             .iter()
             .filter_map(|variable| Some((variable.name, variables.get_set(variable.name)?)))
             .collect();
@@ -156,10 +164,11 @@ impl Plan {
         if far && first.is_loopback() {
             return Err(LaunchError::LoopbackAmongHosts { host: first.to_string() });
         }
-        // Only peers that must be reached from elsewhere listen to the world; the secret keeps strangers out.
-        if far && settings.iter().all(|(name, _)| *name != variables::BIND.name) {
+        // Only peers that must be reachable from other hosts listen on all interfaces; the secret
+        // authenticates connections.
+        if far && settings.iter().all(|(name, _)| *name != environment::BIND.name) {
             let all = if first.name().contains(':') { "::" } else { "0.0.0.0" };
-            settings.push((variables::BIND.name, all.to_owned()));
+            settings.push((environment::BIND.name, all.to_owned()));
         }
         Ok(settings)
     }
@@ -168,71 +177,71 @@ impl Plan {
         self.host_of.len()
     }
 
-    /// The number of `rank` among the peers of its host, and the number of these.
+    /// Returns the index of `rank` among the peers of its host, and the number of these.
     fn local_rank(&self, rank: Rank) -> (usize, usize) {
         let host = self.host_of[rank.index()];
         let count = |hosts: &[usize]| hosts.iter().filter(|other| **other == host).count();
         (count(&self.host_of[..rank.index()]), count(&self.host_of))
     }
 
-    /// What `rank` is told, besides the secret and the folder for its status. On several hosts, a peer is reached by
-    /// the name its host was given here.
-    fn variables(&self, rank: Rank, host: Option<&Host>) -> Vec<(&'static str, String)> {
+    /// Returns the variables of `rank`, besides the secret and the folder for its status. On
+    /// several hosts, a peer is reached by the name that its host was given to the launcher.
+    fn variables(&self, rank: Rank, host: Option<&LaunchHost>) -> Vec<(&'static str, String)> {
         let mut variables = self.common.clone();
         if let Some(host) = host.filter(|host| !host.is_loopback()) {
-            variables.push((variables::ADVERTISE.name, host.name().to_owned()));
+            variables.push((environment::ADVERTISE.name, host.name().to_owned()));
         }
-        variables.push((variables::RANK.name, rank.to_string()));
-        variables.push((variables::LOCAL_RANK.name, self.local_rank(rank).0.to_string()));
+        variables.push((environment::RANK.name, rank.to_string()));
+        variables.push((environment::LOCAL_RANK.name, self.local_rank(rank).0.to_string()));
         variables
     }
 }
 
-/// A job that is running. Dropping it kills what is left of it.
-struct Job {
-    plan: Plan,
-    /// Those that run.
-    peers: Vec<PeerProcess>,
-    /// Those that have ended, in order, with how and after which signals.
-    ended: Vec<(PeerProcess, End, Vec<i32>)>,
-    clock: Clock,
-    /// Last, so that it goes last.
-    guard: Guard,
+/// Running job. Dropping it kills the remaining processes.
+struct RunningJob {
+    plan: LaunchPlan,
+    /// Peers that are still running.
+    peers: Vec<LaunchedPeer>,
+    /// Peers that have ended, in order, with their exits and the signals sent before.
+    ended: Vec<(LaunchedPeer, ProcessExit, Vec<i32>)>,
+    clock: LaunchClock,
+    /// Declared last, so that it is dropped last.
+    cleanup: CleanupProcess,
 }
 
-impl Job {
+impl RunningJob {
     fn start(
         &mut self,
         launcher: &Launcher,
         printer: &Arc<Printer>,
-        notes: &Notes,
-        events: &SyncSender<Event>,
+        diagnostics: &LauncherDiagnostics,
+        events: &SyncSender<LaunchEvent>,
         mut interrupted: impl FnMut() -> bool,
     ) -> Result<(), LaunchError> {
         for rank in Rank::all(self.plan.size()) {
-            // Hundreds of peers take seconds to start: nobody should have to wait for those he has told to end.
+            // Hundreds of peers take seconds to start: an interrupt should not wait for the rest.
             if interrupted() {
                 break;
             }
             let mut peer = match launcher.hosts.get(self.plan.host_of[rank.index()]) {
-                None => PeerProcess::start_local(rank, self.local_command(launcher, rank), &mut self.guard)?,
+                None => LaunchedPeer::start_local(rank, self.local_command(launcher, rank), &mut self.cleanup)?,
                 Some(host) => {
                     let command = self.remote_command(launcher, rank, host);
-                    PeerProcess::start_remote(rank, command, host.name(), &self.plan.secret)?
+                    LaunchedPeer::start_remote(rank, command, host.name(), &self.plan.secret)?
                 }
             };
-            let relay = Relay {
+            let relay = OutputRelay {
                 rank,
-                bare: launcher.bare == Some(rank),
+                unprefixed: launcher.unprefixed == Some(rank),
                 printer: Arc::clone(printer),
-                notes: notes.clone(),
-                log: launcher.log_dir.as_ref().map(|folder| Log::open(folder, rank, notes.clone())),
+                diagnostics: diagnostics.clone(),
+                log: launcher.log_dir.as_ref().map(|folder| PeerLog::open(folder, rank, diagnostics.clone())),
                 status: peer.remote().map(|remote| Arc::clone(&remote.status)),
             };
             let (stdout, stderr) = (peer.child_mut().stdout.take(), peer.child_mut().stderr.take());
             self.peers.push(peer);
             let (Some(stdout), Some(stderr)) = (stdout, stderr) else {
-                unreachable!("both streams were asked for as pipes");
+                unreachable!("both streams are pipes");
             };
             let running = relay.start(stdout, stderr, events.clone())?;
             if let Some(peer) = self.peers.last_mut() {
@@ -245,22 +254,22 @@ impl Job {
     fn local_command(&self, launcher: &Launcher, rank: Rank) -> Command {
         let (program, arguments) = self.program(launcher, rank);
         let mut command = Command::new(program);
-        // That of a surrounding job is not for this one.
-        command.env_remove(variables::SERVERS.name);
+        // The value of a surrounding job does not apply to this one.
+        command.env_remove(environment::SERVERS.name);
         command
             .args(arguments)
             .envs(self.plan.variables(rank, None))
-            .env(variables::SECRET.name, &self.plan.secret)
-            .env(variables::STATUS_DIR.name, self.plan.folder.path())
-            .env_remove(variables::SECRET_FILE.name);
+            .env(environment::SECRET.name, &self.plan.secret)
+            .env(environment::STATUS_DIR.name, self.plan.folder.path())
+            .env_remove(environment::SECRET_FILE.name);
         if self.plan.share_cores {
             let cores = std::thread::available_parallelism().map_or(1, usize::from);
-            command.env(variables::WORKERS.name, (cores / self.plan.size()).max(1).to_string());
+            command.env(environment::WORKERS.name, (cores / self.plan.size()).max(1).to_string());
         }
         command
     }
 
-    /// What a peer runs: the last ones are servers.
+    /// Returns the program of a peer: the last ones are servers.
     fn program<'a>(&self, launcher: &'a Launcher, rank: Rank) -> (&'a OsStr, &'a [OsString]) {
         if rank.index() < self.plan.size() - launcher.servers {
             (&launcher.program, &launcher.arguments)
@@ -269,132 +278,137 @@ impl Job {
         }
     }
 
-    fn remote_command(&self, launcher: &Launcher, rank: Rank, host: &Host) -> Command {
+    fn remote_command(&self, launcher: &Launcher, rank: Rank, host: &LaunchHost) -> Command {
         let (program, arguments) = self.program(launcher, rank);
         let script = RemotePeer {
             rank,
             variables: &self.plan.variables(rank, Some(host)),
             share_cores: self.plan.share_cores.then(|| self.plan.local_rank(rank).1),
-            folder: &self.plan.here,
+            folder: &self.plan.working_folder,
             program,
             arguments,
         };
         let mut command = Command::new(&launcher.ssh);
         command.args(["-o", "BatchMode=yes", host.destination()]).arg(script.command());
-        // ssh may be told to send variables on (`SendEnv`); the secret of a surrounding job is not for this one.
-        command.env_remove(variables::SECRET.name);
+        // ssh may be configured to send variables (`SendEnv`); the secret of a surrounding job does
+        // not apply to this one.
+        command.env_remove(environment::SECRET.name);
         command
     }
 
-    /// Waits until all peers that were started have ended and their output is printed. `early` is what was heard while they were.
-    fn watch(
+    /// Waits until all started peers have ended and their output is printed. `early` contains the
+    /// events that arrived during the start.
+    fn supervise(
         &mut self,
         launcher: &Launcher,
-        events: &Receiver<Event>,
-        mut early: VecDeque<Event>,
-        notes: Notes,
-    ) -> Outcome {
+        events: &Receiver<LaunchEvent>,
+        mut early: VecDeque<LaunchEvent>,
+        diagnostics: LauncherDiagnostics,
+    ) -> JobOutcome {
         let started = self.peers.len();
-        // Servers come last: if not all were started, none may be.
+        // Servers come last: if not all peers were started, there may be none.
         let servers = (launcher.servers + started).saturating_sub(self.plan.size());
-        let mut supervision = Supervision::new(started, launcher.grace, launcher.patience).with_servers(servers);
+        let mut supervision =
+            Supervision::new(started, launcher.grace, launcher.shutdown_timeout).with_servers(servers);
         let mut printing = started;
-        self.collect(&mut supervision);
-        while !supervision.is_over() || !early.is_empty() {
-            let effects = match early.pop_front().or_else(|| self.next(events, supervision.deadline())) {
-                Some(Event::Signal(signal)) => {
+        self.reap(&mut supervision);
+        while !supervision.is_finished() || !early.is_empty() {
+            let actions = match early.pop_front().or_else(|| self.next(events, supervision.deadline())) {
+                Some(LaunchEvent::Signal(signal)) => {
                     if supervision.interrupted().is_none() {
-                        notes.tell(interruption(signal));
+                        diagnostics.report(signal_message(signal));
                     }
                     supervision.interrupt(signal, self.clock.now())
                 }
-                Some(Event::OutputClosed) if launcher.outlives_output => Vec::new(),
-                Some(Event::OutputClosed) => supervision.output_closed(self.clock.now()),
-                Some(Event::Drained) => {
+                Some(LaunchEvent::OutputClosed) if launcher.ignore_closed_output => Vec::new(),
+                Some(LaunchEvent::OutputClosed) => supervision.output_closed(self.clock.now()),
+                Some(LaunchEvent::Drained) => {
                     printing -= 1;
                     Vec::new()
                 }
-                Some(Event::Child) | None => Vec::new(),
+                Some(LaunchEvent::Child) | None => Vec::new(),
             };
-            self.carry_out(effects);
-            self.collect(&mut supervision);
-            let effects = supervision.tick(self.clock.now());
-            self.carry_out(effects);
+            self.apply(actions);
+            self.reap(&mut supervision);
+            let actions = supervision.tick(self.clock.now());
+            self.apply(actions);
         }
         for mut peer in std::mem::take(&mut self.peers) {
             peer.running = None;
-            let sent = supervision.sent(peer.rank).to_vec();
-            self.ended.push((peer, End::Stuck, sent));
+            let signals_sent = supervision.sent(peer.rank).to_vec();
+            self.ended.push((peer, ProcessExit::Unknown, signals_sent));
         }
-        // The status of a remote peer comes with its output, so the culprit is known only when that is through.
+        // The status of a remote peer arrives with its output, so the culprit is known only after
+        // that.
         let printed = drain(events, &mut printing);
-        let outcome = Outcome {
-            ends: std::mem::take(&mut self.ended).into_iter().map(|ended| self.describe(ended)).collect(),
+        let outcome = JobOutcome {
+            exits: std::mem::take(&mut self.ended).into_iter().map(|ended| self.describe(ended)).collect(),
             interrupted: supervision.interrupted(),
             output_closed: supervision.is_output_closed(),
             output_lost: false,
         };
         if let Some(culprit) = outcome.culprit() {
-            notes.tell(culprit.to_string());
+            diagnostics.report(culprit.to_string());
         }
-        for stuck in outcome.ends.iter().filter(|end| end.end == End::Stuck) {
-            notes.tell(stuck.to_string());
+        for stuck in outcome.exits.iter().filter(|peer| peer.exit == ProcessExit::Unknown) {
+            diagnostics.report(stuck.to_string());
         }
-        let mut printing = usize::from(notes.are_printed());
-        drop(notes);
+        let mut printing = usize::from(diagnostics.has_printer());
+        drop(diagnostics);
         if printed {
             drain(events, &mut printing);
         }
         outcome
     }
 
-    /// The next event; `None` if `deadline` passes before.
-    fn next(&self, events: &Receiver<Event>, deadline: Option<Moment>) -> Option<Event> {
-        // While the job runs well there is no deadline: it may take as long as it likes.
-        let limit = deadline.map_or(LOOK_ANYWAY, |deadline| deadline.since(self.clock.now()).min(LOOK_ANYWAY));
+    /// Returns the next event; `None` if `deadline` passes before.
+    fn next(&self, events: &Receiver<LaunchEvent>, deadline: Option<Moment>) -> Option<LaunchEvent> {
+        // A running job has no deadline: it may take as long as it likes.
+        let limit = deadline.map_or(MAX_EVENT_WAIT, |deadline| deadline.since(self.clock.now()).min(MAX_EVENT_WAIT));
         events.recv_timeout(limit).ok()
     }
 
-    /// Takes up the peers that have ended.
-    fn collect(&mut self, supervision: &mut Supervision) {
+    /// Reaps the peers that have ended.
+    fn reap(&mut self, supervision: &mut Supervision) {
         let mut index = 0;
         while index < self.peers.len() {
-            let Some(end) = self.peers[index].try_end(&mut self.guard) else {
+            let Some(exit) = self.peers[index].try_reap(&mut self.cleanup) else {
                 index += 1;
                 continue;
             };
             let peer = self.peers.remove(index);
-            let sent = supervision.sent(peer.rank).to_vec();
-            supervision.ended(peer.rank, end != End::Exited(0), self.clock.now());
-            self.ended.push((peer, end, sent));
+            let signals_sent = supervision.sent(peer.rank).to_vec();
+            supervision.ended(peer.rank, exit != ProcessExit::Exited(0), self.clock.now());
+            self.ended.push((peer, exit, signals_sent));
         }
     }
 
-    fn describe(&self, (peer, end, sent): (PeerProcess, End, Vec<i32>)) -> PeerEnd {
+    fn describe(&self, (peer, exit, signals_sent): (LaunchedPeer, ProcessExit, Vec<i32>)) -> PeerExit {
         let (host, status) = match peer.remote() {
             Some(remote) => (Some(remote.host.clone()), remote.status.get().cloned()),
             None => (None, StatusReport::read(self.plan.folder.path(), peer.rank)),
         };
-        PeerEnd { rank: peer.rank, pid: peer.id(), host, end, sent, status }
+        PeerExit { rank: peer.rank, pid: peer.id(), host, exit, signals_sent, status }
     }
 
-    fn carry_out(&mut self, effects: Vec<Effect>) {
-        for effect in effects {
-            let (Effect::Signal(rank, _) | Effect::Cut(rank)) = effect;
+    fn apply(&mut self, actions: Vec<SupervisionAction>) {
+        for action in actions {
+            let (SupervisionAction::Signal(rank, _) | SupervisionAction::Disconnect(rank)) = action;
             let Some(peer) = self.peers.iter_mut().find(|peer| peer.rank == rank) else { continue };
-            match effect {
-                Effect::Signal(_, signal) => peer.signal(signal),
-                Effect::Cut(_) => peer.cut(),
+            match action {
+                SupervisionAction::Signal(_, signal) => peer.signal(signal),
+                SupervisionAction::Disconnect(_) => peer.kill_local(),
             }
         }
     }
 }
 
-impl Drop for Job {
-    /// Nothing is left here after [`Job::watch`]; if the start failed half-way, the first peers are.
+impl Drop for RunningJob {
+    /// Nothing is left here after [`RunningJob::supervise`]; after a failed start, the first peers
+    /// are.
     fn drop(&mut self) {
         for peer in &mut self.peers {
-            peer.cut();
+            peer.kill_local();
         }
         for peer in &mut self.peers {
             let _ = peer.child_mut().wait(); // it was sent SIGKILL
@@ -402,29 +416,29 @@ impl Drop for Job {
     }
 }
 
-/// Takes in what has happened so far, for later; whether a signal was among it.
-fn hear(events: &Receiver<Event>, early: &mut VecDeque<Event>) -> bool {
+/// Collects the events so far for later. Returns true if a signal is among them.
+fn collect_events(events: &Receiver<LaunchEvent>, early: &mut VecDeque<LaunchEvent>) -> bool {
     early.extend(events.try_iter());
-    early.iter().any(|event| matches!(event, Event::Signal(_)))
+    early.iter().any(|event| matches!(event, LaunchEvent::Signal(_)))
 }
 
-/// Waits until `printing` threads are done. They wait for whoever reads our output, for as long as that takes, unless
-/// the user interrupts; then what is not printed is lost. Returns whether all were done.
-fn drain(events: &Receiver<Event>, printing: &mut usize) -> bool {
+/// Waits until `printing` threads have ended. They wait for the reader of the output, for as long
+/// as it takes, unless the user interrupts; then the rest is lost. Returns true if all have ended.
+fn drain(events: &Receiver<LaunchEvent>, printing: &mut usize) -> bool {
     while *printing > 0 {
         match events.recv() {
-            Ok(Event::Drained) => *printing -= 1,
-            Ok(Event::Signal(_)) | Err(_) => return false,
-            Ok(Event::Child | Event::OutputClosed) => {}
+            Ok(LaunchEvent::Drained) => *printing -= 1,
+            Ok(LaunchEvent::Signal(_)) | Err(_) => return false,
+            Ok(LaunchEvent::Child | LaunchEvent::OutputClosed) => {}
         }
     }
     true
 }
 
-fn interruption(signal: i32) -> String {
+fn signal_message(signal: i32) -> String {
     let name = signal_hook::low_level::signal_name(signal).unwrap_or("a signal");
     let again = if signal == signal_hook::consts::SIGINT { "; Ctrl-C again kills them" } else { "" };
-    format!("{name}: told all peers to end{again}")
+    format!("{name}: asked all peers to end{again}")
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -1,17 +1,17 @@
-//! The signals of the launcher's own process.
+//! Signals of the launcher's own process.
 //!
-//! SIGINT, SIGTERM and SIGHUP are forwarded to the peers, which do not get them from the terminal because each is in a
-//! process group of its own. SIGCHLD says that a peer may have ended.
+//! SIGINT, SIGTERM and SIGHUP are forwarded to the peers, which do not get them from the terminal
+//! because each is in a process group of its own. SIGCHLD announces that a peer may have ended.
 
 use super::LaunchError;
-use super::event::Event;
+use super::event::LaunchEvent;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use std::fs;
 use std::sync::mpsc::SyncSender;
 use std::thread::{self, JoinHandle};
 
-/// While this lives, signals arrive as events.
+/// Turns signals into events while it lives.
 #[derive(Debug)]
 pub(super) struct SignalWatch {
     handle: Handle,
@@ -19,9 +19,9 @@ pub(super) struct SignalWatch {
 }
 
 impl SignalWatch {
-    /// Starts the thread. Unless `forward`, only the ends of children are heard of.
-    pub(super) fn start(events: SyncSender<Event>, forward: bool) -> Result<Self, LaunchError> {
-        let failed = |source| LaunchError::Setup { what: "cannot watch for signals", source };
+    /// Starts the thread. Unless `forward`, only the ends of children are reported.
+    pub(super) fn start(events: SyncSender<LaunchEvent>, forward: bool) -> Result<Self, LaunchError> {
+        let failed = |source| LaunchError::Setup { problem: "cannot watch for signals", source };
         let mut watched = vec![SIGCHLD];
         if forward {
             watched.extend([SIGINT, SIGTERM]);
@@ -33,7 +33,7 @@ impl SignalWatch {
         let handle = signals.handle();
         let watch = move || {
             for signal in signals.forever() {
-                let event = if signal == SIGCHLD { Event::Child } else { Event::Signal(signal) };
+                let event = if signal == SIGCHLD { LaunchEvent::Child } else { LaunchEvent::Signal(signal) };
                 if events.send(event).is_err() {
                     return;
                 }
@@ -45,16 +45,18 @@ impl SignalWatch {
 }
 
 impl Drop for SignalWatch {
-    /// Ends the thread. It waits for nothing but signals: the receiver of its events is gone or still taking them.
+    /// Ends the thread. It waits for nothing but signals: the receiver of its events is gone or
+    /// still receiving.
     fn drop(&mut self) {
         self.handle.close();
         if let Some(thread) = self.thread.take() {
-            let _ = thread.join(); // it has reported a panic itself
+            let _ = thread.join(); // a panic has already been reported
         }
     }
 }
 
-/// Whether this process ignores `signal`, as `nohup` makes it do. Unknown (not on Linux) counts as no.
+/// Returns true if this process ignores `signal`, as under `nohup`. Unknown (not on Linux) counts
+/// as no.
 pub(crate) fn is_ignored(signal: i32) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

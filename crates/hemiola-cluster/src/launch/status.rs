@@ -1,11 +1,12 @@
-//! The last words of a failing peer, left in a file for the launcher.
+//! Status report of a failing peer, left in a file for the launcher.
 //!
-//! When one peer fails, the others fail too, because they have lost it. The launcher sees several bad exit codes within
-//! milliseconds and has to tell the culprit from the victims. So a peer whose run ends in an error writes
-//! `status-<rank>.json` into `HEMIOLA_STATUS_DIR`, and says whether the fault is its own.
+//! When one peer fails, the others fail too, because they have lost it. The launcher sees several
+//! bad exit codes within milliseconds and has to distinguish the culprit from the victims. So a
+//! peer whose run ends in an error writes `status-<rank>.json` into `HEMIOLA_STATUS_DIR`, and
+//! states whether the failure is its own.
 //!
-//! Writing is atomic (a temporary name, then a rename); reading is tolerant: a file that is missing, torn or strange
-//! means only that the peer left no word.
+//! Writing is atomic (a temporary name, then a rename). Reading is tolerant: a file that is
+//! missing, torn or invalid counts as no report.
 
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
@@ -13,20 +14,20 @@ use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-/// No reason is longer than this; a longer file is not ours.
+/// Maximum size of a report; a longer file is not a report.
 const LIMIT: u64 = 64 * 1024;
 
-/// Whose fault the failure is, as the failing peer sees it.
+/// Origin of a failure, as the failing peer sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum StatusKind {
-    /// Its own.
+    /// The peer itself failed.
     Failed,
     /// Another peer was lost.
     LostPeer,
 }
 
-/// Why a peer's run ended in an error.
+/// Reason why the run of a peer ended in an error.
 ///
 /// ```
 /// use hemiola_cluster::launch::{StatusKind, StatusReport};
@@ -41,16 +42,16 @@ pub enum StatusKind {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StatusReport {
-    /// Who says so.
+    /// Rank of the reporting peer.
     pub rank: Rank,
-    /// Whose fault it is.
+    /// Origin of the failure.
     pub kind: StatusKind,
-    /// The error, in one line.
+    /// Error message, in one line.
     pub message: String,
 }
 
 impl StatusReport {
-    /// Leaves the report in `folder`, which is what `HEMIOLA_STATUS_DIR` says.
+    /// Writes the report into `folder`, which is the value of `HEMIOLA_STATUS_DIR`.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let path = path(folder, self.rank);
         let draft = path.with_extension("draft");
@@ -58,7 +59,7 @@ impl StatusReport {
         fs::rename(draft, path)
     }
 
-    /// What peer `rank` left in `folder`, if it did and it can be read.
+    /// Reads the report of peer `rank` in `folder`, if there is a valid one.
     #[must_use]
     pub fn read(folder: &Path, rank: Rank) -> Option<Self> {
         let mut text = Vec::new();
@@ -66,13 +67,13 @@ impl StatusReport {
         Self::parse(&text, rank)
     }
 
-    /// Reads a report of peer `rank` from its JSON.
+    /// Parses a report of peer `rank` from its JSON.
     pub(super) fn parse(text: &[u8], rank: Rank) -> Option<Self> {
         serde_json::from_slice(text).ok().filter(|report: &Self| report.rank == rank)
     }
 }
 
-/// The name of the file, which the remote script has to know too.
+/// Returns the name of the file, which the remote script must also know.
 pub(super) fn file_name(rank: Rank) -> String {
     format!("status-{rank}.json")
 }
@@ -93,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_torn_strange_or_foreign_file_is_no_word() {
+    fn a_torn_invalid_or_foreign_file_is_no_report() {
         let folder = tempfile::tempdir().unwrap();
         let rank = Rank::new(1);
         let whole = r#"{"rank":1,"kind":"failed","message":"m"}"#;

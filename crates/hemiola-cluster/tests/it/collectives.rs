@@ -1,16 +1,16 @@
-//! The same program on threads, TCP and TLS gives the same results.
+//! Collectives: a program gives equal results on threads, TCP and TLS.
 
 use crate::support::{free_address, over_tcp, peer, tcp_job, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, Lane, Outgoing, Purpose, Rank};
-use hemiola_net::Tls;
+use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank};
+use hemiola_net::TlsConfig;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Uses everything a driver has; returns something that depends on all of it.
-fn tour(cluster: &Cluster) -> Result<(Vec<usize>, String, Vec<u64>)> {
+/// Calls every collective of a driver; returns a value that depends on all of them.
+fn call_all_collectives(cluster: &Cluster) -> Result<(Vec<usize>, String, Vec<u64>)> {
     let rank = cluster.rank().index();
     for _ in 0..20 {
         cluster.barrier()?;
@@ -31,18 +31,18 @@ fn tour(cluster: &Cluster) -> Result<(Vec<usize>, String, Vec<u64>)> {
 fn threads_tcp_and_any_size_agree() {
     with_watchdog(|| {
         for size in [1, 2, 3, 4, 7] {
-            let threads = standalone(size).run(tour).unwrap();
+            let threads = standalone(size).run(call_all_collectives).unwrap();
             assert!(threads.iter().all(|result| *result == threads[0]));
             assert_eq!(threads[0].0, (0..size).collect::<Vec<_>>());
             assert_eq!(threads[0].1, "from 0");
-            let tcp: Vec<_> = tcp_job(size, tour).into_iter().map(Result::unwrap).collect();
+            let tcp: Vec<_> = tcp_job(size, call_all_collectives).into_iter().map(Result::unwrap).collect();
             assert_eq!(tcp, threads);
         }
     });
 }
 
-/// Makes an authority and a peer's certificate in `folder`.
-pub(crate) fn certificates(folder: &Path, name: &str) -> Tls {
+/// Creates an authority and the certificate of a peer in `folder`.
+pub(crate) fn certificates(folder: &Path, name: &str) -> TlsConfig {
     let authority_key = KeyPair::generate().unwrap();
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -54,7 +54,7 @@ pub(crate) fn certificates(folder: &Path, name: &str) -> Tls {
     std::fs::write(&ca, authority_certificate.pem()).unwrap();
     std::fs::write(&cert, certificate.pem()).unwrap();
     std::fs::write(&secret, key.serialize_pem()).unwrap();
-    Tls::from_files(&cert, &secret, &ca).unwrap()
+    TlsConfig::from_files(&cert, &secret, &ca).unwrap()
 }
 
 #[test]
@@ -64,8 +64,8 @@ fn tls_gives_the_same_results() {
         let tls = certificates(folder.path(), "hemiola");
         let address = free_address();
         let builders = (0..3).map(|rank| peer(rank, 3, address).tls(tls.clone())).collect();
-        let results: Vec<_> = over_tcp(builders, tour).into_iter().map(Result::unwrap).collect();
-        assert_eq!(results, standalone(3).run(tour).unwrap());
+        let results: Vec<_> = over_tcp(builders, call_all_collectives).into_iter().map(Result::unwrap).collect();
+        assert_eq!(results, standalone(3).run(call_all_collectives).unwrap());
     });
 }
 
@@ -74,13 +74,13 @@ fn a_certificate_of_another_authority_is_refused_on_both_sides() {
     with_watchdog(|| {
         let (ours, theirs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let address = free_address();
-        let mut deadlines = crate::support::quick();
+        let mut deadlines = crate::support::short_deadlines();
         deadlines.join = Duration::from_secs(3);
         let root = peer(0, 2, address).tls(certificates(ours.path(), "hemiola")).deadlines(deadlines.clone());
         let other = peer(1, 2, address).tls(certificates(theirs.path(), "hemiola")).deadlines(deadlines);
         let outcomes = over_tcp(vec![root, other], |cluster| cluster.barrier());
         let [root, other] = [0, 1].map(|rank: usize| outcomes[rank].as_ref().unwrap_err().to_string());
-        assert!(root.contains("waited 3.") && root.contains("for peer 1; turned away 127.0.0.1"), "{root}");
+        assert!(root.contains("waited 3.") && root.contains("for peer 1; refused 127.0.0.1"), "{root}");
         assert!(other.contains("certificate"), "{other}");
     });
 }
@@ -89,13 +89,13 @@ fn a_certificate_of_another_authority_is_refused_on_both_sides() {
 fn a_rendezvous_file_brings_its_own_secret_and_is_removed() {
     with_watchdog(|| {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("meet");
+        let path = folder.path().join("rendezvous");
         let builder = |rank| {
             Cluster::builder().peer(rank, 3).workers(1).rendezvous(format!("file:{}", path.display()).parse().unwrap())
         };
         let results = over_tcp((0..3).map(builder).collect(), |cluster| cluster.all_gather(cluster.rank().number()));
         assert!(results.into_iter().all(|result| result.unwrap() == [0, 1, 2]));
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "the folder is empty afterwards");
     });
 }
 
@@ -160,11 +160,11 @@ fn traffic_is_counted_by_peer_lane_and_purpose() {
         let program = |cluster: &Cluster| {
             cluster.barrier()?;
             let channel = ChannelId::of(200, 1);
-            let mailbox = cluster.open(channel, Lane::Bulk);
+            let receiver = cluster.open_channel(channel, Lane::Bulk);
             let to = Rank::new(1 - cluster.rank().number());
             let payload = vec![7_u8; 100_000].into();
-            cluster.send(to, Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload })?;
-            let message = mailbox.receive_from(to, Duration::from_secs(10)).unwrap();
+            cluster.send(to, OutgoingMessage { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload })?;
+            let message = receiver.receive_from(to, Duration::from_secs(10)).unwrap();
             assert_eq!(message.payload.as_ptr() as usize % 64 * usize::from(message.payload.len() > 65_536), 0);
             cluster.barrier()?;
             Ok(cluster.traffic())
@@ -185,24 +185,24 @@ fn messages_of_one_sender_keep_their_order_under_load() {
         const COUNT: u32 = 3_000;
         let program = |cluster: &Cluster| {
             let channel = ChannelId::of(200, 2);
-            let mailbox = cluster.open(channel, Lane::Control);
+            let receiver = cluster.open_channel(channel, Lane::Control);
             if cluster.is_root() {
                 let mut next = vec![0; cluster.size()];
                 for _ in 0..COUNT as usize * (cluster.size() - 1) {
-                    let message = mailbox.receive(Duration::from_secs(10)).unwrap();
+                    let message = receiver.receive(Duration::from_secs(10)).unwrap();
                     let (number, _) = message.payload.split_first_chunk::<4>().unwrap();
                     assert_eq!(u32::from_le_bytes(*number), next[message.from.index()]);
                     next[message.from.index()] += 1;
                 }
             } else {
                 for number in 0..COUNT {
-                    // Mixed sizes, so that frames are gathered and cut in every way.
+                    // Mixed sizes, so that frames are gathered and split in many ways.
                     let mut payload = number.to_le_bytes().to_vec();
                     payload.resize(4 + (number as usize * 37) % 3_000, 0);
                     let purpose = Purpose::Custom;
                     cluster.send(
                         Rank::ROOT,
-                        Outgoing { lane: Lane::Control, channel, purpose, payload: payload.into() },
+                        OutgoingMessage { lane: Lane::Control, channel, purpose, payload: payload.into() },
                     )?;
                 }
             }
@@ -214,20 +214,20 @@ fn messages_of_one_sender_keep_their_order_under_load() {
 }
 
 #[test]
-fn a_message_to_oneself_and_to_nobody() {
+fn messages_to_the_own_rank_and_to_an_unknown_rank() {
     with_watchdog(|| {
         let program = |cluster: &Cluster| {
             let channel = ChannelId::of(200, 3);
-            let mailbox = cluster.open(channel, Lane::Control);
-            let message = |text: &'static str| Outgoing {
+            let receiver = cluster.open_channel(channel, Lane::Control);
+            let message = |text: &'static str| OutgoingMessage {
                 lane: Lane::Control,
                 channel,
                 purpose: Purpose::Custom,
                 payload: text.as_bytes().to_vec().into(),
             };
             cluster.send(cluster.rank(), message("me"))?;
-            assert_eq!(mailbox.receive(Duration::from_secs(1)).unwrap().payload, "me");
-            let error = cluster.send(Rank::new(9), message("nobody")).unwrap_err();
+            assert_eq!(receiver.receive(Duration::from_secs(1)).unwrap().payload, "me");
+            let error = cluster.send(Rank::new(9), message("unknown")).unwrap_err();
             assert_eq!(error.to_string(), "there is no peer 9 in a job of 2");
             cluster.barrier()
         };

@@ -1,8 +1,11 @@
-//! Peers that fall silent, stop reading, fail, panic, leave early or make a different call, inside one process.
+//! Loss of peers inside one process: peers that fall silent, stop reading, fail, panic, leave early or
+//! make a different call.
 
-use crate::support::{Tamper, Witness, free_address, over_tcp, peer, proxy, quick, tcp_job, with_watchdog};
+use crate::support::{
+    EventRecorder, Tamper, free_address, over_tcp, peer, proxy, short_deadlines, tcp_job, with_watchdog,
+};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, Lane, LossCause, Outgoing, Purpose, Rank, TransportError};
+use hemiola_core::{ChannelId, Lane, LossCause, OutgoingMessage, Purpose, Rank, TransportError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +17,7 @@ fn lost_rank<T: std::fmt::Debug>(outcome: &Result<T>) -> (usize, LossCause) {
 }
 
 /// Peer 2 fails; the others wait in a barrier.
-fn two_fails(cluster: &Cluster) -> Result<()> {
+fn fail_on_peer_two(cluster: &Cluster) -> Result<()> {
     cluster.barrier()?;
     if cluster.rank().index() == 2 {
         return Err("the disk is full".into());
@@ -25,15 +28,15 @@ fn two_fails(cluster: &Cluster) -> Result<()> {
 #[test]
 fn a_failing_program_is_named_on_every_other_peer_with_its_reason() {
     with_watchdog(|| {
-        let outcomes = tcp_job(4, two_fails);
+        let outcomes = tcp_job(4, fail_on_peer_two);
         assert_eq!(outcomes[2].as_ref().unwrap_err().to_string(), "the disk is full");
         for rank in [0, 1, 3] {
-            // A peer may hear of it from another that gave up; the one to blame is the same.
+            // A peer may learn of it from another that gave up; the blamed peer is the same.
             let (lost, cause) = lost_rank(&outcomes[rank]);
             assert_eq!(lost, 2);
             assert_eq!(cause, LossCause::Failed { reason: "the disk is full".into() });
         }
-        assert_eq!(standalone(4).run(two_fails).unwrap_err().to_string(), "the disk is full");
+        assert_eq!(standalone(4).run(fail_on_peer_two).unwrap_err().to_string(), "the disk is full");
     });
 }
 
@@ -51,7 +54,7 @@ fn a_panic_in_a_standalone_program_is_its_error() {
 }
 
 #[test]
-fn a_peer_that_leaves_early_fails_those_who_wait_for_it() {
+fn a_peer_that_leaves_early_fails_the_peers_that_wait_for_it() {
     with_watchdog(|| {
         let program = |cluster: &Cluster| {
             if cluster.is_root() { cluster.barrier() } else { Ok(()) }
@@ -64,7 +67,7 @@ fn a_peer_that_leaves_early_fails_those_who_wait_for_it() {
 }
 
 #[test]
-fn different_calls_are_told_apart_with_both_places() {
+fn different_calls_are_an_error_with_both_call_sites() {
     with_watchdog(|| {
         let program = |cluster: &Cluster| {
             if cluster.is_root() {
@@ -81,7 +84,7 @@ fn different_calls_are_told_apart_with_both_places() {
     });
 }
 
-/// Stops passing bytes on connections from number `first` on, once `after` bytes have passed.
+/// Stops forwarding bytes on connections from number `first` on, once `after` bytes have passed.
 fn clogged(first: usize, after: usize) -> impl Fn() -> Tamper + Send {
     move || {
         let mut passed = 0;
@@ -101,7 +104,7 @@ fn a_peer_that_stops_reading_makes_the_sender_give_up_at_its_deadline() {
     with_watchdog(|| {
         let address = free_address();
         let detour = proxy(address, clogged(2, 1_000_000));
-        let mut deadlines = quick();
+        let mut deadlines = short_deadlines();
         deadlines.wait = Duration::from_secs(2);
         let builders = vec![peer(0, 2, address), peer(1, 2, detour).deadlines(deadlines)];
         let outcomes = over_tcp(builders, |cluster| {
@@ -109,14 +112,16 @@ fn a_peer_that_stops_reading_makes_the_sender_give_up_at_its_deadline() {
             if !cluster.is_root() {
                 for _ in 0..100 {
                     let payload = vec![0_u8; 4 << 20].into();
-                    cluster
-                        .send(Rank::ROOT, Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload })?;
+                    cluster.send(
+                        Rank::ROOT,
+                        OutgoingMessage { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload },
+                    )?;
                 }
             }
             cluster.barrier()
         });
         match &outcomes[1] {
-            Err(Error::Transport(TransportError::Stuck { peer, lane, queued, waited })) => {
+            Err(Error::Transport(TransportError::SendTimeout { peer, lane, queued, waited })) => {
                 assert_eq!((peer.index(), *lane), (0, Lane::Bulk));
                 assert!(*queued > 0 && *waited >= Duration::from_secs(2));
             }
@@ -130,10 +135,10 @@ fn a_peer_that_stops_reading_makes_the_sender_give_up_at_its_deadline() {
 fn a_silent_peer_is_lost_at_its_deadline_on_both_sides() {
     with_watchdog(|| {
         let address = free_address();
-        // Control and bulk fall silent after the handshake and a first exchange.
+        // Both lanes fall silent after the handshake and a first exchange.
         let detour = proxy(address, clogged(1, 2_000));
-        let witness = Arc::new(Witness::default());
-        let builders = vec![peer(0, 2, address).observer(witness.clone()), peer(1, 2, detour)];
+        let recorder = Arc::new(EventRecorder::default());
+        let builders = vec![peer(0, 2, address).observer(recorder.clone()), peer(1, 2, detour)];
         let outcomes = over_tcp(builders, |cluster| {
             for _ in 0..10_000 {
                 cluster.barrier()?;
@@ -142,9 +147,9 @@ fn a_silent_peer_is_lost_at_its_deadline_on_both_sides() {
         });
         let (rank, cause) = lost_rank(&outcomes[0]);
         assert_eq!(rank, 1);
-        assert!(matches!(cause, LossCause::Silent { silence } if silence >= quick().silence), "{cause:?}");
+        assert!(matches!(cause, LossCause::Silent { silence } if silence >= short_deadlines().silence), "{cause:?}");
         assert!(outcomes[1].is_err());
-        assert!(witness.heard("it has been silent for 3."));
+        assert!(recorder.contains("it has been silent for 3."));
     });
 }
 
@@ -161,11 +166,11 @@ fn back_pressure_holds_the_sender_and_loses_nothing() {
         let outcomes = over_tcp(builders, |cluster| {
             let channel = ChannelId::of(200, 1);
             if cluster.is_root() {
-                // Nothing is taken until the other side has been held up for long enough to have sent it all.
+                // Nothing is consumed until the other side has been blocked for long.
                 cluster.barrier()?;
-                let mailbox = cluster.open(channel, Lane::Bulk);
+                let receiver = cluster.open_channel(channel, Lane::Bulk);
                 for number in 0..COUNT {
-                    let message = mailbox.receive(Duration::from_secs(20)).map_err(Error::program)?;
+                    let message = receiver.receive(Duration::from_secs(20)).map_err(Error::program)?;
                     assert_eq!(message.payload.len(), 100_000 + number);
                 }
             } else {
@@ -174,10 +179,10 @@ fn back_pressure_holds_the_sender_and_loses_nothing() {
                         (0..COUNT).try_for_each(|number| {
                             let payload = vec![1_u8; 100_000 + number].into();
                             let purpose = Purpose::Custom;
-                            cluster.send(Rank::ROOT, Outgoing { lane: Lane::Bulk, channel, purpose, payload })
+                            cluster.send(Rank::ROOT, OutgoingMessage { lane: Lane::Bulk, channel, purpose, payload })
                         })
                     });
-                    // 40 MB do not fit into 2 MB of limits and the system's buffers, yet the control lane is free.
+                    // 40 MB do not fit into 2 MB of limits and the system's buffers, but the control lane is free.
                     let barrier = cluster.barrier();
                     sender.join().unwrap().and(barrier)
                 });
@@ -192,14 +197,14 @@ fn back_pressure_holds_the_sender_and_loses_nothing() {
 #[test]
 fn a_stalled_wait_is_reported_with_everyone_and_ends_at_its_deadline() {
     with_watchdog(|| {
-        let mut deadlines = quick();
+        let mut deadlines = short_deadlines();
         deadlines.stall = Duration::from_millis(600);
         deadlines.wait = Duration::from_secs(3);
-        let witness = Arc::new(Witness::default());
-        let outcome = standalone(3).deadlines(deadlines).observer(witness.clone()).run(|cluster| {
+        let recorder = Arc::new(EventRecorder::default());
+        let outcome = standalone(3).deadlines(deadlines).observer(recorder.clone()).run(|cluster| {
             if cluster.rank().index() == 1 {
                 // "Computes" until the others have given up.
-                while cluster.stall_report().others.iter().any(|(_, words)| words.is_none()) {
+                while cluster.stall_report().remote.iter().any(|(_, heartbeat)| heartbeat.is_none()) {
                     std::thread::yield_now();
                 }
                 std::thread::park_timeout(Duration::from_secs(4));
@@ -210,19 +215,19 @@ fn a_stalled_wait_is_reported_with_everyone_and_ends_at_its_deadline() {
             Err(error @ Error::TimedOut { .. }) => error.to_string(),
             other => panic!("{other:?}"),
         };
-        assert!(text.contains("gave up after 3.0 s of waiting for barrier #0 at"), "{text}");
+        assert!(text.contains("timed out after 3.0 s waiting for barrier #0 at"), "{text}");
         assert!(text.contains("from peer 1"), "{text}");
-        assert!(text.contains("peer 1 waits for nothing: it is computing"), "{text}");
+        assert!(text.contains("peer 1 is computing"), "{text}");
         assert!(text.contains("peer 2 driver waits for barrier #0"), "{text}");
-        assert!(witness.heard("stalled: who waits for what\n  peer 0 driver waits for barrier #0 at"));
+        assert!(recorder.contains("stalled: waits of all peers\n  peer 0 driver waits for barrier #0 at"));
     });
 }
 
 #[test]
-fn a_peer_that_fails_does_not_say_that_it_lost_those_who_leave_because_of_it() {
+fn a_failing_peer_does_not_report_the_loss_of_peers_that_leave_because_of_it() {
     use hemiola_cluster::launch::{StatusKind, StatusReport};
     with_watchdog(|| {
-        // Whether the others are gone before the culprit has closed is a matter of luck, so it is tried often.
+        // Repeated, because the others may or may not have left before the culprit has closed.
         for _ in 0..40 {
             let (address, folder) = (free_address(), tempfile::tempdir().unwrap());
             let status = std::collections::BTreeMap::from([(
@@ -230,7 +235,7 @@ fn a_peer_that_fails_does_not_say_that_it_lost_those_who_leave_because_of_it() {
                 folder.path().to_str().unwrap().to_owned(),
             )]);
             let builders = (0..3).map(|rank| peer(rank, 3, address).from_variables(&status).unwrap()).collect();
-            over_tcp(builders, two_fails);
+            over_tcp(builders, fail_on_peer_two);
             let kind = |rank| StatusReport::read(folder.path(), Rank::new(rank)).unwrap().kind;
             assert_eq!([kind(0), kind(1), kind(2)], [StatusKind::LostPeer, StatusKind::LostPeer, StatusKind::Failed]);
         }
@@ -238,35 +243,35 @@ fn a_peer_that_fails_does_not_say_that_it_lost_those_who_leave_because_of_it() {
 }
 
 #[test]
-fn those_who_are_left_meet_without_a_peer_that_they_forgave() {
+fn remaining_peers_continue_without_an_excluded_peer() {
     with_watchdog(|| {
-        let met = std::sync::atomic::AtomicUsize::new(0);
+        let finished = std::sync::atomic::AtomicUsize::new(0);
         // A peer may leave the cluster's own barrier while others are still in it, and would fail them there.
-        let all_are_through = std::sync::Barrier::new(4);
+        let all_passed = std::sync::Barrier::new(4);
         let outcome = standalone(4).run(|cluster| {
             cluster.barrier()?;
-            all_are_through.wait();
-            // The root, where trees begin.
+            all_passed.wait();
+            // The root fails, where trees begin.
             if cluster.is_root() {
                 return Err("out of luck".into());
             }
             let loss = loop {
-                match cluster.link().failure() {
+                match cluster.peer_handle().failure() {
                     Some(loss) => break loss,
                     None => std::thread::yield_now(),
                 }
             };
-            cluster.forgive(loss.rank);
+            cluster.exclude(loss.rank);
             cluster.barrier()?;
             assert_eq!(cluster.all_gather(cluster.rank().index())?, [1, 2, 3]);
             assert_eq!(cluster.broadcast_from(Rank::new(2), cluster.rank().index())?, 2);
             let error = cluster.broadcast(0).unwrap_err();
             assert_eq!(error.lost_peer().unwrap().rank, Rank::ROOT);
             cluster.barrier()?;
-            met.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            finished.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             Ok(())
         });
         assert!(outcome.unwrap_err().to_string().contains("out of luck"));
-        assert_eq!(met.into_inner(), 3);
+        assert_eq!(finished.into_inner(), 3);
     });
 }

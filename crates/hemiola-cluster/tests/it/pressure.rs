@@ -1,20 +1,20 @@
-//! Limits, deadlines and fairness under load, and peers that mean harm. Each of these failed once.
+//! Limits, deadlines and fairness under load, and malicious peers. Each of these tests failed once.
 
 use crate::collectives::certificates;
-use crate::support::{Witness, free_address, over_tcp, peer, quick, tcp_job, with_watchdog};
+use crate::support::{EventRecorder, free_address, over_tcp, peer, short_deadlines, tcp_job, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, JobId, Lane, Outgoing, Purpose, Rank};
+use hemiola_core::{ChannelId, JobId, Lane, OutgoingMessage, Purpose, Rank};
 use hemiola_net::{FrameHeader, FrameKind, TcpLimits};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-fn out(lane: Lane, channel: ChannelId, bytes: Vec<u8>) -> Outgoing {
-    Outgoing { lane, channel, purpose: Purpose::Custom, payload: bytes.into() }
+fn out(lane: Lane, channel: ChannelId, bytes: Vec<u8>) -> OutgoingMessage {
+    OutgoingMessage { lane, channel, purpose: Purpose::Custom, payload: bytes.into() }
 }
 
-/// Limits that are reached soon.
+/// Returns limits that are reached soon.
 fn small_limits() -> TcpLimits {
     let mut limits = TcpLimits::default();
     limits.inbound = 1 << 20;
@@ -29,7 +29,7 @@ fn a_receive_keeps_its_deadline_under_traffic() {
         let outcomes = tcp_job(2, |cluster| {
             let (busy, idle) = (ChannelId::of(200, 1), ChannelId::of(200, 2));
             if cluster.is_root() {
-                let (busy, idle) = (cluster.open(busy, Lane::Bulk), cluster.open(idle, Lane::Bulk));
+                let (busy, idle) = (cluster.open_channel(busy, Lane::Bulk), cluster.open_channel(idle, Lane::Bulk));
                 let waited = std::thread::scope(|scope| {
                     let stop = &stop;
                     scope.spawn(move || while busy.receive(Duration::from_secs(1)).is_ok() {});
@@ -50,7 +50,7 @@ fn a_receive_keeps_its_deadline_under_traffic() {
                 Ok(Duration::ZERO)
             }
         });
-        // The stream ends by itself after 5 s; a deadline that holds comes long before.
+        // The stream ends by itself after 5 s; a deadline that is kept comes long before.
         let waited = *outcomes[0].as_ref().unwrap();
         assert!(waited < Duration::from_secs(4), "waited {waited:?} instead of 0.3 s");
     });
@@ -66,9 +66,9 @@ fn a_heartbeat_cannot_panic_the_monitor() {
                 bytes.extend([0xff; 9]);
                 bytes.push(1);
                 bytes.extend([0xff, 0x93, 0xeb, 0xdc, 0x03]);
-                // For longer than the silence that a peer without a monitor would be lost by.
+                // For longer than the silence after which a peer without a monitor would be lost.
                 let start = Instant::now();
-                while start.elapsed() < quick().silence * 3 / 2 {
+                while start.elapsed() < short_deadlines().silence * 3 / 2 {
                     cluster.send(Rank::ROOT, out(Lane::Control, ChannelId::of(1, 0), bytes.clone()))?;
                     std::thread::park_timeout(Duration::from_millis(10));
                 }
@@ -80,7 +80,7 @@ fn a_heartbeat_cannot_panic_the_monitor() {
     });
 }
 
-/// Sends messages without payload that nobody takes, until one is refused.
+/// Sends messages without payload, which no peer consumes, until one is refused.
 fn send_empty(cluster: &Cluster, done: &AtomicBool) -> bool {
     let mut refused = false;
     if cluster.is_root() {
@@ -101,28 +101,28 @@ fn send_empty(cluster: &Cluster, done: &AtomicBool) -> bool {
 #[test]
 fn empty_messages_are_bounded_too() {
     with_watchdog(|| {
-        let mut deadlines = quick();
+        let mut deadlines = short_deadlines();
         deadlines.wait = Duration::from_secs(2);
         let (address, done) = (free_address(), AtomicBool::new(false));
         let builders =
             (0..2).map(|rank| peer(rank, 2, address).limits(small_limits()).deadlines(deadlines.clone())).collect();
         let outcomes = over_tcp(builders, |cluster| Ok(send_empty(cluster, &done)));
-        assert!(outcomes[0].as_ref().unwrap(), "4 million messages lie untaken with a limit of 1 MiB");
+        assert!(outcomes[0].as_ref().unwrap(), "4 million messages are unconsumed with a limit of 1 MiB");
     });
 }
 
 #[test]
-fn a_peer_we_do_not_read_is_not_silent() {
+fn a_peer_whose_socket_is_not_read_is_not_silent() {
     with_watchdog(|| {
         let address = free_address();
         let builders = (0..2).map(|rank| peer(rank, 2, address).limits(small_limits())).collect();
         let outcomes = over_tcp(builders, |cluster| {
             let channel = ChannelId::of(200, 1);
             if cluster.is_root() {
-                std::thread::park_timeout(quick().silence * 2); // computes
-                let mailbox = cluster.open(channel, Lane::Control);
+                std::thread::park_timeout(short_deadlines().silence * 2); // computes
+                let receiver = cluster.open_channel(channel, Lane::Control);
                 for _ in 0..400 {
-                    mailbox.receive_from(Rank::new(1), Duration::from_secs(10)).map_err(Error::program)?;
+                    receiver.receive_from(Rank::new(1), Duration::from_secs(10)).map_err(Error::program)?;
                 }
             } else {
                 for _ in 0..400 {
@@ -143,7 +143,7 @@ fn a_slow_consumer_is_no_flood() {
         let outcomes = over_tcp(builders, |cluster| {
             let (rows, end) = (ChannelId::of(200, 1), ChannelId::of(200, 2));
             if cluster.is_root() {
-                let (rows, end) = (cluster.open(rows, Lane::Bulk), cluster.open(end, Lane::Bulk));
+                let (rows, end) = (cluster.open_channel(rows, Lane::Bulk), cluster.open_channel(end, Lane::Bulk));
                 std::thread::scope(|scope| {
                     let consumer = scope.spawn(move || {
                         for _ in 0..400 {
@@ -168,13 +168,13 @@ fn a_slow_consumer_is_no_flood() {
 }
 
 #[test]
-fn a_stranger_cannot_make_the_root_keep_what_it_said() {
+fn an_unauthenticated_client_cannot_grow_the_error_of_the_root() {
     with_watchdog(|| {
         let address = free_address();
-        let mut deadlines = quick();
+        let mut deadlines = short_deadlines();
         deadlines.join = Duration::from_secs(4);
-        let witness = Arc::new(Witness::default());
-        let stranger = std::thread::spawn(move || {
+        let recorder = Arc::new(EventRecorder::default());
+        let client = std::thread::spawn(move || {
             let reason = vec![b'A'; 1_000_000];
             let mut payload = vec![4, 5, 0xc0, 0x84, 0x3d];
             payload.extend(&reason);
@@ -198,9 +198,10 @@ fn a_stranger_cannot_make_the_root_keep_what_it_said() {
                 std::mem::forget(stream);
             }
         });
-        let error = peer(0, 2, address).deadlines(deadlines).observer(witness.clone()).build().unwrap_err().to_string();
-        stranger.join().unwrap();
-        assert!(witness.heard("it sent a refusal out of turn"));
+        let error =
+            peer(0, 2, address).deadlines(deadlines).observer(recorder.clone()).build().unwrap_err().to_string();
+        client.join().unwrap();
+        assert!(recorder.contains("it sent a refusal out of turn"));
         assert!(error.len() < 10_000, "the error has {} bytes", error.len());
     });
 }
@@ -218,7 +219,7 @@ fn crc32c(bytes: &[u8]) -> u32 {
 }
 
 #[test]
-fn everything_at_once_loses_nothing_and_keeps_its_order() {
+fn concurrent_traffic_loses_nothing_and_keeps_its_order() {
     with_watchdog(|| {
         let folder = tempfile::tempdir().unwrap();
         let tls = certificates(folder.path(), "hemiola");
@@ -242,7 +243,7 @@ fn everything_at_once_loses_nothing_and_keeps_its_order() {
                             let channel = ChannelId::of(200, kind * 2 + lane.index() as u64);
                             let count = if lane == Lane::Control { 1500 } else { 150 };
                             let most = if lane == Lane::Control { 3_000 } else { 200_000 };
-                            let mailbox = cluster.open(channel, lane);
+                            let receiver = cluster.open_channel(channel, lane);
                             for to in Rank::all(3).filter(|to| *to != me) {
                                 scope.spawn(move || {
                                     for number in 0..count {
@@ -262,23 +263,23 @@ fn everything_at_once_loses_nothing_and_keeps_its_order() {
                                 assert!(message.payload[8..].iter().all(|byte| *byte == number as u8));
                                 *next += 1;
                             };
-                            let patience = Duration::from_secs(15);
-                            let mailbox = Arc::new(mailbox);
+                            let timeout = Duration::from_secs(15);
+                            let receiver = Arc::new(receiver);
                             if kind == 0 {
                                 scope.spawn(move || {
                                     let mut next = [0_u64; 3];
                                     for _ in 0..2 * count {
-                                        let message = mailbox.receive(patience).unwrap();
+                                        let message = receiver.receive(timeout).unwrap();
                                         check(&message, &mut next[message.from.index()]);
                                     }
                                 });
                             } else {
                                 for from in Rank::all(3).filter(|from| *from != me) {
-                                    let mailbox = mailbox.clone();
+                                    let receiver = receiver.clone();
                                     scope.spawn(move || {
                                         let mut next = 0;
                                         for _ in 0..count {
-                                            check(&mailbox.receive_from(from, patience).unwrap(), &mut next);
+                                            check(&receiver.receive_from(from, timeout).unwrap(), &mut next);
                                             if next % 50 == 7 {
                                                 std::thread::park_timeout(Duration::from_millis(kind));
                                             }
@@ -297,7 +298,7 @@ fn everything_at_once_loses_nothing_and_keeps_its_order() {
 }
 
 #[test]
-fn what_tls_decrypted_along_with_a_message_is_read_by_somebody() {
+fn messages_that_tls_decrypted_together_are_all_delivered() {
     with_watchdog(|| {
         let folder = tempfile::tempdir().unwrap();
         let tls = certificates(folder.path(), "hemiola");
@@ -305,13 +306,14 @@ fn what_tls_decrypted_along_with_a_message_is_read_by_somebody() {
         let builders = (0..2).map(|rank| peer(rank, 2, address).tls(tls.clone())).collect();
         let outcomes = over_tcp(builders, |cluster| {
             let (large, small) = (ChannelId::of(200, 0), ChannelId::of(200, 1));
-            let (large_box, small_box) = (cluster.open(large, Lane::Bulk), cluster.open(small, Lane::Bulk));
+            let (large_receiver, small_receiver) =
+                (cluster.open_channel(large, Lane::Bulk), cluster.open_channel(small, Lane::Bulk));
             for round in 0..50 {
                 if cluster.is_root() {
-                    // This one is read by the thread that waits for it, and what comes behind by nobody in particular.
-                    large_box.receive_from(Rank::new(1), Duration::from_secs(20)).map_err(Error::program)?;
+                    // This one is read by the thread that waits for it; no thread waits for the next ones.
+                    large_receiver.receive_from(Rank::new(1), Duration::from_secs(20)).map_err(Error::program)?;
                     for _ in 0..3 {
-                        small_box.receive(Duration::from_secs(5)).map_err(Error::program)?;
+                        small_receiver.receive(Duration::from_secs(5)).map_err(Error::program)?;
                     }
                 } else {
                     cluster.send(Rank::ROOT, out(Lane::Bulk, large, vec![7; 100_000 + round * 997]))?;
@@ -328,8 +330,8 @@ fn what_tls_decrypted_along_with_a_message_is_read_by_somebody() {
 }
 
 #[test]
-fn broadcasts_that_name_different_roots_are_told_apart() {
-    // Peer 3 hangs on peer 2 in the trees of both roots, so it hears of the difference.
+fn broadcasts_with_different_roots_are_an_error() {
+    // Peer 3 is a child of peer 2 in the trees of both roots, so it detects the difference.
     let root = |cluster: &Cluster| if cluster.rank().index() == 3 { Rank::new(2) } else { Rank::ROOT };
     with_watchdog(|| {
         let outcome = standalone(4).run(|cluster| cluster.broadcast_from(root(cluster), 1));
@@ -339,15 +341,15 @@ fn broadcasts_that_name_different_roots_are_told_apart() {
 }
 
 #[test]
-fn waiting_for_ones_own_workers_is_no_stall() {
+fn waiting_for_own_workers_is_no_stall() {
     with_watchdog(|| {
-        let mut deadlines = quick();
-        deadlines.stall = Duration::from_millis(200); // looked at with every heartbeat, every 0.3 s
-        let witness = Arc::new(Witness::default());
+        let mut deadlines = short_deadlines();
+        deadlines.stall = Duration::from_millis(200); // checked with every heartbeat, every 0.3 s
+        let recorder = Arc::new(EventRecorder::default());
         let work = |cluster: &Cluster| {
             cluster.each_worker(|_| std::thread::park_timeout(Duration::from_millis(1500))).map(drop)
         };
-        standalone(2).deadlines(deadlines).observer(witness.clone()).run(work).unwrap();
-        assert!(!witness.heard("stalled"), "{witness:?}");
+        standalone(2).deadlines(deadlines).observer(recorder.clone()).run(work).unwrap();
+        assert!(!recorder.contains("stalled"), "{recorder:?}");
     });
 }

@@ -1,18 +1,19 @@
-//! What the tests stand on.
+//! Foundation of the cluster tests.
 
 pub(crate) use hemiola_testkit::with_watchdog;
+use hemiola_testkit::{PeerProcess, entry_command};
 
 use hemiola_cluster::{Cluster, ClusterBuilder, Result};
-use hemiola_core::{Deadlines, Event, Observer};
+use hemiola_core::{ClusterEvent, Deadlines, Observer};
 use hemiola_net::{Rendezvous, Secret};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::process::Command;
 use std::sync::Mutex;
 use std::time::Duration;
 
-/// Deadlines for tests: losses are noticed soon, but not so soon that a busy machine makes them up.
-pub(crate) fn quick() -> Deadlines {
+/// Timeouts for tests: losses are detected soon, but a busy machine causes none.
+pub(crate) fn short_deadlines() -> Deadlines {
     let mut deadlines = Deadlines::default();
     deadlines.join = Duration::from_secs(20);
     deadlines.handshake = Duration::from_secs(2);
@@ -21,45 +22,45 @@ pub(crate) fn quick() -> Deadlines {
     deadlines
 }
 
-/// Remembers events.
+/// Observer that records events as text.
 #[derive(Debug, Default)]
-pub(crate) struct Witness(pub(crate) Mutex<Vec<String>>);
+pub(crate) struct EventRecorder(pub(crate) Mutex<Vec<String>>);
 
-impl Observer for Witness {
-    fn observe(&self, event: &Event) {
+impl Observer for EventRecorder {
+    fn observe(&self, event: &ClusterEvent) {
         let line = match event {
-            Event::Joined { .. } => return,
-            Event::Refused { reason, .. } => format!("refused: {reason}"),
-            Event::Lost(loss) => format!("lost: {loss}"),
-            Event::Stalled(stall) => stall.to_string(),
+            ClusterEvent::Joined { .. } => return,
+            ClusterEvent::Refused { reason, .. } => format!("refused: {reason}"),
+            ClusterEvent::Lost(loss) => format!("lost: {loss}"),
+            ClusterEvent::Stalled(stall) => stall.to_string(),
             other => format!("{other:?}"),
         };
         self.0.lock().unwrap().push(line);
     }
 }
 
-impl Witness {
-    pub(crate) fn heard(&self, text: &str) -> bool {
+impl EventRecorder {
+    pub(crate) fn contains(&self, text: &str) -> bool {
         self.0.lock().unwrap().iter().any(|line| line.contains(text))
     }
 }
 
-/// An address on loopback that was free a moment ago.
+/// Returns an address on loopback that was free a moment ago.
 pub(crate) fn free_address() -> SocketAddr {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
 }
 
-/// A builder for peer `rank` of `size` that meets at `address`.
+/// Returns a builder for peer `rank` of `size` with the rendezvous `address`.
 pub(crate) fn peer(rank: usize, size: usize, address: SocketAddr) -> ClusterBuilder {
     Cluster::builder()
         .peer(rank, size)
         .workers(1)
         .rendezvous(Rendezvous::Address(address.to_string()))
         .secret(Secret::new("test"))
-        .deadlines(quick())
+        .deadlines(short_deadlines())
 }
 
-/// Runs one thread per builder, each as a peer over TCP; what became of each, in order.
+/// Runs one thread per builder, each as a peer over TCP. Returns their results in order.
 pub(crate) fn over_tcp<T: Send>(
     builders: Vec<ClusterBuilder>,
     program: impl Fn(&Cluster) -> Result<T> + Sync,
@@ -72,17 +73,18 @@ pub(crate) fn over_tcp<T: Send>(
     })
 }
 
-/// A job of `size` peers over TCP with everything as it should be.
+/// Runs a job of `size` peers over TCP with valid settings.
 pub(crate) fn tcp_job<T: Send>(size: usize, program: impl Fn(&Cluster) -> Result<T> + Sync) -> Vec<Result<T>> {
     let address = free_address();
     over_tcp((0..size).map(|rank| peer(rank, size, address)).collect(), program)
 }
 
-/// What a proxy does with bytes from the dialing side on one connection; returns what to pass on. `None` closes.
+/// Function that a proxy applies to the bytes of the connecting side, given the connection's number.
+/// Returns the bytes to forward; `None` closes the connection.
 pub(crate) type Tamper = Box<dyn FnMut(usize, Vec<u8>) -> Option<Vec<u8>> + Send>;
 
-/// A proxy in front of `target` that passes every connection through `tamper`, which is given the connection's
-/// number (for a job of two: 0 joining, 1 control, 2 bulk).
+/// Starts a proxy in front of `target` that passes every connection through `tamper`. Connections
+/// are numbered (for a job of two: 0 joining, 1 control, 2 bulk).
 pub(crate) fn proxy(target: SocketAddr, tamper: impl Fn() -> Tamper + Send + 'static) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -90,7 +92,7 @@ pub(crate) fn proxy(target: SocketAddr, tamper: impl Fn() -> Tamper + Send + 'st
         let mut connected = 0..;
         for dialed in listener.incoming() {
             let Ok(dialed) = dialed else { return };
-            // The tests start the root first, but it may take a moment to listen.
+            // The root may take a moment to listen.
             let onward = loop {
                 match TcpStream::connect(target) {
                     Ok(onward) => break onward,
@@ -120,70 +122,15 @@ fn pump(mut from: TcpStream, mut to: TcpStream, mut pass: impl FnMut(Vec<u8>) ->
     let _ = from.shutdown(Shutdown::Both);
 }
 
-/// A peer as a process: this test binary again, running only the test `name`, which must start with [`as_process`].
-pub(crate) struct Process(pub(crate) Child);
-
-impl Process {
-    pub(crate) fn start(name: &str, variables: &[(&str, String)]) -> Self {
-        Self::start_in(None, name, variables)
+/// Starts the entry point `name` of this test binary with the given variables, inside a network
+/// namespace if one is named.
+pub(crate) fn start_process(namespace: Option<&str>, name: &str, variables: &[(&str, String)]) -> PeerProcess {
+    let mut command = entry_command(name);
+    if let Some(namespace) = namespace {
+        let mut inside = Command::new("ip");
+        inside.args(["netns", "exec", namespace]).arg(command.get_program()).args(command.get_args());
+        command = inside;
     }
-
-    /// The same inside a network namespace.
-    pub(crate) fn start_in(namespace: Option<&str>, name: &str, variables: &[(&str, String)]) -> Self {
-        let program = std::env::current_exe().unwrap();
-        let mut command = match namespace {
-            None => Command::new(program),
-            Some(namespace) => {
-                let mut command = Command::new("ip");
-                command.args(["netns", "exec", namespace]).arg(program);
-                command
-            }
-        };
-        let child = command
-            .args([name, "--exact", "--nocapture", "--test-threads=1"])
-            .env("HEMIOLA_TEST_PROCESS", "1")
-            .envs(variables.iter().map(|(name, value)| (*name, value)))
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        Self(child)
-    }
-
-    /// Reads standard output until a line contains `text`.
-    pub(crate) fn wait_for_line(&mut self, text: &str) {
-        let stdout = self.0.stdout.as_mut().unwrap();
-        let mut seen = Vec::new();
-        let mut byte = [0];
-        while !String::from_utf8_lossy(&seen).contains(text) {
-            assert_eq!(stdout.read(&mut byte).unwrap(), 1, "it ended before it said `{text}`");
-            seen.push(byte[0]);
-        }
-    }
-
-    pub(crate) fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([format!("-{signal}"), self.0.id().to_string()]).status().unwrap();
-        assert!(status.success());
-    }
-
-    /// Everything it has still to say, and whether it ended well.
-    pub(crate) fn finish(mut self) -> (bool, String) {
-        let mut output = String::new();
-        self.0.stdout.take().unwrap().read_to_string(&mut output).unwrap();
-        self.0.stderr.take().unwrap().read_to_string(&mut output).unwrap();
-        (self.0.wait().unwrap().success(), output)
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// Whether this process was started by [`Process::start`]; a test that only serves as a process returns if not.
-pub(crate) fn as_process() -> bool {
-    std::env::var_os("HEMIOLA_TEST_PROCESS").is_some()
+    command.envs(variables.iter().map(|(name, value)| (*name, value)));
+    PeerProcess::spawn(command).unwrap()
 }

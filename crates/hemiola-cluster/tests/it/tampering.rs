@@ -1,18 +1,19 @@
-//! Frames that are cut, changed, replayed or too long, on real connections through a proxy.
+//! Tampering: frames that are cut, changed, replayed or too long, on real connections through a proxy.
 //!
-//! Each time both sides must end with a typed error that blames the connection, and nothing wrong may be delivered.
+//! In each case both sides must end with a typed error that blames the connection, and no wrong
+//! message may be delivered.
 
 use crate::support::{Tamper, free_address, over_tcp, peer, proxy, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_core::{ChannelId, JobId, Lane, LossCause, Outgoing, Purpose, Rank};
+use hemiola_core::{ChannelId, JobId, Lane, LossCause, OutgoingMessage, Purpose, Rank};
 use hemiola_net::{FrameHeader, FrameKind};
 use std::time::Duration;
 
-/// Number of the connection that is the bulk lane of a job of two.
+/// Number of the proxied connection that is the bulk lane of a job of two.
 const BULK: usize = 2;
 const PAYLOAD: usize = 300_000;
 
-/// Rank 1 sends the root known payloads over a proxied bulk lane; what the root made of it, and rank 1.
+/// Rank 1 sends known payloads to the root over a proxied bulk lane. Returns the results of both.
 fn bulk_through(tamper: impl Fn() -> Tamper + Send + 'static) -> [Result<()>; 2] {
     let address = free_address();
     let detour = proxy(address, tamper);
@@ -20,10 +21,10 @@ fn bulk_through(tamper: impl Fn() -> Tamper + Send + 'static) -> [Result<()>; 2]
     let program = |cluster: &Cluster| {
         let channel = ChannelId::of(200, 1);
         if cluster.is_root() {
-            let mailbox = cluster.open(channel, Lane::Bulk);
+            let receiver = cluster.open_channel(channel, Lane::Bulk);
             for number in 0..20_u8 {
                 let message =
-                    mailbox.receive_from(Rank::new(1), Duration::from_secs(20)).map_err(|error| match error {
+                    receiver.receive_from(Rank::new(1), Duration::from_secs(20)).map_err(|error| match error {
                         hemiola_net::ReceiveError::Lost(loss) => Error::Lost(loss),
                         other => Error::program(other),
                     })?;
@@ -32,7 +33,10 @@ fn bulk_through(tamper: impl Fn() -> Tamper + Send + 'static) -> [Result<()>; 2]
         } else {
             for number in 0..20_u8 {
                 let payload = vec![number; PAYLOAD].into();
-                cluster.send(Rank::ROOT, Outgoing { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload })?;
+                cluster.send(
+                    Rank::ROOT,
+                    OutgoingMessage { lane: Lane::Bulk, channel, purpose: Purpose::Custom, payload },
+                )?;
             }
         }
         cluster.barrier()
@@ -71,7 +75,7 @@ fn once(
 }
 
 #[test]
-fn an_honest_proxy_changes_nothing() {
+fn a_transparent_proxy_changes_nothing() {
     with_watchdog(|| {
         let outcomes = bulk_through(|| Box::new(|_, bytes| Some(bytes)));
         assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
@@ -79,7 +83,7 @@ fn an_honest_proxy_changes_nothing() {
 }
 
 #[test]
-fn a_flipped_bit_is_noticed() {
+fn a_flipped_bit_is_detected() {
     with_watchdog(|| {
         let outcomes = bulk_through(once(1_000_000, |mut bytes| {
             let middle = bytes.len() / 2;
@@ -87,14 +91,14 @@ fn a_flipped_bit_is_noticed() {
             Some(bytes)
         }));
         assert!(reason(&outcomes[0]).contains("bits have changed"), "{outcomes:?}");
-        // The sender lives and hears what became of its bytes.
+        // The sender is alive and receives the reason.
         let other = outcomes[1].as_ref().unwrap_err().to_string();
         assert!(other.contains("lost peer 0") && other.contains("bits have changed"), "{other}");
     });
 }
 
 #[test]
-fn missing_bytes_are_noticed() {
+fn missing_bytes_are_detected() {
     with_watchdog(|| {
         let outcomes = bulk_through(once(1_000_000, |bytes| Some(bytes[..bytes.len() / 2].to_vec())));
         let reason = reason(&outcomes[0]);
@@ -111,7 +115,7 @@ fn a_cut_connection_is_a_lost_peer() {
     });
 }
 
-/// The bytes of a whole frame as the bulk lane would carry it.
+/// Returns the bytes of a whole frame as the bulk lane would carry it.
 fn forged(sequence: u64, length: u32) -> Vec<u8> {
     let header = FrameHeader {
         kind: FrameKind::Data,
@@ -125,9 +129,9 @@ fn forged(sequence: u64, length: u32) -> Vec<u8> {
 }
 
 #[test]
-fn a_replayed_frame_is_noticed() {
+fn a_replayed_frame_is_detected() {
     with_watchdog(|| {
-        // Frames 0 and 1 of this connection were its handshake; what is played again is the whole stream.
+        // Frames 0 and 1 of this connection are its handshake; frame 2 is replayed.
         let outcomes = bulk_through(|| {
             let mut seen = Vec::new();
             Box::new(move |connection, bytes| {
@@ -135,7 +139,7 @@ fn a_replayed_frame_is_noticed() {
                     return Some(bytes);
                 }
                 seen.extend_from_slice(&bytes);
-                // Right behind a frame boundary: two handshake frames and one payload.
+                // The boundary after two handshake frames and one payload.
                 let handshake = first_frames(&seen, 2)?;
                 let boundary = handshake + PAYLOAD + 44;
                 if seen.len() < boundary {
@@ -150,11 +154,12 @@ fn a_replayed_frame_is_noticed() {
                 Some(out)
             })
         });
-        assert!(reason(&outcomes[0]).contains("frame number 2 where 3 was due"), "{outcomes:?}");
+        assert!(reason(&outcomes[0]).contains("frame number 2 where 3 was expected"), "{outcomes:?}");
     });
 }
 
-/// Length of the first `count` frames of a stream, or of all of it if they are not there yet.
+/// Returns the length of the first `count` frames of a stream, or of all of it if they are not
+/// complete yet.
 fn first_frames(stream: &[u8], count: usize) -> Option<usize> {
     let mut at = 0;
     for _ in 0..count {
@@ -164,8 +169,8 @@ fn first_frames(stream: &[u8], count: usize) -> Option<usize> {
     Some(at)
 }
 
-/// Puts `frame` in the place of the first frame after the handshake of the bulk lane.
-fn instead(frame: Vec<u8>) -> impl Fn() -> Tamper + Send {
+/// Replaces the first frame after the handshake of the bulk lane by `frame`.
+fn replace_first(frame: Vec<u8>) -> impl Fn() -> Tamper + Send {
     move || {
         let frame = frame.clone();
         let mut seen = Vec::new();
@@ -188,7 +193,7 @@ fn instead(frame: Vec<u8>) -> impl Fn() -> Tamper + Send {
 #[test]
 fn an_oversized_frame_is_refused_before_it_is_allocated() {
     with_watchdog(|| {
-        let outcomes = bulk_through(instead(forged(2, u32::MAX)));
+        let outcomes = bulk_through(replace_first(forged(2, u32::MAX)));
         assert!(reason(&outcomes[0]).contains("a frame of 4294967295 bytes is over the limit"), "{outcomes:?}");
     });
 }
@@ -196,7 +201,7 @@ fn an_oversized_frame_is_refused_before_it_is_allocated() {
 #[test]
 fn a_frame_out_of_sequence_is_refused() {
     with_watchdog(|| {
-        let outcomes = bulk_through(instead(forged(7, 0)));
-        assert!(reason(&outcomes[0]).contains("frame number 7 where 2 was due"), "{outcomes:?}");
+        let outcomes = bulk_through(replace_first(forged(7, 0)));
+        assert!(reason(&outcomes[0]).contains("frame number 7 where 2 was expected"), "{outcomes:?}");
     });
 }

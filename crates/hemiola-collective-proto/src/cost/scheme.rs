@@ -1,80 +1,86 @@
-//! The best scheme for the update of a matrix: section 3.3 of the Poseidon thesis, table 3.4 and algorithm 2.
+//! Cheapest scheme for the update of a matrix: section 3.3 of the Poseidon thesis, table 3.4 and
+//! algorithm 2.
 //!
-//! A batch of `K` examples changes an `M × N` matrix of a fully connected layer by a sum of `K` products `u vᵀ`. Workers can send the sum to servers
-//! and fetch the new matrix, or send all others the `K` pairs (*sufficient factors*) and let each rebuild the sum. Costs are numbers
-//! sent and received by one node. **Invariant:** comparisons are made in whole numbers; nothing is rounded.
+//! A batch of `K` examples changes an `M × N` matrix of a fully connected layer by a sum of `K`
+//! products `u vᵀ`. Workers can send the sum to parameter servers and fetch the new matrix, or send
+//! the `K` pairs (*sufficient factors*) to all others and let each rebuild the sum. Costs are
+//! numbers sent and received by one node. **Invariant:** comparisons are made in whole numbers;
+//! nothing is rounded.
 
 use serde::{Deserialize, Serialize};
 
-/// The update of a matrix, and who takes part.
+/// Update of a matrix, and the number of participants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MatrixUpdate {
-    /// M.
+    /// M, the number of rows.
     pub rows: u64,
-    /// N.
+    /// N, the number of columns.
     pub columns: u64,
-    /// K, products that the update is the sum of: examples in the batch of one worker. `None` if it is not such a sum, as in a convolution.
+    /// K, the number of products in the sum: examples in the batch of one worker. `None` if the
+    /// update is not such a sum, as in a convolution.
     pub factors: Option<u64>,
-    /// P₁.
+    /// P₁, the number of workers.
     pub workers: u64,
-    /// P₂.
+    /// P₂, the number of parameter servers.
     pub servers: u64,
 }
 
-/// How an update travels.
+/// Communication scheme of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scheme {
-    /// Sums go to servers, the new matrix comes back.
+    /// Sums go to parameter servers, the new matrix comes back.
     ParameterServer,
-    /// Factors go to all other workers.
+    /// Sufficient factors go to all other workers.
     SufficientFactors,
 }
 
-/// Numbers that nodes send and receive, by what they are.
+/// Numbers that a node sends and receives, by its role.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
-    /// A node that is a server only.
+pub struct NodeLoad {
+    /// Node that is only a server.
     pub server: f64,
-    /// A node that is a worker only.
+    /// Node that is only a worker.
     pub worker: f64,
-    /// A node that is both.
+    /// Node that is worker and server.
     pub both: f64,
 }
 
-/// A row of table 3.4 for each scheme.
+/// Rows of table 3.4, one per scheme.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
-    /// Through servers.
-    pub parameter_server: Load,
-    /// By factors, where there are some: every node is a worker and nothing else.
+pub struct SchemeCosts {
+    /// Cost through parameter servers.
+    pub parameter_server: NodeLoad,
+    /// Cost by sufficient factors, if there are any: every node is a worker and nothing else.
     pub sufficient_factors: Option<f64>,
-    /// Factors to a server, whole matrices back (project Adam). Shown for comparison; it overloads the server that holds the matrix.
-    pub adam: Option<Load>,
+    /// Factors to a server, whole matrices back (project Adam). For comparison only: it overloads
+    /// the server that holds the matrix.
+    pub adam: Option<NodeLoad>,
 }
 
 impl MatrixUpdate {
-    /// Table 3.4 for this update.
+    /// Returns table 3.4 for this update.
     #[must_use]
-    pub fn costs(&self) -> Costs {
+    pub fn costs(&self) -> SchemeCosts {
         let [m, n, p1, p2] = [self.rows, self.columns, self.workers, self.servers].map(|number| number as f64);
         let whole = m * n;
         let parameter_server =
-            Load { server: 2.0 * p1 * whole / p2, worker: 2.0 * whole, both: 2.0 * whole * (p1 + p2 - 2.0) / p2 };
+            NodeLoad { server: 2.0 * p1 * whole / p2, worker: 2.0 * whole, both: 2.0 * whole * (p1 + p2 - 2.0) / p2 };
         let factors = self.factors.map(|k| k as f64 * (m + n));
-        let adam = |pairs: f64| Load {
+        let adam = |pairs: f64| NodeLoad {
             server: p1 * whole + p1 * pairs,
             worker: pairs + whole,
             both: (p1 - 1.0) * (whole + pairs),
         };
-        Costs {
+        SchemeCosts {
             parameter_server,
             sufficient_factors: factors.map(|pairs| 2.0 * (p1 - 1.0) * pairs),
             adam: factors.map(adam),
         }
     }
 
-    /// The cheaper scheme where every node is a worker and a server: factors if `2K(P₁−1)(M+N) ≤ 2MN(P₁+P₂−2)/P₂`, and only if there are any.
+    /// Returns the cheaper scheme where every node is a worker and a server: factors if
+    /// `2K(P₁−1)(M+N) ≤ 2MN(P₁+P₂−2)/P₂`, and only if there are any.
     ///
     /// ```
     /// use hemiola_collective_proto::cost::{MatrixUpdate, Scheme};
@@ -85,7 +91,7 @@ impl MatrixUpdate {
     pub fn best_scheme(&self) -> Scheme {
         let [m, n, p1, p2] = [self.rows, self.columns, self.workers, self.servers].map(u128::from);
         match self.factors {
-            // Both sides times P₂ / 2. Saturation leaves what is too large to count as it is: too large to send.
+            // Both sides times P₂ / 2. A product that saturates is too large to send in any case.
             Some(k)
                 if {
                     let by_factors =

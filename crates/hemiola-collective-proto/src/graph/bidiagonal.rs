@@ -1,35 +1,41 @@
-//! The largest singular values of dense matrices of hundreds of rows.
+//! Largest singular values of dense matrices with hundreds of rows.
 //!
-//! Reflections from the left and the right leave the diagonal and the one above it (Golub and Kahan 1965), in about `8/3 n³` operations where rotations to right angles need
-//! ten times as many and more. Those two diagonals, `d₁ e₁ d₂ e₂ …`, are the neighbours of the diagonal of a symmetric matrix whose eigenvalues are the singular values and their
-//! opposites; how many of those are above a number is a count of signs, and halving finds the one that is wanted, equal ones among them.
+//! Householder reflections from the left and the right reduce the matrix to bidiagonal form (Golub
+//! and Kahan 1965) in about `8/3 n³` operations; Jacobi rotations need more than ten times as many.
+//! The two diagonals, `d₁ e₁ d₂ e₂ …`, are the off-diagonal of a symmetric tridiagonal matrix whose
+//! eigenvalues are the singular values and their negatives. The number of eigenvalues above a bound
+//! is a count of signs (Sturm sequence), and bisection finds the requested one, with
+//! multiplicities.
 //!
-//! **Invariant:** only the four operations and square roots, in an order that the size alone decides.
+//! **Invariant:** only the four basic operations and square roots, in an order that depends on the
+//! size alone.
 
-/// Numbers that are added up apart: the same for all machines, and as many as a processor adds at once.
+/// Number of independent partial sums: the same on all machines, and as many as a CPU adds at once.
 const LANES: usize = 8;
 
-/// The singular value with this place, counted from 0 for the largest, of a square matrix given by rows.
-pub(super) fn singular_value(mut rows: Vec<Vec<f64>>, place: usize) -> f64 {
-    if place >= rows.len() {
+/// Singular value with this index, counted from 0 for the largest, of a square matrix given by
+/// rows.
+pub(super) fn singular_value(mut rows: Vec<Vec<f64>>, index: usize) -> f64 {
+    if index >= rows.len() {
         return 0.0;
     }
     let neighbours = bidiagonalize(&mut rows);
     let largest = |pair: &[f64]| pair.iter().map(|value| value.abs()).sum::<f64>();
-    // No eigenvalue is above the largest sum of a row.
+    // No eigenvalue is above the largest absolute row sum.
     let bound = neighbours.windows(2).map(largest).fold(neighbours[0].abs(), f64::max);
     let (mut low, mut high) = (0.0, bound);
-    // Until no number lies between the two.
+    // Bisection until no number lies between the two bounds.
     loop {
         let middle = low + (high - low) / 2.0;
         if middle <= low || middle >= high {
             return middle;
         }
-        if above(&neighbours, middle) > place { low = middle } else { high = middle }
+        if above(&neighbours, middle) > index { low = middle } else { high = middle }
     }
 }
 
-/// Makes a matrix bidiagonal; its two diagonals in turn, `d₁ e₁ d₂ e₂ … dₙ`.
+/// Reduces a matrix to bidiagonal form and returns its two diagonals interleaved,
+/// `d₁ e₁ d₂ e₂ … dₙ`.
 fn bidiagonalize(rows: &mut [Vec<f64>]) -> Vec<f64> {
     let size = rows.len();
     let mut neighbours = Vec::with_capacity(2 * size);
@@ -62,20 +68,22 @@ fn bidiagonalize(rows: &mut [Vec<f64>]) -> Vec<f64> {
     neighbours
 }
 
-/// Makes of a vector `x` the `v` and `s` with `(1 − s v vᵀ) x = (d, 0, 0, …)`; `d` and `s`, which is 0 if there is nothing to do.
+/// Householder reflector: turns a vector `x` into the `v` and `s` with
+/// `(1 − s v vᵀ) x = (d, 0, 0, …)`. Returns `d` and `s`; `s` is 0 if nothing needs to be reflected.
 fn reflector(vector: &mut [f64]) -> (f64, f64) {
     let norm = dot(vector, vector).sqrt();
     let first = vector[0];
     if norm == 0.0 || dot(&vector[1..], &vector[1..]) == 0.0 {
         return (first, 0.0);
     }
-    // Away from the vector, so that nothing cancels.
+    // The sign avoids cancellation.
     let diagonal = if first > 0.0 { -norm } else { norm };
     vector[0] = first - diagonal;
     (diagonal, 2.0 / dot(vector, vector))
 }
 
-/// How many eigenvalues of the symmetric matrix with zeros on its diagonal and these neighbours are above `bound`.
+/// Number of eigenvalues above `bound` of the symmetric matrix with zero diagonal and this
+/// off-diagonal.
 fn above(neighbours: &[f64], bound: f64) -> usize {
     let mut count = 0;
     let mut pivot = -bound;
@@ -108,16 +116,16 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Random;
+    use hemiola_core::rng::SplitMix64;
     use crate::graph::spectral::singular_values;
 
     #[test]
     fn every_singular_value_is_that_of_rotations() {
-        let mut random = Random::new(5);
+        let mut random = SplitMix64::new(5);
         for size in 1..30 {
             let mut rows: Vec<Vec<f64>> = (0..size).map(|_| (0..size).map(|_| random.symmetric()).collect()).collect();
             if size % 3 == 0 {
-                // Of lower rank, and with equal ones.
+                // A matrix of lower rank, with equal singular values.
                 rows[0] = rows[size - 1].clone();
             }
             for (place, value) in singular_values(rows.clone()).into_iter().enumerate() {

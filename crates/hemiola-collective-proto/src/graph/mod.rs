@@ -1,30 +1,32 @@
-//! Who sends to whom in a reduce that does not involve everybody.
+//! Communication graphs: the edges over which gossip averaging sends.
 //!
-//! An edge `a → b` says that `a` sends what it has to `b` in every step. Each peer always keeps its own value as well; that self-loop is implied
-//! and never listed. **Invariant:** edges are between different peers of the graph, each at most once; lists are sorted, so two graphs with the
-//! same edges are equal.
+//! An edge `a → b` says that `a` sends its values to `b` in every round. Each peer always keeps its
+//! own value as well; that self-loop is implied and never listed. **Invariant:** edges connect
+//! different peers of the graph, each at most once; lists are sorted, so two graphs with the same
+//! edges are equal.
 //!
-//! The theory is in appendix A of the ASAP paper: averages over a graph approach the average of all at a rate that its [spectral
-//! gap](Graph::spectral_gap) tells, provided that news of every peer reaches every other ([`Graph::check_connected`]) and that no peer counts
-//! more than another ([`Graph::check_regular`], or [`Weights::balanced`]).
+//! Appendix A of the ASAP paper has the theory: averages over a graph approach the global average
+//! at a rate given by the [spectral gap](Graph::spectral_gap), provided that values of every peer
+//! reach every other ([`Graph::check_connected`]) and that all peers have the same influence
+//! ([`Graph::check_regular`], or [`GossipWeights::balanced`]).
 
 mod bidiagonal;
-mod kinds;
 mod search;
 mod spectral;
 mod speeds;
+mod topology;
 mod weights;
 
-pub use kinds::Topology;
-pub use search::{Found, Search};
+pub use search::{TopologySearch, TopologySearchResult};
 pub use speeds::LinkSpeeds;
-pub use weights::{Row, Weights};
+pub use topology::Topology;
+pub use weights::{GossipWeights, WeightRow};
 
 use crate::{Error, Result};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 
-/// A directed communication graph.
+/// Directed communication graph.
 ///
 /// ```
 /// use hemiola_collective_proto::{Graph, Topology};
@@ -34,46 +36,45 @@ use serde::{Deserialize, Serialize};
 /// # Ok::<(), hemiola_collective_proto::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "Edges", into = "Edges")]
+#[serde(try_from = "EdgeList", into = "EdgeList")]
 pub struct Graph {
     receivers: Vec<Vec<Rank>>,
     senders: Vec<Vec<Rank>>,
 }
 
-/// A graph as it is written down.
+/// Serialized form of a graph.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-struct Edges {
+struct EdgeList {
     peers: usize,
     edges: Vec<(Rank, Rank)>,
 }
 
-impl TryFrom<Edges> for Graph {
+impl TryFrom<EdgeList> for Graph {
     type Error = Error;
 
-    fn try_from(written: Edges) -> Result<Self> {
+    fn try_from(written: EdgeList) -> Result<Self> {
         Self::from_edges(written.peers, written.edges)
     }
 }
 
-impl From<Graph> for Edges {
+impl From<Graph> for EdgeList {
     fn from(graph: Graph) -> Self {
         Self { peers: graph.peers(), edges: graph.edges().collect() }
     }
 }
 
 impl Graph {
-    /// The graph with these edges, each from sender to receiver. Edges given twice count once.
+    /// Creates the graph with these edges, each from sender to receiver. Duplicate edges count
+    /// once.
     pub fn from_edges(peers: usize, edges: impl IntoIterator<Item = (Rank, Rank)>) -> Result<Self> {
-        let bad = |problem: String| Error::BadGraph { peers, problem };
+        let bad = |problem: String| Error::InvalidGraph { peers, problem };
         if peers == 0 {
             return Err(bad("it needs at least one peer".to_owned()));
         }
         let (mut receivers, mut senders) = (vec![Vec::new(); peers], vec![Vec::new(); peers]);
         for (from, to) in edges {
             if from.index() >= peers || to.index() >= peers {
-                return Err(bad(format!(
-                    "edge {from} → {to} names a peer that is not there; peers are numbered from 0"
-                )));
+                return Err(bad(format!("edge {from} → {to} names an unknown peer; peers are numbered from 0")));
             }
             if from == to {
                 return Err(bad(format!(
@@ -90,49 +91,49 @@ impl Graph {
         Ok(Self { receivers, senders })
     }
 
-    /// How many peers there are.
+    /// Number of peers of the graph.
     #[must_use]
     pub fn peers(&self) -> usize {
         self.receivers.len()
     }
 
-    /// To whom a peer sends, in order.
+    /// Receivers of a peer, in order.
     #[must_use]
     pub fn receivers(&self, peer: Rank) -> &[Rank] {
         &self.receivers[peer.index()]
     }
 
-    /// From whom a peer receives, in order.
+    /// Senders to a peer, in order.
     #[must_use]
     pub fn senders(&self, peer: Rank) -> &[Rank] {
         &self.senders[peer.index()]
     }
 
-    /// All edges, from sender to receiver.
+    /// Iterates over all edges, from sender to receiver.
     pub fn edges(&self) -> impl Iterator<Item = (Rank, Rank)> {
         Rank::all(self.peers()).flat_map(|from| self.receivers(from).iter().map(move |&to| (from, to)))
     }
 
-    /// Whether there is this edge.
+    /// Returns true if the graph has this edge.
     #[must_use]
     pub fn has_edge(&self, from: Rank, to: Rank) -> bool {
         self.receivers(from).binary_search(&to).is_ok()
     }
 
-    /// The largest number of peers that one peer sends to.
+    /// Largest out-degree of all peers.
     #[must_use]
     pub fn max_out_degree(&self) -> usize {
         self.receivers.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// The largest number of peers that one peer receives from.
+    /// Largest in-degree of all peers.
     #[must_use]
     pub fn max_in_degree(&self) -> usize {
         self.senders.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Whether every peer receives from equally many: then the plain average of what a peer has and receives is also fair as long as
-    /// everybody sends to equally many.
+    /// Checks that all in-degrees are equal. Then the plain average of own and received values
+    /// treats all peers alike, as long as all out-degrees are equal too.
     pub fn check_regular(&self) -> Result<()> {
         let first_degree = self.senders[0].len();
         match self.senders.iter().position(|list| list.len() != first_degree) {
@@ -146,7 +147,7 @@ impl Graph {
         }
     }
 
-    /// Whether every peer sends to as many as it receives from.
+    /// Checks that the out-degree of every peer equals its in-degree.
     pub fn check_balanced(&self) -> Result<()> {
         for peer in Rank::all(self.peers()) {
             let (sends, receives) = (self.receivers(peer).len(), self.senders(peer).len());
@@ -157,9 +158,10 @@ impl Graph {
         Ok(())
     }
 
-    /// Whether news of every peer reaches every other.
+    /// Checks that values of every peer reach every other (strong connectivity).
     pub fn check_connected(&self) -> Result<()> {
-        // Everybody is reached from the root and reaches it: then there is a way between any two.
+        // Every peer is reachable from the root and reaches it: then there is a path between any
+        // two.
         let peers = self.peers();
         if let Some(to) = unreached(&self.receivers) {
             return Err(Error::NotConnected { peers, from: Rank::ROOT, to });
@@ -170,29 +172,33 @@ impl Graph {
         }
     }
 
-    /// `1 − σ₂(P)`, where `P` is the matrix of plain averages: row `b` has `1 / (in-degree + 1)` at `b` itself and at every sender of `b`. 1 for
-    /// the complete graph, and small where news travel slowly. In a regular graph it is 0 if some peers never hear of others, and disagreement shrinks by `1 − gap` or more in each step.
+    /// Spectral gap `1 − σ₂(P)`, where `P` is the matrix of plain averages: row `b` has
+    /// `1 / (in-degree + 1)` at `b` itself and at every sender of `b`. It is 1 for the complete
+    /// graph, and small where values spread slowly. In a regular graph it is 0 if values of some
+    /// peers never reach others, and disagreement shrinks at least by the factor `1 − gap` in each
+    /// step.
     ///
-    /// Computed in `O(peers³)`, two seconds for a thousand peers; only the four operations and square roots are used, so every machine gets the same bits.
+    /// Computed in `O(peers³)`, two seconds for a thousand peers. Only the four basic operations
+    /// and square roots are used, so every machine gets the same bits.
     #[must_use]
     pub fn spectral_gap(&self) -> f64 {
-        Weights::average(self).spectral_gap()
+        GossipWeights::average(self).spectral_gap()
     }
 
-    /// What the busiest peer sends in a step in which each edge carries `message` bytes.
+    /// Bytes that the busiest peer sends in a round in which each edge carries `message` bytes.
     #[must_use]
     pub fn bytes_per_step(&self, message: u64) -> u64 {
         (self.max_out_degree() as u64).saturating_mul(message)
     }
 
-    /// What all peers together send in such a step.
+    /// Bytes that all peers together send in such a round.
     #[must_use]
     pub fn total_bytes_per_step(&self, message: u64) -> u64 {
         (self.receivers.iter().map(Vec::len).sum::<usize>() as u64).saturating_mul(message)
     }
 }
 
-/// The first peer that cannot be reached from the root along these lists.
+/// Returns the first peer that cannot be reached from the root along these lists.
 fn unreached(lists: &[Vec<Rank>]) -> Option<Rank> {
     let mut seen = vec![false; lists.len()];
     seen[0] = true;
@@ -224,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_reached_is_named() {
+    fn unreachable_peers_are_named() {
         assert!(graph(3, &[(0, 1), (1, 2), (2, 0)]).unwrap().check_connected().is_ok());
         let one_way = graph(3, &[(0, 1), (1, 2)]).unwrap();
         assert_eq!(
@@ -238,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn degrees_that_differ_are_named() {
+    fn unequal_degrees_are_named() {
         let graph = graph(3, &[(0, 1), (0, 2), (1, 2)]).unwrap();
         assert!(matches!(graph.check_regular(), Err(Error::NotRegular { first_degree: 0, second_degree: 1, .. })));
         assert!(matches!(graph.check_balanced(), Err(Error::NotBalanced { sends: 2, receives: 0, .. })));

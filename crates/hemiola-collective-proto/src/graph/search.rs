@@ -1,26 +1,31 @@
-//! A good graph for a number of edges that one can afford, and for links that are not all alike.
+//! Search for a good communication graph of limited degree, optionally for links of unequal speed.
 //!
-//! Without speeds the best graph has the largest spectral gap. With them it is the one over which disagreement shrinks a thousandfold in the least
-//! time: steps needed, `ln 1000 / −ln σ₂` and at least one, times [seconds per step](LinkSpeeds::step_seconds). Candidates are circulant graphs (all of
-//! them if they are few), the kinds that have a name, and random regular ones; with speeds also circulant graphs with the peers in another order,
-//! each followed by the one that its link is fastest to, or slowest. Then the best is improved by crossing pairs of edges and, with
-//! speeds, by exchanging two peers' places. All candidates are regular, so plain averages over the result are fair.
+//! Without speeds the best graph has the largest spectral gap. With speeds it is the one over which
+//! disagreement shrinks a thousandfold in the least time: the number of rounds, `ln 1000 / −ln σ₂`
+//! and at least one, times the [seconds per round](LinkSpeeds::step_seconds). Candidates are
+//! circulant graphs (all of them if they are few), the named topologies, and random regular ones;
+//! with speeds also circulant graphs with permuted peers, each followed by the one that its link is
+//! fastest to, or slowest. Then the best is improved by crossing pairs of edges and, with speeds,
+//! by swapping two peers. All candidates are regular, so plain averages over the result treat all
+//! peers alike.
 //!
-//! The result is a function of the arguments on one machine. It uses logarithms, whose last bits differ between systems, so let one peer
-//! search and send the edges to the others.
+//! The result is a function of the arguments on one machine. It uses logarithms, whose last bits
+//! differ between systems, so let one peer search and send the edges to the others.
 
-use super::kinds::{chord_offsets, circulant, halton_offsets};
-use super::{Graph, LinkSpeeds, Topology, Weights, spectral};
-use crate::{Error, Random, Result};
+use super::topology::{chord_offsets, circulant, halton_offsets};
+use super::{GossipWeights, Graph, LinkSpeeds, Topology, spectral};
+use crate::{Error, Result};
+use hemiola_core::rng::SplitMix64;
 use hemiola_core::Rank;
 
-/// Rounds of power iteration for each candidate, at most, and for each of many peers: an exact gap costs more than thousands of them.
+/// Maximum rounds of power iteration per candidate, and rounds per peer for many peers: an exact
+/// gap costs more than thousands of them.
 const ROUNDS: usize = 60;
 const ROUNDS_PER_PEER: usize = 4;
 
-/// What to look for.
+/// Search for a communication graph.
 #[derive(Clone, Debug)]
-pub struct Search<'a> {
+pub struct TopologySearch<'a> {
     peers: usize,
     degree: usize,
     speeds: Option<(&'a LinkSpeeds, u64)>,
@@ -28,89 +33,90 @@ pub struct Search<'a> {
     tries: usize,
 }
 
-/// What was found.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Found {
-    /// The graph: regular and connected.
+pub struct TopologySearchResult {
+    /// Best graph: regular and connected.
     pub graph: Graph,
-    /// Its spectral gap.
+    /// Spectral gap of the graph.
     pub gap: f64,
-    /// With speeds, seconds for a step.
+    /// Seconds per round, if speeds were given.
     pub step_seconds: Option<f64>,
-    /// With speeds, seconds in which disagreement shrinks a thousandfold.
+    /// Seconds in which disagreement shrinks a thousandfold, if speeds were given.
     pub thousandfold_seconds: Option<f64>,
 }
 
-impl<'a> Search<'a> {
-    /// A search among graphs in which each of the peers sends to `degree` others.
+impl<'a> TopologySearch<'a> {
+    /// Creates a search among graphs in which each of the peers sends to `degree` others.
     #[must_use]
     pub fn new(peers: usize, degree: usize) -> Self {
         Self { peers, degree, speeds: None, seed: 0, tries: 1000 }
     }
 
-    /// Takes into account how fast links are, for messages of so many bytes. Then the degree is an upper limit.
+    /// Takes link speeds into account, for messages of so many bytes. The degree becomes an upper
+    /// bound.
     #[must_use]
     pub fn speeds(mut self, speeds: &'a LinkSpeeds, message: u64) -> Self {
         self.speeds = Some((speeds, message));
         self
     }
 
-    /// Another seed for what is random in the search.
+    /// Sets the random seed of the search; 0 by default.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// About how many graphs are looked at; 1000 if nothing is said.
+    /// Sets the approximate number of candidates; 1000 by default.
     #[must_use]
     pub fn tries(mut self, tries: usize) -> Self {
         self.tries = tries;
         self
     }
 
-    /// Looks.
-    pub fn run(&self) -> Result<Found> {
+    /// Runs the search and returns the best graph.
+    pub fn run(&self) -> Result<TopologySearchResult> {
         let peers = self.peers;
         if peers == 0 || self.degree >= peers || (self.degree == 0 && peers > 1) {
             let problem = format!("a degree of {} is not between 1 and the number of other peers", self.degree);
-            return Err(Error::BadGraph { peers, problem });
+            return Err(Error::InvalidGraph { peers, problem });
         }
         if let Some((speeds, _)) = self.speeds
             && speeds.peers() != peers
         {
             let problem = format!("they were measured between {} peers", speeds.peers());
-            return Err(Error::BadSpeeds { peers, problem });
+            return Err(Error::InvalidLinkSpeeds { peers, problem });
         }
-        let mut best = Best { search: self, graph: circulant(peers, 1..=self.degree)?, cost: f64::INFINITY };
+        let mut best = BestCandidate { search: self, graph: circulant(peers, 1..=self.degree)?, cost: f64::INFINITY };
         best.cost = self.cost(&best.graph, 1.0 - best.graph.spectral_gap());
         let lowest = if self.speeds.is_some() { 1.min(self.degree) } else { self.degree };
-        let mut random = Random::new(self.seed);
+        let mut random = SplitMix64::new(self.seed);
         for degree in lowest..=self.degree {
             if degree > 0 {
-                self.try_kinds(degree, &mut random, &mut best)?;
+                self.try_topologies(degree, &mut random, &mut best)?;
             }
         }
         self.improve(&mut random, &mut best)?;
-        Ok(self.found(best.graph))
+        Ok(self.result(best.graph))
     }
 
-    fn found(&self, graph: Graph) -> Found {
+    fn result(&self, graph: Graph) -> TopologySearchResult {
         let gap = graph.spectral_gap();
         let step_seconds = self.speeds.map(|(speeds, message)| speeds.step_seconds(&graph, message));
-        let thousandfold_seconds = step_seconds.map(|seconds| seconds * steps(1.0 - gap));
-        Found { graph, gap, step_seconds, thousandfold_seconds }
+        let thousandfold_seconds = step_seconds.map(|seconds| seconds * steps_to_converge(1.0 - gap));
+        TopologySearchResult { graph, gap, step_seconds, thousandfold_seconds }
     }
 
-    /// The smaller, the better.
+    /// Cost of a graph with this second singular value; lower is better.
     fn cost(&self, graph: &Graph, second: f64) -> f64 {
         match self.speeds {
             None => second,
-            Some((speeds, message)) => speeds.step_seconds(graph, message) * steps(second),
+            Some((speeds, message)) => speeds.step_seconds(graph, message) * steps_to_converge(second),
         }
     }
 
-    fn try_kinds(&self, degree: usize, random: &mut Random, best: &mut Best<'_, 'a>) -> Result<()> {
+    fn try_topologies(&self, degree: usize, random: &mut SplitMix64, best: &mut BestCandidate<'_, 'a>) -> Result<()> {
         let peers = self.peers;
         best.offer(circulant(peers, halton_offsets(peers, degree))?);
         if chord_offsets(peers).len() == degree {
@@ -120,8 +126,8 @@ impl<'a> Search<'a> {
             None => vec![Rank::all(peers).collect()],
             Some((speeds, _)) => vec![
                 Rank::all(peers).collect(),
-                chain(peers, |from, to| speeds.between(from, to)),
-                chain(peers, |from, to| -speeds.between(from, to)),
+                greedy_order(peers, |from, to| speeds.between(from, to)),
+                greedy_order(peers, |from, to| -speeds.between(from, to)),
             ],
         };
         for offsets in offset_sets(peers, degree, self.tries, random) {
@@ -132,12 +138,12 @@ impl<'a> Search<'a> {
             }
         }
         for _ in 0..self.tries / 10 {
-            best.offer(Topology::RandomRegular { degree, seed: random.bits() }.graph(peers)?);
+            best.offer(Topology::RandomRegular { degree, seed: random.next_u64() }.graph(peers)?);
         }
         Ok(())
     }
 
-    fn improve(&self, random: &mut Random, best: &mut Best<'_, 'a>) -> Result<()> {
+    fn improve(&self, random: &mut SplitMix64, best: &mut BestCandidate<'_, 'a>) -> Result<()> {
         for _ in 0..self.tries {
             let mut edges: Vec<(Rank, Rank)> = best.graph.edges().collect();
             if edges.len() < 2 {
@@ -174,19 +180,20 @@ impl<'a> Search<'a> {
     }
 }
 
-/// The best so far.
-struct Best<'s, 'a> {
-    search: &'s Search<'a>,
+/// Best candidate so far.
+struct BestCandidate<'s, 'a> {
+    search: &'s TopologySearch<'a>,
     graph: Graph,
     cost: f64,
 }
 
-impl Best<'_, '_> {
+impl BestCandidate<'_, '_> {
     fn offer(&mut self, graph: Graph) {
-        // The estimate is too good, never too bad: what it rejects is worse, and what it lets pass is looked at exactly.
+        // The estimate is a lower bound: whatever it rejects is worse, and whatever passes is
+        // evaluated exactly.
         let rounds = ROUNDS.max(ROUNDS_PER_PEER * graph.peers());
         let worse = |estimate: f64| self.search.cost(&graph, estimate) >= self.cost;
-        if worse(spectral::estimate_second(&Weights::average(&graph), rounds, worse)) {
+        if worse(spectral::estimate_second_singular_value(&GossipWeights::average(&graph), rounds, worse)) {
             return;
         }
         let cost = self.search.cost(&graph, 1.0 - graph.spectral_gap());
@@ -196,26 +203,27 @@ impl Best<'_, '_> {
     }
 }
 
-/// Steps until disagreement has shrunk a thousandfold.
-fn steps(second: f64) -> f64 {
+/// Number of rounds until disagreement has shrunk a thousandfold.
+fn steps_to_converge(second: f64) -> f64 {
     (1000_f64.ln() / -second.clamp(1e-300, 1.0 - 1e-12).ln()).max(1.0)
 }
 
-/// All peers, each followed by the one of those left that it has the highest score with.
-fn chain(peers: usize, score: impl Fn(Rank, Rank) -> f64) -> Vec<Rank> {
+/// Greedy order: all peers, each followed by the remaining one with the highest score.
+fn greedy_order(peers: usize, score: impl Fn(Rank, Rank) -> f64) -> Vec<Rank> {
     let mut left: Vec<Rank> = Rank::all(peers).skip(1).collect();
     let mut order = vec![Rank::ROOT];
     while !left.is_empty() {
         let last = order[order.len() - 1];
         let next = (1..left.len())
-            .fold(0, |best, place| if score(last, left[place]) > score(last, left[best]) { place } else { best });
+            .fold(0, |best, index| if score(last, left[index]) > score(last, left[best]) { index } else { best });
         order.push(left.remove(next));
     }
     order
 }
 
-/// Sets of offsets with 1 among them: all, if there are no more than `limit`, otherwise that many random ones.
-fn offset_sets(peers: usize, degree: usize, limit: usize, random: &mut Random) -> Vec<Vec<usize>> {
+/// Sets of offsets that include 1: all of them, if there are no more than `limit`, otherwise that
+/// many random ones.
+fn offset_sets(peers: usize, degree: usize, limit: usize, random: &mut SplitMix64) -> Vec<Vec<usize>> {
     // Choose degree − 1 of 2..peers.
     let (choices, chosen) = (peers - 2, degree - 1);
     let mut count = 1_usize;
@@ -247,7 +255,7 @@ mod tests {
 
     #[test]
     fn all_offset_sets_are_found_when_they_are_few() {
-        let mut random = Random::new(0);
+        let mut random = SplitMix64::new(0);
         assert_eq!(offset_sets(5, 2, 100, &mut random), [[1, 2], [1, 3], [1, 4]]);
         assert_eq!(offset_sets(7, 4, 100, &mut random).len(), 10);
         assert_eq!(offset_sets(2, 1, 100, &mut random), [[1]]);
@@ -258,7 +266,7 @@ mod tests {
     #[test]
     fn the_search_is_at_least_as_good_as_the_named_kinds() {
         for (peers, degree) in [(2, 1), (6, 2), (8, 2), (9, 3), (16, 4), (25, 2)] {
-            let found = Search::new(peers, degree).tries(200).run().unwrap();
+            let found = TopologySearch::new(peers, degree).tries(200).run().unwrap();
             assert_eq!(found.graph.max_out_degree(), degree);
             assert!(found.graph.check_regular().is_ok() && found.graph.check_connected().is_ok());
             let mut named = vec![Topology::Halton { degree: Some(degree) }];
@@ -270,40 +278,42 @@ mod tests {
                 assert!(found.gap >= gap - 1e-6, "{kind:?} of {peers}: {gap}, found {}", found.gap);
             }
         }
-        let one = Search::new(1, 0).run().unwrap();
+        let one = TopologySearch::new(1, 0).run().unwrap();
         assert_eq!(one.graph.peers(), 1);
-        assert!(Search::new(4, 4).run().is_err() && Search::new(4, 0).run().is_err());
+        assert!(TopologySearch::new(4, 4).run().is_err() && TopologySearch::new(4, 0).run().is_err());
     }
 
     #[test]
     fn the_same_arguments_find_the_same_graph() {
-        let search = Search::new(12, 3).tries(100).seed(5);
+        let search = TopologySearch::new(12, 3).tries(100).seed(5);
         assert_eq!(search.run().unwrap(), search.run().unwrap());
     }
 
     #[test]
     fn slow_links_are_avoided() {
-        // From each peer to the next it takes a thousand times as long: every named graph of this degree has those edges.
+        // The link from each peer to the next is a thousand times slower: every named graph of this
+        // degree has those edges.
         let slow = |from: Rank, to: Rank| to.index() == (from.index() + 1) % 8;
         let speeds = LinkSpeeds::from_fn(8, |from, to| if slow(from, to) { 1e6 } else { 1e9 }).unwrap();
-        let found = Search::new(8, 2).speeds(&speeds, 1_000_000).run().unwrap();
-        let time = |graph: &Graph| speeds.step_seconds(graph, 1_000_000) * steps(1.0 - graph.spectral_gap());
+        let found = TopologySearch::new(8, 2).speeds(&speeds, 1_000_000).run().unwrap();
+        let time =
+            |graph: &Graph| speeds.step_seconds(graph, 1_000_000) * steps_to_converge(1.0 - graph.spectral_gap());
         assert!(found.graph.check_connected().is_ok() && found.graph.check_regular().is_ok());
         assert!(found.graph.edges().all(|(from, to)| !slow(from, to)));
         assert!(100.0 * time(&found.graph) < time(&Topology::RootExpander.graph(8).unwrap()));
         assert!((found.thousandfold_seconds.unwrap() - time(&found.graph)).abs() < 1e-9);
-        assert!(Search::new(7, 2).speeds(&speeds, 1).run().is_err());
+        assert!(TopologySearch::new(7, 2).speeds(&speeds, 1).run().is_err());
     }
 
     #[test]
     fn knowing_speeds_never_makes_it_slower() {
-        // Hosts of which the peers are scattered, with a hundredth of the speed between them.
+        // Scattered hosts, with a hundredth of the speed between them.
         for hosts in [2, 3, 4] {
-            let host = |peer: Rank| Random::new(peer.index() as u64).below(hosts);
+            let host = |peer: Rank| SplitMix64::new(peer.index() as u64).below(hosts);
             let speeds = LinkSpeeds::from_fn(12, |a, b| if host(a) == host(b) { 1e9 } else { 1e7 }).unwrap();
-            let found = Search::new(12, 3).tries(100).speeds(&speeds, 1_000_000).run().unwrap();
-            let plain = Search::new(12, 3).tries(100).run().unwrap().graph;
-            let time = speeds.step_seconds(&plain, 1_000_000) * steps(1.0 - plain.spectral_gap());
+            let found = TopologySearch::new(12, 3).tries(100).speeds(&speeds, 1_000_000).run().unwrap();
+            let plain = TopologySearch::new(12, 3).tries(100).run().unwrap().graph;
+            let time = speeds.step_seconds(&plain, 1_000_000) * steps_to_converge(1.0 - plain.spectral_gap());
             assert!(found.thousandfold_seconds.unwrap() <= time * 1.0001, "{hosts} hosts: {found:?} and {time}");
         }
     }

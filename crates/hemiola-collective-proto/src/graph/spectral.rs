@@ -1,23 +1,25 @@
-//! Singular values of small dense matrices, and the second one of large sparse averages.
+//! Singular values of small dense matrices, and the second one of large sparse weight matrices.
 //!
-//! **Invariant:** only the four operations and square roots are used, which IEEE 754 fixes to the bit: all machines get the same numbers.
+//! **Invariant:** only the four basic operations and square roots are used, which IEEE 754 fixes to
+//! the bit: all machines get the same numbers.
 
-use super::{Weights, bidiagonal};
-use crate::Random;
+use super::{GossipWeights, bidiagonal};
+use crate::SplitMix64;
 use hemiola_core::Rank;
 
-/// Matrices up to this size have their singular values computed by rotations, larger ones by [`bidiagonal`].
+/// Matrices up to this size use Jacobi rotations, larger ones [`bidiagonal`].
 const SMALL: usize = 64;
 
-/// The second largest singular value of a square matrix given by rows; 0 if there is none.
-pub(super) fn second(rows: Vec<Vec<f64>>) -> f64 {
+/// Second largest singular value of a square matrix given by rows; 0 if there is none.
+pub(super) fn second_singular_value(rows: Vec<Vec<f64>>) -> f64 {
     if rows.len() > SMALL {
         return bidiagonal::singular_value(rows, 1);
     }
     singular_values(rows).get(1).copied().unwrap_or(0.0)
 }
 
-/// All singular values of a square matrix given by rows, largest first: one-sided Jacobi rotations until all rows are at right angles.
+/// All singular values of a square matrix given by rows, largest first: one-sided Jacobi rotations
+/// until all rows are orthogonal.
 ///
 /// Rows serve as well as columns, since a matrix and its transpose have the same singular values.
 pub(super) fn singular_values(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
@@ -42,7 +44,7 @@ pub(super) fn singular_values(mut rows: Vec<Vec<f64>>) -> Vec<f64> {
 
 fn make_orthogonal(first: &mut [f64], second: &mut [f64], tolerance: f64) -> bool {
     let (a, b, c) = (dot(first, first), dot(second, second), dot(first, second));
-    // Rows of rounding errors only would be turned for ever.
+    // Rows that consist of rounding errors would be rotated forever.
     if c.abs() <= tolerance * (a * b).sqrt() || a.min(b) < 1e-30 {
         return false;
     }
@@ -60,11 +62,16 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(x, y)| x * y).sum()
 }
 
-/// An estimate from below of the second singular value of *doubly stochastic* weights, whose first is 1 with equal entries: power iteration
-/// at right angles to those. `O(edges)` per round, for a search that tries thousands of graphs; it ends early once the estimate, which only grows, is `enough`.
-pub(super) fn estimate_second(weights: &Weights, rounds: usize, enough: impl Fn(f64) -> bool) -> f64 {
+/// Lower bound of the second singular value of *doubly stochastic* weights, whose first is 1 with
+/// equal entries: power iteration orthogonal to those. `O(edges)` per round, for a search that
+/// tries thousands of graphs. It ends early once the estimate, which only grows, is `enough`.
+pub(super) fn estimate_second_singular_value(
+    weights: &GossipWeights,
+    rounds: usize,
+    enough: impl Fn(f64) -> bool,
+) -> f64 {
     let peers = weights.peers();
-    let mut random = Random::new(0x5eed);
+    let mut random = SplitMix64::new(0x5eed);
     let mut vector: Vec<f64> = (0..peers).map(|_| random.symmetric()).collect();
     let mut estimate = 0.0;
     for _ in 0..rounds {
@@ -79,18 +86,19 @@ pub(super) fn estimate_second(weights: &Weights, rounds: usize, enough: impl Fn(
         for value in &mut vector {
             *value /= norm;
         }
-        let mut mixed = vec![0.0; peers];
+        let mut averaged = vec![0.0; peers];
         for peer in Rank::all(peers) {
-            mixed[peer.index()] = weights.row(peer).terms().map(|(from, weight)| weight * vector[from.index()]).sum();
+            averaged[peer.index()] =
+                weights.row(peer).terms().map(|(from, weight)| weight * vector[from.index()]).sum();
         }
-        estimate = dot(&mixed, &mixed).sqrt();
+        estimate = dot(&averaged, &averaged).sqrt();
         if enough(estimate) {
             break;
         }
         let mut back = vec![0.0; peers];
         for peer in Rank::all(peers) {
             for (from, weight) in weights.row(peer).terms() {
-                back[from.index()] += weight * mixed[peer.index()];
+                back[from.index()] += weight * averaged[peer.index()];
             }
         }
         vector = back;
@@ -131,7 +139,8 @@ mod tests {
 
     #[test]
     fn circulant_gaps_follow_from_roots_of_unity() {
-        // σ of a circulant average is |1 + Σ ωᵏᵒ| / (degree + 1), for k = 0, 1, ...: no rotation is involved.
+        // σ of a circulant average is |1 + Σ ωᵏᵒ| / (degree + 1), for k = 0, 1, ...: no rotation is
+        // involved.
         for peers in 2..30_usize {
             for offsets in [vec![1], vec![1, 2], vec![1, 3, 7]] {
                 let mut offsets: Vec<usize> =
@@ -167,10 +176,10 @@ mod tests {
             assert!((gap(&kind, peers) - (1.0 - second)).abs() < 1e-12, "{kind:?}");
         }
         assert!((gap(&Topology::Complete, peers) - 1.0).abs() < 1e-12);
-        // Two rings that never hear of each other.
+        // Two rings that never exchange values.
         assert!(gap(&Topology::Circulant { offsets: vec![2] }, peers).abs() < 1e-12);
         let (star, rows) = (Topology::Star.graph(100).unwrap(), |graph: &crate::Graph| {
-            let weights = Weights::average(graph);
+            let weights = GossipWeights::average(graph);
             let row = |to: Rank| {
                 let mut row = vec![0.0; 100];
                 weights.row(to).terms().for_each(|(from, weight)| row[from.index()] = weight);
@@ -191,7 +200,7 @@ mod tests {
         for kind in [Topology::RootExpander, Topology::Chord, Topology::RandomRegular { degree: 3, seed: 4 }] {
             let graph = kind.graph(24).unwrap();
             let exact = 1.0 - graph.spectral_gap();
-            let estimate = estimate_second(&Weights::average(&graph), 200, |_| false);
+            let estimate = estimate_second_singular_value(&GossipWeights::average(&graph), 200, |_| false);
             assert!(estimate <= exact + 1e-12 && estimate > exact - 1e-3, "{kind:?}: {estimate} for {exact}");
         }
     }

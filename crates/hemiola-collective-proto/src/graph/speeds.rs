@@ -1,4 +1,4 @@
-//! Measured speeds of links, and what a step over a graph takes with them.
+//! Measured link speeds, and the time of a round over a graph.
 
 use super::Graph;
 use crate::{Error, Result};
@@ -9,16 +9,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LinkSpeeds {
     peers: usize,
-    /// Row by row, a row per sender; what a peer sends to itself is not looked at.
+    /// Row-major, one row per sender; the diagonal is ignored.
     speeds: Vec<f64>,
 }
 
 impl LinkSpeeds {
-    /// Speeds row by row, a row per sender.
+    /// Creates speeds from row-major values, one row per sender.
     pub fn new(peers: usize, speeds: Vec<f64>) -> Result<Self> {
-        let bad = |problem: String| Err(Error::BadSpeeds { peers, problem });
+        let bad = |problem: String| Err(Error::InvalidLinkSpeeds { peers, problem });
         if peers.checked_mul(peers) != Some(speeds.len()) || peers == 0 {
-            return bad(format!("{} numbers were given, and there are {peers} × {peers} links", speeds.len()));
+            return bad(format!("{} values were given, and there are {peers} × {peers} links", speeds.len()));
         }
         let wrong =
             |index: usize| index / peers != index % peers && !(speeds[index].is_finite() && speeds[index] > 0.0);
@@ -33,26 +33,27 @@ impl LinkSpeeds {
         Ok(Self { peers, speeds })
     }
 
-    /// Speeds as a function of sender and receiver.
+    /// Creates speeds from a function of sender and receiver.
     pub fn from_fn(peers: usize, mut speed: impl FnMut(Rank, Rank) -> f64) -> Result<Self> {
         let pairs = Rank::all(peers).flat_map(|from| Rank::all(peers).map(move |to| (from, to)));
         Self::new(peers, pairs.map(|(from, to)| speed(from, to)).collect())
     }
 
-    /// How many peers were measured.
+    /// Number of measured peers.
     #[must_use]
     pub fn peers(&self) -> usize {
         self.peers
     }
 
-    /// Bytes per second from one to another.
+    /// Bytes per second from one peer to another.
     #[must_use]
     pub fn between(&self, from: Rank, to: Rank) -> f64 {
         self.speeds[from.index() * self.peers + to.index()]
     }
 
-    /// Seconds for a step in which each edge carries `message` bytes: a peer's messages leave one after the other and arrive one after the
-    /// other, and the step lasts as long as the slowest of all these queues.
+    /// Seconds of a round in which each edge carries `message` bytes: a peer's messages leave one
+    /// after the other and arrive one after the other, and the round lasts as long as the slowest
+    /// of all these queues.
     #[must_use]
     pub fn step_seconds(&self, graph: &Graph, message: u64) -> f64 {
         let one = |from: Rank, to: Rank| message as f64 / self.between(from, to);
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn speeds_that_cannot_be_are_named() {
+    fn invalid_speeds_are_named() {
         assert!(LinkSpeeds::new(2, vec![1.0; 3]).is_err());
         let wrong = LinkSpeeds::new(2, vec![0.0, 1.0, f64::NAN, 0.0]).unwrap_err();
         assert!(wrong.to_string().contains("from peer 1 to peer 0"), "{wrong}");

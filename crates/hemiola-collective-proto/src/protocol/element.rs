@@ -1,6 +1,7 @@
-//! The numbers that collectives move and combine.
+//! Element types of collectives.
 //!
-//! **Invariant:** they travel in little-endian order whatever the machine, and combining rounds once, to the type itself.
+//! **Invariant:** elements travel in little-endian order on every machine, and combining rounds
+//! once, to the element type.
 
 use bytemuck::Pod;
 use half::{bf16, f16};
@@ -8,31 +9,31 @@ use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;
 
-/// The type of elements, as it is told to other peers.
+/// Element type of a collective, as sent to other peers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum ElementKind {
-    /// 32-bit floating point.
+    /// 32-bit floating point of IEEE 754.
     F32,
-    /// 64-bit floating point.
+    /// 64-bit floating point of IEEE 754.
     F64,
     /// 32-bit integer; sums wrap.
     I32,
     /// 64-bit integer; sums wrap.
     I64,
-    /// The upper half of an `f32`.
+    /// 16-bit floating point with the exponent range of `f32` (bfloat16).
     Bf16,
     /// 16-bit floating point of IEEE 754.
     F16,
-    /// Bytes, for what is encoded; sums wrap.
+    /// Bytes, for compressed payloads; sums wrap.
     U8,
 }
 
 impl ElementKind {
     const ALL: [Self; 7] = [Self::F32, Self::F64, Self::I32, Self::I64, Self::Bf16, Self::F16, Self::U8];
 
-    /// Bytes of an element.
+    /// Size of an element in bytes.
     #[must_use]
     pub const fn bytes(self) -> usize {
         match self {
@@ -44,7 +45,7 @@ impl ElementKind {
     }
 
     pub(super) fn code(self) -> u8 {
-        Self::ALL.iter().position(|&kind| kind == self).map_or(u8::MAX, |place| place as u8)
+        Self::ALL.iter().position(|&kind| kind == self).map_or(u8::MAX, |index| index as u8)
     }
 
     pub(super) fn from_code(code: u8) -> Option<Self> {
@@ -66,20 +67,20 @@ impl fmt::Display for ElementKind {
     }
 }
 
-/// How two values become one.
+/// Binary operator of a reduction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Operator {
-    /// Their sum.
+pub enum ReduceOp {
+    /// Sum of both operands.
     Sum,
-    /// The smaller; NaN if one of them is.
+    /// Smaller operand; NaN if one of them is.
     Min,
-    /// The larger; NaN if one of them is.
+    /// Larger operand; NaN if one of them is.
     Max,
 }
 
-impl fmt::Display for Operator {
+impl fmt::Display for ReduceOp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Sum => "sum",
@@ -89,37 +90,39 @@ impl fmt::Display for Operator {
     }
 }
 
-/// A number that collectives can move: `f32`, `f64`, `i32`, `i64`, `bf16`, `f16`, and `u8` for what is encoded.
-pub trait Element: Pod + PartialEq + fmt::Debug + Send + Sync + 'static {
-    /// Which it is.
+/// Element type that collectives can move: `f32`, `f64`, `i32`, `i64`, `bf16`, `f16`, and `u8` for
+/// compressed payloads.
+pub trait CollectiveElement: Pod + PartialEq + fmt::Debug + Send + Sync + 'static {
+    /// Runtime tag of the type.
     const KIND: ElementKind;
 
-    /// The sum, rounded once.
+    /// Returns the sum, rounded once.
     #[must_use]
     fn sum(self, other: Self) -> Self;
-    /// The smaller, or NaN.
+    /// Returns the smaller operand, or NaN.
     #[must_use]
     fn min(self, other: Self) -> Self;
-    /// The larger, or NaN.
+    /// Returns the larger operand, or NaN.
     #[must_use]
     fn max(self, other: Self) -> Self;
-    /// Whether it is not a number.
+    /// Returns true if the value is NaN; integers never are.
     fn is_nan(self) -> bool;
-    /// Reads one as it travels, from a slice of its size.
+    /// Parses an element from a slice of exactly its size.
     fn from_wire(bytes: &[u8]) -> Self;
-    /// Appends one as it travels.
+    /// Appends the element in wire format.
     fn to_wire(self, bytes: &mut Vec<u8>);
 }
 
 macro_rules! floats {
     ($($type:ty: $kind:ident, $sum:expr;)*) => {$(
-        impl Element for $type {
+        impl CollectiveElement for $type {
             const KIND: ElementKind = ElementKind::$kind;
 
             #[inline]
             fn sum(self, other: Self) -> Self {
                 let sum: Self = $sum(self, other);
-                // Which of many NaN a sum is depends on the order in which a processor is given the two, which is the compiler's to choose.
+                // The bit pattern of a NaN sum depends on the order of the operands, which the
+                // compiler is free to choose. A canonical NaN makes all peers agree.
                 if <$type>::is_nan(sum) { <$type>::NAN } else { sum }
             }
 
@@ -145,7 +148,7 @@ macro_rules! floats {
 
 macro_rules! integers {
     ($($type:ty: $kind:ident;)*) => {$(
-        impl Element for $type {
+        impl CollectiveElement for $type {
             const KIND: ElementKind = ElementKind::$kind;
 
             #[inline]
@@ -199,25 +202,27 @@ integers! {
     u8: U8;
 }
 
-/// Elements in a row whose NaN are counted in 32 bits, which registers hold more of than of 64.
-const COUNTED: usize = 1 << 12;
+/// Length of the runs in which NaN are counted in 32 bits: a vector register holds more counters of
+/// 32 bits than of 64.
+const NAN_COUNT_CHUNK: usize = 1 << 12;
 
-/// A pass over elements in registers of any width: each becomes what `change` makes of it and of the one that came for it. How many of them are not numbers then.
-struct Pass<'a, T, F> {
+/// SIMD kernel: combines each own element with the incoming one by `change` and counts the NaN of
+/// the result. Compiled for every register width.
+struct ZipWithKernel<'a, T, F> {
     own: &'a mut [T],
     incoming: &'a [T],
     change: F,
 }
 
-impl<T: Element, F: Fn(T, T) -> T> pulp::NullaryFnOnce for Pass<'_, T, F> {
+impl<T: CollectiveElement, F: Fn(T, T) -> T> pulp::NullaryFnOnce for ZipWithKernel<'_, T, F> {
     type Output = usize;
 
-    #[expect(clippy::inline_always, reason = "only what is inlined is compiled for the registers that were found")]
+    #[expect(clippy::inline_always, reason = "only inlined code is compiled for the detected instruction set")]
     #[inline(always)]
     fn call(self) -> usize {
         let Self { own, incoming, change } = self;
         let mut nan = 0;
-        for (own, incoming) in own.chunks_mut(COUNTED).zip(incoming.chunks(COUNTED)) {
+        for (own, incoming) in own.chunks_mut(NAN_COUNT_CHUNK).zip(incoming.chunks(NAN_COUNT_CHUNK)) {
             let mut some = 0_u32;
             for (own, &incoming) in own.iter_mut().zip(incoming) {
                 *own = change(*own, incoming);
@@ -229,32 +234,32 @@ impl<T: Element, F: Fn(T, T) -> T> pulp::NullaryFnOnce for Pass<'_, T, F> {
     }
 }
 
-/// The same without anything that came.
-struct Count<'a, T>(&'a [T]);
+/// SIMD kernel that counts NaN.
+struct CountNanKernel<'a, T>(&'a [T]);
 
-impl<T: Element> pulp::NullaryFnOnce for Count<'_, T> {
+impl<T: CollectiveElement> pulp::NullaryFnOnce for CountNanKernel<'_, T> {
     type Output = usize;
 
-    #[expect(clippy::inline_always, reason = "only what is inlined is compiled for the registers that were found")]
+    #[expect(clippy::inline_always, reason = "only inlined code is compiled for the detected instruction set")]
     #[inline(always)]
     fn call(self) -> usize {
         let count = |some: &[T]| some.iter().map(|element| u32::from(element.is_nan())).sum::<u32>() as usize;
-        self.0.chunks(COUNTED).map(count).sum()
+        self.0.chunks(NAN_COUNT_CHUNK).map(count).sum()
     }
 }
 
-/// How many of the elements are not numbers.
-pub fn count_nan<T: Element>(elements: &[T]) -> usize {
-    pulp::Arch::new().dispatch(Count(elements))
+/// Counts the elements that are NaN.
+pub fn count_nan<T: CollectiveElement>(elements: &[T]) -> usize {
+    pulp::Arch::new().dispatch(CountNanKernel(elements))
 }
 
-/// Elements as they travel.
-pub(crate) fn to_bytes<T: Element>(elements: &[T]) -> Vec<u8> {
+/// Copies elements into wire format.
+pub(crate) fn to_bytes<T: CollectiveElement>(elements: &[T]) -> Vec<u8> {
     as_bytes(elements).into_owned()
 }
 
-/// The same where they lie, if they travel as they are.
-pub(super) fn as_bytes<T: Element>(elements: &[T]) -> Cow<'_, [u8]> {
+/// Returns elements in wire format, borrowed on little-endian machines.
+pub(super) fn as_bytes<T: CollectiveElement>(elements: &[T]) -> Cow<'_, [u8]> {
     if cfg!(target_endian = "little") {
         return Cow::Borrowed(bytemuck::cast_slice(elements));
     }
@@ -265,33 +270,34 @@ pub(super) fn as_bytes<T: Element>(elements: &[T]) -> Cow<'_, [u8]> {
     Cow::Owned(bytes)
 }
 
-/// Makes each element what `change` makes of it and of the one that came for it; how many are not numbers then.
-fn zip_with<T: Element>(own: &mut [T], bytes: &[u8], change: impl Fn(T, T) -> T) -> usize {
-    // Large bodies come aligned, and then the loop runs over two plain slices.
+/// Replaces each own element by `change(own, incoming)` and counts the NaN of the result.
+fn zip_with<T: CollectiveElement>(own: &mut [T], bytes: &[u8], change: impl Fn(T, T) -> T) -> usize {
+    // Bodies of large messages arrive aligned; then the loop runs over two plain slices.
     if cfg!(target_endian = "little")
         && let Ok(incoming) = bytemuck::try_cast_slice::<u8, T>(bytes)
     {
-        return pulp::Arch::new().dispatch(Pass { own, incoming, change });
+        return pulp::Arch::new().dispatch(ZipWithKernel { own, incoming, change });
     }
     let incoming = bytes.chunks_exact(size_of::<T>()).map(T::from_wire);
     own.iter_mut().zip(incoming).for_each(|(own, incoming)| *own = change(*own, incoming));
     count_nan(own)
 }
 
-/// Own elements become what came; how many of them are not numbers.
-pub(crate) fn replace<T: Element>(own: &mut [T], bytes: &[u8]) -> usize {
+/// Replaces own elements by the incoming ones and counts the NaN.
+pub(crate) fn replace<T: CollectiveElement>(own: &mut [T], bytes: &[u8]) -> usize {
     zip_with(own, bytes, |_, incoming| incoming)
 }
 
-/// Own elements become `own ∘ incoming`, or `incoming ∘ own`: the order matters to the bits of NaN alone, but then it does. How many are not numbers then.
-pub(super) fn combine<T: Element>(operator: Operator, own: &mut [T], bytes: &[u8], own_first: bool) -> usize {
+/// Replaces own elements by `own ∘ incoming`, or by `incoming ∘ own`, and counts the NaN. The order
+/// affects only the bits of NaN, but those too must agree between peers.
+pub(super) fn combine<T: CollectiveElement>(operator: ReduceOp, own: &mut [T], bytes: &[u8], own_first: bool) -> usize {
     match (operator, own_first) {
-        (Operator::Sum, true) => zip_with(own, bytes, T::sum),
-        (Operator::Sum, false) => zip_with(own, bytes, |own, incoming| incoming.sum(own)),
-        (Operator::Min, true) => zip_with(own, bytes, T::min),
-        (Operator::Min, false) => zip_with(own, bytes, |own, incoming| incoming.min(own)),
-        (Operator::Max, true) => zip_with(own, bytes, T::max),
-        (Operator::Max, false) => zip_with(own, bytes, |own, incoming| incoming.max(own)),
+        (ReduceOp::Sum, true) => zip_with(own, bytes, T::sum),
+        (ReduceOp::Sum, false) => zip_with(own, bytes, |own, incoming| incoming.sum(own)),
+        (ReduceOp::Min, true) => zip_with(own, bytes, T::min),
+        (ReduceOp::Min, false) => zip_with(own, bytes, |own, incoming| incoming.min(own)),
+        (ReduceOp::Max, true) => zip_with(own, bytes, T::max),
+        (ReduceOp::Max, false) => zip_with(own, bytes, |own, incoming| incoming.max(own)),
     }
 }
 
@@ -299,21 +305,21 @@ pub(super) fn combine<T: Element>(operator: Operator, own: &mut [T], bytes: &[u8
 mod tests {
     use super::*;
 
-    fn round_trip<T: Element>(elements: &[T]) {
+    fn round_trip<T: CollectiveElement>(elements: &[T]) {
         let bytes = to_bytes(elements);
         assert_eq!(bytes.len(), size_of_val(elements));
         let mut back = vec![T::zeroed(); elements.len()];
         replace(&mut back, &bytes);
         assert_eq!(back, elements);
-        // The same from an address that fits no element.
+        // Repeats the check at an unaligned address.
         let shifted: Vec<u8> = std::iter::once(0).chain(bytes).collect();
         let mut sums = vec![T::zeroed(); elements.len()];
-        combine(Operator::Sum, &mut sums, &shifted[1..], true);
+        combine(ReduceOp::Sum, &mut sums, &shifted[1..], true);
         assert_eq!(sums, elements);
     }
 
     #[test]
-    fn elements_survive_the_wire() {
+    fn elements_round_trip() {
         round_trip(&[1.5_f32, -2.0, f32::MAX]);
         round_trip(&[1.5_f64, -2.0, 1e300]);
         round_trip(&[1_i32, -2, i32::MIN]);
@@ -326,10 +332,13 @@ mod tests {
     #[test]
     fn nan_wins_every_comparison() {
         for (a, b) in [(f32::NAN, 1.0), (1.0, f32::NAN)] {
-            assert!(Element::is_nan(Element::min(a, b)) && Element::is_nan(Element::max(a, b)));
+            assert!(
+                CollectiveElement::is_nan(CollectiveElement::min(a, b))
+                    && CollectiveElement::is_nan(CollectiveElement::max(a, b))
+            );
         }
         let (small, large) = (bf16::from_f32(-1.0), bf16::from_f32(2.0));
-        assert_eq!((Element::min(small, large), Element::max(small, large)), (small, large));
+        assert_eq!((CollectiveElement::min(small, large), CollectiveElement::max(small, large)), (small, large));
         assert_eq!(count_nan(&[1.0, f64::NAN, f64::NAN]), 2);
     }
 

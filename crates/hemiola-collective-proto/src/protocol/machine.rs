@@ -1,44 +1,50 @@
-//! One collective on one peer: goes through its steps as messages come.
+//! State machine of one collective on one peer: executes its steps as messages arrive.
 //!
-//! The elements are not in here: whoever drives the machine lends them with every call, so that a collective works on the caller's own slice, and the machine lends the pieces
-//! that are to be sent. **Invariant:** steps are taken strictly in order, and the k-th receive from a peer takes the k-th message of that peer, whenever it came.
+//! The machine does not own the elements: its driver lends them with every call, so that a
+//! collective works on the caller's own slice, and the machine lends the ranges to be sent.
+//! **Invariant:** steps are executed strictly in order, and the k-th receive from a peer consumes
+//! the k-th message of that peer, whenever it arrived.
 //!
-//! Elements of the result that are not numbers are counted where they get their last value, while they are at hand.
+//! NaN elements of the result are counted where elements get their final value, while they are in
+//! cache.
 
-use super::message::{Body, Disagreement, Lent, Message, Tag};
-use super::{Call, Element, ElementKind, How, Operation, Operator, Step, element};
-use crate::encode::Label;
+use super::message::{BorrowedMessage, CollectiveBody, CollectiveMessage, CollectiveMismatch, Tag};
+use super::{
+    CallSignature, CollectiveElement, CollectiveStep, ElementKind, Operation, ReceiveAction, ReduceOp, element,
+};
+use crate::compress::CompressionLabel;
 use crate::{Error, Result};
 use bytes::Bytes;
 use hemiola_core::Rank;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// A collective in flight on one peer.
+/// Collective in flight on one peer.
 #[derive(Debug)]
-pub struct Machine {
+pub struct CollectiveMachine {
     tag: Tag,
     me: Rank,
-    call: Call,
-    operator: Operator,
+    call: CallSignature,
+    operator: ReduceOp,
     length: usize,
-    steps: Vec<Step>,
+    steps: Vec<CollectiveStep>,
     next: usize,
-    /// Messages sent to, and taken from, each peer.
+    /// Messages sent to each peer, and consumed from it.
     sent: BTreeMap<Rank, u32>,
     taken: BTreeMap<Rank, u32>,
-    /// Arrived before their turn, by sender and number.
+    /// Messages that arrived before their turn, by sender and sequence number.
     waiting: BTreeMap<(Rank, u32), Bytes>,
-    /// Elements of the result so far that are not numbers.
+    /// NaN elements of the result so far.
     nan: usize,
-    /// By step: it gives elements of the result their last value.
+    /// By step: the step gives elements of the result their final value.
     last: Vec<bool>,
-    /// Parts of the result that no step gives their last value, since they were there all along.
+    /// Ranges of the result that no step writes; they hold their final value from the start.
     untouched: Vec<Range<usize>>,
 }
 
-impl Machine {
-    /// The machine of peer `me` of `peers`, with messages of up to `segment` elements of this type.
+impl CollectiveMachine {
+    /// Creates the machine of peer `me` of `peers`, with messages of up to `segment` elements of
+    /// this type.
     pub fn new(
         tag: Tag,
         me: Rank,
@@ -47,7 +53,7 @@ impl Machine {
         kind: ElementKind,
         segment: usize,
     ) -> Result<Self> {
-        let bad = |problem: String| Err(Error::BadCall { peers, problem });
+        let bad = |problem: String| Err(Error::InvalidCall { peers, problem });
         match operation {
             _ if me.index() >= peers => return bad(format!("peer {me} is not one of them")),
             Operation::Broadcast { root, .. } | Operation::Reduce { root, .. } | Operation::Gather { root, .. }
@@ -66,8 +72,8 @@ impl Machine {
         Ok(Self {
             tag,
             me,
-            call: Call::new(operation, kind, segment),
-            operator: operation.operator().unwrap_or(Operator::Sum),
+            call: CallSignature::new(operation, kind, segment),
+            operator: operation.operator().unwrap_or(ReduceOp::Sum),
             length: operation.buffer_length(peers),
             steps: operation.steps(me, peers, segment),
             next: 0,
@@ -78,22 +84,24 @@ impl Machine {
             last: Vec::new(),
             untouched: Vec::new(),
         }
-        .with_last(&operation.result(me, peers)))
+        .with_final_writes(&operation.result(me, peers)))
     }
 
-    /// The same as a part of an encoded collective. Peers that encode differently find out by it.
+    /// Marks the machine as a stage of a compressed collective. The label is part of every message,
+    /// so that peers with different compressions detect it.
     #[must_use]
-    pub fn labelled(mut self, label: &Label) -> Self {
-        self.call = self.call.labelled(label);
+    pub fn with_label(mut self, label: &CompressionLabel) -> Self {
+        self.call = self.call.with_label(label);
         self
     }
 
-    fn with_last(mut self, result: &Range<usize>) -> Self {
+    fn with_final_writes(mut self, result: &Range<usize>) -> Self {
         self.last = vec![false; self.steps.len()];
-        // Disjoint ranges, by start: what is touched by the steps looked at so far, and what of it for the last time.
+        // Disjoint ranges, by start: those written by the steps visited so far, and those whose
+        // final write has been found.
         let (mut touched, mut settled) = (BTreeMap::new(), Vec::new());
         for (step, last) in self.steps.iter().zip(&mut self.last).rev() {
-            let Step::Receive { range, .. } = step else { continue };
+            let CollectiveStep::Receive { range, .. } = step else { continue };
             let again = touch(&mut touched, range);
             if !again && !range.is_empty() && result.start <= range.start && range.end <= result.end {
                 *last = true;
@@ -111,63 +119,75 @@ impl Machine {
         self
     }
 
-    /// How many elements of the result were not numbers. To be asked when [`Machine::advance`] has said that all is done.
+    /// Number of NaN elements of the result. Valid after [`CollectiveMachine::advance`] has
+    /// returned true.
     #[must_use]
     pub fn nan(&self) -> usize {
         self.nan
     }
 
-    /// What this peer is doing.
+    /// Call signature of this peer.
     #[must_use]
-    pub fn call(&self) -> Call {
+    pub fn call(&self) -> CallSignature {
         self.call
     }
 
-    /// Whom this peer waits for, if it does.
+    /// Returns the peer whose message this peer waits for, if any.
     #[must_use]
     pub fn waits_for(&self) -> Option<Rank> {
         match self.steps.get(self.next) {
-            Some(Step::Receive { from, .. }) => Some(*from),
+            Some(CollectiveStep::Receive { from, .. }) => Some(*from),
             _ => None,
         }
     }
 
-    /// How many of its steps have been taken, and how many there are.
+    /// Number of executed steps, and number of all steps.
     #[must_use]
     pub fn progress(&self) -> (usize, usize) {
         (self.next, self.steps.len())
     }
 
-    /// Takes a message in. An error says that peers disagree or that the message is broken; then the collective cannot go on.
-    pub fn receive(&mut self, message: Message) -> Result<()> {
-        let Message { from, sequence, call, body, .. } = message;
+    /// Accepts a message. An error says that two peers make different calls or that the message is
+    /// broken; the collective cannot continue then.
+    pub fn receive(&mut self, message: CollectiveMessage) -> Result<()> {
+        let CollectiveMessage { from, sequence, call, body, .. } = message;
         let elements = match body {
-            Body::Failed(disagreement) => return Err(Error::Disagreement(Box::new(disagreement))),
-            Body::Elements(elements) => elements,
+            CollectiveBody::Failed(mismatch) => return Err(Error::CollectiveMismatch(Box::new(mismatch))),
+            CollectiveBody::Elements(elements) => elements,
         };
         if call != self.call {
             let (tag, first, first_call) = (self.tag, self.me, self.call);
-            // The lower rank is named first, so that both sides tell the same story.
-            let mut disagreement = Disagreement { tag, first, first_call, second: from, second_call: call };
+            // The lower rank comes first, so that both sides report the same text.
+            let mut mismatch = CollectiveMismatch { tag, first, first_call, second: from, second_call: call };
             if from < first {
-                disagreement =
-                    Disagreement { tag, first: from, first_call: call, second: first, second_call: first_call };
+                mismatch =
+                    CollectiveMismatch { tag, first: from, first_call: call, second: first, second_call: first_call };
             }
-            return Err(Error::Disagreement(Box::new(disagreement)));
+            return Err(Error::CollectiveMismatch(Box::new(mismatch)));
         }
         let taken = self.taken.get(&from).copied().unwrap_or(0);
         if sequence < taken || self.waiting.insert((from, sequence), elements).is_some() {
             let problem = format!("number {sequence} of collective {} came twice", self.tag);
-            return Err(Error::BadMessage { from, problem });
+            return Err(Error::InvalidMessage { from, problem });
         }
         Ok(())
     }
 
-    /// Goes as far as messages allow; whether all is done. `send` is lent what is to be sent and says whether it took it: if not, the machine stops there and lends the
-    /// same again next time. If all is not done and [`Machine::waits_for`] names nobody, `send` has taken no more.
-    pub fn advance<T: Element>(&mut self, elements: &mut [T], send: &mut dyn FnMut(Lent<'_>) -> bool) -> Result<bool> {
+    /// Executes steps as far as messages allow. Returns true when all are done. `send` is lent each
+    /// outgoing message and returns whether it accepted it; if not, the machine stops there and
+    /// lends the same message again next time. If the machine is not done and
+    /// [`CollectiveMachine::waits_for`] is `None`, `send` has refused a message.
+    pub fn advance<T: CollectiveElement>(
+        &mut self,
+        elements: &mut [T],
+        send: &mut dyn FnMut(BorrowedMessage<'_>) -> bool,
+    ) -> Result<bool> {
         if T::KIND != self.call.kind {
-            return Err(Error::WrongKind { call: Box::new(self.call), expected: self.call.kind, found: T::KIND });
+            return Err(Error::WrongElementKind {
+                call: Box::new(self.call),
+                expected: self.call.kind,
+                found: T::KIND,
+            });
         }
         if elements.len() != self.length {
             let (expected, found) = (self.length, elements.len());
@@ -175,28 +195,28 @@ impl Machine {
         }
         while let Some(step) = self.steps.get(self.next) {
             match step {
-                Step::Send { to, range } => {
+                CollectiveStep::Send { to, range } => {
                     let count = self.sent.entry(*to).or_insert(0);
                     let elements = &*element::as_bytes(&elements[range.clone()]);
                     let (from, to, tag, call) = (self.me, *to, self.tag, self.call);
-                    if !send(Lent { from, to, tag, sequence: *count, call, elements }) {
+                    if !send(BorrowedMessage { from, to, tag, sequence: *count, call, elements }) {
                         return Ok(false);
                     }
                     *count += 1;
                 }
-                Step::Receive { from, range, how } => {
+                CollectiveStep::Receive { from, range, action } => {
                     let count = self.taken.entry(*from).or_insert(0);
                     let Some(bytes) = self.waiting.remove(&(*from, *count)) else { return Ok(false) };
                     *count += 1;
                     let own = &mut elements[range.clone()];
                     if bytes.len() != size_of_val(own) {
                         let problem = format!("{} bytes came where {} were due", bytes.len(), size_of_val(own));
-                        return Err(Error::BadMessage { from: *from, problem });
+                        return Err(Error::InvalidMessage { from: *from, problem });
                     }
-                    let nan = match how {
-                        How::Replace => element::replace(own, &bytes),
-                        How::OwnFirst => element::combine(self.operator, own, &bytes, true),
-                        How::IncomingFirst => element::combine(self.operator, own, &bytes, false),
+                    let nan = match action {
+                        ReceiveAction::Replace => element::replace(own, &bytes),
+                        ReceiveAction::OwnFirst => element::combine(self.operator, own, &bytes, true),
+                        ReceiveAction::IncomingFirst => element::combine(self.operator, own, &bytes, false),
                     };
                     if self.last[self.next] {
                         self.nan += nan;
@@ -212,13 +232,14 @@ impl Machine {
             }
             Some(&(from, sequence)) => {
                 let problem = format!("number {sequence} of collective {} is one too many", self.tag);
-                Err(Error::BadMessage { from, problem })
+                Err(Error::InvalidMessage { from, problem })
             }
         }
     }
 }
 
-/// Adds a range to disjoint ones, given by their starts; whether it met one of them.
+/// Adds a range to a set of disjoint ranges, given by their starts. Returns true if it overlapped
+/// one of them.
 fn touch(touched: &mut BTreeMap<usize, usize>, range: &Range<usize>) -> bool {
     let Range { mut start, mut end } = *range;
     let mut again = false;
@@ -242,11 +263,11 @@ mod tests {
     use crate::Algorithm;
 
     #[test]
-    fn ranges_that_meet_become_one() {
+    fn overlapping_ranges_are_merged() {
         let mut touched = BTreeMap::new();
         assert!(!touch(&mut touched, &(4..6)));
         assert!(!touch(&mut touched, &(6..8)));
-        assert!(!touch(&mut touched, &(5..5)), "nothing meets nothing");
+        assert!(!touch(&mut touched, &(5..5)), "an empty range overlaps nothing");
         assert!(touch(&mut touched, &(0..7)));
         assert_eq!(touched, BTreeMap::from([(0, 8)]));
         assert!(touch(&mut touched, &(1..2)));
@@ -255,28 +276,31 @@ mod tests {
 
     #[test]
     fn every_element_of_a_result_is_counted_once() {
-        let all_reduce = |algorithm| Operation::AllReduce { algorithm, operator: Operator::Sum, length: 23 };
-        let ways = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Doubling];
+        let all_reduce = |algorithm| Operation::AllReduce { algorithm, operator: ReduceOp::Sum, length: 23 };
+        let algorithms = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::Doubling];
         let others = [
-            Operation::ReduceScatter { operator: Operator::Max, length: 23 },
+            Operation::ReduceScatter { operator: ReduceOp::Max, length: 23 },
             Operation::AllGather { block: 5 },
             Operation::AllToAll { block: 5 },
             Operation::Broadcast { root: Rank::new(1), length: 23 },
-            Operation::Reduce { root: Rank::new(1), operator: Operator::Sum, length: 23 },
+            Operation::Reduce { root: Rank::new(1), operator: ReduceOp::Sum, length: 23 },
         ];
-        for operation in ways.into_iter().map(all_reduce).chain(others) {
+        for operation in algorithms.into_iter().map(all_reduce).chain(others) {
             for peers in 2..6 {
                 for me in Rank::all(peers) {
-                    let machine = Machine::new(Tag::new(0), me, peers, &operation, ElementKind::F32, 2).unwrap();
+                    let machine =
+                        CollectiveMachine::new(Tag::new(0), me, peers, &operation, ElementKind::F32, 2).unwrap();
                     let mut counted = vec![0; operation.buffer_length(peers)];
                     let settled =
                         machine.steps.iter().zip(&machine.last).filter(|(_, last)| **last).map(|(step, _)| {
-                            let Step::Receive { range, .. } = step else { unreachable!("sending changes nothing") };
+                            let CollectiveStep::Receive { range, .. } = step else {
+                                unreachable!("sending changes nothing")
+                            };
                             range
                         });
-                    settled.chain(&machine.untouched).flat_map(Clone::clone).for_each(|place| counted[place] += 1);
+                    settled.chain(&machine.untouched).flat_map(Clone::clone).for_each(|index| counted[index] += 1);
                     let result = operation.result(me, peers);
-                    let expected: Vec<i32> = (0..counted.len()).map(|place| result.contains(&place).into()).collect();
+                    let expected: Vec<i32> = (0..counted.len()).map(|index| result.contains(&index).into()).collect();
                     assert_eq!(counted, expected, "{operation:?} on {me} of {peers}");
                 }
             }

@@ -1,77 +1,81 @@
-//! What peers do together, what each of them has to bring, and the steps that follow.
+//! Operations, their buffer lengths, and their translation into steps.
 
-use super::step::{How, Members, Step, Writer, cut};
-use super::{ElementKind, Operator, doubling, halving, ring, tree, two_level};
+use super::step::{CollectiveStep, Members, ReceiveAction, StepBuilder, chunk_range};
+use super::{ElementKind, ReduceOp, doubling, halving, ring, tree, two_level};
 use crate::Algorithm;
-use crate::encode::{Encoding, Goal, Label};
+use crate::compress::{CollectiveGoal, Compression, CompressionLabel};
 use hemiola_core::Rank;
 use std::fmt;
 use std::ops::Range;
 
-/// A collective. Every peer must ask for the same.
+/// Collective operation. Every peer must request the same.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Afterwards all have the combination of everybody's elements.
+    /// All-reduce: all peers get the combination of all peers' elements.
     AllReduce {
-        /// How it travels.
+        /// Algorithm of the all-reduce.
         algorithm: Algorithm,
-        /// How elements are combined.
-        operator: Operator,
-        /// How many each brings.
+        /// Operator that combines elements.
+        operator: ReduceOp,
+        /// Number of elements per peer.
         length: usize,
     },
-    /// Afterwards peer `i` has [chunk](cut) `i` combined, in its place; the rest of the buffer is undefined.
+    /// Reduce-scatter: peer `i` gets [chunk](chunk_range) `i` combined, at its position; the rest
+    /// of the buffer is undefined.
     ReduceScatter {
-        /// How elements are combined.
-        operator: Operator,
-        /// How many each brings.
+        /// Operator that combines elements.
+        operator: ReduceOp,
+        /// Number of elements per peer.
         length: usize,
     },
-    /// Each brings a block; afterwards all have all blocks, by rank. The buffer is as long as all, one's own block in its place.
+    /// All-gather: every peer contributes a block and gets all blocks by rank. The buffer holds all
+    /// blocks, with the own block at its position.
     AllGather {
-        /// Elements of a block.
+        /// Number of elements per block.
         block: usize,
     },
-    /// The same with blocks of different lengths, which all peers know.
+    /// All-gather of blocks of different lengths, which all peers know.
     AllGatherRagged {
-        /// By rank.
+        /// Number of elements per block, by rank.
         blocks: Vec<usize>,
     },
-    /// The same, and only the root has all blocks afterwards; the others' buffers stay what they were.
+    /// Gather: only the root gets all blocks; the other buffers are unchanged. Block lengths may
+    /// differ.
     Gather {
-        /// Who.
+        /// Peer that receives the blocks.
         root: Rank,
-        /// Elements of everybody's block, by rank.
+        /// Number of elements per block, by rank.
         blocks: Vec<usize>,
     },
-    /// Afterwards all have what the root has.
+    /// Broadcast: all peers get the elements of the root.
     Broadcast {
-        /// Who.
+        /// Peer that sends its elements.
         root: Rank,
-        /// How many elements.
+        /// Number of elements of the root.
         length: usize,
     },
-    /// Afterwards the root has the combination of everybody's; the others' buffers are undefined.
+    /// Reduce: the root gets the combination of all peers' elements; the other buffers are
+    /// undefined.
     Reduce {
-        /// Who.
+        /// Peer that receives the combination.
         root: Rank,
-        /// How elements are combined.
-        operator: Operator,
-        /// How many each brings.
+        /// Operator that combines elements.
+        operator: ReduceOp,
+        /// Number of elements per peer.
         length: usize,
     },
-    /// Block `j` of peer `i` becomes block `i` of peer `j`.
+    /// All-to-all: block `j` of peer `i` becomes block `i` of peer `j`.
     AllToAll {
-        /// Elements of a block.
+        /// Number of elements per block.
         block: usize,
     },
-    /// Nobody goes on before all have come.
+    /// Barrier: no peer continues before all have arrived.
     Barrier,
 }
 
 impl Operation {
-    /// How many elements a peer's buffer must have.
+    /// Number of elements of a peer's buffer.
     #[must_use]
     pub fn buffer_length(&self, peers: usize) -> usize {
         match self {
@@ -87,19 +91,19 @@ impl Operation {
         }
     }
 
-    /// Where a peer's result is in its buffer.
+    /// Range of a peer's result in its buffer.
     #[must_use]
     pub fn result(&self, me: Rank, peers: usize) -> Range<usize> {
         match self {
-            Self::ReduceScatter { length, .. } => cut(*length, peers, me.index()),
+            Self::ReduceScatter { length, .. } => chunk_range(*length, peers, me.index()),
             Self::Reduce { root, .. } | Self::Gather { root, .. } if *root != me => 0..0,
             _ => 0..self.buffer_length(peers),
         }
     }
 
-    /// How elements are combined, where they are.
+    /// Operator that combines elements, if the operation combines any.
     #[must_use]
-    pub fn operator(&self) -> Option<Operator> {
+    pub fn operator(&self) -> Option<ReduceOp> {
         match self {
             Self::AllReduce { operator, .. } | Self::ReduceScatter { operator, .. } | Self::Reduce { operator, .. } => {
                 Some(*operator)
@@ -108,16 +112,16 @@ impl Operation {
         }
     }
 
-    /// What one of the peers does. Messages have up to `segment` elements.
+    /// Returns the steps of one peer. Messages have up to `segment` elements.
     ///
     /// # Panics
     /// If `me` or the root is not one of the peers, or blocks are given for more or fewer than there are.
     #[must_use]
-    pub fn steps(&self, me: Rank, peers: usize, segment: usize) -> Vec<Step> {
+    pub fn steps(&self, me: Rank, peers: usize, segment: usize) -> Vec<CollectiveStep> {
         assert!(me.index() < peers, "peer {me} is not one of {peers}");
         let ranks: Vec<Rank> = Rank::all(peers).collect();
         let members = Members { ranks: &ranks, me: me.index() };
-        let mut writer = Writer { steps: Vec::new(), segment };
+        let mut writer = StepBuilder { steps: Vec::new(), segment };
         match self {
             Self::AllReduce { algorithm, length, .. } => match *algorithm {
                 Algorithm::Ring => ring::all_reduce(&mut writer, members, *length),
@@ -151,7 +155,7 @@ impl Operation {
     }
 }
 
-/// Blocks one after the other.
+/// Ranges of consecutive blocks.
 fn ranges(blocks: &[usize]) -> Vec<Range<usize>> {
     let mut end = 0;
     let next = |&block: &usize| {
@@ -162,61 +166,65 @@ fn ranges(blocks: &[usize]) -> Vec<Range<usize>> {
     blocks.iter().map(next).collect()
 }
 
-/// Peers `a` and `b` meet in round `a + b` (modulo their number): in each round everybody has one partner at most, and what one
-/// gives away is where what one gets belongs, so the buffer is its own destination.
-fn all_to_all(writer: &mut Writer, members: Members<'_>, block: usize) {
+/// All-to-all in rounds: peers `a` and `b` exchange in round `a + b` (modulo their number). Each
+/// peer has at most one partner per round, and the block it sends is where the block it receives
+/// belongs, so the buffer is its own destination.
+fn all_to_all(writer: &mut StepBuilder, members: Members<'_>, block: usize) {
     let count = members.count();
     for round in 0..count {
         let partner = (round + count - members.me) % count;
         if partner != members.me {
-            // A piece is sent before the one that takes its place is received.
+            // A piece is sent before the piece that replaces it is received.
             let pieces: Vec<Range<usize>> = writer.pieces(partner * block..(partner + 1) * block).collect();
-            let receives: Vec<(Range<usize>, How)> = pieces.iter().map(|piece| (piece.clone(), How::Replace)).collect();
+            let receives: Vec<(Range<usize>, ReceiveAction)> =
+                pieces.iter().map(|piece| (piece.clone(), ReceiveAction::Replace)).collect();
             let partner = members.ranks[partner];
             writer.stream((partner, &pieces), (partner, &receives), pieces.len());
         }
     }
 }
 
-/// Each sends its block to the root, which takes them by rank.
-fn gather(writer: &mut Writer, members: Members<'_>, root: Rank, ranges: &[Range<usize>]) {
+/// Sends the block to the root, which receives blocks by rank.
+fn gather(writer: &mut StepBuilder, members: Members<'_>, root: Rank, ranges: &[Range<usize>]) {
     let me = members.ranks[members.me];
     if me != root {
         return writer.send(root, ranges[members.me].clone());
     }
     for (&from, range) in members.ranks.iter().zip(ranges).filter(|(from, _)| **from != root) {
-        writer.receive(from, range.clone(), How::Replace);
+        writer.receive(from, range.clone(), ReceiveAction::Replace);
     }
 }
 
-/// Dissemination: in round `k` each tells the one `2ᵏ` further that it, and all whom it has heard of, have come.
-fn barrier(writer: &mut Writer, members: Members<'_>) {
+/// Dissemination barrier: in round `k` each peer tells the one `2ᵏ` further that it, and every peer
+/// it has heard of, has arrived.
+fn barrier(writer: &mut StepBuilder, members: Members<'_>) {
     let mut distance = 1;
     while distance < members.count() {
         writer.send(members.after(distance), 0..0);
-        writer.receive(members.before(distance), 0..0, How::Replace);
+        writer.receive(members.before(distance), 0..0, ReceiveAction::Replace);
         distance *= 2;
     }
 }
 
-/// What a peer asked for, in few words: told with every message, so that peers who ask for different things find out.
+/// Compact description of a requested collective. It is part of every message, so that peers that
+/// make different calls detect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Call {
+pub struct CallSignature {
     pub(super) code: u8,
     pub(super) kind: ElementKind,
-    pub(super) operator: Option<Operator>,
+    pub(super) operator: Option<ReduceOp>,
     pub(super) algorithm: Option<Algorithm>,
     pub(super) root: u32,
-    /// Elements; of what is encoded, the elements before.
+    /// Number of elements; for a compressed collective, before compression.
     pub(super) length: u64,
-    /// Of lengths that differ by peer, or of what an encoder and its like on other peers must have in common.
+    /// Hash of block lengths that differ by peer, or of compressor state that all peers must share.
     pub(super) digest: u64,
     pub(super) segment: u64,
-    /// Of the encoded collective that this is a part of, and which that is.
-    pub(super) encoded: Option<(Encoding, Goal)>,
+    /// Compression and goal of the compressed collective that this is a stage of.
+    pub(super) compressed: Option<(Compression, CollectiveGoal)>,
 }
 
-pub(super) const NAMES: [&str; 9] = [
+pub(super) const OPERATION_NAMES: [&str; 9] = [
     "all-reduce",
     "reduce-scatter",
     "all-gather",
@@ -228,14 +236,14 @@ pub(super) const NAMES: [&str; 9] = [
     "gather",
 ];
 
-impl Call {
-    /// What kind of collective it is, in a word.
+impl CallSignature {
+    /// Returns the name of the collective, such as `all-reduce`.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        if let Some((_, goal)) = self.encoded {
-            return goal.encoded_name();
+        if let Some((_, goal)) = self.compressed {
+            return goal.compressed_name();
         }
-        NAMES[usize::from(self.code)]
+        OPERATION_NAMES[usize::from(self.code)]
     }
 
     pub(super) fn new(operation: &Operation, kind: ElementKind, segment: usize) -> Self {
@@ -265,14 +273,15 @@ impl Call {
         };
         let operator = operation.operator();
         let (length, segment) = (length as u64, segment as u64);
-        Self { code, kind, operator, algorithm, root, length, digest, segment, encoded: None }
+        Self { code, kind, operator, algorithm, root, length, digest, segment, compressed: None }
     }
 
-    /// The same as a part of an encoded collective, which says more than its parts do.
-    pub(super) fn labelled(mut self, label: &Label) -> Self {
+    /// Marks the call as a stage of a compressed collective, whose label replaces length and
+    /// operator.
+    pub(super) fn with_label(mut self, label: &CompressionLabel) -> Self {
         self.length = label.length as u64;
         self.operator = label.operator;
-        self.encoded = Some((label.encoding, label.goal));
+        self.compressed = Some((label.compression, label.goal));
         self.root = label.goal.root().map_or(0, Rank::number);
         if self.digest == 0 {
             self.digest = label.digest;
@@ -281,7 +290,7 @@ impl Call {
     }
 }
 
-/// FNV-1a over numbers.
+/// FNV-1a hash of numbers.
 pub(crate) fn digest(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers
         .into_iter()
@@ -289,14 +298,14 @@ pub(crate) fn digest(numbers: impl IntoIterator<Item = u64>) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-impl fmt::Display for Call {
+impl fmt::Display for CallSignature {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(NAMES[usize::from(self.code)])?;
+        formatter.write_str(OPERATION_NAMES[usize::from(self.code)])?;
         if let Some(algorithm) = self.algorithm {
             write!(formatter, " ({algorithm})")?;
         }
         match self.code {
-            _ if let Some((_, goal)) = self.encoded => {
+            _ if let Some((_, goal)) = self.compressed => {
                 write!(formatter, " for {} of {} f32", goal.with_article(), self.length)?;
             }
             2 | 6 => write!(formatter, " of blocks of {} {}", self.length, self.kind)?,
@@ -306,15 +315,15 @@ impl fmt::Display for Call {
         if let Some(operator) = self.operator {
             write!(formatter, " by {operator}")?;
         }
-        let rooted = match self.encoded {
+        let rooted = match self.compressed {
             Some((_, goal)) => goal.root().is_some(),
             None => [4, 5, 8].contains(&self.code),
         };
         if rooted {
             write!(formatter, " with root {}", self.root)?;
         }
-        if let Some((encoding, _)) = self.encoded {
-            write!(formatter, " encoded as {encoding}")?;
+        if let Some((compression, _)) = self.compressed {
+            write!(formatter, " compressed as {compression}")?;
         }
         if self.digest != 0 {
             let what = if self.code == 3 || self.code == 8 { "lengths" } else { "shape and state" };

@@ -1,50 +1,58 @@
-//! Chunks that go round a ring: each member sends to the next and receives from the one before, all at the same time.
+//! Ring algorithms: each member sends to its successor and receives from its predecessor, all at
+//! the same time.
 //!
-//! In the first round chunk `c` starts at member `c + 1`, every member adds its own, and it ends, summed, at member `c`. In the second round
-//! summed chunks go on round the ring until all have them. A member passes a piece of a chunk on as soon as it has it, so pieces of
-//! large chunks are under way on all links at once. Each member sends `2 (m − 1) / m` of the vector, the least there can be.
+//! In the reduce-scatter round, chunk `c` starts at member `c + 1`, every member adds its own part,
+//! and the sum ends at member `c`. In the all-gather round, reduced chunks go round the ring until
+//! all members have them. A member forwards a piece of a chunk as soon as it has it, so pieces of
+//! large chunks are in flight on all links at once. Each member sends `2 (m − 1) / m` of the
+//! vector, which is optimal.
 
-use super::step::{How, Members, Writer, cut};
+use super::step::{Members, ReceiveAction, StepBuilder, chunk_range};
 use std::ops::Range;
 
-/// The first round: afterwards each member has its own chunk summed.
-pub(super) fn reduce_scatter(writer: &mut Writer, members: Members<'_>, length: usize) {
-    go_round(writer, members, &summed(members, length));
+/// Reduce-scatter round: afterwards each member has its own chunk reduced.
+pub(super) fn reduce_scatter(writer: &mut StepBuilder, members: Members<'_>, length: usize) {
+    rotate(writer, members, &reduced_chunks(members, length));
 }
 
-/// Both rounds.
-pub(super) fn all_reduce(writer: &mut Writer, members: Members<'_>, length: usize) {
-    let mut chunks = summed(members, length);
-    chunks.extend(told(members, &|member| cut(length, members.count(), member)).skip(1));
-    go_round(writer, members, &chunks);
+/// Reduce-scatter round followed by the all-gather round.
+pub(super) fn all_reduce(writer: &mut StepBuilder, members: Members<'_>, length: usize) {
+    let mut chunks = reduced_chunks(members, length);
+    chunks.extend(gathered_chunks(members, &|member| chunk_range(length, members.count(), member)).skip(1));
+    rotate(writer, members, &chunks);
 }
 
-/// The second round alone: afterwards all members have all chunks, wherever the cuts are.
-pub(super) fn all_gather(writer: &mut Writer, members: Members<'_>, chunk: &dyn Fn(usize) -> Range<usize>) {
-    let chunks: Vec<_> = told(members, chunk).collect();
-    go_round(writer, members, &chunks);
+/// All-gather round alone: afterwards all members have all chunks, wherever the cuts are.
+pub(super) fn all_gather(writer: &mut StepBuilder, members: Members<'_>, chunk: &dyn Fn(usize) -> Range<usize>) {
+    let chunks: Vec<_> = gathered_chunks(members, chunk).collect();
+    rotate(writer, members, &chunks);
 }
 
-/// The chunk that a member sends first, and those that it receives to be summed.
-fn summed(members: Members<'_>, length: usize) -> Vec<(Range<usize>, How)> {
+/// Chunk that a member sends first, followed by the chunks that it receives and reduces.
+fn reduced_chunks(members: Members<'_>, length: usize) -> Vec<(Range<usize>, ReceiveAction)> {
     let count = members.count();
-    let chunk = |back: usize| cut(length, count, (members.me + 2 * count - back) % count);
-    (1..=count).map(|back| (chunk(back), How::IncomingFirst)).collect()
+    let chunk = |back: usize| chunk_range(length, count, (members.me + 2 * count - back) % count);
+    (1..=count).map(|back| (chunk(back), ReceiveAction::IncomingFirst)).collect()
 }
 
-/// A member's own chunk, and those that it is told.
-fn told(members: Members<'_>, chunk: &dyn Fn(usize) -> Range<usize>) -> impl Iterator<Item = (Range<usize>, How)> {
+/// Own chunk of a member, followed by the chunks that it receives and stores.
+fn gathered_chunks(
+    members: Members<'_>,
+    chunk: &dyn Fn(usize) -> Range<usize>,
+) -> impl Iterator<Item = (Range<usize>, ReceiveAction)> {
     let count = members.count();
-    (0..count).map(move |back| (chunk((members.me + count - back) % count), How::Replace))
+    (0..count).map(move |back| (chunk((members.me + count - back) % count), ReceiveAction::Replace))
 }
 
-/// Sends the first chunk, receives the others, and passes all but the last of those on.
-fn go_round(writer: &mut Writer, members: Members<'_>, chunks: &[(Range<usize>, How)]) {
+/// Sends the first chunk, receives the others, and forwards all but the last of those.
+fn rotate(writer: &mut StepBuilder, members: Members<'_>, chunks: &[(Range<usize>, ReceiveAction)]) {
     if members.count() == 1 {
         return;
     }
-    let pieces = |writer: &Writer, chunks: &[(Range<usize>, How)]| -> Vec<(Range<usize>, How)> {
-        chunks.iter().flat_map(|(chunk, how)| writer.pieces(chunk.clone()).map(|piece| (piece, *how))).collect()
+    let pieces = |writer: &StepBuilder,
+                  chunks: &[(Range<usize>, ReceiveAction)]|
+     -> Vec<(Range<usize>, ReceiveAction)> {
+        chunks.iter().flat_map(|(chunk, action)| writer.pieces(chunk.clone()).map(|piece| (piece, *action))).collect()
     };
     let sends: Vec<Range<usize>> =
         pieces(writer, &chunks[..chunks.len() - 1]).into_iter().map(|(piece, _)| piece).collect();

@@ -1,49 +1,50 @@
-//! Up and down a binomial tree. Member `v`, counted from the root, has the children `v + 1, v + 2, v + 4, …` up to the lowest bit that is set in `v`.
+//! Binomial tree: reduce towards the root and broadcast from it. Member `v`, counted from the root,
+//! has the children `v + 1, v + 2, v + 4, …` up to the lowest bit that is set in `v`.
 
-use super::step::{How, Members, Writer};
+use super::step::{Members, ReceiveAction, StepBuilder};
 use hemiola_core::Rank;
 use std::ops::Range;
 
-/// The place of a member in the tree.
-struct Place {
+/// Neighbours of a member in the tree.
+struct TreePosition {
     parent: Option<Rank>,
-    /// Nearest first.
+    /// Children, nearest first.
     children: Vec<Rank>,
 }
 
-fn place(members: Members<'_>, root: usize) -> Place {
+fn position(members: Members<'_>, root: usize) -> TreePosition {
     let count = members.count();
     let me = (members.me + count - root) % count;
-    let rank = |place: usize| members.ranks[(place + root) % count];
+    let rank = |index: usize| members.ranks[(index + root) % count];
     let reach = if me == 0 { count } else { me & me.wrapping_neg() };
     let distances = std::iter::successors(Some(1_usize), |distance| distance.checked_mul(2));
     let children =
         distances.take_while(|&distance| distance < reach && me + distance < count).map(|distance| rank(me + distance));
     let parent = (me > 0).then(|| rank(me & (me - 1)));
-    Place { parent, children: children.collect() }
+    TreePosition { parent, children: children.collect() }
 }
 
-/// Sums end at the root.
-pub(super) fn reduce(writer: &mut Writer, members: Members<'_>, root: usize, range: Range<usize>) {
-    let place = place(members, root);
+/// Reduces towards the root.
+pub(super) fn reduce(writer: &mut StepBuilder, members: Members<'_>, root: usize, range: Range<usize>) {
+    let position = position(members, root);
     for piece in writer.pieces(range) {
-        for &child in &place.children {
-            writer.receive_piece(child, piece.clone(), How::OwnFirst);
+        for &child in &position.children {
+            writer.receive_piece(child, piece.clone(), ReceiveAction::OwnFirst);
         }
-        if let Some(parent) = place.parent {
+        if let Some(parent) = position.parent {
             writer.send_piece(parent, piece);
         }
     }
 }
 
-/// What the root has goes to all. The child with the most below it is told first.
-pub(super) fn broadcast(writer: &mut Writer, members: Members<'_>, root: usize, range: Range<usize>) {
-    let place = place(members, root);
+/// Broadcasts from the root. The child with the largest subtree is served first.
+pub(super) fn broadcast(writer: &mut StepBuilder, members: Members<'_>, root: usize, range: Range<usize>) {
+    let position = position(members, root);
     for piece in writer.pieces(range) {
-        if let Some(parent) = place.parent {
-            writer.receive_piece(parent, piece.clone(), How::Replace);
+        if let Some(parent) = position.parent {
+            writer.receive_piece(parent, piece.clone(), ReceiveAction::Replace);
         }
-        for &child in place.children.iter().rev() {
+        for &child in position.children.iter().rev() {
             writer.send_piece(child, piece.clone());
         }
     }
@@ -54,16 +55,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parents_and_children_agree_and_all_hang_on_the_root() {
+    fn parents_and_children_agree_and_the_root_reaches_all() {
         for count in 1..20 {
             let ranks: Vec<Rank> = Rank::all(count).collect();
             for root in 0..count {
-                let places: Vec<Place> = (0..count).map(|me| place(Members { ranks: &ranks, me }, root)).collect();
-                assert!(places[root].parent.is_none());
-                assert_eq!(places.iter().map(|place| place.children.len()).sum::<usize>(), count - 1);
-                for (me, place) in places.iter().enumerate() {
-                    for child in &place.children {
-                        assert_eq!(places[child.index()].parent, Some(ranks[me]));
+                let positions: Vec<TreePosition> =
+                    (0..count).map(|me| position(Members { ranks: &ranks, me }, root)).collect();
+                assert!(positions[root].parent.is_none());
+                assert_eq!(positions.iter().map(|position| position.children.len()).sum::<usize>(), count - 1);
+                for (me, position) in positions.iter().enumerate() {
+                    for child in &position.children {
+                        assert_eq!(positions[child.index()].parent, Some(ranks[me]));
                     }
                 }
             }

@@ -1,11 +1,12 @@
-//! Inside of groups first: each group of consecutive members sums up a tree to its first member, those run a ring, and each tells its group.
-//! One vector per group crosses between groups in each direction, whatever the group's size.
+//! Two-level all-reduce: each group of consecutive members reduces along a tree to its first
+//! member, the first members run a ring, and each broadcasts to its group. One vector per group
+//! crosses between groups in each direction, whatever the group's size.
 
-use super::step::{Members, Writer};
+use super::step::{Members, StepBuilder};
 use super::{ring, tree};
 use hemiola_core::Rank;
 
-pub(super) fn all_reduce(writer: &mut Writer, members: Members<'_>, group: usize, length: usize) {
+pub(super) fn all_reduce(writer: &mut StepBuilder, members: Members<'_>, group: usize, length: usize) {
     let group = group.max(1);
     let first = members.me - members.me % group;
     let mine = &members.ranks[first..(first.saturating_add(group)).min(members.count())];

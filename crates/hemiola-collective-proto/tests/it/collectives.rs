@@ -1,46 +1,48 @@
-//! Every operation on 1 to 9 peers, in random order of messages, against a serial reference: bit for bit.
+//! Every operation on 1 to 9 peers, with messages in random order, against a serial reference: bit
+//! for bit.
 
 use crate::network::{Job, run};
 use crate::serial;
 use half::{bf16, f16};
-use hemiola_collective_proto::protocol::{buckets, count_nan, cut, pack, unpack};
-use hemiola_collective_proto::{Algorithm, Element, Engine, Operation, Operator, Random};
+use hemiola_collective_proto::protocol::{buckets, chunk_range, count_nan, pack, unpack};
+use hemiola_collective_proto::{Algorithm, CollectiveElement, CollectiveEngine, Operation, ReduceOp};
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 
 const LENGTHS: [usize; 8] = [0, 1, 2, 3, 7, 16, 33, 101];
 
-/// Numbers of very different size, so that every change of the order of a sum changes its bits.
-trait Sample: Element {
-    fn sample(random: &mut Random) -> Self;
+/// Values of very different size, so that every change of the order of a sum changes its bits.
+trait Sample: CollectiveElement {
+    fn sample(random: &mut SplitMix64) -> Self;
 }
 
-fn power(random: &mut Random, digits: usize) -> f64 {
+fn power(random: &mut SplitMix64, digits: usize) -> f64 {
     (0..random.below(digits)).fold(1.0, |power, _| 10.0 * power)
 }
 
 macro_rules! samples {
     ($($type:ty: $make:expr;)*) => {$(
         impl Sample for $type {
-            fn sample(random: &mut Random) -> Self {
+            fn sample(random: &mut SplitMix64) -> Self {
                 $make(random)
             }
         }
     )*};
 }
 samples! {
-    f32: |random: &mut Random| (random.symmetric() * power(random, 7)) as f32;
-    f64: |random: &mut Random| random.symmetric() * power(random, 12);
-    i32: |random: &mut Random| (random.bits() as u32).cast_signed();
-    i64: |random: &mut Random| random.bits().cast_signed();
-    bf16: |random: &mut Random| bf16::from_f64(random.symmetric() * power(random, 3));
-    f16: |random: &mut Random| f16::from_f64(random.symmetric() * power(random, 3));
+    f32: |random: &mut SplitMix64| (random.symmetric() * power(random, 7)) as f32;
+    f64: |random: &mut SplitMix64| random.symmetric() * power(random, 12);
+    i32: |random: &mut SplitMix64| (random.next_u64() as u32).cast_signed();
+    i64: |random: &mut SplitMix64| random.next_u64().cast_signed();
+    bf16: |random: &mut SplitMix64| bf16::from_f64(random.symmetric() * power(random, 3));
+    f16: |random: &mut SplitMix64| f16::from_f64(random.symmetric() * power(random, 3));
 }
 
-fn vectors<T: Sample>(peers: usize, length: usize, random: &mut Random) -> Vec<Vec<T>> {
+fn vectors<T: Sample>(peers: usize, length: usize, random: &mut SplitMix64) -> Vec<Vec<T>> {
     (0..peers).map(|_| (0..length).map(|_| T::sample(random)).collect()).collect()
 }
 
-fn bits<T: Element>(elements: &[T]) -> &[u8] {
+fn bits<T: CollectiveElement>(elements: &[T]) -> &[u8] {
     bytemuck::cast_slice(elements)
 }
 
@@ -49,8 +51,8 @@ fn algorithms(peers: usize) -> Vec<Algorithm> {
     flat.into_iter().chain((1..=peers).map(|group| Algorithm::TwoLevel { group })).collect()
 }
 
-fn check_all_reduce<T: Sample>(operator: Operator) {
-    let mut random = Random::new(41);
+fn check_all_reduce<T: Sample>(operator: ReduceOp) {
+    let mut random = SplitMix64::new(41);
     for peers in 1..=9 {
         for length in LENGTHS {
             for algorithm in algorithms(peers) {
@@ -58,7 +60,7 @@ fn check_all_reduce<T: Sample>(operator: Operator) {
                 let expected = serial::all_reduce(algorithm, operator, &data);
                 let operation = Operation::AllReduce { algorithm, operator, length };
                 let segment = 1 + random.below(64);
-                let results = run(vec![Job { operation, data }], peers, segment, random.bits());
+                let results = run(vec![Job { operation, data }], peers, segment, random.next_u64());
                 for result in &results[0] {
                     assert_eq!(bits(result), bits(&expected), "{algorithm} of {length} on {peers}");
                 }
@@ -69,56 +71,56 @@ fn check_all_reduce<T: Sample>(operator: Operator) {
 
 #[test]
 fn all_reduce_sums_f32_in_the_documented_order() {
-    check_all_reduce::<f32>(Operator::Sum);
+    check_all_reduce::<f32>(ReduceOp::Sum);
 }
 
 #[test]
 fn all_reduce_sums_f64_in_the_documented_order() {
-    check_all_reduce::<f64>(Operator::Sum);
+    check_all_reduce::<f64>(ReduceOp::Sum);
 }
 
 #[test]
 fn all_reduce_sums_integers() {
-    check_all_reduce::<i32>(Operator::Sum);
-    check_all_reduce::<i64>(Operator::Sum);
+    check_all_reduce::<i32>(ReduceOp::Sum);
+    check_all_reduce::<i64>(ReduceOp::Sum);
 }
 
 #[test]
 fn all_reduce_sums_bf16_and_f16_rounding_at_each_step() {
-    check_all_reduce::<bf16>(Operator::Sum);
-    check_all_reduce::<f16>(Operator::Sum);
+    check_all_reduce::<bf16>(ReduceOp::Sum);
+    check_all_reduce::<f16>(ReduceOp::Sum);
 }
 
 #[test]
 fn all_reduce_finds_smallest_and_largest() {
-    check_all_reduce::<f32>(Operator::Min);
-    check_all_reduce::<i64>(Operator::Max);
+    check_all_reduce::<f32>(ReduceOp::Min);
+    check_all_reduce::<i64>(ReduceOp::Max);
 }
 
 #[test]
 fn the_order_of_a_sum_shows_in_its_bits() {
     // Otherwise the tests above would prove nothing about the order.
-    let data = vectors::<f32>(5, 101, &mut Random::new(1));
+    let data = vectors::<f32>(5, 101, &mut SplitMix64::new(1));
     let sums = [Algorithm::Ring, Algorithm::Tree, Algorithm::HalvingDoubling, Algorithm::TwoLevel { group: 2 }]
-        .map(|algorithm| serial::all_reduce(algorithm, Operator::Sum, &data));
-    for (place, sum) in sums.iter().enumerate() {
-        assert!(sums[..place].iter().all(|other| bits(other) != bits(sum)));
+        .map(|algorithm| serial::all_reduce(algorithm, ReduceOp::Sum, &data));
+    for (index, sum) in sums.iter().enumerate() {
+        assert!(sums[..index].iter().all(|other| bits(other) != bits(sum)));
     }
 }
 
 #[test]
 fn reduce_scatter_leaves_each_its_chunk() {
-    let mut random = Random::new(43);
+    let mut random = SplitMix64::new(43);
     for peers in 1..=9 {
         for length in LENGTHS {
             let data = vectors::<f32>(peers, length, &mut random);
-            let expected = serial::ring(Operator::Sum, &data);
-            let operation = Operation::ReduceScatter { operator: Operator::Sum, length };
+            let expected = serial::ring(ReduceOp::Sum, &data);
+            let operation = Operation::ReduceScatter { operator: ReduceOp::Sum, length };
             let job = Job { operation: operation.clone(), data };
-            let results = run(vec![job], peers, 1 + random.below(64), random.bits());
+            let results = run(vec![job], peers, 1 + random.below(64), random.next_u64());
             for me in Rank::all(peers) {
                 let chunk = operation.result(me, peers);
-                assert_eq!(chunk, cut(length, peers, me.index()));
+                assert_eq!(chunk, chunk_range(length, peers, me.index()));
                 assert_eq!(bits(&results[0][me.index()][chunk.clone()]), bits(&expected[chunk]));
             }
         }
@@ -127,16 +129,16 @@ fn reduce_scatter_leaves_each_its_chunk() {
 
 #[test]
 fn reduce_leaves_the_root_the_sum_and_broadcast_gives_it_to_all() {
-    let mut random = Random::new(44);
+    let mut random = SplitMix64::new(44);
     for peers in 1..=9 {
         for root in 0..peers {
             let length = LENGTHS[random.below(LENGTHS.len())];
             let data = vectors::<f64>(peers, length, &mut random);
-            let (root_rank, operator) = (Rank::new(root as u32), Operator::Sum);
+            let (root_rank, operator) = (Rank::new(root as u32), ReduceOp::Sum);
             let reduce = Job { operation: Operation::Reduce { root: root_rank, operator, length }, data: data.clone() };
             let broadcast = Job { operation: Operation::Broadcast { root: root_rank, length }, data: data.clone() };
-            let results = run(vec![reduce, broadcast], peers, 1 + random.below(64), random.bits());
-            assert_eq!(bits(&results[0][root]), bits(&serial::tree(Operator::Sum, &data, root)));
+            let results = run(vec![reduce, broadcast], peers, 1 + random.below(64), random.next_u64());
+            assert_eq!(bits(&results[0][root]), bits(&serial::tree(ReduceOp::Sum, &data, root)));
             for result in &results[1] {
                 assert_eq!(bits(result), bits(&data[root]));
             }
@@ -146,7 +148,7 @@ fn reduce_leaves_the_root_the_sum_and_broadcast_gives_it_to_all() {
 
 #[test]
 fn all_gather_gives_all_blocks_to_all_whatever_their_lengths() {
-    let mut random = Random::new(45);
+    let mut random = SplitMix64::new(45);
     for peers in 1..=9 {
         for block in LENGTHS {
             let blocks: Vec<usize> = (0..peers).map(|_| random.below(block + 1)).collect();
@@ -156,19 +158,19 @@ fn all_gather_gives_all_blocks_to_all_whatever_their_lengths() {
             ] {
                 let own: Vec<Vec<i64>> =
                     lengths.iter().map(|&length| vectors(1, length, &mut random).remove(0)).collect();
-                let place = |me: usize| {
+                let index = |me: usize| {
                     let mut buffer = vec![0; lengths.iter().sum()];
                     let start: usize = lengths[..me].iter().sum();
                     buffer[start..start + lengths[me]].copy_from_slice(&own[me]);
                     buffer
                 };
-                let data: Vec<Vec<i64>> = (0..peers).map(place).collect();
+                let data: Vec<Vec<i64>> = (0..peers).map(index).collect();
                 let root = Rank::new(random.below(peers) as u32);
                 let gather = Job { operation: Operation::Gather { root, blocks: lengths.clone() }, data: data.clone() };
                 let all = Job { operation, data: data.clone() };
-                let results = run(vec![all, gather], peers, 1 + random.below(64), random.bits());
+                let results = run(vec![all, gather], peers, 1 + random.below(64), random.next_u64());
                 assert!(results[0].iter().all(|result| *result == own.concat()));
-                // With one root only that has them, and the others' buffers stay what they were.
+                // With a root only that peer gets them, and the other buffers are unchanged.
                 for (peer, result) in results[1].iter().enumerate() {
                     assert_eq!(*result, if peer == root.index() { own.concat() } else { data[peer].clone() });
                 }
@@ -179,12 +181,12 @@ fn all_gather_gives_all_blocks_to_all_whatever_their_lengths() {
 
 #[test]
 fn all_to_all_transposes_blocks() {
-    let mut random = Random::new(46);
+    let mut random = SplitMix64::new(46);
     for peers in 1..=9 {
         for block in [0, 1, 5, 32] {
             let data = vectors::<i32>(peers, peers * block, &mut random);
             let job = Job { operation: Operation::AllToAll { block }, data: data.clone() };
-            let results = run(vec![job], peers, 1 + random.below(64), random.bits());
+            let results = run(vec![job], peers, 1 + random.below(64), random.next_u64());
             for me in 0..peers {
                 let expected: Vec<i32> =
                     data.iter().flat_map(|from| from[me * block..(me + 1) * block].to_vec()).collect();
@@ -195,14 +197,15 @@ fn all_to_all_transposes_blocks() {
 }
 
 #[test]
-fn nobody_leaves_a_barrier_before_all_have_come() {
+fn no_peer_leaves_a_barrier_before_all_have_arrived() {
     for peers in 2..=9 {
         for late in 0..peers {
-            let mut engines: Vec<Engine> = Rank::all(peers).map(|me| Engine::new(me, peers)).collect();
+            let mut engines: Vec<CollectiveEngine> =
+                Rank::all(peers).map(|me| CollectiveEngine::new(me, peers)).collect();
             let tags: Vec<_> =
                 engines.iter_mut().map(|engine| engine.begin::<f32>(&Operation::Barrier).unwrap()).collect();
             let mut done = vec![false; peers];
-            let settle = |engines: &mut Vec<Engine>, done: &mut Vec<bool>, comes: &dyn Fn(usize) -> bool| loop {
+            let settle = |engines: &mut Vec<CollectiveEngine>, done: &mut Vec<bool>, comes: &dyn Fn(usize) -> bool| loop {
                 let mut out = Vec::new();
                 for peer in (0..peers).filter(|&peer| comes(peer)) {
                     if !done[peer] {
@@ -226,7 +229,7 @@ fn nobody_leaves_a_barrier_before_all_have_come() {
 
 #[test]
 fn many_collectives_in_flight_do_not_disturb_each_other() {
-    let mut random = Random::new(47);
+    let mut random = SplitMix64::new(47);
     for round in 0..200 {
         let peers = 1 + random.below(9);
         let mut jobs = Vec::new();
@@ -236,10 +239,10 @@ fn many_collectives_in_flight_do_not_disturb_each_other() {
             let choices = algorithms(peers);
             let algorithm = choices[random.below(choices.len())];
             let data = vectors::<f32>(peers, length, &mut random);
-            expected.push(serial::all_reduce(algorithm, Operator::Sum, &data));
-            jobs.push(Job { operation: Operation::AllReduce { algorithm, operator: Operator::Sum, length }, data });
+            expected.push(serial::all_reduce(algorithm, ReduceOp::Sum, &data));
+            jobs.push(Job { operation: Operation::AllReduce { algorithm, operator: ReduceOp::Sum, length }, data });
         }
-        let results = run(jobs, peers, 1 + random.below(64), random.bits());
+        let results = run(jobs, peers, 1 + random.below(64), random.next_u64());
         for (result, expected) in results.iter().zip(&expected) {
             assert!(result.iter().all(|result| bits(result) == bits(expected)), "round {round}");
         }
@@ -248,7 +251,7 @@ fn many_collectives_in_flight_do_not_disturb_each_other() {
 
 #[test]
 fn fused_vectors_come_back_summed() {
-    let mut random = Random::new(49);
+    let mut random = SplitMix64::new(49);
     let lengths = [3, 0, 8, 1, 20];
     let peers = 4;
     let tensors: Vec<Vec<Vec<i64>>> =
@@ -259,12 +262,12 @@ fn fused_vectors_come_back_summed() {
             let slices: Vec<&[i64]> = tensors[bucket.vectors.clone()].iter().map(Vec::as_slice).collect();
             pack(&slices)
         };
-        let (algorithm, operator) = (Algorithm::HalvingDoubling, Operator::Sum);
+        let (algorithm, operator) = (Algorithm::HalvingDoubling, ReduceOp::Sum);
         let operation = Operation::AllReduce { algorithm, operator, length: bucket.length };
         let results =
-            run(vec![Job { operation, data: tensors.iter().map(packed).collect() }], peers, 64, random.bits());
-        let mut places: Vec<&mut [i64]> = summed[bucket.vectors.clone()].iter_mut().map(Vec::as_mut_slice).collect();
-        unpack(&results[0][0], &mut places).unwrap();
+            run(vec![Job { operation, data: tensors.iter().map(packed).collect() }], peers, 64, random.next_u64());
+        let mut ranges: Vec<&mut [i64]> = summed[bucket.vectors.clone()].iter_mut().map(Vec::as_mut_slice).collect();
+        unpack(&results[0][0], &mut ranges).unwrap();
     }
     for (tensor, sum) in summed.iter().enumerate() {
         for (element, value) in sum.iter().enumerate() {
@@ -276,7 +279,7 @@ fn fused_vectors_come_back_summed() {
 
 #[test]
 fn nan_is_delivered_to_all_with_the_same_bits() {
-    let mut random = Random::new(50);
+    let mut random = SplitMix64::new(50);
     for peers in 1..=9 {
         for algorithm in algorithms(peers) {
             let mut data = vectors::<f32>(peers, 33, &mut random);
@@ -284,8 +287,8 @@ fn nan_is_delivered_to_all_with_the_same_bits() {
                 vector[peer] = f32::NAN;
                 vector[20] = f32::from_bits(0x7fc0_0000 | peer as u32);
             }
-            let operation = Operation::AllReduce { algorithm, operator: Operator::Sum, length: 33 };
-            let results = run(vec![Job { operation, data }], peers, 16, random.bits());
+            let operation = Operation::AllReduce { algorithm, operator: ReduceOp::Sum, length: 33 };
+            let results = run(vec![Job { operation, data }], peers, 16, random.next_u64());
             assert!(results[0].iter().all(|result| bits(result) == bits(&results[0][0])));
             assert_eq!(count_nan(&results[0][0]), peers + 1);
         }
@@ -293,19 +296,20 @@ fn nan_is_delivered_to_all_with_the_same_bits() {
 }
 
 #[test]
-fn buffers_that_are_used_again_hold_nothing_old() {
-    // Large messages of changing lengths, so that buffers are reused and are longer or shorter than what they are for.
-    let mut random = Random::new(51);
+fn reused_buffers_hold_no_old_values() {
+    // Large messages of changing lengths, so that buffers are reused and are longer or shorter than
+    // needed.
+    let mut random = SplitMix64::new(51);
     let peers = 3;
     let lengths = [60_000, 30_001, 90_000, 12_345];
     let data: Vec<Vec<Vec<f32>>> = lengths.iter().map(|&length| vectors(peers, length, &mut random)).collect();
     let jobs = data.iter().zip(lengths).map(|(data, length)| {
-        let operation = Operation::AllReduce { algorithm: Algorithm::Ring, operator: Operator::Sum, length };
+        let operation = Operation::AllReduce { algorithm: Algorithm::Ring, operator: ReduceOp::Sum, length };
         Job { operation, data: data.clone() }
     });
-    let results = run(jobs.collect(), peers, 1 << 16, random.bits());
+    let results = run(jobs.collect(), peers, 1 << 16, random.next_u64());
     for (result, data) in results.iter().zip(&data) {
-        let expected = serial::ring(Operator::Sum, data);
+        let expected = serial::ring(ReduceOp::Sum, data);
         assert!(result.iter().all(|result| bits(result) == bits(&expected)));
     }
 }

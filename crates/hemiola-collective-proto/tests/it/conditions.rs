@@ -1,41 +1,42 @@
-//! What goes wrong, and how it is told.
+//! Failures of collectives and their messages.
 
-use hemiola_collective_proto::protocol::Body;
-use hemiola_collective_proto::{Algorithm, Engine, Error, Message, Operation, Operator, Random};
+use hemiola_collective_proto::protocol::CollectiveBody;
+use hemiola_collective_proto::{Algorithm, CollectiveEngine, CollectiveMessage, Error, Operation, ReduceOp};
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 
 fn sum(length: usize) -> Operation {
-    Operation::AllReduce { algorithm: Algorithm::Ring, operator: Operator::Sum, length }
+    Operation::AllReduce { algorithm: Algorithm::Ring, operator: ReduceOp::Sum, length }
 }
 
-/// What each peer asks for.
-enum Asks {
+/// Request of one peer.
+enum Request {
     F32(Operation),
     I32(Operation),
 }
 
-/// Carries on until nothing is under way; what each peer was told.
-fn outcomes(asks: &[Asks], seed: u64) -> Vec<Result<bool, Error>> {
-    let peers = asks.len();
-    let mut random = Random::new(seed);
-    let mut engines: Vec<Engine> = Rank::all(peers).map(|me| Engine::new(me, peers)).collect();
+/// Runs until no message is in flight; returns the result of each peer.
+fn outcomes(requests: &[Request], seed: u64) -> Vec<Result<bool, Error>> {
+    let peers = requests.len();
+    let mut random = SplitMix64::new(seed);
+    let mut engines: Vec<CollectiveEngine> = Rank::all(peers).map(|me| CollectiveEngine::new(me, peers)).collect();
     let mut tags = Vec::new();
-    for (engine, asks) in engines.iter_mut().zip(asks) {
-        tags.push(match asks {
-            Asks::F32(operation) => engine.begin::<f32>(operation).unwrap(),
-            Asks::I32(operation) => engine.begin::<i32>(operation).unwrap(),
+    for (engine, requests) in engines.iter_mut().zip(requests) {
+        tags.push(match requests {
+            Request::F32(operation) => engine.begin::<f32>(operation).unwrap(),
+            Request::I32(operation) => engine.begin::<i32>(operation).unwrap(),
         });
     }
     let mut outcomes: Vec<Result<bool, Error>> = vec![Ok(false); peers];
-    let mut pool: Vec<Message> = Vec::new();
+    let mut pool: Vec<CollectiveMessage> = Vec::new();
     loop {
         for peer in 0..peers {
             if outcomes[peer] == Ok(false) {
-                outcomes[peer] = match &asks[peer] {
-                    Asks::F32(operation) => {
+                outcomes[peer] = match &requests[peer] {
+                    Request::F32(operation) => {
                         engines[peer].advance(tags[peer], &mut vec![1.0_f32; operation.buffer_length(peers)], &mut pool)
                     }
-                    Asks::I32(operation) => {
+                    Request::I32(operation) => {
                         engines[peer].advance(tags[peer], &mut vec![1_i32; operation.buffer_length(peers)], &mut pool)
                     }
                 };
@@ -57,20 +58,20 @@ fn lengths_or_types_that_differ_fail_on_all_naming_both() {
     for seed in 0..50 {
         for peers in 2..=6 {
             for odd in 0..peers {
-                let with = |odd_one: fn() -> Asks| {
-                    let asks: Vec<Asks> =
-                        (0..peers).map(|peer| if peer == odd { odd_one() } else { Asks::F32(sum(10)) }).collect();
-                    outcomes(&asks, seed)
+                let with = |odd_one: fn() -> Request| {
+                    let requests: Vec<Request> =
+                        (0..peers).map(|peer| if peer == odd { odd_one() } else { Request::F32(sum(10)) }).collect();
+                    outcomes(&requests, seed)
                 };
                 for (outcomes, words) in [
-                    (with(|| Asks::F32(sum(11))), ["of 10 f32", "of 11 f32"]),
-                    (with(|| Asks::F32(sum(0))), ["of 10 f32", "of 0 f32"]),
-                    (with(|| Asks::I32(sum(10))), ["of 10 f32", "of 10 i32"]),
-                    (with(|| Asks::F32(Operation::AllToAll { block: 10 })), ["all-reduce (ring)", "all-to-all"]),
+                    (with(|| Request::F32(sum(11))), ["of 10 f32", "of 11 f32"]),
+                    (with(|| Request::F32(sum(0))), ["of 10 f32", "of 0 f32"]),
+                    (with(|| Request::I32(sum(10))), ["of 10 f32", "of 10 i32"]),
+                    (with(|| Request::F32(Operation::AllToAll { block: 10 })), ["all-reduce (ring)", "all-to-all"]),
                 ] {
                     for outcome in outcomes {
-                        let error = outcome.expect_err("peers that differ must not end well");
-                        assert!(matches!(error, Error::Disagreement(_)), "{error}");
+                        let error = outcome.expect_err("mismatched calls must fail");
+                        assert!(matches!(error, Error::CollectiveMismatch(_)), "{error}");
                         let text = error.to_string();
                         assert!(words.iter().all(|word| text.contains(word)), "{text}");
                         assert!(text.contains(&format!("peer {odd} does")), "{text}");
@@ -82,8 +83,8 @@ fn lengths_or_types_that_differ_fail_on_all_naming_both() {
 }
 
 #[test]
-fn who_waits_for_whom_is_known() {
-    let mut engine = Engine::new(Rank::new(1), 3);
+fn waits_name_collective_and_peer() {
+    let mut engine = CollectiveEngine::new(Rank::new(1), 3);
     let mut out = Vec::new();
     let tag = engine.begin::<f32>(&sum(6)).unwrap();
     assert!(!engine.advance(tag, &mut [0.0_f32; 6], &mut out).unwrap());
@@ -93,22 +94,22 @@ fn who_waits_for_whom_is_known() {
 }
 
 #[test]
-fn a_buffer_that_does_not_fit_can_be_given_again() {
-    let mut engine = Engine::new(Rank::new(0), 1);
+fn a_rejected_buffer_can_be_replaced() {
+    let mut engine = CollectiveEngine::new(Rank::new(0), 1);
     let tag = engine.begin::<f32>(&sum(3)).unwrap();
     let mut out = Vec::new();
     assert!(matches!(
         engine.advance(tag, &mut [0.0_f32; 2], &mut out),
         Err(Error::WrongLength { expected: 3, found: 2, .. })
     ));
-    assert!(matches!(engine.advance(tag, &mut [0_i32; 3], &mut out), Err(Error::WrongKind { .. })));
+    assert!(matches!(engine.advance(tag, &mut [0_i32; 3], &mut out), Err(Error::WrongElementKind { .. })));
     assert_eq!(engine.advance(tag, &mut [0.0_f32; 3], &mut out), Ok(true));
     assert_eq!(engine.advance(tag, &mut [0.0_f32; 3], &mut out), Err(Error::NotInFlight { tag }));
 }
 
 #[test]
 fn roots_and_blocks_must_fit_the_job() {
-    let mut engine = Engine::new(Rank::new(0), 2);
+    let mut engine = CollectiveEngine::new(Rank::new(0), 2);
     assert!(engine.begin::<f32>(&Operation::Broadcast { root: Rank::new(2), length: 1 }).is_err());
     assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![1] }).is_err());
     assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![usize::MAX; 2] }).is_err());
@@ -117,7 +118,7 @@ fn roots_and_blocks_must_fit_the_job() {
 
 #[test]
 fn broken_messages_are_refused() {
-    let two = || [Engine::new(Rank::new(0), 2), Engine::new(Rank::new(1), 2)];
+    let two = || [CollectiveEngine::new(Rank::new(0), 2), CollectiveEngine::new(Rank::new(1), 2)];
     let first_message = || {
         let [mut sender, _] = two();
         let tag = sender.begin::<f32>(&sum(4)).unwrap();
@@ -125,7 +126,7 @@ fn broken_messages_are_refused() {
         sender.advance(tag, &mut [0.0_f32; 4], &mut out).unwrap();
         out.remove(0)
     };
-    let refused = |messages: Vec<Message>| {
+    let refused = |messages: Vec<CollectiveMessage>| {
         let [_, mut receiver] = two();
         let tag = receiver.begin::<f32>(&sum(4)).unwrap();
         messages
@@ -136,16 +137,19 @@ fn broken_messages_are_refused() {
     assert_eq!(refused(vec![first_message()]), Ok(false));
     let twice = refused(vec![first_message(), first_message()]).unwrap_err();
     assert!(twice.to_string().contains("came twice"), "{twice}");
-    let short = refused(vec![Message { body: Body::Elements(bytes::Bytes::from_static(b"abc")), ..first_message() }]);
+    let short = refused(vec![CollectiveMessage {
+        body: CollectiveBody::Elements(bytes::Bytes::from_static(b"abc")),
+        ..first_message()
+    }]);
     assert!(short.unwrap_err().to_string().contains("3 bytes came where 8 were due"));
-    let stranger = refused(vec![Message { from: Rank::new(7), ..first_message() }]);
-    assert!(matches!(stranger, Err(Error::BadMessage { .. })));
+    let unknown_sender = refused(vec![CollectiveMessage { from: Rank::new(7), ..first_message() }]);
+    assert!(matches!(unknown_sender, Err(Error::InvalidMessage { .. })));
 }
 
 #[test]
-fn a_peer_that_is_ahead_waits_in_memory_that_is_counted() {
-    let mut root = Engine::new(Rank::new(0), 2);
-    let mut other = Engine::new(Rank::new(1), 2);
+fn early_messages_are_buffered_and_counted() {
+    let mut root = CollectiveEngine::new(Rank::new(0), 2);
+    let mut other = CollectiveEngine::new(Rank::new(1), 2);
     let broadcast = Operation::Broadcast { root: Rank::new(0), length: 10 };
     for value in 0..5 {
         let tag = root.begin::<i32>(&broadcast).unwrap();
@@ -166,8 +170,8 @@ fn a_peer_that_is_ahead_waits_in_memory_that_is_counted() {
 }
 
 #[test]
-fn a_window_bounds_what_is_to_be_sent_at_once() {
-    let mut root = Engine::new(Rank::new(0), 2).segment_bytes(40).window_bytes(100);
+fn a_window_bounds_the_bytes_sent_at_once() {
+    let mut root = CollectiveEngine::new(Rank::new(0), 2).segment_bytes(40).window_bytes(100);
     let tag = root.begin::<i32>(&Operation::Broadcast { root: Rank::new(0), length: 100 }).unwrap();
     let mut data = [3; 100];
     let mut sizes = Vec::new();

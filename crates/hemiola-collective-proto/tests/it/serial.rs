@@ -1,23 +1,24 @@
-//! Sums in the documented order, written from the documentation and sharing nothing with the steps.
+//! Serial sums in the documented order, written from the documentation and sharing no code with the
+//! steps.
 
-use hemiola_collective_proto::{Algorithm, Element, Operator};
+use hemiola_collective_proto::{Algorithm, CollectiveElement, ReduceOp};
 
-fn combine<T: Element>(operator: Operator, a: T, b: T) -> T {
+fn combine<T: CollectiveElement>(operator: ReduceOp, a: T, b: T) -> T {
     match operator {
-        Operator::Sum => a.sum(b),
-        Operator::Min => a.min(b),
-        Operator::Max => a.max(b),
+        ReduceOp::Sum => a.sum(b),
+        ReduceOp::Min => a.min(b),
+        ReduceOp::Max => a.max(b),
         _ => unreachable!("an operator without a reference"),
     }
 }
 
-/// Chunk `c`: from peer `c + 1` round to `c`.
-pub(crate) fn ring<T: Element>(operator: Operator, data: &[Vec<T>]) -> Vec<T> {
+/// Ring: chunk `c` is added from peer `c + 1` round to `c`.
+pub(crate) fn ring<T: CollectiveElement>(operator: ReduceOp, data: &[Vec<T>]) -> Vec<T> {
     let (peers, length) = (data.len(), data[0].len());
     let mut result = Vec::new();
     for chunk in 0..peers {
         let sum = |element: usize| {
-            let order = (1..=peers).map(|places| data[(chunk + places) % peers][element]);
+            let order = (1..=peers).map(|ranges| data[(chunk + ranges) % peers][element]);
             order.reduce(|a, b| combine(operator, a, b)).unwrap()
         };
         result.extend((chunk * length / peers..(chunk + 1) * length / peers).map(sum));
@@ -25,9 +26,9 @@ pub(crate) fn ring<T: Element>(operator: Operator, data: &[Vec<T>]) -> Vec<T> {
     result
 }
 
-/// Lower half of an aligned block of relative ranks, then upper half.
-pub(crate) fn tree<T: Element>(operator: Operator, data: &[Vec<T>], root: usize) -> Vec<T> {
-    fn block<T: Element>(operator: Operator, values: &[T], start: usize, size: usize) -> Option<T> {
+/// Tree: lower half of an aligned block of relative ranks, then upper half.
+pub(crate) fn tree<T: CollectiveElement>(operator: ReduceOp, data: &[Vec<T>], root: usize) -> Vec<T> {
+    fn block<T: CollectiveElement>(operator: ReduceOp, values: &[T], start: usize, size: usize) -> Option<T> {
         if size == 1 {
             return values.get(start).copied();
         }
@@ -39,14 +40,14 @@ pub(crate) fn tree<T: Element>(operator: Operator, data: &[Vec<T>], root: usize)
     }
     let peers = data.len();
     let sum = |element: usize| {
-        let values: Vec<T> = (0..peers).map(|place| data[(place + root) % peers][element]).collect();
+        let values: Vec<T> = (0..peers).map(|index| data[(index + root) % peers][element]).collect();
         block(operator, &values, 0, peers.next_power_of_two()).unwrap()
     };
     (0..data[0].len()).map(sum).collect()
 }
 
-/// The rest folded onto a power of two, which is then folded in half until one is left.
-pub(crate) fn halving<T: Element>(operator: Operator, data: &[Vec<T>]) -> Vec<T> {
+/// Halving: the rest is folded onto a power of two, which is then folded in half until one is left.
+pub(crate) fn halving<T: CollectiveElement>(operator: ReduceOp, data: &[Vec<T>]) -> Vec<T> {
     let sum = |element: usize| {
         let mut values: Vec<T> = data.iter().map(|vector| vector[element]).collect();
         let mut size = (1..=values.len()).rev().find(|size| size.is_power_of_two()).unwrap();
@@ -62,7 +63,7 @@ pub(crate) fn halving<T: Element>(operator: Operator, data: &[Vec<T>]) -> Vec<T>
     (0..data[0].len()).map(sum).collect()
 }
 
-pub(crate) fn all_reduce<T: Element>(algorithm: Algorithm, operator: Operator, data: &[Vec<T>]) -> Vec<T> {
+pub(crate) fn all_reduce<T: CollectiveElement>(algorithm: Algorithm, operator: ReduceOp, data: &[Vec<T>]) -> Vec<T> {
     match algorithm {
         Algorithm::Ring => ring(operator, data),
         Algorithm::Tree => tree(operator, data, 0),

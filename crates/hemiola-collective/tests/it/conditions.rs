@@ -1,16 +1,18 @@
-//! Peers that disagree, that do not come, that die; numbers that are none.
+//! Failures: mismatched calls, missing calls, lost peers, and values that are not finite.
 
-use crate::support::{impatient, with_watchdog};
+use crate::support::{short_deadlines, with_watchdog};
 use hemiola_cluster::{Cluster, Result, standalone};
-use hemiola_collective::{Algorithm, Collectives, Encoder, Encoding, Factors, MakeCollectives as _, Operator};
+use hemiola_collective::{
+    Algorithm, CollectiveExt as _, Communicator, Compression, Compressor, ReduceOp, SufficientFactors,
+};
 use hemiola_core::{ErrorKind, Rank};
 use std::sync::Mutex;
 
-/// Runs a program that fails on every peer; what each said.
-fn failures(peers: usize, program: impl Fn(&Cluster, &Collectives) -> Result<()> + Sync) -> Vec<(ErrorKind, String)> {
+/// Runs a program that fails on every peer; returns the error of each.
+fn failures(peers: usize, program: impl Fn(&Cluster, &Communicator) -> Result<()> + Sync) -> Vec<(ErrorKind, String)> {
     let said = Mutex::new(vec![None; peers]);
-    let outcome = standalone(peers).deadlines(impatient()).run(|cluster| {
-        let error = program(cluster, &cluster.collectives()?).unwrap_err();
+    let outcome = standalone(peers).deadlines(short_deadlines()).run(|cluster| {
+        let error = program(cluster, &cluster.communicator()?).unwrap_err();
         said.lock().unwrap()[cluster.rank().index()] = Some((error.kind(), error.to_string()));
         Err::<(), _>(error)
     });
@@ -22,12 +24,12 @@ fn failures(peers: usize, program: impl Fn(&Cluster, &Collectives) -> Result<()>
 fn different_lengths_are_an_error_on_all_that_names_both() {
     with_watchdog(|| {
         for background in [false, true] {
-            let said = failures(4, |cluster, collectives| {
+            let said = failures(4, |cluster, communicator| {
                 let length = if cluster.rank() == Rank::new(2) { 101 } else { 100 };
                 if background {
-                    return collectives.begin_all_reduce(vec![1.0_f32; length], Operator::Sum)?.finish().map(drop);
+                    return communicator.begin_all_reduce(vec![1.0_f32; length], ReduceOp::Sum)?.wait().map(drop);
                 }
-                collectives.all_reduce(&mut vec![1.0_f32; length], Operator::Sum)
+                communicator.all_reduce(&mut vec![1.0_f32; length], ReduceOp::Sum)
             });
             for (peer, (_, text)) in said.iter().enumerate() {
                 assert!(text.contains("of 100 f32") && text.contains("peer 2 does"), "peer {peer}: {text}");
@@ -40,81 +42,81 @@ fn different_lengths_are_an_error_on_all_that_names_both() {
 #[test]
 fn different_types_and_calls_are_an_error_on_all_that_names_both() {
     with_watchdog(|| {
-        let said = failures(3, |cluster, collectives| {
+        let said = failures(3, |cluster, communicator| {
             if cluster.is_root() {
-                collectives.all_reduce(&mut [1.0_f32; 64], Operator::Sum)
+                communicator.all_reduce(&mut [1.0_f32; 64], ReduceOp::Sum)
             } else {
-                collectives.all_reduce(&mut [1_i32; 64], Operator::Sum)
+                communicator.all_reduce(&mut [1_i32; 64], ReduceOp::Sum)
             }
         });
         assert!(said.iter().all(|(_, text)| text.contains("64 f32") && text.contains("64 i32")), "{said:?}");
-        let said = failures(2, |cluster, collectives| {
-            if cluster.is_root() { collectives.barrier() } else { collectives.all_gather(&[1_i64]).map(drop) }
+        let said = failures(2, |cluster, communicator| {
+            if cluster.is_root() { communicator.barrier() } else { communicator.all_gather(&[1_i64]).map(drop) }
         });
         assert!(said.iter().all(|(_, text)| text.contains("barrier") && text.contains("all-gather")), "{said:?}");
     });
 }
 
 #[test]
-fn different_encodings_are_an_error_on_all_that_names_both() {
-    type Make = fn(&Collectives) -> Result<(Encoder, usize, Operator)>;
-    fn made(encoder: Result<Encoder>) -> Result<(Encoder, usize, Operator)> {
-        let encoder = encoder?;
-        let length = encoder.length();
-        Ok((encoder, length, Operator::Sum))
+fn different_compressions_are_an_error_on_all_that_names_both() {
+    type Make = fn(&Communicator) -> Result<(Compressor, usize, ReduceOp)>;
+    fn made(compressor: Result<Compressor>) -> Result<(Compressor, usize, ReduceOp)> {
+        let compressor = compressor?;
+        let length = compressor.length();
+        Ok((compressor, length, ReduceOp::Sum))
     }
     let cases: [(Make, Make, [&str; 2]); 8] = [
         (
-            |c| made(c.encoder(Encoding::OneBit { block: 64 }, 100)),
-            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
-            ["100 f32 by sum encoded as one bit, blocks of 64", "100 f32 by sum encoded as top-k, 10 kept"],
+            |c| made(c.compressor(Compression::OneBit { block: 64 }, 100)),
+            |c| made(c.compressor(Compression::TopK { keep: 10 }, 100)),
+            ["100 f32 by sum compressed as one bit, blocks of 64", "100 f32 by sum compressed as top-k, 10 kept"],
         ),
         (
-            |c| made(c.encoder(Encoding::TopK { keep: 11 }, 100)),
-            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
-            ["encoded as top-k, 11 kept", "encoded as top-k, 10 kept"],
+            |c| made(c.compressor(Compression::TopK { keep: 11 }, 100)),
+            |c| made(c.compressor(Compression::TopK { keep: 10 }, 100)),
+            ["compressed as top-k, 11 kept", "compressed as top-k, 10 kept"],
         ),
         (
-            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 101)),
-            |c| made(c.encoder(Encoding::TopK { keep: 10 }, 100)),
+            |c| made(c.compressor(Compression::TopK { keep: 10 }, 101)),
+            |c| made(c.compressor(Compression::TopK { keep: 10 }, 100)),
             ["of 101 f32", "of 100 f32"],
         ),
         (
-            |c| made(c.encoder(Encoding::Bf16, 100)),
-            |c| made(c.encoder(Encoding::F16, 100)),
-            ["encoded as bf16", "encoded as f16"],
+            |c| made(c.compressor(Compression::Bf16, 100)),
+            |c| made(c.compressor(Compression::F16, 100)),
+            ["compressed as bf16", "compressed as f16"],
         ),
         (
-            |c| made(c.encoder(Encoding::Plain, 100)),
-            |c| made(c.encoder(Encoding::Bf16, 100)),
-            ["all-reduce (ring) of 100 f32", "encoded as bf16"],
+            |c| made(c.compressor(Compression::Plain, 100)),
+            |c| made(c.compressor(Compression::Bf16, 100)),
+            ["all-reduce (ring) of 100 f32", "compressed as bf16"],
         ),
         (
-            |c| made(c.encoder(Encoding::Bf16, 100)),
-            |c| Ok((c.encoder(Encoding::Bf16, 100)?, 100, Operator::Max)),
-            ["by sum encoded as bf16", "by max encoded as bf16"],
+            |c| made(c.compressor(Compression::Bf16, 100)),
+            |c| Ok((c.compressor(Compression::Bf16, 100)?, 100, ReduceOp::Max)),
+            ["by sum compressed as bf16", "by max compressed as bf16"],
         ),
-        // The same length in another shape: nothing else tells them apart.
+        // The same length in another shape: nothing else distinguishes them.
         (
-            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 5, 20)),
-            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 20, 5)),
+            |c| made(c.matrix_compressor(Compression::LowRank { rank: 2 }, 5, 20)),
+            |c| made(c.matrix_compressor(Compression::LowRank { rank: 2 }, 20, 5)),
             ["shape and state", "shape and state"],
         ),
-        // One that is new beside one that goes on from a checkpoint.
+        // A new compressor beside one restored from a checkpoint.
         (
-            |c| made(c.matrix_encoder(Encoding::LowRank { rank: 2 }, 10, 10)),
+            |c| made(c.matrix_compressor(Compression::LowRank { rank: 2 }, 10, 10)),
             |c| {
-                let mut encoder = c.matrix_encoder(Encoding::LowRank { rank: 2 }, 10, 10)?;
+                let mut compressor = c.matrix_compressor(Compression::LowRank { rank: 2 }, 10, 10)?;
                 standalone(1)
                     .run(|alone| {
                         let mut gradient = vec![1.0; 100];
-                        let mut used = encoder.clone();
-                        alone.collectives()?.all_reduce_encoded(&mut gradient, Operator::Sum, &mut used)?;
+                        let mut used = compressor.clone();
+                        alone.communicator()?.all_reduce_compressed(&mut gradient, ReduceOp::Sum, &mut used)?;
                         Ok(used)
                     })?
                     .into_iter()
-                    .for_each(|used| encoder = used);
-                made(Ok(encoder))
+                    .for_each(|used| compressor = used);
+                made(Ok(compressor))
             },
             ["shape and state", "shape and state"],
         ),
@@ -122,19 +124,20 @@ fn different_encodings_are_an_error_on_all_that_names_both() {
     with_watchdog(|| {
         for (number, (usual, other, words)) in cases.into_iter().enumerate() {
             for background in [false, true] {
-                let said = failures(3, |cluster, collectives| {
-                    let collectives = collectives.by(Algorithm::Ring);
+                let said = failures(3, |cluster, communicator| {
+                    let communicator = communicator.with_algorithm(Algorithm::Ring);
                     let make = if cluster.rank() == Rank::new(2) { other } else { usual };
-                    let (mut encoder, length, operator) = make(&collectives)?;
-                    let before = encoder.clone();
+                    let (mut compressor, length, operator) = make(&communicator)?;
+                    let before = compressor.clone();
                     if background {
-                        let pending = collectives.begin_all_reduce_encoded(vec![1.5; length], operator, encoder)?;
-                        let (encoder, sum) = pending.finish();
-                        assert_eq!(encoder, before);
+                        let pending =
+                            communicator.begin_all_reduce_compressed(vec![1.5; length], operator, compressor)?;
+                        let (compressor, sum) = pending.wait();
+                        assert_eq!(compressor, before);
                         return sum.map(drop);
                     }
-                    let outcome = collectives.all_reduce_encoded(&mut vec![1.5; length], operator, &mut encoder);
-                    assert_eq!(encoder, before);
+                    let outcome = communicator.all_reduce_compressed(&mut vec![1.5; length], operator, &mut compressor);
+                    assert_eq!(compressor, before);
                     outcome
                 });
                 for (peer, (kind, text)) in said.iter().enumerate() {
@@ -143,46 +146,47 @@ fn different_encodings_are_an_error_on_all_that_names_both() {
                 }
             }
         }
-        let said = failures(2, |cluster, collectives| {
+        let said = failures(2, |cluster, communicator| {
             let (rows, columns) = if cluster.is_root() { (2, 3) } else { (3, 2) };
             let (u, v) = (vec![1.0; rows], vec![1.0; columns]);
-            collectives.all_reduce_factors(Factors { u: &u, v: &v, rows, columns }, &mut [0.0; 6])
+            communicator.all_reduce_factors(SufficientFactors { u: &u, v: &v, rows, columns }, &mut [0.0; 6])
         });
-        assert!(said.iter().all(|(_, text)| text.contains("encoded as sufficient factors")), "{said:?}");
+        assert!(said.iter().all(|(_, text)| text.contains("compressed as sufficient factors")), "{said:?}");
     });
 }
 
 #[test]
-fn a_call_that_one_peer_leaves_out_ends_at_the_deadline_and_says_who_is_where() {
+fn a_missing_call_ends_at_the_deadline_and_names_the_calls_of_all() {
     with_watchdog(|| {
-        let said = failures(3, |cluster, collectives| {
+        let said = failures(3, |cluster, communicator| {
             if cluster.rank() == Rank::new(1) {
                 cluster.barrier()
             } else {
-                collectives.by(Algorithm::Ring).all_reduce(&mut [1.0_f32; 10], Operator::Sum)
+                communicator.with_algorithm(Algorithm::Ring).all_reduce(&mut [1.0_f32; 10], ReduceOp::Sum)
             }
         });
-        let report = &said.iter().find(|(kind, text)| *kind == ErrorKind::World && text.contains("gave up")).unwrap().1;
+        let report =
+            &said.iter().find(|(kind, text)| *kind == ErrorKind::External && text.contains("gave up")).unwrap().1;
         assert!(report.contains("driver waits for all-reduce #") && report.contains("conditions.rs"), "{report}");
         assert!(report.contains("peer 1 driver waits for barrier #0 at"), "{report}");
     });
 }
 
 #[test]
-fn numbers_that_are_none_are_delivered_and_counted() {
+fn nan_is_delivered_and_counted() {
     with_watchdog(|| {
         standalone(3)
             .run(|cluster| {
-                let collectives = cluster.collectives()?;
-                for operator in [Operator::Sum, Operator::Min, Operator::Max] {
+                let communicator = cluster.communicator()?;
+                for operator in [ReduceOp::Sum, ReduceOp::Min, ReduceOp::Max] {
                     let mut own = vec![1.0_f32; 10];
                     if cluster.rank() == Rank::new(1) {
                         own[4] = f32::NAN;
                     }
-                    let before = collectives.tally().nan;
-                    collectives.all_reduce(&mut own, operator)?;
+                    let before = communicator.stats().nan;
+                    communicator.all_reduce(&mut own, operator)?;
                     assert!(own[4].is_nan() && own.iter().filter(|value| value.is_nan()).count() == 1);
-                    assert_eq!(collectives.tally().nan - before, 1);
+                    assert_eq!(communicator.stats().nan - before, 1);
                 }
                 Ok(())
             })
@@ -191,16 +195,16 @@ fn numbers_that_are_none_are_delivered_and_counted() {
 }
 
 #[test]
-fn what_cannot_be_divided_or_is_too_much_is_refused() {
+fn indivisible_buffers_and_exceeded_limits_are_refused() {
     with_watchdog(|| {
         standalone(2)
             .run(|cluster| {
-                let collectives = cluster.collectives()?;
-                let error = collectives.all_to_all(&mut [1, 2, 3]).unwrap_err();
+                let communicator = cluster.communicator()?;
+                let error = communicator.all_to_all(&mut [1, 2, 3]).unwrap_err();
                 assert!(error.kind() == ErrorKind::Usage && error.to_string().contains("multiple of 2"), "{error}");
-                let error = collectives.all_gather_ragged(&[0_i32; 10], 19).unwrap_err();
+                let error = communicator.all_gather_ragged(&[0_i32; 10], 19).unwrap_err();
                 assert!(error.to_string().contains("more than the limit of 19"), "{error}");
-                let error = collectives.broadcast(Rank::new(5), &mut [1]).unwrap_err();
+                let error = communicator.broadcast(Rank::new(5), &mut [1]).unwrap_err();
                 assert!(error.kind() == ErrorKind::Usage, "{error}");
                 Ok(())
             })
@@ -212,15 +216,15 @@ fn what_cannot_be_divided_or_is_too_much_is_refused() {
 fn a_peer_that_fails_ends_the_wait_of_the_others() {
     with_watchdog(|| {
         let outcome = standalone(3).run(|cluster| {
-            let collectives = cluster.collectives()?;
-            collectives.barrier()?;
+            let communicator = cluster.communicator()?;
+            communicator.barrier()?;
             if cluster.rank() == Rank::new(2) {
                 return Err("out of luck".into());
             }
-            let begun = collectives.begin_all_reduce(vec![1.0_f32; 10], Operator::Sum)?;
-            let error = begun.finish().unwrap_err();
+            let pending = communicator.begin_all_reduce(vec![1.0_f32; 10], ReduceOp::Sum)?;
+            let error = pending.wait().unwrap_err();
             assert_eq!(error.lost_peer().unwrap().rank, Rank::new(2));
-            let error = collectives.all_reduce(&mut vec![1.0_f32; 100_000], Operator::Sum).unwrap_err();
+            let error = communicator.all_reduce(&mut vec![1.0_f32; 100_000], ReduceOp::Sum).unwrap_err();
             assert_eq!(error.lost_peer().unwrap().rank, Rank::new(2));
             Err::<(), _>(error)
         });

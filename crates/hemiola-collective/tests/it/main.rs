@@ -1,9 +1,9 @@
-//! Collectives and averages on clusters: threads of this process, and processes.
+//! Collectives and gossip averaging on clusters of threads and of processes.
 
+mod compressed;
+mod compressed_goals;
 mod conditions;
-mod encoded;
-mod goals;
-mod mixing;
+mod gossip;
 mod overlap;
 mod processes;
 mod sums;

@@ -1,27 +1,25 @@
-//! Jobs of several processes: this very test binary, started once per peer to run one test.
+//! Jobs of several processes: this test binary, started once per peer to run one test.
 
 #![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
 
 use crate::support::{number, with_watchdog};
 use hemiola_cluster::{Cluster, Result, standalone};
-use hemiola_collective::{Algorithm, Encoding, MakeCollectives as _, MakeMixing as _, OnLoss, Operator, Topology};
-use std::process::{Child, Command, Stdio};
+use hemiola_collective::{
+    Algorithm, CollectiveExt as _, Compression, GossipExt as _, PeerLossPolicy, ReduceOp, Topology,
+};
+use hemiola_testkit::PeerProcesses;
 
-/// Starts `peers` processes that run the test `name`.
-pub(crate) fn start(peers: u32, name: &str, meet: &std::path::Path) -> Vec<Child> {
-    let start = |rank: u32| {
-        let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args([name, "--exact", "--nocapture"]).env("HEMIOLA_WORKERS", "1");
-        command.env("HEMIOLA_RANK", rank.to_string()).env("HEMIOLA_SIZE", peers.to_string());
-        command.env("HEMIOLA_RENDEZVOUS", format!("file:{}/meet", meet.display())).env("HEMIOLA_TEST_PEER", "1");
-        command.stdout(Stdio::piped()).spawn().unwrap()
-    };
-    (0..peers).map(start).collect()
+/// Starts peers of one worker each that run the entry point `name`.
+fn start(peers: u32, name: &str) -> PeerProcesses {
+    PeerProcesses::start(peers, name, |_, command| {
+        command.env("HEMIOLA_WORKERS", "1");
+    })
 }
 
-/// A digest of sums in all ways, of lengths from nothing to what no queue holds at once, and of encoded ones.
+/// Digest of sums by all algorithms, of lengths from zero to more than a queue holds, and of
+/// compressed ones.
 fn sums(cluster: &Cluster) -> Result<String> {
-    let collectives = cluster.collectives()?;
+    let communicator = cluster.communicator()?;
     let me = cluster.rank().index();
     let ways = [
         Algorithm::Ring,
@@ -33,32 +31,32 @@ fn sums(cluster: &Cluster) -> Result<String> {
     let mut digest = 0_u64;
     for (turn, algorithm) in ways.into_iter().enumerate() {
         for length in [0, 1, 300, 30_000, 5_000_000 / (turn + 1)] {
-            let vector = || (0..length).map(|place| number(me, place % 5003) as f32).collect::<Vec<f32>>();
+            let vector = || (0..length).map(|index| number(me, index % 5003) as f32).collect::<Vec<f32>>();
             let mut here = vector();
-            let begun = collectives.by(algorithm).begin_all_reduce(vector(), Operator::Sum)?;
-            collectives.by(algorithm).all_reduce(&mut here, Operator::Sum)?;
-            assert_eq!(begun.finish()?, here);
+            let pending = communicator.with_algorithm(algorithm).begin_all_reduce(vector(), ReduceOp::Sum)?;
+            communicator.with_algorithm(algorithm).all_reduce(&mut here, ReduceOp::Sum)?;
+            assert_eq!(pending.wait()?, here);
             for value in here {
                 digest = digest.rotate_left(7).wrapping_mul(31).wrapping_add(u64::from(value.to_bits()));
             }
         }
     }
-    for encoding in [
-        Encoding::Bf16,
-        Encoding::F16,
-        Encoding::OneBit { block: 100 },
-        Encoding::TopK { keep: 5000 },
-        Encoding::LowRank { rank: 2 },
+    for compression in [
+        Compression::Bf16,
+        Compression::F16,
+        Compression::OneBit { block: 100 },
+        Compression::TopK { keep: 5000 },
+        Compression::LowRank { rank: 2 },
     ] {
-        let collectives = collectives.by(Algorithm::Ring);
-        let mut encoder = collectives.matrix_encoder(encoding, 701, 499)?;
+        let communicator = communicator.with_algorithm(Algorithm::Ring);
+        let mut compressor = communicator.matrix_compressor(compression, 701, 499)?;
         for _ in 0..2 {
-            let mut here: Vec<f32> = (0..701 * 499).map(|place| number(me, place % 5003) as f32).collect();
-            let (vector, twin) = (here.clone(), encoder.clone());
-            let begun = collectives.begin_all_reduce_encoded(vector, Operator::Sum, twin)?;
-            collectives.all_reduce_encoded(&mut here, Operator::Sum, &mut encoder)?;
-            let (twin, there) = begun.finish();
-            assert!(there? == here && twin == encoder, "{encoding}");
+            let mut here: Vec<f32> = (0..701 * 499).map(|index| number(me, index % 5003) as f32).collect();
+            let (vector, twin) = (here.clone(), compressor.clone());
+            let pending = communicator.begin_all_reduce_compressed(vector, ReduceOp::Sum, twin)?;
+            communicator.all_reduce_compressed(&mut here, ReduceOp::Sum, &mut compressor)?;
+            let (twin, there) = pending.wait();
+            assert!(there? == here && twin == compressor, "{compression}");
             for value in here {
                 digest = digest.rotate_left(7).wrapping_mul(31).wrapping_add(u64::from(value.to_bits()));
             }
@@ -68,65 +66,57 @@ fn sums(cluster: &Cluster) -> Result<String> {
 }
 
 #[test]
+#[ignore = "entry point of a child process"]
 fn the_peer_of_three() {
-    if std::env::var_os("HEMIOLA_TEST_PEER").is_some() {
-        println!("said: {}.", hemiola_cluster::run(sums).unwrap());
-    }
+    println!("said: {}.", hemiola_cluster::run(sums).unwrap());
 }
 
 #[test]
 fn processes_get_the_bits_of_threads() {
     with_watchdog(|| {
         let expected = format!("said: {}.", standalone(3).run(sums).unwrap()[0]);
-        let meet = tempfile::tempdir().unwrap();
-        for peer in start(3, "processes::the_peer_of_three", meet.path()) {
-            let output = peer.wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(output.status.success() && said.contains(&expected), "{said}, expected {expected}");
+        for printed in start(3, "processes::the_peer_of_three").finish() {
+            assert!(printed.contains(&expected), "{printed}, expected {expected}");
         }
     });
 }
 
 fn killed(cluster: &Cluster) -> Result<()> {
-    let collectives = cluster.collectives()?;
-    collectives.barrier()?;
+    let communicator = cluster.communicator()?;
+    communicator.barrier()?;
     if cluster.rank().index() == 1 {
         println!("ready");
-        // Until it is killed.
+        // Waits to be killed.
         loop {
             std::thread::park();
         }
     }
-    collectives.all_reduce(&mut vec![1.0_f32; 1 << 20], Operator::Sum)
+    communicator.all_reduce(&mut vec![1.0_f32; 1 << 20], ReduceOp::Sum)
 }
 
 #[test]
+#[ignore = "entry point of a child process"]
 fn the_peer_beside_one_that_is_killed() {
-    if std::env::var_os("HEMIOLA_TEST_PEER").is_some() {
-        println!("ended: {:?}", hemiola_cluster::run(killed).map_err(|error| error.lost_peer().unwrap().rank.number()));
-    }
+    println!("ended: {:?}", hemiola_cluster::run(killed).map_err(|error| error.lost_peer().unwrap().rank.number()));
 }
 
 #[test]
 fn the_neighbours_of_a_killed_process_fail_and_name_it() {
     with_watchdog(|| {
-        let meet = tempfile::tempdir().unwrap();
-        let mut peers = start(3, "processes::the_peer_beside_one_that_is_killed", meet.path());
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(peers[1].stdout.take().unwrap()));
-        assert!(lines.any(|line| line.unwrap().contains("ready")));
-        peers[1].kill().unwrap();
-        for (rank, peer) in peers.into_iter().enumerate() {
-            let output = peer.wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(rank == 1 || said.contains("ended: Err(1)"), "peer {rank}: {said}");
+        let mut peers = start(3, "processes::the_peer_beside_one_that_is_killed");
+        peers.peers()[1].wait_for_line("ready");
+        peers.peers()[1].kill().unwrap();
+        for (rank, output) in peers.outputs().into_iter().enumerate() {
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(rank == 1 || printed.contains("ended: Err(1)"), "peer {rank}: {printed}");
         }
     });
 }
 
-/// Averages until it is over; peer 1 waits to be killed in round 10.
-fn outliving(cluster: &Cluster) -> Result<Vec<u32>> {
+/// Averages until the end; peer 1 waits to be killed in round 10.
+fn excluding(cluster: &Cluster) -> Result<Vec<u32>> {
     let graph = cluster.graph(&Topology::RootExpander)?;
-    let mut mixing = cluster.mixing::<f32>(&graph, 100_000).on_loss(OnLoss::Drop).build()?;
+    let mut gossip = cluster.gossip::<f32>(&graph, 100_000).on_peer_loss(PeerLossPolicy::Exclude).build()?;
     let mut values = vec![cluster.rank().index() as f32; 100_000];
     for round in 0..60 {
         if round == 10 && cluster.rank().index() == 1 {
@@ -135,32 +125,28 @@ fn outliving(cluster: &Cluster) -> Result<Vec<u32>> {
                 std::thread::park();
             }
         }
-        mixing.mix(&mut values)?;
+        gossip.average(&mut values)?;
     }
-    // Those who are left still meet, here and at the end.
+    // The remaining peers still synchronize, here and at the end.
     cluster.barrier()?;
-    Ok(mixing.tally().lost.iter().map(|rank| rank.number()).collect())
+    Ok(gossip.stats().lost.iter().map(|rank| rank.number()).collect())
 }
 
 #[test]
-fn the_peer_that_outlives_another() {
-    if std::env::var_os("HEMIOLA_TEST_PEER").is_some() {
-        println!("ended: {:?}", hemiola_cluster::run(outliving));
-    }
+#[ignore = "entry point of a child process"]
+fn the_peer_that_excludes_another() {
+    println!("ended: {:?}", hemiola_cluster::run(excluding));
 }
 
 #[test]
-fn a_killed_process_is_outlived_by_its_neighbours() {
+fn a_killed_process_is_excluded_by_its_neighbours() {
     with_watchdog(|| {
-        let meet = tempfile::tempdir().unwrap();
-        let mut peers = start(4, "processes::the_peer_that_outlives_another", meet.path());
-        let mut lines = std::io::BufRead::lines(std::io::BufReader::new(peers[1].stdout.take().unwrap()));
-        assert!(lines.any(|line| line.unwrap().contains("ready")));
-        peers[1].kill().unwrap();
-        for (rank, peer) in peers.into_iter().enumerate() {
-            let output = peer.wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(rank == 1 || said.contains("ended: Ok([1])"), "peer {rank}: {said}");
+        let mut peers = start(4, "processes::the_peer_that_excludes_another");
+        peers.peers()[1].wait_for_line("ready");
+        peers.peers()[1].kill().unwrap();
+        for (rank, output) in peers.outputs().into_iter().enumerate() {
+            let printed = String::from_utf8_lossy(&output.stdout).into_owned();
+            assert!(rank == 1 || printed.contains("ended: Ok([1])"), "peer {rank}: {printed}");
         }
     });
 }
@@ -168,43 +154,39 @@ fn a_killed_process_is_outlived_by_its_neighbours() {
 /// Messages of a gibibyte each: summed, in half the bytes, and broadcast as bytes.
 fn gigabyte(cluster: &Cluster) -> Result<()> {
     const LENGTH: usize = 1 << 28;
-    let collectives = cluster.collectives()?;
+    let communicator = cluster.communicator()?;
     let (me, peers) = (cluster.rank().index(), cluster.size());
-    // Small whole numbers: sums are exact in every type.
-    let own = |peer: usize, place: usize| ((place + peer) % 61) as f32;
-    let expected: Vec<f32> = (0..61).map(|place| (0..peers).map(|peer| own(peer, place)).sum()).collect();
-    let mut encoder = collectives.encoder(Encoding::Bf16, LENGTH)?;
+    // Small whole numbers, whose sums are exact in every type.
+    let own = |peer: usize, index: usize| ((index + peer) % 61) as f32;
+    let expected: Vec<f32> = (0..61).map(|index| (0..peers).map(|peer| own(peer, index)).sum()).collect();
+    let mut compressor = communicator.compressor(Compression::Bf16, LENGTH)?;
     for encoded in [false, true] {
-        let mut vector: Vec<f32> = (0..LENGTH).map(|place| own(me, place)).collect();
+        let mut vector: Vec<f32> = (0..LENGTH).map(|index| own(me, index)).collect();
         if encoded {
-            collectives.all_reduce_encoded(&mut vector, Operator::Sum, &mut encoder)?;
+            communicator.all_reduce_compressed(&mut vector, ReduceOp::Sum, &mut compressor)?;
         } else {
-            collectives.all_reduce(&mut vector, Operator::Sum)?;
+            communicator.all_reduce(&mut vector, ReduceOp::Sum)?;
         }
         let wrong = vector.chunks(61).position(|chunk| *chunk != expected[..chunk.len()]);
         assert_eq!(wrong, None, "encoded: {encoded}");
     }
     let mut bytes: Vec<u8> =
-        if me == 1 { (0..1 << 30).map(|place: u32| (place % 251) as u8).collect() } else { vec![0; 1 << 30] };
-    collectives.broadcast(hemiola_core::Rank::new(1), &mut bytes)?;
-    assert_eq!(bytes.iter().zip(0_u32..).position(|(byte, place)| u32::from(*byte) != place % 251), None);
+        if me == 1 { (0..1 << 30).map(|index: u32| (index % 251) as u8).collect() } else { vec![0; 1 << 30] };
+    communicator.broadcast(hemiola_core::Rank::new(1), &mut bytes)?;
+    assert_eq!(bytes.iter().zip(0_u32..).position(|(byte, index)| u32::from(*byte) != index % 251), None);
     Ok(())
 }
 
 #[test]
+#[ignore = "entry point of a child process"]
 fn the_peer_with_a_gigabyte() {
-    if std::env::var_os("HEMIOLA_TEST_PEER").is_some() {
-        println!("ended: {:?}", hemiola_cluster::run(gigabyte));
-    }
+    println!("ended: {:?}", hemiola_cluster::run(gigabyte));
 }
 
 #[test]
 #[ignore = "needs 12 GB of memory and a minute: cargo test -p hemiola-collective -- --ignored gigabyte"]
 fn messages_of_a_gigabyte_arrive() {
-    let meet = tempfile::tempdir().unwrap();
-    for peer in start(2, "processes::the_peer_with_a_gigabyte", meet.path()) {
-        let output = peer.wait_with_output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert!(output.status.success() && said.contains("ended: Ok(())"), "{said}");
+    for printed in start(2, "processes::the_peer_with_a_gigabyte").finish() {
+        assert!(printed.contains("ended: Ok(())"), "{printed}");
     }
 }

@@ -1,4 +1,4 @@
-//! What the tests stand on.
+//! Helpers shared by the tests.
 
 pub(crate) use hemiola_testkit::with_watchdog;
 
@@ -8,18 +8,18 @@ use hemiola_core::{Deadlines, Purpose};
 use hemiola_net::OVERHEAD_BYTES;
 use std::time::Duration;
 
-/// Deadlines for tests in which somebody waits in vain.
-pub(crate) fn impatient() -> Deadlines {
+/// Deadlines for tests in which a peer waits in vain.
+pub(crate) fn short_deadlines() -> Deadlines {
     let mut deadlines = Deadlines::default();
     deadlines.wait = Duration::from_secs(3);
-    // Twice a second peers tell each other what they wait for.
+    // Peers exchange their waits twice a second.
     deadlines.silence = Duration::from_secs(5);
     deadlines
 }
 
-/// A number whose sums depend on the order of addition.
-pub(crate) fn number(peer: usize, place: usize) -> f64 {
-    let mixed = (peer * 7919 + place * 104_729 + peer * place * 31) % 10_007;
+/// Value whose sums depend on the order of addition.
+pub(crate) fn number(peer: usize, index: usize) -> f64 {
+    let mixed = (peer * 7919 + index * 104_729 + peer * index * 31) % 10_007;
     mixed as f64 / 97.0 - 51.0
 }
 

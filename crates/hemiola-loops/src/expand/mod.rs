@@ -1,69 +1,70 @@
-//! What `parallel_for!` expands to. Not for people: it changes with the macro.
+//! Items that the expansion of `parallel_for!` uses. Internal: they change with the macro.
 
 pub use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, Capture, PlainCapture, TableCapture};
-pub use crate::site::Site;
-pub use hemiola_analysis::{Access, Mode, Subscript};
-pub use probe::Probe;
+pub use crate::site::LoopSite;
+pub use hemiola_analysis::{Access, AccessMode, Subscript};
+pub use probe::CaptureProbe;
 
 mod probe;
 pub mod testing;
 
-use crate::plan::Choice;
-use crate::run::{Run, run};
-use crate::space::entries::Entries;
-use crate::space::ranges::Ranges;
+use crate::plan::PlanSelector;
+use crate::run::{LoopReport, run};
+use crate::space::entries::EntrySpace;
+use crate::space::ranges::RangeSpace;
 use hemiola_array::{DistArray, Element};
 use hemiola_cluster::{Cluster, Result};
 use std::ops::{Range, RangeInclusive};
 
-/// The traits with the methods of probes.
+/// Traits with the methods of probes.
 pub mod probing {
     pub use super::probe::{AllowCopy, CapturePlain, CaptureShared, RefuseMove};
 }
 
-/// `a..=b` as a half-open range.
+/// Converts `a..=b` to a half-open range.
 ///
 /// # Panics
-/// If it ends with the largest index there is.
+/// If it ends with the largest index.
 #[must_use]
-pub fn closed(range: RangeInclusive<usize>) -> Range<usize> {
+pub fn half_open(range: RangeInclusive<usize>) -> Range<usize> {
     let (start, end) = range.into_inner();
-    start..end.checked_add(1).expect("a range ends before the largest index")
+    start..end.checked_add(1).expect("a range must end before the largest index")
 }
 
 /// *Collective.* Runs a loop over the entries of an array.
-#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes temporaries")]
 pub fn for_each_entry<'a, T, const N: usize, C, F, P>(
     cluster: &Cluster,
-    site: &'static Site,
+    site: &'static LoopSite,
     array: &DistArray<T, N>,
     captures: C,
     body: F,
     slice: P,
-) -> Result<Run>
+) -> Result<LoopReport>
 where
     T: Element,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], &T) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], &T) + Sync,
 {
-    // SAFETY: no other call has the address at the same time, so a shared reference to the value is sound.
+    // SAFETY: no other call has the address at the same time, so a shared reference to the value is
+    // sound.
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &*value });
     // SAFETY: as above.
     let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
-    run(cluster, site, Entries::new(array), &captures, body, slice, Choice::BEST)
+    run(cluster, site, EntrySpace::new(array), &captures, body, slice, PlanSelector::CHEAPEST)
 }
 
-/// *Collective.* The same, where the body changes the values.
-#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
+/// *Collective.* Runs a loop over the entries of an array whose body changes the values.
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes temporaries")]
 pub fn for_each_entry_mut<'a, T, const N: usize, C, F, P>(
     cluster: &Cluster,
-    site: &'static Site,
+    site: &'static LoopSite,
     array: &mut DistArray<T, N>,
     captures: C,
     body: F,
     slice: P,
-) -> Result<Run>
+) -> Result<LoopReport>
 where
     T: Element,
     C: Capture<'a> + Sync,
@@ -74,19 +75,19 @@ where
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &mut *value });
     // SAFETY: as above.
     let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
-    run(cluster, site, Entries::new(array), &captures, body, slice, Choice::BEST)
+    run(cluster, site, EntrySpace::new(array), &captures, body, slice, PlanSelector::CHEAPEST)
 }
 
 /// *Collective.* Runs a loop over ranges of indices.
-#[expect(clippy::needless_pass_by_value, reason = "generated code passes what it has just made")]
+#[expect(clippy::needless_pass_by_value, reason = "generated code passes temporaries")]
 pub fn for_each_index<'a, const N: usize, C, F, P>(
     cluster: &Cluster,
-    site: &'static Site,
+    site: &'static LoopSite,
     ranges: [Range<usize>; N],
     captures: C,
     body: F,
     slice: P,
-) -> Result<Run>
+) -> Result<LoopReport>
 where
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N]) + Sync,
@@ -95,10 +96,10 @@ where
     run(
         cluster,
         site,
-        Ranges::new(ranges),
+        RangeSpace::new(ranges),
         &captures,
         |view, key, _| body(view, key),
         |seen, key, _| slice(seen, key),
-        Choice::BEST,
+        PlanSelector::CHEAPEST,
     )
 }

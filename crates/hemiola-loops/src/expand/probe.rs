@@ -1,51 +1,58 @@
-//! How the expansion of `parallel_for!` learns what a captured name is: by asking its type.
+//! Probes: the expansion of `parallel_for!` finds the kind of a captured name by its type.
 //!
-//! The macro writes `Probe::<_, WRITTEN>(&x).capture(0)` for a captured name `x` and cannot know what `x` is. Rust's method lookup
-//! can. It first looks for methods that take `Probe<..>` as it is, and only if none applies for methods that take `&Probe<..>`. So
-//! - [`CaptureShared`] is implemented for `Probe<X>` of each shared kind `X` (array, accumulator, buffer, table), and the same for `&X` and
-//!   `&mut X`, because a name may be a reference (`fn train(w: &mut DistArray<..>)`);
-//! - [`CapturePlain`] is implemented for `&Probe<T>` of *every* `T`, and catches the rest.
+//! The macro writes `CaptureProbe::<_, WRITTEN>(&x).capture(0)` for a captured name `x`. It cannot
+//! know the type of `x`, but Rust's method lookup can (autoref specialization). The lookup first
+//! considers methods that take `CaptureProbe<..>` by value, and only if none applies, methods that
+//! take `&CaptureProbe<..>`. So
 //!
-//! `must_be_copy` works alike: [`AllowCopy`] for `Probe<T: Copy>`, [`RefuseMove`] for `&Probe<T>`. `must_be_shared` is an ordinary
-//! method with a bound. The expansion imports all traits by `use probing::*` in a block that holds none of the user's code.
+//! - [`CaptureShared`] is implemented for `CaptureProbe<X>` of each shared kind `X` (array,
+//!   accumulator, buffer, table), and for `&X` and `&mut X`, because a name may be a reference
+//!   (`fn train(w: &mut DistArray<..>)`);
+//! - [`CapturePlain`] is implemented for `&CaptureProbe<T>` of *every* `T`, and catches the rest.
 //!
-//! Why traits and not inherent methods for the shared kinds, which are looked up first, too: where the type is not known, because the
-//! user has mistyped the name, twelve inherent methods apply at once, and the compiler lists them all beneath the one line
-//! that matters. One trait with twelve impls is one candidate.
+//! `must_be_copy` works in the same way: [`AllowCopy`] for `CaptureProbe<T: Copy>`, [`RefuseMove`]
+//! for `&CaptureProbe<T>`. `must_be_shared` is an ordinary method with a bound. The expansion
+//! imports all traits by `use probing::*` in a block without user code.
 //!
-//! What does not work: a variable whose type is decided only by code after the loop (`let x = Default::default()`). The compiler
-//! then asks for a type.
+//! The shared kinds use traits instead of inherent methods, which the lookup also considers first.
+//! If the type is unknown, because the user has mistyped the name, twelve inherent methods would
+//! apply at once, and the compiler would list them all beneath the one line that matters. One trait
+//! with twelve impls is one candidate.
 //!
-//! The checks fail at the user's span: the expansion gives the method name the span of the captured name, and a bound that does
-//! not hold on a method is reported there. Errors of type checking keep the compiler from going on to borrow checking, which would
-//! complain about the same place once more, in words of the expansion.
+//! Limitation: a variable whose type is determined only by code after the loop
+//! (`let x = Default::default()`). The compiler then asks for a type annotation.
+//!
+//! The checks fail at the user's span: the expansion gives the method name the span of the captured
+//! name, and the compiler reports an unsatisfied bound of a method there. Type errors keep the
+//! compiler from borrow checking, which would report the same line again, in terms of the
+//! expansion.
 
-use crate::buffer::{Buffer, Rule};
+use crate::buffer::{ApplyRule, WriteBuffer};
 use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, PlainCapture, TableCapture};
 use hemiola_array::{Accumulator, DistArray, Element};
-use hemiola_tables_proto::in_loop::{InLoop, LoopTable};
+use hemiola_tables_proto::in_loop::{LoopTable, TableInLoop};
 
-/// A captured name, on its way to the kind that its type asks for. `WRITTEN` says whether the body writes it.
+/// A captured name whose kind is selected by its type. `WRITTEN` tells whether the body writes it.
 #[derive(Debug)]
-pub struct Probe<'a, T: ?Sized, const WRITTEN: bool>(pub &'a T);
+pub struct CaptureProbe<'a, T: ?Sized, const WRITTEN: bool>(pub &'a T);
 
-/// Captures what is shared, by kind.
+/// Captures the shared kinds: arrays, accumulators, buffers, tables.
 pub trait CaptureShared {
-    /// What the loop makes of it.
+    /// Type of the capture.
     type Capture;
-    /// Captures it under the number of its name.
+    /// Captures the variable with the index of its name.
     fn capture(self, name: usize) -> Self::Capture;
 }
 
-/// Captures what is not shared: borrowed as it is.
+/// Captures all other values by reference.
 pub trait CapturePlain<'a> {
-    /// Its type.
+    /// Type of the value.
     type Value: ?Sized;
-    /// Captures it under the number of its name.
+    /// Captures the variable with the index of its name.
     fn capture(self, name: usize) -> PlainCapture<'a, Self::Value>;
 }
 
-impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &Probe<'a, T, WRITTEN> {
+impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &CaptureProbe<'a, T, WRITTEN> {
     type Value = T;
 
     fn capture(self, _: usize) -> PlainCapture<'a, T> {
@@ -53,72 +60,74 @@ impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &Probe<'a, T, WRIT
     }
 }
 
-/// Kinds that all workers may write. Implemented for the shared kinds and references to them, which the compiler's message lists.
+/// Kinds that all workers may write. Implemented for the shared kinds and references to them, which
+/// the compiler lists in its message.
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot write to a captured variable of type `{Self}`",
     label = "this variable is shared by all workers and cannot be written",
     note = "to bring a result out of the loop, use an accumulator: `let sum = cluster.accumulator::<f64>();` and `sum += x` in the body",
     note = "to write to shared memory, use an array of the cluster, or a buffer (`array.buffered(..)`) if writes may arrive late"
 )]
-pub trait WrittenByAllWorkers {}
+pub trait SharedWrite {}
 
-impl<T: ?Sized, const WRITTEN: bool> Probe<'_, T, WRITTEN> {
-    /// Compiles if the captured name may be written.
+impl<T: ?Sized, const WRITTEN: bool> CaptureProbe<'_, T, WRITTEN> {
+    /// Compiles only if the captured variable may be written.
     pub fn must_be_shared(self)
     where
-        T: WrittenByAllWorkers,
+        T: SharedWrite,
     {
     }
 }
 
-/// Lets `Copy` values be taken.
+/// Allows `Copy` values to be moved into the body.
 pub trait AllowCopy: Sized {
-    /// Compiles if the value can be taken by every iteration.
+    /// Compiles if every iteration can copy the value.
     fn must_be_copy(self) {}
 }
 
-impl<T: Copy, const WRITTEN: bool> AllowCopy for Probe<'_, T, WRITTEN> {}
+impl<T: Copy, const WRITTEN: bool> AllowCopy for CaptureProbe<'_, T, WRITTEN> {}
 
-/// Stands for "every iteration can take its value". Only what [`AllowCopy`] does not take asks for it, so nothing has it.
+/// Bound of moved values that [`AllowCopy`] does not cover. No usable type implements it.
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot move a captured variable of type `{Self}`",
     label = "this moves the variable, but every iteration needs it",
     note = "borrow it (`&x`) or clone it (`x.clone()`)",
     note = "to bring results out of the loop, use an accumulator (`cluster.accumulator`) or a buffer (`array.buffered(..)`)"
 )]
-pub trait TakenByEveryIteration {}
+pub trait CopyPerIteration {}
 
-/// Nobody's type: with an implementation to show, the compiler does not advise to write one.
+/// Uninhabited type with an implementation, so that the compiler does not suggest writing one.
 #[derive(Debug)]
-#[expect(dead_code, reason = "it only has to exist")]
-pub(super) enum Nothing {}
+#[expect(dead_code, reason = "only its implementation is needed")]
+pub(super) enum NeverCaptured {}
 
 #[diagnostic::do_not_recommend]
-impl TakenByEveryIteration for Nothing {}
+impl CopyPerIteration for NeverCaptured {}
 
-/// Refuses to move what is not `Copy`.
+/// Rejects moves of values that are not `Copy`.
 pub trait RefuseMove: Sized {
-    /// Its type.
+    /// Type of the value.
     type Value: ?Sized;
-    /// Never compiles.
+    /// Never compiles, because no usable type satisfies the bound.
     fn must_be_copy(self)
     where
-        Self::Value: TakenByEveryIteration,
+        Self::Value: CopyPerIteration,
     {
     }
 }
 
-impl<T: ?Sized, const WRITTEN: bool> RefuseMove for &Probe<'_, T, WRITTEN> {
+impl<T: ?Sized, const WRITTEN: bool> RefuseMove for &CaptureProbe<'_, T, WRITTEN> {
     type Value = T;
 }
 
-/// Makes a type a shared kind: captured as such, and may be written, by itself and behind references.
+/// Declares a shared kind: it is captured as such and may be written, directly and behind
+/// references.
 ///
-/// `shared_kind!([generics] Type, (bounds) => |value, name| expression: CaptureType)`. `WRITTEN` and `'a` may be used in the
-/// types.
+/// `shared_kind!([generics] Type, (bounds) => |value, name| expression, CaptureType)`. `WRITTEN`
+/// and `'a` may be used in the types.
 macro_rules! shared_kind {
     ([$($generics:tt)*] $kind:ty, ($($bounds:tt)*) => |$value:ident, $name:pat_param| $capture:expr, $captured:ty) => {
-        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for Probe<'a, $kind, WRITTEN>
+        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for CaptureProbe<'a, $kind, WRITTEN>
         where
             $($bounds)*
         {
@@ -128,7 +137,7 @@ macro_rules! shared_kind {
                 $capture
             }
         }
-        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for Probe<'a, &$kind, WRITTEN>
+        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for CaptureProbe<'a, &$kind, WRITTEN>
         where
             $($bounds)*
         {
@@ -138,7 +147,7 @@ macro_rules! shared_kind {
                 $capture
             }
         }
-        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for Probe<'a, &mut $kind, WRITTEN>
+        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for CaptureProbe<'a, &mut $kind, WRITTEN>
         where
             $($bounds)*
         {
@@ -148,11 +157,11 @@ macro_rules! shared_kind {
                 $capture
             }
         }
-        impl<$($generics)*> WrittenByAllWorkers for $kind {}
+        impl<$($generics)*> SharedWrite for $kind {}
         #[diagnostic::do_not_recommend]
-        impl<$($generics)*> WrittenByAllWorkers for &$kind {}
+        impl<$($generics)*> SharedWrite for &$kind {}
         #[diagnostic::do_not_recommend]
-        impl<$($generics)*> WrittenByAllWorkers for &mut $kind {}
+        impl<$($generics)*> SharedWrite for &mut $kind {}
     };
 }
 
@@ -165,10 +174,10 @@ shared_kind!(
         => |accumulator, _| AccumulatorCapture { accumulator }, AccumulatorCapture<'a, T, C>
 );
 shared_kind!(
-    [U, R, const N: usize] Buffer<U, R, N>, (U: Element + Default + PartialEq, R: Rule<'a, U>)
+    [U, R, const N: usize] WriteBuffer<U, R, N>, (U: Element + Default + PartialEq, R: ApplyRule<'a, U>)
         => |buffer, name| BufferCapture { buffer, name }, BufferCapture<'a, U, R, N>
 );
 shared_kind!(
-    ['t, T] InLoop<'t, T>, (T: LoopTable + 'a, T::Error: Into<hemiola_cluster::Error>)
+    ['t, T] TableInLoop<'t, T>, (T: LoopTable + 'a, T::Error: Into<hemiola_cluster::Error>)
         => |table, name| TableCapture { table, name }, TableCapture<'a, 't, T>
 );

@@ -1,112 +1,123 @@
-//! Choosing among the legal ways to run a loop: each is cut, placed and priced; the cheapest wins.
+//! Choice among the legal parallelizations of a loop: each is cut, placed and priced; the cheapest
+//! wins.
 
-use super::cost::{Cost, Work, prices};
-use super::predict::{Prediction, Predictions, predict, schedule, usual};
-use super::{Alternative, ArrayPlan, Cuts, Placement, Plan, Schedule, Skew};
+use super::cost::{CostInputs, PlanCost, unit_times};
+use super::predict::{PredictionMemo, RatioPrediction, default_ratio, loop_schedule, predict};
+use super::{ArrayPlacement, ArrayPlan, Cuts, LoopPlan, LoopSchedule, PlanAlternative, SkewedCuts};
 use crate::arrays::array_rows;
-use hemiola_analysis::{Analysis, Home, LoopSpec, Strategy, Subscript, Usage, place, reach};
-use hemiola_array::{Cut, Histogram, JointHistogram};
+use hemiola_analysis::{
+    Analysis, ArrayPartitioning, LoopSpec, Parallelization, Subscript, WriteMode, offset_range, place_arrays,
+};
+use hemiola_array::{Histogram, JointHistogram, Partitioner};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Arrays of up to this many bytes are copied whole rather than served: the copy costs less than the requests.
-const COPIED_BYTES: u64 = 64 << 10;
+/// Arrays up to this size in bytes are replicated instead of served: the copy costs less than the
+/// requests.
+const MAX_REPLICATED_BYTES: u64 = 64 << 10;
 
-/// What a planner knows of a loop.
-pub(crate) struct Facts<'a> {
+/// Input of the planner.
+pub(crate) struct PlannerInput<'a> {
     pub(crate) title: String,
     pub(crate) space_text: &'a str,
     pub(crate) extents: Vec<Range<u64>>,
     pub(crate) entries: u64,
-    /// By dimension: how entries are spread, where that is not even.
+    /// Distribution of entries, by dimension. `None` if it is uniform.
     pub(crate) histograms: Vec<Option<Arc<Histogram>>>,
-    /// By dimension and number of parts: ends of near-equal parts.
+    /// Bounds of near-equal parts, by dimension and number of parts.
     pub(crate) bounds: BTreeMap<(usize, usize), Vec<u64>>,
-    /// Entries by ranges of two dimensions, where they are not spread evenly.
+    /// Entries by ranges of two dimensions, where they are not uniform.
     pub(crate) joints: Vec<Arc<JointHistogram>>,
-    /// The most blocks of time for each part.
-    pub(crate) most: usize,
-    /// What was predicted before.
-    pub(crate) known: &'a Predictions,
-    /// Entries are stored in an order of our choice.
+    /// Largest number of time blocks per part.
+    pub(crate) max_ratio: usize,
+    /// Earlier predictions for the same array.
+    pub(crate) memo: &'a PredictionMemo,
+    /// The planner may choose the order in which entries are stored.
     pub(crate) sortable: bool,
-    /// The entries lie in rows of a dense array, so that peers can have them cut along the first dimension only.
+    /// The entries are the rows of a dense array, so that peers can divide them along the first
+    /// dimension only.
     pub(crate) rows_only: bool,
-    /// By array: extents and bytes per cell.
+    /// Extents and bytes per cell, by array.
     pub(crate) arrays: Vec<(Vec<u64>, usize)>,
-    /// Arrays that a buffer updates together.
-    pub(crate) together: Vec<Vec<usize>>,
+    /// Groups of arrays that one buffer updates together.
+    pub(crate) buffer_groups: Vec<Vec<usize>>,
     pub(crate) peers: usize,
     pub(crate) workers: usize,
 }
 
-/// One way to run the loop, worked out.
-struct Worked {
-    strategy: Strategy,
+/// One legal parallelization with its cuts, placements and cost.
+struct PlanCandidate {
+    parallelization: Parallelization,
     dimensions: (usize, Option<usize>),
     cuts: Cuts,
     arrays: Vec<ArrayPlan>,
-    cost: Cost,
-    prediction: Option<Prediction>,
+    cost: PlanCost,
+    prediction: Option<RatioPrediction>,
 }
 
-/// What is left to whoever plans.
+/// Selection of a plan among the legal ones. Tests replace it.
 #[derive(Clone, Copy)]
-pub struct Choice<'a> {
-    /// Which of the legal ways to take: the number of one of them.
-    pub way: &'a dyn Fn(&[Alternative]) -> usize,
-    /// Blocks of time for each part, whatever is predicted.
+pub struct PlanSelector<'a> {
+    /// Returns the index of the chosen alternative.
+    pub select: &'a dyn Fn(&[PlanAlternative]) -> usize,
+    /// Number of time blocks per part. `None` uses the prediction.
     pub ratio: Option<usize>,
 }
 
-impl Choice<'static> {
-    /// What loops do unless tests want something else.
-    pub(crate) const BEST: Self = Self { way: &cheapest, ratio: None };
+impl PlanSelector<'static> {
+    /// Selects the cheapest plan: the default of all loops.
+    pub(crate) const CHEAPEST: Self = Self { select: &cheapest, ratio: None };
 }
 
-impl fmt::Debug for Choice<'_> {
+impl fmt::Debug for PlanSelector<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Choice").field("ratio", &self.ratio).finish_non_exhaustive()
+        formatter.debug_struct("PlanSelector").field("ratio", &self.ratio).finish_non_exhaustive()
     }
 }
 
-/// The cheapest kind, and of that kind the one that would be cheapest if every part were a peer of its own. The first of
-/// equals: strategies come in the order of their simplicity.
-fn cheapest(options: &[Alternative]) -> usize {
-    let kind = |at: usize| std::mem::discriminant(&options[at].strategy);
-    let least = |numbers: &mut dyn Iterator<Item = usize>, seconds: fn(&Cost) -> f64| {
+/// Index of the cheapest alternative. The kind is chosen by its cost on this cluster; within a
+/// kind, the alternative that would be cheapest if every part were a peer of its own. The first of
+/// equals wins: alternatives are sorted by simplicity.
+fn cheapest(options: &[PlanAlternative]) -> usize {
+    let kind = |at: usize| std::mem::discriminant(&options[at].parallelization);
+    let least = |numbers: &mut dyn Iterator<Item = usize>, seconds: fn(&PlanCost) -> f64| {
         numbers.min_by(|a, b| seconds(&options[*a].cost).total_cmp(&seconds(&options[*b].cost)))
     };
-    let overall = least(&mut (0..options.len()), |cost| cost.seconds).expect("serial is always legal");
+    let overall = least(&mut (0..options.len()), |cost| cost.seconds).expect("serial execution is always legal");
     let mut alike = (0..options.len()).filter(|at| kind(*at) == kind(overall));
-    least(&mut alike, |cost| cost.seconds_apart).unwrap_or(overall)
+    least(&mut alike, |cost| cost.seconds_distributed).unwrap_or(overall)
 }
 
-/// The plan that `choice` takes.
-pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>, choice: Choice<'_>) -> Plan {
-    let mut options: Vec<Worked> =
-        analysis.legal().map(|strategy| work_out(spec, strategy, facts, choice.ratio)).collect();
-    let mut alternatives: Vec<Alternative> = options
+/// Evaluates all legal parallelizations and returns the plan that `selector` picks.
+pub(crate) fn choose(
+    spec: &LoopSpec,
+    analysis: Analysis,
+    input: &PlannerInput<'_>,
+    selector: PlanSelector<'_>,
+) -> LoopPlan {
+    let mut options: Vec<PlanCandidate> =
+        analysis.legal().map(|parallelization| evaluate(spec, parallelization, input, selector.ratio)).collect();
+    let mut alternatives: Vec<PlanAlternative> = options
         .iter()
-        .map(|option| Alternative {
-            strategy: option.strategy.clone(),
-            text: analysis.describe(&option.strategy),
+        .map(|option| PlanAlternative {
+            parallelization: option.parallelization.clone(),
+            text: analysis.describe(&option.parallelization),
             cost: option.cost,
         })
         .collect();
-    let chosen = (choice.way)(&alternatives);
+    let chosen = (selector.select)(&alternatives);
     alternatives.remove(chosen);
-    let Worked { strategy, dimensions, cuts, arrays, cost, prediction } = options.swap_remove(chosen);
-    let entry_order = entry_order(&analysis, facts, dimensions.0, &cuts);
-    Plan {
-        title: facts.title.clone(),
-        space_text: facts.space_text.to_owned(),
-        extents: facts.extents.clone(),
-        entries: facts.entries,
+    let PlanCandidate { parallelization, dimensions, cuts, arrays, cost, prediction } = options.swap_remove(chosen);
+    let entry_order = entry_order(&analysis, input, dimensions.0, &cuts);
+    LoopPlan {
+        title: input.title.clone(),
+        space_text: input.space_text.to_owned(),
+        extents: input.extents.clone(),
+        entries: input.entries,
         analysis,
-        strategy,
+        parallelization,
         dimensions,
         entry_order,
         cuts,
@@ -115,37 +126,43 @@ pub(crate) fn choose(spec: &LoopSpec, analysis: Analysis, facts: &Facts<'_>, cho
         cost,
         prediction,
         alternatives,
-        peers: facts.peers,
-        workers: facts.workers,
+        peers: input.peers,
+        workers: input.workers,
     }
 }
 
-/// Entries of one index of space one after the other, because that keeps its rows in the nearest cache; in the order of the
-/// source, where that matters or cannot be changed.
-fn entry_order(analysis: &Analysis, facts: &Facts<'_>, space: usize, cuts: &Cuts) -> Vec<usize> {
+/// Order of entries inside a block: the space dimension first, which keeps the rows of one space
+/// index in the nearest cache. The source order is kept where it matters or cannot be changed.
+fn entry_order(analysis: &Analysis, input: &PlannerInput<'_>, space: usize, cuts: &Cuts) -> Vec<usize> {
     let all = 0..analysis.dimensions;
-    if analysis.ordered || !facts.sortable || cuts.skew.is_some() {
+    if analysis.ordered || !input.sortable || cuts.skew.is_some() {
         return all.collect();
     }
     std::iter::once(space).chain(all.filter(|dimension| *dimension != space)).collect()
 }
 
-fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>, ratio: Option<usize>) -> Worked {
-    let mut arrays = placed(spec, strategy, facts);
-    keep_together(&mut arrays, facts);
-    let (space, time) = match strategy {
-        Strategy::OneD { space } => (Some(*space), None),
-        Strategy::TwoD { space, time, .. } => (Some(*space), Some(*time)),
-        Strategy::Transformed { matrix, space, .. } => (matrix.unchanged(*space), None),
-        Strategy::Serial => (Some(0), None),
+/// Cuts, placements and cost of one parallelization.
+fn evaluate(
+    spec: &LoopSpec,
+    parallelization: &Parallelization,
+    input: &PlannerInput<'_>,
+    ratio: Option<usize>,
+) -> PlanCandidate {
+    let mut arrays = plan_arrays(spec, parallelization, input);
+    align_buffer_targets(&mut arrays, input);
+    let (space, time) = match parallelization {
+        Parallelization::OneD { space } => (Some(*space), None),
+        Parallelization::TwoD { space, time, .. } => (Some(*space), Some(*time)),
+        Parallelization::Transformed { matrix, space, .. } => (matrix.unchanged(*space), None),
+        Parallelization::Serial => (Some(0), None),
     };
     let cut = |peers_used, ratio| {
-        let parts = if *strategy == Strategy::Serial { 1 } else { peers_used * facts.workers };
-        cut(strategy, facts, (parts, ratio), peers_used, (space, time))
+        let parts = if *parallelization == Parallelization::Serial { 1 } else { peers_used * input.workers };
+        cut(parallelization, input, (parts, ratio), peers_used, (space, time))
     };
-    let mut cuts = cut(facts.peers, 1);
-    let several = facts.peers > 1 && *strategy != Strategy::Serial;
-    if facts.peers > 1 && !(several && all_peers(spec, &mut arrays, facts, &cuts, space)) {
+    let mut cuts = cut(input.peers, 1);
+    let several = input.peers > 1 && *parallelization != Parallelization::Serial;
+    if input.peers > 1 && !(several && place_for_all_peers(spec, &mut arrays, input, &cuts, space)) {
         cuts = cut(1, 1);
         for array in &mut arrays {
             array.reason += "; one peer runs the whole loop";
@@ -153,67 +170,86 @@ fn work_out(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>, ratio: Opti
     }
     let (parts, peers_used) = (cuts.parts(), cuts.peers_used);
     let mut prediction = None;
-    if cuts.schedule != Schedule::Independent && parts > 1 {
-        let meets = facts.together.iter().any(|together| {
-            !matches!(arrays[together[0]].placement, Placement::Local { .. } | Placement::Rotating { .. })
+    if cuts.schedule != LoopSchedule::Independent && parts > 1 {
+        let has_barriers = input.buffer_groups.iter().any(|group| {
+            !matches!(arrays[group[0]].placement, ArrayPlacement::Local { .. } | ArrayPlacement::Rotating { .. })
         });
-        let prices = prices(&arrays, cells_per_entry(spec, &arrays), parts, meets);
-        prediction = predict(facts, strategy, parts, prices, |ratio| cut(peers_used, ratio));
+        let unit_times = unit_times(&arrays, cells_per_entry(spec, &arrays), parts, has_barriers);
+        prediction = predict(input, parallelization, parts, unit_times, |ratio| cut(peers_used, ratio));
         if let (Some(ratio), Some(prediction)) = (ratio, &mut prediction) {
-            prediction.ratio = ratio.min(facts.most);
+            prediction.ratio = ratio.min(input.max_ratio);
         }
-        let ratio = prediction.as_ref().map_or(usual(cuts.schedule), |prediction| prediction.ratio);
+        let ratio = prediction.as_ref().map_or(default_ratio(cuts.schedule), |prediction| prediction.ratio);
         cuts = cut(peers_used, ratio);
     }
     let space = space.unwrap_or(0);
-    let cost = price(spec, &arrays, &cuts, facts, (space, prediction.as_ref()));
-    Worked { strategy: strategy.clone(), dimensions: (space, time), cuts, arrays, cost, prediction }
+    let cost = plan_cost(spec, &arrays, &cuts, input, (space, prediction.as_ref()));
+    PlanCandidate {
+        parallelization: parallelization.clone(),
+        dimensions: (space, time),
+        cuts,
+        arrays,
+        cost,
+        prediction,
+    }
 }
 
-/// Puts arrays where several peers can run the loop, if they can.
-fn all_peers(spec: &LoopSpec, arrays: &mut [ArrayPlan], facts: &Facts<'_>, cuts: &Cuts, space: Option<usize>) -> bool {
-    // Peers divide the loop along a dimension of its own, and the entries they iterate over with it.
-    let Some(space) = space.filter(|space| *space == 0 || !facts.rows_only) else { return false };
-    let edges: Vec<_> = (0..arrays.len()).map(|number| edges(spec, arrays, facts, cuts, (number, space))).collect();
-    // A peer other than the first can only run blocks if all it writes comes to it and goes from it with the plan.
-    let stays = |array: &ArrayPlan| array.usage == Usage::Written && array.placement == Placement::Whole;
-    let mut here = true;
-    for (array, edges) in arrays.iter_mut().zip(&edges) {
-        if let (true, Err(Some(problem))) = (stays(array), edges) {
+/// Adjusts placements so that several peers can run the loop. Returns false if this is impossible.
+fn place_for_all_peers(
+    spec: &LoopSpec,
+    arrays: &mut [ArrayPlan],
+    input: &PlannerInput<'_>,
+    cuts: &Cuts,
+    space: Option<usize>,
+) -> bool {
+    // Peers divide the loop, and its entries, along a dimension of the loop.
+    let Some(space) = space.filter(|space| *space == 0 || !input.rows_only) else { return false };
+    let halos: Vec<_> =
+        (0..arrays.len()).map(|number| halo_placement(spec, arrays, input, cuts, (number, space))).collect();
+    // Other peers than the first can run blocks only if every written array is partitioned.
+    let stays =
+        |array: &ArrayPlan| array.write_mode == WriteMode::Written && array.placement == ArrayPlacement::Replicated;
+    let mut movable = true;
+    for (array, halos) in arrays.iter_mut().zip(&halos) {
+        if let (true, Err(Some(problem))) = (stays(array), halos) {
             array.reason.clone_from(problem);
         }
-        here &= !stays(array) || edges.is_ok();
+        movable &= !stays(array) || halos.is_ok();
     }
-    if !here {
+    if !movable {
         return false;
     }
-    for (array, edges) in arrays.iter_mut().zip(edges) {
-        if let Ok((placement, reason)) = edges {
+    for (array, halos) in arrays.iter_mut().zip(halos) {
+        if let Ok((placement, reason)) = halos {
             (array.placement, array.reason) = (placement, reason);
         }
     }
-    serve(spec, arrays, facts);
+    choose_served(spec, arrays, input);
     true
 }
 
-/// The placement of an array of which neighbouring peers share some rows, and why; or why it has none, if it could.
-fn edges(
+/// Halo placement of an array of which neighbouring peers share some rows, with its reason. The
+/// error contains the reason, if the array would be a candidate for a halo.
+fn halo_placement(
     spec: &LoopSpec,
     arrays: &[ArrayPlan],
-    facts: &Facts<'_>,
+    input: &PlannerInput<'_>,
     cuts: &Cuts,
     (number, space): (usize, usize),
-) -> Result<(Placement, String), Option<String>> {
+) -> Result<(ArrayPlacement, String), Option<String>> {
     let (array, used) = (&arrays[number], &spec.arrays[number]);
-    let buffered = !used.buffered.is_empty() || facts.together.iter().any(|together| together.contains(&number));
-    let (low, high) = reach(used, 0, space).filter(|_| array.placement == Placement::Whole && !buffered).ok_or(None)?;
-    let sent = array.usage == Usage::Written;
-    if sent && cuts.schedule != Schedule::Wavefront {
-        // What crosses an edge goes forward, as waves do.
+    let buffered = !used.buffered.is_empty() || input.buffer_groups.iter().any(|group| group.contains(&number));
+    let (low, high) = offset_range(used, 0, space)
+        .filter(|_| array.placement == ArrayPlacement::Replicated && !buffered)
+        .ok_or(None)?;
+    let sent = array.write_mode == WriteMode::Written;
+    if sent && cuts.schedule != LoopSchedule::Wavefront {
+        // Changes of shared rows move forward, in the direction of a wavefront.
         return Err(None);
     }
     let width = low.abs_diff(high);
-    // Then peers share rows with their neighbours alone, and only the last part of a peer touches what it shares with the next.
+    // Wide parts ensure that peers share rows only with their neighbours, and that only the last
+    // part of a peer accesses the rows shared with the next peer.
     let wide = |peer: usize| {
         let last = (peer + 1) * cuts.parts() / cuts.peers_used;
         cuts.space[last] - cuts.space[last - 1] >= width
@@ -223,144 +259,163 @@ fn edges(
         return Err(Some(format!("parts are narrower than the {rows} peers would share")));
     }
     let reason = format!("its dimension 0 follows space at offsets {low} to {high}, so that neighbours share {width}");
-    Ok((Placement::Halo { low, high, sent }, reason))
+    Ok((ArrayPlacement::Halo { low, high, written: sent }, reason))
 }
 
-fn placed(spec: &LoopSpec, strategy: &Strategy, facts: &Facts<'_>) -> Vec<ArrayPlan> {
-    let skewed = matches!(strategy, Strategy::Transformed { matrix, space, .. } if matrix.unchanged(*space).is_none());
-    place(spec, strategy)
+/// Placements that the analysis suggests.
+fn plan_arrays(spec: &LoopSpec, parallelization: &Parallelization, input: &PlannerInput<'_>) -> Vec<ArrayPlan> {
+    let skewed = matches!(parallelization, Parallelization::Transformed { matrix, space, .. } if matrix.unchanged(*space).is_none());
+    place_arrays(spec, parallelization)
         .into_iter()
-        .zip(&facts.arrays)
+        .zip(&input.arrays)
         .map(|(placed, (shape, cell_bytes))| {
-            let (placement, reason) = match &placed.home {
-                _ if skewed => (Placement::Whole, "the loop is cut along sums of its indices".to_owned()),
-                Home::Local { array_dimension: 0, offset } => {
-                    (Placement::Local { offset: *offset }, placed.home.to_string())
+            let (placement, reason) = match &placed.partitioning {
+                _ if skewed => (ArrayPlacement::Replicated, "the loop is cut along sums of its indices".to_owned()),
+                ArrayPartitioning::Local { array_dimension: 0, offset } => {
+                    (ArrayPlacement::Local { offset: *offset }, placed.partitioning.to_string())
                 }
-                Home::Rotating { array_dimension: 0, offset } => {
-                    (Placement::Rotating { offset: *offset }, placed.home.to_string())
+                ArrayPartitioning::Rotating { array_dimension: 0, offset } => {
+                    (ArrayPlacement::Rotating { offset: *offset }, placed.partitioning.to_string())
                 }
-                Home::Local { array_dimension, .. } | Home::Rotating { array_dimension, .. } => {
+                ArrayPartitioning::Local { array_dimension, .. }
+                | ArrayPartitioning::Rotating { array_dimension, .. } => {
                     let reason =
                         format!("its dimension {array_dimension} follows the loop, and arrays are cut along 0");
-                    (Placement::Whole, reason)
+                    (ArrayPlacement::Replicated, reason)
                 }
-                Home::Whole(reason) => (Placement::Whole, reason.to_string()),
+                ArrayPartitioning::Whole(reason) => (ArrayPlacement::Replicated, reason.to_string()),
             };
             let bytes = shape.iter().product::<u64>() * *cell_bytes as u64;
-            ArrayPlan { name: placed.array, shape: shape.clone(), bytes, placement, reason, usage: placed.usage }
+            ArrayPlan {
+                name: placed.array,
+                shape: shape.clone(),
+                bytes,
+                placement,
+                reason,
+                write_mode: placed.write_mode,
+            }
         })
         .collect()
 }
 
-/// Arrays that a buffer updates together lie alike: the worker that has a row of one has it of all, or all are whole.
-fn keep_together(arrays: &mut [ArrayPlan], facts: &Facts<'_>) {
-    // Making one array whole may part it from those of another buffer.
-    while let Some(parted) = facts.together.iter().find(|together| {
-        let first = arrays[together[0]].placement;
-        together.iter().any(|array| arrays[*array].placement != first)
+/// Gives the arrays of one buffer the same placement: the worker that has a row of one has it of
+/// all, or all are replicated.
+fn align_buffer_targets(arrays: &mut [ArrayPlan], input: &PlannerInput<'_>) {
+    // Replicating one array may separate it from the arrays of another buffer.
+    while let Some(split) = input.buffer_groups.iter().find(|group| {
+        let first = arrays[group[0]].placement;
+        group.iter().any(|array| arrays[*array].placement != first)
     }) {
-        for array in parted {
+        for array in split {
             let array = &mut arrays[*array];
-            if array.placement != Placement::Whole {
-                array.placement = Placement::Whole;
-                "it is updated together with an array that is whole".clone_into(&mut array.reason);
+            if array.placement != ArrayPlacement::Replicated {
+                array.placement = ArrayPlacement::Replicated;
+                "updated together with a replicated array".clone_into(&mut array.reason);
             }
         }
     }
 }
 
-/// Serves large arrays that would be copied whole to every peer, unless the loop writes them at once.
-fn serve(spec: &LoopSpec, arrays: &mut [ArrayPlan], facts: &Facts<'_>) {
-    // A range of rows may have several owners, and cannot be lent as one.
+/// Serves large arrays that would be replicated on every peer, unless the loop writes them
+/// directly.
+fn choose_served(spec: &LoopSpec, arrays: &mut [ArrayPlan], input: &PlannerInput<'_>) {
+    // A range of rows may have several owners, so it cannot be borrowed as one slice.
     let by_row = |number: usize| {
-        let mut accesses = spec.arrays[number].all();
+        let mut accesses = spec.arrays[number].all_accesses();
         accesses.all(|access| !matches!(access.subscript(0), Subscript::Range { .. }))
     };
     let may = |number: usize| {
         let array = &arrays[number];
-        let large = array.bytes > COPIED_BYTES;
-        large && array.placement == Placement::Whole && array.usage != Usage::Written && by_row(number)
+        let large = array.bytes > MAX_REPLICATED_BYTES;
+        large
+            && array.placement == ArrayPlacement::Replicated
+            && array.write_mode != WriteMode::Written
+            && by_row(number)
     };
     let mut chosen: Vec<bool> = (0..arrays.len()).map(may).collect();
-    // Arrays that a buffer updates together lie alike; refusing one may part it from those of another buffer.
-    while let Some(parted) = facts
-        .together
+    // Arrays of one buffer have the same placement. Rejecting one may separate it from the arrays
+    // of another buffer.
+    while let Some(split) = input
+        .buffer_groups
         .iter()
-        .find(|together| together.iter().any(|array| chosen[*array]) && !together.iter().all(|array| chosen[*array]))
+        .find(|group| group.iter().any(|array| chosen[*array]) && !group.iter().all(|array| chosen[*array]))
     {
-        for array in parted {
+        for array in split {
             chosen[*array] = false;
         }
     }
     for (array, _) in arrays.iter_mut().zip(chosen).filter(|(_, chosen)| *chosen) {
-        array.placement = Placement::Served;
+        array.placement = ArrayPlacement::Served;
     }
 }
 
+/// Cuts of a parallelization into `parts` parts and `ratio` time blocks per part.
 fn cut(
-    strategy: &Strategy,
-    facts: &Facts<'_>,
+    parallelization: &Parallelization,
+    input: &PlannerInput<'_>,
     (parts, ratio): (usize, usize),
     peers_used: usize,
     (space, time): (Option<usize>, Option<usize>),
 ) -> Cuts {
-    let (schedule, times) = schedule(strategy, parts, ratio);
-    // Where the loop is not cut along a dimension of its own, arrays are whole: only the number of parts or times matters.
+    let (schedule, times) = loop_schedule(parallelization, parts, ratio);
+    // If the loop is not cut along one of its own dimensions, arrays are replicated, and only the
+    // numbers of parts and time blocks matter.
     let nothing = |count| vec![0; count + 1];
-    let own = space.filter(|space| *space < facts.extents.len()).map(|space| bounds(facts, space, parts));
-    if let Strategy::Transformed { matrix, space, time } = strategy {
+    let own = space.filter(|space| *space < input.extents.len()).map(|space| dimension_bounds(input, space, parts));
+    if let Parallelization::Transformed { matrix, space, time } = parallelization {
         let (space, time) = (matrix.row(*space).to_vec(), matrix.row(*time).to_vec());
         let signed = |bounds: &Vec<u64>| bounds.iter().map(|bound| bound.cast_signed()).collect();
-        let space_bounds = own.as_ref().map_or_else(|| bounds_of(&space, facts, parts), signed);
-        let (time_bounds, own_space) = (bounds_of(&time, facts, times), own.is_some());
-        let skew = Skew { space, time, space_bounds, time_bounds, own_space };
+        let space_bounds = own.as_ref().map_or_else(|| weighted_bounds(&space, input, parts), signed);
+        let (time_bounds, own_space) = (weighted_bounds(&time, input, times), own.is_some());
+        let skew = SkewedCuts { space, time, space_bounds, time_bounds, unskewed_space: own_space };
         let space = own.unwrap_or_else(|| nothing(parts));
         return Cuts { space, time: nothing(times), skew: Some(skew), peers_used, schedule };
     }
     let space = own.unwrap_or_else(|| nothing(parts));
-    let time = time.map_or_else(|| vec![0, 0], |time| bounds(facts, time, times));
+    let time = time.map_or_else(|| vec![0, 0], |time| dimension_bounds(input, time, times));
     Cuts { space, time, skew: None, peers_used, schedule }
 }
 
-/// Ends of near-equal parts of a dimension.
-fn bounds(facts: &Facts<'_>, dimension: usize, parts: usize) -> Vec<u64> {
-    facts.bounds.get(&(dimension, parts)).expect("all cuts of legal ways were made").clone()
+/// Bounds of near-equal parts of a dimension.
+fn dimension_bounds(input: &PlannerInput<'_>, dimension: usize, parts: usize) -> Vec<u64> {
+    input.bounds.get(&(dimension, parts)).expect("candidate cuts cover all legal parallelizations").clone()
 }
 
-/// Ends of equal parts of a weighted sum of indices.
-fn bounds_of(weights: &[i64], facts: &Facts<'_>, parts: usize) -> Vec<i64> {
+/// Bounds of equal parts of a weighted sum of indices.
+fn weighted_bounds(weights: &[i64], input: &PlannerInput<'_>, parts: usize) -> Vec<i64> {
     let (mut low, mut high) = (0, 0);
-    for (weight, range) in weights.iter().zip(&facts.extents) {
+    for (weight, range) in weights.iter().zip(&input.extents) {
         let ends =
             [range.start.cast_signed() * weight, (range.end.cast_signed() - 1).max(range.start.cast_signed()) * weight];
         low += ends[0].min(ends[1]);
         high += ends[0].max(ends[1]);
     }
     let length = (high - low + 1) as u64;
-    let ends = Cut::equal(length, parts).ranges().map(|range| low + range.end.cast_signed()).collect::<Vec<_>>();
+    let ends =
+        Partitioner::equal(length, parts).ranges().map(|range| low + range.end.cast_signed()).collect::<Vec<_>>();
     std::iter::once(low).chain(ends).collect()
 }
 
-/// Cells that an iteration touches, as far as subscripts tell.
+/// Number of cells that an iteration accesses, as far as subscripts tell.
 fn cells_per_entry(spec: &LoopSpec, arrays: &[ArrayPlan]) -> u64 {
     let cells =
         |array: &ArrayPlan, subscripts: usize| array.shape.iter().skip(subscripts).product::<u64>().min(1 << 20);
     let used = spec.arrays.iter().zip(arrays);
-    used.flat_map(|(used, array)| used.all().map(|access| cells(array, access.subscripts.len()))).sum()
+    used.flat_map(|(used, array)| used.all_accesses().map(|access| cells(array, access.subscripts.len()))).sum()
 }
 
-fn price(
+/// Cost of a candidate.
+fn plan_cost(
     spec: &LoopSpec,
     arrays: &[ArrayPlan],
     cuts: &Cuts,
-    facts: &Facts<'_>,
-    (space, prediction): (usize, Option<&Prediction>),
-) -> Cost {
+    input: &PlannerInput<'_>,
+    (space, prediction): (usize, Option<&RatioPrediction>),
+) -> PlanCost {
     let parts = cuts.parts();
-    let even = || vec![facts.entries.div_ceil(parts as u64); parts];
-    let weights = match facts.histograms.get(space).and_then(Option::as_ref) {
-        Some(histogram) if cuts.skew.as_ref().is_none_or(|skew| skew.own_space) && histogram.is_exact() => {
+    let even = || vec![input.entries.div_ceil(parts as u64); parts];
+    let weights = match input.histograms.get(space).and_then(Option::as_ref) {
+        Some(histogram) if cuts.skew.as_ref().is_none_or(|skew| skew.unskewed_space) && histogram.is_exact() => {
             let counts = histogram.counts();
             cuts.space.windows(2).map(|ends| counts[ends[0] as usize..ends[1] as usize].iter().sum()).collect()
         }
@@ -368,49 +423,61 @@ fn price(
     };
     let utilization = match cuts.schedule {
         _ if prediction.is_some() => prediction.map(|prediction| prediction.utilization),
-        Schedule::Wavefront => Some(cuts.times() as f64 / (cuts.times() + parts - 1) as f64),
-        Schedule::Independent | Schedule::Rotation { .. } => None,
+        LoopSchedule::Wavefront => Some(cuts.times() as f64 / (cuts.times() + parts - 1) as f64),
+        LoopSchedule::Independent | LoopSchedule::Rotation { .. } => None,
     };
     let (mut wire_bytes, mut bytes_apart, mut memory_traffic, mut memory_bytes) = (0, 0, 0, 0);
     let others = cuts.peers_used as u64 - 1;
     for array in arrays {
         let rows = array.shape.first().copied().unwrap_or(0).max(1);
         bytes_apart += match array.placement {
-            Placement::Local { .. } => 0,
-            Placement::Rotating { .. } => array.bytes * parts as u64,
-            // Where there is one peer, what could be shared at the edges is whole: it counts alike.
-            Placement::Whole | Placement::Served | Placement::Halo { .. } => array.bytes * (parts as u64 - 1),
+            ArrayPlacement::Local { .. } => 0,
+            ArrayPlacement::Rotating { .. } => array.bytes * parts as u64,
+            // On one peer a halo array is replicated; it counts the same.
+            ArrayPlacement::Replicated | ArrayPlacement::Served | ArrayPlacement::Halo { .. } => {
+                array.bytes * (parts as u64 - 1)
+            }
         };
         match array.placement {
-            Placement::Local { offset } => {
+            ArrayPlacement::Local { offset } => {
                 let held = (0..parts).map(|part| array_rows(&cuts.space, offset, rows, part));
                 let most = held.map(|rows| rows.end - rows.start).max().unwrap_or(0);
                 memory_bytes += array.bytes / rows * most * (parts / cuts.peers_used) as u64;
             }
-            Placement::Rotating { .. } => {
-                // Every block crosses from peer to peer once for each peer, and from worker to worker.
+            ArrayPlacement::Rotating { .. } => {
+                // Every block moves from peer to peer once per peer, and from worker to worker.
                 wire_bytes += if others > 0 { array.bytes * cuts.peers_used as u64 } else { 0 };
                 memory_traffic += if parts > 1 { array.bytes * parts as u64 } else { 0 };
                 memory_bytes += array.bytes / cuts.peers_used as u64;
             }
-            Placement::Halo { low, high, sent } => {
+            ArrayPlacement::Halo { low, high, written: sent } => {
                 let shared = array.bytes / rows * low.abs_diff(high);
                 wire_bytes += shared * others * if sent { 2 } else { 1 };
                 let held = (0..parts).map(|part| array_rows(&cuts.space, low, rows, part));
                 let most = held.map(|rows| rows.end - rows.start).max().unwrap_or(0);
                 memory_bytes += array.bytes / rows * most * (parts / cuts.peers_used) as u64 + shared;
             }
-            Placement::Whole => {
+            ArrayPlacement::Replicated => {
                 wire_bytes += array.bytes * others;
                 memory_bytes += array.bytes;
             }
-            // Nobody knows which rows are read before the body has run: half of them, from every peer.
-            Placement::Served => {
+            // The rows that a body reads are unknown before it runs. The model assumes half of all
+            // rows, per peer.
+            ArrayPlacement::Served => {
                 wire_bytes += array.bytes * others / 2;
                 memory_bytes += array.bytes / cuts.peers_used as u64;
             }
         }
     }
     let cells_per_entry = cells_per_entry(spec, arrays);
-    Work { weights, cells_per_entry, utilization, wire_bytes, bytes_apart, memory_traffic, memory_bytes }.cost()
+    CostInputs {
+        weights,
+        cells_per_entry,
+        utilization,
+        wire_bytes,
+        bytes_distributed: bytes_apart,
+        memory_traffic,
+        memory_bytes,
+    }
+    .cost()
 }

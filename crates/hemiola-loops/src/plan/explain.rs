@@ -1,10 +1,10 @@
-//! A plan in words.
+//! Text form of a plan, as printed by `explain`.
 
-use super::{Placement, Plan, Schedule};
-use hemiola_analysis::{Strategy, Usage};
+use super::{ArrayPlacement, LoopPlan, LoopSchedule};
+use hemiola_analysis::{Parallelization, WriteMode};
 use std::fmt;
 
-impl fmt::Display for Plan {
+impl fmt::Display for LoopPlan {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let extents: Vec<String> = self.extents.iter().map(|range| format!("{}..{}", range.start, range.end)).collect();
         writeln!(
@@ -16,64 +16,67 @@ impl fmt::Display for Plan {
             extents.join(", ")
         )?;
         writeln!(formatter, "{}", indented(&self.analysis.to_string()))?;
-        writeln!(formatter, "  plan: {}", self.analysis.describe(&self.strategy))?;
+        writeln!(formatter, "  plan: {}", self.analysis.describe(&self.parallelization))?;
         let (parts, times) = (self.cuts.parts(), self.cuts.times());
         let blocks = match self.cuts.schedule {
-            Schedule::Independent if parts == 1 => "all entries one after the other".to_owned(),
-            Schedule::Independent => format!("{parts} parts that need nothing of each other"),
-            Schedule::Rotation { .. } => {
-                format!("{}, {} that go round", counted(parts, "part"), counted(times, "time block"))
+            LoopSchedule::Independent if parts == 1 => "all entries in order".to_owned(),
+            LoopSchedule::Independent => format!("{parts} independent parts"),
+            LoopSchedule::Rotation { .. } => {
+                format!("{}, {}", counted(parts, "part"), counted(times, "rotating time block"))
             }
-            Schedule::Wavefront => format!("{}, {} in waves", counted(parts, "part"), counted(times, "time block")),
+            LoopSchedule::Wavefront => {
+                format!("{}, {} in a wavefront", counted(parts, "part"), counted(times, "time block"))
+            }
         };
         let workers = |peers: usize| counted(self.workers * peers, "worker");
-        let who = match (self.strategy == Strategy::Serial, self.cuts.peers_used < self.peers) {
+        let who = match (self.parallelization == Parallelization::Serial, self.cuts.peers_used < self.peers) {
             (true, _) => "one worker".to_owned(),
             (false, true) => format!("{} of the first of {} peers", workers(1), self.peers),
             (false, false) => format!("{} on {}", workers(self.peers), counted(self.peers, "peer")),
         };
         writeln!(formatter, "    {blocks}, on {who}")?;
         if let Some(prediction) = &self.prediction {
-            let others = prediction.tried.iter().filter(|tried| tried.ratio != prediction.ratio);
-            let others: Vec<String> = others.map(|tried| format!("{}: {:.2}", tried.ratio, tried.over_even)).collect();
+            let others = prediction.trials.iter().filter(|trial| trial.ratio != prediction.ratio);
+            let others: Vec<String> =
+                others.map(|trial| format!("{}: {:.2}", trial.ratio, trial.relative_time)).collect();
             writeln!(
                 formatter,
-                "    {} for each part, by a pass predicted to take {:.2} of evenly shared work; with {}",
+                "    {} per part: predicted time {:.2} of perfectly balanced work ({})",
                 counted(prediction.ratio, "time block"),
-                prediction.over_even(),
+                prediction.relative_time(),
                 others.join(", ")
             )?;
         }
         for array in &self.arrays {
-            let usage = match array.usage {
-                Usage::ReadOnly => "read",
-                Usage::Buffered => "written through buffers",
-                Usage::Written => "written",
+            let usage = match array.write_mode {
+                WriteMode::ReadOnly => "read",
+                WriteMode::Buffered => "written through buffers",
+                WriteMode::Written => "written",
             };
-            let place = match array.placement {
-                Placement::Local { .. } => "local",
-                Placement::Rotating { .. } => "rotating",
-                Placement::Halo { .. } => "shared at the edges",
-                Placement::Whole => "whole",
-                Placement::Served => "served",
+            let placement = match array.placement {
+                ArrayPlacement::Local { .. } => "local",
+                ArrayPlacement::Rotating { .. } => "rotating",
+                ArrayPlacement::Halo { .. } => "halo",
+                ArrayPlacement::Replicated => "replicated",
+                ArrayPlacement::Served => "served",
             };
-            let reason = array.reason.strip_prefix(place).and_then(|reason| reason.strip_prefix(", "));
+            let reason = array.reason.strip_prefix(placement).and_then(|reason| reason.strip_prefix(", "));
             let reason = reason.unwrap_or(&array.reason);
-            writeln!(formatter, "    `{}` {:?}, {usage}: {place} ({reason})", array.name, array.shape)?;
+            writeln!(formatter, "    `{}` {:?}, {usage}: {placement} ({reason})", array.name, array.shape)?;
         }
         for table in &self.tables {
             let rows = match (table.announced, table.next_pass) {
-                (true, true) => "announced one block ahead, those of the next pass too",
+                (true, true) => "announced one block ahead, also across passes",
                 (true, false) => "announced one block ahead",
-                (false, _) => "fetched when a block begins",
+                (false, _) => "fetched at the start of a block",
             };
             let clocks = if table.clock_each_block { "block" } else { "pass" };
-            writeln!(formatter, "    rows of table `{}` are {rows}; its clocks end with each {clocks}", table.name)?;
+            writeln!(formatter, "    table `{}`: rows {rows}; the clock advances after each {clocks}", table.name)?;
         }
         let cost = &self.cost;
         writeln!(
             formatter,
-            "  cost of a pass: {} bytes between peers, {} bytes of arrays per peer, busiest part {:.2} of the mean, workers busy {:.0} %",
+            "  cost of a pass: {} bytes on the network, {} bytes of arrays per peer, imbalance {:.2}, utilization {:.0} %",
             cost.wire_bytes,
             cost.memory_bytes,
             cost.imbalance,
@@ -83,7 +86,7 @@ impl fmt::Display for Plan {
             let ratio = other.cost.seconds / cost.seconds;
             writeln!(
                 formatter,
-                "    instead, {}: {ratio:.2} of the cost, {} bytes between peers",
+                "    alternative, {}: {ratio:.2} times the cost, {} bytes on the network",
                 other.text, other.cost.wire_bytes
             )?;
         }
@@ -91,7 +94,7 @@ impl fmt::Display for Plan {
     }
 }
 
-/// So many of a thing.
+/// A count with the singular or plural of its noun.
 fn counted(count: usize, thing: &str) -> String {
     if count == 1 { format!("1 {thing}") } else { format!("{count} {thing}s") }
 }

@@ -1,41 +1,44 @@
-//! How long a pass takes, told from how many entries each block has.
+//! Makespan of a pass: its duration, computed from the number of entries in each block.
 //!
-//! Workers do not wait for each other in steps: a part goes on when it has ended its block before and the next one has come. So
-//! what a skewed block costs depends on who waits for it, and the time of a pass is that of the longest chain of such waits. It is
-//! found by following the schedule once, visit after visit, in an order in which both things a visit waits for come before it:
+//! Workers do not run in lockstep: a part continues when it has finished its previous block and its
+//! next one has arrived. So the cost of a skewed block depends on which workers wait for it, and
+//! the makespan is the length of the longest chain of such waits. One walk over the schedule
+//! computes it, visit after visit, in an order in which both predecessors of a visit come before
+//! it:
 //!
 //! ```text
-//!   start(visit) = max(end of the part's visit before, arrival of the block)
-//!   end(visit)   = start + entries * price + rows of the part that are read again
-//!   arrival      = end of the block's visit before + handing over (+ its bytes on the wire, if it changes peers)
+//!   start(visit) = max(end of the part's previous visit, arrival of the block)
+//!   end(visit)   = start + entries * time per entry + rows of the part that are read again
+//!   arrival      = end of the block's previous visit + hand-off (+ its bytes on the wire, if it changes peers)
 //! ```
 //!
-//! Where buffers are applied at meetings, everybody waits at the end of each step, and a pass is the sum of the longest
-//! visits of all steps.
+//! If buffers are applied at barriers, all workers wait at the end of each step, and the makespan
+//! is the sum of the longest visits of all steps.
 //!
-//! Times are whole picoseconds, so that every peer finds the same, whatever its floating point does.
+//! Times are whole picoseconds, so that every peer computes the same value, whatever its
+//! floating-point unit does.
 
-use hemiola_analysis::schedule::{Block, rotation_order, wavefront_order};
+use hemiola_analysis::block_order::{LoopBlock, rotation_order, wavefront_order};
 
-/// How many entries each block has.
+/// Number of entries in each block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Blocks {
+pub(crate) struct BlockCounts {
     parts: usize,
     times: usize,
-    /// By part, then by time.
+    /// Row-major: by part, then by time block.
     counts: Vec<u64>,
 }
 
-impl Blocks {
+impl BlockCounts {
     pub(crate) fn new(parts: usize, times: usize) -> Self {
         Self { parts, times, counts: vec![0; parts * times] }
     }
 
-    pub(crate) fn add(&mut self, block: Block, entries: u64) {
+    pub(crate) fn add(&mut self, block: LoopBlock, entries: u64) {
         self.counts[block.part * self.times + block.time] += entries;
     }
 
-    pub(crate) fn of(&self, block: Block) -> u64 {
+    pub(crate) fn of(&self, block: LoopBlock) -> u64 {
         self.counts[block.part * self.times + block.time]
     }
 
@@ -50,71 +53,73 @@ impl Blocks {
     }
 }
 
-/// In which order blocks run.
+/// Order in which blocks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Flow {
-    /// Round the parts, so many blocks of time for each.
+pub(crate) enum BlockOrder {
+    /// Rotation among the parts, with `ratio` time blocks per part.
     Rotation { ratio: usize },
-    /// From the first part to the last.
+    /// Wavefront from the first part to the last.
     Wavefront,
 }
 
-/// What things take, in picoseconds.
+/// Times of elementary operations, in picoseconds.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Prices {
-    /// An entry, where numbers of blocks are compared.
+pub(crate) struct UnitTimes {
+    /// Time of an entry when numbers of blocks are compared.
     pub(crate) entry: u64,
-    /// An entry, where ways to run the loop are compared.
+    /// Time of an entry when parallelizations are compared.
     pub(crate) nominal_entry: u64,
-    /// Reading the rows of an entry that stay with its part, and those of a whole part: a visit reads each row once at most.
-    pub(crate) own_row: u64,
-    pub(crate) own_rows: u64,
-    /// Handing a block over, which keeps its worker busy.
+    /// Reading the local rows of an entry. A visit reads each row at most once, so `local_rows` is
+    /// the limit.
+    pub(crate) local_row: u64,
+    /// Reading all local rows of a part.
+    pub(crate) local_rows: u64,
+    /// Passing a block on, which keeps its worker busy.
     pub(crate) handoff: u64,
-    /// All of a pass's travelling bytes on the wire, if there are several peers.
+    /// Sending all rotating bytes of a pass over the network, if there are several peers.
     pub(crate) wire: u64,
-    /// A meeting of all workers, if the loop needs one after each step.
-    pub(crate) meeting: Option<u64>,
-    /// How many peers share the parts.
+    /// A barrier of all workers, if the loop needs one after each step.
+    pub(crate) barrier: Option<u64>,
+    /// Number of peers that share the parts.
     pub(crate) peers: usize,
 }
 
-impl Prices {
+impl UnitTimes {
     fn visit(&self, entries: u64) -> u64 {
-        entries.saturating_mul(self.entry).saturating_add(entries.saturating_mul(self.own_row).min(self.own_rows))
+        entries.saturating_mul(self.entry).saturating_add(entries.saturating_mul(self.local_row).min(self.local_rows))
     }
 }
 
-/// What a pass would take if nobody ever waited and nothing had to be handed over.
-pub(crate) fn even(blocks: &Blocks, prices: &Prices) -> u64 {
-    (blocks.total().saturating_mul(prices.entry) / blocks.parts as u64).max(1)
+/// Time of a pass with perfect balance, without waits and hand-offs.
+pub(crate) fn balanced_time(blocks: &BlockCounts, unit_times: &UnitTimes) -> u64 {
+    (blocks.total().saturating_mul(unit_times.entry) / blocks.parts as u64).max(1)
 }
 
-/// What a pass takes.
-pub(crate) fn makespan(blocks: &Blocks, flow: Flow, prices: &Prices) -> u64 {
+/// Duration of a pass.
+pub(crate) fn makespan(blocks: &BlockCounts, order_kind: BlockOrder, unit_times: &UnitTimes) -> u64 {
     let (parts, times) = (blocks.parts, blocks.times);
-    let order: Vec<Block> = match flow {
-        Flow::Rotation { ratio } => rotation_order(ratio, parts).collect(),
-        Flow::Wavefront => wavefront_order(parts, times).collect(),
+    let order: Vec<LoopBlock> = match order_kind {
+        BlockOrder::Rotation { ratio } => rotation_order(ratio, parts).collect(),
+        BlockOrder::Wavefront => wavefront_order(parts, times).collect(),
     };
-    if let Some(meeting) = prices.meeting {
-        return in_steps(blocks, &order, flow, prices, meeting);
+    if let Some(barrier) = unit_times.barrier {
+        return makespan_with_barriers(blocks, &order, order_kind, unit_times, barrier);
     }
-    let share = (parts / prices.peers).max(1);
-    // The part that sends a block to another peer: the last to have it on its own.
-    let leaves = |part: usize| match flow {
-        Flow::Rotation { .. } => part.is_multiple_of(share),
-        Flow::Wavefront => (part + 1).is_multiple_of(share),
+    let share = (parts / unit_times.peers).max(1);
+    // The part that sends a block to another peer is the last one of its peer to run it.
+    let leaves = |part: usize| match order_kind {
+        BlockOrder::Rotation { .. } => part.is_multiple_of(share),
+        BlockOrder::Wavefront => (part + 1).is_multiple_of(share),
     };
-    let on_wire = if prices.peers > 1 { prices.wire / times as u64 } else { 0 };
-    let (mut free, mut ready, mut link) = (vec![0_u64; parts], vec![0_u64; times], vec![0_u64; prices.peers]);
-    let handoff = if parts > 1 { prices.handoff } else { 0 };
+    let on_wire = if unit_times.peers > 1 { unit_times.wire / times as u64 } else { 0 };
+    let (mut free, mut ready, mut link) = (vec![0_u64; parts], vec![0_u64; times], vec![0_u64; unit_times.peers]);
+    let handoff = if parts > 1 { unit_times.handoff } else { 0 };
     for block in order {
         let start = free[block.part].max(ready[block.time]);
-        let end = start + prices.visit(blocks.of(block)) + handoff;
+        let end = start + unit_times.visit(blocks.of(block)) + handoff;
         free[block.part] = end;
         ready[block.time] = end;
-        if prices.peers > 1 && leaves(block.part) {
+        if unit_times.peers > 1 && leaves(block.part) {
             let link = &mut link[block.part / share];
             *link = (*link).max(end) + on_wire;
             ready[block.time] = *link;
@@ -123,53 +128,63 @@ pub(crate) fn makespan(blocks: &Blocks, flow: Flow, prices: &Prices) -> u64 {
     free.into_iter().max().unwrap_or(0)
 }
 
-/// The same where everybody waits at the end of each step.
-fn in_steps(blocks: &Blocks, order: &[Block], flow: Flow, prices: &Prices, meeting: u64) -> u64 {
+/// Duration of a pass in which all workers wait at the end of each step.
+fn makespan_with_barriers(
+    blocks: &BlockCounts,
+    order: &[LoopBlock],
+    order_kind: BlockOrder,
+    unit_times: &UnitTimes,
+    barrier: u64,
+) -> u64 {
     let (parts, times) = (blocks.parts, blocks.times);
-    let steps = match flow {
-        Flow::Rotation { .. } => times,
-        Flow::Wavefront => parts + times - 1,
+    let steps = match order_kind {
+        BlockOrder::Rotation { .. } => times,
+        BlockOrder::Wavefront => parts + times - 1,
     };
     let mut longest = vec![0_u64; steps];
     for (at, block) in order.iter().enumerate() {
-        let step = match flow {
-            Flow::Rotation { .. } => at / parts,
-            Flow::Wavefront => block.part + block.time,
+        let step = match order_kind {
+            BlockOrder::Rotation { .. } => at / parts,
+            BlockOrder::Wavefront => block.part + block.time,
         };
-        longest[step] = longest[step].max(prices.visit(blocks.of(*block)));
+        longest[step] = longest[step].max(unit_times.visit(blocks.of(*block)));
     }
-    let on_wire = if prices.peers > 1 { prices.wire / times as u64 } else { 0 };
-    longest.into_iter().map(|visit| visit + meeting + prices.handoff + on_wire).sum()
+    let on_wire = if unit_times.peers > 1 { unit_times.wire / times as u64 } else { 0 };
+    longest.into_iter().map(|visit| visit + barrier + unit_times.handoff + on_wire).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hemiola_analysis::schedule::rotation_block;
+    use hemiola_analysis::block_order::rotation_block;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
 
-    /// Blocks that wait, with their receivers, and when the first of them will have come.
+    /// Queued blocks with their receivers, and the arrival time of the first.
     type Wire = (Vec<(usize, usize)>, Option<u64>);
 
-    /// The same by playing it through: workers, blocks and wires act when their time comes, and know nothing of the future.
-    fn played(blocks: &Blocks, flow: Flow, prices: &Prices) -> u64 {
+    /// Reference: event simulation in which workers, blocks and wires act without knowledge of the
+    /// future.
+    fn simulated_makespan(blocks: &BlockCounts, order_kind: BlockOrder, unit_times: &UnitTimes) -> u64 {
         let (parts, times) = (blocks.parts, blocks.times);
-        let share = parts / prices.peers;
+        let share = parts / unit_times.peers;
         let mine: Vec<Vec<usize>> = (0..parts)
-            .map(|part| match flow {
-                Flow::Rotation { ratio } => (0..times).map(|step| rotation_block(part, step, ratio, parts)).collect(),
-                Flow::Wavefront => (0..times).collect(),
+            .map(|part| match order_kind {
+                BlockOrder::Rotation { ratio } => {
+                    (0..times).map(|step| rotation_block(part, step, ratio, parts)).collect()
+                }
+                BlockOrder::Wavefront => (0..times).collect(),
             })
             .collect();
-        let next = |part: usize| match flow {
-            Flow::Rotation { .. } => Some((part + parts - 1) % parts),
-            Flow::Wavefront => Some(part + 1).filter(|part| *part < parts),
+        let next = |part: usize| match order_kind {
+            BlockOrder::Rotation { .. } => Some((part + parts - 1) % parts),
+            BlockOrder::Wavefront => Some(part + 1).filter(|part| *part < parts),
         };
-        // Where blocks are, who works until when, what is on the wire between two peers.
-        let mut here: BTreeSet<(usize, usize)> = match flow {
-            Flow::Rotation { ratio } => (0..times).map(|time| (time / ratio, time)).collect(),
-            Flow::Wavefront => (0..times).map(|time| (0, time)).collect(),
+        // Positions of the blocks, end times of the visits in progress, and queues between two
+        // peers.
+        let mut here: BTreeSet<(usize, usize)> = match order_kind {
+            BlockOrder::Rotation { ratio } => (0..times).map(|time| (time / ratio, time)).collect(),
+            BlockOrder::Wavefront => (0..times).map(|time| (0, time)).collect(),
         };
         let mut done = vec![0; parts];
         let mut busy: Vec<Option<(u64, usize)>> = vec![None; parts];
@@ -179,8 +194,8 @@ mod tests {
             for part in 0..parts {
                 if busy[part].is_none() && done[part] < times && here.contains(&(part, mine[part][done[part]])) {
                     let time = mine[part][done[part]];
-                    let takes =
-                        prices.visit(blocks.of(Block { part, time })) + if parts > 1 { prices.handoff } else { 0 };
+                    let takes = unit_times.visit(blocks.of(LoopBlock { part, time }))
+                        + if parts > 1 { unit_times.handoff } else { 0 };
                     busy[part] = Some((now + takes, time));
                 }
             }
@@ -194,55 +209,55 @@ mod tests {
                 done[part] += 1;
                 here.remove(&(part, time));
                 let Some(to) = next(part) else { continue };
-                if prices.peers > 1 && to / share != part / share {
+                if unit_times.peers > 1 && to / share != part / share {
                     let (queue, sending) = wires.entry(part / share).or_default();
                     queue.push((to, time));
-                    sending.get_or_insert(now + prices.wire / times as u64);
+                    sending.get_or_insert(now + unit_times.wire / times as u64);
                 } else {
                     here.insert((to, time));
                 }
             }
             for (queue, sending) in wires.values_mut() {
-                // A wire that takes no time may have several ends now.
+                // A wire without latency may deliver several blocks now.
                 while *sending == Some(now) {
                     here.insert(queue.remove(0));
-                    *sending = (!queue.is_empty()).then_some(now + prices.wire / times as u64);
+                    *sending = (!queue.is_empty()).then_some(now + unit_times.wire / times as u64);
                 }
             }
         }
     }
 
-    fn blocks(parts: usize, times: usize, counts: &[u64]) -> Blocks {
-        Blocks { parts, times, counts: counts[..parts * times].to_vec() }
+    fn blocks(parts: usize, times: usize, counts: &[u64]) -> BlockCounts {
+        BlockCounts { parts, times, counts: counts[..parts * times].to_vec() }
     }
 
     proptest! {
         #[test]
-        fn a_pass_takes_as_long_as_when_it_is_played_through(
+        fn makespan_equals_the_event_simulation(
             peers in 1_usize..4, workers in 1_usize..4, ratio in 1_usize..5, waves in any::<bool>(),
             counts in prop::collection::vec(0_u64..30, 9 * 36),
-            (handoff, wire, own_row, own_rows) in (0_u64..20, 0_u64..2000, 0_u64..3, 0_u64..30),
+            (handoff, wire, local_row, local_rows) in (0_u64..20, 0_u64..2000, 0_u64..3, 0_u64..30),
         ) {
             let parts = peers * workers;
             let blocks = blocks(parts, ratio * parts, &counts);
-            let prices = Prices { entry: 7, nominal_entry: 7, own_row, own_rows, handoff, wire, meeting: None, peers };
-            let flow = if waves { Flow::Wavefront } else { Flow::Rotation { ratio } };
-            prop_assert_eq!(makespan(&blocks, flow, &prices), played(&blocks, flow, &prices));
-            prop_assert!(makespan(&blocks, flow, &prices) >= (0..parts).map(|part| 7 * blocks.of_part(part)).max().unwrap());
+            let unit_times = UnitTimes { entry: 7, nominal_entry: 7, local_row, local_rows, handoff, wire, barrier: None, peers };
+            let order_kind = if waves { BlockOrder::Wavefront } else { BlockOrder::Rotation { ratio } };
+            prop_assert_eq!(makespan(&blocks, order_kind, &unit_times), simulated_makespan(&blocks, order_kind, &unit_times));
+            prop_assert!(makespan(&blocks, order_kind, &unit_times) >= (0..parts).map(|part| 7 * blocks.of_part(part)).max().unwrap());
         }
 
         #[test]
-        fn meetings_make_every_step_as_long_as_its_longest_visit(
+        fn barriers_make_every_step_as_long_as_its_longest_visit(
             parts in 1_usize..5, ratio in 1_usize..4, counts in prop::collection::vec(0_u64..30, 48),
         ) {
             let blocks = blocks(parts, ratio * parts, &counts);
-            let prices = Prices { entry: 7, nominal_entry: 7, own_row: 0, own_rows: 0, handoff: 1, wire: 0, meeting: Some(4), peers: 1 };
+            let unit_times = UnitTimes { entry: 7, nominal_entry: 7, local_row: 0, local_rows: 0, handoff: 1, wire: 0, barrier: Some(4), peers: 1 };
             let longest = |step: usize| {
-                let visit = |part| 7 * blocks.of(Block { part, time: rotation_block(part, step, ratio, parts) });
+                let visit = |part| 7 * blocks.of(LoopBlock { part, time: rotation_block(part, step, ratio, parts) });
                 (0..parts).map(visit).max().unwrap() + 5
             };
             let expected: u64 = (0..ratio * parts).map(longest).sum();
-            prop_assert_eq!(makespan(&blocks, Flow::Rotation { ratio }, &prices), expected);
+            prop_assert_eq!(makespan(&blocks, BlockOrder::Rotation { ratio }, &unit_times), expected);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What a loop will do: which blocks there are, who runs them in which order, where arrays lie, and what that costs.
+//! Plans: blocks of a loop, their schedule, the placement of arrays, and the cost.
 //!
-//! **Invariant:** a plan depends on what every peer knows alike (the source, shapes, histograms, numbers of peers and
-//! workers), so all peers make the same one, and the same plan gives the same results bit for bit.
+//! **Invariant:** a plan depends only on data that every peer knows (source, shapes, histograms,
+//! numbers of peers and workers). So all peers make the same plan, and the same plan gives the same
+//! results bit for bit.
 
 mod choose;
 mod cost;
@@ -10,106 +11,108 @@ mod makespan;
 mod predict;
 pub mod route;
 
-pub use cost::Cost;
-pub use hemiola_analysis::schedule::Block;
+pub use cost::PlanCost;
+pub use hemiola_analysis::block_order::LoopBlock;
 
-pub use choose::Choice;
-pub(crate) use choose::{Facts, choose};
-pub use predict::{Prediction, Tried};
-pub(crate) use predict::{Predictions, count, fine, ways};
+pub use choose::PlanSelector;
+pub(crate) use choose::{PlannerInput, choose};
+pub(crate) use predict::{PredictionMemo, candidate_cuts, count_entries, finest_bounds};
+pub use predict::{RatioPrediction, RatioTrial};
 
-use hemiola_analysis::schedule::{rotation_block, rotation_order, wavefront_order};
-use hemiola_analysis::{Analysis, Strategy, Usage};
+use hemiola_analysis::block_order::{rotation_block, rotation_order, wavefront_order};
+use hemiola_analysis::{Analysis, Parallelization, WriteMode};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Where an array lies while the loop runs.
+/// Placement of an array while a loop runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Placement {
-    /// Each part of space has its rows to itself.
+pub enum ArrayPlacement {
+    /// Partitioned along space: each part has exclusive access to its rows.
     Local {
-        /// What the subscript adds to the loop's index.
+        /// Constant that the subscript adds to the loop index.
         offset: i64,
     },
-    /// Each block of time has its rows, and they go from part to part with it.
+    /// Partitioned along time: the rows of a time block move from part to part with it.
     Rotating {
-        /// What the subscript adds to the loop's index.
+        /// Constant that the subscript adds to the loop index.
         offset: i64,
     },
-    /// Each peer has the rows its parts touch, and those that the next peer shares with it are copied.
+    /// Partitioned along space with a halo: each peer has the rows its parts access, with copies of
+    /// the rows it shares with the next peer.
     Halo {
-        /// The least that a subscript adds to the loop's index.
+        /// Smallest constant that a subscript adds to the loop index.
         low: i64,
-        /// The most.
+        /// Largest constant that a subscript adds to the loop index.
         high: i64,
-        /// The loop writes it: changes of shared rows go to the next peer after each block of time.
-        sent: bool,
+        /// The loop writes the array: changes of shared rows are sent to the next peer after each
+        /// time block.
+        written: bool,
     },
-    /// Every peer that runs blocks has all of it.
-    Whole,
-    /// Every peer owns some rows; workers fetch those of others.
+    /// A full copy on every peer that runs blocks.
+    Replicated,
+    /// Partitioned by owner: every peer owns some rows, and workers fetch rows of others.
     Served,
 }
 
-/// Blocks that are run one after the other, or not.
+/// Order in which the blocks of a loop run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Schedule {
-    /// Parts do not depend on each other.
+pub enum LoopSchedule {
+    /// Parts are independent; there is one time block.
     Independent,
-    /// Time blocks go round: this many for each part.
+    /// Time blocks rotate among the parts.
     Rotation {
-        /// Blocks of time for each part.
+        /// Time blocks per part.
         ratio: usize,
     },
-    /// A block follows the one of the part before it and the one of the time before it.
+    /// A block runs after the block of the part before it and the block of the time before it.
     Wavefront,
 }
 
-/// Where the dimensions are cut.
+/// Cuts of the iteration space into parts and time blocks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cuts {
-    /// Ends of the parts along space, from the first index to the last.
+    /// Bounds of the parts along space, from the first index to the end.
     pub space: Vec<u64>,
-    /// Ends of the blocks along time; two numbers if there is no time.
+    /// Bounds of the time blocks; two numbers if the loop is not cut along time.
     pub time: Vec<u64>,
-    /// What is cut, if not the loop's own dimensions.
-    pub skew: Option<Skew>,
-    /// How many peers run blocks: all, or the first alone.
+    /// Skewed cuts, if the loop is not cut along its own dimensions.
+    pub skew: Option<SkewedCuts>,
+    /// Number of peers that run blocks: all, or only the first.
     pub peers_used: usize,
-    /// How blocks follow each other.
-    pub schedule: Schedule,
+    /// Order in which blocks run.
+    pub schedule: LoopSchedule,
 }
 
-/// Parts and times along weighted sums of the loop's indices.
+/// Parts and time blocks along weighted sums of the loop indices (loop skewing).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skew {
-    /// By dimension: its weight in the coordinate that parts are cut along.
+pub struct SkewedCuts {
+    /// Weight of each dimension in the coordinate that is cut into parts.
     pub space: Vec<i64>,
-    /// By dimension: its weight in the coordinate that times are cut along.
+    /// Weight of each dimension in the coordinate that is cut into time blocks.
     pub time: Vec<i64>,
-    /// Ends of the parts.
+    /// Bounds of the parts.
     pub space_bounds: Vec<i64>,
-    /// Ends of the times.
+    /// Bounds of the time blocks.
     pub time_bounds: Vec<i64>,
-    /// Parts are cut along a dimension of the loop's own, as if it were not skewed: only times are along a sum.
-    pub own_space: bool,
+    /// Parts are cut along a dimension of the loop; only time blocks are cut along a sum.
+    pub unskewed_space: bool,
 }
 
 impl Cuts {
-    /// The number of parts along space.
+    /// Number of parts along space.
     #[must_use]
     pub fn parts(&self) -> usize {
         self.space.len() - 1
     }
 
-    /// The number of blocks along time.
+    /// Number of time blocks.
     #[must_use]
     pub fn times(&self) -> usize {
         self.time.len() - 1
     }
 
-    /// The parts whose blocks a peer runs.
+    /// Parts whose blocks a peer runs.
     #[must_use]
     pub fn parts_of(&self, peer: Rank) -> Range<usize> {
         let share = self.parts() / self.peers_used;
@@ -117,18 +120,19 @@ impl Cuts {
         if at == self.peers_used { self.parts()..self.parts() } else { at * share..(at + 1) * share }
     }
 
-    /// The peer that runs a part.
+    /// Peer that runs a part.
     #[must_use]
     pub fn owner(&self, part: usize) -> Rank {
         Rank::new((part / (self.parts() / self.peers_used)) as u32)
     }
 
-    /// Ends of the blocks along time so that equal shares of them are the blocks each peer has between two passes.
-    pub(crate) fn time_by_home(&self, peers: usize) -> Vec<u64> {
+    /// Bounds of time blocks, padded so that equal shares of them are the blocks that each peer has
+    /// between two passes.
+    pub(crate) fn home_time_bounds(&self, peers: usize) -> Vec<u64> {
         match self.schedule {
-            Schedule::Rotation { .. } | Schedule::Independent => self.time.clone(),
-            // A wave starts at the first part: all blocks are at home with the first peer.
-            Schedule::Wavefront => {
+            LoopSchedule::Rotation { .. } | LoopSchedule::Independent => self.time.clone(),
+            // A wavefront starts at the first part: all blocks start on the first peer.
+            LoopSchedule::Wavefront => {
                 let last = self.time[self.times()];
                 let padding = std::iter::repeat_n(last, self.times() * (peers - 1));
                 self.time.iter().copied().chain(padding).collect()
@@ -136,137 +140,140 @@ impl Cuts {
         }
     }
 
-    /// The block a key belongs to.
+    /// Block that the iteration with this key belongs to.
     #[must_use]
-    pub fn block_of(&self, key: &[u64], space: usize, time: Option<usize>) -> Block {
+    pub fn block_of(&self, key: &[u64], space: usize, time: Option<usize>) -> LoopBlock {
         if let Some(skew) = &self.skew {
             let coordinate =
                 |weights: &[i64]| weights.iter().zip(key).map(|(weight, index)| weight * index.cast_signed()).sum();
-            return Block {
+            return LoopBlock {
                 part: part_at(&skew.space_bounds, &coordinate(&skew.space)),
                 time: part_at(&skew.time_bounds, &coordinate(&skew.time)),
             };
         }
         let part = part_at(&self.space, &key[space]);
-        Block { part, time: time.map_or(0, |time| part_at(&self.time, &key[time])) }
+        LoopBlock { part, time: time.map_or(0, |time| part_at(&self.time, &key[time])) }
     }
 }
 
-/// The part of ascending bounds that holds a value.
+/// Index of the part that holds a value, given ascending bounds.
 fn part_at<V: PartialOrd>(bounds: &[V], value: &V) -> usize {
     let inner = &bounds[1..bounds.len() - 1];
     inner.partition_point(|bound| bound <= value)
 }
 
-/// What is known of an array in a plan.
+/// Plan of one array.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArrayPlan {
-    /// As the body calls it.
+    /// Name of the array in the body.
     pub name: String,
-    /// Its extents.
+    /// Extents of all dimensions.
     pub shape: Vec<u64>,
-    /// Bytes of all its cells.
+    /// Size of all cells in bytes.
     pub bytes: u64,
-    /// Where it lies.
-    pub placement: Placement,
-    /// Why it lies there.
+    /// Placement while the loop runs.
+    pub placement: ArrayPlacement,
+    /// Reason for the placement.
     pub reason: String,
-    /// What the body does with it.
-    pub usage: Usage,
+    /// Accesses by the body: read, written through buffers, or written.
+    pub write_mode: WriteMode,
 }
 
-/// What is done for a table in a plan.
+/// Plan of one table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TablePlan {
-    /// As the body calls it.
+    /// Name of the table in the body.
     pub name: String,
     /// The rows of a worker's next block are announced while it runs one.
     pub announced: bool,
-    /// So are those of its first block in the next pass, while it runs the last.
+    /// The rows of a worker's first block in the next pass are announced, too.
     pub next_pass: bool,
-    /// Clocks end with each step rather than each pass.
+    /// The clock advances after each step instead of each pass.
     pub clock_each_block: bool,
 }
 
-/// Another way to run the loop, and what it would have cost.
+/// A legal parallelization of the loop, with its cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Alternative {
-    /// What it would have been.
-    pub strategy: Strategy,
-    /// The same in words.
+pub struct PlanAlternative {
+    /// Parallelization of the alternative.
+    pub parallelization: Parallelization,
+    /// Description of the parallelization in words.
     pub text: String,
-    /// Its costs.
-    pub cost: Cost,
+    /// Cost of the alternative.
+    pub cost: PlanCost,
 }
 
-/// Entries of a block, in the order they run.
+/// Entries of a block, in the order in which they run.
 pub type BlockEntries<T, const N: usize> = Vec<([u64; N], T)>;
 
-/// How a loop runs.
+/// Plan of a loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Plan {
-    /// The loop, as messages call it.
+pub struct LoopPlan {
+    /// Name of the loop in messages.
     pub title: String,
-    /// What it iterates over, as written.
+    /// Source text of the iteration space.
     pub space_text: String,
-    /// Extents of the iteration space.
+    /// Index ranges of the iteration space, by dimension.
     pub extents: Vec<Range<u64>>,
-    /// How many entries there are.
+    /// Number of entries, over all peers.
     pub entries: u64,
-    /// Accesses, dependence vectors and what was found legal or refused.
+    /// Accesses, dependence vectors, and legal and illegal parallelizations.
     pub analysis: Analysis,
-    /// The chosen way.
-    pub strategy: Strategy,
-    /// The dimensions of space and time, if the loop's own are cut.
+    /// Parallelization that the planner has chosen.
+    pub parallelization: Parallelization,
+    /// Dimensions of space and time, if the loop is cut along its own dimensions.
     pub dimensions: (usize, Option<usize>),
-    /// The dimensions by which entries are sorted inside a block, the slowest first.
+    /// Dimensions by which entries are sorted inside a block, the slowest first.
     pub entry_order: Vec<usize>,
-    /// Where it is cut.
+    /// Cuts into parts and time blocks.
     pub cuts: Cuts,
-    /// Arrays and where they lie.
+    /// Plans of all arrays of the loop.
     pub arrays: Vec<ArrayPlan>,
-    /// Tables and what is done for them.
+    /// Plans of all tables of the loop.
     #[serde(default)]
     pub tables: Vec<TablePlan>,
-    /// What it costs.
-    pub cost: Cost,
-    /// How many blocks of time were tried, where workers may wait for each other.
-    pub prediction: Option<Prediction>,
-    /// What others would have cost.
-    pub alternatives: Vec<Alternative>,
-    /// Peers and workers of each.
+    /// Cost of a pass by the planner's model.
+    pub cost: PlanCost,
+    /// Predicted times for several numbers of time blocks. `None` if workers never wait for each
+    /// other.
+    pub prediction: Option<RatioPrediction>,
+    /// Legal parallelizations that were not chosen.
+    pub alternatives: Vec<PlanAlternative>,
+    /// Number of peers of the cluster.
     pub peers: usize,
-    /// Workers of each peer; the most any has.
+    /// Workers of each peer; the largest number of all peers.
     pub workers: usize,
 }
 
-impl Plan {
-    /// Every block once, in an order whose serial execution gives the loop's result bit for bit.
+impl LoopPlan {
+    /// Every block once, in an order whose serial execution gives the result of the loop bit for
+    /// bit.
     #[must_use]
-    pub fn order(&self) -> Vec<Block> {
+    pub fn order(&self) -> Vec<LoopBlock> {
         let (parts, times) = (self.cuts.parts(), self.cuts.times());
         match self.cuts.schedule {
-            Schedule::Independent => (0..parts).map(|part| Block { part, time: 0 }).collect(),
-            Schedule::Rotation { ratio } => rotation_order(ratio, parts).collect(),
-            Schedule::Wavefront => wavefront_order(parts, times).collect(),
+            LoopSchedule::Independent => (0..parts).map(|part| LoopBlock { part, time: 0 }).collect(),
+            LoopSchedule::Rotation { ratio } => rotation_order(ratio, parts).collect(),
+            LoopSchedule::Wavefront => wavefront_order(parts, times).collect(),
         }
     }
 
-    /// The block that the iteration with this key belongs to.
+    /// Block that the iteration with this key belongs to.
     #[must_use]
-    pub fn block_of(&self, key: &[u64]) -> Block {
+    pub fn block_of(&self, key: &[u64]) -> LoopBlock {
         self.cuts.block_of(key, self.dimensions.0, self.dimensions.1)
     }
 
-    /// Entries in that order: a serial loop over them gives the same bits as the parallel one, if it has no buffers.
+    /// Sorts entries into the order of [`order`](Self::order). A serial loop over them gives the
+    /// same bits as the parallel one, if the loop has no buffers.
     ///
     /// # Panics
     /// If keys do not have as many dimensions as the loop.
     #[must_use]
     pub fn in_order<T, const N: usize>(&self, mut entries: Vec<([u64; N], T)>) -> Vec<([u64; N], T)> {
-        assert_eq!(self.analysis.dimensions, N, "keys of the loop");
+        assert_eq!(self.analysis.dimensions, N, "keys have as many dimensions as the loop");
         let mut ranks = vec![0; self.cuts.parts() * self.cuts.times()];
-        let number = |block: Block| block.part * self.cuts.times() + block.time;
+        let number = |block: LoopBlock| block.part * self.cuts.times() + block.time;
         for (rank, block) in self.order().into_iter().enumerate() {
             ranks[number(block)] = rank;
         }
@@ -278,9 +285,10 @@ impl Plan {
         entries
     }
 
-    /// Entries by step, part and place in the block: what a loop with buffers does. The parts of a step see arrays as the
-    /// step before has left them, their own writes apart; at its end buffers that need a meeting are applied, part after
-    /// part. Inside a step parts run at the same time.
+    /// Groups entries by step and part, in the order of each block: the execution of a loop with
+    /// buffers. The parts of a step see the arrays as the previous step left them, plus their own
+    /// writes. At its end, buffers that need a barrier are applied, part after part. The parts of a
+    /// step run at the same time.
     ///
     /// # Panics
     /// If keys do not have as many dimensions as the loop.
@@ -288,11 +296,11 @@ impl Plan {
     pub fn in_steps<T, const N: usize>(&self, entries: Vec<([u64; N], T)>) -> Vec<Vec<BlockEntries<T, N>>> {
         let mut by_block: Vec<_> = (0..self.cuts.parts() * self.cuts.times()).map(|_| Vec::new()).collect();
         for entry in self.in_order(entries) {
-            let Block { part, time } = self.block_of(&entry.0);
+            let LoopBlock { part, time } = self.block_of(&entry.0);
             by_block[part * self.cuts.times() + time].push(entry);
         }
         let mut block = |part, step| {
-            let (Block { part, time }, _) = visit(&self.cuts, part, step)?;
+            let (LoopBlock { part, time }, _) = visit(&self.cuts, part, step)?;
             Some(std::mem::take(&mut by_block[part * self.cuts.times() + time]))
         };
         (0..steps(&self.cuts))
@@ -300,7 +308,7 @@ impl Plan {
             .collect()
     }
 
-    /// The plan as JSON.
+    /// Plan as JSON.
     ///
     /// # Panics
     /// Never: a plan is plain data.
@@ -310,26 +318,27 @@ impl Plan {
     }
 }
 
-/// The time block that a part runs in a step, with the number of visits it has had before; `None` if it rests.
-pub(crate) fn visit(cuts: &Cuts, part: usize, step: usize) -> Option<(Block, usize)> {
+/// Block that a part runs in a step, with the number of visits its time block has had before.
+/// `None` if the part is idle in this step.
+pub(crate) fn visit(cuts: &Cuts, part: usize, step: usize) -> Option<(LoopBlock, usize)> {
     match cuts.schedule {
-        Schedule::Independent => (step == 0).then_some((Block { part, time: 0 }, 0)),
-        Schedule::Rotation { ratio } => {
+        LoopSchedule::Independent => (step == 0).then_some((LoopBlock { part, time: 0 }, 0)),
+        LoopSchedule::Rotation { ratio } => {
             let time = rotation_block(part, step, ratio, cuts.parts());
-            Some((Block { part, time }, step / ratio))
+            Some((LoopBlock { part, time }, step / ratio))
         }
-        Schedule::Wavefront => {
+        LoopSchedule::Wavefront => {
             let time = step.checked_sub(part).filter(|time| *time < cuts.times())?;
-            Some((Block { part, time }, part))
+            Some((LoopBlock { part, time }, part))
         }
     }
 }
 
-/// How many steps a pass has.
+/// Number of steps of a pass.
 pub(crate) fn steps(cuts: &Cuts) -> usize {
     match cuts.schedule {
-        Schedule::Independent => 1,
-        Schedule::Rotation { .. } => cuts.times(),
-        Schedule::Wavefront => cuts.parts() + cuts.times() - 1,
+        LoopSchedule::Independent => 1,
+        LoopSchedule::Rotation { .. } => cuts.times(),
+        LoopSchedule::Wavefront => cuts.parts() + cuts.times() - 1,
     }
 }

@@ -1,19 +1,24 @@
-//! Counts of entries by other ranges than those they were counted by.
+//! Conversion of a joint histogram to other ranges.
 //!
-//! A cell of the old grid is divided among those of the new one by how many entries each index has: as if both dimensions were independent inside of it. **Invariant:** the total stays what it was; where new ranges are unions of old ones, counts are exact.
+//! A cell of the old grid is divided among cells of the new grid in proportion to the entries per
+//! index, as if both dimensions were independent inside the cell.
+//!
+//! **Invariant:** the total is preserved. Where new ranges are unions of old ones, counts are
+//! exact.
 
 use hemiola_array::{Histogram, JointHistogram};
 
-/// How an old range is divided: new ranges with their shares.
+/// Shares of an old range: indices of new ranges with their fractions.
 type Shares = Vec<(usize, f64)>;
 
-/// The same entries by `bounds`.
+/// Converts the histogram to the ranges of `bounds`.
 pub(super) fn regrid(
     joint: &JointHistogram,
     bounds: [Vec<u64>; 2],
     histograms: [Option<&Histogram>; 2],
 ) -> JointHistogram {
-    let shares: [Vec<Shares>; 2] = std::array::from_fn(|at| divided(&joint.bounds()[at], &bounds[at], histograms[at]));
+    let shares: [Vec<Shares>; 2] =
+        std::array::from_fn(|at| split_ranges(&joint.bounds()[at], &bounds[at], histograms[at]));
     let across = bounds[1].len() - 1;
     let mut counts = vec![0.0; (bounds[0].len() - 1) * across];
     for (row, rows) in shares[0].iter().enumerate() {
@@ -28,7 +33,7 @@ pub(super) fn regrid(
     }
     let starts = bounds.clone();
     let mut new = JointHistogram::new(joint.dimensions(), bounds);
-    // Fractions go on to the next cell, so that nothing is lost by rounding.
+    // Rounding errors are carried to the next cell, so that the total is preserved.
     let (mut sum, mut given) = (0.0_f64, 0_u64);
     for (at, count) in counts.into_iter().enumerate() {
         sum += count;
@@ -42,9 +47,9 @@ pub(super) fn regrid(
     new
 }
 
-/// By old range: the new ranges it is divided among.
-fn divided(old: &[u64], new: &[u64], histogram: Option<&Histogram>) -> Vec<Shares> {
-    let mass = masses(histogram);
+/// Shares of each old range in the new ranges.
+fn split_ranges(old: &[u64], new: &[u64], histogram: Option<&Histogram>) -> Vec<Shares> {
+    let mass = cumulative_entries(histogram);
     old.windows(2)
         .map(|range| {
             let all = mass(range[1]) - mass(range[0]);
@@ -59,8 +64,9 @@ fn divided(old: &[u64], new: &[u64], histogram: Option<&Histogram>) -> Vec<Share
         .collect()
 }
 
-/// How many entries have an index below a bound; evenly spread, where nothing is known.
-fn masses(histogram: Option<&Histogram>) -> impl Fn(u64) -> f64 {
+/// Cumulative number of entries below a bound; the identity if there is no histogram (uniform
+/// entries).
+fn cumulative_entries(histogram: Option<&Histogram>) -> impl Fn(u64) -> f64 {
     let (width, counts) = histogram.map_or((1, &[][..]), |histogram| (histogram.width(), histogram.counts()));
     let mut below = vec![0_u64];
     for count in counts {
@@ -96,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_of_ranges_are_shared_by_the_histogram_and_nothing_is_lost() {
+    fn split_ranges_follow_the_histogram_and_preserve_the_total() {
         let coarse = joint([vec![0, 4], vec![0, 3]], &[(0, 0, 100)]);
         let mut histogram = Histogram::new(4, 4);
         for (index, count) in [(0, 10), (1, 20), (2, 30), (3, 40)] {

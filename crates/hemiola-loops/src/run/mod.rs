@@ -1,104 +1,109 @@
-//! Running a loop: plan, put everything in place, run blocks on workers, give everything back.
+//! Execution of a loop: plan, place arrays, run blocks on workers, release arrays.
+//!
+//! Workers run blocks in the order of the plan. They wait for each other only through the stages of
+//! time blocks (`stages`) and, where buffers need it, at barriers (`worker_barrier`). The driver
+//! receives messages of other peers meanwhile (`endpoint`).
 
-pub(crate) mod meeting;
+pub(crate) mod endpoint;
 mod planning;
-pub(crate) mod post;
 pub(crate) mod stages;
+pub(crate) mod worker_barrier;
 
 use crate::Error;
-use crate::arrays::Arrays;
-use crate::capture::{Capture, Captured, Scene, own_rows};
-use crate::foreseen::{Foreseen, Rows};
-use crate::plan::route::Route;
-use crate::plan::{Block, Choice, Placement, Plan, Schedule, steps, visit};
-use crate::profile::subject::Subject;
-use crate::site::Site;
-use crate::space::Space;
-use crate::view::table::Ahead;
-use hemiola_analysis::Usage;
+use crate::arrays::LoopArrays;
+use crate::capture::{Capture, CaptureKind, LoopContext, has_exclusive_rows};
+use crate::plan::route::BlockRoute;
+use crate::plan::{ArrayPlacement, LoopBlock, LoopPlan, LoopSchedule, PlanSelector, steps, visit};
+use crate::prefetch::{PrefetchMemo, PrefetchSet};
+use crate::profile::description::LoopDescription;
+use crate::site::LoopSite;
+use crate::space::IterationSpace;
+use crate::view::table::Lookahead;
+use endpoint::LoopEndpoint;
+use hemiola_analysis::WriteMode;
 use hemiola_cluster::{Cluster, Result, Worker, panic_message};
-use meeting::Meeting;
 use parking_lot::Mutex;
-use post::Post;
-use stages::Stages;
+use stages::BlockStages;
 use std::cell::Cell;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use worker_barrier::WorkerBarrier;
 
-/// What a loop has done.
+/// Result of a loop: its plan and its measurements.
 #[derive(Debug)]
-pub struct Run {
-    plan: Plan,
-    times: Times,
-    unforeseen: Vec<(String, u64)>,
-    pub(crate) subject: Subject,
-    worked: Vec<Worked>,
+pub struct LoopReport {
+    plan: LoopPlan,
+    times: LoopTimes,
+    prefetch_misses: Vec<(String, u64)>,
+    pub(crate) description: LoopDescription,
+    block_timings: Vec<BlockTiming>,
 }
 
-/// A block that a worker of this peer has run.
+/// Timing of a block that a worker of this peer has run.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Worked {
-    /// Which.
-    pub block: Block,
-    /// Its entries.
+pub struct BlockTiming {
+    /// Part and time block.
+    pub block: LoopBlock,
+    /// Number of entries in the block.
     pub entries: u64,
-    /// How long its worker has computed with it. Waiting does not count, nor time in which others had the core.
-    pub computing: Duration,
+    /// CPU time that the worker spent on the block. Waiting and preemption do not count.
+    pub compute_time: Duration,
 }
 
-/// Where the time of a loop went, on this peer.
+/// Wall-clock times of the phases of a loop, on this peer.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Times {
-    /// Analysis, histograms and choosing a plan.
+pub struct LoopTimes {
+    /// Analysis, histograms and the choice of a plan.
     pub planning: Duration,
-    /// Moving entries and rows to where the plan wants them.
+    /// Moving entries and rows to their places in the plan.
     pub arranging: Duration,
-    /// Running the body.
+    /// Running the body, until the arrays are released.
     pub running: Duration,
 }
 
-impl Run {
-    /// How it ran.
+impl LoopReport {
+    /// Plan of the loop.
     #[must_use]
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &LoopPlan {
         &self.plan
     }
 
-    /// By name of a served array: reads that could not be foreseen and took a request each, over all peers.
+    /// Number of reads that were not prefetched and sent a request each, over all peers, by name of
+    /// the served array.
     #[must_use]
-    pub fn unforeseen(&self) -> &[(String, u64)] {
-        &self.unforeseen
+    pub fn prefetch_misses(&self) -> &[(String, u64)] {
+        &self.prefetch_misses
     }
 
-    /// The blocks that workers of this peer have run, by part and time.
+    /// Timings of the blocks that workers of this peer have run, sorted by part and time block.
     #[must_use]
-    pub fn worked(&self) -> &[Worked] {
-        &self.worked
+    pub fn block_timings(&self) -> &[BlockTiming] {
+        &self.block_timings
     }
 
-    /// Where the time went.
+    /// Wall-clock times of the phases, on this peer.
     #[must_use]
-    pub fn times(&self) -> Times {
+    pub fn times(&self) -> LoopTimes {
         self.times
     }
 }
 
-/// *Collective.* Runs a loop. `body` gets the address of an entry's value, which no other call has at the same time;
-/// `slice` writes down the rows it will read.
+/// *Collective.* Runs a loop. `body` gets the address of an entry's value, which no other call has
+/// at the same time. `slice` records the rows that the body will read.
 pub(crate) fn run<'a, const N: usize, S, C, F, P>(
     cluster: &Cluster,
-    site: &'static Site,
+    site: &'static LoopSite,
     mut space: S,
     captures: &C,
     body: F,
     slice: P,
-    choice: Choice<'_>,
-) -> Result<Run>
+    selector: PlanSelector<'_>,
+) -> Result<LoopReport>
 where
-    S: Space<N>,
+    S: IterationSpace<N>,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
@@ -108,22 +113,22 @@ where
     }
     let now = || cluster.env().now();
     let start = now();
-    let mut arrays = Arrays::default();
+    let mut arrays = LoopArrays::default();
     let mut declared = Vec::new();
     captures.declare(&mut arrays, &mut declared);
     let title = site.title();
-    let (plan, subject) = planning::make_plan(cluster, site, &space, &arrays, &declared, choice)?;
+    let (plan, description) = planning::make_plan(cluster, site, &space, &arrays, &declared, selector)?;
     let planned = now();
-    if site.explain && space.is_news(site, &plan) {
+    if site.explain && space.plan_changed(site, &plan) {
         cluster.println(format_args!("{plan}"));
     }
     space.arrange(cluster, &plan, &title)?;
-    let placements: Vec<Placement> = plan.arrays.iter().map(|array| array.placement).collect();
+    let placements: Vec<ArrayPlacement> = plan.arrays.iter().map(|array| array.placement).collect();
     arrays.place(cluster, &title, &placements, &plan.cuts).inspect_err(|_| arrays.abandon(&title))?;
     let arranged = now();
 
-    let post = Post::new(cluster, &plan.cuts, &placements, plan.workers);
-    let scene = Scene {
+    let endpoint = LoopEndpoint::new(cluster, &plan.cuts, &placements, plan.workers);
+    let context = LoopContext {
         cluster,
         arrays: &arrays,
         placements: &placements,
@@ -131,46 +136,58 @@ where
         accesses: site.accesses,
         title: &title,
         peers_used: plan.cuts.peers_used,
-        requests: post.as_ref().and_then(|post| post.requests.as_ref()),
+        requests: endpoint.as_ref().and_then(|endpoint| endpoint.requests.as_ref()),
     };
-    let (mut unforeseen, mut worked) = (Vec::new(), Vec::new());
+    let (mut misses, mut timings) = (Vec::new(), Vec::new());
     let outcome = {
-        let shared = captures.share(scene, &declared);
-        let code = Code { captures, shared: &shared, body: &body, slice: &slice };
-        let pass =
-            Pass::new(scene, &plan, &space, code, post.as_ref(), (space.foreseen(site), site.repeated), &declared);
-        let outcome = pass.and_then(|pass| {
-            let outcome = pass.run();
-            worked = pass.worked.into_inner();
+        let shared = captures.share(context, &declared);
+        let fns = LoopFns { captures, shared: &shared, body: &body, slice: &slice };
+        let execution = LoopExecution::new(
+            context,
+            &plan,
+            &space,
+            fns,
+            endpoint.as_ref(),
+            (space.prefetch_memo(site), site.repeated),
+            &declared,
+        );
+        let outcome = execution.and_then(|execution| {
+            let outcome = execution.run();
+            timings = execution.block_timings.into_inner();
             outcome
         });
-        captures.unforeseen(&shared, &mut unforeseen);
+        captures.prefetch_misses(&shared, &mut misses);
         outcome
     };
-    drop(post);
-    // The entries may be used again when the arrays are given back.
+    drop(endpoint);
+    // Entries are released before the arrays.
     drop(space);
-    // A peer that is lost is an error here: then nothing can be recovered together.
-    let agreed = agree(cluster, site, outcome).inspect_err(|_| arrays.abandon(&title))?;
+    // A lost peer is an error here; the arrays cannot be recovered collectively then.
+    let agreed = agree_on_outcome(cluster, site, outcome).inspect_err(|_| arrays.abandon(&title))?;
     if let Some(error) = agreed {
         arrays.recover().inspect_err(|_| arrays.abandon(&title))?;
         return Err(error.into());
     }
     arrays.finish()?;
-    let unforeseen = add_up(cluster, site, &plan, unforeseen)?;
+    let misses = sum_prefetch_misses(cluster, site, &plan, misses)?;
     if site.explain {
-        for (name, count) in unforeseen.iter().filter(|(_, count)| *count > 0) {
-            cluster.println(format_args!("  `{name}`: {count} reads could not be foreseen, and took a request each"));
+        for (name, count) in misses.iter().filter(|(_, count)| *count > 0) {
+            cluster.println(format_args!("  `{name}`: {count} reads were not prefetched and sent one request each"));
         }
     }
-    let times = Times { planning: planned - start, arranging: arranged - planned, running: now() - arranged };
-    worked.sort_unstable_by_key(|worked| (worked.block.part, worked.block.time));
-    Ok(Run { plan, times, unforeseen, subject, worked })
+    let times = LoopTimes { planning: planned - start, arranging: arranged - planned, running: now() - arranged };
+    timings.sort_unstable_by_key(|timing| (timing.block.part, timing.block.time));
+    Ok(LoopReport { plan, times, prefetch_misses: misses, description, block_timings: timings })
 }
 
-/// *Collective*, where arrays are served: the reads that could not be foreseen, by name, over all peers.
-fn add_up(cluster: &Cluster, site: &Site, plan: &Plan, mine: Vec<(usize, u64)>) -> Result<Vec<(String, u64)>> {
-    if !plan.arrays.iter().any(|array| array.placement == Placement::Served) {
+/// *Collective* if arrays are served. Sums the prefetch misses over all peers, by name.
+fn sum_prefetch_misses(
+    cluster: &Cluster,
+    site: &LoopSite,
+    plan: &LoopPlan,
+    mine: Vec<(usize, u64)>,
+) -> Result<Vec<(String, u64)>> {
+    if !plan.arrays.iter().any(|array| array.placement == ArrayPlacement::Served) {
         return Ok(Vec::new());
     }
     let mut all: Vec<(String, u64)> = mine.iter().map(|(name, _)| (site.names[*name].to_owned(), 0)).collect();
@@ -182,8 +199,8 @@ fn add_up(cluster: &Cluster, site: &Site, plan: &Plan, mine: Vec<(usize, u64)>) 
     Ok(all)
 }
 
-/// *Collective.* Nothing if all peers succeeded; otherwise the same error everywhere.
-fn agree(cluster: &Cluster, site: &Site, outcome: Result<()>) -> Result<Option<Error>> {
+/// *Collective.* Returns `None` if all peers succeeded, and the same error on every peer otherwise.
+fn agree_on_outcome(cluster: &Cluster, site: &LoopSite, outcome: Result<()>) -> Result<Option<Error>> {
     let local = outcome.err().map(|error| match error {
         hemiola_cluster::Error::Layer { source, kind } => match source.downcast::<Error>() {
             Ok(error) => *error,
@@ -191,18 +208,18 @@ fn agree(cluster: &Cluster, site: &Site, outcome: Result<()>) -> Result<Option<E
         },
         error => peer_error(cluster, site, &error.to_string()),
     });
-    // The body's own error says more than that of a peer that could not go on because of it.
+    // An error of the body is more informative than that of a peer that stopped because of it.
     let all: Vec<Error> = cluster.all_gather(local)?.into_iter().flatten().collect();
-    let told = all.iter().find(|error| matches!(error, Error::Body { .. } | Error::Rule { .. })).or(all.first());
-    Ok(told.cloned())
+    let first = all.iter().find(|error| matches!(error, Error::Body { .. } | Error::Rule { .. })).or(all.first());
+    Ok(first.cloned())
 }
 
-fn peer_error(cluster: &Cluster, site: &Site, message: &str) -> Error {
+fn peer_error(cluster: &Cluster, site: &LoopSite, message: &str) -> Error {
     Error::Peer { site: site.title(), rank: cluster.rank(), message: message.to_owned() }
 }
 
-/// What is run: the body, what it sees, and its slice.
-struct Code<'l, C, H, F, P> {
+/// Functions of a loop: the body, its slice, and the captures they use.
+struct LoopFns<'l, C, H, F, P> {
     captures: &'l C,
     shared: &'l H,
     body: &'l F,
@@ -210,153 +227,160 @@ struct Code<'l, C, H, F, P> {
 }
 
 /// One pass over all blocks, on this peer.
-struct Pass<'l, 'a, const N: usize, S: Space<N>, C: Capture<'a>, F, P> {
-    scene: Scene<'l, 'a>,
-    plan: &'l Plan,
+struct LoopExecution<'l, 'a, const N: usize, S: IterationSpace<N>, C: Capture<'a>, F, P> {
+    context: LoopContext<'l, 'a>,
+    plan: &'l LoopPlan,
     space: &'l S,
-    code: Code<'l, C, C::Shared, F, P>,
-    /// The parts of this peer.
+    fns: LoopFns<'l, C, C::Shared, F, P>,
+    /// Parts of this peer.
     parts: Range<usize>,
-    stages: Stages,
-    post: Option<&'l Post<'l>>,
-    /// What earlier passes have found out.
-    foreseen: Option<Arc<Foreseen>>,
-    /// There will be another pass.
+    stages: BlockStages,
+    endpoint: Option<&'l LoopEndpoint<'l>>,
+    /// Prefetch sets of earlier passes, for repeated loops.
+    prefetch_memo: Option<Arc<PrefetchMemo>>,
+    /// The loop runs again after this pass.
     repeated: bool,
-    /// Entries after which buffered writes must be applied, if not only at the end of a block.
-    bound: Option<u64>,
-    meeting: Option<Meetings>,
+    /// Entries of a worker after which buffered writes are applied, if not only at the end of a
+    /// block.
+    flush_interval: Option<u64>,
+    barriers: Option<BarrierSchedule>,
     failed: AtomicBool,
-    /// What the first worker that failed has to say.
-    problem: Mutex<Option<hemiola_cluster::Error>>,
-    /// Blocks that were run.
-    worked: Mutex<Vec<Worked>>,
+    /// Error of the first worker that failed.
+    first_error: Mutex<Option<hemiola_cluster::Error>>,
+    /// Timings of all workers that have ended.
+    block_timings: Mutex<Vec<BlockTiming>>,
 }
 
-/// What a worker works with.
-struct Desk<V, R> {
+/// State of one worker during a pass.
+struct WorkerState<V, R> {
     worker: Worker,
     view: V,
     recorder: R,
-    /// The block after the one it is about to run, if its rows are to be announced.
-    next: Option<(Block, Ahead)>,
-    /// The rows of a block that was announced.
-    known: Option<(Block, Rows)>,
-    /// Meetings it has been to in this step.
-    met: u64,
-    /// A meeting has decided that nobody goes on: there will be no other.
-    dismissed: bool,
-    /// Blocks it has run.
-    worked: Vec<Worked>,
+    /// Next block of this worker, if its rows are to be announced.
+    next_block: Option<(LoopBlock, Lookahead)>,
+    /// Prefetch set of the announced block.
+    announced: Option<(LoopBlock, PrefetchSet)>,
+    /// Barriers that the worker has passed in this step.
+    barriers_passed: u64,
+    /// A barrier has decided to stop the pass. No other barrier follows.
+    stopped: bool,
+    /// Timings of the blocks of this worker.
+    block_timings: Vec<BlockTiming>,
 }
 
-/// When workers meet so that buffers can be applied.
-struct Meetings {
-    meeting: Meeting,
-    /// Meetings in each step: the same on every peer.
+/// Barriers at which buffers are applied.
+struct BarrierSchedule {
+    barrier: WorkerBarrier,
+    /// Barriers in each step, the same on every peer.
     per_step: u64,
 }
 
-/// All entries of a block.
-const ALL: Range<u64> = 0..u64::MAX;
+/// Range of all entries of a block.
+const ALL_ENTRIES: Range<u64> = 0..u64::MAX;
 
-/// A worker need not go on.
-struct Ended;
+/// Tells a worker to stop: the pass has failed.
+struct WorkerStop;
 
-impl<'l, 'a, const N: usize, S, C, F, P> Pass<'l, 'a, N, S, C, F, P>
+impl<'l, 'a, const N: usize, S, C, F, P> LoopExecution<'l, 'a, N, S, C, F, P>
 where
-    S: Space<N>,
+    S: IterationSpace<N>,
     C: Capture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
 {
     fn new(
-        scene: Scene<'l, 'a>,
-        plan: &'l Plan,
+        context: LoopContext<'l, 'a>,
+        plan: &'l LoopPlan,
         space: &'l S,
-        code: Code<'l, C, C::Shared, F, P>,
-        post: Option<&'l Post<'l>>,
-        (foreseen, repeated): (Option<Arc<Foreseen>>, bool),
-        declared: &[Captured],
+        fns: LoopFns<'l, C, C::Shared, F, P>,
+        endpoint: Option<&'l LoopEndpoint<'l>>,
+        (prefetch_memo, repeated): (Option<Arc<PrefetchMemo>>, bool),
+        declared: &[CaptureKind],
     ) -> Result<Self> {
         let cuts = &plan.cuts;
-        let parts = cuts.parts_of(scene.cluster.rank());
-        let route = Route::new(cuts, scene.cluster.rank(), scene.cluster.size());
-        let stages = Stages::new((0..cuts.times()).map(|time| route.first_stage(time)));
-        let (failed, problem) = (AtomicBool::new(false), Mutex::new(None));
+        let parts = cuts.parts_of(context.cluster.rank());
+        let route = BlockRoute::new(cuts, context.cluster.rank(), context.cluster.size());
+        let stages = BlockStages::new((0..cuts.times()).map(|time| route.initial_stage(time)));
+        let (failed, first_error) = (AtomicBool::new(false), Mutex::new(None));
         let bounds = declared.iter().filter_map(|captured| match captured {
-            Captured::Buffer { bound, .. } => *bound,
+            CaptureKind::Buffer { flush_interval, .. } => *flush_interval,
             _ => None,
         });
-        let (bound, meeting) = (bounds.min(), None);
-        let mut pass = Self {
-            scene,
+        let (flush_interval, barriers) = (bounds.min(), None);
+        let mut execution = Self {
+            context,
             plan,
             space,
-            code,
+            fns,
             parts,
             stages,
-            post,
-            foreseen,
+            endpoint,
+            prefetch_memo,
             repeated,
-            bound,
-            meeting,
+            flush_interval,
+            barriers,
             failed,
-            problem,
-            worked: Mutex::default(),
+            first_error,
+            block_timings: Mutex::default(),
         };
-        pass.meeting = pass.meetings(declared)?;
-        Ok(pass)
+        execution.barriers = execution.barrier_schedule(declared)?;
+        Ok(execution)
     }
 
-    /// *Collective*, if buffers need meetings.
-    fn meetings(&self, declared: &[Captured]) -> Result<Option<Meetings>> {
+    /// *Collective* if buffers need barriers. Counts the barriers of a step.
+    fn barrier_schedule(&self, declared: &[CaptureKind]) -> Result<Option<BarrierSchedule>> {
         let needed = declared.iter().any(|captured| match captured {
-            Captured::Buffer { targets, .. } => !own_rows(self.scene.placements, targets),
+            CaptureKind::Buffer { targets, .. } => !has_exclusive_rows(self.context.placements, targets),
             _ => false,
         });
-        let written =
-            self.plan.arrays.iter().any(|array| array.usage == Usage::Buffered || array.usage == Usage::Written);
+        let written = self
+            .plan
+            .arrays
+            .iter()
+            .any(|array| array.write_mode == WriteMode::Buffered || array.write_mode == WriteMode::Written);
         if !needed || !written {
             return Ok(None);
         }
-        let per_step = match self.bound {
+        let per_step = match self.flush_interval {
             None => 1,
-            Some(bound) => {
+            Some(flush_interval) => {
                 let blocks = self
                     .parts
                     .clone()
-                    .flat_map(|part| (0..self.plan.cuts.times()).map(move |time| Block { part, time }));
+                    .flat_map(|part| (0..self.plan.cuts.times()).map(move |time| LoopBlock { part, time }));
                 let largest = blocks.map(|block| self.space.count(block)).max().unwrap_or(0);
-                // A worker may have several parts in a step, and each may need as many meetings. Peers differ in workers.
-                let parts = self.parts.len().div_ceil(self.scene.cluster.workers()) as u64;
-                let all = self.scene.cluster.all_gather((largest, parts))?;
+                // A worker may have several parts in a step, each with as many barriers. Peers may
+                // differ in their numbers of workers.
+                let parts = self.parts.len().div_ceil(self.context.cluster.workers()) as u64;
+                let all = self.context.cluster.all_gather((largest, parts))?;
                 let most = |of: fn(&(u64, u64)) -> u64| all.iter().map(of).max().unwrap_or(0).max(1);
-                most(|(largest, _)| *largest).div_ceil(bound) * most(|(_, parts)| *parts)
+                most(|(largest, _)| *largest).div_ceil(flush_interval) * most(|(_, parts)| *parts)
             }
         };
-        Ok(Some(Meetings { meeting: Meeting::new(self.scene.cluster.workers()), per_step }))
+        Ok(Some(BarrierSchedule { barrier: WorkerBarrier::new(self.context.cluster.workers()), per_step }))
     }
 
     /// Runs the blocks of this peer.
     fn run(&self) -> Result<()> {
         if self.parts.is_empty() {
-            return self.sit_out();
+            return self.end_clocks_without_blocks();
         }
-        let meanwhile = || self.post.map_or(Ok(()), |post| post.drive(self.scene.arrays, &self.stages));
-        let (workers, drive) = self.scene.cluster.each_worker_while(|worker| self.work(worker), meanwhile);
-        let problem = self.problem.lock().take();
-        problem.map_or(Ok(()), Err).and(drive).and(workers.map(|_| ()))
+        let receive =
+            || self.endpoint.map_or(Ok(()), |endpoint| endpoint.receive_all(self.context.arrays, &self.stages));
+        let (workers, received) = self.context.cluster.each_worker_while(|worker| self.run_worker(worker), receive);
+        let first_error = self.first_error.lock().take();
+        first_error.map_or(Ok(()), Err).and(received).and(workers.map(|_| ()))
     }
 
-    /// What the workers of a peer without blocks do: they end their clocks, for which others wait.
-    fn sit_out(&self) -> Result<()> {
+    /// Advances the clocks of the workers of a peer without blocks. Other peers wait for these
+    /// clocks.
+    fn end_clocks_without_blocks(&self) -> Result<()> {
         if self.plan.tables.is_empty() {
             return Ok(());
         }
-        let Code { captures, shared, .. } = self.code;
-        let ended = self.scene.cluster.each_worker(|worker| {
-            captures.end_pass(&mut captures.view(shared, self.scene, worker.id()), self.scene, self.steps())
+        let LoopFns { captures, shared, .. } = self.fns;
+        let ended = self.context.cluster.each_worker(|worker| {
+            captures.end_pass(&mut captures.view(shared, self.context, worker.id()), self.context, self.steps())
         })?;
         ended.into_iter().collect()
     }
@@ -365,84 +389,90 @@ where
         steps(&self.plan.cuts) as u64
     }
 
-    /// What one worker does.
-    fn work(&self, worker: Worker) {
-        let Code { captures, shared, .. } = self.code;
-        let mut desk = Desk {
+    /// Runs the pass of one worker.
+    fn run_worker(&self, worker: Worker) {
+        let LoopFns { captures, shared, .. } = self.fns;
+        let mut state = WorkerState {
             worker,
-            view: captures.view(shared, self.scene, worker.id()),
-            recorder: captures.recorder(shared, self.scene),
-            next: None,
-            known: None,
-            met: 0,
-            dismissed: false,
-            worked: Vec::new(),
+            view: captures.view(shared, self.context, worker.id()),
+            recorder: captures.recorder(shared, self.context),
+            next_block: None,
+            announced: None,
+            barriers_passed: 0,
+            stopped: false,
+            block_timings: Vec::new(),
         };
-        self.run_steps(&mut desk);
-        self.worked.lock().append(&mut desk.worked);
-        // Also if it has failed: others may wait for its clocks.
-        if let Err(error) = captures.end_pass(&mut desk.view, self.scene, self.steps()) {
+        self.run_steps(&mut state);
+        self.block_timings.lock().append(&mut state.block_timings);
+        // Also called after a failure: other workers may wait for the clocks of this one.
+        if let Err(error) = captures.end_pass(&mut state.view, self.context, self.steps()) {
             self.fail(error);
         }
-        captures.leave(shared, &mut desk.view);
-        if let Some(post) = self.post {
-            post.ended();
+        captures.merge_counters(shared, &mut state.view);
+        if let Some(endpoint) = self.endpoint {
+            endpoint.worker_finished();
         }
     }
 
-    fn run_steps(&self, desk: &mut Desk<C::View, C::Recorder>) {
+    fn run_steps(&self, state: &mut WorkerState<C::View, C::Recorder>) {
         for step in 0..steps(&self.plan.cuts) {
-            desk.met = 0;
-            let done = self.my_parts(desk.worker).try_for_each(|part| self.run_block(desk, part, step));
-            let ended = if done.is_ok() { self.code.captures.end_step(&mut desk.view, self.scene) } else { Ok(()) };
+            state.barriers_passed = 0;
+            let done = self.parts_of_worker(state.worker).try_for_each(|part| self.run_block(state, part, step));
+            let ended = if done.is_ok() { self.fns.captures.end_step(&mut state.view, self.context) } else { Ok(()) };
             let done = done.and(ended.map_err(|error| self.fail(error)));
-            let Some(meetings) = &self.meeting else {
+            let Some(schedule) = &self.barriers else {
                 if done.is_err() {
                     return;
                 }
                 continue;
             };
-            // Everybody comes to every meeting, those who failed too: the others wait for them there.
-            while desk.met < meetings.per_step && !desk.dismissed {
-                self.meet(desk, meetings);
+            // Every worker passes every barrier, even after a failure, because the others wait
+            // there.
+            while state.barriers_passed < schedule.per_step && !state.stopped {
+                self.wait_at_barrier(state, schedule);
             }
-            if desk.dismissed {
+            if state.stopped {
                 return;
             }
         }
     }
 
-    /// The parts of this peer that a worker runs.
-    fn my_parts(&self, worker: Worker) -> Range<usize> {
+    /// Parts of this peer that a worker runs.
+    fn parts_of_worker(&self, worker: Worker) -> Range<usize> {
         let share = |at: usize| self.parts.start + self.parts.len() * at / worker.count();
         share(worker.index())..share(worker.index() + 1)
     }
 
-    /// Waits for a block, runs it and hands it on.
-    fn run_block(&self, desk: &mut Desk<C::View, C::Recorder>, part: usize, step: usize) -> Result<(), Ended> {
+    /// Waits for a block, runs it and passes it on.
+    fn run_block(
+        &self,
+        state: &mut WorkerState<C::View, C::Recorder>,
+        part: usize,
+        step: usize,
+    ) -> Result<(), WorkerStop> {
         if self.failed.load(Ordering::SeqCst) {
-            return Err(Ended);
+            return Err(WorkerStop);
         }
         let Some((block, stage)) = visit(&self.plan.cuts, part, step) else { return Ok(()) };
-        match self.stages.wait(self.scene.cluster, desk.worker.id(), block.time, stage) {
+        match self.stages.wait(self.context.cluster, state.worker.id(), block.time, stage) {
             Ok(Ok(())) => {}
-            Ok(Err(stages::Stopped)) => return Err(Ended),
+            Ok(Err(stages::LoopStopped)) => return Err(WorkerStop),
             Err(error) => return Err(self.fail(error)),
         }
-        let Code { captures, shared, .. } = self.code;
-        captures.bind(shared, &mut desk.view, self.scene, block);
+        let LoopFns { captures, shared, .. } = self.fns;
+        captures.bind(shared, &mut state.view, self.context, block);
         let announces = self.plan.tables.iter().any(|table| table.announced);
-        desk.next = if announces { self.after(desk.worker, part, step) } else { None };
-        let computed = || self.scene.cluster.env().computed();
-        let before = computed();
-        let entries = self.run_entries(desk, block)?;
-        self.end_block(desk, block)?;
-        desk.worked.push(Worked { block, entries, computing: computed().saturating_sub(before) });
-        match self.post {
-            Some(post) if post.leaves(part) => {
-                post.send(self.scene.arrays, block.time).map_err(|error| self.fail(error))
+        state.next_block = if announces { self.next_block_after(state.worker, part, step) } else { None };
+        let cpu_time = || self.context.cluster.env().cpu_time();
+        let before = cpu_time();
+        let entries = self.run_entries(state, block)?;
+        self.end_block(state, block)?;
+        state.block_timings.push(BlockTiming { block, entries, compute_time: cpu_time().saturating_sub(before) });
+        match self.endpoint {
+            Some(endpoint) if endpoint.sends_after(part) => {
+                endpoint.send(self.context.arrays, block.time).map_err(|error| self.fail(error))
             }
-            _ if self.plan.cuts.schedule == Schedule::Independent => Ok(()),
+            _ if self.plan.cuts.schedule == LoopSchedule::Independent => Ok(()),
             _ => {
                 self.stages.advance(block.time, stage + 1);
                 Ok(())
@@ -450,109 +480,125 @@ where
         }
     }
 
-    /// The block that a worker runs after the one of this part and step; the first of the next pass, if there will be one.
-    fn after(&self, worker: Worker, part: usize, step: usize) -> Option<(Block, Ahead)> {
-        let (parts, steps) = (self.my_parts(worker), steps(&self.plan.cuts));
+    /// Next block of a worker after the given part and step, with its distance. At the end of a
+    /// repeated loop this is the first block of the next pass.
+    fn next_block_after(&self, worker: Worker, part: usize, step: usize) -> Option<(LoopBlock, Lookahead)> {
+        let (parts, steps) = (self.parts_of_worker(worker), steps(&self.plan.cuts));
         let from = |first: usize| (first..steps).flat_map(|step| parts.clone().map(move |part| (part, step)));
         let block = |(part, at): (usize, usize)| visit(&self.plan.cuts, part, at).map(|(block, _)| (block, at));
         let later = (part + 1..parts.end).map(|part| (part, step)).chain(from(step + 1)).find_map(block);
         if let Some((block, at)) = later {
-            return Some((block, Ahead { steps: (at - step) as u64, passes: 0 }));
+            return Some((block, Lookahead { steps: (at - step) as u64, passes: 0 }));
         }
         let (block, at) = from(0).find_map(block).filter(|_| self.repeated)?;
-        Some((block, Ahead { steps: (steps - step + at) as u64, passes: 1 }))
+        Some((block, Lookahead { steps: (steps - step + at) as u64, passes: 1 }))
     }
 
-    /// The rows that entries of a block read, by the slice. `begun` is told of each entry.
-    fn foresee(&self, recorder: &mut C::Recorder, block: Block, entries: Range<u64>, begun: impl Fn()) -> Rows {
-        let Code { captures, slice, .. } = self.code;
-        let all = entries == ALL;
+    /// Prefetch set of some entries of a block, from the memo or by running the slice. `on_entry`
+    /// is called before each entry.
+    fn record_rows(
+        &self,
+        recorder: &mut C::Recorder,
+        block: LoopBlock,
+        entries: Range<u64>,
+        on_entry: impl Fn(),
+    ) -> PrefetchSet {
+        let LoopFns { captures, slice, .. } = self.fns;
+        let all = entries == ALL_ENTRIES;
         let first = entries.start;
-        let memory = self.foreseen.as_ref().filter(|_| !all || self.bound.is_none());
-        if let Some(rows) = memory.and_then(|foreseen| foreseen.find(block, first)) {
+        let memo = self.prefetch_memo.as_ref().filter(|_| !all || self.flush_interval.is_none());
+        if let Some(rows) = memo.and_then(|memo| memo.find(block, first)) {
             return rows;
         }
         self.space.visit(block, entries, |key, value| {
-            begun();
+            on_entry();
             captures.touch_by_key(recorder, &key);
             slice(recorder, key, value);
         });
         let mut rows = Vec::new();
-        captures.foreseen(recorder, &mut rows);
+        captures.recorded_rows(recorder, &mut rows);
         let rows = Arc::new(rows);
-        if let Some(foreseen) = memory {
-            foreseen.remember(block, first, Arc::clone(&rows));
+        if let Some(memo) = memo {
+            memo.insert(block, first, Arc::clone(&rows));
         }
         rows
     }
 
-    /// Runs the entries of a block: all at once, or so many before buffered writes are applied. How many there were.
-    fn run_entries(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<u64, Ended> {
-        let Some(bound) = self.bound else {
-            return self.run_some(desk, block, ALL);
+    /// Runs the entries of a block, in one chunk or in chunks of the flush interval. Returns their
+    /// number.
+    fn run_entries(&self, state: &mut WorkerState<C::View, C::Recorder>, block: LoopBlock) -> Result<u64, WorkerStop> {
+        let Some(flush_interval) = self.flush_interval else {
+            return self.run_chunk(state, block, ALL_ENTRIES);
         };
         let count = self.space.count(block);
-        for start in (0..count).step_by(bound as usize) {
+        for start in (0..count).step_by(flush_interval as usize) {
             if start > 0 {
-                self.end_block(desk, block)?;
-                if self.meeting.as_ref().is_some_and(|meetings| !self.meet(desk, meetings)) {
-                    return Err(Ended);
+                self.end_block(state, block)?;
+                if self.barriers.as_ref().is_some_and(|schedule| !self.wait_at_barrier(state, schedule)) {
+                    return Err(WorkerStop);
                 }
             }
-            self.run_some(desk, block, start..start + bound)?;
+            self.run_chunk(state, block, start..start + flush_interval)?;
         }
         Ok(count)
     }
 
-    /// Applies what a worker has to itself.
-    fn end_block(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block) -> Result<(), Ended> {
-        let Code { captures, shared, .. } = self.code;
-        let ended = catch_unwind(AssertUnwindSafe(|| captures.end_block(shared, &mut desk.view, self.scene, block)));
-        ended.map_err(|panic| self.fail(self.scene.rule_failed(&*panic)))
+    /// Applies pending writes of a worker to exclusive rows.
+    fn end_block(&self, state: &mut WorkerState<C::View, C::Recorder>, block: LoopBlock) -> Result<(), WorkerStop> {
+        let LoopFns { captures, shared, .. } = self.fns;
+        let ended = catch_unwind(AssertUnwindSafe(|| captures.end_block(shared, &mut state.view, self.context, block)));
+        ended.map_err(|panic| self.fail(self.context.rule_error(&*panic)))
     }
 
-    /// Fetches what some entries of a block need, and runs them. How many there were.
-    fn run_some(&self, desk: &mut Desk<C::View, C::Recorder>, block: Block, entries: Range<u64>) -> Result<u64, Ended> {
-        let Code { captures, body, .. } = self.code;
-        // How many entries were begun, and of which block, to find the key of one that panics. (Copying each key instead costs a
-        // tenth of a short body: it is read whole just after it was written in halves.)
-        let (begun, of) = (Cell::new(entries.start), Cell::new(block));
-        let count = || begun.set(begun.get() + 1);
+    /// Prefetches the rows of some entries of a block and runs the entries. Returns their number.
+    fn run_chunk(
+        &self,
+        state: &mut WorkerState<C::View, C::Recorder>,
+        block: LoopBlock,
+        entries: Range<u64>,
+    ) -> Result<u64, WorkerStop> {
+        let LoopFns { captures, body, .. } = self.fns;
+        // Number of entries started, and their block, to find the key of an entry that panics.
+        // (Copying each key instead costs a tenth of the time of a short body: the key is loaded as
+        // a whole just after it was stored in halves.)
+        let (started, of) = (Cell::new(entries.start), Cell::new(block));
+        let count = || started.set(started.get() + 1);
         let first = entries.start;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
-            if self.scene.requests.is_some() || !self.plan.tables.is_empty() {
-                let known = desk.known.take().filter(|(known, _)| *known == block && self.bound.is_none());
+            if self.context.requests.is_some() || !self.plan.tables.is_empty() {
+                let known =
+                    state.announced.take().filter(|(known, _)| *known == block && self.flush_interval.is_none());
                 let rows = known.map(|(_, rows)| rows);
-                let rows = rows.unwrap_or_else(|| self.foresee(&mut desk.recorder, block, entries.clone(), count));
-                captures.prefetch(&mut rows.iter(), &mut desk.view, self.scene)?;
+                let rows = rows.unwrap_or_else(|| self.record_rows(&mut state.recorder, block, entries.clone(), count));
+                captures.prefetch(&mut rows.iter(), &mut state.view, self.context)?;
             }
-            if let Some((next, ahead)) = desk.next.take() {
+            if let Some((next, ahead)) = state.next_block.take() {
                 of.set(next);
-                begun.set(0);
-                let rows = self.foresee(&mut desk.recorder, next, ALL, count);
+                started.set(0);
+                let rows = self.record_rows(&mut state.recorder, next, ALL_ENTRIES, count);
                 of.set(block);
-                captures.announce(&mut rows.iter(), &mut desk.view, self.scene, ahead)?;
-                desk.known = Some((next, rows));
+                captures.announce(&mut rows.iter(), &mut state.view, self.context, ahead)?;
+                state.announced = Some((next, rows));
             }
-            let view = &mut desk.view;
-            begun.set(first);
+            let view = &mut state.view;
+            started.set(first);
             self.space.visit(block, entries, |key, value| {
                 count();
                 body(view, key, value);
             });
-            Ok(begun.get() - first)
+            Ok(started.get() - first)
         }));
         let outcome = outcome.unwrap_or_else(|panic| {
-            let last = begun.get();
-            let mut found = Vec::new();
+            let last = started.get();
+            let mut panicked = Vec::new();
             let first = if of.get() == block { first } else { 0 };
             self.space.visit(of.get(), last.saturating_sub(1).max(first)..last, |key, _| {
-                found = key.iter().map(|index| *index as u64).collect();
+                panicked = key.iter().map(|index| *index as u64).collect();
             });
             Err(Error::Body {
                 site: self.plan.title.clone(),
-                key: found,
-                rank: self.scene.cluster.rank(),
+                key: panicked,
+                rank: self.context.cluster.rank(),
                 message: panic_message(&*panic),
             }
             .into())
@@ -560,42 +606,43 @@ where
         outcome.map_err(|error| self.fail(error))
     }
 
-    /// Remembers why this peer cannot go on, and tells everybody who waits for it.
-    fn fail(&self, error: hemiola_cluster::Error) -> Ended {
-        self.problem.lock().get_or_insert(error);
+    /// Stores the error, unless there is one already, and stops the pass.
+    fn fail(&self, error: hemiola_cluster::Error) -> WorkerStop {
+        self.first_error.lock().get_or_insert(error);
         self.stop();
-        Ended
+        WorkerStop
     }
 
-    /// Tells everybody who waits for this peer that it does not go on.
+    /// Stops the pass on this peer and notifies the others.
     fn stop(&self) {
         self.failed.store(true, Ordering::SeqCst);
         self.stages.stop();
-        if let Some(post) = self.post {
-            post.send_stop();
+        if let Some(endpoint) = self.endpoint {
+            endpoint.send_stop();
         }
     }
 
-    /// Meets the other workers, of this peer and of all; whether to go on.
-    fn meet(&self, desk: &mut Desk<C::View, C::Recorder>, meetings: &Meetings) -> bool {
-        let Code { captures, shared, .. } = self.code;
-        desk.met += 1;
-        captures.hand_in(shared, &mut desk.view, desk.worker.id());
+    /// Waits at the barrier of all workers, and applies buffers in it. Returns false if the pass
+    /// stops.
+    fn wait_at_barrier(&self, state: &mut WorkerState<C::View, C::Recorder>, schedule: &BarrierSchedule) -> bool {
+        let LoopFns { captures, shared, .. } = self.fns;
+        state.barriers_passed += 1;
+        captures.submit_updates(shared, &mut state.view, state.worker.id());
         let work = || {
             let failed = self.failed.load(Ordering::SeqCst) || self.stages.is_stopped();
-            let anywhere = if self.plan.cuts.peers_used == 1 {
+            let any_failed = if self.plan.cuts.peers_used == 1 {
                 Ok(failed)
             } else {
-                self.scene.cluster.all_gather(failed).map(|all| all.into_iter().any(|failed| failed))
+                self.context.cluster.all_gather(failed).map(|all| all.into_iter().any(|failed| failed))
             };
-            match anywhere {
+            match any_failed {
                 Ok(false) => {
-                    let settled = catch_unwind(AssertUnwindSafe(|| captures.settle(shared, self.scene)));
-                    if let Err(error) = settled.unwrap_or_else(|panic| Err(self.scene.rule_failed(&*panic))) {
+                    let applied = catch_unwind(AssertUnwindSafe(|| captures.apply_updates(shared, self.context)));
+                    if let Err(error) = applied.unwrap_or_else(|panic| Err(self.context.rule_error(&*panic))) {
                         self.fail(error);
                     }
-                    // The others may know nothing of a failure here. They hear of it at the next meeting, to which
-                    // the workers of this peer come without running anything before.
+                    // Other peers may not know of a failure here. They learn of it at the next
+                    // barrier, which the workers of this peer reach without running any block.
                     true
                 }
                 Ok(true) => {
@@ -608,11 +655,11 @@ where
                 }
             }
         };
-        let go_on = meetings.meeting.attend(self.scene.cluster, desk.worker.id(), work).unwrap_or_else(|error| {
+        let proceed = schedule.barrier.wait(self.context.cluster, state.worker.id(), work).unwrap_or_else(|error| {
             self.fail(error);
             false
         });
-        desk.dismissed = !go_on;
-        go_on
+        state.stopped = !proceed;
+        proceed
     }
 }

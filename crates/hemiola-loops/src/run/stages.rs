@@ -1,55 +1,59 @@
-//! How far each time block has come: which visit it waits for.
+//! Stages of time blocks: the number of visits that each time block has had.
 //!
-//! A worker waits until its block has had all visits before its own, runs, and hands it on. **Invariant:** a stage only
-//! grows, and what was written to a block before [`Stages::advance`] is seen by the thread whose
-//! [`Stages::wait`] it ends, because both take the same lock. A failure wakes everybody.
+//! A worker waits until its block has had all visits before its own, runs it, and passes it on.
+//!
+//! **Invariant:** a stage only grows. Writes to a block before [`BlockStages::advance`] are visible
+//! to the thread whose [`BlockStages::wait`] returns, because both take the same lock. A failure
+//! wakes all waiting threads.
 
-use hemiola_cluster::{Cluster, Error, Reason, Result};
+use hemiola_cluster::{Cluster, Error, Result, WaitReason};
 use hemiola_core::{Waiter, WorkerId};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-pub(crate) struct Stages {
-    slots: Vec<Slot>,
-    /// Somebody failed: nobody needs to go on.
+/// Stage counters of all time blocks on this peer.
+pub(crate) struct BlockStages {
+    counters: Vec<StageCounter>,
+    /// Set when the pass has failed.
     stopped: AtomicBool,
 }
 
-struct Slot {
+/// Stage of one time block.
+struct StageCounter {
     stage: Mutex<usize>,
     changed: Condvar,
 }
 
-/// The pass has failed elsewhere.
+/// The pass has failed on another worker or peer.
 #[derive(Debug)]
-pub(crate) struct Stopped;
+pub(crate) struct LoopStopped;
 
-impl Stages {
-    /// Every block at `stage`.
+impl BlockStages {
+    /// Makes counters with the given initial stages, by time block.
     pub(crate) fn new(stages: impl Iterator<Item = usize>) -> Self {
-        let slot = |stage| Slot { stage: Mutex::new(stage), changed: Condvar::new() };
-        Self { slots: stages.map(slot).collect(), stopped: AtomicBool::new(false) }
+        let slot = |stage| StageCounter { stage: Mutex::new(stage), changed: Condvar::new() };
+        Self { counters: stages.map(slot).collect(), stopped: AtomicBool::new(false) }
     }
 
-    /// Waits until a block has come to `stage`.
+    /// Waits until a block has reached `stage`.
     pub(crate) fn wait(
         &self,
         cluster: &Cluster,
         worker: WorkerId,
         block: usize,
         stage: usize,
-    ) -> Result<std::result::Result<(), Stopped>> {
-        let slot = &self.slots[block];
+    ) -> Result<std::result::Result<(), LoopStopped>> {
+        let slot = &self.counters[block];
         let mut at = slot.stage.lock();
         if *at == stage {
-            return Ok(if self.is_stopped() { Err(Stopped) } else { Ok(()) });
+            return Ok(if self.is_stopped() { Err(LoopStopped) } else { Ok(()) });
         }
-        let reason = Reason { what: "block of a loop", number: Some(block as u64), site: None };
+        let reason = WaitReason { operation: "block of a loop", number: Some(block as u64), site: None };
         let _waiting = cluster.waiting(Waiter::Worker(worker), reason, None);
         let start = cluster.env().now();
         while *at != stage {
             if self.is_stopped() {
-                return Ok(Err(Stopped));
+                return Ok(Err(LoopStopped));
             }
             let waited = cluster.env().now() - start;
             let Some(left) = cluster.deadlines().wait.checked_sub(waited).filter(|left| !left.is_zero()) else {
@@ -58,21 +62,22 @@ impl Stages {
             };
             slot.changed.wait_for(&mut at, left);
         }
-        Ok(if self.is_stopped() { Err(Stopped) } else { Ok(()) })
+        Ok(if self.is_stopped() { Err(LoopStopped) } else { Ok(()) })
     }
 
-    /// Says that a block has come to `stage`.
+    /// Sets the stage of a block and wakes its waiters.
     pub(crate) fn advance(&self, block: usize, stage: usize) {
-        let slot = &self.slots[block];
+        let slot = &self.counters[block];
         *slot.stage.lock() = stage;
         slot.changed.notify_all();
     }
 
-    /// Wakes everybody: the pass has failed.
+    /// Marks the pass as failed and wakes all waiters.
     pub(crate) fn stop(&self) {
         self.stopped.store(true, Ordering::SeqCst);
-        for slot in &self.slots {
-            // Taking the lock waits for a thread that has just looked to fall asleep, so that it hears the call.
+        for slot in &self.counters {
+            // A thread that has just checked the flag still holds the lock until it waits. Taking
+            // the lock here ensures that the notification reaches it.
             drop(slot.stage.lock());
             slot.changed.notify_all();
         }

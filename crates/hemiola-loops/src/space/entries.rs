@@ -1,16 +1,17 @@
 //! Loops over the entries of an array.
 //!
-//! Sparse arrays are dealt out in blocks of space and time, each sorted; dense ones are walked key by key.
+//! Entries of a sparse array are sorted into blocks of space and time. Dense arrays are visited key
+//! by key.
 
-use super::grid::Keys;
-use super::{Space, equal_cut};
-use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan, Predictions, Skew};
-use crate::site::Site;
+use super::grid::BlockKeys;
+use super::{IterationSpace, equal_cut};
+use crate::plan::{LoopBlock, LoopPlan, PredictionMemo, SkewedCuts};
+use crate::prefetch::PrefetchMemo;
+use crate::site::LoopSite;
 use crate::view::Window;
-use hemiola_array::dist::{Axis, Holding, Layout, Storage};
+use hemiola_array::dist::{ArrayGuard, ArrayLayout, PartitionedDimension, Storage};
 use hemiola_array::sparse::SparseBlock;
-use hemiola_array::{Cut, DistArray, Element, Histogram, JointHistogram};
+use hemiola_array::{DistArray, Element, Histogram, JointHistogram, Partitioner};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
 use parking_lot::Mutex;
@@ -18,85 +19,87 @@ use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// The entries of an array.
-pub(crate) struct Entries<'a, T: Element, const N: usize> {
+/// Iteration space of the entries of an array.
+pub(crate) struct EntrySpace<'a, T: Element, const N: usize> {
     array: &'a DistArray<T, N>,
     sparse: bool,
-    state: Option<Arranged<'a, T, N>>,
+    arranged: Option<ArrangedEntries<'a, T, N>>,
 }
 
-/// Entries that are held and dealt out. Addresses point into `held`.
-struct Arranged<'a, T: Element, const N: usize> {
-    plan: Plan,
-    /// The first part of this peer.
+/// Entries held by the loop and sorted into blocks. Addresses point into `_held`.
+struct ArrangedEntries<'a, T: Element, const N: usize> {
+    plan: LoopPlan,
+    /// First part of this peer.
     first_part: usize,
-    blocks: Vec<RawBlock<T, N>>,
-    /// The cells of a dense array.
+    blocks: Vec<RawSparseBlock<T, N>>,
+    /// Cells of a dense array.
     window: Window,
-    /// Kept for as long as workers use what they have of it.
-    _held: Holding<'a, T, N>,
+    /// Keeps the array held while workers use the addresses.
+    _held: ArrayGuard<'a, T, N>,
 }
 
-/// The keys of a sparse block and the address of its values, which workers may change.
-struct RawBlock<T, const N: usize> {
+/// Keys of a sparse block, and the address of its values, which workers may change.
+struct RawSparseBlock<T, const N: usize> {
     block: NonNull<SparseBlock<T, N>>,
     values: *mut T,
-    /// By time: positions of its entries, if times are not dimensions of the loop.
+    /// Positions of the entries of each skewed block, if times are not dimensions of the loop.
     positions: Option<Vec<Vec<u32>>>,
 }
 
-// SAFETY: the addresses point into an array that is held for the loop. Keys are only read; each value is handed to the one
-// worker that runs its block (see the argument in `view::window`).
-unsafe impl<T: Element, const N: usize> Sync for RawBlock<T, N> {}
+// SAFETY: the addresses point into an array that is held for the loop. Keys are only read; each
+// value is passed to the one worker that runs its block (see the argument in `view::window`).
+unsafe impl<T: Element, const N: usize> Sync for RawSparseBlock<T, N> {}
 // SAFETY: as above.
-unsafe impl<T: Element, const N: usize> Send for RawBlock<T, N> {}
+unsafe impl<T: Element, const N: usize> Send for RawSparseBlock<T, N> {}
 
-// SAFETY: the holding is kept for its lifetime only and not used while workers share this.
-unsafe impl<T: Element, const N: usize> Sync for Arranged<'_, T, N> {}
+// SAFETY: `_held` is stored for its lifetime only, and not used while workers share this value.
+unsafe impl<T: Element, const N: usize> Sync for ArrangedEntries<'_, T, N> {}
 
-impl<'a, T: Element, const N: usize> Entries<'a, T, N> {
+impl<'a, T: Element, const N: usize> EntrySpace<'a, T, N> {
     pub(crate) fn new(array: &'a DistArray<T, N>) -> Self {
-        Self { array, sparse: array.is_sparse(), state: None }
+        Self { array, sparse: array.is_sparse(), arranged: None }
     }
 
-    fn state(&self) -> &Arranged<'a, T, N> {
-        self.state.as_ref().expect("a loop is arranged before it runs")
+    fn arranged(&self) -> &ArrangedEntries<'a, T, N> {
+        self.arranged.as_ref().expect("a loop is arranged before it runs")
     }
 
-    fn keys(&self, block: Block) -> Keys<N> {
-        Keys::of(&self.state().plan, &self.extents(), block)
+    fn keys(&self, block: LoopBlock) -> BlockKeys<N> {
+        BlockKeys::of(&self.arranged().plan, &self.extents(), block)
     }
 
-    fn layout(&self, plan: &Plan, peers: usize) -> Layout {
+    fn layout(&self, plan: &LoopPlan, peers: usize) -> ArrayLayout {
         let extent = |dimension| self.array.shape().extent(dimension);
         if !self.sparse {
             if plan.cuts.peers_used == 1 {
-                return Layout::in_one_block(extent(0), peers);
+                return ArrayLayout::single_block(extent(0), peers);
             }
             let rows = Rank::all(peers).map(|peer| {
                 let parts = plan.cuts.parts_of(peer);
                 plan.cuts.space[parts.end] - plan.cuts.space[parts.start]
             });
-            return Layout::one_block_per_peer(&rows.collect::<Vec<_>>());
+            return ArrayLayout::one_block_per_peer(&rows.collect::<Vec<_>>());
         }
-        // Peers that run nothing hold empty parts.
+        // Peers without blocks get empty parts.
         let idle = plan.cuts.parts() * (peers / plan.cuts.peers_used - 1);
         let (dimension, time) = plan.dimensions;
         let bounds = match &plan.cuts.skew {
             None => plan.cuts.space.clone(),
-            Some(skew) if skew.own_space => plan.cuts.space.clone(),
-            // The whole array goes to the first part of the peer that runs the loop; positions do the rest.
+            Some(skew) if skew.unskewed_space => plan.cuts.space.clone(),
+            // All entries go to the first part of the peer that runs the loop; positions select the
+            // blocks.
             Some(_) => std::iter::once(0).chain(std::iter::repeat_n(extent(0), plan.cuts.parts())).collect(),
         };
         let last = bounds[bounds.len() - 1];
         let bounds = bounds.into_iter().chain(std::iter::repeat_n(last, idle)).collect();
-        let axis = |dimension, bounds| Axis { dimension, cut: Cut::at(bounds) };
+        let axis =
+            |dimension, bounds| PartitionedDimension { dimension, partitioner: Partitioner::from_bounds(bounds) };
         let time = time.map(|time| axis(time, plan.cuts.time.clone()));
-        Layout { space: axis(dimension, bounds), time, peers }
+        ArrayLayout { space: axis(dimension, bounds), time, peers }
     }
 }
 
-impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
+impl<T: Element, const N: usize> IterationSpace<N> for EntrySpace<'_, T, N> {
     type Value = T;
 
     fn extents(&self) -> [Range<u64>; N] {
@@ -108,25 +111,25 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
     }
 
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>> {
-        if self.sparse { self.array.histogram_shared(dimension).map(Some) } else { Ok(None) }
+        if self.sparse { self.array.shared_histogram(dimension).map(Some) } else { Ok(None) }
     }
 
     fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>> {
         if !self.sparse {
             return Ok(equal_cut(&self.extents()[dimension], parts));
         }
-        let cut = self.array.balanced_cut(dimension, parts)?;
+        let cut = self.array.balanced_partitioner(dimension, parts)?;
         Ok(std::iter::once(0).chain(cut.ranges().map(|range| range.end)).collect())
     }
 
-    fn joint(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
+    fn joint_histogram(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
         if self.sparse { self.array.joint_histogram(dimensions, bounds).map(Some) } else { Ok(None) }
     }
 
-    fn predictions(&self, site: &'static Site) -> Arc<Predictions> {
-        // A name of its own: the address of another field of the site.
+    fn prediction_memo(&self, site: &'static LoopSite) -> Arc<PredictionMemo> {
+        // A distinct key for the memo: the address of another field of the site.
         let owner = std::ptr::from_ref(&site.ordered).addr();
-        self.array.memo(owner, |_: &Predictions| true, Predictions::default)
+        self.array.cached(owner, |_: &PredictionMemo| true, PredictionMemo::default)
     }
 
     fn sortable(&self) -> bool {
@@ -137,13 +140,13 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         !self.sparse
     }
 
-    fn arrange(&mut self, cluster: &Cluster, plan: &Plan, holder: &str) -> Result<()> {
-        let mut held = self.array.hold(holder)?;
-        held.arrange(&self.layout(plan, cluster.size()), std::array::from_fn(|at| plan.entry_order[at]))?;
+    fn arrange(&mut self, cluster: &Cluster, plan: &LoopPlan, holder: &str) -> Result<()> {
+        let mut held = self.array.lock(holder)?;
+        held.redistribute(&self.layout(plan, cluster.size()), std::array::from_fn(|at| plan.entry_order[at]))?;
         let (mut blocks, mut window) = (Vec::new(), Window::EMPTY);
         match held.storage_mut() {
             Storage::Sparse(held) => {
-                blocks = held.iter_mut().map(|block| RawBlock::new(block, plan)).collect();
+                blocks = held.iter_mut().map(|block| RawSparseBlock::new(block, plan)).collect();
             }
             Storage::Dense(held) => {
                 if let Some(block) = held.first_mut() {
@@ -154,38 +157,43 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
             }
         }
         let first_part = plan.cuts.parts_of(cluster.rank()).start;
-        self.state = Some(Arranged { plan: plan.clone(), first_part, blocks, window, _held: held });
+        self.arranged = Some(ArrangedEntries { plan: plan.clone(), first_part, blocks, window, _held: held });
         Ok(())
     }
 
-    fn foreseen(&self, site: &'static Site) -> Option<Arc<Foreseen>> {
-        let cuts = &self.state().plan.cuts;
+    fn prefetch_memo(&self, site: &'static LoopSite) -> Option<Arc<PrefetchMemo>> {
+        let cuts = &self.arranged().plan.cuts;
         let owner = std::ptr::from_ref(site).addr();
-        site.repeated
-            .then(|| self.array.memo(owner, |known: &Foreseen| known.is_of(cuts), || Foreseen::new(cuts.clone())))
+        site.repeated.then(|| {
+            self.array.cached(
+                owner,
+                |known: &PrefetchMemo| known.matches_cuts(cuts),
+                || PrefetchMemo::new(cuts.clone()),
+            )
+        })
     }
 
-    fn is_news(&self, site: &'static Site, plan: &Plan) -> bool {
-        // A name of its own: the address of another field of the site.
+    fn plan_changed(&self, site: &'static LoopSite, plan: &LoopPlan) -> bool {
+        // A distinct key for the memo: the address of another field of the site.
         let owner = std::ptr::from_ref(&site.explain).addr();
-        let last = self.array.memo(owner, |_: &Mutex<Option<Plan>>| true, Mutex::default);
+        let last = self.array.cached(owner, |_: &Mutex<Option<LoopPlan>>| true, Mutex::default);
         let before = last.lock().replace(plan.clone());
         before.as_ref() != Some(plan)
     }
 
-    fn count(&self, block: Block) -> u64 {
+    fn count(&self, block: LoopBlock) -> u64 {
         if !self.sparse {
             return self.keys(block).count();
         }
-        let state = self.state();
+        let state = self.arranged();
         match &state.plan.cuts.skew {
             None => state.block(block).len() as u64,
             Some(skew) => state.positions(skew, block).len() as u64,
         }
     }
 
-    fn visit(&self, block: Block, entries: Range<u64>, mut visit: impl FnMut([usize; N], *mut T)) {
-        let state = self.state();
+    fn visit(&self, block: LoopBlock, entries: Range<u64>, mut visit: impl FnMut([usize; N], *mut T)) {
+        let state = self.arranged();
         if !self.sparse {
             let extents = self.array.shape().extents();
             let window = state.window;
@@ -201,30 +209,33 @@ impl<T: Element, const N: usize> Space<N> for Entries<'_, T, N> {
         let columns: [Option<&[u32]>; N] = std::array::from_fn(|dimension| held.keys(dimension).as_narrow());
         let narrow = columns.iter().all(Option::is_some);
         let columns = columns.map(|column| column.map_or(&[][..], |column| &column[..count]));
-        // `visit` is the body of a loop. It is called in one place, so that it can become a part of this loop.
-        for place in within(&entries, positions.map_or(count, <[u32]>::len)) {
-            let at = positions.map_or(place, |positions| positions[place] as usize);
+        // `visit` is the body of a loop. It has a single call site, so that it can be inlined into
+        // this loop.
+        for position in clamp_positions(&entries, positions.map_or(count, <[u32]>::len)) {
+            let at = positions.map_or(position, |positions| positions[position] as usize);
             let key = if narrow {
                 std::array::from_fn(|dimension| columns[dimension][at] as usize)
             } else {
                 held.key(at).map(|index| index as usize)
             };
-            // SAFETY: there is one value for each of the `count` keys, and positions are of this block.
+            // SAFETY: there is one value for each of the `count` keys, and positions are of this
+            // block.
             visit(key, unsafe { raw.values.add(at) });
         }
     }
 }
 
-/// Places that are among `count`.
-fn within(places: &Range<u64>, count: usize) -> Range<usize> {
-    let end = (places.end.min(count as u64)) as usize;
-    (places.start.min(end as u64)) as usize..end
+/// Limits a range of positions to `count`.
+fn clamp_positions(positions: &Range<u64>, count: usize) -> Range<usize> {
+    let end = (positions.end.min(count as u64)) as usize;
+    (positions.start.min(end as u64)) as usize..end
 }
 
-/// The address of a cell of a dense array. The key lies in the window, because blocks of a peer are cut from its rows.
+/// Address of a cell of a dense array. The key lies in the window, because the blocks of a peer are
+/// cut from its rows.
 fn cell_at<T, const N: usize>(window: Window, extents: &[u64; N], key: [usize; N]) -> *mut T {
     let first = key[0] - window.first;
-    assert!(first < window.count, "a block of this peer lies in its rows");
+    assert!(first < window.count, "blocks of a peer lie in its rows");
     let base = window.base.cast::<T>();
     let offset = if N == 1 {
         first
@@ -236,30 +247,30 @@ fn cell_at<T, const N: usize>(window: Window, extents: &[u64; N], key: [usize; N
     unsafe { base.add(offset) }
 }
 
-impl<T: Element, const N: usize> Arranged<'_, T, N> {
-    fn raw(&self, block: Block) -> &RawBlock<T, N> {
+impl<T: Element, const N: usize> ArrangedEntries<'_, T, N> {
+    fn raw(&self, block: LoopBlock) -> &RawSparseBlock<T, N> {
         let times = if self.plan.dimensions.1.is_some() { self.plan.cuts.times() } else { 1 };
         &self.blocks[(block.part - self.first_part) * times + block.time]
     }
 
-    fn block(&self, block: Block) -> &SparseBlock<T, N> {
+    fn block(&self, block: LoopBlock) -> &SparseBlock<T, N> {
         self.raw(block).block()
     }
 
-    /// The entries among which those of a skewed block are.
-    fn skewed(&self, skew: &Skew, block: Block) -> &RawBlock<T, N> {
-        &self.blocks[if skew.own_space { block.part - self.first_part } else { 0 }]
+    /// Block of entries that contains those of a skewed block.
+    fn skewed(&self, skew: &SkewedCuts, block: LoopBlock) -> &RawSparseBlock<T, N> {
+        &self.blocks[if skew.unskewed_space { block.part - self.first_part } else { 0 }]
     }
 
-    /// Positions of a skewed block's entries.
-    fn positions(&self, skew: &Skew, block: Block) -> &[u32] {
+    /// Positions of the entries of a skewed block.
+    fn positions(&self, skew: &SkewedCuts, block: LoopBlock) -> &[u32] {
         let times = self.plan.cuts.times();
         self.skewed(skew, block).positions.as_ref().map_or(&[], |all| &all[block.part * times + block.time])
     }
 }
 
-impl<T: Element, const N: usize> RawBlock<T, N> {
-    fn new(block: &mut SparseBlock<T, N>, plan: &Plan) -> Self {
+impl<T: Element, const N: usize> RawSparseBlock<T, N> {
+    fn new(block: &mut SparseBlock<T, N>, plan: &LoopPlan) -> Self {
         let values = block.values_mut().as_mut_ptr();
         let positions = plan.cuts.skew.as_ref().map(|_| {
             let times = plan.cuts.times();
@@ -274,8 +285,8 @@ impl<T: Element, const N: usize> RawBlock<T, N> {
     }
 
     fn block(&self) -> &SparseBlock<T, N> {
-        // SAFETY: the block is held and nobody moves or changes its keys while the loop runs. Values are behind a pointer
-        // of their own, so that this reference does not cover them.
+        // SAFETY: the block is held, and its keys are not moved or changed while the loop runs.
+        // Values are behind a separate pointer, so this reference does not cover them.
         unsafe { self.block.as_ref() }
     }
 }

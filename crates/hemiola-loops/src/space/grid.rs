@@ -1,29 +1,29 @@
-//! All keys of a box, or of a skewed slice of one, in lexicographic order.
+//! Keys of a block of a box, in lexicographic order. Skewed blocks add linear constraints.
 
-use crate::plan::{Block, Plan};
+use crate::plan::{LoopBlock, LoopPlan};
 use std::ops::Range;
 
-/// A weighted sum of indices and the values it may have.
+/// A weighted sum of indices and its allowed values.
 #[derive(Clone, Debug)]
-pub(crate) struct Constraint {
+pub(crate) struct LinearConstraint {
     weights: Vec<i64>,
     allowed: Range<i64>,
 }
 
-/// The keys of a block.
+/// Keys of a block.
 #[derive(Clone, Debug)]
-pub(crate) struct Keys<const N: usize> {
+pub(crate) struct BlockKeys<const N: usize> {
     ranges: [Range<u64>; N],
-    constraints: Vec<Constraint>,
+    constraints: Vec<LinearConstraint>,
 }
 
-impl<const N: usize> Keys<N> {
-    /// The keys of a block of a plan over `extents`.
-    pub(crate) fn of(plan: &Plan, extents: &[Range<u64>; N], block: Block) -> Self {
+impl<const N: usize> BlockKeys<N> {
+    /// Keys of a block of a plan over `extents`.
+    pub(crate) fn of(plan: &LoopPlan, extents: &[Range<u64>; N], block: LoopBlock) -> Self {
         let mut ranges = extents.clone();
         let cuts = &plan.cuts;
         if let Some(skew) = &cuts.skew {
-            let constraint = |weights: &[i64], bounds: &[i64], at: usize| Constraint {
+            let constraint = |weights: &[i64], bounds: &[i64], at: usize| LinearConstraint {
                 weights: weights.to_vec(),
                 allowed: bounds[at]..bounds[at + 1],
             };
@@ -31,7 +31,7 @@ impl<const N: usize> Keys<N> {
                 constraint(&skew.space, &skew.space_bounds, block.part),
                 constraint(&skew.time, &skew.time_bounds, block.time),
             ];
-            // A sum of one index is a range of that index, which saves looking at all others.
+            // A sum of one index is a range of that index, which avoids scanning the others.
             constraints.retain(|constraint| {
                 let mut used = (0..N).filter(|dimension| constraint.weights[*dimension] != 0);
                 let (Some(only), None) = (used.next(), used.next()) else { return true };
@@ -55,12 +55,12 @@ impl<const N: usize> Keys<N> {
         Self { ranges, constraints: Vec::new() }
     }
 
-    /// Hands out the keys in lexicographic order: those whose places in it are in `places`.
-    pub(crate) fn for_each(&self, places: Range<u64>, mut visit: impl FnMut([usize; N])) {
+    /// Visits the keys whose positions in lexicographic order lie in `positions`.
+    pub(crate) fn for_each(&self, positions: Range<u64>, mut visit: impl FnMut([usize; N])) {
         let mut before = 0;
         self.runs(|mut key, last| {
             let length = last.end - last.start;
-            let (from, to) = (places.start.max(before) - before, places.end.max(before) - before);
+            let (from, to) = (positions.start.max(before) - before, positions.end.max(before) - before);
             before += length;
             for index in last.start + from.min(length)..last.start + to.min(length) {
                 key[N - 1] = index as usize;
@@ -69,14 +69,14 @@ impl<const N: usize> Keys<N> {
         });
     }
 
-    /// How many keys there are.
+    /// Number of keys in the block.
     pub(crate) fn count(&self) -> u64 {
         let mut count = 0;
         self.runs(|_, last| count += last.end - last.start);
         count
     }
 
-    /// Hands out, for every combination of all indices but the last, the range of the last one.
+    /// Visits every combination of all indices but the last, with the range of the last index.
     fn runs(&self, mut visit: impl FnMut([usize; N], Range<u64>)) {
         if self.ranges.iter().any(Range::is_empty) {
             return;
@@ -87,7 +87,7 @@ impl<const N: usize> Keys<N> {
             if !last.is_empty() {
                 visit(key, last);
             }
-            // The odometer of all dimensions but the last.
+            // Odometer over all dimensions but the last.
             let mut dimension = N - 1;
             loop {
                 if dimension == 0 {
@@ -103,11 +103,11 @@ impl<const N: usize> Keys<N> {
         }
     }
 
-    /// The range of the last index that all constraints allow.
+    /// Range of the last index that all constraints allow.
     fn last(&self, key: &[usize; N]) -> Range<u64> {
         let range = &self.ranges[N - 1];
         let (mut low, mut high) = (range.start.cast_signed(), range.end.cast_signed());
-        for Constraint { weights, allowed } in &self.constraints {
+        for LinearConstraint { weights, allowed } in &self.constraints {
             let fixed: i64 = (0..N - 1).map(|dimension| weights[dimension] * key[dimension].cast_signed() as i64).sum();
             let (start, end) = (allowed.start - fixed, allowed.end - fixed);
             match weights[N - 1] {
@@ -117,7 +117,7 @@ impl<const N: usize> Keys<N> {
                     low = low.max(ceil_div(start, weight));
                     high = high.min(ceil_div(end, weight));
                 }
-                // Dividing by a negative weight turns the order round.
+                // Division by a negative weight reverses the order.
                 weight => {
                     low = low.max((-end).div_euclid(-weight) + 1);
                     high = high.min((-start).div_euclid(-weight) + 1);
@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn constraints_select_what_a_look_at_every_key_selects(
+        fn constraints_select_the_same_keys_as_enumeration(
             ranges in [(0_u64..4, 0_u64..5), (0_u64..4, 0_u64..5), (0_u64..4, 0_u64..5)],
             weights in prop::collection::vec([-3_i64..4, -3_i64..4, -3_i64..4], 0..3),
             allowed in (-10_i64..10, 0_i64..12),
@@ -147,8 +147,8 @@ mod tests {
             let ranges = ranges.map(|(start, length)| start..start + length);
             let allowed = allowed.0..allowed.0 + allowed.1;
             let constraints: Vec<_> =
-                weights.iter().map(|weights| Constraint { weights: weights.to_vec(), allowed: allowed.clone() }).collect();
-            let keys = Keys::<3> { ranges: ranges.clone(), constraints };
+                weights.iter().map(|weights| LinearConstraint { weights: weights.to_vec(), allowed: allowed.clone() }).collect();
+            let keys = BlockKeys::<3> { ranges: ranges.clone(), constraints };
             let mut found = Vec::new();
             for start in (0..150).step_by(7) {
                 keys.for_each(start..start + 7, |key| found.push(key));

@@ -1,66 +1,67 @@
-//! What a loop iterates over: entries of an array, or ranges of indices.
+//! Iteration spaces: entries of an array, or ranges of indices.
 
-#[expect(unsafe_code, reason = "entries are reached by address; argued at each place")]
+#[expect(unsafe_code, reason = "entries are reached by address; each use has its argument")]
 pub(crate) mod entries;
 pub(crate) mod grid;
 pub(crate) mod ranges;
 
-use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan, Predictions};
-use crate::site::Site;
-use hemiola_array::{Cut, Histogram, JointHistogram};
+use crate::plan::{LoopBlock, LoopPlan, PredictionMemo};
+use crate::prefetch::PrefetchMemo;
+use crate::site::LoopSite;
+use hemiola_array::{Histogram, JointHistogram, Partitioner};
 use hemiola_cluster::{Cluster, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
 /// An iteration space of `N` dimensions whose entries have a value.
-pub(crate) trait Space<const N: usize>: Sync {
-    /// What lies at an entry.
+pub(crate) trait IterationSpace<const N: usize>: Sync {
+    /// Type of the value of an entry.
     type Value;
 
-    /// The ranges of indices.
+    /// Index ranges, by dimension.
     fn extents(&self) -> [Range<u64>; N];
 
-    /// The number of entries, over all peers.
+    /// Number of entries, over all peers.
     fn entries(&self) -> u64;
 
-    /// *Collective.* How entries are spread along a dimension; `None` if evenly.
+    /// *Collective.* Distribution of entries along a dimension; `None` if it is uniform.
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>>;
 
-    /// *Collective.* Ends of near-equal parts of a dimension, from its first index on.
+    /// *Collective.* Bounds of near-equal parts of a dimension, starting with its first index.
     fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>>;
 
-    /// *Collective.* Entries by ranges of two dimensions; `None` if they are spread evenly.
-    fn joint(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>>;
+    /// *Collective.* Entries by ranges of two dimensions; `None` if they are uniform.
+    fn joint_histogram(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>>;
 
-    /// What has been predicted of a loop over it before, if there is a place for that.
-    fn predictions(&self, site: &'static Site) -> Arc<Predictions>;
+    /// Earlier predictions for this loop, cached with the array.
+    fn prediction_memo(&self, site: &'static LoopSite) -> Arc<PredictionMemo>;
 
-    /// Whether its entries are stored in an order of our choice.
+    /// True if the planner may choose the order in which entries are stored.
     fn sortable(&self) -> bool;
 
-    /// Whether peers can have it cut along the first dimension only.
+    /// True if peers can divide the space along the first dimension only.
     fn rows_only(&self) -> bool;
 
-    /// *Collective.* Takes hold of the entries and deals them out as the plan says.
-    fn arrange(&mut self, cluster: &Cluster, plan: &Plan, holder: &str) -> Result<()>;
+    /// *Collective.* Holds the entries and moves them to the peers and blocks of the plan.
+    fn arrange(&mut self, cluster: &Cluster, plan: &LoopPlan, holder: &str) -> Result<()>;
 
-    /// What a repeated loop remembers from pass to pass, if there is a place for it.
-    fn foreseen(&self, site: &'static Site) -> Option<Arc<Foreseen>>;
+    /// Prefetch sets of a repeated loop, cached with the array; `None` if there is no array.
+    fn prefetch_memo(&self, site: &'static LoopSite) -> Option<Arc<PrefetchMemo>>;
 
-    /// Whether this is another plan than the last one of the same loop, as far as that can be known.
-    fn is_news(&self, site: &'static Site, plan: &Plan) -> bool;
+    /// True if this plan differs from the last one of the same loop, or if that is unknown.
+    fn plan_changed(&self, site: &'static LoopSite, plan: &LoopPlan) -> bool;
 
-    /// The number of entries of a block of this peer.
-    fn count(&self, block: Block) -> u64;
+    /// Number of entries in a block of this peer.
+    fn count(&self, block: LoopBlock) -> u64;
 
-    /// Hands entries of a block of this peer to `visit`, in the plan's order: those whose places in the block are in
-    /// `entries`. The address of the value is that of an entry that no other block has.
-    fn visit(&self, block: Block, entries: Range<u64>, visit: impl FnMut([usize; N], *mut Self::Value));
+    /// Calls `visit` for the entries of a block of this peer, in the plan's order, whose positions
+    /// in the block lie in `entries`. The address is that of the value of the entry, which no other
+    /// block has.
+    fn visit(&self, block: LoopBlock, entries: Range<u64>, visit: impl FnMut([usize; N], *mut Self::Value));
 }
 
-/// Ends of parts of near-equal length.
+/// Bounds of parts of near-equal length.
 pub(crate) fn equal_cut(range: &Range<u64>, parts: usize) -> Vec<u64> {
-    let cut = Cut::equal(range.end.saturating_sub(range.start), parts);
+    let cut = Partitioner::equal(range.end.saturating_sub(range.start), parts);
     std::iter::once(range.start).chain(cut.ranges().map(|part| range.start + part.end)).collect()
 }

@@ -1,33 +1,33 @@
 //! Loops over ranges of indices.
 
-use super::grid::Keys;
-use super::{Space, equal_cut};
-use crate::foreseen::Foreseen;
-use crate::plan::{Block, Plan, Predictions};
-use crate::site::Site;
+use super::grid::BlockKeys;
+use super::{IterationSpace, equal_cut};
+use crate::plan::{LoopBlock, LoopPlan, PredictionMemo};
+use crate::prefetch::PrefetchMemo;
+use crate::site::LoopSite;
 use hemiola_array::{Histogram, JointHistogram};
 use hemiola_cluster::{Cluster, Result};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// All keys of a box.
-pub(crate) struct Ranges<const N: usize> {
+/// Iteration space of all keys of a box.
+pub(crate) struct RangeSpace<const N: usize> {
     extents: [Range<u64>; N],
-    plan: Option<Plan>,
+    plan: Option<LoopPlan>,
 }
 
-impl<const N: usize> Ranges<N> {
+impl<const N: usize> RangeSpace<N> {
     pub(crate) fn new(ranges: [Range<usize>; N]) -> Self {
         let extents = ranges.map(|range| range.start as u64..(range.end as u64).max(range.start as u64));
         Self { extents, plan: None }
     }
 
-    fn keys(&self, block: Block) -> Keys<N> {
-        Keys::of(self.plan.as_ref().expect("a loop is arranged before it runs"), &self.extents, block)
+    fn keys(&self, block: LoopBlock) -> BlockKeys<N> {
+        BlockKeys::of(self.plan.as_ref().expect("a loop is arranged before it runs"), &self.extents, block)
     }
 }
 
-impl<const N: usize> Space<N> for Ranges<N> {
+impl<const N: usize> IterationSpace<N> for RangeSpace<N> {
     type Value = ();
 
     fn extents(&self) -> [Range<u64>; N] {
@@ -46,11 +46,11 @@ impl<const N: usize> Space<N> for Ranges<N> {
         Ok(equal_cut(&self.extents[dimension], parts))
     }
 
-    fn joint(&self, _: [usize; 2], _: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
+    fn joint_histogram(&self, _: [usize; 2], _: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
         Ok(None)
     }
 
-    fn predictions(&self, _site: &'static Site) -> Arc<Predictions> {
+    fn prediction_memo(&self, _site: &'static LoopSite) -> Arc<PredictionMemo> {
         Arc::default()
     }
 
@@ -62,24 +62,24 @@ impl<const N: usize> Space<N> for Ranges<N> {
         false
     }
 
-    fn arrange(&mut self, _cluster: &Cluster, plan: &Plan, _holder: &str) -> Result<()> {
+    fn arrange(&mut self, _cluster: &Cluster, plan: &LoopPlan, _holder: &str) -> Result<()> {
         self.plan = Some(plan.clone());
         Ok(())
     }
 
-    fn foreseen(&self, _site: &'static Site) -> Option<Arc<Foreseen>> {
+    fn prefetch_memo(&self, _site: &'static LoopSite) -> Option<Arc<PrefetchMemo>> {
         None
     }
 
-    fn is_news(&self, _site: &'static Site, _plan: &Plan) -> bool {
+    fn plan_changed(&self, _site: &'static LoopSite, _plan: &LoopPlan) -> bool {
         true
     }
 
-    fn count(&self, block: Block) -> u64 {
+    fn count(&self, block: LoopBlock) -> u64 {
         self.keys(block).count()
     }
 
-    fn visit(&self, block: Block, entries: Range<u64>, mut visit: impl FnMut([usize; N], *mut ())) {
+    fn visit(&self, block: LoopBlock, entries: Range<u64>, mut visit: impl FnMut([usize; N], *mut ())) {
         self.keys(block).for_each(entries, |key| visit(key, std::ptr::dangling_mut()));
     }
 }

@@ -1,11 +1,12 @@
-//! A worker's own cell of an accumulator.
+//! View of an accumulator: the cell of one worker.
 
 use hemiola_array::{Accumulator, Element};
 use hemiola_core::WorkerId;
 use std::fmt;
 use std::ops::AddAssign;
 
-/// What `+=` and `add` on an accumulator go to while a loop runs; given back when the worker is done.
+/// Target of `+=` and `add` on an accumulator while a loop runs. Merged into the accumulator when
+/// the worker ends.
 pub struct AccumulatorView<'a, T: Element, C: Fn(T, T) -> T + Sync> {
     accumulator: &'a Accumulator<T, C>,
     worker: WorkerId,
@@ -21,13 +22,13 @@ impl<'a, T: Element, C: Fn(T, T) -> T + Sync> AccumulatorView<'a, T, C> {
     /// Combines a value into the accumulator.
     #[inline]
     pub fn add(&mut self, value: T) {
-        self.cell = self.cell.take().map(|before| self.accumulator.combined(before, value));
+        self.cell = self.cell.take().map(|before| self.accumulator.combine(before, value));
     }
 
-    /// The view itself: how generated code gets at what a name stands for.
+    /// Returns the view itself. Generated code calls it for every captured name.
     #[doc(hidden)]
     #[inline]
-    pub fn place(&mut self) -> &mut Self {
+    pub fn resolve(&mut self) -> &mut Self {
         self
     }
 }
@@ -42,7 +43,8 @@ impl<T: Element, C: Fn(T, T) -> T + Sync> AddAssign<T> for AccumulatorView<'_, T
 impl<T: Element, C: Fn(T, T) -> T + Sync> Drop for AccumulatorView<'_, T, C> {
     fn drop(&mut self) {
         if let Some(cell) = self.cell.take() {
-            // Added, not put: another view may have given back its own, if the loop knows the accumulator by two names.
+            // Added instead of stored: if the loop captures the accumulator under two names, the
+            // other view may have returned its cell already.
             self.accumulator.add(self.worker, cell);
         }
     }

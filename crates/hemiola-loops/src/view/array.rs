@@ -1,15 +1,16 @@
-//! An array as the body of a loop sees it: indexed like a slice of rows.
+//! View of an array: indexed like a slice of rows.
 //!
-//! `view[i]` is a cell of a one-dimensional array and a row of a two-dimensional one; `view[[i, j]]` is a cell of the
-//! latter and a row of a three-dimensional one, and so on. Only an array that the loop writes can be indexed mutably.
+//! `view[i]` is a cell of a one-dimensional array and a row of a two-dimensional one;
+//! `view[[i, j]]` is a cell of the latter and a row of a three-dimensional one, and so on. Only an
+//! array that the loop writes can be indexed mutably.
 
-use super::served::Served;
+use super::served::ServedRows;
 use super::window::Window;
 use hemiola_array::Element;
 use std::fmt;
 use std::ops::{Index, IndexMut, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A worker's view of an array. `WRITTEN` says whether the body changes it.
+/// A worker's view of an array. `WRITTEN` tells whether the body writes it.
 pub struct ArrayView<T, const N: usize, const WRITTEN: bool> {
     base: *mut T,
     first: usize,
@@ -18,7 +19,7 @@ pub struct ArrayView<T, const N: usize, const WRITTEN: bool> {
     extents: [usize; N],
     name: &'static str,
     /// Rows of other peers, if the array is served.
-    pub(crate) served: Option<Box<Served<T>>>,
+    pub(crate) served: Option<Box<ServedRows<T>>>,
 }
 
 impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
@@ -32,31 +33,32 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         self.base = if window.count == 0 { std::ptr::dangling_mut() } else { window.base.cast() };
     }
 
-    /// The extents of the whole array.
+    /// Extents of the whole array.
     #[must_use]
     pub fn shape(&self) -> [usize; N] {
         self.extents
     }
 
-    /// The view itself: how generated code gets at what a name stands for.
+    /// Returns the view itself. Generated code calls it for every captured name.
     #[doc(hidden)]
     #[inline]
-    pub fn place(&mut self) -> &mut Self {
+    pub fn resolve(&mut self) -> &mut Self {
         self
     }
 
-    /// The address of a row, given all indices but the last.
+    /// Address of a row, given all indices but the last.
     #[inline]
     fn row<const K: usize>(&self, key: [usize; K]) -> *mut [T] {
         let start = match self.row_number(key) {
-            // SAFETY: the row was checked against the window, which lies inside the array (1 of the argument in `window`).
+            // SAFETY: the row was checked against the window, which lies inside the array (point 1
+            // in `window`).
             Some(row) => unsafe { self.base.add(row * self.stride) },
             None => self.elsewhere(&key),
         };
         std::ptr::slice_from_raw_parts_mut(start, self.extents[N - 1])
     }
 
-    /// The address of a cell.
+    /// Address of a cell.
     #[inline]
     fn cell(&self, key: [usize; N]) -> *mut T {
         if N == 1 {
@@ -85,7 +87,8 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         unsafe { self.base.add(row * self.stride + key[N - 1]) }
     }
 
-    /// The number of a row inside the window, if it is there. Indices but the first must be inside.
+    /// Position of a row in the window; `None` if the first index is outside of the window. Panics
+    /// if another index is out of bounds.
     #[inline]
     fn row_number<const K: usize>(&self, key: [usize; K]) -> Option<usize> {
         let mut row = key[0].wrapping_sub(self.first);
@@ -101,7 +104,8 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         Some(row)
     }
 
-    /// The address of a row that is not in the window: with another peer, or outside of the array.
+    /// Address of a row that is not in the window: a row of another peer. Panics if it is out of
+    /// bounds.
     #[cold]
     #[inline(never)]
     fn elsewhere(&self, key: &[usize]) -> *mut T {
@@ -122,18 +126,20 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         outside(self.name, key, &self.extents, self.first..self.first + self.count)
     }
 
-    /// The cells in the window of a one-dimensional array that is served, and so not written while it is borrowed.
-    fn own(&self) -> &[T] {
-        // SAFETY: the window lies inside the array (1 of the argument in `window`), and workers only read served arrays.
+    /// Cells of this peer, of a one-dimensional served array. Served arrays are not written while
+    /// they are borrowed.
+    fn own_cells(&self) -> &[T] {
+        // SAFETY: the window lies inside the array (point 1 in `window`), and workers only read
+        // served arrays.
         unsafe { std::slice::from_raw_parts(self.base, self.count) }
     }
 
-    /// Cells of a one-dimensional array.
+    /// Address of a range of cells of a one-dimensional array.
     #[inline]
     fn cells(&self, indices: Range<usize>) -> *mut [T] {
         assert!(
             indices.start <= indices.end && indices.end <= self.extents[0],
-            "range {indices:?} is outside of `{}`, whose shape is {:?}",
+            "range {indices:?} is out of bounds of `{}` with shape {:?}",
             self.name,
             self.extents
         );
@@ -143,9 +149,9 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         } else if indices.start < self.first || indices.end > self.first + self.count {
             match &self.served {
                 // A served array is never written through its view, so the address is only read.
-                Some(served) => {
-                    served.run(indices.start as u64..indices.end as u64, self.own(), self.first as u64).cast_mut()
-                }
+                Some(served) => served
+                    .read_range(indices.start as u64..indices.end as u64, self.own_cells(), self.first as u64)
+                    .cast_mut(),
                 None => self.outside(&[indices.start]),
             }
         } else {
@@ -156,7 +162,7 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
     }
 }
 
-/// Says which index of which array is outside of what.
+/// Panics with the array, the index and the bounds.
 #[cold]
 #[inline(never)]
 fn outside(name: &str, key: &[usize], extents: &[usize], window: Range<usize>) -> ! {
@@ -166,10 +172,10 @@ fn outside(name: &str, key: &[usize], extents: &[usize], window: Range<usize>) -
     let key = key.join(", ");
     assert!(
         !inside,
-        "index [{key}] of `{name}` is not with this worker, which has {window:?} of the first dimension; \
-         the loop's plan does not allow this access: please report it with the output of `explain`"
+        "index [{key}] of `{name}` is outside of the worker's window {window:?} of the first dimension; \
+         this is a bug in the plan: please report it with the output of `explain`"
     );
-    panic!("index [{key}] is outside of `{name}`, whose shape is {extents:?}");
+    panic!("index [{key}] is out of bounds of `{name}` with shape {extents:?}");
 }
 
 macro_rules! index {
@@ -179,8 +185,8 @@ macro_rules! index {
             #[inline]
             fn index(&self, $index: $key) -> &$output {
                 let $view = self;
-                // SAFETY: inside the window; no other worker writes there now (2 and 3 of the argument in `window`), and
-                // nobody else here while the view is borrowed (4).
+                // SAFETY: inside the window. No other worker writes there now (points 2 and 3 in
+                // `window`), and no other code of this worker while the view is borrowed (point 4).
                 unsafe { &*$place }
             }
         }
@@ -188,7 +194,7 @@ macro_rules! index {
             #[inline]
             fn index_mut(&mut self, $index: $key) -> &mut $output {
                 let $view = &*self;
-                // SAFETY: as above; a written array's cells are touched by no other worker now.
+                // SAFETY: as above; no other worker accesses the cells of a written array now.
                 unsafe { &mut *$place }
             }
         }

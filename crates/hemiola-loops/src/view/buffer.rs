@@ -1,44 +1,46 @@
-//! Writes that wait: what a worker has put into a buffer since it was last emptied.
+//! View of a write buffer: the pending writes of one worker.
 
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use std::fmt;
 use std::ops::{Index, IndexMut};
 
-/// Arrays of up to this many rows get a table of slots per worker; larger ones a hash table.
-const TABLE_ROWS: usize = 1 << 22;
+/// Arrays of up to this many rows get a direct slot table per worker; larger ones a hash table.
+const MAX_DIRECT_ROWS: usize = 1 << 22;
 
-/// A worker's waiting writes. Writing `buffer[i]` adds to them; reading it gives what waits there, or the default.
+/// Pending writes of a worker. Writing `buffer[i]` adds to them; reading it returns the pending
+/// update, or the default.
 pub struct BufferView<U, const N: usize> {
-    pub(crate) pending: Pending<U>,
+    pub(crate) pending: PendingWrites<U>,
     extents: [usize; N],
     name: &'static str,
-    /// What a row holds that nobody has written.
-    untouched: Vec<U>,
+    /// Content of a row without pending writes.
+    default_row: Vec<U>,
 }
 
-/// Waiting writes: rows in the order they were first written.
-pub(crate) struct Pending<U> {
-    slots: Slots,
-    /// The number of each row, counted over all dimensions but the last; of each cell, if there is one dimension.
+/// Pending writes: rows in the order in which they were first written.
+pub(crate) struct PendingWrites<U> {
+    slots: RowSlots,
+    /// Index of each row, counted over all dimensions but the last; of each cell, if there is one
+    /// dimension.
     pub(crate) rows: Vec<u64>,
-    /// The updates, row after row.
+    /// Updates, row after row.
     pub(crate) updates: Vec<U>,
     pub(crate) row_length: usize,
 }
 
-/// Where the updates of a row are: 0 is nowhere, `slot` is the row at `slot - 1`.
-enum Slots {
-    Table(Vec<u32>),
+/// Slot of each row: 0 is none, `slot` is the row at position `slot - 1`.
+enum RowSlots {
+    Direct(Vec<u32>),
     Hash(HashMap<u64, u32, FxBuildHasher>),
 }
 
-impl<U: Clone + Default> Pending<U> {
+impl<U: Clone + Default> PendingWrites<U> {
     pub(crate) fn new(row_count: usize, row_length: usize) -> Self {
-        let slots = if row_count <= TABLE_ROWS {
-            Slots::Table(vec![0; row_count])
+        let slots = if row_count <= MAX_DIRECT_ROWS {
+            RowSlots::Direct(vec![0; row_count])
         } else {
-            Slots::Hash(HashMap::with_hasher(FxBuildHasher))
+            RowSlots::Hash(HashMap::with_hasher(FxBuildHasher))
         };
         Self { slots, rows: Vec::new(), updates: Vec::new(), row_length }
     }
@@ -46,8 +48,8 @@ impl<U: Clone + Default> Pending<U> {
     #[inline]
     fn find(&self, row: usize) -> Option<usize> {
         let slot = match &self.slots {
-            Slots::Table(slots) => slots[row],
-            Slots::Hash(slots) => slots.get(&(row as u64)).copied().unwrap_or(0),
+            RowSlots::Direct(slots) => slots[row],
+            RowSlots::Hash(slots) => slots.get(&(row as u64)).copied().unwrap_or(0),
         };
         (slot as usize).checked_sub(1).map(|at| at * self.row_length)
     }
@@ -55,11 +57,11 @@ impl<U: Clone + Default> Pending<U> {
     #[inline]
     fn find_or_add(&mut self, row: usize) -> usize {
         let slot = match &mut self.slots {
-            Slots::Table(slots) => &mut slots[row],
-            Slots::Hash(slots) => slots.entry(row as u64).or_insert(0),
+            RowSlots::Direct(slots) => &mut slots[row],
+            RowSlots::Hash(slots) => slots.entry(row as u64).or_insert(0),
         };
         let slot = if *slot == 0 {
-            *slot = u32::try_from(self.rows.len() + 1).expect("fewer than 2^32 rows wait in a buffer");
+            *slot = u32::try_from(self.rows.len() + 1).expect("a buffer has fewer than 2^32 pending rows");
             self.add(row)
         } else {
             *slot as usize
@@ -67,7 +69,7 @@ impl<U: Clone + Default> Pending<U> {
         (slot - 1) * self.row_length
     }
 
-    /// Makes room for a row: its slot. Seldom called, and kept out of the way of what is.
+    /// Adds a row and returns its slot. Called rarely, and kept out of line.
     #[cold]
     #[inline(never)]
     fn add(&mut self, row: usize) -> usize {
@@ -76,11 +78,11 @@ impl<U: Clone + Default> Pending<U> {
         self.rows.len()
     }
 
-    /// Empties it: the rows in ascending order with their updates.
+    /// Removes and returns all rows in ascending order, with their updates.
     pub(crate) fn drain(&mut self) -> (Vec<u64>, Vec<U>) {
         match &mut self.slots {
-            Slots::Table(slots) => self.rows.iter().for_each(|row| slots[*row as usize] = 0),
-            Slots::Hash(slots) => slots.clear(),
+            RowSlots::Direct(slots) => self.rows.iter().for_each(|row| slots[*row as usize] = 0),
+            RowSlots::Hash(slots) => slots.clear(),
         }
         let (rows, updates) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.updates));
         if rows.is_sorted() {
@@ -99,13 +101,18 @@ impl<U: Clone + Default> Pending<U> {
 impl<U: Clone + Default, const N: usize> BufferView<U, N> {
     pub(crate) fn new(name: &'static str, extents: [usize; N]) -> Self {
         let (rows, row_length) = rows_of(extents);
-        Self { pending: Pending::new(rows, row_length), extents, name, untouched: vec![U::default(); row_length] }
+        Self {
+            pending: PendingWrites::new(rows, row_length),
+            extents,
+            name,
+            default_row: vec![U::default(); row_length],
+        }
     }
 
-    /// The view itself: how generated code gets at what a name stands for.
+    /// Returns the view itself. Generated code calls it for every captured name.
     #[doc(hidden)]
     #[inline]
-    pub fn place(&mut self) -> &mut Self {
+    pub fn resolve(&mut self) -> &mut Self {
         self
     }
 
@@ -122,20 +129,21 @@ impl<U: Clone + Default, const N: usize> BufferView<U, N> {
     }
 
     #[inline]
-    fn look<const K: usize>(&self, key: [usize; K]) -> &[U] {
+    fn pending_row<const K: usize>(&self, key: [usize; K]) -> &[U] {
         let row = self.row(key);
-        self.pending.find(row).map_or(&self.untouched, |at| &self.pending.updates[at..at + self.pending.row_length])
+        self.pending.find(row).map_or(&self.default_row, |at| &self.pending.updates[at..at + self.pending.row_length])
     }
 
     #[inline]
-    fn touch<const K: usize>(&mut self, key: [usize; K]) -> &mut [U] {
+    fn pending_row_mut<const K: usize>(&mut self, key: [usize; K]) -> &mut [U] {
         let row = self.row(key);
         let at = self.pending.find_or_add(row);
         &mut self.pending.updates[at..at + self.pending.row_length]
     }
 }
 
-/// How many rows an array has, and how long they are. The cells of a one-dimensional array are rows of their own.
+/// Number of rows of an array, and their length. The cells of a one-dimensional array are rows of
+/// length 1.
 pub(crate) fn rows_of<const N: usize>(extents: [usize; N]) -> (usize, usize) {
     if N == 1 { (extents[0], 1) } else { (extents[..N - 1].iter().product(), extents[N - 1]) }
 }
@@ -143,7 +151,7 @@ pub(crate) fn rows_of<const N: usize>(extents: [usize; N]) -> (usize, usize) {
 #[cold]
 #[inline(never)]
 fn outside(name: &str, key: &[usize], extents: &[usize]) -> ! {
-    panic!("index {key:?} is outside of the buffer `{name}`, whose array has the shape {extents:?}");
+    panic!("index {key:?} is out of bounds of the buffer `{name}` with shape {extents:?}");
 }
 
 macro_rules! index {
@@ -152,13 +160,13 @@ macro_rules! index {
             type Output = $output;
             #[inline]
             fn index(&self, $index: $key) -> &$output {
-                &self.look($row)[$cell]
+                &self.pending_row($row)[$cell]
             }
         }
         impl<U: Clone + Default> IndexMut<$key> for BufferView<U, $dimensions> {
             #[inline]
             fn index_mut(&mut self, $index: $key) -> &mut $output {
-                &mut self.touch($row)[$cell]
+                &mut self.pending_row_mut($row)[$cell]
             }
         }
     };
@@ -176,7 +184,7 @@ index!(4, [usize; 4], U, |index| [index[0], index[1], index[2]], index[3]);
 
 impl<U, const N: usize> fmt::Debug for BufferView<U, N> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "buffer `{}` with {} waiting rows", self.name, self.pending.rows.len())
+        write!(formatter, "buffer `{}` with {} pending rows", self.name, self.pending.rows.len())
     }
 }
 
@@ -185,7 +193,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_can_be_read_and_comes_out_in_order() {
+    fn pending_writes_can_be_read_and_drain_in_order() {
         let mut buffer = BufferView::<f32, 2>::new("g", [5, 2]);
         buffer[[3, 1]] += 1.0;
         buffer[0][0] -= 2.0;
@@ -198,17 +206,17 @@ mod tests {
 
     #[test]
     fn large_arrays_use_a_hash_table_and_behave_the_same() {
-        let mut buffer = BufferView::<u64, 1>::new("g", [TABLE_ROWS + 10]);
-        for index in [TABLE_ROWS + 9, 7, 7, 12] {
+        let mut buffer = BufferView::<u64, 1>::new("g", [MAX_DIRECT_ROWS + 10]);
+        for index in [MAX_DIRECT_ROWS + 9, 7, 7, 12] {
             buffer[index] += 1;
         }
-        assert_eq!(buffer.pending.drain(), (vec![7, 12, TABLE_ROWS as u64 + 9], vec![2, 1, 1]));
+        assert_eq!(buffer.pending.drain(), (vec![7, 12, MAX_DIRECT_ROWS as u64 + 9], vec![2, 1, 1]));
         assert_eq!(buffer[7], 0);
     }
 
     #[test]
-    #[should_panic(expected = "index [5] is outside of the buffer `g`, whose array has the shape [5, 2]")]
-    fn an_index_outside_is_named() {
+    #[should_panic(expected = "index [5] is out of bounds of the buffer `g` with shape [5, 2]")]
+    fn an_index_out_of_bounds_is_named() {
         BufferView::<f32, 2>::new("g", [5, 2])[5][0] = 1.0;
     }
 }

@@ -1,4 +1,4 @@
-//! What the body of a loop gets in place of the names it uses.
+//! Views: values that the body of a loop uses in place of captured variables.
 
 pub mod accumulator;
 #[expect(unsafe_code, reason = "cells are reached by address; the argument is in `window`")]

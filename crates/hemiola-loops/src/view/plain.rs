@@ -1,16 +1,16 @@
-//! A value that the body may look at but not change.
+//! View of a plain value, which the body may read but not change.
 
 use std::fmt;
 
-/// Any captured value that is no array, accumulator or buffer.
+/// A captured value that is no array, accumulator, buffer or table.
 pub struct PlainView<'a, X: ?Sized>(pub(crate) &'a X);
 
 impl<'a, X: ?Sized> PlainView<'a, X> {
-    /// The value: how generated code gets at what a name stands for.
+    /// Returns the value. Generated code calls it for every captured name.
     #[doc(hidden)]
     #[inline]
     #[must_use]
-    pub fn place(&self) -> &'a X {
+    pub fn resolve(&self) -> &'a X {
         self.0
     }
 }

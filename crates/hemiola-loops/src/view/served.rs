@@ -1,36 +1,37 @@
-//! Rows of an array that other peers own.
+//! Rows of a served array that other peers own.
 //!
-//! A worker fetches the rows a block will need in bulk, before it runs it. A row that nobody foresaw is fetched when it is
-//! read, with one request for it alone; such reads are counted.
+//! A worker prefetches the rows of a block in bulk before it runs the block. A row that was not
+//! prefetched is requested when it is read, in a message of its own. Such misses are counted.
 
-use crate::run::post::Requests;
+use crate::run::endpoint::RowRequests;
 use hemiola_array::Element;
-use hemiola_cluster::{Cluster, Mailbox, Reason, Result};
+use hemiola_cluster::{ChannelReceiver, Cluster, Result, WaitReason};
 use hemiola_core::{Rank, Waiter, WorkerId};
 use hemiola_tables_proto::{Owners, RowCache};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// A worker's access to the rows of a served array.
-pub(crate) struct Served<T> {
+/// Cached rows of a served array, for one worker.
+pub(crate) struct ServedRows<T> {
     pub(crate) cluster: Cluster,
-    pub(crate) requests: Arc<Requests>,
+    pub(crate) requests: Arc<RowRequests>,
     pub(crate) worker: WorkerId,
-    /// The array's number in the loop.
+    /// Index of the array in the loop.
     pub(crate) array: usize,
     pub(crate) owners: Owners,
     pub(crate) row_length: usize,
     cache: RefCell<RowCache<T>>,
-    /// Runs of rows that were read as one slice. Each has its own memory, which stays until all is forgotten.
-    runs: RefCell<Vec<Box<[T]>>>,
-    unforeseen: Cell<u64>,
+    /// Ranges of rows that were read as one slice. Each has its own allocation, which lives until
+    /// the cache is cleared.
+    ranges: RefCell<Vec<Box<[T]>>>,
+    misses: Cell<u64>,
 }
 
-impl<T: Element> Served<T> {
+impl<T: Element> ServedRows<T> {
     pub(crate) fn new(
         cluster: &Cluster,
-        requests: &Arc<Requests>,
+        requests: &Arc<RowRequests>,
         worker: WorkerId,
         array: usize,
         owners: Owners,
@@ -38,10 +39,10 @@ impl<T: Element> Served<T> {
     ) -> Self {
         let cache = RefCell::new(RowCache::new(owners.rows(), row_length));
         let (cluster, requests, runs) = (cluster.clone(), Arc::clone(requests), RefCell::default());
-        Self { cluster, requests, worker, array, owners, row_length, cache, runs, unforeseen: Cell::new(0) }
+        Self { cluster, requests, worker, array, owners, row_length, cache, ranges: runs, misses: Cell::new(0) }
     }
 
-    /// Fetches ascending rows in bulk; all others are forgotten. Rows of this peer need not be fetched.
+    /// Fetches ascending rows in bulk and drops all others. Rows of this peer are not fetched.
     pub(crate) fn prefetch(&self, rows: &[u64]) -> Result<()> {
         let me = self.cluster.rank().index();
         let mut cells = Vec::new();
@@ -50,45 +51,46 @@ impl<T: Element> Served<T> {
         let asked: Vec<_> =
             shares.iter().enumerate().filter(|(peer, share)| *peer != me && !share.is_empty()).collect();
         for (peer, share) in &asked {
-            self.ask(Rank::new(*peer as u32), &rows[(*share).clone()])?;
+            self.request(Rank::new(*peer as u32), &rows[(*share).clone()])?;
         }
         for (peer, share) in asked {
-            cells.extend(self.answer(Rank::new(peer as u32), share.len())?);
+            cells.extend(self.receive_rows(Rank::new(peer as u32), share.len())?);
             kept.extend_from_slice(&rows[share.clone()]);
         }
-        self.runs.borrow_mut().clear();
+        self.ranges.borrow_mut().clear();
         self.cache.borrow_mut().fill(kept, cells);
         Ok(())
     }
 
-    /// A row of another peer: from the cache, or with a request of its own.
+    /// Address of a row of another peer, from the cache or by a request.
     pub(crate) fn row(&self, row: u64) -> *const T {
         if let Some(cells) = self.cache.borrow().find(row) {
             return cells.as_ptr();
         }
-        self.unforeseen.set(self.unforeseen.get() + 1);
-        let owner = self.owners.of(row);
-        let cells = self.ask(owner, &[row]).and_then(|()| self.answer(owner, 1));
+        self.misses.set(self.misses.get() + 1);
+        let owner = self.owners.owner_of(row);
+        let cells = self.request(owner, &[row]).and_then(|()| self.receive_rows(owner, 1));
         let cells = cells.unwrap_or_else(|error| {
-            // The end of the block, not a bug that needs a trace: the loop reports it.
-            std::panic::resume_unwind(Box::new(format!("cannot read row {row} of its owner, peer {owner}: {error}")))
+            // Ends the block without a backtrace: the loop reports the error.
+            std::panic::resume_unwind(Box::new(format!("cannot read row {row} from its owner, peer {owner}: {error}")))
         });
-        // Adding a row moves no other, so that addresses handed out before stay good.
+        // Adding a row moves no other, so addresses returned before stay valid.
         let mut cache = self.cache.borrow_mut();
         cache.add(row, cells.into());
-        cache.find(row).expect("it was just added").as_ptr()
+        cache.find(row).expect("the row was just added").as_ptr()
     }
 
-    /// A run of rows as one slice: each from its owner, those of this peer from `own`, which begins with row `first`.
-    pub(crate) fn run(&self, rows: Range<u64>, own: &[T], first: u64) -> *const T {
-        self.unforeseen.set(self.unforeseen.get() + 1);
+    /// Address of a range of rows as one slice. Each row comes from its owner; those of this peer
+    /// are copied from `own`, whose first row is `first`.
+    pub(crate) fn read_range(&self, rows: Range<u64>, own: &[T], first: u64) -> *const T {
+        self.misses.set(self.misses.get() + 1);
         let wanted: Vec<u64> = rows.clone().collect();
         let me = self.cluster.rank().index();
         let fetch = || -> Result<Vec<T>> {
             let shares = self.owners.divide(&wanted);
             let asked = |peer: usize| peer != me && !shares[peer].is_empty();
             for peer in (0..shares.len()).filter(|peer| asked(*peer)) {
-                self.ask(Rank::new(peer as u32), &wanted[shares[peer].clone()])?;
+                self.request(Rank::new(peer as u32), &wanted[shares[peer].clone()])?;
             }
             let mut cells = Vec::with_capacity(wanted.len() * self.row_length);
             for (peer, share) in shares.iter().enumerate() {
@@ -96,38 +98,38 @@ impl<T: Element> Served<T> {
                     let start = (wanted[share.start] - first) as usize * self.row_length;
                     cells.extend_from_slice(&own[start..start + share.len() * self.row_length]);
                 } else if asked(peer) {
-                    cells.extend(self.answer(Rank::new(peer as u32), share.len())?);
+                    cells.extend(self.receive_rows(Rank::new(peer as u32), share.len())?);
                 }
             }
             Ok(cells)
         };
-        let cells = fetch().unwrap_or_else(|error| panic!("cannot read rows {rows:?} of their owners: {error}"));
-        let mut runs = self.runs.borrow_mut();
+        let cells = fetch().unwrap_or_else(|error| panic!("cannot read rows {rows:?} from their owners: {error}"));
+        let mut runs = self.ranges.borrow_mut();
         runs.push(cells.into());
         runs[runs.len() - 1].as_ptr()
     }
 
-    /// Forgets all rows: they may have changed.
-    pub(crate) fn forget(&self) {
-        self.runs.borrow_mut().clear();
+    /// Drops all rows, because they may have changed.
+    pub(crate) fn clear(&self) {
+        self.ranges.borrow_mut().clear();
         self.cache.borrow_mut().clear();
     }
 
-    /// Reads that nobody foresaw.
-    pub(crate) fn unforeseen(&self) -> u64 {
-        self.unforeseen.get()
+    /// Number of reads that were not prefetched.
+    pub(crate) fn misses(&self) -> u64 {
+        self.misses.get()
     }
 
-    fn ask(&self, owner: Rank, rows: &[u64]) -> Result<()> {
-        self.requests.ask(&self.cluster, owner, self.worker, self.array, rows)
+    fn request(&self, owner: Rank, rows: &[u64]) -> Result<()> {
+        self.requests.send_request(&self.cluster, owner, self.worker, self.array, rows)
     }
 
-    fn answer(&self, owner: Rank, rows: usize) -> Result<Vec<T>> {
-        let mailbox: &Mailbox = &self.requests.answers[self.worker.index()];
-        let reason = Reason { what: "rows of an array", number: None, site: None };
+    fn receive_rows(&self, owner: Rank, rows: usize) -> Result<Vec<T>> {
+        let mailbox: &ChannelReceiver = &self.requests.answers[self.worker.index()];
+        let reason = WaitReason { operation: "rows of an array", number: None, site: None };
         let message = self.cluster.receive(mailbox, owner, Waiter::Worker(self.worker), reason)?;
         let cells = T::unpack(&message.payload, rows * self.row_length)?;
-        // An element may unpack itself as it likes; views rely on the number.
+        // `Element::unpack` is user code; views rely on the number of cells.
         assert_eq!(cells.len(), rows * self.row_length, "an element unpacks as many values as were packed");
         Ok(cells)
     }

@@ -1,31 +1,32 @@
-//! Generated loops: random accesses of every class, on random numbers of peers and workers, against the serial execution of
-//! the same iterations in the order the plan names. `HEMIOLA_LOOPS` sets how many loops are tried.
+//! Generated loops: random accesses of every class, on several numbers of peers and workers, against
+//! a serial execution of the same iterations in the order of the plan. `HEMIOLA_LOOPS` sets the number
+//! of loops.
 
-use hemiola_analysis::{Access, Mode, Strategy, Subscript};
-use hemiola_array::random::Values;
-use hemiola_array::{DistArray, MakeArrays};
+use hemiola_analysis::{Access, AccessMode, Parallelization, Subscript};
+use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::standalone;
-use hemiola_loops::Plan;
+use hemiola_core::rng::PhiloxRng;
+use hemiola_loops::LoopPlan;
 use hemiola_loops::expand::probing::CaptureShared;
 use hemiola_loops::expand::testing::{for_each_entry_mut, for_each_index};
-use hemiola_loops::expand::{Probe, Site};
-use hemiola_loops::plan::{Alternative, ArrayPlan, Choice, Placement};
+use hemiola_loops::expand::{CaptureProbe, LoopSite};
+use hemiola_loops::plan::{ArrayPlacement, ArrayPlan, PlanAlternative, PlanSelector};
 use hemiola_loops::view::ArrayView;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Numbers that depend on a seed alone.
-struct Dice {
-    values: Values,
+/// Deterministic random numbers from a seed.
+struct TestRandom {
+    values: PhiloxRng,
     at: u64,
 }
 
-impl Dice {
+impl TestRandom {
     fn new(seed: u64) -> Self {
-        Self { values: Values::new(seed), at: 0 }
+        Self { values: PhiloxRng::new(seed), at: 0 }
     }
 
-    /// A number below `limit`.
+    /// Random number below `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         self.at += 1;
         ((self.values.uniform(self.at, 0, 0.0..limit as f64)) as u64).min(limit - 1)
@@ -36,93 +37,94 @@ impl Dice {
     }
 }
 
-/// Room around the loop's indices for offsets.
+/// Margin around the loop indices for offsets.
 const MARGIN: usize = 2;
 
 #[derive(Clone, Debug)]
-struct Loop {
+struct GeneratedLoop {
     extents: Vec<usize>,
     ordered: bool,
     sparse: bool,
-    /// By array (1-D, 2-D, 2-D): accesses in the order the body makes them.
+    /// Accesses of the arrays (1-D, 2-D, 2-D), in the order of the body.
     accesses: Vec<Access>,
     salt: u64,
-    /// Extents of the arrays: the largest loop extent and room on both sides.
+    /// Extent of the arrays: the largest loop extent plus a margin on both sides.
     side: usize,
 }
 
-fn generate(seed: u64) -> Loop {
-    let mut dice = Dice::new(seed);
-    let dimensions = 1 + dice.below(3) as usize;
-    let extents: Vec<usize> = (0..dimensions).map(|_| 1 + dice.below(7) as usize).collect();
-    let (sparse, side) = (dice.chance(50), 7 + 2 * MARGIN);
+fn generate(seed: u64) -> GeneratedLoop {
+    let mut random = TestRandom::new(seed);
+    let dimensions = 1 + random.below(3) as usize;
+    let extents: Vec<usize> = (0..dimensions).map(|_| 1 + random.below(7) as usize).collect();
+    let (sparse, side) = (random.chance(50), 7 + 2 * MARGIN);
     let mut accesses = Vec::new();
-    for _ in 0..=dice.below(4) {
-        let name = dice.below(3) as usize;
-        let whole_row = name > 0 && dice.chance(40);
+    for _ in 0..=random.below(4) {
+        let name = random.below(3) as usize;
+        let whole_row = name > 0 && random.chance(40);
         let count = if name == 0 || whole_row { 1 } else { 2 };
-        let subscripts: Vec<Subscript> = (0..count).map(|_| subscript(&mut dice, dimensions, side)).collect();
-        let mode = [Mode::Read, Mode::Write, Mode::Update][dice.below(3) as usize];
+        let subscripts: Vec<Subscript> = (0..count).map(|_| subscript(&mut random, dimensions, side)).collect();
+        let mode = [AccessMode::Read, AccessMode::Write, AccessMode::Update][random.below(3) as usize];
         accesses.push(Access { name, subscripts: Cow::Owned(subscripts), mode, text: "x".into(), line: 0, column: 0 });
     }
-    Loop { extents, ordered: dice.chance(40), sparse, accesses, salt: seed, side }
+    GeneratedLoop { extents, ordered: random.chance(40), sparse, accesses, salt: seed, side }
 }
 
-/// A loop whose arrays follow its first dimension, a little to both sides: what peers can divide among them in waves.
-fn generate_stencil(seed: u64) -> Loop {
-    let mut dice = Dice::new(seed ^ 0x57e9);
-    let dimensions = 2 + usize::from(dice.chance(30));
-    let mut extents: Vec<usize> = (0..dimensions).map(|_| 1 + dice.below(6) as usize).collect();
-    extents[0] = 8 + dice.below(17) as usize;
+/// A stencil: its arrays are aligned with its first dimension, with small offsets, so that peers can
+/// run it as a wavefront with halos.
+fn generate_stencil(seed: u64) -> GeneratedLoop {
+    let mut random = TestRandom::new(seed ^ 0x57e9);
+    let dimensions = 2 + usize::from(random.chance(30));
+    let mut extents: Vec<usize> = (0..dimensions).map(|_| 1 + random.below(6) as usize).collect();
+    extents[0] = 8 + random.below(17) as usize;
     let side = extents[0] + 2 * MARGIN;
-    let near = |dice: &mut Dice, dimension, least: i64| {
-        let offset = if dice.chance(50) { 0 } else { least + dice.below(3).cast_signed() };
+    let near = |random: &mut TestRandom, dimension, least: i64| {
+        let offset = if random.chance(50) { 0 } else { least + random.below(3).cast_signed() };
         Subscript::Index { dimension, offset: offset + MARGIN.cast_signed() as i64 }
     };
     let mut accesses = Vec::new();
-    for _ in 0..=1 + dice.below(3) {
+    for _ in 0..=1 + random.below(3) {
         // Mostly the second array, so that it is both read and written.
-        let name = [0, 1, 1, 1, 2][dice.below(5) as usize];
-        let mut subscripts = vec![near(&mut dice, 0, -1)];
-        if name > 0 && dice.chance(95) {
-            subscripts.push(if dice.chance(90) {
-                near(&mut dice, 1, -1)
+        let name = [0, 1, 1, 1, 2][random.below(5) as usize];
+        let mut subscripts = vec![near(&mut random, 0, -1)];
+        if name > 0 && random.chance(95) {
+            subscripts.push(if random.chance(90) {
+                near(&mut random, 1, -1)
             } else {
-                subscript(&mut dice, dimensions, side)
+                subscript(&mut random, dimensions, side)
             });
         }
-        // A cell that all iterations of a row write leaves no way but the serial one.
+        // A cell that all iterations of a row write allows only serial execution.
         let modes = if name == 1 { 3 } else { 1 };
-        let mode = [Mode::Read, Mode::Write, Mode::Update][dice.below(modes) as usize];
+        let mode = [AccessMode::Read, AccessMode::Write, AccessMode::Update][random.below(modes) as usize];
         accesses.push(Access { name, subscripts: Cow::Owned(subscripts), mode, text: "x".into(), line: 0, column: 0 });
     }
-    Loop { extents, ordered: dice.chance(70), sparse: dice.chance(40), accesses, salt: seed, side }
+    GeneratedLoop { extents, ordered: random.chance(70), sparse: random.chance(40), accesses, salt: seed, side }
 }
 
-fn subscript(dice: &mut Dice, dimensions: usize, side: usize) -> Subscript {
-    match dice.below(20) {
+fn subscript(random: &mut TestRandom, dimensions: usize, side: usize) -> Subscript {
+    match random.below(20) {
         0..=13 => {
-            let dimension = dice.below(dimensions as u64) as usize;
-            let offset = if dice.chance(60) {
+            let dimension = random.below(dimensions as u64) as usize;
+            let offset = if random.chance(60) {
                 0
             } else {
-                dice.below(2 * MARGIN as u64 + 1).cast_signed() - MARGIN.cast_signed() as i64
+                random.below(2 * MARGIN as u64 + 1).cast_signed() - MARGIN.cast_signed() as i64
             };
             Subscript::Index { dimension, offset: offset + MARGIN.cast_signed() as i64 }
         }
-        14..=16 => Subscript::Constant(dice.below(side as u64).cast_signed()),
+        14..=16 => Subscript::Constant(random.below(side as u64).cast_signed()),
         17..=18 => Subscript::Invariant("n".into()),
         _ => Subscript::Unknown,
     }
 }
 
-fn place(subscript: &Subscript, key: &[usize], of: &Loop) -> usize {
+fn index_of(subscript: &Subscript, key: &[usize], of: &GeneratedLoop) -> usize {
     let (salt, side) = (of.salt, of.side);
     match subscript {
         Subscript::Index { dimension, offset } => key[*dimension].strict_add_signed(*offset as isize),
         Subscript::Constant(value) => *value as usize,
         Subscript::Invariant(_) => salt as usize % side,
-        Subscript::Range { .. } => unreachable!("rows are subscripts that are missing"),
+        Subscript::Range { .. } => unreachable!("rows are expressed by missing subscripts"),
         Subscript::Unknown => key.iter().fold(salt, |sum, index| mix(sum, *index as u64)) as usize % side,
     }
 }
@@ -131,15 +133,21 @@ fn mix(a: u64, b: u64) -> u64 {
     (a ^ b.rotate_left(17)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23).wrapping_add(b)
 }
 
-/// The body: every cell it reads changes what it writes afterwards, so that any misplaced iteration shows.
-fn body(of: &Loop, key: &[usize], value: &mut u64, mut touch: impl FnMut(usize, &[usize], &mut dyn FnMut(&mut u64))) {
+/// The body. Every cell it reads changes the values it writes afterwards, so that any iteration out of
+/// order is detected.
+fn body(
+    of: &GeneratedLoop,
+    key: &[usize],
+    value: &mut u64,
+    mut touch: impl FnMut(usize, &[usize], &mut dyn FnMut(&mut u64)),
+) {
     let mut state = key.iter().fold(mix(of.salt, *value), |sum, index| mix(sum, *index as u64));
     for access in &of.accesses {
-        let places: Vec<usize> = access.subscripts.iter().map(|subscript| place(subscript, key, of)).collect();
-        touch(access.name, &places, &mut |cell| match access.mode {
-            Mode::Read => state = mix(state, *cell),
-            Mode::Write => *cell = mix(state, 7),
-            Mode::Update => {
+        let cell_key: Vec<usize> = access.subscripts.iter().map(|subscript| index_of(subscript, key, of)).collect();
+        touch(access.name, &cell_key, &mut |cell| match access.mode {
+            AccessMode::Read => state = mix(state, *cell),
+            AccessMode::Write => *cell = mix(state, 7),
+            AccessMode::Update => {
                 *cell = mix(*cell, state);
                 state = mix(state, *cell);
             }
@@ -150,13 +158,13 @@ fn body(of: &Loop, key: &[usize], value: &mut u64, mut touch: impl FnMut(usize, 
 
 type Cells = BTreeMap<(usize, Vec<usize>), u64>;
 
-/// What an array holds before the loop.
+/// Initial value of a cell.
 fn initial(array: usize, key: &[usize]) -> u64 {
     key.iter().fold(array as u64 + 1, |sum, index| mix(sum, *index as u64))
 }
 
 /// Executes the loop serially, in the given order of keys.
-fn serial(of: &Loop, keys: &[Vec<usize>]) -> (Cells, BTreeMap<Vec<usize>, u64>) {
+fn serial(of: &GeneratedLoop, keys: &[Vec<usize>]) -> (Cells, BTreeMap<Vec<usize>, u64>) {
     let mut cells = Cells::new();
     for first in 0..of.side {
         cells.insert((0, vec![first]), initial(0, &[first]));
@@ -169,13 +177,13 @@ fn serial(of: &Loop, keys: &[Vec<usize>]) -> (Cells, BTreeMap<Vec<usize>, u64>) 
     let mut values = BTreeMap::new();
     for key in keys {
         let mut value = u64::from(of.sparse);
-        body(of, key, &mut value, |array, places, visit| {
-            if array > 0 && places.len() == 1 {
+        body(of, key, &mut value, |array, cell_key, visit| {
+            if array > 0 && cell_key.len() == 1 {
                 for second in 0..of.side {
-                    visit(cells.get_mut(&(array, vec![places[0], second])).unwrap());
+                    visit(cells.get_mut(&(array, vec![cell_key[0], second])).unwrap());
                 }
             } else {
-                visit(cells.get_mut(&(array, places.to_vec())).unwrap());
+                visit(cells.get_mut(&(array, cell_key.to_vec())).unwrap());
             }
         });
         values.insert(key.clone(), value);
@@ -183,8 +191,8 @@ fn serial(of: &Loop, keys: &[Vec<usize>]) -> (Cells, BTreeMap<Vec<usize>, u64>) 
     (cells, values)
 }
 
-/// The keys of the loop in lexicographic order.
-fn keys(of: &Loop) -> Vec<Vec<usize>> {
+/// Keys of the loop in lexicographic order.
+fn keys(of: &GeneratedLoop) -> Vec<Vec<usize>> {
     let mut keys = vec![Vec::new()];
     for extent in &of.extents {
         keys = keys.into_iter().flat_map(|key| (0..*extent).map(move |index| [&key[..], &[index]].concat())).collect();
@@ -193,9 +201,9 @@ fn keys(of: &Loop) -> Vec<Vec<usize>> {
     keys
 }
 
-/// The same in the order of a plan.
-fn in_plan_order(plan: &Plan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
-    fn sorted<const N: usize>(plan: &Plan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+/// Sorts keys into the order of a plan.
+fn in_plan_order(plan: &LoopPlan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
+    fn sorted<const N: usize>(plan: &LoopPlan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
         let entries =
             keys.into_iter().map(|key| (std::array::from_fn::<u64, N, _>(|at| key[at] as u64), key)).collect();
         plan.in_order(entries).into_iter().map(|(_, key)| key).collect()
@@ -209,9 +217,9 @@ fn in_plan_order(plan: &Plan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
 
 type View = (ArrayView<u64, 1, true>, (ArrayView<u64, 2, true>, (ArrayView<u64, 2, true>, ())));
 
-fn parallel_body(of: &Loop, view: &mut View, key: &[usize], value: &mut u64) {
+fn parallel_body(of: &GeneratedLoop, view: &mut View, key: &[usize], value: &mut u64) {
     let (x, (y, (z, ()))) = view;
-    body(of, key, value, |array, places, visit| match (array, places) {
+    body(of, key, value, |array, cell_key, visit| match (array, cell_key) {
         (0, [first]) => visit(&mut x[*first]),
         (1, [row]) => y[*row].iter_mut().for_each(visit),
         (1, [row, column]) => visit(&mut y[[*row, *column]]),
@@ -222,12 +230,12 @@ fn parallel_body(of: &Loop, view: &mut View, key: &[usize], value: &mut u64) {
 }
 
 struct Outcome {
-    plan: Plan,
+    plan: LoopPlan,
     cells: Cells,
     values: BTreeMap<Vec<usize>, u64>,
 }
 
-fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, workers: usize) -> Outcome {
+fn parallel<const N: usize>(of: &GeneratedLoop, site: &'static LoopSite, peers: usize, workers: usize) -> Outcome {
     let mut outcomes = standalone(peers)
         .workers(workers)
         .run(|cluster| {
@@ -236,15 +244,16 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
             let y = cluster.from_fn([length, length], |[a, b]| initial(1, &[a as usize, b as usize]))?;
             let z = cluster.from_fn([length, length], |[a, b]| initial(2, &[a as usize, b as usize]))?;
             let captures = (
-                Probe::<_, true>(&x).capture(0),
-                (Probe::<_, true>(&y).capture(1), (Probe::<_, true>(&z).capture(2), ())),
+                CaptureProbe::<_, true>(&x).capture(0),
+                (CaptureProbe::<_, true>(&y).capture(1), (CaptureProbe::<_, true>(&z).capture(2), ())),
             );
-            // Any legal way, serial only if there is no other.
+            // Any legal parallelization; serial only if there is no other.
             let salt = of.salt;
-            let way = move |options: &[Alternative]| salt as usize / 12 % (options.len() - 1).max(1);
-            // Any number of blocks, too: as small as these loops are, one block for each part would always be best.
+            let select = move |options: &[PlanAlternative]| salt as usize / 12 % (options.len() - 1).max(1);
+            // Any number of time blocks, because the planner would always choose one per part for such small
+            // loops.
             let ratio = [None, Some(1), Some(2), Some(4), Some(8)][salt as usize % 5];
-            let choice = Choice { way: &way, ratio };
+            let selector = PlanSelector { select: &select, ratio };
             let mut values = BTreeMap::new();
             let run = if of.sparse {
                 let chosen = keys(of);
@@ -253,7 +262,7 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
                 let held = |key: [u64; N]| chosen.binary_search(&key.map(|index| index as usize).to_vec()).is_ok();
                 let mut entries: DistArray<u64, N> = all.entries().filter(|key, _| held(key)).materialize()?;
                 let body = |view: &mut View, key: [usize; N], value: &mut u64| parallel_body(of, view, &key, value);
-                let run = for_each_entry_mut(cluster, site, &mut entries, &captures, body, choice)?;
+                let run = for_each_entry_mut(cluster, site, &mut entries, &captures, body, selector)?;
                 for (key, value) in entries.collect()? {
                     values.insert(key.map(|index| index as usize).to_vec(), value);
                 }
@@ -261,7 +270,7 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
             } else {
                 let ranges: [_; N] = std::array::from_fn(|dimension| 0..of.extents[dimension]);
                 let body = |view: &mut View, key: [usize; N]| parallel_body(of, view, &key, &mut 0);
-                for_each_index(cluster, site, ranges, &captures, body, choice)?
+                for_each_index(cluster, site, ranges, &captures, body, selector)?
             };
             let mut cells = Cells::new();
             for ([first], value) in x.collect()? {
@@ -283,9 +292,9 @@ fn parallel<const N: usize>(of: &Loop, site: &'static Site, peers: usize, worker
     Outcome { plan, cells, values }
 }
 
-fn check(of: &Loop, peers: usize, workers: usize) -> Plan {
+fn check(of: &GeneratedLoop, peers: usize, workers: usize) -> LoopPlan {
     let indices: &[&str] = &["i", "j", "k"][..of.extents.len()];
-    let site: &'static Site = Box::leak(Box::new(Site {
+    let site: &'static LoopSite = Box::leak(Box::new(LoopSite {
         file: "generated.rs",
         line: 1,
         column: 1,
@@ -316,7 +325,7 @@ fn check(of: &Loop, peers: usize, workers: usize) -> Plan {
     outcome.plan
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a test explores is no setting of a cluster")]
+#[expect(clippy::disallowed_methods, reason = "the number of tested loops is not a cluster setting")]
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().expect("a number"))
 }
@@ -326,18 +335,18 @@ fn generated_loops_equal_their_serial_execution_bit_for_bit() {
     let (first, loops) = (number("HEMIOLA_LOOPS_FROM", 0), number("HEMIOLA_LOOPS", 500));
     let mut kinds = BTreeMap::new();
     for seed in first..first + loops {
-        // Twelve combinations, in turn, and one worker alone for each loop of them.
+        // Twelve combinations of peers and workers, in turn.
         let (peers, workers) = (1 + seed as usize % 3, 1 + seed as usize / 3 % 4);
-        let kind = match check(&generate(seed), peers, workers).strategy {
-            Strategy::OneD { .. } => "1D".to_owned(),
-            Strategy::TwoD { order, .. } => format!("2D {order}"),
-            Strategy::Transformed { .. } => "transformed".to_owned(),
-            Strategy::Serial => "serial".to_owned(),
+        let kind = match check(&generate(seed), peers, workers).parallelization {
+            Parallelization::OneD { .. } => "1D".to_owned(),
+            Parallelization::TwoD { order, .. } => format!("2D {order}"),
+            Parallelization::Transformed { .. } => "transformed".to_owned(),
+            Parallelization::Serial => "serial".to_owned(),
         };
         *kinds.entry(kind).or_insert(0) += 1;
     }
     if loops >= 500 {
-        // The test is worth something only if every way to run a loop is among them.
+        // The test is meaningful only if it covers every kind of parallelization.
         for kind in ["1D", "2D rotation", "2D wavefront", "transformed", "serial"] {
             assert!(kinds.get(kind).is_some_and(|count| *count >= 5), "{kind}: {kinds:?}");
         }
@@ -352,7 +361,7 @@ fn stencils_on_several_peers_equal_their_serial_execution_bit_for_bit() {
         let (peers, workers) = (2 + seed as usize % 2, 1 + seed as usize / 2 % 4);
         let plan = check(&generate_stencil(seed), peers, workers);
         let has = |wanted: bool| {
-            let is = |array: &ArrayPlan| matches!(array.placement, Placement::Halo { sent, .. } if sent == wanted);
+            let is = |array: &ArrayPlan| matches!(array.placement, ArrayPlacement::Halo { written, .. } if written == wanted);
             plan.cuts.peers_used > 1 && plan.arrays.iter().any(is)
         };
         sent += usize::from(has(true));
@@ -362,7 +371,7 @@ fn stencils_on_several_peers_equal_their_serial_execution_bit_for_bit() {
     if loops >= 500 {
         assert!(
             sent >= 50 && copied >= 20 && skewed >= 10,
-            "{sent} with rows sent on, {skewed} skewed, {copied} copied"
+            "{sent} with changed halos, {skewed} skewed, {copied} read-only halos"
         );
     }
 }

@@ -1,9 +1,9 @@
-//! `parallel_for!` as a user's crate sees it, on a run time of one thread (`tests/mock`).
+//! `parallel_for!` in a user's crate, on a run time of one thread (`tests/mock`).
 //!
-//! `run`: expansions compile, run and describe themselves. `slices`: what is predicted is what is read. `refused`: what
-//! does not compile, and how the compiler says so.
+//! `run`: expansions compile, run and describe themselves. `slices`: a slice predicts the reads of
+//! the body. `compile_errors`: loops that do not compile, and the messages of the compiler.
 
-// A user's crate may be stricter than ours; the expansion must pass all the same.
+// A user's crate may be stricter than this workspace; the expansion must pass its lints.
 #![deny(warnings, clippy::all, clippy::pedantic)]
 
 extern crate self as hemiola;
@@ -11,6 +11,6 @@ extern crate self as hemiola;
 #[path = "../mock/mod.rs"]
 pub mod loops;
 
-mod refused;
+mod compile_errors;
 mod run;
 mod slices;

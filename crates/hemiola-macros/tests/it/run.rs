@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, Mul};
 
-use hemiola_analysis::{Mode, Subscript};
+use hemiola_analysis::{AccessMode, Subscript};
 use hemiola_macros::parallel_for;
 
 use crate::loops::kinds::Element;
@@ -60,7 +60,7 @@ fn matrix_factorization_runs_like_the_serial_loop() -> Result<()> {
     assert!(site.file.ends_with("run.rs"));
     assert_eq!((site.indices, site.space, site.names), (&["u", "i"][..], "&ratings", &["w", "h", "loss"][..]));
     let first = &site.accesses[0];
-    assert_eq!((first.name, first.mode, &*first.text), (0, Mode::Update, "&mut w[u]"));
+    assert_eq!((first.name, first.mode, &*first.text), (0, AccessMode::Update, "&mut w[u]"));
     assert_eq!(first.subscripts[..], [Subscript::Index { dimension: 0, offset: 0 }]);
     let [w_access, h_access, loss_access] = site.accesses else { panic!("three accesses") };
     assert!(site.line < w_access.line && w_access.line == h_access.line && h_access.line < loss_access.line);

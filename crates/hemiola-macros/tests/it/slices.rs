@@ -1,12 +1,12 @@
-//! What a slice predicts is what the body reads.
+//! A slice predicts exactly the reads of the body.
 
 use std::collections::BTreeMap;
 
 use hemiola_macros::parallel_for;
 
-use crate::loops::{Cluster, DistArray, Result, Run};
+use crate::loops::{Cluster, DistArray, LoopReport, Result};
 
-fn touched(run: &Run, name: &str) -> Vec<String> {
+fn touched(run: &LoopReport, name: &str) -> Vec<String> {
     let number = run.site.names.iter().position(|known| *known == name).expect("a captured name");
     run.touched.iter().filter(|(touched, _)| *touched == number).map(|(_, subscript)| subscript.clone()).collect()
 }
@@ -86,8 +86,8 @@ fn conditions_and_early_ends_are_respected() -> Result<()> {
             sum += w[[entry, column]] + (0..limit).map(|k| w[[entry, k]]).sum::<usize>();
         }
     )?;
-    // Entry 3 ends before it reads, entry 1 is skipped, entry 2 reads a second time in the iterator. That the condition on `w` itself
-    // cannot be known ends the prediction there.
+    // Entry 3 ends before it reads, entry 1 is skipped, entry 2 reads a second time in the
+    // iterator. The condition on `w` itself is unknown, so the prediction ends there.
     assert_eq!(touched(&run, "w"), ["[0, 0]", "[2, 1]"]);
     assert_eq!(sum.take(), 4 + 4);
     Ok(())
@@ -109,7 +109,7 @@ fn changed_entries_are_seen_as_they_were_before() -> Result<()> {
     Ok(())
 }
 
-/// Bodies that make it hard to take a part of them: what compiles as a whole must compile as a slice.
+/// Bodies that are hard to slice: every body that compiles must compile as a slice.
 #[test]
 fn slices_of_tangled_bodies_compile_and_predict() -> Result<()> {
     let cluster = Cluster;
@@ -121,7 +121,7 @@ fn slices_of_tangled_bodies_compile_and_predict() -> Result<()> {
     let lists = vec![Some(vec![1_usize, 4]), None];
     let sum = cluster.accumulator::<usize>();
 
-    // Values that are moved, pending options, and tuples of them.
+    // Moved values, pending options, and tuples of them.
     let run = parallel_for!(
         cluster,
         for (i, entry) in &entries {
@@ -140,7 +140,7 @@ fn slices_of_tangled_bodies_compile_and_predict() -> Result<()> {
     )?;
     assert_eq!(touched(&run, "w"), ["4", "7", "5", "1", "6", "2"]);
 
-    // Locals that change, stacks, labels.
+    // Changing locals, stacks, labels.
     let run = parallel_for!(
         cluster,
         for (i, entry) in &entries {
@@ -182,7 +182,7 @@ fn slices_of_tangled_bodies_compile_and_predict() -> Result<()> {
     )?;
     assert_eq!(touched(&run, "w").iter().filter(|place| *place == "0" || *place == "2").count(), 5);
 
-    // An array that is read with its own values: nothing to predict, nothing to fail.
+    // An array that is indexed with its own values: nothing to predict, nothing to fail.
     let run = parallel_for!(
         cluster,
         for i in 0..2 {
@@ -197,7 +197,7 @@ fn slices_of_tangled_bodies_compile_and_predict() -> Result<()> {
     Ok(())
 }
 
-fn generic<T: Copy + Into<usize>>(cluster: &Cluster, keys: &[T], counts: &DistArray<usize, 1>) -> Result<Run> {
+fn generic<T: Copy + Into<usize>>(cluster: &Cluster, keys: &[T], counts: &DistArray<usize, 1>) -> Result<LoopReport> {
     parallel_for!(
         cluster,
         for i in 0..2 {

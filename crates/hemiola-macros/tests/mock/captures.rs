@@ -1,16 +1,17 @@
-//! What becomes of captured names while a loop runs: a view for the body, a recorder for the slice.
+//! Captured names while a loop runs: a view for the body, a recorder for the slice.
 //!
-//! The types of views have no `where Self: 'v`: with it, `for<'v> Fn(C::Views<'v>, ..)` would ask for `C: 'static`.
+//! The types of views have no `where Self: 'v`: with it, `for<'v> Fn(C::Views<'v>, ..)` would
+//! require `C: 'static`.
 
 use std::fmt::Debug;
 use std::ops::{AddAssign, Index, IndexMut};
 
 use super::kinds::{Accumulator, Buffer, DistArray, Element};
-use super::probe::{CaptureShared, Probe, WrittenByAllWorkers, shared_kind};
+use super::probe::{CaptureProbe, CaptureShared, SharedWrite, shared_kind};
 
 /// One captured name.
 pub trait Capture {
-    /// What the executor keeps for a worker.
+    /// Per-worker state of the executor.
     type State;
     type Handle<'v>;
     type Recorder<'v>;
@@ -20,7 +21,7 @@ pub trait Capture {
     fn end(&self, state: Self::State);
 }
 
-/// What slices touched: name and subscripts as text.
+/// Indices that slices touched: name and subscripts as text.
 #[derive(Debug, Default)]
 pub struct Log(std::cell::RefCell<Vec<(usize, String)>>);
 
@@ -70,7 +71,7 @@ impl<A: Capture, B: Captures> Captures for (A, B) {
     }
 }
 
-/// A plain value.
+/// A captured plain value.
 #[derive(Debug)]
 pub struct Plain<'a, T: ?Sized>(pub &'a T);
 
@@ -83,10 +84,10 @@ impl<T: ?Sized> Clone for Plain<'_, T> {
 impl<T: ?Sized> Copy for Plain<'_, T> {}
 
 impl<'a, T: ?Sized> Plain<'a, T> {
-    pub fn place(self) -> &'a T {
+    pub fn resolve(self) -> &'a T {
         self.0
     }
-    pub fn look(self) -> Option<&'a T> {
+    pub fn peek(self) -> Option<&'a T> {
         Some(self.0)
     }
     pub fn touch<S>(self, _: S) {}
@@ -106,17 +107,17 @@ impl<'a, T: ?Sized> Capture for Plain<'a, T> {
     fn end(&self, (): ()) {}
 }
 
-/// A worker's view of something shared.
+/// View of a worker on shared state.
 #[derive(Debug)]
 pub struct Handle<'v, V>(&'v mut V);
 
 impl<'v, V> Handle<'v, V> {
-    pub fn place(self) -> &'v mut V {
+    pub fn resolve(self) -> &'v mut V {
         self.0
     }
 }
 
-/// Notes what an iteration will read of something shared.
+/// Records the reads of an iteration on shared state.
 #[derive(Debug)]
 pub struct Recorder<'v, V> {
     name: usize,
@@ -133,9 +134,9 @@ impl<V> Clone for Recorder<'_, V> {
 impl<V> Copy for Recorder<'_, V> {}
 
 impl<'v, V> Recorder<'v, V> {
-    /// Never: what is shared cannot be looked at before the loop runs. The type is that of the view, so that the slice
-    /// compiles where the body does.
-    pub fn look(self) -> Option<&'v V> {
+    /// Always `None`: shared state is not available before the loop runs. The type is that of the
+    /// view, so that the slice compiles if the body does.
+    pub fn peek(self) -> Option<&'v V> {
         None
     }
     pub fn touch<S: Debug>(self, subscript: S) {
@@ -143,11 +144,11 @@ impl<'v, V> Recorder<'v, V> {
     }
 }
 
-/// An array's capture.
+/// Capture of an array.
 #[derive(Debug)]
 pub struct ArrayCapture<'a, T, const N: usize, const WRITTEN: bool>(&'a DistArray<T, N>);
 
-/// An array's view.
+/// View on an array.
 #[derive(Debug)]
 pub struct ArrayView<T, const N: usize, const WRITTEN: bool> {
     shape: [usize; N],
@@ -187,7 +188,7 @@ impl<T, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
     pub fn shape(&self) -> [usize; N] {
         self.shape
     }
-    /// Changes its receiver without any name that says so.
+    /// Changes its receiver, although its name is not in the list of mutators.
     pub fn trample(&mut self) {
         self.values.clear();
     }
@@ -232,7 +233,7 @@ impl<T> IndexMut<[usize; 2]> for ArrayView<T, 2, true> {
     }
 }
 
-/// A buffer's capture: additions that arrive when the loop ends.
+/// Capture of a buffer: additions that are applied when the loop ends.
 #[derive(Debug)]
 pub struct BufferCapture<'a, T, const N: usize>(&'a DistArray<T, N>);
 
@@ -263,11 +264,11 @@ impl<T: Element, const N: usize> Capture for BufferCapture<'_, T, N> {
     }
 }
 
-/// An accumulator's capture.
+/// Capture of an accumulator.
 #[derive(Debug)]
 pub struct AccumulatorCapture<'a, T>(&'a Accumulator<T>);
 
-/// A worker's part of an accumulator.
+/// Part of an accumulator that one worker holds.
 #[derive(Debug)]
 pub struct Part<T>(T);
 

@@ -1,8 +1,8 @@
-//! Stand-ins for the kinds of shared state, just real enough to run a loop on one thread.
+//! Minimal versions of the kinds of shared state, enough to run a loop on one thread.
 
 use std::cell::RefCell;
 
-/// What can be an element.
+/// Element of an array.
 pub trait Element: Clone + Default + std::fmt::Debug + 'static {
     fn merge(&mut self, change: Self);
 }

@@ -1,44 +1,48 @@
-//! How the expansion of `parallel_for!` learns what a captured name is: by asking its type.
+//! Type-directed dispatch: selects the kind of a captured name by its type.
 //!
-//! The macro writes `Probe::<_, WRITTEN>(&x).capture(0)` for a captured name `x` and cannot know what `x` is. Rust's method lookup
-//! can. It first looks for methods that take `Probe<..>` as it is, and only if none applies for methods that take `&Probe<..>`. So
-//! - [`CaptureShared`] is implemented for `Probe<X>` of each shared kind `X` (array, accumulator, buffer), and the same for `&X` and
-//!   `&mut X`, because a name may be a reference (`fn train(w: &mut DistArray<..>)`);
-//! - [`CapturePlain`] is implemented for `&Probe<T>` of *every* `T`, and catches the rest.
+//! The macro writes `CaptureProbe::<_, WRITTEN>(&x).capture(0)` for a captured name `x` and cannot
+//! know its type. Rust's method lookup can. It first tries methods that take `CaptureProbe<..>`
+//! itself, and only if none applies, methods that take `&CaptureProbe<..>`. Therefore
+//! - [`CaptureShared`] is implemented for `CaptureProbe<X>` of each shared kind `X` (array,
+//!   accumulator, buffer), and for `&X` and `&mut X`, because a name may be a reference
+//!   (`fn train(w: &mut DistArray<..>)`);
+//! - [`CapturePlain`] is implemented for `&CaptureProbe<T>` of *every* `T`, and catches the rest.
 //!
-//! `must_be_copy` works alike: [`AllowCopy`] for `Probe<T: Copy>`, [`RefuseMove`] for `&Probe<T>`. `must_be_shared` is an ordinary
-//! method with a bound. The expansion imports all traits by `use probing::*` in a block that holds none of the user's code.
+//! `must_be_copy` works alike: [`AllowCopy`] for `CaptureProbe<T: Copy>`, [`RefuseMove`] for
+//! `&CaptureProbe<T>`. `must_be_shared` is an ordinary method with a bound. The expansion imports
+//! all traits by `use probing::*` in a block that holds no user code.
 //!
-//! Why traits and not inherent methods for the shared kinds, which are looked up first, too: where the type is not known, because the
-//! user has mistyped the name, nine inherent methods apply at once, and the compiler lists them all beneath the one line
-//! that matters. One trait with nine impls is one candidate.
+//! Inherent methods for the shared kinds are looked up first as well, but give worse messages. If
+//! the type is unknown, because the user has mistyped the name, nine inherent methods apply at
+//! once, and the compiler lists them all below the one line that matters. One trait with nine impls
+//! is one candidate.
 //!
-//! What does not work: a variable whose type is decided only by code after the loop (`let x = Default::default()`). The compiler
-//! then asks for a type.
+//! A variable whose type is decided only by code after the loop (`let x = Default::default()`) does
+//! not work: the compiler asks for a type.
 //!
-//! The checks fail at the user's span: the expansion gives the method name the span of the captured name, and a bound that does
-//! not hold on a method is reported there. Errors of type checking keep the compiler from going on to borrow checking, which would
-//! complain about the same place once more, in words of the expansion.
+//! The checks fail at the user's span. The expansion gives the method name the span of the captured
+//! name, and an unsatisfied bound on a method is reported there. Type errors keep the compiler from
+//! borrow checking, which would report the same expression once more, in terms of the expansion.
 
 use super::captures::Plain;
 
-/// A captured name, on its way to the kind that its type asks for. `WRITTEN` says whether the body writes it.
+/// A captured name before its type selects the kind. `WRITTEN` is true if the body writes it.
 #[derive(Debug)]
-pub struct Probe<'a, T: ?Sized, const WRITTEN: bool>(pub &'a T);
+pub struct CaptureProbe<'a, T: ?Sized, const WRITTEN: bool>(pub &'a T);
 
-/// Captures what is shared, by kind.
+/// Captures shared state, by kind.
 pub trait CaptureShared {
     type Capture;
     fn capture(self, name: usize) -> Self::Capture;
 }
 
-/// Captures what is not shared: borrowed as it is.
+/// Captures all other values by reference.
 pub trait CapturePlain<'a> {
     type Value: ?Sized;
     fn capture(self, name: usize) -> Plain<'a, Self::Value>;
 }
 
-impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &Probe<'a, T, WRITTEN> {
+impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &CaptureProbe<'a, T, WRITTEN> {
     type Value = T;
 
     fn capture(self, _: usize) -> Plain<'a, T> {
@@ -46,87 +50,90 @@ impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &Probe<'a, T, WRIT
     }
 }
 
-/// Kinds that all workers may write. Implemented for the shared kinds and references to them, which the compiler's message lists.
+/// Kinds that all workers may write. Implemented for the shared kinds and references to them, which
+/// the compiler's message lists.
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot write to a captured variable of type `{Self}`",
     label = "this variable is shared by all workers and cannot be written",
     note = "to bring a result out of the loop, use an accumulator: `let sum = cluster.accumulator::<f64>();` and `sum += x` in the body",
     note = "to write to shared memory, use an array of the cluster, or a buffer (`array.buffered(..)`) if writes may arrive late"
 )]
-pub trait WrittenByAllWorkers {}
+pub trait SharedWrite {}
 
-impl<T: ?Sized, const WRITTEN: bool> Probe<'_, T, WRITTEN> {
+impl<T: ?Sized, const WRITTEN: bool> CaptureProbe<'_, T, WRITTEN> {
     /// Compiles if the captured name may be written.
     pub fn must_be_shared(self)
     where
-        T: WrittenByAllWorkers,
+        T: SharedWrite,
     {
     }
 }
 
-/// Lets `Copy` values be taken.
+/// Allows `Copy` values to be used by value.
 pub trait AllowCopy: Sized {
     fn must_be_copy(self) {}
 }
 
-impl<T: Copy, const WRITTEN: bool> AllowCopy for Probe<'_, T, WRITTEN> {}
+impl<T: Copy, const WRITTEN: bool> AllowCopy for CaptureProbe<'_, T, WRITTEN> {}
 
-/// Stands for "every iteration can take its value". Only what [`AllowCopy`] does not take asks for it, so nothing has it.
+/// Marks types whose value every iteration can take. Only types without [`AllowCopy`] require it,
+/// so no type implements it.
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot move a captured variable of type `{Self}`",
     label = "this moves the variable, but every iteration needs it",
     note = "borrow it (`&x`) or clone it (`x.clone()`)",
     note = "to bring results out of the loop, use an accumulator (`cluster.accumulator`) or a buffer (`array.buffered(..)`)"
 )]
-pub trait TakenByEveryIteration {}
+pub trait CopyPerIteration {}
 
-// With an implementation to show, the compiler does not advise to write one.
+// With an implementation to show, the compiler does not suggest to write one.
 #[diagnostic::do_not_recommend]
-impl TakenByEveryIteration for std::convert::Infallible {}
+impl CopyPerIteration for std::convert::Infallible {}
 
-/// Refuses to move what is not `Copy`.
+/// Rejects a move of a value that is not `Copy`.
 pub trait RefuseMove: Sized {
     type Value: ?Sized;
     fn must_be_copy(self)
     where
-        Self::Value: TakenByEveryIteration,
+        Self::Value: CopyPerIteration,
     {
     }
 }
 
-impl<T: ?Sized, const WRITTEN: bool> RefuseMove for &Probe<'_, T, WRITTEN> {
+impl<T: ?Sized, const WRITTEN: bool> RefuseMove for &CaptureProbe<'_, T, WRITTEN> {
     type Value = T;
 }
 
-/// Makes a type a shared kind: captured as such, and may be written, by itself and behind references.
+/// Makes a type a shared kind: captured as such, and writable, by itself and behind references.
 ///
-/// `shared_kind!([generics] Type => capture_function: CaptureType)`, where `capture_function(&'a Type, name)` makes the capture.
-/// `WRITTEN` and `'a` may be used in the types.
+/// `shared_kind!([generics] Type => capture_function: CaptureType)`, where
+/// `capture_function(&'a Type, name)` creates the capture. `WRITTEN` and `'a` may be used in the
+/// types.
 macro_rules! shared_kind {
     ([$($generics:tt)*] $kind:ty => $capture:path: $captured:ty) => {
-        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for Probe<'a, $kind, WRITTEN> {
+        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for CaptureProbe<'a, $kind, WRITTEN> {
             type Capture = $captured;
             fn capture(self, name: usize) -> $captured {
                 $capture(self.0, name)
             }
         }
-        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for Probe<'a, &$kind, WRITTEN> {
+        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for CaptureProbe<'a, &$kind, WRITTEN> {
             type Capture = $captured;
             fn capture(self, name: usize) -> $captured {
                 $capture(*self.0, name)
             }
         }
-        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for Probe<'a, &mut $kind, WRITTEN> {
+        impl<'a, $($generics)*, const WRITTEN: bool> CaptureShared for CaptureProbe<'a, &mut $kind, WRITTEN> {
             type Capture = $captured;
             fn capture(self, name: usize) -> $captured {
                 $capture(&**self.0, name)
             }
         }
-        impl<$($generics)*> WrittenByAllWorkers for $kind {}
+        impl<$($generics)*> SharedWrite for $kind {}
         #[diagnostic::do_not_recommend]
-        impl<$($generics)*> WrittenByAllWorkers for &$kind {}
+        impl<$($generics)*> SharedWrite for &$kind {}
         #[diagnostic::do_not_recommend]
-        impl<$($generics)*> WrittenByAllWorkers for &mut $kind {}
+        impl<$($generics)*> SharedWrite for &mut $kind {}
     };
 }
 pub(super) use shared_kind;

@@ -1,75 +1,77 @@
-//! The words of a block: how often each was assigned to each topic. A block travels as a whole.
+//! Word blocks: topic counts of the words of a block. A block travels as a whole.
 //!
-//! A word that occurs often has a place for every topic; one that occurs seldom a list of topics and counts with room for as many topics as it can have, behind how many there are.
-//! Words are ordered by frequency, so those with places come first.
+//! A frequent word has a dense row with a count per topic. A rare word has a list of topics and
+//! counts, preceded by its length, with room for as many topics as it can have. Words are ordered
+//! by frequency, so dense rows come first.
 //!
-//! **Invariant:** the counts of a word add up to how often it occurs, over all parts; the topics of a list ascend, none has 0. So a row is known by its
-//! counts alone, and sums over it are rounded in one order.
+//! **Invariant:** the counts of a word sum to its frequency over all partitions; the topics of a
+//! list ascend and have nonzero counts. So a row is determined by its counts, and sums over it are
+//! rounded in one order.
 
-use super::entry::Entry;
-use super::layout::{Layout, NARROW};
+use super::layout::{LdaLayout, MAX_NARROW};
+use super::topic_count::TopicCount;
 
-/// Rows of words.
+/// Topic counts of the words of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Block {
+pub(super) struct WordBlock {
     topics: usize,
-    /// How many words have a place for every topic.
+    /// Number of words with a dense row.
     dense: usize,
-    /// Numbers of an entry of a list: 1, or 2 where topics or counts need more than 16 bits.
+    /// Numbers per list entry: 1, or 2 where topics or counts need more than 16 bits.
     width: usize,
-    /// Where the row of each word begins, and the end of the last.
+    /// Start of the row of each word, and the end of the last.
     offsets: Vec<usize>,
     rows: Vec<u32>,
 }
 
-/// The row of a word.
-pub(super) enum Row<'a> {
-    /// By topic.
+/// Row of a word.
+pub(super) enum WordRow<'a> {
+    /// Dense: a count per topic.
     Dense(&'a mut [u32]),
-    /// How many entries there are, and those.
+    /// Sparse: the number of entries, then the entries.
     List(&'a mut [u32]),
 }
 
-impl Block {
-    /// All counts 0.
-    pub(super) fn new(layout: &Layout, number: usize) -> Self {
+impl WordBlock {
+    /// Creates a block with all counts 0.
+    pub(super) fn new(layout: &LdaLayout, number: usize) -> Self {
         Self::with(layout, number, layout.dense_from())
     }
 
-    /// The same with a place for every topic in all rows, so that any counts have room.
-    pub(super) fn dense(layout: &Layout, number: usize) -> Self {
+    /// Creates a block with dense rows only, so that any counts fit.
+    pub(super) fn dense(layout: &LdaLayout, number: usize) -> Self {
         Self::with(layout, number, 0)
     }
 
-    /// Words that occur so often have a place for every topic.
-    fn with(layout: &Layout, number: usize, from: u32) -> Self {
+    /// Creates a block where words of frequency `from` or more have dense rows.
+    fn with(layout: &LdaLayout, number: usize, from: u32) -> Self {
         let topics = layout.topics;
-        // Lists are of words with fewer tokens than a quarter of the topics.
-        let width = if topics > NARROW { 2 } else { 1 };
+        // Lists are for words with fewer tokens than a quarter of the topics.
+        let width = if topics > MAX_NARROW { 2 } else { 1 };
         let count = |word: &u32| layout.counts[*word as usize];
         let words = &layout.words[number];
         let dense = words.iter().take_while(|word| count(word) >= from).count();
         let mut offsets = vec![0];
         let mut end = 0;
-        offsets.extend(words.iter().enumerate().map(|(place, word)| {
-            end += if place < dense { topics } else { 1 + width * (count(word) as usize).min(topics) };
+        offsets.extend(words.iter().enumerate().map(|(index, word)| {
+            end += if index < dense { topics } else { 1 + width * (count(word) as usize).min(topics) };
             end
         }));
         Self { topics, dense, width, rows: vec![0; end], offsets }
     }
 
-    /// How many words it has.
+    /// Returns the number of words.
     pub(super) fn words(&self) -> usize {
         self.offsets.len() - 1
     }
 
     #[inline]
-    pub(super) fn row(&mut self, word: usize) -> Row<'_> {
+    pub(super) fn row(&mut self, word: usize) -> WordRow<'_> {
         let row = &mut self.rows[self.offsets[word]..self.offsets[word + 1]];
-        if word < self.dense { Row::Dense(row) } else { Row::List(row) }
+        if word < self.dense { WordRow::Dense(row) } else { WordRow::List(row) }
     }
 
-    /// Calls `with` for all topics of a word that have some of it.
+    /// Calls `with` for all topics with a nonzero count of a word.
     #[inline]
     pub(super) fn each(&self, word: usize, mut with: impl FnMut(usize, u32)) {
         let row = &self.rows[self.offsets[word]..self.offsets[word + 1]];
@@ -78,7 +80,7 @@ impl Block {
         } else {
             let (length, entries) = (row[0] as usize, &row[1..]);
             if self.width == 1 {
-                entries[..length].iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)));
+                entries[..length].iter().for_each(|entry| with(entry.topic(), TopicCount::count(*entry)));
             } else {
                 entries[..2 * length]
                     .as_chunks::<2>()
@@ -89,18 +91,18 @@ impl Block {
         }
     }
 
-    /// Makes a list that of these entries, whose topics ascend.
+    /// Replaces a list by these entries, whose topics ascend.
     ///
     /// # Panics
-    /// If the word has a place for every topic, or less room.
+    /// If the word has a dense row, or less room.
     #[inline]
     pub(super) fn fill(&mut self, word: usize, entries: impl Iterator<Item = (usize, u32)>) {
         let width = self.width;
-        let Row::List(row) = self.row(word) else { unreachable!("only lists are filled") };
+        let WordRow::List(row) = self.row(word) else { unreachable!("only lists can be filled") };
         let mut length = 0;
         for (topic, count) in entries {
             if width == 1 {
-                row[1 + length] = Entry::new(topic, count);
+                row[1 + length] = TopicCount::new(topic, count);
             } else {
                 (row[1 + 2 * length], row[2 + 2 * length]) = (topic as u32, count);
             }
@@ -109,12 +111,12 @@ impl Block {
         row[0] = length as u32;
     }
 
-    /// One token more of a topic.
+    /// Adds one token of a topic to a word.
     pub(super) fn add(&mut self, word: usize, topic: usize) {
         let width = self.width;
         match self.row(word) {
-            Row::Dense(row) => row[topic] += 1,
-            Row::List(row) => {
+            WordRow::Dense(row) => row[topic] += 1,
+            WordRow::List(row) => {
                 let length = row[0] as usize;
                 let end = row.len().min(1 + width * (length + 1));
                 let entries = &mut row[1..end];
@@ -126,7 +128,7 @@ impl Block {
                 }
                 entries.copy_within(width * at..width * length, width * (at + 1));
                 if width == 1 {
-                    entries[at] = Entry::new(topic, 1);
+                    entries[at] = TopicCount::new(topic, 1);
                 } else {
                     (entries[2 * at], entries[2 * at + 1]) = (topic as u32, 1);
                 }
@@ -135,7 +137,8 @@ impl Block {
         }
     }
 
-    /// For each word, the topics whose counts are others than in `before`, and by how much. Both have a place for every topic.
+    /// Returns for each word the topics whose counts differ from `before`, and the differences.
+    /// Both blocks have dense rows only.
     pub(super) fn changes(&self, before: &Self) -> Vec<(Vec<u32>, Vec<i32>)> {
         let rows = (0..self.words()).map(|word| self.offsets[word]..self.offsets[word + 1]);
         let of = |row: std::ops::Range<usize>| {
@@ -146,30 +149,32 @@ impl Block {
         rows.map(of).collect()
     }
 
-    /// All counts 0.
+    /// Sets all counts to 0.
     pub(super) fn clear(&mut self) {
         self.rows.fill(0);
     }
 
-    /// As it travels: for every word how many topics it has, then of each how far it is from the one before and how often it occurs, in as few bytes as these need.
+    /// Serializes the block: for every word the number of its topics, then for each the gap to the
+    /// previous topic and its count, as variable-length integers.
     pub(super) fn pack(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut entries = Vec::new();
         for word in 0..self.words() {
             entries.clear();
             self.each(word, |topic, count| entries.push((topic, count)));
-            put(&mut bytes, entries.len() as u64);
+            write_varint(&mut bytes, entries.len() as u64);
             let mut next = 0;
             for (topic, count) in &entries {
-                put(&mut bytes, (*topic - next) as u64);
-                put(&mut bytes, u64::from(*count));
+                write_varint(&mut bytes, (*topic - next) as u64);
+                write_varint(&mut bytes, u64::from(*count));
                 next = *topic + 1;
             }
         }
         bytes
     }
 
-    /// What [`pack`](Self::pack) wrote, in a block of the same words. `None` if it is not that.
+    /// Deserializes what [`pack`](Self::pack) wrote, into a block of the same words. Returns `None`
+    /// for malformed bytes.
     pub(super) fn unpack(mut self, bytes: &[u8]) -> Option<Self> {
         self.clear();
         let mut bytes = bytes.iter();
@@ -177,12 +182,12 @@ impl Block {
         for word in 0..self.words() {
             entries.clear();
             let mut next = 0_u64;
-            for _ in 0..take(&mut bytes)? {
-                let topic = next.checked_add(take(&mut bytes)?).filter(|topic| *topic < self.topics as u64)?;
-                entries.push((topic as usize, u32::try_from(take(&mut bytes)?).ok()?));
+            for _ in 0..read_varint(&mut bytes)? {
+                let topic = next.checked_add(read_varint(&mut bytes)?).filter(|topic| *topic < self.topics as u64)?;
+                entries.push((topic as usize, u32::try_from(read_varint(&mut bytes)?).ok()?));
                 next = topic + 1;
             }
-            if let Row::Dense(row) = self.row(word) {
+            if let WordRow::Dense(row) = self.row(word) {
                 for (topic, count) in &entries {
                     row[*topic] = *count;
                 }
@@ -197,14 +202,14 @@ impl Block {
         bytes.next().is_none().then_some(self)
     }
 
-    /// Bytes of memory.
+    /// Returns the memory size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.rows.len() * size_of::<u32>() + self.offsets.len() * size_of::<usize>()
     }
 }
 
-/// Seven bits in a byte, the lowest first; the eighth says that more come.
-fn put(bytes: &mut Vec<u8>, mut number: u64) {
+/// Writes a LEB128 varint: seven bits per byte, lowest first; the eighth bit marks continuation.
+fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         bytes.push(number as u8 | 0x80);
         number >>= 7;
@@ -212,7 +217,7 @@ fn put(bytes: &mut Vec<u8>, mut number: u64) {
     bytes.push(number as u8);
 }
 
-fn take(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
+fn read_varint(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
         let byte = *bytes.next()?;
@@ -227,46 +232,47 @@ fn take(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lda::random::Key;
-    use crate::lda::{Corpus, Vocabulary};
+    use crate::lda::rng::CounterRng;
+    use crate::lda::{Corpus, LdaVocabulary};
     use std::sync::Arc;
 
-    fn blocks(topics: usize) -> (Layout, Block) {
+    fn blocks(topics: usize) -> (LdaLayout, WordBlock) {
         let document: Vec<(u32, u32)> = (0..40).map(|word| (word, 1 + word * word / 8)).collect();
-        let corpus = Corpus::new([document], Arc::new(Vocabulary::numbered(40))).unwrap();
-        let layout = hemiola::standalone(1).run(|cluster| Layout::new(cluster, &corpus, topics, 1)).unwrap().remove(0);
-        let block = Block::new(&layout, 0);
+        let corpus = Corpus::new([document], Arc::new(LdaVocabulary::numbered(40))).unwrap();
+        let layout =
+            hemiola::standalone(1).run(|cluster| LdaLayout::new(cluster, &corpus, topics, 1)).unwrap().remove(0);
+        let block = WordBlock::new(&layout, 0);
         (layout, block)
     }
 
     #[test]
-    fn what_is_added_is_there_and_travels() {
+    fn added_counts_survive_serialization() {
         for topics in [3, 100, 70_000] {
             let (layout, mut block) = blocks(topics);
             let empty = block.clone();
-            let key = Key::new(&[topics as u64]);
+            let key = CounterRng::new(&[topics as u64]);
             let mut expected = vec![std::collections::BTreeMap::new(); block.words()];
-            for (place, word) in layout.words[0].iter().enumerate() {
+            for (index, word) in layout.words[0].iter().enumerate() {
                 for token in 0..layout.counts[*word as usize] {
-                    let topic = key.below(u64::from(token % 7) + 100 * place as u64, topics as u64) as usize;
-                    block.add(place, topic);
-                    *expected[place].entry(topic).or_insert(0) += 1;
+                    let topic = key.below(u64::from(token % 7) + 100 * index as u64, topics as u64) as usize;
+                    block.add(index, topic);
+                    *expected[index].entry(topic).or_insert(0) += 1;
                 }
             }
             assert_eq!(
                 block.dense,
                 layout.words[0].iter().filter(|word| layout.counts[**word as usize] >= layout.dense_from()).count()
             );
-            for (place, expected) in expected.iter().enumerate() {
+            for (index, expected) in expected.iter().enumerate() {
                 let mut found = std::collections::BTreeMap::new();
-                block.each(place, |topic, count| assert_eq!(found.insert(topic, count), None));
+                block.each(index, |topic, count| assert_eq!(found.insert(topic, count), None));
                 assert_eq!(found, *expected);
             }
             assert_eq!(empty.clone().unpack(&block.pack()).unwrap(), block);
             let bytes = block.pack();
             assert_eq!(empty.clone().unpack(&bytes[..bytes.len() - 1]), None);
             assert_eq!(empty.clone().unpack(&[&bytes[..], &[0]].concat()), None);
-            // As many topics as never fit.
+            // More topics than can fit.
             assert_eq!(empty.unpack(&[0xff; 30]), None);
         }
     }

@@ -1,51 +1,57 @@
-//! Whether the words of a topic go together: normalized pointwise mutual information (Bouma 2009; Lau, Newman and Baldwin 2014).
+//! Topic coherence: normalized pointwise mutual information (Bouma 2009; Lau, Newman and Baldwin
+//! 2014).
 //!
-//! For the first words of a topic, over documents of a reference corpus (the training set will do),
+//! For the top words of a topic, over documents of a reference corpus (the training set will do),
 //!
 //! ```text
-//! NPMI(v, w) = ln( p(v,w) / (p(v) p(w)) ) / −ln p(v,w)        p: the share of documents that have the word, or both
+//! NPMI(v, w) = ln( p(v,w) / (p(v) p(w)) ) / −ln p(v,w)        p: the fraction of documents that have the word, or both
 //! ```
 //!
-//! is 1 for words that always come together, 0 for words that have nothing to do with each other and −1 for words that never meet. The coherence of a topic is the mean over
-//! all pairs of its words, and that of a model the mean over its topics. Documents without words do not count, and topics with fewer than two words have none.
+//! is 1 for words that always occur together, 0 for independent words and −1 for words that never
+//! co-occur. The coherence of a topic is the mean over all pairs of its words, and that of a model
+//! the mean over its topics. Empty documents do not count, and topics with fewer than two words
+//! have no coherence.
 
 use super::corpus::Corpus;
-use super::model::TopicModel;
+use super::model::LdaModel;
 use crate::Error;
 use hemiola::{Cluster, Result};
 
-/// Words of a topic that can be looked at.
-pub(super) const MOST_WORDS: usize = 64;
+/// Maximum number of top words.
+pub(super) const MAX_WORDS: usize = 64;
 
-impl TopicModel {
-    /// *Collective.* The coherence of each topic by its first `words` words (10 is usual, 64 the most), in documents whose words are those of the model; `None` for a topic with fewer than two.
-    /// The same on every peer.
+impl LdaModel {
+    /// *Collective.* Returns the coherence of each topic by its top `words` words (10 is usual, 64
+    /// the maximum), in documents over the vocabulary of the model; `None` for a topic with fewer
+    /// than two words. Equal on every peer.
     pub fn coherence(&self, cluster: &Cluster, reference: &Corpus, words: usize) -> Result<Vec<Option<f64>>> {
-        if !(2..=MOST_WORDS).contains(&words) {
-            return Err(Error::Setting { setting: "words", found: words.to_string(), expected: "from 2 to 64" }.into());
+        if !(2..=MAX_WORDS).contains(&words) {
+            return Err(
+                Error::InvalidSetting { setting: "words", found: words.to_string(), expected: "from 2 to 64" }.into()
+            );
         }
         let first: Vec<Vec<u32>> = self
             .top_words(words, 1.0)
             .into_iter()
             .map(|topic| topic.into_iter().map(|word| word.word).collect())
             .collect();
-        // For each word the topics it is among the first of, and its place there.
+        // For each word, the topics it is a top word of, and its rank there.
         let mut places: Vec<Vec<(u32, u32)>> = vec![Vec::new(); self.words()];
         for (topic, words) in (0_u32..).zip(&first) {
-            for (place, word) in (0_u32..).zip(words) {
-                places[*word as usize].push((topic, place));
+            for (index, word) in (0_u32..).zip(words) {
+                places[*word as usize].push((topic, index));
             }
         }
-        // Documents with each pair of words, and with the word itself on the diagonal.
+        // Number of documents with each pair of words, and with the word itself on the diagonal.
         let mut together = vec![0_u64; first.len() * words * words];
         let (mut masks, mut met, mut filled) = (vec![0_u64; first.len()], Vec::new(), 0_u64);
         for (of_document, _) in reference.iter() {
             filled += u64::from(!of_document.is_empty());
-            for (topic, place) in of_document.iter().filter_map(|word| places.get(*word as usize)).flatten() {
+            for (topic, index) in of_document.iter().filter_map(|word| places.get(*word as usize)).flatten() {
                 if masks[*topic as usize] == 0 {
                     met.push(*topic as usize);
                 }
-                masks[*topic as usize] |= 1 << place;
+                masks[*topic as usize] |= 1 << index;
             }
             for topic in met.drain(..) {
                 let mask = std::mem::take(&mut masks[topic]);
@@ -80,17 +86,17 @@ impl TopicModel {
     }
 }
 
-/// The places of ones.
+/// Indices of the set bits.
 fn bits(mask: u64) -> impl Iterator<Item = usize> {
-    (0..MOST_WORDS).filter(move |place| mask >> place & 1 == 1)
+    (0..MAX_WORDS).filter(move |index| mask >> index & 1 == 1)
 }
 
-/// By the shares of documents with one word, with the other and with both.
+/// Computes NPMI from the fractions of documents with one word, with the other and with both.
 fn npmi(left: f64, right: f64, both: f64) -> f64 {
     if both == 0.0 {
         -1.0
     } else if both >= 1.0 {
-        0.0 // Words of every document say nothing of each other.
+        0.0 // words in every document carry no information
     } else {
         (both / (left * right)).ln() / -both.ln()
     }
@@ -101,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_that_come_together_alone_or_by_chance_are_told_apart() {
+    fn npmi_separates_dependent_independent_and_exclusive_words() {
         assert!((npmi(0.2, 0.2, 0.2) - 1.0).abs() < 1e-12);
         assert!(npmi(0.5, 0.4, 0.2).abs() < 1e-12);
         assert!((npmi(0.5, 0.4, 0.0) + 1.0).abs() < 1e-12);

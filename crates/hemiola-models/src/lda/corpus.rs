@@ -1,52 +1,53 @@
-//! The documents of a peer: which words each has, and how often.
+//! Corpus: the documents of a peer as bags of words.
 //!
-//! Whole documents lie on one peer, and those of peers follow each other in the order of ranks, so a document's number in the whole job is that of the
-//! peer's first plus its place here.
+//! Each document lies on one peer, and those of peers follow each other in rank order, so the
+//! global number of a document is that of the peer's first plus its index.
 //!
-//! **Invariant:** the words of a document are ascending, each once, below the size of the vocabulary, and occur at least once. A document may be empty: it
-//! keeps its number.
+//! **Invariant:** the words of a document ascend without duplicates, are below the vocabulary size,
+//! and have nonzero counts. A document may be empty: it keeps its number.
 
-use super::vocabulary::Vocabulary;
+use super::vocabulary::LdaVocabulary;
 use crate::Error;
-use crate::training::mixed;
+use crate::training::hash_combine;
 use hemiola::array::Element;
-use hemiola::array::random::Values;
+use hemiola::core::rng::PhiloxRng;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use std::sync::Arc;
 
-/// The draw that decides which documents are held out.
-const HELD_OUT: u64 = 11;
+/// Random stream that selects the validation documents.
+const VALIDATION_DRAW: u64 = 11;
 
 /// Documents of one peer, as bags of words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corpus {
-    /// Where each document's words begin, and the end of the last.
+    /// Start of each document, and the end of the last.
     offsets: Vec<u64>,
     words: Vec<u32>,
     counts: Vec<u32>,
-    /// The number of this peer's first document.
+    /// Global number of this peer's first document.
     first: u64,
-    /// How many documents all peers have.
+    /// Number of documents of all peers.
     documents: u64,
-    vocabulary: Arc<Vocabulary>,
+    vocabulary: Arc<LdaVocabulary>,
 }
 
-/// Collects documents.
+/// Builder of a [`Corpus`].
 #[derive(Clone, Debug)]
 pub struct CorpusBuilder {
     offsets: Vec<u64>,
     words: Vec<u32>,
     counts: Vec<u32>,
-    vocabulary: Arc<Vocabulary>,
-    /// Words and counts of the document that is being added.
+    vocabulary: Arc<LdaVocabulary>,
+    /// Scratch: words and counts of the document being added.
     document: Vec<(u32, u32)>,
 }
 
 impl CorpusBuilder {
-    /// Adds a document: words and how often each occurs, in any order. What comes more than once is added up, and what occurs 0 times is left out.
+    /// Adds a document: words and their counts, in any order. Counts of repeated words are summed,
+    /// and zero counts are dropped.
     pub fn push(&mut self, document: impl IntoIterator<Item = (u32, u32)>) -> Result<(), Error> {
-        let number = self.offsets.len() as u64; // from 1: as many as there will be
+        let number = self.offsets.len() as u64; // counted from 1
         let start = self.words.len();
         self.document.clear();
         self.document.extend(document.into_iter().filter(|(_, count)| *count > 0));
@@ -56,7 +57,7 @@ impl CorpusBuilder {
         for (word, count) in self.document.drain(..) {
             if word as usize >= self.vocabulary.len() {
                 let words = self.vocabulary.len() as u64;
-                return Err(Error::UnknownWord { document: number, word: u64::from(word) + 1, words });
+                return Err(Error::WordOutOfRange { document: number, word: u64::from(word) + 1, words });
             }
             if self.words[start..].last() == Some(&word)
                 && let Some(last) = self.counts.last_mut()
@@ -72,14 +73,14 @@ impl CorpusBuilder {
         Ok(())
     }
 
-    /// All documents there are: those of a single peer.
+    /// Builds the corpus of a single-peer cluster.
     #[must_use]
     pub fn build(self) -> Corpus {
         let documents = self.offsets.len() as u64 - 1;
         self.of(0, documents)
     }
 
-    /// *Collective.* The documents of all peers, in the order of ranks.
+    /// *Collective.* Builds the corpus of all peers, in rank order.
     pub fn gather(self, cluster: &Cluster) -> Result<Corpus> {
         let all: Vec<u64> = cluster.all_gather(self.offsets.len() as u64 - 1)?;
         let first = all[..cluster.rank().index()].iter().sum();
@@ -92,31 +93,33 @@ impl CorpusBuilder {
     }
 }
 
-/// Documents as they were read: words have the numbers of the file. They are gone over once, so that nothing is held but the array and what becomes of it.
-pub(super) struct Bags<T> {
+/// Documents as read from files, with word ids of the file. They are traversed once, so that only
+/// the array and the result are in memory.
+pub(super) struct BagOfWords<T> {
     array: DistArray<T, 2>,
-    /// How often a word occurs, from its entry.
+    /// Extracts the word count from an entry.
     count: fn(&T) -> u32,
 }
 
-impl<T: Element> Bags<T> {
-    /// *Collective.* This peer's rows of an array of documents by words.
+impl<T: Element> BagOfWords<T> {
+    /// *Collective.* Returns this peer's rows of an array of documents by words.
     pub(super) fn of(array: &DistArray<T, 2>, count: fn(&T) -> u32) -> Result<Self> {
         let layout = array.layout();
-        let in_rows = layout.space.dimension == 0 && layout.space.cut.is_ranges() && layout.time.is_none();
-        Ok(Self { array: if in_rows { array.clone() } else { array.repartition(&Partition::along(0))? }, count })
+        let in_rows = layout.space.dimension == 0 && layout.space.partitioner.is_range_based() && layout.time.is_none();
+        Ok(Self { array: if in_rows { array.clone() } else { array.repartition(&PartitionSpec::along(0))? }, count })
     }
 
-    /// How many words there are in the whole job.
+    /// Returns the number of words of all peers.
     pub(super) fn words(&self) -> u64 {
         self.array.shape().extent(1)
     }
 
-    /// *Collective.* Documents over the words of a vocabulary, to which `number` leads from those here; and of each of this peer how many tokens lead to none.
-    pub(super) fn known(
+    /// *Collective.* Maps the documents to a vocabulary by `number`. Also returns, for each
+    /// document of this peer, the number of tokens without a mapping.
+    pub(super) fn to_corpus(
         &self,
         cluster: &Cluster,
-        vocabulary: Arc<Vocabulary>,
+        vocabulary: Arc<LdaVocabulary>,
         number: impl Fn(u64) -> Option<u32>,
     ) -> Result<(Corpus, Vec<u64>)> {
         let rows = self.array.layout().rows_of(cluster.rank()).unwrap_or(0..0);
@@ -124,7 +127,7 @@ impl<T: Element> Bags<T> {
         let mut unseen = vec![0; (rows.end - rows.start) as usize];
         let (mut current, mut document, mut failed) = (rows.start, Vec::new(), Ok(()));
         self.array.for_each(|[of, word], value| {
-            assert!(of >= current, "the entries of a block are sorted, and blocks follow each other");
+            assert!(of >= current, "entries of a block are sorted, and blocks are consecutive");
             while current < of && failed.is_ok() {
                 failed = builder.push(document.drain(..));
                 current += 1;
@@ -145,23 +148,23 @@ impl<T: Element> Bags<T> {
 }
 
 impl Corpus {
-    /// Collects documents over these words.
+    /// Returns a builder of documents over a vocabulary.
     #[must_use]
-    pub fn builder(vocabulary: Arc<Vocabulary>) -> CorpusBuilder {
+    pub fn builder(vocabulary: Arc<LdaVocabulary>) -> CorpusBuilder {
         CorpusBuilder { offsets: vec![0], words: Vec::new(), counts: Vec::new(), vocabulary, document: Vec::new() }
     }
 
-    /// All documents there are, on a single peer: words and how often each occurs, in any order.
+    /// Creates the corpus of a single-peer cluster: words and their counts, in any order.
     ///
     /// ```
-    /// use hemiola_models::lda::{Corpus, Vocabulary};
-    /// let vocabulary = Vocabulary::named(vec!["sea".into(), "ship".into(), "sail".into()]);
+    /// use hemiola_models::lda::{Corpus, LdaVocabulary};
+    /// let vocabulary = LdaVocabulary::named(vec!["sea".into(), "ship".into(), "sail".into()]);
     /// let corpus = Corpus::new([vec![(2, 1), (0, 3), (2, 1)], vec![]], vocabulary.into())?;
     /// assert_eq!(corpus.document(0), (&[0, 2][..], &[3, 2][..]));
     /// assert_eq!((corpus.len(), corpus.tokens()), (2, 5));
     /// # Ok::<(), hemiola_models::Error>(())
     /// ```
-    pub fn new<D>(documents: impl IntoIterator<Item = D>, vocabulary: Arc<Vocabulary>) -> Result<Self, Error>
+    pub fn new<D>(documents: impl IntoIterator<Item = D>, vocabulary: Arc<LdaVocabulary>) -> Result<Self, Error>
     where
         D: IntoIterator<Item = (u32, u32)>,
     {
@@ -172,104 +175,108 @@ impl Corpus {
         Ok(builder.build())
     }
 
-    /// *Collective.* The same from an array of documents by words, whose rows are divided among peers evenly by entries.
-    pub fn from_array(cluster: &Cluster, array: &DistArray<u32, 2>, vocabulary: Arc<Vocabulary>) -> Result<Self> {
+    /// *Collective.* Creates a corpus from an array of documents by words, whose rows are
+    /// distributed evenly by entries.
+    pub fn from_array(cluster: &Cluster, array: &DistArray<u32, 2>, vocabulary: Arc<LdaVocabulary>) -> Result<Self> {
         let words = array.shape().extent(1);
         if words > vocabulary.len() as u64 {
-            return Err(Error::UnknownWord { document: 0, word: words, words: vocabulary.len() as u64 }.into());
+            return Err(Error::WordOutOfRange { document: 0, word: words, words: vocabulary.len() as u64 }.into());
         }
-        Ok(Bags::of(array, |count| *count)?.known(cluster, vocabulary, |word| Some(word as u32))?.0)
+        Ok(BagOfWords::of(array, |count| *count)?.to_corpus(cluster, vocabulary, |word| Some(word as u32))?.0)
     }
 
-    /// How many documents this peer has, empty ones included.
+    /// Returns the number of documents of this peer, including empty ones.
     #[must_use]
     pub fn len(&self) -> usize {
         self.offsets.len() - 1
     }
 
-    /// Whether this peer has no documents.
+    /// Returns whether this peer has no documents.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// How many documents all peers have.
+    /// Returns the number of documents of all peers.
     #[must_use]
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// The number of this peer's first document among those of all.
+    /// Returns the global number of this peer's first document.
     #[must_use]
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// The words of a document, ascending, and how often each occurs.
+    /// Returns the words of a document, ascending, and their counts.
     ///
     /// # Panics
-    /// If this peer does not have so many.
+    /// If `index` is not below [`len`](Self::len).
     #[must_use]
-    pub fn document(&self, place: usize) -> (&[u32], &[u32]) {
-        let range = self.offsets[place] as usize..self.offsets[place + 1] as usize;
+    pub fn document(&self, index: usize) -> (&[u32], &[u32]) {
+        let range = self.offsets[index] as usize..self.offsets[index + 1] as usize;
         (&self.words[range.clone()], &self.counts[range])
     }
 
-    /// All documents of this peer, in order.
+    /// Iterates over the documents of this peer, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&[u32], &[u32])> {
-        (0..self.len()).map(|place| self.document(place))
+        (0..self.len()).map(|index| self.document(index))
     }
 
-    /// How many words this peer's documents have, counting each as often as it occurs.
+    /// Returns the number of tokens of this peer.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         self.counts.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// How many pairs of a document and a word this peer has.
+    /// Returns the number of (document, word) pairs of this peer.
     #[must_use]
     pub fn entries(&self) -> u64 {
         self.words.len() as u64
     }
 
-    /// How many words the vocabulary has; their numbers are below it.
+    /// Returns the vocabulary size; word ids are below it.
     #[must_use]
     pub fn words(&self) -> usize {
         self.vocabulary.len()
     }
 
-    /// The words there are.
+    /// Returns the vocabulary of the documents.
     #[must_use]
-    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+    pub fn vocabulary(&self) -> &Arc<LdaVocabulary> {
         &self.vocabulary
     }
 
-    /// *Collective.* Documents to train on, and a random `share` of them to hold out. Which they are depends on the seed and their numbers alone.
+    /// *Collective.* Splits off a random `share` of the documents for validation. The choice
+    /// depends on the seed and the document numbers alone.
     pub fn split(&self, cluster: &Cluster, share: f64, seed: u64) -> Result<(Self, Self)> {
-        let values = Values::new(seed);
+        let values = PhiloxRng::new(seed);
         let (mut kept, mut apart) = (Self::builder(self.vocabulary.clone()), Self::builder(self.vocabulary.clone()));
-        for (place, (words, counts)) in self.iter().enumerate() {
-            let out = values.chosen(self.first + place as u64, HELD_OUT, share);
+        for (index, (words, counts)) in self.iter().enumerate() {
+            let out = values.random_bool(self.first + index as u64, VALIDATION_DRAW, share);
             let builder = if out { &mut apart } else { &mut kept };
             builder.push(words.iter().copied().zip(counts.iter().copied()))?;
         }
         Ok((kept.gather(cluster)?, apart.gather(cluster)?))
     }
 
-    /// *Collective.* The words and counts of all documents and the names of words in one number, however documents are divided among peers.
+    /// *Collective.* Returns a digest of all documents and word names, independent of the
+    /// distribution over peers.
     pub fn digest(&self, cluster: &Cluster) -> Result<u64> {
         let mut sum = 0_u64;
-        for (place, (words, counts)) in self.iter().enumerate() {
-            let number = self.first + place as u64;
-            let digest = words.iter().zip(counts).fold(mixed(number, 0), |digest, (word, count)| {
-                mixed(digest, u64::from(*word) << 32 | u64::from(*count))
+        for (index, (words, counts)) in self.iter().enumerate() {
+            let number = self.first + index as u64;
+            let digest = words.iter().zip(counts).fold(hash_combine(number, 0), |digest, (word, count)| {
+                hash_combine(digest, u64::from(*word) << 32 | u64::from(*count))
             });
             sum = sum.wrapping_add(digest);
         }
         let all = cluster.all_gather(sum)?.into_iter().fold(self.words() as u64, u64::wrapping_add);
         let terms = self.vocabulary.terms().unwrap_or_default();
         Ok(terms.iter().fold(all, |digest, term| {
-            term.bytes().fold(mixed(digest, term.len() as u64), |digest, byte| mixed(digest, u64::from(byte)))
+            term.bytes()
+                .fold(hash_combine(digest, term.len() as u64), |digest, byte| hash_combine(digest, u64::from(byte)))
         }))
     }
 }
@@ -278,33 +285,33 @@ impl Corpus {
 mod tests {
     use super::*;
 
-    fn words(len: u32) -> Arc<Vocabulary> {
-        Arc::new(Vocabulary::numbered(len))
+    fn words(len: u32) -> Arc<LdaVocabulary> {
+        Arc::new(LdaVocabulary::numbered(len))
     }
 
     #[test]
-    fn words_that_come_twice_are_added_up_and_those_that_never_come_left_out() {
+    fn repeated_words_are_summed_and_zero_counts_dropped() {
         let corpus = Corpus::new([vec![(3, 1), (1, 0), (0, 2), (3, 5)], vec![], vec![(2, 0)]], words(4)).unwrap();
         assert_eq!(corpus.document(0), (&[0, 3][..], &[2, 6][..]));
         assert_eq!(corpus.document(1), (&[][..], &[][..]));
         assert_eq!(corpus.document(2), (&[][..], &[][..]));
         assert_eq!((corpus.len(), corpus.tokens(), corpus.entries(), corpus.words()), (3, 8, 2, 4));
-        // The last word of a document and the first of the next may be the same.
+        // The last word of a document may equal the first of the next.
         let twice = Corpus::new([vec![(3, 1)], vec![(3, 2)]], words(4)).unwrap();
         assert_eq!(twice.document(1), (&[3][..], &[2][..]));
     }
 
     #[test]
-    fn what_has_no_place_is_refused() {
+    fn out_of_range_words_and_counts_are_rejected() {
         let unknown = Corpus::new([vec![(0, 1)], vec![(4, 1)]], words(4));
-        assert_eq!(unknown.unwrap_err(), Error::UnknownWord { document: 2, word: 5, words: 4 });
+        assert_eq!(unknown.unwrap_err(), Error::WordOutOfRange { document: 2, word: 5, words: 4 });
         let large = Corpus::new([vec![(1, u32::MAX), (1, 1)]], words(4));
         assert_eq!(large.unwrap_err(), Error::CountTooLarge { document: 1, word: 2 });
         assert_eq!(Corpus::new([vec![(1, u32::MAX)]], words(4)).unwrap().tokens(), u64::from(u32::MAX));
     }
 
     #[test]
-    fn documents_of_peers_follow_each_other() {
+    fn documents_of_peers_are_consecutive() {
         let of = |peers: usize| {
             let found = hemiola::standalone(peers).run(|cluster| {
                 let array = cluster.from_fn([9, 4], |[row, column]| ((row * column) % 3) as u32)?;
@@ -325,7 +332,7 @@ mod tests {
             (documents, found[0].2)
         };
         let (documents, digests) = of(1);
-        // The last rows of the array may be empty, and count.
+        // Trailing empty rows of the array count as documents.
         assert_eq!((documents.len(), &documents[5].0[..], &documents[8]), (9, &[][..], &(vec![1, 2], vec![2, 1])));
         assert_eq!(of(3), (documents.clone(), digests));
         assert_eq!(of(2), (documents, digests));

@@ -1,55 +1,58 @@
-//! How often topics occur in the documents of a part.
+//! Topic counts of the documents of a partition.
 //!
-//! There are three forms, one for each way to draw:
+//! There are three layouts, one per sampler:
 //!
-//! - *rows*: a place of 16 bits for every topic, for few topics and documents that are not long;
-//! - *lists* of topics and counts, behind how many there are, with room for as many topics as the document can have;
-//! - *tables* in which a topic is found by its hash.
+//! - *rows*: a 16-bit count for every topic, for few topics and short documents;
+//! - *lists* of topics and counts, preceded by their length, with room for as many topics as the
+//!   document can have;
+//! - *tables*: hash tables from topics to counts.
 //!
-//! The head of a list is an entry of topic `topics`, which no token has, with the length as its count; so are the empty places at its end. A sampler gives that topic the
-//! weight 0 and can go over whole lines of eight.
+//! The head of a list is an entry of topic `topics`, which no token has, with the length as its
+//! count; the unused slots at its end have the same topic. A sampler gives that topic the weight 0
+//! and can process whole lines of eight.
 //!
-//! **Invariant:** the counts of a document add up to its tokens. The topics of a list ascend, so it is known by its counts alone, and sums over it are rounded in one order.
+//! **Invariant:** the counts of a document sum to its tokens. The topics of a list ascend, so it is
+//! determined by its counts, and sums over it are rounded in one order.
 
-use super::entry::Entry;
-use super::hashed::Hashed;
+use super::hash_tables::DocumentHashTables;
+use super::topic_count::TopicCount;
 
-/// Counts of topics by document.
+/// Topic counts by document.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Counts {
-    /// A place for every topic.
-    Rows(Rows),
-    /// Lists in 32 bits for an entry.
-    Lists(Lists<u32>),
-    /// Lists in 64 bits for an entry.
-    WideLists(Lists<u64>),
-    /// Tables in 32 bits for an entry.
-    Tables(Hashed<u32>),
-    /// Tables in 64 bits for an entry.
-    WideTables(Hashed<u64>),
+pub(super) enum DocumentCounts {
+    /// Dense: a count for every topic.
+    Rows(CountRows),
+    /// Lists with 32 bits per entry.
+    Lists(CountLists<u32>),
+    /// Lists with 64 bits per entry.
+    WideLists(CountLists<u64>),
+    /// Hash tables with 32 bits per entry.
+    Tables(DocumentHashTables<u32>),
+    /// Hash tables with 64 bits per entry.
+    WideTables(DocumentHashTables<u64>),
 }
 
-/// Which form counts have.
+/// Layout of topic counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum CountLayout {
     Rows,
     Lists,
     Tables,
 }
 
-impl Counts {
-    /// All 0, with room for documents of these lengths.
-    pub(super) fn new(form: Form, wide: bool, topics: usize, lengths: &[u32]) -> Self {
-        match (form, wide) {
-            (Form::Rows, _) => Self::Rows(Rows::new(topics, lengths.len())),
-            (Form::Lists, false) => Self::Lists(Lists::new(topics, lengths)),
-            (Form::Lists, true) => Self::WideLists(Lists::new(topics, lengths)),
-            (Form::Tables, false) => Self::Tables(Hashed::new(topics, lengths)),
-            (Form::Tables, true) => Self::WideTables(Hashed::new(topics, lengths)),
+impl DocumentCounts {
+    /// Creates zero counts with room for documents of these lengths.
+    pub(super) fn new(layout: CountLayout, wide: bool, topics: usize, lengths: &[u32]) -> Self {
+        match (layout, wide) {
+            (CountLayout::Rows, _) => Self::Rows(CountRows::new(topics, lengths.len())),
+            (CountLayout::Lists, false) => Self::Lists(CountLists::new(topics, lengths)),
+            (CountLayout::Lists, true) => Self::WideLists(CountLists::new(topics, lengths)),
+            (CountLayout::Tables, false) => Self::Tables(DocumentHashTables::new(topics, lengths)),
+            (CountLayout::Tables, true) => Self::WideTables(DocumentHashTables::new(topics, lengths)),
         }
     }
 
-    /// What tokens find their document by.
+    /// Returns the handle by which tokens refer to a document.
     pub(super) fn handle(&self, document: usize) -> u32 {
         match self {
             Self::Lists(lists) => lists.offsets[document],
@@ -58,7 +61,7 @@ impl Counts {
         }
     }
 
-    /// One token more of a topic in the document with this handle.
+    /// Adds one token of a topic to the document with this handle.
     pub(super) fn add(&mut self, handle: u32, topic: usize) {
         match self {
             Self::Rows(rows) => rows.of(handle).as_flattened_mut()[topic] += 1,
@@ -69,7 +72,7 @@ impl Counts {
         }
     }
 
-    /// All 0.
+    /// Sets all counts to 0.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Rows(rows) => rows.cells.fill([0; 8]),
@@ -80,7 +83,7 @@ impl Counts {
         }
     }
 
-    /// Calls `with` for all topics of a document that occur in it, ascending.
+    /// Calls `with` for all topics that occur in a document, ascending.
     #[inline]
     pub(super) fn each(&self, document: usize, mut with: impl FnMut(usize, u32)) {
         match self {
@@ -92,17 +95,17 @@ impl Counts {
                     .for_each(|(at, count)| with(at, u32::from(*count)));
             }
             Self::Lists(lists) => {
-                lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)));
+                lists.list(document).iter().for_each(|entry| with(entry.topic(), TopicCount::count(*entry)));
             }
             Self::WideLists(lists) => {
-                lists.list(document).iter().for_each(|entry| with(entry.topic(), Entry::count(*entry)));
+                lists.list(document).iter().for_each(|entry| with(entry.topic(), TopicCount::count(*entry)));
             }
             Self::Tables(tables) => tables.each(document, with),
             Self::WideTables(tables) => tables.each(document, with),
         }
     }
 
-    /// Bytes of memory.
+    /// Returns the memory size in bytes.
     pub(super) fn bytes(&self) -> usize {
         match self {
             Self::Rows(rows) => rows.cells.len() * 16,
@@ -114,15 +117,15 @@ impl Counts {
     }
 }
 
-/// A place for every topic, in lines of eight.
+/// Dense topic counts, in lines of eight.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Rows {
-    /// Lines of a row.
+pub(super) struct CountRows {
+    /// Number of lines per row.
     pub(super) width: usize,
     pub(super) cells: Vec<[u16; 8]>,
 }
 
-impl Rows {
+impl CountRows {
     fn new(topics: usize, documents: usize) -> Self {
         let width = topics.div_ceil(8);
         Self { width, cells: vec![[0; 8]; width * documents] }
@@ -133,20 +136,20 @@ impl Rows {
     }
 }
 
-/// Lists of topics and counts, in lines of eight.
+/// Sparse topic counts, in lines of eight.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Lists<E> {
+pub(super) struct CountLists<E> {
     topics: usize,
-    /// By document, the line where its list begins.
+    /// First line of the list of each document.
     offsets: Vec<u32>,
     pub(super) lines: Vec<[E; 8]>,
 }
 
-impl<E: Entry> Lists<E> {
+impl<E: TopicCount> CountLists<E> {
     fn new(topics: usize, lengths: &[u32]) -> Self {
         let mut end = 0;
         let offsets = lengths.iter().map(|length| {
-            let start = end as u32; // a part has fewer tokens than that
+            let start = end as u32; // fits: a partition has fewer tokens
             end += (1 + (*length as usize).min(topics)).div_ceil(8);
             start
         });
@@ -160,7 +163,7 @@ impl<E: Entry> Lists<E> {
         self.lines.fill([E::new(self.topics, 0); 8]);
     }
 
-    /// The entries of a document.
+    /// Returns the entries of a document.
     fn list(&self, document: usize) -> &[E] {
         let list = self.lines[self.offsets[document] as usize..].as_flattened();
         &list[1..=(list[0].count() as usize)]
@@ -183,23 +186,23 @@ impl<E: Entry> Lists<E> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::lda::random::Key;
+    use crate::lda::rng::CounterRng;
     use std::collections::BTreeMap;
 
     #[test]
-    fn all_forms_count_the_same() {
+    fn all_layouts_count_the_same() {
         for topics in [1, 7, 8, 100] {
             let lengths = [3, 0, 40, 8, 200, 1];
-            for (form, wide) in [
-                (Form::Rows, false),
-                (Form::Lists, false),
-                (Form::Lists, true),
-                (Form::Tables, false),
-                (Form::Tables, true),
+            for (layout, wide) in [
+                (CountLayout::Rows, false),
+                (CountLayout::Lists, false),
+                (CountLayout::Lists, true),
+                (CountLayout::Tables, false),
+                (CountLayout::Tables, true),
             ] {
-                let mut counts = Counts::new(form, wide, topics, &lengths);
+                let mut counts = DocumentCounts::new(layout, wide, topics, &lengths);
                 for _ in 0..2 {
-                    let key = Key::new(&[topics as u64]);
+                    let key = CounterRng::new(&[topics as u64]);
                     for (document, length) in lengths.iter().enumerate() {
                         let mut expected = BTreeMap::new();
                         for token in 0..*length {
@@ -209,7 +212,7 @@ mod tests {
                         }
                         let mut found = BTreeMap::new();
                         counts.each(document, |topic, count| assert_eq!(found.insert(topic, count), None));
-                        assert_eq!(found, expected, "{form:?} {topics}");
+                        assert_eq!(found, expected, "{layout:?} {topics}");
                     }
                     counts.clear();
                 }

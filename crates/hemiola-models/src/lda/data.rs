@@ -1,26 +1,26 @@
-//! Getting documents: bags of words, plain text, or made up.
+//! Reading documents: bags of words or plain text; and generating synthetic ones.
 //!
 //! | format | a document is | words are |
 //! |---|---|---|
 //! | `docword` (UCI) | all lines `document word count` with its number | numbers from 1; names from a vocabulary file |
-//! | `libsvm` | a line `label word:count ..`; the label is not looked at | numbers from 1, or from 0 if asked |
+//! | `libsvm` | a line `label word:count ..`; the label is ignored | numbers from 1, or from 0 with `zero_based` |
 //! | `ldac` (LDA-C) | a line `n word:count ..` | numbers from 0 |
 //! | `text` | a line | found by a [`Tokenizer`], numbered by frequency |
 //!
-//! Files may be compressed, and far away, as all others that are read into arrays. Bags of words keep their numbers whatever is left out, so that a model can be used with files of
-//! the same numbers.
+//! Files may be compressed or remote, like all files read into arrays. Bags of words keep their
+//! word ids whatever is filtered, so that a model can be used with files of the same ids.
 
-use super::corpus::{Bags, Corpus};
-use super::model::TopicModel;
-use super::selection::{LeftOut, Selection, select};
+use super::corpus::{BagOfWords, Corpus};
+use super::model::LdaModel;
 use super::text;
 use super::tokenizer::Tokenizer;
-use super::vocabulary::Vocabulary;
+use super::vocabulary::LdaVocabulary;
+use super::vocabulary_filter::{FilteredWords, VocabularyFilter, select};
 use crate::Error;
 use hemiola::array::BadLine;
-use hemiola::array::read::guess::Guess;
-use hemiola::array::read::lines::{must_name, read_names};
-use hemiola::array::read::{self, Ldac, Libsvm, Source};
+use hemiola::array::read::detect::DetectedFormat;
+use hemiola::array::read::lines::{check_vocabulary, read_names};
+use hemiola::array::read::{self, InputFile, Ldac, Libsvm};
 use hemiola::array::synthetic;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
@@ -29,27 +29,27 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Counts from here on have no exact place in the numbers that LIBSVM and LDA-C text are read into.
+/// Counts from here on are not exact in the `f32` values that LIBSVM and LDA-C text are read into.
 const TOO_LARGE: f32 = 16_777_216.0;
-/// Made-up documents are about so long, over so many words and topics.
-const MADE_UP: (u64, u64, u64) = (100, 2000, 20);
+/// Length, vocabulary size and number of topics of synthetic documents.
+const SYNTHETIC: (u64, u64, u64) = (100, 2000, 20);
 
-/// What files may hold.
+/// File format of a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Format {
-    /// UCI bag of words.
+pub enum CorpusFormat {
+    /// UCI bag of words: lines `document word count`.
     Docword,
-    /// `label word:count ..`
+    /// LIBSVM: lines `label word:count ..`.
     Libsvm,
-    /// `n word:count ..`
+    /// LDA-C: lines `n word:count ..`.
     Ldac,
-    /// Plain text, a document on each line.
+    /// Plain text, one document per line.
     Text,
 }
 
-impl fmt::Display for Format {
+impl fmt::Display for CorpusFormat {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
             Self::Docword => "docword",
@@ -60,52 +60,55 @@ impl fmt::Display for Format {
     }
 }
 
-/// How files are read.
+/// Options for reading a corpus.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Options {
-    /// What they hold; `None`: what the first one shows. What is no bag of words is text.
-    pub format: Option<Format>,
-    /// Bags of words: a file with the name of a word on each line.
+pub struct CorpusReadOptions {
+    /// File format; `None` detects it from the first file. Anything that is no bag of words is
+    /// text.
+    pub format: Option<CorpusFormat>,
+    /// Bags of words: file with one word per line.
     pub vocabulary: Option<String>,
-    /// LIBSVM: words count from 0 and not from 1.
+    /// LIBSVM: whether word ids are counted from 0 instead of 1.
     pub zero_based: bool,
-    /// Bags of words: leave out up to so many lines that cannot be read.
+    /// Bags of words: maximum number of malformed lines to skip.
     pub skip_bad_lines: u64,
-    /// Text: what words are. `None`: the usual.
+    /// Text: tokenizer; `None` uses the default.
     pub tokenizer: Option<Tokenizer>,
-    /// Bags of words with names: words that are left out.
+    /// Bags of words with a vocabulary: words to drop.
     pub stop_words: BTreeSet<String>,
-    /// Which words are kept. Usual: of bags of words all, of text those in two documents at least.
-    pub selection: Selection,
+    /// Word filter. Default: all words of bags of words, and words of text that occur in at least
+    /// two documents.
+    pub filter: VocabularyFilter,
 }
 
-/// Documents as they were read.
+/// Corpus read for training.
 #[derive(Clone, Debug)]
-pub struct Documents {
-    /// This peer's share.
+pub struct LoadedCorpus {
+    /// Documents of this peer.
     pub corpus: Corpus,
-    /// What the files hold.
-    pub format: Format,
-    /// Words that were left out.
-    pub left_out: LeftOut,
-    /// Words of the vocabulary that never occur: they are kept, and have no topics.
+    /// Format of the files.
+    pub format: CorpusFormat,
+    /// Words dropped by the filter.
+    pub filtered: FilteredWords,
+    /// Number of vocabulary words that never occur: they are kept, without topics.
     pub unused: u64,
-    /// Lines that were left out.
+    /// Malformed lines that were skipped.
     pub skipped: Vec<BadLine>,
 }
 
-/// Documents for a model that was trained before.
+/// Corpus mapped to the vocabulary of an existing model.
 #[derive(Clone, Debug)]
-pub struct Known {
-    /// This peer's share, over the words of the model.
+pub struct MappedCorpus {
+    /// Documents of this peer, over the vocabulary of the model.
     pub corpus: Corpus,
-    /// How many tokens of each document of this peer are of words that the model does not know. They are left out.
+    /// For each document of this peer, the number of tokens unknown to the model, which are
+    /// dropped.
     pub unseen: Vec<u64>,
-    /// Lines that were left out.
+    /// Malformed lines that were skipped.
     pub skipped: Vec<BadLine>,
 }
 
-/// *Collective.* Reads documents to train on.
+/// *Collective.* Reads documents for training.
 ///
 /// ```
 /// use hemiola_models::lda::data;
@@ -114,90 +117,100 @@ pub struct Known {
 /// std::fs::write(&path, "The ship left the harbour.\nA storm hit the ship in the harbour\n").unwrap();
 /// # let path = path.to_str().unwrap();
 /// hemiola::standalone(2).run(|cluster| {
-///     let documents = data::read(cluster, &data::Options::default(), path)?;
+///     let documents = data::read(cluster, &data::CorpusReadOptions::default(), path)?;
 ///     let words: Vec<&str> = documents.corpus.vocabulary().terms().unwrap().iter().map(|word| &**word).collect();
 ///     assert_eq!(words, ["harbour", "ship"]);
 ///     assert_eq!(documents.corpus.documents(), 2);
-///     assert_eq!(documents.left_out.words, 3); // left, storm, hit: in one document alone
+///     assert_eq!(documents.filtered.words, 3); // left, storm, hit: in one document only
 ///     Ok(())
 /// })?;
 /// # Ok::<(), hemiola::Error>(())
 /// ```
-pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Documents> {
-    let (format, sources) = found(cluster, options, pattern)?;
-    let selection = options.selection.or(match format {
-        Format::Text => Selection::of_text(),
-        _ => Selection::all(),
+pub fn read(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Result<LoadedCorpus> {
+    let (format, sources) = detect(cluster, options, pattern)?;
+    let filter = options.filter.or(match format {
+        CorpusFormat::Text => VocabularyFilter::of_text(),
+        _ => VocabularyFilter::all(),
     });
-    selection.check()?;
-    let (corpus, left_out, skipped) = if format == Format::Text {
+    filter.check()?;
+    let (corpus, filtered, skipped) = if format == CorpusFormat::Text {
         let tokenizer = options.tokenizer.clone().unwrap_or_default();
-        let (corpus, left_out) = text::read(cluster, &tokenizer, &selection, &sources)?;
-        (corpus, left_out, Vec::new())
+        let (corpus, filtered) = text::read(cluster, &tokenizer, &filter, &sources)?;
+        (corpus, filtered, Vec::new())
     } else {
         let (array, skipped) = bags(cluster, options, format, pattern)?;
         let vocabulary = if let Some(file) = &options.vocabulary {
-            Vocabulary::named(names(cluster, file, array.words())?)
+            LdaVocabulary::named(names(cluster, file, array.words())?)
         } else {
             let words = u32::try_from(array.words());
-            let too_many = |_| Error::UnknownWord { document: 0, word: array.words(), words: u64::from(u32::MAX) };
-            Vocabulary::numbered(words.map_err(too_many)?)
+            let too_many = |_| Error::WordOutOfRange { document: 0, word: array.words(), words: u64::from(u32::MAX) };
+            LdaVocabulary::numbered(words.map_err(too_many)?)
         };
         if vocabulary.terms().is_none() && !options.stop_words.is_empty() {
-            return Err(Error::NamelessStopWords.into());
+            return Err(Error::StopWordsWithoutVocabulary.into());
         }
-        let (corpus, _) = array.known(cluster, Arc::new(vocabulary), |word| Some(word as u32))?;
-        let (corpus, left_out) = select(cluster, corpus, &selection, &options.stop_words)?;
-        (corpus, left_out, skipped)
+        let (corpus, _) = array.to_corpus(cluster, Arc::new(vocabulary), |word| Some(word as u32))?;
+        let (corpus, filtered) = select(cluster, corpus, &filter, &options.stop_words)?;
+        (corpus, filtered, skipped)
     };
     let (tokens, unused) = used(cluster, &corpus)?;
     if tokens == 0 {
         return Err(Error::NoTokens.into());
     }
-    Ok(Documents { corpus, format, left_out, unused, skipped })
+    Ok(LoadedCorpus { corpus, format, filtered, unused, skipped })
 }
 
-/// *Collective.* Reads documents for a model. Text is divided into words as that was which the model was trained on; bags of words have the model's numbers, or names that it knows if there is a
-/// vocabulary.
-pub fn read_known(cluster: &Cluster, options: &Options, pattern: &str, model: &TopicModel) -> Result<Known> {
-    read_for(cluster, options, pattern, model.vocabulary())
+/// *Collective.* Reads documents for a model. Text is tokenized as in training. Bags of words have
+/// the model's word ids, or names that it knows if there is a vocabulary file.
+pub fn read_for_model(
+    cluster: &Cluster,
+    options: &CorpusReadOptions,
+    pattern: &str,
+    model: &LdaModel,
+) -> Result<MappedCorpus> {
+    read_with_vocabulary(cluster, options, pattern, model.vocabulary())
 }
 
-/// *Collective.* The same for the words of another corpus: documents to hold out.
-pub fn read_for(cluster: &Cluster, options: &Options, pattern: &str, vocabulary: &Arc<Vocabulary>) -> Result<Known> {
-    let (format, sources) = found(cluster, options, pattern)?;
-    if format == Format::Text {
+/// *Collective.* Reads documents over the vocabulary of another corpus, such as a validation set.
+pub fn read_with_vocabulary(
+    cluster: &Cluster,
+    options: &CorpusReadOptions,
+    pattern: &str,
+    vocabulary: &Arc<LdaVocabulary>,
+) -> Result<MappedCorpus> {
+    let (format, sources) = detect(cluster, options, pattern)?;
+    if format == CorpusFormat::Text {
         if vocabulary.terms().is_none() {
-            return Err(Error::NoNames.into());
+            return Err(Error::UnnamedVocabulary.into());
         }
         let tokenizer = options.tokenizer.as_ref().or(vocabulary.tokenizer()).cloned().unwrap_or_default();
-        let (corpus, unseen) = text::read_known(cluster, &tokenizer, vocabulary, &sources)?;
-        return Ok(Known { corpus, unseen, skipped: Vec::new() });
+        let (corpus, unseen) = text::read_for_model(cluster, &tokenizer, vocabulary, &sources)?;
+        return Ok(MappedCorpus { corpus, unseen, skipped: Vec::new() });
     }
     let (array, skipped) = bags(cluster, options, format, pattern)?;
     let (corpus, unseen) = match &options.vocabulary {
-        None => {
-            array.known(cluster, vocabulary.clone(), |word| (word < vocabulary.len() as u64).then_some(word as u32))?
-        }
+        None => array
+            .to_corpus(cluster, vocabulary.clone(), |word| (word < vocabulary.len() as u64).then_some(word as u32))?,
         Some(file) => {
             let known = vocabulary.by_name();
             if known.is_empty() {
-                return Err(Error::NoNames.into());
+                return Err(Error::UnnamedVocabulary.into());
             }
             let names = names(cluster, file, array.words())?;
             let numbers: Vec<Option<u32>> = names.iter().map(|name| known.get(&**name).copied()).collect();
-            array.known(cluster, vocabulary.clone(), |word| numbers[word as usize])?
+            array.to_corpus(cluster, vocabulary.clone(), |word| numbers[word as usize])?
         }
     };
-    Ok(Known { corpus, unseen, skipped })
+    Ok(MappedCorpus { corpus, unseen, skipped })
 }
 
-/// *Collective.* Made-up documents over `word0`, `word1` and so on, of 20 topics, the same for the same seed however many peers there are.
-pub fn made_up(cluster: &Cluster, documents: u64, seed: u64) -> Result<Corpus> {
-    let (length, words, topics) = MADE_UP;
-    let set = synthetic::Lda::new(documents, words, topics, length, seed);
+/// *Collective.* Generates documents of 20 topics over `word0`, `word1` and so on; the same seed
+/// gives the same documents on any number of peers.
+pub fn synthetic(cluster: &Cluster, documents: u64, seed: u64) -> Result<Corpus> {
+    let (length, words, topics) = SYNTHETIC;
+    let set = synthetic::SyntheticLda::new(documents, words, topics, length, seed);
     let terms = (0..words).map(|word| format!("word{word}").into()).collect();
-    let mut builder = Corpus::builder(Arc::new(Vocabulary::named(terms)));
+    let mut builder = Corpus::builder(Arc::new(LdaVocabulary::named(terms)));
     let (peers, rank) = (cluster.size() as u64, cluster.rank().index() as u64);
     for document in documents * rank / peers..documents * (rank + 1) / peers {
         builder.push(set.row(document).into_iter().map(|(word, count)| (word as u32, count)))?;
@@ -205,43 +218,48 @@ pub fn made_up(cluster: &Cluster, documents: u64, seed: u64) -> Result<Corpus> {
     builder.gather(cluster)
 }
 
-/// *Collective.* The files, and what they hold, as the root sees them.
-fn found(cluster: &Cluster, options: &Options, pattern: &str) -> Result<(Format, Vec<Source>)> {
-    let looked = if cluster.is_root() { Some(look(options.format, pattern)) } else { None };
-    let (format, sources) = cluster.broadcast(looked)?.transpose()?.expect("the root has looked");
+/// *Collective.* Detects the files and their format on the root.
+fn detect(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Result<(CorpusFormat, Vec<InputFile>)> {
+    let detected = if cluster.is_root() { Some(inspect(options.format, pattern)) } else { None };
+    let (format, sources) = cluster.broadcast(detected)?.transpose()?.expect("the root has inspected the files");
     Ok((format, sources))
 }
 
-fn look(format: Option<Format>, pattern: &str) -> hemiola::array::Result<(Format, Vec<Source>)> {
-    let sources = Source::find(pattern)?;
+fn inspect(format: Option<CorpusFormat>, pattern: &str) -> hemiola::array::Result<(CorpusFormat, Vec<InputFile>)> {
+    let sources = InputFile::find(pattern)?;
     let Some(first) = sources.first() else {
         return Err(hemiola::array::Error::NoFiles { pattern: pattern.to_owned() });
     };
     if let Some(format) = format {
         return Ok((format, sources));
     }
-    let format = match Guess::of(first).map(|guess| guess.format) {
-        Ok(read::Format::Docword) => Format::Docword,
-        Ok(read::Format::Libsvm) => Format::Libsvm,
-        Ok(read::Format::Ldac) => Format::Ldac,
-        Ok(other @ (read::Format::MatrixMarket | read::Format::Npy | read::Format::Parquet | read::Format::Arrow)) => {
+    let format = match DetectedFormat::of(first).map(|guess| guess.format) {
+        Ok(read::FileFormat::Docword) => CorpusFormat::Docword,
+        Ok(read::FileFormat::Libsvm) => CorpusFormat::Libsvm,
+        Ok(read::FileFormat::Ldac) => CorpusFormat::Ldac,
+        Ok(
+            other @ (read::FileFormat::MatrixMarket
+            | read::FileFormat::Npy
+            | read::FileFormat::Parquet
+            | read::FileFormat::Arrow),
+        ) => {
             let problem =
                 format!("it is a file of the format `{other}`; documents are read from docword, libsvm, ldac or text");
             return Err(hemiola::array::Error::BadFile { file: first.path().to_owned(), problem });
         }
-        // Separated values and what has no structure.
-        _ => Format::Text,
+        // Separated values and unstructured files.
+        _ => CorpusFormat::Text,
     };
     Ok((format, sources))
 }
 
-/// Documents by words, as numbers of one or the other kind.
-enum Read {
-    Counts(Bags<u32>),
-    Values(Bags<f32>),
+/// Array of documents by words, with integer or floating-point counts.
+enum BagArray {
+    Counts(BagOfWords<u32>),
+    Values(BagOfWords<f32>),
 }
 
-impl Read {
+impl BagArray {
     fn words(&self) -> u64 {
         match self {
             Self::Counts(bags) => bags.words(),
@@ -249,24 +267,29 @@ impl Read {
         }
     }
 
-    /// *Collective.* See [`Bags::known`].
-    fn known(
+    /// *Collective.* Maps the documents; see [`BagOfWords::to_corpus`].
+    fn to_corpus(
         &self,
         cluster: &Cluster,
-        vocabulary: Arc<Vocabulary>,
+        vocabulary: Arc<LdaVocabulary>,
         number: impl Fn(u64) -> Option<u32>,
     ) -> Result<(Corpus, Vec<u64>)> {
         match self {
-            Self::Counts(bags) => bags.known(cluster, vocabulary, number),
-            Self::Values(bags) => bags.known(cluster, vocabulary, number),
+            Self::Counts(bags) => bags.to_corpus(cluster, vocabulary, number),
+            Self::Values(bags) => bags.to_corpus(cluster, vocabulary, number),
         }
     }
 }
 
-/// *Collective.* Reads documents by words.
-fn bags(cluster: &Cluster, options: &Options, format: Format, pattern: &str) -> Result<(Read, Vec<BadLine>)> {
+/// *Collective.* Reads an array of documents by words.
+fn bags(
+    cluster: &Cluster,
+    options: &CorpusReadOptions,
+    format: CorpusFormat,
+    pattern: &str,
+) -> Result<(BagArray, Vec<BadLine>)> {
     let skip = options.skip_bad_lines;
-    if format == Format::Libsvm {
+    if format == CorpusFormat::Libsvm {
         let libsvm = Libsvm::new().zero_based(options.zero_based).skip_bad_lines(skip);
         let features = cluster.read_libsvm(libsvm, pattern)?.features;
         let mut wrong = None;
@@ -276,24 +299,27 @@ fn bags(cluster: &Cluster, options: &Options, format: Format, pattern: &str) -> 
         });
         let first = cluster.all_gather(wrong)?.into_iter().flatten().min_by_key(|(document, ..)| *document);
         if let Some((document, word, count)) = first {
-            return Err(Error::NotACount { document, word, count }.into());
+            return Err(Error::InvalidCount { document, word, count }.into());
         }
-        return Ok((Read::Values(Bags::of(&features, |count| *count as u32)?), features.skipped_lines().to_vec()));
+        return Ok((
+            BagArray::Values(BagOfWords::of(&features, |count| *count as u32)?),
+            features.skipped_lines().to_vec(),
+        ));
     }
-    let array = if format == Format::Ldac {
+    let array = if format == CorpusFormat::Ldac {
         cluster.read_ldac(Ldac::new().skip_bad_lines(skip), pattern)?
     } else {
         cluster.read_docword_with(pattern, None, |file| file.skip_bad_lines(skip))?
     };
-    Ok((Read::Counts(Bags::of(&array, |count| *count)?), array.skipped_lines().to_vec()))
+    Ok((BagArray::Counts(BagOfWords::of(&array, |count| *count)?), array.skipped_lines().to_vec()))
 }
 
-/// *Collective.* The names of words, of which there must be `needed` at least.
+/// *Collective.* Reads the names of words, at least `needed`.
 fn names(cluster: &Cluster, file: &str, needed: u64) -> Result<Vec<Box<str>>> {
     let read = |file: &str| {
-        let source = Source::open(file)?;
+        let source = InputFile::open(file)?;
         let names = read_names(&source)?;
-        must_name(&source, &names, needed)?;
+        check_vocabulary(&source, &names, needed)?;
         Ok::<_, hemiola::array::Error>(names)
     };
     let read = if cluster.is_root() { Some(read(file)) } else { None };
@@ -301,7 +327,8 @@ fn names(cluster: &Cluster, file: &str, needed: u64) -> Result<Vec<Box<str>>> {
     Ok(names.into_iter().map(|name| name.trim().into()).collect())
 }
 
-/// *Collective.* How many tokens all peers have, and how many words of the vocabulary none of them has.
+/// *Collective.* Returns the number of tokens of all peers, and the number of vocabulary words that
+/// never occur.
 fn used(cluster: &Cluster, corpus: &Corpus) -> Result<(u64, u64)> {
     let mut occurs = vec![false; corpus.words()];
     for word in corpus.iter().flat_map(|(words, _)| words) {

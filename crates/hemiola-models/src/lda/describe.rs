@@ -1,33 +1,36 @@
-//! What a topic is about: its first words.
+//! Description of topics by their top words.
 //!
-//! The most probable words of a topic are often those of every topic. The *relevance* of a word (Sievert and Shirley 2014) weighs its probability in the topic against its lift, by how much more probable
-//! it is there than elsewhere:
+//! The most probable words of a topic are often those of every topic. The *relevance* of a word
+//! (Sievert and Shirley 2014) weighs its probability in the topic against its lift, the ratio to
+//! its overall probability:
 //!
 //! ```text
 //! relevance = λ ln φ_kw + (1 − λ) ln (φ_kw / p_w)        φ_kw = (n_wk + β) / (n_k + V β)        p_w = n_w / N
 //! ```
 //!
-//! With λ = 1 words are sorted by probability, with λ = 0 by lift; 0.6 is what its authors found people to understand best.
+//! With λ = 1 words are sorted by probability, with λ = 0 by lift; the authors found 0.6 to be
+//! understood best.
 
-use super::model::TopicModel;
+use super::model::LdaModel;
 use serde::Serialize;
 use std::cmp::Ordering;
 
-/// A word of a topic.
+/// Top word of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct TopWord {
-    /// Its number.
+    /// Word id, counted from 0.
     pub word: u32,
-    /// How often it was assigned to the topic.
+    /// Number of tokens of the word assigned to the topic.
     pub count: u32,
-    /// Its probability there.
+    /// Probability of the word in the topic.
     pub probability: f64,
-    /// By how much it is more probable there than in all documents.
+    /// Ratio of the probability in the topic to that in all documents.
     pub lift: f64,
 }
 
-impl TopicModel {
-    /// The first words of every topic, at most so many, by relevance with this λ: 1 for probability, 0 for lift. Words that were never assigned to the topic are none of its words.
+impl LdaModel {
+    /// Returns the top words of every topic, at most `most`, by relevance with this λ: 1 for
+    /// probability, 0 for lift. Words never assigned to the topic are excluded.
     #[must_use]
     pub fn top_words(&self, most: usize, lambda: f64) -> Vec<Vec<TopWord>> {
         let tokens = self.tokens() as f64;
@@ -36,15 +39,15 @@ impl TopicModel {
             let (row, times) = self.rows().row(number);
             let of_all = self.count(number) as f64 / tokens;
             for (topic, count) in row.iter().zip(times) {
-                let probability = self.chance(*topic as usize, *count);
+                let probability = self.smoothed_probability(*topic as usize, *count);
                 let lift = probability / of_all;
                 let relevance = lambda * probability.ln() + (1.0 - lambda) * lift.ln();
                 let found = (relevance, TopWord { word: number, count: *count, probability, lift });
-                let held = &mut first[*topic as usize];
-                held.push(found);
-                // Sorting now and then keeps helds short and costs little.
-                if held.len() >= 2 * most.max(32) {
-                    keep(held, most);
+                let list_of_topic = &mut first[*topic as usize];
+                list_of_topic.push(found);
+                // Occasional sorting keeps the lists short at little cost.
+                if list_of_topic.len() >= 2 * most.max(32) {
+                    keep(list_of_topic, most);
                 }
             }
         }
@@ -58,7 +61,7 @@ impl TopicModel {
     }
 }
 
-/// The first of a list, of equals the smaller number first.
+/// Sorts by relevance, ties by word id, and truncates.
 fn keep(list: &mut Vec<(f64, TopWord)>, most: usize) {
     list.sort_unstable_by(|left, right| match right.0.total_cmp(&left.0) {
         Ordering::Equal => left.1.word.cmp(&right.1.word),

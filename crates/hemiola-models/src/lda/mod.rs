@@ -1,60 +1,59 @@
-//! Topic models: latent Dirichlet allocation (Blei, Ng and Jordan 2003).
+//! Topic models: latent Dirichlet allocation (LDA; Blei, Ng and Jordan 2003).
 //!
-//! A document is a bag of words, each of which was drawn from one of a fixed number of topics; a topic is a distribution over words. Training finds out which
-//! words were drawn from which topics, by collapsed Gibbs sampling (Griffiths and Steyvers 2004): the topic of one token is drawn anew given those of all others, over and over.
+//! A document is a bag of words, each drawn from one of a fixed number of topics; a topic is a
+//! distribution over words. Training infers the topic of every token by collapsed Gibbs sampling
+//! (Griffiths and Steyvers 2004): the topic of one token is sampled given those of all others,
+//! sweep after sweep.
 //!
 //! | file | concept |
 //! |---|---|
 //! | `vocabulary` | words and their names |
 //! | `corpus` | the documents of a peer |
-//! | [`data`] | getting documents |
+//! | [`data`] | reading documents |
 //! | `text`, `tokenizer`, `stop_words` | documents from plain text |
-//! | `selection` | which words are worth learning from |
-//! | `rows` | topics and counts by word |
-//! | `model` | what comes out, and how it is kept |
-//! | `describe` | the first words of topics |
-//! | `infer` | what new documents are about |
-//! | `perplexity`, `coherence` | how good a model is |
-//! | `pyldavis` | a file for pictures by others |
-//! | `settings` | what a user chooses |
-//! | `layout` | how documents and words are cut |
-//! | `part`, `counts`, `hashed`, `entry` | tokens of a part, and how often topics occur in its documents |
-//! | `block` | the words of a block |
-//! | `sampler` | ways to draw topics |
-//! | `rotate` | a pass: words go around |
-//! | `tables` | a pass on tables, for comparison |
-//! | `trial` | which sampler to take |
-//! | `state`, `keep` | where training is, in memory and on disk |
-//! | `priors`, `likelihood`, `special` | what is computed from counts |
-//! | `random` | random numbers by what they are for |
-//! | `train` | passes, priors, figures |
+//! | `vocabulary_filter` | filtering of words by frequency |
+//! | `word_topics` | topic counts by word |
+//! | `model` | the trained model and saving |
+//! | `describe` | top words of topics |
+//! | `infer` | inference: topic mixtures of new documents |
+//! | `perplexity`, `coherence` | evaluation of a model |
+//! | `pyldavis` | export for pyLDAvis |
+//! | `settings` | settings and their builder |
+//! | `layout` | partitioning of documents and words |
+//! | `partition`, `counts`, `hash_tables`, `topic_count` | tokens of a partition, and topic counts of its documents |
+//! | `block` | topic counts of the words of a block |
+//! | `sampler` | Gibbs samplers |
+//! | `rotation` | a sweep by rotation of word blocks |
+//! | `tables` | a sweep on parameter-server tables, for comparison |
+//! | `sampler_trial` | choice of the sampler by a trial |
+//! | `state`, `checkpoint` | training state in memory and on disk |
+//! | `priors`, `likelihood`, `special` | computations from counts |
+//! | `rng` | counter-based random numbers |
+//! | `train` | sweeps, priors, metrics |
 
 mod block;
+mod checkpoint;
 mod coherence;
 mod corpus;
 mod counts;
 pub mod data;
 mod describe;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
-mod entry;
-#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
-mod hashed;
+mod hash_tables;
 mod infer;
-mod keep;
 mod layout;
 mod likelihood;
 mod model;
-mod part;
+mod partition;
 mod perplexity;
 mod priors;
 mod pyldavis;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
-mod random;
-mod rotate;
-mod rows;
+mod rng;
+mod rotation;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod sampler;
-mod selection;
+mod sampler_trial;
 mod settings;
 mod special;
 mod state;
@@ -64,38 +63,41 @@ mod tables;
 mod tests;
 mod text;
 mod tokenizer;
+#[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
+mod topic_count;
 mod train;
-mod trial;
 mod vocabulary;
+mod vocabulary_filter;
+mod word_topics;
 
 pub use corpus::{Corpus, CorpusBuilder};
 pub use describe::TopWord;
-pub use infer::{Inference, Mixture};
-pub use model::TopicModel;
-pub use perplexity::Completion;
-pub use pyldavis::PyLdaVis;
-pub use rows::WordTopics;
-pub use selection::{LeftOut, Selection};
-pub use settings::{Builder, Sampler, Settings, Way};
+pub use infer::{InferenceSettings, TopicMixture};
+pub use model::LdaModel;
+pub use perplexity::DocumentCompletion;
+pub use pyldavis::PyLdaVisWriter;
+pub use settings::{LdaBuilder, LdaExecutionMode, LdaSampler, LdaSettings};
 pub use tokenizer::Tokenizer;
-pub use train::Trained;
-pub use vocabulary::Vocabulary;
+pub use train::LdaFit;
+pub use vocabulary::LdaVocabulary;
+pub use vocabulary_filter::{FilteredWords, VocabularyFilter};
+pub use word_topics::WordTopics;
 
-/// An untrained topic model.
+/// Topic model estimator: settings of a model to be trained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TopicModelling {
-    settings: Settings,
+    settings: LdaSettings,
 }
 
 impl TopicModelling {
-    /// Collects settings for so many topics, from good defaults.
-    pub fn builder(topics: u32) -> Builder {
-        Builder::new(topics)
+    /// Returns a builder with default settings for `topics` topics.
+    pub fn builder(topics: u32) -> LdaBuilder {
+        LdaBuilder::new(topics)
     }
 
-    /// What it will be trained with.
+    /// Returns the settings of the estimator.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &LdaSettings {
         &self.settings
     }
 }

@@ -1,59 +1,62 @@
-//! A trained topic model: how often each word was assigned to each topic, and the priors.
+//! Trained topic model: word-topic counts and the priors.
 //!
-//! All peers have all of it. The probability of word `w` in topic `k` is `(n_wk + beta) / (n_k + V beta)`, of topic `k` in a document of `N` tokens
-//! `(n_dk + alpha_k) / (N + Σ alpha)`, where `V` counts the words that occur; the model is independent of how it was trained.
+//! All peers have the whole model. The probability of word `w` in topic `k` is `(n_wk + beta) /
+//! (n_k + V beta)`, and that of topic `k` in a document of `N` tokens `(n_dk + alpha_k) / (N + Σ
+//! alpha)`, where `V` counts the words that occur. The model does not depend on how it was trained.
 //!
-//! On disk it is a matrix by rows in three arrays, `offsets`, `topics` and `counts` (with scipy: `csr_matrix((counts, topics, offsets))`), `alpha`, `beta`, and the
-//! names of words as lines of UTF-8 in `terms`.
+//! On disk it is a CSR matrix in three arrays, `offsets`, `topics` and `counts` (with scipy:
+//! `csr_matrix((counts, topics, offsets))`), plus `alpha`, `beta`, and the names of words as lines
+//! of UTF-8 in `terms`.
 
-use super::rows::WordTopics;
 use super::tokenizer::Tokenizer;
-use super::vocabulary::Vocabulary;
+use super::vocabulary::LdaVocabulary;
+use super::word_topics::WordTopics;
 use crate::Error;
-use crate::training::Keep;
+use crate::training::Checkpointable;
 use hemiola::array::Element;
-use hemiola::array::dist::{Load, Save};
-use hemiola::array::save::Stored;
+use hemiola::array::dist::{ArrayLoader, ArraySaver};
+use hemiola::array::save::TensorElement;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use std::path::Path;
 use std::sync::Arc;
 
-/// What the note `model` of a save says.
+/// Kind of the model in saves and reports.
 pub(super) const KIND: &str = "lda";
 
-/// Topics, and what words they are made of.
+/// Trained topic model, replicated on all peers.
 #[derive(Clone, Debug)]
-pub struct TopicModel {
-    /// The prior of each topic in a document.
+pub struct LdaModel {
+    /// Dirichlet prior of each topic in a document.
     alpha: Vec<f64>,
-    /// The prior of each word in a topic.
+    /// Dirichlet prior of each word in a topic.
     beta: f64,
     rows: Arc<WordTopics>,
-    /// How many tokens each topic has.
+    /// Number of tokens by topic.
     totals: Vec<u64>,
-    /// How many words occur.
+    /// Number of words that occur.
     used: usize,
-    vocabulary: Arc<Vocabulary>,
-    /// How many documents it was trained on.
+    vocabulary: Arc<LdaVocabulary>,
+    /// Number of training documents.
     documents: u64,
     cluster: Cluster,
 }
 
-impl TopicModel {
-    /// A model with these counts, the same on every peer. There is a row for every word, and an alpha for every topic.
+impl LdaModel {
+    /// Creates a model from counts, equal on every peer. There must be a row for every word and an
+    /// alpha for every topic.
     pub fn new(
         cluster: &Cluster,
         alpha: Vec<f64>,
         beta: f64,
         rows: impl Into<Arc<WordTopics>>,
-        vocabulary: Arc<Vocabulary>,
+        vocabulary: Arc<LdaVocabulary>,
         documents: u64,
     ) -> Result<Self, Error> {
         let rows = rows.into();
-        let refuse = |problem: String| Err(Error::NotThisModel { problem });
+        let refuse = |problem: String| Err(Error::InvalidSave { problem });
         if alpha.is_empty() || !alpha.iter().chain([&beta]).all(|prior| prior.is_finite() && *prior > 0.0) {
-            return refuse("its priors are not all above 0".to_owned());
+            return refuse("its priors are not all positive".to_owned());
         }
         if rows.words() != vocabulary.len() {
             return refuse(format!("it has rows for {} words and names for {}", rows.words(), vocabulary.len()));
@@ -66,49 +69,49 @@ impl TopicModel {
         Ok(Self { alpha, beta, rows, totals, used, vocabulary, documents, cluster: cluster.clone() })
     }
 
-    /// How many topics there are.
+    /// Returns the number of topics.
     #[must_use]
     pub fn topics(&self) -> usize {
         self.alpha.len()
     }
 
-    /// How many words occur in what it was trained on: the `V` of its probabilities.
+    /// Returns the number of words that occur in training: the `V` of the probabilities.
     #[must_use]
     pub fn used(&self) -> usize {
         self.used
     }
 
-    /// How many words there are, those that never occur included.
+    /// Returns the vocabulary size, including words that never occur.
     #[must_use]
     pub fn words(&self) -> usize {
         self.rows.words()
     }
 
-    /// The prior of each topic in a document.
+    /// Returns the Dirichlet prior of each topic in a document.
     #[must_use]
     pub fn alpha(&self) -> &[f64] {
         &self.alpha
     }
 
-    /// The prior of each word in a topic.
+    /// Returns the Dirichlet prior of each word in a topic.
     #[must_use]
     pub fn beta(&self) -> f64 {
         self.beta
     }
 
-    /// How often each word was assigned to each topic.
+    /// Returns the word-topic counts.
     #[must_use]
     pub fn rows(&self) -> &WordTopics {
         &self.rows
     }
 
-    /// How many tokens each topic has.
+    /// Returns the number of tokens by topic.
     #[must_use]
     pub fn totals(&self) -> &[u64] {
         &self.totals
     }
 
-    /// The share of all tokens that each topic has. With no tokens at all, what the priors say.
+    /// Returns the share of all tokens by topic; without tokens, that of the priors.
     #[must_use]
     pub fn sizes(&self) -> Vec<f64> {
         let tokens: u64 = self.tokens();
@@ -119,60 +122,62 @@ impl TopicModel {
         self.totals.iter().map(|total| *total as f64 / tokens as f64).collect()
     }
 
-    /// How many tokens it was trained on.
+    /// Returns the number of training tokens.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         self.totals.iter().sum()
     }
 
-    /// How many documents it was trained on.
+    /// Returns the number of training documents.
     #[must_use]
     pub fn documents(&self) -> u64 {
         self.documents
     }
 
-    /// The words there are.
+    /// Returns the vocabulary of the documents.
     #[must_use]
-    pub fn vocabulary(&self) -> &Arc<Vocabulary> {
+    pub fn vocabulary(&self) -> &Arc<LdaVocabulary> {
         &self.vocabulary
     }
 
-    /// How often a word occurs in what it was trained on: 0 for one that never does, or that it does not know.
+    /// Returns the frequency of a word in training: 0 for unused or unknown words.
     #[must_use]
     pub fn count(&self, word: u32) -> u64 {
         self.rows.row(word).1.iter().map(|count| u64::from(*count)).sum()
     }
 
-    /// The probability of a word in a topic; that of one never seen, if it does not know the word.
+    /// Returns the probability of a word in a topic; for an unknown word, that of a word never
+    /// seen.
     ///
     /// # Panics
-    /// If there is no such topic.
+    /// If the topic is out of range.
     #[must_use]
     pub fn probability(&self, word: u32, topic: usize) -> f64 {
         let (topics, counts) = self.rows.row(word);
-        let count = topics.binary_search(&(topic as u32)).map_or(0, |place| counts[place]);
-        self.chance(topic, count)
+        let count = topics.binary_search(&(topic as u32)).map_or(0, |index| counts[index]);
+        self.smoothed_probability(topic, count)
     }
 
-    /// The probability of a word in a topic that has `count` of it.
-    pub(super) fn chance(&self, topic: usize, count: u32) -> f64 {
+    /// Returns the probability of a word in a topic that has `count` of it.
+    pub(super) fn smoothed_probability(&self, topic: usize, count: u32) -> f64 {
         (f64::from(count) + self.beta) / (self.totals[topic] as f64 + self.used.max(1) as f64 * self.beta)
     }
 
-    /// *Collective.* Saves it in a folder, where nothing but an older save may be.
+    /// *Collective.* Saves the model in a folder, which must be new or hold an older save.
     pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
-        let mut save = Save::begin(cluster, folder)?;
+        let mut save = ArraySaver::begin(cluster, folder)?;
         self.put(&mut save, "")?;
-        save.note("model", &KIND);
+        save.put_metadata("model", &KIND);
         save.commit()
     }
 
-    /// *Collective.* Loads what [`save`](Self::save) or a training wrote, on any number of peers.
+    /// *Collective.* Loads a model written by [`save`](Self::save) or by training, on any number of
+    /// peers.
     pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        Load::steady(cluster, folder, |load| {
-            let kind: String = load.note("model")?.ok_or_else(|| missing("note `model`"))?;
+        ArrayLoader::load_with_retry(cluster, folder, |load| {
+            let kind: String = load.metadata("model")?.ok_or_else(|| missing("note `model`"))?;
             if kind != KIND {
-                return Err(Error::NotThisModel { problem: format!("it is of a model `{kind}`") }.into());
+                return Err(Error::InvalidSave { problem: format!("it is a model `{kind}`") }.into());
             }
             Self::get(load, "")
         })
@@ -180,16 +185,16 @@ impl TopicModel {
 }
 
 fn missing(what: &str) -> Error {
-    Error::NotThisModel { problem: format!("it has no {what}") }
+    Error::InvalidSave { problem: format!("it has no {what}") }
 }
 
-/// *Collective.* All cells of a list, on every peer.
+/// *Collective.* Gathers all cells of a list to every peer.
 fn values<T: Element>(array: &DistArray<T, 1>) -> Result<Vec<T>> {
     Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
 }
 
-impl Keep for TopicModel {
-    fn put(&self, save: &mut Save, prefix: &str) -> Result<()> {
+impl Checkpointable for LdaModel {
+    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
         let cluster = &self.cluster;
         let named = |name: &str| format!("{prefix}{name}");
         put(cluster, save, &named("offsets"), &self.rows.offsets)?;
@@ -199,17 +204,17 @@ impl Keep for TopicModel {
         put(cluster, save, &named("beta"), &[self.beta])?;
         put(cluster, save, &named("documents"), &[self.documents])?;
         if let Some(terms) = self.vocabulary.terms() {
-            // Names come from lines or are parts of them, so none has an end of line in it.
+            // Names come from lines or parts of lines, so none contains a newline.
             let lines: Vec<u8> = terms.iter().flat_map(|term| term.bytes().chain([b'\n'])).collect();
             put(cluster, save, &named("terms"), &lines)?;
         }
         if let Some(tokenizer) = self.vocabulary.tokenizer() {
-            save.note("text", tokenizer);
+            save.put_metadata("text", tokenizer);
         }
         Ok(())
     }
 
-    fn get(load: &Load, prefix: &str) -> Result<Self> {
+    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
         let named = |name: &str| format!("{prefix}{name}");
         let offsets = load.get::<u64, 1>(&named("offsets"))?;
         let cluster = offsets.cluster().clone();
@@ -223,7 +228,7 @@ impl Keep for TopicModel {
             && rows.offsets.last() == Some(&(rows.topics.len() as u64))
             && rows.topics.len() == rows.counts.len();
         if !sound {
-            return Err(Error::NotThisModel { problem: "its rows do not fit together".to_owned() }.into());
+            return Err(Error::InvalidSave { problem: "its rows are inconsistent".to_owned() }.into());
         }
         let one = |found: Option<u64>, what: &str| found.ok_or_else(|| missing(what));
         let alpha = values(&load.get::<f64, 1>(&named("alpha"))?)?;
@@ -234,14 +239,14 @@ impl Keep for TopicModel {
         let vocabulary = if has_terms {
             let lines = values(&load.get::<u8, 1>(&named("terms"))?)?;
             let lines = String::from_utf8(lines)
-                .map_err(|_| Error::NotThisModel { problem: "its names of words are not UTF-8".to_owned() })?;
-            let terms = Vocabulary::named(lines.split_terminator('\n').map(Box::from).collect());
-            match load.note::<Tokenizer>("text")? {
-                Some(tokenizer) => terms.read_by(tokenizer),
+                .map_err(|_| Error::InvalidSave { problem: "its word names are not UTF-8".to_owned() })?;
+            let terms = LdaVocabulary::named(lines.split_terminator('\n').map(Box::from).collect());
+            match load.metadata::<Tokenizer>("text")? {
+                Some(tokenizer) => terms.with_tokenizer(tokenizer),
                 None => terms,
             }
         } else {
-            Vocabulary::numbered(rows.words() as u32)
+            LdaVocabulary::numbered(rows.words() as u32)
         };
         Ok(Self::new(&cluster, alpha, beta, rows, Arc::new(vocabulary), documents)?)
     }
@@ -254,8 +259,8 @@ impl Keep for TopicModel {
 }
 
 /// *Collective.* Saves a list that every peer has.
-fn put<T: Element + Stored>(cluster: &Cluster, save: &mut Save, name: &str, values: &[T]) -> Result<()> {
-    save.put(name, &cluster.from_fn([values.len() as u64], |[place]| values[place as usize])?)
+fn put<T: Element + TensorElement>(cluster: &Cluster, save: &mut ArraySaver, name: &str, values: &[T]) -> Result<()> {
+    save.put(name, &cluster.from_fn([values.len() as u64], |[index]| values[index as usize])?)
 }
 
 #[cfg(test)]
@@ -263,7 +268,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_number_of_peers_saved_another_loads() {
+    fn saves_load_on_any_number_of_peers() {
         let folder = tempfile::tempdir().unwrap();
         for (peers, with_names) in [(1, true), (2, false), (3, true)] {
             let path = folder.path().join(peers.to_string());
@@ -273,13 +278,13 @@ mod tests {
                 rows.push([]);
                 rows.push([(1, 5)]);
                 let terms = vec!["naïve".into(), "b c".into(), "".into()];
-                let named_terms = || Vocabulary::named(terms.clone()).read_by(Tokenizer::default());
-                let vocabulary = if with_names { named_terms() } else { Vocabulary::numbered(3) };
-                TopicModel::new(cluster, vec![0.1, 0.2, 0.3], 0.01, rows, vocabulary.into(), 9)
+                let named_terms = || LdaVocabulary::named(terms.clone()).with_tokenizer(Tokenizer::default());
+                let vocabulary = if with_names { named_terms() } else { LdaVocabulary::numbered(3) };
+                LdaModel::new(cluster, vec![0.1, 0.2, 0.3], 0.01, rows, vocabulary.into(), 9)
             };
             hemiola::standalone(peers).run(|cluster| make(cluster)?.save(cluster, &path)).unwrap();
             let outcome = hemiola::standalone(4 - peers).run(|cluster| {
-                let (loaded, fresh) = (TopicModel::load(cluster, &path)?, make(cluster)?);
+                let (loaded, fresh) = (LdaModel::load(cluster, &path)?, make(cluster)?);
                 assert_eq!((loaded.alpha(), loaded.beta()), (fresh.alpha(), fresh.beta()));
                 assert_eq!((loaded.rows(), loaded.totals()), (fresh.rows(), fresh.totals()));
                 assert_eq!((loaded.vocabulary(), loaded.documents()), (fresh.vocabulary(), 9));
@@ -291,14 +296,14 @@ mod tests {
     }
 
     #[test]
-    fn counts_that_do_not_fit_together_are_refused() {
+    fn inconsistent_counts_are_rejected() {
         hemiola::standalone(1)
             .run(|cluster| {
                 let mut rows = WordTopics::default();
                 rows.push([(2, 1)]);
-                let words = |len| Arc::new(Vocabulary::numbered(len));
+                let words = |len| Arc::new(LdaVocabulary::numbered(len));
                 let refused = |alpha: Vec<f64>, beta, words| {
-                    TopicModel::new(cluster, alpha, beta, rows.clone(), words, 1).unwrap_err().to_string()
+                    LdaModel::new(cluster, alpha, beta, rows.clone(), words, 1).unwrap_err().to_string()
                 };
                 assert!(refused(vec![0.1; 2], 0.1, words(1)).contains("topic 2 of 2"));
                 assert!(refused(vec![0.1; 3], 0.1, words(2)).contains("rows for 1 words and names for 2"));

@@ -1,138 +1,146 @@
-//! What a user chooses.
+//! Settings of topic models.
 
 use super::TopicModelling;
 use crate::Error;
 use crate::setters::setters;
-use crate::training::Limits;
+use crate::training::TrainingLimits;
 use serde::{Deserialize, Serialize};
 
-/// How topics are drawn.
+/// Gibbs sampler of topics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Sampler {
-    /// Whatever reaches a likelihood with the least work in a short trial on some of the documents.
+pub enum LdaSampler {
+    /// The sampler that reaches the best likelihood for equal work in a short trial on some
+    /// documents.
     #[default]
     Auto,
-    /// From all topics, with documents as rows of counts: exact, for few topics.
+    /// Exact sampling over all topics, with dense document counts: for few topics.
     Exact,
-    /// From the topics of the document and, rarely, from all: exact, for many topics.
+    /// Exact sampling over the topics of the document and, rarely, over all: for many topics.
     Sparse,
-    /// By proposals from the word and from the document, accepted or not: the time does not grow with topics.
+    /// Metropolis-Hastings proposals from the word and from the document: constant time per token
+    /// in the number of topics.
     MetropolisHastings,
 }
 
-/// How peers and workers share the work.
+/// Execution mode of a sweep.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Way {
-    /// Documents stay, words go around: nobody else changes what a worker reads, but for the totals of topics.
+pub enum LdaExecutionMode {
+    /// Model-parallel rotation: documents stay, word blocks rotate. No other worker changes what a
+    /// worker reads, except the topic totals.
     #[default]
     Rotation,
-    /// Counts of words are in tables that everybody reads and adds to.
+    /// Parameter server: word counts are in tables that all workers read and update (stale
+    /// synchronous parallel).
     Tables {
-        /// By how many clocks a worker may be ahead of the slowest.
+        /// Staleness bound in clocks; 0 is bulk synchronous.
         staleness: u32,
-        /// Bytes that a peer may send in a second, in each direction, ahead of need; without one, nothing is.
+        /// Bandwidth budget for eager communication, in bytes per second and direction of a peer;
+        /// `None` disables it.
         budget: Option<u64>,
     },
 }
 
-/// The settings of a topic model.
+/// Settings of a topic model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// How many topics there are.
+pub struct LdaSettings {
+    /// Number of topics of the model.
     pub topics: u32,
-    /// The prior of each topic in a document, in the beginning.
+    /// Initial Dirichlet prior of each topic in a document.
     pub alpha: f64,
-    /// The prior of each word in a topic, in the beginning.
+    /// Initial Dirichlet prior of each word in a topic.
     pub beta: f64,
-    /// Whether `alpha` is learned, one for each topic.
+    /// Enables optimization of `alpha`, one value per topic.
     pub learn_alpha: bool,
-    /// Whether `beta` is learned, one for all words.
+    /// Enables optimization of `beta`, one value for all words.
     pub learn_beta: bool,
-    /// After how many passes priors are learned anew.
+    /// Number of sweeps between optimizations of the priors.
     pub learn_every: u32,
-    /// How topics are drawn.
-    pub sampler: Sampler,
-    /// How the work is shared.
-    pub way: Way,
-    /// In how many parts documents and words are cut; 0: one for each worker of all peers. The same parts give the same bits.
+    /// Gibbs sampler of topics.
+    pub sampler: LdaSampler,
+    /// Execution mode of a sweep.
+    pub mode: LdaExecutionMode,
+    /// Number of partitions of documents and words; 0: one per worker of all peers. The same number
+    /// gives the same bits.
     pub parts: u32,
-    /// What all chance comes from.
+    /// Random seed of all draws.
     pub seed: u64,
-    /// The share of documents that is held out where no held-out documents are given.
-    pub valid: f64,
-    /// When training stops.
-    pub limits: Limits,
+    /// Fraction of the documents used for validation where no validation set is given.
+    pub validation: f64,
+    /// Stopping criteria; an epoch is a sweep.
+    pub limits: TrainingLimits,
 }
 
-/// Collects settings. Made by [`TopicModelling::builder`].
+/// Builder of the settings; see [`TopicModelling::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Builder {
-    settings: Settings,
+pub struct LdaBuilder {
+    settings: LdaSettings,
 }
 
-impl Builder {
+impl LdaBuilder {
     pub(super) fn new(topics: u32) -> Self {
         Self {
-            settings: Settings {
+            settings: LdaSettings {
                 topics,
                 alpha: 0.1,
                 beta: 0.01,
                 learn_alpha: true,
                 learn_beta: false,
                 learn_every: 5,
-                sampler: Sampler::Auto,
-                way: Way::Rotation,
+                sampler: LdaSampler::Auto,
+                mode: LdaExecutionMode::Rotation,
                 parts: 0,
                 seed: 1,
-                valid: 0.0,
-                limits: Limits { epochs: 100, patience: None, ..Limits::default() },
+                validation: 0.0,
+                limits: TrainingLimits { epochs: 100, patience: None, ..TrainingLimits::default() },
             },
         }
     }
 
     setters! {
-        /// The prior of each topic in a document, in the beginning. Default 0.1.
+        /// Initial Dirichlet prior of each topic in a document. Default: 0.1.
         alpha: f64;
-        /// The prior of each word in a topic, in the beginning. Default 0.01.
+        /// Initial Dirichlet prior of each word in a topic. Default: 0.01.
         beta: f64;
-        /// Whether `alpha` is learned, one for each topic. Default: it is.
+        /// Enables optimization of `alpha`, one value per topic. Default: true.
         learn_alpha: bool;
-        /// Whether `beta` is learned, one for all words. Default: it is not.
+        /// Enables optimization of `beta`, one value for all words. Default: false.
         learn_beta: bool;
-        /// After how many passes priors are learned anew. Default 5.
+        /// Number of sweeps between optimizations of the priors. Default: 5.
         learn_every: u32;
-        /// How topics are drawn. Default: a trial finds out.
-        sampler: Sampler;
-        /// How the work is shared. Default: words go around.
-        way: Way;
-        /// In how many parts documents and words are cut, which is how many workers can be busy at once. Default 0: one for each worker of all peers. The same parts give
-        /// the same bits, however many workers and peers there are.
+        /// Gibbs sampler of topics. Default: chosen by a trial.
+        sampler: LdaSampler;
+        /// Execution mode of a sweep. Default: rotation.
+        mode: LdaExecutionMode;
+        /// Number of partitions of documents and words, which bounds the number of busy workers.
+        /// Default: 0, one per worker of all peers. The same number gives the same bits on any
+        /// number of workers and peers.
         parts: u32;
-        /// What all chance comes from. Default 1.
+        /// Random seed. Default: 1.
         seed: u64;
-        /// The share of documents that is held out where no held-out documents are given. Default 0: none.
-        valid: f64;
-        /// When training stops.
-        limits: Limits;
+        /// Fraction of the documents used for validation where no validation set is given. Default:
+        /// 0, none.
+        validation: f64;
+        /// Stopping criteria; an epoch is a sweep.
+        limits: TrainingLimits;
     }
 
-    /// So many passes over all tokens. Default 100.
-    pub fn passes(mut self, passes: u32) -> Self {
-        self.settings.limits.epochs = passes;
+    /// Number of sweeps over all tokens. Default: 100.
+    pub fn sweeps(mut self, sweeps: u32) -> Self {
+        self.settings.limits.epochs = sweeps;
         self
     }
 
-    /// Checks the settings.
+    /// Validates the settings and builds the estimator.
     pub fn build(self) -> Result<TopicModelling, Error> {
-        let Settings { topics, alpha, beta, learn_every, parts, valid, .. } = &self.settings;
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        let LdaSettings { topics, alpha, beta, learn_every, parts, validation, .. } = &self.settings;
+        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
         if !(1..=1 << 24).contains(topics) {
             return refuse("topics", topics.to_string(), "from 1 to 16777216");
         }
-        // Below that, single precision could not tell a prior from nothing.
+        // Below that, single precision could not tell a prior from 0.
         if !(1e-6..=1e3).contains(alpha) {
             return refuse("alpha", alpha.to_string(), "from 0.000001 to 1000");
         }
@@ -145,8 +153,8 @@ impl Builder {
         if *parts > 4096 {
             return refuse("parts", parts.to_string(), "at most 4096");
         }
-        if !(0.0..1.0).contains(valid) {
-            return refuse("valid", valid.to_string(), "from 0 to below 1");
+        if !(0.0..1.0).contains(validation) {
+            return refuse("validation", validation.to_string(), "from 0 to below 1");
         }
         Ok(TopicModelling { settings: self.settings })
     }
@@ -157,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
+    fn invalid_settings_are_rejected() {
         let builder = || TopicModelling::builder(10);
         assert!(builder().build().is_ok());
         for wrong in [
@@ -167,7 +175,7 @@ mod tests {
             builder().beta(-1.0),
             builder().learn_every(0),
             builder().parts(5000),
-            builder().valid(1.0),
+            builder().validation(1.0),
         ] {
             assert!(wrong.build().unwrap_err().to_string().contains("which must be"));
         }

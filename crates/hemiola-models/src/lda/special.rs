@@ -1,10 +1,11 @@
-//! The logarithm of the gamma function and its derivative, for arguments above 0.
+//! Special functions: log-gamma and digamma, for positive arguments.
 //!
-//! Both step up to 8 by their recurrences and take the asymptotic series from there: good to about 1e-12 of the value.
+//! Both shift the argument up to 8 by their recurrences and use the asymptotic series from there,
+//! accurate to about 1e-12 of the value.
 
 const HALF_LOG_OF_TWO_PI: f64 = 0.918_938_533_204_672_7;
 
-/// `ln Γ(x)`.
+/// Computes `ln Γ(x)` for positive `x`.
 pub(super) fn ln_gamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 8.0 {
@@ -17,7 +18,7 @@ pub(super) fn ln_gamma(mut x: f64) -> f64 {
     shift + (x - 0.5) * x.ln() - x + HALF_LOG_OF_TWO_PI + one * series
 }
 
-/// `ψ(x)`, the derivative of `ln Γ(x)`.
+/// Computes `ψ(x)`, the derivative of `ln Γ(x)`.
 pub(super) fn digamma(mut x: f64) -> f64 {
     let mut shift = 0.0;
     while x < 8.0 {
@@ -29,29 +30,29 @@ pub(super) fn digamma(mut x: f64) -> f64 {
     shift + x.ln() - 0.5 / x - square * series
 }
 
-/// `ln Γ(x + n) - ln Γ(x)`, with those of small `n` kept: most counts are small.
+/// Computes `ln Γ(x + n) - ln Γ(x)`, cached for small `n`: most counts are small.
 #[derive(Clone, Debug)]
-pub(super) struct Rising {
+pub(super) struct LnRisingFactorial {
     x: f64,
     base: f64,
-    kept: Vec<f64>,
+    cached: Vec<f64>,
 }
 
-impl Rising {
-    /// Keeps the values up to `n`.
+impl LnRisingFactorial {
+    /// Caches the values up to `n`.
     pub(super) fn new(x: f64, n: usize) -> Self {
         let mut sum = 0.0;
-        let mut kept = vec![0.0];
-        kept.extend((0..n).map(|at| {
+        let mut cached = vec![0.0];
+        cached.extend((0..n).map(|at| {
             sum += (x + at as f64).ln();
             sum
         }));
-        Self { x, base: ln_gamma(x), kept }
+        Self { x, base: ln_gamma(x), cached }
     }
 
     #[inline]
     pub(super) fn at(&self, n: u64) -> f64 {
-        match self.kept.get(n as usize) {
+        match self.cached.get(n as usize) {
             Some(value) => *value,
             None => ln_gamma(self.x + n as f64) - self.base,
         }
@@ -63,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn they_are_those_of_tables() {
+    fn values_match_published_tables() {
         for (x, gamma, psi) in [
             (0.01, 4.599_479_878_042_022, -100.560_885_457_869_67),
             (0.5, 0.572_364_942_924_700_1, -1.963_510_026_021_423_5),
@@ -74,7 +75,7 @@ mod tests {
             assert!((ln_gamma(x) - gamma).abs() <= 1e-11 * gamma.abs().max(1.0), "{x}: {}", ln_gamma(x));
             assert!((digamma(x) - psi).abs() <= 1e-11 * psi.abs().max(1.0), "{x}: {}", digamma(x));
         }
-        let rising = Rising::new(0.3, 4);
+        let rising = LnRisingFactorial::new(0.3, 4);
         for n in 0..9 {
             let plain = ln_gamma(0.3 + n as f64) - ln_gamma(0.3);
             assert!((rising.at(n) - plain).abs() < 1e-11, "{n}");

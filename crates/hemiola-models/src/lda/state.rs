@@ -1,69 +1,71 @@
-//! Where training is: topics of all tokens of this peer's parts, the words that are here, and the priors.
+//! Training state: topics of all tokens of this peer's partitions, its word blocks, and the priors.
 //!
-//! **Invariant:** between passes the block with the number of a part is where that part is, and totals are those of all peers. Topics, priors and the number of passes are all that the next pass depends on:
-//! counts follow from topics.
+//! **Invariant:** between sweeps the block with the number of a partition is on that partition's
+//! peer, and totals are those of all peers. Topics, priors and the number of sweeps are all that
+//! the next sweep depends on: counts follow from topics.
 
-use super::block::Block;
-use super::counts::Form;
-use super::layout::Layout;
-use super::likelihood::{Terms, of_totals};
-use super::part::{Part, parts};
-use super::priors::Statistics;
-use super::rows::WordTopics;
-use super::{Corpus, TopicModel, Vocabulary};
+use super::block::WordBlock;
+use super::counts::CountLayout;
+use super::layout::LdaLayout;
+use super::likelihood::{LikelihoodTerms, of_totals};
+use super::partition::{DocumentPartition, parts};
+use super::priors::PriorStatistics;
+use super::word_topics::WordTopics;
+use super::{Corpus, LdaModel, LdaVocabulary};
 use crate::Error;
 use hemiola::core::Rank;
 use hemiola::{Cluster, Result};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a training has come to.
+/// Training state of one peer.
 #[derive(Clone, Debug)]
-pub(super) struct State {
-    pub(super) layout: Arc<Layout>,
-    pub(super) vocabulary: Arc<Vocabulary>,
-    /// Those of this peer, in their order.
-    pub(super) parts: Vec<Part>,
-    /// By number; those that are here.
-    pub(super) blocks: Vec<Option<Block>>,
+pub(super) struct LdaState {
+    pub(super) layout: Arc<LdaLayout>,
+    pub(super) vocabulary: Arc<LdaVocabulary>,
+    /// Partitions of this peer, in order.
+    pub(super) parts: Vec<DocumentPartition>,
+    /// Blocks by number; `None` for blocks on other peers.
+    pub(super) blocks: Vec<Option<WordBlock>>,
     pub(super) totals: Vec<i32>,
     pub(super) alpha: Vec<f64>,
     pub(super) beta: f64,
     pub(super) seed: u64,
-    /// How many were made.
-    pub(super) passes: u64,
+    /// Number of completed sweeps.
+    pub(super) sweeps: u64,
 }
 
-impl State {
-    /// *Collective.* Documents and words in their places; tokens have no topics yet, and nothing is counted.
+impl LdaState {
+    /// *Collective.* Distributes documents and words; tokens have no topics yet, and nothing is
+    /// counted.
     pub(super) fn new(
         cluster: &Cluster,
         corpus: &Corpus,
-        layout: Arc<Layout>,
-        form: Form,
+        layout: Arc<LdaLayout>,
+        form: CountLayout,
         (alpha, beta, seed): (Vec<f64>, f64, u64),
     ) -> Result<Self> {
         let parts = parts(cluster, corpus, &layout, form)?;
         let (blocks, totals) = (vec![None; layout.parts], vec![0; layout.topics]);
         let vocabulary = corpus.vocabulary().clone();
-        Ok(Self { layout, vocabulary, parts, blocks, totals, alpha, beta, seed, passes: 0 })
+        Ok(Self { layout, vocabulary, parts, blocks, totals, alpha, beta, seed, sweeps: 0 })
     }
 
-    /// *Collective.* Gives all tokens random topics, and counts.
-    pub(super) fn scatter(&mut self, cluster: &Cluster) -> Result<()> {
+    /// *Collective.* Assigns random topics to all tokens, and counts.
+    pub(super) fn randomize_topics(&mut self, cluster: &Cluster) -> Result<()> {
         let (seed, topics) = (self.seed, self.layout.topics);
-        let parts: Vec<Mutex<&mut Part>> = self.parts.iter_mut().map(Mutex::new).collect();
+        let parts: Vec<Mutex<&mut DocumentPartition>> = self.parts.iter_mut().map(Mutex::new).collect();
         cluster.each_worker(|worker| {
             for part in parts.iter().skip(worker.index()).step_by(worker.count()) {
-                part.lock().unwrap_or_else(PoisonError::into_inner).scatter(seed, topics);
+                part.lock().unwrap_or_else(PoisonError::into_inner).randomize_topics(seed, topics);
             }
         })?;
         self.count(cluster)
     }
 
-    /// *Collective.* Makes all counts from the topics of tokens.
+    /// *Collective.* Recomputes all counts from the topics of tokens.
     pub(super) fn count(&mut self, cluster: &Cluster) -> Result<()> {
         let layout = self.layout.clone();
-        let parts: Vec<Mutex<&mut Part>> = self.parts.iter_mut().map(Mutex::new).collect();
+        let parts: Vec<Mutex<&mut DocumentPartition>> = self.parts.iter_mut().map(Mutex::new).collect();
         cluster.each_worker(|worker| {
             for part in parts.iter().skip(worker.index()).step_by(worker.count()) {
                 part.lock().unwrap_or_else(PoisonError::into_inner).count_documents();
@@ -71,15 +73,16 @@ impl State {
         })?;
         self.totals.fill(0);
         for number in 0..layout.parts {
-            // Each peer counts what its parts have of the block; whose it is adds them up.
-            let mut block = Block::new(&layout, number);
+            // Each peer counts the tokens of its partitions in the block; the owner of the block
+            // sums them.
+            let mut block = WordBlock::new(&layout, number);
             self.parts.iter().for_each(|part| part.count_words(number, &mut block, &mut self.totals));
             let owner = layout.owner(number);
             if cluster.size() > 1 {
                 let mine = if owner == cluster.rank() { Vec::new() } else { block.pack() };
                 let others = cluster.all_gather(mine)?;
                 for bytes in others.iter().filter(|bytes| owner == cluster.rank() && !bytes.is_empty()) {
-                    let other = Block::new(&layout, number).unpack(bytes).ok_or_else(nonsense)?;
+                    let other = WordBlock::new(&layout, number).unpack(bytes).ok_or_else(malformed_message)?;
                     for word in 0..block.words() {
                         other.each(word, |topic, count| (0..count).for_each(|_| block.add(word, topic)));
                     }
@@ -94,14 +97,14 @@ impl State {
         Ok(())
     }
 
-    /// *Collective.* The joint log-likelihood of words and topics, per token.
+    /// *Collective.* Returns the joint log-likelihood of words and topics, per token.
     pub(super) fn likelihood(&self, cluster: &Cluster) -> Result<f64> {
-        let terms = &Terms::new(&self.alpha, self.beta);
+        let terms = &LikelihoodTerms::new(&self.alpha, self.beta);
         let first = self.layout.parts_of(cluster.rank()).start;
         let sums = cluster.each_worker(|worker| {
             let mine = (0..self.parts.len()).skip(worker.index()).step_by(worker.count());
             let both = |at: usize| {
-                let block = self.blocks[first + at].as_ref().expect("blocks are at home between passes");
+                let block = self.blocks[first + at].as_ref().expect("blocks are with their owners between sweeps");
                 (first + at, terms.of_documents(&self.parts[at]), terms.of_words(block))
             };
             mine.map(both).collect::<Vec<_>>()
@@ -114,14 +117,14 @@ impl State {
         Ok((documents + words + totals) / self.layout.tokens as f64)
     }
 
-    /// *Collective.* Makes priors fit the counts.
+    /// *Collective.* Optimizes the priors.
     pub(super) fn learn(&mut self, cluster: &Cluster, alpha: bool, beta: bool) -> Result<()> {
         if !alpha && !beta {
             return Ok(());
         }
         let topics = self.layout.topics;
         let counted = cluster.each_worker(|worker| {
-            let mut statistics = Statistics::new(topics);
+            let mut statistics = PriorStatistics::new(topics);
             if alpha {
                 let parts = self.parts.iter().skip(worker.index()).step_by(worker.count());
                 parts.for_each(|part| statistics.add_part(part));
@@ -132,9 +135,9 @@ impl State {
             }
             statistics
         })?;
-        let join = |all: Vec<Statistics>| {
+        let join = |all: Vec<PriorStatistics>| {
             let mut all = all.into_iter();
-            let first = all.next().unwrap_or_else(|| Statistics::new(topics));
+            let first = all.next().unwrap_or_else(|| PriorStatistics::new(topics));
             all.fold(first, |mut sum, more| {
                 sum.join(&more);
                 sum
@@ -153,47 +156,47 @@ impl State {
         Ok(())
     }
 
-    /// *Collective.* The model these counts are.
-    pub(super) fn model(&self, cluster: &Cluster) -> Result<TopicModel> {
+    /// *Collective.* Builds the model of the current counts.
+    pub(super) fn model(&self, cluster: &Cluster) -> Result<LdaModel> {
         let layout = &*self.layout;
         let mut gathered = Vec::new();
         if cluster.size() > 1 {
             for number in 0..layout.parts {
-                let mine = self.blocks[number].as_ref().map_or_else(Vec::new, Block::pack);
+                let mine = self.blocks[number].as_ref().map_or_else(Vec::new, WordBlock::pack);
                 let bytes = cluster.broadcast_from(layout.owner(number), mine)?;
-                gathered.push(Block::new(layout, number).unpack(&bytes).ok_or_else(nonsense)?);
+                gathered.push(WordBlock::new(layout, number).unpack(&bytes).ok_or_else(malformed_message)?);
             }
         }
         let block = |number: usize| match gathered.get(number) {
             Some(block) => block,
-            None => self.blocks[number].as_ref().expect("blocks are at home between passes"),
+            None => self.blocks[number].as_ref().expect("blocks are with their owners between sweeps"),
         };
         let mut rows = WordTopics::default();
         let mut entries = Vec::new();
         for home in &layout.homes {
             entries.clear();
-            if let Some((number, place)) = home {
-                block(*number as usize).each(*place as usize, |topic, count| entries.push((topic as u32, count)));
+            if let Some((number, index)) = home {
+                block(*number as usize).each(*index as usize, |topic, count| entries.push((topic as u32, count)));
             }
             rows.push(entries.iter().copied());
         }
         let (alpha, vocabulary) = (self.alpha.clone(), self.vocabulary.clone());
-        Ok(TopicModel::new(cluster, alpha, self.beta, rows, vocabulary, layout.documents)?)
+        Ok(LdaModel::new(cluster, alpha, self.beta, rows, vocabulary, layout.documents)?)
     }
 
-    /// Bytes of memory that this peer's parts and words take.
+    /// Returns the memory size of this peer's partitions and blocks in bytes.
     pub(super) fn bytes(&self) -> usize {
-        let parts: usize = self.parts.iter().map(Part::bytes).sum();
-        parts + self.blocks.iter().flatten().map(Block::bytes).sum::<usize>()
+        let parts: usize = self.parts.iter().map(DocumentPartition::bytes).sum();
+        parts + self.blocks.iter().flatten().map(WordBlock::bytes).sum::<usize>()
     }
 
-    /// The peer that has a part.
+    /// Returns the owner of a partition.
     pub(super) fn owner(&self, part: usize) -> Rank {
         self.layout.owner(part)
     }
 }
 
-/// A peer sent something that is no block.
-pub(super) fn nonsense() -> Error {
-    Error::NotThisModel { problem: "a peer sent counts that are none; do all run the same program?".to_owned() }
+/// Error for a malformed message from a peer.
+pub(super) fn malformed_message() -> Error {
+    Error::InvalidSave { problem: "a peer sent malformed counts; run the same program on all peers".to_owned() }
 }

@@ -1,7 +1,8 @@
-//! Words that say nothing about what a text is about.
+//! English stop words.
 //!
-//! The list is our own and short: articles, pronouns, prepositions, conjunctions, auxiliary verbs and their contractions. Words that are only frequent in one
-//! collection (`said` in news) are better left out by `--max-share`.
+//! The list is our own and short: articles, pronouns, prepositions, conjunctions, auxiliary verbs
+//! and their contractions. Words that are frequent in one collection only (`said` in news) are
+//! better dropped by `--max-share`.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ i'm i've i'll i'd you're you've you'll you'd he's he'll he'd she's she'll she'd 
 that's that'll there's here's what's who's where's when's how's let's
 ";
 
-/// Those of English.
+/// Returns the stop words of English.
 pub(super) fn english() -> BTreeSet<String> {
     ENGLISH.split_whitespace().map(str::to_owned).collect()
 }

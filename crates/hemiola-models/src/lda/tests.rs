@@ -1,42 +1,50 @@
-//! What must hold of training whatever the sampler: counts are those of topics, bits do not depend on machines, and topics have the distribution they should.
+//! Properties of training for every sampler: counts equal a recount, bits do not depend on the
+//! machine, and topics have the right distribution.
 
-use super::block::Block;
-use super::counts::{Counts, Form};
-use super::layout::Layout;
-use super::random::Key;
-use super::sampler::Machine;
-use super::sampler::word::Word;
+use super::block::WordBlock;
+use super::counts::{CountLayout, DocumentCounts};
+use super::layout::LdaLayout;
+use super::rng::CounterRng;
+use super::sampler::SimdLevel;
+use super::sampler::word_state::WordState;
 use super::special::ln_gamma;
-use super::state::State;
-use super::{Corpus, Vocabulary};
+use super::state::LdaState;
+use super::{Corpus, LdaVocabulary};
 use hemiola::{Cluster, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const FORMS: [Form; 3] = [Form::Rows, Form::Lists, Form::Tables];
+const FORMS: [CountLayout; 3] = [CountLayout::Rows, CountLayout::Lists, CountLayout::Tables];
 
 fn corpus(words: u32, documents: Vec<Vec<(u32, u32)>>) -> Corpus {
-    Corpus::new(documents, Arc::new(Vocabulary::numbered(words))).unwrap()
+    Corpus::new(documents, Arc::new(LdaVocabulary::numbered(words))).unwrap()
 }
 
-/// Documents of up to so many tokens, some of them empty, frequent words and rare ones.
+/// Documents of up to `longest` tokens, some of them empty, with frequent and rare words.
 fn random_corpus(seed: u64, documents: u64, words: u32, longest: u64) -> Corpus {
-    let key = Key::new(&[seed, 77]);
+    let key = CounterRng::new(&[seed, 77]);
     let document = |number: u64| {
         let length = key.below(number << 20, longest + 1) * u64::from(!number.is_multiple_of(5));
         let word = |at: u64| {
-            let place = u64::from(words) * u64::from(words);
-            (key.below(number << 20 | (at + 1), place) as f64).sqrt() as u32
+            let index = u64::from(words) * u64::from(words);
+            (key.below(number << 20 | (at + 1), index) as f64).sqrt() as u32
         };
         (0..length).map(|at| (word(at).min(words - 1), 1)).collect()
     };
     corpus(words, (0..documents).map(document).collect())
 }
 
-fn begun(cluster: &Cluster, corpus: &Corpus, form: Form, topics: usize, parts: usize, seed: u64) -> Result<State> {
-    let layout = Arc::new(Layout::new(cluster, corpus, topics, parts)?);
-    let mut state = State::new(cluster, corpus, layout, form, (vec![0.2; topics], 0.05, seed))?;
-    state.scatter(cluster)?;
+fn random_state(
+    cluster: &Cluster,
+    corpus: &Corpus,
+    form: CountLayout,
+    topics: usize,
+    parts: usize,
+    seed: u64,
+) -> Result<LdaState> {
+    let layout = Arc::new(LdaLayout::new(cluster, corpus, topics, parts)?);
+    let mut state = LdaState::new(cluster, corpus, layout, form, (vec![0.2; topics], 0.05, seed))?;
+    state.randomize_topics(cluster)?;
     Ok(state)
 }
 
@@ -44,8 +52,8 @@ fn alone<T: Send>(workers: usize, with: impl Fn(&Cluster) -> Result<T> + Sync) -
     hemiola::standalone(1).workers(workers).run(with).unwrap().remove(0)
 }
 
-/// All counts of documents.
-fn of_documents(state: &State) -> Vec<Vec<(usize, u32)>> {
+/// Topic counts of all documents.
+fn of_documents(state: &LdaState) -> Vec<Vec<(usize, u32)>> {
     let mut all = Vec::new();
     for part in &state.parts {
         for document in 0..part.lengths.len() {
@@ -57,29 +65,29 @@ fn of_documents(state: &State) -> Vec<Vec<(usize, u32)>> {
     all
 }
 
-/// All counts of words.
-fn of_words(state: &State) -> Vec<Option<Vec<u8>>> {
-    state.blocks.iter().map(|block| block.as_ref().map(Block::pack)).collect()
+/// Serialized word counts of all blocks.
+fn of_words(state: &LdaState) -> Vec<Option<Vec<u8>>> {
+    state.blocks.iter().map(|block| block.as_ref().map(WordBlock::pack)).collect()
 }
 
 #[test]
-fn counts_are_those_of_a_recount() {
+fn counts_equal_a_recount() {
     for (seed, topics, parts) in [(1, 1, 1), (2, 2, 3), (3, 9, 2), (4, 60, 4), (5, 130, 1), (6, 400, 3)] {
         let corpus = random_corpus(seed, 40, 30, 60);
         for form in FORMS {
             alone(2, |cluster| {
-                let mut state = begun(cluster, &corpus, form, topics, parts, seed)?;
-                let mut words = vec![Word::new(topics); cluster.workers()];
-                for pass in 1..=4 {
-                    state.pass(cluster, &mut words, Machine::Best)?;
-                    state.learn(cluster, pass == 2, pass == 2)?;
+                let mut state = random_state(cluster, &corpus, form, topics, parts, seed)?;
+                let mut words = vec![WordState::new(topics); cluster.workers()];
+                for sweep in 1..=4 {
+                    state.sweep(cluster, &mut words, SimdLevel::Best)?;
+                    state.learn(cluster, sweep == 2, sweep == 2)?;
                     let mut again = state.clone();
                     again.count(cluster)?;
                     assert_eq!(of_documents(&again), of_documents(&state), "{form:?} {topics}");
                     assert!(of_words(&again) == of_words(&state), "{form:?} {topics}");
                     assert_eq!(again.totals, state.totals, "{form:?} {topics}");
                     assert_eq!(state.totals.iter().sum::<i32>() as u64, corpus.tokens());
-                    assert!(form == Form::Tables || again.parts == state.parts, "lists are in order");
+                    assert!(form == CountLayout::Tables || again.parts == state.parts, "lists are in order");
                 }
                 Ok(())
             });
@@ -88,41 +96,42 @@ fn counts_are_those_of_a_recount() {
 }
 
 #[test]
-fn machines_draw_the_same_topics() {
+fn simd_and_scalar_code_sample_the_same_topics() {
     for (topics, longest) in [(3, 50), (50, 70), (100, 120), (300, 400)] {
         let corpus = random_corpus(9, 60, 50, longest);
         for form in FORMS {
             let topics_by = |machine| {
                 alone(1, |cluster| {
-                    let mut state = begun(cluster, &corpus, form, topics, 2, 5)?;
-                    let mut words = vec![Word::new(topics)];
+                    let mut state = random_state(cluster, &corpus, form, topics, 2, 5)?;
+                    let mut words = vec![WordState::new(topics)];
                     for _ in 0..3 {
-                        state.pass(cluster, &mut words, machine)?;
+                        state.sweep(cluster, &mut words, machine)?;
                     }
                     Ok(state.parts.into_iter().map(|part| part.topics).collect::<Vec<_>>())
                 })
             };
-            assert_eq!(topics_by(Machine::Best), topics_by(Machine::Plain), "{form:?} {topics}");
+            assert_eq!(topics_by(SimdLevel::Best), topics_by(SimdLevel::Scalar), "{form:?} {topics}");
         }
     }
 }
 
 #[test]
-fn wide_counts_draw_what_narrow_ones_do() {
+fn wide_and_narrow_counts_sample_the_same_topics() {
     let corpus = random_corpus(4, 50, 40, 80);
-    for form in [Form::Lists, Form::Tables] {
+    for form in [CountLayout::Lists, CountLayout::Tables] {
         let by = |longest: Option<u64>| {
             alone(1, |cluster| {
-                let mut layout = Layout::new(cluster, &corpus, 70, 1)?;
-                // As though there were a longer document elsewhere.
+                let mut layout = LdaLayout::new(cluster, &corpus, 70, 1)?;
+                // As though there were a longer document on another peer.
                 layout.longest = longest.unwrap_or(layout.longest);
-                let mut state = State::new(cluster, &corpus, Arc::new(layout), form, (vec![0.2; 70], 0.05, 5))?;
-                state.scatter(cluster)?;
-                let wide = matches!(state.parts[0].counts, Counts::WideLists(_) | Counts::WideTables(_));
+                let mut state = LdaState::new(cluster, &corpus, Arc::new(layout), form, (vec![0.2; 70], 0.05, 5))?;
+                state.randomize_topics(cluster)?;
+                let wide =
+                    matches!(state.parts[0].counts, DocumentCounts::WideLists(_) | DocumentCounts::WideTables(_));
                 assert_eq!(wide, longest.is_some());
-                let mut words = vec![Word::new(70)];
+                let mut words = vec![WordState::new(70)];
                 for _ in 0..3 {
-                    state.pass(cluster, &mut words, Machine::Best)?;
+                    state.sweep(cluster, &mut words, SimdLevel::Best)?;
                 }
                 Ok((of_documents(&state), of_words(&state)))
             })
@@ -131,11 +140,12 @@ fn wide_counts_draw_what_narrow_ones_do() {
     }
 }
 
-/// Counts of a topic in a document, or of a word in a topic.
+/// Counts by (document, topic) or (word, topic).
 type Pairs = BTreeMap<(usize, usize), f64>;
 
-/// The textbook: topics of all tokens in `f64`, drawn one after the other, in the order of words as the samplers take them.
-struct Textbook {
+/// Reference sampler: topics of all tokens in `f64`, sampled one by one in the word order of the
+/// samplers.
+struct ReferenceSampler {
     topics: usize,
     words: usize,
     tokens: Vec<(usize, usize)>,
@@ -144,7 +154,7 @@ struct Textbook {
     beta: f64,
 }
 
-impl Textbook {
+impl ReferenceSampler {
     fn new(corpus: &Corpus, topics: usize, (alpha, beta): (f64, f64)) -> Self {
         let mut by_word: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (document, (words, counts)) in corpus.iter().enumerate() {
@@ -155,10 +165,10 @@ impl Textbook {
         let mut order: Vec<(u32, Vec<usize>)> = by_word.into_iter().collect();
         order.sort_by_key(|(word, documents)| (std::cmp::Reverse(documents.len()), *word));
         let words = order.len();
-        let place = |(word, (_, documents)): (usize, (u32, Vec<usize>))| -> Vec<(usize, usize)> {
+        let index = |(word, (_, documents)): (usize, (u32, Vec<usize>))| -> Vec<(usize, usize)> {
             documents.into_iter().map(|document| (document, word)).collect()
         };
-        let tokens: Vec<_> = order.into_iter().enumerate().flat_map(place).collect();
+        let tokens: Vec<_> = order.into_iter().enumerate().flat_map(index).collect();
         Self { topics, words, assigned: vec![0; tokens.len()], tokens, alpha, beta }
     }
 
@@ -172,16 +182,16 @@ impl Textbook {
         (documents, words, totals)
     }
 
-    /// Draws all topics anew, `passes` times; the likelihood after each.
-    fn sample(&mut self, seed: u64, passes: usize) -> Vec<f64> {
-        let key = Key::new(&[seed, 1234]);
+    /// Runs `sweeps` sweeps; returns the likelihood after each.
+    fn sample(&mut self, seed: u64, sweeps: usize) -> Vec<f64> {
+        let key = CounterRng::new(&[seed, 1234]);
         self.assigned
             .iter_mut()
             .enumerate()
             .for_each(|(at, topic)| *topic = key.below(at as u64, self.topics as u64) as usize);
         let (mut documents, mut words, mut totals) = self.counts();
-        let mut trajectory = Vec::new();
-        for pass in 1..=passes {
+        let mut curve = Vec::new();
+        for sweep in 1..=sweeps {
             for (at, (document, word)) in self.tokens.clone().into_iter().enumerate() {
                 let old = self.assigned[at];
                 *documents.get_mut(&(document, old)).unwrap() -= 1.0;
@@ -194,7 +204,7 @@ impl Textbook {
                             / (totals[topic] + self.words as f64 * self.beta)
                     })
                     .collect();
-                let mut left = f64::from(key.unit((pass << 32 | at) as u64)) * weights.iter().sum::<f64>();
+                let mut left = f64::from(key.unit((sweep << 32 | at) as u64)) * weights.iter().sum::<f64>();
                 let found = weights.iter().position(|weight| {
                     left -= weight;
                     left < 0.0
@@ -205,37 +215,37 @@ impl Textbook {
                 *words.entry((word, new)).or_insert(0.0) += 1.0;
                 totals[new] += 1.0;
             }
-            trajectory.push(self.likelihood() / self.tokens.len() as f64);
+            curve.push(self.likelihood() / self.tokens.len() as f64);
         }
-        trajectory
+        curve
     }
 
-    /// `log p(w, z)`, from its definition.
+    /// Computes `log p(w, z)` from its definition.
     fn likelihood(&self) -> f64 {
         let (documents, words, totals) = self.counts();
         let mut lengths: BTreeMap<usize, f64> = BTreeMap::new();
         self.tokens.iter().for_each(|(document, _)| *lengths.entry(*document).or_insert(0.0) += 1.0);
         let (all, betas) = (self.alpha * self.topics as f64, self.beta * self.words as f64);
-        let risen = |x: f64, n: f64| ln_gamma(x + n) - ln_gamma(x);
-        documents.values().map(|count| risen(self.alpha, *count)).sum::<f64>()
-            - lengths.values().map(|length| risen(all, *length)).sum::<f64>()
-            + words.values().map(|count| risen(self.beta, *count)).sum::<f64>()
-            - totals.iter().map(|total| risen(betas, *total)).sum::<f64>()
+        let ln_rising = |x: f64, n: f64| ln_gamma(x + n) - ln_gamma(x);
+        documents.values().map(|count| ln_rising(self.alpha, *count)).sum::<f64>()
+            - lengths.values().map(|length| ln_rising(all, *length)).sum::<f64>()
+            + words.values().map(|count| ln_rising(self.beta, *count)).sum::<f64>()
+            - totals.iter().map(|total| ln_rising(betas, *total)).sum::<f64>()
     }
 }
 
 #[test]
-fn the_likelihood_is_that_of_its_definition() {
+fn the_likelihood_matches_its_definition() {
     let corpus = random_corpus(8, 30, 20, 40);
     for form in FORMS {
         alone(1, |cluster| {
-            let mut state = begun(cluster, &corpus, form, 7, 1, 3)?;
-            let mut words = vec![Word::new(7)];
-            state.pass(cluster, &mut words, Machine::Best)?;
-            let mut textbook = Textbook::new(&corpus, 7, (0.2, 0.05));
-            textbook.assigned =
+            let mut state = random_state(cluster, &corpus, form, 7, 1, 3)?;
+            let mut words = vec![WordState::new(7)];
+            state.sweep(cluster, &mut words, SimdLevel::Best)?;
+            let mut reference = ReferenceSampler::new(&corpus, 7, (0.2, 0.05));
+            reference.assigned =
                 (0..state.parts[0].topics.len()).map(|token| state.parts[0].topics.get(token)).collect();
-            let expected = textbook.likelihood() / textbook.tokens.len() as f64;
+            let expected = reference.likelihood() / reference.tokens.len() as f64;
             assert!((state.likelihood(cluster)? - expected).abs() < 1e-9, "{form:?}");
             Ok(())
         });
@@ -249,63 +259,65 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 }
 
 #[test]
-fn trajectories_are_those_of_the_textbook() {
+fn likelihood_curves_match_the_reference() {
     let corpus = {
-        let lda = hemiola::array::synthetic::Lda::new(120, 100, 5, 50, 3);
+        let lda = hemiola::array::synthetic::SyntheticLda::new(120, 100, 5, 50, 3);
         let rows = lda.rows().map(|row| row.into_iter().map(|(word, count)| (word as u32, count)).collect());
         corpus(100, rows.collect())
     };
     let seeds = 1..=5_u64;
-    let textbook: Vec<Vec<f64>> =
-        seeds.clone().map(|seed| Textbook::new(&corpus, 8, (0.2, 0.05)).sample(seed, 40)).collect();
-    for form in [Form::Rows, Form::Lists] {
+    let reference: Vec<Vec<f64>> =
+        seeds.clone().map(|seed| ReferenceSampler::new(&corpus, 8, (0.2, 0.05)).sample(seed, 40)).collect();
+    for form in [CountLayout::Rows, CountLayout::Lists] {
         let ours = seeds.clone().map(|seed| {
             alone(2, |cluster| {
-                let mut state = begun(cluster, &corpus, form, 8, 3, seed)?;
-                let mut words = vec![Word::new(8); 2];
-                let mut trajectory = Vec::new();
+                let mut state = random_state(cluster, &corpus, form, 8, 3, seed)?;
+                let mut words = vec![WordState::new(8); 2];
+                let mut curve = Vec::new();
                 for _ in 0..40 {
-                    state.pass(cluster, &mut words, Machine::Best)?;
-                    trajectory.push(state.likelihood(cluster)?);
+                    state.sweep(cluster, &mut words, SimdLevel::Best)?;
+                    curve.push(state.likelihood(cluster)?);
                 }
-                Ok(trajectory)
+                Ok(curve)
             })
         });
         let ours: Vec<Vec<f64>> = ours.collect();
-        for pass in [1, 2, 4, 9, 19, 39] {
-            let at = |all: &[Vec<f64>]| mean_and_error(&all.iter().map(|one| one[pass]).collect::<Vec<_>>());
-            let ((ours, our_error), (theirs, their_error)) = (at(&ours), at(&textbook));
-            // Four standard errors, and what rotation in three parts takes a little longer for in the first passes.
+        for sweep in [1, 2, 4, 9, 19, 39] {
+            let at = |all: &[Vec<f64>]| mean_and_error(&all.iter().map(|one| one[sweep]).collect::<Vec<_>>());
+            let ((ours, our_error), (theirs, their_error)) = (at(&ours), at(&reference));
+            // Four standard errors, plus the lag of rotation in three partitions during the first
+            // sweeps.
             let noise = 4.0 * (our_error.powi(2) + their_error.powi(2)).sqrt() + 0.01;
-            assert!((ours - theirs).abs() < noise, "{form:?} pass {}: {ours} and {theirs} ± {noise}", pass + 1);
+            assert!((ours - theirs).abs() < noise, "{form:?} sweep {}: {ours} and {theirs} ± {noise}", sweep + 1);
         }
     }
 }
 
-/// How often pairs of tokens have the same topic, and the mean likelihood: over all assignments, by their probabilities.
-fn enumerated(textbook: &mut Textbook) -> (Vec<f64>, f64) {
-    let count = textbook.tokens.len();
+/// Enumerates all assignments; returns the probability that pairs of tokens share a topic, and the
+/// mean likelihood.
+fn enumerate_posterior(reference: &mut ReferenceSampler) -> (Vec<f64>, f64) {
+    let count = reference.tokens.len();
     let mut likelihoods = Vec::new();
-    for number in 0..textbook.topics.pow(count as u32) {
-        assign(textbook, number);
-        likelihoods.push(textbook.likelihood());
+    for number in 0..reference.topics.pow(count as u32) {
+        assign(reference, number);
+        likelihoods.push(reference.likelihood());
     }
     let most = likelihoods.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let all: f64 = likelihoods.iter().map(|likelihood| (likelihood - most).exp()).sum();
     let (mut same, mut mean) = (vec![0.0; count * count], 0.0);
     for (number, likelihood) in likelihoods.iter().enumerate() {
-        assign(textbook, number);
+        assign(reference, number);
         let share = (likelihood - most).exp() / all;
         mean += share * likelihood;
-        add_pairs(&mut same, &textbook.assigned, share);
+        add_pairs(&mut same, &reference.assigned, share);
     }
     (same, mean)
 }
 
-fn assign(textbook: &mut Textbook, mut number: usize) {
-    for topic in &mut textbook.assigned {
-        *topic = number % textbook.topics;
-        number /= textbook.topics;
+fn assign(reference: &mut ReferenceSampler, mut number: usize) {
+    for topic in &mut reference.assigned {
+        *topic = number % reference.topics;
+        number /= reference.topics;
     }
 }
 
@@ -319,32 +331,34 @@ fn add_pairs(same: &mut [f64], assigned: &[usize], share: f64) {
 }
 
 #[test]
-fn samplers_have_the_distribution_of_all_assignments() {
+fn samplers_have_the_exact_posterior() {
     // Words that occur once and words that occur often, in documents that share some.
     let two = corpus(4, vec![vec![(0, 2), (1, 1), (2, 1)], vec![(0, 1), (2, 2), (3, 1)]]);
     let one = corpus(4, vec![vec![(0, 3), (1, 1), (2, 3), (3, 1)]]);
-    // In one document and with a block for each word nothing is done at the same time, so rows are exact; two words that are drawn side by side go by the same totals of topics, which with
-    // eight tokens in all would show. So does, a little, that proposals go by counts of words that are a few tokens old.
+    // In one document with a block for each word nothing is concurrent, so dense rows are exact.
+    // Two words sampled side by side use the same topic totals, which shows with eight tokens in
+    // total. So does, a little, that Metropolis-Hastings proposals use word counts that are a few
+    // tokens old.
     for (form, corpus, parts, bound) in [
-        (Form::Rows, &one, 4, 0.015),
-        (Form::Lists, &two, 1, 0.015),
-        (Form::Tables, &two, 1, 0.05),
-        (Form::Tables, &one, 4, 0.05),
+        (CountLayout::Rows, &one, 4, 0.015),
+        (CountLayout::Lists, &two, 1, 0.015),
+        (CountLayout::Tables, &two, 1, 0.05),
+        (CountLayout::Tables, &one, 4, 0.05),
     ] {
-        let (expected, mean) = enumerated(&mut Textbook::new(corpus, 3, (0.2, 0.05)));
-        let passes = 30_000;
+        let (expected, mean) = enumerate_posterior(&mut ReferenceSampler::new(corpus, 3, (0.2, 0.05)));
+        let sweeps = 30_000;
         let (same, found) = alone(1, |cluster| {
-            let mut state = begun(cluster, corpus, form, 3, parts, 7)?;
-            let mut words = vec![Word::new(3)];
+            let mut state = random_state(cluster, corpus, form, 3, parts, 7)?;
+            let mut words = vec![WordState::new(3)];
             let mut same = vec![0.0; expected.len()];
             let mut sum = 0.0;
-            for _ in 0..passes {
-                state.pass(cluster, &mut words, Machine::Best)?;
+            for _ in 0..sweeps {
+                state.sweep(cluster, &mut words, SimdLevel::Best)?;
                 let topics = state.parts.iter().map(|part| &part.topics).find(|topics| topics.len() == 8).unwrap();
-                // Blocks are in the order of words by frequency, as in the textbook.
+                // Blocks are in the order of words by frequency, as in the reference.
                 let assigned: Vec<usize> = (0..8).map(|token| topics.get(token)).collect();
-                add_pairs(&mut same, &assigned, 1.0 / f64::from(passes));
-                sum += state.likelihood(cluster)? * 8.0 / f64::from(passes);
+                add_pairs(&mut same, &assigned, 1.0 / f64::from(sweeps));
+                sum += state.likelihood(cluster)? * 8.0 / f64::from(sweeps);
             }
             Ok((same, sum))
         });

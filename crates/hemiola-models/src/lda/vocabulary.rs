@@ -1,70 +1,71 @@
-//! The words there are: how many, and what they are called where that is known.
+//! Vocabulary: the number of words, and their names where known.
 //!
-//! Words are numbers from 0. Bags of words may come without names; then a word goes by its number, counted from 1.
+//! Word ids count from 0. Bags of words may come without names; then a word is shown as its number,
+//! counted from 1.
 
 use super::tokenizer::Tokenizer;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// How many words there are, and their names where they have some.
+/// Words of a corpus, with or without names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Vocabulary {
-    /// Names by word; `None` where only numbers are known.
+pub struct LdaVocabulary {
+    /// Names by word id; `None` without names.
     terms: Option<Vec<Box<str>>>,
     len: u32,
-    /// How the text was divided into words, if they come from text.
+    /// Tokenizer of the text, if the words come from text.
     tokenizer: Option<Tokenizer>,
 }
 
-impl Vocabulary {
-    /// So many words without names.
+impl LdaVocabulary {
+    /// Creates a vocabulary of `len` words without names.
     #[must_use]
     pub fn numbered(len: u32) -> Self {
         Self { terms: None, len, tokenizer: None }
     }
 
-    /// Words with these names. A name may come twice: those are two words.
+    /// Creates a vocabulary of named words. Duplicate names are distinct words.
     ///
     /// # Panics
-    /// If there are more than 2³² − 1.
+    /// If there are more than 2³² − 1 words.
     #[must_use]
     pub fn named(terms: Vec<Box<str>>) -> Self {
-        let len = u32::try_from(terms.len()).expect("words are numbered in 32 bits");
+        let len = u32::try_from(terms.len()).expect("the number of words fits into 32 bits");
         Self { terms: Some(terms), len, tokenizer: None }
     }
 
-    /// The same, found in text in this way.
+    /// Sets the tokenizer by which the words were found.
     #[must_use]
-    pub fn read_by(mut self, tokenizer: Tokenizer) -> Self {
+    pub fn with_tokenizer(mut self, tokenizer: Tokenizer) -> Self {
         self.tokenizer = Some(tokenizer);
         self
     }
 
-    /// How the text was divided into words, if they come from text.
+    /// Returns the tokenizer of the text, if the words come from text.
     #[must_use]
     pub fn tokenizer(&self) -> Option<&Tokenizer> {
         self.tokenizer.as_ref()
     }
 
-    /// How many words there are.
+    /// Returns the number of words.
     #[must_use]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no words.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// All names, if words have some.
+    /// Returns all names, if words have names.
     #[must_use]
     pub fn terms(&self) -> Option<&[Box<str>]> {
         self.terms.as_deref()
     }
 
-    /// What a word is called; without names its number, from 1.
+    /// Returns the name of a word, or its number counted from 1.
     #[must_use]
     pub fn term(&self, word: u32) -> Cow<'_, str> {
         match self.terms.as_ref().and_then(|terms| terms.get(word as usize)) {
@@ -73,7 +74,7 @@ impl Vocabulary {
         }
     }
 
-    /// Words by name, the first of those that have the same; nothing where there are no names.
+    /// Returns word ids by name, the first of duplicates; empty without names.
     #[must_use]
     pub fn by_name(&self) -> BTreeMap<&str, u32> {
         let mut found = BTreeMap::new();
@@ -89,11 +90,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_go_by_name_or_by_number() {
-        let named = Vocabulary::named(vec!["sea".into(), "ship".into(), "sea".into()]);
+    fn words_have_names_or_numbers() {
+        let named = LdaVocabulary::named(vec!["sea".into(), "ship".into(), "sea".into()]);
         assert_eq!((named.len(), named.term(1), named.term(2)), (3, "ship".into(), "sea".into()));
         assert_eq!(named.by_name(), BTreeMap::from([("sea", 0), ("ship", 1)]));
-        let numbered = Vocabulary::numbered(7);
+        let numbered = LdaVocabulary::numbered(7);
         assert_eq!((numbered.len(), numbered.term(0), numbered.terms()), (7, "1".into(), None));
         assert!(numbered.by_name().is_empty());
     }

@@ -1,154 +1,167 @@
-//! Getting examples: from files, or made up.
+//! Reading labelled examples from files, and generating synthetic ones.
 //!
-//! LIBSVM text is read as such. Of separated values the first field is the label and the others are features, by their place; zeros are
-//! left out, so that wide and mostly empty tables stay small.
+//! LIBSVM text is read as such. In separated values the first field is the label and the others are
+//! features, by position. Zeros are dropped, so that wide and mostly empty tables stay small.
 //!
-//! Labels of separated values are names where none of them is a number: then the label of an example is the place of its name among all names in order. If some are numbers, a
-//! label that is none is a mistake, and its line is named.
+//! Labels of separated values are names if none of them is a number; the label of an example is
+//! then the index of its name in sorted order. If some labels are numbers, a non-numeric label is
+//! an error that names its line.
 
-use super::shard::MOST_CLASSES;
+use super::shard::MAX_CLASSES;
 use crate::Error;
 use hemiola::array::Dictionary;
-use hemiola::array::dist::{Labelled, Lazy, RecordSource};
-use hemiola::array::read::{ByteRange, Csv, Fields, Format, Guess, Libsvm, Mistake, Report, Source, Summary};
-use hemiola::array::synthetic::Logistic;
+use hemiola::array::dist::{LabelledData, LazyArray, RecordSource};
+use hemiola::array::read::{
+    ByteRange, Csv, DetectedFormat, Fields, FileFormat, InputFile, Libsvm, ParseError, ReadReport, ReadSummary,
+};
+use hemiola::array::synthetic::SyntheticLogistic;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Made-up examples that are made together.
+/// Synthetic examples generated in one unit of work.
 const ROWS_PER_UNIT: u64 = 256;
-/// Features of a made-up example, about, and of all of them.
+/// Approximate number of features of a synthetic example, and number of columns.
 const FEATURES_PER_ROW: u64 = 12;
 const FEATURES: u64 = 500;
-/// Separated values are read in pieces of at least so many bytes.
+/// Minimum size of a unit of work in bytes.
 const SMALLEST_UNIT: u64 = 1 << 16;
 
-/// How examples are read.
+/// Options for reading examples.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// LIBSVM: columns are counted from 0 and not from 1.
+pub struct LinearReadOptions {
+    /// LIBSVM: whether columns are counted from 0 instead of 1.
     pub zero_based: bool,
-    /// LIBSVM: leave out up to so many lines that cannot be read.
+    /// LIBSVM: maximum number of malformed lines to skip.
     pub skip_bad_lines: u64,
-    /// Separated values: what separates them, if it is not what the file shows.
+    /// Separated values: the separator; `None` detects it from the file.
     pub separator: Option<String>,
-    /// Separated values: the names of classes, if labels are names that are known already, such as those of a model. Another name is a label of its own, [`UNKNOWN`].
+    /// Separated values: known class names, such as those of a model. Any other name gets the label
+    /// [`UNKNOWN_LABEL`].
     pub names: Vec<String>,
 }
 
-/// The label of an example whose name is none of those that are known.
-pub const UNKNOWN: f32 = -1.0;
+/// Label of an example whose class name is unknown.
+pub const UNKNOWN_LABEL: f32 = -1.0;
 
-/// Examples as they were read.
+/// Examples read from files.
 #[derive(Debug)]
-pub struct Examples {
-    /// Features and labels.
-    pub labelled: Labelled,
-    /// What labels are called, by label, if they are not numbers.
+pub struct LinearExamples {
+    /// Features and labels of the examples.
+    pub labelled: LabelledData,
+    /// Class names by label; empty if labels are numbers.
     pub names: Vec<String>,
 }
 
-/// *Collective.* Reads examples: LIBSVM text or separated values, whichever the first file shows.
-pub fn read(cluster: &Cluster, options: &Options, pattern: &str) -> Result<Examples> {
-    // The root looks; the others hear, so that all read alike.
-    let looked = if cluster.is_root() { Some(look(options, pattern)) } else { None };
-    match cluster.broadcast(looked)?.transpose()?.flatten() {
+/// *Collective.* Reads examples: LIBSVM text or separated values, detected from the first file.
+pub fn read(cluster: &Cluster, options: &LinearReadOptions, pattern: &str) -> Result<LinearExamples> {
+    // The root inspects the file and broadcasts the result, so that all peers read alike.
+    let detected = if cluster.is_root() { Some(detect(options, pattern)) } else { None };
+    match cluster.broadcast(detected)?.transpose()?.flatten() {
         None => {
             let libsvm = Libsvm::new().zero_based(options.zero_based).skip_bad_lines(options.skip_bad_lines);
-            Ok(Examples { labelled: cluster.read_libsvm(libsvm, pattern)?, names: Vec::new() })
+            Ok(LinearExamples { labelled: cluster.read_libsvm(libsvm, pattern)?, names: Vec::new() })
         }
         Some((separator, sources)) => read_separated(cluster, &separator, sources, &options.names),
     }
 }
 
-/// What separates fields, and the files; `None` for LIBSVM text.
-fn look(options: &Options, pattern: &str) -> hemiola::array::Result<Option<(String, Vec<Source>)>> {
-    let sources = Source::find(pattern)?;
+/// Returns the separator and the files; `None` for LIBSVM text.
+fn detect(options: &LinearReadOptions, pattern: &str) -> hemiola::array::Result<Option<(String, Vec<InputFile>)>> {
+    let sources = InputFile::find(pattern)?;
     let Some(first) = sources.first() else {
         return Err(hemiola::array::Error::NoFiles { pattern: pattern.to_owned() });
     };
     if let Some(separator) = &options.separator {
         return Ok(Some((separator.clone(), sources)));
     }
-    // What cannot be recognized is LIBSVM text with a mistake in it, for its reader to name.
-    Ok(match Guess::of(first) {
-        Ok(Guess { format: Format::Csv, separator: Some(separator), .. }) => Some((separator.text(), sources)),
+    // An unrecognized file is treated as malformed LIBSVM text, so that the LIBSVM reader reports
+    // the error.
+    Ok(match DetectedFormat::of(first) {
+        Ok(DetectedFormat { format: FileFormat::Csv, separator: Some(separator), .. }) => {
+            Some((separator.text(), sources))
+        }
         _ => None,
     })
 }
 
-/// What a first look at a part of the data found.
+/// Statistics of the labels in a part of the data, from a first scan.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-struct Look {
+struct LabelScan {
     records: u64,
-    /// Whether a label is a number.
+    /// True if any label is a number.
     numbers: bool,
-    /// Labels that are none, up to one more than there may be classes.
+    /// Non-numeric labels, up to one more than the maximum number of classes.
     names: BTreeSet<String>,
 }
 
-impl Look {
-    fn see(&mut self, label: &[u8]) {
+impl LabelScan {
+    fn observe(&mut self, label: &[u8]) {
         self.records += 1;
         let label = String::from_utf8_lossy(label);
         if label.trim().parse::<f32>().is_ok() {
             self.numbers = true;
-        } else if self.names.len() <= MOST_CLASSES && !self.names.contains(&*label) {
+        } else if self.names.len() <= MAX_CLASSES && !self.names.contains(&*label) {
             self.names.insert(label.into_owned());
         }
     }
 }
 
-/// *Collective.* Rows are numbered over all files, so they are counted first and read then.
-fn read_separated(cluster: &Cluster, separator: &str, sources: Vec<Source>, known: &[String]) -> Result<Examples> {
+/// *Collective.* Rows are numbered over all files, so they are counted first and then read.
+fn read_separated(
+    cluster: &Cluster,
+    separator: &str,
+    sources: Vec<InputFile>,
+    known: &[String],
+) -> Result<LinearExamples> {
     let csv = Csv::new().separator(separator);
-    let bytes: u64 = sources.iter().map(Source::bytes).sum();
+    let bytes: u64 = sources.iter().map(InputFile::bytes).sum();
     let units = (cluster.size() * cluster.workers() * 4) as u64;
     let ranges = cluster.broadcast(ByteRange::split(&sources, (bytes / units.max(1)).max(SMALLEST_UNIT)))?;
     let mine = |unit: &usize| unit % cluster.size() == cluster.rank().index();
     let count = |unit: usize| {
-        let mut look = Look::default();
-        // Whatever is wrong with a file is found again, and told, by those who read it.
+        let mut scan = LabelScan::default();
+        // Errors in a file are found again and reported by the reading pass.
         let _ = csv.read_fields(&ranges[unit], |fields| {
-            look.see(&fields.text()?);
+            scan.observe(&fields.text()?);
             fields.skip_rest();
             Ok(())
         });
-        (unit, look)
+        (unit, scan)
     };
-    let counted: Vec<(usize, Look)> = (0..ranges.len()).filter(mine).map(count).collect();
+    let counted: Vec<(usize, LabelScan)> = (0..ranges.len()).filter(mine).map(count).collect();
     let mut counted: Vec<_> = cluster.all_gather(counted)?.into_iter().flatten().collect();
     counted.sort_unstable_by_key(|(unit, _)| *unit);
-    let firsts = counted.iter().scan(0, |next, (_, look)| {
+    let firsts = counted.iter().scan(0, |next, (_, scan)| {
         let first = *next;
-        *next += look.records;
+        *next += scan.records;
         Some(first)
     });
     let firsts: Vec<u64> = firsts.collect();
     let names = if known.is_empty() { names(&counted)? } else { known.to_vec() };
-    let separated = Separated { csv, sources, ranges, firsts, names };
-    let entries: DistArray<f32, 2> = Lazy::over(cluster, &separated).materialize()?;
+    let separated = CsvExamples { csv, sources, ranges, firsts, names };
+    let entries: DistArray<f32, 2> = LazyArray::from_source(cluster, &separated).materialize()?;
     let labels = entries.entries().filter(|[_, column], _| column == 0).map_keys(|[row, _]| [row]).materialize()?;
     let features = entries.entries().filter(|[_, column], _| column > 0).map_keys(|[row, column]| [row, column - 1]);
-    let features = features.materialize()?.named([None, feature_names(cluster, &separated)?]);
-    Ok(Examples { labelled: Labelled { features, labels }, names: separated.names })
+    let features = features.materialize()?.with_names([None, feature_names(cluster, &separated)?]);
+    Ok(LinearExamples { labelled: LabelledData { features, labels }, names: separated.names })
 }
 
-/// *Collective.* The names of features, if the first file begins with a line of names. Features without one, or with one that another has, go by their number, too.
-fn feature_names(cluster: &Cluster, separated: &Separated) -> Result<Option<Arc<Dictionary>>> {
+/// *Collective.* Returns the feature names, if the first file has a header. A feature without a
+/// name, or with a duplicate one, gets its number appended.
+fn feature_names(cluster: &Cluster, separated: &CsvExamples) -> Result<Option<Arc<Dictionary>>> {
     let first = separated.sources.first().filter(|_| cluster.is_root());
-    // Whatever is wrong with the file was told when it was read.
+    // Errors in the file were reported when it was read.
     let header = first.and_then(|first| separated.csv.column_names(first).ok().flatten());
     let Some(header) = cluster.broadcast(header)? else { return Ok(None) };
     let mut names = Dictionary::new();
     for (column, name) in header.iter().enumerate().skip(1) {
         let own = name.trim();
-        let taken = own.is_empty() || names.number(own.as_bytes()).is_some();
+        let taken = own.is_empty() || names.index_of(own.as_bytes()).is_some();
         let mut name = if taken { format!("{own} ({column})").trim_start().to_owned() } else { own.to_owned() };
-        while names.number(name.as_bytes()).is_some() {
+        while names.index_of(name.as_bytes()).is_some() {
             name.push('\'');
         }
         names.intern(name.as_bytes());
@@ -156,44 +169,44 @@ fn feature_names(cluster: &Cluster, separated: &Separated) -> Result<Option<Arc<
     Ok(Some(Arc::new(names)))
 }
 
-/// The names of classes, in order; none, if a label is a number.
-fn names(looks: &[(usize, Look)]) -> Result<Vec<String>> {
-    if looks.iter().any(|(_, look)| look.numbers) {
+/// Returns the class names in sorted order; none if a label is a number.
+fn names(scans: &[(usize, LabelScan)]) -> Result<Vec<String>> {
+    if scans.iter().any(|(_, scan)| scan.numbers) {
         return Ok(Vec::new());
     }
-    let names: BTreeSet<&String> = looks.iter().flat_map(|(_, look)| &look.names).collect();
-    if names.len() > MOST_CLASSES {
-        return Err(Error::ManyClasses { most: MOST_CLASSES }.into());
+    let names: BTreeSet<&String> = scans.iter().flat_map(|(_, scan)| &scan.names).collect();
+    if names.len() > MAX_CLASSES {
+        return Err(Error::TooManyClasses { most: MAX_CLASSES }.into());
     }
     Ok(names.into_iter().cloned().collect())
 }
 
-/// Separated values: the label is column 0.
-struct Separated {
+/// Reader of separated values; the label is column 0.
+struct CsvExamples {
     csv: Csv,
-    sources: Vec<Source>,
+    sources: Vec<InputFile>,
     ranges: Vec<ByteRange>,
-    /// The number of the first row of each range.
+    /// Number of the first row of each range.
     firsts: Vec<u64>,
-    /// What labels are called, if they are not numbers.
+    /// Class names; empty if labels are numbers.
     names: Vec<String>,
 }
 
-impl Separated {
-    fn label(&self, fields: &mut Fields<'_>) -> hemiola::array::Result<f32, Box<Mistake>> {
+impl CsvExamples {
+    fn label(&self, fields: &mut Fields<'_>) -> hemiola::array::Result<f32, Box<ParseError>> {
         if self.names.is_empty() {
             return fields.next::<f32>();
         }
         let name = fields.text()?;
-        let Ok(name) = std::str::from_utf8(&name) else { return Err(fields.refuse("a label in UTF-8")) };
+        let Ok(name) = std::str::from_utf8(&name) else { return Err(fields.reject("a label in UTF-8")) };
         if name.is_empty() {
-            return Err(fields.refuse("a label"));
+            return Err(fields.reject("a label"));
         }
-        Ok(self.names.iter().position(|known| known == name).map_or(UNKNOWN, |place| place as f32))
+        Ok(self.names.iter().position(|known| known == name).map_or(UNKNOWN_LABEL, |index| index as f32))
     }
 }
 
-impl RecordSource for &Separated {
+impl RecordSource for &CsvExamples {
     type Record = ([u64; 2], f32);
 
     fn units(&self) -> usize {
@@ -207,8 +220,8 @@ impl RecordSource for &Separated {
     fn visit(
         &self,
         unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<Mistake>>,
-    ) -> hemiola::array::Result<Report> {
+        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
+    ) -> hemiola::array::Result<ReadReport> {
         let mut row = self.firsts[unit];
         self.csv.read_fields(&self.ranges[unit], |fields| {
             visit(([row, 0], self.label(fields)?))?;
@@ -225,22 +238,22 @@ impl RecordSource for &Separated {
         })
     }
 
-    fn settle(&self, reports: Vec<Report>) -> hemiola::array::Result<Summary> {
-        Report::settle(&self.sources, reports, 0)
+    fn merge_reports(&self, reports: Vec<ReadReport>) -> hemiola::array::Result<ReadSummary> {
+        ReadReport::merge(&self.sources, reports, 0)
     }
 }
 
-/// *Collective.* Made-up examples of two classes, the same for the same seed.
-pub fn made_up(cluster: &Cluster, rows: u64, seed: u64) -> Result<Labelled> {
-    let made = Logistic::new(rows, FEATURES, FEATURES_PER_ROW, seed);
-    let features = Lazy::over(cluster, MadeUp(&made)).materialize()?;
+/// *Collective.* Generates examples of two classes; the same seed gives the same examples.
+pub fn synthetic(cluster: &Cluster, rows: u64, seed: u64) -> Result<LabelledData> {
+    let made = SyntheticLogistic::new(rows, FEATURES, FEATURES_PER_ROW, seed);
+    let features = LazyArray::from_source(cluster, SyntheticExamples(&made)).materialize()?;
     let labels = cluster.from_fn([rows], |[row]| made.row(row).0)?;
-    Ok(Labelled { features, labels })
+    Ok(LabelledData { features, labels })
 }
 
-struct MadeUp<'a>(&'a Logistic);
+struct SyntheticExamples<'a>(&'a SyntheticLogistic);
 
-impl RecordSource for MadeUp<'_> {
+impl RecordSource for SyntheticExamples<'_> {
     type Record = ([u64; 2], f32);
 
     fn units(&self) -> usize {
@@ -254,14 +267,14 @@ impl RecordSource for MadeUp<'_> {
     fn visit(
         &self,
         unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<Mistake>>,
-    ) -> hemiola::array::Result<Report> {
+        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
+    ) -> hemiola::array::Result<ReadReport> {
         let first = unit as u64 * ROWS_PER_UNIT;
-        let mut report = Report::default();
+        let mut report = ReadReport::default();
         for row in first..(first + ROWS_PER_UNIT).min(self.0.rows()) {
             for (column, value) in self.0.row(row).1 {
                 report.records += 1;
-                // Made-up entries are never refused.
+                // Synthetic entries are never rejected.
                 let _ = visit(([row, column], value));
             }
         }

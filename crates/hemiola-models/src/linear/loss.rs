@@ -1,25 +1,29 @@
 //! Losses, their conjugates, and the exact step along one dual coordinate.
 //!
-//! With `m` the margin `y (w·x + bias)` of an example and `α` its dual variable, `w = Σ α y x`. The dual problem is to maximize
-//! `Σ gain(α) - ½ |w|²`; whatever the `α`, that is at most the minimum of the primal one, so the difference between both
-//! objectives (the *gap*) bounds how far from the minimum a model is. A step maximizes the dual along one `α` exactly: no step size is needed.
+//! With `m` the margin `y (w·x + bias)` of an example and `α` its dual variable, `w = Σ α y x`. The
+//! dual problem is to maximize `Σ gain(α) - ½ |w|²`. For any `α` its value is at most the minimum
+//! of the primal problem, so the difference of both objectives (the *duality gap*) bounds the
+//! distance from the minimum. A step maximizes the dual exactly along one `α`, without a learning
+//! rate.
 //!
-//! The steps are those of Hsieh et al. 2008 for both hinges and of Yu, Huang and Lin 2011 for the logistic loss.
+//! The steps follow Hsieh et al. 2008 for both hinge losses and Yu, Huang and Lin 2011 for the
+//! logistic loss.
 
-use crate::training::Figure;
+use crate::training::TargetMetric;
 use serde::{Deserialize, Serialize};
 
-/// Newton's method for the logistic step ends when the derivative is below this, or after so many steps: the next pass goes on from there.
-const SLOPE: f64 = 1e-2;
+/// Newton's method for the logistic step stops when the derivative is below this, or after so many
+/// steps; the next round continues from there.
+const NEWTON_TOLERANCE: f64 = 1e-2;
 const NEWTON_STEPS: usize = 8;
-/// A share of `C` so small that Newton's method had better not start there.
-const NEARLY_NONE: f64 = 1e-9;
+/// Smallest starting point of Newton's method, as a fraction of `C`.
+const MIN_DUAL_SHARE: f64 = 1e-9;
 
-/// What an example costs by its margin `m`.
+/// Loss of an example by its margin `m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Loss {
-    /// `max(0, 1 - m)`: the support vector machine of the books.
+pub enum LinearLoss {
+    /// `max(0, 1 - m)`: the textbook support vector machine.
     Hinge,
     /// `max(0, 1 - m)²`: the default of liblinear and of scikit-learn's `LinearSVC`.
     SquaredHinge,
@@ -27,17 +31,18 @@ pub enum Loss {
     Logistic,
 }
 
-/// Where a step along a coordinate leads.
+/// Result of a step along one dual coordinate.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Step {
-    /// The new value of the dual variable.
+pub(super) struct DualStep {
+    /// New value of the dual variable.
     pub(super) alpha: f64,
-    /// It was at the end of its range before, and the slope leads out of it: it will probably stay there for a while.
-    pub(super) idle: bool,
+    /// True if the variable was at a bound and the gradient points outward, so that it will
+    /// probably stay there.
+    pub(super) inactive: bool,
 }
 
-impl Loss {
-    /// What a save of a model with this loss calls itself, and the command that trains it.
+impl LinearLoss {
+    /// Returns the kind of the model in saves, which is also its training command.
     #[must_use]
     pub const fn kind(self) -> &'static str {
         match self {
@@ -46,31 +51,31 @@ impl Loss {
         }
     }
 
-    /// The figure that counts: what is minimized, and not a figure of held-out examples. The minimum is the model that was asked for; to learn less
-    /// from the examples, a smaller `C` is the way.
+    /// Returns the target metric: the objective, not a validation metric. The minimum is the model
+    /// that was asked for; to fit less closely, use a smaller `C`.
     #[must_use]
-    pub const fn figure(self) -> Figure {
-        Figure::low("objective")
+    pub const fn target_metric(self) -> TargetMetric {
+        TargetMetric::minimize("objective")
     }
 
-    /// Whether scores are the logarithms of odds.
+    /// Returns whether scores are log-odds.
     #[must_use]
-    pub const fn has_chances(self) -> bool {
+    pub const fn has_probabilities(self) -> bool {
         matches!(self, Self::Logistic)
     }
 
-    /// What an example with this margin costs.
+    /// Returns the loss of an example with this margin.
     #[must_use]
     pub fn cost(self, margin: f64) -> f64 {
         match self {
             Self::Hinge => (1.0 - margin).max(0.0),
             Self::SquaredHinge => (1.0 - margin).max(0.0).powi(2),
-            // Neither exponential can overflow.
+            // No exponential can overflow.
             Self::Logistic => (-margin).max(0.0) + (-margin.abs()).exp().ln_1p(),
         }
     }
 
-    /// What a dual variable adds to the dual objective: `-C loss*(-α / C)`.
+    /// Contribution of a dual variable to the dual objective: `-C loss*(-α / C)`.
     pub(super) fn gain(self, alpha: f64, c: f64) -> f64 {
         let entropy = |share: f64| if share > 0.0 { share * (share / c).ln() } else { 0.0 };
         match self {
@@ -80,13 +85,14 @@ impl Loss {
         }
     }
 
-    /// The `α` that maximizes the dual, all others being as they are. `square` is how much `|w|²` grows with the square of the change: the
-    /// squared length of the example, and more where others change as well.
-    pub(super) fn step(self, margin: f64, alpha: f64, square: f64, c: f64) -> Step {
+    /// Returns the `α` that maximizes the dual with all others fixed. `square` is the growth of
+    /// `|w|²` per squared change: the squared norm of the example, and more where others change as
+    /// well.
+    pub(super) fn step(self, margin: f64, alpha: f64, square: f64, c: f64) -> DualStep {
         match self {
             Self::Hinge => {
                 let slope = margin - 1.0;
-                let idle = (alpha <= 0.0 && slope > 0.0) || (alpha >= c && slope < 0.0);
+                let inactive = (alpha <= 0.0 && slope > 0.0) || (alpha >= c && slope < 0.0);
                 let alpha = if square > 0.0 {
                     (alpha - slope / square).clamp(0.0, c)
                 } else if slope < 0.0 {
@@ -94,25 +100,25 @@ impl Loss {
                 } else {
                     0.0
                 };
-                Step { alpha, idle }
+                DualStep { alpha, inactive }
             }
             Self::SquaredHinge => {
                 let curve = 0.5 / c;
                 let slope = margin - 1.0 + curve * alpha;
-                Step { alpha: (alpha - slope / (square + curve)).max(0.0), idle: alpha <= 0.0 && slope > 0.0 }
+                DualStep { alpha: (alpha - slope / (square + curve)).max(0.0), inactive: alpha <= 0.0 && slope > 0.0 }
             }
-            Self::Logistic => Step { alpha: logistic_step(margin, alpha, square, c), idle: false },
+            Self::Logistic => DualStep { alpha: logistic_step(margin, alpha, square, c), inactive: false },
         }
     }
 }
 
-/// Where `square (z - α) + margin + log(z / (C - z))` is nearly 0. Of `z` and `C - z` the one that will be the smaller is looked for, so that neither
-/// is lost to rounding.
+/// Finds an approximate root of `square (z - α) + margin + log(z / (C - z))`. The smaller of `z`
+/// and `C - z` is the unknown, so that neither is lost to rounding.
 fn logistic_step(margin: f64, alpha: f64, square: f64, c: f64) -> f64 {
     let turned = margin <= 0.0;
     let (start, linear) = if turned { (c - alpha, -margin) } else { (alpha, margin) };
-    let mut z = if start <= NEARLY_NONE * c {
-        (c / (1.0 + linear.exp())).max(NEARLY_NONE * c)
+    let mut z = if start <= MIN_DUAL_SHARE * c {
+        (c / (1.0 + linear.exp())).max(MIN_DUAL_SHARE * c)
     } else if start > 0.5 * c {
         0.1 * start
     } else {
@@ -120,8 +126,8 @@ fn logistic_step(margin: f64, alpha: f64, square: f64, c: f64) -> f64 {
     };
     for step in 0..NEWTON_STEPS {
         let slope = square * (z - start) + linear + (z / (c - z)).ln();
-        // At least one step is made: near the end of training all slopes are small.
-        if step > 0 && slope.abs() < SLOPE {
+        // At least one step is taken: near convergence all derivatives are small.
+        if step > 0 && slope.abs() < NEWTON_TOLERANCE {
             break;
         }
         let next = z - slope / (square + c / (z * (c - z)));
@@ -140,15 +146,15 @@ fn logistic_step(margin: f64, alpha: f64, square: f64, c: f64) -> f64 {
 mod tests {
     use super::*;
 
-    const ALL: [Loss; 3] = [Loss::Hinge, Loss::SquaredHinge, Loss::Logistic];
+    const ALL: [LinearLoss; 3] = [LinearLoss::Hinge, LinearLoss::SquaredHinge, LinearLoss::Logistic];
 
     /// The dual objective along one coordinate, up to a constant.
-    fn along(loss: Loss, margin: f64, alpha: f64, square: f64, c: f64, to: f64) -> f64 {
+    fn along(loss: LinearLoss, margin: f64, alpha: f64, square: f64, c: f64, to: f64) -> f64 {
         loss.gain(to, c) - margin * (to - alpha) - 0.5 * square * (to - alpha) * (to - alpha)
     }
 
     #[test]
-    fn no_other_step_is_better() {
+    fn steps_maximize_the_dual() {
         for loss in ALL {
             for c in [0.01, 1.0, 30.0] {
                 for margin in [-40.0, -1.0, 0.0, 0.3, 1.0, 1.7, 40.0] {
@@ -157,8 +163,8 @@ mod tests {
                             let step = loss.step(margin, alpha, square, c);
                             let reached = along(loss, margin, alpha, square, c, step.alpha);
                             assert!(reached.is_finite(), "{loss:?} {c} {margin} {alpha} {square}: {step:?}");
-                            // The logistic step is not exact, but nearly so.
-                            let slack = if loss == Loss::Logistic { 0.02 * c } else { 1e-9 * c };
+                            // The logistic step is only approximate.
+                            let slack = if loss == LinearLoss::Logistic { 0.02 * c } else { 1e-9 * c };
                             for part in 0..=200 {
                                 let other = along(loss, margin, alpha, square, c, c * f64::from(part) / 200.0);
                                 assert!(reached >= other - slack, "{loss:?} {c} {margin} {alpha} {square}: {step:?}");
@@ -171,12 +177,12 @@ mod tests {
     }
 
     #[test]
-    fn gains_are_conjugates_of_costs() {
+    fn gains_are_conjugates_of_losses() {
         for loss in ALL {
             let c = 0.7;
             for part in 0..=10 {
                 let alpha = c * f64::from(part) / 10.0;
-                // The least of C loss(m) + α m over all margins.
+                // Minimum of `C loss(m) + α m` over all margins.
                 let least = (-4000..4000)
                     .map(|m| f64::from(m) / 200.0)
                     .map(|m| c * loss.cost(m) + alpha * m)
@@ -187,8 +193,8 @@ mod tests {
     }
 
     #[test]
-    fn costs_are_finite_however_wrong_a_score_is() {
-        assert!((Loss::Logistic.cost(-800.0) - 800.0).abs() < 1e-9);
-        assert!(Loss::Logistic.cost(800.0) >= 0.0);
+    fn losses_do_not_overflow() {
+        assert!((LinearLoss::Logistic.cost(-800.0) - 800.0).abs() < 1e-9);
+        assert!(LinearLoss::Logistic.cost(800.0) >= 0.0);
     }
 }

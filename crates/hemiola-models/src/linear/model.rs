@@ -1,126 +1,129 @@
-//! A trained model: a weight for every feature, for each problem.
+//! Trained linear classifier: a weight per feature, for each binary problem.
 //!
-//! All peers have all weights. With two classes there is one problem, and a score above 0 speaks for the second class; with more there is one for
-//! each class against the rest, and the highest score wins.
+//! All peers have all weights. With two classes there is one problem, and a positive score predicts
+//! the second class. With more there is one problem per class against the rest, and the highest
+//! score wins.
 
-use super::figures::{Figures, best, chances};
-use super::loss::Loss;
-use super::settings::Settings;
-use super::shard::{Shard, deal, labels};
+use super::loss::LinearLoss;
+use super::metrics::{ClassificationMetrics, predicted_class, probabilities};
+use super::settings::LinearSettings;
+use super::shard::{ExampleShard, distribute, labels};
 use crate::Error;
-use crate::training::{Keep, Metrics};
-use hemiola::array::dist::{Labelled, Load, Save};
-use hemiola::collective::{Algorithm, Collectives, Operator};
+use crate::training::{Checkpointable, Metrics};
+use hemiola::array::dist::{ArrayLoader, ArraySaver, LabelledData};
+use hemiola::collective::{Algorithm, Communicator, ReduceOp};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Weights and classes.
+/// Trained linear classifier, replicated on all peers.
 #[derive(Clone, Debug)]
-pub struct Model {
-    /// The labels of the classes, ascending.
+pub struct LinearModel {
+    /// Labels of the classes, ascending.
     pub classes: Vec<f32>,
-    /// What they are called, if labels are not numbers of the data but places here.
+    /// Class names, if labels are indices into this list; empty for numeric labels.
     pub names: Vec<String>,
-    /// Problem after problem: a weight for every feature, and one for the bias.
+    /// Per problem: a weight for every feature, then the weight of the bias.
     pub(super) weights: Arc<Vec<f64>>,
-    /// What it was trained with.
-    pub settings: Settings,
-    /// What it takes to go on.
-    pub(super) state: Option<State>,
+    /// Settings of the training.
+    pub settings: LinearSettings,
+    /// State needed to resume training.
+    pub(super) state: Option<LinearState>,
     cluster: Cluster,
 }
 
-/// Where training is, besides the weights.
+/// Training state besides the weights.
 #[derive(Clone, Debug)]
-pub(super) struct State {
-    /// This peer's own model, where it is another than that of all.
-    pub(super) own: Arc<Vec<f64>>,
+pub(super) struct LinearState {
+    /// Model of this peer, where it differs from the global one.
+    pub(super) peer_model: Arc<Vec<f64>>,
     /// Dual variables by row and problem.
     pub(super) duals: Arc<Vec<f64>>,
     pub(super) rows: u64,
-    /// Adds up what peers have; `None` where `duals` has those of all peers already, and not of this one's rows alone.
-    pub(super) collectives: Option<Collectives>,
+    /// Communicator that sums `duals` over peers; `None` where `duals` covers all rows already.
+    pub(super) collectives: Option<Communicator>,
 }
 
-/// What a model says of an example.
+/// Prediction for one example.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Prediction {
-    /// The label.
+pub struct LinearPrediction {
+    /// Label of the predicted class.
     pub label: f32,
-    /// What it is called, if classes have names.
+    /// Class name, if classes have names.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The score of the second class, or of each of more than two.
+    /// Score of the second class, or of each class of more than two.
     pub scores: Vec<f64>,
-    /// The chance of each class, by ascending label, if the model has chances.
+    /// Probability of each class by ascending label, if the loss is logistic.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub chances: Vec<f64>,
+    pub probabilities: Vec<f64>,
 }
 
-/// Figures of a model on examples.
+/// Evaluation of a model on examples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Evaluation {
-    /// Figures by name.
-    pub figures: Metrics,
-    /// How many examples there were.
+pub struct LinearEvaluation {
+    /// Metrics by name: `accuracy`, `auc`, `logloss`.
+    pub metrics: Metrics,
+    /// Number of evaluated examples.
     pub examples: u64,
-    /// Features of theirs for which the model has no weights; they were left out.
+    /// Number of feature values without a weight in the model; they were dropped.
     pub unknown_features: u64,
 }
 
-impl Model {
-    /// A model with all weights 0. Where labels have names, those of classes are kept and counted anew.
+impl LinearModel {
+    /// Creates a model with all weights 0. Where labels have names, only those of occurring classes
+    /// are kept, renumbered.
     pub(super) fn start(
         cluster: &Cluster,
         mut classes: Vec<f32>,
         names: &[String],
         columns: u64,
-        settings: &Settings,
+        settings: &LinearSettings,
     ) -> Self {
         let names: Vec<String> = classes.iter().filter_map(|label| names.get(*label as usize).cloned()).collect();
         if !names.is_empty() {
-            classes = (0..classes.len()).map(|place| place as f32).collect();
+            classes = (0..classes.len()).map(|index| index as f32).collect();
         }
         let problems = if classes.len() == 2 { 1 } else { classes.len() };
         let weights = Arc::new(vec![0.0; problems * (columns as usize + 1)]);
         Self { classes, names, weights, settings: settings.clone(), state: None, cluster: cluster.clone() }
     }
 
-    /// How many problems there are: one for two classes, or one for each of more.
+    /// Returns the number of binary problems: one for two classes, or one per class.
     #[must_use]
     pub fn problems(&self) -> usize {
         if self.classes.len() == 2 { 1 } else { self.classes.len() }
     }
 
-    /// Weights of a problem, that of the bias among them.
+    /// Number of weights of a problem, including the bias.
     pub(super) fn width(&self) -> usize {
         self.weights.len() / self.problems().max(1)
     }
 
-    /// How many features have a weight.
+    /// Returns the number of features.
     #[must_use]
     pub fn columns(&self) -> u64 {
         self.width().saturating_sub(1) as u64
     }
 
-    /// The weights of features for a problem, without the bias.
+    /// Returns the feature weights of a problem, without the bias.
     #[must_use]
     pub fn weights(&self, problem: usize) -> &[f64] {
         let width = self.width();
         &self.weights[problem * width..(problem + 1) * width - 1]
     }
 
-    /// What is added to every score of a problem.
+    /// Returns the intercept of a problem.
     #[must_use]
     pub fn intercept(&self, problem: usize) -> f64 {
         self.settings.bias * self.weights[(problem + 1) * self.width() - 1]
     }
 
-    /// *Collective.* What the model says of all examples, by row, the same on every peer. Features without a weight are left out; how many is returned.
-    pub fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<(Vec<Prediction>, u64)> {
+    /// *Collective.* Predicts all examples, by row, equal on every peer. Also returns the number of
+    /// feature values without a weight, which were dropped.
+    pub fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<(Vec<LinearPrediction>, u64)> {
         let (rows, problems) = (features.shape().extent(0) as usize, self.problems());
         let mut scores = vec![0.0; rows * problems];
         let mut unknown = 0_u64;
@@ -132,80 +135,83 @@ impl Model {
                 }
             }
         });
-        cluster.collectives()?.by(Algorithm::Ring).all_reduce(&mut scores, Operator::Sum)?;
+        cluster.communicator()?.with_algorithm(Algorithm::Ring).all_reduce(&mut scores, ReduceOp::Sum)?;
         let unknown = cluster.all_gather(unknown)?.into_iter().sum();
         let predicted = scores.chunks_exact(problems).map(|products| {
             let score = |(problem, product): (usize, &f64)| product + self.intercept(problem);
             let scores: Vec<f64> = products.iter().enumerate().map(score).collect();
-            let chances = if self.settings.loss.has_chances() { chances(&scores).collect() } else { Vec::new() };
-            let class = best(&scores) as usize;
-            Prediction { label: self.classes[class], name: self.names.get(class).cloned(), scores, chances }
+            let probabilities =
+                if self.settings.loss.has_probabilities() { probabilities(&scores).collect() } else { Vec::new() };
+            let class = predicted_class(&scores) as usize;
+            LinearPrediction { label: self.classes[class], name: self.names.get(class).cloned(), scores, probabilities }
         });
         Ok((predicted.collect(), unknown))
     }
 
-    /// *Collective.* Figures on examples. A label that was not trained on is an error of the model.
-    pub fn evaluate(&self, cluster: &Cluster, examples: &Labelled) -> Result<Evaluation> {
+    /// *Collective.* Evaluates the model on examples. An unknown label counts as an error of the
+    /// model.
+    pub fn evaluate(&self, cluster: &Cluster, examples: &LabelledData) -> Result<LinearEvaluation> {
         let labels = labels(examples)?;
         if labels.is_empty() {
             return Err(Error::NoExamples.into());
         }
-        let dealt = deal(cluster, examples, &labels, &self.classes, (self.columns(), 0), |_| false)?;
-        let (examples, figures) = self.figures(cluster, &dealt.shards)?;
-        Ok(Evaluation { figures, examples, unknown_features: dealt.left_out })
+        let sharded = distribute(cluster, examples, &labels, &self.classes, (self.columns(), 0), |_| false)?;
+        let (examples, metrics) = self.metrics(cluster, &sharded.shards)?;
+        Ok(LinearEvaluation { metrics, examples, unknown_features: sharded.dropped })
     }
 
-    /// *Collective.* Figures on examples that were dealt out, and how many they are.
-    pub(super) fn figures(&self, cluster: &Cluster, shards: &[Shard]) -> Result<(u64, Metrics)> {
+    /// *Collective.* Evaluates sharded examples; returns their number and metrics.
+    pub(super) fn metrics(&self, cluster: &Cluster, shards: &[ExampleShard]) -> Result<(u64, Metrics)> {
         let counted = cluster.each_worker(|worker| {
-            let mut figures = Figures::with_scores();
+            let mut metrics = ClassificationMetrics::with_scores();
             let mut scores = vec![0.0; self.problems()];
             for shard in shards.iter().skip(worker.index()).step_by(worker.count()) {
-                for place in 0..shard.len() {
-                    self.scores(shard, place, &mut scores);
-                    figures.add(&scores, shard.classes[place]);
+                for index in 0..shard.len() {
+                    self.scores(shard, index, &mut scores);
+                    metrics.add(&scores, shard.classes[index]);
                 }
             }
-            figures
+            metrics
         })?;
-        Figures::settle(&counted, cluster, self.settings.loss.has_chances())
+        ClassificationMetrics::gather(&counted, cluster, self.settings.loss.has_probabilities())
     }
 
-    /// The scores of an example, problem by problem.
-    pub(super) fn scores(&self, shard: &Shard, place: usize, scores: &mut [f64]) {
-        let (row, width) = (shard.row(place), self.width());
+    /// Computes the score of an example for each problem.
+    pub(super) fn scores(&self, shard: &ExampleShard, index: usize, scores: &mut [f64]) {
+        let (row, width) = (shard.row(index), self.width());
         for (score, weights) in scores.iter_mut().zip(self.weights.chunks_exact(width)) {
             *score = row.dot(weights) + self.settings.bias * weights[width - 1];
         }
     }
 
-    /// *Collective.* Saves it in a folder, where nothing but an older save may be.
+    /// *Collective.* Saves the model in a folder, which must be new or hold an older save.
     pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
-        let mut save = Save::begin(cluster, folder)?;
+        let mut save = ArraySaver::begin(cluster, folder)?;
         Self { state: None, ..self.clone() }.put(&mut save, "")?;
-        save.note("model", &self.settings.loss.kind());
+        save.put_metadata("model", &self.settings.loss.kind());
         save.commit()
     }
 
-    /// *Collective.* Loads what [`save`](Self::save) or a training wrote, on any number of peers.
+    /// *Collective.* Loads a model written by [`save`](Self::save) or by training, on any number of
+    /// peers.
     pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        Load::steady(cluster, folder, |load| {
-            let kind: String = load.note("model")?.ok_or_else(|| missing("note `model`"))?;
-            if kind != Loss::Hinge.kind() && kind != Loss::Logistic.kind() {
-                return Err(Error::NotThisModel { problem: format!("it is of a model `{kind}`") }.into());
+        ArrayLoader::load_with_retry(cluster, folder, |load| {
+            let kind: String = load.metadata("model")?.ok_or_else(|| missing("note `model`"))?;
+            if kind != LinearLoss::Hinge.kind() && kind != LinearLoss::Logistic.kind() {
+                return Err(Error::InvalidSave { problem: format!("it is a model `{kind}`") }.into());
             }
-            Self::weights_of(load, "")
+            Self::load_weights(load, "")
         })
     }
 
-    /// *Collective.* What it takes to predict.
-    fn weights_of(load: &Load, prefix: &str) -> Result<Self> {
+    /// *Collective.* Loads the part needed for prediction.
+    fn load_weights(load: &ArrayLoader, prefix: &str) -> Result<Self> {
         let array = load.get::<f64, 2>(&format!("{prefix}weights"))?;
         let weights = values(&array)?;
-        let classes: Vec<f32> = load.note("classes")?.ok_or_else(|| missing("note `classes`"))?;
-        // Models of before had numbers alone.
-        let names: Vec<String> = load.note("class names")?.unwrap_or_default();
-        let settings = load.note("settings")?.ok_or_else(|| missing("note `settings`"))?;
+        let classes: Vec<f32> = load.metadata("classes")?.ok_or_else(|| missing("note `classes`"))?;
+        // Old saves have no class names.
+        let names: Vec<String> = load.metadata("class names")?.unwrap_or_default();
+        let settings = load.metadata("settings")?.ok_or_else(|| missing("note `settings`"))?;
         let model = Self {
             classes,
             names,
@@ -217,83 +223,84 @@ impl Model {
         let [problems, width] = array.shape().extents();
         if !model.names.is_empty() && model.names.len() != model.classes.len() {
             let problem = format!("it has {} names for {} classes", model.names.len(), model.classes.len());
-            return Err(Error::NotThisModel { problem }.into());
+            return Err(Error::InvalidSave { problem }.into());
         }
         if model.classes.len() < 2 || problems != model.problems() as u64 || width == 0 {
             let problem = format!("it has weights for {problems} problems and {} classes", model.classes.len());
-            return Err(Error::NotThisModel { problem }.into());
+            return Err(Error::InvalidSave { problem }.into());
         }
         Ok(model)
     }
 }
 
 fn missing(what: &str) -> Error {
-    Error::NotThisModel { problem: format!("it has no {what}") }
+    Error::InvalidSave { problem: format!("it has no {what}") }
 }
 
-/// *Collective.* All cells, row by row, on every peer.
+/// *Collective.* Gathers all cells, row by row, to every peer.
 fn values(array: &DistArray<f64, 2>) -> Result<Vec<f64>> {
     Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
 }
 
-impl Keep for Model {
-    fn put(&self, save: &mut Save, prefix: &str) -> Result<()> {
+impl Checkpointable for LinearModel {
+    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
         let Self { classes, names, weights, settings, state, cluster } = self;
         let (problems, width) = (self.problems() as u64, self.width() as u64);
         let named = |name: &str| format!("{prefix}{name}");
         let cell = |[problem, column]: [u64; 2]| weights[(problem * width + column) as usize];
         save.put(&named("weights"), &cluster.from_fn([problems, width], cell)?)?;
-        if let Some(State { own, duals, rows, collectives }) = state {
+        if let Some(LinearState { peer_model, duals, rows, collectives }) = state {
             let gathered = match collectives {
                 None => duals.clone(),
                 Some(collectives) => {
-                    // A row is 0 on all peers but one.
+                    // Each row is nonzero on one peer only.
                     let mut all = Vec::clone(duals);
-                    collectives.all_reduce(&mut all, Operator::Sum)?;
+                    collectives.all_reduce(&mut all, ReduceOp::Sum)?;
                     Arc::new(all)
                 }
             };
             let cell = |[row, problem]: [u64; 2]| gathered[(row * problems + problem) as usize];
             save.put(&named("duals"), &cluster.from_fn([*rows, problems], cell)?)?;
             if cluster.size() > 1 {
-                let models = cluster.collectives()?.all_gather(own)?;
-                let cell = |[peer, place]: [u64; 2]| models[peer as usize * own.len() + place as usize];
-                save.put(&named("peers"), &cluster.from_fn([cluster.size() as u64, own.len() as u64], cell)?)?;
+                let models = cluster.communicator()?.all_gather(peer_model)?;
+                let cell = |[peer, index]: [u64; 2]| models[peer as usize * peer_model.len() + index as usize];
+                save.put(&named("peers"), &cluster.from_fn([cluster.size() as u64, peer_model.len() as u64], cell)?)?;
             }
         }
-        save.note("classes", classes);
+        save.put_metadata("classes", classes);
         if !names.is_empty() {
-            save.note("class names", names);
+            save.put_metadata("class names", names);
         }
-        save.note("settings", settings);
+        save.put_metadata("settings", settings);
         Ok(())
     }
 
-    fn get(load: &Load, prefix: &str) -> Result<Self> {
-        let mut model = Self::weights_of(load, prefix)?;
+    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
+        let mut model = Self::load_weights(load, prefix)?;
         let (named, cluster) = (|name: &str| format!("{prefix}{name}"), &model.cluster);
         let has = |wanted: &str| load.names().any(|name| name == wanted);
         if !has(&named("duals")) {
-            return Err(missing("dual variables: it was saved to be used, not to be trained").into());
+            return Err(missing("dual variables: it was saved for prediction, not for training").into());
         }
         let duals = load.get::<f64, 2>(&named("duals"))?;
         let rows = duals.shape().extent(0);
-        let mut own = model.weights.clone();
+        let mut peer_model = model.weights.clone();
         if has(&named("peers")) {
             let peers = load.get::<f64, 2>(&named("peers"))?;
             let [count, length] = peers.shape().extents();
-            // Another number of peers starts from what all had agreed on.
-            if count == cluster.size() as u64 && length == own.len() as u64 {
+            // A different number of peers starts from the global model.
+            if count == cluster.size() as u64 && length == peer_model.len() as u64 {
                 let all = values(&peers)?;
-                own = Arc::new(all[cluster.rank().index() * own.len()..][..own.len()].to_vec());
+                peer_model = Arc::new(all[cluster.rank().index() * peer_model.len()..][..peer_model.len()].to_vec());
             }
         }
-        model.state = Some(State { own, duals: Arc::new(values(&duals)?), rows, collectives: None });
+        model.state = Some(LinearState { peer_model, duals: Arc::new(values(&duals)?), rows, collectives: None });
         Ok(model)
     }
 
     fn bytes(&self) -> u64 {
-        let of_state = self.state.as_ref().map_or(0, |state| state.duals.len() + state.own.len() * self.cluster.size());
+        let of_state =
+            self.state.as_ref().map_or(0, |state| state.duals.len() + state.peer_model.len() * self.cluster.size());
         ((self.weights.len() + of_state) * size_of::<f64>()) as u64
     }
 }

@@ -1,100 +1,105 @@
-//! What a user chooses.
+//! Settings of linear classifiers.
 
-use super::{LinearClassifier, Loss};
+use super::{LinearClassifier, LinearLoss};
 use crate::Error;
 use crate::setters::setters;
-use crate::training::Limits;
-use hemiola::collective::{Synchronization, Topology};
+use crate::training::TrainingLimits;
+use hemiola::collective::{GossipSync, Topology};
 use serde::{Deserialize, Serialize};
 
-/// The settings of a linear classifier.
+/// Settings of a linear classifier.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// What is minimized.
-    pub loss: Loss,
-    /// How much errors cost beside large weights: `C` of liblinear. Where the penalty is `alpha/2 |w|²` beside the *mean* loss, as in
-    /// scikit-learn's `SGDClassifier`, it is `1 / (alpha · examples)`.
+pub struct LinearSettings {
+    /// Loss that training minimizes.
+    pub loss: LinearLoss,
+    /// Inverse regularization strength: `C` of liblinear. Where the penalty is `alpha/2 |w|²`
+    /// beside the *mean* loss, as in scikit-learn's `SGDClassifier`, it is `1 / (alpha ·
+    /// examples)`.
     pub c: f64,
-    /// The value of a feature that all examples have, whose weight is the bias: `-B` of liblinear, `intercept_scaling` of scikit-learn. Its
-    /// weight is penalized as all others are. 0: no bias.
+    /// Value of a constant feature whose weight is the bias: `-B` of liblinear, `intercept_scaling`
+    /// of scikit-learn. Its weight is regularized like all others. 0 disables the bias.
     pub bias: f64,
-    /// How many times in an epoch workers go over their examples, and models are averaged.
+    /// Rounds per epoch: in each, workers go over their examples and models are averaged.
     pub rounds: u32,
-    /// What peers wait for when they average.
-    pub synchronization: Synchronization,
-    /// Who sends to whom.
+    /// Synchronization of gossip averaging.
+    pub synchronization: GossipSync,
+    /// Communication graph of gossip averaging.
     pub graph: Topology,
-    /// What all chance comes from.
+    /// Random seed. The same seed gives a bit-identical model on the same cluster.
     pub seed: u64,
-    /// The share of examples that is held out where no held-out examples are given.
-    pub valid: f64,
-    /// Training ends when the duality gap is below this share of the objective. One of the limits: it may be another when training goes on.
+    /// Fraction of the examples used for validation where no validation set is given.
+    pub validation: f64,
+    /// Relative duality gap at which training has converged. Like the limits, it may change on
+    /// resuming.
     #[serde(skip, default = "tolerance")]
     pub tolerance: f64,
-    /// When training stops.
-    pub limits: Limits,
+    /// Stopping criteria of the training run.
+    pub limits: TrainingLimits,
 }
 
 fn tolerance() -> f64 {
     1e-3
 }
 
-/// Collects settings. Made by [`LinearClassifier::builder`].
+/// Builder of the settings; see [`LinearClassifier::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Builder {
-    settings: Settings,
+pub struct LinearBuilder {
+    settings: LinearSettings,
 }
 
-impl Builder {
-    pub(super) fn new(loss: Loss) -> Self {
+impl LinearBuilder {
+    pub(super) fn new(loss: LinearLoss) -> Self {
         Self {
-            settings: Settings {
+            settings: LinearSettings {
                 loss,
                 c: 1.0,
                 bias: 1.0,
                 rounds: 8,
-                synchronization: Synchronization::NotifyAck,
+                synchronization: GossipSync::NotifyAck,
                 graph: Topology::Complete,
                 seed: 1,
-                valid: 0.1,
+                validation: 0.1,
                 tolerance: tolerance(),
-                limits: Limits { epochs: 100, patience: None, ..Limits::default() },
+                limits: TrainingLimits { epochs: 100, patience: None, ..TrainingLimits::default() },
             },
         }
     }
 
     setters! {
-        /// How much errors cost beside large weights. Default 1.
+        /// Inverse regularization strength `C`. Default: 1.
         c: f64;
-        /// The value of the feature whose weight is the bias. Default 1; 0 for none.
+        /// Value of the constant bias feature. Default: 1; 0 disables the bias.
         bias: f64;
-        /// How many times in an epoch workers go over their examples, and models are averaged. Default 8.
+        /// Rounds per epoch: in each, workers go over their examples and models are averaged.
+        /// Default: 8.
         rounds: u32;
-        /// What peers wait for when they average. Default NOTIFY-ACK.
-        synchronization: Synchronization;
-        /// Who sends to whom. Default: everybody to everybody.
+        /// Synchronization of gossip averaging. Default: NOTIFY-ACK.
+        synchronization: GossipSync;
+        /// Communication graph of gossip averaging. Default: complete graph.
         graph: Topology;
-        /// What all chance comes from. Default 1.
+        /// Random seed. Default: 1.
         seed: u64;
-        /// The share of examples that is held out where no held-out examples are given. Default 0.1; 0 holds out none.
-        valid: f64;
-        /// Training ends when the duality gap is below this share of the objective. Default 0.001; 0 never ends for that.
+        /// Fraction of the examples used for validation where no validation set is given. Default:
+        /// 0.1; 0 disables validation.
+        validation: f64;
+        /// Relative duality gap at which training has converged. Default: 0.001; 0 disables the
+        /// test.
         tolerance: f64;
-        /// When training stops.
-        limits: Limits;
+        /// Stopping criteria of the training run.
+        limits: TrainingLimits;
     }
 
-    /// At most so many epochs. Default 100.
+    /// Maximum number of epochs. Default: 100.
     pub fn epochs(mut self, epochs: u32) -> Self {
         self.settings.limits.epochs = epochs;
         self
     }
 
-    /// Checks the settings.
+    /// Validates the settings and builds the estimator.
     pub fn build(self) -> Result<LinearClassifier, Error> {
-        let Settings { c, bias, rounds, valid, tolerance, .. } = &self.settings;
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        let LinearSettings { c, bias, rounds, validation, tolerance, .. } = &self.settings;
+        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
         if !(1e-12..=1e12).contains(c) {
             return refuse("c", c.to_string(), "from 1e-12 to 1e12");
         }
@@ -104,8 +109,8 @@ impl Builder {
         if !(1..=10_000).contains(rounds) {
             return refuse("rounds", rounds.to_string(), "from 1 to 10000");
         }
-        if !(0.0..1.0).contains(valid) {
-            return refuse("valid", valid.to_string(), "from 0 to below 1");
+        if !(0.0..1.0).contains(validation) {
+            return refuse("validation", validation.to_string(), "from 0 to below 1");
         }
         if !(0.0..=1.0).contains(tolerance) {
             return refuse("tolerance", tolerance.to_string(), "from 0 to 1");
@@ -119,15 +124,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
-        let builder = || LinearClassifier::builder(Loss::Hinge);
+    fn invalid_settings_are_rejected() {
+        let builder = || LinearClassifier::builder(LinearLoss::Hinge);
         assert!(builder().build().is_ok());
         for wrong in [
             builder().c(0.0),
             builder().c(f64::NAN),
             builder().bias(-1.0),
             builder().rounds(0),
-            builder().valid(1.0),
+            builder().validation(1.0),
             builder().tolerance(-1.0),
         ] {
             assert!(wrong.build().unwrap_err().to_string().contains("which must be"));

@@ -1,81 +1,84 @@
-//! Getting ratings: from files whose users and items have names, or made up.
+//! Reading ratings from files whose users and items have names, and generating synthetic ratings.
 
-use super::model::Model;
+use super::model::MfModel;
 use hemiola::array::Dictionary;
-use hemiola::array::dist::{Lazy, RecordSource};
-use hemiola::array::read::guess::Guess;
-use hemiola::array::read::{Csv, Mistake, Report, Source};
+use hemiola::array::dist::{LazyArray, RecordSource};
+use hemiola::array::read::detect::DetectedFormat;
+use hemiola::array::read::{Csv, InputFile, ParseError, ReadReport};
 use hemiola::array::sparse::DuplicatePolicy;
-use hemiola::array::synthetic::Mf;
+use hemiola::array::synthetic::SyntheticMf;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use std::borrow::Cow;
 
-/// Users whose made-up ratings are made together.
+/// Number of users whose synthetic ratings are generated in one unit of work.
 const USERS_PER_UNIT: u64 = 64;
 
-/// *Collective.* Reads ratings: `user, item, rating` on each line, with any separator and any further fields. Users and items
-/// may have any names; the array remembers them. A name that is not UTF-8 is taken for Latin-1.
+/// *Collective.* Reads ratings: `user, item, rating` on each line, with any separator and any
+/// further fields. Users and items may have any names; the array stores them. A name that is not
+/// UTF-8 is decoded as Latin-1.
 pub fn read(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<DistArray<f32, 2>> {
     let options = match options {
         Some(options) => options,
-        None => guessed(cluster, pattern)?,
+        None => detect_csv(cluster, pattern)?,
     };
     cluster.read_named(options, pattern, |fields| {
-        let entry = ([name(fields.text()?), name(fields.text()?)], fields.next::<f32>()?);
+        let entry = ([utf8_name(fields.text()?), utf8_name(fields.text()?)], fields.next::<f32>()?);
         fields.skip_rest();
         Ok(entry)
     })
 }
 
-/// *Collective.* Reads events: `user, item` on each line, and a weight if there is a third field; further fields are ignored. What
-/// occurs more than once has the sum of the weights.
+/// *Collective.* Reads events (implicit feedback): `user, item` on each line, and a weight if there
+/// is a third field; further fields are ignored. Weights of repeated pairs are summed.
 pub fn read_events(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Result<DistArray<f32, 2>> {
     let options = match options {
         Some(options) => options,
-        None => guessed(cluster, pattern)?,
+        None => detect_csv(cluster, pattern)?,
     };
     cluster.read_named_as(options, pattern, DuplicatePolicy::sum(), |fields| {
-        let names = [name(fields.text()?), name(fields.text()?)];
+        let names = [utf8_name(fields.text()?), utf8_name(fields.text()?)];
         let weight = if fields.is_empty() { 1.0 } else { fields.next::<f32>()? };
         fields.skip_rest();
         Ok((names, weight))
     })
 }
 
-/// A name as it is kept: UTF-8, so that it can be asked for and shown.
-fn name(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
-    if std::str::from_utf8(&bytes).is_ok() { bytes } else { Cow::Owned(text(&bytes).into_bytes()) }
+/// Converts a name to UTF-8, so that it can be detected up and printed.
+fn utf8_name(bytes: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
+    if std::str::from_utf8(&bytes).is_ok() { bytes } else { Cow::Owned(decode_text(&bytes).into_bytes()) }
 }
 
-/// Text that is UTF-8, or else Latin-1, as old data sets are. Names in data and titles in files are read alike.
+/// Decodes UTF-8, or else Latin-1, as in old data sets. Names in data and titles in files are
+/// decoded alike.
 #[must_use]
-pub fn text(bytes: &[u8]) -> String {
+pub fn decode_text(bytes: &[u8]) -> String {
     match std::str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
         Err(_) => bytes.iter().map(|byte| char::from(*byte)).collect(),
     }
 }
 
-/// *Collective.* Ratings as events: those of at least `least` are events of weight 1, the others are left out.
+/// *Collective.* Converts ratings to events: ratings of at least `least` become events of weight 1,
+/// the others are dropped.
 pub fn from_threshold(ratings: &DistArray<f32, 2>, least: f32) -> Result<DistArray<f32, 2>> {
     let events = ratings.entries().filter(|_, rating| *rating >= least).map(|_, _| 1.0).materialize()?;
-    Ok(events.named([ratings.names_shared(0), ratings.names_shared(1)]))
+    Ok(events.with_names([ratings.shared_names(0), ratings.shared_names(1)]))
 }
 
-/// *Collective.* What separates the fields of a file, as its beginning shows.
-fn guessed(cluster: &Cluster, pattern: &str) -> Result<Csv> {
-    // The root looks; the others hear, so that all read alike.
-    let looked = if cluster.is_root() {
-        let found = Source::find(pattern).and_then(|sources| match sources.first() {
-            Some(source) => Guess::separator_of(source),
+/// *Collective.* Detects the field separator and the comment prefix from the beginning of a file.
+fn detect_csv(cluster: &Cluster, pattern: &str) -> Result<Csv> {
+    // The root inspects the file and broadcasts the result, so that all peers read alike.
+    let detected = if cluster.is_root() {
+        let found = InputFile::find(pattern).and_then(|sources| match sources.first() {
+            Some(source) => DetectedFormat::separator_of(source),
             None => Err(hemiola::array::Error::NoFiles { pattern: pattern.to_owned() }),
         });
         Some(found.map(|guess| (guess.separator.map(|separator| separator.text()), guess.comment)))
     } else {
         None
     };
-    let (separator, comment) = match cluster.broadcast(looked)? {
+    let (separator, comment) = match cluster.broadcast(detected)? {
         Some(guess) => guess?,
         None => (None, None),
     };
@@ -86,13 +89,15 @@ fn guessed(cluster: &Cluster, pattern: &str) -> Result<Csv> {
     })
 }
 
-/// *Collective.* Ratings with the numbers that `like` gives the same users and items; those of others are left out.
+/// *Collective.* Renumbers users and items by name as in `like`; entries of unknown users or items
+/// are dropped.
 pub fn aligned(ratings: &DistArray<f32, 2>, like: &DistArray<f32, 2>) -> Result<DistArray<f32, 2>> {
     renumbered(ratings, like.shape().extents(), [like.names(0), like.names(1)])
 }
 
-/// *Collective.* The same for the users and items of a model.
-pub fn aligned_to(ratings: &DistArray<f32, 2>, model: &Model) -> Result<DistArray<f32, 2>> {
+/// *Collective.* Renumbers users and items by name as in `model`; entries of unknown users or items
+/// are dropped.
+pub fn aligned_to(ratings: &DistArray<f32, 2>, model: &MfModel) -> Result<DistArray<f32, 2>> {
     renumbered(ratings, model.shape(), [model.user_factors.names(0), model.item_factors.names(0)])
 }
 
@@ -101,7 +106,7 @@ fn renumbered(
     extents: [u64; 2],
     names: [Option<&Dictionary>; 2],
 ) -> Result<DistArray<f32, 2>> {
-    let numbers = Numbers::between(ratings, extents, names);
+    let numbers = IndexMapping::between(ratings, extents, names);
     let number = |dimension, index| numbers.number(dimension, index);
     ratings
         .entries()
@@ -110,28 +115,29 @@ fn renumbered(
         .materialize()
 }
 
-/// The numbers that a model gives the users and items of other data, by their names.
-pub(super) struct Numbers {
-    /// By dimension: of each number there, if names tell.
+/// Maps user and item indices of other data to those of a model, by name.
+pub(super) struct IndexMapping {
+    /// Per dimension, the mapped index of each index, where both sides have names.
     known: [Option<Vec<Option<u64>>>; 2],
     extents: [u64; 2],
 }
 
-impl Numbers {
-    pub(super) fn of(model: &Model, ratings: &DistArray<f32, 2>) -> Self {
+impl IndexMapping {
+    pub(super) fn of(model: &MfModel, ratings: &DistArray<f32, 2>) -> Self {
         Self::between(ratings, model.shape(), [model.user_factors.names(0), model.item_factors.names(0)])
     }
 
-    /// From the numbers of `ratings` to those of `names`, or to the same numbers where either has no names.
+    /// Maps indices of `ratings` to those of `names`, or to themselves where either side has no
+    /// names.
     pub(super) fn between(ratings: &DistArray<f32, 2>, extents: [u64; 2], names: [Option<&Dictionary>; 2]) -> Self {
         let known = std::array::from_fn(|dimension| {
             let (mine, theirs) = (ratings.names(dimension)?, names[dimension]?);
-            Some(mine.names().map(|name| theirs.number(name).map(u64::from)).collect())
+            Some(mine.names().map(|name| theirs.index_of(name).map(u64::from)).collect())
         });
         Self { known, extents }
     }
 
-    /// The number of an index, if it is known.
+    /// Returns the mapped index, if the name is known.
     pub(super) fn number(&self, dimension: usize, index: u64) -> Option<u64> {
         match &self.known[dimension] {
             Some(numbers) => numbers[index as usize],
@@ -140,14 +146,15 @@ impl Numbers {
     }
 }
 
-/// *Collective.* Made-up ratings of a known structure, the same for the same seed.
-pub fn made_up(cluster: &Cluster, made: &Mf) -> Result<DistArray<f32, 2>> {
-    Lazy::over(cluster, MadeUp(made)).materialize()
+/// *Collective.* Generates ratings of a known low-rank structure; the same seed gives the same
+/// ratings.
+pub fn synthetic(cluster: &Cluster, generator: &SyntheticMf) -> Result<DistArray<f32, 2>> {
+    LazyArray::from_source(cluster, SyntheticRatings(generator)).materialize()
 }
 
-struct MadeUp<'a>(&'a Mf);
+struct SyntheticRatings<'a>(&'a SyntheticMf);
 
-impl RecordSource for MadeUp<'_> {
+impl RecordSource for SyntheticRatings<'_> {
     type Record = ([u64; 2], f32);
 
     fn units(&self) -> usize {
@@ -161,14 +168,14 @@ impl RecordSource for MadeUp<'_> {
     fn visit(
         &self,
         unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<Mistake>>,
-    ) -> hemiola::array::Result<Report> {
+        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
+    ) -> hemiola::array::Result<ReadReport> {
         let first = unit as u64 * USERS_PER_UNIT;
-        let mut report = Report::default();
+        let mut report = ReadReport::default();
         for user in first..(first + USERS_PER_UNIT).min(self.0.shape().extent(0)) {
             for (item, rating) in self.0.row(user) {
                 report.records += 1;
-                // Made-up entries are never refused.
+                // Synthetic entries are never rejected.
                 let _ = visit(([user, item], rating));
             }
         }

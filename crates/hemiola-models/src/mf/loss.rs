@@ -1,24 +1,25 @@
-//! What a prediction is compared with, and how.
+//! Losses of matrix factorization.
 
-use crate::training::Figure;
+use crate::training::TargetMetric;
 use serde::{Deserialize, Serialize};
 
-/// What is minimized.
+/// Loss that training minimizes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Loss {
-    /// The square of the error: ratings are numbers.
+pub enum MfLoss {
+    /// Squared error, for numeric ratings.
     #[default]
     Squared,
-    /// The logistic loss: ratings are yes (above 0) or no (0 or below).
+    /// Logistic loss, for binary ratings: positive above 0, negative otherwise.
     Logistic,
-    /// Entries are events with a weight; what is not there is a weak no. See `one_class`.
+    /// One-class (implicit feedback) loss: entries are positive events with a weight, all other
+    /// pairs are weak negatives. See `one_class`.
     OneClass,
 }
 
-impl Loss {
-    /// Its name.
+impl MfLoss {
+    /// Returns the name used in reports and on the command line.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -28,7 +29,7 @@ impl Loss {
         }
     }
 
-    /// How much the prediction should grow, and what the entry costs.
+    /// Returns the negative gradient with respect to the score, and the loss of the entry.
     #[inline]
     pub(super) fn slope_and_cost(self, rating: f32, score: f32) -> (f32, f32) {
         match self {
@@ -40,7 +41,7 @@ impl Loss {
                 let chance = sigmoid(score);
                 if rating > 0.0 { (1.0 - chance, softplus(-score)) } else { (-chance, softplus(score)) }
             }
-            // Every event is a yes, and a rating says how sure.
+            // Every event is positive; the rating is its confidence.
             Self::OneClass => {
                 let error = 1.0 - score;
                 (rating * error, rating * error * error)
@@ -48,7 +49,8 @@ impl Loss {
         }
     }
 
-    /// What a score means: a rating, the chance of a yes, or how near it is to one.
+    /// Converts a score to a prediction: a rating, the probability of a positive, or a preference
+    /// near 1.
     #[must_use]
     pub fn prediction(self, score: f32) -> f32 {
         match self {
@@ -57,21 +59,21 @@ impl Loss {
         }
     }
 
-    /// The score that means the mean of all ratings.
-    pub(super) fn score_of_mean(self, mean: f32) -> f32 {
+    /// Returns the score that predicts the mean rating.
+    pub(super) fn base_score(self, mean: f32) -> f32 {
         match self {
             Self::Squared => mean,
             Self::Logistic => {
                 let chance = mean.clamp(1e-4, 1.0 - 1e-4);
                 (chance / (1.0 - chance)).ln()
             }
-            // Nearly all pairs are no events.
+            // Nearly all pairs are unobserved.
             Self::OneClass => 0.0,
         }
     }
 
-    /// What the mean is taken of.
-    pub(super) fn for_mean(self, rating: f32) -> f32 {
+    /// Returns the target value of a rating, as used for the mean.
+    pub(super) fn observed(self, rating: f32) -> f32 {
         match self {
             Self::Squared => rating,
             Self::Logistic => f32::from(rating > 0.0),
@@ -79,20 +81,20 @@ impl Loss {
         }
     }
 
-    /// The figure that training looks at.
+    /// Returns the metric that selects the best epoch.
     #[must_use]
-    pub const fn figure(self) -> Figure {
+    pub const fn target_metric(self) -> TargetMetric {
         match self {
-            Self::Squared => Figure::low("rmse"),
-            Self::Logistic => Figure::low("logloss"),
-            Self::OneClass => Figure::high("ndcg@10"),
+            Self::Squared => TargetMetric::minimize("rmse"),
+            Self::Logistic => TargetMetric::minimize("logloss"),
+            Self::OneClass => TargetMetric::maximize("ndcg@10"),
         }
     }
 
-    /// Its name.
+    /// Returns the name of the target metric.
     #[must_use]
-    pub const fn metric(self) -> &'static str {
-        self.figure().name
+    pub const fn metric_name(self) -> &'static str {
+        self.target_metric().name
     }
 }
 
@@ -100,7 +102,7 @@ pub(super) fn sigmoid(score: f32) -> f32 {
     1.0 / (1.0 + (-score).exp())
 }
 
-/// `ln(1 + exp(score))`, without overflow.
+/// Computes `ln(1 + exp(score))` without overflow.
 fn softplus(score: f32) -> f32 {
     score.max(0.0) + (-score.abs()).exp().ln_1p()
 }
@@ -110,15 +112,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slopes_are_those_of_costs() {
-        for loss in [Loss::Squared, Loss::Logistic] {
+    fn gradients_match_finite_differences() {
+        for loss in [MfLoss::Squared, MfLoss::Logistic] {
             for rating in [0.0_f32, 1.0] {
                 for score in [-3.0_f32, -0.2, 0.0, 1.0, 4.0] {
                     let cost = |score| f64::from(loss.slope_and_cost(rating, score).1);
                     let slope = f64::from(loss.slope_and_cost(rating, score).0);
                     let numeric = (cost(score + 1e-2) - cost(score - 1e-2)) / 2e-2;
-                    // The slope of the square is half its derivative, as is usual.
-                    let expected = if loss == Loss::Squared { -2.0 * slope } else { -slope };
+                    // By convention, the gradient of the squared loss leaves out the factor 2.
+                    let expected = if loss == MfLoss::Squared { -2.0 * slope } else { -slope };
                     assert!((numeric - expected).abs() < 2e-2, "{loss:?} {rating} {score}: {numeric} {expected}");
                 }
             }
@@ -126,9 +128,9 @@ mod tests {
     }
 
     #[test]
-    fn large_scores_cost_what_they_are() {
-        assert!((Loss::Logistic.slope_and_cost(0.0, 200.0).1 - 200.0).abs() < 1e-3);
-        assert!(Loss::Logistic.slope_and_cost(1.0, 200.0).1 < 1e-3);
-        assert!((Loss::Logistic.prediction(Loss::Logistic.score_of_mean(0.3)) - 0.3).abs() < 1e-6);
+    fn large_scores_do_not_overflow() {
+        assert!((MfLoss::Logistic.slope_and_cost(0.0, 200.0).1 - 200.0).abs() < 1e-3);
+        assert!(MfLoss::Logistic.slope_and_cost(1.0, 200.0).1 < 1e-3);
+        assert!((MfLoss::Logistic.prediction(MfLoss::Logistic.base_score(0.3)) - 0.3).abs() < 1e-6);
     }
 }

@@ -1,49 +1,51 @@
-//! Matrix factorization: a rating is the mean, a bias of the user, a bias of the item, and the product of their factors.
+//! Matrix factorization: a rating is the mean, plus a user bias, an item bias and the dot product
+//! of user and item factors.
 //!
-//! Ratings are trained by stochastic gradient descent with steps that adapt (see `step`). The loop over ratings depends on itself through
-//! rows of users and rows of items; `parallel_for!` cuts users over workers and rotates items among them, so that the
-//! result is that of a serial loop, on any number of peers. Events without ratings are trained by alternating least squares
-//! (see `one_class`): two loops in which no row depends on another.
+//! Ratings are trained by stochastic gradient descent with adaptive learning rates (see `sgd`). The
+//! loop over ratings carries dependences through user rows and item rows. `parallel_for!`
+//! partitions users over workers and rotates items among them, so the result is that of a serial
+//! loop on any number of peers. Events without ratings are trained by alternating least squares
+//! (see `one_class`): two loops whose rows are independent.
 
-mod best;
 pub mod data;
 mod evaluate;
-mod fold;
+mod fold_in;
 mod loss;
 mod model;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
-mod normal;
+mod normal_equations;
 mod one_class;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod ranking;
 pub mod rotation;
 mod settings;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
-mod step;
+mod sgd;
+mod top_k;
 mod train;
 
-pub use evaluate::Evaluation;
-pub use loss::Loss;
-pub use model::{Model, Row};
-pub use ranking::{PLACES, Ranking};
-pub use settings::{Builder, Settings};
-pub use train::Trained;
+pub use evaluate::MfEvaluation;
+pub use loss::MfLoss;
+pub use model::{MfModel, UserFactors};
+pub use ranking::{DEFAULT_CUTOFFS, RankingEvaluator};
+pub use settings::{MfBuilder, MfSettings};
+pub use train::MfFit;
 
-/// An untrained matrix factorization.
+/// Matrix factorization estimator: settings of a model to be trained.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatrixFactorization {
-    settings: Settings,
+    settings: MfSettings,
 }
 
 impl MatrixFactorization {
-    /// Collects settings, from good defaults.
-    pub fn builder() -> Builder {
-        Builder::default()
+    /// Returns a builder with default settings.
+    pub fn builder() -> MfBuilder {
+        MfBuilder::default()
     }
 
-    /// What it will be trained with.
+    /// Returns the settings of the estimator.
     #[must_use]
-    pub fn settings(&self) -> &Settings {
+    pub fn settings(&self) -> &MfSettings {
         &self.settings
     }
 }

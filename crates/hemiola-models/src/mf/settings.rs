@@ -1,120 +1,124 @@
-//! What a user chooses.
+//! Settings of matrix factorization.
 
 use super::MatrixFactorization;
-use super::loss::Loss;
+use super::loss::MfLoss;
 use crate::Error;
 use crate::setters::setters;
-use crate::training::Limits;
+use crate::training::TrainingLimits;
 use serde::{Deserialize, Serialize};
 
-/// The settings of a matrix factorization.
+/// Settings of matrix factorization.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// How many factors a user and an item have.
+pub struct MfSettings {
+    /// Number of factors per user and item.
     pub rank: u32,
-    /// What is minimized.
-    pub loss: Loss,
-    /// How much large factors cost.
+    /// Loss that training minimizes.
+    pub loss: MfLoss,
+    /// Strength of the L2 regularization.
     pub l2: f32,
-    /// The first step; steps adapt by themselves from there. Not used by the one-class loss, which needs none.
-    pub step: f32,
-    /// One-class loss: the weight of a pair that is no event, where an event has 1.
-    pub unobserved: f32,
-    /// One-class loss: how penalties grow with the events of a row: `l2` times their number to this power.
-    pub nu: f32,
-    /// What all chance comes from.
+    /// Initial learning rate; AdaGrad adapts it per row. Unused by the one-class loss, which has no
+    /// learning rate.
+    pub learning_rate: f32,
+    /// One-class loss: weight of an unobserved pair, relative to 1 for an event.
+    pub unobserved_weight: f32,
+    /// One-class loss: exponent of the regularization by frequency; the ridge of a row is `l2`
+    /// times its number of pairs to this power.
+    pub frequency_exponent: f32,
+    /// Random seed. The same seed gives a bit-identical model.
     pub seed: u64,
-    /// The share of ratings that is held out where no held-out ratings are given.
-    pub valid: f64,
-    /// When training stops.
-    pub limits: Limits,
+    /// Fraction of the ratings used for validation where no validation set is given.
+    pub validation: f64,
+    /// Stopping criteria of the training run.
+    pub limits: TrainingLimits,
 }
 
-impl Default for Settings {
+impl Default for MfSettings {
     fn default() -> Self {
         Self {
             rank: 32,
-            loss: Loss::Squared,
+            loss: MfLoss::Squared,
             l2: L2,
-            step: 0.08,
-            unobserved: 0.3,
-            nu: 1.0,
+            learning_rate: 0.08,
+            unobserved_weight: 0.3,
+            frequency_exponent: 1.0,
             seed: 1,
-            valid: 0.1,
-            limits: Limits::default(),
+            validation: 0.1,
+            limits: TrainingLimits::default(),
         }
     }
 }
 
-/// The penalty where nobody says otherwise.
+/// Default strength of the L2 regularization.
 const L2: f32 = 0.045;
-/// The same for the one-class loss, where it counts for all pairs.
+/// Default L2 regularization of the one-class loss, where it counts for all pairs.
 const L2_ONE_CLASS: f32 = 0.007;
 
-/// Collects settings. Made by [`MatrixFactorization::builder`].
+/// Builder of the settings; see [`MatrixFactorization::builder`].
 #[derive(Clone, Debug, Default)]
 #[must_use]
-pub struct Builder {
-    settings: Settings,
-    /// What was asked for; the default depends on the loss.
+pub struct MfBuilder {
+    settings: MfSettings,
+    /// Explicit L2 regularization; the default depends on the loss.
     l2: Option<f32>,
 }
 
-impl Builder {
+impl MfBuilder {
     setters! {
-        /// How many factors a user and an item have. Default 32.
+        /// Number of factors per user and item. Default: 32.
         rank: u32;
-        /// What is minimized. Default squared.
-        loss: Loss;
-        /// The first step. Default 0.08; steps adapt by themselves.
-        step: f32;
-        /// One-class loss: the weight of a pair that is no event, where an event has 1. Default 0.3.
-        unobserved: f32;
-        /// One-class loss: the power to which the number of events of a row scales its penalty. Default 1.
-        nu: f32;
-        /// What all chance comes from. Default 1.
+        /// Training loss. Default: squared.
+        loss: MfLoss;
+        /// Initial learning rate. Default: 0.08; AdaGrad adapts it.
+        learning_rate: f32;
+        /// One-class loss: weight of an unobserved pair, relative to 1 for an event. Default: 0.3.
+        unobserved_weight: f32;
+        /// One-class loss: exponent of the regularization by frequency. Default: 1.
+        frequency_exponent: f32;
+        /// Random seed. Default: 1.
         seed: u64;
-        /// The share of ratings that is held out where no held-out ratings are given. Default 0.1; 0 holds out none.
-        valid: f64;
-        /// When training stops.
-        limits: Limits;
+        /// Fraction of the ratings used for validation where no validation set is given. Default:
+        /// 0.1; 0 disables validation.
+        validation: f64;
+        /// Stopping criteria of the training run.
+        limits: TrainingLimits;
     }
 
-    /// How much large factors cost. Default 0.045, or 0.007 with the one-class loss.
+    /// L2 regularization strength. Default: 0.045, or 0.007 with the one-class loss.
     pub fn l2(mut self, l2: f32) -> Self {
         self.l2 = Some(l2);
         self
     }
 
-    /// At most so many epochs. Default 40.
+    /// Maximum number of epochs. Default: 40.
     pub fn epochs(mut self, epochs: u32) -> Self {
         self.settings.limits.epochs = epochs;
         self
     }
 
-    /// Checks the settings.
+    /// Validates the settings and builds the estimator.
     pub fn build(mut self) -> Result<MatrixFactorization, Error> {
-        let one_class = self.settings.loss == Loss::OneClass;
+        let one_class = self.settings.loss == MfLoss::OneClass;
         self.settings.l2 = self.l2.unwrap_or(if one_class { L2_ONE_CLASS } else { L2 });
-        let Settings { rank, l2, step, unobserved, nu, valid, .. } = &self.settings;
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        let MfSettings { rank, l2, learning_rate, unobserved_weight, frequency_exponent, validation, .. } =
+            &self.settings;
+        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
         if !(1..=4096).contains(rank) {
             return refuse("rank", rank.to_string(), "from 1 to 4096");
         }
         if !(0.0..=1e3).contains(l2) {
             return refuse("l2", l2.to_string(), "from 0 to 1000");
         }
-        if !(*step > 0.0 && *step <= 10.0) {
-            return refuse("step", step.to_string(), "above 0 and at most 10");
+        if !(*learning_rate > 0.0 && *learning_rate <= 10.0) {
+            return refuse("learning_rate", learning_rate.to_string(), "above 0 and at most 10");
         }
-        if !(*unobserved > 0.0 && *unobserved <= 1e3) {
-            return refuse("unobserved", unobserved.to_string(), "above 0 and at most 1000");
+        if !(*unobserved_weight > 0.0 && *unobserved_weight <= 1e3) {
+            return refuse("unobserved_weight", unobserved_weight.to_string(), "above 0 and at most 1000");
         }
-        if !(0.0..=2.0).contains(nu) {
-            return refuse("nu", nu.to_string(), "from 0 to 2");
+        if !(0.0..=2.0).contains(frequency_exponent) {
+            return refuse("frequency_exponent", frequency_exponent.to_string(), "from 0 to 2");
         }
-        if !(0.0..1.0).contains(valid) {
-            return refuse("valid", valid.to_string(), "a share from 0 to below 1");
+        if !(0.0..1.0).contains(validation) {
+            return refuse("validation", validation.to_string(), "a fraction from 0 to below 1");
         }
         if self.settings.limits.epochs == 0 {
             return refuse("epochs", "0".to_owned(), "at least 1");

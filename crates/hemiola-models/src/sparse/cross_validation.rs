@@ -1,103 +1,107 @@
-//! Which penalty is the best: every example is predicted once by models that have not seen it.
+//! K-fold cross-validation of the penalty.
 //!
-//! **Invariant:** which fold an example is in follows from its number and the seed, so it is the same however examples are divided among peers.
+//! **Invariant:** the fold of an example follows from its number and the seed, so it does not
+//! depend on the distribution over peers.
 
-use super::examples::{Examples, deal};
-use super::ground::Ground;
-use super::kernel::Value;
+use super::examples::{SparseExamples, distribute};
+use super::kernel::ColumnValue;
 use super::loss::log_loss;
-use super::path::{Grid, walk};
+use super::path::{LambdaGrid, follow_path};
+use super::problem::SparseProblem;
 use super::settings::Lambda;
-use super::{SparseRegression, Trained};
+use super::{SparseFit, SparseRegression};
 use crate::Error;
-use crate::training::Session;
-use hemiola::array::dist::Labelled;
-use hemiola::array::random::Values;
+use crate::training::FitOptions;
+use hemiola::array::dist::LabelledData;
+use hemiola::core::rng::PhiloxRng;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 
-/// The draw that decides which fold an example is in.
-const FOLD: u64 = 11;
+/// Random stream that assigns folds.
+const FOLD_DRAW: u64 = 11;
 
-/// The mean loss on examples that were not trained on, for every penalty.
+/// Cross-validated loss for every penalty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CrossValidation {
-    /// Penalties, from the largest.
+    /// Penalties in descending order.
     pub lambdas: Vec<f64>,
-    /// The mean over folds of the loss on held-out examples: the mean squared error, or the log loss.
+    /// Mean over folds of the validation loss: mean squared error, or log loss.
     pub mean: Vec<f64>,
-    /// The standard error of each mean.
+    /// Standard error of each mean.
     pub error: Vec<f64>,
-    /// The place of the penalty with the least loss.
+    /// Index of the penalty with the smallest loss.
     pub best: usize,
-    /// The place of the largest penalty whose loss is within one standard error of the least: as good as one can tell, with fewer coefficients.
-    pub simplest: usize,
+    /// Index chosen by the one-standard-error rule: the largest penalty whose loss is within one
+    /// standard error of the smallest.
+    pub one_standard_error: usize,
 }
 
 impl SparseRegression {
-    /// *Collective.* Finds the loss of every penalty of the grid by cross-validation with so many folds.
+    /// *Collective.* Computes the loss of every penalty of the grid by cross-validation with
+    /// `folds` folds.
     pub fn cross_validate(
         &self,
         cluster: &Cluster,
-        examples: &Labelled,
-        grid: Grid,
+        examples: &LabelledData,
+        grid: LambdaGrid,
         folds: u64,
     ) -> Result<CrossValidation> {
-        let (dealt, _) = deal(cluster, examples, examples.features.shape().extent(1))?;
-        self.cross_validate_rows(cluster, dealt, grid, folds)
+        let (distributed, _) = distribute(cluster, examples, examples.features.shape().extent(1))?;
+        self.cross_validate_rows(cluster, distributed, grid, folds)
     }
 
-    /// *Collective.* The same, and then trains on all examples with the best penalty, or the `simplest` that is as good as one can tell.
+    /// *Collective.* Cross-validates, then trains on all examples with the best penalty, or with
+    /// that of the one-standard-error rule.
     pub fn fit_best(
         &self,
         cluster: &Cluster,
-        examples: &Labelled,
-        (grid, folds): (Grid, u64),
-        simplest: bool,
-        session: Session<'_>,
-    ) -> Result<(Trained, CrossValidation)> {
+        examples: &LabelledData,
+        (grid, folds): (LambdaGrid, u64),
+        one_standard_error: bool,
+        options: FitOptions<'_>,
+    ) -> Result<(SparseFit, CrossValidation)> {
         let found = self.cross_validate(cluster, examples, grid, folds)?;
-        let lambda = found.lambdas[if simplest { found.simplest } else { found.best }];
+        let lambda = found.lambdas[if one_standard_error { found.one_standard_error } else { found.best }];
         let chosen = self.with_lambda(Lambda::Value(lambda))?;
-        Ok((chosen.fit_with(cluster, examples, None, session)?, found))
+        Ok((chosen.fit_with(cluster, examples, None, options)?, found))
     }
 
-    /// *Collective.* The same for rows that this peer has by columns already.
-    pub fn cross_validate_rows<T: Value>(
+    /// *Collective.* Cross-validates rows that this peer already holds by columns.
+    pub fn cross_validate_rows<T: ColumnValue>(
         &self,
         cluster: &Cluster,
-        examples: Examples<T>,
-        grid: Grid,
+        examples: SparseExamples<T>,
+        grid: LambdaGrid,
         folds: u64,
     ) -> Result<CrossValidation> {
         let settings = &self.settings;
-        let ground = Ground::new(cluster, examples, settings.loss)?;
+        let problem = SparseProblem::new(cluster, examples, settings.loss)?;
         if !(2..=1000).contains(&folds) {
             let expected = "from 2 to 1000";
-            return Err(Error::Setting { setting: "folds", found: folds.to_string(), expected }.into());
+            return Err(Error::InvalidSetting { setting: "folds", found: folds.to_string(), expected }.into());
         }
-        let largest = ground.field(cluster, |field| Ok(ground.solver(field, settings)?.largest()))?;
-        let lambdas = grid.lambdas((largest / settings.ratio).max(f64::MIN_POSITIVE));
-        let values = Values::new(settings.seed);
-        let fold_of = |row: u64| (values.unit(row, FOLD) * folds as f64) as u64;
+        let largest = problem.with_reducer(cluster, |reducer| Ok(problem.solver(reducer, settings)?.max_l1()))?;
+        let lambdas = grid.lambdas((largest / settings.l1_ratio).max(f64::MIN_POSITIVE));
+        let values = PhiloxRng::new(settings.seed);
+        let fold_of = |row: u64| (values.random_f64(row, FOLD_DRAW) * folds as f64) as u64;
         let mut losses: Vec<Vec<f64>> = Vec::new();
         for fold in 0..folds {
-            let (train, held_out) =
-                (ground.subset(|row| fold_of(row) != fold), ground.subset(|row| fold_of(row) == fold));
+            let (train, validation) =
+                (problem.subset(|row| fold_of(row) != fold), problem.subset(|row| fold_of(row) == fold));
             let counts: Vec<(u64, u64)> =
-                cluster.all_gather((train.labels.len() as u64, held_out.labels.len() as u64))?;
+                cluster.all_gather((train.labels.len() as u64, validation.labels.len() as u64))?;
             let (rows, count) = counts.iter().fold((0, 0), |sum, peer| (sum.0 + peer.0, sum.1 + peer.1));
             if rows == 0 || count == 0 {
                 continue;
             }
-            let points = train.field(cluster, |field| {
-                let mut solver = train.solver(field, settings)?;
-                walk(field, &mut solver, settings, &lambdas, false)
+            let points = train.with_reducer(cluster, |reducer| {
+                let mut solver = train.solver(reducer, settings)?;
+                follow_path(reducer, &mut solver, settings, &lambdas, false)
             })?;
-            let loss = |point: &super::Point| -> f64 {
-                let scores = held_out.scores(&point.coefficients);
-                let rows = scores.iter().map(|score| score + point.intercept).zip(&held_out.labels);
-                match held_out.classes {
+            let loss = |point: &super::PathPoint| -> f64 {
+                let scores = validation.scores(&point.coefficients);
+                let rows = scores.iter().map(|score| score + point.intercept).zip(&validation.labels);
+                match validation.classes {
                     None => rows.map(|(score, label)| (label - score) * (label - score)).sum(),
                     Some([_, second]) => {
                         rows.map(|(score, label)| log_loss(f64::from(*label as f32 >= second), score)).sum()
@@ -106,7 +110,7 @@ impl SparseRegression {
             };
             let mine: Vec<f64> = points.iter().map(loss).collect();
             let all: Vec<Vec<f64>> = cluster.all_gather(mine)?;
-            let mean = |place: usize| all.iter().map(|peer| peer[place]).sum::<f64>() / count as f64;
+            let mean = |index: usize| all.iter().map(|peer| peer[index]).sum::<f64>() / count as f64;
             losses.push((0..lambdas.len()).map(mean).collect());
         }
         if losses.len() < 2 {
@@ -117,16 +121,16 @@ impl SparseRegression {
 }
 
 impl CrossValidation {
-    /// From the loss of each fold for each penalty.
+    /// Summarizes the losses of each fold for each penalty.
     fn of(lambdas: Vec<f64>, losses: &[Vec<f64>]) -> Self {
         let folds = losses.len() as f64;
         let mean: Vec<f64> =
-            (0..lambdas.len()).map(|place| losses.iter().map(|fold| fold[place]).sum::<f64>() / folds).collect();
-        let spread = |place: usize| losses.iter().map(|fold| (fold[place] - mean[place]).powi(2)).sum::<f64>();
-        let error: Vec<f64> = (0..lambdas.len()).map(|place| (spread(place) / (folds - 1.0) / folds).sqrt()).collect();
+            (0..lambdas.len()).map(|index| losses.iter().map(|fold| fold[index]).sum::<f64>() / folds).collect();
+        let spread = |index: usize| losses.iter().map(|fold| (fold[index] - mean[index]).powi(2)).sum::<f64>();
+        let error: Vec<f64> = (0..lambdas.len()).map(|index| (spread(index) / (folds - 1.0) / folds).sqrt()).collect();
         let best = (0..mean.len()).min_by(|left, right| mean[*left].total_cmp(&mean[*right])).unwrap_or(0);
-        let simplest = mean.iter().position(|loss| *loss <= mean[best] + error[best]).unwrap_or(best);
-        Self { lambdas, mean, error, best, simplest }
+        let one_standard_error = mean.iter().position(|loss| *loss <= mean[best] + error[best]).unwrap_or(best);
+        Self { lambdas, mean, error, best, one_standard_error }
     }
 }
 
@@ -135,10 +139,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_simplest_is_the_largest_penalty_within_one_standard_error() {
+    fn one_standard_error_rule_takes_the_largest_penalty() {
         let losses = [vec![9.0, 2.2, 1.9, 2.5], vec![9.0, 2.0, 2.1, 2.5]];
         let found = CrossValidation::of(vec![4.0, 3.0, 2.0, 1.0], &losses);
-        assert_eq!((found.best, found.simplest), (2, 1));
+        assert_eq!((found.best, found.one_standard_error), (2, 1));
         assert!((found.mean[1] - 2.1).abs() < 1e-12 && (found.error[1] - 0.1).abs() < 1e-12);
     }
 }

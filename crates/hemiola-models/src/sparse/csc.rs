@@ -1,47 +1,49 @@
-//! Columns of which most values are 0.
+//! Compressed sparse columns (CSC).
 //!
-//! Column after column the rows and values of its entries, by row. Rows are cut into parts, one for each worker, and `starts` has an entry for every
-//! part of every column: a worker's share of a column is a slice, and so is the whole column.
+//! Entries are stored column by column: row indices and values, sorted by row. Rows are cut into
+//! parts, one per worker, and `starts` has an entry for every part of every column: both a worker's
+//! share of a column and the whole column are slices.
 //!
-//! **Invariant:** rows ascend within a column, and none is given twice.
+//! **Invariant:** rows ascend within a column, without duplicates.
 
-use super::couplings::Pair;
+use super::column_correlations::PairSums;
 use super::design::Moments;
-use super::kernel::Value;
+use super::kernel::ColumnValue;
 use std::ops::Range;
 
-/// A matrix of which only values that are not 0 are kept.
+/// Sparse matrix in compressed-column format.
 #[derive(Clone, Debug)]
-pub struct Csc<T> {
+pub struct CscMatrix<T> {
     rows: usize,
-    /// Where the rows of each part begin, and where the last ends.
+    /// First row of each part, and the end of the last.
     bounds: Vec<usize>,
-    /// Where each part of each column begins; one more than there are.
+    /// Start of each part of each column; one more than there are.
     starts: Vec<u32>,
     at: Vec<u32>,
     values: Vec<T>,
 }
 
-impl<T: Value> Csc<T> {
-    /// A matrix of `rows` rows: `starts` says where the entries of each column begin and the last end, `at` and `values` have the row and the value of
-    /// each.
+impl<T: ColumnValue> CscMatrix<T> {
+    /// Creates a matrix of `rows` rows: `starts` holds the start of each column and the end of the
+    /// last, `at` and `values` the row and the value of each entry.
     ///
     /// # Panics
-    /// If the numbers of entries differ or exceed 4 billion, or rows do not ascend within a column or are out of range.
+    /// If the lengths differ or exceed 4 billion, or if rows do not ascend within a column or are
+    /// out of range.
     #[must_use]
     pub fn new(rows: usize, starts: &[usize], at: Vec<u32>, values: Vec<T>) -> Self {
-        assert!(starts.last() == Some(&at.len()) && at.len() == values.len(), "every entry has a row and a value");
-        assert!(u32::try_from(at.len()).is_ok(), "entries of a peer can be counted in 32 bits");
+        assert!(starts.last() == Some(&at.len()) && at.len() == values.len(), "every entry needs a row and a value");
+        assert!(u32::try_from(at.len()).is_ok(), "the number of entries must fit into 32 bits");
         for column in starts.windows(2) {
             let at = &at[column[0]..column[1]];
-            assert!(at.windows(2).all(|two| two[0] < two[1]), "rows ascend within a column");
-            assert!(at.last().is_none_or(|row| (*row as usize) < rows), "rows are in range");
+            assert!(at.windows(2).all(|two| two[0] < two[1]), "rows must ascend within a column");
+            assert!(at.last().is_none_or(|row| (*row as usize) < rows), "rows must be in range");
         }
         let starts = starts.iter().map(|start| *start as u32).collect();
         Self { rows, bounds: vec![0, rows], starts, at, values }
     }
 
-    /// The same, with rows cut at `bounds`, the first of which is 0 and the last the number of rows.
+    /// Cuts the rows at `bounds`, the first of which is 0 and the last the number of rows.
     pub(super) fn cut(self, bounds: &[usize]) -> Self {
         let mut starts = Vec::with_capacity(self.columns() * (bounds.len() - 1) + 1);
         for column in 0..self.columns() {
@@ -72,7 +74,7 @@ impl<T: Value> Csc<T> {
         self.starts[first] as usize..self.starts[first + self.parts()] as usize
     }
 
-    /// Rows, counted from the first of the part, and values of a part of a column.
+    /// Row indices and values of a part of a column.
     #[inline]
     fn part(&self, column: u32, part: usize) -> (&[u32], &[T]) {
         let first = column as usize * self.parts() + part;
@@ -80,20 +82,20 @@ impl<T: Value> Csc<T> {
         (&self.at[range.clone()], &self.values[range])
     }
 
-    /// How many entries a column has.
+    /// Returns the number of entries of a column.
     pub(super) fn count(&self, column: u32) -> usize {
         self.range(column).len()
     }
 
-    /// Rows and values of a column.
+    /// Iterates over row and value of the entries of a column.
     pub(super) fn entries(&self, column: u32) -> impl Iterator<Item = (usize, f64)> {
         let range = self.range(column);
         let values = self.values[range.clone()].iter().map(|value| value.wide());
         self.at[range].iter().map(|row| *row as usize).zip(values)
     }
 
-    /// Of two columns: sums of each, of their squares, and of their product.
-    pub(super) fn pair(&self, a: u32, b: u32) -> Pair {
+    /// Sums over two columns: of each, of their squares, and of their product.
+    pub(super) fn pair(&self, a: u32, b: u32) -> PairSums {
         let mut sums = [0.0; 5];
         let mut right = self.entries(b).peekable();
         for (row, value) in self.entries(a) {
@@ -111,7 +113,7 @@ impl<T: Value> Csc<T> {
         sums
     }
 
-    /// Products of whole columns with a vector.
+    /// Dot products of whole columns with a vector.
     pub(super) fn dots(&self, columns: &[u32], vector: &[f64], out: &mut [f64]) {
         for (out, column) in out.iter_mut().zip(columns) {
             let range = self.range(*column);
@@ -119,7 +121,7 @@ impl<T: Value> Csc<T> {
         }
     }
 
-    /// Products of a part of columns with a vector that has a value for each of its rows.
+    /// Dot products of a part of columns with a vector over the rows of the part.
     pub(super) fn part_dots(&self, columns: &[u32], part: usize, vector: &[f64], out: &mut [f64]) {
         for (out, column) in out.iter_mut().zip(columns) {
             let (at, values) = self.part(*column, part);
@@ -127,7 +129,8 @@ impl<T: Value> Csc<T> {
         }
     }
 
-    /// `vector += Σ amount · weights · column` over a part of the rows. No weights are weights of 1.
+    /// `vector += Σ amount · weights · column` over a part of the rows. Empty weights mean weights
+    /// of 1.
     pub(super) fn add(&self, columns: &[u32], amounts: &[f64], part: usize, weights: &[f64], vector: &mut [f64]) {
         let first = self.bounds[part];
         for (column, amount) in columns.iter().zip(amounts).filter(|(_, amount)| **amount != 0.0) {
@@ -145,14 +148,14 @@ impl<T: Value> Csc<T> {
         }
     }
 
-    pub(super) fn look(&self, columns: &[u32], vector: &[f64], weighted: bool, out: &mut [Moments]) {
+    pub(super) fn moments(&self, columns: &[u32], vector: &[f64], weighted: bool, out: &mut [Moments]) {
         for (out, column) in out.iter_mut().zip(columns) {
             let range = self.range(*column);
-            // Two by two, so that no addition waits for the one before.
+            // Two independent sums shorten the dependency chain.
             let mut sums = [[0.0; 3]; 2];
-            for (place, (row, value)) in self.at[range.clone()].iter().zip(&self.values[range]).enumerate() {
+            for (index, (row, value)) in self.at[range.clone()].iter().zip(&self.values[range]).enumerate() {
                 let (value, of_vector) = (value.wide(), vector[*row as usize]);
-                let sums = &mut sums[place % 2];
+                let sums = &mut sums[index % 2];
                 sums[0] += value * of_vector;
                 sums[1] += value * value * if weighted { of_vector } else { 1.0 };
                 sums[2] += value;
@@ -161,19 +164,19 @@ impl<T: Value> Csc<T> {
         }
     }
 
-    /// Writes a part of a column, times the weights, into a vector of zeros.
+    /// Writes a part of a column, times the weights, into a zero vector.
     pub(super) fn spread(&self, column: u32, part: usize, weights: &[f64], vector: &mut [f64]) {
         self.add(&[column], &[1.0], part, weights, vector);
     }
 
-    /// Puts zeros where [`spread`](Self::spread) wrote.
+    /// Zeroes the cells that [`spread`](Self::spread) wrote.
     pub(super) fn clear(&self, column: u32, part: usize, vector: &mut [f64]) {
         for row in self.part(column, part).0 {
             vector[*row as usize - self.bounds[part]] = 0.0;
         }
     }
 
-    /// The rows for which `keep` says so, in one part.
+    /// Returns the rows selected by `keep`, as one part.
     pub(super) fn subset(&self, keep: &[bool]) -> Self {
         let mut number = 0;
         let numbers: Vec<Option<u32>> = keep
@@ -200,9 +203,9 @@ impl<T: Value> Csc<T> {
     }
 }
 
-/// Four sums, so that no addition waits for the one before.
+/// Dot product with four independent sums, to shorten the dependency chain.
 #[inline]
-fn dot<T: Value>(at: &[u32], values: &[T], first: usize, vector: &[f64]) -> f64 {
+fn dot<T: ColumnValue>(at: &[u32], values: &[T], first: usize, vector: &[f64]) -> f64 {
     let (fours, last) = at.as_chunks::<4>();
     let (values, last_values) = values.as_chunks::<4>();
     let mut sums = [0.0; 4];

@@ -1,30 +1,30 @@
-//! Columns that are stored whole.
+//! Dense column-major matrix.
 //!
-//! Column after column, each with a value for every row: a range of rows of a column is a slice, so workers can share columns by rows without
-//! another copy.
+//! Columns are stored one after another with a value for every row. A range of rows of a column is
+//! a slice, so workers can share columns by rows without copying.
 
 use super::design::Moments;
-use super::kernel::{Add, Dots, Look, Value, run};
+use super::kernel::{AxpyKernel, ColumnValue, DotsKernel, MomentsKernel, run};
 use std::marker::PhantomData;
 use std::ops::Range;
 
-/// A matrix whose columns have a value for every row.
+/// Dense matrix in column-major order.
 #[derive(Clone, Debug)]
-pub struct Dense<T> {
+pub struct DenseColumns<T> {
     rows: usize,
     columns: usize,
-    /// Column after column.
+    /// Values in column-major order.
     values: Vec<T>,
 }
 
-impl<T: Value> Dense<T> {
-    /// A matrix from its values, column after column.
+impl<T: ColumnValue> DenseColumns<T> {
+    /// Creates a matrix from its values in column-major order.
     ///
     /// # Panics
-    /// If there are not as many values as the extents say.
+    /// If the number of values is not `rows * columns`.
     #[must_use]
     pub fn new(rows: usize, columns: usize, values: Vec<T>) -> Self {
-        assert_eq!(values.len(), rows * columns, "every column has a value for every row");
+        assert_eq!(values.len(), rows * columns, "every column needs a value for every row");
         Self { rows, columns, values }
     }
 
@@ -40,25 +40,25 @@ impl<T: Value> Dense<T> {
         &self.values[column as usize * self.rows..][rows.clone()]
     }
 
-    /// Products of columns with a vector that has a value for each of `rows`.
+    /// Dot products of columns with a vector over `rows`.
     pub(super) fn dots(&self, columns: &[u32], rows: &Range<usize>, vector: &[f64], out: &mut [f64]) {
-        let column = |place: usize| self.column(columns[place], rows);
-        run(Dots { column, vector, out, values: PhantomData });
+        let column = |index: usize| self.column(columns[index], rows);
+        run(DotsKernel { column, vector, out, values: PhantomData });
     }
 
     /// `vector += Σ amount · column`.
     pub(super) fn add(&self, columns: &[u32], amounts: &[f64], rows: &Range<usize>, vector: &mut [f64]) {
-        let column = |place: usize| self.column(columns[place], rows);
-        run(Add { column, amounts, vector, values: PhantomData });
+        let column = |index: usize| self.column(columns[index], rows);
+        run(AxpyKernel { column, amounts, vector, values: PhantomData });
     }
 
-    pub(super) fn look(&self, columns: &[u32], vector: &[f64], weighted: bool, out: &mut [Moments]) {
+    pub(super) fn moments(&self, columns: &[u32], vector: &[f64], weighted: bool, out: &mut [Moments]) {
         let rows = 0..self.rows;
-        let column = |place: usize| self.column(columns[place], &rows);
-        run(Look { column, vector, weighted, out, values: PhantomData });
+        let column = |index: usize| self.column(columns[index], &rows);
+        run(MomentsKernel { column, vector, weighted, out, values: PhantomData });
     }
 
-    /// The rows for which `keep` says so.
+    /// Returns the rows selected by `keep`.
     pub(super) fn subset(&self, keep: &[bool]) -> Self {
         let rows = keep.iter().filter(|keep| **keep).count();
         let kept = self.values.iter().zip(keep.iter().cycle()).filter(|(_, keep)| **keep);

@@ -1,44 +1,47 @@
-//! This peer's rows of the features, by columns, dense or sparse: what [`Field`](super::field::Field) adds up over workers and peers.
+//! Design matrix: this peer's rows of the features by columns, dense or sparse.
+//! [`RowReducer`](super::row_reducer::RowReducer) sums its results over workers and peers.
 //!
-//! **Invariant:** all arithmetic is in `f64`, whatever is stored, and every operation is linear in the columns as they are stored: means and scales
-//! live elsewhere ([`Scaling`](super::scaling::Scaling)), so that sparse columns stay sparse.
+//! **Invariant:** all arithmetic is in `f64`, whatever is stored, and every operation is linear in
+//! the stored columns. Means and scales are kept elsewhere
+//! ([`ColumnScaling`](super::scaling::ColumnScaling)), so that sparse columns stay sparse.
 
-use super::couplings::Pair;
-use super::csc::Csc;
-use super::dense::Dense;
-use super::kernel::Value;
+use super::column_correlations::PairSums;
+use super::csc::CscMatrix;
+use super::dense::DenseColumns;
+use super::kernel::ColumnValue;
 use std::ops::Range;
 
-/// Of a column: its product with a vector, the sum of its squares (times the vector, if it is one of weights), and its sum.
+/// Moments of a column: its dot product with a vector, the sum of its squares (times the vector if
+/// it holds weights), and its sum.
 pub(super) type Moments = [f64; 3];
 
-/// Features by columns.
+/// Feature matrix by columns.
 #[derive(Clone, Debug)]
-pub enum Columns<T> {
-    /// A value for every row.
-    Dense(Dense<T>),
-    /// Most values are 0.
-    Sparse(Csc<T>),
+pub enum FeatureColumns<T> {
+    /// Dense storage: a value for every row.
+    Dense(DenseColumns<T>),
+    /// Sparse storage: nonzero values only.
+    Sparse(CscMatrix<T>),
 }
 
-/// Features by columns, their rows cut into a part for each worker.
+/// Feature matrix by columns, its rows cut into a part per worker.
 #[derive(Clone, Debug)]
-pub(super) struct Design<T> {
-    columns: Columns<T>,
-    /// Where the rows of each part begin, and where the last ends.
+pub(super) struct DesignMatrix<T> {
+    columns: FeatureColumns<T>,
+    /// First row of each part, and the end of the last.
     bounds: Vec<usize>,
 }
 
-impl<T: Value> Design<T> {
-    pub(super) fn new(columns: Columns<T>, parts: usize) -> Self {
+impl<T: ColumnValue> DesignMatrix<T> {
+    pub(super) fn new(columns: FeatureColumns<T>, parts: usize) -> Self {
         let rows = match &columns {
-            Columns::Dense(dense) => dense.rows(),
-            Columns::Sparse(sparse) => sparse.rows(),
+            FeatureColumns::Dense(dense) => dense.rows(),
+            FeatureColumns::Sparse(sparse) => sparse.rows(),
         };
         let bounds: Vec<usize> = (0..=parts).map(|part| rows * part / parts).collect();
         let columns = match columns {
-            Columns::Sparse(sparse) => Columns::Sparse(sparse.cut(&bounds)),
-            dense @ Columns::Dense(_) => dense,
+            FeatureColumns::Sparse(sparse) => FeatureColumns::Sparse(sparse.cut(&bounds)),
+            dense @ FeatureColumns::Dense(_) => dense,
         };
         Self { columns, bounds }
     }
@@ -49,43 +52,44 @@ impl<T: Value> Design<T> {
 
     pub(super) fn columns(&self) -> usize {
         match &self.columns {
-            Columns::Dense(dense) => dense.columns(),
-            Columns::Sparse(sparse) => sparse.columns(),
+            FeatureColumns::Dense(dense) => dense.columns(),
+            FeatureColumns::Sparse(sparse) => sparse.columns(),
         }
     }
 
     pub(super) fn is_sparse(&self) -> bool {
-        matches!(self.columns, Columns::Sparse(_))
+        matches!(self.columns, FeatureColumns::Sparse(_))
     }
 
-    /// The rows of a part.
+    /// Returns the row range of a part.
     pub(super) fn part(&self, part: usize) -> Range<usize> {
         self.bounds[part]..self.bounds[part + 1]
     }
 
-    /// A vector with a value for every row, cut into the parts.
+    /// Cuts a vector with a value per row into the parts.
     pub(super) fn parts_of<'v>(&self, mut vector: &'v mut [f64]) -> Vec<&'v mut [f64]> {
         let lengths = self.bounds.windows(2).map(|two| two[1] - two[0]);
         lengths.map(|length| vector.split_off_mut(..length).unwrap_or_default()).collect()
     }
 
-    /// Products of whole columns with a vector.
+    /// Dot products of whole columns with a vector.
     pub(super) fn dots(&self, columns: &[u32], vector: &[f64], out: &mut [f64]) {
         match &self.columns {
-            Columns::Dense(dense) => dense.dots(columns, &(0..self.rows()), vector, out),
-            Columns::Sparse(sparse) => sparse.dots(columns, vector, out),
+            FeatureColumns::Dense(dense) => dense.dots(columns, &(0..self.rows()), vector, out),
+            FeatureColumns::Sparse(sparse) => sparse.dots(columns, vector, out),
         }
     }
 
-    /// Products of a part of columns with a vector that has a value for each of its rows.
+    /// Dot products of a part of columns with a vector over the rows of the part.
     pub(super) fn part_dots(&self, columns: &[u32], part: usize, vector: &[f64], out: &mut [f64]) {
         match &self.columns {
-            Columns::Dense(dense) => dense.dots(columns, &self.part(part), vector, out),
-            Columns::Sparse(sparse) => sparse.part_dots(columns, part, vector, out),
+            FeatureColumns::Dense(dense) => dense.dots(columns, &self.part(part), vector, out),
+            FeatureColumns::Sparse(sparse) => sparse.part_dots(columns, part, vector, out),
         }
     }
 
-    /// `vector += weights · Σ amount · column` over a part of the rows. No weights are weights of 1. `room` is for whatever is needed on the way.
+    /// `vector += weights · Σ amount · column` over a part of the rows. Empty weights mean weights
+    /// of 1. `room` is scratch space.
     pub(super) fn add(
         &self,
         (columns, amounts): (&[u32], &[f64]),
@@ -95,9 +99,9 @@ impl<T: Value> Design<T> {
         vector: &mut [f64],
     ) {
         match &self.columns {
-            Columns::Sparse(sparse) => sparse.add(columns, amounts, part, weights, vector),
-            Columns::Dense(dense) if weights.is_empty() => dense.add(columns, amounts, &self.part(part), vector),
-            Columns::Dense(dense) => {
+            FeatureColumns::Sparse(sparse) => sparse.add(columns, amounts, part, weights, vector),
+            FeatureColumns::Dense(dense) if weights.is_empty() => dense.add(columns, amounts, &self.part(part), vector),
+            FeatureColumns::Dense(dense) => {
                 room.clear();
                 room.resize(vector.len(), 0.0);
                 dense.add(columns, amounts, &self.part(part), room);
@@ -108,22 +112,23 @@ impl<T: Value> Design<T> {
         }
     }
 
-    /// Moments of whole columns.
-    pub(super) fn look(&self, columns: &[u32], vector: &[f64], weighted: bool, out: &mut [Moments]) {
+    /// Computes the moments of whole columns.
+    pub(super) fn moments(&self, columns: &[u32], vector: &[f64], weighted: bool, out: &mut [Moments]) {
         match &self.columns {
-            Columns::Dense(dense) => dense.look(columns, vector, weighted, out),
-            Columns::Sparse(sparse) => sparse.look(columns, vector, weighted, out),
+            FeatureColumns::Dense(dense) => dense.moments(columns, vector, weighted, out),
+            FeatureColumns::Sparse(sparse) => sparse.moments(columns, vector, weighted, out),
         }
     }
 
-    /// Products of columns with each other over a part of the rows, each pair once: `out[j · count + k]` for `k > j`.
+    /// Dot products of columns with each other over a part of the rows, each pair once: `out[j ·
+    /// count + k]` for `k > j`.
     pub(super) fn products(&self, columns: &[u32], part: usize, weights: &[f64], room: &mut Vec<f64>, out: &mut [f64]) {
         let (count, rows) = (columns.len(), self.part(part));
         room.clear();
         room.resize(rows.len(), 0.0);
-        for (place, column) in columns.iter().enumerate() {
+        for (index, column) in columns.iter().enumerate() {
             match &self.columns {
-                Columns::Dense(dense) => {
+                FeatureColumns::Dense(dense) => {
                     for (here, value) in room.iter_mut().zip(dense.column(*column, &rows)) {
                         *here = value.wide();
                     }
@@ -131,40 +136,41 @@ impl<T: Value> Design<T> {
                         *here *= weight;
                     }
                 }
-                Columns::Sparse(sparse) => sparse.spread(*column, part, weights, room),
+                FeatureColumns::Sparse(sparse) => sparse.spread(*column, part, weights, room),
             }
-            let row = &mut out[place * count + place + 1..(place + 1) * count];
-            self.part_dots(&columns[place + 1..], part, room, row);
-            if let Columns::Sparse(sparse) = &self.columns {
+            let row = &mut out[index * count + index + 1..(index + 1) * count];
+            self.part_dots(&columns[index + 1..], part, room, row);
+            if let FeatureColumns::Sparse(sparse) = &self.columns {
                 sparse.clear(*column, part, room);
             }
         }
     }
 
-    /// Values that are stored of a column.
+    /// Returns the number of stored values of a column.
     pub(super) fn count(&self, column: u32) -> usize {
         match &self.columns {
-            Columns::Dense(dense) => dense.rows(),
-            Columns::Sparse(sparse) => sparse.count(column),
+            FeatureColumns::Dense(dense) => dense.rows(),
+            FeatureColumns::Sparse(sparse) => sparse.count(column),
         }
     }
 
-    /// Rows and values of a column, of every so many rows.
+    /// Iterates over row and value of a column, at every `every`-th row.
     pub(super) fn entries(&self, column: u32, every: usize) -> Box<dyn Iterator<Item = (usize, f64)> + '_> {
         let chosen = move |(row, _): &(usize, f64)| row.is_multiple_of(every);
         match &self.columns {
-            Columns::Dense(dense) => {
+            FeatureColumns::Dense(dense) => {
                 let values = dense.column(column, &(0..dense.rows())).iter().map(|value| value.wide());
                 Box::new(values.enumerate().filter(chosen))
             }
-            Columns::Sparse(sparse) => Box::new(sparse.entries(column).filter(chosen)),
+            FeatureColumns::Sparse(sparse) => Box::new(sparse.entries(column).filter(chosen)),
         }
     }
 
-    /// Of two columns, over every so many rows: sums of each, of their squares, and of their product.
-    pub(super) fn pair(&self, a: u32, b: u32, every: usize) -> Pair {
+    /// Sums over every `every`-th row of two columns: of each, of their squares, and of their
+    /// product.
+    pub(super) fn pair(&self, a: u32, b: u32, every: usize) -> PairSums {
         match &self.columns {
-            Columns::Dense(dense) => {
+            FeatureColumns::Dense(dense) => {
                 let rows = 0..dense.rows();
                 let values = |column| dense.column(column, &rows).iter().step_by(every).map(|value| value.wide());
                 let mut sums = [0.0; 5];
@@ -175,15 +181,15 @@ impl<T: Value> Design<T> {
                 }
                 sums
             }
-            Columns::Sparse(sparse) => sparse.pair(a, b),
+            FeatureColumns::Sparse(sparse) => sparse.pair(a, b),
         }
     }
 
-    /// The rows for which `keep` says so, cut into as many parts.
+    /// Returns the rows selected by `keep`, cut into as many parts.
     pub(super) fn subset(&self, keep: &[bool]) -> Self {
         let columns = match &self.columns {
-            Columns::Dense(dense) => Columns::Dense(dense.subset(keep)),
-            Columns::Sparse(sparse) => Columns::Sparse(sparse.subset(keep)),
+            FeatureColumns::Dense(dense) => FeatureColumns::Dense(dense.subset(keep)),
+            FeatureColumns::Sparse(sparse) => FeatureColumns::Sparse(sparse.subset(keep)),
         };
         Self::new(columns, self.bounds.len() - 1)
     }

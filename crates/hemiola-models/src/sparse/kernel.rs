@@ -1,37 +1,39 @@
-//! Sums over the rows of dense columns, with wide registers.
+//! SIMD kernels: sums over the rows of dense columns.
 //!
-//! Values are stored narrow and widened on the way into a register; every sum is of `f64`. Several columns are visited together, so that the
-//! vector they meet is loaded once for all of them and no addition waits for the one before.
+//! Values may be stored in single precision and are widened on load; every sum is in `f64`. Several
+//! columns are processed together, so that the vector is loaded once for all of them and the sums
+//! are independent.
 //!
-//! **Invariant:** a product of a column and a vector is summed in [`LANES`] lanes that are added up in one fixed order, so its bits do not depend on
-//! how wide the registers are (where they have a fused multiplication) nor on which columns were visited with it.
+//! **Invariant:** a dot product is summed in [`LANES`] lanes that are added in one fixed order, so
+//! its bits depend neither on the register width (given fused multiply-add) nor on the columns
+//! processed with it.
 
 use pulp::{Simd, WithSimd};
 
-/// Lanes of a sum.
+/// Number of lanes of a sum.
 const LANES: usize = 8;
 
-/// What columns may be stored as.
-pub trait Value: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
-    /// As it is computed with.
+/// Storage type of feature columns.
+pub trait ColumnValue: Copy + Default + Send + Sync + std::fmt::Debug + 'static {
+    /// Converts the value to `f64`.
     fn wide(self) -> f64;
 }
 
-impl Value for f32 {
+impl ColumnValue for f32 {
     #[inline(always)]
     fn wide(self) -> f64 {
         f64::from(self)
     }
 }
 
-impl Value for f64 {
+impl ColumnValue for f64 {
     #[inline(always)]
     fn wide(self) -> f64 {
         self
     }
 }
 
-/// Runs a kernel with the registers of this machine.
+/// Runs a kernel with the widest registers of this machine.
 pub(super) fn run<K: WithSimd>(kernel: K) -> K::Output {
     pulp::Arch::new().dispatch(kernel)
 }
@@ -39,7 +41,7 @@ pub(super) fn run<K: WithSimd>(kernel: K) -> K::Output {
 type Lanes = [f64; LANES];
 
 #[inline(always)]
-fn widen<T: Value>(values: &[T; LANES]) -> Lanes {
+fn widen<T: ColumnValue>(values: &[T; LANES]) -> Lanes {
     std::array::from_fn(|lane| values[lane].wide())
 }
 
@@ -52,9 +54,9 @@ fn multiply_add<S: Simd>(simd: S, sums: &mut Lanes, left: &Lanes, right: &Lanes)
     }
 }
 
-/// The last values of a column, filled up with zeros.
+/// Loads the last values of a column, padded with zeros.
 #[inline(always)]
-fn rest<T: Value>(values: &[T]) -> Lanes {
+fn rest<T: ColumnValue>(values: &[T]) -> Lanes {
     let mut lanes = [0.0; LANES];
     for (lane, value) in lanes.iter_mut().zip(values) {
         *lane = value.wide();
@@ -68,16 +70,16 @@ fn total(lanes: &Lanes) -> f64 {
     (pair(0) + pair(2)) + (pair(1) + pair(3))
 }
 
-/// The product of each of some columns with a vector.
-pub(super) struct Dots<'a, T, C> {
-    /// Where a column is, by its place in `out`.
+/// Dot products of columns with a vector.
+pub(super) struct DotsKernel<'a, T, C> {
+    /// Returns a column by its index in `out`.
     pub(super) column: C,
     pub(super) vector: &'a [f64],
     pub(super) out: &'a mut [f64],
     pub(super) values: std::marker::PhantomData<T>,
 }
 
-impl<'c, T: Value, C: Fn(usize) -> &'c [T]> WithSimd for Dots<'_, T, C> {
+impl<'c, T: ColumnValue, C: Fn(usize) -> &'c [T]> WithSimd for DotsKernel<'_, T, C> {
     type Output = ();
 
     #[inline(always)]
@@ -90,14 +92,14 @@ impl<'c, T: Value, C: Fn(usize) -> &'c [T]> WithSimd for Dots<'_, T, C> {
             *out = four_dots(simd, [column(at), column(at + 1), column(at + 2), column(at + 3)], vector);
         }
         let first = count - last.len();
-        for (place, out) in last.iter_mut().enumerate() {
-            *out = dot(simd, column(first + place), vector);
+        for (index, out) in last.iter_mut().enumerate() {
+            *out = dot(simd, column(first + index), vector);
         }
     }
 }
 
 #[inline(always)]
-fn dot<S: Simd, T: Value>(simd: S, column: &[T], vector: &[f64]) -> f64 {
+fn dot<S: Simd, T: ColumnValue>(simd: S, column: &[T], vector: &[f64]) -> f64 {
     let (head, tail) = column[..vector.len()].as_chunks::<LANES>();
     let (vectors, vector_tail) = vector.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
@@ -109,7 +111,7 @@ fn dot<S: Simd, T: Value>(simd: S, column: &[T], vector: &[f64]) -> f64 {
 }
 
 #[inline(always)]
-fn four_dots<S: Simd, T: Value>(simd: S, [a, b, c, d]: [&[T]; 4], vector: &[f64]) -> [f64; 4] {
+fn four_dots<S: Simd, T: ColumnValue>(simd: S, [a, b, c, d]: [&[T]; 4], vector: &[f64]) -> [f64; 4] {
     let rows = vector.len();
     let (vectors, vector_tail) = vector.as_chunks::<LANES>();
     let (a, a_tail) = a[..rows].as_chunks::<LANES>();
@@ -131,41 +133,41 @@ fn four_dots<S: Simd, T: Value>(simd: S, [a, b, c, d]: [&[T]; 4], vector: &[f64]
     [total(&of_a), total(&of_b), total(&of_c), total(&of_d)]
 }
 
-/// Adds multiples of some columns to a vector.
-pub(super) struct Add<'a, T, C> {
-    /// Where a column is, by its place in `amounts`.
+/// Adds multiples of columns to a vector.
+pub(super) struct AxpyKernel<'a, T, C> {
+    /// Returns a column by its index in `amounts`.
     pub(super) column: C,
     pub(super) amounts: &'a [f64],
     pub(super) vector: &'a mut [f64],
     pub(super) values: std::marker::PhantomData<T>,
 }
 
-impl<'c, T: Value, C: Fn(usize) -> &'c [T]> WithSimd for Add<'_, T, C> {
+impl<'c, T: ColumnValue, C: Fn(usize) -> &'c [T]> WithSimd for AxpyKernel<'_, T, C> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { column, amounts, vector, .. } = self;
-        // Columns wait until there are enough to be added together.
+        // Columns with nonzero amounts are buffered until there are four to add together.
         let (mut waiting, mut count) = ([(0, 0.0); 4], 0);
-        for (place, amount) in amounts.iter().enumerate() {
+        for (index, amount) in amounts.iter().enumerate() {
             if *amount != 0.0 {
-                waiting[count] = (place, *amount);
+                waiting[count] = (index, *amount);
                 count += 1;
             }
             if count == waiting.len() {
-                add_four(simd, waiting.map(|(place, amount)| (column(place), amount)), vector);
+                add_four(simd, waiting.map(|(index, amount)| (column(index), amount)), vector);
                 count = 0;
             }
         }
-        for (place, amount) in &waiting[..count] {
-            add_one(simd, column(*place), *amount, vector);
+        for (index, amount) in &waiting[..count] {
+            add_one(simd, column(*index), *amount, vector);
         }
     }
 }
 
 #[inline(always)]
-fn add_one<S: Simd, T: Value>(simd: S, column: &[T], amount: f64, vector: &mut [f64]) {
+fn add_one<S: Simd, T: ColumnValue>(simd: S, column: &[T], amount: f64, vector: &mut [f64]) {
     let (head, tail) = column[..vector.len()].as_chunks::<LANES>();
     let (vectors, vector_tail) = vector.as_chunks_mut::<LANES>();
     for (vector, values) in vectors.iter_mut().zip(head) {
@@ -177,7 +179,7 @@ fn add_one<S: Simd, T: Value>(simd: S, column: &[T], amount: f64, vector: &mut [
 }
 
 #[inline(always)]
-fn add_four<S: Simd, T: Value>(simd: S, columns: [(&[T], f64); 4], vector: &mut [f64]) {
+fn add_four<S: Simd, T: ColumnValue>(simd: S, columns: [(&[T], f64); 4], vector: &mut [f64]) {
     let rows = vector.len();
     let [(a, by_a), (b, by_b), (c, by_c), (d, by_d)] = columns;
     let (vectors, vector_tail) = vector.as_chunks_mut::<LANES>();
@@ -200,17 +202,18 @@ fn add_four<S: Simd, T: Value>(simd: S, columns: [(&[T], f64); 4], vector: &mut 
     }
 }
 
-/// For each of some columns: its product with a vector, that of its squares with the same or with nothing, and its sum. See [`Moments`](super::design::Moments).
-pub(super) struct Look<'a, T, C> {
+/// Moments of columns: dot product with a vector, sum of squares (optionally weighted by the
+/// vector), and sum. See [`Moments`](super::design::Moments).
+pub(super) struct MomentsKernel<'a, T, C> {
     pub(super) column: C,
     pub(super) vector: &'a [f64],
-    /// Whether squares meet the vector, too.
+    /// Weights squares by the vector.
     pub(super) weighted: bool,
     pub(super) out: &'a mut [[f64; 3]],
     pub(super) values: std::marker::PhantomData<T>,
 }
 
-impl<'c, T: Value, C: Fn(usize) -> &'c [T]> WithSimd for Look<'_, T, C> {
+impl<'c, T: ColumnValue, C: Fn(usize) -> &'c [T]> WithSimd for MomentsKernel<'_, T, C> {
     type Output = ();
 
     #[inline(always)]
@@ -218,10 +221,10 @@ impl<'c, T: Value, C: Fn(usize) -> &'c [T]> WithSimd for Look<'_, T, C> {
         let Self { column, vector, weighted, out, .. } = self;
         let (vectors, vector_tail) = vector.as_chunks::<LANES>();
         let ones = [1.0; LANES];
-        for (place, out) in out.iter_mut().enumerate() {
-            let (head, tail) = column(place)[..vector.len()].as_chunks::<LANES>();
+        for (index, out) in out.iter_mut().enumerate() {
+            let (head, tail) = column(index)[..vector.len()].as_chunks::<LANES>();
             let (mut products, mut squares, mut sums) = ([0.0; LANES], [0.0; LANES], [0.0; LANES]);
-            let mut meet = |values: &Lanes, vector: &Lanes| {
+            let mut accumulate = |values: &Lanes, vector: &Lanes| {
                 let mut weighed = [0.0; LANES];
                 multiply_add(simd, &mut weighed, values, if weighted { vector } else { &ones });
                 multiply_add(simd, &mut products, values, vector);
@@ -229,9 +232,9 @@ impl<'c, T: Value, C: Fn(usize) -> &'c [T]> WithSimd for Look<'_, T, C> {
                 multiply_add(simd, &mut sums, values, &ones);
             };
             for (values, vector) in head.iter().zip(vectors) {
-                meet(&widen(values), vector);
+                accumulate(&widen(values), vector);
             }
-            meet(&rest(tail), &rest(vector_tail));
+            accumulate(&rest(tail), &rest(vector_tail));
             *out = [total(&products), total(&squares), total(&sums)];
         }
     }
@@ -246,61 +249,61 @@ mod tests {
         (0..rows * count).map(|at| ((at * 37 % 101) as f32 - 50.0) / 16.0).collect()
     }
 
-    fn plain(column: &[f32], vector: &[f64]) -> f64 {
+    fn scalar_dot(column: &[f32], vector: &[f64]) -> f64 {
         column.iter().zip(vector).map(|(value, of_vector)| f64::from(*value) * of_vector).sum()
     }
 
     #[test]
-    fn products_are_those_of_a_plain_loop_for_all_lengths() {
+    fn dots_and_moments_match_a_scalar_loop() {
         for rows in 0..40 {
             let data = columns(rows, 7);
             let vector: Vec<f64> = (0..rows).map(|row| (row as f64).sin()).collect();
-            let column = |place: usize| &data[place * rows..(place + 1) * rows];
+            let column = |index: usize| &data[index * rows..(index + 1) * rows];
             let mut out = [0.0; 7];
-            run(Dots { column, vector: &vector, out: &mut out, values: PhantomData });
-            let mut looks = [[0.0; 3]; 7];
-            run(Look { column, vector: &vector, weighted: false, out: &mut looks, values: PhantomData });
+            run(DotsKernel { column, vector: &vector, out: &mut out, values: PhantomData });
+            let mut moments = [[0.0; 3]; 7];
+            run(MomentsKernel { column, vector: &vector, weighted: false, out: &mut moments, values: PhantomData });
             let mut weighted = [[0.0; 3]; 7];
-            run(Look { column, vector: &vector, weighted: true, out: &mut weighted, values: PhantomData });
-            for place in 0..7 {
-                let expected = plain(column(place), &vector);
-                assert!((out[place] - expected).abs() < 1e-12, "{rows} rows");
-                assert!((looks[place][0] - expected).abs() < 1e-12, "{rows} rows");
-                let squares: f64 = column(place).iter().map(|value| f64::from(value * value)).sum();
-                let sum: f64 = column(place).iter().map(|value| f64::from(*value)).sum();
-                assert!((looks[place][1] - squares).abs() < 1e-4 && (looks[place][2] - sum).abs() < 1e-9);
-                let of_squares = column(place).iter().zip(&vector);
+            run(MomentsKernel { column, vector: &vector, weighted: true, out: &mut weighted, values: PhantomData });
+            for index in 0..7 {
+                let expected = scalar_dot(column(index), &vector);
+                assert!((out[index] - expected).abs() < 1e-12, "{rows} rows");
+                assert!((moments[index][0] - expected).abs() < 1e-12, "{rows} rows");
+                let squares: f64 = column(index).iter().map(|value| f64::from(value * value)).sum();
+                let sum: f64 = column(index).iter().map(|value| f64::from(*value)).sum();
+                assert!((moments[index][1] - squares).abs() < 1e-4 && (moments[index][2] - sum).abs() < 1e-9);
+                let of_squares = column(index).iter().zip(&vector);
                 let of_squares: f64 = of_squares.map(|(value, weight)| f64::from(*value).powi(2) * weight).sum();
-                assert!((weighted[place][1] - of_squares).abs() < 1e-9);
+                assert!((weighted[index][1] - of_squares).abs() < 1e-9);
             }
         }
     }
 
     #[test]
-    fn what_is_added_is_what_a_plain_loop_adds() {
+    fn axpy_matches_a_scalar_loop() {
         for rows in 0..40 {
             let data = columns(rows, 6);
-            let column = |place: usize| &data[place * rows..(place + 1) * rows];
+            let column = |index: usize| &data[index * rows..(index + 1) * rows];
             let amounts = [0.5, 0.0, -2.0, 1.5, 3.0, -0.25];
             let mut vector = vec![1.0; rows];
-            run(Add { column, amounts: &amounts, vector: &mut vector, values: PhantomData });
+            run(AxpyKernel { column, amounts: &amounts, vector: &mut vector, values: PhantomData });
             for (row, found) in vector.iter().enumerate() {
-                let sum: f64 = (0..6).map(|place| amounts[place] * f64::from(column(place)[row])).sum();
+                let sum: f64 = (0..6).map(|index| amounts[index] * f64::from(column(index)[row])).sum();
                 assert!((found - 1.0 - sum).abs() < 1e-12, "{rows} rows");
             }
         }
     }
 
     #[test]
-    fn a_product_does_not_depend_on_the_columns_beside_it() {
+    fn a_dot_product_does_not_depend_on_its_neighbours() {
         let data = columns(29, 5);
         let vector: Vec<f64> = (0..29).map(|row| f64::from(row).cos()).collect();
-        let column = |place: usize| &data[place * 29..(place + 1) * 29];
+        let column = |index: usize| &data[index * 29..(index + 1) * 29];
         let mut together = [0.0; 5];
-        run(Dots { column, vector: &vector, out: &mut together, values: PhantomData });
-        for (place, found) in together.iter().enumerate() {
+        run(DotsKernel { column, vector: &vector, out: &mut together, values: PhantomData });
+        for (index, found) in together.iter().enumerate() {
             let mut alone = [0.0];
-            run(Dots { column: |_| column(place), vector: &vector, out: &mut alone, values: PhantomData });
+            run(DotsKernel { column: |_| column(index), vector: &vector, out: &mut alone, values: PhantomData });
             assert_eq!(alone[0].to_bits(), found.to_bits());
         }
     }

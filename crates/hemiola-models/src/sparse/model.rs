@@ -1,125 +1,136 @@
-//! A trained model: an intercept and the coefficients that are not 0.
+//! Trained sparse regression: an intercept and the nonzero coefficients.
 //!
-//! All peers have all of it. Coefficients are those of the columns as they are in the data, whatever was centred and scaled to find them.
+//! All peers have the whole model. Coefficients are in the scale of the data, regardless of
+//! centring and scaling in the solver.
 
-use super::examples::deal;
-use super::figures;
-use super::loss::{Loss, sigmoid};
-use super::settings::Settings;
+use super::examples::distribute;
+use super::loss::{SparseLoss, sigmoid};
+use super::metrics;
+use super::settings::SparseSettings;
 use crate::Error;
-use crate::training::{Keep, Metrics};
-use hemiola::array::dist::{Labelled, Load, Save};
-use hemiola::collective::{Algorithm, Operator};
+use crate::training::{Checkpointable, Metrics};
+use hemiola::array::dist::{ArrayLoader, ArraySaver, LabelledData};
+use hemiola::collective::{Algorithm, ReduceOp};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use serde::Serialize;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An intercept and coefficients.
+/// Trained sparse regression, replicated on all peers.
 #[derive(Clone, Debug)]
-pub struct Model {
-    /// What is predicted where all features are 0; for two classes the logarithm of odds.
+pub struct SparseModel {
+    /// Prediction where all features are 0; the log-odds for two classes.
     pub intercept: f64,
-    /// Column and value of each coefficient that is not 0, by column.
+    /// Column and value of each nonzero coefficient, by column.
     pub coefficients: Vec<(u32, f64)>,
-    /// How much coefficients cost.
+    /// Penalty strength `lambda` of the solution.
     pub lambda: f64,
-    /// How many columns there were.
+    /// Number of columns of the training data.
     pub columns: u64,
-    /// The labels of two classes, ascending.
+    /// Labels of the two classes, ascending; `None` for regression.
     pub classes: Option<[f32; 2]>,
-    /// What it was trained with.
-    pub settings: Settings,
+    /// Settings of the training.
+    pub settings: SparseSettings,
     pub(super) names: Option<Arc<Vec<String>>>,
     pub(super) cluster: Cluster,
 }
 
-/// What a model says of an example.
+/// Prediction for one example.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Prediction {
-    /// The quantity, or the label of the likelier class.
+pub struct SparsePrediction {
+    /// Predicted quantity, or the label of the likelier class.
     pub value: f64,
-    /// The chance of the second class, where there are two.
+    /// Probability of the second class; `None` for regression.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub chance: Option<f64>,
+    pub probability: Option<f64>,
 }
 
-/// Figures of a model on examples.
+/// Evaluation of a model on examples.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Evaluation {
-    /// Figures by name.
-    pub figures: Metrics,
-    /// How many examples there were.
+pub struct SparseEvaluation {
+    /// Metrics of the examples, by name.
+    pub metrics: Metrics,
+    /// Number of evaluated examples.
     pub examples: u64,
-    /// Features of theirs that the model does not know; they were left out.
+    /// Number of feature values unknown to the model; they were dropped.
     pub unknown_features: u64,
 }
 
-impl Model {
-    /// Name and value of each coefficient that is not 0. Columns without names go by their number, from 1.
+impl SparseModel {
+    /// Iterates over name and value of each nonzero coefficient. Columns without names go by their
+    /// number, counted from 1.
     pub fn named(&self) -> impl Iterator<Item = (String, f64)> {
         self.coefficients.iter().map(|(column, value)| (self.name(*column), *value))
     }
 
-    /// The name of a column.
+    /// Returns the name of a column, or its number counted from 1.
     #[must_use]
     pub fn name(&self, column: u32) -> String {
         let name = self.names.as_ref().and_then(|names| names.get(column as usize));
         name.map_or_else(|| (u64::from(column) + 1).to_string(), Clone::clone)
     }
 
-    /// *Collective.* What the model says of all examples, by row, the same on every peer. Features it does not know are left out; how many is returned.
-    pub fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<(Vec<Prediction>, u64)> {
+    /// *Collective.* Predicts all examples, by row, equal on every peer. Also returns the number of
+    /// unknown feature values, which were dropped.
+    pub fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<(Vec<SparsePrediction>, u64)> {
         let mut scores = vec![0.0; features.shape().extent(0) as usize];
         let mut unknown = 0_u64;
         features.for_each(|[row, column], value| {
             unknown += u64::from(column >= self.columns);
-            if let Ok(place) = self.coefficients.binary_search_by_key(&column, |(column, _)| u64::from(*column)) {
-                scores[row as usize] += self.coefficients[place].1 * f64::from(*value);
+            if let Ok(index) = self.coefficients.binary_search_by_key(&column, |(column, _)| u64::from(*column)) {
+                scores[row as usize] += self.coefficients[index].1 * f64::from(*value);
             }
         });
-        cluster.collectives()?.by(Algorithm::Ring).all_reduce(&mut scores, Operator::Sum)?;
+        cluster.communicator()?.with_algorithm(Algorithm::Ring).all_reduce(&mut scores, ReduceOp::Sum)?;
         let unknown = cluster.all_gather(unknown)?.into_iter().sum();
         let predict = |score: f64| match self.classes {
-            None => Prediction { value: score + self.intercept, chance: None },
+            None => SparsePrediction { value: score + self.intercept, probability: None },
             Some(classes) => {
                 let score = score + self.intercept;
-                Prediction { value: f64::from(classes[usize::from(score > 0.0)]), chance: Some(sigmoid(score)) }
+                SparsePrediction {
+                    value: f64::from(classes[usize::from(score > 0.0)]),
+                    probability: Some(sigmoid(score)),
+                }
             }
         };
         Ok((scores.into_iter().map(predict).collect(), unknown))
     }
 
-    /// *Collective.* Figures on examples. A label that was not trained on is an error of the model.
-    pub fn evaluate(&self, cluster: &Cluster, examples: &Labelled) -> Result<Evaluation> {
-        let (dealt, unknown_features) = deal(cluster, examples, self.columns)?;
+    /// *Collective.* Evaluates the model on examples. An unknown label counts as an error of the
+    /// model.
+    pub fn evaluate(&self, cluster: &Cluster, examples: &LabelledData) -> Result<SparseEvaluation> {
+        let (distributed, unknown_features) = distribute(cluster, examples, self.columns)?;
         let columns: Vec<u32> = self.coefficients.iter().map(|(column, _)| *column).collect();
         let amounts: Vec<f64> = self.coefficients.iter().map(|(_, value)| *value).collect();
-        let design = super::design::Design::new(dealt.columns, 1);
-        let mut scores = vec![self.intercept; dealt.target.len()];
+        let design = super::design::DesignMatrix::new(distributed.columns, 1);
+        let mut scores = vec![self.intercept; distributed.target.len()];
         design.add((&columns, &amounts), 0, &[], &mut Vec::new(), &mut scores);
-        let (examples, figures) = figures::of(cluster, self.classes, &dealt.target, &scores)?;
+        let (examples, metrics) = metrics::metrics_of(cluster, self.classes, &distributed.target, &scores)?;
         if examples == 0 {
             return Err(Error::NoExamples.into());
         }
-        Ok(Evaluation { figures, examples, unknown_features })
+        Ok(SparseEvaluation { metrics, examples, unknown_features })
     }
 
-    /// *Collective.* Saves it in a folder, where nothing but an older save may be.
+    /// *Collective.* Saves the model in a folder, which must be new or hold an older save.
     pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
-        let mut save = Save::begin(cluster, folder)?;
+        let mut save = ArraySaver::begin(cluster, folder)?;
         self.put(&mut save, "")?;
-        save.note("model", &self.settings.kind());
+        save.put_metadata("model", &self.settings.kind());
         save.commit()
     }
 
-    /// *Collective.* Loads what [`save`](Self::save) or a training wrote, on any number of peers.
+    /// *Collective.* Loads a model written by [`save`](Self::save) or by training, on any number of
+    /// peers.
     pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        Load::steady(cluster, folder, |load| {
-            let kind: String = load.note("model")?.ok_or_else(|| missing("note `model`"))?;
-            if ![Loss::Squared, Loss::Logistic].into_iter().any(|loss| Settings::kinds(loss).contains(&kind.as_str())) {
-                return Err(Error::NotThisModel { problem: format!("it is of a model `{kind}`") }.into());
+        ArrayLoader::load_with_retry(cluster, folder, |load| {
+            let kind: String = load.metadata("model")?.ok_or_else(|| missing("note `model`"))?;
+            if ![SparseLoss::Squared, SparseLoss::Logistic]
+                .into_iter()
+                .any(|loss| SparseSettings::kinds(loss).contains(&kind.as_str()))
+            {
+                return Err(Error::InvalidSave { problem: format!("it is a model `{kind}`") }.into());
             }
             Self::get(load, "")
         })
@@ -127,26 +138,26 @@ impl Model {
 }
 
 fn missing(what: &str) -> Error {
-    Error::NotThisModel { problem: format!("it has no {what}") }
+    Error::InvalidSave { problem: format!("it has no {what}") }
 }
 
-impl Keep for Model {
-    fn put(&self, save: &mut Save, prefix: &str) -> Result<()> {
+impl Checkpointable for SparseModel {
+    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
         let mut all = vec![0.0; self.columns as usize + 1];
         for (column, value) in &self.coefficients {
             all[*column as usize] = *value;
         }
         all[self.columns as usize] = self.intercept;
-        let array = self.cluster.from_fn([self.columns + 1], |[place]| all[place as usize])?;
+        let array = self.cluster.from_fn([self.columns + 1], |[index]| all[index as usize])?;
         save.put(&format!("{prefix}coefficients"), &array)?;
-        save.note(&format!("{prefix}lambda"), &self.lambda);
-        save.note("classes", &self.classes);
-        save.note("names", &self.names.as_deref());
-        save.note("settings", &self.settings);
+        save.put_metadata(&format!("{prefix}lambda"), &self.lambda);
+        save.put_metadata("classes", &self.classes);
+        save.put_metadata("names", &self.names.as_deref());
+        save.put_metadata("settings", &self.settings);
         Ok(())
     }
 
-    fn get(load: &Load, prefix: &str) -> Result<Self> {
+    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
         let array = load.get::<f64, 1>(&format!("{prefix}coefficients"))?;
         let mut all: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
         let intercept = all.pop().ok_or_else(|| missing("coefficients"))?;
@@ -154,11 +165,11 @@ impl Keep for Model {
         Ok(Self {
             intercept,
             coefficients: coefficients.map(|(column, value)| (column as u32, *value)).collect(),
-            lambda: load.note(&format!("{prefix}lambda"))?.ok_or_else(|| missing("note `lambda`"))?,
+            lambda: load.metadata(&format!("{prefix}lambda"))?.ok_or_else(|| missing("note `lambda`"))?,
             columns: all.len() as u64,
-            classes: load.note("classes")?.ok_or_else(|| missing("note `classes`"))?,
-            settings: load.note("settings")?.ok_or_else(|| missing("note `settings`"))?,
-            names: load.note::<Option<Vec<String>>>("names")?.flatten().map(Arc::new),
+            classes: load.metadata("classes")?.ok_or_else(|| missing("note `classes`"))?,
+            settings: load.metadata("settings")?.ok_or_else(|| missing("note `settings`"))?,
+            names: load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new),
             cluster: array.cluster().clone(),
         })
     }

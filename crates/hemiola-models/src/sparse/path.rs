@@ -1,108 +1,115 @@
-//! A path: solutions for one penalty after the other, from none to many coefficients.
+//! Regularization path: solutions for decreasing penalties, with warm starts.
 //!
-//! Penalties go down in equal ratios from the smallest for which all coefficients are 0. Each solution starts from the one before, so all of them take little more than the
-//! last alone. The path ends early when there is nothing left to explain, or nothing more is explained.
+//! Penalties decrease geometrically from the smallest one for which all coefficients are 0. Each
+//! solution starts from the previous one, so the whole path costs little more than its last point.
+//! The path ends early when nearly everything is explained, or nothing more is.
 
 use super::SparseRegression;
-use super::examples::{Examples, deal};
-use super::field::Field;
-use super::ground::Ground;
-use super::kernel::Value;
-use super::quadratic::Penalty;
-use super::settings::Settings;
-use super::solver::Solver;
-use hemiola::array::dist::Labelled;
+use super::examples::{SparseExamples, distribute};
+use super::kernel::ColumnValue;
+use super::problem::SparseProblem;
+use super::quadratic::ElasticNetPenalty;
+use super::row_reducer::RowReducer;
+use super::settings::SparseSettings;
+use super::solver::SparseSolver;
+use hemiola::array::dist::LabelledData;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 
-/// A path ends when so much is explained, or when a penalty explains less than this share more than the one before.
-const ALL: f64 = 0.999;
-const NO_MORE: f64 = 1e-5;
-/// It has so many penalties at least.
-const LEAST: usize = 5;
+/// A path ends when this fraction is explained, or when a penalty improves the explained fraction
+/// by less than this.
+const EXPLAINED_ENOUGH: f64 = 0.999;
+const MIN_IMPROVEMENT: f64 = 1e-5;
+/// Minimum number of penalties of a path.
+const MIN_POINTS: usize = 5;
 
-/// Penalties of a path.
+/// Grid of penalties of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Grid {
-    /// How many.
+pub struct LambdaGrid {
+    /// Number of penalties in the grid.
     pub count: usize,
-    /// The last, in shares of the first.
-    pub least: f64,
+    /// Smallest penalty, relative to the largest.
+    pub min_ratio: f64,
 }
 
-impl Default for Grid {
-    /// A hundred, down to a thousandth.
+impl Default for LambdaGrid {
+    /// A hundred penalties, down to a thousandth.
     fn default() -> Self {
-        Self { count: 100, least: 1e-3 }
+        Self { count: 100, min_ratio: 1e-3 }
     }
 }
 
-impl Grid {
-    /// From `largest` on.
+impl LambdaGrid {
+    /// Returns the penalties from `largest` down.
     #[must_use]
     pub fn lambdas(self, largest: f64) -> Vec<f64> {
         let steps = self.count.saturating_sub(1).max(1) as f64;
-        (0..self.count).map(|step| largest * self.least.powf(step as f64 / steps)).collect()
+        (0..self.count).map(|step| largest * self.min_ratio.powf(step as f64 / steps)).collect()
     }
 }
 
-/// The solution for one penalty.
+/// Solution for one penalty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Point {
-    /// How much coefficients cost.
+pub struct PathPoint {
+    /// Penalty strength `lambda` of the solution.
     pub lambda: f64,
-    /// Loss and penalty.
+    /// Objective: loss plus penalty.
     pub objective: f64,
-    /// The duality gap, in shares of the objective without coefficients.
+    /// Duality gap relative to the objective without coefficients.
     pub gap: f64,
-    /// The share of the loss without coefficients that is explained.
+    /// Fraction of the loss without coefficients that is explained.
     pub explained: f64,
-    /// What is predicted where all features are 0.
+    /// Prediction where all features are 0.
     pub intercept: f64,
-    /// Column and value of each coefficient that is not 0.
+    /// Column and value of each nonzero coefficient.
     pub coefficients: Vec<(u32, f64)>,
 }
 
 impl SparseRegression {
-    /// *Collective.* The path of examples, the same on every peer.
-    pub fn path(&self, cluster: &Cluster, examples: &Labelled, grid: Grid) -> Result<Vec<Point>> {
-        let (dealt, _) = deal(cluster, examples, examples.features.shape().extent(1))?;
-        self.path_of_rows(cluster, dealt, grid)
+    /// *Collective.* Computes the regularization path, equal on every peer.
+    pub fn path(&self, cluster: &Cluster, examples: &LabelledData, grid: LambdaGrid) -> Result<Vec<PathPoint>> {
+        let (distributed, _) = distribute(cluster, examples, examples.features.shape().extent(1))?;
+        self.path_of_rows(cluster, distributed, grid)
     }
 
-    /// *Collective.* The same for rows that this peer has by columns already.
-    pub fn path_of_rows<T: Value>(&self, cluster: &Cluster, examples: Examples<T>, grid: Grid) -> Result<Vec<Point>> {
-        let ground = Ground::new(cluster, examples, self.settings.loss)?;
-        ground.field(cluster, |field| {
-            let mut solver = ground.solver(field, &self.settings)?;
-            let lambdas = grid.lambdas(solver.largest() / self.settings.ratio);
-            walk(field, &mut solver, &self.settings, &lambdas, true)
+    /// *Collective.* Computes the path for rows that this peer already holds by columns.
+    pub fn path_of_rows<T: ColumnValue>(
+        &self,
+        cluster: &Cluster,
+        examples: SparseExamples<T>,
+        grid: LambdaGrid,
+    ) -> Result<Vec<PathPoint>> {
+        let problem = SparseProblem::new(cluster, examples, self.settings.loss)?;
+        problem.with_reducer(cluster, |reducer| {
+            let mut solver = problem.solver(reducer, &self.settings)?;
+            let lambdas = grid.lambdas(solver.max_l1() / self.settings.l1_ratio);
+            follow_path(reducer, &mut solver, &self.settings, &lambdas, true)
         })
     }
 }
 
-/// *Collective.* Goes from one penalty to the next. All of them if it is not to `stop` early.
-pub(super) fn walk<T: Value>(
-    field: &mut Field<'_, '_, T>,
-    solver: &mut Solver,
-    settings: &Settings,
+/// *Collective.* Solves for one penalty after another; with `stop`, ends early.
+pub(super) fn follow_path<T: ColumnValue>(
+    reducer: &mut RowReducer<'_, '_, T>,
+    solver: &mut SparseSolver,
+    settings: &SparseSettings,
     lambdas: &[f64],
     stop: bool,
-) -> Result<Vec<Point>> {
-    let mut points: Vec<Point> = Vec::new();
+) -> Result<Vec<PathPoint>> {
+    let mut points: Vec<PathPoint> = Vec::new();
     for lambda in lambdas {
-        solver.aim(field, Penalty::new(*lambda, settings.ratio))?;
+        solver.set_penalty(reducer, ElasticNetPenalty::new(*lambda, settings.l1_ratio))?;
         for _ in 0..settings.limits.epochs {
             if solver.survey().gap <= settings.tolerance || solver.is_exhausted() {
                 break;
             }
-            solver.round(field)?;
+            solver.round(reducer)?;
         }
         let survey = solver.survey();
         let (intercept, coefficients) = solver.solution();
         let explained = 1.0 - survey.unexplained;
         let before = points.last().map_or(0.0, |point| point.explained);
-        points.push(Point {
+        points.push(PathPoint {
             lambda: *lambda,
             objective: survey.objective,
             gap: survey.gap,
@@ -110,7 +117,10 @@ pub(super) fn walk<T: Value>(
             intercept,
             coefficients,
         });
-        if stop && points.len() >= LEAST && (explained >= ALL || explained - before < NO_MORE * explained) {
+        if stop
+            && points.len() >= MIN_POINTS
+            && (explained >= EXPLAINED_ENOUGH || explained - before < MIN_IMPROVEMENT * explained)
+        {
             break;
         }
     }

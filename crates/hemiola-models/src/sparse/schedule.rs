@@ -1,67 +1,69 @@
-//! How coordinate descent is scheduled, where a user wants to say so ([`Scheduled`], in place of blocks); and runs in which nothing but the schedule differs ([`study`](SparseRegression::study)).
+//! Scheduling of coordinate descent by the user ([`ScheduledDescent`], instead of blocks), and runs
+//! in which only the schedule differs ([`study`](SparseRegression::study)).
 
-use super::coordinates::{Coordinates, Place};
-use super::couplings::Couplings;
-use super::design::Design;
-use super::examples::Examples;
-use super::ground::Ground;
-use super::kernel::Value;
-use super::quadratic::{Penalty, Quadratic};
-use super::solver::Solver;
-use super::{Loss, SparseRegression};
+use super::column_correlations::ColumnCorrelations;
+use super::coordinate_program::{CoordinateProgram, CoordinateState};
+use super::design::DesignMatrix;
+use super::examples::SparseExamples;
+use super::kernel::ColumnValue;
+use super::problem::SparseProblem;
+use super::quadratic::{ElasticNetPenalty, QuadraticProblem};
+use super::solver::SparseSolver;
+use super::{SparseLoss, SparseRegression};
 use crate::Error;
-use hemiola::cluster::Crew;
-use hemiola::schedule::order::{Order, Priority, Random, RoundRobin};
-use hemiola::schedule::{Conflicts, Dynamic, Report, Trace};
+use hemiola::cluster::WorkerTeam;
+use hemiola::schedule::order::{CoordinateOrder, PriorityOrder, RandomOrder, RoundRobinOrder};
+use hemiola::schedule::{ConflictPolicy, DynamicScheduler, ObjectiveTrace, ScheduleReport};
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::ControlFlow;
 
-/// Which columns are updated next.
+/// Order of coordinate updates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Next {
-    /// Those that changed much, more often.
+pub enum UpdateOrder {
+    /// Columns that changed much are updated more often.
     #[default]
     Priority,
-    /// One after the other.
+    /// Cyclic order over all columns.
     RoundRobin,
-    /// Any.
+    /// Uniformly random order of columns.
     Random,
 }
 
-/// How updates are scheduled.
+/// Schedule of coordinate updates.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Schedule {
-    /// Which columns are updated next.
-    pub next: Next,
-    /// Updates that do not see each other.
+pub struct CoordinateSchedule {
+    /// Order of the coordinate updates.
+    pub next: UpdateOrder,
+    /// Number of concurrent updates, which do not see each other.
     pub concurrent: usize,
-    /// Rounds of them under way: 1 is exact.
+    /// Number of rounds in flight; 1 is exact.
     pub depth: usize,
-    /// Columns that are correlated by so much are not updated at once; 1 or more lets all be.
+    /// Columns with at least this correlation are not updated concurrently; 1 or more allows all.
     pub correlation: f64,
-    /// Nor more of them than whose correlations add up to this: with 1, a round never raises the objective.
+    /// Maximum sum of correlations of concurrent columns; with 1, a round never increases the
+    /// objective.
     pub total: f64,
 }
 
-impl Default for Schedule {
+impl Default for CoordinateSchedule {
     fn default() -> Self {
-        Self { next: Next::Priority, concurrent: 32, depth: 1, correlation: 0.3, total: 1.0 }
+        Self { next: UpdateOrder::Priority, concurrent: 32, depth: 1, correlation: 0.3, total: 1.0 }
     }
 }
 
-impl Schedule {
-    /// Any columns, whatever they do to each other: Shotgun (Bradley et al. 2011).
+impl CoordinateSchedule {
+    /// Random columns regardless of correlation: Shotgun (Bradley et al. 2011).
     #[must_use]
     pub fn shotgun(concurrent: usize) -> Self {
-        Self { next: Next::Random, concurrent, depth: 1, correlation: 1.0, total: f64::INFINITY }
+        Self { next: UpdateOrder::Random, concurrent, depth: 1, correlation: 1.0, total: f64::INFINITY }
     }
 
-    /// Refuses what cannot be.
+    /// Fails if a value is out of range.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let refuse = |setting, found: String, expected| Err(Error::Setting { setting, found, expected });
+        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
         if self.concurrent == 0 {
             return refuse("concurrent", "0".to_owned(), "1 or more");
         }
@@ -77,111 +79,113 @@ impl Schedule {
         Ok(())
     }
 
-    fn engine<'c>(&self, cluster: &'c Cluster, parts: usize) -> Dynamic<'c> {
-        let engine = Dynamic::new(cluster).concurrent(self.concurrent).depth(self.depth);
+    fn engine<'c>(&self, cluster: &'c Cluster, parts: usize) -> DynamicScheduler<'c> {
+        let engine = DynamicScheduler::new(cluster).concurrent(self.concurrent).depth(self.depth);
         engine.conflicts(self.conflicts()).parts(parts)
     }
 
-    /// *Collective.* What it has to know of columns.
-    fn couplings<'d, T: Value>(
+    /// *Collective.* Computes the column correlations, where the schedule needs them.
+    fn correlations<'d, T: ColumnValue>(
         &self,
         cluster: &Cluster,
-        design: &'d Design<T>,
+        design: &'d DesignMatrix<T>,
         columns: &'d [u32],
         intercept: bool,
-    ) -> Result<Option<Couplings<'d>>> {
-        let wanted = self.conflicts() != Conflicts::Ignore && self.concurrent * self.depth > 1;
-        wanted.then(|| Couplings::new(cluster, design, columns, intercept)).transpose()
+    ) -> Result<Option<ColumnCorrelations<'d>>> {
+        let wanted = self.conflicts() != ConflictPolicy::Ignore && self.concurrent * self.depth > 1;
+        wanted.then(|| ColumnCorrelations::new(cluster, design, columns, intercept)).transpose()
     }
 
-    fn conflicts(&self) -> Conflicts {
+    fn conflicts(&self) -> ConflictPolicy {
         if self.correlation >= 1.0 {
-            Conflicts::Ignore
+            ConflictPolicy::Ignore
         } else {
-            Conflicts::Avoid { pair: self.correlation, total: self.total }
+            ConflictPolicy::Avoid { pair: self.correlation, total: self.total }
         }
     }
 }
 
-impl fmt::Display for Schedule {
+impl fmt::Display for CoordinateSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let next = match self.next {
-            Next::Priority => "those that changed much more often",
-            Next::RoundRobin => "one after the other",
-            Next::Random => "any",
+            UpdateOrder::Priority => "columns that changed much more often",
+            UpdateOrder::RoundRobin => "round robin",
+            UpdateOrder::Random => "random",
         };
-        write!(f, "{next}, {} at once", self.concurrent)?;
-        if self.conflicts() != Conflicts::Ignore {
-            write!(f, " of which no two are correlated by {} or more", self.correlation)?;
+        write!(f, "{next}, {} concurrent", self.concurrent)?;
+        if self.conflicts() != ConflictPolicy::Ignore {
+            write!(f, ", no two with a correlation of {} or more", self.correlation)?;
         }
-        if self.depth > 1 { write!(f, ", {} rounds under way", self.depth) } else { Ok(()) }
+        if self.depth > 1 { write!(f, ", {} rounds in flight", self.depth) } else { Ok(()) }
     }
 }
 
-/// When a run ends.
+/// Stopping criteria of a schedule study.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Until {
-    /// The objective is as low as this.
+pub struct StudyLimits {
+    /// Target value of the objective.
     pub objective: f64,
-    /// So many updates are done.
+    /// Maximum number of updates.
     pub updates: u64,
-    /// The objective is looked at each time after about so many updates.
+    /// Number of updates between evaluations of the objective, about.
     pub every: u64,
 }
 
-/// What came of a run.
+/// Result of a schedule study.
 #[derive(Clone, Debug)]
-pub struct Study {
-    /// The objective along the way.
-    pub trace: Trace,
-    /// Rounds, conflicts, staleness.
-    pub report: Report,
-    /// How many coefficients are not 0, in the end.
+pub struct ScheduleStudy {
+    /// Objective after each evaluation.
+    pub trace: ObjectiveTrace,
+    /// Rounds, conflicts and staleness of the schedule.
+    pub report: ScheduleReport,
+    /// Number of nonzero coefficients at the end.
     pub support: usize,
-    /// For each column, after how many updates of its own it changed for the last time by more than a thousandth of the largest coefficient.
-    pub settled: Vec<u32>,
+    /// For each column, the number of its own updates after which it last changed by more than a
+    /// thousandth of the largest coefficient.
+    pub last_changes: Vec<u32>,
 }
 
 impl SparseRegression {
-    /// *Collective.* Coordinate descent over all columns, from 0, as `schedule` says and no more than that: no screening, no working sets, no acceleration. For comparing schedules.
-    pub fn study<T: Value>(
+    /// *Collective.* Runs coordinate descent over all columns from 0 by `schedule` alone: no
+    /// screening, no working sets, no acceleration. For comparing schedules.
+    pub fn study<T: ColumnValue>(
         &self,
         cluster: &Cluster,
-        examples: Examples<T>,
-        schedule: &Schedule,
-        until: Until,
-    ) -> Result<Study> {
+        examples: SparseExamples<T>,
+        schedule: &CoordinateSchedule,
+        until: StudyLimits,
+    ) -> Result<ScheduleStudy> {
         let settings = &self.settings;
-        if settings.loss != Loss::Squared {
-            return Err(Error::NotScheduled.into());
+        if settings.loss != SparseLoss::Squared {
+            return Err(Error::ScheduleUnsupported.into());
         }
-        let ground = Ground::new(cluster, examples, settings.loss)?;
-        let mut solver = ground.field(cluster, |field| ground.solver(field, settings))?;
-        let lambda = solver.lambda(settings.lambda, settings.ratio);
-        let penalty = Penalty::new(lambda, settings.ratio);
-        let Solver { scaling, coefficients, residual, rows, .. } = &mut solver;
+        let problem = SparseProblem::new(cluster, examples, settings.loss)?;
+        let mut solver = problem.with_reducer(cluster, |reducer| problem.solver(reducer, settings))?;
+        let lambda = solver.lambda(settings.lambda, settings.l1_ratio);
+        let penalty = ElasticNetPenalty::new(lambda, settings.l1_ratio);
+        let SparseSolver { scaling, coefficients, residual, rows, .. } = &mut solver;
         let columns: Vec<u32> =
             (0..coefficients.len() as u32).filter(|column| scaling.curve[*column as usize] > 0.0).collect();
-        let couplings = schedule.couplings(cluster, &ground.design, &columns, settings.intercept)?;
+        let correlations = schedule.correlations(cluster, &problem.design, &columns, settings.intercept)?;
         let parts = PARTS.min(columns.len().max(1));
-        let order = Watched::new(order(schedule.next, columns.len(), parts, settings.seed), columns.len());
-        let mut program = Coordinates {
-            design: &ground.design,
+        let order = RecordingOrder::new(order(schedule.next, columns.len(), parts, settings.seed), columns.len());
+        let mut program = CoordinateProgram {
+            design: &problem.design,
             scaling,
             penalty,
             rows: *rows,
             columns: &columns,
-            couplings: couplings.as_ref(),
+            correlations: correlations.as_ref(),
             order,
             changed: Vec::new(),
             by: Vec::new(),
         };
-        let mut state = Place { coefficients, residual };
-        let mut trace = Trace::default();
-        let engine = schedule.engine(cluster, parts).watch_every(until.every.max(1));
+        let mut state = CoordinateState { coefficients, residual };
+        let mut trace = ObjectiveTrace::default();
+        let engine = schedule.engine(cluster, parts).callback_every(until.every.max(1));
         let sum = |values: f64| cluster.all_gather(values).map(|all| all.into_iter().sum::<f64>());
-        let report = cluster.crew(|crew: &mut Crew<'_>| {
-            engine.run_with(crew, &mut program, &mut state, |progress, program, state| {
+        let report = cluster.worker_team(|team: &mut WorkerTeam<'_>| {
+            engine.run_with(team, &mut program, &mut state, |progress, program, state| {
                 let square = sum(state.residual.square(&state.residual.values, state.residual.shift))?;
                 let objective = square / (2.0 * program.rows) + penalty.cost(state.coefficients.iter());
                 trace.add(progress, objective);
@@ -190,94 +194,101 @@ impl SparseRegression {
             })
         })?;
         let largest = state.coefficients.iter().fold(0.0_f64, |most, b| most.max(b.abs()));
-        let settled = program.order.settled(1e-3 * largest);
+        let last_changes = program.order.last_changes(1e-3 * largest);
         let support = state.coefficients.iter().filter(|b| **b != 0.0).count();
-        Ok(Study { trace, report, support, settled })
+        Ok(ScheduleStudy { trace, report, support, last_changes })
     }
 }
 
-/// Coordinate descent over some columns, as a schedule says.
-pub(super) struct Scheduled<'s> {
-    schedule: Schedule,
+/// Coordinate descent over selected columns by a schedule.
+pub(super) struct ScheduledDescent<'s> {
+    schedule: CoordinateSchedule,
     columns: &'s [u32],
-    couplings: Option<Couplings<'s>>,
-    order: Option<Box<dyn Order + Send + Sync>>,
+    correlations: Option<ColumnCorrelations<'s>>,
+    order: Option<Box<dyn CoordinateOrder + Send + Sync>>,
     parts: usize,
 }
 
-impl<'s> Scheduled<'s> {
-    /// *Collective.* Over these columns.
-    pub(super) fn new<'f: 's, T: Value>(
-        problem: &mut Quadratic<'_, 'f, '_, T>,
+impl<'s> ScheduledDescent<'s> {
+    /// *Collective.* Creates the descent over `columns`.
+    pub(super) fn new<'f: 's, T: ColumnValue>(
+        problem: &mut QuadraticProblem<'_, 'f, '_, T>,
         columns: &'s [u32],
-        schedule: Schedule,
+        schedule: CoordinateSchedule,
         seed: u64,
     ) -> Result<Self> {
-        let design = problem.field.design();
-        let couplings = schedule.couplings(problem.field.hands().0, design, columns, problem.scaling.intercept)?;
+        let design = problem.reducer.design();
+        let correlations =
+            schedule.correlations(problem.reducer.cluster_and_team().0, design, columns, problem.scaling.intercept)?;
         let parts = PARTS.min(columns.len().max(1));
         let order = Some(order(schedule.next, columns.len(), parts, seed));
-        Ok(Self { schedule, columns, couplings, order, parts })
+        Ok(Self { schedule, columns, correlations, order, parts })
     }
 
-    /// *Collective.* As many updates as `passes` over all columns would take. How many were made.
-    pub(super) fn descend<T: Value>(
+    /// *Collective.* Makes as many updates as `passes` passes over all columns. Returns the number
+    /// of updates.
+    pub(super) fn descend<T: ColumnValue>(
         &mut self,
-        problem: &mut Quadratic<'_, '_, '_, T>,
+        problem: &mut QuadraticProblem<'_, '_, '_, T>,
         coefficients: &mut [f64],
         passes: usize,
     ) -> Result<u64> {
         if self.columns.is_empty() {
             return Ok(0);
         }
-        let mut program = Coordinates {
-            design: problem.field.design(),
+        let mut program = CoordinateProgram {
+            design: problem.reducer.design(),
             scaling: problem.scaling,
             penalty: problem.penalty,
             rows: problem.rows,
             columns: self.columns,
-            couplings: self.couplings.as_ref(),
-            order: self.order.take().expect("it is put back"),
+            correlations: self.correlations.as_ref(),
+            order: self.order.take().expect("the order is put back after each run"),
             changed: Vec::new(),
             by: Vec::new(),
         };
-        let mut state = Place { coefficients, residual: problem.residual };
-        let (cluster, crew) = problem.field.hands();
+        let mut state = CoordinateState { coefficients, residual: problem.residual };
+        let (cluster, team) = problem.reducer.cluster_and_team();
         let updates = (passes * self.columns.len()) as u64;
-        let engine = self.schedule.engine(cluster, self.parts).watch_every(updates);
-        let report = engine.run_with(crew, &mut program, &mut state, |_, _, _| Ok(ControlFlow::Break(())));
+        let engine = self.schedule.engine(cluster, self.parts).callback_every(updates);
+        let report = engine.run_with(team, &mut program, &mut state, |_, _, _| Ok(ControlFlow::Break(())));
         self.order = Some(program.order);
         Ok(report?.progress.jobs)
     }
 }
 
-/// Parts in which columns are asked for: any number of workers can share them.
+/// Number of parts in which columns are requested; any number of workers can share them.
 const PARTS: usize = 8;
 
-/// An order of columns.
-pub(super) fn order(next: Next, length: usize, parts: usize, seed: u64) -> Box<dyn Order + Send + Sync> {
+/// Creates the order of updates.
+pub(super) fn order(
+    next: UpdateOrder,
+    length: usize,
+    parts: usize,
+    seed: u64,
+) -> Box<dyn CoordinateOrder + Send + Sync> {
     match next {
-        Next::Priority => Box::new(Priority::new(length, parts, seed)),
-        Next::RoundRobin => Box::new(RoundRobin::new(length)),
-        Next::Random => Box::new(Random::new(length, seed)),
+        UpdateOrder::Priority => Box::new(PriorityOrder::new(length, parts, seed)),
+        UpdateOrder::RoundRobin => Box::new(RoundRobinOrder::new(length)),
+        UpdateOrder::Random => Box::new(RandomOrder::new(length, seed)),
     }
 }
 
-/// An order that remembers what changed.
-struct Watched {
-    order: Box<dyn Order + Send + Sync>,
-    /// By column: its updates, and those that changed it by how much.
+/// Order that records the changes of each column.
+struct RecordingOrder {
+    order: Box<dyn CoordinateOrder + Send + Sync>,
+    /// Per column: number of updates, and the updates that changed it with their amounts.
     updates: Vec<u32>,
     changes: Vec<Vec<(u32, f32)>>,
 }
 
-impl Watched {
-    fn new(order: Box<dyn Order + Send + Sync>, length: usize) -> Self {
+impl RecordingOrder {
+    fn new(order: Box<dyn CoordinateOrder + Send + Sync>, length: usize) -> Self {
         Self { order, updates: vec![0; length], changes: vec![Vec::new(); length] }
     }
 
-    /// For each column, the number of its last update that changed it by more than that.
-    fn settled(&self, least: f64) -> Vec<u32> {
+    /// Returns for each column the number of its last update that changed it by more than `least`.
+    fn last_changes(&self, least: f64) -> Vec<u32> {
         let of = |changes: &Vec<(u32, f32)>| {
             changes.iter().rev().find(|(_, change)| f64::from(*change) > least).map_or(0, |(update, _)| *update)
         };
@@ -285,16 +296,20 @@ impl Watched {
     }
 }
 
-impl Order for Watched {
-    fn propose(&self, ask: &hemiola::schedule::Ask, candidates: &mut Vec<hemiola::schedule::Candidate<usize>>) {
+impl CoordinateOrder for RecordingOrder {
+    fn propose(
+        &self,
+        ask: &hemiola::schedule::ScheduleRequest,
+        candidates: &mut Vec<hemiola::schedule::JobCandidate<usize>>,
+    ) {
         self.order.propose(ask, candidates);
     }
 
-    fn changed(&mut self, coordinate: usize, change: f64) {
+    fn record_change(&mut self, coordinate: usize, change: f64) {
         self.updates[coordinate] += 1;
         if change != 0.0 {
             self.changes[coordinate].push((self.updates[coordinate], change.abs() as f32));
         }
-        self.order.changed(coordinate, change);
+        self.order.record_change(coordinate, change);
     }
 }

@@ -1,63 +1,65 @@
-//! What a user chooses.
+//! Settings of sparse regression.
 
-use super::schedule::Schedule;
-use super::{Loss, SparseRegression};
+use super::schedule::CoordinateSchedule;
+use super::{SparseLoss, SparseRegression};
 use crate::Error;
 use crate::setters::setters;
-use crate::training::Limits;
+use crate::training::TrainingLimits;
 use serde::{Deserialize, Serialize};
 
-/// How much coefficients cost.
+/// Strength of the penalty `lambda`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Lambda {
-    /// This much: `alpha` of scikit-learn.
+    /// Absolute value: `alpha` of scikit-learn.
     Value(f64),
-    /// This share of the smallest for which all coefficients are 0.
+    /// Fraction of the smallest penalty for which all coefficients are 0.
     Share(f64),
 }
 
-/// The settings of a sparse regression.
+/// Settings of sparse regression.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Settings {
-    /// What is minimized beside the penalty.
-    pub loss: Loss,
-    /// How much coefficients cost.
+pub struct SparseSettings {
+    /// Loss that training minimizes.
+    pub loss: SparseLoss,
+    /// Strength of the penalty `lambda`.
     pub lambda: Lambda,
-    /// The share of the penalty that is of absolute values and not of squares: 1 is the lasso, less an elastic net. `l1_ratio` of scikit-learn.
-    pub ratio: f64,
-    /// Whether there is an intercept, which costs nothing.
+    /// Fraction of the L1 penalty: 1 is the lasso, less an elastic net. `l1_ratio` of scikit-learn.
+    pub l1_ratio: f64,
+    /// Adds an intercept, which is not penalized.
     pub intercept: bool,
-    /// Whether columns are scaled to a variance of 1 before coefficients are charged for. Coefficients are told in the scale of the data.
+    /// Scales columns to unit variance before penalization. Coefficients are reported
+    /// in the scale of the data.
     pub standardize: bool,
-    /// How updates of coefficients are scheduled; without it they come block by block, which is the fastest. For the squared loss.
+    /// Schedule of coordinate updates; `None` updates block by block, which is fastest. For the
+    /// squared loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<Schedule>,
-    /// What all chance comes from: which examples are held out.
+    pub schedule: Option<CoordinateSchedule>,
+    /// Random seed of the validation split, the folds and the schedule.
     pub seed: u64,
-    /// The share of examples that is held out where no held-out examples are given.
-    pub valid: f64,
-    /// Training ends when the duality gap is below this share of the objective without coefficients. One of the limits: it may be another when
-    /// training goes on.
+    /// Fraction of the examples used for validation where no validation set is given.
+    pub validation: f64,
+    /// Duality gap, relative to the objective without coefficients, at which training has
+    /// converged. Like the limits, it may change on resuming.
     #[serde(skip, default = "tolerance")]
     pub tolerance: f64,
-    /// When training stops.
-    pub limits: Limits,
+    /// Stopping criteria of the training run.
+    pub limits: TrainingLimits,
 }
 
-impl Settings {
-    /// Which model it is: `lasso`, `elastic-net` or `sparse-logistic`.
+impl SparseSettings {
+    /// Returns the kind of the model: `lasso`, `elastic-net` or `sparse-logistic`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         let [lasso, net] = Self::kinds(self.loss);
-        if self.ratio < 1.0 { net } else { lasso }
+        if self.l1_ratio < 1.0 { net } else { lasso }
     }
 
-    /// With absolute values alone, and with squares, too.
-    pub(super) fn kinds(loss: Loss) -> [&'static str; 2] {
+    /// Returns the kinds with a pure L1 penalty and with a mixed one.
+    pub(super) fn kinds(loss: SparseLoss) -> [&'static str; 2] {
         match loss {
-            Loss::Squared => ["lasso", "elastic-net"],
-            Loss::Logistic => ["sparse-logistic"; 2],
+            SparseLoss::Squared => ["lasso", "elastic-net"],
+            SparseLoss::Logistic => ["sparse-logistic"; 2],
         }
     }
 }
@@ -66,94 +68,96 @@ fn tolerance() -> f64 {
     1e-6
 }
 
-/// Collects settings. Made by [`SparseRegression::builder`].
+/// Builder of the settings; see [`SparseRegression::builder`].
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct Builder {
-    settings: Settings,
+pub struct SparseRegressionBuilder {
+    settings: SparseSettings,
 }
 
-impl From<Settings> for Builder {
-    fn from(settings: Settings) -> Self {
+impl From<SparseSettings> for SparseRegressionBuilder {
+    fn from(settings: SparseSettings) -> Self {
         Self { settings }
     }
 }
 
-impl Builder {
-    pub(super) fn new(loss: Loss) -> Self {
+impl SparseRegressionBuilder {
+    pub(super) fn new(loss: SparseLoss) -> Self {
         Self {
-            settings: Settings {
+            settings: SparseSettings {
                 loss,
                 lambda: Lambda::Share(0.1),
-                ratio: 1.0,
+                l1_ratio: 1.0,
                 intercept: true,
                 standardize: false,
                 schedule: None,
                 seed: 1,
-                valid: 0.0,
+                validation: 0.0,
                 tolerance: tolerance(),
-                limits: Limits { epochs: 1000, patience: None, ..Limits::default() },
+                limits: TrainingLimits { epochs: 1000, patience: None, ..TrainingLimits::default() },
             },
         }
     }
 
     setters! {
-        /// How much coefficients cost. Default: a tenth of what makes all of them 0.
+        /// Penalty strength. Default: a tenth of the smallest penalty for which all coefficients
+        /// are 0.
         lambda: Lambda;
-        /// The share of the penalty that is of absolute values. Default 1, the lasso.
-        ratio: f64;
-        /// Whether there is an intercept. Default: yes.
+        /// Fraction of the L1 penalty. Default: 1, the lasso.
+        l1_ratio: f64;
+        /// Adds an intercept. Default: true.
         intercept: bool;
-        /// Whether columns are scaled to a variance of 1. Default: no.
+        /// Scales columns to unit variance. Default: false.
         standardize: bool;
-        /// What all chance comes from. Default 1.
+        /// Random seed. Default: 1.
         seed: u64;
-        /// The share of examples that is held out where no held-out examples are given. Default 0.
-        valid: f64;
-        /// Training ends when the duality gap is below this share of the objective without coefficients. Default 1e-6.
+        /// Fraction of the examples used for validation where no validation set is given. Default:
+        /// 0.
+        validation: f64;
+        /// Relative duality gap at which training has converged. Default: 1e-6.
         tolerance: f64;
-        /// When training stops.
-        limits: Limits;
+        /// Stopping criteria of the training run.
+        limits: TrainingLimits;
     }
 
-    /// How updates of coefficients are scheduled. Default: block by block.
-    pub fn schedule(mut self, schedule: Schedule) -> Self {
+    /// Schedule of coordinate updates. Default: block by block.
+    pub fn schedule(mut self, schedule: CoordinateSchedule) -> Self {
         self.settings.schedule = Some(schedule);
         self
     }
 
-    /// At most so many rounds. Default 1000.
+    /// Maximum number of rounds. Default: 1000.
     pub fn epochs(mut self, epochs: u32) -> Self {
         self.settings.limits.epochs = epochs;
         self
     }
 
-    /// Checks the settings.
+    /// Validates the settings and builds the estimator.
     pub fn build(self) -> Result<SparseRegression, Error> {
-        let Settings { lambda, ratio, valid, tolerance, .. } = &self.settings;
+        let SparseSettings { lambda, l1_ratio, validation, tolerance, .. } = &self.settings;
         let refuse =
-            |setting, found: f64, expected| Err(Error::Setting { setting, found: found.to_string(), expected });
+            |setting, found: f64, expected| Err(Error::InvalidSetting { setting, found: found.to_string(), expected });
         match lambda {
             Lambda::Value(value) if !(value.is_finite() && *value > 0.0) => {
                 return refuse("lambda", *value, "above 0");
             }
             Lambda::Share(share) if !(1e-9..=1e9).contains(share) => {
-                return refuse("the share of lambda", *share, "from 1e-9 to 1e9");
+                return refuse("lambda_share", *share, "from 1e-9 to 1e9");
             }
             _ => {}
         }
-        if !(0.001..=1.0).contains(ratio) {
-            return refuse("ratio", *ratio, "from 0.001 to 1: without absolute values no coefficient would become 0");
+        if !(0.001..=1.0).contains(l1_ratio) {
+            return refuse("l1_ratio", *l1_ratio, "from 0.001 to 1: without an L1 part no coefficient would become 0");
         }
-        if !(0.0..1.0).contains(valid) {
-            return refuse("valid", *valid, "from 0 to below 1");
+        if !(0.0..1.0).contains(validation) {
+            return refuse("validation", *validation, "from 0 to below 1");
         }
         if !(1e-12..=1.0).contains(tolerance) {
             return refuse("tolerance", *tolerance, "from 1e-12 to 1");
         }
         if let Some(schedule) = &self.settings.schedule {
-            if self.settings.loss != Loss::Squared {
-                return Err(Error::NotScheduled);
+            if self.settings.loss != SparseLoss::Squared {
+                return Err(Error::ScheduleUnsupported);
             }
             schedule.check()?;
         }
@@ -166,21 +170,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_that_make_no_sense_are_refused() {
-        let builder = || SparseRegression::builder(Loss::Squared);
+    fn invalid_settings_are_rejected() {
+        let builder = || SparseRegression::builder(SparseLoss::Squared);
         assert!(builder().build().is_ok());
         for wrong in [
             builder().lambda(Lambda::Value(0.0)),
             builder().lambda(Lambda::Value(f64::NAN)),
             builder().lambda(Lambda::Share(-0.5)),
-            builder().ratio(0.0),
-            builder().ratio(1.5),
-            builder().valid(1.0),
+            builder().l1_ratio(0.0),
+            builder().l1_ratio(1.5),
+            builder().validation(1.0),
             builder().tolerance(0.0),
-            builder().schedule(Schedule { concurrent: 0, ..Schedule::default() }),
-            builder().schedule(Schedule { depth: 0, ..Schedule::default() }),
-            builder().schedule(Schedule { correlation: 0.0, ..Schedule::default() }),
-            builder().schedule(Schedule { total: f64::NAN, ..Schedule::default() }),
+            builder().schedule(CoordinateSchedule { concurrent: 0, ..CoordinateSchedule::default() }),
+            builder().schedule(CoordinateSchedule { depth: 0, ..CoordinateSchedule::default() }),
+            builder().schedule(CoordinateSchedule { correlation: 0.0, ..CoordinateSchedule::default() }),
+            builder().schedule(CoordinateSchedule { total: f64::NAN, ..CoordinateSchedule::default() }),
         ] {
             assert!(wrong.build().unwrap_err().to_string().contains("which must be"));
         }

@@ -1,62 +1,65 @@
-//! The solver: look at all columns, choose some, work on those, and again, until the gap is closed.
+//! The solver: survey all columns, choose a working set, optimize it, and repeat until the duality
+//! gap is closed.
 //!
-//! A round chooses the columns that are nearest to having a coefficient, solves the problem over those alone about as well as is worth it, and surveys all columns that
-//! are not screened out. The survey gives the duality gap, so there is never a doubt about how good a solution is; it also says whether the next
-//! round needs other columns. The same solver goes from one penalty to the next, starting where it is.
+//! A round chooses the columns nearest to having a coefficient, solves the problem over those to
+//! moderate accuracy, and surveys all columns that are not screened out. The survey gives the
+//! duality gap, so the quality of a solution is always known; it also tells whether the next round
+//! needs other columns. The same solver continues from one penalty to the next (warm start).
 //!
-//! **Invariants:** the objective does not grow from round to round. All peers hold the same coefficients, bit for bit, because they compute them from
-//! the same sums. `slopes` are those of the last survey for all columns alive.
+//! **Invariants:** the objective does not grow from round to round. All peers hold bit-identical
+//! coefficients, because they compute them from the same sums. `slopes` are those of the last
+//! survey for all active columns.
 
-use super::descend::WorkingSet;
-use super::field::Field;
-use super::gap::{Dual, nearest};
-use super::kernel::Value;
-use super::logistic::{Margins, newton};
-use super::loss::{Loss, entropy};
+use super::duality_gap::{DualBound, nearest};
+use super::kernel::ColumnValue;
+use super::logistic::{LogisticMargins, newton};
+use super::loss::{SparseLoss, entropy};
 use super::polish::polish;
-use super::quadratic::{Penalty, Quadratic};
-use super::scaling::{Residual, Scaling};
-use super::schedule::{Schedule, Scheduled};
+use super::quadratic::{ElasticNetPenalty, QuadraticProblem};
+use super::row_reducer::RowReducer;
+use super::scaling::{ColumnScaling, RowResidual};
+use super::schedule::{CoordinateSchedule, ScheduledDescent};
+use super::working_set::WorkingSet;
 use hemiola::Result;
 
-/// Columns worked on in the first round, and how many for each that has a coefficient later.
-const FIRST: usize = 500;
-const PER_COEFFICIENT: f64 = 1.5;
-/// The problem over chosen columns is solved until what it fails by is this share of what all columns failed by.
-const ENOUGH: f64 = 0.1;
-/// Passes of coordinate descent between two steps of conjugate gradients.
-const PASSES: usize = 5;
-/// Both are done so many times in a round at most.
-const TURNS: usize = 100;
-/// What is below this share of the largest sum is rounding.
+/// Size of the working set in the first round, and its later size per nonzero coefficient.
+const INITIAL_WORKING_SET: usize = 500;
+const WORKING_SET_GROWTH: f64 = 1.5;
+/// The working-set problem is solved to this fraction of the violation over all columns.
+const SUBPROBLEM_TOLERANCE: f64 = 0.1;
+/// Passes of coordinate descent between two conjugate-gradient phases.
+const DESCENT_PASSES: usize = 5;
+/// Maximum number of alternations of both per round.
+const MAX_ALTERNATIONS: usize = 100;
+/// Sums below this fraction of the largest are rounding error.
 const ROUNDING: f64 = 1e-15;
-/// Chances of a class are taken for no less than this.
-const RAREST: f64 = 1e-10;
-/// After so many rounds without any progress there will be none.
-const PATIENCE: u32 = 10;
+/// Lower bound of class probabilities.
+const MIN_CLASS_PROBABILITY: f64 = 1e-10;
+/// Rounds without progress after which the solver is exhausted.
+const MAX_STALLED_ROUNDS: u32 = 10;
 
-/// Where a solver is.
+/// Optimality of the current point.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Survey {
-    /// Loss and penalty.
+pub(super) struct OptimalityCheck {
+    /// Objective: loss plus penalty.
     pub(super) objective: f64,
-    /// The duality gap, in shares of the objective without any coefficient.
+    /// Duality gap relative to the objective without coefficients.
     pub(super) gap: f64,
-    /// The loss alone, in the same shares.
+    /// Loss relative to the objective without coefficients.
     pub(super) unexplained: f64,
-    /// How many coefficients are not 0.
+    /// Number of nonzero coefficients.
     pub(super) support: usize,
-    /// How many columns are not screened out.
-    pub(super) alive: usize,
-    /// By how much the condition for a minimum fails along one coefficient at most.
+    /// Number of columns not screened out.
+    pub(super) active: usize,
+    /// Largest violation of the optimality condition.
     pub(super) violation: f64,
-    /// What the column pulls that pulls most.
+    /// Largest absolute correlation of a column with the residual.
     pull: f64,
 }
 
-/// Sums over coefficients, and what is the most of columns.
+/// Sums over coefficients, and maxima over columns.
 #[derive(Clone, Copy, Debug, Default)]
-struct Tally {
+struct ColumnTally {
     pull: f64,
     violation: f64,
     support: usize,
@@ -64,8 +67,8 @@ struct Tally {
     sum: f64,
 }
 
-impl Tally {
-    fn and(self, other: Self) -> Self {
+impl ColumnTally {
+    fn merge(self, other: Self) -> Self {
         Self {
             pull: self.pull.max(other.pull),
             violation: self.violation.max(other.violation),
@@ -76,76 +79,78 @@ impl Tally {
     }
 }
 
-/// A problem and its coefficients.
+/// Solver state: a problem and its coefficients.
 #[derive(Clone, Debug)]
-pub(super) struct Solver {
-    pub(super) loss: Loss,
-    pub(super) penalty: Penalty,
-    pub(super) scaling: Scaling,
-    /// Of centred and scaled columns.
+pub(super) struct SparseSolver {
+    pub(super) loss: SparseLoss,
+    pub(super) penalty: ElasticNetPenalty,
+    pub(super) scaling: ColumnScaling,
+    /// Coefficients of centred and scaled columns.
     pub(super) coefficients: Vec<f64>,
-    pub(super) residual: Residual,
-    /// Of this peer's rows.
+    pub(super) residual: RowResidual,
+    /// Targets of this peer's rows.
     pub(super) target: Vec<f64>,
-    /// Of the logistic loss.
-    pub(super) margins: Option<Margins>,
-    /// Of all peers.
+    /// Log-odds, for the logistic loss.
+    pub(super) margins: Option<LogisticMargins>,
+    /// Number of rows of all peers.
     pub(super) rows: f64,
-    /// The mean target, by which predictions without coefficients begin.
+    /// Mean target: the prediction without coefficients.
     mean: f64,
-    /// The objective without any coefficient.
+    /// Objective value without any coefficients.
     start: f64,
     slopes: Vec<f64>,
-    dual: Dual,
+    dual: DualBound,
     working: WorkingSet,
     size: usize,
-    survey: Survey,
-    /// Rounds since the gap or the objective has last fallen by more than rounding.
+    survey: OptimalityCheck,
+    /// Rounds since the gap or the objective last fell by more than rounding.
     stalled: u32,
-    /// Columns that were visited, over all rounds.
+    /// Columns visited, over all rounds.
     pub(super) visited: u64,
-    /// How coordinate descent is scheduled, if not block by block; and what its chance comes from.
-    schedule: Option<(Schedule, u64)>,
+    /// Schedule of coordinate descent with its random seed; `None` updates block by block.
+    schedule: Option<(CoordinateSchedule, u64)>,
 }
 
-impl Solver {
-    /// *Collective.* Looks at the data; all coefficients are 0, and the penalty so large that they stay it.
-    pub(super) fn begin<T: Value>(
-        field: &mut Field<'_, '_, T>,
-        loss: Loss,
+impl SparseSolver {
+    /// *Collective.* Computes the moments of the data. All coefficients are 0, and the penalty is
+    /// infinite.
+    pub(super) fn begin<T: ColumnValue>(
+        reducer: &mut RowReducer<'_, '_, T>,
+        loss: SparseLoss,
         target: Vec<f64>,
         intercept: bool,
         standardize: bool,
     ) -> Result<Self> {
-        let columns = field.design().columns();
+        let columns = reducer.design().columns();
         let mut sums = [target.len() as f64, target.iter().sum(), target.iter().map(|y| y * y).sum()];
-        field.sum(&mut sums)?;
+        reducer.sum(&mut sums)?;
         let [rows, sum, square] = sums;
         let mean = if intercept { sum / rows } else { 0.0 };
         let (margins, residual) = match loss {
-            Loss::Squared => {
-                (None, Residual { values: target.clone(), shift: -mean, weights: Vec::new(), weight: rows })
+            SparseLoss::Squared => {
+                (None, RowResidual { values: target.clone(), shift: -mean, weights: Vec::new(), weight: rows })
             }
-            Loss::Logistic => {
-                // A fold may have one class alone, which no finite intercept explains.
-                let chance = mean.clamp(RAREST, 1.0 - RAREST);
-                let margins = Margins::new(target.len(), if intercept { (chance / (1.0 - chance)).ln() } else { 0.0 });
+            SparseLoss::Logistic => {
+                // A fold may have a single class, which no finite intercept explains.
+                let chance = mean.clamp(MIN_CLASS_PROBABILITY, 1.0 - MIN_CLASS_PROBABILITY);
+                let margins =
+                    LogisticMargins::new(target.len(), if intercept { (chance / (1.0 - chance)).ln() } else { 0.0 });
                 let values = margins.residual(&target);
-                (Some(margins), Residual { values, shift: 0.0, weights: Vec::new(), weight: rows })
+                (Some(margins), RowResidual { values, shift: 0.0, weights: Vec::new(), weight: rows })
             }
         };
         let all: Vec<u32> = (0..columns as u32).collect();
         let mut moments = vec![[0.0; 3]; columns];
-        field.look(&all, &residual.values, false, &mut moments)?;
-        let scaling = Scaling::new(&moments, rows, intercept, standardize);
+        reducer.moments(&all, &residual.values, false, &mut moments)?;
+        let scaling = ColumnScaling::new(&moments, rows, intercept, standardize);
         let moved = residual.shift * residual.weight;
         let slope =
             |(at, moment): (usize, &[f64; 3])| (moment[0] + moved * scaling.mean[at]) * scaling.scale[at] / rows;
         let slopes: Vec<f64> = moments.iter().enumerate().map(slope).collect();
-        let dual = Dual::new(&scaling.curve);
+        let dual = DualBound::new(&scaling.curve);
         let mut solver = Self {
             loss,
-            penalty: Penalty { l1: f64::INFINITY, l2: 0.0 },
+            penalty: ElasticNetPenalty { l1: f64::INFINITY, l2: 0.0 },
             coefficients: vec![0.0; columns],
             residual,
             target,
@@ -156,13 +161,13 @@ impl Solver {
             slopes,
             dual,
             working: WorkingSet::default(),
-            size: FIRST,
-            survey: Survey {
+            size: INITIAL_WORKING_SET,
+            survey: OptimalityCheck {
                 objective: 0.0,
                 gap: 0.0,
                 unexplained: 1.0,
                 support: 0,
-                alive: 0,
+                active: 0,
                 violation: 0.0,
                 pull: 0.0,
             },
@@ -171,23 +176,23 @@ impl Solver {
             schedule: None,
             scaling,
         };
-        let (found, _) = solver.losses(field)?;
-        // What is constant, but for rounding, is explained.
+        let (found, _) = solver.losses(reducer)?;
+        // A target that is constant up to rounding is fully explained.
         solver.start = if found <= ROUNDING * square / rows { 0.0 } else { found };
         solver.survey.objective = found;
         Ok(solver)
     }
 
-    /// The same with a schedule.
-    pub(super) fn scheduled(mut self, schedule: Option<Schedule>, seed: u64) -> Self {
+    /// Sets the schedule of coordinate descent.
+    pub(super) fn scheduled(mut self, schedule: Option<CoordinateSchedule>, seed: u64) -> Self {
         self.schedule = schedule.map(|schedule| (schedule, seed));
         self
     }
 
-    /// *Collective.* Starts from coefficients of columns as they are in the data.
-    pub(super) fn restore<T: Value>(
+    /// *Collective.* Starts from coefficients in the scale of the data.
+    pub(super) fn restore<T: ColumnValue>(
         &mut self,
-        field: &mut Field<'_, '_, T>,
+        reducer: &mut RowReducer<'_, '_, T>,
         coefficients: &[(u32, f64)],
     ) -> Result<()> {
         let known = coefficients.iter().filter(|(column, _)| self.scaling.curve[*column as usize] > 0.0);
@@ -196,66 +201,78 @@ impl Solver {
         for (column, by) in columns.iter().zip(&by) {
             self.coefficients[*column as usize] = *by;
         }
-        self.moved(field, &columns, &by)
+        self.apply_changes(reducer, &columns, &by)
     }
 
-    /// *Collective.* Coefficients have changed: what is left to explain follows.
-    fn moved<T: Value>(&mut self, field: &mut Field<'_, '_, T>, columns: &[u32], by: &[f64]) -> Result<()> {
+    /// *Collective.* Updates the residual after coefficients have changed.
+    fn apply_changes<T: ColumnValue>(
+        &mut self,
+        reducer: &mut RowReducer<'_, '_, T>,
+        columns: &[u32],
+        by: &[f64],
+    ) -> Result<()> {
         let Self { penalty, scaling, residual, rows, margins, target, .. } = self;
         if columns.is_empty() {
             return Ok(());
         }
         match margins {
-            Some(margins) => margins.step(field, scaling, (columns, by), target, residual),
-            None => Quadratic::new(field, scaling, residual, *penalty, *rows).step((columns, by), &[], &mut []),
+            Some(margins) => margins.step(reducer, scaling, (columns, by), target, residual),
+            None => {
+                QuadraticProblem::new(reducer, scaling, residual, *penalty, *rows).step((columns, by), &[], &mut [])
+            }
         }
     }
 
-    /// The smallest `l1` for which all coefficients are 0. To be asked before the first round.
-    pub(super) fn largest(&self) -> f64 {
-        self.dual.alive.iter().fold(0.0, |most, column| most.max(self.slopes[*column as usize].abs()))
+    /// Returns the smallest `l1` for which all coefficients are 0. Valid before the first round.
+    pub(super) fn max_l1(&self) -> f64 {
+        self.dual.active.iter().fold(0.0, |most, column| most.max(self.slopes[*column as usize].abs()))
     }
 
-    /// *Collective.* Turns to another penalty.
-    pub(super) fn aim<T: Value>(&mut self, field: &mut Field<'_, '_, T>, penalty: Penalty) -> Result<()> {
+    /// *Collective.* Switches to another penalty.
+    pub(super) fn set_penalty<T: ColumnValue>(
+        &mut self,
+        reducer: &mut RowReducer<'_, '_, T>,
+        penalty: ElasticNetPenalty,
+    ) -> Result<()> {
         self.penalty = penalty;
         let fresh = self.coefficients.iter().all(|b| *b == 0.0);
-        self.dual = Dual::new(&self.scaling.root);
+        self.dual = DualBound::new(&self.scaling.root);
         self.stalled = 0;
-        self.judge(field, !fresh)
+        self.check_optimality(reducer, !fresh)
     }
 
-    /// Where it is.
-    pub(super) fn survey(&self) -> Survey {
+    /// Returns the optimality of the current point.
+    pub(super) fn survey(&self) -> OptimalityCheck {
         self.survey
     }
 
-    /// Whether rounds make no more progress: what is left of the gap is rounding.
+    /// Returns whether rounds make no more progress: the rest of the gap is rounding error.
     pub(super) fn is_exhausted(&self) -> bool {
-        self.stalled >= PATIENCE
+        self.stalled >= MAX_STALLED_ROUNDS
     }
 
-    /// *Collective.* Chooses columns, works on those, and surveys.
-    pub(super) fn round<T: Value>(&mut self, field: &mut Field<'_, '_, T>) -> Result<()> {
-        self.screen(field)?;
-        let wanted = (self.survey.support as f64 * PER_COEFFICIENT) as usize;
+    /// *Collective.* Chooses a working set, optimizes it, and surveys all columns.
+    pub(super) fn round<T: ColumnValue>(&mut self, reducer: &mut RowReducer<'_, '_, T>) -> Result<()> {
+        self.screen(reducer)?;
+        let wanted = (self.survey.support as f64 * WORKING_SET_GROWTH) as usize;
         self.size = self.size.max(wanted);
-        let chosen = self.choose(field)?;
-        self.working.admit(&chosen, field.together(), self.coefficients.len());
-        let target = ENOUGH * self.survey.violation;
+        let chosen = self.choose(reducer)?;
+        self.working.select(&chosen, reducer.block_size(), self.coefficients.len());
+        let target = SUBPROBLEM_TOLERANCE * self.survey.violation;
         match self.loss {
-            Loss::Squared => self.improve(field, target)?,
-            Loss::Logistic => newton(self, field, target)?,
+            SparseLoss::Squared => self.improve(reducer, target)?,
+            SparseLoss::Logistic => newton(self, reducer, target)?,
         }
         let before = self.survey;
-        self.judge(field, true)?;
+        self.check_optimality(reducer, true)?;
         let fallen = self.survey.gap < 0.99 * before.gap || self.survey.objective < before.objective * (1.0 - ROUNDING);
         self.stalled = if fallen { 0 } else { self.stalled + 1 };
         Ok(())
     }
 
-    /// The columns to work on: those with a coefficient, and those whose constraint is the nearest, in units of how far a step moves it.
-    fn choose<T: Value>(&self, field: &mut Field<'_, '_, T>) -> Result<Vec<u32>> {
+    /// Returns the working set: columns with a coefficient, and those nearest to their constraint,
+    /// in units of how far a step moves it.
+    fn choose<T: ColumnValue>(&self, reducer: &mut RowReducer<'_, '_, T>) -> Result<Vec<u32>> {
         let Self { scaling, coefficients, slopes, dual, size, .. } = self;
         let distance = |column: &u32| {
             let at = *column as usize;
@@ -263,29 +280,29 @@ impl Solver {
             let distance = if b == 0.0 { (self.survey.pull - slopes[at].abs()) / scaling.root[at] } else { -1.0 };
             (distance, *column)
         };
-        let parts = field.share(&dual.alive, |columns| nearest(columns.iter().map(distance).collect(), *size))?;
+        let parts = reducer.share(&dual.active, |columns| nearest(columns.iter().map(distance).collect(), *size))?;
         let mut columns: Vec<u32> = nearest(parts.concat(), *size).into_iter().map(|(_, column)| column).collect();
         columns.sort_unstable();
         Ok(columns)
     }
 
-    /// The columns that are worked on.
+    /// Returns the working set for changes.
     pub(super) fn working(&mut self) -> &mut WorkingSet {
         &mut self.working
     }
 
-    /// *Collective.* Solves the quadratic problem over the chosen columns.
-    pub(super) fn improve<T: Value>(&mut self, field: &mut Field<'_, '_, T>, target: f64) -> Result<()> {
+    /// *Collective.* Solves the quadratic subproblem over the working set.
+    pub(super) fn improve<T: ColumnValue>(&mut self, reducer: &mut RowReducer<'_, '_, T>, target: f64) -> Result<()> {
         let Self { penalty, scaling, coefficients, residual, working, visited, rows, schedule, .. } = self;
-        let mut problem = Quadratic::new(field, scaling, residual, *penalty, *rows);
+        let mut problem = QuadraticProblem::new(reducer, scaling, residual, *penalty, *rows);
         let columns = working.columns();
         let mut slopes = vec![0.0; columns.len()];
-        let scheduled = schedule.map(|(schedule, seed)| Scheduled::new(&mut problem, &columns, schedule, seed));
+        let scheduled = schedule.map(|(schedule, seed)| ScheduledDescent::new(&mut problem, &columns, schedule, seed));
         let mut scheduled = scheduled.transpose()?;
-        for _ in 0..TURNS {
+        for _ in 0..MAX_ALTERNATIONS {
             *visited += match &mut scheduled {
-                None => working.descend(&mut problem, coefficients, PASSES, target)?,
-                Some(scheduled) => scheduled.descend(&mut problem, coefficients, PASSES)?,
+                None => working.descend(&mut problem, coefficients, DESCENT_PASSES, target)?,
+                Some(scheduled) => scheduled.descend(&mut problem, coefficients, DESCENT_PASSES)?,
             };
             problem.slopes(&columns, &mut slopes)?;
             *visited += columns.len() as u64;
@@ -300,29 +317,30 @@ impl Solver {
         Ok(())
     }
 
-    /// Takes what is screened out, and its coefficients.
-    fn screen<T: Value>(&mut self, field: &mut Field<'_, '_, T>) -> Result<()> {
+    /// Screens columns out, and removes their coefficients.
+    fn screen<T: ColumnValue>(&mut self, reducer: &mut RowReducer<'_, '_, T>) -> Result<()> {
         let Self { loss, penalty, scaling, coefficients, dual, .. } = self;
         let gap = (self.survey.objective - dual.value).max(0.0);
-        let bounds = (gap, loss.steepest());
-        let kept = field.share(&dual.alive, |columns| dual.within_reach(columns, *penalty, bounds, &scaling.root))?;
+        let bounds = (gap, loss.max_curvature());
+        let kept = reducer.share(&dual.active, |columns| dual.unscreened(columns, *penalty, bounds, &scaling.root))?;
         let kept = kept.concat();
         let mut left = Vec::new();
-        if kept.len() < dual.alive.len() {
+        if kept.len() < dual.active.len() {
             let mut of_kept = kept.iter().peekable();
-            let gone = dual.alive.iter().filter(|column| of_kept.next_if_eq(column).is_none());
+            let gone = dual.active.iter().filter(|column| of_kept.next_if_eq(column).is_none());
             left = gone.copied().filter(|column| coefficients[*column as usize] != 0.0).collect();
-            dual.alive = kept;
+            dual.active = kept;
         }
         let by: Vec<f64> = left.iter().map(|column| -coefficients[*column as usize]).collect();
         for column in &left {
             coefficients[*column as usize] = 0.0;
         }
-        self.moved(field, &left, &by)
+        self.apply_changes(reducer, &left, &by)
     }
 
-    /// *Collective.* The mean loss, and for the squared loss the mean of target times residual.
-    fn losses<T: Value>(&self, field: &Field<'_, '_, T>) -> Result<(f64, f64)> {
+    /// *Collective.* Returns the mean loss, and for the squared loss the mean of target times
+    /// residual.
+    fn losses<T: ColumnValue>(&self, reducer: &RowReducer<'_, '_, T>) -> Result<(f64, f64)> {
         let mut sums = match &self.margins {
             None => {
                 let square = self.residual.square(&self.residual.values, self.residual.shift);
@@ -331,26 +349,27 @@ impl Solver {
             }
             Some(margins) => [margins.loss(&self.target), 0.0],
         };
-        field.sum(&mut sums)?;
+        reducer.sum(&mut sums)?;
         Ok((sums[0] / self.rows, sums[1] / self.rows))
     }
 
-    /// *Collective.* Slopes of all columns alive (if they have changed), the dual point, the gap.
-    fn judge<T: Value>(&mut self, field: &mut Field<'_, '_, T>, changed: bool) -> Result<()> {
+    /// *Collective.* Computes slopes of all active columns (if they have changed), the dual point
+    /// and the gap.
+    fn check_optimality<T: ColumnValue>(&mut self, reducer: &mut RowReducer<'_, '_, T>, changed: bool) -> Result<()> {
         if changed {
             let Self { penalty, scaling, residual, rows, dual, slopes, visited, .. } = self;
-            let mut found = vec![0.0; dual.alive.len()];
-            Quadratic::new(field, scaling, residual, *penalty, *rows).slopes(&dual.alive, &mut found)?;
-            *visited += dual.alive.len() as u64;
-            for (column, slope) in dual.alive.iter().zip(found) {
+            let mut found = vec![0.0; dual.active.len()];
+            QuadraticProblem::new(reducer, scaling, residual, *penalty, *rows).slopes(&dual.active, &mut found)?;
+            *visited += dual.active.len() as u64;
+            for (column, slope) in dual.active.iter().zip(found) {
                 slopes[*column as usize] = slope;
             }
         }
-        let (loss, met) = self.losses(field)?;
+        let (loss, met) = self.losses(reducer)?;
         let Self { penalty, coefficients, slopes, dual, .. } = self;
-        let tally = |tally: Tally, column: &u32| {
+        let tally = |tally: ColumnTally, column: &u32| {
             let (b, slope) = (coefficients[*column as usize], slopes[*column as usize]);
-            tally.and(Tally {
+            tally.merge(ColumnTally {
                 pull: (slope - penalty.l2 * b).abs(),
                 violation: penalty.violation(slope, b),
                 support: usize::from(b != 0.0),
@@ -358,33 +377,34 @@ impl Solver {
                 sum: b.abs(),
             })
         };
-        let tallies = field.share(&dual.alive, |columns| columns.iter().fold(Tally::default(), tally))?;
-        let Tally { pull: most, violation, support, square, sum } =
-            tallies.into_iter().fold(Tally::default(), Tally::and);
+        let tallies = reducer.share(&dual.active, |columns| columns.iter().fold(ColumnTally::default(), tally))?;
+        let ColumnTally { pull: most, violation, support, square, sum } =
+            tallies.into_iter().fold(ColumnTally::default(), ColumnTally::merge);
         let bound = if most > 0.0 { penalty.l1 / most } else { f64::INFINITY };
         let (scale, value) = match self.loss {
-            Loss::Squared => {
-                // The best multiple of the residual is the maximum of a parabola, or the largest that is allowed.
+            SparseLoss::Squared => {
+                // The best multiple of the residual is the maximum of a parabola, or the largest
+                // feasible one.
                 let bend = 2.0 * loss + penalty.l2 * square;
                 let scale = if bend > 0.0 { (met / bend).clamp(-bound, bound) } else { 0.0 };
                 (scale, scale * met - 0.5 * scale * scale * bend)
             }
-            Loss::Logistic => {
+            SparseLoss::Logistic => {
                 let scale = bound.min(1.0);
                 let mut sums = [self.residual.values.iter().map(|u| entropy(scale * u.abs())).sum()];
-                field.sum(&mut sums)?;
+                reducer.sum(&mut sums)?;
                 (scale, sums[0] / self.rows - 0.5 * scale * scale * penalty.l2 * square)
             }
         };
         dual.offer(value, scale, |column| slopes[column] - penalty.l2 * coefficients[column]);
         let objective = loss + penalty.l1_cost(sum) + 0.5 * penalty.l2 * square;
         let share = |value: f64| if self.start > 0.0 { value / self.start } else { 0.0 };
-        self.survey = Survey {
+        self.survey = OptimalityCheck {
             objective,
             gap: share((objective - dual.value).max(0.0)),
             unexplained: share(loss),
             support,
-            alive: dual.alive.len(),
+            active: dual.active.len(),
             violation,
             pull: most,
         };

@@ -1,218 +1,234 @@
-//! Training at one penalty: rounds of the solver in the frame of all models.
+//! Training at one penalty: rounds of the solver as epochs of the fit loop.
 //!
-//! An epoch is a round: columns are chosen, worked on, and all are surveyed. What a report shows for each is the objective and the duality gap, which says how far it can
+//! An epoch is a round: a working set is chosen and optimized, and all columns are surveyed. The
+//! report shows the objective and the duality gap of each, which bounds how far the objective can
 //! still fall. All peers hold the same coefficients.
 
 use super::SparseRegression;
-use super::examples::{Examples, deal};
-use super::figures;
-use super::ground::Ground;
-use super::kernel::Value;
-use super::model::Model;
-use super::quadratic::Penalty;
-use super::solver::Solver;
+use super::examples::{SparseExamples, distribute};
+use super::kernel::ColumnValue;
+use super::metrics;
+use super::model::SparseModel;
+use super::problem::SparseProblem;
+use super::quadratic::ElasticNetPenalty;
+use super::solver::SparseSolver;
 use crate::Error;
-use crate::training::{ClusterFacts, DataFacts, Figure, Learner, Metrics, Pass, Report, Session, Terms, digest, drive};
-use hemiola::array::dist::Labelled;
-use hemiola::array::random::Values;
+use crate::training::{
+    ClusterInfo, DatasetInfo, EpochResult, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingReport,
+    TrainingSpec, digest, fit_loop,
+};
+use hemiola::array::dist::LabelledData;
+use hemiola::core::rng::PhiloxRng;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 
-/// The draw that decides what is held out.
-const HELD_OUT: u64 = 7;
+/// Random stream that selects the validation set.
+const VALIDATION_DRAW: u64 = 7;
 
-/// A trained model, and how it came about.
+/// Result of a training run.
 #[derive(Clone, Debug)]
-pub struct Trained {
-    /// The model.
-    pub model: Model,
-    /// Every round, and the end.
-    pub report: Report,
+pub struct SparseFit {
+    /// Model after the last update.
+    pub model: SparseModel,
+    /// Report of the run.
+    pub report: TrainingReport,
 }
 
 impl SparseRegression {
-    /// *Collective.* Trains on examples, a share of which is held out as the settings say.
-    pub fn fit(&self, cluster: &Cluster, examples: &Labelled) -> Result<Trained> {
-        self.fit_with(cluster, examples, None, Session::new())
+    /// *Collective.* Trains on examples, a fraction of which is split off for validation as the
+    /// settings say.
+    pub fn fit(&self, cluster: &Cluster, examples: &LabelledData) -> Result<SparseFit> {
+        self.fit_with(cluster, examples, None, FitOptions::new())
     }
 
-    /// *Collective.* The same, with checkpoints and a watcher as `session` says. If held-out examples are given, all of `examples` are trained on.
+    /// *Collective.* Trains with a callback and checkpoints as in `options`. If a validation set is
+    /// given, all of `examples` are trained on.
     pub fn fit_with(
         &self,
         cluster: &Cluster,
-        examples: &Labelled,
-        valid: Option<&Labelled>,
-        session: Session<'_>,
-    ) -> Result<Trained> {
+        examples: &LabelledData,
+        validation: Option<&LabelledData>,
+        options: FitOptions<'_>,
+    ) -> Result<SparseFit> {
         let columns = examples.features.shape().extent(1);
-        let (dealt, _) = deal(cluster, examples, columns)?;
-        let held_out = valid.map(|valid| deal(cluster, valid, columns)).transpose()?.map(|(dealt, _)| dealt);
+        let (distributed, _) = distribute(cluster, examples, columns)?;
+        let validation_problem = validation
+            .map(|validation| distribute(cluster, validation, columns))
+            .transpose()?
+            .map(|(distributed, _)| distributed);
         let digests = || {
-            let of = |examples: &Labelled| {
+            let of = |examples: &LabelledData| {
                 Ok::<u64, hemiola::Error>(digest(&examples.features)?.rotate_left(1) ^ digest(&examples.labels)?)
             };
-            Ok([of(examples)?, valid.map_or(Ok(0), of)?])
+            Ok([of(examples)?, validation.map_or(Ok(0), of)?])
         };
-        self.train(cluster, (dealt, held_out), &digests, session)
+        self.train(cluster, (distributed, validation_problem), &digests, options)
     }
 
-    /// *Collective.* Trains on rows that this peer has by columns already. Nothing can be resumed: it is not looked whether rows are the same.
-    pub fn fit_rows<T: Value>(&self, cluster: &Cluster, examples: Examples<T>) -> Result<Trained> {
-        self.train(cluster, (examples, None), &|| Ok([0; 2]), Session::new())
+    /// *Collective.* Trains on rows that this peer already holds by columns. Such a run cannot be
+    /// resumed, because the rows are not fingerprinted.
+    pub fn fit_rows<T: ColumnValue>(&self, cluster: &Cluster, examples: SparseExamples<T>) -> Result<SparseFit> {
+        self.train(cluster, (examples, None), &|| Ok([0; 2]), FitOptions::new())
     }
 
-    fn train<T: Value>(
+    fn train<T: ColumnValue>(
         &self,
         cluster: &Cluster,
-        (examples, held_out): (Examples<T>, Option<Examples<T>>),
+        (examples, validation_problem): (SparseExamples<T>, Option<SparseExamples<T>>),
         digests: &dyn Fn() -> Result<[u64; 2]>,
-        session: Session<'_>,
-    ) -> Result<Trained> {
+        options: FitOptions<'_>,
+    ) -> Result<SparseFit> {
         let settings = &self.settings;
         let names = examples.names.clone();
-        let mut ground = Ground::new(cluster, examples, settings.loss)?;
-        let held_out = match held_out {
-            Some(held_out) => Some(Ground::new(cluster, held_out, super::Loss::Squared)?),
-            None if settings.valid > 0.0 => {
-                let values = Values::new(settings.seed);
-                let apart = |row: u64| values.chosen(row, HELD_OUT, settings.valid);
-                let held_out = ground.subset(apart);
-                ground = ground.subset(|row| !apart(row));
-                Some(held_out)
+        let mut problem = SparseProblem::new(cluster, examples, settings.loss)?;
+        let validation_problem = match validation_problem {
+            Some(validation_problem) => {
+                Some(SparseProblem::new(cluster, validation_problem, super::SparseLoss::Squared)?)
+            }
+            None if settings.validation > 0.0 => {
+                let values = PhiloxRng::new(settings.seed);
+                let apart = |row: u64| values.random_bool(row, VALIDATION_DRAW, settings.validation);
+                let validation_problem = problem.subset(apart);
+                problem = problem.subset(|row| !apart(row));
+                Some(validation_problem)
             }
             None => None,
         };
-        let columns = ground.design.columns() as u64;
-        let mine =
-            (ground.labels.len() as u64, held_out.as_ref().map_or(0, |held_out| held_out.labels.len() as u64), columns);
+        let columns = problem.design.columns() as u64;
+        let mine = (
+            problem.labels.len() as u64,
+            validation_problem.as_ref().map_or(0, |validation_problem| validation_problem.labels.len() as u64),
+            columns,
+        );
         let counts: Vec<(u64, u64, u64)> = cluster.all_gather(mine)?;
         if counts.iter().any(|peer| peer.2 != columns) {
-            return Err(Error::OtherColumns.into());
+            return Err(Error::ColumnMismatch.into());
         }
         let rows = counts.iter().map(|peer| peer.0).sum();
         if rows == 0 {
             return Err(Error::NoExamples.into());
         }
-        let data = DataFacts { shape: vec![rows, columns], train: rows, valid: counts.iter().map(|peer| peer.1).sum() };
-        let terms = Terms {
+        let data =
+            DatasetInfo { shape: vec![rows, columns], train: rows, validation: counts.iter().map(|peer| peer.1).sum() };
+        let spec = TrainingSpec {
             model: settings.kind(),
             settings,
             seed: settings.seed,
             limits: &settings.limits,
-            // What is minimized decides, so that it is the solution that is kept.
-            figure: Figure::low("objective"),
+            // The objective selects the model, so that the solution is kept.
+            metric: TargetMetric::minimize("objective"),
             data,
         };
-        let model = Model {
+        let model = SparseModel {
             intercept: 0.0,
             coefficients: Vec::new(),
             lambda: 0.0,
             columns,
-            classes: ground.classes,
+            classes: problem.classes,
             settings: settings.clone(),
             names,
             cluster: cluster.clone(),
         };
-        let training = Training {
+        let training = SparseTraining {
             cluster,
             regression: self,
-            ground,
-            held_out,
+            problem,
+            validation_problem,
             digests,
             solver: None,
             model,
-            place: Place { gap: None },
+            progress: SparseProgress { gap: None },
         };
-        let (model, report) = drive(cluster, training, terms, session)?;
-        Ok(Trained { model, report })
+        let (model, report) = fit_loop(cluster, training, spec, options)?;
+        Ok(SparseFit { model, report })
     }
 }
 
-struct Training<'a, T> {
+struct SparseTraining<'a, T> {
     cluster: &'a Cluster,
     regression: &'a SparseRegression,
-    ground: Ground<T>,
-    held_out: Option<Ground<T>>,
+    problem: SparseProblem<T>,
+    validation_problem: Option<SparseProblem<T>>,
     digests: &'a dyn Fn() -> Result<[u64; 2]>,
-    /// `None` before the first epoch.
-    solver: Option<Solver>,
-    model: Model,
-    place: Place,
+    /// Solver; `None` before the first epoch.
+    solver: Option<SparseSolver>,
+    model: SparseModel,
+    progress: SparseProgress,
 }
 
-/// How far it is.
+/// Progress of training, saved in checkpoints.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-struct Place {
-    /// The duality gap after the last epoch, in shares of the objective without coefficients.
+struct SparseProgress {
+    /// Duality gap after the last epoch, relative to the objective without coefficients.
     gap: Option<f64>,
 }
 
-impl<T: Value> Learner for Training<'_, T> {
-    type Model = Model;
-    type Own = Place;
+impl<T: ColumnValue> TrainingAlgorithm for SparseTraining<'_, T> {
+    type Model = SparseModel;
+    type State = SparseProgress;
 
-    fn model(&self) -> &Model {
+    fn model(&self) -> &SparseModel {
         &self.model
     }
 
-    fn own(&self) -> Place {
-        self.place
+    fn state(&self) -> SparseProgress {
+        self.progress
     }
 
-    fn go_on(&mut self, model: Model, place: Place) {
+    fn resume(&mut self, model: SparseModel, progress: SparseProgress) {
         self.model = model;
-        // The limits may be others now.
+        // The limits may have changed since the checkpoint.
         self.model.settings = self.regression.settings.clone();
-        self.place = place;
+        self.progress = progress;
     }
 
-    fn epoch(&mut self, _before: Option<f64>) -> Result<Pass> {
-        let Self { cluster, regression, ground, solver, model, .. } = self;
+    fn epoch(&mut self, _before: Option<f64>) -> Result<EpochResult> {
+        let Self { cluster, regression, problem, solver, model, .. } = self;
         let settings = &regression.settings;
         let start = cluster.env().now();
         let before = solver.as_ref().map_or(0, |solver| solver.visited);
-        let found = ground.field(cluster, |field| {
+        let found = problem.with_reducer(cluster, |reducer| {
             let mut found = if let Some(solver) = solver.take() {
                 solver
             } else {
-                let mut fresh = ground.solver(field, settings)?;
-                let lambda = fresh.lambda(settings.lambda, settings.ratio);
+                let mut fresh = problem.solver(reducer, settings)?;
+                let lambda = fresh.lambda(settings.lambda, settings.l1_ratio);
                 model.lambda = lambda;
-                fresh.restore(field, &model.coefficients)?;
-                fresh.aim(field, Penalty::new(lambda, settings.ratio))?;
+                fresh.restore(reducer, &model.coefficients)?;
+                fresh.set_penalty(reducer, ElasticNetPenalty::new(lambda, settings.l1_ratio))?;
                 fresh
             };
-            // Where all coefficients are 0 there is nothing to do.
+            // Where the gap is closed there is nothing to do.
             if found.survey().gap > settings.tolerance {
-                found.round(field)?;
+                found.round(reducer)?;
             }
             Ok(found)
         })?;
         let survey = found.survey();
         if !survey.objective.is_finite() {
-            return Err(Error::OutOfRange.into());
+            return Err(Error::NonFiniteObjective.into());
         }
         (model.intercept, model.coefficients) = found.solution();
-        let took = cluster.env().now() - start;
+        let duration = cluster.env().now() - start;
         let train = Metrics::from([
             ("gap".to_owned(), survey.gap),
             ("nonzero".to_owned(), survey.support as f64),
-            ("screened".to_owned(), (model.columns - survey.alive as u64) as f64),
+            ("screened".to_owned(), (model.columns - survey.active as u64) as f64),
             ("explained".to_owned(), 1.0 - survey.unexplained),
         ]);
         let updates = found.visited - before;
-        self.place.gap = Some(survey.gap);
+        self.progress.gap = Some(survey.gap);
         self.solver = Some(found);
-        Ok(Pass { objective: survey.objective, train, took, plan: None, updates, note: None })
+        Ok(EpochResult { objective: survey.objective, train, duration, plan: None, updates, note: None })
     }
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {
-        let Some(held_out) = &self.held_out else { return Ok(None) };
-        let mut scores = held_out.scores(&self.model.coefficients);
+        let Some(validation_problem) = &self.validation_problem else { return Ok(None) };
+        let mut scores = validation_problem.scores(&self.model.coefficients);
         for score in &mut scores {
             *score += self.model.intercept;
         }
-        Ok(Some(figures::of(self.cluster, self.model.classes, &held_out.labels, &scores)?.1))
+        Ok(Some(metrics::metrics_of(self.cluster, self.model.classes, &validation_problem.labels, &scores)?.1))
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
@@ -221,38 +237,38 @@ impl<T: Value> Learner for Training<'_, T> {
 
     fn finished(&self) -> Option<&'static str> {
         let tolerance = self.regression.settings.tolerance;
-        if self.place.gap.is_some_and(|gap| gap <= tolerance) {
-            Some("it has converged")
-        } else if self.solver.as_ref().is_some_and(Solver::is_exhausted) {
-            Some("what is left of the gap is rounding")
+        if self.progress.gap.is_some_and(|gap| gap <= tolerance) {
+            Some("converged")
+        } else if self.solver.as_ref().is_some_and(SparseSolver::is_exhausted) {
+            Some("duality gap at rounding error")
         } else {
             None
         }
     }
 
-    fn same_bits(&self, _before: &ClusterFacts, _now: &ClusterFacts) -> bool {
-        // Which columns were worked on is chosen anew.
+    fn same_bits(&self, _before: &ClusterInfo, _now: &ClusterInfo) -> bool {
+        // The working set is chosen anew.
         false
     }
 
     fn explanation(&self) -> Option<String> {
         let (peers, workers) = (self.cluster.size(), self.cluster.workers());
-        let rows = self.ground.labels.len();
+        let rows = self.problem.labels.len();
         let counted = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-        let (peers_said, workers_said) = (counted(peers, "peer"), counted(workers, "worker"));
+        let (peer_count, worker_count) = (counted(peers, "peer"), counted(workers, "worker"));
         let then = match &self.regression.settings.schedule {
-            None => "then go over the chosen ones together, block by block".to_owned(),
-            Some(schedule) => format!("then update the chosen ones by a schedule: {schedule}"),
+            None => "then optimize the working set together, block by block".to_owned(),
+            Some(schedule) => format!("then update the working set by a schedule: {schedule}"),
         };
         let others = match (peers > 1, &self.regression.settings.schedule) {
             (false, _) => "",
-            (true, None) => "; sums over rows are all-reduced between peers in a ring",
+            (true, None) => "; sums over rows are all-reduced between peers (ring)",
             (true, Some(_)) => {
-                "; sums of the survey are all-reduced between peers in a ring, results of updates go from each to all"
+                "; sums of the survey are all-reduced between peers (ring), results of updates are all-gathered"
             }
         };
         Some(format!(
-            "rows are divided among {peers_said} ({rows} here), and here among {workers_said}; in a round all share the survey of all columns and {then}{others}"
+            "rows are distributed over {peer_count} ({rows} here), and here over {worker_count}; in a round all workers share the survey of all columns and {then}{others}"
         ))
     }
 }

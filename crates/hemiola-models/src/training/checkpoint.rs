@@ -1,123 +1,126 @@
-//! Where a training is, on disk: what it takes to go on to the same bits as if nothing had happened.
+//! Checkpoints: everything needed to resume a training run with bit-identical results.
 //!
-//! A checkpoint is a saved model (see `hemiola::array::save`) with more in it: the model that did best so far lies where a
-//! finished model lies, so that the folder can be used at any time; the newest one, if it is another, lies beside it under
-//! names that begin with `resume.`; and a note, the [`Journal`], has the rest.
+//! A checkpoint is a saved model (see `hemiola::array::save`) with additions. The best model so far
+//! is stored where a finished model is stored, so the folder is usable at any time. The newest
+//! model, if it is not the best, is stored beside it under names that begin with `resume.`. A note,
+//! the [`CheckpointMetadata`], holds the rest.
 //!
-//! **Invariant:** a checkpoint becomes visible by one rename when it is complete, in place of the one before, which is there until
-//! then. Training goes on from the newest model, the journal's numbers and the same data and settings; nothing else has
-//! a part in the bits.
+//! **Invariant:** a checkpoint becomes visible by one atomic rename when it is complete, replacing
+//! the previous one, which exists until then. Resuming depends on the newest model, the metadata,
+//! the data and the settings alone; nothing else influences the bits.
 
-use super::{ClusterFacts, DataFacts, Progress};
+use super::{ClusterInfo, DatasetInfo, EpochProgress};
 use crate::Error;
-use hemiola::array::dist::{Load, Save};
-use hemiola::array::save::{Loading, SaveLock};
-use hemiola::loops::Plan;
+use hemiola::array::dist::{ArrayLoader, ArraySaver};
+use hemiola::array::save::{PartReader, SaveLock};
+use hemiola::loops::LoopPlan;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// The name of the note.
-const NOTE: &str = "training";
-/// What the names of arrays of the newest model begin with, where it is not the best.
-const NEWEST: &str = "resume.";
-/// The note that says of which model a save is.
-const MODEL: &str = "model";
+/// Name of the note that holds the metadata.
+const METADATA_NOTE: &str = "training";
+/// Prefix of the array names of the newest model, where it is not the best.
+const NEWEST_PREFIX: &str = "resume.";
+/// Name of the note that holds the kind of the model.
+const MODEL_NOTE: &str = "model";
 
-/// A model that can be kept on disk.
-pub trait Keep: Clone {
-    /// *Collective.* Adds it to a save, its arrays under names with `prefix` before them.
-    fn put(&self, save: &mut Save, prefix: &str) -> Result<()>;
+/// Model that can be stored in a checkpoint.
+pub trait Checkpointable: Clone {
+    /// *Collective.* Adds the model to a save; its array names get `prefix`.
+    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()>;
 
-    /// *Collective.* What [`put`](Self::put) added.
-    fn get(load: &Load, prefix: &str) -> Result<Self>;
+    /// *Collective.* Reads what [`put`](Self::put) added.
+    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self>;
 
-    /// About how many bytes of disk it takes.
+    /// Returns the approximate size on disk in bytes.
     fn bytes(&self) -> u64;
 }
 
-/// Where checkpoints go and when.
+/// Folder and interval of checkpoints.
 #[derive(Clone, Debug, PartialEq)]
 #[must_use]
 pub struct Checkpoints {
     folder: PathBuf,
-    every: Every,
+    interval: CheckpointInterval,
     resume: bool,
 }
 
-/// How often a checkpoint is saved. There is always one at the end.
+/// Interval between checkpoints. The last epoch always saves one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Every {
-    /// After so many epochs.
+pub enum CheckpointInterval {
+    /// Number of epochs between two checkpoints.
     Epochs(u32),
-    /// After an epoch with which so many seconds of training have passed.
+    /// Seconds of training between two checkpoints, checked at the end of each epoch.
     Seconds(f64),
 }
 
 impl Checkpoints {
-    /// Checkpoints in `folder`, after every minute of training and at the end. An older save of the same model there
-    /// is replaced.
+    /// Saves checkpoints in `folder`, every minute of training and at the end. An older save of the
+    /// same model is replaced.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), every: Every::Seconds(60.0), resume: false }
+        Self { folder: folder.into(), interval: CheckpointInterval::Seconds(60.0), resume: false }
     }
 
-    /// Another pace.
-    pub fn every(mut self, every: Every) -> Self {
-        self.every = every;
+    /// Sets the interval between checkpoints. Default: 60 seconds.
+    pub fn interval(mut self, interval: CheckpointInterval) -> Self {
+        self.interval = interval;
         self
     }
 
-    /// Whether to go on from what is in the folder. Default: training starts anew.
+    /// Sets whether training resumes from the checkpoint in the folder. Default: false.
     pub fn resume(mut self, resume: bool) -> Self {
         self.resume = resume;
         self
     }
 
-    /// Where they go.
+    /// Returns the checkpoint folder.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Whether to go on from what is in the folder.
+    /// Returns whether training resumes from the checkpoint in the folder.
     #[must_use]
     pub fn resumes(&self) -> bool {
         self.resume
     }
 
-    /// Whether it is time for one, `since` having been done after the last.
+    /// Returns whether a checkpoint is due, given the epochs and seconds since the last one.
     #[must_use]
     pub fn is_due(&self, epochs_since: u32, seconds_since: f64) -> bool {
-        match self.every {
-            Every::Epochs(epochs) => epochs_since >= epochs.max(1),
-            Every::Seconds(seconds) => seconds_since >= seconds,
+        match self.interval {
+            CheckpointInterval::Epochs(epochs) => epochs_since >= epochs.max(1),
+            CheckpointInterval::Seconds(seconds) => seconds_since >= seconds,
         }
     }
 
-    /// Finds what would keep checkpoints of `model` with these settings from being saved or resumed, before data are read:
-    /// on this peer alone, without a cluster. Settings are those that must be the same to go on.
+    /// Checks, before the data are read, that checkpoints of `model` with these settings can be
+    /// saved or resumed. Runs on this peer alone, without a cluster. `settings` are those that must
+    /// be equal to resume.
     pub fn check(&self, model: &str, settings: &impl Serialize) -> Result<()> {
         if self.resume {
-            let journal = Journal::read(&self.folder, model)?;
-            journal.must_have_settings(&plain(settings))?;
+            let metadata = CheckpointMetadata::read(&self.folder, model)?;
+            metadata.check_settings(&comparable_settings(settings))?;
         }
-        hemiola::array::save::Saving::check(&self.folder, 0)?;
+        hemiola::array::save::PartWriter::check(&self.folder, 0)?;
         if self.folder.exists() {
-            must_be_of(&Loading::open(&self.folder)?, model)?;
+            check_model_note(&PartReader::open(&self.folder)?, model)?;
         }
         Ok(())
     }
 
-    /// *Collective.* The right to train into the folder, which nobody else has while what the root gets is held. Taken before data are
-    /// read and handed to [`Session::holding`](super::Session::holding) it spares whoever comes second the reading.
+    /// *Collective.* Locks the folder for one training run; the root holds the lock. Taken before
+    /// the data are read and passed to [`FitOptions::with_lock`](super::FitOptions::with_lock), it
+    /// lets a second run fail before reading.
     pub fn lock(&self, cluster: &Cluster) -> Result<Option<SaveLock>> {
-        Save::lock(cluster, &self.folder)
+        ArraySaver::lock(cluster, &self.folder)
     }
 
-    /// *Collective.* The same as [`check`](Self::check) when training is about to begin, and whether the disk has room for `bytes`. Takes
-    /// the lock if it is not `held`.
+    /// *Collective.* Repeats [`check`](Self::check) at the start of training and checks for `bytes`
+    /// of free disk space. Takes the lock unless it is `held`.
     pub(super) fn claim(
         &self,
         cluster: &Cluster,
@@ -125,101 +128,110 @@ impl Checkpoints {
         bytes: u64,
         held: Option<SaveLock>,
     ) -> Result<Option<SaveLock>> {
-        Save::check(cluster, &self.folder, bytes)?;
+        ArraySaver::check(cluster, &self.folder, bytes)?;
         let lock = if cluster.broadcast(held.is_some())? { held } else { self.lock(cluster)? };
         if cluster.broadcast(self.folder.exists())? {
-            let kind: Option<String> = Load::open(cluster, &self.folder)?.note(MODEL)?;
-            must_be(kind.as_deref(), &self.folder, model)?;
+            let kind: Option<String> = ArrayLoader::open(cluster, &self.folder)?.metadata(MODEL_NOTE)?;
+            check_kind(kind.as_deref(), &self.folder, model)?;
         }
         Ok(lock)
     }
 }
 
-/// Settings as they are compared. When training stops may differ from run to run, so the limits are left out.
+/// Settings in the form that is compared on resuming. Limits may differ from run to run, so they
+/// are removed.
 ///
 /// # Panics
-/// If they are no plain data.
-pub fn plain(settings: &impl Serialize) -> Value {
-    let mut plain = serde_json::to_value(settings).expect("settings are plain data");
+/// If the settings cannot be serialized to JSON.
+pub fn comparable_settings(settings: &impl Serialize) -> Value {
+    let mut plain = serde_json::to_value(settings).expect("settings serialize to JSON");
     if let Value::Object(fields) = &mut plain {
         fields.remove("limits");
     }
     plain
 }
 
-fn must_be_of(loading: &Loading, model: &str) -> Result<(), Error> {
-    let kind = loading.manifest().notes.get(MODEL).and_then(Value::as_str);
-    must_be(kind, loading.folder(), model)
+fn check_model_note(loading: &PartReader, model: &str) -> Result<(), Error> {
+    let kind = loading.manifest().metadata.get(MODEL_NOTE).and_then(Value::as_str);
+    check_kind(kind, loading.folder(), model)
 }
 
-fn must_be(kind: Option<&str>, folder: &Path, model: &str) -> Result<(), Error> {
+fn check_kind(kind: Option<&str>, folder: &Path, model: &str) -> Result<(), Error> {
     match kind {
         Some(kind) if kind == model => Ok(()),
-        kind => {
-            Err(Error::Taken { folder: folder.to_owned(), found: kind.map(str::to_owned), model: model.to_owned() })
-        }
+        kind => Err(Error::FolderOccupied {
+            folder: folder.to_owned(),
+            found: kind.map(str::to_owned),
+            model: model.to_owned(),
+        }),
     }
 }
 
-/// What a checkpoint knows besides arrays.
+/// Content of a checkpoint besides arrays.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Journal {
-    /// What must be the same to go on, by name.
+pub struct CheckpointMetadata {
+    /// Settings that must be equal to resume, by name.
     pub settings: Value,
-    /// The data, in numbers.
-    pub data: DataFacts,
-    /// The data, in one number for those trained on and one for those held out; see [`digest`](super::digest).
+    /// Shape and size of the data.
+    pub data: DatasetInfo,
+    /// Digests of the training data and of the validation data; see [`digest`](super::digest).
     pub digests: [u64; 2],
-    /// The peers that trained it.
-    pub cluster: ClusterFacts,
-    /// Every epoch so far.
-    pub progress: Vec<Progress>,
-    /// The place in `progress` of the model that did best.
-    pub best: usize,
-    /// Whether the newest model is stored beside the best.
-    pub apart: bool,
-    /// Seconds of evaluating so far.
+    /// Cluster that trained the model.
+    pub cluster: ClusterInfo,
+    /// Progress of every epoch so far.
+    pub progress: Vec<EpochProgress>,
+    /// Index in `progress` of the best model.
+    pub best_index: usize,
+    /// True if the newest model is stored in addition to the best.
+    pub separate_newest: bool,
+    /// Seconds of evaluation so far.
     pub evaluation_seconds: f64,
-    /// How the loop ran, if it was one of `parallel_for!`.
+    /// Plan of the training loop, if it was a `parallel_for!`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<Plan>,
-    /// What only this kind of model has: the step it has come to, say.
-    pub own: Value,
+    pub plan: Option<LoopPlan>,
+    /// State specific to the algorithm, such as the current learning rate.
+    pub state: Value,
 }
 
-impl Journal {
-    /// That of the save in `folder`, without its arrays and without a cluster.
+impl CheckpointMetadata {
+    /// Reads the metadata of the save in `folder`, without its arrays and without a cluster.
     pub fn read(folder: &Path, model: &str) -> Result<Self> {
         if !folder.exists() {
             return Err(Error::NoCheckpoint { folder: folder.to_owned() }.into());
         }
-        let loading = Loading::open(folder)?;
-        must_be_of(&loading, model)?;
-        let note = loading.manifest().notes.get(NOTE).cloned();
+        let loading = PartReader::open(folder)?;
+        check_model_note(&loading, model)?;
+        let note = loading.manifest().metadata.get(METADATA_NOTE).cloned();
         let note = note.ok_or_else(|| Error::NoCheckpoint { folder: folder.to_owned() })?;
-        let understood = serde_json::from_value(note);
-        let torn =
-            |error: serde_json::Error| Error::NotThisModel { problem: format!("its journal is damaged ({error})") };
-        Ok(understood.map_err(torn)?)
+        let parsed = serde_json::from_value(note);
+        let damaged =
+            |error: serde_json::Error| Error::InvalidSave { problem: format!("its metadata is damaged ({error})") };
+        Ok(parsed.map_err(damaged)?)
     }
 
-    /// *Collective.* The journal, the best model and the newest one; `None` where it is the best.
-    pub(super) fn load<M: Keep>(cluster: &Cluster, folder: &Path, model: &str) -> Result<(Self, M, Option<M>)> {
+    /// *Collective.* Loads the metadata, the best model, and the newest one (`None` where it is the
+    /// best).
+    pub(super) fn load<M: Checkpointable>(
+        cluster: &Cluster,
+        folder: &Path,
+        model: &str,
+    ) -> Result<(Self, M, Option<M>)> {
         let missing = || Error::NoCheckpoint { folder: folder.to_owned() };
         if !cluster.broadcast(folder.exists())? {
             return Err(missing().into());
         }
-        let load = Load::open(cluster, folder)?;
-        let kind: Option<String> = load.note(MODEL)?;
-        must_be(kind.as_deref(), folder, model)?;
-        let journal: Self = load.note(NOTE)?.ok_or_else(missing)?;
+        let load = ArrayLoader::open(cluster, folder)?;
+        let kind: Option<String> = load.metadata(MODEL_NOTE)?;
+        check_kind(kind.as_deref(), folder, model)?;
+        let metadata: Self = load.metadata(METADATA_NOTE)?.ok_or_else(missing)?;
         let best = M::get(&load, "")?;
-        let newest = if journal.apart { Some(M::get(&load, NEWEST)?) } else { None };
-        Ok((journal, best, newest))
+        let newest = if metadata.separate_newest { Some(M::get(&load, NEWEST_PREFIX)?) } else { None };
+        Ok((metadata, best, newest))
     }
 
-    /// *Collective.* Saves a checkpoint in place of an older one. `newest` is given where it is not the best.
-    pub(super) fn save<M: Keep>(
+    /// *Collective.* Saves a checkpoint, replacing an older one. `newest` is given where it is not
+    /// the best.
+    pub(super) fn save<M: Checkpointable>(
         &self,
         cluster: &Cluster,
         folder: &Path,
@@ -227,24 +239,25 @@ impl Journal {
         best: &M,
         newest: Option<&M>,
     ) -> Result<()> {
-        let mut save = Save::begin(cluster, folder)?;
+        let mut save = ArraySaver::begin(cluster, folder)?;
         best.put(&mut save, "")?;
         if let Some(newest) = newest {
-            newest.put(&mut save, NEWEST)?;
+            newest.put(&mut save, NEWEST_PREFIX)?;
         }
-        save.note(MODEL, &model);
-        save.note(NOTE, self);
+        save.put_metadata(MODEL_NOTE, &model);
+        save.put_metadata(METADATA_NOTE, self);
         save.commit()
     }
 
-    /// An error that names what is different in settings that must be the same.
-    pub fn must_have_settings(&self, now: &Value) -> Result<(), Error> {
+    /// Returns an error that names the settings that differ from the checkpoint.
+    pub fn check_settings(&self, now: &Value) -> Result<(), Error> {
         let none = serde_json::Map::new();
         let (before, now) = (self.settings.as_object().unwrap_or(&none), now.as_object().unwrap_or(&none));
         let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
         let shown = |value: Option<&Value>| match value {
-            None => "nothing".to_owned(),
-            // Settings in single precision would be shown with digits that nobody has typed.
+            None => "unset".to_owned(),
+            // Single-precision settings would otherwise be printed with digits that the user never
+            // typed.
             Some(value) if value.is_f64() => (value.as_f64().unwrap_or_default() as f32).to_string(),
             Some(value) => value.to_string(),
         };
@@ -253,25 +266,25 @@ impl Journal {
             .filter(|name| before.get(*name) != now.get(*name))
             .map(|name| format!("{name} was {} and is {}", shown(before.get(name)), shown(now.get(name))))
             .collect();
-        if differences.is_empty() { Ok(()) } else { Err(Error::OtherSettings { differences }) }
+        if differences.is_empty() { Ok(()) } else { Err(Error::SettingsMismatch { differences }) }
     }
 
-    /// An error that says how data differ from those it was trained on.
-    pub fn must_have_data(&self, now: &DataFacts, digests: [u64; 2]) -> Result<(), Error> {
+    /// Returns an error that describes how the data differ from those of the checkpoint.
+    pub fn check_data(&self, now: &DatasetInfo, digests: [u64; 2]) -> Result<(), Error> {
         let difference = if self.data.shape != now.shape {
-            format!("their shape was {:?} and is {:?}", self.data.shape, now.shape)
+            format!("the shape was `{:?}` and is `{:?}`", self.data.shape, now.shape)
         } else if self.data.train != now.train {
-            format!("there were {} entries to train on and are {}", self.data.train, now.train)
-        } else if self.data.valid != now.valid {
-            format!("{} entries were held out and now {} are", self.data.valid, now.valid)
+            format!("there were {} training entries and are {}", self.data.train, now.train)
+        } else if self.data.validation != now.validation {
+            format!("there were {} validation entries and are {}", self.data.validation, now.validation)
         } else if self.digests[0] != digests[0] {
-            "the entries to train on, or their names, are others".to_owned()
+            "the training entries or their names have changed".to_owned()
         } else if self.digests[1] != digests[1] {
-            "the entries that are held out are others".to_owned()
+            "the validation entries have changed".to_owned()
         } else {
             return Ok(());
         };
-        Err(Error::OtherData { difference })
+        Err(Error::DataMismatch { difference })
     }
 }
 
@@ -280,10 +293,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paces_are_kept() {
+    fn checkpoints_are_due_at_their_interval() {
         let folder = Checkpoints::new("model");
         assert!(!folder.is_due(1000, 59.9) && folder.is_due(1, 60.0));
-        let epochs = folder.every(Every::Epochs(3));
+        let epochs = folder.interval(CheckpointInterval::Epochs(3));
         assert!(!epochs.is_due(2, 1e9) && epochs.is_due(3, 0.0));
     }
 }

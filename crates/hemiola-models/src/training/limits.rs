@@ -1,57 +1,60 @@
-//! When training stops.
+//! Stopping criteria of the training run.
 
-use super::{Figure, Progress};
+use super::{EpochProgress, TargetMetric};
 use serde::{Deserialize, Serialize};
 
-/// When to stop. Whatever comes first counts.
+/// Stopping criteria. Training stops at the first one that is met.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Limits {
-    /// After so many epochs.
+pub struct TrainingLimits {
+    /// Maximum number of epochs.
     pub epochs: u32,
-    /// After so many seconds of training.
+    /// Maximum seconds of training.
     pub seconds: Option<f64>,
-    /// When the figure that counts is as good as this.
+    /// Stop when the target metric reaches this value.
     pub target: Option<f64>,
-    /// When the held-out figure has not become better for so many epochs.
+    /// Early stopping: stop after this many epochs without improvement of the validation metric.
     pub patience: Option<u32>,
 }
 
-impl Default for Limits {
+impl Default for TrainingLimits {
     fn default() -> Self {
         Self { epochs: 40, seconds: None, target: None, patience: Some(3) }
     }
 }
 
-/// Whether an epoch was the last, and whether it was the best.
+/// Decision after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Verdict {
-    /// No figure was better before.
-    pub best: bool,
-    /// Why training ends, if it does.
-    pub end: Option<&'static str>,
+pub struct StopDecision {
+    /// True if the epoch is the best so far by the target metric.
+    pub is_best: bool,
+    /// Reason to stop, or `None` to continue.
+    pub stop_reason: Option<&'static str>,
 }
 
-impl Limits {
-    /// Judges an epoch. `history` holds it and all before it; `figure` is what counts: of held-out entries where there are some.
+impl TrainingLimits {
+    /// Decides about the last epoch of `history` by `metric`, on the validation set where there is
+    /// one.
     #[must_use]
-    pub fn judge(&self, history: &[Progress], figure: Figure) -> Verdict {
-        let Some((now, before)) = history.split_last() else { return Verdict { best: true, end: None } };
-        let best = before.iter().all(|before| figure.compare(now, before).is_lt());
+    pub fn decide(&self, history: &[EpochProgress], metric: TargetMetric) -> StopDecision {
+        let Some((now, before)) = history.split_last() else {
+            return StopDecision { is_best: true, stop_reason: None };
+        };
+        let best = before.iter().all(|before| metric.compare(now, before).is_lt());
         let since_best = history.len()
             - 1
-            - (0..history.len()).min_by(|a, b| figure.compare(&history[*a], &history[*b])).unwrap_or(0);
-        let end = if self.target.is_some_and(|target| figure.reaches(now, target)) {
-            Some("the target is reached")
+            - (0..history.len()).min_by(|a, b| metric.compare(&history[*a], &history[*b])).unwrap_or(0);
+        let stop_reason = if self.target.is_some_and(|target| metric.reaches(now, target)) {
+            Some("target reached")
         } else if now.epoch >= self.epochs {
-            Some("all epochs are done")
+            Some("all epochs done")
         } else if self.seconds.is_some_and(|seconds| now.seconds >= seconds) {
-            Some("the time is up")
-        } else if now.valid.is_some() && self.patience.is_some_and(|patience| since_best >= patience as usize) {
-            Some("the held-out figure does not become better")
+            Some("time limit reached")
+        } else if now.validation.is_some() && self.patience.is_some_and(|patience| since_best >= patience as usize) {
+            Some("no improvement of the validation metric")
         } else {
             None
         };
-        Verdict { best, end }
+        StopDecision { is_best: best, stop_reason }
     }
 }
 
@@ -59,56 +62,58 @@ impl Limits {
 mod tests {
     use super::*;
 
-    fn history(figures: &[f64]) -> Vec<Progress> {
-        let progress = |(at, figure): (usize, &f64)| Progress {
+    fn history(metrics: &[f64]) -> Vec<EpochProgress> {
+        let progress = |(at, metric): (usize, &f64)| EpochProgress {
             epoch: at as u32 + 1,
             seconds: at as f64,
             objective: 1.0,
             train: [("rmse".to_owned(), 0.5)].into(),
-            valid: Some([("rmse".to_owned(), *figure)].into()),
+            validation: Some([("rmse".to_owned(), *metric)].into()),
             updates: 0,
             bytes_sent: 0,
             note: None,
         };
-        figures.iter().enumerate().map(progress).collect()
+        metrics.iter().enumerate().map(progress).collect()
     }
 
     #[test]
-    fn it_ends_when_nothing_becomes_better_for_a_while() {
-        let limits = Limits { patience: Some(2), ..Limits::default() };
-        let judge = |figures: &[f64]| limits.judge(&history(figures), Figure::low("rmse"));
-        assert_eq!(judge(&[0.9]), Verdict { best: true, end: None });
-        assert_eq!(judge(&[0.9, 0.8]), Verdict { best: true, end: None });
-        assert_eq!(judge(&[0.9, 0.8, 0.85]), Verdict { best: false, end: None });
-        assert_eq!(judge(&[0.9, 0.8, 0.85, 0.81]).end, Some("the held-out figure does not become better"));
+    fn early_stopping_waits_for_patience_epochs() {
+        let limits = TrainingLimits { patience: Some(2), ..TrainingLimits::default() };
+        let decide = |metrics: &[f64]| limits.decide(&history(metrics), TargetMetric::minimize("rmse"));
+        assert_eq!(decide(&[0.9]), StopDecision { is_best: true, stop_reason: None });
+        assert_eq!(decide(&[0.9, 0.8]), StopDecision { is_best: true, stop_reason: None });
+        assert_eq!(decide(&[0.9, 0.8, 0.85]), StopDecision { is_best: false, stop_reason: None });
+        assert_eq!(decide(&[0.9, 0.8, 0.85, 0.81]).stop_reason, Some("no improvement of the validation metric"));
     }
 
     #[test]
-    fn targets_epochs_and_seconds_end_it_too() {
-        let base = Limits { epochs: 10, seconds: None, target: None, patience: None };
-        let end = |limits: Limits, count: usize| limits.judge(&history(&vec![0.9; count]), Figure::low("rmse")).end;
-        assert_eq!(end(Limits { target: Some(0.9), ..base.clone() }, 1), Some("the target is reached"));
-        assert_eq!(end(base.clone(), 9), None);
-        assert_eq!(end(base.clone(), 10), Some("all epochs are done"));
-        assert_eq!(end(Limits { seconds: Some(2.0), ..base }, 3), Some("the time is up"));
+    fn target_epochs_and_seconds_stop_training() {
+        let base = TrainingLimits { epochs: 10, seconds: None, target: None, patience: None };
+        let stop_reason = |limits: TrainingLimits, count: usize| {
+            limits.decide(&history(&vec![0.9; count]), TargetMetric::minimize("rmse")).stop_reason
+        };
+        assert_eq!(stop_reason(TrainingLimits { target: Some(0.9), ..base.clone() }, 1), Some("target reached"));
+        assert_eq!(stop_reason(base.clone(), 9), None);
+        assert_eq!(stop_reason(base.clone(), 10), Some("all epochs done"));
+        assert_eq!(stop_reason(TrainingLimits { seconds: Some(2.0), ..base }, 3), Some("time limit reached"));
     }
 
     #[test]
-    fn what_is_to_grow_is_judged_the_other_way_round() {
-        let limits = Limits { patience: Some(2), target: Some(0.95), ..Limits::default() };
-        let judge = |figures: &[f64]| limits.judge(&history(figures), Figure::high("rmse"));
-        assert_eq!(judge(&[0.8, 0.9]), Verdict { best: true, end: None });
-        assert_eq!(judge(&[0.9, 0.8]), Verdict { best: false, end: None });
-        assert_eq!(judge(&[0.9, 0.8, 0.85]).end, Some("the held-out figure does not become better"));
-        assert_eq!(judge(&[0.9, 0.96]).end, Some("the target is reached"));
+    fn a_maximized_metric_reverses_the_comparison() {
+        let limits = TrainingLimits { patience: Some(2), target: Some(0.95), ..TrainingLimits::default() };
+        let decide = |metrics: &[f64]| limits.decide(&history(metrics), TargetMetric::maximize("rmse"));
+        assert_eq!(decide(&[0.8, 0.9]), StopDecision { is_best: true, stop_reason: None });
+        assert_eq!(decide(&[0.9, 0.8]), StopDecision { is_best: false, stop_reason: None });
+        assert_eq!(decide(&[0.9, 0.8, 0.85]).stop_reason, Some("no improvement of the validation metric"));
+        assert_eq!(decide(&[0.9, 0.96]).stop_reason, Some("target reached"));
     }
 
     #[test]
-    fn where_the_figure_is_not_known_the_objective_decides() {
+    fn the_objective_decides_without_the_metric() {
         let mut epochs = history(&[0.9, 0.8]);
         epochs[1].objective = 0.5;
-        assert!(Limits::default().judge(&epochs, Figure::high("recall@10")).best);
+        assert!(TrainingLimits::default().decide(&epochs, TargetMetric::maximize("recall@10")).is_best);
         epochs[1].objective = 1.5;
-        assert!(!Limits::default().judge(&epochs, Figure::high("recall@10")).best);
+        assert!(!TrainingLimits::default().decide(&epochs, TargetMetric::maximize("recall@10")).is_best);
     }
 }

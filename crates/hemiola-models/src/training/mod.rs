@@ -1,103 +1,106 @@
-//! What all models share: the loop around their passes, when it stops, what it saves and tells on the way, and what is
-//! reported in the end.
+//! Shared training machinery of all models: the fit loop, stopping criteria, callbacks, checkpoints
+//! and reports.
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`figure`](Figure) | the figure that counts, and which way is better |
-//! | [`limits`](Limits) | when training stops |
-//! | [`session`](Session) | what accompanies it: a watcher, checkpoints |
-//! | [`drive`](drive()) | the loop around passes, for any [`Learner`] |
-//! | [`checkpoint`](Checkpoints) | what is on disk to go on from |
-//! | [`digest`](digest()) | whether data are the same |
-//! | [`report`](Report) | what is reported |
+//! | [`metric`](TargetMetric) | target metric and its direction |
+//! | [`limits`](TrainingLimits) | stopping criteria: epochs, seconds, target, early stopping |
+//! | [`options`](FitOptions) | options of a fit: callback, checkpoints, profiling |
+//! | [`fit_loop`](fit_loop()) | the loop over epochs, for any [`TrainingAlgorithm`] |
+//! | [`checkpoint`](Checkpoints) | checkpoints and resuming |
+//! | [`digest`](digest()) | fingerprint of the data, to detect changes |
+//! | [`report`](TrainingReport) | the JSON report of a training run |
 
 mod checkpoint;
 mod digest;
-mod drive;
-mod figure;
+mod fit_loop;
 mod limits;
+mod metric;
+mod options;
 mod report;
-mod session;
 
-pub use checkpoint::{Checkpoints, Every, Journal, Keep, plain};
+pub use checkpoint::{CheckpointInterval, CheckpointMetadata, Checkpointable, Checkpoints, comparable_settings};
 pub use digest::digest;
-pub(crate) use digest::mixed;
-pub use drive::{Learner, Pass, Terms, drive, peak_memory};
-pub use figure::Figure;
-pub use limits::{Limits, Verdict};
-pub use report::{ClusterFacts, DataFacts, Report, Summary};
-pub use session::Session;
+pub(crate) use digest::hash_combine;
+pub use fit_loop::{EpochResult, TrainingAlgorithm, TrainingSpec, fit_loop, peak_memory};
+pub use limits::{StopDecision, TrainingLimits};
+pub use metric::TargetMetric;
+pub use options::FitOptions;
+pub use report::{ClusterInfo, DatasetInfo, TrainingReport, TrainingSummary};
 
-use hemiola::loops::Plan;
+use hemiola::loops::LoopPlan;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Figures by name: `rmse`, `mae`.
+/// Metrics by name, such as `rmse` and `mae`.
 pub type Metrics = BTreeMap<String, f64>;
 
-/// Where training is after an epoch.
+/// State of a training run after an epoch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Progress {
-    /// How many epochs are done.
+pub struct EpochProgress {
+    /// Number of completed epochs.
     pub epoch: u32,
-    /// Seconds of training so far; loading and evaluation are not counted.
+    /// Seconds of training so far, without loading, evaluation and checkpoints.
     pub seconds: f64,
-    /// What is minimized, per entry.
+    /// Value of the objective, per training entry.
     pub objective: f64,
-    /// Figures on the entries that were trained on, as they were met.
+    /// Metrics on the training entries, computed during the epoch.
     pub train: Metrics,
-    /// Figures on held-out entries.
+    /// Metrics on the validation set, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub valid: Option<Metrics>,
-    /// Entries used so far, over all epochs.
+    pub validation: Option<Metrics>,
+    /// Number of training entries processed so far, over all epochs.
     pub updates: u64,
-    /// Bytes all peers have sent so far.
+    /// Bytes sent by all peers so far.
     pub bytes_sent: u64,
-    /// Something out of the ordinary.
+    /// Remark about an unusual event in this epoch, such as a repeated epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
 }
 
-/// Somebody who wants to know how training goes. Called on every peer; if one wants the end, it comes for all.
-pub trait Watch {
-    /// Something a person should know, in a sentence.
-    fn note(&mut self, note: &str) {
+/// Training callback, invoked on every peer. If any peer returns [`TrainingControl::Stop`], all
+/// peers stop.
+pub trait Callback {
+    /// Called with an informational message, one sentence.
+    fn on_note(&mut self, note: &str) {
         let _ = note;
     }
 
-    /// Something went wrong that training survives, in a sentence. A note, unless somebody wants to tell them apart.
-    fn warn(&mut self, warning: &str) {
-        self.note(warning);
+    /// Called with a warning about a failure that training survives, one sentence. The default
+    /// forwards it to [`on_note`](Self::on_note).
+    fn on_warning(&mut self, warning: &str) {
+        self.on_note(warning);
     }
 
-    /// The plan of the training loop, before the first epoch ends.
-    fn planned(&mut self, plan: &Plan) {
+    /// Called once with the plan of the training loop, before the first epoch ends.
+    fn on_plan(&mut self, plan: &LoopPlan) {
         let _ = plan;
     }
 
-    /// How training is made parallel, in words, where there is no plan.
-    fn explained(&mut self, explanation: &str) {
+    /// Called once with a textual explanation of the parallelization, for algorithms without a loop
+    /// plan.
+    fn on_explanation(&mut self, explanation: &str) {
         let _ = explanation;
     }
 
-    /// An epoch is done; whether to go on.
-    fn progress(&mut self, progress: &Progress) -> Wish {
+    /// Called after every epoch; the return value continues or stops training.
+    fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
         let _ = progress;
-        Wish::GoOn
+        TrainingControl::Continue
     }
 }
 
-/// What a watcher wants.
+/// Decision of a callback after an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Wish {
-    /// Another epoch.
-    GoOn,
-    /// The end, with what there is.
+pub enum TrainingControl {
+    /// Continue with the next epoch.
+    Continue,
+    /// Stop and keep the model trained so far.
     Stop,
 }
 
-/// Watches nothing.
+/// Callback that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Nobody;
+pub struct NoCallback;
 
-impl Watch for Nobody {}
+impl Callback for NoCallback {}

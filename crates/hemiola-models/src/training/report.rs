@@ -1,68 +1,69 @@
-//! What is reported of a training: stable JSON that programs can read.
+//! Report of a training run: stable JSON for programs.
 
-use super::{Metrics, Progress};
+use super::{EpochProgress, Metrics};
 use hemiola::Cluster;
 use hemiola::array::DistArray;
-use hemiola::loops::Plan;
+use hemiola::loops::LoopPlan;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Everything that is known of a training when it has ended.
+/// Complete report of a training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Report {
-    /// Which model: `mf`, `svm`, `logistic`.
+pub struct TrainingReport {
+    /// Kind of the model: `mf`, `svm`, `logistic`, `lda`, `lasso` and so on.
     pub model: String,
-    /// What it was trained on.
-    pub data: DataFacts,
-    /// What it was trained with.
-    pub cluster: ClusterFacts,
-    /// What all chance comes from.
+    /// Shape and size of the data.
+    pub data: DatasetInfo,
+    /// Number of peers and workers.
+    pub cluster: ClusterInfo,
+    /// Random seed of all draws.
     pub seed: u64,
-    /// Every epoch.
-    pub progress: Vec<Progress>,
-    /// The end.
-    pub result: Summary,
-    /// How the training loop ran, if it was one of `parallel_for!`.
+    /// Progress after each epoch.
+    pub progress: Vec<EpochProgress>,
+    /// Outcome of the run.
+    pub result: TrainingSummary,
+    /// Plan of the training loop, if it was a `parallel_for!`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plan: Option<Plan>,
+    pub plan: Option<LoopPlan>,
 }
 
-/// What a model was trained on.
+/// Shape and size of the training data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DataFacts {
-    /// Extents.
+pub struct DatasetInfo {
+    /// Extents of the training array, such as users and items.
     pub shape: Vec<u64>,
-    /// Entries trained on.
+    /// Number of training entries.
     pub train: u64,
-    /// Entries held out.
-    pub valid: u64,
+    /// Number of validation entries.
+    pub validation: u64,
 }
 
-/// What a model was trained with.
+/// Size of the cluster that trained a model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClusterFacts {
-    /// Peers.
+pub struct ClusterInfo {
+    /// Number of peers (processes).
     pub peers: usize,
-    /// Workers of each.
+    /// Number of workers per peer.
     pub workers: usize,
 }
 
-impl ClusterFacts {
-    /// Of this cluster.
+impl ClusterInfo {
+    /// Returns the size of `cluster`.
     #[must_use]
     pub fn of(cluster: &Cluster) -> Self {
         Self { peers: cluster.size(), workers: cluster.workers() }
     }
 
-    /// Workers of all peers. The same number gives the same bits.
+    /// Returns the number of workers of all peers. Most models are bit-identical for the same
+    /// total.
     #[must_use]
-    pub const fn in_all(&self) -> usize {
+    pub const fn total_workers(&self) -> usize {
         self.peers * self.workers
     }
 }
 
-/// `2 peers of 4 workers`.
-impl fmt::Display for ClusterFacts {
+/// Formats as `2 peers of 4 workers`.
+impl fmt::Display for ClusterInfo {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let plural = |count: usize| if count == 1 { "" } else { "s" };
         let Self { peers, workers } = *self;
@@ -70,55 +71,60 @@ impl fmt::Display for ClusterFacts {
     }
 }
 
-impl DataFacts {
-    /// Of these arrays.
+impl DatasetInfo {
+    /// Returns the shape and size of a training array and a validation array.
     #[must_use]
-    pub fn of<T, const N: usize>(train: &DistArray<T, N>, valid: Option<&DistArray<T, N>>) -> Self
+    pub fn of<T, const N: usize>(train: &DistArray<T, N>, validation: Option<&DistArray<T, N>>) -> Self
     where
         T: hemiola::array::Element,
     {
-        Self { shape: train.shape().extents().to_vec(), train: train.len(), valid: valid.map_or(0, DistArray::len) }
+        Self {
+            shape: train.shape().extents().to_vec(),
+            train: train.len(),
+            validation: validation.map_or(0, DistArray::len),
+        }
     }
 }
 
-/// How a training ended.
+/// Outcome of a training run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Summary {
-    /// Seconds of training; loading and evaluation are not counted.
+pub struct TrainingSummary {
+    /// Seconds of training, without loading, evaluation and checkpoints.
     pub seconds: f64,
-    /// Seconds of reading or making the data, where whoever trained has measured them.
+    /// Seconds of reading or generating the data, if the caller measured them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub loading_seconds: Option<f64>,
-    /// Seconds of evaluating held-out entries.
+    /// Seconds of evaluating the validation set.
     pub evaluation_seconds: f64,
     /// Seconds of saving checkpoints and the model.
-    #[serde(default)] // reports of before have none
+    #[serde(default)] // missing in old reports
     pub saving_seconds: f64,
-    /// Entries used per second of training.
+    /// Training entries processed per second of training.
     pub updates_per_second: f64,
-    /// What was minimized, per entry, in the epoch whose model was kept.
+    /// Value of the objective per entry, in the epoch whose model was kept.
     pub objective: f64,
-    /// Figures on held-out entries, of the same epoch.
+    /// Validation metrics of that epoch.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub valid: Option<Metrics>,
-    /// The epoch whose model was kept.
+    pub validation: Option<Metrics>,
+    /// Epoch whose model was kept, counted from 1.
     pub best_epoch: u32,
-    /// Why training ended.
-    pub ended: String,
-    /// Bytes all peers have sent.
+    /// Reason why training stopped, in words.
+    pub stop_reason: String,
+    /// Bytes sent by all peers.
     pub bytes_sent: u64,
-    /// The most memory the busiest peer has used, where the system tells.
+    /// Peak resident memory of the largest peer, where the operating system reports it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peak_rss_bytes: Option<u64>,
 }
 
-impl Summary {
-    /// [`ended`](Self::ended) if a watcher wanted the end.
-    pub const ASKED: &'static str = "it was asked to";
+impl TrainingSummary {
+    /// Value of [`stop_reason`](Self::stop_reason) after a callback returned
+    /// [`TrainingControl::Stop`](super::TrainingControl::Stop).
+    pub const STOPPED_BY_CALLBACK: &'static str = "stopped by callback";
 
-    /// Whether training ended because a watcher wanted it, before any limit was reached.
+    /// Returns whether a callback stopped training before any limit was reached.
     #[must_use]
-    pub fn was_stopped(&self) -> bool {
-        self.ended == Self::ASKED
+    pub fn stopped_by_callback(&self) -> bool {
+        self.stop_reason == Self::STOPPED_BY_CALLBACK
     }
 }

@@ -1,4 +1,6 @@
-//! Models on standalone clusters. `mf` is about matrix factorization, `resume` about checkpoints of any model, `sparse` about sparse regression, `topics` about documents and topic models.
+//! Models on standalone clusters: `mf`, `one_class`, `fold`, `ranking` and `rotation` test matrix
+//! factorization, `linear` linear classifiers, `sparse` and `schedule` sparse regression, `lda` and
+//! `topics` topic models, `resume` checkpoints, `python` the Python snippets of the guide.
 
 mod fold;
 mod lda;

@@ -1,31 +1,31 @@
-//! Matrix factorization: quality, repeatability, odd data, saving.
+//! Matrix factorization: quality, reproducibility, unusual data, saving.
 
 use hemiola::Cluster;
-use hemiola::array::synthetic::Mf;
+use hemiola::array::synthetic::SyntheticMf;
 use hemiola::prelude::*;
 use hemiola_models::MatrixFactorization;
-use hemiola_models::mf::{Loss, Model, data};
-use hemiola_models::training::{Nobody, Progress, Watch, Wish};
+use hemiola_models::mf::{MfLoss, MfModel, data};
+use hemiola_models::training::{Callback, EpochProgress, NoCallback, TrainingControl};
 
 fn ratings(cluster: &Cluster) -> hemiola::Result<DistArray<f32, 2>> {
-    data::made_up(cluster, &Mf::new(60, 40, 1200, 4, 3).noise(0.1))
+    data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3).noise(0.1))
 }
 
-fn bits(model: &Model) -> hemiola::Result<Vec<u32>> {
+fn bits(model: &MfModel) -> hemiola::Result<Vec<u32>> {
     let factors = [model.user_factors.collect()?, model.item_factors.collect()?].concat();
     Ok(factors.into_iter().map(|(_, value)| value.to_bits()).collect())
 }
 
 #[test]
-fn it_learns_and_the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
+fn the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
     let train = |peers: usize, workers: usize| {
-        let trained = standalone_fit(peers, workers, |builder| builder.rank(8).epochs(15).valid(0.1));
+        let trained = standalone_fit(peers, workers, |builder| builder.rank(8).epochs(15).validation(0.1));
         let first = trained.first().unwrap().clone();
         assert!(trained.iter().all(|other| *other == first), "all peers have the same model");
         first
     };
     let (bits, rmse) = train(1, 4);
-    // Ratings have a deviation of about one.
+    // Ratings have a standard deviation of about one.
     assert!(rmse < 0.7, "{rmse}");
     assert_eq!(train(1, 4).0, bits);
     assert_eq!(train(2, 2).0, bits);
@@ -35,20 +35,20 @@ fn it_learns_and_the_same_number_of_workers_gives_the_same_bits_on_any_number_of
 fn standalone_fit(
     peers: usize,
     workers: usize,
-    settings: impl Fn(hemiola_models::mf::Builder) -> hemiola_models::mf::Builder + Sync,
+    settings: impl Fn(hemiola_models::mf::MfBuilder) -> hemiola_models::mf::MfBuilder + Sync,
 ) -> Vec<(Vec<u32>, f64)> {
     hemiola::standalone(peers)
         .workers(workers)
         .run(|cluster| {
             let trained = settings(MatrixFactorization::builder()).build()?.fit(cluster, &ratings(cluster)?)?;
-            let rmse = trained.report.result.valid.as_ref().map_or(0.0, |valid| valid["rmse"]);
+            let rmse = trained.report.result.validation.as_ref().map_or(0.0, |validation| validation["rmse"]);
             Ok((bits(&trained.model)?, rmse))
         })
         .unwrap()
 }
 
 #[test]
-fn a_model_is_the_same_after_saving_and_loading_on_other_peers() {
+fn saved_models_load_on_any_number_of_peers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let pairs = [[0, 0], [5, 7], [59, 39]];
@@ -62,7 +62,7 @@ fn a_model_is_the_same_after_saving_and_loading_on_other_peers() {
     let loaded = hemiola::standalone(3)
         .workers(2)
         .run(|cluster| {
-            let model = Model::load(cluster, &path)?;
+            let model = MfModel::load(cluster, &path)?;
             Ok((model.predict(cluster, &pairs)?, model.recommend(cluster, 3, 4, &[])?))
         })
         .unwrap();
@@ -70,7 +70,7 @@ fn a_model_is_the_same_after_saving_and_loading_on_other_peers() {
 }
 
 #[test]
-fn recommendations_are_the_best_predictions_without_what_is_known() {
+fn recommendations_are_the_best_predictions_without_seen_items() {
     hemiola::standalone(2)
         .run(|cluster| {
             let model =
@@ -87,12 +87,12 @@ fn recommendations_are_the_best_predictions_without_what_is_known() {
 }
 
 #[test]
-fn odd_data_is_learned_or_refused() {
+fn unusual_data_is_trained_or_rejected() {
     hemiola::standalone(2)
         .workers(2)
         .run(|cluster| {
             let fit = |ratings: &DistArray<f32, 2>| {
-                MatrixFactorization::builder().rank(16).epochs(3).valid(0.0).build()?.fit(cluster, ratings)
+                MatrixFactorization::builder().rank(16).epochs(3).validation(0.0).build()?.fit(cluster, ratings)
             };
             let all = cluster.from_fn([5, 4], |_| 3.0_f32)?;
             let constant = fit(&all.entries().materialize()?)?;
@@ -105,33 +105,40 @@ fn odd_data_is_learned_or_refused() {
             assert!(fit(&one_rating)?.report.result.objective.is_finite());
             let none = all.entries().filter(|_, _| false).materialize()?;
             let error = fit(&none).unwrap_err().to_string();
-            assert_eq!(error, "there are no ratings to learn from; check the input");
+            assert_eq!(error, "there are no ratings to train on; check the input");
             Ok(())
         })
         .unwrap();
 }
 
 #[test]
-fn settings_that_make_no_sense_are_refused() {
-    let refused = |builder: hemiola_models::mf::Builder| builder.build().unwrap_err().to_string();
-    assert_eq!(refused(MatrixFactorization::builder().rank(0)), "rank is 0, which must be from 1 to 4096");
-    assert_eq!(refused(MatrixFactorization::builder().step(0.0)), "step is 0, which must be above 0 and at most 10");
+fn invalid_settings_are_rejected() {
+    let refused = |builder: hemiola_models::mf::MfBuilder| builder.build().unwrap_err().to_string();
+    assert_eq!(refused(MatrixFactorization::builder().rank(0)), "`rank` is `0`, which must be from 1 to 4096");
     assert_eq!(
-        refused(MatrixFactorization::builder().valid(1.0)),
-        "valid is 1, which must be a share from 0 to below 1"
+        refused(MatrixFactorization::builder().learning_rate(0.0)),
+        "`learning_rate` is `0`, which must be above 0 and at most 10"
+    );
+    assert_eq!(
+        refused(MatrixFactorization::builder().validation(1.0)),
+        "`validation` is `1`, which must be a fraction from 0 to below 1"
     );
 }
 
 #[test]
-fn a_pass_that_diverges_is_repeated_with_half_the_step_and_said_so() {
+fn a_diverged_epoch_is_repeated_with_half_the_learning_rate() {
     hemiola::standalone(1)
         .run(|cluster| {
-            let huge = data::made_up(cluster, &Mf::new(60, 40, 1200, 4, 3))?;
+            let huge = data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3))?;
             let huge = huge.entries().map(|_, rating| rating * 1e4).materialize()?;
-            let trained =
-                MatrixFactorization::builder().step(10.0).epochs(3).valid(0.0).build()?.fit(cluster, &huge)?;
+            let trained = MatrixFactorization::builder()
+                .learning_rate(10.0)
+                .epochs(3)
+                .validation(0.0)
+                .build()?
+                .fit(cluster, &huge)?;
             let notes: Vec<_> = trained.report.progress.iter().filter_map(|progress| progress.note.as_ref()).collect();
-            assert!(notes.iter().any(|note| note.contains("repeated with half the step")), "{notes:?}");
+            assert!(notes.iter().any(|note| note.contains("repeated with half the learning rate")), "{notes:?}");
             assert!(trained.report.result.objective.is_finite());
             Ok(())
         })
@@ -139,13 +146,14 @@ fn a_pass_that_diverges_is_repeated_with_half_the_step_and_said_so() {
 }
 
 #[test]
-fn yes_and_no_are_learned_with_the_logistic_loss() {
+fn binary_ratings_are_trained_with_the_logistic_loss() {
     hemiola::standalone(1)
         .workers(2)
         .run(|cluster| {
             let all = cluster.from_fn([50, 40], |[user, item]| if (user + item) % 2 == 0 { 1.0 } else { -1.0_f32 })?;
             let known = all.entries().filter(|[user, item], _| (user * 3 + item) % 4 != 0).materialize()?;
-            let builder = MatrixFactorization::builder().loss(Loss::Logistic).rank(4).epochs(60).l2(0.01).valid(0.0);
+            let builder =
+                MatrixFactorization::builder().loss(MfLoss::Logistic).rank(4).epochs(60).l2(0.01).validation(0.0);
             let model = builder.build()?.fit(cluster, &known)?.model;
             let chances = model.predict(cluster, &[[0, 0], [0, 1]])?;
             assert!(chances[0] > 0.8 && chances[1] < 0.2, "{chances:?}");
@@ -155,22 +163,22 @@ fn yes_and_no_are_learned_with_the_logistic_loss() {
 }
 
 #[test]
-fn a_watcher_hears_of_every_epoch_and_can_end_it() {
-    struct Count(Vec<u32>);
-    impl Watch for Count {
-        fn progress(&mut self, progress: &Progress) -> Wish {
+fn callbacks_see_every_epoch_and_can_stop() {
+    struct EpochRecorder(Vec<u32>);
+    impl Callback for EpochRecorder {
+        fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
             self.0.push(progress.epoch);
-            if progress.epoch == 2 { Wish::Stop } else { Wish::GoOn }
+            if progress.epoch == 2 { TrainingControl::Stop } else { TrainingControl::Continue }
         }
     }
     let heard = hemiola::standalone(2)
         .run(|cluster| {
-            let mut count = Count(Vec::new());
+            let mut count = EpochRecorder(Vec::new());
             let ratings = ratings(cluster)?;
             let settings = MatrixFactorization::builder().rank(4).build()?;
-            let trained = settings.fit_watched(cluster, &ratings, None, &mut count)?;
-            assert_eq!(trained.report.result.ended, "it was asked to");
-            settings.fit_watched(cluster, &ratings, None, &mut Nobody)?;
+            let trained = settings.fit_with_callback(cluster, &ratings, None, &mut count)?;
+            assert_eq!(trained.report.result.stop_reason, "stopped by callback");
+            settings.fit_with_callback(cluster, &ratings, None, &mut NoCallback)?;
             Ok(count.0)
         })
         .unwrap();
@@ -178,21 +186,21 @@ fn a_watcher_hears_of_every_epoch_and_can_end_it() {
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "how tests learn of data, and say that there is none")]
-fn real_ratings_are_predicted_as_well_as_by_others() {
-    let Some(folder) = std::env::var_os("HEMIOLA_DATA").map(std::path::PathBuf::from) else {
-        println!("skipped: HEMIOLA_DATA is unset");
-        return;
-    };
-    let file = |name: &str| folder.join("movielens-100k").join(name).to_str().unwrap().to_owned();
+fn movielens_rmse_matches_published_results() {
+    let folder = hemiola_testkit::require!(hemiola_testkit::data("movielens-100k"));
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
     let rmse = hemiola::standalone(1)
         .workers(2)
         .run(|cluster| {
             let train = data::read(cluster, None, &file("u1.base.zst"))?;
             let test = data::aligned(&data::read(cluster, None, &file("u1.test.zst"))?, &train)?;
-            let trained =
-                MatrixFactorization::builder().build()?.fit_watched(cluster, &train, Some(&test), &mut Nobody)?;
-            Ok(trained.report.result.valid.unwrap()["rmse"])
+            let trained = MatrixFactorization::builder().build()?.fit_with_callback(
+                cluster,
+                &train,
+                Some(&test),
+                &mut NoCallback,
+            )?;
+            Ok(trained.report.result.validation.unwrap()["rmse"])
         })
         .unwrap()
         .remove(0);
@@ -200,12 +208,12 @@ fn real_ratings_are_predicted_as_well_as_by_others() {
 }
 
 /// Ratings in another unit, by users and items of one number.
-fn fit_scaled(scale: f32, valid: f64) -> (f64, f64) {
+fn fit_scaled(scale: f32, validation: f64) -> (f64, f64) {
     let run = |cluster: &Cluster| {
         let ratings = ratings(cluster)?.entries().map(|_, rating| rating * scale).materialize()?;
-        let builder = MatrixFactorization::builder().rank(4).epochs(20).valid(valid);
+        let builder = MatrixFactorization::builder().rank(4).epochs(20).validation(validation);
         let trained = builder.build()?.fit(cluster, &ratings)?;
-        let rmse = trained.report.result.valid.as_ref().map_or(0.0, |valid| valid["rmse"]);
+        let rmse = trained.report.result.validation.as_ref().map_or(0.0, |validation| validation["rmse"]);
         let row = trained.model.fold_in(cluster, &[(0, 4.0 * scale), (3, 2.0 * scale), (7, 5.0 * scale)])?;
         let best = trained.model.predict_for(cluster, &row, &[5])?[0];
         Ok((rmse / f64::from(scale), f64::from(best / scale)))
@@ -216,7 +224,7 @@ fn fit_scaled(scale: f32, valid: f64) -> (f64, f64) {
 #[test]
 fn the_unit_of_ratings_does_not_matter() {
     let (rmse, folded) = fit_scaled(1.0, 0.1);
-    // Powers of four are exact in all that is computed with, roots included.
+    // Powers of four are exact in all computations, square roots included.
     assert_eq!(fit_scaled(256.0, 0.1), (rmse, folded));
     for scale in [20.0, 1e6, 1e-6] {
         let (other, other_folded) = fit_scaled(scale, 0.1);
@@ -226,11 +234,11 @@ fn the_unit_of_ratings_does_not_matter() {
 }
 
 #[test]
-fn training_that_has_come_to_its_end_does_not_diverge() {
+fn converged_training_does_not_diverge() {
     hemiola::standalone(1)
         .run(|cluster| {
             let one = cluster.from_fn([1, 1], |_| 3.0_f32)?.entries().materialize()?;
-            let builder = MatrixFactorization::builder().rank(4).epochs(400).valid(0.0);
+            let builder = MatrixFactorization::builder().rank(4).epochs(400).validation(0.0);
             let trained = builder.build()?.fit(cluster, &one)?;
             assert_eq!(trained.report.progress.len(), 400);
             assert!((trained.model.predict(cluster, &[[0, 0]])?[0] - 3.0).abs() < 1e-3);

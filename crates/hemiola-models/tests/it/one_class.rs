@@ -1,27 +1,28 @@
-//! Events without ratings: the objective, repeatability, quality, odd data.
+//! Implicit feedback: objective, reproducibility, quality, unusual data.
 
 use hemiola::Cluster;
-use hemiola::array::random::Values;
+use hemiola::core::rng::PhiloxRng;
 use hemiola::prelude::*;
 use hemiola_models::MatrixFactorization;
-use hemiola_models::mf::{Builder, Loss, Model, data};
-use hemiola_models::training::{Checkpoints, Every, Nobody, Session};
+use hemiola_models::mf::{MfBuilder, MfLoss, MfModel, data};
+use hemiola_models::training::{CheckpointInterval, Checkpoints, FitOptions, NoCallback};
 
 const USERS: u64 = 90;
 const ITEMS: u64 = 70;
 
-/// Users and items of four kinds; users pick items of their own kind, the first ones more often, some of them twice.
+/// Users and items of four kinds; users pick items of their own kind, the first ones more often,
+/// some of them twice.
 pub(crate) fn events(cluster: &Cluster) -> hemiola::Result<DistArray<f32, 2>> {
-    let random = Values::new(5);
+    let random = PhiloxRng::new(5);
     let all = cluster.from_fn([USERS, ITEMS], |[user, item]| {
         let chance = if user % 4 == item % 4 { 0.8 } else { 0.05 } * 30.0 / (item + 30) as f64;
-        if random.unit(user * ITEMS + item, 0) < chance { 1.0 + (item % 2) as f32 } else { 0.0 }
+        if random.random_f64(user * ITEMS + item, 0) < chance { 1.0 + (item % 2) as f32 } else { 0.0 }
     })?;
     all.entries().filter(|_, weight| *weight > 0.0).materialize()
 }
 
-pub(crate) fn builder() -> Builder {
-    MatrixFactorization::builder().loss(Loss::OneClass).rank(5).epochs(6).valid(0.0)
+pub(crate) fn builder() -> MfBuilder {
+    MatrixFactorization::builder().loss(MfLoss::OneClass).rank(5).epochs(6).validation(0.0)
 }
 
 fn rows(array: &DistArray<f32, 2>) -> hemiola::Result<Vec<Vec<f64>>> {
@@ -34,11 +35,12 @@ fn product(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-/// What is minimized, from all pairs one by one.
-fn objective(model: &Model, events: &[([u64; 2], f32)]) -> hemiola::Result<f64> {
+/// The objective, summed over all pairs one by one.
+fn objective(model: &MfModel, events: &[([u64; 2], f32)]) -> hemiola::Result<f64> {
     let (w, h) = (rows(&model.user_factors)?, rows(&model.item_factors)?);
     let settings = &model.settings;
-    let (unobserved, l2, nu) = (f64::from(settings.unobserved), f64::from(settings.l2), f64::from(settings.nu));
+    let (unobserved, l2, nu) =
+        (f64::from(settings.unobserved_weight), f64::from(settings.l2), f64::from(settings.frequency_exponent));
     let mut sum = 0.0;
     for ([user, item], weight) in events {
         sum += f64::from(*weight) * (1.0 - product(&w[*user as usize], &h[*item as usize])).powi(2);
@@ -56,16 +58,16 @@ fn objective(model: &Model, events: &[([u64; 2], f32)]) -> hemiola::Result<f64> 
 }
 
 #[test]
-fn the_objective_is_that_of_all_pairs_and_falls() {
+fn the_objective_covers_all_pairs_and_decreases() {
     hemiola::standalone(2)
         .run(|cluster| {
             let events = events(cluster)?;
-            // Solved exactly, and by a few steps.
+            // Exact solver, and conjugate gradients.
             for (nu, rank) in [(1.0, 5), (0.5, 16), (1.0, 70), (0.5, 100)] {
-                let trained = builder().rank(rank).nu(nu).build()?.fit(cluster, &events)?;
+                let trained = builder().rank(rank).frequency_exponent(nu).build()?.fit(cluster, &events)?;
                 let expected = objective(&trained.model, &events.collect()?)? / events.len() as f64;
                 let last = trained.report.progress.last().unwrap().objective;
-                // Single precision.
+                // Tolerance of single precision.
                 assert!((last / expected - 1.0).abs() < 1e-5, "{last} {expected}");
                 let falls = |pair: &[f64]| pair[1] <= pair[0] * (1.0 + 1e-6);
                 let objectives: Vec<f64> = trained.report.progress.iter().map(|epoch| epoch.objective).collect();
@@ -77,14 +79,15 @@ fn the_objective_is_that_of_all_pairs_and_falls() {
 }
 
 #[test]
-fn every_row_is_the_best_for_the_others_as_they_are() {
+fn every_row_is_optimal_for_the_other_side() {
     hemiola::standalone(1)
         .run(|cluster| {
             let events = events(cluster)?;
             let model = builder().build()?.fit(cluster, &events)?.model;
             let all = events.collect()?;
             let least = objective(&model, &all)?;
-            // Items were solved last: no step of any of them, in any direction, makes it better.
+            // Items were solved last: no perturbation of any of them, in any direction, decreases
+            // the objective.
             for (at, change) in [([0, 0], 1e-2), ([3, 4], -1e-2), ([69, 2], 1e-2), ([20, 1], -1e-2)] {
                 let mut moved = model.clone();
                 let [row, factor] = at;
@@ -109,40 +112,41 @@ fn every_row_is_the_best_for_the_others_as_they_are() {
 fn the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
     let train = |rank: u32, peers: usize, workers: usize| {
         let program = |cluster: &Cluster| {
-            let trained = builder().rank(rank).epochs(3).valid(0.2).build()?.fit(cluster, &events(cluster)?)?;
+            let trained = builder().rank(rank).epochs(3).validation(0.2).build()?.fit(cluster, &events(cluster)?)?;
             let model = [trained.model.user_factors.collect()?, trained.model.item_factors.collect()?].concat();
             let bits: Vec<u32> = model.into_iter().map(|(_, value)| value.to_bits()).collect();
-            let figures: Vec<_> = trained.report.progress.into_iter().map(|at| (at.objective, at.valid)).collect();
-            Ok((bits, figures))
+            let metrics: Vec<_> = trained.report.progress.into_iter().map(|at| (at.objective, at.validation)).collect();
+            Ok((bits, metrics))
         };
         let all = hemiola::standalone(peers).workers(workers).run(program).unwrap();
         assert!(all.iter().all(|peer| *peer == all[0]), "all peers have the same model");
         all[0].clone()
     };
     let all = [(1, vec![(1, 1)]), (2, vec![(2, 1)]), (4, vec![(2, 2), (4, 1)])];
-    // Solved exactly, and by a few steps.
+    // Exact solver, and conjugate gradients.
     for (rank, (total, others)) in [20, 70].into_iter().flat_map(|rank| all.iter().map(move |of| (rank, of))) {
         let expected = train(rank, 1, *total);
         for (peers, workers) in others {
-            let (bits, figures) = train(rank, *peers, *workers);
-            assert_eq!(figures, expected.1, "rank {rank}, {peers} peers with {workers} workers");
+            let (bits, metrics) = train(rank, *peers, *workers);
+            assert_eq!(metrics, expected.1, "rank {rank}, {peers} peers with {workers} workers");
             assert!(bits == expected.0, "rank {rank}, {peers} peers with {workers} workers");
         }
     }
 }
 
 #[test]
-fn training_that_is_resumed_goes_on_to_the_same_bits() {
+fn resumed_training_is_bit_identical() {
     let lab = tempfile::tempdir().unwrap();
     let train = |rank: u32, epochs: u32, resume: Option<bool>| {
         let folder = lab.path().join(format!("rank-{rank}"));
         let program = |cluster: &Cluster| {
-            let (train, valid) = events(cluster)?.split(0.2, 3)?;
-            let session = resume.map_or_else(Session::new, |resume| {
-                Session::new().saving(Checkpoints::new(&folder).every(Every::Epochs(1)).resume(resume))
+            let (train, validation) = events(cluster)?.split(0.2, 3)?;
+            let options = resume.map_or_else(FitOptions::new, |resume| {
+                FitOptions::new()
+                    .with_checkpoints(Checkpoints::new(&folder).interval(CheckpointInterval::Epochs(1)).resume(resume))
             });
             let settings = builder().rank(rank).epochs(epochs).build()?;
-            let trained = settings.fit_with(cluster, &train, Some(&valid), session)?;
+            let trained = settings.fit_with(cluster, &train, Some(&validation), options)?;
             let model = [trained.model.user_factors.collect()?, trained.model.item_factors.collect()?].concat();
             let objectives: Vec<f64> = trained.report.progress.iter().map(|at| at.objective).collect();
             Ok((model.into_iter().map(|(_, value)| value.to_bits()).collect::<Vec<u32>>(), objectives))
@@ -157,14 +161,14 @@ fn training_that_is_resumed_goes_on_to_the_same_bits() {
 }
 
 #[test]
-fn users_are_offered_what_their_kind_likes() {
+fn recommendations_match_the_kind_of_the_user() {
     hemiola::standalone(1)
         .workers(2)
         .run(|cluster| {
-            let trained = builder().epochs(20).valid(0.2).build()?.fit(cluster, &events(cluster)?)?;
-            let valid = trained.report.result.valid.unwrap();
-            // By chance it would be a seventh.
-            assert!(valid["recall@10"] > 0.5 && valid["ndcg@10"] > 0.3, "{valid:?}");
+            let trained = builder().epochs(20).validation(0.2).build()?.fit(cluster, &events(cluster)?)?;
+            let validation = trained.report.result.validation.unwrap();
+            // A random ranking would reach a seventh.
+            assert!(validation["recall@10"] > 0.5 && validation["ndcg@10"] > 0.3, "{validation:?}");
             let best = trained.model.recommend(cluster, 6, 8, &[])?;
             assert!(best.iter().all(|(item, _)| item % 4 == 2), "{best:?}");
             Ok(())
@@ -173,11 +177,11 @@ fn users_are_offered_what_their_kind_likes() {
 }
 
 #[test]
-fn odd_events_are_learned_or_refused() {
+fn unusual_events_are_trained_or_rejected() {
     hemiola::standalone(2)
         .workers(2)
         .run(|cluster| {
-            // Users and items without an event are nothing to anybody.
+            // Users and items without events have no factors.
             let events = cluster.from_fn([9, 8], |_| 1.0_f32)?;
             let some = events.entries().filter(|[user, item], _| user < 3 && item == 5 || user == 8).materialize()?;
             let some = some.entries().filter(|[_, item], _| item != 7).materialize()?;
@@ -188,31 +192,30 @@ fn odd_events_are_learned_or_refused() {
             }
             let negative = events.entries().map(|[user, _], _| 1.0 - user as f32).materialize()?;
             let error = builder().build()?.fit(cluster, &negative).unwrap_err().to_string();
-            let expected = "the rating of user `1` for item `0` is 0; the loss `one-class` takes weights above 0; ";
+            let expected = "the rating of user `1` for item `0` is `0`; the loss `one-class` takes weights above 0; ";
             assert!(error.starts_with(expected), "{error}");
-            // Weights beyond all proportion: the equations lose all their digits.
+            // Extreme weights: the equations lose all precision.
             let heavy = some.entries().map(|[_, item], _| 1e30 * (1.0 + item as f32)).materialize()?;
             for rank in [30, 80] {
                 let error = builder().rank(rank).l2(0.0).build()?.fit(cluster, &heavy).unwrap_err().to_string();
-                assert!(error.starts_with("the equations of a row cannot be solved"), "{rank}: {error}");
+                assert!(error.starts_with("the normal equations of a row are singular"), "{rank}: {error}");
             }
             Ok(())
         })
         .unwrap();
-    let error = builder().unobserved(0.0).build().unwrap_err().to_string();
-    assert_eq!(error, "unobserved is 0, which must be above 0 and at most 1000");
-    assert_eq!(builder().nu(3.0).build().unwrap_err().to_string(), "nu is 3, which must be from 0 to 2");
+    let error = builder().unobserved_weight(0.0).build().unwrap_err().to_string();
+    assert_eq!(error, "`unobserved_weight` is `0`, which must be above 0 and at most 1000");
+    assert_eq!(
+        builder().frequency_exponent(3.0).build().unwrap_err().to_string(),
+        "`frequency_exponent` is `3`, which must be from 0 to 2"
+    );
 }
 
 #[test]
-#[expect(clippy::print_stdout, reason = "how tests learn of data, and say that there is none")]
-fn real_events_are_ranked_as_well_as_by_others() {
-    let Some(folder) = std::env::var_os("HEMIOLA_DATA").map(std::path::PathBuf::from) else {
-        println!("skipped: HEMIOLA_DATA is unset");
-        return;
-    };
-    let file = |name: &str| folder.join("movielens-100k").join(name).to_str().unwrap().to_owned();
-    let valid = hemiola::standalone(1)
+fn movielens_ranking_matches_published_results() {
+    let folder = hemiola_testkit::require!(hemiola_testkit::data("movielens-100k"));
+    let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    let validation = hemiola::standalone(1)
         .workers(2)
         .run(|cluster| {
             let liked = |file: &str| {
@@ -221,11 +224,16 @@ fn real_events_are_ranked_as_well_as_by_others() {
             };
             let train = liked(&file("u1.base.zst"))?;
             let test = data::aligned(&liked(&file("u1.test.zst"))?, &train)?;
-            let settings = MatrixFactorization::builder().loss(Loss::OneClass).build()?;
-            Ok(settings.fit_watched(cluster, &train, Some(&test), &mut Nobody)?.report.result.valid.unwrap())
+            let settings = MatrixFactorization::builder().loss(MfLoss::OneClass).build()?;
+            Ok(settings
+                .fit_with_callback(cluster, &train, Some(&test), &mut NoCallback)?
+                .report
+                .result
+                .validation
+                .unwrap())
         })
         .unwrap()
         .remove(0);
-    println!("{valid:?}");
-    assert!(valid["ndcg@10"] >= 0.3, "{valid:?}");
+    println!("{validation:?}");
+    assert!(validation["ndcg@10"] >= 0.3, "{validation:?}");
 }

@@ -1,20 +1,20 @@
-//! Recall and NDCG, compared with a ranking of everything by hand.
+//! Recall and NDCG, compared with a full sort.
 
 use crate::one_class::{builder, events};
 use hemiola::Cluster;
 use hemiola::prelude::*;
 use hemiola_models::MatrixFactorization;
-use hemiola_models::mf::{Loss, Model, Ranking};
+use hemiola_models::mf::{MfLoss, MfModel, RankingEvaluator};
 use std::collections::BTreeSet;
 
-/// The same from predictions of all pairs, sorted.
-fn by_hand(cluster: &Cluster, model: &Model, held_out: &[[u64; 2]], known: &[[u64; 2]], k: usize) -> (f64, f64) {
+/// Recall and NDCG from sorted predictions of all pairs.
+fn by_hand(cluster: &Cluster, model: &MfModel, validation: &[[u64; 2]], known: &[[u64; 2]], k: usize) -> (f64, f64) {
     let [users, items] = model.shape();
     let (mut recall, mut ndcg, mut count) = (0.0, 0.0, 0.0);
     for user in 0..users {
         let of =
             |keys: &[[u64; 2]]| keys.iter().filter(|key| key[0] == user).map(|key| key[1]).collect::<BTreeSet<u64>>();
-        let (wanted, known) = (of(held_out), of(known));
+        let (wanted, known) = (of(validation), of(known));
         let pairs: Vec<[u64; 2]> = (0..items).filter(|item| !known.contains(item)).map(|item| [user, item]).collect();
         let scores = model.predict(cluster, &pairs).unwrap();
         if wanted.is_empty() {
@@ -22,17 +22,17 @@ fn by_hand(cluster: &Cluster, model: &Model, held_out: &[[u64; 2]], known: &[[u6
         }
         let mut all: Vec<(u64, f32)> = pairs.iter().map(|pair| pair[1]).zip(scores).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
-        let worth = |place: usize| 1.0 / ((place + 2) as f64).log2();
-        let hits: Vec<usize> = (0..k.min(all.len())).filter(|place| wanted.contains(&all[*place].0)).collect();
+        let worth = |index: usize| 1.0 / ((index + 2) as f64).log2();
+        let hits: Vec<usize> = (0..k.min(all.len())).filter(|index| wanted.contains(&all[*index].0)).collect();
         recall += hits.len() as f64 / wanted.len().min(k) as f64;
-        ndcg += hits.iter().map(|place| worth(*place)).sum::<f64>() / (0..wanted.len().min(k)).map(worth).sum::<f64>();
+        ndcg += hits.iter().map(|index| worth(*index)).sum::<f64>() / (0..wanted.len().min(k)).map(worth).sum::<f64>();
         count += 1.0;
     }
     (recall / count, ndcg / count)
 }
 
 #[test]
-fn figures_are_those_of_a_sorted_list_of_everything() {
+fn metrics_match_a_full_sort() {
     for (peers, workers) in [(1, 1), (1, 3), (3, 2)] {
         hemiola::standalone(peers)
             .workers(workers)
@@ -42,19 +42,19 @@ fn figures_are_those_of_a_sorted_list_of_everything() {
                 let keys = |array: &DistArray<f32, 2>| {
                     Ok::<_, hemiola::Error>(array.collect()?.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
                 };
-                let (held_out, known) = (keys(&test)?, keys(&train)?);
+                let (validation, known) = (keys(&test)?, keys(&train)?);
                 let one_class = builder().rank(9).build()?.fit(cluster, &train)?.model;
-                let squared = MatrixFactorization::builder().rank(4).epochs(3).valid(0.0).build()?;
+                let squared = MatrixFactorization::builder().rank(4).epochs(3).validation(0.0).build()?;
                 for model in [one_class, squared.fit(cluster, &train)?.model] {
-                    let ranking = Ranking::new(&test, &train)?;
-                    let figures = ranking.figures(cluster, &model, &[1, 5, 10, 100])?;
+                    let ranking = RankingEvaluator::new(&test, &train)?;
+                    let metrics = ranking.metrics(cluster, &model, &[1, 5, 10, 100])?;
                     for k in [1, 5, 10, 100] {
-                        let (recall, ndcg) = by_hand(cluster, &model, &held_out, &known, k);
-                        // Scores are summed in another order; sums over users, too.
-                        assert!((figures[&format!("recall@{k}")] - recall).abs() < 1e-9, "{k}: {figures:?} {recall}");
-                        assert!((figures[&format!("ndcg@{k}")] - ndcg).abs() < 1e-9, "{k}: {figures:?} {ndcg}");
+                        let (recall, ndcg) = by_hand(cluster, &model, &validation, &known, k);
+                        // Scores and sums over users have another order.
+                        assert!((metrics[&format!("recall@{k}")] - recall).abs() < 1e-9, "{k}: {metrics:?} {recall}");
+                        assert!((metrics[&format!("ndcg@{k}")] - ndcg).abs() < 1e-9, "{k}: {metrics:?} {ndcg}");
                     }
-                    let users: BTreeSet<u64> = held_out.iter().map(|key| key[0]).collect();
+                    let users: BTreeSet<u64> = validation.iter().map(|key| key[0]).collect();
                     assert_eq!(ranking.users(cluster)?, users.len() as u64);
                 }
                 Ok(())
@@ -64,24 +64,25 @@ fn figures_are_those_of_a_sorted_list_of_everything() {
 }
 
 #[test]
-fn of_equals_the_first_is_first_and_figures_of_nobody_are_refused() {
+fn ties_go_to_the_first_item_and_empty_rankings_are_rejected() {
     hemiola::standalone(1)
         .run(|cluster| {
-            // A model that knows nothing but the mean scores everything alike.
+            // A model that knows only the mean scores everything alike.
             let ratings = cluster.from_fn([3, 12], |_| 1.0_f32)?;
             let known = ratings.entries().filter(|[user, item], _| user == 0 && item < 2).materialize()?;
             let settings =
-                MatrixFactorization::builder().loss(Loss::OneClass).l2(1000.0).epochs(1).valid(0.0).build()?;
+                MatrixFactorization::builder().loss(MfLoss::OneClass).l2(1000.0).epochs(1).validation(0.0).build()?;
             let mut model = settings.fit(cluster, &ratings.entries().materialize()?)?.model;
             model.user_factors = cluster.zeros([3, 32])?;
-            let held_out = ratings.entries().filter(|[user, item], _| user == 0 && item == 2).materialize()?;
-            let figures = Ranking::new(&held_out, &known)?.figures(cluster, &model, &[1])?;
-            assert_eq!((figures["recall@1"], figures["ndcg@1"]), (1.0, 1.0));
-            let nobody = held_out.entries().filter(|_, _| false).materialize()?;
-            // Nor can what was trained on be sought.
-            for nothing in [&nobody, &known] {
-                let error = Ranking::new(nothing, &known)?.figures(cluster, &model, &[1]).unwrap_err().to_string();
-                assert!(error.starts_with("no held-out entry is left to rank"), "{error}");
+            let validation = ratings.entries().filter(|[user, item], _| user == 0 && item == 2).materialize()?;
+            let metrics = RankingEvaluator::new(&validation, &known)?.metrics(cluster, &model, &[1])?;
+            assert_eq!((metrics["recall@1"], metrics["ndcg@1"]), (1.0, 1.0));
+            let empty = validation.entries().filter(|_, _| false).materialize()?;
+            // Training items cannot be relevant.
+            for nothing in [&empty, &known] {
+                let error =
+                    RankingEvaluator::new(nothing, &known)?.metrics(cluster, &model, &[1]).unwrap_err().to_string();
+                assert!(error.starts_with("no validation entry is left to rank"), "{error}");
             }
             Ok(())
         })

@@ -1,15 +1,18 @@
-//! Coordinate descent under different schedules: the same minimum, reached with more or fewer updates.
+//! Coordinate descent under different schedules: the same minimum, with more or fewer updates.
 
-use hemiola::array::random::Values;
+use hemiola::core::rng::PhiloxRng;
 use hemiola_models::SparseRegression;
-use hemiola_models::sparse::{Columns, Csc, Dense, Examples, Lambda, Loss, Next, Schedule, Study, Until};
+use hemiola_models::sparse::{
+    CoordinateSchedule, CscMatrix, DenseColumns, FeatureColumns, Lambda, ScheduleStudy, SparseExamples, SparseLoss,
+    StudyLimits, UpdateOrder,
+};
 
 const ROWS: usize = 120;
 const COLUMNS: usize = 200;
 
-/// Columns of which neighbours are correlated, rows `range` of them, and their targets.
-fn problem(correlation: f64, range: std::ops::Range<usize>, sparse: bool) -> Examples<f32> {
-    let values = Values::new(3);
+/// Rows `range` of columns with correlated neighbours, and their targets.
+fn problem(correlation: f64, range: std::ops::Range<usize>, sparse: bool) -> SparseExamples<f32> {
+    let values = PhiloxRng::new(3);
     let mut all: Vec<Vec<f64>> = Vec::new();
     for column in 0..COLUMNS {
         let fresh = |row: usize| values.normal(row as u64, column as u64, 0.0, 1.0);
@@ -25,7 +28,7 @@ fn problem(correlation: f64, range: std::ops::Range<usize>, sparse: bool) -> Exa
     if sparse {
         for (column, of_column) in all.iter_mut().enumerate() {
             for (row, value) in of_column.iter_mut().enumerate() {
-                *value = if values.chosen(row as u64, 1000 + column as u64, 0.2) { *value } else { 0.0 };
+                *value = if values.random_bool(row as u64, 1000 + column as u64, 0.2) { *value } else { 0.0 };
             }
         }
     }
@@ -38,26 +41,26 @@ fn problem(correlation: f64, range: std::ops::Range<usize>, sparse: bool) -> Exa
     let columns = if sparse {
         let (mut starts, mut at, mut kept) = (vec![0], Vec::new(), Vec::new());
         for of_column in &all {
-            for (place, value) in of_column[range.clone()].iter().enumerate().filter(|(_, value)| **value != 0.0) {
-                at.push(place as u32);
+            for (index, value) in of_column[range.clone()].iter().enumerate().filter(|(_, value)| **value != 0.0) {
+                at.push(index as u32);
                 kept.push(*value as f32);
             }
             starts.push(at.len());
         }
-        Columns::Sparse(Csc::new(rows, &starts, at, kept))
+        FeatureColumns::Sparse(CscMatrix::new(rows, &starts, at, kept))
     } else {
         let kept =
             all.iter().flat_map(|of_column| of_column[range.clone()].iter().map(|value| *value as f32)).collect();
-        Columns::Dense(Dense::new(rows, COLUMNS, kept))
+        FeatureColumns::Dense(DenseColumns::new(rows, COLUMNS, kept))
     };
-    Examples::new(columns, targets)
+    SparseExamples::new(columns, targets)
 }
 
 fn lasso() -> SparseRegression {
-    SparseRegression::builder(Loss::Squared).lambda(Lambda::Share(0.05)).tolerance(1e-9).build().unwrap()
+    SparseRegression::builder(SparseLoss::Squared).lambda(Lambda::Share(0.05)).tolerance(1e-9).build().unwrap()
 }
 
-/// The least there is.
+/// Minimum of the objective.
 fn minimum(correlation: f64, sparse: bool) -> f64 {
     let found = hemiola::standalone(1).workers(1).run(|cluster| {
         let trained = lasso().fit_rows(cluster, problem(correlation, 0..ROWS, sparse))?;
@@ -66,7 +69,13 @@ fn minimum(correlation: f64, sparse: bool) -> f64 {
     found.unwrap()[0]
 }
 
-fn study(peers: usize, workers: usize, (correlation, sparse): (f64, bool), schedule: Schedule, until: Until) -> Study {
+fn study(
+    peers: usize,
+    workers: usize,
+    (correlation, sparse): (f64, bool),
+    schedule: CoordinateSchedule,
+    until: StudyLimits,
+) -> ScheduleStudy {
     let mut found = hemiola::standalone(peers).workers(workers).run(|cluster| {
         let rank = cluster.rank().index();
         let rows = rank * ROWS / peers..(rank + 1) * ROWS / peers;
@@ -75,22 +84,22 @@ fn study(peers: usize, workers: usize, (correlation, sparse): (f64, bool), sched
     found.as_mut().unwrap().remove(0)
 }
 
-fn until(objective: f64) -> Until {
-    Until { objective, updates: 400_000, every: 1 }
+fn until(objective: f64) -> StudyLimits {
+    StudyLimits { objective, updates: 400_000, every: 1 }
 }
 
 #[test]
-fn every_schedule_comes_to_the_same_minimum() {
+fn every_schedule_converges_to_the_same_minimum() {
     for sparse in [false, true] {
         let least = minimum(0.5, sparse);
         for (peers, workers, next, concurrent, depth) in [
-            (1, 1, Next::RoundRobin, 1, 1),
-            (1, 2, Next::Priority, 8, 1),
-            (2, 1, Next::Priority, 8, 2),
-            (1, 2, Next::Random, 4, 3),
-            (3, 2, Next::RoundRobin, 8, 1),
+            (1, 1, UpdateOrder::RoundRobin, 1, 1),
+            (1, 2, UpdateOrder::Priority, 8, 1),
+            (2, 1, UpdateOrder::Priority, 8, 2),
+            (1, 2, UpdateOrder::Random, 4, 3),
+            (3, 2, UpdateOrder::RoundRobin, 8, 1),
         ] {
-            let schedule = Schedule { next, concurrent, depth, correlation: 0.5, total: 2.0 };
+            let schedule = CoordinateSchedule { next, concurrent, depth, correlation: 0.5, total: 2.0 };
             let found = study(peers, workers, (0.5, sparse), schedule, until(least * (1.0 + 1e-6)));
             let reached = found.trace.points.last().unwrap().objective;
             assert!(
@@ -102,36 +111,38 @@ fn every_schedule_comes_to_the_same_minimum() {
 }
 
 #[test]
-fn an_exact_schedule_never_raises_the_objective() {
+fn an_exact_schedule_never_increases_the_objective() {
     for sparse in [false, true] {
-        let found = study(1, 2, (0.9, sparse), Schedule::default(), Until { updates: 5000, ..until(0.0) });
+        let found =
+            study(1, 2, (0.9, sparse), CoordinateSchedule::default(), StudyLimits { updates: 5000, ..until(0.0) });
         for pair in found.trace.points.windows(2) {
             assert!(pair[1].objective <= pair[0].objective * (1.0 + 1e-12), "{pair:?}");
         }
-        assert_eq!(found.report.tally.staleness, [found.report.tally.jobs]);
-        assert!(found.report.tally.waited_for_round > 0);
+        assert_eq!(found.report.counts.staleness, [found.report.counts.jobs]);
+        assert!(found.report.counts.conflicts_in_round > 0);
     }
 }
 
 #[test]
-fn scheduled_updates_need_a_fifth_of_random_ones_or_less() {
+fn priority_needs_at_most_a_fifth_of_random_updates() {
     let goal = minimum(0.9, false) * 1.001;
-    let scheduled = study(1, 2, (0.9, false), Schedule::default(), until(goal)).trace.jobs_until(goal);
-    let random = study(1, 2, (0.9, false), Schedule::shotgun(32), until(goal)).trace.jobs_until(goal);
+    let scheduled = study(1, 2, (0.9, false), CoordinateSchedule::default(), until(goal)).trace.jobs_until(goal);
+    let random = study(1, 2, (0.9, false), CoordinateSchedule::shotgun(32), until(goal)).trace.jobs_until(goal);
     let ratio = random.map_or(f64::INFINITY, |random| random as f64 / scheduled.unwrap() as f64);
     assert!(ratio >= 5.0, "{ratio}");
 }
 
 #[test]
-fn training_by_a_schedule_ends_where_training_by_blocks_does() {
+fn scheduled_and_blockwise_training_agree() {
     for sparse in [false, true] {
         let least = minimum(0.8, sparse);
         for (peers, workers) in [(1, 2), (2, 1)] {
             let found = hemiola::standalone(peers).workers(workers).run(|cluster| {
                 let rank = cluster.rank().index();
                 let rows = problem(0.8, rank * ROWS / peers..(rank + 1) * ROWS / peers, sparse);
-                let builder = SparseRegression::builder(Loss::Squared).lambda(Lambda::Share(0.05)).tolerance(1e-7);
-                let schedule = Schedule { concurrent: 8, depth: 2, ..Schedule::default() };
+                let builder =
+                    SparseRegression::builder(SparseLoss::Squared).lambda(Lambda::Share(0.05)).tolerance(1e-7);
+                let schedule = CoordinateSchedule { concurrent: 8, depth: 2, ..CoordinateSchedule::default() };
                 let report = builder.schedule(schedule).build()?.fit_rows(cluster, rows)?.report;
                 let end = report.progress.last().unwrap();
                 Ok((end.objective, end.train["gap"]))
@@ -143,10 +154,10 @@ fn training_by_a_schedule_ends_where_training_by_blocks_does() {
 }
 
 #[test]
-fn the_same_bits_twice() {
+fn schedules_are_reproducible() {
     let run = |peers, workers| {
-        let schedule = Schedule { depth: 2, ..Schedule::default() };
-        let found = study(peers, workers, (0.7, false), schedule, Until { updates: 3000, ..until(0.0) });
+        let schedule = CoordinateSchedule { depth: 2, ..CoordinateSchedule::default() };
+        let found = study(peers, workers, (0.7, false), schedule, StudyLimits { updates: 3000, ..until(0.0) });
         found.trace.points.iter().map(|point| point.objective.to_bits()).collect::<Vec<_>>()
     };
     assert_eq!(run(1, 2), run(1, 2));

@@ -1,27 +1,28 @@
-//! How peers meet and become a job.
+//! Join protocol: peers authenticate each other and form a job.
 //!
 //! ```text
-//!  peer r ──dial──▶ root            handshake (mutual proof of the secret), claim: rank, size, listening address
-//!  root ──roster──▶ every peer      once all ranks are there
-//!  peer i ──dial──▶ peer j < i      one link per lane, each with its own handshake
-//!  peer ──ready──▶ root             once all its links stand
+//!  peer r ──connect──▶ root         handshake (mutual proof of the secret), claim: rank, size, listening address
+//!  root ──roster──▶ every peer      once all ranks have joined
+//!  peer i ──connect──▶ peer j < i   one connection per lane, each with its own handshake
+//!  peer ──ready──▶ root             once all its connections are established
 //!  root ──go──▶ every peer          once all are ready; no data frame travels before
 //! ```
-//! A stranger, a second peer with the same rank, a peer of another job or size is refused, hears why, and is named in
-//! the root's events and, if the job does not come together, in the root's error; it never harms those who belong.
+//! An unknown client, a second peer with the same rank, and a peer of another job or size are refused
+//! and receive the reason. The root reports them in its events and, if the job does not form, in its
+//! error. They never harm the legitimate peers.
 //!
 //! | file | concept |
 //! |---|---|
 //! | `handshake.rs` | mutual challenge: pure |
-//! | `roster.rs` | who has joined and who is refused: pure |
-//! | `wire.rs` | frames on a connection that is not yet a link |
-//! | `listener.rs` | connections that come in, authenticated side by side |
-//! | `rendezvous.rs` | where peers meet: an address, or a file that names one |
-//! | `meet.rs` | the conversation above |
+//! | `roster.rs` | joined, missing and refused peers: pure |
+//! | `handshake_stream.rs` | handshake messages on a connection that has not joined yet |
+//! | `acceptor.rs` | incoming connections, authenticated concurrently |
+//! | `rendezvous.rs` | rendezvous of the peers: an address, or a file that contains one |
+//! | `bootstrap.rs` | the protocol above |
 
+pub(crate) mod acceptor;
+pub(crate) mod bootstrap;
 pub(crate) mod handshake;
-pub(crate) mod listener;
-pub(crate) mod meet;
+pub(crate) mod handshake_stream;
 pub(crate) mod rendezvous;
 pub(crate) mod roster;
-pub(crate) mod wire;

@@ -1,8 +1,9 @@
-//! Where peers meet: an address, or a file that names one.
+//! Rendezvous of the peers: an address, or a file that contains one.
 //!
-//! A file serves launchers that hand out ranks but no address, and local launches, where a port chosen in advance
-//! could be taken by the time it is used: the root binds any free port and writes it down. The file is readable by its
-//! owner alone and carries a fresh secret too, so that such jobs need no set-up to be safe from other users.
+//! A file serves launchers that assign ranks but no address, and local launches, where a port
+//! chosen in advance could be taken by the time it is used: the root binds any free port and writes
+//! it to the file. The file is readable by its owner only and also carries a fresh secret, so that
+//! such jobs are protected from other users without any set-up.
 
 use crate::secret::Secret;
 use hemiola_core::Env;
@@ -13,31 +14,35 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// The meeting point of a job.
+/// Rendezvous of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Rendezvous {
-    /// `host:port`; the root listens there.
+    /// Address `host:port` at which the root listens.
     Address(String),
-    /// A file on storage that all peers see; the root writes its address into it.
+    /// File on storage that all peers see; the root writes its address into it.
     File(PathBuf),
 }
 
-/// A text that names no meeting point: what was expected.
+/// Error of parsing a rendezvous: a description of the expected text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
-pub struct NotARendezvous(pub &'static str);
+pub struct ParseRendezvousError(pub &'static str);
 
 impl FromStr for Rendezvous {
-    /// What was expected instead.
-    type Err = NotARendezvous;
+    /// Description of the expected text.
+    type Err = ParseRendezvousError;
 
-    /// `host:port` with brackets around an IPv6 address, or `file:/path`.
-    fn from_str(text: &str) -> Result<Self, NotARendezvous> {
+    /// Parses `host:port` with brackets around an IPv6 address, or `file:/path`.
+    fn from_str(text: &str) -> Result<Self, ParseRendezvousError> {
         if let Some(path) = text.strip_prefix("file:") {
             let path = PathBuf::from(path);
-            // A relative path would depend on each peer's working folder.
+            // A relative path would depend on the working folder of each peer.
             let usable = path.is_absolute() && path.file_name().is_some();
-            return if usable { Ok(Self::File(path)) } else { Err(NotARendezvous("an absolute path after `file:`")) };
+            return if usable {
+                Ok(Self::File(path))
+            } else {
+                Err(ParseRendezvousError("an absolute path after `file:`"))
+            };
         }
         let parts = text.rsplit_once(':').filter(|(host, _)| {
             let bracketed = host.starts_with('[') && host.ends_with(']');
@@ -45,7 +50,7 @@ impl FromStr for Rendezvous {
         });
         match parts.map(|(_, port)| port.parse::<u16>()) {
             Some(Ok(1..)) => Ok(Self::Address(text.to_owned())),
-            _ => Err(NotARendezvous("`host:port` (an IPv6 address in brackets) or `file:/path`")),
+            _ => Err(ParseRendezvousError("`host:port` (an IPv6 address in brackets) or `file:/path`")),
         }
     }
 }
@@ -59,17 +64,17 @@ impl fmt::Display for Rendezvous {
     }
 }
 
-/// What a rendezvous file holds.
+/// Content of a rendezvous file.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Meeting {
-    /// Where the root listens.
+pub(crate) struct RendezvousRecord {
+    /// Address at which the root listens.
     pub(crate) address: String,
-    /// The secret in hexadecimal; empty if the peers were given one.
+    /// Secret in hexadecimal; empty if the peers were given one.
     pub(crate) secret: String,
 }
 
-impl Meeting {
-    /// Writes the file so that a reader sees all of it or none.
+impl RendezvousRecord {
+    /// Writes the file atomically: a reader sees all of it or none.
     pub(crate) fn write(&self, path: &Path, env: &dyn Env) -> io::Result<()> {
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
             std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -89,7 +94,7 @@ impl Meeting {
         written
     }
 
-    /// Reads the file; `None` if it is not there yet.
+    /// Reads the file; `None` if it does not exist yet.
     pub(crate) fn read(path: &Path) -> io::Result<Option<Self>> {
         match std::fs::read(path) {
             Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -98,7 +103,7 @@ impl Meeting {
         }
     }
 
-    /// The secret to use: the one in the file, or else the given one.
+    /// Returns the secret to use: the one in the file, or else the given one.
     pub(crate) fn secret(&self, given: &Secret) -> Secret {
         if self.secret.is_empty() { given.clone() } else { Secret::new(self.secret.as_bytes()) }
     }
@@ -109,11 +114,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_and_files_are_told_apart() {
+    fn addresses_and_files_are_distinguished() {
         assert_eq!("host:80".parse(), Ok(Rendezvous::Address("host:80".into())));
         assert_eq!("[::1]:80".parse(), Ok(Rendezvous::Address("[::1]:80".into())));
         assert_eq!("file:/a/b".parse(), Ok(Rendezvous::File("/a/b".into())));
-        for wrong in ["host", "host:", ":80", "host:http", "host:70000", "host:0", "fe80::1:80", "file:meet", "file:/"]
+        for wrong in ["host", "host:", ":80", "host:http", "host:70000", "host:0", "fe80::1:80", "file:name", "file:/"]
         {
             assert!(wrong.parse::<Rendezvous>().is_err(), "{wrong}");
         }

@@ -1,34 +1,41 @@
-//! One connection to one peer on one lane.
+//! Connection to one peer on one lane.
 //!
-//! **Reading.** Whoever holds `inbound` reads: the lane's I/O loop when the socket is readable, or a thread that waits
-//! for a message of this peer ([`Connection::assist`]). While a thread assists, the loop does not watch the socket, so
-//! that a message wakes one thread, not two. Nobody leaves `inbound` with complete frames undelivered, nor with bytes that
-//! TLS has decrypted: the poller sees neither, so nobody would come back for them.
+//! **Reading.** The holder of `inbound` reads: the lane's I/O loop when the socket is readable, or a
+//! thread that waits for a message of this peer ([`Connection::assist`]). While a thread assists, the
+//! loop does not poll the socket, so that a message wakes one thread, not two. No thread releases
+//! `inbound` with complete frames undelivered, nor with bytes that TLS has already decrypted: the
+//! poller sees neither, so no thread would come back for them.
 //!
-//! A message that somebody waits for often comes within microseconds, less than it takes to be woken. So an assistant stays awake for a moment, and
-//! lets others run meanwhile.
+//! An awaited message often arrives within microseconds, which is less than a wake-up takes. So an
+//! assisting thread spins for a moment, and yields to other threads meanwhile.
 //!
-//! **Lending.** Telling the poller before and after each message costs more than reading it. A connection whose
-//! assistants keep coming back within [`SOON`] is *lent* to them: the loop leaves it alone between their visits, and
-//! takes it back when none has come for [`LEASE`]. So a message that nobody waits for is delayed by at most about two
-//! leases, and only right after a burst of messages that somebody did wait for.
+//! **Leases.** Changing the poller's registration before and after each message costs more than
+//! reading it. A connection whose assisting threads keep returning within [`QUICK_RETURN`] is
+//! *leased* to them: the loop ignores it between their visits, and takes it back when none has come
+//! for [`LEASE_DURATION`]. So a message that no thread waits for is delayed by at most about two
+//! leases, and only right after a burst of awaited messages.
 //!
-//! **Writing.** Whoever holds `outbound` writes. A sender writes at once if nothing is queued, and leaves the rest to
-//! the I/O loop. When more than `queue_limit` bytes are queued, senders wait for `room`.
+//! **Writing.** The holder of `send_queue` writes. A sender writes at once if nothing is queued, and
+//! leaves the rest to the I/O loop. When more than `limits.queue` bytes are queued, senders wait for
+//! `room`.
 //!
-//! **Back-pressure.** Bytes delivered and not yet taken out of their mailbox are counted in `untaken`. Above
-//! `inbound_limit` the loop stops watching the socket until half is taken, so that the sender's socket fills and the
-//! sender waits. A thread that assists holds back while others take messages out, and reads on slowly if nobody does, since
-//! its own message may be behind; at four times the limit the peer counts as flooding us.
+//! **Back-pressure.** Bytes that are delivered and not yet consumed are counted in `unconsumed`.
+//! Above `limits.inbound` the loop stops polling the socket until half is consumed, so that the
+//! sender's socket fills and the sender waits. An assisting thread throttles itself while other
+//! threads consume messages, and reads on slowly if none does, since its own message may be behind.
+//! At four times the limit the peer counts as flooding.
 //!
-//! **Locks**, in order: `inbound` or `outbound`, then `interest`. The inbox is called with `inbound` held.
+//! **Locks**, in order: `inbound` or `send_queue`, then `interest`. The observer is called with
+//! `inbound` held.
 
-use crate::decoder::Decoder;
+use crate::decoder::FrameDecoder;
 use crate::frame::{FrameHeader, FrameKind, OVERHEAD_BYTES};
-use crate::tcp::outbound::Outbound;
-use crate::tcp::stream::{BRIEF, Patience, Stream};
+use crate::tcp::send_queue::SendQueue;
+use crate::tcp::stream::{BRIEF_WAIT, PeerStream, ReadWait};
 use bytes::Bytes;
-use hemiola_core::{Assist, Env, JobId, Lane, LossCause, Message, Moment, Outgoing, Parting, Rank, TransportError};
+use hemiola_core::{
+    AssistOutcome, Env, GoodbyeReason, JobId, Lane, LossCause, Message, Moment, OutgoingMessage, Rank, TransportError,
+};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use polling::{Event, PollMode, Poller};
 use std::io;
@@ -38,93 +45,98 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 /// Reads or writes in a row before another connection has its turn.
-const TURN_PIECES: usize = 16;
+const MAX_OPERATIONS_PER_TURN: usize = 16;
 
-/// Reads in a row after which a thread that assists looks at the clock.
-const TIME_CHECK: u32 = 64;
+/// Reads in a row after which an assisting thread checks the time.
+const READS_PER_TIME_CHECK: u32 = 64;
 
-/// What an untaken message costs besides its payload, so that small ones are bounded too.
+/// Cost of an unconsumed message besides its payload, so that small messages are bounded too.
 const MESSAGE_COST: usize = 128;
 
-/// How long a thread waits for the I/O loop to hand reading over; one piece takes a fraction of it.
-const HANDOVER: Duration = Duration::from_millis(2);
+/// Time that a thread waits for the I/O loop to hand reading over; one read takes a fraction of it.
+const HANDOVER_TIMEOUT: Duration = Duration::from_millis(2);
 
-/// How long a peer may go on talking after one of its lanes has ended.
-const HEARING: Duration = Duration::from_millis(200);
+/// Time that a peer may still send after one of its lanes has ended.
+const GOODBYE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A thread that assists again within this time is likely to go on like that. Longer than it takes to add up and send on a large message, also where peers share a core: whenever the I/O loop
+/// A thread that assists again within this time is likely to continue like that. Longer than it
+/// takes to add and forward a large message, even if peers share a core: whenever the I/O loop
 /// reads in between, two threads take turns where one would do.
-const SOON: Duration = Duration::from_millis(1);
-/// How long a thread that assists looks again and again before it sleeps: about as long as falling asleep and being woken takes.
-const AWAKE: Duration = Duration::from_micros(30);
-/// So many quick returns in a row make a connection lent.
-const HABIT: u32 = 4;
-/// A lent connection goes back to the I/O loop when nobody has read it for this long. The loop looks as often.
-pub(crate) const LEASE: Duration = Duration::from_millis(1);
+const QUICK_RETURN: Duration = Duration::from_millis(1);
+/// Time that an assisting thread spins before it sleeps: about as long as falling asleep and waking
+/// up takes.
+const SPIN_DURATION: Duration = Duration::from_micros(30);
+/// Number of quick returns in a row after which a connection is leased.
+const LEASE_THRESHOLD: u32 = 4;
+/// A leased connection returns to the I/O loop when no thread has read it for this long. The loop
+/// checks at the same interval.
+pub(crate) const LEASE_DURATION: Duration = Duration::from_millis(1);
 
-/// What a connection tells its transport. Called with `inbound` held.
-pub(crate) trait Listener: Send + Sync {
-    /// Something came from the peer.
-    fn heard(&self, peer: Rank);
-    /// A message came.
+/// Observer of a connection, implemented by the transport. Called with `inbound` held.
+pub(crate) trait ConnectionObserver: Send + Sync {
+    /// Records that bytes arrived from the peer.
+    fn bytes_received(&self, peer: Rank);
+    /// Delivers a message to the sink.
     fn deliver(&self, message: Message);
-    /// The peer said goodbye on this lane.
-    fn parted(&self, peer: Rank, lane: Lane, parting: Parting);
-    /// The connection is of no use any more.
-    fn broken(&self, peer: Rank, lane: Lane, cause: LossCause);
+    /// Handles the goodbye of the peer on this lane.
+    fn goodbye_received(&self, peer: Rank, lane: Lane, goodbye: GoodbyeReason);
+    /// Handles the end of a connection that cannot be used any more.
+    fn connection_lost(&self, peer: Rank, lane: Lane, cause: LossCause);
 }
 
-/// Sizes a connection keeps to.
+/// Size limits of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Limits {
+pub(crate) struct ConnectionLimits {
     /// Bytes that may be queued before senders wait.
     pub(crate) queue: usize,
-    /// Bytes that may lie untaken before reading stops.
+    /// Unconsumed bytes above which reading stops.
     pub(crate) inbound: usize,
 }
 
-/// What the poller watches this connection for.
+/// Events for which the poller watches this connection.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "they are independent of each other; no enum would say more")]
-struct Interest {
-    /// A thread assists.
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent of each other")]
+struct PollInterest {
+    /// True while a thread assists.
     assisted: bool,
-    /// The I/O loop leaves reading to threads that assist, even while none does.
-    lent: bool,
-    /// When a thread last ended assisting, and how many have come back soon, in a row.
-    left: Moment,
-    habit: u32,
-    /// Too much is untaken.
+    /// True while the I/O loop leaves reading to assisting threads, even if none assists.
+    leased: bool,
+    /// End of the last assistance, and number of quick returns in a row.
+    last_assist: Moment,
+    quick_returns: u32,
+    /// True while too much is unconsumed.
     paused: bool,
-    /// Something is queued for writing.
+    /// True while frames are queued for writing.
     writing: bool,
-    /// Registered with the poller.
+    /// True while the socket is registered with the poller.
     watched: bool,
-    /// What the poller was told last.
-    told: (bool, bool),
+    /// Registered interest: readable, writable.
+    registered: (bool, bool),
 }
 
 pub(crate) struct Connection {
     pub(crate) peer: Rank,
     pub(crate) lane: Lane,
     job: JobId,
-    stream: Stream,
+    stream: PeerStream,
     key: usize,
     poller: Arc<Poller>,
-    /// How many connections of this lane are lent. The loop reads it before it sleeps; see `IoLoop::run`.
+    /// Number of leased connections of this lane. The loop reads it before it sleeps; see
+    /// `IoLoop::run`.
     leases: Arc<AtomicUsize>,
     env: Arc<dyn Env>,
-    limits: Limits,
-    inbound: Mutex<Decoder>,
-    outbound: Mutex<Outbound>,
+    limits: ConnectionLimits,
+    inbound: Mutex<FrameDecoder>,
+    send_queue: Mutex<SendQueue>,
     room: Condvar,
-    interest: Mutex<Interest>,
-    untaken: AtomicUsize,
-    /// The I/O loop holds `inbound`. A hint, like the next one: nothing but speed depends on them.
-    loop_reads: AtomicBool,
-    /// A thread waits for the I/O loop to hand `inbound` over.
-    claimed: AtomicBool,
-    /// Set once, when the connection is given up or the peer has parted; read by everyone before they touch it.
+    interest: Mutex<PollInterest>,
+    unconsumed: AtomicUsize,
+    /// True while the I/O loop holds `inbound`. Like the next flag, a hint that affects only speed.
+    io_loop_reads: AtomicBool,
+    /// True while a thread waits for the I/O loop to release `inbound`.
+    reading_requested: AtomicBool,
+    /// Set once, when the connection is closed or lost; every thread checks it before using the
+    /// connection.
     down: AtomicBool,
 }
 
@@ -134,14 +146,14 @@ impl Connection {
         peer: Rank,
         lane: Lane,
         job: JobId,
-        stream: Stream,
-        decoder: Decoder,
-        outbound: Outbound,
+        stream: PeerStream,
+        decoder: FrameDecoder,
+        send_queue: SendQueue,
         key: usize,
         poller: Arc<Poller>,
         leases: Arc<AtomicUsize>,
         env: Arc<dyn Env>,
-        limits: Limits,
+        limits: ConnectionLimits,
     ) -> Self {
         Self {
             peer,
@@ -154,49 +166,50 @@ impl Connection {
             env,
             limits,
             inbound: Mutex::new(decoder),
-            outbound: Mutex::new(outbound),
+            send_queue: Mutex::new(send_queue),
             room: Condvar::new(),
-            interest: Mutex::new(Interest::default()),
-            untaken: AtomicUsize::new(0),
-            loop_reads: AtomicBool::new(false),
-            claimed: AtomicBool::new(false),
+            interest: Mutex::new(PollInterest::default()),
+            unconsumed: AtomicUsize::new(0),
+            io_loop_reads: AtomicBool::new(false),
+            reading_requested: AtomicBool::new(false),
             down: AtomicBool::new(false),
         }
     }
 
-    /// Starts watching the socket.
+    /// Starts polling the socket.
     #[expect(unsafe_code, reason = "the poller asks for a promise about the socket's life")]
     pub(crate) fn watch(&self) -> io::Result<()> {
         let mut interest = self.interest.lock();
-        // SAFETY: the socket must be deleted from the poller before it is closed. `unwatch` does so; it runs when the
-        // connection is taken down and, at the latest, in `drop`, which is before the stream's own drop.
+        // SAFETY: the socket must be deleted from the poller before it is closed. `unwatch` does
+        // so; it runs when the connection is taken down and, at the latest, in `drop`, which is
+        // before the stream's own drop.
         unsafe { self.poller.add_with_mode(&self.stream.fd(), Event::readable(self.key), PollMode::Level)? };
         interest.watched = true;
-        interest.told = (true, false);
+        interest.registered = (true, false);
         Ok(())
     }
 
     fn unwatch(&self) {
         let mut interest = self.interest.lock();
         if std::mem::take(&mut interest.watched) {
-            // It can only fail for a socket that is not registered.
+            // This only fails for a socket that is not registered.
             let _ = self.poller.delete(self.stream.fd());
         }
     }
 
-    fn change_interest(&self, change: impl FnOnce(&mut Interest)) {
+    fn change_interest(&self, change: impl FnOnce(&mut PollInterest)) {
         let mut interest = self.interest.lock();
         change(&mut interest);
-        let wanted = (!interest.assisted && !interest.lent && !interest.paused, interest.writing);
-        if interest.watched && interest.told != wanted {
-            interest.told = wanted;
+        let wanted = (!interest.assisted && !interest.leased && !interest.paused, interest.writing);
+        if interest.watched && interest.registered != wanted {
+            interest.registered = wanted;
             let event = Event::new(self.key, wanted.0, wanted.1);
-            // It can only fail for a socket that is not registered.
+            // This only fails for a socket that is not registered.
             let _ = self.poller.modify_with_mode(self.stream.fd(), event, PollMode::Level);
         }
     }
 
-    /// Whether the socket is not read because too much is untaken.
+    /// Returns true if the socket is not read because too much is unconsumed.
     pub(crate) fn is_paused(&self) -> bool {
         self.interest.lock().paused
     }
@@ -205,317 +218,334 @@ impl Connection {
         self.down.load(Ordering::Acquire) // pairs with the store in `take_down`
     }
 
-    /// Closes the connection at once and wakes everyone who waits on it.
+    /// Closes the connection at once and wakes all threads that wait on it.
     pub(crate) fn take_down(&self) {
         self.down.store(true, Ordering::Release); // pairs with the load in `is_down`
         self.unwatch();
         self.stream.shutdown(Shutdown::Both);
-        self.outbound.lock().clear();
+        self.send_queue.lock().clear();
         self.room.notify_all();
     }
 
-    /// Queues a frame and writes what fits. `loss` says why the peer is gone, once this connection is down. The payload ends in `tail`, which is lent: what of it
-    /// does not fit is copied.
+    /// Queues a frame and writes as much as the socket takes. `loss` returns the error once this
+    /// connection is down. The payload ends in the borrowed `tail`, of which only the unwritten
+    /// part is copied.
     pub(crate) fn send(
         &self,
         kind: FrameKind,
-        message: Outgoing,
+        message: OutgoingMessage,
         tail: &[u8],
         timeout: Duration,
         loss: &dyn Fn() -> TransportError,
-    ) -> Result<(), SendFailure> {
-        let Outgoing { channel, purpose, payload, .. } = message;
+    ) -> Result<(), FrameSendError> {
+        let OutgoingMessage { channel, purpose, payload, .. } = message;
         let bytes = payload.len() + tail.len() + OVERHEAD_BYTES;
-        let mut outbound = self.outbound.lock();
+        let mut send_queue = self.send_queue.lock();
         let mut start = None;
         loop {
             if self.is_down() {
-                return Err(SendFailure::Refused(loss()));
+                return Err(FrameSendError::Refused(loss()));
             }
-            if outbound.closed {
-                return Err(SendFailure::Refused(TransportError::Closed));
+            if send_queue.closed {
+                return Err(FrameSendError::Refused(TransportError::Closed));
             }
-            let queued = outbound.queued();
+            let queued = send_queue.queued();
             if queued == 0 || queued + bytes <= self.limits.queue {
                 break;
             }
             let now = self.env.now();
             let start: Moment = *start.get_or_insert(now);
             if now - start >= timeout {
-                let stuck = TransportError::Stuck { peer: self.peer, lane: self.lane, queued, waited: now - start };
-                return Err(SendFailure::Refused(stuck));
+                let stuck =
+                    TransportError::SendTimeout { peer: self.peer, lane: self.lane, queued, waited: now - start };
+                return Err(FrameSendError::Refused(stuck));
             }
-            self.make_room(&mut outbound).map_err(SendFailure::Broken)?;
+            self.make_room(&mut send_queue).map_err(FrameSendError::Broken)?;
         }
         let header = FrameHeader { kind, purpose, length: 0, job: self.job, sequence: 0, channel };
-        let idle = outbound.is_empty();
+        let idle = send_queue.is_empty();
         if tail.is_empty() {
-            outbound.push(header, payload);
+            send_queue.push(header, payload);
         } else {
-            outbound.push_lent(header, payload, tail, &self.stream).map_err(SendFailure::Broken)?;
+            send_queue.push_borrowed(header, payload, tail, &self.stream).map_err(FrameSendError::Broken)?;
         }
-        outbound.closed = kind == FrameKind::Farewell;
+        send_queue.closed = kind == FrameKind::Goodbye;
         if idle {
-            // As many pieces as the socket takes: it stops us long before this number.
-            outbound.pump(&self.stream, usize::MAX).map_err(SendFailure::Broken)?;
-            self.leave_rest_to_loop(&outbound).map_err(SendFailure::Broken)?;
+            // As many writes as the socket takes: it blocks long before this number.
+            send_queue.pump(&self.stream, usize::MAX).map_err(FrameSendError::Broken)?;
+            self.leave_rest_to_loop(&send_queue).map_err(FrameSendError::Broken)?;
         }
         Ok(())
     }
 
-    /// Writes what the socket takes, waiting briefly for it to take anything. A sender that has to wait for room makes
-    /// it itself, so that it is woken directly and not through the I/O loop.
-    fn make_room(&self, outbound: &mut MutexGuard<'_, Outbound>) -> io::Result<()> {
+    /// Writes as much as the socket takes, waiting briefly for it to take anything. A sender that
+    /// waits for room writes by itself, so that it is woken directly and not through the I/O loop.
+    fn make_room(&self, send_queue: &mut MutexGuard<'_, SendQueue>) -> io::Result<()> {
         self.change_interest(|interest| interest.writing = false);
-        outbound.pump(&self.stream, TURN_PIECES)?;
-        if !outbound.is_empty() {
-            MutexGuard::unlocked(outbound, || self.stream.wait_writable())?;
-            outbound.pump(&self.stream, TURN_PIECES)?;
+        send_queue.pump(&self.stream, MAX_OPERATIONS_PER_TURN)?;
+        if !send_queue.is_empty() {
+            MutexGuard::unlocked(send_queue, || self.stream.wait_writable())?;
+            send_queue.pump(&self.stream, MAX_OPERATIONS_PER_TURN)?;
         }
-        self.leave_rest_to_loop(outbound)?;
+        self.leave_rest_to_loop(send_queue)?;
         self.room.notify_all();
         Ok(())
     }
 
-    /// Has the I/O loop write what is left, if anything is.
-    fn leave_rest_to_loop(&self, outbound: &Outbound) -> io::Result<()> {
-        let rest = !outbound.is_empty() || !self.stream.flush()?;
+    /// Lets the I/O loop write the rest, if there is any.
+    fn leave_rest_to_loop(&self, send_queue: &SendQueue) -> io::Result<()> {
+        let rest = !send_queue.is_empty() || !self.stream.flush()?;
         self.change_interest(|interest| interest.writing = rest);
         Ok(())
     }
 
-    /// The socket can take more.
+    /// Writes queued frames when the socket is writable.
     pub(crate) fn on_writable(&self) -> io::Result<()> {
-        let mut outbound = self.outbound.lock();
-        outbound.pump(&self.stream, TURN_PIECES)?;
-        self.leave_rest_to_loop(&outbound)?;
-        drop(outbound);
+        let mut send_queue = self.send_queue.lock();
+        send_queue.pump(&self.stream, MAX_OPERATIONS_PER_TURN)?;
+        self.leave_rest_to_loop(&send_queue)?;
+        drop(send_queue);
         self.room.notify_all();
         Ok(())
     }
 
-    /// Waits until everything queued is written; `false` if that takes longer than `timeout` or is in vain.
+    /// Waits until everything queued is written. Returns `false` if that takes longer than
+    /// `timeout` or the connection is down.
     pub(crate) fn drain(&self, timeout: Duration) -> bool {
         let deadline = self.env.now() + timeout;
-        let mut outbound = self.outbound.lock();
-        while !outbound.is_empty() && !self.is_down() {
+        let mut send_queue = self.send_queue.lock();
+        while !send_queue.is_empty() && !self.is_down() {
             let left = deadline - self.env.now();
             if left.is_zero() {
                 return false;
             }
-            self.room.wait_for(&mut outbound, left);
+            self.room.wait_for(&mut send_queue, left);
         }
         !self.is_down()
     }
 
-    /// The socket has something to read.
-    pub(crate) fn on_readable(&self, listener: &dyn Listener) {
-        // If a thread assists, it reads.
+    /// Reads and delivers frames when the socket is readable.
+    pub(crate) fn on_readable(&self, observer: &dyn ConnectionObserver) {
+        // An assisting thread reads already.
         let Some(mut decoder) = self.inbound.try_lock() else { return };
-        self.loop_reads.store(true, Ordering::Relaxed);
-        for _ in 0..TURN_PIECES {
-            if self.is_down() || !self.read_once(&mut decoder, Patience::Now, listener) {
+        self.io_loop_reads.store(true, Ordering::Relaxed);
+        for _ in 0..MAX_OPERATIONS_PER_TURN {
+            if self.is_down() || !self.read_once(&mut decoder, ReadWait::Now, observer) {
                 break;
             }
-            // A thread that waits for a message wants to read by itself, or enough lies untaken.
-            if self.claimed.load(Ordering::Relaxed) || self.untaken.load(Ordering::Relaxed) > self.limits.inbound {
+            // Stop if a waiting thread wants to read by itself, or if enough is unconsumed.
+            if self.reading_requested.load(Ordering::Relaxed)
+                || self.unconsumed.load(Ordering::Relaxed) > self.limits.inbound
+            {
                 break;
             }
         }
-        self.read_held_back(&mut decoder, listener);
-        self.loop_reads.store(false, Ordering::Relaxed);
+        self.read_buffered_input(&mut decoder, observer);
+        self.io_loop_reads.store(false, Ordering::Relaxed);
     }
 
-    /// Reads what is out of the socket already. That is no more than a few records of TLS.
-    fn read_held_back(&self, decoder: &mut Decoder, listener: &dyn Listener) {
-        while !self.is_down() && self.stream.holds_back() && self.read_once(decoder, Patience::Now, listener) {}
+    /// Reads bytes that are already out of the socket: at most a few TLS records.
+    fn read_buffered_input(&self, decoder: &mut FrameDecoder, observer: &dyn ConnectionObserver) {
+        while !self.is_down() && self.stream.has_buffered_input() && self.read_once(decoder, ReadWait::Now, observer) {}
     }
 
-    /// The right to read: at once if nobody reads, after its current piece if the I/O loop does. Another thread that
-    /// assists may keep it for long, and serves everyone meanwhile.
-    fn claim(&self) -> Option<MutexGuard<'_, Decoder>> {
+    /// Acquires the right to read: at once if no thread reads, after the current read if the I/O
+    /// loop does. Another assisting thread may keep it for long, and delivers for all threads
+    /// meanwhile.
+    fn acquire_reading(&self) -> Option<MutexGuard<'_, FrameDecoder>> {
         if let Some(decoder) = self.inbound.try_lock() {
             return Some(decoder);
         }
-        if !self.loop_reads.load(Ordering::Relaxed) {
+        if !self.io_loop_reads.load(Ordering::Relaxed) {
             return None;
         }
-        self.claimed.store(true, Ordering::Relaxed);
-        let decoder = self.inbound.try_lock_for(HANDOVER);
-        self.claimed.store(false, Ordering::Relaxed);
+        self.reading_requested.store(true, Ordering::Relaxed);
+        let decoder = self.inbound.try_lock_for(HANDOVER_TIMEOUT);
+        self.reading_requested.store(false, Ordering::Relaxed);
         decoder
     }
 
-    /// Reads what the peer may have said last, waiting briefly for it.
-    pub(crate) fn hear_out(&self, listener: &dyn Listener) {
-        let deadline = self.env.now() + HEARING;
-        // Another thread may be about to report the very words.
-        if let Some(mut decoder) = self.inbound.try_lock_for(HEARING) {
+    /// Reads a last message of the peer, such as its goodbye, waiting briefly for it.
+    pub(crate) fn read_goodbye(&self, observer: &dyn ConnectionObserver) {
+        let deadline = self.env.now() + GOODBYE_TIMEOUT;
+        // Another thread may be about to deliver the same message.
+        if let Some(mut decoder) = self.inbound.try_lock_for(GOODBYE_TIMEOUT) {
             while !self.is_down()
                 && self.env.now() < deadline
-                && self.read_once(&mut decoder, Patience::Brief, listener)
+                && self.read_once(&mut decoder, ReadWait::Brief, observer)
             {}
         }
     }
 
-    /// See [`hemiola_core::Transport::assist`].
-    pub(crate) fn assist(&self, timeout: Duration, listener: &dyn Listener, done: &mut dyn FnMut() -> bool) -> Assist {
-        let Some(mut decoder) = self.claim() else { return Assist::Decline };
+    /// Lends the calling thread; see [`hemiola_core::Transport::assist`].
+    pub(crate) fn assist(
+        &self,
+        timeout: Duration,
+        observer: &dyn ConnectionObserver,
+        done: &mut dyn FnMut() -> bool,
+    ) -> AssistOutcome {
+        let Some(mut decoder) = self.acquire_reading() else { return AssistOutcome::Declined };
         if done() {
-            return Assist::Done;
+            return AssistOutcome::Done;
         }
         if self.is_down() {
-            return Assist::Decline;
+            return AssistOutcome::Declined;
         }
         let arrival = self.env.now();
         self.change_interest(|interest| {
             interest.assisted = true;
-            let soon = arrival - interest.left < SOON;
-            interest.habit = if soon { interest.habit.saturating_add(1) } else { 0 };
+            let quick = arrival - interest.last_assist < QUICK_RETURN;
+            interest.quick_returns = if quick { interest.quick_returns.saturating_add(1) } else { 0 };
         });
         let deadline = arrival + timeout;
         let mut reads = 0_u32;
-        let mut awake_until = arrival + AWAKE;
+        let mut spin_until = arrival + SPIN_DURATION;
         let outcome = loop {
-            let held_back = self.holds_back();
-            let awake = self.env.now() < awake_until;
-            let patience = if awake { Patience::Now } else { Patience::Brief };
-            let read = !held_back && self.read_once(&mut decoder, patience, listener);
+            let throttled = self.throttle();
+            let spinning = self.env.now() < spin_until;
+            let wait = if spinning { ReadWait::Now } else { ReadWait::Brief };
+            let read = !throttled && self.read_once(&mut decoder, wait, observer);
             if read {
-                awake_until = self.env.now() + AWAKE;
-            } else if awake {
-                // Whoever has something to do, the sender perhaps, does it meanwhile.
+                spin_until = self.env.now() + SPIN_DURATION;
+            } else if spinning {
+                // Lets other threads run, perhaps the sender.
                 std::thread::yield_now();
             }
             reads = reads.wrapping_add(1);
             if done() {
-                break Assist::Done;
+                break AssistOutcome::Done;
             }
             if self.is_down() {
-                break Assist::Decline;
+                break AssistOutcome::Declined;
             }
-            // Asking for the time only after a fruitless read keeps it off the fast path; but what comes may all be for
-            // others, for as long as the peer likes.
-            if ((!read && !awake) || reads.is_multiple_of(TIME_CHECK)) && self.env.now() >= deadline {
-                break Assist::TimedOut;
+            // Checking the time only after an unsuccessful read keeps it off the fast path. But all
+            // messages may be for other threads, for as long as the peer keeps sending.
+            if ((!read && !spinning) || reads.is_multiple_of(READS_PER_TIME_CHECK)) && self.env.now() >= deadline {
+                break AssistOutcome::TimedOut;
             }
         };
-        self.read_held_back(&mut decoder, listener);
+        self.read_buffered_input(&mut decoder, observer);
         drop(decoder);
         self.stop_assisting();
         outcome
     }
 
-    /// Whether too much is untaken while others are taking it out: to read on would only pile up more. If nobody takes
-    /// anything, whoever should may be the one that waits for what is behind, so reading goes on, piece by piece.
-    fn holds_back(&self) -> bool {
-        let before = self.untaken.load(Ordering::Relaxed);
+    /// Returns true if too much is unconsumed while other threads consume it: reading on would only
+    /// buffer more. If no thread consumes anything, the consumer may be the one that waits for a
+    /// message further behind, so reading continues, piece by piece.
+    fn throttle(&self) -> bool {
+        let before = self.unconsumed.load(Ordering::Relaxed);
         if before <= self.limits.inbound {
             return false;
         }
-        self.env.pause(BRIEF);
-        self.untaken.load(Ordering::Relaxed) < before
+        self.env.sleep(BRIEF_WAIT);
+        self.unconsumed.load(Ordering::Relaxed) < before
     }
 
     fn stop_assisting(&self) {
         let left = self.env.now();
-        let mut newly_lent = false;
+        let mut newly_leased = false;
         self.change_interest(|interest| {
             interest.assisted = false;
-            interest.left = left;
-            newly_lent = interest.habit >= HABIT && !std::mem::replace(&mut interest.lent, interest.habit >= HABIT);
+            interest.last_assist = left;
+            newly_leased = interest.quick_returns >= LEASE_THRESHOLD
+                && !std::mem::replace(&mut interest.leased, interest.quick_returns >= LEASE_THRESHOLD);
         });
-        if newly_lent && self.leases.fetch_add(1, Ordering::SeqCst) == 0 {
-            // The loop may be asleep for long: it has to look at the clock from now on.
+        if newly_leased && self.leases.fetch_add(1, Ordering::SeqCst) == 0 {
+            // The loop may be in a long sleep: it has to check the time from now on.
             let _ = self.poller.notify();
         }
     }
 
-    /// Takes the connection back for the I/O loop if it was lent and nobody has come for a while.
+    /// Returns a leased connection to the I/O loop if no thread has assisted for a while.
     pub(crate) fn end_lease(&self, now: Moment) {
         let mut ended = false;
         self.change_interest(|interest| {
-            // Also while a thread assists: it may wait for long, and nobody should watch the clock meanwhile.
-            ended = interest.lent && now - interest.left >= LEASE;
-            interest.lent &= !ended;
+            // Also while a thread assists: it may wait for long, and the loop need not check the
+            // time meanwhile.
+            ended = interest.leased && now - interest.last_assist >= LEASE_DURATION;
+            interest.leased &= !ended;
         });
         if ended {
             self.leases.fetch_sub(1, Ordering::SeqCst);
         }
     }
 
-    /// One read; says whether anything came and more may follow.
-    fn read_once(&self, decoder: &mut Decoder, patience: Patience, listener: &dyn Listener) -> bool {
-        match self.stream.read(decoder.space(), patience) {
+    /// Reads once. Returns true if bytes arrived and more may follow.
+    fn read_once(&self, decoder: &mut FrameDecoder, wait: ReadWait, observer: &dyn ConnectionObserver) -> bool {
+        match self.stream.read(decoder.space(), wait) {
             Ok(0) => {
-                self.give_up(LossCause::Closed, listener);
+                self.give_up(LossCause::Closed, observer);
                 false
             }
             Ok(count) => {
-                listener.heard(self.peer);
-                let outcome = decoder.filled(count, &mut |header, payload| self.accept(header, payload, listener));
+                observer.bytes_received(self.peer);
+                let outcome = decoder.filled(count, &mut |header, payload| self.accept(header, payload, observer));
                 if let Err(error) = outcome {
-                    self.give_up(LossCause::Corrupt { reason: error.to_string() }, listener);
+                    self.give_up(LossCause::Corrupt { reason: error.to_string() }, observer);
                 }
                 outcome.is_ok()
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
             Err(error) => {
-                self.give_up(broken(&error), listener);
+                self.give_up(loss_cause(&error), observer);
                 false
             }
         }
     }
 
-    /// Nothing more can be read. The listener may know why already (the peer has left); then the connection goes
-    /// down quietly.
-    fn give_up(&self, cause: LossCause, listener: &dyn Listener) {
-        listener.broken(self.peer, self.lane, cause);
+    /// Takes the connection down because nothing more can be read. The observer ignores the cause
+    /// if the peer has already left.
+    fn give_up(&self, cause: LossCause, observer: &dyn ConnectionObserver) {
+        observer.connection_lost(self.peer, self.lane, cause);
         self.take_down();
     }
 
-    fn accept(&self, header: FrameHeader, payload: Bytes, listener: &dyn Listener) {
+    fn accept(&self, header: FrameHeader, payload: Bytes, observer: &dyn ConnectionObserver) {
         if self.is_down() {
-            return; // a frame before this one in the same read has ended the connection: nothing follows a loss
+            return; // an earlier frame of the same read ended the connection: nothing follows a loss
         }
         match header.kind {
             FrameKind::Data => {
                 let cost = payload.len() + MESSAGE_COST;
-                let untaken = self.untaken.fetch_add(cost, Ordering::Relaxed) + cost;
-                if untaken > self.limits.inbound {
+                let unconsumed = self.unconsumed.fetch_add(cost, Ordering::Relaxed) + cost;
+                if unconsumed > self.limits.inbound {
                     self.change_interest(|interest| interest.paused = true);
-                    // Everything may have been taken before `paused` was set; then nobody else would lift it.
+                    // Everything may have been consumed before `paused` was set; then no other
+                    // thread would lift it.
                     self.resume_if_low();
                 }
-                if untaken > self.limits.inbound.saturating_mul(4) {
-                    listener.broken(self.peer, self.lane, LossCause::Flooded { pending: untaken as u64 });
+                if unconsumed > self.limits.inbound.saturating_mul(4) {
+                    observer.connection_lost(self.peer, self.lane, LossCause::Flooded { pending: unconsumed as u64 });
                     return;
                 }
                 let FrameHeader { purpose, channel, .. } = header;
-                listener.deliver(Message { from: self.peer, lane: self.lane, channel, purpose, payload });
+                observer.deliver(Message { from: self.peer, lane: self.lane, channel, purpose, payload });
             }
-            FrameKind::Farewell => match postcard::from_bytes(&payload) {
-                Ok(parting) => listener.parted(self.peer, self.lane, parting),
-                Err(error) => listener.broken(self.peer, self.lane, LossCause::Corrupt { reason: error.to_string() }),
+            FrameKind::Goodbye => match postcard::from_bytes(&payload) {
+                Ok(goodbye) => observer.goodbye_received(self.peer, self.lane, goodbye),
+                Err(error) => {
+                    observer.connection_lost(self.peer, self.lane, LossCause::Corrupt { reason: error.to_string() })
+                }
             },
             FrameKind::Handshake => {
                 let reason = "a handshake frame after joining".to_owned();
-                listener.broken(self.peer, self.lane, LossCause::Corrupt { reason });
+                observer.connection_lost(self.peer, self.lane, LossCause::Corrupt { reason });
             }
         }
     }
 
-    /// A message of `bytes` has been taken out of its mailbox.
-    pub(crate) fn taken(&self, bytes: usize) {
-        let before = self.untaken.fetch_sub(bytes + MESSAGE_COST, Ordering::Relaxed);
-        // Only a crossing of the mark can make a difference, so the lock is taken rarely.
+    /// Records that a message of `bytes` has been consumed.
+    pub(crate) fn consumed(&self, bytes: usize) {
+        let before = self.unconsumed.fetch_sub(bytes + MESSAGE_COST, Ordering::Relaxed);
+        // Only crossing the threshold makes a difference, so the lock is taken rarely.
         if before > self.limits.inbound / 2 {
             self.resume_if_low();
         }
     }
 
     fn resume_if_low(&self) {
-        if self.untaken.load(Ordering::Relaxed) <= self.limits.inbound / 2 {
+        if self.unconsumed.load(Ordering::Relaxed) <= self.limits.inbound / 2 {
             self.change_interest(|interest| interest.paused = false);
         }
     }
@@ -527,16 +557,17 @@ impl Drop for Connection {
     }
 }
 
-/// Why a frame was not sent.
-pub(crate) enum SendFailure {
+/// Error of sending a frame.
+pub(crate) enum FrameSendError {
     /// The frame was not queued.
     Refused(TransportError),
     /// The connection broke while writing.
     Broken(io::Error),
 }
 
-/// The loss that an I/O error means. A reset is the end of the other process, as a silent close is.
-pub(crate) fn broken(error: &io::Error) -> LossCause {
+/// Returns the loss that an I/O error means. A reset means the end of the other process, like a
+/// close without a goodbye.
+pub(crate) fn loss_cause(error: &io::Error) -> LossCause {
     match error.kind() {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionAborted => {
             LossCause::Closed

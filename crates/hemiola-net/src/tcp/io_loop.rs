@@ -1,9 +1,10 @@
-//! The thread that serves the connections of one lane.
+//! I/O loop: the thread that serves the connections of one lane.
 //!
-//! It sleeps in the poller until a connection is readable or writable, lets it have its turn, and ends when told to.
-//! The transport makes the loops; `hemiola-cluster` gives each a thread.
+//! It sleeps in the poller until a connection is readable or writable, serves it for one turn, and
+//! ends when the transport is closed. The transport creates the loops; `hemiola-cluster` gives each
+//! a thread.
 
-use crate::tcp::connection::{Connection, LEASE, Listener, broken};
+use crate::tcp::connection::{Connection, ConnectionObserver, LEASE_DURATION, loss_cause};
 use hemiola_core::{Env, Lane};
 use polling::{Events, Poller};
 use std::fmt;
@@ -11,42 +12,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// The loop sleeps until something happens; this only bounds the harm should a wake-up ever be lost.
-const LOOK_AROUND: Duration = Duration::from_secs(1);
+/// Longest sleep in the poller. The loop is woken for every event; this only bounds the damage of a
+/// lost wake-up.
+const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Serves one lane. Run it on a thread of its own.
+/// I/O loop of one lane. Run it on a thread of its own.
 #[must_use = "nothing is received until the loop runs"]
 pub struct IoLoop {
     pub(crate) lane: Lane,
     pub(crate) poller: Arc<Poller>,
-    /// By key.
+    /// Connections by poller key.
     pub(crate) connections: Vec<Arc<Connection>>,
-    pub(crate) listener: Arc<dyn Listener>,
-    /// How many of `connections` are lent to threads that assist.
+    pub(crate) observer: Arc<dyn ConnectionObserver>,
+    /// Number of `connections` that are leased to assisting threads.
     pub(crate) leases: Arc<AtomicUsize>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) stop: Arc<AtomicBool>,
 }
 
 impl IoLoop {
-    /// The lane it serves.
+    /// Returns the lane that the loop serves.
     #[must_use]
     pub fn lane(&self) -> Lane {
         self.lane
     }
 
-    /// Serves until the transport is closed.
+    /// Serves the connections until the transport is closed.
     pub fn run(self) {
         let mut events = Events::new();
-        // What came right behind the handshake may be out of the sockets already.
-        self.connections.iter().for_each(|connection| connection.on_readable(&*self.listener));
+        // Frames that follow the handshake may already be out of the sockets.
+        self.connections.iter().for_each(|connection| connection.on_readable(&*self.observer));
         while !self.stop.load(Ordering::Acquire) {
             events.clear();
-            // Whoever makes the first lease wakes the loop after counting it, so the count is seen here at the latest
-            // after that wake-up.
-            let lent = self.leases.load(Ordering::SeqCst) > 0;
-            let nap = if lent { LEASE } else { LOOK_AROUND };
-            if let Err(error) = self.poller.wait(&mut events, Some(nap)) {
+            // A thread that creates the first lease wakes the loop after counting it, so the count
+            // is seen here at the latest after that wake-up.
+            let leased = self.leases.load(Ordering::SeqCst) > 0;
+            let timeout = if leased { LEASE_DURATION } else { RECHECK_INTERVAL };
+            if let Err(error) = self.poller.wait(&mut events, Some(timeout)) {
                 if error.kind() != std::io::ErrorKind::Interrupted {
                     tracing::error!(lane = %self.lane, %error, "the poller failed");
                     self.give_up(&error);
@@ -54,7 +56,7 @@ impl IoLoop {
                 }
                 continue;
             }
-            if lent {
+            if leased {
                 let now = self.env.now();
                 self.connections.iter().for_each(|connection| connection.end_lease(now));
             }
@@ -63,21 +65,21 @@ impl IoLoop {
                 if event.writable
                     && let Err(error) = connection.on_writable()
                 {
-                    // What the peer said before it went explains more than the error.
-                    connection.on_readable(&*self.listener);
-                    self.listener.broken(connection.peer, connection.lane, broken(&error));
+                    // The last message of the peer explains more than the error.
+                    connection.on_readable(&*self.observer);
+                    self.observer.connection_lost(connection.peer, connection.lane, loss_cause(&error));
                 }
                 if event.readable {
-                    connection.on_readable(&*self.listener);
+                    connection.on_readable(&*self.observer);
                 }
             }
         }
     }
 
-    /// Without a poller nothing would ever arrive: better to lose every peer aloud than to hang.
+    /// Reports the loss of every peer: without a poller nothing would ever arrive.
     fn give_up(&self, error: &std::io::Error) {
         for connection in &self.connections {
-            self.listener.broken(connection.peer, connection.lane, broken(error));
+            self.observer.connection_lost(connection.peer, connection.lane, loss_cause(error));
         }
     }
 }

@@ -1,21 +1,22 @@
-//! All connections of a peer as a [`Transport`].
+//! All TCP connections of a peer as a [`Transport`].
 //!
-//! **Loss.** The first sign of it (end of stream, error, bad frame, silence, a failure notice) takes both lanes of the
-//! peer down and tells the inbox once. A peer that ended well has *left* when it has said so on both lanes, so that
-//! what it sent on the slower lane is still delivered; its lanes stay open for our own goodbye.
+//! **Loss.** The first sign of a loss (end of stream, error, invalid frame, silence, a failure
+//! notice) takes both lanes of the peer down and is reported to the sink once. A peer that ended
+//! successfully has *left* when it has said goodbye on both lanes, so that messages on the slower
+//! lane are still delivered; its lanes stay open for the goodbye of this peer.
 
 use crate::buffer::BufferPool;
-use crate::counters::Counters;
-use crate::decoder::Decoder;
+use crate::counters::TrafficCounters;
+use crate::decoder::FrameDecoder;
 use crate::frame::{FrameKind, OVERHEAD_BYTES};
-use crate::tcp::connection::{Connection, Limits, Listener, SendFailure, broken};
+use crate::tcp::connection::{Connection, ConnectionLimits, ConnectionObserver, FrameSendError, loss_cause};
 use crate::tcp::io_loop::IoLoop;
-use crate::tcp::outbound::Outbound;
-use crate::tcp::stream::Stream;
+use crate::tcp::send_queue::SendQueue;
+use crate::tcp::stream::PeerStream;
 use bytes::Bytes;
 use hemiola_core::{
-    Assist, ChannelId, Env, Inbox, JobId, Lane, LossCause, Message, Moment, Outgoing, Parting, Payload, PeerLost,
-    Purpose, Rank, Traffic, Transport, TransportError,
+    AssistOutcome, ChannelId, Env, GoodbyeReason, JobId, Lane, LossCause, Message, MessageSink, Moment,
+    OutgoingMessage, Payload, PeerLost, Purpose, Rank, Traffic, Transport, TransportError,
 };
 use parking_lot::{Condvar, Mutex};
 use polling::Poller;
@@ -25,19 +26,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// Sizes a TCP transport keeps to.
+/// Size limits of a TCP transport.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct TcpLimits {
     /// Largest payload of one frame. Default 1 GiB.
     pub frame: usize,
-    /// Bytes that may be queued for one peer on the control lane before senders wait. Default 1 MiB.
+    /// Bytes that may be queued for one peer on the control lane before senders wait. Default 1
+    /// MiB.
     pub control_queue: usize,
-    /// Bytes that may be queued for one peer on the bulk lane before senders wait. Default 16 MiB; a single larger
-    /// message is queued whole when nothing else is.
+    /// Bytes that may be queued for one peer on the bulk lane before senders wait. Default 16 MiB;
+    /// a single larger message is queued whole if the queue is empty.
     pub bulk_queue: usize,
-    /// Bytes of one peer and lane that may lie untaken in mailboxes before its socket is no longer read.
-    /// Default 256 MiB.
+    /// Unconsumed bytes of one peer and lane above which its socket is not read. Default 256 MiB.
     pub inbound: usize,
     /// Bytes of idle receive buffers kept for reuse. Default 256 MiB.
     pub pool: usize,
@@ -49,79 +50,80 @@ impl Default for TcpLimits {
     }
 }
 
-/// An authenticated connection that joining hands over.
+/// Authenticated connection, handed over by the join protocol.
 #[derive(Debug)]
-pub(crate) struct Link {
+pub(crate) struct EstablishedConnection {
     pub(crate) peer: Rank,
     pub(crate) lane: Lane,
-    pub(crate) stream: Stream,
-    pub(crate) decoder: Decoder,
-    /// Frames this side has sent on it.
+    pub(crate) stream: PeerStream,
+    pub(crate) decoder: FrameDecoder,
+    /// Number of frames that this side has sent on the connection.
     pub(crate) sent: u64,
 }
 
-/// What is known of one other peer.
-struct Peer {
+/// State of one other peer.
+struct TcpPeer {
     address: String,
-    /// By lane. `None` for this peer itself.
+    /// Connections by lane; `None` for this peer itself.
     connections: [Option<Arc<Connection>>; 2],
-    /// When it was last heard of, in nanoseconds of the environment.
-    heard: AtomicU64,
-    /// `state` holds a loss.
+    /// Time of the last received bytes, in nanoseconds of the environment.
+    last_heard_nanos: AtomicU64,
+    /// True if `state` holds a loss.
     gone: AtomicBool,
-    state: Mutex<PeerState>,
+    state: Mutex<TcpPeerState>,
 }
 
 #[derive(Default)]
-struct PeerState {
+struct TcpPeerState {
     loss: Option<PeerLost>,
-    /// By lane: it has said goodbye.
-    parted: [bool; 2],
+    /// By lane: true once the peer has said goodbye.
+    said_goodbye: [bool; 2],
 }
 
-/// What connections report to; shared between transport and I/O loops.
-struct Shared {
+/// State shared between the transport and its I/O loops; observer of all connections.
+struct TcpShared {
     rank: Rank,
-    peers: Vec<Peer>,
-    inbox: Arc<dyn Inbox>,
-    counters: Counters,
+    peers: Vec<TcpPeer>,
+    sink: Arc<dyn MessageSink>,
+    counters: TrafficCounters,
     env: Arc<dyn Env>,
-    /// How many peers are gone. Held while a loss is recorded and reported.
+    /// Number of lost peers. Locked while a loss is recorded and reported.
     gone: Mutex<usize>,
-    someone_gone: Condvar,
+    peer_gone: Condvar,
 }
 
-impl Shared {
+impl TcpShared {
     fn describe(&self, rank: Rank, cause: LossCause) -> PeerLost {
         let peer = &self.peers[rank.index()];
-        let last_heard = self.env.now() - Moment::from_nanos(peer.heard.load(Ordering::Relaxed));
+        let last_heard = self.env.now() - Moment::from_nanos(peer.last_heard_nanos.load(Ordering::Relaxed));
         PeerLost { rank, address: peer.address.clone(), cause, last_heard }
     }
 
-    /// Tells the inbox, records why a peer is gone and takes its lanes down; only the first call does anything.
+    /// Reports a loss to the sink, records it and takes the lanes of the peer down. Only the first
+    /// call for a peer has an effect.
     ///
-    /// The inbox comes first: whoever fails to send to the peer asks it who is to blame.
-    fn lose(&self, loss: PeerLost) {
+    /// The sink comes first: a sender that fails asks it for the peer to blame.
+    fn record_loss(&self, loss: PeerLost) {
         let peer = &self.peers[loss.rank.index()];
-        // One loss at a time, so that the inbox hears of them in the order in which they follow from each other: the
-        // loss a leaving peer names has been reported before that peer's own leaving is.
+        // One loss at a time, so that the sink learns of them in causal order: the loss that a
+        // leaving peer names is reported before that peer's own leaving.
         let mut gone = self.gone.lock();
         if peer.state.lock().loss.is_some() {
             return;
         }
-        self.inbox.lost(loss.clone());
-        tracing::debug!(peer = %loss.rank, cause = %loss.cause, "peer gone");
+        self.sink.peer_lost(loss.clone());
+        tracing::debug!(peer = %loss.rank, cause = %loss.cause, "peer lost");
         let loss = peer.state.lock().loss.insert(loss).clone();
-        peer.gone.store(true, Ordering::Release); // pairs with the load in `TcpTransport::frame`
+        peer.gone.store(true, Ordering::Release); // pairs with the load in `TcpTransport::send_frame`
         if loss.cause != LossCause::Left {
-            tell_why(peer, &loss);
+            notify_of_loss(peer, &loss);
             for connection in peer.connections.iter().flatten() {
                 connection.take_down();
             }
         }
         *gone += 1;
         drop(gone);
-        self.someone_gone.notify_all();
+        self.peer_gone.notify_all();
     }
 
     fn loss(&self, rank: Rank) -> Option<PeerLost> {
@@ -129,15 +131,15 @@ impl Shared {
     }
 }
 
-/// A peer that is given up although it lives should hear why, if it can still hear.
-fn tell_why(peer: &Peer, loss: &PeerLost) {
+/// Notifies a peer that is disconnected although it is alive, if it can still receive.
+fn notify_of_loss(peer: &TcpPeer, loss: &PeerLost) {
     let lives = matches!(loss.cause, LossCause::Corrupt { .. } | LossCause::Flooded { .. } | LossCause::Silent { .. });
     if let (true, Some(control)) = (lives, &peer.connections[Lane::Control.index()]) {
-        // What cannot be written at once is not worth waiting for: the connection ends here.
+        // A notice that cannot be written at once is dropped: the connection ends here.
         let refused = || TransportError::Closed;
         let _ = control.send(
-            FrameKind::Farewell,
-            farewell(Lane::Control, &Parting::Lost(loss.clone())),
+            FrameKind::Goodbye,
+            goodbye_message(Lane::Control, &GoodbyeReason::Lost(loss.clone())),
             &[],
             Duration::ZERO,
             &refused,
@@ -145,91 +147,93 @@ fn tell_why(peer: &Peer, loss: &PeerLost) {
     }
 }
 
-/// The last message of a connection.
-fn farewell(lane: Lane, parting: &Parting) -> Outgoing {
-    let payload = postcard::to_stdvec(parting).expect("a parting is plain data").into();
-    Outgoing { lane, channel: ChannelId::new(0), purpose: Purpose::Liveness, payload }
+/// Creates the last message of a connection.
+fn goodbye_message(lane: Lane, goodbye: &GoodbyeReason) -> OutgoingMessage {
+    let payload = postcard::to_stdvec(goodbye).expect("a goodbye reason is plain data").into();
+    OutgoingMessage { lane, channel: ChannelId::new(0), purpose: Purpose::Liveness, payload }
 }
 
-impl Listener for Shared {
-    fn heard(&self, peer: Rank) {
-        self.peers[peer.index()].heard.store(self.env.now().as_nanos(), Ordering::Relaxed);
+impl ConnectionObserver for TcpShared {
+    fn bytes_received(&self, peer: Rank) {
+        self.peers[peer.index()].last_heard_nanos.store(self.env.now().as_nanos(), Ordering::Relaxed);
     }
 
     fn deliver(&self, message: Message) {
         self.counters.received(message.from, message.lane, message.purpose, message.payload.len() + OVERHEAD_BYTES);
-        self.inbox.deliver(message);
+        self.sink.deliver(message);
     }
 
-    fn parted(&self, peer: Rank, lane: Lane, parting: Parting) {
-        let cause = match parting {
-            Parting::Done => {
+    fn goodbye_received(&self, peer: Rank, lane: Lane, goodbye: GoodbyeReason) {
+        let cause = match goodbye {
+            GoodbyeReason::Done => {
                 let mut state = self.peers[peer.index()].state.lock();
-                state.parted[lane.index()] = true;
-                if state.parted != [true; 2] {
+                state.said_goodbye[lane.index()] = true;
+                if state.said_goodbye != [true; 2] {
                     return;
                 }
                 LossCause::Left
             }
-            Parting::Failed { reason } => LossCause::Failed { reason },
-            Parting::Lost(loss) => {
-                // The messenger only passes on the news. News of our own death mean that it could not hear us.
+            GoodbyeReason::Failed { reason } => LossCause::Failed { reason },
+            GoodbyeReason::Lost(loss) => {
+                // The sender only passes the news on. News of the own loss mean that the sender
+                // could not receive from this peer.
                 if loss.rank == self.rank || loss.rank.index() >= self.peers.len() {
                     LossCause::Failed { reason: loss.to_string() }
                 } else {
-                    self.lose(loss);
+                    self.record_loss(loss);
                     LossCause::Left
                 }
             }
         };
-        self.lose(self.describe(peer, cause));
+        self.record_loss(self.describe(peer, cause));
     }
 
-    fn broken(&self, peer: Rank, lane: Lane, cause: LossCause) {
-        // A peer says why it goes on the control lane; that explains more than the end of the other lane.
+    fn connection_lost(&self, peer: Rank, lane: Lane, cause: LossCause) {
+        // A peer gives its reason on the control lane; that explains more than the end of the bulk
+        // lane.
         let control = self.peers[peer.index()].connections[Lane::Control.index()].as_ref();
         if let (Lane::Bulk, LossCause::Closed, Some(control)) = (lane, &cause, control) {
-            control.hear_out(self);
+            control.read_goodbye(self);
         }
-        self.lose(self.describe(peer, cause));
+        self.record_loss(self.describe(peer, cause));
     }
 }
 
-/// The transport between processes.
+/// Transport between processes over TCP, plain or with TLS.
 pub struct TcpTransport {
-    shared: Arc<Shared>,
+    shared: Arc<TcpShared>,
     limit: usize,
     stop: Arc<AtomicBool>,
     pollers: [Arc<Poller>; 2],
 }
 
 impl TcpTransport {
-    /// Takes over the links of a joined peer. The returned loops must run for anything to arrive.
+    /// Takes over the connections of a joined peer. Nothing arrives before the returned loops run.
     pub(crate) fn new(
         rank: Rank,
         job: JobId,
         addresses: Vec<String>,
-        links: Vec<Link>,
+        established: Vec<EstablishedConnection>,
         limits: &TcpLimits,
-        inbox: Arc<dyn Inbox>,
+        sink: Arc<dyn MessageSink>,
         env: &Arc<dyn Env>,
     ) -> io::Result<(Arc<Self>, Vec<IoLoop>)> {
         let size = addresses.len();
         let pollers = [Arc::new(Poller::new()?), Arc::new(Poller::new()?)];
         let now = env.now().as_nanos();
-        let mut peers: Vec<Peer> = addresses
+        let mut peers: Vec<TcpPeer> = addresses
             .into_iter()
-            .map(|address| Peer {
+            .map(|address| TcpPeer {
                 address,
                 connections: [None, None],
-                heard: AtomicU64::new(now),
+                last_heard_nanos: AtomicU64::new(now),
                 gone: AtomicBool::new(false),
                 state: Mutex::default(),
             })
             .collect();
         let leases: [Arc<AtomicUsize>; 2] = Default::default();
         let mut by_key = [Vec::new(), Vec::new()];
-        for Link { peer, lane, stream, mut decoder, sent } in links {
+        for EstablishedConnection { peer, lane, stream, mut decoder, sent } in established {
             decoder.set_limit(limits.frame);
             let queue = match lane {
                 Lane::Control => limits.control_queue,
@@ -241,24 +245,24 @@ impl TcpTransport {
                 job,
                 stream,
                 decoder,
-                Outbound::starting_at(sent),
+                SendQueue::with_sequence(sent),
                 by_key[lane.index()].len(),
                 pollers[lane.index()].clone(),
                 leases[lane.index()].clone(),
                 env.clone(),
-                Limits { queue, inbound: limits.inbound },
+                ConnectionLimits { queue, inbound: limits.inbound },
             ));
             by_key[lane.index()].push(connection.clone());
             peers[peer.index()].connections[lane.index()] = Some(connection);
         }
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(TcpShared {
             rank,
             peers,
-            inbox,
-            counters: Counters::new(size),
+            sink,
+            counters: TrafficCounters::new(size),
             env: env.clone(),
             gone: Mutex::new(0),
-            someone_gone: Condvar::new(),
+            peer_gone: Condvar::new(),
         });
         let stop = Arc::new(AtomicBool::new(false));
         let mut loops = Vec::new();
@@ -270,7 +274,7 @@ impl TcpTransport {
                 lane,
                 poller: pollers[lane.index()].clone(),
                 connections,
-                listener: shared.clone(),
+                observer: shared.clone(),
                 leases: leases[lane.index()].clone(),
                 env: env.clone(),
                 stop: stop.clone(),
@@ -279,7 +283,7 @@ impl TcpTransport {
         Ok((Arc::new(Self { shared, limit: limits.frame.min(u32::MAX as usize), stop, pollers }), loops))
     }
 
-    /// A pool for the receive buffers of all connections of a peer.
+    /// Creates the pool of receive buffers for all connections of a peer.
     pub(crate) fn pool(limits: &TcpLimits) -> BufferPool {
         BufferPool::new(limits.pool)
     }
@@ -292,15 +296,15 @@ impl TcpTransport {
         self.shared.peers.get(peer.index())?.connections[lane.index()].as_ref()
     }
 
-    fn frame(
+    fn send_frame(
         &self,
         to: Rank,
         kind: FrameKind,
-        message: Outgoing,
+        message: OutgoingMessage,
         tail: &[u8],
         timeout: Duration,
     ) -> Result<(), TransportError> {
-        let Outgoing { lane, purpose, .. } = message;
+        let OutgoingMessage { lane, purpose, .. } = message;
         let connection = self.connection(to, lane).ok_or(TransportError::NoSuchPeer { peer: to, size: self.size() })?;
         let bytes = message.payload.len() + tail.len() + OVERHEAD_BYTES;
         let loss = || self.shared.loss(to).map_or(TransportError::Closed, TransportError::Lost);
@@ -312,11 +316,12 @@ impl TcpTransport {
                 self.shared.counters.sent(to, lane, purpose, bytes);
                 Ok(())
             }
-            Err(SendFailure::Refused(error)) => Err(error),
-            Err(SendFailure::Broken(error)) => {
-                // What the peer said before it went may still lie in our socket and explains more than the error.
-                connection.hear_out(&*self.shared);
-                self.shared.broken(to, lane, broken(&error));
+            Err(FrameSendError::Refused(error)) => Err(error),
+            Err(FrameSendError::Broken(error)) => {
+                // The last message of the peer may still be in the socket and explains more than
+                // the error.
+                connection.read_goodbye(&*self.shared);
+                self.shared.connection_lost(to, lane, loss_cause(&error));
                 Err(loss())
             }
         }
@@ -332,85 +337,92 @@ impl Transport for TcpTransport {
         self.shared.peers.len()
     }
 
-    fn send(&self, to: Rank, message: Outgoing, timeout: Duration) -> Result<(), TransportError> {
-        self.send_lent(to, message, &[], timeout)
+    fn send(&self, to: Rank, message: OutgoingMessage, timeout: Duration) -> Result<(), TransportError> {
+        self.send_borrowed(to, message, &[], timeout)
     }
 
-    fn send_lent(&self, to: Rank, message: Outgoing, tail: &[u8], timeout: Duration) -> Result<(), TransportError> {
+    fn send_borrowed(
+        &self,
+        to: Rank,
+        message: OutgoingMessage,
+        tail: &[u8],
+        timeout: Duration,
+    ) -> Result<(), TransportError> {
         let length = message.payload.len() + tail.len();
         if length > self.limit {
             return Err(TransportError::TooLarge { length, limit: self.limit });
         }
         if to == self.shared.rank {
-            let Outgoing { lane, channel, purpose, payload } = message;
+            let OutgoingMessage { lane, channel, purpose, payload } = message;
             let parts = payload.parts().cloned().chain(std::iter::once(Bytes::copy_from_slice(tail)));
             let payload = Payload::from_parts(parts).into_bytes();
-            self.shared.inbox.deliver(Message { from: to, lane, channel, purpose, payload });
+            self.shared.sink.deliver(Message { from: to, lane, channel, purpose, payload });
             return Ok(());
         }
-        self.frame(to, FrameKind::Data, message, tail, timeout)
+        self.send_frame(to, FrameKind::Data, message, tail, timeout)
     }
 
-    fn assist(&self, from: Rank, lane: Lane, timeout: Duration, done: &mut dyn FnMut() -> bool) -> Assist {
+    fn assist(&self, from: Rank, lane: Lane, timeout: Duration, done: &mut dyn FnMut() -> bool) -> AssistOutcome {
         match self.connection(from, lane) {
             Some(connection) => connection.assist(timeout, &*self.shared, done),
-            None => Assist::Decline,
+            None => AssistOutcome::Declined,
         }
     }
 
-    fn taken(&self, from: Rank, lane: Lane, bytes: usize) {
+    fn consumed(&self, from: Rank, lane: Lane, bytes: usize) {
         if let Some(connection) = self.connection(from, lane) {
-            connection.taken(bytes);
+            connection.consumed(bytes);
         }
     }
 
     fn last_heard(&self, peer: Rank) -> Moment {
         if self.connection(peer, Lane::Control).is_some_and(|control| control.is_paused()) {
-            self.shared.heard(peer); // it is we who do not listen
+            self.shared.bytes_received(peer); // this peer pauses reading
         }
-        Moment::from_nanos(self.shared.peers[peer.index()].heard.load(Ordering::Relaxed))
+        Moment::from_nanos(self.shared.peers[peer.index()].last_heard_nanos.load(Ordering::Relaxed))
     }
 
     fn address(&self, peer: Rank) -> String {
         self.shared.peers[peer.index()].address.clone()
     }
 
-    fn sever(&self, loss: PeerLost) {
-        self.shared.lose(loss);
+    fn disconnect(&self, loss: PeerLost) {
+        self.shared.record_loss(loss);
     }
 
     fn traffic(&self) -> Traffic {
         self.shared.counters.snapshot()
     }
 
-    fn close(&self, parting: Parting, timeout: Duration) {
+    fn close(&self, goodbye: GoodbyeReason, timeout: Duration) {
         let deadline = self.shared.env.now() + timeout;
         for (peer, lane) in self.others().flat_map(|peer| Lane::ALL.map(|lane| (peer, lane))) {
-            // Whoever is gone already needs no goodbye.
+            // A lost peer needs no goodbye.
             let left = deadline - self.shared.env.now();
-            let _ = self.frame(peer, FrameKind::Farewell, farewell(lane, &parting), &[], left);
+            let _ = self.send_frame(peer, FrameKind::Goodbye, goodbye_message(lane, &goodbye), &[], left);
         }
         for connection in self.shared.peers.iter().flat_map(|peer| peer.connections.iter().flatten()) {
             connection.drain(deadline - self.shared.env.now());
         }
-        // Closing a socket with unread bytes in it resets the connection, and a reset destroys what the other side has
-        // not read yet, our goodbye included. So wait for theirs.
+        // Closing a socket with unread bytes resets the connection, and a reset destroys bytes that
+        // the other side has not read yet, including this goodbye. So wait for the goodbyes of the
+        // others.
         let mut gone = self.shared.gone.lock();
         while *gone + 1 < self.size() {
             let left = deadline - self.shared.env.now();
             if left.is_zero() {
                 break;
             }
-            self.shared.someone_gone.wait_for(&mut gone, left);
+            self.shared.peer_gone.wait_for(&mut gone, left);
         }
         drop(gone);
         self.stop.store(true, Ordering::Release); // pairs with the load in `IoLoop::run`
         for poller in &self.pollers {
-            // Without the wake-up the loop would end a second later.
+            // Without the wake-up the loop would end up to a second later.
             let _ = poller.notify();
         }
         for peer in self.others() {
-            self.shared.lose(self.shared.describe(peer, LossCause::Left));
+            self.shared.record_loss(self.shared.describe(peer, LossCause::Left));
             for connection in self.shared.peers[peer.index()].connections.iter().flatten() {
                 connection.take_down();
             }
@@ -431,32 +443,35 @@ impl fmt::Debug for TcpTransport {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::test_support::{Hesitant, Still};
+    use crate::test_support::{BlockingSink, FrozenTimeEnv};
 
     #[test]
-    fn senders_hear_of_a_loss_after_the_inbox() {
-        let inbox = Hesitant::new();
-        let peer = || Peer {
+    fn senders_learn_of_a_loss_after_the_sink() {
+        let sink = BlockingSink::new();
+        let peer = || TcpPeer {
             address: "here".into(),
             connections: [None, None],
-            heard: AtomicU64::new(0),
+            last_heard_nanos: AtomicU64::new(0),
             gone: AtomicBool::new(false),
             state: Mutex::default(),
         };
-        let shared = Shared {
+        let shared = TcpShared {
             rank: Rank::ROOT,
             peers: vec![peer(), peer()],
-            inbox: inbox.clone(),
-            counters: Counters::new(2),
-            env: Arc::new(Still),
+            sink: sink.clone(),
+            counters: TrafficCounters::new(2),
+            env: Arc::new(FrozenTimeEnv),
             gone: Mutex::new(0),
-            someone_gone: Condvar::new(),
+            peer_gone: Condvar::new(),
         };
         let other = Rank::new(1);
         std::thread::scope(|scope| {
-            scope.spawn(|| shared.lose(shared.describe(other, LossCause::Failed { reason: "no more paper".into() })));
-            inbox.while_it_hears(|| {
-                // Whoever knows of it now asks the inbox who is to blame, and leaves with the blame on itself if that does not know.
+            scope.spawn(|| {
+                shared.record_loss(shared.describe(other, LossCause::Failed { reason: "no more paper".into() }))
+            });
+            sink.while_blocked(|| {
+                // A sender that learns of the loss now asks the sink for the peer to blame, and
+                // would leave with the blame on itself if the sink did not know.
                 assert_eq!(shared.loss(other), None);
                 assert!(!shared.peers[1].gone.load(Ordering::Acquire));
             });

@@ -1,33 +1,33 @@
-//! Whole files, for formats that are one block of bytes; and a number for what was read.
+//! Reads whole files, for binary formats, and computes digests of data sets.
 
-use hemiola_array::read::Source;
+use hemiola_array::read::InputFile;
 use hemiola_array::{Error, Result};
 use std::path::Path;
 
-/// What is read at once.
-const PIECE: usize = 1 << 18;
+/// Bytes of one read.
+const READ_BYTES: usize = 1 << 18;
 
-/// The decoded contents of a file.
+/// Returns the decompressed contents of a file.
 pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
-    let mut reader = Source::open(path)?.reader()?;
+    let mut reader = InputFile::open(path)?.reader()?;
     let mut bytes = Vec::new();
     loop {
         let filled = bytes.len();
-        bytes.resize(filled + PIECE, 0);
+        bytes.resize(filled + READ_BYTES, 0);
         let count = reader.fill(&mut bytes[filled..])?;
         bytes.truncate(filled + count);
-        if count < PIECE {
+        if count < READ_BYTES {
             return Ok(bytes);
         }
     }
 }
 
-/// A file that is not what its format asks for.
-pub(super) fn bad(path: &Path, problem: impl Into<String>) -> Error {
+/// Error for a file that does not have the expected format.
+pub(super) fn bad_file(path: &Path, problem: impl Into<String>) -> Error {
     Error::BadFile { file: path.to_owned(), problem: problem.into() }
 }
 
-/// The first of these files that is there, plain or compressed.
+/// Finds a file by name, plain or with a suffix of a compression format.
 pub(super) fn find(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
     ["", ".gz", ".zst", ".bz2"]
         .into_iter()
@@ -35,7 +35,7 @@ pub(super) fn find(folder: &Path, name: &str) -> Option<std::path::PathBuf> {
         .find(|path| path.is_file())
 }
 
-/// Goes on with a digest: FNV-1a, over words rather than bytes.
+/// Continues a digest: FNV-1a over 64-bit words.
 pub(super) fn digest(digest: u64, words: impl IntoIterator<Item = u64>) -> u64 {
     words.into_iter().fold(digest ^ 0xcbf2_9ce4_8422_2325, |digest, word| {
         let mixed = (digest ^ word).wrapping_mul(0x0100_0000_01b3);

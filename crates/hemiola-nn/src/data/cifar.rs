@@ -1,35 +1,37 @@
-//! The binary files of CIFAR-10: records of a label and an image of 32 by 32 pixels in three channels.
+//! Binary files of CIFAR-10: records of a label and an image of 32 × 32 pixels in three channels.
 
-use super::bytes::{bad, find, read as read_bytes};
-use super::images::Images;
+use super::bytes::{bad_file, find, read as read_bytes};
+use super::images::ImageDataset;
 use hemiola_array::Result;
 use std::path::{Path, PathBuf};
 
-/// The file to test with.
+/// File of the test set.
 pub(super) const TEST: &str = "test_batch.bin";
 const SHAPE: [usize; 3] = [3, 32, 32];
 const CLASSES: usize = 10;
 const RECORD: usize = 1 + 3 * 32 * 32;
 
-/// Images to train on and images to test with, from a folder with `data_batch_1.bin` and so on, of which not all need be there, and `test_batch.bin`.
-pub fn read(folder: &Path) -> Result<[Images; 2]> {
+/// Reads training and test set from a folder with `data_batch_1.bin` to `data_batch_5.bin`, of
+/// which some may be missing, and `test_batch.bin`.
+pub fn read(folder: &Path) -> Result<[ImageDataset; 2]> {
     let batches: Vec<PathBuf> =
         (1..=5).filter_map(|number| find(folder, &format!("data_batch_{number}.bin"))).collect();
     if batches.is_empty() {
-        return Err(bad(
+        return Err(bad_file(
             &folder.join("data_batch_1.bin"),
             "it is missing; expected the binary files of CIFAR-10 in one folder",
         ));
     }
-    let test = find(folder, TEST)
-        .ok_or_else(|| bad(&folder.join(TEST), "it is missing; expected the binary files of CIFAR-10 in one folder"))?;
+    let test = find(folder, TEST).ok_or_else(|| {
+        bad_file(&folder.join(TEST), "it is missing; expected the binary files of CIFAR-10 in one folder")
+    })?;
     let train = read_files(&batches)?;
-    let test = read_files(&[test])?.toned_as(&train);
+    let test = read_files(&[test])?.normalized_as(&train);
     Ok([train, test])
 }
 
-/// The images of these files, one after the other.
-pub fn read_files(files: &[PathBuf]) -> Result<Images> {
+/// Reads the images of these files, concatenated.
+pub fn read_files(files: &[PathBuf]) -> Result<ImageDataset> {
     let (mut pixels, mut labels) = (Vec::new(), Vec::new());
     for file in files {
         let bytes = read_bytes(file)?;
@@ -38,7 +40,7 @@ pub fn read_files(files: &[PathBuf]) -> Result<Images> {
                 "it has {} bytes; expected records of {RECORD}: a label and 3 times 32 times 32 bytes; fetch the file again",
                 bytes.len()
             );
-            return Err(bad(file, problem));
+            return Err(bad_file(file, problem));
         }
         for (number, record) in bytes.chunks_exact(RECORD).enumerate() {
             let label = record[0];
@@ -47,18 +49,18 @@ pub fn read_files(files: &[PathBuf]) -> Result<Images> {
                     "the label of record {number}, at byte {}, is {label}; expected 0 to 9 (CIFAR-100 has another format)",
                     number * RECORD
                 );
-                return Err(bad(file, problem));
+                return Err(bad_file(file, problem));
             }
             labels.push(label);
             pixels.extend_from_slice(&record[1..]);
         }
     }
-    Ok(Images::new(SHAPE, CLASSES, pixels, labels))
+    Ok(ImageDataset::new(SHAPE, CLASSES, pixels, labels))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Examples as _;
+    use super::super::Dataset as _;
     use super::*;
     use std::fs;
 
@@ -78,10 +80,10 @@ mod tests {
         write("data_batch_1.bin", &[3, 9]);
         write("data_batch_4.bin", &[0]);
         write(TEST, &[5]);
-        let [train, test] = Images::read(folder.path()).unwrap();
+        let [train, test] = ImageDataset::read(folder.path()).unwrap();
         assert_eq!((train.labels(), train.shape(), test.len()), (&[3, 9, 0][..], SHAPE, 1));
         assert_eq!((train.pixels()[0], train.pixels()[3 * 1024 - 1], train.pixels()[3 * 1024]), (3, 200, 9));
-        assert!(train.tones().eq(test.tones()));
+        assert!(train.normalization().eq(test.normalization()));
     }
 
     #[test]

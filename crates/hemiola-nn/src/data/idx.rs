@@ -1,38 +1,39 @@
-//! The files of MNIST: IDX, a header and then bytes.
+//! IDX files, the format of MNIST: a header, then bytes.
 //!
-//! A header is two zeros, the type of numbers (8: bytes), how many extents follow, and those, as big-endian numbers of four bytes.
+//! The header has two zero bytes, the element type (8: bytes), the number of dimensions, and each
+//! extent as a big-endian 32-bit integer.
 
-use super::bytes::{bad, find, read as read_bytes};
-use super::images::Images;
+use super::bytes::{bad_file, find, read as read_bytes};
+use super::images::ImageDataset;
 use hemiola_array::Result;
 use std::path::{Path, PathBuf};
 
-/// Images and labels to train on.
+/// Images and labels of the training set.
 pub(super) const TRAIN: [&str; 2] = ["train-images-idx3-ubyte", "train-labels-idx1-ubyte"];
-/// Images and labels to test with.
+/// Images and labels of the test set.
 const TEST: [&str; 2] = ["t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"];
-/// The type of numbers that there is.
+/// Element type of unsigned bytes.
 const BYTES: u8 = 8;
 
-/// Images to train on and images to test with, from a folder.
-pub fn read(folder: &Path) -> Result<[Images; 2]> {
+/// Reads training and test set from a folder.
+pub fn read(folder: &Path) -> Result<[ImageDataset; 2]> {
     let path = |name: &str| {
         let missing = || {
-            bad(
+            bad_file(
                 &folder.join(name),
-                "it is missing; expected the four files of MNIST in one folder, as they are or compressed",
+                "it is missing; expected the four files of MNIST in one folder, plain or compressed",
             )
         };
         find(folder, name).ok_or_else(missing)
     };
-    let pair = |[images, labels]: [&str; 2]| -> Result<Images> { read_pair(&path(images)?, &path(labels)?) };
+    let pair = |[images, labels]: [&str; 2]| -> Result<ImageDataset> { read_pair(&path(images)?, &path(labels)?) };
     let train = pair(TRAIN)?;
-    let test = pair(TEST)?.toned_as(&train);
+    let test = pair(TEST)?.normalized_as(&train);
     if test.shape() != train.shape() || test.classes() > train.classes() {
-        return Err(bad(
+        return Err(bad_file(
             &path(TEST[0])?,
             format!(
-                "its images are {:?} of {} classes, and those to train on {:?} of {}; both must be of one set",
+                "its images are {:?} with {} classes, and the training set has {:?} with {}; use files of one data set",
                 test.shape(),
                 test.classes(),
                 train.shape(),
@@ -43,23 +44,23 @@ pub fn read(folder: &Path) -> Result<[Images; 2]> {
     Ok([train, test])
 }
 
-/// Images of one file and labels of another.
-pub fn read_pair(images: &Path, labels: &Path) -> Result<Images> {
+/// Reads images from one file and labels from another.
+pub fn read_pair(images: &Path, labels: &Path) -> Result<ImageDataset> {
     let ([count, rows, columns], pixels) = contents::<3>(images)?;
     let ([labelled], tags) = contents::<1>(labels)?;
     if count != labelled {
         let problem =
             format!("it has {labelled} labels, and `{}` has {count} images; expected one for each", images.display());
-        return Err(bad(labels, problem));
+        return Err(bad_file(labels, problem));
     }
     let classes = tags.iter().max().map_or(0, |largest| usize::from(*largest) + 1);
     if count == 0 || rows == 0 || columns == 0 {
-        return Err(bad(images, "expected at least one image of at least one pixel"));
+        return Err(bad_file(images, "expected at least one image of at least one pixel"));
     }
-    Ok(Images::new([1, rows, columns], classes, pixels, tags))
+    Ok(ImageDataset::new([1, rows, columns], classes, pixels, tags))
 }
 
-/// Extents and bytes.
+/// Reads the extents and the elements of a file.
 fn contents<const D: usize>(path: &Path) -> Result<([usize; D], Vec<u8>)> {
     let mut bytes = read_bytes(path)?;
     let header = 4 + 4 * D;
@@ -70,7 +71,7 @@ fn contents<const D: usize>(path: &Path) -> Result<([usize; D], Vec<u8>)> {
         let problem = format!(
             "expected IDX {kind}, whose first bytes are {wanted:?}; found {found:?} (is it another file of the set?)"
         );
-        return Err(bad(path, problem));
+        return Err(bad_file(path, problem));
     }
     let extents: [usize; D] = std::array::from_fn(|at| {
         let at = 4 + 4 * at;
@@ -79,17 +80,18 @@ fn contents<const D: usize>(path: &Path) -> Result<([usize; D], Vec<u8>)> {
     let expected = extents.iter().try_fold(1_usize, |product, extent| product.checked_mul(*extent));
     let found = bytes.len() - header;
     if expected != Some(found) {
-        let expected = expected.map_or_else(|| "more bytes than can be".to_owned(), |count| format!("{count} bytes"));
+        let expected =
+            expected.map_or_else(|| "more bytes than fit in memory".to_owned(), |count| format!("{count} bytes"));
         let problem = format!(
             "its header says {extents:?}, so {expected} follow byte {header}, but {found} do; fetch the file again"
         );
-        return Err(bad(path, problem));
+        return Err(bad_file(path, problem));
     }
     bytes.drain(..header);
     Ok((extents, bytes))
 }
 
-/// Where the files of a folder lie, for those who write some.
+/// Returns the paths of the four files in a folder, for code that writes them.
 #[must_use]
 pub fn paths(folder: &Path) -> [PathBuf; 4] {
     [TRAIN[0], TRAIN[1], TEST[0], TEST[1]].map(|name| folder.join(name))
@@ -97,7 +99,7 @@ pub fn paths(folder: &Path) -> [PathBuf; 4] {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Examples as _;
+    use super::super::Dataset as _;
     use super::*;
     use std::fs;
 
@@ -108,7 +110,7 @@ mod tests {
         file
     }
 
-    fn pair(images: &[u8], labels: &[u8]) -> Result<Images> {
+    fn pair(images: &[u8], labels: &[u8]) -> Result<ImageDataset> {
         let folder = tempfile::tempdir().unwrap();
         let [first, second, ..] = paths(folder.path());
         fs::write(&first, images).unwrap();
@@ -135,7 +137,7 @@ mod tests {
             (text(&good, &good), "expected IDX labels"),
             (text(&good, &file(&[3], &[0, 1, 0])), "it has 3 labels"),
             (text(&file(&[0, 28, 28], &[]), &file(&[0], &[])), "at least one image"),
-            (text(&file(&[u32::MAX, u32::MAX, u32::MAX], &[]), &labels), "more bytes than can be"),
+            (text(&file(&[u32::MAX, u32::MAX, u32::MAX], &[]), &labels), "more bytes than fit in memory"),
         ];
         for (text, expected) in cases {
             assert!(text.contains(expected) && text.contains("ubyte"), "{text}");

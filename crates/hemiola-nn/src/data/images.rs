@@ -1,40 +1,40 @@
-//! Images of equal size, and what is on them.
+//! Labelled images of equal size.
 //!
-//! They are kept as bytes and become numbers a batch at a time: each channel with the mean 0 and the deviation 1 that it has over the images that are trained on.
+//! They are stored as bytes and converted batch by batch. Each channel is normalized to mean 0 and
+//! standard deviation 1, with the statistics of the training set.
 
-use super::{Examples, bytes, cifar, idx};
+use super::{Dataset, bytes, cifar, idx};
 use crate::models::ImageBatch;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use hemiola_array::Result;
 use std::path::Path;
 
-/// Images with labels.
+/// Images with class labels.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Images {
-    /// Channels, rows and columns.
+pub struct ImageDataset {
     shape: [usize; 3],
     classes: usize,
-    /// Image by image, channel by channel, row by row.
+    /// Image by image, channel by channel, in row-major order.
     pixels: Vec<u8>,
     labels: Vec<u8>,
-    /// By channel: what is taken off a byte, and what the rest is divided by.
-    tones: Vec<[f32; 2]>,
+    /// Mean and standard deviation of each channel, in bytes.
+    normalization: Vec<[f32; 2]>,
 }
 
-impl Images {
-    /// From bytes.
+impl ImageDataset {
+    /// Creates a data set from bytes, and computes its normalization.
     ///
     /// # Panics
-    /// If there are not as many bytes as the labels need, or a label is not below `classes`.
+    /// If the number of bytes does not match the labels, or a label is not below `classes`.
     #[must_use]
     pub fn new(shape: [usize; 3], classes: usize, pixels: Vec<u8>, labels: Vec<u8>) -> Self {
-        assert_eq!(pixels.len(), shape.iter().product::<usize>() * labels.len(), "an image for every label");
-        assert!(labels.iter().all(|label| usize::from(*label) < classes), "a class for every label");
-        let tones = tones(&pixels, shape);
-        Self { shape, classes, pixels, labels, tones }
+        assert_eq!(pixels.len(), shape.iter().product::<usize>() * labels.len(), "one image for every label");
+        assert!(labels.iter().all(|label| usize::from(*label) < classes), "every label is below the number of classes");
+        let tones = channel_statistics(&pixels, shape);
+        Self { shape, classes, pixels, labels, normalization: tones }
     }
 
-    /// Images to train on and images to test with, from a folder of MNIST (or a set in its format) or CIFAR-10.
+    /// Reads training and test set from a folder of MNIST (or a set in its format) or CIFAR-10.
     pub fn read(folder: &Path) -> Result<[Self; 2]> {
         if bytes::find(folder, idx::TRAIN[0]).is_some() {
             idx::read(folder)
@@ -42,72 +42,72 @@ impl Images {
             cifar::read(folder)
         } else {
             let problem = format!(
-                "expected a folder with the files of MNIST (`{}` and three more) or the binary ones of CIFAR-10 (`{}` and five more), as they are or compressed",
+                "expected a folder with the files of MNIST (`{}` and three more) or the binary files of CIFAR-10 (`{}` and five more), plain or compressed",
                 idx::TRAIN[0],
                 cifar::TEST
             );
-            Err(bytes::bad(folder, problem))
+            Err(bytes::bad_file(folder, problem))
         }
     }
 
-    /// The same images with tones as `trained` has them: a net sees all images alike.
+    /// Uses the normalization of the training set, so that a network sees all images alike.
     #[must_use]
-    pub fn toned_as(mut self, trained: &Self) -> Self {
-        self.tones.clone_from(&trained.tones);
+    pub fn normalized_as(mut self, trained: &Self) -> Self {
+        self.normalization.clone_from(&trained.normalization);
         self
     }
 
-    /// The first so many.
+    /// Returns the first `count` images.
     #[must_use]
-    pub fn first(&self, count: usize) -> Self {
+    pub fn take(&self, count: usize) -> Self {
         let count = count.min(self.labels.len());
-        let pixels = self.pixels[..count * self.size()].to_vec();
+        let pixels = self.pixels[..count * self.image_bytes()].to_vec();
         Self { pixels, labels: self.labels[..count].to_vec(), ..self.clone() }
     }
 
-    /// All but the first so many.
+    /// Returns all but the first `start` images.
     #[must_use]
-    pub fn from(&self, start: usize) -> Self {
+    pub fn skip(&self, start: usize) -> Self {
         let start = start.min(self.labels.len());
-        let pixels = self.pixels[start * self.size()..].to_vec();
+        let pixels = self.pixels[start * self.image_bytes()..].to_vec();
         Self { pixels, labels: self.labels[start..].to_vec(), ..self.clone() }
     }
 
-    /// Channels, rows and columns.
+    /// Channels, rows and columns of an image.
     #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         self.shape
     }
 
-    /// What may be on an image.
+    /// Number of classes; labels are below it.
     #[must_use]
     pub fn classes(&self) -> usize {
         self.classes
     }
 
-    /// What is on each image.
+    /// Class label of each image.
     #[must_use]
     pub fn labels(&self) -> &[u8] {
         &self.labels
     }
 
-    /// Image by image.
+    /// Pixels of all images, image by image.
     #[must_use]
     pub fn pixels(&self) -> &[u8] {
         &self.pixels
     }
 
-    /// By channel, mean and deviation as shares of white.
-    pub fn tones(&self) -> impl Iterator<Item = [f32; 2]> {
-        self.tones.iter().map(|[mean, deviation]| [mean / 255.0, deviation / 255.0])
+    /// Mean and standard deviation of each channel, with 1.0 as white.
+    pub fn normalization(&self) -> impl Iterator<Item = [f32; 2]> {
+        self.normalization.iter().map(|[mean, deviation]| [mean / 255.0, deviation / 255.0])
     }
 
-    fn size(&self) -> usize {
+    fn image_bytes(&self) -> usize {
         self.shape.iter().product()
     }
 }
 
-impl Examples for Images {
+impl Dataset for ImageDataset {
     type Batch = ImageBatch;
 
     fn len(&self) -> usize {
@@ -115,11 +115,11 @@ impl Examples for Images {
     }
 
     fn batch(&self, examples: &[usize], device: &Device) -> ImageBatch {
-        let ([channels, rows, columns], size) = (self.shape, self.size());
+        let ([channels, rows, columns], size) = (self.shape, self.image_bytes());
         let mut numbers = Vec::with_capacity(examples.len() * size);
         for example in examples {
             let image = &self.pixels[example * size..(example + 1) * size];
-            for (channel, [mean, deviation]) in image.chunks_exact(rows * columns).zip(&self.tones) {
+            for (channel, [mean, deviation]) in image.chunks_exact(rows * columns).zip(&self.normalization) {
                 numbers.extend(channel.iter().map(|byte| (f32::from(*byte) - mean) / deviation));
             }
         }
@@ -142,11 +142,11 @@ impl Examples for Images {
     }
 }
 
-/// By channel, the mean and the deviation. A channel of one tone is divided by 1.
-fn tones(pixels: &[u8], [channels, rows, columns]: [usize; 3]) -> Vec<[f32; 2]> {
+/// Computes mean and standard deviation of each channel. A constant channel is divided by 1.
+fn channel_statistics(pixels: &[u8], [channels, rows, columns]: [usize; 3]) -> Vec<[f32; 2]> {
     let mut sums = vec![[0_u64; 2]; channels];
-    for (place, channel) in pixels.chunks_exact((rows * columns).max(1)).enumerate() {
-        let sum = &mut sums[place % channels];
+    for (index, channel) in pixels.chunks_exact((rows * columns).max(1)).enumerate() {
+        let sum = &mut sums[index % channels];
         for byte in channel {
             let byte = u64::from(*byte);
             *sum = [sum[0] + byte, sum[1] + byte * byte];
@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn batches_have_mean_0_and_deviation_1_by_channel() {
         let pixels: Vec<u8> = (0..2 * 2 * 3 * 3).map(|place: u32| (place * 37 % 251) as u8).collect();
-        let images = Images::new([2, 3, 3], 3, pixels.clone(), vec![0, 2]);
+        let images = ImageDataset::new([2, 3, 3], 3, pixels.clone(), vec![0, 2]);
         let batch = images.batch(&[1, 0], &Device::flex());
         assert_eq!(batch.images.dims(), [2, 2, 3, 3]);
         assert_eq!(batch.labels.into_data().try_to_vec::<i32>().unwrap(), [2, 0]);
@@ -180,22 +180,23 @@ mod tests {
             let variance = seen.iter().map(|number| number * number).sum::<f32>() / 18.0;
             assert!(mean.abs() < 1e-5 && (variance - 1.0).abs() < 1e-4, "{mean} {variance}");
         }
-        // The first of the batch is the second image.
-        let [mean, deviation] = images.tones[0];
+        // The first example of the batch is the second image.
+        let [mean, deviation] = images.normalization[0];
         assert!(((f32::from(pixels[18]) - mean) / deviation - numbers[0]).abs() < 1e-6);
     }
 
     #[test]
-    fn a_folder_of_neither_kind_says_what_was_expected() {
+    fn an_unknown_folder_is_refused_with_the_expected_files() {
         let folder = tempfile::tempdir().unwrap();
-        let text = Images::read(folder.path()).unwrap_err().to_string();
+        let text = ImageDataset::read(folder.path()).unwrap_err().to_string();
         assert!(text.contains("train-images-idx3-ubyte") && text.contains("test_batch.bin"), "{text}");
     }
 
     #[test]
     fn the_digest_tells_images_apart() {
-        let images =
-            |pixels: [u8; 4], labels: [u8; 2]| Images::new([1, 1, 2], 2, pixels.to_vec(), labels.to_vec()).digest();
+        let images = |pixels: [u8; 4], labels: [u8; 2]| {
+            ImageDataset::new([1, 1, 2], 2, pixels.to_vec(), labels.to_vec()).digest()
+        };
         assert_eq!(images([1, 2, 3, 4], [0, 1]), images([1, 2, 3, 4], [0, 1]));
         assert_ne!(images([1, 2, 3, 4], [0, 1]), images([1, 2, 4, 3], [0, 1]));
         assert_ne!(images([1, 2, 3, 4], [0, 1]), images([1, 2, 3, 4], [1, 0]));

@@ -1,53 +1,56 @@
-//! Examples to train nets on: read from files, or made up; and how they are divided over peers and steps.
+//! Data sets, read from files or synthetic, and their distribution over peers and steps.
 //!
-//! Every peer holds the whole set and takes its share of each batch by itself, so that nothing is sent. Files are read through `hemiola-array`: plain or compressed, and with its errors, which name the file and what is wrong with it.
+//! Every peer holds the whole data set and selects its share of each batch locally, so no example
+//! is sent. Files are read through `hemiola-array`, plain or compressed. Its errors name the file
+//! and the problem.
 //!
-//! | file | concept |
+//! | module | concept |
 //! |---|---|
-//! | [`batches`] | which peer takes which examples at which step |
-//! | [`images`] | images of equal size, and what is on them |
-//! | [`idx`] | the files of MNIST |
-//! | [`cifar`] | the binary files of CIFAR-10 |
-//! | [`text`] | words by number, cut into pieces; one sentence per line, as the Penn Treebank |
-//! | [`ratings`] | users, items and ratings, as MovieLens |
-//! | [`made`] | sets that are made up, of a known structure |
-//! | `bytes` | whole files |
+//! | [`batch_sampler`] | examples of each peer in each step |
+//! | [`images`] | labelled images of equal size |
+//! | [`idx`] | files of MNIST |
+//! | [`cifar`] | binary files of CIFAR-10 |
+//! | [`text`] | token sequences, from files as those of the Penn Treebank |
+//! | [`ratings`] | users, items and ratings, from files as those of MovieLens |
+//! | [`synthetic`] | synthetic data of known structure |
+//! | `bytes` | whole files and digests |
 
-pub mod batches;
+pub mod batch_sampler;
 mod bytes;
 pub mod cifar;
 pub mod idx;
 pub mod images;
-pub mod made;
 pub mod ratings;
+pub mod synthetic;
 pub mod text;
 
-pub use batches::Batches;
-pub use images::Images;
-pub use ratings::Ratings;
-pub use text::{Text, Vocabulary};
+pub use batch_sampler::BatchSampler;
+pub use images::ImageDataset;
+pub use ratings::RatingDataset;
+pub use text::{TextDataset, TextVocabulary};
 
 use burn::tensor::Device;
 
-/// Examples by number, of which batches are made.
-pub trait Examples {
-    /// What a net is given at once.
+/// A data set: indexed examples from which batches are made.
+pub trait Dataset {
+    /// Type of its mini-batches.
     type Batch;
 
-    /// How many there are.
+    /// Number of examples in the data set.
     fn len(&self) -> usize;
 
-    /// Whether there are none.
+    /// Returns whether the data set has no example.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// These examples, in this order.
+    /// Creates a batch of these examples, in this order, on `device`.
     ///
     /// # Panics
-    /// If there is no example of such a number.
+    /// If an index is out of range.
     fn batch(&self, examples: &[usize], device: &Device) -> Self::Batch;
 
-    /// A number that other examples would not have: whether peers, or two runs, have the same ones. It tells changed data, not forged ones.
+    /// Digest of the data, by which peers or runs check that they use the same. It detects changes,
+    /// not forgery.
     fn digest(&self) -> u64;
 }

@@ -1,37 +1,38 @@
-//! Users, items and ratings, as MovieLens: a line of each, with any separator. Further fields are ignored.
+//! Users, items and ratings, from files as those of MovieLens: one rating per line, with any
+//! separator. Further fields are ignored.
 
-use super::{Examples, bytes};
+use super::{Dataset, bytes};
 use crate::models::RatingBatch;
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use hemiola_array::random::Values;
-use hemiola_array::read::guess::Guess;
-use hemiola_array::read::{ByteRange, Csv, Report, Source};
+use hemiola_array::read::detect::DetectedFormat;
+use hemiola_array::read::{ByteRange, Csv, InputFile, ReadReport};
 use hemiola_array::{Dictionary, Result};
+use hemiola_core::rng::PhiloxRng;
 use std::sync::Arc;
 
 /// Ratings of users for items.
 #[derive(Clone, Debug)]
-pub struct Ratings {
+pub struct RatingDataset {
     entries: Vec<([u32; 2], f32)>,
     users: usize,
     items: usize,
-    /// Names of users and items, where they have some.
+    /// Names of users and items, if read from files.
     names: Option<Arc<[Dictionary; 2]>>,
 }
 
-impl Ratings {
-    /// From numbers of users and items.
+impl RatingDataset {
+    /// Creates a data set from user and item indices.
     ///
     /// # Panics
-    /// If a number is not below that of all.
+    /// If an index is not below `users` or `items`.
     #[must_use]
     pub fn new(users: usize, items: usize, entries: Vec<([u32; 2], f32)>) -> Self {
         let known = |([user, item], _): &([u32; 2], f32)| (*user as usize) < users && (*item as usize) < items;
-        assert!(entries.iter().all(known), "a number for every user and item");
+        assert!(entries.iter().all(known), "every index is below the number of users or items");
         Self { entries, users, items, names: None }
     }
 
-    /// From files: `user, item, rating` on each line.
+    /// Reads files with `user, item, rating` on each line.
     pub fn read(pattern: &str) -> Result<Self> {
         let mut names = [Dictionary::new(), Dictionary::new()];
         let mut entries = Vec::new();
@@ -42,53 +43,55 @@ impl Ratings {
         Ok(Self { entries, users, items, names: Some(Arc::new(names)) })
     }
 
-    /// Ratings of the same users for the same items, and how many were left out since they are of others.
-    pub fn read_like(pattern: &str, known: &Self) -> Result<(Self, usize)> {
+    /// Reads a validation set with the users and items of `known`. Returns it, and the number of
+    /// skipped ratings of other users or items.
+    pub fn read_validation(pattern: &str, known: &Self) -> Result<(Self, usize)> {
         let (mut entries, mut others) = (Vec::new(), 0);
-        let number = |place: usize, name: &[u8]| known.names.as_ref()?[place].number(name);
-        each(pattern, |[user, item], rating| match (number(0, user), number(1, item)) {
+        let index = |column: usize, name: &[u8]| known.names.as_ref()?[column].index_of(name);
+        each(pattern, |[user, item], rating| match (index(0, user), index(1, item)) {
             (Some(user), Some(item)) => entries.push(([user, item], rating)),
             _ => others += 1,
         })?;
         if entries.is_empty() {
-            return Err(bytes::bad(
+            return Err(bytes::bad_file(
                 pattern.as_ref(),
-                "none of its ratings is of a user and an item that are trained on; check both files",
+                "no rating has a user and an item of the training set; check both files",
             ));
         }
         Ok((Self { entries, ..known.clone() }, others))
     }
 
-    /// It in two: those to train on and a random share that is held out.
+    /// Splits into a training set and a random validation set with this share of the ratings.
     #[must_use]
     pub fn split(self, share: f64, seed: u64) -> [Self; 2] {
-        let values = Values::new(seed);
-        let is_held =
-            |([user, item], _): &([u32; 2], f32)| values.chosen_key([u64::from(*user), u64::from(*item)], share);
-        let (held, train) = self.entries.iter().copied().partition(is_held);
-        [Self { entries: train, ..self.clone() }, Self { entries: held, ..self }]
+        let values = PhiloxRng::new(seed);
+        let is_validation = |([user, item], _): &([u32; 2], f32)| {
+            values.random_bool_for_key([u64::from(*user), u64::from(*item)], share)
+        };
+        let (validation, train) = self.entries.iter().copied().partition(is_validation);
+        [Self { entries: train, ..self.clone() }, Self { entries: validation, ..self }]
     }
 
-    /// How many users there are.
+    /// Number of users of the data set.
     #[must_use]
     pub fn users(&self) -> usize {
         self.users
     }
 
-    /// How many items there are.
+    /// Number of items of the data set.
     #[must_use]
     pub fn items(&self) -> usize {
         self.items
     }
 
-    /// The mean of all ratings; 0 if there are none.
+    /// Mean of all ratings; 0 if there are none.
     #[must_use]
     pub fn mean(&self) -> f64 {
         self.entries.iter().map(|(_, rating)| f64::from(*rating)).sum::<f64>() / self.entries.len().max(1) as f64
     }
 }
 
-impl Examples for Ratings {
+impl Dataset for RatingDataset {
     type Batch = RatingBatch;
 
     fn len(&self) -> usize {
@@ -96,14 +99,14 @@ impl Examples for Ratings {
     }
 
     fn batch(&self, examples: &[usize], device: &Device) -> RatingBatch {
-        let numbers = |place: usize| {
+        let indices = |column: usize| {
             let numbers: Vec<i32> =
-                examples.iter().map(|example| self.entries[*example].0[place].cast_signed()).collect();
+                examples.iter().map(|example| self.entries[*example].0[column].cast_signed()).collect();
             Tensor::<1, Int>::from_data(TensorData::new(numbers, [examples.len()]), device)
         };
         let ratings: Vec<f32> = examples.iter().map(|example| self.entries[*example].1).collect();
         let ratings = Tensor::from_data(TensorData::new(ratings, [examples.len()]), device);
-        RatingBatch { users: numbers(0), items: numbers(1), ratings }
+        RatingBatch { users: indices(0), items: indices(1), ratings }
     }
 
     fn digest(&self) -> u64 {
@@ -114,12 +117,12 @@ impl Examples for Ratings {
     }
 }
 
-/// Every line: the names of user and item, and the rating.
+/// Calls `visit` with user name, item name and rating of every line.
 fn each(pattern: &str, mut visit: impl FnMut([&[u8]; 2], f32)) -> Result<()> {
-    let sources = Source::find(pattern)?;
+    let sources = InputFile::find(pattern)?;
     let mut reports = Vec::new();
-    // What separates fields is told by the first file.
-    let guess = sources.first().map(Guess::separator_of).transpose()?;
+    // The separator is guessed from the first file.
+    let guess = sources.first().map(DetectedFormat::separator_of).transpose()?;
     let mut csv = Csv::new().comment(guess.as_ref().and_then(|guess| guess.comment));
     if let Some(separator) = guess.and_then(|guess| guess.separator) {
         csv = csv.separator(&separator.text());
@@ -131,7 +134,7 @@ fn each(pattern: &str, mut visit: impl FnMut([&[u8]; 2], f32)) -> Result<()> {
             Ok(())
         })?);
     }
-    Report::settle(&sources, reports, 0)?;
+    ReadReport::merge(&sources, reports, 0)?;
     Ok(())
 }
 
@@ -157,7 +160,7 @@ mod tests {
         ];
         for text in texts {
             let (_folder, path) = file(text);
-            let ratings = Ratings::read(&path).unwrap();
+            let ratings = RatingDataset::read(&path).unwrap();
             assert_eq!(ratings.entries, [([0, 0], 3.0), ([1, 0], 4.5), ([0, 1], 1.0)]);
             assert_eq!((ratings.users(), ratings.items()), (2, 2));
         }
@@ -166,25 +169,25 @@ mod tests {
     #[test]
     fn bad_lines_are_refused_by_number() {
         let (_folder, path) = file("1\t10\t3\n2\t10\tgood\n");
-        let problem = Ratings::read(&path).unwrap_err().to_string();
+        let problem = RatingDataset::read(&path).unwrap_err().to_string();
         assert!(problem.contains("ratings.dat:2") && problem.contains("good"), "{problem}");
     }
 
     #[test]
-    fn held_out_ratings_of_others_are_counted() {
+    fn ratings_of_unknown_users_are_counted() {
         let (_first, train) = file("a,x,1\nb,y,2\n");
         let (_second, test) = file("a,y,5\nc,x,1\nb,z,1\n");
         let (_third, other) = file("c,z,5\n");
-        let ratings = Ratings::read(&train).unwrap();
-        let (held, others) = Ratings::read_like(&test, &ratings).unwrap();
+        let ratings = RatingDataset::read(&train).unwrap();
+        let (held, others) = RatingDataset::read_validation(&test, &ratings).unwrap();
         assert_eq!((held.entries, others), (vec![([0, 1], 5.0)], 2));
-        assert!(Ratings::read_like(&other, &ratings).unwrap_err().to_string().contains("check both"));
+        assert!(RatingDataset::read_validation(&other, &ratings).unwrap_err().to_string().contains("check both"));
     }
 
     #[test]
     fn a_split_has_all_and_depends_on_the_seed() {
         let entries: Vec<_> = (0..1000).map(|place| ([place / 40, place % 40], place as f32)).collect();
-        let ratings = Ratings::new(25, 40, entries);
+        let ratings = RatingDataset::new(25, 40, entries);
         let [train, held] = ratings.clone().split(0.2, 3);
         assert_eq!(train.len() + held.len(), 1000);
         assert!((150..250).contains(&held.len()), "{}", held.len());

@@ -1,13 +1,13 @@
-//! An embedding whose gradient can be had as rows.
+//! Embedding whose gradient can be taken as rows.
 
-use super::taken::TakenOps;
-use super::{HALF, KEY, is_asked, unasked};
+use super::structured_gradients::StructuredGradientOps;
+use super::{KEY_BASE, KEY_LEN, dense_flag, wants_structured};
 use burn::backend::Dispatch;
 use burn::module::{Flag, Initializer, Module, Param};
 use burn::nn;
 use burn::tensor::{DType, Device, Int, Tensor};
 
-/// Settings of an [`Embedding`].
+/// Configuration of an [`Embedding`].
 #[derive(Clone, Debug)]
 #[must_use = "nothing happens until `init`"]
 pub struct EmbeddingConfig {
@@ -15,48 +15,48 @@ pub struct EmbeddingConfig {
 }
 
 impl EmbeddingConfig {
-    /// So many rows of so many numbers.
+    /// Sets the number of rows and the embedding size.
     pub fn new(rows: usize, width: usize) -> Self {
         Self { inner: nn::EmbeddingConfig::new(rows, width) }
     }
 
-    /// What the rows are in the beginning.
+    /// Sets the initializer of the rows.
     pub fn with_initializer(mut self, initializer: Initializer) -> Self {
         self.inner = self.inner.with_initializer(initializer);
         self
     }
 
-    /// The layer.
+    /// Creates the layer on `device`.
     #[must_use]
     pub fn init(&self, device: &Device) -> Embedding {
-        Embedding { rows: unasked(), weight: self.inner.init(device).weight }
+        Embedding { rows: dense_flag(), weight: self.inner.init(device).weight }
     }
 }
 
-/// Looks rows up, as Burn's [`nn::Embedding`].
+/// Embedding lookup with the results of Burn's [`nn::Embedding`].
 #[derive(Module, Debug)]
 pub struct Embedding {
     rows: Param<Flag>,
-    /// Row by row.
+    /// Embedding matrix of shape `[rows, width]`.
     pub weight: Param<Tensor<2>>,
 }
 
 impl Embedding {
-    /// The rows of these numbers, in their order.
+    /// Looks up the rows with these indices: `[batch, sequence]` to `[batch, sequence, width]`.
     #[must_use]
     pub fn forward(&self, rows: Tensor<2, Int>) -> Tensor<3> {
         let weight = self.weight.val();
-        if !is_asked(&self.rows) {
+        if !wants_structured(&self.rows) {
             return burn::tensor::module::embedding(weight, rows);
         }
         let ([examples, positions], width) = (rows.dims(), weight.dims()[1]);
         let count = examples * positions;
         let flat: Tensor<1, Int> = rows.reshape([count]);
-        let half = i64::try_from(HALF).unwrap_or(i64::MAX);
+        let half = i64::try_from(KEY_BASE).unwrap_or(i64::MAX);
         let high = flat.clone().div_scalar(half);
         let low = flat.clone() - high.clone().mul_scalar(half);
-        let keys = Tensor::stack::<2>(vec![high, low], 1).float().cast(DType::F32).reshape([count, KEY]).detach();
-        let found = Dispatch::looked_up(weight.into_dispatch(), flat.into_dispatch(), keys.into_dispatch());
+        let keys = Tensor::stack::<2>(vec![high, low], 1).float().cast(DType::F32).reshape([count, KEY_LEN]).detach();
+        let found = Dispatch::lookup_rows(weight.into_dispatch(), flat.into_dispatch(), keys.into_dispatch());
         Tensor::<2>::from_dispatch(found).reshape([examples, positions, width])
     }
 }

@@ -1,57 +1,63 @@
-//! Layers that tell what Burn's own cannot: how few bytes their gradient is made of.
+//! Layers that can give the gradient of their weights in structured form, with fewer bytes than a
+//! dense matrix.
 //!
-//! [`Linear`] and [`Embedding`] compute what those of Burn compute. When a [`Trainer`](crate::Trainer) asks for it, the gradient of their weights is not made a matrix: of a linear
-//! layer it is its inputs and the gradients of its outputs (*sufficient factors*), of an embedding the rows that were looked up. Use them in place of Burn's, and strategies may choose these ways.
+//! [`Linear`] and [`Embedding`] compute the same as Burn's layers. On request of a
+//! [`Trainer`](crate::Trainer), they do not form the dense gradient of their weights. A linear
+//! layer gives its inputs and output gradients (*sufficient factors*), an embedding the rows that
+//! were looked up. With these layers instead of Burn's, strategies may choose the corresponding
+//! synchronization methods.
 //!
-//! **How a layer is asked.** A module can be reached by mappers alone, and a mapper sees parameters. Each of these layers has a flag among them that says nothing by its value. Its *identity* does: mappers of Burn never
-//! change it, the trainer's puts a mark there for the one step that a copy of the model lives.
+//! **Request.** Only mappers reach the layers inside a module, and a mapper sees parameters. Each
+//! of these layers therefore has a flag among its parameters. The request is the *identity* of the
+//! flag, not its value: Burn's mappers never change it, records do not store it, and the trainer's
+//! mapper sets it on the copy of the model for one pass.
 
 mod embedding;
 mod linear;
-mod taken;
+mod structured_gradients;
 
 pub use embedding::{Embedding, EmbeddingConfig};
 pub use linear::{Linear, LinearConfig};
 
 use burn::module::{Flag, Param, ParamId};
 
-/// The field that is a linear layer's flag.
-pub(crate) const FACTORS: &str = "factors";
-/// The field that is an embedding's flag.
-pub(crate) const ROWS: &str = "rows";
-/// The identity of a flag whose layer is asked for its gradient in parts.
-const WANTED: u64 = 0x9e6d_1a3b_5c27_f481;
-/// Numbers in front of a row that say which it is.
-pub(crate) const KEY: usize = 2;
-/// The second of them counts up to this.
-const HALF: usize = 1 << 12;
+/// Field name of the flag of a [`Linear`] layer.
+pub(crate) const FACTORS_FLAG: &str = "factors";
+/// Field name of the flag of an [`Embedding`].
+pub(crate) const ROWS_FLAG: &str = "rows";
+/// Identity of a flag that requests a structured gradient.
+const STRUCTURED_FLAG_ID: u64 = 0x9e6d_1a3b_5c27_f481;
+/// Number of elements of the key in front of a row.
+pub(crate) const KEY_LEN: usize = 2;
+/// Base of the key: the second element counts up to this.
+const KEY_BASE: usize = 1 << 12;
 
-/// A flag that asks for nothing.
-fn unasked() -> Param<Flag> {
+/// Creates a flag that requests a dense gradient.
+fn dense_flag() -> Param<Flag> {
     Param::<Flag>::from_bool(false)
 }
 
-/// A flag that asks for the gradient in parts, or for the whole.
-pub(crate) fn asking(flag: Param<Flag>, parts: bool) -> Param<Flag> {
-    match (parts, is_asked(&flag)) {
-        (true, false) => Param::initialized(ParamId::from(WANTED), Flag::new(flag.is_enabled())),
+/// Returns the flag with a request for a structured or a dense gradient.
+pub(crate) fn request_structured(flag: Param<Flag>, parts: bool) -> Param<Flag> {
+    match (parts, wants_structured(&flag)) {
+        (true, false) => Param::initialized(ParamId::from(STRUCTURED_FLAG_ID), Flag::new(flag.is_enabled())),
         (false, true) => Param::initialized(ParamId::new(), Flag::new(flag.is_enabled())),
         _ => flag,
     }
 }
 
-fn is_asked(flag: &Param<Flag>) -> bool {
-    flag.id.val() == WANTED
+fn wants_structured(flag: &Param<Flag>) -> bool {
+    flag.id.val() == STRUCTURED_FLAG_ID
 }
 
-/// A row's number as two that are exact in single precision.
-pub(crate) fn key_of(row: usize) -> [f32; KEY] {
-    [(row / HALF) as f32, (row % HALF) as f32]
+/// Encodes a row index as two numbers that `f32` represents exactly.
+pub(crate) fn key_of(row: usize) -> [f32; KEY_LEN] {
+    [(row / KEY_BASE) as f32, (row % KEY_BASE) as f32]
 }
 
-/// The row that these two numbers say.
-pub(crate) fn row_of(key: [f32; KEY]) -> usize {
-    key[0] as usize * HALF + key[1] as usize
+/// Decodes a row index from its key.
+pub(crate) fn row_of(key: [f32; KEY_LEN]) -> usize {
+    key[0] as usize * KEY_BASE + key[1] as usize
 }
 
 #[cfg(test)]
@@ -59,19 +65,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_come_back_from_their_keys() {
-        for row in [0, 1, HALF - 1, HALF, 1_000_003, (1 << 32) - 1] {
+    fn keys_round_trip() {
+        for row in [0, 1, KEY_BASE - 1, KEY_BASE, 1_000_003, (1 << 32) - 1] {
             assert_eq!(row_of(key_of(row)), row);
         }
     }
 
     #[test]
-    fn only_identity_asks() {
+    fn only_the_identity_of_a_flag_requests() {
         use burn::module::Module;
-        let flag = asking(unasked(), true);
-        assert!(is_asked(&flag));
-        assert!(is_asked(&flag.clone().freeze()) && is_asked(&flag.clone().unfreeze()));
-        assert!(!is_asked(&unasked().unfreeze()));
-        assert!(!is_asked(&asking(flag, false)));
+        let flag = request_structured(dense_flag(), true);
+        assert!(wants_structured(&flag));
+        assert!(wants_structured(&flag.clone().freeze()) && wants_structured(&flag.clone().unfreeze()));
+        assert!(!wants_structured(&dense_flag().unfreeze()));
+        assert!(!wants_structured(&request_structured(flag, false)));
     }
 }

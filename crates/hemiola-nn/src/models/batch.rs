@@ -1,84 +1,85 @@
-//! What a net is given at once, and how its answers are judged.
+//! Mini-batches, the trait of networks, losses and metrics.
 //!
-//! **Invariant:** a loss is the mean over the examples of its batch. Whoever joins batches weighs them by their examples.
+//! **Invariant:** a loss is the mean over the examples of its batch. Code that combines batches
+//! weights them by their sizes.
 
 use burn::module::Module;
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{DType, ElementConversion as _, Int, Tensor};
 
-/// Images and what is on them.
+/// Images with class labels.
 #[derive(Clone, Debug)]
 pub struct ImageBatch {
-    /// By example, channel, row and column.
+    /// Pixels, `[batch, channels, rows, columns]`.
     pub images: Tensor<4>,
-    /// By example, the number of a class.
+    /// Class index of each image, `[batch]`.
     pub labels: Tensor<1, Int>,
 }
 
-/// Pieces of text, and the word that follows each of their words.
+/// Token sequences with the next token of each position.
 #[derive(Clone, Debug)]
 pub struct TextBatch {
-    /// By example and position, the number of a word.
-    pub words: Tensor<2, Int>,
-    /// By example and position, the number of the word after it.
-    pub next: Tensor<2, Int>,
+    /// Token indices, `[batch, sequence]`.
+    pub tokens: Tensor<2, Int>,
+    /// Index of the next token, `[batch, sequence]`.
+    pub targets: Tensor<2, Int>,
 }
 
-/// Who rated what how.
+/// Ratings of users for items.
 #[derive(Clone, Debug)]
 pub struct RatingBatch {
-    /// By example, the number of a user.
+    /// User index of each rating, `[batch]`.
     pub users: Tensor<1, Int>,
-    /// By example, the number of an item.
+    /// Item index of each rating, `[batch]`.
     pub items: Tensor<1, Int>,
-    /// By example.
+    /// Ratings to predict, `[batch]`.
     pub ratings: Tensor<1>,
 }
 
-/// How a net did on a batch.
+/// Metrics of a network on a batch.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Judged {
-    /// The mean loss.
+pub struct EvalMetrics {
+    /// Mean loss of the batch.
     pub loss: f64,
-    /// The share of answers that are right, where an answer is right or wrong.
-    pub right: Option<f64>,
+    /// Share of correct predictions; `None` for regression.
+    pub accuracy: Option<f64>,
 }
 
-/// What can be trained on batches.
-pub trait Net: Module {
-    /// What it is given at once.
+/// A network with a loss on batches.
+pub trait NeuralNet: Module {
+    /// Type of its mini-batches.
     type Batch;
 
-    /// The mean loss over the examples of a batch.
+    /// Computes the mean loss over the examples of a batch.
     fn loss(&self, batch: &Self::Batch) -> Tensor<1>;
 
-    /// How it does on a batch.
-    fn judge(&self, batch: &Self::Batch) -> Judged;
+    /// Computes the metrics on a batch.
+    fn evaluate(&self, batch: &Self::Batch) -> EvalMetrics;
 }
 
-/// The mean of what was lost by the chance that `scores`, by example and class, give the true class.
-pub(super) fn cross_entropy(scores: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+/// Mean cross-entropy of `logits` (logits, `[batch, classes]`) against `labels`.
+pub(super) fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
     let [examples] = labels.dims();
-    // Whatever scores were computed with: chances of rare classes need the digits.
-    let scores = scores.cast(DType::F32);
-    log_softmax(scores, 1).gather(1, labels.reshape([examples, 1])).mean().neg()
+    // In `f32` whatever the precision of the pass: probabilities of rare classes need it.
+    let logits = logits.cast(DType::F32);
+    log_softmax(logits, 1).gather(1, labels.reshape([examples, 1])).mean().neg()
 }
 
-/// How scores for classes do.
-pub(super) fn judge(scores: Tensor<2>, labels: Tensor<1, Int>) -> Judged {
+/// Computes cross-entropy and accuracy of logits.
+pub(super) fn evaluate(logits: Tensor<2>, labels: Tensor<1, Int>) -> EvalMetrics {
     let [examples] = labels.dims();
-    let best: Tensor<1, Int> = scores.clone().argmax(1).reshape([examples]);
-    let right: i64 = best.equal(labels.clone()).int().sum().into_scalar::<i64>().elem();
-    Judged { loss: number(cross_entropy(scores, labels)), right: Some(right as f64 / examples as f64) }
+    let best: Tensor<1, Int> = logits.clone().argmax(1).reshape([examples]);
+    let correct: i64 = best.equal(labels.clone()).int().sum().into_scalar::<i64>().elem();
+    EvalMetrics { loss: scalar(cross_entropy(logits, labels)), accuracy: Some(correct as f64 / examples as f64) }
 }
 
-/// Scores by example, position and word, and the words, as those of that many examples.
-pub(super) fn each_position(scores: Tensor<3>, words: Tensor<2, Int>) -> (Tensor<2>, Tensor<1, Int>) {
-    let [examples, positions, classes] = scores.dims();
-    (scores.reshape([examples * positions, classes]), words.reshape([examples * positions]))
+/// Flattens logits `[batch, sequence, classes]` and targets to one example per position.
+pub(super) fn flatten_positions(logits: Tensor<3>, targets: Tensor<2, Int>) -> (Tensor<2>, Tensor<1, Int>) {
+    let [examples, positions, classes] = logits.dims();
+    (logits.reshape([examples * positions, classes]), targets.reshape([examples * positions]))
 }
 
-/// The number that a tensor of one is.
-pub(super) fn number(tensor: Tensor<1>) -> f64 {
+/// Returns the value of a tensor with one element.
+pub(super) fn scalar(tensor: Tensor<1>) -> f64 {
     f64::from(tensor.into_scalar::<f32>())
 }

@@ -1,7 +1,7 @@
-//! Two convolutions and two linear layers: about `LeNet` (1998), for images such as MNIST.
+//! Two convolutions and two linear layers, similar to `LeNet` (1998), for images such as MNIST.
 
-use super::batch::{self, ImageBatch, Judged, Net};
-use super::draw::{Draw, PLAIN, RELU};
+use super::batch::{self, EvalMetrics, ImageBatch, NeuralNet};
+use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
 use crate::layers::Linear;
 use burn::module::Module;
 use burn::nn::conv::Conv2d;
@@ -10,45 +10,45 @@ use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// How large it is.
+/// Sizes and seed of a [`Cnn`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CnnConfig {
     /// Channels, rows and columns of an image. Default: 1, 28 and 28, of MNIST.
-    pub image: [usize; 3],
+    pub image_shape: [usize; 3],
     /// Channels after each convolution. Default: 8 and 16.
     pub channels: [usize; 2],
     /// Neurons of the hidden layer. Default: 128.
     pub hidden: usize,
-    /// What may be on an image. Default: 10.
+    /// Number of classes. Default: 10.
     pub classes: usize,
-    /// What first values come from. Default: 1.
+    /// Random seed of the initial weights. Default: 1.
     pub seed: u64,
 }
 
 impl Default for CnnConfig {
     fn default() -> Self {
-        Self { image: [1, 28, 28], channels: [8, 16], hidden: 128, classes: 10, seed: 1 }
+        Self { image_shape: [1, 28, 28], channels: [8, 16], hidden: 128, classes: 10, seed: 1 }
     }
 }
 
 impl CnnConfig {
-    /// The net.
+    /// Creates the network with seeded initial weights on `device`.
     #[must_use]
     pub fn init(&self, device: &Device) -> Cnn {
-        let mut draw = Draw::new(self.seed, device);
-        let ([colours, rows, columns], [first, second]) = (self.image, self.channels);
+        let mut initializer = LayerInitializer::new(self.seed, device);
+        let ([image_channels, rows, columns], [first, second]) = (self.image_shape, self.channels);
         Cnn {
-            first: draw.convolution([colours, first], 5, 1),
-            second: draw.convolution([first, second], 5, 1),
+            first: initializer.convolution([image_channels, first], 5, 1),
+            second: initializer.convolution([first, second], 5, 1),
             pool: MaxPool2dConfig::new([2, 2]).init(),
-            hidden: draw.linear(second * (rows / 4) * (columns / 4), self.hidden, RELU),
-            output: draw.linear(self.hidden, self.classes, PLAIN),
+            hidden: initializer.linear(second * (rows / 4) * (columns / 4), self.hidden, RELU_GAIN),
+            output: initializer.linear(self.hidden, self.classes, LINEAR_GAIN),
         }
     }
 }
 
-/// The net.
+/// A convolutional network; see the module documentation.
 #[derive(Module, Debug)]
 pub struct Cnn {
     first: Conv2d,
@@ -59,7 +59,7 @@ pub struct Cnn {
 }
 
 impl Cnn {
-    /// Scores by example and class.
+    /// Computes the logits, `[batch, classes]`.
     #[must_use]
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         let signal = relu(self.pool.forward(self.first.forward(images)));
@@ -69,14 +69,14 @@ impl Cnn {
     }
 }
 
-impl Net for Cnn {
+impl NeuralNet for Cnn {
     type Batch = ImageBatch;
 
     fn loss(&self, batch: &ImageBatch) -> Tensor<1> {
         batch::cross_entropy(self.forward(batch.images.clone()), batch.labels.clone())
     }
 
-    fn judge(&self, batch: &ImageBatch) -> Judged {
-        batch::judge(self.forward(batch.images.clone()), batch.labels.clone())
+    fn evaluate(&self, batch: &ImageBatch) -> EvalMetrics {
+        batch::evaluate(self.forward(batch.images.clone()), batch.labels.clone())
     }
 }

@@ -1,69 +1,73 @@
-//! A recurrent language model (Hochreiter and Schmidhuber 1997; Zaremba et al. 2014): which word comes next, by the words before it in a piece of text.
+//! LSTM language model (Hochreiter and Schmidhuber 1997; Zaremba et al. 2014): predicts the next
+//! token from the tokens before it.
 //!
-//! Each layer is one linear layer over the word at a position and what is remembered of the positions before. It begins every piece with nothing remembered, so that pieces may be shuffled and divided over peers.
+//! Each LSTM layer is one linear layer over the current input and the previous output. The state is
+//! zero at the start of every sequence, so sequences can be shuffled and divided over peers.
 
-use super::batch::{self, Judged, Net, TextBatch};
-use super::draw::{Draw, PLAIN};
+use super::batch::{self, EvalMetrics, NeuralNet, TextBatch};
+use super::initializer::{LINEAR_GAIN, LayerInitializer};
 use crate::layers::{Embedding, Linear};
 use burn::module::Module;
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// How large it is.
+/// Sizes and seed of a [`Lstm`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LstmConfig {
-    /// Words that there are. Default: 10,000, of the Penn Treebank.
-    pub words: usize,
-    /// Numbers that stand for a word. Default: 128.
-    pub width: usize,
-    /// Numbers that a layer remembers. Default: 128.
-    pub memory: usize,
-    /// Layers. Default: 1.
+    /// Vocabulary size. Default: 10,000, of the Penn Treebank.
+    pub vocabulary_size: usize,
+    /// Size of token embeddings. Default: 128.
+    pub embedding_size: usize,
+    /// Size of the hidden state of a layer. Default: 128.
+    pub hidden_size: usize,
+    /// Number of LSTM layers. Default: 1.
     pub layers: usize,
-    /// What first values come from. Default: 1.
+    /// Random seed of the initial weights. Default: 1.
     pub seed: u64,
 }
 
 impl Default for LstmConfig {
     fn default() -> Self {
-        Self { words: 10_000, width: 128, memory: 128, layers: 1, seed: 1 }
+        Self { vocabulary_size: 10_000, embedding_size: 128, hidden_size: 128, layers: 1, seed: 1 }
     }
 }
 
 impl LstmConfig {
-    /// The net.
+    /// Creates the network with seeded initial weights on `device`.
     #[must_use]
     pub fn init(&self, device: &Device) -> Lstm {
-        let mut draw = Draw::new(self.seed, device);
-        let words = draw.embedding(self.words, self.width, 0.5);
-        let mut inputs = self.width;
+        let mut initializer = LayerInitializer::new(self.seed, device);
+        let token_embedding = initializer.embedding(self.vocabulary_size, self.embedding_size, 0.5);
+        let mut inputs = self.embedding_size;
         let mut layers = Vec::new();
         for _ in 0..self.layers {
-            layers.push(Layer { gates: draw.linear(inputs + self.memory, 4 * self.memory, PLAIN) });
-            inputs = self.memory;
+            layers.push(LstmLayer {
+                gates: initializer.linear(inputs + self.hidden_size, 4 * self.hidden_size, LINEAR_GAIN),
+            });
+            inputs = self.hidden_size;
         }
-        Lstm { words, layers, output: draw.linear(inputs, self.words, PLAIN) }
+        Lstm { token_embedding, layers, output: initializer.linear(inputs, self.vocabulary_size, LINEAR_GAIN) }
     }
 }
 
-/// The net.
+/// An LSTM language model; see the module documentation.
 #[derive(Module, Debug)]
 pub struct Lstm {
-    words: Embedding,
-    layers: Vec<Layer>,
+    token_embedding: Embedding,
+    layers: Vec<LstmLayer>,
     output: Linear,
 }
 
 impl Lstm {
-    /// Scores by example, position and word that may come next.
+    /// Logits of the next token, `[batch, sequence, vocabulary]`.
     #[must_use]
-    pub fn forward(&self, words: Tensor<2, Int>) -> Tensor<3> {
-        let [_, positions] = words.dims();
-        let words = self.words.forward(words);
+    pub fn forward(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
+        let [_, positions] = tokens.dims();
+        let embedded = self.token_embedding.forward(tokens);
         let mut signals: Vec<Tensor<2>> =
-            (0..positions).map(|position| words.clone().narrow(1, position, 1).squeeze_dim(1)).collect();
+            (0..positions).map(|position| embedded.clone().narrow(1, position, 1).squeeze_dim(1)).collect();
         for layer in &self.layers {
             signals = layer.forward(signals);
         }
@@ -71,45 +75,45 @@ impl Lstm {
     }
 }
 
-impl Net for Lstm {
+impl NeuralNet for Lstm {
     type Batch = TextBatch;
 
     fn loss(&self, batch: &TextBatch) -> Tensor<1> {
-        let (scores, next) = batch::each_position(self.forward(batch.words.clone()), batch.next.clone());
-        batch::cross_entropy(scores, next)
+        let (logits, next) = batch::flatten_positions(self.forward(batch.tokens.clone()), batch.targets.clone());
+        batch::cross_entropy(logits, next)
     }
 
-    fn judge(&self, batch: &TextBatch) -> Judged {
-        let (scores, next) = batch::each_position(self.forward(batch.words.clone()), batch.next.clone());
-        batch::judge(scores, next)
+    fn evaluate(&self, batch: &TextBatch) -> EvalMetrics {
+        let (logits, next) = batch::flatten_positions(self.forward(batch.tokens.clone()), batch.targets.clone());
+        batch::evaluate(logits, next)
     }
 }
 
-/// What is let in, kept, let out, and news: four outputs for each number that is remembered.
+/// Input, forget and output gate, and cell candidate: four outputs for each element of the state.
 #[derive(Module, Debug)]
-struct Layer {
+struct LstmLayer {
     gates: Linear,
 }
 
-impl Layer {
-    /// Signals by position, each by example and number.
+impl LstmLayer {
+    /// Processes a sequence: one tensor `[batch, features]` for each position.
     fn forward(&self, signals: Vec<Tensor<2>>) -> Vec<Tensor<2>> {
-        let memory = self.gates.weight.dims()[1] / 4;
-        let mut past: Option<[Tensor<2>; 2]> = None;
-        let mut told = Vec::with_capacity(signals.len());
+        let hidden_size = self.gates.weight.dims()[1] / 4;
+        let mut state: Option<[Tensor<2>; 2]> = None;
+        let mut outputs = Vec::with_capacity(signals.len());
         for signal in signals {
-            let [before, kept] = past.take().unwrap_or_else(|| {
-                let nothing = Tensor::zeros([signal.dims()[0], memory], &signal.device());
-                [nothing.clone(), nothing]
+            let [hidden, cell] = state.take().unwrap_or_else(|| {
+                let zeros = Tensor::zeros([signal.dims()[0], hidden_size], &signal.device());
+                [zeros.clone(), zeros]
             });
-            let gates = self.gates.forward(Tensor::cat(vec![signal, before], 1));
-            let gate = |number: usize| gates.clone().narrow(1, number * memory, memory);
-            // In the beginning most is kept: a gate of 0 would forget half at each position.
-            let kept = sigmoid(gate(1) + 1.0) * kept + sigmoid(gate(0)) * gate(3).tanh();
-            let here = sigmoid(gate(2)) * kept.clone().tanh();
-            told.push(here.clone());
-            past = Some([here, kept]);
+            let gates = self.gates.forward(Tensor::cat(vec![signal, hidden], 1));
+            let gate = |number: usize| gates.clone().narrow(1, number * hidden_size, hidden_size);
+            // A forget bias of 1: with 0, half of the state would be lost at each position.
+            let cell = sigmoid(gate(1) + 1.0) * cell + sigmoid(gate(0)) * gate(3).tanh();
+            let output = sigmoid(gate(2)) * cell.clone().tanh();
+            outputs.push(output.clone());
+            state = Some([output, cell]);
         }
-        told
+        outputs
     }
 }

@@ -1,24 +1,24 @@
-//! Layers of neurons, for images of any size.
+//! Multilayer perceptron for images of any size.
 
-use super::batch::{self, ImageBatch, Judged, Net};
-use super::draw::{Draw, PLAIN, RELU};
+use super::batch::{self, EvalMetrics, ImageBatch, NeuralNet};
+use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
 use crate::layers::Linear;
 use burn::module::Module;
 use burn::tensor::activation::relu;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// How large it is.
+/// Sizes and seed of a [`Mlp`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MlpConfig {
-    /// Numbers of an image: channels times rows times columns. Default: 784, of MNIST.
+    /// Elements of an image: channels times rows times columns. Default: 784, of MNIST.
     pub inputs: usize,
     /// Neurons of each hidden layer. Default: 256 and 128.
     pub hidden: Vec<usize>,
-    /// What may be on an image. Default: 10.
+    /// Number of classes. Default: 10.
     pub classes: usize,
-    /// What first values come from. Default: 1.
+    /// Random seed of the initial weights. Default: 1.
     pub seed: u64,
 }
 
@@ -29,21 +29,21 @@ impl Default for MlpConfig {
 }
 
 impl MlpConfig {
-    /// The net.
+    /// Creates the network with seeded initial weights on `device`.
     #[must_use]
     pub fn init(&self, device: &Device) -> Mlp {
-        let mut draw = Draw::new(self.seed, device);
+        let mut initializer = LayerInitializer::new(self.seed, device);
         let mut inputs = self.inputs;
         let mut hidden = Vec::new();
         for neurons in &self.hidden {
-            hidden.push(draw.linear(inputs, *neurons, RELU));
+            hidden.push(initializer.linear(inputs, *neurons, RELU_GAIN));
             inputs = *neurons;
         }
-        Mlp { hidden, output: draw.linear(inputs, self.classes, PLAIN) }
+        Mlp { hidden, output: initializer.linear(inputs, self.classes, LINEAR_GAIN) }
     }
 }
 
-/// The net.
+/// A multilayer perceptron; see the module documentation.
 #[derive(Module, Debug)]
 pub struct Mlp {
     hidden: Vec<Linear>,
@@ -51,7 +51,7 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// Scores by example and class.
+    /// Computes the logits, `[batch, classes]`.
     #[must_use]
     pub fn forward(&self, images: Tensor<4>) -> Tensor<2> {
         let mut signal = images.flatten::<2>(1, 3);
@@ -62,14 +62,14 @@ impl Mlp {
     }
 }
 
-impl Net for Mlp {
+impl NeuralNet for Mlp {
     type Batch = ImageBatch;
 
     fn loss(&self, batch: &ImageBatch) -> Tensor<1> {
         batch::cross_entropy(self.forward(batch.images.clone()), batch.labels.clone())
     }
 
-    fn judge(&self, batch: &ImageBatch) -> Judged {
-        batch::judge(self.forward(batch.images.clone()), batch.labels.clone())
+    fn evaluate(&self, batch: &ImageBatch) -> EvalMetrics {
+        batch::evaluate(self.forward(batch.images.clone()), batch.labels.clone())
     }
 }

@@ -1,25 +1,28 @@
-//! Nets to begin with, each short enough to be read as an example.
+//! Ready-made networks, each short enough to serve as an example.
 //!
-//! A net is a configuration with defaults, which `init` turns into a Burn module with `forward` and `loss`. Nothing in it knows of a cluster.
+//! A network has a configuration with defaults. `init` turns it into a Burn module with `forward`
+//! and `loss`. A network knows nothing of a cluster.
 //!
-//! | file | net | examples |
+//! | module | network | data |
 //! |---|---|---|
-//! | [`mlp`] | layers of neurons | images |
+//! | [`mlp`] | multilayer perceptron | images |
 //! | [`cnn`] | two convolutions and two linear layers | images |
-//! | [`resnet`] | residual blocks, as for CIFAR-10 | images |
-//! | [`vgg`] | convolutions before large linear layers | images |
-//! | [`lstm`] | a recurrent language model | text |
-//! | [`transformer`] | a language model of attention | text |
+//! | [`resnet`] | residual network, as for CIFAR-10 | images |
+//! | [`vgg`] | convolutions and large linear layers | images |
+//! | [`lstm`] | LSTM language model | text |
+//! | [`transformer`] | transformer language model | text |
 //! | [`ncf`] | neural collaborative filtering | ratings |
-//! | [`draw`] | layers whose first values depend on a seed alone | |
-//! | [`batch`] | what a net is given at once, and how its answers are judged | |
+//! | [`initializer`] | seeded initial weights | |
+//! | [`batch`] | mini-batches, losses and metrics | |
 //!
-//! **Invariant:** an example has no part in what a net makes of another, so that a batch may be divided over peers in any way. That is why no net here has batch normalization (groups of channels are normalized in its
-//! place). Nor has one dropout: Burn draws from a generator that all threads of a process share, and a run could not be repeated.
+//! **Invariant:** the output for an example does not depend on the other examples of its batch, so
+//! a batch can be divided over peers in any way. No network here has batch normalization for this
+//! reason; group normalization is used instead. None has dropout: Burn draws from a generator that
+//! all threads of a process share, and a run would not be repeatable.
 
 pub mod batch;
 pub mod cnn;
-pub mod draw;
+pub mod initializer;
 pub mod lstm;
 pub mod mlp;
 pub mod ncf;
@@ -27,9 +30,9 @@ pub mod resnet;
 pub mod transformer;
 pub mod vgg;
 
-pub use batch::{ImageBatch, Judged, Net, RatingBatch, TextBatch};
+pub use batch::{EvalMetrics, ImageBatch, NeuralNet, RatingBatch, TextBatch};
 pub use cnn::{Cnn, CnnConfig};
-pub use draw::Draw;
+pub use initializer::LayerInitializer;
 pub use lstm::{Lstm, LstmConfig};
 pub use mlp::{Mlp, MlpConfig};
 pub use ncf::{Ncf, NcfConfig};

@@ -1,58 +1,60 @@
-//! Neural collaborative filtering (He et al. 2017): the rating of a user for an item, by what is learned of both.
+//! Neural collaborative filtering (He et al. 2017): predicts the rating of a user for an item.
 //!
-//! As in their net, the product of both (matrix factorization) and a hidden layer over both go into the last layer together; unlike there, they share the embeddings, and ratings are numbers rather than yes or no.
+//! As in the paper, the element-wise product of both embeddings (matrix factorization) and a
+//! multilayer perceptron over both go into the last layer together. Unlike there, the two parts
+//! share embeddings, and ratings are numbers, not clicks.
 
-use super::batch::{self, Judged, Net, RatingBatch};
-use super::draw::{Draw, PLAIN, RELU};
+use super::batch::{self, EvalMetrics, NeuralNet, RatingBatch};
+use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
 use crate::layers::{Embedding, Linear};
 use burn::module::Module;
 use burn::tensor::activation::relu;
 use burn::tensor::{DType, Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// How large it is.
+/// Sizes and seed of a [`Ncf`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NcfConfig {
-    /// Users that there are. Default: 943, of MovieLens 100K.
+    /// Number of users. Default: 943, of MovieLens 100K.
     pub users: usize,
-    /// Items that there are. Default: 1682.
+    /// Number of items. Default: 1682.
     pub items: usize,
-    /// Numbers that stand for a user or an item. Default: 16.
-    pub width: usize,
+    /// Size of user and item embeddings. Default: 16.
+    pub embedding_size: usize,
     /// Neurons of each hidden layer. Default: 32 and 16.
     pub hidden: Vec<usize>,
-    /// What is said of those of whom nothing is known: the mean of all ratings. Default: 3.5.
-    pub mean: f32,
-    /// What first values come from. Default: 1.
+    /// Mean rating, added to every prediction. Default: 3.5.
+    pub mean_rating: f32,
+    /// Random seed of the initial weights. Default: 1.
     pub seed: u64,
 }
 
 impl Default for NcfConfig {
     fn default() -> Self {
-        Self { users: 943, items: 1682, width: 16, hidden: vec![32, 16], mean: 3.5, seed: 1 }
+        Self { users: 943, items: 1682, embedding_size: 16, hidden: vec![32, 16], mean_rating: 3.5, seed: 1 }
     }
 }
 
 impl NcfConfig {
-    /// The net.
+    /// Creates the network with seeded initial weights on `device`.
     #[must_use]
     pub fn init(&self, device: &Device) -> Ncf {
-        let mut draw = Draw::new(self.seed, device);
-        let users = draw.embedding(self.users, self.width, 0.1);
-        let items = draw.embedding(self.items, self.width, 0.1);
-        let mut inputs = 2 * self.width;
+        let mut initializer = LayerInitializer::new(self.seed, device);
+        let users = initializer.embedding(self.users, self.embedding_size, 0.1);
+        let items = initializer.embedding(self.items, self.embedding_size, 0.1);
+        let mut inputs = 2 * self.embedding_size;
         let mut hidden = Vec::new();
         for neurons in &self.hidden {
-            hidden.push(draw.linear(inputs, *neurons, RELU));
+            hidden.push(initializer.linear(inputs, *neurons, RELU_GAIN));
             inputs = *neurons;
         }
-        let output = draw.linear(inputs + self.width, 1, PLAIN);
-        Ncf { users, items, hidden, output, mean: self.mean }
+        let output = initializer.linear(inputs + self.embedding_size, 1, LINEAR_GAIN);
+        Ncf { users, items, hidden, output, mean: self.mean_rating }
     }
 }
 
-/// The net.
+/// A collaborative-filtering network; see the module documentation.
 #[derive(Module, Debug)]
 pub struct Ncf {
     users: Embedding,
@@ -63,7 +65,7 @@ pub struct Ncf {
 }
 
 impl Ncf {
-    /// What each user would rate the item beside.
+    /// Predicts the ratings, `[batch]`.
     #[must_use]
     pub fn forward(&self, users: Tensor<1, Int>, items: Tensor<1, Int>) -> Tensor<1> {
         let [examples] = users.dims();
@@ -77,17 +79,17 @@ impl Ncf {
     }
 }
 
-impl Net for Ncf {
+impl NeuralNet for Ncf {
     type Batch = RatingBatch;
 
-    /// The mean of squared errors.
+    /// Mean squared error of the predicted ratings.
     fn loss(&self, batch: &RatingBatch) -> Tensor<1> {
         let error = self.forward(batch.users.clone(), batch.items.clone()) - batch.ratings.clone();
         let error = error.cast(DType::F32);
         (error.clone() * error).mean()
     }
 
-    fn judge(&self, batch: &RatingBatch) -> Judged {
-        Judged { loss: batch::number(self.loss(batch)), right: None }
+    fn evaluate(&self, batch: &RatingBatch) -> EvalMetrics {
+        EvalMetrics { loss: batch::scalar(self.loss(batch)), accuracy: None }
     }
 }

@@ -1,45 +1,49 @@
-//! What holds of every net: shapes, that it learns on one device by a plain loop of Burn, and that a batch may be divided.
+//! Properties of every network: shapes, learning in a plain loop of Burn on one device, and
+//! independence of examples.
 
 use super::*;
-use crate::data::{Batches, Examples, Images, Ratings, Text, made};
+use crate::data::{BatchSampler, Dataset, ImageDataset, RatingDataset, TextDataset, synthetic};
 use burn::module::{Module as _, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Device, Tensor};
 
-/// Small nets, each with examples that it can learn.
-fn mlp() -> (Mlp, Images) {
+/// Small networks, each with a data set that it can learn.
+fn mlp() -> (Mlp, ImageDataset) {
     let config = MlpConfig { inputs: 3 * 8 * 8, hidden: vec![32, 16], classes: 4, ..MlpConfig::default() };
     (config.init(&device()), images())
 }
 
-fn cnn() -> (Cnn, Images) {
-    let config = CnnConfig { image: [3, 8, 8], channels: [4, 8], hidden: 16, classes: 4, ..CnnConfig::default() };
+fn cnn() -> (Cnn, ImageDataset) {
+    let config = CnnConfig { image_shape: [3, 8, 8], channels: [4, 8], hidden: 16, classes: 4, ..CnnConfig::default() };
     (config.init(&device()), images())
 }
 
-fn resnet() -> (Resnet, Images) {
+fn resnet() -> (Resnet, ImageDataset) {
     let config = ResnetConfig { stages: vec![8, 16], blocks: 2, classes: 4, ..ResnetConfig::default() };
     (config.init(&device()), images())
 }
 
-fn vgg() -> (Vgg, Images) {
-    let config = VggConfig { image: [3, 8, 8], stages: vec![8, 16], depth: 2, hidden: vec![32], classes: 4, seed: 2 };
+fn vgg() -> (Vgg, ImageDataset) {
+    let config =
+        VggConfig { image_shape: [3, 8, 8], stages: vec![8, 16], depth: 2, hidden: vec![32], classes: 4, seed: 2 };
     (config.init(&device()), images())
 }
 
-fn lstm() -> (Lstm, Text) {
-    let config = LstmConfig { words: 20, width: 16, memory: 24, layers: 2, ..LstmConfig::default() };
+fn lstm() -> (Lstm, TextDataset) {
+    let config =
+        LstmConfig { vocabulary_size: 20, embedding_size: 16, hidden_size: 24, layers: 2, ..LstmConfig::default() };
     (config.init(&device()), text())
 }
 
-fn transformer() -> (Transformer, Text) {
-    let config = TransformerConfig { words: 20, positions: 8, width: 32, heads: 2, blocks: 2, seed: 1 };
+fn transformer() -> (Transformer, TextDataset) {
+    let config =
+        TransformerConfig { vocabulary_size: 20, context_length: 8, embedding_size: 32, heads: 2, blocks: 2, seed: 1 };
     (config.init(&device()), text())
 }
 
-fn ncf() -> (Ncf, Ratings) {
-    let ratings = made::ratings(30, 40, 900, 3);
-    let config = NcfConfig { users: 30, items: 40, mean: ratings.mean() as f32, ..NcfConfig::default() };
+fn ncf() -> (Ncf, RatingDataset) {
+    let ratings = synthetic::ratings(30, 40, 900, 3);
+    let config = NcfConfig { users: 30, items: 40, mean_rating: ratings.mean() as f32, ..NcfConfig::default() };
     (config.init(&device()), ratings)
 }
 
@@ -47,29 +51,29 @@ fn device() -> Device {
     Device::flex().autodiff()
 }
 
-fn images() -> Images {
-    made::images([3, 8, 8], 4, 160, 1)
+fn images() -> ImageDataset {
+    synthetic::images([3, 8, 8], 4, 160, 1)
 }
 
-fn text() -> Text {
-    made::text(20, 1200, 8, 1)
+fn text() -> TextDataset {
+    synthetic::text(20, 1200, 8, 1)
 }
 
-/// The mean loss of all examples before and after some steps of a plain loop.
+/// Returns the mean loss over all examples before and after some steps of a plain loop.
 fn learn<N, E>((mut net, examples): (N, E), rate: f64, steps: usize) -> [f64; 2]
 where
-    N: Net<Batch = E::Batch>,
-    E: Examples,
+    N: NeuralNet<Batch = E::Batch>,
+    E: Dataset,
 {
     let device = device();
     let all: Vec<usize> = (0..examples.len()).collect();
-    let loss_of_all = |net: &N| net.judge(&examples.batch(&all, &device)).loss;
+    let loss_of_all = |net: &N| net.evaluate(&examples.batch(&all, &device)).loss;
     let before = loss_of_all(&net);
     let mut optimizer = AdamConfig::new().init();
-    let batches = Batches::new(examples.len(), 32, 1, 5);
+    let batches = BatchSampler::new(examples.len(), 32, 1, 5);
     for step in 0..steps {
         let (epoch, at) = ((step / batches.steps()) as u32, step % batches.steps());
-        let loss = net.loss(&examples.batch(&batches.share(epoch, at, 0), &device));
+        let loss = net.loss(&examples.batch(&batches.examples_of(epoch, at, 0), &device));
         let gradients = GradientsParams::from_grads(loss.backward(), &net);
         net = optimizer.step(rate, net, gradients);
     }
@@ -77,7 +81,7 @@ where
 }
 
 #[test]
-fn nets_of_images_learn() {
+fn image_networks_learn() {
     for (name, [before, after]) in [
         ("mlp", learn(mlp(), 0.01, 30)),
         ("cnn", learn(cnn(), 0.01, 30)),
@@ -89,26 +93,26 @@ fn nets_of_images_learn() {
 }
 
 #[test]
-fn nets_of_text_learn() {
+fn language_models_learn() {
     for (name, [before, after]) in [("lstm", learn(lstm(), 0.02, 60)), ("transformer", learn(transformer(), 0.01, 40))]
     {
-        // In the beginning every word is about as likely; in the end as few as follow.
+        // At first all 20 tokens are about equally likely; at the end only those that can follow.
         assert!((before - 20_f64.ln()).abs() < 0.5, "{name}: {before}");
         assert!(after < 0.6 * before, "{name}: from {before} to {after}");
     }
 }
 
 #[test]
-fn nets_of_ratings_learn() {
+fn rating_networks_learn() {
     let [before, after] = learn(ncf(), 0.02, 120);
     assert!(after < 0.6 * before, "from {before} to {after}");
 }
 
-/// A batch's loss and the gradients of all parameters are the means of those of its examples.
+/// Checks that the loss and the gradients of a batch are the means of those of its examples.
 fn divides<N, E>((net, examples): (N, E))
 where
-    N: Net<Batch = E::Batch>,
-    E: Examples,
+    N: NeuralNet<Batch = E::Batch>,
+    E: Dataset,
 {
     let device = device();
     let gradients = |examples_here: &[usize]| {
@@ -143,7 +147,7 @@ impl ModuleVisitor for Sums {
 }
 
 #[test]
-fn a_batch_may_be_divided_over_peers() {
+fn gradients_of_a_batch_are_means_over_its_examples() {
     divides(mlp());
     divides(cnn());
     divides(resnet());
@@ -154,14 +158,14 @@ fn a_batch_may_be_divided_over_peers() {
 }
 
 #[test]
-fn scores_have_the_shapes_that_they_should() {
+fn logits_have_the_documented_shapes() {
     let device = device();
     let images = images().batch(&[0, 1, 2], &device).images;
     assert_eq!(mlp().0.forward(images.clone()).dims(), [3, 4]);
     assert_eq!(cnn().0.forward(images.clone()).dims(), [3, 4]);
     assert_eq!(resnet().0.forward(images.clone()).dims(), [3, 4]);
     assert_eq!(vgg().0.forward(images).dims(), [3, 4]);
-    let words = text().batch(&[0, 1, 2], &device).words;
+    let words = text().batch(&[0, 1, 2], &device).tokens;
     assert_eq!(lstm().0.forward(words.clone()).dims(), [3, 8, 20]);
     assert_eq!(transformer().0.forward(words).dims(), [3, 8, 20]);
     let (ncf, ratings) = ncf();
@@ -170,10 +174,10 @@ fn scores_have_the_shapes_that_they_should() {
 }
 
 #[test]
-fn language_models_do_not_see_what_comes_after() {
+fn language_models_do_not_see_later_tokens() {
     let device = device();
     let text = text();
-    let words = text.batch(&[0], &device).words;
+    let words = text.batch(&[0], &device).tokens;
     let other = words.clone().slice_assign([0..1, 5..8], words.clone().slice([0..1, 0..3]));
     let early = |scores: Tensor<3>| scores.slice([0..1, 0..5]).into_data().try_to_vec::<f32>().unwrap();
     let (lstm, transformer) = (lstm().0, transformer().0);
@@ -182,7 +186,7 @@ fn language_models_do_not_see_what_comes_after() {
 }
 
 #[test]
-fn defaults_are_the_nets_that_they_are_said_to_be() {
+fn default_networks_have_the_documented_sizes() {
     let device = Device::flex();
     let weights = [
         MlpConfig::default().init(&device).num_params(),
@@ -190,12 +194,12 @@ fn defaults_are_the_nets_that_they_are_said_to_be() {
         ResnetConfig::default().init(&device).num_params(),
         NcfConfig::default().init(&device).num_params(),
     ];
-    // Of a residual net of 20 layers for CIFAR-10: 0.27 million (He et al., table 6).
+    // A 20-layer residual network for CIFAR-10 has 0.27 million parameters (He et al., table 6).
     assert_eq!(weights, [235_146, 105_170, 272_474, 43_617]);
 }
 
 #[test]
-fn configurations_may_be_written_in_part() {
+fn configurations_may_be_partial() {
     let config: MlpConfig = serde_json::from_str(r#"{"hidden": [5]}"#).unwrap();
     assert_eq!(config, MlpConfig { hidden: vec![5], ..MlpConfig::default() });
     let problem = serde_json::from_str::<CnnConfig>(r#"{"chanels": [5, 5]}"#).unwrap_err().to_string();

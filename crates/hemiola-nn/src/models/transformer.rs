@@ -1,7 +1,8 @@
-//! A small language model of attention (Vaswani et al. 2017): which word comes next, by the words before it in a piece of text. Signals are normalized before each part of a block (Radford et al. 2019).
+//! Transformer language model (Vaswani et al. 2017): predicts the next token from the tokens before
+//! it. Normalization comes before head_size part of a block (Radford et al. 2019).
 
-use super::batch::{self, Judged, Net, TextBatch};
-use super::draw::{Draw, PLAIN, RELU};
+use super::batch::{self, EvalMetrics, NeuralNet, TextBatch};
+use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
 use crate::layers::{Embedding, Linear};
 use burn::module::Module;
 use burn::nn::{LayerNorm, LayerNormConfig};
@@ -9,136 +10,142 @@ use burn::tensor::activation::{gelu, softmax};
 use burn::tensor::{Bool, Device, Int, Tensor};
 use serde::{Deserialize, Serialize};
 
-/// How large it is.
+/// Sizes and seed of a [`Transformer`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TransformerConfig {
-    /// Words that there are. Default: 10,000, of the Penn Treebank.
-    pub words: usize,
-    /// The most words that a piece of text may have. Default: 64.
-    pub positions: usize,
-    /// Numbers that stand for a word, a multiple of `heads`. Default: 128.
-    pub width: usize,
-    /// Ways to look at other words. Default: 4.
+    /// Vocabulary size. Default: 10,000, of the Penn Treebank.
+    pub vocabulary_size: usize,
+    /// Maximum sequence length. Default: 64.
+    pub context_length: usize,
+    /// Size of embeddings and activations, a multiple of `heads`. Default: 128.
+    pub embedding_size: usize,
+    /// Number of attention heads. Default: 4.
     pub heads: usize,
-    /// Blocks. Default: 2.
+    /// Number of blocks. Default: 2.
     pub blocks: usize,
-    /// What first values come from. Default: 1.
+    /// Random seed of the initial weights. Default: 1.
     pub seed: u64,
 }
 
 impl Default for TransformerConfig {
     fn default() -> Self {
-        Self { words: 10_000, positions: 64, width: 128, heads: 4, blocks: 2, seed: 1 }
+        Self { vocabulary_size: 10_000, context_length: 64, embedding_size: 128, heads: 4, blocks: 2, seed: 1 }
     }
 }
 
 impl TransformerConfig {
-    /// The net.
+    /// Creates the network with seeded initial weights on `device`.
     ///
     /// # Panics
-    /// If the width is no multiple of the heads.
+    /// If the embedding size is not a multiple of the number of heads.
     #[must_use]
     pub fn init(&self, device: &Device) -> Transformer {
-        assert_eq!(self.width % self.heads, 0, "{} heads share {} numbers", self.heads, self.width);
-        let mut draw = Draw::new(self.seed, device);
-        let norm = || LayerNormConfig::new(self.width).init(device);
+        assert_eq!(
+            self.embedding_size % self.heads,
+            0,
+            "{} heads cannot share an embedding size of {}",
+            self.heads,
+            self.embedding_size
+        );
+        let mut initializer = LayerInitializer::new(self.seed, device);
+        let norm = || LayerNormConfig::new(self.embedding_size).init(device);
         Transformer {
-            words: draw.embedding(self.words, self.width, 0.05),
-            places: draw.embedding(self.positions, self.width, 0.05),
-            blocks: (0..self.blocks).map(|_| Block::new(&mut draw, self, norm)).collect(),
+            token_embedding: initializer.embedding(self.vocabulary_size, self.embedding_size, 0.05),
+            position_embedding: initializer.embedding(self.context_length, self.embedding_size, 0.05),
+            blocks: (0..self.blocks).map(|_| TransformerBlock::new(&mut initializer, self, norm)).collect(),
             norm: norm(),
-            output: draw.linear(self.width, self.words, PLAIN),
+            output: initializer.linear(self.embedding_size, self.vocabulary_size, LINEAR_GAIN),
         }
     }
 }
 
-/// The net.
+/// A transformer language model; see the module documentation.
 #[derive(Module, Debug)]
 pub struct Transformer {
-    words: Embedding,
-    places: Embedding,
-    blocks: Vec<Block>,
+    token_embedding: Embedding,
+    position_embedding: Embedding,
+    blocks: Vec<TransformerBlock>,
     norm: LayerNorm,
     output: Linear,
 }
 
 impl Transformer {
-    /// Scores by example, position and word that may come next.
+    /// Logits of the next token, `[batch, sequence, vocabulary]`.
     #[must_use]
-    pub fn forward(&self, words: Tensor<2, Int>) -> Tensor<3> {
-        let ([_, positions], device) = (words.dims(), words.device());
-        let places = Tensor::<1, Int>::arange(0..positions.cast_signed() as i64, &device).reshape([1, positions]);
-        let mut signal = self.words.forward(words) + self.places.forward(places);
-        // Nobody sees what comes after.
-        let hidden = Tensor::<2, Bool>::tril_mask([positions; 2], 0, &device);
+    pub fn forward(&self, tokens: Tensor<2, Int>) -> Tensor<3> {
+        let ([_, positions], device) = (tokens.dims(), tokens.device());
+        let indices = Tensor::<1, Int>::arange(0..positions.cast_signed() as i64, &device).reshape([1, positions]);
+        let mut signal = self.token_embedding.forward(tokens) + self.position_embedding.forward(indices);
+        // Causal mask: no position sees later ones.
+        let mask = Tensor::<2, Bool>::tril_mask([positions; 2], 0, &device);
         for block in &self.blocks {
-            signal = block.forward(signal, &hidden);
+            signal = block.forward(signal, &mask);
         }
         self.output.forward(self.norm.forward(signal))
     }
 }
 
-impl Net for Transformer {
+impl NeuralNet for Transformer {
     type Batch = TextBatch;
 
     fn loss(&self, batch: &TextBatch) -> Tensor<1> {
-        let (scores, next) = batch::each_position(self.forward(batch.words.clone()), batch.next.clone());
-        batch::cross_entropy(scores, next)
+        let (logits, next) = batch::flatten_positions(self.forward(batch.tokens.clone()), batch.targets.clone());
+        batch::cross_entropy(logits, next)
     }
 
-    fn judge(&self, batch: &TextBatch) -> Judged {
-        let (scores, next) = batch::each_position(self.forward(batch.words.clone()), batch.next.clone());
-        batch::judge(scores, next)
+    fn evaluate(&self, batch: &TextBatch) -> EvalMetrics {
+        let (logits, next) = batch::flatten_positions(self.forward(batch.tokens.clone()), batch.targets.clone());
+        batch::evaluate(logits, next)
     }
 }
 
-/// Attention, and a hidden layer at each position.
+/// Self-attention and a feed-forward layer, both with skip connections.
 #[derive(Module, Debug)]
-struct Block {
-    before_attention: LayerNorm,
-    /// What a position asks, what it answers to, and what it says.
-    asked: Linear,
-    heard: Linear,
-    before_hidden: LayerNorm,
-    hidden: Linear,
-    added: Linear,
+struct TransformerBlock {
+    attention_norm: LayerNorm,
+    /// Queries, keys and values in one projection.
+    qkv: Linear,
+    attention_output: Linear,
+    mlp_norm: LayerNorm,
+    mlp_hidden: Linear,
+    mlp_output: Linear,
     heads: usize,
 }
 
-impl Block {
-    fn new(draw: &mut Draw<'_>, config: &TransformerConfig, norm: impl Fn() -> LayerNorm) -> Self {
-        let width = config.width;
-        // So that the sum of all blocks begins no larger than one.
-        let share = PLAIN / (2.0 * config.blocks as f32).sqrt();
+impl TransformerBlock {
+    fn new(initializer: &mut LayerInitializer<'_>, config: &TransformerConfig, norm: impl Fn() -> LayerNorm) -> Self {
+        let width = config.embedding_size;
+        // Keeps the sum of all skip connections at about the scale of one block.
+        let share = LINEAR_GAIN / (2.0 * config.blocks as f32).sqrt();
         Self {
-            before_attention: norm(),
-            asked: draw.linear(width, 3 * width, PLAIN),
-            heard: draw.linear(width, width, share),
-            before_hidden: norm(),
-            hidden: draw.linear(width, 4 * width, RELU),
-            added: draw.linear(4 * width, width, share),
+            attention_norm: norm(),
+            qkv: initializer.linear(width, 3 * width, LINEAR_GAIN),
+            attention_output: initializer.linear(width, width, share),
+            mlp_norm: norm(),
+            mlp_hidden: initializer.linear(width, 4 * width, RELU_GAIN),
+            mlp_output: initializer.linear(4 * width, width, share),
             heads: config.heads,
         }
     }
 
-    fn forward(&self, signal: Tensor<3>, hidden: &Tensor<2, Bool>) -> Tensor<3> {
-        let heard = self.attend(self.before_attention.forward(signal.clone()), hidden);
-        let signal = signal + self.heard.forward(heard);
-        let added = gelu(self.hidden.forward(self.before_hidden.forward(signal.clone())));
-        signal + self.added.forward(added)
+    fn forward(&self, signal: Tensor<3>, mask: &Tensor<2, Bool>) -> Tensor<3> {
+        let attended = self.attend(self.attention_norm.forward(signal.clone()), mask);
+        let signal = signal + self.attention_output.forward(attended);
+        let activations = gelu(self.mlp_hidden.forward(self.mlp_norm.forward(signal.clone())));
+        signal + self.mlp_output.forward(activations)
     }
 
-    fn attend(&self, signal: Tensor<3>, hidden: &Tensor<2, Bool>) -> Tensor<3> {
+    fn attend(&self, signal: Tensor<3>, mask: &Tensor<2, Bool>) -> Tensor<3> {
         let [examples, positions, width] = signal.dims();
-        let each = width / self.heads;
-        let asked = self.asked.forward(signal);
+        let head_size = width / self.heads;
+        let qkv = self.qkv.forward(signal);
         let part = |number: usize| {
-            let part = asked.clone().narrow(2, number * width, width);
-            part.reshape([examples, positions, self.heads, each]).swap_dims(1, 2)
+            let part = qkv.clone().narrow(2, number * width, width);
+            part.reshape([examples, positions, self.heads, head_size]).swap_dims(1, 2)
         };
-        let scores = part(0).matmul(part(1).swap_dims(2, 3)) / (each as f32).sqrt();
-        let weights = softmax(scores.mask_fill(hidden.clone().unsqueeze::<4>(), f32::NEG_INFINITY), 3);
+        let logits = part(0).matmul(part(1).swap_dims(2, 3)) / (head_size as f32).sqrt();
+        let weights = softmax(logits.mask_fill(mask.clone().unsqueeze::<4>(), f32::NEG_INFINITY), 3);
         weights.matmul(part(2)).swap_dims(1, 2).reshape([examples, positions, width])
     }
 }

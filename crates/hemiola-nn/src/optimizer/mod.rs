@@ -1,166 +1,181 @@
-//! What a gradient does to values.
+//! Optimizers: update rules and their state.
 //!
-//! Values are updated piece by piece, each piece by whoever keeps it: every peer its copy, or one peer for all. So rules work on slices of numbers with a state beside them, and **invariant:** what becomes of a number
-//! depends on that number, its gradients and the step alone, so that strategies which cut and place a model in other ways train the same model. (Rules of Burn that look at a whole tensor get the
-//! whole piece; [`Optimizer::is_by_number`] says which those are.)
+//! Values are updated piece by piece, on the peer that owns the piece or on every peer for its
+//! copy. So rules work on slices, with a state for each piece.
+//!
+//! **Invariant:** the update of an element depends only on that element, its gradients and the
+//! step. Strategies that partition or place a model differently therefore train the same model.
+//! Burn's optimizers that use whole tensors see the whole piece; [`Optimizer::is_elementwise`]
+//! tells them apart.
 
-mod foreign;
+mod burn_optimizer;
+mod lr_schedule;
 mod rules;
-mod schedule;
 
-pub use schedule::Schedule;
+pub use lr_schedule::LrSchedule;
 
-use foreign::Foreign;
+use burn_optimizer::BurnOptimizer;
 use std::fmt;
 
-/// A rule of updates and its settings.
+/// An update rule with its hyperparameters.
 ///
 /// ```
 /// use hemiola_nn::Optimizer;
 ///
 /// let own = Optimizer::sgd(0.1).momentum(0.9).weight_decay(1e-4);
-/// let of_burn = Optimizer::from(burn::optim::AdamConfig::new().build()).rate(0.001);
+/// let of_burn = Optimizer::from(burn::optim::AdamConfig::new().build()).with_learning_rate(0.001);
 /// assert_eq!((own.learning_rate(), of_burn.learning_rate()), (0.1, 0.001));
 /// ```
 #[derive(Clone)]
 pub struct Optimizer {
-    rule: Rule,
+    rule: OptimizerRule,
     rate: f64,
     weight_decay: f32,
 }
 
 #[derive(Clone)]
-enum Rule {
+enum OptimizerRule {
     Sgd { momentum: f32, nesterov: bool },
     AdaGrad { epsilon: f32 },
-    RmsProp { keep: f32, epsilon: f32 },
+    RmsProp { decay: f32, epsilon: f32 },
     Adam { betas: [f32; 2], epsilon: f32, decoupled: bool },
-    Foreign(Foreign),
+    Burn(BurnOptimizer),
 }
 
-/// Something a rule of Burn remembers: its name, its shape (none for a count), its numbers.
-pub(crate) type Saved = (String, Vec<usize>, Vec<f32>);
+/// Part of the state of a Burn optimizer: name, shape (empty for a count) and elements.
+pub(crate) type NamedArray = (String, Vec<usize>, Vec<f32>);
 
-/// What a rule remembers of a piece.
+/// Optimizer state of one piece.
 #[derive(Clone, Default)]
-pub(crate) struct State {
-    /// As many vectors as the rule needs, each as long as the piece; none before the first update.
+pub(crate) struct OptimizerState {
+    /// One vector per moment of the rule, each as long as the piece; empty before the first update.
     pub(crate) moments: Vec<Vec<f32>>,
-    /// How often the piece was updated.
+    /// Number of updates of the piece.
     pub(crate) updates: u64,
-    foreign: foreign::Memory,
+    burn: burn_optimizer::BurnOptimizerState,
 }
 
 impl Optimizer {
-    const fn with(rule: Rule, rate: f64) -> Self {
+    const fn with(rule: OptimizerRule, rate: f64) -> Self {
         Self { rule, rate, weight_decay: 0.0 }
     }
 
-    /// Steps against the gradient.
+    /// Stochastic gradient descent, without momentum by default.
     #[must_use]
     pub const fn sgd(rate: f64) -> Self {
-        Self::with(Rule::Sgd { momentum: 0.0, nesterov: false }, rate)
+        Self::with(OptimizerRule::Sgd { momentum: 0.0, nesterov: false }, rate)
     }
 
-    /// Steps that shrink with the sum of squared gradients (Duchi et al. 2011).
+    /// AdaGrad (Duchi et al. 2011).
     #[must_use]
     pub const fn adagrad(rate: f64) -> Self {
-        Self::with(Rule::AdaGrad { epsilon: 1e-10 }, rate)
+        Self::with(OptimizerRule::AdaGrad { epsilon: 1e-10 }, rate)
     }
 
-    /// Steps that shrink with the average of squared gradients (Tieleman and Hinton 2012).
+    /// RMSProp (Tieleman and Hinton 2012), with a decay of 0.99.
     #[must_use]
     pub const fn rmsprop(rate: f64) -> Self {
-        Self::with(Rule::RmsProp { keep: 0.99, epsilon: 1e-8 }, rate)
+        Self::with(OptimizerRule::RmsProp { decay: 0.99, epsilon: 1e-8 }, rate)
     }
 
-    /// Steps from averages of gradients and their squares (Kingma and Ba 2015).
+    /// Adam (Kingma and Ba 2015), with betas of 0.9 and 0.999.
     #[must_use]
     pub const fn adam(rate: f64) -> Self {
-        Self::with(Rule::Adam { betas: [0.9, 0.999], epsilon: 1e-8, decoupled: false }, rate)
+        Self::with(OptimizerRule::Adam { betas: [0.9, 0.999], epsilon: 1e-8, decoupled: false }, rate)
     }
 
-    /// [`adam`](Self::adam) with weights that decay by themselves (Loshchilov and Hutter 2019), by 0.01 unless told otherwise.
+    /// AdamW: [`adam`](Self::adam) with decoupled weight decay (Loshchilov and Hutter 2019), 0.01
+    /// by default.
     #[must_use]
     pub const fn adamw(rate: f64) -> Self {
-        let rule = Rule::Adam { betas: [0.9, 0.999], epsilon: 1e-8, decoupled: true };
+        let rule = OptimizerRule::Adam { betas: [0.9, 0.999], epsilon: 1e-8, decoupled: true };
         Self { rule, rate, weight_decay: 0.01 }
     }
 
-    /// The size of steps, before any [`Schedule`].
+    /// Sets the learning rate, before any [`LrSchedule`].
     #[must_use]
-    pub const fn rate(mut self, rate: f64) -> Self {
+    pub const fn with_learning_rate(mut self, rate: f64) -> Self {
         self.rate = rate;
         self
     }
 
-    /// How much of the last step [`sgd`](Self::sgd) makes again. Means nothing for other rules.
+    /// Sets the momentum of [`sgd`](Self::sgd). Has no effect on other rules.
     #[must_use]
     pub fn momentum(mut self, keep: f32) -> Self {
-        if let Rule::Sgd { momentum, .. } = &mut self.rule {
+        if let OptimizerRule::Sgd { momentum, .. } = &mut self.rule {
             *momentum = keep;
         }
         self
     }
 
-    /// [`momentum`](Self::momentum) that looks ahead.
+    /// Uses Nesterov [`momentum`](Self::momentum) with [`sgd`](Self::sgd).
     #[must_use]
     pub fn nesterov(mut self) -> Self {
-        if let Rule::Sgd { nesterov, .. } = &mut self.rule {
+        if let OptimizerRule::Sgd { nesterov, .. } = &mut self.rule {
             *nesterov = true;
         }
         self
     }
 
-    /// How much of the averages [`adam`](Self::adam) and [`adamw`](Self::adamw) keep at each step.
+    /// Sets the decay of the first and second moment of [`adam`](Self::adam) and
+    /// [`adamw`](Self::adamw).
     #[must_use]
     pub fn betas(mut self, first: f32, second: f32) -> Self {
-        if let Rule::Adam { betas, .. } = &mut self.rule {
+        if let OptimizerRule::Adam { betas, .. } = &mut self.rule {
             *betas = [first, second];
         }
         self
     }
 
-    /// Pulls values towards zero. Rules of Burn have a setting of their own.
+    /// Sets the weight decay (L2 regularization). Burn's optimizers have a setting of their own.
     #[must_use]
     pub const fn weight_decay(mut self, decay: f32) -> Self {
         self.weight_decay = decay;
         self
     }
 
-    /// The size of steps, before any [`Schedule`].
+    /// Returns the learning rate, before any [`LrSchedule`].
     #[must_use]
     pub const fn learning_rate(&self) -> f64 {
         self.rate
     }
 
-    /// Whether what becomes of a number depends on nothing but its own gradients. Rules of Burn that average over a tensor (LAMB, Adafactor, Muon) do not; a strategy that cuts a variable gives them a part only.
+    /// Tells whether the update of an element depends on its own gradients only. Burn's LAMB,
+    /// Adafactor and Muon average over a tensor, so a strategy that partitions a variable gives
+    /// them a part only.
     #[must_use]
-    pub fn is_by_number(&self) -> bool {
+    pub fn is_elementwise(&self) -> bool {
         match &self.rule {
-            Rule::Foreign(rule) => rule.is_by_number(),
+            OptimizerRule::Burn(rule) => rule.is_elementwise(),
             _ => true,
         }
     }
 
-    /// How many numbers the rule remembers for each of a piece; nothing if only the rule knows.
+    /// Number of moment vectors of the rule; `None` for Burn's optimizers, whose state is opaque.
     pub(crate) fn moments(&self) -> Option<usize> {
         match &self.rule {
-            Rule::Sgd { momentum, .. } => Some(usize::from(*momentum != 0.0)),
-            Rule::AdaGrad { .. } | Rule::RmsProp { .. } => Some(1),
-            Rule::Adam { .. } => Some(2),
-            Rule::Foreign(_) => None,
+            OptimizerRule::Sgd { momentum, .. } => Some(usize::from(*momentum != 0.0)),
+            OptimizerRule::AdaGrad { .. } | OptimizerRule::RmsProp { .. } => Some(1),
+            OptimizerRule::Adam { .. } => Some(2),
+            OptimizerRule::Burn(_) => None,
         }
     }
 
-    /// Updates a piece with a gradient that is to be multiplied by `scale` first.
-    pub(crate) fn update(&self, rate: f64, values: &mut [f32], gradient: &mut [f32], scale: f32, state: &mut State) {
-        if let Rule::Foreign(rule) = &self.rule {
+    /// Updates a piece with `scale` times the gradient.
+    pub(crate) fn update(
+        &self,
+        rate: f64,
+        values: &mut [f32],
+        gradient: &mut [f32],
+        scale: f32,
+        state: &mut OptimizerState,
+    ) {
+        if let OptimizerRule::Burn(rule) = &self.rule {
             for number in &mut *gradient {
                 *number *= scale;
             }
             state.updates += 1;
-            rule.update(rate, values, gradient, &mut state.foreign);
+            rule.update(rate, values, gradient, &mut state.burn);
             return;
         }
         let needed = self.moments().unwrap_or(0);
@@ -170,14 +185,15 @@ impl Optimizer {
         state.updates += 1;
     }
 
-    /// Updates some rows of a piece, each of `width` numbers; the others stay as they are, and what is remembered of them too. `gradients` are those of the rows, one after the other.
+    /// Updates some rows of a piece, each of `width` elements, and leaves the other rows and their
+    /// state unchanged. `gradients` holds the gradients of the rows, concatenated.
     pub(crate) fn update_rows(
         &self,
         rate: f64,
         values: &mut [f32],
         (rows, gradients, width): (&[usize], &mut [f32], usize),
         scale: f32,
-        state: &mut State,
+        state: &mut OptimizerState,
     ) {
         let needed = self.moments().unwrap_or(0);
         state.moments.resize_with(needed, || vec![0.0; values.len()]);
@@ -189,9 +205,9 @@ impl Optimizer {
         state.updates += 1;
     }
 
-    /// Whether it can update some rows and leave the others.
-    pub(crate) fn takes_rows(&self) -> bool {
-        !matches!(self.rule, Rule::Foreign(_))
+    /// Tells whether the rule can update some rows and leave the others.
+    pub(crate) fn can_update_rows(&self) -> bool {
+        !matches!(self.rule, OptimizerRule::Burn(_))
     }
 
     fn apply(
@@ -204,7 +220,7 @@ impl Optimizer {
         updates: u64,
     ) {
         let (rate, mut decay) = (rate as f32, self.weight_decay);
-        if let Rule::Adam { decoupled: true, .. } = self.rule {
+        if let OptimizerRule::Adam { decoupled: true, .. } = self.rule {
             for value in &mut *values {
                 *value -= rate * decay * *value;
             }
@@ -212,62 +228,67 @@ impl Optimizer {
         }
         rules::scale(gradient, values, scale, decay);
         match (&self.rule, &mut moments[..]) {
-            (Rule::Sgd { .. }, []) => rules::plain(values, gradient, rate),
-            (Rule::Sgd { momentum, nesterov }, [velocity]) => {
+            (OptimizerRule::Sgd { .. }, []) => rules::plain(values, gradient, rate),
+            (OptimizerRule::Sgd { momentum, nesterov }, [velocity]) => {
                 rules::momentum(values, gradient, velocity, (*momentum, *nesterov, rate));
             }
-            (Rule::AdaGrad { epsilon }, [squares]) => rules::adagrad(values, gradient, squares, (*epsilon, rate)),
-            (Rule::RmsProp { keep, epsilon }, [squares]) => {
+            (OptimizerRule::AdaGrad { epsilon }, [squares]) => {
+                rules::adagrad(values, gradient, squares, (*epsilon, rate))
+            }
+            (OptimizerRule::RmsProp { decay: keep, epsilon }, [squares]) => {
                 rules::rmsprop(values, gradient, squares, (*keep, *epsilon, rate));
             }
-            (Rule::Adam { betas, epsilon, .. }, [first, second]) => {
+            (OptimizerRule::Adam { betas, epsilon, .. }, [first, second]) => {
                 let power = i32::try_from(updates + 1).unwrap_or(i32::MAX);
                 let corrections = betas.map(|beta| 1.0 - f64::from(beta).powi(power));
                 rules::adam(values, gradient, (first, second), (*betas, *epsilon, rate, corrections));
             }
-            _ => unreachable!("each rule has as many moments as `moments` says"),
+            _ => unreachable!("`moments` gives the number of moment vectors of each rule"),
         }
     }
 
-    /// What a rule of Burn remembers, by name.
-    pub(crate) fn save_foreign(&self, state: &State) -> Result<Vec<Saved>, String> {
+    /// Returns the state of a Burn optimizer by name.
+    pub(crate) fn save_burn_state(&self, state: &OptimizerState) -> Result<Vec<NamedArray>, String> {
         match &self.rule {
-            Rule::Foreign(rule) => rule.save(&state.foreign),
+            OptimizerRule::Burn(rule) => rule.save(&state.burn),
             _ => Ok(Vec::new()),
         }
     }
 
-    pub(crate) fn load_foreign(&self, saved: Vec<Saved>, state: &mut State) -> Result<(), String> {
+    pub(crate) fn load_burn_state(&self, saved: Vec<NamedArray>, state: &mut OptimizerState) -> Result<(), String> {
         match &self.rule {
-            Rule::Foreign(rule) => rule.load(saved, &mut state.foreign),
+            OptimizerRule::Burn(rule) => rule.load(saved, &mut state.burn),
             _ if saved.is_empty() => Ok(()),
-            _ => Err("it was saved with an optimizer of Burn".to_owned()),
+            _ => Err("it was saved with a Burn optimizer; use that optimizer".to_owned()),
         }
     }
 }
 
 impl<O: burn::optim::Optimizer> From<O> for Optimizer {
-    /// A rule of Burn, with a rate of 0.001; set another with [`Optimizer::rate`].
+    /// Wraps a Burn optimizer with a learning rate of 0.001; [`Optimizer::with_learning_rate`] sets
+    /// another.
     fn from(rule: O) -> Self {
-        Self::with(Rule::Foreign(Foreign::new(rule)), 1e-3)
+        Self::with(OptimizerRule::Burn(BurnOptimizer::new(rule)), 1e-3)
     }
 }
 
 impl fmt::Debug for Optimizer {
-    /// All of its settings: peers compare theirs.
+    /// Formats all settings; peers compare this text.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { rate, weight_decay, .. } = self;
         match &self.rule {
-            Rule::Sgd { momentum, nesterov } => {
+            OptimizerRule::Sgd { momentum, nesterov } => {
                 write!(formatter, "sgd(momentum {momentum}, nesterov {nesterov}")?;
             }
-            Rule::AdaGrad { epsilon } => write!(formatter, "adagrad(epsilon {epsilon}")?,
-            Rule::RmsProp { keep, epsilon } => write!(formatter, "rmsprop(keep {keep}, epsilon {epsilon}")?,
-            Rule::Adam { betas, epsilon, decoupled } => {
+            OptimizerRule::AdaGrad { epsilon } => write!(formatter, "adagrad(epsilon {epsilon}")?,
+            OptimizerRule::RmsProp { decay: keep, epsilon } => {
+                write!(formatter, "rmsprop(keep {keep}, epsilon {epsilon}")?
+            }
+            OptimizerRule::Adam { betas, epsilon, decoupled } => {
                 let name = if *decoupled { "adamw" } else { "adam" };
                 write!(formatter, "{name}(betas {betas:?}, epsilon {epsilon}")?;
             }
-            Rule::Foreign(rule) => write!(formatter, "{}(", rule.name())?,
+            OptimizerRule::Burn(rule) => write!(formatter, "{}(", rule.name())?,
         }
         write!(formatter, ", rate {rate}, weight decay {weight_decay})")
     }

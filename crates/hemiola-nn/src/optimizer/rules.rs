@@ -1,6 +1,6 @@
-//! The rules as loops over numbers, each a single pass that compilers turn into vector instructions.
+//! Update rules as loops over slices. Each is a single pass that compilers vectorize.
 
-/// `gradient · scale + decay · values`.
+/// `gradient = gradient · scale + decay · values`.
 pub(super) fn scale(gradient: &mut [f32], values: &[f32], scale: f32, decay: f32) {
     for (gradient, value) in gradient.iter_mut().zip(values) {
         *gradient = *gradient * scale + decay * value;

@@ -9,7 +9,7 @@ fn gradient(step: u32, place: usize) -> f32 {
 fn trained(optimizer: &Optimizer, pieces: &[usize]) -> Vec<f32> {
     let length: usize = pieces.iter().sum();
     let mut values: Vec<f32> = (0..length).map(|place| place as f32 * 0.1 - 0.3).collect();
-    let mut states = vec![State::default(); pieces.len()];
+    let mut states = vec![OptimizerState::default(); pieces.len()];
     for step in 0..20 {
         let mut start = 0;
         for (piece, state) in pieces.iter().zip(&mut states) {
@@ -23,7 +23,7 @@ fn trained(optimizer: &Optimizer, pieces: &[usize]) -> Vec<f32> {
 }
 
 #[test]
-fn pieces_do_not_matter() {
+fn partitioning_does_not_change_updates() {
     for optimizer in [
         Optimizer::sgd(1.0),
         Optimizer::sgd(1.0).momentum(0.9).nesterov().weight_decay(0.01),
@@ -40,7 +40,7 @@ fn pieces_do_not_matter() {
 }
 
 #[test]
-fn rules_are_those_of_burn() {
+fn rules_match_those_of_burn() {
     let pairs: [(Optimizer, Optimizer); 4] = [
         (Optimizer::adam(1.0), AdamConfig::new().with_epsilon(1e-8).build().into()),
         (
@@ -65,14 +65,14 @@ fn rules_are_those_of_burn() {
 }
 
 #[test]
-fn rows_that_are_not_touched_stay() {
+fn rows_without_a_gradient_stay() {
     for optimizer in [Optimizer::sgd(1.0).momentum(0.5), Optimizer::adam(1.0)] {
-        let (mut values, mut state) = (vec![1.0_f32; 12], State::default());
+        let (mut values, mut state) = (vec![1.0_f32; 12], OptimizerState::default());
         optimizer.update_rows(0.1, &mut values, (&[0, 3], &mut [1.0, 2.0, -1.0, 0.5, 0.5, 3.0], 3), 1.0, &mut state);
         assert!(values[3..9].iter().all(|value| value.to_bits() == 1.0_f32.to_bits()));
         assert!(values[..3].iter().chain(&values[9..]).all(|value| (*value - 1.0).abs() > 1e-3));
-        // The same as the whole, for what is touched.
-        let (mut whole, mut other) = (vec![1.0_f32; 12], State::default());
+        // Rows with a gradient get the update that a dense gradient gives them.
+        let (mut whole, mut other) = (vec![1.0_f32; 12], OptimizerState::default());
         let mut gradient = vec![0.0; 12];
         gradient[..3].copy_from_slice(&[1.0, 2.0, -1.0]);
         gradient[9..].copy_from_slice(&[0.5, 0.5, 3.0]);
@@ -82,16 +82,20 @@ fn rows_that_are_not_touched_stay() {
 }
 
 #[test]
-fn what_burns_rules_remember_comes_back() {
+fn burn_optimizer_states_are_restored() {
     let optimizer: Optimizer = AdamConfig::new().build().into();
-    let (mut values, mut state) = (vec![0.5_f32; 4], State::default());
+    let (mut values, mut state) = (vec![0.5_f32; 4], OptimizerState::default());
     optimizer.update(0.1, &mut values, &mut [1.0, 2.0, 3.0, 4.0], 1.0, &mut state);
-    let saved = optimizer.save_foreign(&state).unwrap();
-    let mut loaded = State::default();
-    optimizer.load_foreign(saved, &mut loaded).unwrap();
+    let saved = optimizer.save_burn_state(&state).unwrap();
+    let mut loaded = OptimizerState::default();
+    optimizer.load_burn_state(saved, &mut loaded).unwrap();
     let mut other = values.clone();
     optimizer.update(0.1, &mut values, &mut [1.0, -2.0, 3.0, 4.0], 1.0, &mut state);
     optimizer.update(0.1, &mut other, &mut [1.0, -2.0, 3.0, 4.0], 1.0, &mut loaded);
     assert_eq!(values, other);
-    assert!(Optimizer::adam(0.1).load_foreign(optimizer.save_foreign(&state).unwrap(), &mut State::default()).is_err());
+    assert!(
+        Optimizer::adam(0.1)
+            .load_burn_state(optimizer.save_burn_state(&state).unwrap(), &mut OptimizerState::default())
+            .is_err()
+    );
 }

@@ -1,7 +1,7 @@
-//! Nets on clusters of threads: every strategy trains the model that one process would train.
+//! Training on clusters of threads: every strategy trains the model that one process would train.
 
-mod bad;
-mod equal;
-mod net;
+mod equivalence;
+mod errors;
 mod options;
 mod precision;
+mod test_net;

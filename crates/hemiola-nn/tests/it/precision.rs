@@ -1,21 +1,22 @@
-//! Mixed precision: passes are computed with few digits, values are kept with many.
+//! Mixed precision: passes use `bf16` or `f16`, values are kept in `f32`.
 
-use crate::net::{BATCH, ROWS, share};
+use crate::test_net::{BATCH, ROWS, share};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use hemiola_nn::layers::{Embedding, EmbeddingConfig, Linear, LinearConfig};
 use hemiola_nn::{Optimizer, Trainer};
-use hemiola_strategy::Builder;
+use hemiola_strategy::StrategyBuilder;
 use parking_lot::Mutex;
 
-/// An embedding of which rows beyond 256, the last that 8 digits count to, are looked up, and a linear layer.
+/// An embedding with lookups of rows beyond 256, the largest integer that `bf16` counts to, and a
+/// linear layer.
 #[derive(Module, Debug)]
 struct Net {
     words: Embedding,
     linear: Linear,
 }
 
-const MANY: usize = 40 * ROWS;
+const EMBEDDING_ROWS: usize = 40 * ROWS;
 
 struct Cast(DType);
 
@@ -32,14 +33,17 @@ impl ModuleMapper for Cast {
 impl Net {
     fn new(precision: DType) -> Self {
         let device = Device::flex().autodiff();
-        let net =
-            Self { words: EmbeddingConfig::new(MANY, 4).init(&device), linear: LinearConfig::new(8, 8).init(&device) };
+        let net = Self {
+            words: EmbeddingConfig::new(EMBEDDING_ROWS, 4).init(&device),
+            linear: LinearConfig::new(8, 8).init(&device),
+        };
         net.map(&mut Cast(precision))
     }
 
     fn loss(&self, examples: &[usize]) -> Tensor<1> {
         let device = Device::flex().autodiff();
-        let ids = examples.iter().flat_map(|example| [example * 131 % MANY, (example * 17 + 5) % MANY]);
+        let ids =
+            examples.iter().flat_map(|example| [example * 131 % EMBEDDING_ROWS, (example * 17 + 5) % EMBEDDING_ROWS]);
         let ids: Vec<i64> = ids.map(|id| i64::try_from(id).unwrap_or(0)).collect();
         let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [examples.len(), 2]), &device);
         let outputs = self.linear.forward(self.words.forward(ids).reshape([examples.len(), 8]));
@@ -47,12 +51,12 @@ impl Net {
     }
 }
 
-/// The weights of both layers and the losses, after so many steps.
-fn train(peers: usize, precision: DType, rate: f64, builder: Builder, steps: usize) -> (Vec<f32>, Vec<f64>) {
+/// Returns the weights of both layers and the losses after `steps` steps.
+fn train(peers: usize, precision: DType, rate: f64, builder: StrategyBuilder, steps: usize) -> (Vec<f32>, Vec<f64>) {
     let (values, losses) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let run = hemiola_cluster::standalone(peers).run(|cluster| {
-        let mut trainer = Trainer::new(cluster, Net::new(precision), Optimizer::sgd(rate))
-            .examples(BATCH / peers)
+        let mut trainer = Trainer::builder(cluster, Net::new(precision), Optimizer::sgd(rate))
+            .batch_size(BATCH / peers)
             .strategy(builder)
             .build()?;
         for step in 0..steps {
@@ -65,7 +69,7 @@ fn train(peers: usize, precision: DType, rate: f64, builder: Builder, steps: usi
                 losses.lock().extend(trainer.loss().map(|(_, loss)| loss));
             }
         }
-        let net = trainer.settled()?;
+        let net = trainer.synced_model()?;
         assert_eq!(net.words.weight.val().dtype(), precision);
         if cluster.is_root() {
             for tensor in [net.words.weight.val(), net.linear.weight.val()] {
@@ -79,14 +83,16 @@ fn train(peers: usize, precision: DType, rate: f64, builder: Builder, steps: usi
 }
 
 #[test]
-fn half_of_the_digits_learn_what_all_of_them_learn() {
+fn mixed_precision_learns_like_single_precision() {
     for precision in [DType::BF16, DType::F16] {
-        for builder in [Builder::AllReduce { chunk: None }, Builder::Poseidon, Builder::Parallax] {
+        for builder in
+            [StrategyBuilder::AllReduce { chunk: None }, StrategyBuilder::Poseidon, StrategyBuilder::Parallax]
+        {
             let (single, losses) = train(2, DType::F32, 0.05, builder, 40);
             let (half, rough) = train(2, precision, 0.05, builder, 40);
             let (fine, lost) = (losses[losses.len() - 1], rough[rough.len() - 1]);
             assert!(lost < 0.5 * rough[0], "{builder} with {precision:?}: {} to {lost}", rough[0]);
-            assert!((lost - fine).abs() < 0.05, "{builder} with {precision:?}: {lost}, and {fine} with all digits");
+            assert!((lost - fine).abs() < 0.05, "{builder} with {precision:?}: {lost}, and {fine} with f32");
             let furthest = single.iter().zip(&half).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
             assert!(furthest < 0.03, "{builder} with {precision:?}: values are {furthest} apart");
         }
@@ -94,13 +100,15 @@ fn half_of_the_digits_learn_what_all_of_them_learn() {
 }
 
 #[test]
-fn updates_that_half_of_the_digits_cannot_hold_are_not_lost() {
-    let weights =
-        |rate, steps| train(1, DType::BF16, rate, Builder::AllReduce { chunk: None }, steps).0.split_off(MANY * 4);
+fn updates_below_the_resolution_of_bf16_are_not_lost() {
+    let weights = |rate, steps| {
+        train(1, DType::BF16, rate, StrategyBuilder::AllReduce { chunk: None }, steps).0.split_off(EMBEDDING_ROWS * 4)
+    };
     let before = weights(1e-9, 1);
     let moved =
         |after: Vec<f32>| before.iter().zip(after).filter(|(one, other)| one.to_bits() != other.to_bits()).count();
-    // An update is smaller than what the 8 digits of most values can tell apart: were they kept in those, no number of updates would move them.
+    // An update is smaller than the spacing of most values in `bf16`. If values were kept in
+    // `bf16`, no number of updates would move them.
     let (one, many) = (moved(weights(1e-3, 1)), moved(weights(1e-3, 400)));
     assert!(one < 8 && many > 32, "of 64 weights {one} moved in one step, and {many} in 400");
 }

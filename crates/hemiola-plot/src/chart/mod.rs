@@ -1,54 +1,55 @@
-//! Charts of lines: what is shown, not how. `draw.rs` lays it out on a picture, `terminal.rs` with characters.
+//! Line charts as data. `draw.rs` lays a chart out on a picture, `terminal.rs` with characters.
 //!
-//! Lines with the same label, on whatever panels, are the same series: they share their look and their place in the legend.
-//! Points that are not numbers, or not positive on a logarithmic axis, are gaps in their line.
+//! Lines with the same label, on any panels, are one series: they share their style and their entry
+//! in the legend. Points that are NaN or infinite, or not positive on a logarithmic axis, are gaps
+//! in their line.
 
 mod draw;
 mod terminal;
 
 use crate::picture::{Picture, printable};
-use crate::scale::Scale;
+use crate::scale::AxisScale;
 
 /// One or several panels with a title and a legend.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Chart {
     title: String,
-    panels: Vec<Panel>,
+    panels: Vec<ChartPanel>,
     columns: usize,
-    labels: Labels,
+    labels: LegendPlacement,
     mark: String,
 }
 
-/// Where lines are named.
+/// Placement of the names of lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Labels {
-    /// Above all panels.
+pub enum LegendPlacement {
+    /// In a legend above all panels.
     #[default]
     Legend,
     /// At the right of each panel, near the ends of its lines. For few lines with short names.
-    Ends,
+    LineEnds,
 }
 
 /// Lines over two axes.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Panel {
-    x: Axis,
-    y: Axis,
-    lines: Vec<Line>,
+pub struct ChartPanel {
+    x: ChartAxis,
+    y: ChartAxis,
+    lines: Vec<ChartLine>,
 }
 
-/// What one direction of a panel stands for.
+/// Horizontal or vertical axis of a panel.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct ChartAxis {
     label: String,
     logarithmic: bool,
     whole: bool,
     zero: bool,
 }
 
-/// Points that are joined, in their order.
+/// Points connected in their order.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Line {
+pub struct ChartLine {
     label: String,
     points: Vec<[f64; 2]>,
     band: Vec<[f64; 2]>,
@@ -58,62 +59,62 @@ pub struct Line {
 }
 
 impl Chart {
-    /// An empty chart.
+    /// Creates an empty chart.
     #[must_use]
     pub fn new() -> Self {
         Self { columns: 2, ..Self::default() }
     }
 
-    /// Writes something above it.
+    /// Sets the title above the panels.
     #[must_use]
     pub fn title(mut self, title: &str) -> Self {
         self.title = printable(title);
         self
     }
 
-    /// Adds a panel.
+    /// Adds a panel after the others.
     #[must_use]
-    pub fn panel(mut self, panel: Panel) -> Self {
+    pub fn panel(mut self, panel: ChartPanel) -> Self {
         self.panels.push(panel);
         self
     }
 
-    /// How many panels are side by side; 2 unless told.
+    /// Sets the number of panels side by side. Defaults to 2.
     #[must_use]
     pub fn columns(mut self, columns: usize) -> Self {
         self.columns = columns.max(1);
         self
     }
 
-    /// Where lines are named.
+    /// Sets the placement of the names of lines.
     #[must_use]
-    pub fn labels(mut self, labels: Labels) -> Self {
+    pub fn labels(mut self, labels: LegendPlacement) -> Self {
         self.labels = labels;
         self
     }
 
-    /// What a marked point is, for the legend.
+    /// Sets the meaning of marked points, for the legend.
     #[must_use]
     pub fn mark(mut self, meaning: &str) -> Self {
         self.mark = printable(meaning);
         self
     }
 
-    /// The chart as a picture.
+    /// Draws the chart as a picture.
     #[must_use]
     pub fn picture(&self) -> Picture {
         draw::draw(self)
     }
 
-    /// The chart in characters, `width` of them in each line, one panel below the other.
+    /// Draws the chart in characters, `width` of them per line, one panel below the other.
     #[must_use]
     pub fn text(&self, width: usize) -> String {
         terminal::draw(self, width)
     }
 
-    /// All series: a line of each, with its number, in the order in which they first appear.
-    fn series(&self) -> Vec<(usize, &Line)> {
-        let mut all: Vec<(usize, &Line)> = Vec::new();
+    /// All series: the first line of each, with its number, in order of appearance.
+    fn series(&self) -> Vec<(usize, &ChartLine)> {
+        let mut all: Vec<(usize, &ChartLine)> = Vec::new();
         for line in self.panels.iter().flat_map(|panel| &panel.lines) {
             if !all.iter().any(|(_, known)| known.label == line.label) {
                 all.push((line.series.unwrap_or(all.len()), line));
@@ -122,100 +123,102 @@ impl Chart {
         all
     }
 
-    /// The number of the series that a line belongs to.
-    fn number(&self, line: &Line) -> usize {
+    /// Number of the series that a line belongs to.
+    fn number(&self, line: &ChartLine) -> usize {
         let series = self.series();
         let found = series.iter().find(|(_, known)| known.label == line.label);
         found.map_or(0, |(number, _)| *number)
     }
 }
 
-impl Panel {
-    /// An empty panel.
+impl ChartPanel {
+    /// Creates an empty panel.
     #[must_use]
-    pub fn new(x: Axis, y: Axis) -> Self {
+    pub fn new(x: ChartAxis, y: ChartAxis) -> Self {
         Self { x, y, lines: Vec::new() }
     }
 
-    /// Adds a line.
+    /// Adds a line, drawn over earlier ones.
     #[must_use]
-    pub fn line(mut self, line: Line) -> Self {
+    pub fn line(mut self, line: ChartLine) -> Self {
         self.lines.push(line);
         self
     }
 
-    /// Where values lie from left to right, and from bottom to top.
-    fn scales(&self) -> (Scale, Scale) {
-        // A point is seen only if both of its coordinates can be.
-        let blank = |axis: &Axis| Scale::of([], axis.logarithmic);
+    /// Scales of the horizontal and of the vertical axis.
+    fn scales(&self) -> (AxisScale, AxisScale) {
+        // A point is visible only if both of its coordinates are.
+        let blank = |axis: &ChartAxis| AxisScale::of([], axis.logarithmic);
         let (x, y) = (blank(&self.x), blank(&self.y));
-        let seen = || self.lines.iter().flat_map(|line| &line.points).filter(move |[a, b]| x.shows(*a) && y.shows(*b));
+        let seen =
+            || self.lines.iter().flat_map(|line| &line.points).filter(move |[a, b]| x.can_show(*a) && y.can_show(*b));
         let band = self.lines.iter().flat_map(|line| line.band.iter().flatten());
-        let across = Scale::of(seen().map(|[x, _]| *x), self.x.logarithmic);
-        let up = Scale::of(seen().map(|[_, y]| y).chain(band).copied(), self.y.logarithmic).padded(0.06);
-        let finish = |axis: &Axis, scale: Scale| {
+        let across = AxisScale::of(seen().map(|[x, _]| *x), self.x.logarithmic);
+        let up = AxisScale::of(seen().map(|[_, y]| y).chain(band).copied(), self.y.logarithmic).padded(0.06);
+        let finish = |axis: &ChartAxis, scale: AxisScale| {
             let scale = if axis.zero { scale.from_zero() } else { scale };
-            if axis.whole { scale.whole() } else { scale }
+            if axis.whole { scale.integer_ticks() } else { scale }
         };
         (finish(&self.x, across), finish(&self.y, up))
     }
 }
 
-impl Axis {
-    /// A linear axis.
+impl ChartAxis {
+    /// Creates a linear axis.
     #[must_use]
     pub fn new(label: &str) -> Self {
         Self { label: printable(label), logarithmic: false, whole: false, zero: false }
     }
 
-    /// Equal factors are equally far apart.
+    /// Makes the axis logarithmic.
     #[must_use]
     pub fn logarithmic(self) -> Self {
         Self { logarithmic: true, ..self }
     }
 
-    /// Labelled at whole numbers alone: things that are counted.
+    /// Labels integers only, for counts.
     #[must_use]
-    pub fn whole(self) -> Self {
+    pub fn integer_ticks(self) -> Self {
         Self { whole: true, ..self }
     }
 
-    /// Begins at 0, if it is linear and nothing is negative.
+    /// Starts the axis at 0, if it is linear and no value is negative.
     #[must_use]
     pub fn from_zero(self) -> Self {
         Self { zero: true, ..self }
     }
 }
 
-impl Line {
-    /// A line through these points, x first.
+impl ChartLine {
+    /// Creates a line through these `[x, y]` points.
     pub fn new(label: &str, points: impl IntoIterator<Item = [f64; 2]>) -> Self {
         let points = points.into_iter().collect();
         Self { label: printable(label), points, band: Vec::new(), mark: None, series: None, thin: false }
     }
 
-    /// A low and a high value for each point: an area around the line.
+    /// Sets a low and a high value for each point, drawn as an area around the line.
     #[must_use]
     pub fn band(mut self, band: impl IntoIterator<Item = [f64; 2]>) -> Self {
         self.band = band.into_iter().collect();
         self
     }
 
-    /// Marks the point of this number.
+    /// Marks the point with this index.
     #[must_use]
     pub fn mark(mut self, point: usize) -> Self {
         self.mark = Some(point);
         self
     }
 
-    /// Colour and dashes of this number, in place of those of its order.
+    /// Sets the number of the series, which determines color and dashes. Defaults to the order of
+    /// appearance.
     #[must_use]
     pub fn series(mut self, number: usize) -> Self {
         self.series = Some(number);
         self
     }
 
-    /// Less heavy than the others: an aside.
+    /// Draws the line thinner than the others.
     #[must_use]
     pub fn thin(mut self) -> Self {
         self.thin = true;

@@ -1,8 +1,9 @@
-//! A chart in characters, for those who look at a machine from afar.
+//! A chart in characters, for remote terminals.
 //!
-//! Lines are drawn with Braille dots, two by four in each character; letters on them say which is which, without colours.
+//! Lines are drawn with Braille dots, two by four per character. Letters on the lines identify them
+//! without colors.
 
-use super::{Chart, Line, Panel};
+use super::{Chart, ChartLine, ChartPanel};
 use std::fmt::Write as _;
 
 /// Rows of characters in a frame.
@@ -20,45 +21,45 @@ pub(super) fn draw(chart: &Chart, width: usize) -> String {
     }
     let series = chart.series();
     let named = series.iter().enumerate().filter(|(_, (_, line))| !line.label.is_empty());
-    for (place, (_, line)) in named {
-        put(&mut text, format_args!("{}  {}\n", letter(place), cut(&line.label, width - 3)));
+    for (number, (_, line)) in named {
+        put(&mut text, format_args!("{}  {}\n", letter(number), cut(&line.label, width - 3)));
     }
     text
 }
 
-fn frame(text: &mut String, chart: &Chart, panel: &Panel, width: usize) {
+fn frame(text: &mut String, chart: &Chart, panel: &ChartPanel, width: usize) {
     let (x, y) = panel.scales();
     let y_ticks = y.ticks(6);
     let margin = y_ticks.iter().map(|tick| tick.label.chars().count()).max().unwrap_or(0);
     let columns = width.saturating_sub(margin + 3).max(10);
-    let mut dots = Dots::new(columns, ROWS);
-    let place = |[a, b]: [f64; 2]| {
-        let across = x.place(a) * (columns * 2 - 1) as f64;
-        (x.shows(a) && y.shows(b)).then(|| [across, (1.0 - y.place(b)) * (ROWS * 4 - 1) as f64])
+    let mut dots = BrailleCanvas::new(columns, ROWS);
+    let position = |[a, b]: [f64; 2]| {
+        let across = x.position(a) * (columns * 2 - 1) as f64;
+        (x.can_show(a) && y.can_show(b)).then(|| [across, (1.0 - y.position(b)) * (ROWS * 4 - 1) as f64])
     };
     let series = chart.series();
     for line in &panel.lines {
-        let places: Vec<Option<[f64; 2]>> = line.points.iter().map(|point| place(*point)).collect();
-        for pair in places.windows(2) {
+        let positions: Vec<Option<[f64; 2]>> = line.points.iter().map(|point| position(*point)).collect();
+        for pair in positions.windows(2) {
             if let [Some(from), Some(to)] = pair {
                 dots.line(*from, *to);
             }
         }
-        places.iter().flatten().for_each(|at| dots.line(*at, *at));
+        positions.iter().flatten().for_each(|at| dots.line(*at, *at));
     }
     for line in &panel.lines {
         let number = series.iter().position(|(_, known)| known.label == line.label).unwrap_or(0);
-        name(&mut dots, line, number, series.len(), &place);
+        name(&mut dots, line, number, series.len(), &position);
     }
     put(text, format_args!("{}\n", cut(&panel.y.label, width)));
     for row in 0..ROWS {
-        let middle = |value: f64| ((1.0 - y.place(value)) * (ROWS * 4 - 1) as f64 / 4.0) as usize;
+        let middle = |value: f64| ((1.0 - y.position(value)) * (ROWS * 4 - 1) as f64 / 4.0) as usize;
         let tick = y_ticks.iter().find(|tick| middle(tick.value) == row);
         let (label, edge) = tick.map_or(("", '│'), |tick| (tick.label.as_str(), '┤'));
         put(text, format_args!("{label:>margin$} {edge}{}\n", dots.row(row)));
     }
-    let column = |value: f64| (x.place(value) * (columns * 2 - 1) as f64 / 2.0) as usize;
-    // What does not overlap: labels are centred below their ticks, and pushed in at the ends.
+    let column = |value: f64| (x.position(value) * (columns * 2 - 1) as f64 / 2.0) as usize;
+    // Labels that do not overlap: centred below their ticks, and shifted inwards at the ends.
     let labels = |most: usize| {
         let placed = x.ticks(most).into_iter().map(|tick| {
             let (at, length) = (column(tick.value), tick.label.chars().count());
@@ -83,9 +84,15 @@ fn frame(text: &mut String, chart: &Chart, panel: &Panel, width: usize) {
     put(text, format_args!("{:indent$}{label}\n", ""));
 }
 
-/// Writes the letter of a line on it, in a few places that differ from line to line.
-fn name(dots: &mut Dots, line: &Line, number: usize, of: usize, place: &dyn Fn([f64; 2]) -> Option<[f64; 2]>) {
-    let seen: Vec<[f64; 2]> = line.points.iter().filter_map(|point| place(*point)).collect();
+/// Writes the letter of a line on it, at a few positions that differ from line to line.
+fn name(
+    dots: &mut BrailleCanvas,
+    line: &ChartLine,
+    number: usize,
+    of: usize,
+    position: &dyn Fn([f64; 2]) -> Option<[f64; 2]>,
+) {
+    let seen: Vec<[f64; 2]> = line.points.iter().filter_map(|point| position(*point)).collect();
     let Some(last) = seen.last() else { return };
     let share = (number as f64 + 0.5) / of.max(1) as f64;
     for third in 0..3 {
@@ -99,24 +106,24 @@ fn name(dots: &mut Dots, line: &Line, number: usize, of: usize, place: &dyn Fn([
     }
 }
 
-/// The letter of a series; after `Z` come small ones, then a star for all others.
+/// Letter of a series; after `Z` come lower-case letters, then a star for all others.
 fn letter(number: usize) -> char {
     ('A'..='Z').chain('a'..='z').nth(number).unwrap_or('*')
 }
 
-/// At most `most` characters of a text.
+/// Truncates a text to `most` characters.
 fn cut(text: &str, most: usize) -> String {
     if text.chars().count() <= most { text.to_owned() } else { text.chars().take(most - 1).chain(['…']).collect() }
 }
 
 /// Characters of two by four dots.
-struct Dots {
+struct BrailleCanvas {
     columns: usize,
     cells: Vec<u8>,
     letters: Vec<Option<char>>,
 }
 
-impl Dots {
+impl BrailleCanvas {
     fn new(columns: usize, rows: usize) -> Self {
         Self { columns, cells: vec![0; columns * rows], letters: vec![None; columns * rows] }
     }
@@ -132,16 +139,16 @@ impl Dots {
     fn dot(&mut self, at: [f64; 2]) {
         /// Bits of a Braille character, row by row.
         const BITS: [[u8; 2]; 4] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]];
-        let [x, y] = at.map(|place| place.round().max(0.0) as usize);
+        let [x, y] = at.map(|position| position.round().max(0.0) as usize);
         if let Some(cell) = self.cells.get_mut(y / 4 * self.columns + x / 2) {
             *cell |= BITS[y % 4][x % 2];
         }
     }
 
     fn write(&mut self, at: [f64; 2], letter: char) {
-        let [x, y] = at.map(|place| place.round().max(0.0) as usize);
-        if let Some(place) = self.letters.get_mut(y / 4 * self.columns + x / 2) {
-            *place = Some(letter);
+        let [x, y] = at.map(|position| position.round().max(0.0) as usize);
+        if let Some(cell) = self.letters.get_mut(y / 4 * self.columns + x / 2) {
+            *cell = Some(letter);
         }
     }
 

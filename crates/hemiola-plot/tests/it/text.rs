@@ -1,10 +1,10 @@
-//! Characters.
+//! Terminal output of charts.
 
 use crate::{assert_same, two_runs};
-use hemiola_plot::{Axis, Chart, Line, Panel};
+use hemiola_plot::{Chart, ChartAxis, ChartLine, ChartPanel};
 
 #[test]
-fn the_text_is_as_it_was() {
+fn the_text_matches_the_golden_file() {
     assert_same(&two_runs().text(60), include_str!("two-runs.txt"), "two-runs.txt");
 }
 
@@ -18,9 +18,9 @@ fn no_line_is_wider_than_asked_for() {
 
 #[test]
 fn a_rising_line_rises_and_letters_tell_lines_apart() {
-    let panel = Panel::new(Axis::new("x"), Axis::new("y"))
-        .line(Line::new("up", [[0.0, 0.0], [1.0, 1.0]]))
-        .line(Line::new("down", [[0.0, 1.0], [1.0, 0.0]]));
+    let panel = ChartPanel::new(ChartAxis::new("x"), ChartAxis::new("y"))
+        .line(ChartLine::new("up", [[0.0, 0.0], [1.0, 1.0]]))
+        .line(ChartLine::new("down", [[0.0, 1.0], [1.0, 0.0]]));
     let text = Chart::new().panel(panel).text(60);
     let places = |letter: char| {
         let rows = text.lines().enumerate().take_while(|(_, line)| !line.contains('└'));
@@ -38,7 +38,8 @@ fn a_rising_line_rises_and_letters_tell_lines_apart() {
 #[test]
 fn long_names_are_cut() {
     let long = "name ".repeat(50);
-    let panel = Panel::new(Axis::new(&long), Axis::new(&long)).line(Line::new(&long, [[0.0, 1.0], [1.0, 2.0]]));
+    let panel = ChartPanel::new(ChartAxis::new(&long), ChartAxis::new(&long))
+        .line(ChartLine::new(&long, [[0.0, 1.0], [1.0, 2.0]]));
     let text = Chart::new().title(&long).panel(panel).text(50);
     assert!(text.lines().all(|line| line.chars().count() <= 50) && text.matches('…').count() == 4, "{text}");
 }

@@ -1,39 +1,40 @@
-//! Ready orders of coordinates: which to update next.
+//! Update orders of coordinates.
 //!
-//! A [`Program`](crate::Program) whose jobs are coordinates has one of these in a field and hands `schedule` on to it; changing the order changes nothing else.
+//! A [`DynamicProgram`](crate::DynamicProgram) whose jobs are coordinates holds one of these in a
+//! field and delegates `schedule` to it. Another order changes nothing else in the program.
 
 mod correlations;
 mod priority;
 mod random;
 mod round_robin;
 
-pub use correlations::Correlations;
-pub use priority::Priority;
-pub use random::Random;
-pub use round_robin::RoundRobin;
+pub use correlations::CorrelationCache;
+pub use priority::PriorityOrder;
+pub use random::RandomOrder;
+pub use round_robin::RoundRobinOrder;
 
-use crate::program::{Ask, Candidate};
+use crate::program::{JobCandidate, ScheduleRequest};
 
-/// An order of `0..length` coordinates.
-pub trait Order: Sync {
-    /// Names coordinates of one part of all.
-    fn propose(&self, ask: &Ask, candidates: &mut Vec<Candidate<usize>>);
+/// Update order of the coordinates `0..length`.
+pub trait CoordinateOrder: Sync {
+    /// Proposes coordinates of one part of the model.
+    fn propose(&self, request: &ScheduleRequest, candidates: &mut Vec<JobCandidate<usize>>);
 
-    /// Learns by how much a coordinate has changed when it was updated last.
-    fn changed(&mut self, coordinate: usize, change: f64) {
+    /// Records the change of a coordinate in its last update.
+    fn record_change(&mut self, coordinate: usize, change: f64) {
         let _ = (coordinate, change);
     }
 }
 
-impl<O: Order + ?Sized> Order for Box<O>
+impl<O: CoordinateOrder + ?Sized> CoordinateOrder for Box<O>
 where
     Box<O>: Sync,
 {
-    fn propose(&self, ask: &Ask, candidates: &mut Vec<Candidate<usize>>) {
-        (**self).propose(ask, candidates);
+    fn propose(&self, request: &ScheduleRequest, candidates: &mut Vec<JobCandidate<usize>>) {
+        (**self).propose(request, candidates);
     }
 
-    fn changed(&mut self, coordinate: usize, change: f64) {
-        (**self).changed(coordinate, change);
+    fn record_change(&mut self, coordinate: usize, change: f64) {
+        (**self).record_change(coordinate, change);
     }
 }

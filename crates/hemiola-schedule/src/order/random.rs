@@ -1,31 +1,33 @@
-//! Any coordinate, at random.
+//! Random order of coordinates.
 
-use super::Order;
-use crate::program::{Ask, Candidate};
-use hemiola_array::random::Values;
+use super::CoordinateOrder;
+use crate::program::{JobCandidate, ScheduleRequest};
+use hemiola_core::rng::PhiloxRng;
 
-/// Coordinates drawn evenly: `random`. With [`Conflicts::Ignore`](crate::Conflicts::Ignore) it is Shotgun (Bradley et al. 2011).
+/// Draws coordinates uniformly (`random`). With
+/// [`ConflictPolicy::Ignore`](crate::ConflictPolicy::Ignore) it is Shotgun (Bradley et al. 2011).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Random {
+pub struct RandomOrder {
     length: usize,
-    values: Values,
+    values: PhiloxRng,
 }
 
-impl Random {
-    /// Over `0..length`.
+impl RandomOrder {
+    /// Creates a random order of `0..length` from a seed.
     #[must_use]
     pub fn new(length: usize, seed: u64) -> Self {
-        Self { length, values: Values::new(seed) }
+        Self { length, values: PhiloxRng::new(seed) }
     }
 }
 
-impl Order for Random {
-    fn propose(&self, ask: &Ask, candidates: &mut Vec<Candidate<usize>>) {
-        let range = ask.range(self.length);
+impl CoordinateOrder for RandomOrder {
+    fn propose(&self, request: &ScheduleRequest, candidates: &mut Vec<JobCandidate<usize>>) {
+        let range = request.range(self.length);
         if !range.is_empty() {
-            let draw = |turn| range.start + self.values.below(turn, ask.part as u64, range.len() as u64) as usize;
-            let turns = ask.before..ask.before + ask.count as u64;
-            candidates.extend(turns.map(|turn| Candidate { job: draw(turn), priority: 0.0 }));
+            let draw =
+                |turn| range.start + self.values.random_below(turn, request.part as u64, range.len() as u64) as usize;
+            let turns = request.requested_before..request.requested_before + request.count as u64;
+            candidates.extend(turns.map(|turn| JobCandidate { job: draw(turn), priority: 0.0 }));
         }
     }
 }

@@ -1,30 +1,32 @@
-//! One coordinate after the other.
+//! Round-robin order of coordinates.
 
-use super::Order;
-use crate::program::{Ask, Candidate};
+use super::CoordinateOrder;
+use crate::program::{JobCandidate, ScheduleRequest};
 
-/// All coordinates in turn: `round_robin`, which with one job at a time is plain cyclic coordinate descent.
+/// Cycles through all coordinates (`round_robin`). With one job at a time it is plain cyclic
+/// coordinate descent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct RoundRobin {
+pub struct RoundRobinOrder {
     length: usize,
 }
 
-impl RoundRobin {
-    /// Over `0..length`.
+impl RoundRobinOrder {
+    /// Creates a cyclic order of `0..length`.
     #[must_use]
     pub fn new(length: usize) -> Self {
         Self { length }
     }
 }
 
-impl Order for RoundRobin {
-    fn propose(&self, ask: &Ask, candidates: &mut Vec<Candidate<usize>>) {
-        let range = ask.range(self.length);
+impl CoordinateOrder for RoundRobinOrder {
+    fn propose(&self, request: &ScheduleRequest, candidates: &mut Vec<JobCandidate<usize>>) {
+        let range = request.range(self.length);
         if !range.is_empty() {
-            let first = (ask.before % range.len() as u64) as usize;
-            let turn = |place: usize| range.start + (first + place) % range.len();
-            candidates
-                .extend((0..ask.count.min(range.len())).map(|place| Candidate { job: turn(place), priority: 0.0 }));
+            let first = (request.requested_before % range.len() as u64) as usize;
+            let turn = |offset: usize| range.start + (first + offset) % range.len();
+            candidates.extend(
+                (0..request.count.min(range.len())).map(|offset| JobCandidate { job: turn(offset), priority: 0.0 }),
+            );
         }
     }
 }

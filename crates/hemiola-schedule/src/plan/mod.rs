@@ -1,6 +1,6 @@
-//! What is decided, without threads, sockets, clocks or chance: those enter as arguments.
+//! Decisions of the schedulers, without threads, sockets or clocks. Random numbers are arguments.
 
-pub mod deal;
+pub mod assignment;
 pub mod pipeline;
 pub mod ring;
-pub mod sums;
+pub mod sum_tree;

@@ -1,21 +1,21 @@
-//! A small Lasso: dense columns, this peer's rows.
+//! A small lasso: dense columns, rows of this peer.
 
-use hemiola_array::random::Values;
-use hemiola_cluster::{Cluster, Crew, Result};
-use hemiola_schedule::order::Order;
-use hemiola_schedule::{Ask, Candidate, Done, Program};
+use hemiola_cluster::{Cluster, Result, WorkerTeam};
+use hemiola_core::rng::PhiloxRng;
+use hemiola_schedule::order::CoordinateOrder;
+use hemiola_schedule::{DynamicProgram, JobCandidate, RoundResults, ScheduleRequest};
 
-/// A problem that all peers know, so that they can be compared.
-pub(crate) struct Problem {
+/// A problem that all peers know completely, so that they can be compared.
+pub(crate) struct LassoProblem {
     pub(crate) columns: Vec<Vec<f64>>,
     pub(crate) target: Vec<f64>,
     pub(crate) lambda: f64,
 }
 
-impl Problem {
-    /// Columns of length 1, neighbours of which are correlated by about `correlation`.
+impl LassoProblem {
+    /// Columns of length 1; neighbours are correlated by about `correlation`.
     pub(crate) fn new(rows: usize, length: usize, correlation: f64, seed: u64) -> Self {
-        let values = Values::new(seed);
+        let values = PhiloxRng::new(seed);
         let normal = |index: usize, draw: u64| values.normal(index as u64, draw, 0.0, 1.0);
         let mut columns: Vec<Vec<f64>> = Vec::new();
         for column in 0..length {
@@ -58,7 +58,7 @@ impl Problem {
         0.5 * dot(&residual, &residual) + self.lambda * model.iter().map(|weight| weight.abs()).sum::<f64>()
     }
 
-    /// Plain coordinate descent, for many sweeps.
+    /// Solution by plain coordinate descent with many sweeps.
     pub(crate) fn solved(&self) -> Vec<f64> {
         let mut model = vec![0.0; self.columns.len()];
         let mut residual = self.target.clone();
@@ -73,11 +73,11 @@ impl Problem {
         model
     }
 
-    /// What a peer has: some of the rows.
-    pub(crate) fn share(&self, cluster: &Cluster) -> State {
+    /// Rows of one peer.
+    pub(crate) fn share(&self, cluster: &Cluster) -> LassoState {
         let (rank, size, rows) = (cluster.rank().index(), cluster.size(), self.target.len());
         let range = rank * rows / size..(rank + 1) * rows / size;
-        State {
+        LassoState {
             columns: self.columns.iter().map(|column| column[range.clone()].to_vec()).collect(),
             residual: self.target[range].to_vec(),
             model: vec![0.0; self.columns.len()],
@@ -85,48 +85,53 @@ impl Problem {
     }
 }
 
-pub(crate) struct State {
+pub(crate) struct LassoState {
     columns: Vec<Vec<f64>>,
     residual: Vec<f64>,
     pub(crate) model: Vec<f64>,
 }
 
-/// The program.
+/// The lasso as a scheduled program.
 pub(crate) struct Lasso<'p, O> {
-    pub(crate) problem: &'p Problem,
+    pub(crate) problem: &'p LassoProblem,
     pub(crate) order: O,
 }
 
-impl<O: Order> Program for Lasso<'_, O> {
+impl<O: CoordinateOrder> DynamicProgram for Lasso<'_, O> {
     type Job = usize;
     type Partial = f64;
-    type State = State;
+    type State = LassoState;
 
-    fn schedule(&self, ask: &Ask, _: &State, candidates: &mut Vec<Candidate<usize>>) {
-        self.order.propose(ask, candidates);
+    fn schedule(&self, request: &ScheduleRequest, _: &LassoState, candidates: &mut Vec<JobCandidate<usize>>) {
+        self.order.propose(request, candidates);
     }
 
-    fn coupling(&self, a: &usize, b: &usize, _: &State) -> f64 {
+    fn coupling(&self, a: &usize, b: &usize, _: &LassoState) -> f64 {
         self.problem.correlation(*a, *b)
     }
 
-    fn update(&self, job: &usize, state: &State) -> f64 {
+    fn update(&self, job: &usize, state: &LassoState) -> f64 {
         dot(&state.columns[*job], &state.residual)
     }
 
-    fn aggregate(&mut self, done: &Done<'_, usize, f64>, state: &mut State, _: &mut Crew<'_>) -> Result<()> {
-        for (place, job) in done.jobs.iter().enumerate() {
+    fn aggregate(
+        &mut self,
+        results: &RoundResults<'_, usize, f64>,
+        state: &mut LassoState,
+        _: &mut WorkerTeam<'_>,
+    ) -> Result<()> {
+        for (place, job) in results.jobs.iter().enumerate() {
             let before = state.model[*job];
-            let after = shrink(before + done.sum(place), self.problem.lambda);
+            let after = shrink(before + results.sum(place), self.problem.lambda);
             state.model[*job] = after;
-            self.order.changed(*job, after - before);
+            self.order.record_change(*job, after - before);
             let column = &state.columns[*job];
             state.residual.iter_mut().zip(column).for_each(|(residual, value)| *residual -= (after - before) * value);
         }
         Ok(())
     }
 
-    fn cost(&self, job: &usize, _: &State) -> u64 {
+    fn cost(&self, job: &usize, _: &LassoState) -> u64 {
         self.problem.columns[*job].len() as u64
     }
 }

@@ -1,4 +1,4 @@
-//! The engines on clusters, against serial execution.
+//! Schedulers on clusters, compared with serial execution.
 
 mod dynamic;
 mod lasso;

@@ -1,106 +1,121 @@
-//! Collectives, one after the other or several in flight, with a computation before each begins.
+//! Collectives, one after the other or several in flight, with a computation before each.
 
-use crate::actor::{Actor, Context, Outcome};
+use crate::actor::{Actor, ActorContext, ActorResult};
 use crate::actors::FRAME;
-use crate::stuck::Wait;
-use crate::units::Span;
-use hemiola_collective_proto::protocol::{Body, HEADER_BYTES};
-use hemiola_collective_proto::{Element, Engine, Message, Operation, Tag};
+use crate::units::SimDuration;
+use crate::wait_graph::PendingWait;
+use hemiola_collective_proto::protocol::{CollectiveBody, HEADER_BYTES};
+use hemiola_collective_proto::{CollectiveElement, CollectiveEngine, CollectiveMessage, Operation, Tag};
 use hemiola_core::{Lane, Rank};
 
-/// Collectives on buffers up to this many bytes take the control lane.
-const SMALL: usize = 1 << 13;
+/// Largest buffer in bytes whose collective uses the control lane.
+const CONTROL_LANE_BYTES: usize = 1 << 13;
 
-/// A collective with what this peer brings; afterwards with what it has.
+/// A collective with the buffer of this peer, which holds the result afterwards.
 #[derive(Clone, Debug)]
-pub struct Job<T> {
-    /// What all peers do.
+pub struct CollectiveJob<T> {
+    /// Operation of all peers.
     pub operation: Operation,
-    /// This peer's buffer.
+    /// Buffer of this peer.
     pub elements: Vec<T>,
-    /// What it computes before it begins.
-    pub before: Span,
+    /// Duration of the computation before it.
+    pub before: SimDuration,
 }
 
-/// Changes messages as a wrong machine would.
-pub type Spoil = fn(&mut Message);
+/// Injected fault: changes a message before it is sent.
+pub type MessageFault = fn(&mut CollectiveMessage);
 
-/// A peer with a list of collectives.
+/// A peer that executes a list of collectives.
 #[derive(Debug)]
-pub struct Collectives<T> {
-    engine: Engine,
-    jobs: Vec<Job<T>>,
-    /// Those in flight.
-    flying: Vec<(usize, Tag)>,
-    begun: usize,
-    over: usize,
+pub struct CollectiveActor<T> {
+    engine: CollectiveEngine,
+    jobs: Vec<CollectiveJob<T>>,
+    /// Jobs in flight with their tags.
+    in_flight: Vec<(usize, Tag)>,
+    started: usize,
+    completed: usize,
     computing: bool,
-    /// So many may be in flight at once.
-    most: usize,
-    spoil: Option<Spoil>,
+    /// Maximum number of collectives in flight.
+    max_in_flight: usize,
+    fault: Option<MessageFault>,
 }
 
-impl<T: Element> Collectives<T> {
-    /// A peer that does these, up to `most` of them at once, in messages of so many bytes of elements.
+impl<T: CollectiveElement> CollectiveActor<T> {
+    /// Creates a peer with these jobs. Messages carry up to `segment_bytes` bytes of elements.
     #[must_use]
-    pub fn new(me: Rank, peers: usize, jobs: Vec<Job<T>>, most: usize, segment_bytes: usize) -> Self {
-        let engine = Engine::new(me, peers).segment_bytes(segment_bytes);
-        let most = most.max(1);
-        Self { engine, jobs, flying: Vec::new(), begun: 0, over: 0, computing: false, most, spoil: None }
+    pub fn new(
+        me: Rank,
+        peers: usize,
+        jobs: Vec<CollectiveJob<T>>,
+        max_in_flight: usize,
+        segment_bytes: usize,
+    ) -> Self {
+        let engine = CollectiveEngine::new(me, peers).segment_bytes(segment_bytes);
+        let max_in_flight = max_in_flight.max(1);
+        Self {
+            engine,
+            jobs,
+            in_flight: Vec::new(),
+            started: 0,
+            completed: 0,
+            computing: false,
+            max_in_flight,
+            fault: None,
+        }
     }
 
-    /// Spoils what it sends.
+    /// Injects a fault into outgoing messages.
     #[must_use]
-    pub fn spoiled(mut self, spoil: Option<Spoil>) -> Self {
-        self.spoil = spoil;
+    pub fn with_faults(mut self, fault: Option<MessageFault>) -> Self {
+        self.fault = fault;
         self
     }
 
-    /// Its collectives, with what it has.
+    /// Jobs with their buffers.
     #[must_use]
-    pub fn jobs(&self) -> &[Job<T>] {
+    pub fn jobs(&self) -> &[CollectiveJob<T>] {
         &self.jobs
     }
 
-    /// Computes before the next, if there is room for it.
-    fn next(&mut self, context: &mut Context<'_, Message>) {
-        if self.begun < self.jobs.len() && !self.computing && self.flying.len() < self.most {
-            context.goes_on(0);
+    /// Starts the computation before the next collective, if another one may be in flight.
+    fn next(&mut self, context: &mut ActorContext<'_, CollectiveMessage>) {
+        if self.started < self.jobs.len() && !self.computing && self.in_flight.len() < self.max_in_flight {
+            context.end_wait(0);
             self.computing = true;
-            context.compute(0, "computes", self.jobs[self.begun].before, 0);
-        } else if self.begun < self.jobs.len() || !self.flying.is_empty() {
+            context.compute(0, "computes", self.jobs[self.started].before, 0);
+        } else if self.started < self.jobs.len() || !self.in_flight.is_empty() {
             if !self.computing {
-                context.waits(0, "waits for a collective");
+                context.begin_wait(0, "waits for a collective");
             }
         } else {
-            context.goes_on(0);
+            context.end_wait(0);
         }
     }
 
-    /// Carries all in flight on as far as they go.
-    fn advance(&mut self, context: &mut Context<'_, Message>) -> Outcome {
+    /// Advances all collectives in flight as far as possible.
+    fn advance(&mut self, context: &mut ActorContext<'_, CollectiveMessage>) -> ActorResult {
         let mut out = Vec::new();
-        let mut place = 0;
-        while place < self.flying.len() {
-            let (number, tag) = self.flying[place];
+        let mut index = 0;
+        while index < self.in_flight.len() {
+            let (number, tag) = self.in_flight[index];
             let job = &mut self.jobs[number];
             let bytes = size_of_val(&job.elements[..]);
-            let lane = if bytes <= SMALL { Lane::Control } else { Lane::Bulk };
-            let over = self.engine.advance(tag, &mut job.elements, &mut out).map_err(|error| error.to_string())?;
+            let lane = if bytes <= CONTROL_LANE_BYTES { Lane::Control } else { Lane::Bulk };
+            let done = self.engine.advance(tag, &mut job.elements, &mut out).map_err(|error| error.to_string())?;
             for mut message in out.drain(..) {
-                if let Some(spoil) = self.spoil {
-                    spoil(&mut message);
+                if let Some(fault) = self.fault {
+                    fault(&mut message);
                 }
-                let Body::Elements(elements) = &message.body else {
-                    return Err("peers do different things".to_owned());
+                let CollectiveBody::Elements(elements) = &message.body else {
+                    return Err("peers run different collectives".to_owned());
                 };
                 context.send(message.to, lane, elements.len() + HEADER_BYTES + FRAME, message);
             }
-            if over {
-                self.flying.remove(place);
-                self.over += 1;
+            if done {
+                self.in_flight.remove(index);
+                self.completed += 1;
             } else {
-                place += 1;
+                index += 1;
             }
         }
         self.next(context);
@@ -108,35 +123,40 @@ impl<T: Element> Collectives<T> {
     }
 }
 
-impl<T: Element> Actor for Collectives<T> {
-    type Message = Message;
+impl<T: CollectiveElement> Actor for CollectiveActor<T> {
+    type Message = CollectiveMessage;
 
-    fn start(&mut self, context: &mut Context<'_, Message>) -> Outcome {
+    fn on_start(&mut self, context: &mut ActorContext<'_, CollectiveMessage>) -> ActorResult {
         self.next(context);
         Ok(())
     }
 
-    fn receive(&mut self, _: Rank, message: Message, context: &mut Context<'_, Message>) -> Outcome {
+    fn on_message(
+        &mut self,
+        _: Rank,
+        message: CollectiveMessage,
+        context: &mut ActorContext<'_, CollectiveMessage>,
+    ) -> ActorResult {
         self.engine.deliver(message).map_err(|error| error.to_string())?;
         self.advance(context)
     }
 
-    fn timer(&mut self, _: u64, context: &mut Context<'_, Message>) -> Outcome {
+    fn on_timer(&mut self, _: u64, context: &mut ActorContext<'_, CollectiveMessage>) -> ActorResult {
         self.computing = false;
-        let number = self.begun;
+        let number = self.started;
         let tag = self.engine.begin::<T>(&self.jobs[number].operation).map_err(|error| error.to_string())?;
-        self.flying.push((number, tag));
-        self.begun += 1;
+        self.in_flight.push((number, tag));
+        self.started += 1;
         self.advance(context)
     }
 
     fn is_done(&self) -> bool {
-        self.over == self.jobs.len()
+        self.completed == self.jobs.len()
     }
 
-    fn waits(&self) -> Vec<Wait> {
-        let wait = |wait: hemiola_collective_proto::protocol::Wait| {
-            Wait::new("driver", format!("a message of collective {}: {}", wait.tag, wait.call), vec![wait.peer])
+    fn pending_waits(&self) -> Vec<PendingWait> {
+        let wait = |wait: hemiola_collective_proto::protocol::CollectiveWait| {
+            PendingWait::new("driver", format!("a message of collective {}: {}", wait.tag, wait.call), vec![wait.peer])
         };
         self.engine.waits().map(wait).collect()
     }

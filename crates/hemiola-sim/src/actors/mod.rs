@@ -1,27 +1,33 @@
-//! The state machines of the protocol crates, each driven as its driver on a cluster drives it, in virtual time.
+//! Actors for Hemiola's protocols: each drives the state machines of a protocol crate in virtual
+//! time, as the runtime does on a cluster.
 //!
-//! | module | runs | as does |
-//! |---|---|---|
-//! | [`tables`] | `Client` and `Server` of `hemiola-tables-proto` | `hemiola-tables` |
-//! | [`saving`] | snapshots of `Server` | `hemiola-tables`' checkpoints |
-//! | [`collectives`] | `Engine` of `hemiola-collective-proto` | `hemiola-collective` |
-//! | [`encoded`] | `Exchange`, `Encoder` and `Machine` of `hemiola-collective-proto` | `hemiola-collective` |
-//! | [`mixing`] | `Mixer` of `hemiola-collective-proto`, with NOTIFY-ACK, a barrier, or neither | `hemiola-collective` |
-//! | [`pipeline`] | `Pipeline` of `hemiola-schedule` | its `Dynamic` |
-//! | [`ring`] | `Seat` of `hemiola-schedule` | its `Rotation` |
-//! | [`blocks`] | `Route` of `hemiola-loops` | its workers and post |
+//! - [`tables`]: `ShardClient` and `ShardServer` of `hemiola-tables-proto`; runtime:
+//!   `hemiola-tables`.
+//! - [`snapshot`]: snapshots of `ShardServer`; runtime: checkpoints of `hemiola-tables`.
+//! - [`collectives`]: `CollectiveEngine` of `hemiola-collective-proto`; runtime:
+//!   `hemiola-collective`.
+//! - [`compressed`]: `CompressedCollective`, `Compressor` and `CollectiveMachine` of
+//!   `hemiola-collective-proto`; runtime: `hemiola-collective`.
+//! - [`gossip`]: `GossipAverager` of `hemiola-collective-proto`, with NOTIFY-ACK, a barrier or
+//!   neither; runtime: `hemiola-collective`.
+//! - [`pipeline`]: `Pipeline` of `hemiola-schedule`; runtime: dynamic scheduling of
+//!   `hemiola-schedule`.
+//! - [`rotation`]: `RingPosition` of `hemiola-schedule`; runtime: rotation of `hemiola-schedule`.
+//! - [`loop_blocks`]: `BlockRoute` of `hemiola-loops`; runtime: workers of `hemiola-loops`.
 //!
-//! **Invariant:** an actor decides nothing of the protocol. It hands messages over, sends what is to be sent on the lane that its driver would take, with the bytes it would have, and lets
-//! time pass where workers compute.
+//! **Invariant:** an actor makes no protocol decision. It passes messages to the state machines,
+//! sends their outgoing messages on the lane that the runtime uses, with their size on the wire,
+//! and lets time pass while workers compute. The drivers themselves are not shared with the
+//! runtime, so their timing constants can differ.
 
-pub mod blocks;
 pub mod collectives;
-pub mod encoded;
-pub mod mixing;
+pub mod compressed;
+pub mod gossip;
+pub mod loop_blocks;
 pub mod pipeline;
-pub mod ring;
-pub mod saving;
+pub mod rotation;
+pub mod snapshot;
 pub mod tables;
 
-/// What a frame adds to the bytes of a message.
+/// Bytes that a frame adds to a message.
 pub(crate) const FRAME: usize = hemiola_net::OVERHEAD_BYTES;

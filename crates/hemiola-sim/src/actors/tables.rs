@@ -1,184 +1,192 @@
-//! A table: clients and shards of one peer, and workers that read, compute, update and end their clocks.
+//! A parameter-server table: clients and shards of one peer, and workers that read, compute, update
+//! and advance their clocks.
 //!
-//! Shards lie on the peers in turn. A worker's clock is: ask for the rows it reads, wait until they are there and fresh enough, compute, update, end the clock. Clocks, requests and
-//! small answers travel on the control lane, the rest on the bulk lane, as `hemiola-tables` sends them.
+//! Shards are assigned to peers round robin. In each clock, a worker fetches the rows that it
+//! reads, waits until they are present and fresh enough, computes, updates and ends the clock.
+//! Clock messages, requests and small replies use the control lane, the rest the bulk lane, as in
+//! `hemiola-tables`. Header size, tick and acknowledgement timeout are constants of this actor;
+//! those of the runtime differ.
 
-use crate::actor::{Actor, Context, Outcome};
+use crate::actor::{Actor, ActorContext, ActorResult};
 use crate::actors::FRAME;
-use crate::actors::saving::{Save, Saved, Saver};
-use crate::stuck::Wait;
-use crate::units::{Rate, Span};
+use crate::actors::snapshot::{SnapshotPlan, SnapshotTaker, TableSnapshot};
+use crate::units::{DataRate, SimDuration};
+use crate::wait_graph::PendingWait;
 use hemiola_core::{Lane, Moment, Rank, WorkerId};
 use hemiola_net::Bandwidth;
-use hemiola_tables_proto::message::{ToClient, ToShard};
-use hemiola_tables_proto::number::Cell;
-use hemiola_tables_proto::stream::Envelope;
-use hemiola_tables_proto::{Cells, Client, ClientId, Clock, Pacer, Procedure, Random, Server, ShardId, Spec, wire};
+use hemiola_tables_proto::dtype::StorageType;
+use hemiola_tables_proto::message::{ClientMessage, ServerMessage};
+use hemiola_tables_proto::stream::Sequenced;
+use hemiola_tables_proto::{
+    ClientId, Clock, RateLimiter, RowCells, SelectionRng, ShardClient, ShardId, ShardServer, TableSpec, UpdateRule,
+    wire,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Messages up to this many bytes may take the control lane.
-const SMALL: usize = 1024;
-/// What stands before a message: its kind and shard.
-const HEAD: usize = 16;
-/// How often a peer looks whether it may send ahead of need.
-const TICK: Span = Span::from_micros(500);
-/// After so long without acknowledgement nothing more is sent ahead.
-const PATIENCE: Duration = Duration::from_millis(50);
+/// Largest message in bytes that may use the control lane.
+const CONTROL_LANE_BYTES: usize = 1024;
+/// Header bytes of a message.
+const HEADER_BYTES: usize = 16;
+/// Interval between two attempts to send eagerly within the budget.
+const TICK: SimDuration = SimDuration::from_micros(500);
+/// Time without acknowledgement after which nothing is sent eagerly.
+const ACK_TIMEOUT: Duration = Duration::from_millis(50);
 
-/// What one worker does.
-pub trait Program<C: Cell> {
-    /// The rows it reads in this clock; `None` if it has finished.
+/// Program of a worker.
+pub trait TableProgram<C: StorageType> {
+    /// Returns the rows to read in this clock; `None` when the worker has finished.
     fn reads(&mut self, clock: u64) -> Option<Vec<u64>>;
 
-    /// Computes with the rows of this clock. How long that takes, and what it adds, is in the answer; what it adds is added when the time is over.
-    fn work(&mut self, clock: u64, rows: &mut Rows<'_, C>) -> Result<Work<C::Wide>, String>;
+    /// Computes with the rows of this clock. The updates are applied after the returned duration.
+    fn work(&mut self, clock: u64, rows: &mut TableRows<'_, C>) -> Result<TableWork<C::Compute>, String>;
 
-    /// Whether it goes on in the same clock when what it added is added: it reads again, what has come meanwhile included.
-    fn stays(&mut self, clock: u64) -> bool {
+    /// Returns whether the worker reads and computes again in the same clock, with the updates that
+    /// have arrived meanwhile.
+    fn repeats_clock(&mut self, clock: u64) -> bool {
         let _ = clock;
         false
     }
 
-    /// Rows that it is going to use, with the clocks from and to which.
-    fn intends(&mut self, clock: u64) -> Vec<(u64, u64, u64)> {
+    /// Returns rows that the worker is going to use, with the first and last clock.
+    fn intents(&mut self, clock: u64) -> Vec<(u64, u64, u64)> {
         let _ = clock;
         Vec::new()
     }
 }
 
-/// What came of a worker's clock.
+/// Result of a worker's computation.
 #[derive(Clone, Debug, Default)]
-pub struct Work<W> {
-    /// How long it takes.
-    pub span: Span,
-    /// Row, what is added to it, and the version it was computed from.
+pub struct TableWork<W> {
+    /// Duration of the computation.
+    pub span: SimDuration,
+    /// Updates: row, change, and the version that it was computed from.
     pub updates: Vec<(u64, Vec<W>, u64)>,
 }
 
-/// The rows that a worker has asked for.
+/// Rows that a worker has fetched.
 #[derive(Debug)]
-pub struct Rows<'a, C: Cell> {
-    spec: &'a Spec,
-    clients: &'a mut [Client<C>],
+pub struct TableRows<'a, C: StorageType> {
+    spec: &'a TableSpec,
+    clients: &'a mut [ShardClient<C>],
     worker: WorkerId,
 }
 
-impl<C: Cell> Rows<'_, C> {
-    /// Shows a row and its version.
-    pub fn read<R>(&mut self, key: u64, look: impl FnOnce(Cells<'_, C::Wide>, u64) -> R) -> Result<R, String> {
+impl<C: StorageType> TableRows<'_, C> {
+    /// Calls `look` with the cells of a row and its version.
+    pub fn read<R>(&mut self, key: u64, look: impl FnOnce(RowCells<'_, C::Compute>, u64) -> R) -> Result<R, String> {
         let client = &mut self.clients[self.spec.shard_of(key).index()];
         let reading = client.get(self.worker, key).map_err(|error| error.to_string())?;
-        let reading = reading.ok_or_else(|| format!("row {key} was said to be here, and is not"))?;
+        let reading = reading.ok_or_else(|| format!("row {key} is reported as present and is missing"))?;
         Ok(look(reading.cells, reading.version))
     }
 }
 
-/// What clients and shards say to each other.
+/// Message between clients and shards.
 #[derive(Clone, Debug)]
-pub enum Message<C: Cell> {
-    /// To a shard.
-    ToShard(u32, Envelope<ToShard<C::Wide>>),
-    /// To the client of a shard.
-    ToClient(u32, Envelope<ToClient<C, C::Wide>>),
+pub enum TableMessage<C: StorageType> {
+    /// To the shard with this index.
+    ToShard(u32, Sequenced<ClientMessage<C::Compute>>),
+    /// To the client of the shard with this index.
+    ToClient(u32, Sequenced<ServerMessage<C, C::Compute>>),
 }
 
-/// Spoils messages as a wrong machine would.
-pub trait Spoil<C: Cell>: fmt::Debug {
-    /// One that leaves a client.
-    fn to_shard(&mut self, envelope: &mut Envelope<ToShard<C::Wide>>);
-    /// One that leaves a shard.
-    fn to_client(&mut self, envelope: &mut Envelope<ToClient<C, C::Wide>>);
+/// Injected fault: changes messages before they are sent.
+pub trait TableFaultInjector<C: StorageType>: fmt::Debug {
+    /// Changes a message from a client.
+    fn to_shard(&mut self, message: &mut Sequenced<ClientMessage<C::Compute>>);
+    /// Changes a message from a shard.
+    fn to_client(&mut self, message: &mut Sequenced<ServerMessage<C, C::Compute>>);
 }
 
-/// How a peer's machines and workers begin.
+/// Settings of a peer.
 #[derive(Debug)]
-pub struct Setup<C: Cell, P> {
-    /// The table.
-    pub spec: Arc<Spec>,
-    /// What its shards do with updates.
-    pub procedure: fn() -> Box<dyn Procedure<C::Wide>>,
-    /// What the workers of this peer do.
+pub struct TableActorSetup<C: StorageType, P> {
+    /// Specification of the table.
+    pub spec: Arc<TableSpec>,
+    /// Creates the update rule of the shards.
+    pub procedure: fn() -> Box<dyn UpdateRule<C::Compute>>,
+    /// Programs of the workers of this peer.
     pub programs: Vec<P>,
-    /// What may be sent ahead of need, in each direction, and how much at once.
-    pub budget: Option<(Rate, usize)>,
+    /// Bandwidth for eager sending in each direction, and the burst size in bytes.
+    pub budget: Option<(DataRate, usize)>,
 }
 
 #[derive(Debug)]
-enum State<W> {
-    /// It waits for rows: all of them, and from how many shards they have not come.
-    Asking(Vec<u64>, usize),
-    /// It computes what is to be added.
+enum TableWorkerState<W> {
+    /// Waits for rows: all rows of the clock, and the number of shards still missing.
+    Fetching(Vec<u64>, usize),
+    /// Computes; these updates are applied afterwards.
     Working(Vec<(u64, Vec<W>, u64)>),
     Finished,
 }
 
 #[derive(Debug)]
-struct Worker<P, W> {
+struct SimTableWorker<P, W> {
     program: P,
     id: WorkerId,
     clock: u64,
-    state: State<W>,
-    /// When each clock ended.
+    state: TableWorkerState<W>,
+    /// End time of each clock.
     ends: Vec<Moment>,
 }
 
 /// A peer of a table.
-pub struct Tables<C: Cell, P> {
+pub struct TableActor<C: StorageType, P> {
     me: Rank,
     peers: usize,
-    spec: Arc<Spec>,
-    /// By shard.
-    clients: Vec<Client<C>>,
-    /// Those that lie here, with their numbers.
-    servers: Vec<(usize, Server<C>)>,
-    workers: Vec<Worker<P, C::Wide>>,
-    pacers: Option<[Pacer; 2]>,
-    random: Random,
+    spec: Arc<TableSpec>,
+    /// One client for each shard.
+    clients: Vec<ShardClient<C>>,
+    /// Shards of this peer, with their indices.
+    servers: Vec<(usize, ShardServer<C>)>,
+    workers: Vec<SimTableWorker<P, C::Compute>>,
+    pacers: Option<[RateLimiter; 2]>,
+    random: SelectionRng,
     ticking: bool,
-    /// Another peer is lost: who is not done fails, and nothing more is sent ahead of need.
-    ends: bool,
-    procedure: fn() -> Box<dyn Procedure<C::Wide>>,
-    saver: Option<Saver<C>>,
-    spoil: Option<Box<dyn Spoil<C>>>,
+    /// A peer was lost: unfinished actors fail, and nothing is sent eagerly.
+    ending: bool,
+    procedure: fn() -> Box<dyn UpdateRule<C::Compute>>,
+    saver: Option<SnapshotTaker<C>>,
+    faults: Option<Box<dyn TableFaultInjector<C>>>,
 }
 
-impl<C: Cell, P> fmt::Debug for Tables<C, P> {
+impl<C: StorageType, P> fmt::Debug for TableActor<C, P> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Tables").field("me", &self.me).finish_non_exhaustive()
+        formatter.debug_struct("TableActor").field("me", &self.me).finish_non_exhaustive()
     }
 }
 
 const TICK_TOKEN: u64 = u64::MAX;
-/// A snapshot begins; the next piece of it is due.
-const SAVE_TOKEN: u64 = u64::MAX - 1;
-const PIECE_TOKEN: u64 = u64::MAX - 2;
-/// So long a shard is left to others between two pieces.
-const BETWEEN_PIECES: Span = Span::from_micros(40);
+/// Start of a snapshot, and its next chunk.
+const SNAPSHOT_TOKEN: u64 = u64::MAX - 1;
+const SNAPSHOT_PIECE_TOKEN: u64 = u64::MAX - 2;
+/// Pause between two chunks of a snapshot, in which a shard serves other messages.
+const SNAPSHOT_PAUSE: SimDuration = SimDuration::from_micros(40);
 
-impl<C: Cell, P: Program<C>> Tables<C, P> {
-    /// A peer with its workers and its shards.
-    pub fn new(me: Rank, peers: usize, setup: Setup<C, P>) -> Result<Self, String> {
-        let Setup { spec, procedure, programs, budget } = setup;
+impl<C: StorageType, P: TableProgram<C>> TableActor<C, P> {
+    /// Creates a peer with its workers and shards.
+    pub fn new(me: Rank, peers: usize, setup: TableActorSetup<C, P>) -> Result<Self, String> {
+        let TableActorSetup { spec, procedure, programs, budget } = setup;
         let workers = programs.len().max(1);
         let client = |shard| {
             let (id, shard) = (ClientId::new(me.number()), ShardId::new(shard));
-            Client::new(spec.clone(), id, shard, &*procedure(), workers, Clock::ZERO)
+            ShardClient::new(spec.clone(), id, shard, &*procedure(), workers, Clock::ZERO)
         };
         let server = |shard: usize| {
-            let random = Random::new(shard as u64);
-            Server::new(spec.clone(), ShardId::new(shard as u32), procedure(), Clock::ZERO, random)
+            let random = SelectionRng::new(shard as u64);
+            ShardServer::new(spec.clone(), ShardId::new(shard as u32), procedure(), Clock::ZERO, random)
                 .map(|server| (shard, server))
                 .map_err(|error| error.to_string())
         };
         let own = (0..spec.shards).filter(|shard| shard % peers == me.index());
-        let pacer = |(rate, burst): (Rate, usize)| {
-            Pacer::new(Bandwidth::bytes_per_second(rate.bytes_per_second()), burst, PATIENCE, Moment::ZERO)
+        let pacer = |(rate, burst): (DataRate, usize)| {
+            RateLimiter::new(Bandwidth::bytes_per_second(rate.bytes_per_second()), burst, ACK_TIMEOUT, Moment::ZERO)
         };
         let worker = |(number, program)| {
             let id = WorkerId::new(number as u32);
-            Worker { program, id, clock: 0, state: State::Asking(Vec::new(), 0), ends: Vec::new() }
+            SimTableWorker { program, id, clock: 0, state: TableWorkerState::Fetching(Vec::new(), 0), ends: Vec::new() }
         };
         Ok(Self {
             me,
@@ -187,126 +195,126 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
             servers: own.map(server).collect::<Result<_, _>>()?,
             workers: programs.into_iter().enumerate().map(worker).collect(),
             pacers: budget.map(|budget| [pacer(budget), pacer(budget)]),
-            random: Random::new(u64::from(me.number())),
+            random: SelectionRng::new(u64::from(me.number())),
             ticking: false,
-            ends: false,
+            ending: false,
             procedure,
             saver: None,
-            spoil: None,
+            faults: None,
             spec,
         })
     }
 
-    /// Spoils its messages.
+    /// Injects faults into outgoing messages.
     #[must_use]
-    pub fn spoiled(mut self, spoil: Option<Box<dyn Spoil<C>>>) -> Self {
-        self.spoil = spoil;
+    pub fn with_faults(mut self, faults: Option<Box<dyn TableFaultInjector<C>>>) -> Self {
+        self.faults = faults;
         self
     }
 
-    /// Saves its shards on the way.
+    /// Takes a snapshot of its shards during the run.
     #[must_use]
-    pub fn saving(mut self, save: Save) -> Self {
-        self.saver = Some(Saver::new(save));
+    pub fn with_snapshot(mut self, save: SnapshotPlan) -> Self {
+        self.saver = Some(SnapshotTaker::new(save));
         self
     }
 
-    /// What it has saved.
+    /// Snapshot of this peer's shards, if one is planned.
     #[must_use]
-    pub fn saved(&self) -> Option<&Saved<C>> {
+    pub fn snapshot(&self) -> Option<&TableSnapshot<C>> {
         self.saver.as_ref().map(|saver| &saver.saved)
     }
 
-    /// Goes on from what all peers have saved together, with workers at this clock.
-    pub fn restore(&mut self, saved: &Saved<C>, clock: u64) -> Outcome {
+    /// Restores the shards from the joint snapshot of all peers, with workers at this clock.
+    pub fn restore(&mut self, saved: &TableSnapshot<C>, clock: u64) -> ActorResult {
         for (shard, server) in &mut self.servers {
-            // As many summaries as there were shards then.
+            // There is one summary for each shard of the earlier run.
             let summary = saved.summaries.get(&(*shard % saved.summaries.len().max(1)));
-            let summary = summary.ok_or("nothing was saved")?.clone();
+            let summary = summary.ok_or("the snapshot is empty")?.clone();
             let (number, pieces) = (ShardId::new(*shard as u32), saved.pieces.iter().cloned());
-            *server = Server::restore(&self.spec, number, (self.procedure)(), summary, pieces)
+            *server = ShardServer::restore(&self.spec, number, (self.procedure)(), summary, pieces)
                 .map_err(|error| error.to_string())?;
         }
         let start = saved.summaries.values().next().map_or(Clock::ZERO, |summary| summary.at);
         let (id, workers) = (ClientId::new(self.me.number()), self.workers.len().max(1));
         for (shard, client) in self.clients.iter_mut().enumerate() {
             let procedure = (self.procedure)();
-            *client = Client::new(self.spec.clone(), id, ShardId::new(shard as u32), &*procedure, workers, start);
+            *client = ShardClient::new(self.spec.clone(), id, ShardId::new(shard as u32), &*procedure, workers, start);
         }
         self.workers.iter_mut().for_each(|worker| worker.clock = clock);
         Ok(())
     }
 
-    /// Tells its shards of the snapshot.
-    fn begin_saving(&mut self, context: &mut Context<'_, Message<C>>) -> Outcome {
+    /// Notifies the shards of the snapshot.
+    fn begin_snapshot(&mut self, context: &mut ActorContext<'_, TableMessage<C>>) -> ActorResult {
         if let Some(saver) = &mut self.saver {
             saver.begin(&mut self.servers)?;
         }
-        self.read_out(context);
-        self.post(context);
+        self.read_snapshot_piece(context);
+        self.send_outgoing(context);
         Ok(())
     }
 
-    /// Reads a piece of the snapshot out, if there is one.
-    fn read_out(&mut self, context: &mut Context<'_, Message<C>>) {
+    /// Reads the next chunk of the snapshot, if one is available.
+    fn read_snapshot_piece(&mut self, context: &mut ActorContext<'_, TableMessage<C>>) {
         let Some(saver) = self.saver.as_mut().filter(|saver| !saver.due) else { return };
         if saver.read(&mut self.servers) {
             saver.due = true;
-            context.after(BETWEEN_PIECES, PIECE_TOKEN);
+            context.set_timer(SNAPSHOT_PAUSE, SNAPSHOT_PIECE_TOKEN);
         }
     }
 
-    /// What its workers do.
+    /// Programs of the workers of this peer.
     pub fn programs(&self) -> impl Iterator<Item = &P> {
         self.workers.iter().map(|worker| &worker.program)
     }
 
-    /// When each of its workers ended its clocks.
-    pub fn ends(&self) -> impl Iterator<Item = &[Moment]> {
+    /// End times of all clocks, by worker.
+    pub fn clock_ends(&self) -> impl Iterator<Item = &[Moment]> {
         self.workers.iter().map(|worker| &worker.ends[..])
     }
 
-    /// The shards that lie here.
-    pub fn shards(&self) -> impl Iterator<Item = &Server<C>> {
+    /// Shards of this peer.
+    pub fn shards(&self) -> impl Iterator<Item = &ShardServer<C>> {
         self.servers.iter().map(|(_, server)| server)
     }
 
-    /// One of them by its number.
+    /// Returns a shard of this peer by its index.
     #[must_use]
-    pub fn shard(&self, number: usize) -> Option<&Server<C>> {
+    pub fn shard(&self, number: usize) -> Option<&ShardServer<C>> {
         self.servers.iter().find(|(shard, _)| *shard == number).map(|(_, server)| server)
     }
 
-    /// Bytes sent ahead of need, by clients and by shards.
+    /// Bytes sent eagerly by clients and shards.
     #[must_use]
-    pub fn ahead_bytes(&self) -> u64 {
+    pub fn eager_bytes(&self) -> u64 {
         self.pacers.iter().flatten().map(|pacer| pacer.bytes().0).sum()
     }
 
-    fn home(&self, shard: usize) -> Rank {
+    fn peer_of(&self, shard: usize) -> Rank {
         Rank::new((shard % self.peers) as u32)
     }
 
-    /// Begins a worker's clock: asks for rows.
-    fn begin(&mut self, number: usize, context: &mut Context<'_, Message<C>>) -> Outcome {
-        let Worker { program, id, clock, .. } = &mut self.workers[number];
+    /// Starts a clock of a worker: declares intents and fetches rows.
+    fn begin(&mut self, number: usize, context: &mut ActorContext<'_, TableMessage<C>>) -> ActorResult {
+        let SimTableWorker { program, id, clock, .. } = &mut self.workers[number];
         let (id, clock) = (*id, *clock);
-        for (key, from, to) in program.intends(clock) {
+        for (key, from, to) in program.intents(clock) {
             let client = &mut self.clients[self.spec.shard_of(key).index()];
             client.intend(id, &[key], Clock::new(from), Clock::new(to)).map_err(|error| error.to_string())?;
         }
         if let Some(keys) = program.reads(clock) {
-            return self.ask(number, keys, context);
+            return self.fetch(number, keys, context);
         }
         for client in &mut self.clients {
             client.finish(id).map_err(|error| error.to_string())?;
         }
-        self.workers[number].state = State::Finished;
+        self.workers[number].state = TableWorkerState::Finished;
         self.close(context);
         Ok(())
     }
 
-    fn ask(&mut self, number: usize, keys: Vec<u64>, context: &mut Context<'_, Message<C>>) -> Outcome {
+    fn fetch(&mut self, number: usize, keys: Vec<u64>, context: &mut ActorContext<'_, TableMessage<C>>) -> ActorResult {
         let id = self.workers[number].id;
         let mut of_shard: Vec<Vec<u64>> = vec![Vec::new(); self.clients.len()];
         for key in &keys {
@@ -314,90 +322,102 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
         }
         let mut missing = 0;
         for (client, keys) in self.clients.iter_mut().zip(of_shard) {
-            // A client that nothing is asked of would only forget what it is asked for.
-            let ready = keys.is_empty() || client.ask(id, &keys).map_err(|error| error.to_string())?;
+            // An empty request would make a client forget the last one.
+            let ready = keys.is_empty() || client.fetch(id, &keys).map_err(|error| error.to_string())?;
             missing += usize::from(!ready);
         }
-        self.workers[number].state = State::Asking(keys, missing);
-        self.post(context);
+        self.workers[number].state = TableWorkerState::Fetching(keys, missing);
+        self.send_outgoing(context);
         if missing == 0 {
             return self.work(number, context);
         }
-        context.waits(number, "waits for rows");
+        context.begin_wait(number, "waits for rows");
         Ok(())
     }
 
-    /// All rows of a worker are there: it computes.
-    fn work(&mut self, number: usize, context: &mut Context<'_, Message<C>>) -> Outcome {
-        context.goes_on(number);
-        let Worker { program, id, clock, state, .. } = &mut self.workers[number];
-        let mut rows = Rows { spec: &self.spec, clients: &mut self.clients, worker: *id };
-        let Work { span, updates } = program.work(*clock, &mut rows)?;
-        *state = State::Working(updates);
+    /// Starts the computation of a worker whose rows are all present.
+    fn work(&mut self, number: usize, context: &mut ActorContext<'_, TableMessage<C>>) -> ActorResult {
+        context.end_wait(number);
+        let SimTableWorker { program, id, clock, state, .. } = &mut self.workers[number];
+        let mut rows = TableRows { spec: &self.spec, clients: &mut self.clients, worker: *id };
+        let TableWork { span, updates } = program.work(*clock, &mut rows)?;
+        *state = TableWorkerState::Working(updates);
         context.compute(number, "computes", span, number as u64);
         Ok(())
     }
 
-    /// Sends what has to leave for clocks that have ended.
-    fn close(&mut self, context: &mut Context<'_, Message<C>>) {
+    /// Sends the messages of completed clocks.
+    fn close(&mut self, context: &mut ActorContext<'_, TableMessage<C>>) {
         loop {
             let mut more = false;
             for client in &mut self.clients {
                 more |= client.close_some();
             }
-            self.post(context);
+            self.send_outgoing(context);
             if !more {
                 return;
             }
         }
     }
 
-    /// Sends what machines want sent.
-    fn post(&mut self, context: &mut Context<'_, Message<C>>) {
+    /// Sends all outgoing messages of clients and shards.
+    fn send_outgoing(&mut self, context: &mut ActorContext<'_, TableMessage<C>>) {
         for shard in 0..self.clients.len() {
-            self.post_of_client(shard, context);
+            self.send_from_client(shard, context);
         }
-        for place in 0..self.servers.len() {
-            self.post_of_server(place, context);
+        for index in 0..self.servers.len() {
+            self.send_from_server(index, context);
         }
         self.keep_ticking(context);
     }
 
-    fn post_of_client(&mut self, shard: usize, context: &mut Context<'_, Message<C>>) {
-        let to = self.home(shard);
+    fn send_from_client(&mut self, shard: usize, context: &mut ActorContext<'_, TableMessage<C>>) {
+        let to = self.peer_of(shard);
         for mut sent in self.clients[shard].take_outgoing() {
-            if let Some(spoil) = &mut self.spoil {
-                spoil.to_shard(&mut sent.envelope);
+            if let Some(faults) = &mut self.faults {
+                faults.to_shard(&mut sent.message);
             }
-            let envelope = sent.envelope;
-            let small = matches!(&envelope.body, None | Some(ToShard::Clock(_) | ToShard::Get { .. }));
-            let bytes = wire::shard_bytes(&envelope);
+            let message = sent.message;
+            let small = matches!(&message.body, None | Some(ClientMessage::Clock(_) | ClientMessage::Get { .. }));
+            let bytes = wire::shard_bytes(&message);
             self.charge(0, sent.urgent && to != self.me, bytes, context.now());
-            context.send(to, lane(small, bytes), bytes + HEAD + FRAME, Message::ToShard(shard as u32, envelope));
+            context.send(
+                to,
+                lane(small, bytes),
+                bytes + HEADER_BYTES + FRAME,
+                TableMessage::ToShard(shard as u32, message),
+            );
         }
     }
 
-    fn post_of_server(&mut self, place: usize, context: &mut Context<'_, Message<C>>) {
-        let shard = self.servers[place].0;
-        for mut sent in self.servers[place].1.take_outgoing() {
-            if let Some(spoil) = &mut self.spoil {
-                spoil.to_client(&mut sent.envelope);
+    fn send_from_server(&mut self, index: usize, context: &mut ActorContext<'_, TableMessage<C>>) {
+        let shard = self.servers[index].0;
+        for mut sent in self.servers[index].1.take_outgoing() {
+            if let Some(faults) = &mut self.faults {
+                faults.to_client(&mut sent.message);
             }
-            let (to, envelope) = (Rank::new(sent.to.index() as u32), sent.envelope);
-            let small = matches!(&envelope.body, None | Some(ToClient::Recall { .. } | ToClient::Rows { .. }));
-            let bytes = wire::client_bytes(&envelope);
+            let (to, message) = (Rank::new(sent.to.index() as u32), sent.message);
+            let small = matches!(&message.body, None | Some(ServerMessage::Recall { .. } | ServerMessage::Rows { .. }));
+            let bytes = wire::client_bytes(&message);
             self.charge(1, sent.urgent && to != self.me, bytes, context.now());
-            context.send(to, lane(small, bytes), bytes + HEAD + FRAME, Message::ToClient(shard as u32, envelope));
+            context.send(
+                to,
+                lane(small, bytes),
+                bytes + HEADER_BYTES + FRAME,
+                TableMessage::ToClient(shard as u32, message),
+            );
         }
     }
 
-    /// Looks again soon, if something waits that may be sent ahead of need.
-    fn keep_ticking(&mut self, context: &mut Context<'_, Message<C>>) {
-        let more =
-            || self.clients.iter().any(Client::has_more) || self.servers.iter().any(|(_, server)| server.has_more());
-        if self.pacers.is_some() && !self.ticking && !self.ends && more() {
+    /// Sets the timer for eager sending, if messages are waiting.
+    fn keep_ticking(&mut self, context: &mut ActorContext<'_, TableMessage<C>>) {
+        let more = || {
+            self.clients.iter().any(ShardClient::has_eager_work)
+                || self.servers.iter().any(|(_, server)| server.has_eager_work())
+        };
+        if self.pacers.is_some() && !self.ticking && !self.ending && more() {
             self.ticking = true;
-            context.after(TICK, TICK_TOKEN);
+            context.set_timer(TICK, TICK_TOKEN);
         }
     }
 
@@ -407,40 +427,40 @@ impl<C: Cell, P: Program<C>> Tables<C, P> {
         }
     }
 
-    /// Sends ahead of need what the budget allows.
-    fn tick(&mut self, context: &mut Context<'_, Message<C>>) {
+    /// Sends eagerly within the budget.
+    fn tick(&mut self, context: &mut ActorContext<'_, TableMessage<C>>) {
         self.ticking = false;
         let now = context.now();
         let Some([up, down]) = &mut self.pacers else { return };
         for (shard, client) in self.clients.iter_mut().enumerate() {
-            client.send_ahead(now, up, shard as u64, &mut self.random);
+            client.send_eagerly(now, up, shard as u64, &mut self.random);
             client.acknowledge();
         }
         let clients = self.spec.clients as u64;
         for (shard, server) in &mut self.servers {
             let number = |client: ClientId| *shard as u64 * clients + client.index() as u64;
-            server.send_ahead(now, down, |client| Some(number(client)));
+            server.send_eagerly(now, down, |client| Some(number(client)));
             server.acknowledge();
         }
-        self.post(context);
+        self.send_outgoing(context);
     }
 }
 
 fn lane(small: bool, bytes: usize) -> Lane {
-    if small && bytes + HEAD <= SMALL { Lane::Control } else { Lane::Bulk }
+    if small && bytes + HEADER_BYTES <= CONTROL_LANE_BYTES { Lane::Control } else { Lane::Bulk }
 }
 
-impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
-    type Message = Message<C>;
+impl<C: StorageType, P: TableProgram<C>> Actor for TableActor<C, P> {
+    type Message = TableMessage<C>;
 
-    fn start(&mut self, context: &mut Context<'_, Message<C>>) -> Outcome {
+    fn on_start(&mut self, context: &mut ActorContext<'_, TableMessage<C>>) -> ActorResult {
         match self.saver.as_ref().map(|saver| saver.save.begin) {
-            Some(Span::ZERO) => self.begin_saving(context)?,
-            Some(begin) => context.after(begin, SAVE_TOKEN),
+            Some(SimDuration::ZERO) => self.begin_snapshot(context)?,
+            Some(begin) => context.set_timer(begin, SNAPSHOT_TOKEN),
             None => {}
         }
         if self.workers.is_empty() {
-            // Somebody has to say that nobody works here.
+            // A peer without workers reports once that it has finished.
             for client in &mut self.clients {
                 client.finish(WorkerId::new(0)).map_err(|error| error.to_string())?;
             }
@@ -449,61 +469,70 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
         (0..self.workers.len()).try_for_each(|number| self.begin(number, context))
     }
 
-    fn receive(&mut self, from: Rank, message: Message<C>, context: &mut Context<'_, Message<C>>) -> Outcome {
+    fn on_message(
+        &mut self,
+        from: Rank,
+        message: TableMessage<C>,
+        context: &mut ActorContext<'_, TableMessage<C>>,
+    ) -> ActorResult {
         match message {
-            Message::ToShard(shard, envelope) => {
-                let place = shard as usize / self.peers;
-                let (_, server) = self.servers.get_mut(place).ok_or_else(|| format!("shard {shard} is elsewhere"))?;
-                server.receive(ClientId::new(from.number()), envelope).map_err(|error| error.to_string())?;
-                self.read_out(context);
-                self.post_of_server(place, context);
+            TableMessage::ToShard(shard, message) => {
+                let index = shard as usize / self.peers;
+                let (_, server) =
+                    self.servers.get_mut(index).ok_or_else(|| format!("shard {shard} is on another peer"))?;
+                server.receive(ClientId::new(from.number()), message).map_err(|error| error.to_string())?;
+                self.read_snapshot_piece(context);
+                self.send_from_server(index, context);
             }
-            Message::ToClient(shard, envelope) => {
+            TableMessage::ToClient(shard, message) => {
                 let client = &mut self.clients[shard as usize];
-                client.receive(envelope).map_err(|error| error.to_string())?;
-                for woken in client.take_woken() {
-                    // Rows that have come stay until the clock ends, so nothing has to be asked for again.
-                    if let State::Asking(_, missing) = &mut self.workers[woken.index()].state {
+                client.receive(message).map_err(|error| error.to_string())?;
+                for woken in client.take_ready_workers() {
+                    // Rows that have arrived stay until the clock ends, so no other request is
+                    // needed.
+                    if let TableWorkerState::Fetching(_, missing) = &mut self.workers[woken.index()].state {
                         *missing -= 1;
                         if *missing == 0 {
                             self.work(woken.index(), context)?;
                         }
                     }
                 }
-                self.post_of_client(shard as usize, context);
+                self.send_from_client(shard as usize, context);
             }
         }
         self.keep_ticking(context);
         Ok(())
     }
 
-    fn timer(&mut self, token: u64, context: &mut Context<'_, Message<C>>) -> Outcome {
+    fn on_timer(&mut self, token: u64, context: &mut ActorContext<'_, TableMessage<C>>) -> ActorResult {
         match token {
             TICK_TOKEN => {
                 self.tick(context);
                 return Ok(());
             }
-            SAVE_TOKEN => return self.begin_saving(context),
-            PIECE_TOKEN => {
+            SNAPSHOT_TOKEN => return self.begin_snapshot(context),
+            SNAPSHOT_PIECE_TOKEN => {
                 self.saver.iter_mut().for_each(|saver| saver.due = false);
-                self.read_out(context);
+                self.read_snapshot_piece(context);
                 return Ok(());
             }
             _ => {}
         }
         let number = token as usize;
         let worker = &mut self.workers[number];
-        let State::Working(updates) = std::mem::replace(&mut worker.state, State::Asking(Vec::new(), 0)) else {
-            return Err(format!("worker {number} was not computing"));
+        let TableWorkerState::Working(updates) =
+            std::mem::replace(&mut worker.state, TableWorkerState::Fetching(Vec::new(), 0))
+        else {
+            return Err(format!("worker {number} is not computing"));
         };
         let id = worker.id;
         for (key, cells, version) in updates {
             let client = &mut self.clients[self.spec.shard_of(key).index()];
-            client.update(id, key, &Cells::Dense(&cells), version).map_err(|error| error.to_string())?;
+            client.update(id, key, &RowCells::Dense(&cells), version).map_err(|error| error.to_string())?;
         }
         let worker = &mut self.workers[number];
-        if worker.program.stays(worker.clock) {
-            self.post(context);
+        if worker.program.repeats_clock(worker.clock) {
+            self.send_outgoing(context);
             return self.begin(number, context);
         }
         for client in &mut self.clients {
@@ -516,35 +545,35 @@ impl<C: Cell, P: Program<C>> Actor for Tables<C, P> {
         self.begin(number, context)
     }
 
-    fn lost(&mut self, peer: Rank, _: &mut Context<'_, Message<C>>) -> Outcome {
-        self.ends = true;
+    fn on_peer_lost(&mut self, peer: Rank, _: &mut ActorContext<'_, TableMessage<C>>) -> ActorResult {
+        self.ending = true;
         if self.is_done() { Ok(()) } else { Err(format!("peer {peer} is lost")) }
     }
 
     fn is_done(&self) -> bool {
-        self.workers.iter().all(|worker| matches!(worker.state, State::Finished))
+        self.workers.iter().all(|worker| matches!(worker.state, TableWorkerState::Finished))
     }
 
-    fn waits(&self) -> Vec<Wait> {
+    fn pending_waits(&self) -> Vec<PendingWait> {
         let mut waits = Vec::new();
         for (number, worker) in self.workers.iter().enumerate() {
-            let State::Asking(keys, _) = &worker.state else { continue };
-            let need = Clock::new(worker.clock).back(self.spec.consistency.staleness());
-            let mut on: Vec<Rank> = keys.iter().map(|key| self.home(self.spec.shard_of(*key).index())).collect();
+            let TableWorkerState::Fetching(keys, _) = &worker.state else { continue };
+            let need = Clock::new(worker.clock).saturating_sub(self.spec.consistency.staleness());
+            let mut on: Vec<Rank> = keys.iter().map(|key| self.peer_of(self.spec.shard_of(*key).index())).collect();
             on.sort_unstable();
             on.dedup();
             let shown: Vec<String> = keys.iter().take(3).map(ToString::to_string).collect();
             let rest = if keys.len() > 3 { ", ..." } else { "" };
             let what =
                 format!("rows {}{rest} with all clocks before {need} (it is at {})", shown.join(", "), worker.clock);
-            waits.push(Wait::new(format!("worker {number}"), what, on));
+            waits.push(PendingWait::new(format!("worker {number}"), what, on));
         }
         for (shard, server) in &self.servers {
             for (client, need) in server.waiting() {
-                let late = (0..self.spec.clients).filter(|client| server.clocks().of(*client) < need);
+                let late = (0..self.spec.clients).filter(|client| server.clocks().clock_of(*client) < need);
                 let on = late.map(|client| Rank::new(client as u32)).collect();
                 let what = format!("clock {need}, to answer client {client}");
-                waits.push(Wait::new(format!("shard {shard}"), what, on));
+                waits.push(PendingWait::new(format!("shard {shard}"), what, on));
             }
         }
         waits

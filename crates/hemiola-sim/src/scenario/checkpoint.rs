@@ -1,62 +1,70 @@
-//! A snapshot of a table while workers go on; maybe a crash, which ends the job; and the job again from the snapshot, with another number of shards.
+//! A snapshot of a table while workers continue; possibly a crash, which ends the job; and the job
+//! again from the snapshot, with another number of shards.
 //!
-//! What the snapshot must hold follows from what workers do, not from the run: every update of clocks before its own, and none of later ones. If all shards have been read out, workers go on from its clock;
-//! if not, they begin anew, as after any job whose checkpoint was not finished. In the end every update of every clock is in the rows, once.
+//! The expected snapshot follows from the programs of the workers, not from the run: every update
+//! of clocks before its own, and none of later ones. If all shards were read, the workers resume at
+//! its clock. Otherwise they start from the beginning, as after any job without a complete
+//! checkpoint. At the end, every update of every clock is in the rows exactly once.
 
-use super::counter::{Counting, sums};
+use super::counting_worker::{CountingWorkload, sums};
 use super::tables::TableScenario;
-use super::{Scenario, some, weather};
-use crate::actors::saving::{Save, Saved};
-use crate::actors::tables::Tables;
-use crate::chance;
-use crate::describe::Fault;
-use crate::units::Span;
-use crate::world::{Ended, Trouble};
+use super::{Scenario, random_cluster, require_nonzero};
+use crate::actors::snapshot::{SnapshotPlan, TableSnapshot};
+use crate::actors::tables::TableActor;
+use crate::cluster_spec::Fault;
+use crate::sampling;
+use crate::simulation::{RunSummary, SimError};
+use crate::units::SimDuration;
 use hemiola_tables_proto::Clock;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A fault to be found.
+/// Injected fault, which the check must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CheckpointPlant {
-    /// Rows are written down as they are when they are read out.
+pub enum CheckpointFault {
+    /// Rows are saved in their current state.
     LiveRows,
-    /// Workers do the last clock before the snapshot again.
+    /// Workers repeat the last clock before the snapshot.
     ClockTwice,
 }
 
-/// A snapshot, and a job that goes on from it.
+/// A snapshot, and a job that resumes from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CheckpointScenario {
-    /// The table, and where it runs.
+    /// Table and cluster of the job.
     pub table: TableScenario,
-    /// The clock of the snapshot.
+    /// Clock of the snapshot.
     pub at: u64,
-    /// When shards are told of it.
-    pub begin: Span,
-    /// Bytes of a piece.
+    /// Time at which shards are notified.
+    pub begin: SimDuration,
+    /// Bytes of a chunk.
     pub piece: usize,
-    /// A crash that ends the job.
+    /// Crash that ends the job, if any.
     pub crash: Option<Fault>,
-    /// Shards afterwards.
+    /// Number of shards after the restart.
     pub shards_after: usize,
-    /// A fault to be found.
+    /// Injected fault; `None` in regular runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plant: Option<CheckpointPlant>,
+    pub fault: Option<CheckpointFault>,
 }
 
 impl CheckpointScenario {
-    /// With a fault to be found.
+    /// Returns the scenario with an injected fault.
     #[must_use]
-    pub fn planted(mut self, plant: CheckpointPlant) -> Self {
-        self.plant = Some(plant);
+    pub fn with_fault(mut self, fault: CheckpointFault) -> Self {
+        self.fault = Some(fault);
         self
     }
 
-    /// What was saved, if all shards were read out: it must be the table at the clock.
-    fn judge(&self, counting: &Counting, saved: Vec<Saved<i32>>, over: bool) -> Result<Option<Saved<i32>>, String> {
-        let (mut all, mut refused) = (Saved { pieces: Vec::new(), summaries: BTreeMap::new(), refused: 0 }, 0);
+    /// Returns the snapshot if all shards were read; checks that it equals the table at its clock.
+    fn check_snapshot(
+        &self,
+        counting: &CountingWorkload,
+        saved: Vec<TableSnapshot<i32>>,
+        over: bool,
+    ) -> Result<Option<TableSnapshot<i32>>, String> {
+        let (mut all, mut refused) = (TableSnapshot { pieces: Vec::new(), summaries: BTreeMap::new(), refused: 0 }, 0);
         for one in saved {
             all.pieces.extend(one.pieces);
             all.summaries.extend(one.summaries);
@@ -64,7 +72,7 @@ impl CheckpointScenario {
         }
         let (read, shards) = (all.summaries.len(), self.table.shards);
         if over && read + refused != shards {
-            return Err(format!("all workers have finished, and only {read} of {shards} shards were read out"));
+            return Err(format!("all workers have finished, and only {read} of {shards} shards were read"));
         }
         if read < shards {
             return Ok(None);
@@ -76,12 +84,12 @@ impl CheckpointScenario {
         for row in all.pieces.iter().flat_map(|piece| piece.batch.iter()) {
             row.cells.add_to(&mut rows[row.key as usize], None);
         }
-        let truth = counting.truth(self.at);
-        let truth = truth.lock().map_err(|_| "another run has panicked")?;
-        for (key, (row, histories)) in rows.iter().zip(truth.iter()).enumerate() {
+        let history = counting.history_at(self.at);
+        let history = history.lock().map_err(|_| "another run panicked")?;
+        for (key, (row, histories)) in rows.iter().zip(history.iter()).enumerate() {
             let sums = sums(histories, self.at);
             if *row != sums {
-                return Err(format!("the snapshot at clock {} has {row:?} in row {key}; {sums:?} is due", self.at));
+                return Err(format!("the snapshot at clock {} has {row:?} in row {key}; expected {sums:?}", self.at));
             }
         }
         Ok(Some(all))
@@ -91,78 +99,83 @@ impl CheckpointScenario {
 impl Scenario for CheckpointScenario {
     fn from_seed(seed: u64) -> Self {
         let table = TableScenario::from_seed(seed);
-        let random = &mut chance::generator(seed, 7);
+        let random = &mut sampling::generator(seed, 7);
         let (peers, clocks) = (table.cluster.peers, table.clocks);
         let mut crashing = table.cluster.clone();
-        weather::crash(&mut crashing, random);
+        random_cluster::add_crash(&mut crashing, random);
         Self {
             at: random.below(clocks as usize + 1) as u64,
-            begin: Span::from_micros(if random.below(3) == 0 { random.below(1500) as u64 } else { 0 }),
+            begin: SimDuration::from_micros(if random.below(3) == 0 { random.below(1500) as u64 } else { 0 }),
             piece: [1, 64, 4096][random.below(3)],
             crash: crashing.faults.pop().filter(|_| peers > 1 && random.below(2) == 0),
             shards_after: 1 + random.below(4),
             table,
-            plant: None,
+            fault: None,
         }
     }
 
-    fn check(&self) -> Result<Ended, String> {
-        self.table.possible()?;
-        some(&[("shards_after", self.shards_after), ("piece", self.piece)])?;
-        let live = self.plant == Some(CheckpointPlant::LiveRows);
-        let save = Save { at: Clock::new(self.at), begin: self.begin, piece: self.piece, live };
+    fn check(&self) -> Result<RunSummary, String> {
+        self.table.require_sizes()?;
+        require_nonzero(&[("shards_after", self.shards_after), ("piece", self.piece)])?;
+        let live = self.fault == Some(CheckpointFault::LiveRows);
+        let save = SnapshotPlan { at: Clock::new(self.at), begin: self.begin, piece: self.piece, live };
         let counting = self.table.counting();
         let mut cluster = self.table.cluster.clone();
         cluster.faults.extend(self.crash.clone());
-        let mut world =
-            self.table.counters(&cluster, &counting.truth(0), 0)?.with_actors(|_, actor| actor.saving(save));
-        let ended = world.run();
-        let saved = world.actors().iter().filter_map(Tables::saved).cloned().collect();
+        let mut simulation = self
+            .table
+            .counters(&cluster, &counting.history_at(0), 0)?
+            .with_actors(|_, actor| actor.with_snapshot(save));
+        let ended = simulation.run();
+        let saved = simulation.actors().iter().filter_map(TableActor::snapshot).cloned().collect();
         let ended = match ended {
-            Err(Trouble::Failed { reason, .. }) if self.crash.is_some() && reason.ends_with("is lost") => None,
+            Err(SimError::ActorFailed { reason, .. }) if self.crash.is_some() && reason.ends_with("is lost") => None,
             other => Some(other.map_err(|trouble| trouble.to_string())?),
         };
-        // One that crashes after its workers have finished takes its shards with it, and disturbs nobody.
+        // A peer that crashes after its workers have finished loses its shards without disturbing
+        // the others.
         let whole = ended.is_some() && self.crash.is_none();
         if whole {
-            self.table.all_there(&counting, world.actors())?;
+            self.table.check_final_rows(&counting, simulation.actors())?;
         }
-        let saved = self.judge(&counting, saved, whole)?;
+        let saved = self.check_snapshot(&counting, saved, whole)?;
         let start = if saved.is_some() { self.at } else { 0 };
-        let again = TableScenario { shards: self.shards_after, ..self.table.clone() };
-        let twice = u64::from(self.plant == Some(CheckpointPlant::ClockTwice)).min(start);
+        let resumed = TableScenario { shards: self.shards_after, ..self.table.clone() };
+        let twice = u64::from(self.fault == Some(CheckpointFault::ClockTwice)).min(start);
         let mut restored = Ok(());
-        let mut world =
-            again.counters(&self.table.cluster, &counting.truth(start), start)?.with_actors(|_, mut actor| {
+        let mut simulation =
+            resumed.counters(&self.table.cluster, &counting.history_at(start), start)?.with_actors(|_, mut actor| {
                 if let (Some(saved), Ok(())) = (&saved, &restored) {
                     restored = actor.restore(saved, start - twice);
                 }
                 actor
             });
         restored?;
-        let after = world.run().map_err(|trouble| format!("after the restart: {trouble}"))?;
-        again.all_there(&counting, world.actors()).map_err(|problem| format!("after the restart: {problem}"))?;
+        let after = simulation.run().map_err(|trouble| format!("after the restart: {trouble}"))?;
+        resumed
+            .check_final_rows(&counting, simulation.actors())
+            .map_err(|problem| format!("after the restart: {problem}"))?;
         Ok(ended.unwrap_or(after))
     }
 
-    fn smaller(&self) -> Vec<Self> {
+    fn shrink(&self) -> Vec<Self> {
         let mut all = Vec::new();
         if self.crash.is_some() {
             all.push(Self { crash: None, ..self.clone() });
         }
-        for table in self.table.smaller() {
+        for table in self.table.shrink() {
             let (peers, at) = (table.cluster.peers, self.at.min(table.clocks));
             let stays = |fault: &Fault| matches!(fault, Fault::Crash { peer, .. } if *peer < peers && peers > 1);
             all.push(Self { at, crash: self.crash.clone().filter(stays), table, ..self.clone() });
         }
-        for shards_after in weather::less(self.shards_after, 1) {
+        for shards_after in random_cluster::smaller_numbers(self.shards_after, 1) {
             all.push(Self { shards_after, ..self.clone() });
         }
-        for at in weather::less(self.at as usize, 1) {
+        for at in random_cluster::smaller_numbers(self.at as usize, 1) {
             all.push(Self { at: at as u64, ..self.clone() });
         }
-        if self.begin > Span::ZERO {
-            all.push(Self { begin: Span::ZERO, ..self.clone() });
+        if self.begin > SimDuration::ZERO {
+            all.push(Self { begin: SimDuration::ZERO, ..self.clone() });
         }
         all
     }

@@ -1,64 +1,65 @@
-//! Collectives of all kinds, several in flight, on an uneven cluster.
+//! Collectives of all kinds, several in flight, on a random cluster.
 
-use super::{EVENTS, Scenario, bits32, serial, some, weather};
-use crate::actors::collectives::{Collectives, Job};
-use crate::chance;
-use crate::describe::Description;
-use crate::units::Span;
-use crate::world::{Ended, World};
-use hemiola_collective_proto::protocol::cut;
-use hemiola_collective_proto::{Algorithm, Message, Operation, Operator, Random};
+use super::{MAX_EVENTS, Scenario, bits32, random_cluster, require_nonzero, serial_sums};
+use crate::actors::collectives::{CollectiveActor, CollectiveJob};
+use crate::cluster_spec::ClusterSpec;
+use crate::sampling;
+use crate::simulation::{RunSummary, Simulation};
+use crate::units::SimDuration;
+use hemiola_collective_proto::protocol::chunk_range;
+use hemiola_collective_proto::{Algorithm, CollectiveMessage, Operation, ReduceOp};
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 use serde::{Deserialize, Serialize};
 
-/// One collective of a scenario.
+/// A collective of a scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// An all-reduce.
+pub enum CollectiveKind {
+    /// All-reduce with this algorithm.
     AllReduce(Algorithm),
-    /// A reduce-scatter.
+    /// Reduce-scatter of equal chunks.
     ReduceScatter,
-    /// An all-gather of equal blocks.
+    /// All-gather of equal blocks.
     AllGather,
-    /// An all-gather of blocks that differ.
+    /// All-gather of blocks of different lengths.
     AllGatherRagged,
-    /// A gather to a root.
+    /// Gather to this root.
     Gather(u32),
-    /// A broadcast from a root.
+    /// Broadcast from this root.
     Broadcast(u32),
-    /// A reduce to a root.
+    /// Reduce to this root.
     Reduce(u32),
-    /// Everybody sends a block to everybody.
+    /// All-to-all of equal blocks.
     AllToAll,
-    /// A barrier.
+    /// Barrier of all peers, without data.
     Barrier,
 }
 
-/// A fault to be found.
+/// Injected fault, which the check must detect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum CollectivePlant {
-    /// The segments of a transfer are numbered in pairs the wrong way round.
+pub enum CollectiveFault {
+    /// Pairs of segments have swapped sequence numbers.
     SegmentsSwapped,
 }
 
-/// Collectives on a cluster.
+/// Collectives on a random cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CollectiveScenario {
-    /// Of data and weather.
+    /// Random seed of data and cluster.
     pub seed: u64,
-    /// Where it runs.
-    pub cluster: Description,
-    /// What is done, with how many elements.
-    pub jobs: Vec<(Kind, usize)>,
-    /// So many at once.
+    /// Cluster on which it runs.
+    pub cluster: ClusterSpec,
+    /// Collectives and their lengths.
+    pub jobs: Vec<(CollectiveKind, usize)>,
+    /// Maximum number of collectives in flight.
     pub in_flight: usize,
     /// Bytes of elements in a message.
     pub segment: usize,
-    /// A fault to be found.
+    /// Injected fault; `None` in regular runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub plant: Option<CollectivePlant>,
+    pub fault: Option<CollectiveFault>,
 }
 
 /// Blocks of different lengths.
@@ -66,9 +67,9 @@ fn ragged(peers: usize, block: usize) -> Vec<usize> {
     (0..peers).map(|peer| block * ((peer * 7 + 3) % 5) / 4).collect()
 }
 
-impl Kind {
+impl CollectiveKind {
     fn operation(self, peers: usize, length: usize) -> Operation {
-        let operator = Operator::Sum;
+        let operator = ReduceOp::Sum;
         let root = |root: u32| Rank::new(root % peers as u32);
         match self {
             Self::AllReduce(algorithm) => Operation::AllReduce { algorithm, operator, length },
@@ -83,7 +84,7 @@ impl Kind {
         }
     }
 
-    /// What a peer must have afterwards where its result is.
+    /// Returns the expected result of a peer.
     fn expected(self, me: Rank, length: usize, data: &[Vec<f32>]) -> Vec<f32> {
         let peers = data.len();
         let root = |root: u32| root as usize % peers;
@@ -97,17 +98,19 @@ impl Kind {
             all
         };
         match self {
-            Self::AllReduce(algorithm) => serial::all_reduce(algorithm, data),
-            Self::ReduceScatter => serial::all_reduce(Algorithm::Ring, data)[cut(length, peers, me.index())].to_vec(),
+            Self::AllReduce(algorithm) => serial_sums::all_reduce(algorithm, data),
+            Self::ReduceScatter => {
+                serial_sums::all_reduce(Algorithm::Ring, data)[chunk_range(length, peers, me.index())].to_vec()
+            }
             Self::AllGather => blocks(&vec![length; peers]),
             Self::AllGatherRagged => blocks(&ragged(peers, length)),
             Self::Gather(to) if root(to) == me.index() => blocks(&ragged(peers, length)),
             Self::Broadcast(from) => data[root(from)].clone(),
             Self::Reduce(to) if root(to) == me.index() => {
-                let turned = |element: usize| -> Vec<f32> {
-                    (0..peers).map(|place| data[(place + root(to)) % peers][element]).collect()
+                let rotated = |element: usize| -> Vec<f32> {
+                    (0..peers).map(|index| data[(index + root(to)) % peers][element]).collect()
                 };
-                (0..length).map(|element| serial::tree(&turned(element))).collect()
+                (0..length).map(|element| serial_sums::tree(&rotated(element))).collect()
             }
             Self::AllToAll => {
                 let block = me.index() * length..(me.index() + 1) * length;
@@ -118,16 +121,16 @@ impl Kind {
     }
 }
 
-fn swapped(message: &mut Message) {
+fn swap_segments(message: &mut CollectiveMessage) {
     message.sequence ^= 1;
 }
 
 impl CollectiveScenario {
-    /// What each peer brings to each job.
+    /// Returns the input buffers, by job and peer.
     fn data(&self) -> Vec<Vec<Vec<f32>>> {
-        let mut random = chance::generator(self.seed, 1);
+        let mut random = sampling::generator(self.seed, 1);
         let peers = self.cluster.peers;
-        let job = |&(kind, length): &(Kind, usize)| {
+        let job = |&(kind, length): &(CollectiveKind, usize)| {
             let length = kind.operation(peers, length).buffer_length(peers);
             (0..peers).map(|_| (0..length).map(|_| random.symmetric() as f32).collect()).collect()
         };
@@ -137,58 +140,58 @@ impl CollectiveScenario {
 
 impl Scenario for CollectiveScenario {
     fn from_seed(seed: u64) -> Self {
-        let random = &mut chance::generator(seed, 0);
+        let random = &mut sampling::generator(seed, 0);
         let peers = 1 + random.below(9);
-        let kind = |random: &mut Random| match random.below(14) {
-            0 => Kind::ReduceScatter,
-            1 => Kind::AllGather,
-            2 => Kind::AllGatherRagged,
-            3 => Kind::Gather(random.below(9) as u32),
-            4 => Kind::Broadcast(random.below(9) as u32),
-            5 => Kind::Reduce(random.below(9) as u32),
-            6 => Kind::AllToAll,
-            7 => Kind::Barrier,
-            8 => Kind::AllReduce(Algorithm::Tree),
-            9 => Kind::AllReduce(Algorithm::HalvingDoubling),
-            10 => Kind::AllReduce(Algorithm::Doubling),
-            11 => Kind::AllReduce(Algorithm::TwoLevel { group: 1 + random.below(4) }),
-            _ => Kind::AllReduce(Algorithm::Ring),
+        let kind = |random: &mut SplitMix64| match random.below(14) {
+            0 => CollectiveKind::ReduceScatter,
+            1 => CollectiveKind::AllGather,
+            2 => CollectiveKind::AllGatherRagged,
+            3 => CollectiveKind::Gather(random.below(9) as u32),
+            4 => CollectiveKind::Broadcast(random.below(9) as u32),
+            5 => CollectiveKind::Reduce(random.below(9) as u32),
+            6 => CollectiveKind::AllToAll,
+            7 => CollectiveKind::Barrier,
+            8 => CollectiveKind::AllReduce(Algorithm::Tree),
+            9 => CollectiveKind::AllReduce(Algorithm::HalvingDoubling),
+            10 => CollectiveKind::AllReduce(Algorithm::Doubling),
+            11 => CollectiveKind::AllReduce(Algorithm::TwoLevel { group: 1 + random.below(4) }),
+            _ => CollectiveKind::AllReduce(Algorithm::Ring),
         };
         let jobs = (0..=random.below(5)).map(|_| (kind(random), [0, 1, 7, 100, 3000][random.below(5)])).collect();
         Self {
             seed,
-            cluster: weather::draw(peers, random),
+            cluster: random_cluster::draw(peers, random),
             jobs,
             in_flight: 1 + random.below(3),
             segment: [4, 64, 4096][random.below(3)],
-            plant: None,
+            fault: None,
         }
     }
 
-    fn check(&self) -> Result<Ended, String> {
-        some(&[("peers", self.cluster.peers)])?;
+    fn check(&self) -> Result<RunSummary, String> {
+        require_nonzero(&[("peers", self.cluster.peers)])?;
         let (data, peers) = (self.data(), self.cluster.peers);
-        let spoil = self.plant.map(|_| swapped as fn(&mut Message));
-        let mut world = World::new(&self.cluster, self.seed, |me| {
-            let job = |(&(kind, length), data): (&(Kind, usize), &Vec<Vec<f32>>)| Job {
+        let fault = self.fault.map(|_| swap_segments as fn(&mut CollectiveMessage));
+        let mut simulation = Simulation::new(&self.cluster, self.seed, |me| {
+            let job = |(&(kind, length), data): (&(CollectiveKind, usize), &Vec<Vec<f32>>)| CollectiveJob {
                 operation: kind.operation(peers, length),
                 elements: data[me.index()].clone(),
-                before: Span::from_micros(50),
+                before: SimDuration::from_micros(50),
             };
             let jobs = self.jobs.iter().zip(&data).map(job).collect();
-            Collectives::new(me, peers, jobs, self.in_flight, self.segment).spoiled(spoil)
+            CollectiveActor::new(me, peers, jobs, self.in_flight, self.segment).with_faults(fault)
         })
         .map_err(|error| error.to_string())?
-        .limit(EVENTS);
-        let ended = world.run().map_err(|trouble| trouble.to_string())?;
-        for (me, actor) in Rank::all(peers).zip(world.actors()) {
+        .event_limit(MAX_EVENTS);
+        let ended = simulation.run().map_err(|trouble| trouble.to_string())?;
+        for (me, actor) in Rank::all(peers).zip(simulation.actors()) {
             for (number, (&(kind, length), data)) in self.jobs.iter().zip(&data).enumerate() {
                 let result = kind.operation(peers, length).result(me, peers);
                 let found = &actor.jobs()[number].elements[result];
                 let expected = kind.expected(me, length, data);
                 if bits32(found) != bits32(&expected) {
                     return Err(format!(
-                        "peer {me} has other bits than the documented order gives in job {number}, {kind:?}"
+                        "peer {me} differs in bits from the documented order in job {number}, {kind:?}"
                     ));
                 }
             }
@@ -196,22 +199,22 @@ impl Scenario for CollectiveScenario {
         Ok(ended)
     }
 
-    fn smaller(&self) -> Vec<Self> {
+    fn shrink(&self) -> Vec<Self> {
         let mut all = Vec::new();
-        for peers in weather::less(self.cluster.peers, 1) {
-            all.push(Self { cluster: weather::fewer(&self.cluster, peers), ..self.clone() });
+        for peers in random_cluster::smaller_numbers(self.cluster.peers, 1) {
+            all.push(Self { cluster: random_cluster::with_fewer_peers(&self.cluster, peers), ..self.clone() });
         }
         for number in (0..self.jobs.len()).filter(|_| self.jobs.len() > 1) {
             let mut jobs = self.jobs.clone();
             jobs.remove(number);
             all.push(Self { jobs, ..self.clone() });
         }
-        all.extend(weather::calmer(&self.cluster).into_iter().map(|cluster| Self { cluster, ..self.clone() }));
+        all.extend(random_cluster::calmer(&self.cluster).into_iter().map(|cluster| Self { cluster, ..self.clone() }));
         if self.in_flight > 1 {
             all.push(Self { in_flight: 1, ..self.clone() });
         }
         for (number, (kind, length)) in self.jobs.iter().enumerate() {
-            for length in weather::less(*length, 1) {
+            for length in random_cluster::smaller_numbers(*length, 1) {
                 let mut jobs = self.jobs.clone();
                 jobs[number] = (*kind, length);
                 all.push(Self { jobs, ..self.clone() });
@@ -222,10 +225,10 @@ impl Scenario for CollectiveScenario {
 }
 
 impl CollectiveScenario {
-    /// With a fault to be found.
+    /// Returns the scenario with an injected fault.
     #[must_use]
-    pub fn planted(mut self, plant: CollectivePlant) -> Self {
-        self.plant = Some(plant);
+    pub fn with_fault(mut self, fault: CollectiveFault) -> Self {
+        self.fault = Some(fault);
         self
     }
 }

@@ -1,104 +1,112 @@
-//! Clusters and jobs made from a seed, with what must hold of them: what exploration explores.
+//! Random clusters and jobs with their invariants, for randomized testing.
 //!
-//! A scenario is plain data. [`Scenario::check`] runs it and compares what happened with what the protocol promises; [`Scenario::smaller`] are simpler ones that might fail in the same
-//! way. Some can carry a *plant*: a fault as a wrong machine would make it, which tests plant to see it found.
+//! A scenario is plain data. [`Scenario::check`] runs it and compares the outcome with the
+//! guarantees of the protocol. [`Scenario::shrink`] returns simpler scenarios that may fail in the
+//! same way. Some scenarios can carry an injected fault, by which tests show that the check detects
+//! it.
 //!
-//! | scenario | promise |
-//! |---|---|
-//! | [`TableScenario`] | reads are as fresh as the bound asks, show prefixes of updates and all own ones; every update is applied once; under BSP bits do not depend on timing |
-//! | [`CheckpointScenario`] | a snapshot taken while workers go on has every update of clocks before its own and none of later ones; a job that crashes goes on from it, with other shards, and loses nothing |
-//! | [`CollectiveScenario`] | results have the bits of the documented order of sums, on all peers |
-//! | [`EncodedScenario`] | results and what encoders keep have the bits of a calm cluster; told and kept is what was given; what one cannot encode fails on all |
-//! | [`MixingScenario`] | with NOTIFY-ACK rounds have the bits of serial rounds, also when a peer is lost on the way |
-//! | [`RingScenario`] | every block runs at every seat once, in an order that time does not change |
-//! | [`PipelineScenario`] | all peers begin the same rounds and end with the same model, whatever the timing; jobs in flight do not disturb each other |
-//! | [`LoopScenario`] | a loop gives the bits of its blocks run one after the other in the order of its plan |
+//! - [`TableScenario`]: reads respect the staleness bound, contain prefixes of updates and all own
+//!   ones (read-your-writes); every update is applied once; under BSP, bits do not depend on
+//!   timing.
+//! - [`CheckpointScenario`]: a snapshot during the run has every update of clocks before its own
+//!   and none of later ones; a crashed job resumes from it with other shards and loses nothing.
+//! - [`CollectiveScenario`]: results have the bits of the documented order of summation, on all
+//!   peers.
+//! - [`CompressedScenario`]: results and residuals have the bits of an undisturbed cluster; sums
+//!   plus residuals equal the inputs; an input that cannot be compressed fails on all peers.
+//! - [`GossipScenario`]: with NOTIFY-ACK, rounds have the bits of serial rounds, also after the
+//!   loss of a peer.
+//! - [`RotationScenario`]: every block runs at every seat once, in an order that does not depend on
+//!   timing.
+//! - [`PipelineScenario`]: all peers start the same rounds and end with the same model, whatever
+//!   the timing; jobs in flight do not conflict.
+//! - [`LoopScenario`]: a loop gives the bits of its blocks run serially in the order of its plan.
 
-mod blocks;
 mod checkpoint;
 mod collectives;
-mod counter;
-mod encoded;
-mod mixing;
+mod compressed;
+mod counting_worker;
+mod gossip;
+mod loop_blocks;
 mod pipeline;
-mod ring;
-mod serial;
+mod random_cluster;
+mod rotation;
+mod serial_sums;
 mod tables;
-mod weather;
 
-pub use blocks::LoopScenario;
-pub use checkpoint::{CheckpointPlant, CheckpointScenario};
-pub use collectives::{CollectivePlant, CollectiveScenario};
-pub use encoded::{Aim, EncodedScenario};
-pub use mixing::{MixingPlant, MixingScenario};
+pub use checkpoint::{CheckpointFault, CheckpointScenario};
+pub use collectives::{CollectiveFault, CollectiveScenario};
+pub use compressed::{CompressedGoal, CompressedScenario};
+pub use gossip::{GossipFault, GossipScenario};
+pub use loop_blocks::LoopScenario;
 pub use pipeline::PipelineScenario;
-pub use ring::RingScenario;
-pub use tables::{TablePlant, TableScenario};
+pub use rotation::RotationScenario;
+pub use tables::{TableFault, TableScenario};
 
-use crate::world::Ended;
+use crate::simulation::RunSummary;
 use serde::{Deserialize, Serialize};
 use std::fmt::Debug;
 
-/// A cluster and a job.
-pub trait Scenario: Clone + Debug + Send + Sync + Into<Any> {
-    /// The scenario of a seed.
+/// A cluster, a job and its invariant.
+pub trait Scenario: Clone + Debug + Send + Sync + Into<AnyScenario> {
+    /// Creates the scenario of a random seed.
     fn from_seed(seed: u64) -> Self;
 
-    /// Runs it. What is wrong is told in words.
-    fn check(&self) -> Result<Ended, String>;
+    /// Runs the scenario and checks its invariant; the error describes the violation.
+    fn check(&self) -> Result<RunSummary, String>;
 
-    /// Simpler ones, those that leave out most first.
-    fn smaller(&self) -> Vec<Self>;
+    /// Returns simpler scenarios, the simplest first.
+    fn shrink(&self) -> Vec<Self>;
 
-    /// The line that replays it.
+    /// Returns the command that replays the scenario.
     fn replay(&self) -> String {
-        let any: Any = self.clone().into();
+        let any: AnyScenario = self.clone().into();
         let json = serde_json::to_string(&any).expect("a scenario is plain data");
         format!("hemiola simulate replay '{json}'")
     }
 }
 
-/// Any of them, to be written down and read.
+/// A scenario of any kind, for serialization.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Any {
-    /// Tables.
+pub enum AnyScenario {
+    /// Reads and updates of a table.
     Tables(TableScenario),
-    /// Snapshots of tables, and jobs that go on from them.
+    /// Snapshots of tables, and jobs that resume from them.
     Checkpoint(CheckpointScenario),
-    /// Collectives.
+    /// Collectives on dense buffers.
     Collectives(CollectiveScenario),
-    /// Encoded exchanges.
-    Encoded(EncodedScenario),
-    /// Averages over a graph.
-    Mixing(MixingScenario),
-    /// Blocks around a ring of workers.
-    Ring(RingScenario),
-    /// Scheduled rounds.
+    /// Compressed collectives with error feedback.
+    Compressed(CompressedScenario),
+    /// Gossip averaging over a graph.
+    Gossip(GossipScenario),
+    /// Rotation of blocks around a ring of workers.
+    Rotation(RotationScenario),
+    /// Dynamic scheduling in rounds.
     Pipeline(PipelineScenario),
-    /// Parallel loops.
+    /// Parallel loops over blocks.
     Loop(LoopScenario),
 }
 
-impl Any {
-    /// Runs it.
-    pub fn check(&self) -> Result<Ended, String> {
+impl AnyScenario {
+    /// Runs the scenario and checks its invariant.
+    pub fn check(&self) -> Result<RunSummary, String> {
         match self {
             Self::Tables(scenario) => scenario.check(),
             Self::Checkpoint(scenario) => scenario.check(),
             Self::Collectives(scenario) => scenario.check(),
-            Self::Encoded(scenario) => scenario.check(),
-            Self::Mixing(scenario) => scenario.check(),
-            Self::Ring(scenario) => scenario.check(),
+            Self::Compressed(scenario) => scenario.check(),
+            Self::Gossip(scenario) => scenario.check(),
+            Self::Rotation(scenario) => scenario.check(),
             Self::Pipeline(scenario) => scenario.check(),
             Self::Loop(scenario) => scenario.check(),
         }
     }
 }
 
-macro_rules! any_of {
+macro_rules! any_scenario {
     ($($kind:ident: $scenario:ident),*) => {$(
-        impl From<$scenario> for Any {
+        impl From<$scenario> for AnyScenario {
             fn from(scenario: $scenario) -> Self {
                 Self::$kind(scenario)
             }
@@ -106,21 +114,21 @@ macro_rules! any_of {
     )*};
 }
 
-any_of!(
+any_scenario!(
     Tables: TableScenario,
     Checkpoint: CheckpointScenario,
     Collectives: CollectiveScenario,
-    Encoded: EncodedScenario,
-    Mixing: MixingScenario,
-    Ring: RingScenario,
+    Compressed: CompressedScenario,
+    Gossip: GossipScenario,
+    Rotation: RotationScenario,
     Pipeline: PipelineScenario,
     Loop: LoopScenario
 );
 
-/// Runs end after so many events at most: more than any of these needs by far.
-const EVENTS: u64 = 3_000_000;
+/// Event limit of a run, far above the number that any scenario needs.
+const MAX_EVENTS: u64 = 3_000_000;
 
-/// What tells numbers apart that compare as equal, and shows that those are the same which do not.
+/// Bit patterns, which distinguish `0.0` from `-0.0` and identify NaNs.
 fn bits(values: &[f64]) -> Vec<u64> {
     values.iter().map(|value| value.to_bits()).collect()
 }
@@ -129,10 +137,10 @@ fn bits32(values: &[f32]) -> Vec<u32> {
     values.iter().map(|value| value.to_bits()).collect()
 }
 
-/// Refuses numbers that a scenario written by hand cannot have.
-fn some(numbers: &[(&str, usize)]) -> Result<(), String> {
+/// Refuses a hand-written scenario with a zero among these values.
+fn require_nonzero(numbers: &[(&str, usize)]) -> Result<(), String> {
     match numbers.iter().find(|(_, number)| *number == 0) {
-        Some((what, _)) => Err(format!("this scenario cannot be: its `{what}` is 0")),
+        Some((what, _)) => Err(format!("invalid scenario: `{what}` is 0; use at least 1")),
         None => Ok(()),
     }
 }

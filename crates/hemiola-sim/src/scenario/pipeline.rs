@@ -1,51 +1,51 @@
-//! Scheduled rounds on an uneven cluster.
+//! Dynamic scheduling on a random cluster.
 
-use super::{EVENTS, Scenario, bits, some, weather};
-use crate::actors::pipeline::{Program, Scheduled, Setup};
-use crate::chance;
-use crate::describe::Description;
-use crate::units::Span;
-use crate::world::{Ended, World};
+use super::{MAX_EVENTS, Scenario, bits, random_cluster, require_nonzero};
+use crate::actors::pipeline::{PipelineActor, PipelineSetup, ScheduledProgram};
+use crate::cluster_spec::ClusterSpec;
+use crate::sampling;
+use crate::simulation::{RunSummary, Simulation};
+use crate::units::SimDuration;
 use hemiola_core::Rank;
-use hemiola_schedule::plan::pipeline::Rules;
-use hemiola_schedule::{Candidate, Conflicts};
+use hemiola_schedule::plan::pipeline::PipelineSettings;
+use hemiola_schedule::{ConflictPolicy, JobCandidate};
 use serde::{Deserialize, Serialize};
 
-/// Jobs are coupled by so much at most to run at once.
-const PAIR: f64 = 0.5;
+/// Maximum coupling between jobs that run concurrently.
+const MAX_COUPLING: f64 = 0.5;
 
-/// A schedule on a cluster.
+/// A scheduled program on a random cluster.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PipelineScenario {
-    /// Of jobs and weather.
+    /// Random seed of jobs and cluster.
     pub seed: u64,
-    /// Where it runs.
-    pub cluster: Description,
-    /// Jobs of a round.
+    /// Cluster on which it runs.
+    pub cluster: ClusterSpec,
+    /// Maximum number of jobs per round.
     pub concurrent: usize,
-    /// Rounds in flight.
+    /// Maximum number of rounds in flight.
     pub depth: usize,
-    /// Rounds in all.
+    /// Number of rounds to run.
     pub rounds: u64,
-    /// Jobs there are.
+    /// Number of jobs and model elements.
     pub length: usize,
-    /// Plants a fault: a peer takes rounds in when its own results are there.
+    /// Injected fault: a round is aggregated when the peer's own results are ready.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub impatient: bool,
+    pub skip_missing_results: bool,
 }
 
-/// Coordinates of a model that are coupled to their neighbours.
+/// Coordinates that are coupled to their neighbours.
 #[derive(Clone, Copy, Debug)]
-struct Coordinates {
+struct CoupledCoordinates {
     seed: u64,
     length: usize,
 }
 
-impl Program for Coordinates {
-    fn schedule(&self, asked: u64, count: usize, model: &[f64]) -> Vec<Candidate<usize>> {
+impl ScheduledProgram for CoupledCoordinates {
+    fn schedule(&self, asked: u64, count: usize, model: &[f64]) -> Vec<JobCandidate<usize>> {
         let candidate = |number: u64| {
-            let job = chance::generator(self.seed, number).below(self.length);
-            Candidate { job, priority: model[job].abs() }
+            let job = sampling::generator(self.seed, number).below(self.length);
+            JobCandidate { job, priority: model[job].abs() }
         };
         (asked..asked + count as u64).map(candidate).collect()
     }
@@ -65,66 +65,72 @@ impl Program for Coordinates {
 }
 
 impl PipelineScenario {
-    fn run(&self, cluster: &Description) -> Result<(Ended, World<Scheduled<Coordinates>>), String> {
-        let conflicts = Conflicts::Avoid { pair: PAIR, total: 1.0 };
-        let setup = Setup {
-            rules: Rules { concurrent: self.concurrent, depth: self.depth, conflicts },
+    fn run(
+        &self,
+        cluster: &ClusterSpec,
+    ) -> Result<(RunSummary, Simulation<PipelineActor<CoupledCoordinates>>), String> {
+        let conflicts = ConflictPolicy::Avoid { pair: MAX_COUPLING, total: 1.0 };
+        let setup = PipelineSetup {
+            rules: PipelineSettings { concurrent: self.concurrent, depth: self.depth, conflicts },
             rounds: self.rounds,
-            work: Span::from_micros(20),
+            work: SimDuration::from_micros(20),
             length: self.length,
-            impatient: self.impatient,
+            skip_missing_results: self.skip_missing_results,
         };
-        let program = Coordinates { seed: self.seed, length: self.length };
-        let mut world = World::new(cluster, self.seed, |me| Scheduled::new(me, setup.clone(), program))
+        let program = CoupledCoordinates { seed: self.seed, length: self.length };
+        let mut simulation = Simulation::new(cluster, self.seed, |me| PipelineActor::new(me, setup.clone(), program))
             .map_err(|error| error.to_string())?
-            .limit(EVENTS);
-        let ended = world.run().map_err(|trouble| trouble.to_string())?;
-        Ok((ended, world))
+            .event_limit(MAX_EVENTS);
+        let ended = simulation.run().map_err(|trouble| trouble.to_string())?;
+        Ok((ended, simulation))
     }
 }
 
 impl Scenario for PipelineScenario {
     fn from_seed(seed: u64) -> Self {
-        let random = &mut chance::generator(seed, 0);
+        let random = &mut sampling::generator(seed, 0);
         let peers = 1 + random.below(7);
         Self {
             seed,
-            cluster: weather::draw(peers, random),
+            cluster: random_cluster::draw(peers, random),
             concurrent: 1 + random.below(5),
             depth: 1 + random.below(4),
             rounds: 1 + random.below(20) as u64,
             length: 3 + random.below(20),
-            impatient: false,
+            skip_missing_results: false,
         }
     }
 
-    fn check(&self) -> Result<Ended, String> {
-        some(&[
+    fn check(&self) -> Result<RunSummary, String> {
+        require_nonzero(&[
             ("concurrent", self.concurrent),
             ("depth", self.depth),
             ("length", self.length),
             ("peers", self.cluster.peers),
         ])?;
-        let (ended, world) = self.run(&self.cluster)?;
-        // The same on a cluster where nothing happens: what runs depends on counts alone.
-        let (_, calm) = self.run(&Description::new(self.cluster.peers))?;
+        let (ended, simulation) = self.run(&self.cluster)?;
+        // On an undisturbed cluster the same rounds run: the schedule depends on counts only.
+        let (_, calm) = self.run(&ClusterSpec::new(self.cluster.peers))?;
         let reference = &calm.actors()[0];
-        for (peer, actor) in world.actors().iter().enumerate() {
+        for (peer, actor) in simulation.actors().iter().enumerate() {
             if actor.log() != reference.log() {
-                return Err(format!("peer {peer} began other rounds than a calm cluster does"));
+                return Err(format!("peer {peer} started other rounds than an undisturbed cluster"));
             }
             if bits(actor.model()) != bits(reference.model()) {
-                return Err(format!("peer {peer} has another model than a calm cluster gives"));
+                return Err(format!("peer {peer} has another model than an undisturbed cluster"));
             }
-            for (round, ((jobs, staleness), beside)) in actor.log().iter().zip(actor.beside()).enumerate() {
+            for (round, ((jobs, staleness), beside)) in actor.log().iter().zip(actor.concurrent_jobs()).enumerate() {
                 if *staleness >= self.depth {
-                    return Err(format!("round {round} began {staleness} rounds late, of at most {}", self.depth - 1));
+                    return Err(format!(
+                        "round {round} has a staleness of {staleness}, with a bound of {}",
+                        self.depth - 1
+                    ));
                 }
-                for (place, job) in jobs.iter().enumerate() {
-                    let others = jobs[..place].iter().chain(beside);
+                for (index, job) in jobs.iter().enumerate() {
+                    let others = jobs[..index].iter().chain(beside);
                     if let Some(other) = others.into_iter().find(|other| job.abs_diff(**other) <= 1) {
                         return Err(format!(
-                            "round {round} of peer {peer} has job {job}, which disturbs job {other} in flight"
+                            "round {round} of peer {peer} has job {job}, which conflicts with job {other} in flight"
                         ));
                     }
                 }
@@ -133,13 +139,13 @@ impl Scenario for PipelineScenario {
         Ok(ended)
     }
 
-    fn smaller(&self) -> Vec<Self> {
+    fn shrink(&self) -> Vec<Self> {
         let with = |cluster, rounds| Self { cluster, rounds, ..self.clone() };
-        let mut all = weather::simpler(&self.cluster, self.rounds, with);
-        for depth in weather::less(self.depth, 1) {
+        let mut all = random_cluster::simpler(&self.cluster, self.rounds, with);
+        for depth in random_cluster::smaller_numbers(self.depth, 1) {
             all.push(Self { depth, ..self.clone() });
         }
-        for concurrent in weather::less(self.concurrent, 1) {
+        for concurrent in random_cluster::smaller_numbers(self.concurrent, 1) {
             all.push(Self { concurrent, ..self.clone() });
         }
         all

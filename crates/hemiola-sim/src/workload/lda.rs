@@ -1,82 +1,86 @@
-//! Topics of documents by Gibbs sampling on a table: documents are divided, how often each word has each topic is in the table.
+//! Topic model by Gibbs sampling on a parameter server: documents are divided over workers, and
+//! word-topic counts are in the table.
 //!
-//! In each clock a worker samples all its documents once. The mathematics is real; how long a token takes is given. A row of the table is a word, and the last one sums all words up.
+//! In each clock, a worker samples all its documents once. The sampling is real; the time per token
+//! is given. A row of the table is a word; the last row has the topic totals.
 
-use super::course::{Seen, burst, course};
-use crate::actors::tables::{Program, Rows, Setup, Tables, Work};
-use crate::chance;
-use crate::describe::Description;
-use crate::units::{Rate, Span};
-use crate::world::{Account, World};
-use hemiola_collective_proto::Random;
-use hemiola_tables_proto::procedure::Add;
-use hemiola_tables_proto::{Consistency, Ids, Managed, Priority, Spec};
+use super::learning_curve::{ClockLosses, burst, learning_curve};
+use crate::actors::tables::{TableActor, TableActorSetup, TableProgram, TableRows, TableWork};
+use crate::cluster_spec::ClusterSpec;
+use crate::sampling;
+use crate::simulation::{PeerUsage, Simulation};
+use crate::units::{DataRate, SimDuration};
+use hemiola_core::rng::SplitMix64;
+use hemiola_tables_proto::update_rule::Addition;
+use hemiola_tables_proto::{CommPolicy, Consistency, KeySpace, PriorityPolicy, TableSpec};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const ALPHA: f64 = 0.1;
 const BETA: f64 = 0.1;
 
-/// A topic model.
+/// A topic model and its table.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Job {
-    /// Of the documents.
+pub struct LdaWorkload {
+    /// Random seed of the documents.
     pub seed: u64,
-    /// Documents, words of each, and words there are.
+    /// Number of documents in the corpus.
     pub documents: usize,
-    /// See [`Job::documents`].
+    /// Number of tokens per document.
     pub length: usize,
-    /// See [`Job::documents`].
+    /// Number of words in the vocabulary.
     pub words: usize,
-    /// Topics.
+    /// Number of topics of the model.
     pub topics: usize,
-    /// Clocks of each worker: each is a pass.
+    /// Clocks of each worker; a clock is an epoch.
     pub clocks: u64,
-    /// How often a worker reads rows in a clock, and adds to them.
-    pub parts: u64,
-    /// Workers of each peer.
+    /// Number of mini-batches per clock, each with a read and an update of rows.
+    pub batches_per_clock: u64,
+    /// Number of workers per peer.
     pub workers: usize,
-    /// Shards of the table.
+    /// Number of shards of the table.
     pub shards: usize,
-    /// How fresh reads are.
+    /// Staleness bound of reads.
     pub consistency: Consistency,
-    /// What may be sent ahead of need by a peer, in each direction.
-    pub budget: Option<Rate>,
-    /// Which rows go first then.
-    pub priority: Priority,
-    /// How long one token takes.
-    pub token: Span,
+    /// Bandwidth of a peer for eager sending, in each direction; `None` disables it.
+    pub budget: Option<DataRate>,
+    /// Prioritization policy of eager sending.
+    pub priority: PriorityPolicy,
+    /// Compute time per token.
+    pub token_time: SimDuration,
 }
 
-/// What came of it.
+/// Outcome of a simulated training.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// By clock: when the last worker ended it, and the mean negative logarithm of how likely tokens were as workers came by them.
-    pub course: Vec<(Span, f64)>,
-    /// What each peer has spent.
-    pub accounts: Vec<Account>,
+pub struct LdaOutcome {
+    /// By clock: end time of the last worker, and the mean negative log likelihood of tokens when
+    /// they were sampled.
+    pub curve: Vec<(SimDuration, f64)>,
+    /// Time and traffic of each peer.
+    pub usage: Vec<PeerUsage>,
 }
 
 #[derive(Debug)]
-struct Worker {
-    job: Arc<Job>,
-    /// Words and their topics.
+struct LdaWorker {
+    job: Arc<LdaWorkload>,
+    /// Tokens of each document with their topics.
     documents: Vec<Vec<(u32, u32)>>,
-    begun: bool,
-    part: u64,
-    random: Random,
-    seen: Seen,
+    initialized: bool,
+    batch_index: u64,
+    random: SplitMix64,
+    losses: ClockLosses,
 }
 
-impl Worker {
-    fn new(job: &Arc<Job>, number: usize, workers: usize) -> Self {
+impl LdaWorker {
+    fn new(job: &Arc<LdaWorkload>, number: usize, workers: usize) -> Self {
         let document = |number: usize| {
-            let random = &mut chance::generator(job.seed, 1000 + number as u64);
-            // Each topic prefers a range of words, and ranges overlap; each document has two topics.
+            let random = &mut sampling::generator(job.seed, 1000 + number as u64);
+            // Each topic prefers a range of words, and ranges overlap; each document has two
+            // topics.
             let own = [random.below(job.topics), random.below(job.topics)];
-            let token = |random: &mut Random| {
+            let token = |random: &mut SplitMix64| {
                 let middle = own[random.below(2)] as f64 * job.words as f64 / job.topics as f64;
-                let word = (middle + job.words as f64 / 16.0 * chance::normal(random)).rem_euclid(job.words as f64);
+                let word = (middle + job.words as f64 / 16.0 * sampling::normal(random)).rem_euclid(job.words as f64);
                 (word as u32 % job.words as u32, random.below(job.topics) as u32)
             };
             (0..job.length).map(|_| token(random)).collect()
@@ -85,26 +89,26 @@ impl Worker {
         Self {
             job: job.clone(),
             documents: share.map(document).collect(),
-            begun: false,
-            part: 0,
-            random: chance::generator(job.seed, 77 + number as u64),
-            seen: Seen::default(),
+            initialized: false,
+            batch_index: 0,
+            random: sampling::generator(job.seed, 77 + number as u64),
+            losses: ClockLosses::default(),
         }
     }
 
-    /// The documents of this part of a clock.
+    /// Documents of the current mini-batch.
     fn batch(&self) -> std::ops::Range<usize> {
-        let share = |at: u64| self.documents.len() * at as usize / self.job.parts as usize;
-        share(self.part)..share(self.part + 1)
+        let share = |at: u64| self.documents.len() * at as usize / self.job.batches_per_clock as usize;
+        share(self.batch_index)..share(self.batch_index + 1)
     }
 
     fn totals(&self) -> u64 {
         self.job.words as u64
     }
 
-    /// How often each word here has each topic at the beginning.
-    fn initial(&self) -> Changes {
-        let mut changes = Changes::default();
+    /// Initial word-topic counts of this worker.
+    fn initial(&self) -> CountChanges {
+        let mut changes = CountChanges::default();
         for (word, topic) in self.documents.iter().flatten() {
             changes.add(u64::from(*word), *topic, 1);
             changes.add(self.totals(), *topic, 1);
@@ -113,11 +117,11 @@ impl Worker {
     }
 }
 
-/// What is to be added to rows.
+/// Changes of word-topic counts.
 #[derive(Debug, Default)]
-struct Changes(BTreeMap<(u64, u32), i32>);
+struct CountChanges(BTreeMap<(u64, u32), i32>);
 
-impl Changes {
+impl CountChanges {
     fn add(&mut self, row: u64, topic: u32, change: i32) {
         *self.0.entry((row, topic)).or_insert(0) += change;
     }
@@ -131,12 +135,12 @@ impl Changes {
     }
 }
 
-impl Program<i32> for Worker {
+impl TableProgram<i32> for LdaWorker {
     fn reads(&mut self, clock: u64) -> Option<Vec<u64>> {
         if clock > self.job.clocks {
             return None;
         }
-        if !self.begun {
+        if !self.initialized {
             return Some(Vec::new());
         }
         let words = self.documents[self.batch()].iter().flatten().map(|(word, _)| u64::from(*word));
@@ -146,12 +150,12 @@ impl Program<i32> for Worker {
         Some(keys)
     }
 
-    /// The first clock tells the topics that tokens begin with; then documents are sampled.
-    fn work(&mut self, clock: u64, rows: &mut Rows<'_, i32>) -> Result<Work<i32>, String> {
+    /// The first clock adds the initial counts; later clocks sample documents.
+    fn work(&mut self, clock: u64, rows: &mut TableRows<'_, i32>) -> Result<TableWork<i32>, String> {
         let topics = self.job.topics;
-        if !self.begun {
-            self.begun = true;
-            return Ok(Work { span: self.job.token, updates: self.initial().rows(topics) });
+        if !self.initialized {
+            self.initialized = true;
+            return Ok(TableWork { span: self.job.token_time, updates: self.initial().rows(topics) });
         }
         let mut counts: BTreeMap<u64, Vec<f64>> = BTreeMap::new();
         for key in self.reads(clock).unwrap_or_default() {
@@ -162,9 +166,9 @@ impl Program<i32> for Worker {
             })?;
             counts.insert(key, values);
         }
-        let mut all = counts.remove(&self.totals()).ok_or("the sums were read")?;
+        let mut all = counts.remove(&self.totals()).ok_or("the topic totals were read")?;
         let (batch, width) = (self.batch(), self.job.words as f64 * BETA);
-        let (mut changes, mut tokens) = (Changes::default(), 0);
+        let (mut changes, mut tokens) = (CountChanges::default(), 0);
         for document in &mut self.documents[batch] {
             let mut own = vec![0.0; topics];
             for (_, topic) in document.iter() {
@@ -177,8 +181,8 @@ impl Program<i32> for Worker {
                 (own[old], of[old], all[old]) = (own[old] - 1.0, of[old] - 1.0, all[old] - 1.0);
                 let weight = |k: usize| (own[k] + ALPHA) * (of[k].max(0.0) + BETA) / (all[k].max(0.0) + width);
                 let total: f64 = (0..topics).map(weight).sum();
-                self.seen.add(clock - 1, -libm::log(total / length));
-                let mut left = chance::unit(&mut self.random) * total;
+                self.losses.add(clock - 1, -libm::log(total / length));
+                let mut left = sampling::uniform(&mut self.random) * total;
                 let drawn = (0..topics).position(|k| {
                     left -= weight(k);
                     left < 0.0
@@ -195,48 +199,51 @@ impl Program<i32> for Worker {
                 }
             }
         }
-        Ok(Work { span: Span::from_nanos(self.job.token.nanos() * tokens), updates: changes.rows(topics) })
+        Ok(TableWork {
+            span: SimDuration::from_nanos(self.job.token_time.nanos() * tokens),
+            updates: changes.rows(topics),
+        })
     }
 
-    fn stays(&mut self, clock: u64) -> bool {
+    fn repeats_clock(&mut self, clock: u64) -> bool {
         if clock == 0 {
             return false;
         }
-        self.part = (self.part + 1) % self.job.parts;
-        self.part > 0
+        self.batch_index = (self.batch_index + 1) % self.job.batches_per_clock;
+        self.batch_index > 0
     }
 }
 
-impl Job {
-    /// Samples on a simulated cluster.
-    pub fn run(&self, cluster: &Description, seed: u64) -> Result<Outcome, String> {
+impl LdaWorkload {
+    /// Runs the training on a simulated cluster.
+    pub fn run(&self, cluster: &ClusterSpec, seed: u64) -> Result<LdaOutcome, String> {
         let peers = cluster.peers;
-        let spec = Arc::new(Spec {
+        let spec = Arc::new(TableSpec {
             consistency: self.consistency,
             shards: self.shards,
             clients: peers,
-            managed: self.budget.map(|_| Managed { priority: self.priority, ..Managed::default() }),
-            ..Spec::new("words", Ids::Fixed(self.words as u64 + 1), self.topics)
+            comm_policy: self.budget.map(|_| CommPolicy { priority: self.priority, ..CommPolicy::default() }),
+            ..TableSpec::new("words", KeySpace::Fixed(self.words as u64 + 1), self.topics)
         });
         let job = Arc::new(self.clone());
         let mut actors = Vec::new();
         for me in hemiola_core::Rank::all(peers) {
-            let worker = |local: usize| Worker::new(&job, me.index() * self.workers + local, peers * self.workers);
+            let worker = |local: usize| LdaWorker::new(&job, me.index() * self.workers + local, peers * self.workers);
             let programs = (0..self.workers).map(worker).collect();
             let budget = self.budget.map(|rate| (rate, burst(rate)));
-            let setup = Setup { spec: spec.clone(), procedure: || Box::new(Add), programs, budget };
-            actors.push(Tables::<i32, Worker>::new(me, peers, setup)?);
+            let setup = TableActorSetup { spec: spec.clone(), procedure: || Box::new(Addition), programs, budget };
+            actors.push(TableActor::<i32, LdaWorker>::new(me, peers, setup)?);
         }
         let mut actors = actors.into_iter();
-        let world = World::new(cluster, seed, |_| actors.next());
-        let mut world = world.map_err(|error| error.to_string())?;
-        world.run().map_err(|trouble| trouble.to_string())?;
-        let mut course = course(&world.actors().iter().flatten(), |worker| &worker.seen);
-        // The first clock only tells what is there; what was seen in a pass counts from zero.
-        let ends: Vec<Span> = course.iter().skip(1).map(|(end, _)| *end).collect();
-        course.pop();
-        course.iter_mut().zip(ends).for_each(|(one, end)| one.0 = end);
-        Ok(Outcome { course, accounts: world.accounts().to_vec() })
+        let simulation = Simulation::new(cluster, seed, |_| actors.next());
+        let mut simulation = simulation.map_err(|error| error.to_string())?;
+        simulation.run().map_err(|trouble| trouble.to_string())?;
+        let mut curve = learning_curve(&simulation.actors().iter().flatten(), |worker| &worker.losses);
+        // The first clock only adds counts, so losses are recorded from the second clock on.
+        let ends: Vec<SimDuration> = curve.iter().skip(1).map(|(end, _)| *end).collect();
+        curve.pop();
+        curve.iter_mut().zip(ends).for_each(|(one, end)| one.0 = end);
+        Ok(LdaOutcome { curve, usage: simulation.usage().to_vec() })
     }
 }
 
@@ -245,25 +252,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tokens_become_likelier() {
-        let job = Job {
+    fn the_log_likelihood_improves() {
+        let job = LdaWorkload {
             seed: 1,
             documents: 64,
             length: 30,
             words: 100,
             topics: 5,
             clocks: 30,
-            parts: 3,
+            batches_per_clock: 3,
             workers: 2,
             shards: 4,
             consistency: Consistency::Ssp(1),
             budget: None,
-            priority: Priority::Random,
-            token: Span::from_micros(1),
+            priority: PriorityPolicy::Random,
+            token_time: SimDuration::from_micros(1),
         };
-        let course = job.run(&Description::new(4), 1).unwrap().course;
-        assert_eq!(course.len(), 30);
-        assert!(course[29].1 < course[0].1 - 0.3, "{course:?}");
-        assert!(course.windows(2).all(|pair| pair[0].0 < pair[1].0), "{course:?}");
+        let curve = job.run(&ClusterSpec::new(4), 1).unwrap().curve;
+        assert_eq!(curve.len(), 30);
+        assert!(curve[29].1 < curve[0].1 - 0.3, "{curve:?}");
+        assert!(curve.windows(2).all(|pair| pair[0].0 < pair[1].0), "{curve:?}");
     }
 }

@@ -1,63 +1,71 @@
-//! Matrix factorization on a table: ratings are divided by users, rows of users stay with their worker, rows of items are in the table.
+//! Matrix factorization on a parameter server: ratings are divided by users, user factors stay with
+//! their worker, and item factors are in the table.
 //!
-//! In each clock a worker goes through its next ratings: it reads the rows of their items, takes a gradient step for each rating, and adds what has changed. The mathematics is real, so a simulated training has a loss; the time of a rating is given.
+//! In each clock, a worker processes its next ratings: it reads the rows of their items, makes a
+//! gradient step for each rating, and adds the changes. The arithmetic is real, so a simulated
+//! training has a loss; the time per rating is given.
 
-use super::course::{Seen, burst, course};
-use crate::actors::tables::{Program, Rows, Setup, Tables, Work};
-use crate::chance;
-use crate::describe::Description;
-use crate::trace::Trace;
-use crate::units::{Rate, Span};
-use crate::world::{Account, Ended, World};
-use hemiola_tables_proto::procedure::{AdaRevision, Add};
-use hemiola_tables_proto::{Consistency, Defaults, Delivery, Ids, Managed, Priority, Procedure, Spec};
+use super::learning_curve::{ClockLosses, burst, learning_curve};
+use crate::actors::tables::{TableActor, TableActorSetup, TableProgram, TableRows, TableWork};
+use crate::cluster_spec::ClusterSpec;
+use crate::sampling;
+use crate::simulation::{PeerUsage, RunSummary, Simulation};
+use crate::trace::SimTrace;
+use crate::units::{DataRate, SimDuration};
+use hemiola_tables_proto::update_rule::{AdaRevision, Addition};
+use hemiola_tables_proto::{
+    CommPolicy, Consistency, KeySpace, PriorityPolicy, RowDelivery, RowInitializer, TableSpec, UpdateRule,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A matrix factorization.
+/// A matrix factorization and its table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Job {
-    /// Of the ratings.
+pub struct MfWorkload {
+    /// Random seed of the ratings.
     pub seed: u64,
-    /// Rows of ratings.
+    /// Number of users with ratings.
     pub users: usize,
-    /// Columns of ratings.
+    /// Number of items with ratings.
     pub items: usize,
-    /// Ratings of each user.
+    /// Number of ratings per user.
     pub per_user: usize,
-    /// Numbers of a factor.
+    /// Rank of the factorization.
     pub rank: usize,
-    /// The length of a gradient step.
-    pub step: f32,
-    /// Whether workers tell gradients, and shards make steps of them, as late as they are (`AdaRevision`, with 0.08 at first). Rows of users are in the table then, too, behind those of items, and all are read-only to workers: they see what they have told when it has come back.
-    pub revised: bool,
-    /// How much factors are drawn to zero.
-    pub lambda: f32,
+    /// Learning rate of SGD.
+    pub learning_rate: f32,
+    /// Workers send gradients, and shards apply `AdaRevision` (initial learning rate 0.08). User
+    /// factors are then in the table, too, after those of items. Workers see the effect of their
+    /// gradients only when rows come back.
+    pub adaptive_revision: bool,
+    /// L2 regularization of the factors.
+    pub l2: f32,
     /// Clocks of each worker.
     pub clocks: u64,
-    /// Clocks in which a worker goes through its ratings once.
-    pub clocks_per_pass: u64,
-    /// How often a worker reads rows in a clock, and adds to them: what has come meanwhile counts.
-    pub parts: u64,
-    /// Workers of each peer.
+    /// Clocks per epoch of a worker.
+    pub clocks_per_epoch: u64,
+    /// Number of mini-batches per clock, each with a read and an update of rows; updates that
+    /// arrive in between count.
+    pub batches_per_clock: u64,
+    /// Number of workers per peer.
     pub workers: usize,
-    /// Shards of the table.
+    /// Number of shards of the table.
     pub shards: usize,
-    /// How fresh reads are.
+    /// Staleness bound of reads.
     pub consistency: Consistency,
-    /// How rows travel.
-    pub delivery: Delivery,
-    /// What may be sent ahead of need by a peer, in each direction.
-    pub budget: Option<Rate>,
-    /// Which rows go first then.
-    pub priority: Priority,
-    /// How long one rating takes.
-    pub rating: Span,
+    /// Delivery of rows: pull or push.
+    pub delivery: RowDelivery,
+    /// Bandwidth of a peer for eager sending, in each direction; `None` disables it.
+    pub budget: Option<DataRate>,
+    /// Prioritization policy of eager sending.
+    pub priority: PriorityPolicy,
+    /// Compute time per rating.
+    pub rating_time: SimDuration,
 }
 
-impl Default for Job {
+impl Default for MfWorkload {
     fn default() -> Self {
         Self {
             seed: 1,
@@ -65,56 +73,57 @@ impl Default for Job {
             items: 1000,
             per_user: 100,
             rank: 16,
-            step: 0.02,
-            revised: false,
-            lambda: 0.01,
+            learning_rate: 0.02,
+            adaptive_revision: false,
+            l2: 0.01,
             clocks: 20,
-            clocks_per_pass: 10,
-            parts: 1,
+            clocks_per_epoch: 10,
+            batches_per_clock: 1,
             workers: 1,
             shards: 8,
             consistency: Consistency::Ssp(2),
-            delivery: Delivery::Push,
+            delivery: RowDelivery::Push,
             budget: None,
-            priority: Priority::RelativeMagnitude,
-            rating: Span::from_nanos(100),
+            priority: PriorityPolicy::RelativeMagnitude,
+            rating_time: SimDuration::from_nanos(100),
         }
     }
 }
 
-/// A rating.
-type Entry = (u32, u32, f32);
+/// User, item and rating.
+type MfRating = (u32, u32, f32);
 
-/// What came of a simulated training.
+/// Outcome of a simulated training.
 #[derive(Clone, Debug)]
-pub struct Outcome {
-    /// How the run ended.
-    pub ended: Ended,
-    /// The root of the mean squared error over all ratings, before and after.
+pub struct MfOutcome {
+    /// Summary of the run.
+    pub ended: RunSummary,
+    /// Root mean squared error over all ratings, before and after.
     pub rmse: (f64, f64),
-    /// By clock: when the last worker ended it, and the mean squared error of ratings as workers came by them.
-    pub course: Vec<(Span, f64)>,
-    /// What each peer has spent.
-    pub accounts: Vec<Account>,
-    /// Bytes sent ahead of need.
-    pub ahead_bytes: u64,
-    /// What happened when, if asked for.
-    pub trace: Option<Trace>,
+    /// By clock: end time of the last worker, and the mean squared error of ratings when they were
+    /// processed.
+    pub curve: Vec<(SimDuration, f64)>,
+    /// Time and traffic of each peer.
+    pub usage: Vec<PeerUsage>,
+    /// Bytes sent eagerly by all peers.
+    pub eager_bytes: u64,
+    /// Trace of the run, if requested.
+    pub trace: Option<SimTrace>,
 }
 
-/// Ratings of a user: the product of two random factors, and noise.
-fn ratings_of(job: &Job, user: usize) -> Vec<Entry> {
+/// Ratings of a user: products of random factors, plus noise.
+fn ratings_of(job: &MfWorkload, user: usize) -> Vec<MfRating> {
     let factor = |of: u64, number: usize| -> Vec<f64> {
-        let mut random = chance::generator(job.seed ^ of, number as u64);
-        (0..4).map(|_| chance::normal(&mut random)).collect()
+        let mut random = sampling::generator(job.seed ^ of, number as u64);
+        (0..4).map(|_| sampling::normal(&mut random)).collect()
     };
     let own = factor(0x1111, user);
-    let random = &mut chance::generator(job.seed ^ 0x3333, user as u64);
-    let mut entries: Vec<Entry> = (0..job.per_user)
+    let random = &mut sampling::generator(job.seed ^ 0x3333, user as u64);
+    let mut entries: Vec<MfRating> = (0..job.per_user)
         .map(|_| {
             let item = random.below(job.items);
             let product: f64 = own.iter().zip(factor(0x2222, item)).map(|(a, b)| a * b).sum();
-            (user as u32, item as u32, (0.5 * product + 0.1 * chance::normal(random)) as f32)
+            (user as u32, item as u32, (0.5 * product + 0.1 * sampling::normal(random)) as f32)
         })
         .collect();
     entries.sort_by_key(|(_, item, _)| *item);
@@ -123,26 +132,26 @@ fn ratings_of(job: &Job, user: usize) -> Vec<Entry> {
     entries
 }
 
-/// One worker.
+/// Worker of a matrix factorization.
 #[derive(Debug)]
-pub struct Worker {
-    job: Arc<Job>,
-    entries: Vec<Entry>,
-    /// By user.
+pub struct MfWorker {
+    job: Arc<MfWorkload>,
+    entries: Vec<MfRating>,
+    /// User factors of this worker.
     factors: BTreeMap<u32, Vec<f32>>,
-    /// The part of its clock that it is at.
-    part: u64,
-    seen: Seen,
+    /// Index of the mini-batch in the current clock.
+    batch_index: u64,
+    losses: ClockLosses,
 }
 
-/// A row as it was read, its version, and the gradient so far.
-type Read = (Vec<f32>, u64, Vec<f32>);
+/// Row as read, its version, and its gradient so far.
+type ReadRow = (Vec<f32>, u64, Vec<f32>);
 
-impl Worker {
-    /// The gradients of this part of a clock, all at rows as they were read.
-    fn gradients(&mut self, clock: u64, rows: &mut Rows<'_, f32>) -> Result<Work<f32>, String> {
-        let (batch, lambda) = (self.batch(clock).to_vec(), self.job.lambda);
-        let mut read: BTreeMap<u64, Read> = BTreeMap::new();
+impl MfWorker {
+    /// Computes the gradients of a mini-batch at the rows as read.
+    fn gradients(&mut self, clock: u64, rows: &mut TableRows<'_, f32>) -> Result<TableWork<f32>, String> {
+        let (batch, l2) = (self.batch(clock).to_vec(), self.job.l2);
+        let mut read: BTreeMap<u64, ReadRow> = BTreeMap::new();
         for key in self.reads(clock).unwrap_or_default() {
             let (cells, version) = rows.read(key, |cells, version| (cells.values().to_vec(), version))?;
             read.insert(key, (cells, version, vec![0.0; self.job.rank]));
@@ -151,34 +160,40 @@ impl Worker {
             let keys = [self.job.row_of(*user), u64::from(*item)];
             let [own, theirs] = keys.map(|key| read[&key].0.clone());
             let error = rating - product(&own, &theirs);
-            self.seen.add(clock, f64::from(error * error));
+            self.losses.add(clock, f64::from(error * error));
             for (key, at, other) in [(keys[0], &own, &theirs), (keys[1], &theirs, &own)] {
                 let (_, _, gradient) = read.get_mut(&key).ok_or("the row was just read")?;
                 let both = at.iter().zip(other).zip(gradient);
-                both.for_each(|((at, other), gradient)| *gradient += lambda * at - error * other);
+                both.for_each(|((at, other), gradient)| *gradient += l2 * at - error * other);
             }
         }
-        let span = Span::from_nanos(self.job.rating.nanos() * batch.len() as u64);
+        let span = SimDuration::from_nanos(self.job.rating_time.nanos() * batch.len() as u64);
         let updates = read.into_iter().map(|(key, (_, version, gradient))| (key, gradient, version)).collect();
-        Ok(Work { span, updates })
+        Ok(TableWork { span, updates })
     }
 
-    fn new(job: &Arc<Job>, number: usize, workers: usize) -> Self {
+    fn new(job: &Arc<MfWorkload>, number: usize, workers: usize) -> Self {
         let users = job.users * number / workers..job.users * (number + 1) / workers;
-        let mut entries: Vec<Entry> = users.clone().flat_map(|user| ratings_of(job, user)).collect();
-        chance::generator(job.seed, 5 + number as u64).shuffle(&mut entries);
+        let mut entries: Vec<MfRating> = users.clone().flat_map(|user| ratings_of(job, user)).collect();
+        sampling::generator(job.seed, 5 + number as u64).shuffle(&mut entries);
         let factor = |user: usize| {
-            let mut random = chance::generator(job.seed ^ 0x4444, user as u64);
+            let mut random = sampling::generator(job.seed ^ 0x4444, user as u64);
             (user as u32, (0..job.rank).map(|_| 0.3 * random.symmetric() as f32).collect())
         };
-        Self { job: job.clone(), entries, factors: users.map(factor).collect(), part: 0, seen: Seen::default() }
+        Self {
+            job: job.clone(),
+            entries,
+            factors: users.map(factor).collect(),
+            batch_index: 0,
+            losses: ClockLosses::default(),
+        }
     }
 
-    /// The ratings of this part of a clock.
-    fn batch(&self, clock: u64) -> &[Entry] {
-        let Job { clocks_per_pass, parts, .. } = *self.job;
-        let at = (clock % clocks_per_pass * parts + self.part) as usize;
-        let of = (clocks_per_pass * parts) as usize;
+    /// Ratings of the current mini-batch.
+    fn batch(&self, clock: u64) -> &[MfRating] {
+        let MfWorkload { clocks_per_epoch, batches_per_clock, .. } = *self.job;
+        let at = (clock % clocks_per_epoch * batches_per_clock + self.batch_index) as usize;
+        let of = (clocks_per_epoch * batches_per_clock) as usize;
         let share = |at: usize| self.entries.len() * at / of;
         &self.entries[share(at)..share(at + 1)]
     }
@@ -188,27 +203,27 @@ fn product(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
-impl Program<f32> for Worker {
+impl TableProgram<f32> for MfWorker {
     fn reads(&mut self, clock: u64) -> Option<Vec<u64>> {
         if clock >= self.job.clocks {
             return None;
         }
         let batch = self.batch(clock);
         let items = batch.iter().map(|(_, item, _)| u64::from(*item));
-        let users = batch.iter().filter(|_| self.job.revised).map(|(user, _, _)| self.job.row_of(*user));
+        let users = batch.iter().filter(|_| self.job.adaptive_revision).map(|(user, _, _)| self.job.row_of(*user));
         let mut keys: Vec<u64> = items.chain(users).collect();
         keys.sort_unstable();
         keys.dedup();
         Some(keys)
     }
 
-    fn work(&mut self, clock: u64, rows: &mut Rows<'_, f32>) -> Result<Work<f32>, String> {
-        if self.job.revised {
+    fn work(&mut self, clock: u64, rows: &mut TableRows<'_, f32>) -> Result<TableWork<f32>, String> {
+        if self.job.adaptive_revision {
             return self.gradients(clock, rows);
         }
-        let Job { step, lambda, .. } = *self.job;
+        let MfWorkload { learning_rate, l2, .. } = *self.job;
         let batch = self.batch(clock).to_vec();
-        // Rows as they were read, and as they have become.
+        // Item rows as read, and after the steps of this mini-batch.
         let mut items: BTreeMap<u32, (Vec<f32>, Vec<f32>)> = BTreeMap::new();
         for (user, item, rating) in &batch {
             if !items.contains_key(item) {
@@ -216,50 +231,50 @@ impl Program<f32> for Worker {
                 items.insert(*item, (read.clone(), read));
             }
             let (_, theirs) = items.get_mut(item).ok_or("the row was just read")?;
-            let own = self.factors.get_mut(user).ok_or("a rating of another worker's user")?;
+            let own = self.factors.get_mut(user).ok_or("the user belongs to another worker")?;
             let error = rating - product(own, theirs);
-            self.seen.add(clock, f64::from(error * error));
+            self.losses.add(clock, f64::from(error * error));
             for (a, b) in own.iter_mut().zip(theirs) {
-                (*a, *b) = (*a + step * (error * *b - lambda * *a), *b + step * (error * *a - lambda * *b));
+                (*a, *b) = (*a + learning_rate * (error * *b - l2 * *a), *b + learning_rate * (error * *a - l2 * *b));
             }
         }
         let change = |(item, (before, after)): (u32, (Vec<f32>, Vec<f32>))| {
             (u64::from(item), after.iter().zip(&before).map(|(after, before)| after - before).collect(), 0)
         };
-        let span = Span::from_nanos(self.job.rating.nanos() * batch.len() as u64);
-        Ok(Work { span, updates: items.into_iter().map(change).collect() })
+        let span = SimDuration::from_nanos(self.job.rating_time.nanos() * batch.len() as u64);
+        Ok(TableWork { span, updates: items.into_iter().map(change).collect() })
     }
 
-    fn stays(&mut self, _: u64) -> bool {
-        self.part = (self.part + 1) % self.job.parts;
-        self.part > 0
+    fn repeats_clock(&mut self, _: u64) -> bool {
+        self.batch_index = (self.batch_index + 1) % self.job.batches_per_clock;
+        self.batch_index > 0
     }
 }
 
-impl Job {
-    fn spec(&self, peers: usize) -> Spec {
-        Spec {
+impl MfWorkload {
+    fn spec(&self, peers: usize) -> TableSpec {
+        TableSpec {
             consistency: self.consistency,
             delivery: self.delivery,
             shards: self.shards,
             clients: peers,
-            defaults: Defaults::Uniform { seed: self.seed, low: -0.3, high: 0.3 },
-            managed: self.budget.map(|_| Managed { priority: self.priority, ..Managed::default() }),
-            ..Spec::new("items", Ids::Fixed(self.rows() as u64), self.rank)
+            initializer: RowInitializer::Uniform { seed: self.seed, low: -0.3, high: 0.3 },
+            comm_policy: self.budget.map(|_| CommPolicy { priority: self.priority, ..CommPolicy::default() }),
+            ..TableSpec::new("items", KeySpace::Fixed(self.rows() as u64), self.rank)
         }
     }
 
-    /// Rows of the table.
+    /// Number of rows of the table.
     fn rows(&self) -> usize {
-        self.items + if self.revised { self.users } else { 0 }
+        self.items + if self.adaptive_revision { self.users } else { 0 }
     }
 
-    /// Where the row of a user is, if it is in the table.
+    /// Row of a user, if users are in the table.
     fn row_of(&self, user: u32) -> u64 {
         self.items as u64 + u64::from(user)
     }
 
-    /// Refuses numbers that no training can have.
+    /// Refuses sizes that are zero.
     fn check(&self) -> Result<(), String> {
         let numbers = [
             ("users", self.users),
@@ -268,87 +283,89 @@ impl Job {
             ("rank", self.rank),
             ("workers", self.workers),
             ("shards", self.shards),
-            ("clocks_per_pass", self.clocks_per_pass as usize),
-            ("parts", self.parts as usize),
+            ("clocks_per_epoch", self.clocks_per_epoch as usize),
+            ("batches_per_clock", self.batches_per_clock as usize),
         ];
         match numbers.into_iter().find(|(_, number)| *number == 0) {
-            Some((what, _)) => Err(format!("a matrix factorization needs some {what}")),
+            Some((what, _)) => Err(format!("`{what}` is 0; use at least 1")),
             None => Ok(()),
         }
     }
 
-    /// How many ratings each block has, if users are cut into parts and items into times; by part, then by time.
+    /// Returns the ratings per block, with users cut into parts and items into time blocks; by
+    /// part, then by time block.
     pub fn counts(&self, parts: usize, times: usize) -> Result<Vec<u64>, String> {
         self.check()?;
         let mut counts = vec![0; parts * times];
-        let place = |index: usize, of: usize, cuts: usize| ((index + 1) * cuts).div_ceil(of) - 1;
+        let block_of = |index: usize, of: usize, cuts: usize| ((index + 1) * cuts).div_ceil(of) - 1;
         for user in 0..self.users {
-            let part = place(user, self.users, parts).min(parts - 1);
+            let part = block_of(user, self.users, parts).min(parts - 1);
             for (_, item, _) in ratings_of(self, user) {
-                counts[part * times + place(item as usize, self.items, times).min(times - 1)] += 1;
+                counts[part * times + block_of(item as usize, self.items, times).min(times - 1)] += 1;
             }
         }
         Ok(counts)
     }
 
-    /// How many ratings there are.
+    /// Number of ratings of all users.
     #[must_use]
     pub fn ratings(&self) -> usize {
         (0..self.users).map(|user| ratings_of(self, user).len()).sum()
     }
 
-    /// Trains on a simulated cluster.
-    pub fn run(&self, cluster: &Description, seed: u64, traced: bool) -> Result<Outcome, String> {
+    /// Runs the training on a simulated cluster.
+    pub fn run(&self, cluster: &ClusterSpec, seed: u64, traced: bool) -> Result<MfOutcome, String> {
         self.check()?;
         let (job, spec, peers) = (Arc::new(self.clone()), Arc::new(self.spec(cluster.peers)), cluster.peers);
         let all = peers * self.workers;
         let mut failed = None;
-        let world = World::new(cluster, seed, |me| {
-            let worker = |local: usize| Worker::new(&job, me.index() * self.workers + local, all);
+        let simulation = Simulation::new(cluster, seed, |me| {
+            let worker = |local: usize| MfWorker::new(&job, me.index() * self.workers + local, all);
             let programs = (0..self.workers).map(worker).collect();
             let budget = self.budget.map(|rate| (rate, burst(rate)));
-            let procedure: fn() -> Box<dyn Procedure<f32>> =
-                if self.revised { || Box::new(AdaRevision::new(0.08)) } else { || Box::new(Add) };
-            let setup = Setup { spec: spec.clone(), procedure, programs, budget };
-            Tables::new(me, peers, setup).inspect_err(|problem| failed = Some(problem.clone())).ok()
+            let procedure: fn() -> Box<dyn UpdateRule<f32>> =
+                if self.adaptive_revision { || Box::new(AdaRevision::new(0.08)) } else { || Box::new(Addition) };
+            let setup = TableActorSetup { spec: spec.clone(), procedure, programs, budget };
+            TableActor::new(me, peers, setup).inspect_err(|problem| failed = Some(problem.clone())).ok()
         });
-        let mut world = world.map_err(|error| error.to_string())?;
+        let mut simulation = simulation.map_err(|error| error.to_string())?;
         if let Some(problem) = failed {
             return Err(problem);
         }
         if traced {
-            world = world.traced();
+            simulation = simulation.with_trace();
         }
-        let initial =
-            |item: u64| -> Vec<f32> { (0..self.rank).map(|column| spec.defaults.value(item, column) as f32).collect() };
+        let initial = |item: u64| -> Vec<f32> {
+            (0..self.rank).map(|column| spec.initializer.value(item, column) as f32).collect()
+        };
         let before: Vec<Vec<f32>> = (0..self.rows() as u64).map(initial).collect();
-        let first = rmse(world.actors(), &before);
-        let ended = world.run().map_err(|trouble| trouble.to_string())?;
+        let first = rmse(simulation.actors(), &before);
+        let ended = simulation.run().map_err(|trouble| trouble.to_string())?;
         let mut rows = before;
         for (item, row) in rows.iter_mut().enumerate() {
             let shard = spec.shard_of(item as u64).index();
-            let server = world.actors()[shard % peers].as_ref().and_then(|actor| actor.shard(shard));
+            let server = simulation.actors()[shard % peers].as_ref().and_then(|actor| actor.shard(shard));
             if let Some((server, slot)) = server.and_then(|server| Some((server, server.rows().find(item as u64)?))) {
                 *row = server.rows().cells(slot).values().to_vec();
             }
         }
-        Ok(Outcome {
+        Ok(MfOutcome {
             ended,
-            rmse: (first, rmse(world.actors(), &rows)),
-            course: course(&world.actors().iter().flatten(), |worker| &worker.seen),
-            accounts: world.accounts().to_vec(),
-            ahead_bytes: world.actors().iter().flatten().map(Tables::ahead_bytes).sum(),
-            trace: world.trace().cloned(),
+            rmse: (first, rmse(simulation.actors(), &rows)),
+            curve: learning_curve(&simulation.actors().iter().flatten(), |worker| &worker.losses),
+            usage: simulation.usage().to_vec(),
+            eager_bytes: simulation.actors().iter().flatten().map(TableActor::eager_bytes).sum(),
+            trace: simulation.trace().cloned(),
         })
     }
 }
 
-/// The root of the mean squared error over all ratings.
-fn rmse(actors: &[Option<Tables<f32, Worker>>], items: &[Vec<f32>]) -> f64 {
+/// Root mean squared error over all ratings.
+fn rmse(actors: &[Option<TableActor<f32, MfWorker>>], items: &[Vec<f32>]) -> f64 {
     let (mut sum, mut count) = (0.0, 0_u64);
-    for worker in actors.iter().flatten().flat_map(Tables::programs) {
+    for worker in actors.iter().flatten().flat_map(TableActor::programs) {
         for (user, item, rating) in &worker.entries {
-            let served = worker.job.revised.then(|| &items[worker.job.row_of(*user) as usize]);
+            let served = worker.job.adaptive_revision.then(|| &items[worker.job.row_of(*user) as usize]);
             let error = rating - product(served.unwrap_or(&worker.factors[user]), &items[*item as usize]);
             sum += f64::from(error * error);
             count += 1;
@@ -361,50 +378,59 @@ fn rmse(actors: &[Option<Tables<f32, Worker>>], items: &[Vec<f32>]) -> f64 {
 mod tests {
     use super::*;
 
-    fn small() -> Job {
-        let rating = Span::from_micros(10);
-        Job { users: 64, items: 50, per_user: 30, clocks: 200, shards: 3, step: 0.05, rating, ..Job::default() }
+    fn small() -> MfWorkload {
+        let rating = SimDuration::from_micros(10);
+        MfWorkload {
+            users: 64,
+            items: 50,
+            per_user: 30,
+            clocks: 200,
+            shards: 3,
+            learning_rate: 0.05,
+            rating_time: rating,
+            ..MfWorkload::default()
+        }
     }
 
     #[test]
-    fn it_learns_and_repeats() {
-        let outcome = |seed| small().run(&Description::new(4), seed, false).unwrap();
+    fn training_learns_and_repeats() {
+        let outcome = |seed| small().run(&ClusterSpec::new(4), seed, false).unwrap();
         let (a, b) = (outcome(1), outcome(1));
         assert_eq!(a.ended, b.ended);
         assert!(a.rmse.1 < 0.5 * a.rmse.0, "{:?}", a.rmse);
-        assert!(a.accounts.iter().all(|account| account.computing > 0 && account.sent_bytes > 0));
+        assert!(a.usage.iter().all(|account| account.computing > 0 && account.sent_bytes > 0));
     }
 
     #[test]
-    fn bsp_learns_the_same_bits_on_any_network() {
-        let job = Job { consistency: Consistency::Bsp, ..small() };
-        let calm = job.run(&Description::new(4), 1, false).unwrap();
-        let mut cluster = Description::new(4);
-        cluster.link.jitter = Span::from_millis(2);
-        cluster.compute = vec![crate::describe::Compute::Jitter { deviation: 1.0 }];
+    fn bsp_gives_the_same_bits_on_any_network() {
+        let job = MfWorkload { consistency: Consistency::Bsp, ..small() };
+        let calm = job.run(&ClusterSpec::new(4), 1, false).unwrap();
+        let mut cluster = ClusterSpec::new(4);
+        cluster.link.jitter = SimDuration::from_millis(2);
+        cluster.compute = vec![crate::cluster_spec::ComputeModel::Jitter { deviation: 1.0 }];
         let rough = job.run(&cluster, 7, false).unwrap();
         assert_eq!(calm.rmse.1.to_bits(), rough.rmse.1.to_bits());
-        assert!(rough.ended.at > calm.ended.at);
+        assert!(rough.ended.end_time > calm.ended.end_time);
     }
 
     #[test]
     fn a_slower_network_takes_longer_and_a_straggler_is_waited_for() {
-        let time = |change: &dyn Fn(&mut Description)| {
-            let mut cluster = Description::new(4);
+        let time = |change: &dyn Fn(&mut ClusterSpec)| {
+            let mut cluster = ClusterSpec::new(4);
             change(&mut cluster);
             small().run(&cluster, 1, false).unwrap()
         };
         let fast = time(&|_| {});
-        let narrow = time(&|cluster| cluster.link.bandwidth = Rate::from_bits(10_000_000));
-        assert!(narrow.ended.at > fast.ended.at);
-        let one = crate::describe::Slower { peers: vec![0], factor: 50.0 };
-        let straggler = time(&|cluster| cluster.slower = vec![one.clone()]);
-        assert!(straggler.accounts[1].waiting > 10 * fast.accounts[1].waiting);
+        let narrow = time(&|cluster| cluster.link.bandwidth = DataRate::from_bits(10_000_000));
+        assert!(narrow.ended.end_time > fast.ended.end_time);
+        let one = crate::cluster_spec::SlowPeers { peers: vec![0], factor: 50.0 };
+        let straggler = time(&|cluster| cluster.slow_peers = vec![one.clone()]);
+        assert!(straggler.usage[1].waiting > 10 * fast.usage[1].waiting);
     }
 
     #[test]
-    fn what_no_training_can_have_is_refused() {
-        let job = Job { rank: 0, ..small() };
-        assert_eq!(job.run(&Description::new(1), 1, false).unwrap_err(), "a matrix factorization needs some rank");
+    fn zero_sizes_are_refused() {
+        let job = MfWorkload { rank: 0, ..small() };
+        assert_eq!(job.run(&ClusterSpec::new(1), 1, false).unwrap_err(), "`rank` is 0; use at least 1");
     }
 }

@@ -1,8 +1,8 @@
-//! Jobs that do real work in virtual time: what they compute is computed, and only the time it takes is modelled.
+//! Workloads that compute real results in virtual time: only their duration is modelled.
 
-mod course;
 pub mod lda;
+mod learning_curve;
 pub mod mf;
 pub mod profiled;
-pub mod speed;
+pub mod protocol_speed;
 pub mod what_if;

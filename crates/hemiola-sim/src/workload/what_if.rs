@@ -1,45 +1,50 @@
-//! What a training would take on a cluster one does not have: the same matrix factorization by several strategies.
+//! Prediction of a training on a hypothetical cluster: the same matrix factorization with several
+//! strategies.
 //!
-//! - *Tables*: rows of items are served, with bounded staleness or in lock step; the mathematics runs, so there is an error, too.
-//! - *Rotation*: time blocks of items travel around a ring of workers, each of which works on its users' ratings of the items it holds, as a planned loop does.
-//! - *All-reduce*: every worker computes with its own ratings, and changes of all items are added up by a ring after each clock.
+//! - *Tables*: item factors are on a parameter server, with bounded staleness or bulk synchronous.
+//!   The arithmetic is real, so there is an error, too.
+//! - *Rotation*: time blocks of items travel around a ring of workers. Each worker processes its
+//!   users' ratings of the items it holds, as a planned loop does.
+//! - *All-reduce*: every worker processes its own ratings, and the changes of all items are summed
+//!   by a ring all-reduce after each clock.
 //!
-//! Of rotation and all-reduce only times and bytes are simulated: their blocks and vectors are as long as real ones, and hold nothing.
+//! For rotation and all-reduce, only times and bytes are simulated: their blocks and vectors have
+//! their real sizes and no contents.
 
-use super::mf::{self, Job};
-use crate::actors::blocks::{self, Blocks};
-use crate::actors::collectives::{self, Collectives};
-use crate::describe::Description;
-use crate::trace::Trace;
-use crate::units::Span;
-use crate::world::{Account, Ended, World};
-use hemiola_collective_proto::{Algorithm, Operation, Operator};
+use super::mf::{self, MfWorkload};
+use crate::actors::collectives::{self, CollectiveActor};
+use crate::actors::loop_blocks::{self, LoopActor};
+use crate::cluster_spec::ClusterSpec;
+use crate::simulation::{PeerUsage, RunSummary, Simulation};
+use crate::trace::SimTrace;
+use crate::units::SimDuration;
+use hemiola_collective_proto::{Algorithm, Operation, ReduceOp};
 use hemiola_core::Rank;
-use hemiola_loops::plan::{Block, Cuts, Schedule};
+use hemiola_loops::plan::{Cuts, LoopBlock, LoopSchedule};
 use hemiola_tables_proto::Consistency;
 use serde::Serialize;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// Blocks of time for each part of a rotation.
+/// Time blocks per part of a rotation.
 const RATIO: usize = 2;
 
-/// How peers share the model.
+/// Strategy of a training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Strategy {
-    /// A table in lock step.
+pub enum TrainingStrategy {
+    /// Parameter server, bulk synchronous.
     Bsp,
-    /// A table whose reads miss so many clocks at most.
+    /// Parameter server with this staleness bound.
     Ssp(u64),
-    /// Blocks around a ring.
+    /// Rotation of blocks around a ring.
     Rotation,
-    /// Changes added up after each clock.
+    /// All-reduce of the changes after each clock.
     AllReduce,
 }
 
-impl fmt::Display for Strategy {
+impl fmt::Display for TrainingStrategy {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bsp => formatter.write_str("bsp"),
@@ -50,7 +55,7 @@ impl fmt::Display for Strategy {
     }
 }
 
-impl FromStr for Strategy {
+impl FromStr for TrainingStrategy {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -62,57 +67,60 @@ impl FromStr for Strategy {
                 .strip_prefix("ssp:")
                 .and_then(|staleness| staleness.parse().ok())
                 .map(Self::Ssp)
-                .ok_or_else(|| "it is one of bsp, ssp:STALENESS, rotation and all-reduce".to_owned()),
+                .ok_or_else(|| "use one of `bsp`, `ssp:STALENESS`, `rotation` and `all-reduce`".to_owned()),
         }
     }
 }
 
-/// What a strategy would take.
+/// Predicted time and traffic of a strategy.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Prediction {
-    /// Which.
+pub struct TrainingPrediction {
+    /// Name of the strategy.
     pub strategy: String,
-    /// Seconds of a pass over all ratings.
+    /// Seconds per pass over all ratings.
     pub pass_seconds: f64,
-    /// Bytes that a peer sends in a pass, on average.
+    /// Mean bytes that a peer sends per pass.
     pub pass_bytes: f64,
-    /// Messages that it sends.
+    /// Mean messages that a peer sends per pass.
     pub pass_messages: f64,
-    /// Share of its workers' time that they compute.
+    /// Share of the workers' time spent computing.
     pub computing: f64,
-    /// And wait.
+    /// Share of the workers' time spent waiting.
     pub waiting: f64,
-    /// The error at the end, where the mathematics runs.
+    /// Final error, where the arithmetic is real.
     pub rmse: Option<f64>,
 }
 
-/// Predicts one strategy, with what happened when if asked for.
+/// Predicts one strategy; returns a trace if requested.
 pub fn predict(
-    job: &Job,
-    strategy: Strategy,
-    cluster: &Description,
+    job: &MfWorkload,
+    strategy: TrainingStrategy,
+    cluster: &ClusterSpec,
     seed: u64,
     traced: bool,
-) -> Result<(Prediction, Option<Trace>), String> {
-    let passes = (job.clocks.div_ceil(job.clocks_per_pass.max(1))).max(1);
-    let whole = Job { clocks: passes * job.clocks_per_pass, ..job.clone() };
+) -> Result<(TrainingPrediction, Option<SimTrace>), String> {
+    let passes = (job.clocks.div_ceil(job.clocks_per_epoch.max(1))).max(1);
+    let whole = MfWorkload { clocks: passes * job.clocks_per_epoch, ..job.clone() };
     let run = match strategy {
-        Strategy::Bsp | Strategy::Ssp(_) => {
-            let consistency =
-                if let Strategy::Ssp(staleness) = strategy { Consistency::Ssp(staleness) } else { Consistency::Bsp };
-            let mf::Outcome { ended, rmse, accounts, trace, .. } =
-                Job { consistency, ..whole }.run(cluster, seed, traced)?;
-            Run { ended, accounts, trace, rmse: Some(rmse.1) }
+        TrainingStrategy::Bsp | TrainingStrategy::Ssp(_) => {
+            let consistency = if let TrainingStrategy::Ssp(staleness) = strategy {
+                Consistency::Ssp(staleness)
+            } else {
+                Consistency::Bsp
+            };
+            let mf::MfOutcome { ended, rmse, usage, trace, .. } =
+                MfWorkload { consistency, ..whole }.run(cluster, seed, traced)?;
+            SimulatedRun { ended, usage, trace, rmse: Some(rmse.1) }
         }
-        Strategy::Rotation => rotate(&whole, passes as usize, cluster, seed, traced)?,
-        Strategy::AllReduce => add_up(&whole, cluster, seed, traced)?,
+        TrainingStrategy::Rotation => rotate(&whole, passes as usize, cluster, seed, traced)?,
+        TrainingStrategy::AllReduce => all_reduce(&whole, cluster, seed, traced)?,
     };
     let (count, peers) = (passes as f64, cluster.peers as f64);
-    let total = run.ended.at.secs() * 1e9 * peers * job.workers as f64;
-    let sum = |of: fn(&Account) -> u64| run.accounts.iter().map(of).sum::<u64>() as f64;
-    let prediction = Prediction {
+    let total = run.ended.end_time.secs() * 1e9 * peers * job.workers as f64;
+    let sum = |of: fn(&PeerUsage) -> u64| run.usage.iter().map(of).sum::<u64>() as f64;
+    let prediction = TrainingPrediction {
         strategy: strategy.to_string(),
-        pass_seconds: run.ended.at.secs() / count,
+        pass_seconds: run.ended.end_time.secs() / count,
         pass_bytes: sum(|account| account.sent_bytes) / peers / count,
         pass_messages: sum(|account| account.sent_messages) / peers / count,
         computing: sum(|account| account.computing) / total,
@@ -122,82 +130,100 @@ pub fn predict(
     Ok((prediction, run.trace))
 }
 
-struct Run {
-    ended: Ended,
-    accounts: Vec<Account>,
-    trace: Option<Trace>,
+struct SimulatedRun {
+    ended: RunSummary,
+    usage: Vec<PeerUsage>,
+    trace: Option<SimTrace>,
     rmse: Option<f64>,
 }
 
-fn finish<A: crate::Actor>(world: World<A>, traced: bool) -> Result<Run, String> {
-    let mut world = if traced { world.traced() } else { world };
-    let ended = world.run().map_err(|trouble| trouble.to_string())?;
-    Ok(Run { ended, accounts: world.accounts().to_vec(), trace: world.trace().cloned(), rmse: None })
+fn finish<A: crate::Actor>(simulation: Simulation<A>, traced: bool) -> Result<SimulatedRun, String> {
+    let mut simulation = if traced { simulation.with_trace() } else { simulation };
+    let ended = simulation.run().map_err(|trouble| trouble.to_string())?;
+    Ok(SimulatedRun { ended, usage: simulation.usage().to_vec(), trace: simulation.trace().cloned(), rmse: None })
 }
 
-fn rotate(job: &Job, passes: usize, cluster: &Description, seed: u64, traced: bool) -> Result<Run, String> {
+fn rotate(
+    job: &MfWorkload,
+    passes: usize,
+    cluster: &ClusterSpec,
+    seed: u64,
+    traced: bool,
+) -> Result<SimulatedRun, String> {
     let parts = cluster.peers * job.workers;
     let times = RATIO * parts;
     let bounds = |end: usize, count: usize| (0..=count as u64).map(|at| end as u64 * at / count as u64).collect();
     let counts = Arc::new(job.counts(parts, times)?);
-    let rating = job.rating.nanos();
-    let setup = blocks::Setup {
+    let rating = job.rating_time.nanos();
+    let setup = loop_blocks::LoopSetup {
         cuts: Cuts {
             space: bounds(job.users, parts),
             time: bounds(job.items, times),
             skew: None,
             peers_used: cluster.peers,
-            schedule: Schedule::Rotation { ratio: RATIO },
+            schedule: LoopSchedule::Rotation { ratio: RATIO },
         },
         passes,
         part_values: 0,
         // Values of a simulated block have eight bytes, those of a factor four.
         time_values: (job.items * job.rank).div_ceil(2 * times),
         message_bytes: None,
-        meetings: 0,
-        work: Arc::new(move |block: Block| Span::from_nanos(rating * counts[block.part * times + block.time])),
+        barriers: 0,
+        work: Arc::new(move |block: LoopBlock| {
+            SimDuration::from_nanos(rating * counts[block.part * times + block.time])
+        }),
         body: Arc::new(|_, _, _, _| {}),
-        early: false,
+        send_before_run: false,
     };
-    let world = World::new(cluster, seed, |me| Blocks::new(me, cluster.peers, setup.clone()));
-    finish(world.map_err(|error| error.to_string())?, traced)
+    let simulation = Simulation::new(cluster, seed, |me| LoopActor::new(me, cluster.peers, setup.clone()));
+    finish(simulation.map_err(|error| error.to_string())?, traced)
 }
 
-fn add_up(job: &Job, cluster: &Description, seed: u64, traced: bool) -> Result<Run, String> {
-    let (algorithm, operator) = (Algorithm::Ring, Operator::Sum);
+fn all_reduce(job: &MfWorkload, cluster: &ClusterSpec, seed: u64, traced: bool) -> Result<SimulatedRun, String> {
+    let (algorithm, operator) = (Algorithm::Ring, ReduceOp::Sum);
     let length = job.items * job.rank;
     let counts = job.counts(cluster.peers, 1)?;
-    let world = World::new(cluster, seed, |me: Rank| {
-        // The workers of a peer compute side by side, and add up among themselves.
-        let share = counts[me.index()] / (job.workers as u64 * job.clocks_per_pass);
-        let one = collectives::Job {
+    let simulation = Simulation::new(cluster, seed, |me: Rank| {
+        // The workers of a peer compute in parallel and sum locally.
+        let share = counts[me.index()] / (job.workers as u64 * job.clocks_per_epoch);
+        let one = collectives::CollectiveJob {
             operation: Operation::AllReduce { algorithm, operator, length },
             elements: vec![0.0_f32; length],
-            before: Span::from_nanos(job.rating.nanos() * share),
+            before: SimDuration::from_nanos(job.rating_time.nanos() * share),
         };
-        Collectives::new(me, cluster.peers, vec![one; job.clocks as usize], 1, 1 << 18)
+        CollectiveActor::new(me, cluster.peers, vec![one; job.clocks as usize], 1, 1 << 18)
     });
-    finish(world.map_err(|error| error.to_string())?, traced)
+    finish(simulation.map_err(|error| error.to_string())?, traced)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::units::Rate;
+    use crate::units::DataRate;
 
-    const ALL: [Strategy; 4] = [Strategy::Bsp, Strategy::Ssp(2), Strategy::Rotation, Strategy::AllReduce];
+    const ALL: [TrainingStrategy; 4] =
+        [TrainingStrategy::Bsp, TrainingStrategy::Ssp(2), TrainingStrategy::Rotation, TrainingStrategy::AllReduce];
 
-    fn small() -> Job {
-        let rating = Span::from_micros(1);
-        Job { users: 128, items: 120, per_user: 40, clocks: 4, clocks_per_pass: 4, shards: 4, rating, ..Job::default() }
+    fn small() -> MfWorkload {
+        let rating = SimDuration::from_micros(1);
+        MfWorkload {
+            users: 128,
+            items: 120,
+            per_user: 40,
+            clocks: 4,
+            clocks_per_epoch: 4,
+            shards: 4,
+            rating_time: rating,
+            ..MfWorkload::default()
+        }
     }
 
     #[test]
     fn all_strategies_take_longer_on_a_narrower_network() {
-        let mut narrow = Description::new(4);
-        narrow.link.bandwidth = Rate::from_bits(20_000_000);
+        let mut narrow = ClusterSpec::new(4);
+        narrow.link.bandwidth = DataRate::from_bits(20_000_000);
         for strategy in ALL {
-            let (wide, trace) = predict(&small(), strategy, &Description::new(4), 1, true).unwrap();
+            let (wide, trace) = predict(&small(), strategy, &ClusterSpec::new(4), 1, true).unwrap();
             let (slow, none) = predict(&small(), strategy, &narrow, 1, false).unwrap();
             assert!(slow.pass_seconds > 1.5 * wide.pass_seconds, "{strategy}: {wide:?} {slow:?}");
             assert!(!trace.unwrap().spans.is_empty() && none.is_none());
@@ -207,12 +233,12 @@ mod tests {
     }
 
     #[test]
-    fn without_a_network_to_speak_of_all_take_the_time_of_their_ratings() {
-        let mut near = Description::new(2);
-        (near.link.latency, near.link.overhead) = (Span::from_nanos(1), Span::ZERO);
-        near.link.bandwidth = Rate::from_bits(10_000_000_000_000);
+    fn with_a_fast_network_all_strategies_take_the_time_of_their_ratings() {
+        let mut near = ClusterSpec::new(2);
+        (near.link.latency, near.link.overhead) = (SimDuration::from_nanos(1), SimDuration::ZERO);
+        near.link.bandwidth = DataRate::from_bits(10_000_000_000_000);
         let job = small();
-        let alone = job.rating.secs() * job.ratings() as f64;
+        let alone = job.rating_time.secs() * job.ratings() as f64;
         for strategy in ALL {
             let (found, _) = predict(&job, strategy, &near, 1, false).unwrap();
             let share = found.pass_seconds / (alone / 2.0);
@@ -222,10 +248,10 @@ mod tests {
 
     #[test]
     fn a_rotation_sends_each_block_once_round() {
-        let job = Job { items: 128, ..small() };
-        let (found, _) = predict(&job, Strategy::Rotation, &Description::new(4), 1, false).unwrap();
+        let job = MfWorkload { items: 128, ..small() };
+        let (found, _) = predict(&job, TrainingStrategy::Rotation, &ClusterSpec::new(4), 1, false).unwrap();
         let rows = (job.items * job.rank * 4) as f64;
-        // Every peer sends every block once; heads and frames come on top.
+        // Every peer sends every block once, plus headers and frames.
         assert!((1.0..1.1).contains(&(found.pass_bytes / rows)), "{found:?}");
         assert!((found.pass_messages - 8.0).abs() < 1e-9, "{found:?}");
     }

@@ -1,45 +1,50 @@
-//! What staleness does to learning, in the directions that the study of Dai et al. reports.
+//! Effect of staleness on training, with the tendencies that Dai et al. report.
 
-use hemiola_sim::study::learner::Settings;
-use hemiola_sim::study::sweep::{slow_down, to_csv};
-use hemiola_sim::study::{Cell, Delay, Model, Optimizer, Sweep, Training};
+use hemiola_sim::staleness::learner::LearnerSettings;
+use hemiola_sim::staleness::sweep::{slowdown, to_csv};
+use hemiola_sim::staleness::{
+    DelayDistribution, DelayedTraining, StalenessSweep, StudyModel, StudyOptimizer, SweepCell,
+};
 
-fn sweep(model: Model, optimizer: Optimizer, staleness: &[u32], workers: &[usize]) -> Sweep {
-    Sweep {
+fn sweep(model: StudyModel, optimizer: StudyOptimizer, staleness: &[u32], workers: &[usize]) -> StalenessSweep {
+    StalenessSweep {
         model,
         optimizer,
-        delay: Delay::Uniform,
+        delay: DelayDistribution::Uniform,
         staleness: staleness.to_vec(),
         workers: workers.to_vec(),
-        rates: Vec::new(),
+        learning_rates: Vec::new(),
         seeds: vec![1, 2, 3],
         target: None,
-        most_batches: 8000,
-        to_the_end: false,
+        max_batches: 8000,
+        run_to_end: false,
     }
 }
 
-fn run(sweep: &Sweep) -> Vec<Cell> {
+fn run(sweep: &StalenessSweep) -> Vec<SweepCell> {
     sweep.run(|_, _| {})
 }
 
-fn of(cells: &[Cell], staleness: u32, workers: usize) -> f64 {
+fn slowdown_of(cells: &[SweepCell], staleness: u32, workers: usize) -> f64 {
     let cell = cells.iter().find(|cell| (cell.staleness, cell.workers) == (staleness, workers)).unwrap();
-    slow_down(cells, cell).unwrap_or_else(|| panic!("{cell:?} did not reach its target"))
+    slowdown(cells, cell).unwrap_or_else(|| panic!("{cell:?} did not reach its target"))
 }
 
 #[test]
-fn slow_down_grows_with_staleness_and_with_workers() {
-    for delay in [Delay::Uniform, Delay::Geometric] {
-        let sweep = Sweep { delay, ..sweep(Model::Mf, Optimizer::Sgd, &[0, 16, 32], &[1, 4, 8]) };
+fn slowdown_grows_with_staleness_and_with_workers() {
+    for delay in [DelayDistribution::Uniform, DelayDistribution::Geometric] {
+        let sweep = StalenessSweep { delay, ..sweep(StudyModel::Mf, StudyOptimizer::Sgd, &[0, 16, 32], &[1, 4, 8]) };
         let cells = run(&sweep);
         for workers in [1, 4, 8] {
-            let downs: Vec<f64> = [0, 16, 32].map(|staleness| of(&cells, staleness, workers)).to_vec();
-            assert!(downs.windows(2).all(|pair| pair[0] < pair[1]), "{delay:?}, {workers} workers: {downs:?}");
+            let slowdowns: Vec<f64> = [0, 16, 32].map(|staleness| slowdown_of(&cells, staleness, workers)).to_vec();
+            assert!(slowdowns.windows(2).all(|pair| pair[0] < pair[1]), "{delay:?}, {workers} workers: {slowdowns:?}");
         }
         for staleness in [16, 32] {
-            let downs: Vec<f64> = [1, 4, 8].map(|workers| of(&cells, staleness, workers)).to_vec();
-            assert!(downs.windows(2).all(|pair| pair[0] < pair[1]), "{delay:?}, staleness {staleness}: {downs:?}");
+            let slowdowns: Vec<f64> = [1, 4, 8].map(|workers| slowdown_of(&cells, staleness, workers)).to_vec();
+            assert!(
+                slowdowns.windows(2).all(|pair| pair[0] < pair[1]),
+                "{delay:?}, staleness {staleness}: {slowdowns:?}"
+            );
         }
         let csv = to_csv(&sweep, &cells);
         assert_eq!(csv.lines().count(), 10);
@@ -51,28 +56,37 @@ fn slow_down_grows_with_staleness_and_with_workers() {
 fn momentum_suffers_more_than_sgd_and_adagrad() {
     let slow = |optimizer| {
         let rates = vec![0.001, 0.01, 0.03, 0.1];
-        let sweep = Sweep { rates, most_batches: 2000, ..sweep(Model::Mlp(1), optimizer, &[0, 16], &[8]) };
-        of(&run(&sweep), 16, 8)
+        let sweep = StalenessSweep {
+            learning_rates: rates,
+            max_batches: 2000,
+            ..sweep(StudyModel::Mlp(1), optimizer, &[0, 16], &[8])
+        };
+        slowdown_of(&run(&sweep), 16, 8)
     };
-    let (sgd, momentum, adagrad) = (slow(Optimizer::Sgd), slow(Optimizer::Momentum), slow(Optimizer::Adagrad));
+    let (sgd, momentum, adagrad) =
+        (slow(StudyOptimizer::Sgd), slow(StudyOptimizer::Momentum), slow(StudyOptimizer::Adagrad));
     assert!(momentum > 1.5 * sgd && momentum > 1.5 * adagrad, "{sgd} {momentum} {adagrad}");
 }
 
 #[test]
-fn deeper_networks_are_slowed_down_more_than_shallow_ones() {
+fn deeper_networks_are_slowed_down_more() {
     let slow = |model| {
         let seeds = (1..=6).collect();
-        of(&run(&Sweep { seeds, ..sweep(model, Optimizer::Sgd, &[0, 32], &[1]) }), 32, 1)
+        slowdown_of(&run(&StalenessSweep { seeds, ..sweep(model, StudyOptimizer::Sgd, &[0, 32], &[1]) }), 32, 1)
     };
-    let (flat, deep) = (slow(Model::Mlp(0)), slow(Model::Mlp(3)));
+    let (flat, deep) = (slow(StudyModel::Mlp(0)), slow(StudyModel::Mlp(3)));
     assert!(deep > flat, "{flat} {deep}");
 }
 
 #[test]
-fn topics_stand_delays_up_to_a_pass_and_not_beyond() {
-    // Ten iterations are a pass. Up to there a word's last change has come when the word is sampled again; beyond, it may not have.
-    let sweep =
-        Sweep { to_the_end: true, most_batches: 2400, ..sweep(Model::Lda, Optimizer::Sgd, &[0, 10, 20, 30], &[8]) };
+fn topic_models_tolerate_delays_up_to_an_epoch() {
+    // Ten iterations are an epoch. Up to that delay, a word's last update has arrived when the word
+    // is sampled again; beyond, it may not have.
+    let sweep = StalenessSweep {
+        run_to_end: true,
+        max_batches: 2400,
+        ..sweep(StudyModel::Lda, StudyOptimizer::Sgd, &[0, 10, 20, 30], &[8])
+    };
     let cells = run(&sweep);
     let quality: Vec<f64> = cells.iter().map(|cell| cell.last().0).collect();
     let (within, beyond) = (quality[0] - quality[1], quality[1] - quality[3]);
@@ -81,26 +95,35 @@ fn topics_stand_delays_up_to_a_pass_and_not_beyond() {
 }
 
 #[test]
-fn without_staleness_one_worker_learns_serially_and_repeats() {
-    for model in [Model::Mf, Model::Lda, Model::Logistic, Model::Mlp(2)] {
-        let training = Training { most_batches: 40, target: None, ..Training::new(model, Optimizer::Adam, 0, 1, 5) };
-        let course = training.run();
-        assert_eq!(course, training.run());
-        let settings = Settings { seed: 5, workers: 1, optimizer: Optimizer::Adam, rate: training.rate };
+fn without_staleness_one_worker_trains_serially() {
+    for model in [StudyModel::Mf, StudyModel::Lda, StudyModel::Logistic, StudyModel::Mlp(2)] {
+        let training = DelayedTraining {
+            max_batches: 40,
+            target: None,
+            ..DelayedTraining::new(model, StudyOptimizer::Adam, 0, 1, 5)
+        };
+        let curve = training.run();
+        assert_eq!(curve, training.run());
+        let settings = LearnerSettings {
+            seed: 5,
+            workers: 1,
+            optimizer: StudyOptimizer::Adam,
+            learning_rate: training.learning_rate,
+        };
         let mut learner = model.learner(&settings);
         let mut copy = learner.initial();
         for _ in 0..40 {
             match learner.update(0, &copy) {
-                hemiola_sim::study::learner::Change::Dense(change) => {
+                hemiola_sim::staleness::learner::ModelUpdate::Dense(change) => {
                     copy.iter_mut().zip(change).for_each(|(value, change)| *value += change);
                 }
-                hemiola_sim::study::learner::Change::Sparse(changes) => {
+                hemiola_sim::staleness::learner::ModelUpdate::Sparse(changes) => {
                     for (place, change) in changes {
                         copy[place as usize] += change;
                     }
                 }
             }
         }
-        assert_eq!(course.last().to_bits(), learner.quality(&copy).to_bits(), "{model:?}");
+        assert_eq!(curve.last().to_bits(), learner.evaluate(&copy).to_bits(), "{model:?}");
     }
 }

@@ -1,29 +1,33 @@
-//! Which variables that are summed share a message.
+//! Grouping (bucketing) of all-reduced variables into messages.
 //!
-//! Neighbours are put together. With few variables in a message each pays its latency; with many, the first gradients wait for the last, and what travels after the backward pass is longer: a net whose variables all
-//! go in one message computes first and sends afterwards. If all that is summed takes a time `T` and a message `l` before its first byte, `n` messages lose about `n l` to latency and `T / n` to the last one, which nothing hides. That is
-//! least for messages that take `√(T l)`. Towards the end they become shorter: a message holds half of what is left at most, and what travels in `l` at least, so that of all that no backward pass hides only the variables of the first layers are left, which the
-//! next forward pass waits for first.
+//! Neighbours are grouped. With few variables per message each pays its latency; with many, the
+//! first gradients wait for the last, and more is sent after the backward pass: a net with a single
+//! message computes first and communicates afterwards. If all reductions take a time `T` and a
+//! message has the latency `l`, `n` messages lose about `n l` to latency and `T / n` to the last
+//! one, which nothing hides. The loss is least for messages that take `√(T l)`. Towards the end
+//! they become shorter: a message holds at most half of what is left, and at least what travels in
+//! `l`. So the backward pass hides all but the variables of the first layers, which the next
+//! forward pass needs first.
 
-use crate::cost::Costs;
+use crate::cost::CostModel;
 use crate::node::Synchronizer;
-use crate::strategy::Plan;
-use hemiola_collective_proto::Encoding;
+use crate::strategy::VariablePlan;
+use hemiola_collective_proto::Compression;
 
-/// No message is made longer than this by putting together. As in `PyTorch`.
-const MOST_BYTES: u64 = 25 << 20;
+/// Maximum size of a group in bytes, as in `PyTorch`.
+const MAX_BUCKET_BYTES: u64 = 25 << 20;
 
-/// Gives neighbours that are summed a group, from the last, whose gradients are the first to come.
-pub(super) fn put_together(plans: &mut [Plan], costs: &Costs<'_>) {
-    let is_summed = |plan: &Plan| plan.partitioning.is_whole() && plan.nodes[0].group().is_some();
-    let length = |plan: &Plan| plan.shape.iter().map(|extent| *extent as u64).product::<u64>();
+/// Assigns groups to neighbouring all-reduced variables, from the last, whose gradient comes first.
+pub(super) fn assign_groups(plans: &mut [VariablePlan], costs: &CostModel<'_>) {
+    let is_summed = |plan: &VariablePlan| plan.partitioning.is_whole() && plan.nodes[0].group().is_some();
+    let length = |plan: &VariablePlan| plan.shape.iter().map(|extent| *extent as u64).product::<u64>();
     let mut left = plans.iter().filter(|plan| is_summed(plan)).map(length).sum();
     let (least, enough) = sizes(costs, left);
     let (mut group, mut elements) = (0_u32, 0_u64);
     for plan in plans.iter_mut().rev().filter(|plan| is_summed(plan)) {
         let own = length(plan);
         let most = enough.min(u64::midpoint(elements, left)).max(least);
-        if elements > 0 && (elements >= most || 4 * (elements + own) > MOST_BYTES) {
+        if elements > 0 && (elements >= most || 4 * (elements + own) > MAX_BUCKET_BYTES) {
             (group, elements) = (group + 1, 0);
         }
         elements += own;
@@ -32,11 +36,12 @@ pub(super) fn put_together(plans: &mut [Plan], costs: &Costs<'_>) {
     }
 }
 
-/// Elements that travel in the latency of a message, and those of a message if there are so many in all.
-fn sizes(costs: &Costs<'_>, all: u64) -> (u64, u64) {
-    let seconds = |elements: usize| costs.all_reduce(None, Encoding::Plain, (elements, 1)).0.seconds();
-    // The way that is best for long messages is the one to compare with: what a number takes there, without latency.
-    let long = MOST_BYTES as usize / 4;
+/// Number of elements that travel in the latency of a message, and number of elements of a message
+/// for a given total.
+fn sizes(costs: &CostModel<'_>, all: u64) -> (u64, u64) {
+    let seconds = |elements: usize| costs.all_reduce(None, Compression::Plain, (elements, 1)).0.seconds();
+    // Time per element of the algorithm that is best for long messages, without latency.
+    let long = MAX_BUCKET_BYTES as usize / 4;
     let per_element = (seconds(2 * long) - seconds(long)) / long as f64;
     if per_element <= 0.0 {
         return (all, all);
@@ -47,20 +52,23 @@ fn sizes(costs: &Costs<'_>, all: u64) -> (u64, u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::collective::summed;
-    use crate::cluster::{Cluster, Link};
-    use crate::model::{Model, Variable};
+    use super::super::all_reduce::all_reduced;
+    use crate::model::{ModelSpec, VariableSpec};
+    use crate::resources::{LinkSpec, ResourceSpec};
 
     #[test]
     fn messages_are_neither_many_nor_long() {
-        let model = Model::new((0..400).map(|at| Variable::dense(format!("v{at}"), [1000])).collect()).unwrap();
-        let cluster = Cluster::uniform(4, Link { bytes_per_second: 1e8, latency: 1e-4 });
-        let plans = summed(&model, &cluster);
+        let model =
+            ModelSpec::new((0..400).map(|index| VariableSpec::dense(format!("v{index}"), [1000])).collect()).unwrap();
+        let cluster = ResourceSpec::uniform(4, LinkSpec { bytes_per_second: 1e8, latency: 1e-4 });
+        let plans = all_reduced(&model, &cluster);
         let groups: Vec<u32> =
             plans.iter().rev().map(|plan| plan.nodes[0].group().expect("small ones are summed")).collect();
         assert!(groups.is_sorted() && groups[0] == 0);
         let sizes: Vec<usize> = groups.chunk_by(|one, other| one == other).map(<[u32]>::len).collect();
-        // An element takes 1.5 · 4 / 10⁸ s, all of them 24 ms, and a short message 0.2 ms: messages of 2.19 ms have 36,515 elements. The last become shorter, down to what travels in 0.2 ms, 3,333 elements.
+        // An element takes 1.5 · 4 / 10⁸ s, all of them 24 ms, and a short message 0.2 ms: messages
+        // of 2.19 ms have 36,515 elements. The last become shorter, down to what travels in 0.2 ms,
+        // 3,333 elements.
         assert_eq!(sizes, [37, 37, 37, 37, 37, 37, 37, 37, 37, 34, 17, 8, 4, 4]);
     }
 }

@@ -1,21 +1,23 @@
-//! Strategies that treat variables by their gradients.
+//! Strategies that choose by the structure of gradients.
 
-use super::collective::whole;
-use super::groups::put_together;
-use super::served::{cut_large, dealt};
-use crate::cluster::Cluster;
-use crate::cost::Costs;
-use crate::model::{Gradient, Model, Variable};
-use crate::node::Node;
-use crate::strategy::Plan;
+use super::all_reduce::whole_variable;
+use super::groups::assign_groups;
+use super::parameter_server::{assign_shards, cut_large};
+use crate::cost::CostModel;
+use crate::model::{GradientKind, ModelSpec, VariableSpec};
+use crate::node::StrategyNode;
+use crate::resources::ResourceSpec;
+use crate::strategy::VariablePlan;
 use hemiola_collective_proto::cost::{MatrixUpdate, Scheme};
 use hemiola_core::Rank;
 
-/// Algorithm 2 of the Poseidon thesis, variable by variable: factors where they are fewer numbers than the matrix through servers; else servers, large variables in shards.
-pub(super) fn poseidon(model: &Model, cluster: &Cluster) -> Vec<Plan> {
+/// Algorithm 2 of the Poseidon thesis, variable by variable: sufficient factors where they are
+/// fewer numbers than the matrix through parameter servers; otherwise servers, with large variables
+/// in shards.
+pub(super) fn poseidon(model: &ModelSpec, cluster: &ResourceSpec) -> Vec<VariablePlan> {
     let peers = cluster.size();
-    let factors = |variable: &Variable| match variable.gradient {
-        Gradient::Product { pairs } => {
+    let factors = |variable: &VariableSpec| match variable.gradient {
+        GradientKind::Product { pairs } => {
             let (rows, columns) = variable.matrix();
             let update = MatrixUpdate {
                 rows: rows as u64,
@@ -24,37 +26,39 @@ pub(super) fn poseidon(model: &Model, cluster: &Cluster) -> Vec<Plan> {
                 workers: peers as u64,
                 servers: peers as u64,
             };
-            (update.best_scheme() == Scheme::SufficientFactors).then(|| whole(variable, Node::factors(pairs)))
+            (update.best_scheme() == Scheme::SufficientFactors)
+                .then(|| whole_variable(variable, StrategyNode::sufficient_factors(pairs)))
         }
         _ => None,
     };
-    let by_factors: Vec<Option<Plan>> = model.variables.iter().map(factors).collect();
-    let rest: Vec<Variable> = model
+    let by_factors: Vec<Option<VariablePlan>> = model.variables.iter().map(factors).collect();
+    let rest: Vec<VariableSpec> = model
         .variables
         .iter()
         .zip(&by_factors)
         .filter(|(_, plan)| plan.is_none())
         .map(|(variable, _)| variable.clone())
         .collect();
-    let mut rest = dealt(&Model { variables: rest }, cluster, |variable| cut_large(variable, peers)).into_iter();
+    let mut rest =
+        assign_shards(&ModelSpec { variables: rest }, cluster, |variable| cut_large(variable, peers)).into_iter();
     by_factors
         .into_iter()
-        .map(|plan| plan.unwrap_or_else(|| rest.next().expect("one for each that has no factors")))
+        .map(|plan| plan.unwrap_or_else(|| rest.next().expect("one plan for each variable without factors")))
         .collect()
 }
 
-/// How rows are served: by all peers, as far as there are rows.
-pub(super) fn rows(variable: &Variable, cluster: &Cluster) -> Plan {
+/// Plan whose rows are served by all peers, or as many as there are rows.
+pub(super) fn rows(variable: &VariableSpec, cluster: &ResourceSpec) -> VariablePlan {
     let servers = cluster.size().min(variable.shape[0]);
-    whole(variable, Node::served_rows(Rank::all(servers).collect()))
+    whole_variable(variable, StrategyNode::parameter_server_rows(Rank::all(servers).collect()))
 }
 
-pub(super) fn parallax(model: &Model, cluster: &Cluster) -> Vec<Plan> {
+pub(super) fn parallax(model: &ModelSpec, cluster: &ResourceSpec) -> Vec<VariablePlan> {
     let each = model.variables.iter().map(|variable| match variable.gradient {
-        Gradient::Rows { .. } => rows(variable, cluster),
-        _ => whole(variable, Node::all_reduce(0)),
+        GradientKind::Rows { .. } => rows(variable, cluster),
+        _ => whole_variable(variable, StrategyNode::all_reduce(0)),
     });
-    let (mut plans, replicas): (Vec<Plan>, Vec<Rank>) = (each.collect(), cluster.ranks().collect());
-    put_together(&mut plans, &Costs::new(cluster, &replicas));
+    let (mut plans, replicas): (Vec<VariablePlan>, Vec<Rank>) = (each.collect(), cluster.ranks().collect());
+    assign_groups(&mut plans, &CostModel::new(cluster, &replicas));
     plans
 }

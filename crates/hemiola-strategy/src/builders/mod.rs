@@ -1,55 +1,58 @@
-//! Ways to decide.
+//! Strategy builders.
 //!
-//! Each builder is the strategy of a known system, or [`Builder::Cheapest`], which prices all of them for every variable. A builder is a function of model and cluster; what it makes passes
-//! the verifier.
+//! Each builder reproduces the strategy of a known system, except [`StrategyBuilder::Cheapest`],
+//! which compares all of them for every variable. A builder is a function of model and cluster; its
+//! strategy passes the verifier.
 
+mod all_reduce;
 mod cheapest;
-mod collective;
 mod groups;
 mod hybrid;
-mod served;
+mod parameter_server;
 
 pub(crate) use cheapest::{candidates, price};
 
-use crate::cluster::Cluster;
 use crate::error::Result;
-use crate::model::Model;
+use crate::model::ModelSpec;
+use crate::resources::ResourceSpec;
 use crate::strategy::Strategy;
 use hemiola_core::Rank;
 use std::fmt;
 use std::str::FromStr;
 
-/// A way to decide.
+/// Method to derive a strategy from a model and a cluster.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Builder {
+pub enum StrategyBuilder {
     /// Everything is served by the first peer. For comparison: its link is the bottleneck.
     ParameterServer,
-    /// Whole variables are served by the peers, the next largest by the one that has the fewest bytes.
+    /// Whole variables are served by the peers: the next largest by the one with the fewest bytes.
     Balanced,
-    /// Large variables are cut along their longest dimension and served by the peers; the others are balanced.
+    /// Large variables are cut along their longest dimension and served by the peers; the others
+    /// are balanced.
     Partitioned {
-        /// Shards of a variable, at most; as many as there are peers if not given.
+        /// Maximum number of shards of a variable; the number of peers by default.
         most: Option<usize>,
     },
-    /// Everything is summed by all-reduce, several variables in a message (Horovod).
+    /// Everything is all-reduced, several variables per message (Horovod).
     AllReduce {
-        /// Variables in a message; as many as latency asks for if not given.
+        /// Number of variables per message; derived from latency by default.
         chunk: Option<usize>,
     },
-    /// Factors for those variables for which they are fewer bytes, servers for the others (Poseidon).
+    /// Sufficient factors for variables for which they are fewer numbers, parameter servers for the
+    /// others (Poseidon).
     Poseidon,
-    /// Rows that are touched are served, everything else is all-reduced (Parallax).
+    /// Touched rows are served, everything else is all-reduced (Parallax).
     Parallax,
     /// Pieces of 4 MB are served by the peers in turn (`BytePS`).
     Byteps,
-    /// For each variable what is predicted to take the least time, given all the others.
+    /// For each variable the method with the least predicted time, given all the others.
     #[default]
     Cheapest,
 }
 
-impl Builder {
-    /// All of them, with their usual settings.
+impl StrategyBuilder {
+    /// All builders, with their default settings.
     pub const ALL: [Self; 8] = [
         Self::ParameterServer,
         Self::Balanced,
@@ -61,18 +64,20 @@ impl Builder {
         Self::Cheapest,
     ];
 
-    /// The strategy for a model on a cluster in which every peer trains.
-    pub fn build(self, model: &Model, cluster: &Cluster) -> Result<Strategy> {
+    /// Builds the strategy for a model on a cluster in which every peer trains.
+    pub fn build(self, model: &ModelSpec, cluster: &ResourceSpec) -> Result<Strategy> {
         cluster.check()?;
         let plans = match self {
-            Self::ParameterServer => served::on_first(model),
-            Self::Balanced => served::balanced(model, cluster),
-            Self::Partitioned { most } => served::partitioned(model, cluster, most.unwrap_or(cluster.size()).max(1)),
-            Self::AllReduce { chunk: None } => collective::summed(model, cluster),
-            Self::AllReduce { chunk: Some(chunk) } => collective::in_chunks(model, chunk.max(1)),
+            Self::ParameterServer => parameter_server::on_first_peer(model),
+            Self::Balanced => parameter_server::balanced(model, cluster),
+            Self::Partitioned { most } => {
+                parameter_server::partitioned(model, cluster, most.unwrap_or(cluster.size()).max(1))
+            }
+            Self::AllReduce { chunk: None } => all_reduce::all_reduced(model, cluster),
+            Self::AllReduce { chunk: Some(chunk) } => all_reduce::fixed_groups(model, chunk.max(1)),
             Self::Poseidon => hybrid::poseidon(model, cluster),
             Self::Parallax => hybrid::parallax(model, cluster),
-            Self::Byteps => served::pieces(model, cluster),
+            Self::Byteps => parameter_server::byteps_pieces(model, cluster),
             Self::Cheapest => cheapest::build(model, cluster),
         };
         let strategy = Strategy::new(cluster.size(), Rank::all(cluster.size()).collect(), plans);
@@ -81,7 +86,7 @@ impl Builder {
     }
 }
 
-impl fmt::Display for Builder {
+impl fmt::Display for StrategyBuilder {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ParameterServer => formatter.write_str("parameter-server"),
@@ -98,20 +103,20 @@ impl fmt::Display for Builder {
     }
 }
 
-/// A name that no builder has.
+/// Error: a name that no builder has.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "there is no builder {found:?}: it is one of parameter-server, balanced, partitioned[:SHARDS], all-reduce[:VARIABLES], poseidon, parallax, byteps, cheapest"
+    "no strategy builder is named `{found}`; use parameter-server, balanced, partitioned[:SHARDS], all-reduce[:VARIABLES], poseidon, parallax, byteps or cheapest"
 )]
-pub struct NotABuilder {
+pub struct UnknownStrategyBuilder {
     found: String,
 }
 
-impl FromStr for Builder {
-    type Err = NotABuilder;
+impl FromStr for StrategyBuilder {
+    type Err = UnknownStrategyBuilder;
 
-    fn from_str(text: &str) -> Result<Self, NotABuilder> {
-        let wrong = || NotABuilder { found: text.to_owned() };
+    fn from_str(text: &str) -> Result<Self, UnknownStrategyBuilder> {
+        let wrong = || UnknownStrategyBuilder { found: text.to_owned() };
         let (name, number) = match text.split_once(':') {
             Some((name, number)) => (name, Some(number.parse().ok().filter(|number| *number > 0).ok_or_else(wrong)?)),
             None => (text, None),
@@ -130,15 +135,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_come_back() {
-        for builder in Builder::ALL
+    fn names_round_trip() {
+        for builder in StrategyBuilder::ALL
             .into_iter()
-            .chain([Builder::Partitioned { most: Some(3) }, Builder::AllReduce { chunk: Some(7) }])
+            .chain([StrategyBuilder::Partitioned { most: Some(3) }, StrategyBuilder::AllReduce { chunk: Some(7) }])
         {
             assert_eq!(builder.to_string().parse(), Ok(builder));
         }
         for wrong in ["", "ring", "poseidon:3", "all-reduce:0", "partitioned:x"] {
-            assert!(wrong.parse::<Builder>().unwrap_err().to_string().contains("poseidon, parallax"));
+            assert!(wrong.parse::<StrategyBuilder>().unwrap_err().to_string().contains("poseidon, parallax"));
         }
     }
 }

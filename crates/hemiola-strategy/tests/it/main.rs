@@ -1,4 +1,4 @@
-//! Strategies as a user meets them: made, saved, edited, refused, compared and explained.
+//! Strategies from a user's point of view: built, saved, edited, rejected, compared and explained.
 
 mod files;
 mod refusals;

@@ -1,28 +1,29 @@
-//! What leaves a client.
+//! Outgoing messages of a client.
 
-use super::entry::{ABSENT, Entry, Part};
-use super::{Client, FromClient};
-use crate::batch::Batch;
-use crate::budget::Pacer;
+use super::entry::{ABSENT, CacheEntry, PendingUpdate};
+use super::{ClientOutgoing, ShardClient};
+use crate::batch::RowBatch;
 use crate::clock::Clock;
-use crate::message::ToShard;
-use crate::number::{Cell, Number};
-use crate::random::Random;
+use crate::dtype::{ComputeType, StorageType};
+use crate::message::ClientMessage;
+use crate::rate_limiter::RateLimiter;
+use crate::selection_rng::SelectionRng;
 use crate::wire;
 use hemiola_core::Moment;
 use std::collections::BTreeMap;
 use std::vec::IntoIter;
 
-/// Sparse rows that are asked for at once.
+/// Number of sparse rows per request.
 const SPARSE_KEYS: usize = 1024;
 
-impl<C: Cell> Client<C> {
-    pub(super) fn send(&mut self, body: ToShard<C::Wide>, urgent: bool) {
-        let envelope = self.stream.send(body);
-        self.out.push(FromClient { envelope, urgent });
+impl<C: StorageType> ShardClient<C> {
+    pub(super) fn send(&mut self, body: ClientMessage<C::Compute>, urgent: bool) {
+        let message = self.stream.send(body);
+        self.out.push(ClientOutgoing { message, urgent });
     }
 
-    /// Asks for rows, in pieces that are answered one by one: the first come while the shard gathers the next.
+    /// Requests rows in chunks that are answered one by one: the first arrive while the shard
+    /// gathers the next.
     pub(super) fn request(&mut self, need: Clock, keys: Vec<u64>) {
         let at_once = if self.spec.sparse {
             SPARSE_KEYS
@@ -30,33 +31,34 @@ impl<C: Cell> Client<C> {
             (self.spec.message_bytes / (self.spec.width * C::BYTES).max(1)).max(1)
         };
         if keys.len() <= at_once {
-            return self.send(ToShard::Get { need, keys }, true);
+            return self.send(ClientMessage::Get { need, keys }, true);
         }
         for keys in keys.chunks(at_once) {
-            self.send(ToShard::Get { need, keys: keys.to_vec() }, true);
+            self.send(ClientMessage::Get { need, keys: keys.to_vec() }, true);
         }
     }
 
-    /// Goes on with what has to leave when a clock closes: makes one message of sums or, once all have left, says that the clock has closed. Returns
-    /// whether there is more to do. For a driver to call, and to send what it makes in between: nobody has to wait for all of it to be made.
+    /// Continues closing a clock: creates one message of sums or, once all are sent, announces the
+    /// clock. Returns true if there is more to do. The driver sends each message before the next
+    /// call, so no lock is held for all of it.
     pub fn close_some(&mut self) -> bool {
         let Some(min) = self.closing else { return false };
-        if self.leaving.1.len() == 0
+        if self.flushing.1.len() == 0
             && let Some(entry) = self.open.first_entry().filter(|entry| *entry.key() < min)
         {
             let (clock, mut slots) = entry.remove_entry();
             for leased in slots.extract_if(.., |slot| self.entries[*slot as usize].leased).collect::<Vec<_>>() {
-                self.add_up(leased);
+                self.merge_closed(leased);
             }
-            self.put_in_order(&mut slots);
-            self.leaving = (clock, slots.into_iter());
+            self.sort_slots(&mut slots);
+            self.flushing = (clock, slots.into_iter());
         }
-        let (clock, mut slots) = std::mem::take(&mut self.leaving);
+        let (clock, mut slots) = std::mem::take(&mut self.flushing);
         if slots.len() > 0 {
             self.flush_message(clock, &mut slots, true);
         }
-        self.leaving = (clock, slots);
-        let more = self.leaving.1.len() > 0 || self.open.first_key_value().is_some_and(|(clock, _)| *clock < min);
+        self.flushing = (clock, slots);
+        let more = self.flushing.1.len() > 0 || self.open.first_key_value().is_some_and(|(clock, _)| *clock < min);
         if !more {
             self.closing = None;
             self.close(min);
@@ -64,79 +66,80 @@ impl<C: Cell> Client<C> {
         more
     }
 
-    /// All sums of clocks before `min` have left.
+    /// Announces a clock after all sums of earlier clocks have been sent.
     fn close(&mut self, min: Clock) {
         self.closed = min;
-        while let Some(entry) = self.aging.first_entry().filter(|entry| *entry.key() <= min) {
+        while let Some(entry) = self.expiring.first_entry().filter(|entry| *entry.key() <= min) {
             for slot in entry.remove() {
-                self.age(slot, min);
+                self.expire_superseded(slot, min);
             }
         }
         self.end_intents(min);
         if min == Clock::INFINITE {
-            self.give_back_all();
-            self.let_go();
+            self.return_all_leases();
+            self.drop_all_copies();
         }
-        self.tell_forgotten();
-        self.tell_released();
-        self.send(ToShard::Clock(min), true);
+        self.send_forgotten();
+        self.send_released();
+        self.send(ClientMessage::Clock(min), true);
         if min != Clock::INFINITE {
             self.begin_intents();
         }
     }
 
-    /// Under BSP rows leave in the order of their keys, so that the order in which they begin to exist, too, does not depend on who was first.
-    fn put_in_order(&self, slots: &mut [u32]) {
-        if self.lanes() {
+    /// Sorts rows by key under BSP, so that the order in which rows are created does not depend on
+    /// timing.
+    fn sort_slots(&self, slots: &mut [u32]) {
+        if self.separates_workers() {
             slots.sort_unstable_by_key(|slot| (self.entries[*slot as usize].key, *slot));
         }
     }
 
     /// Sends the open sums of one clock of some rows.
     pub(super) fn flush(&mut self, clock: Clock, mut slots: Vec<u32>, urgent: bool) {
-        self.put_in_order(&mut slots);
+        self.sort_slots(&mut slots);
         let mut slots = slots.into_iter();
         while slots.len() > 0 {
             self.flush_message(clock, &mut slots, urgent);
         }
     }
 
-    /// The same, as far as a message holds.
+    /// Sends open sums up to the size of one message.
     fn flush_message(&mut self, clock: Clock, slots: &mut IntoIter<u32>, urgent: bool) {
         // Sums are kept only where they are added to newer copies.
-        let keep = self.replays();
+        let keep = self.caches_own_updates();
         let (width, sparse) = (self.spec.width, self.spec.sparse);
-        let rows = slots.len().min(self.spec.message_bytes / (width * size_of::<C::Wide>()).max(1) + 1);
-        let mut batch = Batch::with_room(rows, if sparse { 0 } else { rows * width });
-        let (mut carried, mut bytes, mut parts) = (Vec::new(), 0, Vec::new());
+        let rows = slots.len().min(self.spec.message_bytes / (width * size_of::<C::Compute>()).max(1) + 1);
+        let mut batch = RowBatch::with_capacity(rows, if sparse { 0 } else { rows * width });
+        let (mut attachment, mut bytes, mut pending) = (Vec::new(), 0, Vec::new());
         let number = self.stream.sent() + 1;
         while bytes < self.spec.message_bytes
             && let Some(slot) = slots.next()
         {
-            let open = |part: &&Part<C::Wide>| part.sent == 0 && part.clock == clock;
-            let log = self.entries[slot as usize].log.as_ref().filter(|log| log.parts.len() > 1);
-            if log.is_some_and(|log| log.parts.iter().filter(open).count() > 1) {
-                // Two may become one below, which is shown or is not.
-                self.show(slot);
+            let open = |update: &&PendingUpdate<C::Compute>| update.sent == 0 && update.clock == clock;
+            let log = self.entries[slot as usize].log.as_ref().filter(|log| log.pending.len() > 1);
+            if log.is_some_and(|log| log.pending.iter().filter(open).count() > 1) {
+                // Two sums may be merged below, so both must be applied.
+                self.apply_pending(slot);
             }
             let entry = &mut self.entries[slot as usize];
-            take_open(entry, clock, width, sparse, &mut parts);
-            for mut part in parts.drain(..) {
-                bytes += Batch::row_bytes(&part.delta.cells()) + size_of_val(&part.carried[..]);
-                batch.push(entry.key, part.version, &part.delta.cells());
-                carried.append(&mut part.carried);
+            take_open(entry, clock, width, sparse, &mut pending);
+            for mut update in pending.drain(..) {
+                bytes += RowBatch::row_bytes(&update.delta.cells()) + size_of_val(&update.attachment[..]);
+                batch.push(entry.key, update.version, &update.delta.cells());
+                attachment.append(&mut update.attachment);
                 if keep {
-                    part.sent = number;
+                    update.sent = number;
                     let log = entry.log.get_or_insert_default();
-                    let place = log.parts.iter().position(|part| part.sent == 0).unwrap_or(log.parts.len());
-                    log.parts.insert(place, part);
+                    let position = log.pending.iter().position(|update| update.sent == 0).unwrap_or(log.pending.len());
+                    log.pending.insert(position, update);
                     self.unconfirmed.push_back((number, slot));
                 } else {
-                    self.spare.put(part.delta);
+                    self.free_list.recycle(update.delta);
                 }
             }
             if let Some(log) = &mut entry.log
-                && log.parts.iter().all(|part| part.sent != 0)
+                && log.pending.iter().all(|update| update.sent != 0)
             {
                 log.importance = 0.0;
                 if let Some(pool) = &mut self.pool {
@@ -146,18 +149,18 @@ impl<C: Cell> Client<C> {
             self.drop_if_idle(slot);
         }
         if !batch.is_empty() {
-            self.send(ToShard::Update { clock, batch, carried }, urgent);
+            self.send(ClientMessage::Update { clock, batch, attachment }, urgent);
         }
     }
 
-    /// Sends sums ahead of need, the most important rows first, as far as the budget allows. `stream` tells the pacer which of its
-    /// streams this is.
-    pub fn send_ahead(&mut self, now: Moment, pacer: &mut Pacer, stream: u64, random: &mut Random) {
-        pacer.acknowledged(stream, self.stream.acknowledged());
-        self.tell_forgotten();
-        self.tell_released();
+    /// Sends sums eagerly, the most important rows first, as far as the rate limiter allows.
+    /// `stream` is the number of this stream at the limiter.
+    pub fn send_eagerly(&mut self, now: Moment, limiter: &mut RateLimiter, stream: u64, random: &mut SelectionRng) {
+        limiter.acknowledged(stream, self.stream.acknowledged());
+        self.send_forgotten();
+        self.send_released();
         let Some(pool) = &mut self.pool else { return };
-        let allowance = pacer.allowance(now).min(self.spec.message_bytes);
+        let allowance = limiter.allowance(now).min(self.spec.message_bytes);
         if allowance <= wire::ROWS_HEAD_BYTES {
             return;
         }
@@ -167,94 +170,96 @@ impl<C: Cell> Client<C> {
         let mut by_clock: BTreeMap<Clock, Vec<u32>> = BTreeMap::new();
         let mut bytes = 0;
         for slot in chosen {
-            let parts = entries[slot as usize].log.iter().flat_map(|log| &log.parts).filter(|part| part.sent == 0);
+            let pending =
+                entries[slot as usize].log.iter().flat_map(|log| &log.pending).filter(|update| update.sent == 0);
             let mut row = 0;
-            for part in parts.clone() {
-                row += Batch::row_bytes(&part.delta.cells()) + size_of_val(&part.carried[..]);
-                row += if by_clock.contains_key(&part.clock) { 0 } else { wire::ROWS_HEAD_BYTES };
+            for update in pending.clone() {
+                row += RowBatch::row_bytes(&update.delta.cells()) + size_of_val(&update.attachment[..]);
+                row += if by_clock.contains_key(&update.clock) { 0 } else { wire::ROWS_HEAD_BYTES };
             }
             if bytes + row > allowance {
                 break;
             }
             bytes += row;
             self.row_bytes = row;
-            for part in parts {
-                by_clock.entry(part.clock).or_default().push(slot);
+            for update in pending {
+                by_clock.entry(update.clock).or_default().push(slot);
             }
         }
         for (clock, slots) in by_clock {
             let before = self.out.len();
             self.flush(clock, slots, false);
             for sent in &self.out[before..] {
-                let envelope = &sent.envelope;
-                if let Some(ToShard::Update { clock, batch, carried }) = &envelope.body {
-                    let bytes = wire::update_bytes(envelope.number, envelope.acknowledged, *clock, batch, carried);
-                    pacer.spend(now, stream, envelope.number, bytes);
+                let message = &sent.message;
+                if let Some(ClientMessage::Update { clock, batch, attachment }) = &message.body {
+                    let bytes = wire::update_bytes(message.number, message.acknowledged, *clock, batch, attachment);
+                    limiter.spend(now, stream, message.number, bytes);
                 }
             }
         }
     }
 
-    /// Acknowledges what no message has acknowledged yet. For a driver to call when it is idle.
+    /// Acknowledges messages that no outgoing message has acknowledged. For a driver to call when
+    /// it is idle.
     pub fn acknowledge(&mut self) {
-        if let Some(envelope) = self.stream.acknowledge() {
-            self.out.push(FromClient { envelope, urgent: true });
+        if let Some(message) = self.stream.acknowledge() {
+            self.out.push(ClientOutgoing { message, urgent: true });
         }
     }
 
-    /// Whether sums wait that may be sent ahead of need.
+    /// Returns true if sums wait that may be sent eagerly.
     #[must_use]
-    pub fn has_more(&self) -> bool {
+    pub fn has_eager_work(&self) -> bool {
         self.pool.as_ref().is_some_and(|pool| !pool.members().is_empty())
     }
 
-    /// Tells the shard which rows are not here any more. Must come before a request for one of them.
-    pub(super) fn tell_forgotten(&mut self) {
+    /// Tells the shard which rows were evicted. Must precede a new request for one of them.
+    pub(super) fn send_forgotten(&mut self) {
         if !self.forgotten.is_empty() {
             let mut keys = std::mem::take(&mut self.forgotten);
             keys.sort_unstable();
-            self.send(ToShard::Forget { keys }, true);
+            self.send(ClientMessage::Forget { keys }, true);
         }
     }
 
-    pub(super) fn tell_released(&mut self) {
+    pub(super) fn send_released(&mut self) {
         if !self.released.is_empty() {
             let copies = std::mem::take(&mut self.released);
-            self.send(ToShard::Release { copies }, true);
+            self.send(ClientMessage::Release { copies }, true);
         }
     }
 
-    /// Lets go of versions of a row that no worker computes with any more.
-    fn age(&mut self, slot: u32, min: Clock) {
+    /// Releases superseded versions that no worker computes with any more.
+    fn expire_superseded(&mut self, slot: u32, min: Clock) {
         let entry = &mut self.entries[slot as usize];
         if let Some(log) = &mut entry.log {
-            for older in log.older.extract_if(.., |older| older.used_until <= min) {
+            for superseded in log.superseded.extract_if(.., |superseded| superseded.used_until <= min) {
                 if self.releases {
-                    self.released.push((entry.key, older.version, older.copies));
+                    self.released.push((entry.key, superseded.version, superseded.copies));
                 }
             }
         }
         self.drop_if_idle(slot);
     }
 
-    /// Nobody reads any more: copies go, and those that are still on their way will not be taken.
-    fn let_go(&mut self) {
+    /// Drops all copies when no worker reads any more; copies still on their way will be ignored.
+    fn drop_all_copies(&mut self) {
         self.unconfirmed.clear();
         for slot in 0..self.entries.len() as u32 {
             self.release_copy(slot);
             let entry = &mut self.entries[slot as usize];
-            (entry.asked, entry.log) = (None, None);
-            if entry.is_here() {
-                let view = std::mem::replace(&mut entry.view, ABSENT);
-                self.views.free(view);
-                self.carried.free(view);
-                self.here -= 1;
+            (entry.requested, entry.log) = (None, None);
+            if entry.is_cached() {
+                let copy = std::mem::replace(&mut entry.copy_slot, ABSENT);
+                self.copies.free(copy);
+                self.attachment.free(copy);
+                self.copy_count -= 1;
             }
             self.drop_if_idle(slot);
         }
     }
 
-    /// Lets go of the current version of a row.
+    /// Releases the current version of a row.
     pub(super) fn release_copy(&mut self, slot: u32) {
         let entry = &mut self.entries[slot as usize];
         if self.releases && entry.copies > 0 {
@@ -263,21 +268,27 @@ impl<C: Cell> Client<C> {
     }
 }
 
-/// Takes the sums of a clock out of an entry, those of the same version in one.
-fn take_open<W: Number>(entry: &mut Entry<W>, clock: Clock, width: usize, sparse: bool, taken: &mut Vec<Part<W>>) {
+/// Takes the open sums of a clock out of an entry, merged by version.
+fn take_open<W: ComputeType>(
+    entry: &mut CacheEntry<W>,
+    clock: Clock,
+    width: usize,
+    sparse: bool,
+    taken: &mut Vec<PendingUpdate<W>>,
+) {
     let Some(log) = &mut entry.log else { return };
-    let open = |part: &Part<W>| part.sent == 0 && part.clock == clock;
+    let open = |update: &PendingUpdate<W>| update.sent == 0 && update.clock == clock;
     // Usually there is just one.
-    if log.parts.len() == 1 {
-        taken.extend(log.parts.pop_if(|part| open(part)));
+    if log.pending.len() == 1 {
+        taken.extend(log.pending.pop_if(|update| open(update)));
         return;
     }
-    let mut parts: Vec<Part<W>> = log.parts.extract_if(.., |part| open(part)).collect();
-    parts.sort_by_key(|part| part.lane);
-    for part in parts {
-        match taken.iter_mut().find(|other| other.version == part.version) {
-            Some(other) => other.delta.add(&part.delta.cells(), width, sparse),
-            None => taken.push(part),
+    let mut pending: Vec<PendingUpdate<W>> = log.pending.extract_if(.., |update| open(update)).collect();
+    pending.sort_by_key(|update| update.writer);
+    for update in pending {
+        match taken.iter_mut().find(|other| other.version == update.version) {
+            Some(other) => other.delta.add(&update.delta.cells(), width, sparse),
+            None => taken.push(update),
         }
     }
 }

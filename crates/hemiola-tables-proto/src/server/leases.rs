@@ -1,29 +1,30 @@
-//! Rows that have moved to their only user. `client::intents` tells what a lease is and why nothing is lost.
+//! Leases of rows to their only user. `client::intents` explains leases and why no sum is lost.
 //!
-//! **Invariants:** a row is leased to a client only while no other client has a copy of it; while it is, nobody else is given one, and those who
-//! ask wait until the lease is back. No lease is given while a snapshot is being taken, and a snapshot is read out only when all leases
-//! are back.
+//! **Invariants:** a row is leased to a client only while no other client has a copy of it. While
+//! it is leased, no other client is given a copy; requests wait until the lease is returned. No
+//! lease is granted while a snapshot is in progress, and a snapshot is read out only when all
+//! leases are returned.
 
-use super::Server;
-use crate::message::ToClient;
-use crate::number::Cell;
-use crate::procedure::View;
-use crate::spec::{ClientId, Consistency, Delivery};
+use super::ShardServer;
+use crate::dtype::StorageType;
+use crate::message::ServerMessage;
+use crate::spec::{ClientId, Consistency, RowDelivery};
+use crate::update_rule::LocalApply;
 use std::collections::BTreeMap;
 
-/// The leases that are out.
+/// Leases that are granted at present.
 #[derive(Debug, Default)]
-pub(super) struct Leases {
-    /// By row: who has it, and whether it was recalled.
+pub(super) struct LeaseRegistry {
+    /// By row: the holder, and true if the lease was recalled.
     out: BTreeMap<u64, (ClientId, bool)>,
-    /// How many of them were recalled.
+    /// Number of recalled leases.
     recalled: usize,
-    /// Who waits for a row to come back.
+    /// By row: the clients that wait for its return.
     waiting: BTreeMap<u64, Vec<ClientId>>,
 }
 
-impl Leases {
-    /// Who has the lease of a row.
+impl LeaseRegistry {
+    /// Client that holds the lease of a row.
     pub(super) fn holder(&self, key: u64) -> Option<ClientId> {
         self.out.get(&key).map(|(holder, _)| *holder)
     }
@@ -32,18 +33,18 @@ impl Leases {
         self.out.is_empty()
     }
 
-    /// The rows that are leased to a client.
+    /// Rows leased to a client.
     pub(super) fn of(&self, client: ClientId) -> Vec<u64> {
         self.out.iter().filter(|(_, (holder, _))| *holder == client).map(|(key, _)| *key).collect()
     }
 }
 
-impl<C: Cell> Server<C> {
-    /// Leases rows to a client, as far as nobody else has them.
+impl<C: StorageType> ShardServer<C> {
+    /// Leases rows to a client if it is their only user.
     pub(super) fn lease(&mut self, to: ClientId, keys: Vec<u64>) {
-        let possible = self.spec.delivery == Delivery::Push
+        let possible = self.spec.delivery == RowDelivery::Push
             && self.spec.consistency != Consistency::Bsp
-            && self.procedure.view() != View::ReadOnly
+            && self.rule.local_apply() != LocalApply::Never
             && self.snapshot.is_none();
         let mut granted = keys;
         granted.retain(|key| {
@@ -52,11 +53,12 @@ impl<C: Cell> Server<C> {
         });
         if !granted.is_empty() {
             self.leases.out.extend(granted.iter().map(|key| (*key, (to, false))));
-            self.post(to, ToClient::Lease { keys: granted });
+            self.send_control(to, ServerMessage::Lease { keys: granted });
         }
     }
 
-    /// Leaves out the rows that are leased to others, and sees to it that `from` gets them once they are back.
+    /// Removes rows leased to other clients from a request; `from` receives them once they are
+    /// returned.
     pub(super) fn without_leased(&mut self, from: ClientId, keys: &[u64]) -> Vec<u64> {
         let (free, leased): (Vec<u64>, Vec<u64>) =
             keys.iter().partition(|key| self.leases.holder(**key).is_none_or(|holder| holder == from));
@@ -67,7 +69,7 @@ impl<C: Cell> Server<C> {
         free
     }
 
-    /// Asks for leases back that were not asked for yet.
+    /// Recalls leases that are not recalled yet.
     pub(super) fn recall(&mut self, keys: &[u64]) {
         let mut by_holder: BTreeMap<ClientId, Vec<u64>> = BTreeMap::new();
         for key in keys {
@@ -79,24 +81,25 @@ impl<C: Cell> Server<C> {
             }
         }
         for (holder, keys) in by_holder {
-            self.post(holder, ToClient::Recall { keys });
+            self.send_control(holder, ServerMessage::Recall { keys });
         }
     }
 
-    /// Whether leases that were asked for are not back yet. Until then the shard may lack sums of clocks that have ended.
+    /// Returns true if recalled leases are outstanding. Until then the shard may lack sums of
+    /// closed clocks.
     #[must_use]
     pub fn awaits_leases(&self) -> bool {
         self.leases.recalled > 0
     }
 
-    /// Asks for all leases back.
+    /// Recalls all leases that are granted.
     pub fn recall_all(&mut self) {
         let keys: Vec<u64> = self.leases.out.keys().copied().collect();
         self.recall(&keys);
     }
 
-    /// Leases have come back: who waited gets the rows.
-    pub(super) fn take_back(&mut self, from: ClientId, keys: &[u64]) {
+    /// Accepts returned leases and answers the clients that waited for the rows.
+    pub(super) fn accept_returned(&mut self, from: ClientId, keys: &[u64]) {
         for key in keys {
             if self.leases.holder(*key) == Some(from) {
                 let recalled = self.leases.out.remove(key).is_some_and(|(_, recalled)| recalled);
@@ -108,8 +111,8 @@ impl<C: Cell> Server<C> {
         }
     }
 
-    fn post(&mut self, to: ClientId, body: ToClient<C, C::Wide>) {
-        let envelope = self.clients[to.index()].stream.send(body);
-        self.out.push(super::FromShard { to, envelope, urgent: true });
+    fn send_control(&mut self, to: ClientId, body: ServerMessage<C, C::Compute>) {
+        let message = self.clients[to.index()].stream.send(body);
+        self.out.push(super::ServerOutgoing { to, message, urgent: true });
     }
 }

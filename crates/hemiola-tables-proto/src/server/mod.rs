@@ -1,227 +1,240 @@
-//! A shard: the rows that one server owns, and what it does with messages from clients.
+//! Server of one shard: the rows it owns, and its handling of client messages.
 //!
-//! Updates come numbered and tagged with the clock they were computed in. Under SSP and Async they are applied as they come, in
-//! order per sender. Under BSP they are held until all clients have closed the clock, then applied by clock, client, and order
-//! of sending: so nothing of an open clock is ever visible, and the same job gives the same bits whatever the timing.
+//! Updates arrive numbered and tagged with the clock they were computed in. Under SSP and
+//! asynchronous consistency they are applied on arrival, in order per sender. Under BSP they are
+//! held until all clients have closed the clock, then applied by clock, client and order of
+//! sending. So no update of an open clock is ever visible, and results are bit-identical whatever
+//! the timing.
 //!
-//! When the minimum of the clocks moves, every client is sent the rows that changed and that it has, and then the new minimum; readers that
-//! waited for it are answered. Between clocks, changed rows go ahead of need if the budget allows ([`Server::send_ahead`]).
+//! When the minimum clock moves, every client is sent the changed rows that it caches, and then the
+//! new minimum; waiting reads are answered. Between clocks, changed rows are sent eagerly if the
+//! rate limiter allows ([`ShardServer::send_eagerly`]).
 //!
 //! **Invariants**
-//! 1. An update is applied exactly once ([`Stream`] drops repetitions), in the sender's order.
-//! 2. A row sent with freshness `f` holds every update of clocks before `f`; so does every row that its receiver was pushed earlier
-//!    and that was not sent again: a subscribed row that changed is *dirty* for that client until a copy is on its way.
-//! 3. `included` of a message to a client: the client's messages up to this number are in the rows, and later ones are not.
-//! 4. A message is checked as a whole before any of it is applied.
+//! 1. An update is applied exactly once ([`OrderedStream`] drops repetitions), in the sender's
+//!    order.
+//! 2. A row sent with freshness `f` includes every update of clocks before `f`. So does every row
+//!    that its receiver was pushed earlier and that was not sent again: a subscribed row that
+//!    changed is *dirty* for that client until a copy is on its way.
+//! 3. `included` of a message to a client: the client's messages up to this number are applied to
+//!    the rows, and later ones are not.
+//! 4. A message is validated as a whole before any part of it is applied.
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`in_place`] | the shard without messages, in one process |
-//! | `leases` | rows that have moved to their only user |
-//! | [`rows`] | the rows with versions, state and marks |
-//! | [`snapshot`] | the shard as it was at a clock, by copy-on-write |
+//! | [`in_place`] | use of the shard without messages, in one process |
+//! | `leases` | leases of rows to their only user |
+//! | [`rows`] | rows with versions, rule state and subscriptions |
+//! | [`snapshot`] | copy-on-write snapshot of the shard at a clock |
 
 pub mod in_place;
 mod leases;
 pub mod rows;
 pub mod snapshot;
 
-use crate::batch::Batch;
-use crate::budget::Pacer;
-use crate::clock::{Clock, Clocks, Parked};
+use crate::batch::RowBatch;
+use crate::clock::{Clock, ClockWaitQueue, VectorClock};
+use crate::dtype::StorageType;
 use crate::error::{Error, Result};
-use crate::message::{ToClient, ToShard};
-use crate::number::Cell;
-use crate::priority::Pool;
-use crate::procedure::{Procedure, UnknownVersion, View};
-use crate::random::Random;
-use crate::spec::{ClientId, Consistency, Delivery, ShardId, Spec};
-use crate::stream::{Envelope, Stream};
+use crate::message::{ClientMessage, ServerMessage};
+use crate::priority::CandidatePool;
+use crate::rate_limiter::RateLimiter;
+use crate::selection_rng::SelectionRng;
+use crate::spec::{ClientId, Consistency, RowDelivery, ShardId, TableSpec};
+use crate::stream::{OrderedStream, Sequenced};
+use crate::update_rule::{LocalApply, UnknownVersion, UpdateRule};
 use crate::wire;
 use hemiola_core::Moment;
-use leases::Leases;
-use rows::{Rows, Write};
-use snapshot::Snapshot;
+use leases::LeaseRegistry;
+use rows::{RowWrite, ShardRows};
+use snapshot::ShardSnapshot;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::sync::Arc;
 
-/// So many rows are on their way from memory while one is read or changed.
-const AHEAD: usize = 8;
+/// Number of rows that are prefetched while one is read or updated.
+const PREFETCH_DISTANCE: usize = 8;
 
-/// A message that leaves a shard.
+/// Outgoing message of a shard.
 #[derive(Debug)]
-pub struct FromShard<C: Cell> {
-    /// Whom it is for.
+pub struct ServerOutgoing<C: StorageType> {
+    /// Client that receives the message.
     pub to: ClientId,
-    /// What it says.
-    pub envelope: Envelope<ToClient<C, C::Wide>>,
-    /// Whether somebody waits for it. What nobody waits for has been taken from the budget already.
+    /// Message with its sequence number.
+    pub message: Sequenced<ServerMessage<C, C::Compute>>,
+    /// The message is urgent: a worker or a clock waits for it. Others are already charged to the
+    /// rate limiter.
     pub urgent: bool,
 }
 
-/// What a shard knows of a client.
-struct Remote<W: Cell> {
-    stream: Stream<ToShard<W>>,
-    /// Its messages up to this one are in the rows.
+/// State of one client at a shard.
+struct ClientRecord<W: StorageType> {
+    stream: OrderedStream<ClientMessage<W>>,
+    /// The client's messages up to this number are applied to the rows.
     included: u64,
-    /// The numbers of its clock messages that others have not caught up with. Under BSP alone.
+    /// Numbers of clock messages that other clients have not caught up with; used under BSP only.
     closing: VecDeque<(Clock, u64)>,
-    /// What it was told of the minimum.
+    /// Minimum clock that the client was last sent.
     fresh: Clock,
 }
 
-/// What waits for a clock to close.
-enum Held<W: Cell> {
-    Update(Batch<W>, Vec<W>),
-    /// Copies that updates held before this may have been computed from.
+/// Message that is held until its clock closes; used under BSP only.
+enum PendingWrite<W: StorageType> {
+    Update(RowBatch<W>, Vec<W>),
+    /// Copies that held updates may have been computed from.
     Release(Vec<(u64, u64, u32)>),
 }
 
-/// One shard of a table.
-pub struct Server<C: Cell> {
-    spec: Arc<Spec>,
+/// Server of one shard of a table.
+pub struct ShardServer<C: StorageType> {
+    spec: Arc<TableSpec>,
     shard: ShardId,
-    procedure: Box<dyn Procedure<C::Wide>>,
-    /// Whether clients carry some of the state.
-    carries: bool,
-    rows: Rows<C>,
-    clocks: Clocks,
-    clients: Vec<Remote<C::Wide>>,
+    rule: Box<dyn UpdateRule<C::Compute>>,
+    /// Row copies have attachments that updates return.
+    has_attachments: bool,
+    rows: ShardRows<C>,
+    clocks: VectorClock,
+    clients: Vec<ClientRecord<C::Compute>>,
     /// Reads that wait for a clock.
-    parked: Parked<(ClientId, Vec<u64>)>,
-    /// Under BSP: updates of clocks that are still open, by clock and client, in the order they came.
-    held: BTreeMap<(Clock, u32), Vec<Held<C::Wide>>>,
-    /// Rows that somebody has an old copy of.
-    dirty: Pool,
-    random: Random,
-    /// The latest clock of which an update is applied.
-    latest: Option<Clock>,
-    snapshot: Option<Snapshot<C>>,
-    leases: Leases,
-    /// Updates in place that were left out because they were not finite.
+    waiting_reads: ClockWaitQueue<(ClientId, Vec<u64>)>,
+    /// Under BSP: updates of open clocks by clock and client, in order of arrival.
+    pending_writes: BTreeMap<(Clock, u32), Vec<PendingWrite<C::Compute>>>,
+    /// Rows of which some client has an outdated copy.
+    dirty: CandidatePool,
+    random: SelectionRng,
+    /// Latest clock of which an update is applied.
+    latest_applied: Option<Clock>,
+    snapshot: Option<ShardSnapshot<C>>,
+    leases: LeaseRegistry,
+    /// Number of in-place updates dropped because they were not finite.
     dropped: u64,
-    /// Whose turn it is to be sent rows ahead of need.
-    turn: usize,
-    out: Vec<FromShard<C>>,
+    /// Client that is next in turn for eager sending.
+    next_client: usize,
+    out: Vec<ServerOutgoing<C>>,
 }
 
-impl<C: Cell> fmt::Debug for Server<C> {
+impl<C: StorageType> fmt::Debug for ShardServer<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let table = &self.spec.name;
-        formatter.debug_struct("Server").field("table", table).field("shard", &self.shard).finish_non_exhaustive()
+        formatter.debug_struct("ShardServer").field("table", table).field("shard", &self.shard).finish_non_exhaustive()
     }
 }
 
-impl<C: Cell> Server<C> {
-    /// An empty shard whose clients all begin at the same clock.
+impl<C: StorageType> ShardServer<C> {
+    /// Creates an empty shard whose clients all begin at the same clock.
     pub fn new(
-        spec: Arc<Spec>,
+        spec: Arc<TableSpec>,
         shard: ShardId,
-        procedure: Box<dyn Procedure<C::Wide>>,
+        rule: Box<dyn UpdateRule<C::Compute>>,
         start: Clock,
-        random: Random,
+        random: SelectionRng,
     ) -> Result<Self> {
-        spec.check()?;
-        if spec.sparse && (procedure.view() == View::ReadOnly || procedure.state_width(spec.width) > 0) {
-            let problem = "sparse rows take procedures that add; make the table dense for others".to_owned();
+        spec.validate()?;
+        if spec.sparse && (rule.local_apply() == LocalApply::Never || rule.state_width(spec.width) > 0) {
+            let problem = "sparse rows need an additive update rule; make the table dense for other rules".to_owned();
             return Err(Error::BadSpec { table: spec.name.clone(), problem });
         }
-        let remote = || Remote { stream: Stream::default(), included: 0, closing: VecDeque::new(), fresh: start };
-        let state = vec![C::Wide::default(); procedure.state_width(spec.width)];
+        let record =
+            || ClientRecord { stream: OrderedStream::default(), included: 0, closing: VecDeque::new(), fresh: start };
+        let state = vec![C::Compute::default(); rule.state_width(spec.width)];
         Ok(Self {
-            carries: !procedure.carried(&state).is_empty(),
-            rows: Rows::new(&spec, procedure.state_width(spec.width)),
-            clocks: Clocks::new(spec.clients, start),
-            clients: (0..spec.clients).map(|_| remote()).collect(),
-            parked: Parked::default(),
-            held: BTreeMap::new(),
-            dirty: Pool::new(spec.managed.unwrap_or_default()),
+            has_attachments: !rule.attachment(&state).is_empty(),
+            rows: ShardRows::new(&spec, rule.state_width(spec.width)),
+            clocks: VectorClock::new(spec.clients, start),
+            clients: (0..spec.clients).map(|_| record()).collect(),
+            waiting_reads: ClockWaitQueue::default(),
+            pending_writes: BTreeMap::new(),
+            dirty: CandidatePool::new(spec.comm_policy.unwrap_or_default()),
             random,
-            latest: None,
+            latest_applied: None,
             snapshot: None,
-            leases: Leases::default(),
+            leases: LeaseRegistry::default(),
             dropped: 0,
-            turn: 0,
+            next_client: 0,
             out: Vec::new(),
             spec,
             shard,
-            procedure,
+            rule,
         })
     }
 
-    /// Takes a message of a client. What is to be sent is in [`Server::take_outgoing`].
-    pub fn receive(&mut self, from: ClientId, envelope: Envelope<ToShard<C::Wide>>) -> Result<()> {
-        let Some(remote) = self.clients.get_mut(from.index()) else {
+    /// Handles a message of a client. [`ShardServer::take_outgoing`] then returns the messages to
+    /// be sent.
+    pub fn receive(&mut self, from: ClientId, message: Sequenced<ClientMessage<C::Compute>>) -> Result<()> {
+        let Some(record) = self.clients.get_mut(from.index()) else {
             let (table, clients) = (self.spec.name.clone(), self.spec.clients);
             return Err(Error::UnknownClient { table, shard: self.shard, client: from, clients });
         };
-        remote.stream.accept(envelope).map_err(|problem| bad(&self.spec, problem))?;
+        record.stream.accept(message).map_err(|problem| bad(&self.spec, problem))?;
         while let Some((number, body)) = self.clients[from.index()].stream.deliver() {
             self.handle(from, number, body)?;
         }
         Ok(())
     }
 
-    fn handle(&mut self, from: ClientId, number: u64, body: ToShard<C::Wide>) -> Result<()> {
-        if self.clocks.of(from.index()) == Clock::INFINITE && !matches!(body, ToShard::Release { .. }) {
-            return Err(bad(&self.spec, format!("client {from} had finished and spoke again")));
+    fn handle(&mut self, from: ClientId, number: u64, body: ClientMessage<C::Compute>) -> Result<()> {
+        if self.clocks.clock_of(from.index()) == Clock::INFINITE && !matches!(body, ClientMessage::Release { .. }) {
+            return Err(bad(&self.spec, format!("client {from} sent a message after it had finished")));
         }
         if self.spec.consistency != Consistency::Bsp {
             self.clients[from.index()].included = number;
         }
         match body {
-            ToShard::Get { need, keys } => {
+            ClientMessage::Get { need, keys } => {
                 self.check_keys(&keys)?;
                 if need <= self.clocks.min() {
                     self.reply(from, &keys);
                 } else {
-                    self.parked.park(need, (from, keys));
+                    self.waiting_reads.push(need, (from, keys));
                 }
             }
-            ToShard::Update { clock, batch, carried } => {
-                self.check_update(from, clock, &batch, &carried)?;
+            ClientMessage::Update { clock, batch, attachment } => {
+                self.check_update(from, clock, &batch, &attachment)?;
                 if self.spec.consistency == Consistency::Bsp {
-                    self.held.entry((clock, from.index() as u32)).or_default().push(Held::Update(batch, carried));
+                    self.pending_writes
+                        .entry((clock, from.index() as u32))
+                        .or_default()
+                        .push(PendingWrite::Update(batch, attachment));
                 } else {
-                    self.apply(clock, &batch, &carried)?;
+                    self.apply(clock, &batch, &attachment)?;
                 }
             }
-            ToShard::Clock(clock) => {
+            ClientMessage::Clock(clock) => {
                 let advanced = self.clocks.advance(from.index(), clock);
                 let moved = advanced.map_err(|backward| Error::backward(&self.spec.name, backward))?;
                 self.clients[from.index()].closing.push_back((clock, number));
                 if clock == Clock::INFINITE {
-                    // Leases it knew of came back before this; of others it never kept anything.
+                    // Known leases were returned before this message; of others the client kept
+                    // nothing.
                     let kept = self.leases.of(from);
-                    self.take_back(from, &kept);
+                    self.accept_returned(from, &kept);
                     self.unsubscribe_all(from);
                 }
                 if let Some(min) = moved {
                     self.minimum_moved(min)?;
                 }
             }
-            ToShard::Forget { keys } => {
+            ClientMessage::Forget { keys } => {
                 self.check_keys(&keys)?;
                 for key in keys {
                     if let Some(slot) = self.rows.find(key) {
                         self.rows.unsubscribe(slot, from);
-                        self.settle(slot);
+                        self.clear_if_clean(slot);
                     }
                 }
             }
-            ToShard::Intend { keys } => {
+            ClientMessage::Intend { keys } => {
                 self.check_keys(&keys)?;
                 self.lease(from, keys);
             }
-            ToShard::Return { keys } => {
+            ClientMessage::Return { keys } => {
                 self.check_keys(&keys)?;
-                self.take_back(from, &keys);
+                self.accept_returned(from, &keys);
             }
-            ToShard::Release { copies } => {
-                let own = self.held.iter_mut().rev().find(|((_, client), _)| *client == from.index() as u32);
+            ClientMessage::Release { copies } => {
+                let own = self.pending_writes.iter_mut().rev().find(|((_, client), _)| *client == from.index() as u32);
                 match own {
-                    Some((_, held)) => held.push(Held::Release(copies)),
+                    Some((_, pending)) => pending.push(PendingWrite::Release(copies)),
                     None => self.release(&copies),
                 }
             }
@@ -231,7 +244,7 @@ impl<C: Cell> Server<C> {
 
     fn release(&mut self, copies: &[(u64, u64, u32)]) {
         for (key, version, count) in copies {
-            self.procedure.released(*key, *version, *count);
+            self.rule.on_release(*key, *version, *count);
         }
     }
 
@@ -242,14 +255,20 @@ impl<C: Cell> Server<C> {
     fn check_key(&self, key: u64) -> Result<()> {
         self.spec.check_row(key)?;
         if self.spec.shard_of(key) != self.shard {
-            return Err(bad(&self.spec, format!("shard {} was asked for row {key} of another", self.shard)));
+            return Err(bad(&self.spec, format!("shard {} received row {key} of another shard", self.shard)));
         }
         Ok(())
     }
 
-    fn check_update(&self, from: ClientId, clock: Clock, batch: &Batch<C::Wide>, carried: &[C::Wide]) -> Result<()> {
-        let closed = self.clocks.of(from.index());
-        // Sums of leased rows come when the lease goes back, after their clocks.
+    fn check_update(
+        &self,
+        from: ClientId,
+        clock: Clock,
+        batch: &RowBatch<C::Compute>,
+        attachment: &[C::Compute],
+    ) -> Result<()> {
+        let closed = self.clocks.clock_of(from.index());
+        // Sums of leased rows arrive when the lease is returned, after their clocks.
         let leased = || batch.iter().all(|row| self.leases.holder(row.key) == Some(from));
         if clock == Clock::INFINITE || (clock < closed && !leased()) {
             return Err(bad(
@@ -257,10 +276,10 @@ impl<C: Cell> Server<C> {
                 format!("client {from} sent an update of clock {clock} after it had closed {closed}"),
             ));
         }
-        if carried.len() != if self.carries { batch.len() * self.spec.width } else { 0 } {
+        if attachment.len() != if self.has_attachments { batch.len() * self.spec.width } else { 0 } {
             return Err(bad(
                 &self.spec,
-                format!("{} values were carried back for {} rows", carried.len(), batch.len()),
+                format!("{} attachment values arrived for {} rows", attachment.len(), batch.len()),
             ));
         }
         for row in batch.iter() {
@@ -274,43 +293,45 @@ impl<C: Cell> Server<C> {
     }
 
     /// Applies updates that were computed in `clock`.
-    fn apply(&mut self, clock: Clock, batch: &Batch<C::Wide>, carried: &[C::Wide]) -> Result<()> {
-        self.latest = self.latest.max(Some(clock));
-        // Some rows are on their way from memory while one is changed.
-        let mut slots = [0; AHEAD];
+    fn apply(&mut self, clock: Clock, batch: &RowBatch<C::Compute>, attachment: &[C::Compute]) -> Result<()> {
+        self.latest_applied = self.latest_applied.max(Some(clock));
+        // Rows are prefetched while others are updated.
+        let mut slots = [0; PREFETCH_DISTANCE];
         let mut coming = batch.keys();
-        let first = coming.by_ref().take(AHEAD);
+        let first = coming.by_ref().take(PREFETCH_DISTANCE);
         for (slot, key) in slots.iter_mut().zip(first) {
-            *slot = self.rows.ensure(key, &self.spec, &*self.procedure);
+            *slot = self.rows.ensure(key, &self.spec, &*self.rule);
             self.rows.prefetch(*slot);
         }
         for (at, row) in batch.iter().enumerate() {
-            let carried =
-                if carried.is_empty() { carried } else { &carried[at * self.spec.width..][..self.spec.width] };
-            let write = Write { version: row.version, cells: row.cells, carried };
-            self.write(slots[at % AHEAD], clock, &write)?;
+            let attachment =
+                if attachment.is_empty() { attachment } else { &attachment[at * self.spec.width..][..self.spec.width] };
+            let write = RowWrite { version: row.version, cells: row.cells, attachment };
+            self.write(slots[at % PREFETCH_DISTANCE], clock, &write)?;
             if let Some(key) = coming.next() {
-                slots[at % AHEAD] = self.rows.ensure(key, &self.spec, &*self.procedure);
-                self.rows.prefetch(slots[at % AHEAD]);
+                slots[at % PREFETCH_DISTANCE] = self.rows.ensure(key, &self.spec, &*self.rule);
+                self.rows.prefetch(slots[at % PREFETCH_DISTANCE]);
             }
         }
         Ok(())
     }
 
-    /// Applies one update to a row, and to its image in the snapshot if it belongs there.
+    /// Applies one update to a row and, if it belongs to the snapshot, to the row's image.
     #[inline]
-    fn write(&mut self, slot: u32, clock: Clock, write: &Write<'_, C::Wide>) -> Result<()> {
-        let importance =
-            self.spec.managed.map_or(0.0, |managed| self.rows.importance(slot, &write.cells, managed.priority));
+    fn write(&mut self, slot: u32, clock: Clock, write: &RowWrite<'_, C::Compute>) -> Result<()> {
+        let importance = self
+            .spec
+            .comm_policy
+            .map_or(0.0, |comm_policy| self.rows.importance(slot, &write.cells, comm_policy.priority));
         let mut done = Ok(());
         if let Some(snapshot) = &mut self.snapshot {
             snapshot.before_write(slot, clock, &self.rows);
-            done = snapshot.write_image(slot, clock, write, &*self.procedure);
+            done = snapshot.write_image(slot, clock, write, &*self.rule);
         }
-        done.and_then(|()| self.rows.write(slot, write, &*self.procedure)).map_err(|UnknownVersion| {
+        done.and_then(|()| self.rows.write(slot, write, &*self.rule)).map_err(|UnknownVersion| {
             Error::UnknownVersion { table: self.spec.name.clone(), row: self.rows.key(slot), version: write.version }
         })?;
-        if self.rows.changed(slot, importance) {
+        if self.rows.mark_dirty(slot, importance) {
             self.dirty.insert(slot);
         }
         Ok(())
@@ -318,47 +339,48 @@ impl<C: Cell> Server<C> {
 
     fn minimum_moved(&mut self, min: Clock) -> Result<()> {
         if self.spec.consistency == Consistency::Bsp {
-            let open = self.held.split_off(&(min, 0));
-            for ((clock, _), updates) in std::mem::replace(&mut self.held, open) {
+            let open = self.pending_writes.split_off(&(min, 0));
+            for ((clock, _), updates) in std::mem::replace(&mut self.pending_writes, open) {
                 for update in updates {
                     match update {
-                        Held::Update(batch, carried) => self.apply(clock, &batch, &carried)?,
-                        Held::Release(copies) => self.release(&copies),
+                        PendingWrite::Update(batch, attachment) => self.apply(clock, &batch, &attachment)?,
+                        PendingWrite::Release(copies) => self.release(&copies),
                     }
                 }
             }
         }
         for client in 0..self.clients.len() {
             let bsp = self.spec.consistency == Consistency::Bsp;
-            let remote = &mut self.clients[client];
-            while let Some((_, number)) = remote.closing.front().copied().filter(|(clock, _)| *clock <= min) {
-                remote.closing.pop_front();
+            let record = &mut self.clients[client];
+            while let Some((_, number)) = record.closing.front().copied().filter(|(clock, _)| *clock <= min) {
+                record.closing.pop_front();
                 if bsp {
-                    remote.included = number;
+                    record.included = number;
                 }
             }
-            if self.clocks.of(client) != Clock::INFINITE {
+            if self.clocks.clock_of(client) != Clock::INFINITE {
                 self.push_all(ClientId::new(client as u32), min);
             }
         }
-        for (client, keys) in self.parked.release(min) {
+        for (client, keys) in self.waiting_reads.release(min) {
             self.reply(client, &keys);
         }
         Ok(())
     }
 
-    /// Sends a client all rows that changed, and then the new minimum.
+    /// Sends a client all dirty rows, and then the new minimum.
     fn push_all(&mut self, to: ClientId, min: Clock) {
         let mut slots: Vec<u32> = Vec::new();
-        if self.spec.delivery == Delivery::Push {
+        if self.spec.delivery == RowDelivery::Push {
             slots.extend(self.dirty.members().iter().filter(|slot| self.rows.is_dirty(**slot, to)));
         }
         self.send_rows(to, &slots, min, false);
     }
 
     fn reply(&mut self, to: ClientId, keys: &[u64]) {
-        // What it had asked for ahead of need: nobody there reads any more, and a copy would be kept up to date for ever.
-        if self.clocks.of(to.index()) == Clock::INFINITE {
+        // A client that has finished reads no more: a copy for an earlier intent would be kept up
+        // to date for ever.
+        if self.clocks.clock_of(to.index()) == Clock::INFINITE {
             return;
         }
         let keys = self.without_leased(to, keys);
@@ -367,8 +389,8 @@ impl<C: Cell> Server<C> {
         }
         let mut slots = Vec::with_capacity(keys.len());
         for key in &keys {
-            let slot = self.rows.ensure(*key, &self.spec, &*self.procedure);
-            if self.spec.delivery == Delivery::Push {
+            let slot = self.rows.ensure(*key, &self.spec, &*self.rule);
+            if self.spec.delivery == RowDelivery::Push {
                 self.rows.subscribe(slot, to);
             }
             slots.push(slot);
@@ -382,19 +404,19 @@ impl<C: Cell> Server<C> {
         let before = self.clients[to.index()].fresh;
         let mut rest = slots;
         loop {
-            let rows = rest.len().min(self.spec.message_bytes / self.rows.least_bytes() + 1);
+            let rows = rest.len().min(self.spec.message_bytes / self.rows.min_row_bytes() + 1);
             let values = if self.spec.sparse { 0 } else { rows * self.spec.width };
-            let (mut batch, mut carried, mut bytes) = (Batch::with_room(rows, values), Vec::new(), 0);
+            let (mut batch, mut attachment, mut bytes) = (RowBatch::with_capacity(rows, values), Vec::new(), 0);
             while let Some((slot, later)) = rest.split_first().filter(|_| bytes < self.spec.message_bytes) {
                 rest = later;
-                if let Some(soon) = rest.get(AHEAD) {
+                if let Some(soon) = rest.get(PREFETCH_DISTANCE) {
                     self.rows.prefetch(*soon);
                 }
-                bytes += self.copy(*slot, to, &mut batch, &mut carried);
+                bytes += self.copy(*slot, to, &mut batch, &mut attachment);
             }
-            // A reply is as fresh as it is, but only the last message may raise what is known of other rows.
+            // Only the last message may raise the freshness of other rows.
             let fresh = if rest.is_empty() { fresh } else { before };
-            self.send(to, batch, carried, fresh, reply, true);
+            self.send(to, batch, attachment, fresh, reply, true);
             if rest.is_empty() {
                 break;
             }
@@ -402,28 +424,36 @@ impl<C: Cell> Server<C> {
         self.clients[to.index()].fresh = fresh;
     }
 
-    /// Puts a row into a message. Returns about how many bytes it takes.
-    fn copy(&mut self, slot: u32, to: ClientId, batch: &mut Batch<C>, carried: &mut Vec<C::Wide>) -> usize {
+    /// Appends a row to a message. Returns its approximate size in bytes.
+    fn copy(&mut self, slot: u32, to: ClientId, batch: &mut RowBatch<C>, attachment: &mut Vec<C::Compute>) -> usize {
         let (key, version, state) = (self.rows.key(slot), self.rows.version(slot), self.rows.state(slot));
-        let brings = self.procedure.carried(state);
-        carried.extend_from_slice(brings);
-        let bytes = Batch::row_bytes(&self.rows.cells(slot)) + size_of_val(brings);
+        let attached = self.rule.attachment(state);
+        attachment.extend_from_slice(attached);
+        let bytes = RowBatch::row_bytes(&self.rows.cells(slot)) + size_of_val(attached);
         batch.push(key, version, &self.rows.cells(slot));
-        self.procedure.sent(key, version, state);
+        self.rule.on_send(key, version, state);
         self.rows.clean(slot, to);
-        self.settle(slot);
+        self.clear_if_clean(slot);
         bytes
     }
 
-    fn send(&mut self, to: ClientId, batch: Batch<C>, carried: Vec<C::Wide>, fresh: Clock, reply: bool, urgent: bool) {
-        let remote = &mut self.clients[to.index()];
-        let body = ToClient::Rows { fresh, included: remote.included, reply, batch, carried };
-        self.out.push(FromShard { to, envelope: remote.stream.send(body), urgent });
+    fn send(
+        &mut self,
+        to: ClientId,
+        batch: RowBatch<C>,
+        attachment: Vec<C::Compute>,
+        fresh: Clock,
+        reply: bool,
+        urgent: bool,
+    ) {
+        let record = &mut self.clients[to.index()];
+        let body = ServerMessage::Rows { fresh, included: record.included, reply, batch, attachment };
+        self.out.push(ServerOutgoing { to, message: record.stream.send(body), urgent });
     }
 
-    /// Takes a row out of the pool if nobody has an old copy of it any more.
-    fn settle(&mut self, slot: u32) {
-        if self.rows.settle(slot) {
+    /// Removes a row from the dirty pool if no client has an outdated copy.
+    fn clear_if_clean(&mut self, slot: u32) {
+        if self.rows.clear_if_clean(slot) {
             self.dirty.remove(slot);
         }
     }
@@ -431,40 +461,45 @@ impl<C: Cell> Server<C> {
     fn unsubscribe_all(&mut self, client: ClientId) {
         for slot in 0..self.rows.len() as u32 {
             self.rows.unsubscribe(slot, client);
-            self.settle(slot);
+            self.clear_if_clean(slot);
         }
     }
 
-    /// Sends changed rows that nobody waits for, the most important first, as far as the budget allows. `stream` tells the pacer which
-    /// of the streams it paces leads to a client; nothing is sent to those it does not pace.
+    /// Sends dirty rows eagerly, the most important first, as far as the rate limiter allows.
+    /// `stream` returns the number of a client's stream at this limiter; clients without one are
+    /// skipped.
     ///
     /// # Panics
-    /// Never: what is sent was measured before.
-    pub fn send_ahead(&mut self, now: Moment, pacer: &mut Pacer, stream: impl Fn(ClientId) -> Option<u64>) {
+    /// Never: the size of the message was computed before.
+    pub fn send_eagerly(&mut self, now: Moment, limiter: &mut RateLimiter, stream: impl Fn(ClientId) -> Option<u64>) {
         for client in 0..self.clients.len() {
             if let Some(stream) = stream(ClientId::new(client as u32)) {
-                pacer.acknowledged(stream, self.clients[client].stream.acknowledged());
+                limiter.acknowledged(stream, self.clients[client].stream.acknowledged());
             }
         }
-        if self.spec.managed.is_none() || self.spec.consistency == Consistency::Bsp {
+        if self.spec.comm_policy.is_none() || self.spec.consistency == Consistency::Bsp {
             return;
         }
         for _ in 0..self.clients.len() {
-            let to = ClientId::new(self.turn as u32);
-            self.turn = (self.turn + 1) % self.clients.len();
+            let to = ClientId::new(self.next_client as u32);
+            self.next_client = (self.next_client + 1) % self.clients.len();
             let Some(stream) = stream(to) else { continue };
-            let allowance = pacer.allowance(now).min(self.spec.message_bytes);
-            if allowance <= wire::ROWS_HEAD_BYTES || !self.procedure.may_send() {
+            let allowance = limiter.allowance(now).min(self.spec.message_bytes);
+            if allowance <= wire::ROWS_HEAD_BYTES || !self.rule.allows_eager_send() {
                 return;
             }
             let rows = &self.rows;
-            // Rows of a sparse table differ; enough are chosen for the smallest.
-            let count = allowance / rows.least_bytes() + 1;
-            let mut slots =
-                self.dirty.choose(count, &mut self.random, |slot| rows.is_dirty(slot, to), |slot| rows.waiting(slot));
+            // Sparse rows differ in size; the count suffices for the smallest.
+            let count = allowance / rows.min_row_bytes() + 1;
+            let mut slots = self.dirty.choose(
+                count,
+                &mut self.random,
+                |slot| rows.is_dirty(slot, to),
+                |slot| rows.pending_importance(slot),
+            );
             let mut bytes = wire::ROWS_HEAD_BYTES;
             let mut fits = |slot: &u32| {
-                bytes += Batch::row_bytes(&rows.cells(*slot)) + size_of_val(self.procedure.carried(rows.state(*slot)));
+                bytes += RowBatch::row_bytes(&rows.cells(*slot)) + size_of_val(self.rule.attachment(rows.state(*slot)));
                 bytes <= allowance
             };
             let fitting = slots.iter().take_while(|slot| fits(slot)).count();
@@ -472,74 +507,75 @@ impl<C: Cell> Server<C> {
             if slots.is_empty() {
                 continue;
             }
-            let (mut batch, mut carried) = (Batch::new(), Vec::new());
+            let (mut batch, mut attachment) = (RowBatch::new(), Vec::new());
             for slot in slots {
-                self.copy(slot, to, &mut batch, &mut carried);
+                self.copy(slot, to, &mut batch, &mut attachment);
             }
             let fresh = self.clients[to.index()].fresh;
-            self.send(to, batch, carried, fresh, false, false);
-            let sent = self.out.last().expect("it was just put there");
-            pacer.spend(now, stream, sent.envelope.number, wire::client_bytes(&sent.envelope));
+            self.send(to, batch, attachment, fresh, false, false);
+            let sent = self.out.last().expect("the message was just added");
+            limiter.spend(now, stream, sent.message.number, wire::client_bytes(&sent.message));
         }
     }
 
-    /// Acknowledges what no message has acknowledged yet. For a driver to call when it is idle.
+    /// Acknowledges messages that no outgoing message has acknowledged. For a driver to call when
+    /// it is idle.
     pub fn acknowledge(&mut self) {
-        for (client, remote) in self.clients.iter_mut().enumerate() {
-            if let Some(envelope) = remote.stream.acknowledge() {
-                self.out.push(FromShard { to: ClientId::new(client as u32), envelope, urgent: true });
+        for (client, record) in self.clients.iter_mut().enumerate() {
+            if let Some(message) = record.stream.acknowledge() {
+                self.out.push(ServerOutgoing { to: ClientId::new(client as u32), message, urgent: true });
             }
         }
     }
 
-    /// The messages to be sent, in order.
+    /// Messages to be sent, in order.
     #[must_use]
-    pub fn take_outgoing(&mut self) -> Vec<FromShard<C>> {
+    pub fn take_outgoing(&mut self) -> Vec<ServerOutgoing<C>> {
         std::mem::take(&mut self.out)
     }
 
-    /// How many updates in place were left out because they were not finite.
+    /// Number of in-place updates dropped because they were not finite.
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// What every client has finished.
+    /// Minimum clock of all clients.
     #[must_use]
     pub fn min(&self) -> Clock {
         self.clocks.min()
     }
 
-    /// The clocks of clients.
+    /// Clocks of the clients.
     #[must_use]
-    pub fn clocks(&self) -> &Clocks {
+    pub fn clocks(&self) -> &VectorClock {
         &self.clocks
     }
 
-    /// Who waits for which clock: for reports of stalls.
+    /// Clients with waiting reads, and the clock each waits for; used in stall reports.
     pub fn waiting(&self) -> impl Iterator<Item = (ClientId, Clock)> {
-        self.parked.iter().map(|(until, (client, _))| (*client, until))
+        self.waiting_reads.iter().map(|(until, (client, _))| (*client, until))
     }
 
-    /// The rows.
+    /// The rows of the shard.
     #[must_use]
-    pub fn rows(&self) -> &Rows<C> {
+    pub fn rows(&self) -> &ShardRows<C> {
         &self.rows
     }
 
-    /// The procedure.
+    /// The update rule of the shard.
     #[must_use]
-    pub fn procedure(&self) -> &dyn Procedure<C::Wide> {
-        &*self.procedure
+    pub fn rule(&self) -> &dyn UpdateRule<C::Compute> {
+        &*self.rule
     }
 
-    /// Whether changed rows wait to be sent ahead of need.
+    /// Returns true if dirty rows wait to be sent eagerly.
     #[must_use]
-    pub fn has_more(&self) -> bool {
-        self.spec.managed.is_some() && !self.dirty.members().is_empty()
+    pub fn has_eager_work(&self) -> bool {
+        self.spec.comm_policy.is_some() && !self.dirty.members().is_empty()
     }
 }
 
-fn bad(spec: &Spec, problem: String) -> Error {
+fn bad(spec: &TableSpec, problem: String) -> Error {
     Error::BadMessage { table: spec.name.clone(), problem }
 }

@@ -1,101 +1,103 @@
-//! The rows of a shard, with their versions, their procedure's state, and who has which of them.
+//! Rows of a shard, with versions, rule state and subscriptions.
 //!
-//! Overhead for each row: key, version and two bits for each client in words of 64, in one record (32 bytes up to 64 clients), the importance in tables with
-//! managed communication (8 bytes), and a slot in the index (4 bytes, or 6 to 12 in a hash table): at most 52 bytes, and a thirty-second part of everything that is not used yet.
-//! **Invariant:** a row has the same slot everywhere and keeps it for ever.
+//! Overhead per row: key, version and two bits per client in words of 64, in one record (32 bytes
+//! up to 64 clients); the importance in tables with managed communication (8 bytes); and a slot in
+//! the index (4 bytes, or 6 to 12 in a hash table). That is at most 52 bytes, plus 1/32 of the
+//! total for unused capacity. **Invariant:** a row has the same slot in all stores and keeps it for
+//! ever.
 
-use crate::cells::Cells;
-use crate::number::{Cell, Number};
-use crate::priority::Priority;
-use crate::procedure::{Procedure, UnknownVersion, Update, View};
-use crate::spec::{ClientId, Spec};
+use crate::cells::RowCells;
+use crate::dtype::{ComputeType, StorageType};
+use crate::priority::PriorityPolicy;
+use crate::spec::{ClientId, TableSpec};
 use crate::store::prefetch::prefetch;
-use crate::store::{Index, Slab, Store};
+use crate::store::{KeyIndex, RowSlab, RowStore};
+use crate::update_rule::{LocalApply, RowUpdate, UnknownVersion, UpdateRule};
 
-/// Where the key and the version are in a record; words of subscribers follow, then as many of those whose copy is old.
+/// Layout of a record: key, version, subscriber bits, and as many dirty bits.
 const KEY: usize = 0;
 const VERSION: usize = 1;
 const MARKS: usize = 2;
 
-/// An update of a row.
+/// Update of a row.
 #[derive(Clone, Copy, Debug)]
-pub struct Write<'a, W> {
-    /// The version it was computed from.
+pub struct RowWrite<'a, W> {
+    /// Version that the update was computed from.
     pub version: u64,
-    /// What to add.
-    pub cells: Cells<'a, W>,
-    /// What the client carried back.
-    pub carried: &'a [W],
+    /// Cells to be added or passed to the rule.
+    pub cells: RowCells<'a, W>,
+    /// Attachment returned by the client.
+    pub attachment: &'a [W],
 }
 
-/// Rows by slot.
+/// Rows of a shard, by slot.
 #[derive(Debug)]
-pub struct Rows<C: Cell> {
-    index: Index,
-    /// One access to memory finds all that is needed of a row besides its cells.
-    records: Slab<u64>,
-    store: Store<C>,
-    state: Slab<C::Wide>,
-    /// How much a row has changed since everybody had it. Only for managed communication.
-    importance: Slab<f64>,
+pub struct ShardRows<C: StorageType> {
+    index: KeyIndex,
+    /// One memory access finds everything about a row except its cells.
+    records: RowSlab<u64>,
+    store: RowStore<C>,
+    state: RowSlab<C::Compute>,
+    /// Importance accumulated since all clients had the row; only for managed communication.
+    importance: RowSlab<f64>,
     count: usize,
-    /// Whether anybody ever subscribed to a row.
-    shared: bool,
-    scratch: Vec<C::Wide>,
+    /// True once any client has subscribed to a row.
+    has_subscribers: bool,
+    scratch: Vec<C::Compute>,
 }
 
-impl<C: Cell> Rows<C> {
-    /// No rows yet.
+impl<C: StorageType> ShardRows<C> {
+    /// Creates an empty collection for all rows of a shard.
     #[must_use]
-    pub fn new(spec: &Spec, state_width: usize) -> Self {
-        let (most, marks) = (spec.most_rows().unwrap_or(0), MARKS + 2 * spec.clients.div_ceil(64));
-        let records = Slab::with_most(marks, most);
-        let state = Slab::with_most(state_width, most);
+    pub fn new(spec: &TableSpec, state_width: usize) -> Self {
+        let (most, marks) = (spec.max_rows().unwrap_or(0), MARKS + 2 * spec.clients.div_ceil(64));
+        let records = RowSlab::with_capacity(marks, most);
+        let state = RowSlab::with_capacity(state_width, most);
         Self {
             records,
             state,
-            store: Store::for_shard(spec),
-            ..Self::with_index(spec, state_width, Index::for_shard(spec))
+            store: RowStore::for_shard(spec),
+            ..Self::with_index(spec, state_width, KeyIndex::for_shard(spec))
         }
     }
 
-    /// No rows yet, of which there will be few.
+    /// Creates an empty collection that will hold few of the rows.
     #[must_use]
-    pub(crate) fn few(spec: &Spec, state_width: usize) -> Self {
-        Self::with_index(spec, state_width, Index::for_some())
+    pub(crate) fn with_hash_index(spec: &TableSpec, state_width: usize) -> Self {
+        Self::with_index(spec, state_width, KeyIndex::for_subset())
     }
 
-    fn with_index(spec: &Spec, state_width: usize, index: Index) -> Self {
+    fn with_index(spec: &TableSpec, state_width: usize, index: KeyIndex) -> Self {
         Self {
             index,
-            records: Slab::new(MARKS + 2 * spec.clients.div_ceil(64)),
-            store: Store::new(spec),
-            state: Slab::new(state_width),
-            importance: Slab::new(usize::from(spec.managed.is_some())),
+            records: RowSlab::new(MARKS + 2 * spec.clients.div_ceil(64)),
+            store: RowStore::new(spec),
+            state: RowSlab::new(state_width),
+            importance: RowSlab::new(usize::from(spec.comm_policy.is_some())),
             count: 0,
-            shared: false,
+            has_subscribers: false,
             scratch: Vec::new(),
         }
     }
 
-    /// Where a row is.
+    /// Slot of a row, if the row exists.
     #[must_use]
     #[inline]
     pub fn find(&self, key: u64) -> Option<u32> {
         self.index.find(key, |slot| self.records.row(slot)[KEY])
     }
 
-    /// Where a row is; it begins to exist if it did not.
-    pub fn ensure(&mut self, key: u64, spec: &Spec, procedure: &dyn Procedure<C::Wide>) -> u32 {
+    /// Slot of a row; creates the row if it does not exist.
+    pub fn ensure(&mut self, key: u64, spec: &TableSpec, rule: &dyn UpdateRule<C::Compute>) -> u32 {
         if let Some(slot) = self.find(key) {
             return slot;
         }
         let slot = self.add(key, 0);
         self.store.set_default(slot, key, spec);
-        self.state.row_mut(slot).fill(C::Wide::ZERO);
-        if let Store::Dense(cells) = &mut self.store {
-            with_wide(cells.row_mut(slot), &mut self.scratch, key, 0, |row| {
-                procedure.created(key, row, self.state.row_mut(slot));
+        self.state.row_mut(slot).fill(C::Compute::ZERO);
+        if let RowStore::Dense(cells) = &mut self.store {
+            with_compute_row(cells.row_mut(slot), &mut self.scratch, key, 0, |row| {
+                rule.init_row(key, row, self.state.row_mut(slot));
             });
         }
         slot
@@ -112,57 +114,60 @@ impl<C: Cell> Rows<C> {
         slot
     }
 
-    /// Adds a row that is not there yet, as it was saved.
-    pub(crate) fn insert(&mut self, key: u64, version: u64, cells: &Cells<'_, C>, state: &[C::Wide]) -> u32 {
+    /// Inserts a row that does not exist, as it was saved.
+    pub(crate) fn insert(&mut self, key: u64, version: u64, cells: &RowCells<'_, C>, state: &[C::Compute]) -> u32 {
         let slot = self.add(key, version);
         match &mut self.store {
-            Store::Dense(slab) => slab.row_mut(slot).copy_from_slice(cells.values()),
-            sparse @ Store::Sparse { .. } => sparse.set(slot, cells),
+            RowStore::Dense(slab) => slab.row_mut(slot).copy_from_slice(cells.values()),
+            sparse @ RowStore::Sparse { .. } => sparse.set(slot, cells),
         }
         self.state.row_mut(slot).copy_from_slice(state);
         slot
     }
 
-    /// Applies an update.
+    /// Applies an update with the given rule.
     #[inline]
     pub fn write(
         &mut self,
         slot: u32,
-        write: &Write<'_, C::Wide>,
-        procedure: &dyn Procedure<C::Wide>,
+        write: &RowWrite<'_, C::Compute>,
+        rule: &dyn UpdateRule<C::Compute>,
     ) -> Result<(), UnknownVersion> {
         let record = self.records.row_mut(slot);
         let (key, version) = (record[KEY], record[VERSION]);
-        match procedure.view() {
-            view @ (View::Add | View::Scaled(_)) => self.store.add(slot, &write.cells, view.factor(), key, version + 1),
-            View::ReadOnly => {
-                let update = Update { key, version: write.version, cells: write.cells, carried: write.carried };
+        match rule.local_apply() {
+            view @ (LocalApply::Add | LocalApply::AddScaled(_)) => {
+                self.store.add(slot, &write.cells, view.factor(), key, version + 1)
+            }
+            LocalApply::Never => {
+                let update =
+                    RowUpdate { key, version: write.version, cells: write.cells, attachment: write.attachment };
                 let (row, state) = (self.store.dense_mut(slot), self.state.row_mut(slot));
-                with_wide(row, &mut self.scratch, key, version + 1, |row| procedure.apply(&update, row, state))?;
+                with_compute_row(row, &mut self.scratch, key, version + 1, |row| rule.apply(&update, row, state))?;
             }
         }
         self.records.row_mut(slot)[VERSION] += 1;
         Ok(())
     }
 
-    /// Brings near what [`find`](Self::find) is going to look at.
+    /// Prefetches the memory that [`find`](Self::find) will read.
     #[inline]
     pub(crate) fn prefetch_key(&self, key: u64) {
         self.index.prefetch(key);
     }
 
-    /// Brings a row near.
+    /// Prefetches the record and cells of a row.
     #[inline]
     pub(crate) fn prefetch(&self, slot: u32) {
         prefetch(&self.records.row(slot)[..MARKS]);
-        if let Store::Dense(slab) = &self.store {
+        if let RowStore::Dense(slab) = &self.store {
             prefetch(slab.row(slot));
         }
     }
 
-    /// Notes that a row has changed. Returns whether somebody has an old copy of it now.
-    pub(crate) fn changed(&mut self, slot: u32, importance: f64) -> bool {
-        if !self.shared {
+    /// Marks a row dirty for its subscribers. Returns true if it has any.
+    pub(crate) fn mark_dirty(&mut self, slot: u32, importance: f64) -> bool {
+        if !self.has_subscribers {
             return false;
         }
         let marks = &mut self.records.row_mut(slot)[MARKS..];
@@ -175,8 +180,8 @@ impl<C: Cell> Rows<C> {
         waiting
     }
 
-    /// Resets the importance of a row of which nobody has an old copy. Returns whether that is so.
-    pub(crate) fn settle(&mut self, slot: u32) -> bool {
+    /// Resets the importance of a row that is dirty for no client. Returns true in that case.
+    pub(crate) fn clear_if_clean(&mut self, slot: u32) -> bool {
         let marks = &self.records.row(slot)[MARKS..];
         let settled = marks[marks.len() / 2..].iter().all(|word| *word == 0);
         if settled {
@@ -186,7 +191,7 @@ impl<C: Cell> Rows<C> {
     }
 
     pub(crate) fn subscribe(&mut self, slot: u32, client: ClientId) {
-        self.shared = true;
+        self.has_subscribers = true;
         self.records.row_mut(slot)[MARKS + client.index() / 64] |= 1 << (client.index() % 64);
     }
 
@@ -195,7 +200,7 @@ impl<C: Cell> Rows<C> {
         self.clean(slot, client);
     }
 
-    /// The client that has a copy of a row, if there is just one.
+    /// The single subscriber of a row, if there is exactly one.
     pub(crate) fn only_subscriber(&self, slot: u32) -> Option<ClientId> {
         let marks = &self.records.row(slot)[MARKS..];
         let subscribers = &marks[..marks.len() / 2];
@@ -214,84 +219,84 @@ impl<C: Cell> Rows<C> {
         marks[marks.len() / 2 + client.index() / 64] >> (client.index() % 64) & 1 == 1
     }
 
-    pub(crate) fn importance(&self, slot: u32, change: &Cells<'_, C::Wide>, priority: Priority) -> f64 {
+    pub(crate) fn importance(&self, slot: u32, change: &RowCells<'_, C::Compute>, priority: PriorityPolicy) -> f64 {
         let cells = self.store.cells(slot);
-        priority.importance(change, |column| cells.get(column).map(Cell::widen))
+        priority.importance(change, |column| cells.get(column).map(StorageType::to_compute))
     }
 
-    /// How important it is to send a row.
-    pub(crate) fn waiting(&self, slot: u32) -> f64 {
+    /// Importance of sending a row.
+    pub(crate) fn pending_importance(&self, slot: u32) -> f64 {
         self.importance.row(slot).first().copied().unwrap_or(0.0)
     }
 
-    /// The least that a row takes in a message.
-    pub(crate) fn least_bytes(&self) -> usize {
+    /// Minimum size of a row in a message.
+    pub(crate) fn min_row_bytes(&self) -> usize {
         match &self.store {
-            Store::Dense(slab) => 6 + slab.width() * C::BYTES,
-            Store::Sparse { .. } => 16,
+            RowStore::Dense(slab) => 6 + slab.width() * C::BYTES,
+            RowStore::Sparse { .. } => 16,
         }
     }
 
-    /// The key of a row.
+    /// Key of a row.
     #[must_use]
     pub fn key(&self, slot: u32) -> u64 {
         self.records.row(slot)[KEY]
     }
 
-    /// How many updates were applied to a row.
+    /// Number of updates applied to a row.
     #[must_use]
     pub fn version(&self, slot: u32) -> u64 {
         self.records.row(slot)[VERSION]
     }
 
-    /// The cells of a row.
+    /// Cells of a row.
     #[must_use]
-    pub fn cells(&self, slot: u32) -> Cells<'_, C> {
+    pub fn cells(&self, slot: u32) -> RowCells<'_, C> {
         self.store.cells(slot)
     }
 
-    /// The procedure's state of a row.
+    /// Rule state of a row.
     #[must_use]
-    pub fn state(&self, slot: u32) -> &[C::Wide] {
+    pub fn state(&self, slot: u32) -> &[C::Compute] {
         self.state.row(slot)
     }
 
-    /// Number of rows; their slots are the numbers below.
+    /// Number of rows; their slots are `0..len`.
     #[must_use]
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Whether there are none.
+    /// Returns true if there are no rows.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }
 
-    /// Bytes of memory, all in all.
+    /// Total memory in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.index.bytes() + self.records.bytes() + self.store.bytes() + self.state.bytes() + self.importance.bytes()
     }
 }
 
-/// Lets `change` work on a row as values, whatever its cells are.
-fn with_wide<C: Cell, R>(
+/// Calls `change` with the row in its compute type, and converts the result back.
+fn with_compute_row<C: StorageType, R>(
     row: &mut [C],
-    scratch: &mut Vec<C::Wide>,
+    scratch: &mut Vec<C::Compute>,
     key: u64,
     version: u64,
-    change: impl FnOnce(&mut [C::Wide]) -> R,
+    change: impl FnOnce(&mut [C::Compute]) -> R,
 ) -> R {
-    if let Some(row) = C::as_wide_mut(row) {
+    if let Some(row) = C::as_compute_mut(row) {
         return change(row);
     }
     scratch.clear();
-    scratch.extend(row.iter().map(|cell| cell.widen()));
+    scratch.extend(row.iter().map(|cell| cell.to_compute()));
     let result = change(scratch);
     for (column, (cell, value)) in row.iter_mut().zip(scratch).enumerate() {
-        // A value that was not changed is a cell's already and stays as it is.
-        *cell = C::narrow(*value, crate::number::noise(key, version, column));
+        // A value that did not change is representable and stays as it is.
+        *cell = C::from_compute(*value, crate::dtype::rounding_noise(key, version, column));
     }
     result
 }
@@ -299,44 +304,51 @@ fn with_wide<C: Cell, R>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::priority::Managed;
-    use crate::procedure::Add;
-    use crate::spec::Ids;
+    use crate::priority::CommPolicy;
+    use crate::spec::KeySpace;
+    use crate::update_rule::Addition;
 
     #[test]
     fn a_row_takes_at_most_64_bytes_more_than_its_data() {
         const ROWS: u64 = 100_003;
-        for ids in [Ids::Fixed(ROWS), Ids::Growing] {
-            let spec = Spec { clients: 40, managed: Some(Managed::default()), ..Spec::new("t", ids, 64) };
-            let mut rows = Rows::<f32>::new(&spec, 0);
-            // A hash table has just doubled at some of these counts.
+        for key_space in [KeySpace::Fixed(ROWS), KeySpace::Growing] {
+            let spec = TableSpec {
+                clients: 40,
+                comm_policy: Some(CommPolicy::default()),
+                ..TableSpec::new("t", key_space, 64)
+            };
+            let mut rows = ShardRows::<f32>::new(&spec, 0);
+            // At some of these counts a hash table has just doubled.
             for key in 0..ROWS {
-                rows.ensure(key, &spec, &Add);
+                rows.ensure(key, &spec, &Addition);
                 if key > 10_000 && key % 4096 < 3 {
-                    let bytes =
-                        (rows.bytes() as u64).saturating_sub(if ids == Ids::Growing { 0 } else { (ROWS - key) * 4 });
+                    let bytes = (rows.bytes() as u64).saturating_sub(if key_space == KeySpace::Growing {
+                        0
+                    } else {
+                        (ROWS - key) * 4
+                    });
                     let overhead = bytes as f64 / (key + 1) as f64 - 256.0;
                     assert!(overhead <= 64.0, "{overhead} bytes at {key} rows");
                 }
             }
             let overhead = rows.bytes() as f64 / ROWS as f64 - 256.0;
-            assert!(overhead <= 64.0, "{ids:?}: {overhead} bytes");
+            assert!(overhead <= 64.0, "{key_space:?}: {overhead} bytes");
         }
     }
 
     #[test]
-    fn marks_are_kept_for_any_number_of_clients() {
-        let spec = Spec { clients: 130, ..Spec::new("t", Ids::Growing, 1) };
-        let mut rows = Rows::<f32>::new(&spec, 0);
-        let slot = rows.ensure(u64::MAX, &spec, &Add);
+    fn subscriptions_work_for_any_number_of_clients() {
+        let spec = TableSpec { clients: 130, ..TableSpec::new("t", KeySpace::Growing, 1) };
+        let mut rows = ShardRows::<f32>::new(&spec, 0);
+        let slot = rows.ensure(u64::MAX, &spec, &Addition);
         let [low, high] = [ClientId::new(3), ClientId::new(129)];
         rows.subscribe(slot, low);
         rows.subscribe(slot, high);
-        assert!(rows.changed(slot, 1.0));
+        assert!(rows.mark_dirty(slot, 1.0));
         rows.clean(slot, low);
-        assert!(!rows.settle(slot) && rows.is_dirty(slot, high) && !rows.is_dirty(slot, low));
+        assert!(!rows.clear_if_clean(slot) && rows.is_dirty(slot, high) && !rows.is_dirty(slot, low));
         rows.unsubscribe(slot, high);
-        assert!(rows.settle(slot));
-        assert!(rows.changed(slot, 1.0) && rows.is_dirty(slot, low) && !rows.is_dirty(slot, high));
+        assert!(rows.clear_if_clean(slot));
+        assert!(rows.mark_dirty(slot, 1.0) && rows.is_dirty(slot, low) && !rows.is_dirty(slot, high));
     }
 }

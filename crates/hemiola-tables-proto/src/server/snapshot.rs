@@ -1,63 +1,66 @@
-//! A shard exactly as it was at a clock, taken while training goes on.
+//! Snapshot of a shard at a clock, taken while training continues.
 //!
-//! The state at clock `at` holds every update of clocks before it and none of later ones. Under SSP fast clients' updates of later clocks
-//! come before slow clients' of earlier ones, so the state never exists in the live rows at any moment. Hence *images*: the first
-//! update of a clock `>= at` copies its row first; updates of clocks before `at` that come later are applied to the row and to
-//! its image. Once all clients have reached `at`, the snapshot is *sealed*: no image changes any more, and the rows are read out piece by piece, each
-//! from its image if it has one and from the live row if not. A live row that changes before it was read out is copied then.
+//! The state at clock `at` includes every update of earlier clocks and none of later ones. Under
+//! SSP, updates of later clocks from fast clients arrive before those of earlier clocks from slow
+//! clients, so this state never exists in the live rows. Hence *images*: the first update of a
+//! clock `>= at` copies its row; later updates of clocks before `at` are applied to the row and to
+//! its image. Once all clients have reached `at`, the snapshot is *sealed*: images do not change
+//! any more, and rows are read out chunk by chunk, each from its image if it has one, else from the
+//! live row. A live row that changes before it is read out is copied first.
 //!
-//! **Invariant:** slots below the cursor are written out; a slot at or above it reads as of `at`, from its image or the live row.
+//! **Invariant:** slots below the cursor are written out; a slot at or above it reads as of `at`,
+//! from its image or the live row.
 
-use super::rows::{Rows, Write};
-use crate::batch::Batch;
+use super::rows::{RowWrite, ShardRows};
+use crate::batch::RowBatch;
 use crate::clock::Clock;
+use crate::dtype::StorageType;
 use crate::error::{Error, Result};
-use crate::number::Cell;
-use crate::procedure::{Procedure, UnknownVersion};
-use crate::random::Random;
-use crate::server::Server;
-use crate::spec::{ShardId, Spec};
+use crate::selection_rng::SelectionRng;
+use crate::server::ShardServer;
+use crate::spec::{ShardId, TableSpec};
+use crate::update_rule::{UnknownVersion, UpdateRule};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Rows as they were, with their procedure's state: as many numbers for each row as the procedure keeps.
+/// Rows as of the snapshot, with their rule state.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Piece<C: Cell> {
-    /// The rows.
-    pub batch: Batch<C>,
-    /// Their state, one row after the other.
-    pub state: Vec<C::Wide>,
+pub struct SnapshotChunk<C: StorageType> {
+    /// Rows with their versions.
+    pub batch: RowBatch<C>,
+    /// State of the rows, one row after the other.
+    pub state: Vec<C::Compute>,
 }
 
-/// What a shard saves besides its rows.
+/// Data of a snapshot besides the rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
-    /// The clock that all workers begin at again.
+pub struct SnapshotSummary {
+    /// Clock at which all workers resume.
     pub at: Clock,
-    /// What the procedure keeps for itself.
-    pub procedure: Vec<u8>,
-    /// The state of the generator.
-    pub random: Random,
+    /// Data that the update rule saved.
+    pub rule: Vec<u8>,
+    /// State of the selection generator.
+    pub random: SelectionRng,
 }
 
-/// A snapshot that is being taken.
+/// Snapshot that is in progress.
 #[derive(Debug)]
-pub(crate) struct Snapshot<C: Cell> {
+pub(crate) struct ShardSnapshot<C: StorageType> {
     at: Clock,
-    /// Copies of rows, in slots of their own.
-    images: Rows<C>,
-    /// The image of a live slot.
+    /// Images of rows, in slots of their own.
+    images: ShardRows<C>,
+    /// Image slot of a live slot.
     by_slot: HashMap<u32, u32, FxBuildHasher>,
-    /// Everything below has been read out.
+    /// All slots below have been read out.
     cursor: u32,
-    summary: Option<Summary>,
+    summary: Option<SnapshotSummary>,
 }
 
-impl<C: Cell> Snapshot<C> {
-    /// Keeps a row as it is, if an update of this clock must not be seen in the snapshot.
-    pub(crate) fn before_write(&mut self, slot: u32, clock: Clock, rows: &Rows<C>) {
+impl<C: StorageType> ShardSnapshot<C> {
+    /// Copies a row if an update of this clock must not be visible in the snapshot.
+    pub(crate) fn before_write(&mut self, slot: u32, clock: Clock, rows: &ShardRows<C>) {
         if clock >= self.at && slot >= self.cursor && !self.by_slot.contains_key(&slot) {
             let image = self.images.insert(rows.key(slot), rows.version(slot), &rows.cells(slot), rows.state(slot));
             self.by_slot.insert(slot, image);
@@ -69,100 +72,101 @@ impl<C: Cell> Snapshot<C> {
         &mut self,
         slot: u32,
         clock: Clock,
-        write: &Write<'_, C::Wide>,
-        procedure: &dyn Procedure<C::Wide>,
+        write: &RowWrite<'_, C::Compute>,
+        rule: &dyn UpdateRule<C::Compute>,
     ) -> Result<(), UnknownVersion> {
         match self.by_slot.get(&slot) {
-            Some(image) if clock < self.at => self.images.write(*image, write, procedure),
+            Some(image) if clock < self.at => self.images.write(*image, write, rule),
             _ => Ok(()),
         }
     }
 }
 
-impl<C: Cell> Server<C> {
-    /// Begins to keep the shard as it is at clock `at`, which no update of that clock or later may have reached yet: tell it a clock ahead, or
-    /// as soon as the last snapshot has been read out.
+impl<C: StorageType> ShardServer<C> {
+    /// Begins a snapshot at clock `at`. No update of that clock or later may have arrived yet:
+    /// request it a clock ahead, or when the last snapshot has been read out.
     pub fn begin_snapshot(&mut self, at: Clock) -> Result<()> {
         let table = || self.spec.name.clone();
         if let Some(snapshot) = &self.snapshot {
             return Err(Error::SnapshotBusy { table: table(), at: snapshot.at });
         }
-        if let Some(applied) = self.latest.filter(|latest| *latest >= at) {
+        if let Some(applied) = self.latest_applied.filter(|latest| *latest >= at) {
             return Err(Error::SnapshotTooLate { table: table(), at, applied });
         }
         if !self.leases.is_empty() && at < self.clocks.min() {
             return Err(Error::SnapshotTooLate { table: table(), at, applied: self.clocks.min() });
         }
-        let images = Rows::few(&self.spec, self.procedure.state_width(self.spec.width));
+        let images = ShardRows::with_hash_index(&self.spec, self.rule.state_width(self.spec.width));
         let by_slot = HashMap::with_hasher(FxBuildHasher);
-        self.snapshot = Some(Snapshot { at, images, by_slot, cursor: 0, summary: None });
+        self.snapshot = Some(ShardSnapshot { at, images, by_slot, cursor: 0, summary: None });
         self.recall_all();
         Ok(())
     }
 
-    /// The next rows of the snapshot, at least one and about as many as take `bytes`; nothing if clients have not all reached its clock, or
-    /// leases are out that were recalled. An
-    /// empty piece comes last.
-    pub fn next_piece(&mut self, bytes: usize) -> Option<Piece<C>> {
-        let back = self.leases.is_empty();
-        let snapshot = self.snapshot.as_mut().filter(|snapshot| back && snapshot.at <= self.clocks.min())?;
+    /// Next rows of the snapshot: at least one, and about `bytes` in size. Returns `None` while
+    /// clients have not reached the clock or recalled leases are outstanding. An empty chunk comes
+    /// last.
+    pub fn next_chunk(&mut self, bytes: usize) -> Option<SnapshotChunk<C>> {
+        let leases_returned = self.leases.is_empty();
+        let snapshot = self.snapshot.as_mut().filter(|snapshot| leases_returned && snapshot.at <= self.clocks.min())?;
         if snapshot.summary.is_none() {
-            let (procedure, random) = (self.procedure.save(), self.random.clone());
-            snapshot.summary = Some(Summary { at: snapshot.at, procedure, random });
+            let (rule, random) = (self.rule.save(), self.random.clone());
+            snapshot.summary = Some(SnapshotSummary { at: snapshot.at, rule, random });
         }
-        let mut picked: Vec<(u64, u32)> = Vec::new();
-        let mut taken = 0;
-        while taken < bytes.max(1) && (snapshot.cursor as usize) < self.rows.len() {
+        let mut selected: Vec<(u64, u32)> = Vec::new();
+        let mut size = 0;
+        while size < bytes.max(1) && (snapshot.cursor as usize) < self.rows.len() {
             let slot = snapshot.cursor;
-            taken += Batch::row_bytes(&self.rows.cells(slot)) + size_of_val(self.rows.state(slot));
-            picked.push((self.rows.key(slot), slot));
+            size += RowBatch::row_bytes(&self.rows.cells(slot)) + size_of_val(self.rows.state(slot));
+            selected.push((self.rows.key(slot), slot));
             snapshot.cursor += 1;
         }
-        picked.sort_unstable();
-        let mut piece = Piece { batch: Batch::new(), state: Vec::new() };
-        for (key, slot) in picked {
+        selected.sort_unstable();
+        let mut chunk = SnapshotChunk { batch: RowBatch::new(), state: Vec::new() };
+        for (key, slot) in selected {
             let (rows, slot) = match snapshot.by_slot.remove(&slot) {
                 Some(image) => (&snapshot.images, image),
                 None => (&self.rows, slot),
             };
-            piece.batch.push(key, rows.version(slot), &rows.cells(slot));
-            piece.state.extend_from_slice(rows.state(slot));
+            chunk.batch.push(key, rows.version(slot), &rows.cells(slot));
+            chunk.state.extend_from_slice(rows.state(slot));
         }
-        Some(piece)
+        Some(chunk)
     }
 
-    /// Ends a snapshot whose last piece has been taken. Before that there is nothing to end.
-    pub fn end_snapshot(&mut self) -> Option<Summary> {
+    /// Ends a snapshot whose last chunk has been taken; returns `None` before that.
+    pub fn end_snapshot(&mut self) -> Option<SnapshotSummary> {
         let done =
-            |snapshot: &mut Snapshot<C>| snapshot.cursor as usize == self.rows.len() && snapshot.summary.is_some();
+            |snapshot: &mut ShardSnapshot<C>| snapshot.cursor as usize == self.rows.len() && snapshot.summary.is_some();
         self.snapshot.take_if(done)?.summary
     }
 
-    /// A shard that goes on from a snapshot. `pieces` are those of all shards there were, of whatever number; each takes its own rows.
+    /// Restores a shard from a snapshot. `chunks` are the chunks of all former shards, of whatever
+    /// number; the shard takes its own rows.
     pub fn restore(
-        spec: &Arc<Spec>,
+        spec: &Arc<TableSpec>,
         shard: ShardId,
-        mut procedure: Box<dyn Procedure<C::Wide>>,
-        summary: Summary,
-        pieces: impl IntoIterator<Item = Piece<C>>,
+        mut rule: Box<dyn UpdateRule<C::Compute>>,
+        summary: SnapshotSummary,
+        chunks: impl IntoIterator<Item = SnapshotChunk<C>>,
     ) -> Result<Self> {
         let bad = |problem: String| Error::BadSnapshot { table: spec.name.clone(), problem };
-        procedure.load(&summary.procedure).map_err(bad)?;
-        let state_width = procedure.state_width(spec.width);
-        let mut server = Self::new(spec.clone(), shard, procedure, summary.at, summary.random)?;
-        for Piece { batch, state } in pieces {
+        rule.load(&summary.rule).map_err(bad)?;
+        let state_width = rule.state_width(spec.width);
+        let mut server = Self::new(spec.clone(), shard, rule, summary.at, summary.random)?;
+        for SnapshotChunk { batch, state } in chunks {
             if state.len() != batch.len() * state_width {
                 let found = state.len();
                 return Err(bad(format!(
-                    "{} rows have {found} numbers of state; were they saved with another procedure?",
+                    "{} rows have {found} state values; restore them with the update rule they were saved with",
                     batch.len()
                 )));
             }
             for (at, row) in batch.iter().enumerate() {
-                let wide: Vec<C::Wide> = row.cells.values().iter().map(|cell| cell.widen()).collect();
+                let wide: Vec<C::Compute> = row.cells.values().iter().map(|cell| cell.to_compute()).collect();
                 let cells = match row.cells {
-                    crate::Cells::Dense(_) => crate::Cells::Dense(&wide[..]),
-                    crate::Cells::Sparse { columns, .. } => crate::Cells::Sparse { columns, values: &wide },
+                    crate::RowCells::Dense(_) => crate::RowCells::Dense(&wide[..]),
+                    crate::RowCells::Sparse { columns, .. } => crate::RowCells::Sparse { columns, values: &wide },
                 };
                 let fits = spec.check_row(row.key).and_then(|()| spec.check_cells(row.key, &cells));
                 fits.map_err(|error| bad(error.to_string()))?;

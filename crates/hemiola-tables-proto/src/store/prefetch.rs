@@ -1,22 +1,23 @@
-//! Memory that is going to be used, brought near ahead of use.
+//! Software prefetching of row memory.
 //!
-//! A row of a large table is in no cache, and several cache lines long. Whoever has many rows to change asks for some of them before it
-//! needs them, and works on others meanwhile.
+//! A row of a large table is in no CPU cache and spans several cache lines. Code that updates many
+//! rows prefetches some of them and works on others meanwhile.
 
 #![expect(unsafe_code, reason = "the instruction takes an address")]
 
-/// The length of a cache line.
-const LINE: usize = 64;
+/// Length of a cache line in bytes.
+const CACHE_LINE: usize = 64;
 
-/// Asks for the cache lines of `cells`. Nothing but speed depends on it; processors without the instruction do nothing.
+/// Prefetches the cache lines of `cells`. Only speed depends on it; other architectures do nothing.
 #[inline]
 pub(crate) fn prefetch<T>(cells: &[T]) {
     #[cfg(target_arch = "x86_64")]
-    for at in (0..size_of_val(cells)).step_by(LINE) {
+    for at in (0..size_of_val(cells)).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing that a program could see, never faults, and the address is inside the slice.
+        // SAFETY: a prefetch has no visible effect and never faults, and the address is inside the
+        // slice.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(cells.as_ptr().cast::<i8>().wrapping_add(at)) };
     }
     #[cfg(not(target_arch = "x86_64"))]
-    let _ = (cells, LINE);
+    let _ = (cells, CACHE_LINE);
 }

@@ -1,58 +1,61 @@
-//! Memory for many rows of one length.
+//! Slab of rows of equal width.
 //!
-//! Rows lie in chunks that never move, so growing copies nothing; chunks grow with the number of rows. Where it is known how many there can be,
-//! the first chunk is for all of them. Rows of more than 32 bytes begin
-//! on a cache line and share none; shorter ones are padded to a power of two and lie within one line (the reasons are
-//! those of `hemiola_array::dense`). **Invariant:** a slot stays where it is until it is freed.
+//! Rows lie in chunks that never move, so growing copies nothing. The chunk size grows with the
+//! number of rows. If the maximum number of rows is known, one reserved chunk holds all of them.
+//! Rows of more than 32 bytes begin on a cache line and share none; shorter ones are padded to a
+//! power of two and lie within one line, for the reasons given in `hemiola_array::dense`.
+//! **Invariant:** a slot keeps its address until it is freed.
 
-use crate::store::memory::Memory;
+use crate::store::memory::AlignedMemory;
 use bytemuck::Pod;
 
-/// The length of a cache line.
-const LINE: usize = 64;
-/// No more than this is reserved for rows that may come.
+/// Length of a cache line in bytes.
+const CACHE_LINE: usize = 64;
+/// Upper limit of the address space that is reserved for future rows.
 const RESERVED_BYTES: usize = 1 << 36;
-/// So many chunks have the same size; the next ones are twice as large. So at most a thirty-second part of the memory is unused, the list of
-/// chunks stays short, and those of large tables are large enough for huge pages.
+/// Number of chunks of equal size, before the size doubles. At most 1/32 of the memory is unused,
+/// the list of chunks stays short, and chunks of large tables are large enough for huge pages.
 const SAME_CHUNKS: usize = 32;
-/// Rows of the first chunks.
+/// Number of rows of the first chunks.
 const FIRST_ROWS: usize = 16;
 
-/// Rows of one length, by slot.
+/// Rows of equal width, by slot.
 #[derive(Debug)]
-pub struct Slab<T> {
+pub struct RowSlab<T> {
     width: usize,
     stride: usize,
-    /// Room for the first rows, all in one piece.
-    front: Option<Memory<T>>,
-    front_rows: usize,
-    chunks: Vec<Memory<T>>,
+    /// Reserved memory of the first rows, in one piece.
+    reserved: Option<AlignedMemory<T>>,
+    reserved_rows: usize,
+    chunks: Vec<AlignedMemory<T>>,
     rows: usize,
     free: Vec<u32>,
 }
 
-impl<T: Pod> Slab<T> {
-    /// Room for rows of `width` cells. A width of zero takes no memory.
+impl<T: Pod> RowSlab<T> {
+    /// Creates a slab for rows of `width` cells. A width of zero takes no memory.
     #[must_use]
     pub fn new(width: usize) -> Self {
         let bytes = width * size_of::<T>();
-        let padded = if bytes > LINE / 2 { bytes.next_multiple_of(LINE) } else { bytes.next_power_of_two() };
+        let padded =
+            if bytes > CACHE_LINE / 2 { bytes.next_multiple_of(CACHE_LINE) } else { bytes.next_power_of_two() };
         let stride = if padded.is_multiple_of(size_of::<T>()) && width > 0 { padded / size_of::<T>() } else { width };
-        Self { width, stride, front: None, front_rows: 0, chunks: Vec::new(), rows: 0, free: Vec::new() }
+        Self { width, stride, reserved: None, reserved_rows: 0, chunks: Vec::new(), rows: 0, free: Vec::new() }
     }
 
-    /// The same, of which there will be at most `rows`. If that is much, their addresses are in one piece; memory is taken as they come.
+    /// Creates a slab for at most `rows` rows. A large one reserves contiguous addresses; memory is
+    /// used as rows arrive.
     #[must_use]
-    pub fn with_most(width: usize, rows: u64) -> Self {
+    pub fn with_capacity(width: usize, rows: u64) -> Self {
         let mut slab = Self::new(width);
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let cells = rows.checked_mul(slab.stride).filter(|cells| *cells <= RESERVED_BYTES / size_of::<T>());
-        slab.front = cells.and_then(Memory::reserve);
-        slab.front_rows = if slab.front.is_some() { rows } else { 0 };
+        slab.reserved = cells.and_then(AlignedMemory::reserve);
+        slab.reserved_rows = if slab.reserved.is_some() { rows } else { 0 };
         slab
     }
 
-    /// A slot for a new row. What it holds is left from the row before it, or zeros.
+    /// Allocates a slot. It holds the cells of its last row, or zeros.
     ///
     /// # Panics
     /// If there are 2^32 - 1 rows already.
@@ -60,32 +63,35 @@ impl<T: Pod> Slab<T> {
         if let Some(slot) = self.free.pop() {
             return slot;
         }
-        let slot =
-            u32::try_from(self.rows).ok().filter(|slot| *slot < u32::MAX).expect("a shard has less than 2^32 - 1 rows");
-        if self.rows >= self.front_rows && Self::place(slot - self.front_rows as u32).0 == self.chunks.len() {
+        let slot = u32::try_from(self.rows)
+            .ok()
+            .filter(|slot| *slot < u32::MAX)
+            .expect("a shard has fewer than 2^32 - 1 rows");
+        if self.rows >= self.reserved_rows && Self::locate(slot - self.reserved_rows as u32).0 == self.chunks.len() {
             let rows = FIRST_ROWS << (self.chunks.len() / SAME_CHUNKS);
-            self.chunks.push(Memory::new(self.stride * rows));
+            self.chunks.push(AlignedMemory::new(self.stride * rows));
         }
         self.rows += 1;
         slot
     }
 
-    /// The chunk of a slot, and its row there.
+    /// Chunk of a slot, and the row within it.
     #[inline]
-    fn place(slot: u32) -> (usize, usize) {
-        // All chunks before those of size `FIRST_ROWS << level` have `SAME_CHUNKS * FIRST_ROWS * (2^level - 1)` rows.
+    fn locate(slot: u32) -> (usize, usize) {
+        // The chunks before those of size `FIRST_ROWS << level` hold `SAME_CHUNKS * FIRST_ROWS *
+        // (2^level - 1)` rows.
         let level = (slot as usize / (SAME_CHUNKS * FIRST_ROWS) + 1).ilog2();
         let rest = slot as usize - SAME_CHUNKS * FIRST_ROWS * ((1 << level) - 1);
         let shift = FIRST_ROWS.ilog2() + level;
         (level as usize * SAME_CHUNKS + (rest >> shift), rest & ((1 << shift) - 1))
     }
 
-    /// Gives a slot back.
+    /// Frees a slot for reuse.
     pub fn free(&mut self, slot: u32) {
         self.free.push(slot);
     }
 
-    /// The row in a slot.
+    /// Cells of the row in a slot.
     ///
     /// # Panics
     /// If the slot was never taken.
@@ -93,14 +99,14 @@ impl<T: Pod> Slab<T> {
     #[inline]
     pub fn row(&self, slot: u32) -> &[T] {
         let slot = slot as usize;
-        if let Some(front) = self.front.as_ref().filter(|_| slot < self.front_rows) {
-            return front.row(slot * self.stride, self.width);
+        if let Some(reserved) = self.reserved.as_ref().filter(|_| slot < self.reserved_rows) {
+            return reserved.row(slot * self.stride, self.width);
         }
-        let (chunk, row) = Self::place((slot - self.front_rows) as u32);
+        let (chunk, row) = Self::locate((slot - self.reserved_rows) as u32);
         self.chunks[chunk].row(row * self.stride, self.width)
     }
 
-    /// The row in a slot, to be changed.
+    /// Mutable cells of the row in a slot.
     ///
     /// # Panics
     /// If the slot was never taken.
@@ -108,25 +114,25 @@ impl<T: Pod> Slab<T> {
     #[inline]
     pub fn row_mut(&mut self, slot: u32) -> &mut [T] {
         let slot = slot as usize;
-        if let Some(front) = self.front.as_mut().filter(|_| slot < self.front_rows) {
-            return front.row_mut(slot * self.stride, self.width);
+        if let Some(reserved) = self.reserved.as_mut().filter(|_| slot < self.reserved_rows) {
+            return reserved.row_mut(slot * self.stride, self.width);
         }
-        let (chunk, row) = Self::place((slot - self.front_rows) as u32);
+        let (chunk, row) = Self::locate((slot - self.reserved_rows) as u32);
         self.chunks[chunk].row_mut(row * self.stride, self.width)
     }
 
-    /// Cells of a row.
+    /// Number of cells of a row.
     #[must_use]
     pub fn width(&self) -> usize {
         self.width
     }
 
-    /// Bytes of memory it takes.
+    /// Memory of the slab in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let chunks: usize = self.chunks.iter().map(Memory::bytes).sum();
-        let front = self.rows.min(self.front_rows) * self.stride * size_of::<T>();
-        front + chunks + self.chunks.capacity() * size_of::<Memory<T>>() + self.free.capacity() * 4
+        let chunks: usize = self.chunks.iter().map(AlignedMemory::bytes).sum();
+        let reserved = self.rows.min(self.reserved_rows) * self.stride * size_of::<T>();
+        reserved + chunks + self.chunks.capacity() * size_of::<AlignedMemory<T>>() + self.free.capacity() * 4
     }
 }
 
@@ -138,7 +144,9 @@ mod tests {
     #[test]
     fn long_rows_begin_on_a_line_and_none_overlap() {
         for width in [0, 1, 3, 8, 9, 16, 64, 100, 40_000] {
-            for mut slab in [Slab::<f32>::new(width), Slab::with_most(width, 3000), Slab::with_most(width, 2000)] {
+            for mut slab in
+                [RowSlab::<f32>::new(width), RowSlab::with_capacity(width, 3000), RowSlab::with_capacity(width, 2000)]
+            {
                 let slots: Vec<u32> = (0..3000.min(4_000_000 / (width + 1))).map(|_| slab.take()).collect();
                 for slot in &slots {
                     slab.row_mut(*slot).fill(*slot as f32);
@@ -148,8 +156,10 @@ mod tests {
                         let row = slab.row(*slot);
                         assert!(row.len() == width && row.iter().all(|cell| *cell == *slot as f32));
                         let address = row.as_ptr() as usize;
-                        assert!(width <= 8 || address.is_multiple_of(LINE), "width {width}");
-                        assert!(width > 8 || width == 0 || address / LINE == (address + width * 4 - 1) / LINE);
+                        assert!(width <= 8 || address.is_multiple_of(CACHE_LINE), "width {width}");
+                        assert!(
+                            width > 8 || width == 0 || address / CACHE_LINE == (address + width * 4 - 1) / CACHE_LINE
+                        );
                     }
                 }
             }
@@ -158,7 +168,7 @@ mod tests {
 
     #[test]
     fn freed_slots_are_taken_again() {
-        let mut slab = Slab::<f64>::new(4);
+        let mut slab = RowSlab::<f64>::new(4);
         let (first, second) = (slab.take(), slab.take());
         slab.free(first);
         assert_eq!(slab.take(), first);

@@ -1,40 +1,40 @@
-//! Rows come before they are used, move to their only user, and go back.
+//! Intents and leases: rows are prefetched, leased to their only user, and returned.
 
-use crate::net::Net;
+use crate::test_network::TestNetwork;
 use hemiola_core::WorkerId;
-use hemiola_tables_proto::procedure::Add;
-use hemiola_tables_proto::{Cells, Clock, Consistency, Ids, Spec};
+use hemiola_tables_proto::update_rule::Addition;
+use hemiola_tables_proto::{Clock, Consistency, KeySpace, RowCells, TableSpec};
 
 const WORKER: WorkerId = WorkerId::new(0);
 
-fn net(consistency: Consistency, cache_rows: usize) -> Net<f32> {
-    let spec = Spec { consistency, clients: 2, cache_rows, ..Spec::new("w", Ids::Fixed(100), 2) };
-    Net::new(spec, 1, Clock::ZERO, &|| Box::new(Add))
+fn net(consistency: Consistency, cache_rows: usize) -> TestNetwork<f32> {
+    let spec = TableSpec { consistency, clients: 2, cache_rows, ..TableSpec::new("w", KeySpace::Fixed(100), 2) };
+    TestNetwork::new(spec, 1, Clock::ZERO, &|| Box::new(Addition))
 }
 
-fn add(net: &mut Net<f32>, client: usize, key: u64) {
-    net.clients[client][0].update(WORKER, key, &Cells::Dense(&[1.0, 2.0]), 0).unwrap();
+fn add(net: &mut TestNetwork<f32>, client: usize, key: u64) {
+    net.clients[client][0].update(WORKER, key, &RowCells::Dense(&[1.0, 2.0]), 0).unwrap();
 }
 
-fn clock(net: &mut Net<f32>) {
+fn clock(net: &mut TestNetwork<f32>) {
     net.clock(0, WORKER, false);
     net.clock(1, WORKER, false);
-    net.settle();
+    net.deliver_all();
 }
 
 #[test]
-fn rows_are_there_before_they_are_used_and_go_afterwards() {
+fn intended_rows_are_prefetched_and_dropped_afterwards() {
     for consistency in [Consistency::Bsp, Consistency::Ssp(1)] {
         let mut net = net(consistency, 3);
         let keys: Vec<u64> = (10..16).collect();
         net.clients[0][0].intend(WORKER, &keys, Clock::new(4), Clock::new(5)).unwrap();
-        net.settle();
+        net.deliver_all();
         assert_eq!(net.clients[0][0].copies(), 0, "it is too early");
         for _ in 0..4 {
             clock(&mut net);
         }
         for key in &keys {
-            // More than the cache holds otherwise.
+            // More rows than the cache capacity.
             assert!(net.clients[0][0].get(WORKER, *key).unwrap().is_some());
         }
         clock(&mut net);
@@ -43,43 +43,43 @@ fn rows_are_there_before_they_are_used_and_go_afterwards() {
 }
 
 #[test]
-fn a_row_moves_to_its_only_user_and_back_to_who_asks_for_it() {
+fn a_row_is_leased_to_its_only_user_and_recalled_for_readers() {
     let mut net = net(Consistency::Ssp(0), usize::MAX);
-    net.ask(0, WORKER, &[7]);
-    net.settle();
+    net.fetch(0, WORKER, &[7]);
+    net.deliver_all();
     net.clients[0][0].intend(WORKER, &[7], Clock::ZERO, Clock::new(100)).unwrap();
-    net.settle();
+    net.deliver_all();
     assert_eq!(net.clients[0][0].leases(), 1);
     for step in 1..=5_u8 {
         add(&mut net, 0, 7);
         clock(&mut net);
         assert_eq!(net.row(7), [0.0, 0.0], "nothing leaves");
         let seen = net.clients[0][0].get(WORKER, 7).unwrap().unwrap();
-        assert_eq!(seen.cells, Cells::Dense(&[f32::from(step), 2.0 * f32::from(step)]));
+        assert_eq!(seen.cells, RowCells::Dense(&[f32::from(step), 2.0 * f32::from(step)]));
     }
-    // Updates of others come through.
+    // Updates of other clients are visible.
     add(&mut net, 1, 7);
     clock(&mut net);
-    assert_eq!(net.clients[0][0].get(WORKER, 7).unwrap().unwrap().cells, Cells::Dense(&[6.0, 12.0]));
+    assert_eq!(net.clients[0][0].get(WORKER, 7).unwrap().unwrap().cells, RowCells::Dense(&[6.0, 12.0]));
     assert_eq!(net.clients[0][0].leases(), 1);
-    // A reader gets all of it.
-    assert!(!net.ask(1, WORKER, &[7]));
-    net.settle();
-    assert_eq!(net.clients[1][0].get(WORKER, 7).unwrap().unwrap().cells, Cells::Dense(&[6.0, 12.0]));
+    // A reader sees all updates.
+    assert!(!net.fetch(1, WORKER, &[7]));
+    net.deliver_all();
+    assert_eq!(net.clients[1][0].get(WORKER, 7).unwrap().unwrap().cells, RowCells::Dense(&[6.0, 12.0]));
     assert_eq!((net.clients[0][0].leases(), net.row(7)), (0, vec![6.0, 12.0]));
-    // Two users: no lease.
+    // With two users there is no lease.
     net.clients[0][0].intend(WORKER, &[7], Clock::new(5), Clock::new(100)).unwrap();
-    net.settle();
+    net.deliver_all();
     assert_eq!(net.clients[0][0].leases(), 0);
 }
 
 #[test]
 fn a_lease_ends_with_the_intent() {
     let mut net = net(Consistency::Async, usize::MAX);
-    net.ask(0, WORKER, &[7]);
-    net.settle();
+    net.fetch(0, WORKER, &[7]);
+    net.deliver_all();
     net.clients[0][0].intend(WORKER, &[7], Clock::ZERO, Clock::new(2)).unwrap();
-    net.settle();
+    net.deliver_all();
     add(&mut net, 0, 7);
     clock(&mut net);
     assert_eq!((net.clients[0][0].leases(), net.row(7)), (1, vec![0.0, 0.0]));
@@ -88,22 +88,22 @@ fn a_lease_ends_with_the_intent() {
 }
 
 #[test]
-fn bsp_gives_no_leases() {
+fn bsp_grants_no_leases() {
     let mut net = net(Consistency::Bsp, usize::MAX);
-    net.ask(0, WORKER, &[7]);
-    net.settle();
+    net.fetch(0, WORKER, &[7]);
+    net.deliver_all();
     net.clients[0][0].intend(WORKER, &[7], Clock::ZERO, Clock::new(9)).unwrap();
-    net.settle();
+    net.deliver_all();
     assert_eq!(net.clients[0][0].leases(), 0);
 }
 
 #[test]
-fn a_snapshot_calls_leases_back() {
+fn a_snapshot_recalls_leases() {
     let mut net = net(Consistency::Ssp(2), usize::MAX);
-    net.ask(0, WORKER, &[7]);
-    net.settle();
+    net.fetch(0, WORKER, &[7]);
+    net.deliver_all();
     net.clients[0][0].intend(WORKER, &[7], Clock::ZERO, Clock::new(100)).unwrap();
-    net.settle();
+    net.deliver_all();
     for _ in 0..3 {
         add(&mut net, 0, 7);
         clock(&mut net);
@@ -111,38 +111,39 @@ fn a_snapshot_calls_leases_back() {
     assert!(net.servers[0].begin_snapshot(Clock::new(2)).is_err(), "sums of clock 2 may be among those kept");
     net.servers[0].begin_snapshot(Clock::new(3)).unwrap();
     add(&mut net, 0, 7);
-    assert!(net.servers[0].next_piece(100).is_none(), "the lease is out");
-    net.settle();
-    let piece = net.servers[0].next_piece(100).unwrap();
-    let rows: Vec<_> = piece.batch.iter().map(|row| (row.key, row.cells.values().to_vec())).collect();
+    assert!(net.servers[0].next_chunk(100).is_none(), "the lease is out");
+    net.deliver_all();
+    let chunk = net.servers[0].next_chunk(100).unwrap();
+    let rows: Vec<_> = chunk.batch.iter().map(|row| (row.key, row.cells.values().to_vec())).collect();
     assert_eq!(rows, [(7, vec![3.0, 6.0])]);
     assert_eq!(net.row(7), [4.0, 8.0]);
 }
 
 #[test]
-fn nothing_is_sent_to_who_has_finished_before_its_rows_came() {
-    // Found in virtual time: rows that were asked for ahead of need were answered after the end, and then pushed for as long as others worked.
-    let managed = Some(hemiola_tables_proto::Managed::default());
+fn nothing_is_sent_to_a_client_that_finished_before_its_rows_arrived() {
+    // Regression, found in virtual time: rows requested by an intent were answered after the client
+    // had finished, and were then pushed as long as others worked.
+    let comm_policy = Some(hemiola_tables_proto::CommPolicy::default());
     for consistency in [Consistency::Bsp, Consistency::Ssp(0)] {
-        let spec = Spec { consistency, clients: 2, managed, ..Spec::new("w", Ids::Fixed(100), 2) };
-        let mut net: Net<f32> = Net::new(spec, 1, Clock::ZERO, &|| Box::new(Add));
+        let spec = TableSpec { consistency, clients: 2, comm_policy, ..TableSpec::new("w", KeySpace::Fixed(100), 2) };
+        let mut net: TestNetwork<f32> = TestNetwork::new(spec, 1, Clock::ZERO, &|| Box::new(Addition));
         net.clock(0, WORKER, false);
         net.clients[0][0].intend(WORKER, &[7], Clock::new(2), Clock::new(9)).unwrap();
-        net.settle();
+        net.deliver_all();
         assert_eq!(net.servers[0].waiting().count(), 1, "the request waits for the other client");
         net.clock(0, WORKER, true);
-        net.settle();
+        net.deliver_all();
         for _ in 0..3 {
             add(&mut net, 1, 7);
             net.clock(1, WORKER, false);
             for sent in net.servers[0].take_outgoing() {
                 assert_eq!(sent.to.index(), 1, "{sent:?}");
             }
-            net.settle();
+            net.deliver_all();
         }
         net.clock(1, WORKER, true);
-        net.settle();
-        assert!(!net.servers[0].has_more(), "nobody has a copy that could be old");
+        net.deliver_all();
+        assert!(!net.servers[0].has_eager_work(), "no client has an outdated copy");
         assert_eq!(net.servers[0].waiting().count(), 0);
     }
 }

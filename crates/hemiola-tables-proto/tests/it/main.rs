@@ -1,11 +1,12 @@
-//! Tests of the machines together: clients and shards with a network between them that a test owns.
+//! Protocol tests: clients and shards of a table, connected by a network that the test controls.
 //!
-//! `model` checks all promises under random schedules; `bits` that BSP repeats bit for bit, also over a restart; `conditions` what goes wrong
-//! and how it is told; `managed` what a budget is good for; `intents` rows that come early and rows that move.
+//! `model` checks all guarantees under random schedules; `bit_identity` that BSP is bit-identical,
+//! also over a restart; `error_conditions` the errors; `eager_sending` bandwidth-managed
+//! communication; `intents` prefetching and leases.
 
-mod bits;
-mod conditions;
+mod bit_identity;
+mod eager_sending;
+mod error_conditions;
 mod intents;
-mod managed;
 mod model;
-mod net;
+mod test_network;

@@ -1,16 +1,17 @@
-//! Tables whose rows are held by some peers, or by peers that do nothing else.
+//! Tables on some of the peers, or on dedicated servers.
 
 #![expect(clippy::print_stdout, reason = "how a peer process tells what it found")]
 
-use crate::processes::start;
 use crate::support::{delta, quick, with_watchdog};
 use hemiola_cluster::{Cluster, Result, Standalone, standalone};
 use hemiola_core::Rank;
 use hemiola_tables::{
-    AdaRevision, Adam, Bandwidth, Cell, Consistency, Defaults, Procedure, Servers, Sgd, TableBuilder, Tables, serve,
+    AdaRevision, Adam, Bandwidth, Consistency, RowInitializer, Servers, Sgd, StorageType, TableBuilder, TableExt,
+    UpdateRule, serve,
 };
 use hemiola_tables_proto::Clock;
-use hemiola_tables_proto::procedure::{UnknownVersion, Update, View};
+use hemiola_tables_proto::update_rule::{LocalApply, RowUpdate, UnknownVersion};
+use hemiola_testkit::PeerProcesses;
 use std::collections::BTreeMap;
 
 fn job(peers: usize, servers: usize) -> Standalone {
@@ -19,25 +20,26 @@ fn job(peers: usize, servers: usize) -> Standalone {
 
 type Arrange<C> = fn(TableBuilder<C>) -> TableBuilder<C>;
 
-/// Some clocks of reading and adding; all rows at the end, as bits.
-fn train<C: Cell>(cluster: &Cluster, servers: Servers, arrange: Arrange<C>) -> Result<BTreeMap<u64, Vec<u64>>>
+/// Reads and adds for some clocks, and returns the bits of all rows.
+fn train<C: StorageType>(cluster: &Cluster, servers: Servers, arrange: Arrange<C>) -> Result<BTreeMap<u64, Vec<u64>>>
 where
-    C::Wide: serde::Serialize + serde::de::DeserializeOwned,
+    C::Compute: serde::Serialize + serde::de::DeserializeOwned,
 {
-    use hemiola_tables::Number as _;
+    use hemiola_tables::ComputeType as _;
     let table = arrange(cluster.table::<C>("w").rows(200).width(4)).servers(servers).build()?;
     let peer = cluster.rank().index();
     table.each_worker(|worker| {
         let me = worker.id().index();
         for clock in 0..6 {
-            let at = worker.at();
+            let at = worker.current_clock();
             let keys: Vec<u64> = (0..60).map(|at| (at * 3 + clock as u64 + me as u64 * 7) % 200).collect();
             worker.intend(&keys, at, Clock::new(at.units() + 1))?;
             let mut seen = vec![0.0; keys.len()];
             worker.get_many(&keys, |place, row| seen[place] = row[1].to_f64())?;
             for (key, seen) in keys.iter().zip(seen) {
-                let value = |column| C::Wide::from_f64(f64::from(delta(peer, me, clock, *key, column)) + seen / 64.0);
-                let values: Vec<C::Wide> = (0..4).map(value).collect();
+                let value =
+                    |column| C::Compute::from_f64(f64::from(delta(peer, me, clock, *key, column)) + seen / 64.0);
+                let values: Vec<C::Compute> = (0..4).map(value).collect();
                 worker.inc(*key, &values)?;
             }
             worker.clock()?;
@@ -49,11 +51,11 @@ where
 }
 
 #[test]
-fn bits_do_not_depend_on_who_holds_the_rows() {
+fn results_do_not_depend_on_shard_placement() {
     with_watchdog(|| {
-        fn check<C: Cell>(arrange: Arrange<C>)
+        fn check<C: StorageType>(arrange: Arrange<C>)
         where
-            C::Wide: serde::Serialize + serde::de::DeserializeOwned,
+            C::Compute: serde::Serialize + serde::de::DeserializeOwned,
         {
             let run = |job: Standalone, servers: &Servers| {
                 let all = job.run(|cluster| train::<C>(cluster, servers.clone(), arrange)).unwrap();
@@ -73,12 +75,12 @@ fn bits_do_not_depend_on_who_holds_the_rows() {
             }
         }
         check::<f32>(|table| table);
-        check::<f64>(|table| table.procedure(Sgd::new(0.1)));
+        check::<f64>(|table| table.update_rule(Sgd::new(0.1)));
         check::<i32>(|table| table);
-        check::<half::bf16>(|table| table.defaults(Defaults::Normal { seed: 3, mean: 0.0, deviation: 1.0 }));
-        check::<f32>(|table| table.procedure(AdaRevision::new(0.1)));
-        check::<f32>(|table| table.procedure(AdaRevision::with_snapshots(0.1, 100)));
-        check::<f64>(|table| table.procedure(Adam::new(0.1)));
+        check::<half::bf16>(|table| table.initializer(RowInitializer::Normal { seed: 3, mean: 0.0, std_dev: 1.0 }));
+        check::<f32>(|table| table.update_rule(AdaRevision::new(0.1)));
+        check::<f32>(|table| table.update_rule(AdaRevision::with_snapshots(0.1, 100)));
+        check::<f64>(|table| table.update_rule(Adam::new(0.1)));
     });
 }
 
@@ -130,7 +132,7 @@ fn no_sum_is_lost_with_staleness_and_budgets() {
 }
 
 #[test]
-fn tables_come_and_go() {
+fn tables_are_created_and_dropped() {
     with_watchdog(|| {
         job(2, 2)
             .run(|cluster| {
@@ -140,7 +142,7 @@ fn tables_come_and_go() {
                     table.each_worker(|worker| worker.inc(round, &[1.0]).and_then(|()| worker.clock()))?;
                     assert_eq!(table.collect()?[&round], [4.0]);
                     drop(table);
-                    // What peers do among themselves does not concern servers.
+                    // Collectives of the peers do not involve servers.
                     assert_eq!(cluster.all_gather(cluster.rank().index())?, [0, 1]);
                 }
                 kept.each_worker(|worker| worker.inc(1, &[1.0]).and_then(|()| worker.clock()))?;
@@ -152,7 +154,7 @@ fn tables_come_and_go() {
 }
 
 #[test]
-fn checkpoints_go_from_servers_to_peers_and_back() {
+fn checkpoints_move_between_servers_and_peers() {
     with_watchdog(|| {
         let lab = tempfile::tempdir().unwrap();
         let path = lab.path().join("model");
@@ -160,8 +162,8 @@ fn checkpoints_go_from_servers_to_peers_and_back() {
         for (round, (peers, servers)) in [(2, 2), (3, 0), (1, 3), (2, 1)].into_iter().enumerate() {
             job(peers, servers)
                 .run(|cluster| {
-                    let table = cluster.table::<f32>("w").procedure(AdaRevision::new(0.5)).resume(&path).build()?;
-                    assert_eq!(table.started_at().units(), 2 * round as u64);
+                    let table = cluster.table::<f32>("w").update_rule(AdaRevision::new(0.5)).resume(&path).build()?;
+                    assert_eq!(table.start_clock().units(), 2 * round as u64);
                     let gradient = |worker: &mut hemiola_tables::TableWorker<'_, f32>| {
                         (0..30).try_for_each(|key| worker.inc(key, &[1.0]))?;
                         worker.clock()
@@ -178,8 +180,8 @@ fn checkpoints_go_from_servers_to_peers_and_back() {
                 .unwrap();
         }
         let rows = job(2, 0).run(|cluster| {
-            let table = cluster.table::<f32>("w").procedure(AdaRevision::new(0.5)).restore(&path).build()?;
-            Ok((table.started_at().units(), table.collect()?))
+            let table = cluster.table::<f32>("w").update_rule(AdaRevision::new(0.5)).restore(&path).build()?;
+            Ok((table.start_clock().units(), table.collect()?))
         });
         let (clock, rows) = rows.unwrap().remove(0);
         assert_eq!((clock, rows.len()), (8, 30));
@@ -189,7 +191,7 @@ fn checkpoints_go_from_servers_to_peers_and_back() {
 }
 
 #[test]
-fn a_program_may_go_on_after_a_mistake_that_all_were_told() {
+fn a_program_may_continue_after_an_error_on_all_peers() {
     with_watchdog(|| {
         job(2, 1)
             .run(|cluster| {
@@ -204,33 +206,33 @@ fn a_program_may_go_on_after_a_mistake_that_all_were_told() {
     });
 }
 
-/// A procedure of a program's own.
+/// User-defined update rule.
 #[derive(Clone, Debug)]
 struct Mine;
 
-impl Procedure<f32> for Mine {
-    fn view(&self) -> View<f32> {
-        View::Add
+impl UpdateRule<f32> for Mine {
+    fn local_apply(&self) -> LocalApply<f32> {
+        LocalApply::Add
     }
 
-    fn apply(&self, update: &Update<'_, f32>, row: &mut [f32], _state: &mut [f32]) -> Result<(), UnknownVersion> {
+    fn apply(&self, update: &RowUpdate<'_, f32>, row: &mut [f32], _state: &mut [f32]) -> Result<(), UnknownVersion> {
         update.cells.iter().for_each(|(column, value)| row[column] += value);
         Ok(())
     }
 }
 
 #[test]
-fn what_servers_cannot_do_is_refused_on_all_peers() {
+fn settings_that_servers_cannot_run_are_rejected_on_all_peers() {
     with_watchdog(|| {
         job(2, 1)
             .run(|cluster| {
                 let said = |table: TableBuilder<f32>| table.build().unwrap_err().to_string();
-                let mine = || cluster.table::<f32>("w").procedure(Mine);
-                assert!(said(mine()).contains("do not know the procedure `Mine`"), "{}", said(mine()));
+                let mine = || cluster.table::<f32>("w").update_rule(Mine);
+                assert!(said(mine()).contains("do not know the update rule `Mine`"), "{}", said(mine()));
                 mine().servers(Servers::Peers).build()?;
-                let sparse = said(cluster.table::<f32>("w").sparse().procedure(AdaRevision::new(0.1)));
-                assert!(sparse.contains("sparse rows take procedures that add"), "{sparse}");
-                for (on, problem) in [(vec![2], "peer 2 is to hold it, and there are 2 peers"), (vec![], "each once")] {
+                let sparse = said(cluster.table::<f32>("w").sparse().update_rule(AdaRevision::new(0.1)));
+                assert!(sparse.contains("sparse rows need an additive update rule"), "{sparse}");
+                for (on, problem) in [(vec![2], "names peer 2, but there are 2 peers"), (vec![], "each peer once")] {
                     let on = Servers::On(on.into_iter().map(Rank::new).collect());
                     let said = said(cluster.table::<f32>("w").servers(on));
                     assert!(said.contains(problem), "{said}");
@@ -241,7 +243,7 @@ fn what_servers_cannot_do_is_refused_on_all_peers() {
         let none =
             standalone(2).run(|cluster| cluster.table::<f32>("w").servers(Servers::Dedicated).build().map(|_| ()));
         let none = none.unwrap_err().to_string();
-        assert!(none.contains("this job has none; start it with `hemiola run --servers 1`"), "{none}");
+        assert!(none.contains("the job has none; start the job with `hemiola run --servers 1`"), "{none}");
     });
 }
 
@@ -256,10 +258,8 @@ fn a_server_that_fails_ends_the_job_with_its_reason() {
 }
 
 #[test]
+#[ignore = "entry point of a child process"]
 fn the_peer_with_a_server() {
-    if std::env::var_os("HEMIOLA_TEST_DEDICATED").is_none() {
-        return;
-    }
     let job = Cluster::builder().from_environment().unwrap();
     if std::env::var_os("HEMIOLA_RANK").is_some_and(|rank| rank == "2") {
         job.as_server().run(serve).unwrap();
@@ -271,24 +271,21 @@ fn the_peer_with_a_server() {
 }
 
 #[test]
-fn processes_with_a_server_get_the_bits_of_threads_without() {
+fn processes_with_a_server_equal_threads_without_one() {
     with_watchdog(|| {
         let expected = standalone(2).workers(2).run(|cluster| train::<f32>(cluster, Servers::Auto, |table| table));
         let expected = format!("said: {:?}", expected.unwrap()[0]);
-        let meet = tempfile::tempdir().unwrap();
-        let peers = start(3, "dedicated::the_peer_with_a_server", meet.path(), |_, command| {
-            command.env("HEMIOLA_TEST_DEDICATED", "1").env("HEMIOLA_SERVERS", "1");
+        let peers = PeerProcesses::start(3, "dedicated::the_peer_with_a_server", |_, command| {
+            command.env("HEMIOLA_SERVERS", "1");
         });
-        for (peer, expected) in peers.into_iter().zip([&*expected, &*expected, "said: served"]) {
-            let output = peer.wait_with_output().unwrap();
-            let said = String::from_utf8_lossy(&output.stdout).into_owned();
-            assert!(output.status.success() && said.contains(expected), "{said}, expected {expected}");
+        for (said, expected) in peers.finish().into_iter().zip([&*expected, &*expected, "said: served"]) {
+            assert!(said.contains(expected), "{said}, expected {expected}");
         }
     });
 }
 
 #[test]
-fn whoever_plays_the_wrong_part_is_told() {
+fn a_process_in_the_wrong_role_gets_an_error() {
     let builder = |rank| Cluster::builder().peer(rank, 3).rendezvous("file:/nowhere".parse().unwrap());
     let said = |built: Result<Cluster>| built.unwrap_err().to_string();
     let program = said(builder(2).servers(1).build());
@@ -301,5 +298,5 @@ fn whoever_plays_the_wrong_part_is_told() {
     let without = said(builder(1).as_server().build());
     assert!(without.contains("this job has no dedicated servers"), "{without}");
     let all = said(builder(1).servers(3).build());
-    assert!(all.contains("leave nobody who runs the program"), "{all}");
+    assert!(all.contains("leave no peer to run the program"), "{all}");
 }

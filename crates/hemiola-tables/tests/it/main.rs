@@ -1,12 +1,12 @@
 //! Tables on real clusters: threads as peers, and processes.
 
-mod bits;
+mod bit_identity;
 mod checkpoints;
 mod dedicated;
-mod endings;
-mod killing;
-mod managed;
-mod mistakes;
+mod eager_sending;
+mod killed_peers;
 mod processes;
+mod shutdown;
 mod staleness;
 mod support;
+mod usage_errors;

@@ -1,9 +1,9 @@
-//! How stale reads are, with slow workers and uneven data.
+//! Staleness of reads, with slow workers and uneven data.
 
 use crate::support::{quick, with_watchdog};
 use hemiola_cluster::standalone;
 use hemiola_core::Purpose;
-use hemiola_tables::{AdaRevision, Adam, Consistency, Defaults, Delivery, Tables};
+use hemiola_tables::{AdaRevision, Adam, Consistency, RowDelivery, RowInitializer, TableExt};
 use std::time::Duration;
 
 #[test]
@@ -11,7 +11,7 @@ fn a_read_is_never_staler_than_the_bound() {
     with_watchdog(|| {
         for (peers, workers) in [(1, 3), (2, 2), (3, 1), (4, 2)] {
             for staleness in [0, 1, 3] {
-                for delivery in [Delivery::Push, Delivery::Pull] {
+                for delivery in [RowDelivery::Push, RowDelivery::Pull] {
                     standalone(peers)
                         .workers(workers)
                         .deadlines(quick())
@@ -27,8 +27,8 @@ fn a_read_is_never_staler_than_the_bound() {
                                 let me = (cluster.rank().index() * workers + worker.id().index()) as u64;
                                 for clock in 0..12_u64 {
                                     if me == 0 {
-                                        // The slow one.
-                                        cluster.env().pause(Duration::from_millis(2));
+                                        // The slow worker.
+                                        cluster.env().sleep(Duration::from_millis(2));
                                     }
                                     let mut counts = vec![0.0; all as usize];
                                     worker
@@ -65,7 +65,7 @@ fn a_read_is_never_staler_than_the_bound() {
 }
 
 #[test]
-fn workers_with_less_to_do_finish_and_hold_nobody_back() {
+fn finished_workers_do_not_block_others() {
     with_watchdog(|| {
         for consistency in [Consistency::Bsp, Consistency::Ssp(1), Consistency::Async] {
             for peers in [1, 3] {
@@ -111,7 +111,8 @@ fn one_process_sends_nothing_and_several_count_what_they_send() {
                     assert!(rows.len() == 100 && rows.values().all(|row| *row == [2.0 * peers as f32; 8]));
                     let lines = cluster.traffic().lines.into_iter().filter(|line| line.purpose == Purpose::Tables);
                     let bytes: u64 = lines.map(|line| line.bytes_sent).sum();
-                    // Half of the rows are on the other peer: at least 50 rows of 32 bytes go there, and as many come back.
+                    // Half of the rows are on the other peer: at least 50 rows of 32 bytes go
+                    // there, and as many come back.
                     assert!(if peers == 1 { bytes == 0 } else { (3200..50_000).contains(&bytes) }, "{bytes} bytes");
                     Ok(())
                 })
@@ -121,23 +122,24 @@ fn one_process_sends_nothing_and_several_count_what_they_send() {
 }
 
 #[test]
-fn procedures_work_on_any_number_of_peers() {
+fn update_rules_work_on_any_number_of_peers() {
     with_watchdog(|| {
         for peers in [1, 2, 3] {
             for consistency in [Consistency::Bsp, Consistency::Ssp(1), Consistency::Async] {
                 for form in 0..3 {
                     let squares = standalone(peers).workers(2).deadlines(quick()).run(|cluster| {
                         let table = cluster.table::<f64>("w").rows(6).width(3).consistency(consistency);
-                        let table = table.defaults(Defaults::Constant(4.0));
+                        let table = table.initializer(RowInitializer::Constant(4.0));
                         let table = match form {
-                            0 => table.procedure(AdaRevision::new(0.5)),
-                            1 => table.procedure(AdaRevision::with_snapshots(0.5, 1000)),
-                            _ => table.procedure(Adam::new(0.2)),
+                            0 => table.update_rule(AdaRevision::new(0.5)),
+                            1 => table.update_rule(AdaRevision::with_snapshots(0.5, 1000)),
+                            _ => table.update_rule(Adam::new(0.2)),
                         };
                         let table = table.build()?;
                         table.each_worker(|worker| {
                             for clock in 0..60_u64 {
-                                // Half of x² of one row by its gradient; the other row is added to without having been read.
+                                // Minimizes x²/2 of one row by its gradient; the other row is
+                                // updated without being read.
                                 let row = clock % 6;
                                 let gradient: Vec<f64> = worker.read(row)?;
                                 worker.inc(row, &gradient)?;
@@ -149,7 +151,7 @@ fn procedures_work_on_any_number_of_peers() {
                         Ok(table.collect()?.values().flatten().map(|x| x * x).sum::<f64>())
                     });
                     for squares in squares.unwrap() {
-                        // Without a bound nothing is promised of how far it comes.
+                        // Without a staleness bound there is no guarantee of progress.
                         let bound = if consistency == Consistency::Async { f64::MAX } else { 18.0 * 16.0 / 4.0 };
                         assert!(squares < bound, "form {form}, {consistency:?}, {peers} peers: {squares}");
                     }
@@ -166,7 +168,7 @@ fn intents_change_no_result() {
             let table = cluster.table::<i32>("w").staleness(1).build()?;
             table.each_worker(|worker| {
                 let mine = (cluster.rank().index() * 2 + worker.id().index()) as u64 * 1000;
-                let now = worker.at();
+                let now = worker.current_clock();
                 worker.intend(&[mine, 7], now, hemiola_tables::Clock::new(now.units() + 5))?;
                 for _ in 0..10 {
                     worker.get(mine, |_| ())?;
@@ -188,7 +190,7 @@ fn intents_change_no_result() {
 }
 
 #[test]
-fn what_is_collected_holds_the_sums_of_rows_that_are_leased() {
+fn collect_includes_the_sums_of_leased_rows() {
     with_watchdog(|| {
         let rows = standalone(2).workers(2).deadlines(quick()).run(|cluster| {
             let table = cluster.table::<i32>("w").staleness(1).build()?;
@@ -198,7 +200,7 @@ fn what_is_collected_holds_the_sums_of_rows_that_are_leased() {
             };
             for _ in 0..3 {
                 table.each_worker(|worker| {
-                    let (keys, now) = (mine(worker), worker.at());
+                    let (keys, now) = (mine(worker), worker.current_clock());
                     worker.intend(&keys, now, hemiola_tables::Clock::new(now.units() + 100))?;
                     worker.get_many(&keys, |_, _| ())?;
                     worker.inc_many(&keys, &[1; 20])?;

@@ -1,17 +1,17 @@
-//! The plans that `docs/parallel-for.md` shows are what these loops print.
+//! The plans shown in `docs/parallel-for.md` equal the output of these loops.
 
 use crate::with_watchdog;
-use hemiola::loops::Run;
+use hemiola::loops::LoopReport;
 use hemiola::prelude::*;
 
 const GUIDE: &str = include_str!("../../../../docs/parallel-for.md");
 
-/// The plan as the guide shows it: as if the loop began in line 8 of the reader's program.
-fn as_shown(run: &Run) -> String {
+/// The plan as the guide shows it, with the loop in line 8 of `src/main.rs`.
+fn as_shown(run: &LoopReport) -> String {
     let text = run.plan().to_string();
-    let (before, after) = text.split_once(".rs:").expect("a plan begins with its place");
-    let digits = after.find(|letter: char| !letter.is_ascii_digit()).expect("and goes on");
-    let first: u32 = after[..digits].parse().expect("the place has a line");
+    let (before, after) = text.split_once(".rs:").expect("a plan starts with the location of its loop");
+    let digits = after.find(|letter: char| !letter.is_ascii_digit()).expect("text follows the line number");
+    let first: u32 = after[..digits].parse().expect("the location has a line number");
     let path = before.rsplit(' ').next().expect("a path");
     let mut shown = text.replace(&format!("{path}.rs:{first}"), "src/main.rs:8");
     for line in first..first + 20 {
@@ -20,23 +20,27 @@ fn as_shown(run: &Run) -> String {
     shown
 }
 
-/// The text without ratios of costs: they change whenever prices are measured anew, and teach nothing.
+/// The text without the ratios of costs, which change whenever the unit costs are calibrated.
 fn without_ratios(text: &str) -> String {
-    let ratio = |line: &str| match line.split_once(" of the cost") {
+    let ratio = |line: &str| match line.split_once(" times the cost") {
         Some((before, after)) => {
-            format!("{} of the cost{after}\n", before.trim_end_matches(|c: char| c == '.' || c.is_ascii_digit()))
+            format!("{} times the cost{after}\n", before.trim_end_matches(|c: char| c == '.' || c.is_ascii_digit()))
         }
         None => format!("{line}\n"),
     };
     text.lines().map(ratio).collect()
 }
 
-fn assert_shown(run: &Run) {
+fn assert_shown(run: &LoopReport) {
     let shown = as_shown(run);
     assert!(without_ratios(GUIDE).contains(without_ratios(&shown).trim_end()), "the guide does not show\n{shown}");
 }
 
-fn on(peers: usize, workers: usize, program: impl Fn(&Cluster) -> hemiola::Result<Run> + Send + Sync) -> Run {
+fn on(
+    peers: usize,
+    workers: usize,
+    program: impl Fn(&Cluster) -> hemiola::Result<LoopReport> + Send + Sync,
+) -> LoopReport {
     with_watchdog(|| hemiola::standalone(peers).workers(workers).run(program)).expect("it runs").swap_remove(0)
 }
 

@@ -1,20 +1,21 @@
-//! The example `hello`, started in every way.
+//! The example `hello`, under every launcher.
 
 use crate::with_watchdog;
 use hemiola::launch::{Launcher, Output};
+use hemiola_testkit::{condition, require};
 use std::io::Write;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
-/// Where cargo has put the example when it built these tests.
+/// Path of the example, which cargo builds together with these tests.
 fn hello() -> PathBuf {
     let test = std::env::current_exe().unwrap();
     test.parent().unwrap().parent().unwrap().join("examples/hello")
 }
 
-/// Four peers have introduced themselves, each once.
+/// Checks that each of the four peers has introduced itself once.
 fn assert_four_peers(output: &str) {
     for rank in 0..4 {
         let line = format!("hello from peer {rank} of 4 (process ");
@@ -23,7 +24,7 @@ fn assert_four_peers(output: &str) {
     assert!(output.contains("agree that the sum of all ranks is 6"), "{output}");
 }
 
-/// Variables of whatever started the tests must not reach the peers.
+/// A command without the launcher variables of the test's own environment.
 fn clean(program: PathBuf) -> Command {
     let mut command = Command::new(program);
     for variable in ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "SLURM_STEP_ID", "HEMIOLA_RANK", "HEMIOLA_SIZE"] {
@@ -44,7 +45,7 @@ fn starts_its_own_peers() {
 }
 
 #[test]
-fn is_a_single_peer_when_nobody_launched_it() {
+fn runs_as_a_single_peer_without_a_launcher() {
     with_watchdog(|| {
         let output = clean(hello()).output().unwrap();
         assert!(output.status.success());
@@ -52,11 +53,11 @@ fn is_a_single_peer_when_nobody_launched_it() {
     });
 }
 
-/// Collects what a launcher prints.
+/// Collects the output of a launcher.
 #[derive(Clone, Default)]
-struct Sheet(Arc<Mutex<Vec<u8>>>);
+struct SharedBuffer(Arc<Mutex<Vec<u8>>>);
 
-impl Write for Sheet {
+impl Write for SharedBuffer {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0.lock().unwrap().write(bytes)
     }
@@ -69,10 +70,10 @@ impl Write for Sheet {
 #[test]
 fn runs_under_the_launcher() {
     with_watchdog(|| {
-        let (out, err) = (Sheet::default(), Sheet::default());
+        let (out, err) = (SharedBuffer::default(), SharedBuffer::default());
         let launcher = Launcher::new(hello(), [""; 0]).peers(4).workers(Some(2)).forward_signals(false);
         let outcome = launcher.run(Output::new(out.clone(), err.clone())).unwrap();
-        let [out, err] = [out, err].map(|sheet| String::from_utf8(sheet.0.lock().unwrap().clone()).unwrap());
+        let [out, err] = [out, err].map(|buffer| String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap());
         assert_eq!(outcome.code(), 0, "{err}");
         assert_four_peers(&out);
         assert!(out.lines().all(|line| line.starts_with("[0] ")) && out.contains("8 workers agree"), "{out}");
@@ -107,10 +108,8 @@ fn runs_under_open_mpi() {
         command
     };
     let version = Command::new("mpirun").arg("--version").output();
-    if !version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Open MPI")) {
-        println!("skipped: Open MPI's mpirun is not installed");
-        return;
-    }
+    let is_open_mpi = version.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains("Open MPI"));
+    require!(condition("mpi", is_open_mpi, "Open MPI's mpirun is not installed"));
     with_watchdog(|| {
         let output = mpirun().args(["-n", "4"]).arg(hello()).output().unwrap();
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

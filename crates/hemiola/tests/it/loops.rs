@@ -1,11 +1,11 @@
-use hemiola::loops::plan::Placement;
+use hemiola::loops::plan::ArrayPlacement;
 use hemiola::prelude::*;
 
 use crate::with_watchdog;
 
 const RANK: usize = 4;
 
-/// Factorizes a matrix of rank one, on so many peers and workers: the loss before and after, and the factors.
+/// Factorizes a matrix of rank one. Returns the first loss, the last loss and the factors.
 fn factorize(peers: usize, workers: usize) -> (f64, f64, Vec<f32>) {
     let (users, items) = (24_u64, 18_u64);
     let results = hemiola::standalone(peers)
@@ -40,7 +40,7 @@ fn factorize(peers: usize, workers: usize) -> (f64, f64, Vec<f32>) {
 }
 
 #[test]
-fn a_loop_over_two_arrays_learns_and_is_repeatable() {
+fn a_loop_over_two_arrays_converges_and_is_deterministic() {
     with_watchdog(|| {
         for (peers, workers) in [(1, 1), (1, 3), (2, 2)] {
             let (before, after, factors) = factorize(peers, workers);
@@ -54,7 +54,8 @@ fn a_loop_over_two_arrays_learns_and_is_repeatable() {
     });
 }
 
-/// Counts features, weighted by what a second array says of them, through a buffer; with subscripts from data and a plain table.
+/// Counts features through a buffer, weighted by a second array, with subscripts from the data and
+/// from a captured `Vec`.
 fn count(peers: usize) -> Vec<f64> {
     let results = hemiola::standalone(peers)
         .workers(2)
@@ -71,8 +72,8 @@ fn count(peers: usize) -> Vec<f64> {
                         continue;
                     }
                     for &feature in features {
-                        let place = order[feature as usize];
-                        buffer[place] += weights[place];
+                        let index = order[feature as usize];
+                        buffer[index] += weights[index];
                     }
                 }
             )?;
@@ -143,14 +144,15 @@ fn an_accumulator_may_combine_by_more_than_a_sum() {
 }
 
 #[test]
-fn a_bound_on_waiting_holds_for_rows_of_ones_own() {
-    // Every entry counts the updates of its row that have been applied before: with a bound of 2 an entry misses at most one.
+fn the_flush_interval_holds_for_exclusive_rows() {
+    // Every entry reads the number of applied updates of its row. With an interval of 2 an entry
+    // misses at most one.
     let seen = with_watchdog(|| {
         hemiola::standalone(2).workers(2).run(|cluster| {
             let entries = cluster.from_fn([40, 60], |_| 1_u32)?.entries().filter(|_, _| true).materialize()?;
             let counts = cluster.zeros::<u32, 1>([40])?;
             let seen = cluster.zeros::<u32, 2>([40, 60])?;
-            let buffer = counts.buffered(|count, change: u32| *count += change).every(2);
+            let buffer = counts.buffered(|count, change: u32| *count += change).flush_every(2);
             let run = parallel_for!(
                 cluster,
                 for ([row, column], one) in &entries {
@@ -158,7 +160,11 @@ fn a_bound_on_waiting_holds_for_rows_of_ones_own() {
                     buffer[row] += one;
                 }
             )?;
-            assert!(run.plan().arrays.iter().all(|array| array.placement != Placement::Whole), "{}", run.plan());
+            assert!(
+                run.plan().arrays.iter().all(|array| array.placement != ArrayPlacement::Replicated),
+                "{}",
+                run.plan()
+            );
             seen.collect()
         })
     })
@@ -186,24 +192,26 @@ fn arrays_of_a_failed_loop_can_be_used_again() {
                 )
             };
             let failed = pass(900).map(|_| ()).expect_err("it panics").to_string();
-            // Rows of items were under way when the others heard of it; all have come home.
+            // Item rows were in flight when the other peers learned of the failure. All have
+            // returned.
             assert_eq!((w.collect()?.len(), h.collect()?.len()), (8000, 4000));
             pass(5000)?;
             Ok(failed)
         })
     });
-    for failed in words.expect("the job goes on") {
+    for failed in words.expect("the job continues") {
         assert!(failed.ends_with("on peer 2: a bad rating"), "{failed}");
     }
 }
 
 #[test]
-fn rows_that_indices_decide_are_foreseen_where_an_array_is_served() {
+fn rows_subscripted_by_loop_indices_are_prefetched_from_served_arrays() {
     hemiola::standalone(2)
         .run(|cluster| {
             let all = cluster.from_fn([40, 5000], |[i, j]| (i + j) as f32)?;
             let entries = all.entries().filter(|[i, j], _| (i * 7 + j) % 50 == 0).materialize()?;
-            // Too large to be copied, and read by both indices, so that no cut of the loop follows it.
+            // Too large to be replicated, and read by both indices, so no cut of the loop aligns
+            // with it.
             let table = cluster.from_fn([5001, 8], |[row, _]| row as f32)?;
             let sums = cluster.zeros::<f64, 1>([40])?;
             let run = parallel_for!(
@@ -213,8 +221,8 @@ fn rows_that_indices_decide_are_foreseen_where_an_array_is_served() {
                 }
             )?;
             let placement = |name: &str| run.plan().arrays.iter().find(|array| array.name == name).unwrap().placement;
-            assert_eq!(placement("table"), hemiola::loops::plan::Placement::Served, "{}", run.plan());
-            assert_eq!(run.unforeseen(), [("table".to_owned(), 0)]);
+            assert_eq!(placement("table"), hemiola::loops::plan::ArrayPlacement::Served, "{}", run.plan());
+            assert_eq!(run.prefetch_misses(), [("table".to_owned(), 0)]);
             let mut expected = vec![0.0; 40];
             for ([i, j], value) in entries.collect()? {
                 expected[i as usize] += (i + j + 1) as f64 - f64::from(value);

@@ -1,15 +1,17 @@
-//! Real programs as real processes, under every way of starting them that this machine has. A module per topic:
+//! Integration tests of the facade: programs as threads and as processes. One module per topic:
 //!
-//! - `conditions`: loops under good and bad conditions: aliases, failures, buffers, served arrays, plans
-//! - `guide`: the plans that the guide to loops shows
-//! - `hello`: the example, started by itself, by the launcher, by `mpirun`, with torchrun's variables
-//! - `killed`: a peer under the launcher is killed
-//! - `loops`: loops as users write them, on peers that are threads
-//! - `profile`: what is measured of loops on one peer, and what plans are made from it
+//! - `conditions`: loops under normal and failure conditions: aliases, failures, buffers, served
+//!   arrays, plans
+//! - `guide`: the plans shown in `docs/parallel-for.md`
+//! - `hello`: the example `hello`, standalone, under the launcher, under `mpirun`, with torchrun's
+//!   variables
+//! - `killed`: a peer under the launcher that is killed
+//! - `loops`: typical loops on in-process peers
+//! - `profile`: profiles of loops, and plans for other clusters made from them
 //! - `refused`: loops that must not compile (`tests/ui`)
-//! - `tables`: tables of parameters in the bodies of loops
+//! - `tables`: parameter-server tables in loop bodies
 
-#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "tests talk to the real world")]
+#![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "tests start processes and print")]
 
 mod conditions;
 mod guide;

@@ -1,5 +1,5 @@
-//! Loops that must not compile on the real run time, and how the compiler says so. `TRYBUILD=overwrite` writes the expected
-//! messages anew.
+//! Loops that must not compile with the real run time, and the compiler's messages.
+//! `TRYBUILD=overwrite` rewrites the expected messages.
 
 #[test]
 fn refused_loops_are_explained() {

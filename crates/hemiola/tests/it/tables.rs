@@ -1,35 +1,40 @@
-//! Tables in the bodies of loops.
+//! Parameter-server tables in loop bodies.
 
 use crate::with_watchdog;
 use hemiola::prelude::*;
-use hemiola::tables::{Cell, Consistency, InLoop, Table};
+use hemiola::tables::{Consistency, StorageType, Table, TableInLoop};
 use std::collections::BTreeMap;
 
-/// Runs `body` on so many peers of two workers.
+/// Runs `body` on `peers` peers of two workers each.
 fn run<T: Send>(peers: usize, body: impl Fn(&Cluster) -> hemiola::Result<T> + Send + Sync) -> Vec<T> {
     with_watchdog(|| hemiola::standalone(peers).workers(2).run(|cluster| body(cluster)).unwrap())
 }
 
 const SAMPLES: u64 = 400;
 
-/// Samples whose features are their own and another one of the same hundred: of four parts, none uses a row of another.
+/// Examples with two features each, both from the same hundred rows: with four parts, no part uses
+/// a row of another.
 fn samples(cluster: &Cluster) -> hemiola::Result<DistArray<Vec<u32>, 1>> {
     cluster.from_fn([SAMPLES], |[at]| vec![at as u32, (at / 100 * 100 + at * 37 % 100) as u32])
 }
 
-/// What a pass adds to a row.
-fn step(row: &[f32]) -> [f32; 2] {
+/// Update that a pass adds to a row.
+fn update(row: &[f32]) -> [f32; 2] {
     [0.1 + row[0] * 0.3, row[1] - 0.7 * row[0] + 0.01]
 }
 
 /// One pass as a loop.
-fn pass(cluster: &Cluster, samples: &DistArray<Vec<u32>, 1>, w: &InLoop<'_, Table<f32>>) -> hemiola::Result<String> {
+fn pass(
+    cluster: &Cluster,
+    samples: &DistArray<Vec<u32>, 1>,
+    w: &TableInLoop<'_, Table<f32>>,
+) -> hemiola::Result<String> {
     let run = parallel_for!(
         cluster,
         repeated,
         for (_, features) in samples {
             for &feature in features {
-                let change = step(&w[feature as usize]);
+                let change = update(&w[feature as usize]);
                 w.add(feature as usize, &change);
             }
         }
@@ -45,14 +50,14 @@ fn bits(rows: BTreeMap<u64, Vec<f32>>) -> Vec<(u64, Vec<u32>)> {
     rows.into_iter().map(|(key, row)| (key, row.into_iter().map(f32::to_bits).collect())).collect()
 }
 
-/// The same passes as plain Rust, where the rows of a part are its own.
+/// Serial reference in plain Rust. It is exact because no two parts share a row.
 fn serial(passes: usize) -> Vec<(u64, Vec<u32>)> {
     let mut rows: BTreeMap<u64, Vec<f32>> = (0..SAMPLES).map(|key| (key, vec![0.0; 2])).collect();
     for _ in 0..passes {
         for at in 0..SAMPLES {
             for feature in [at, at / 100 * 100 + at * 37 % 100] {
                 let row = rows.get_mut(&feature).unwrap();
-                let change = step(row);
+                let change = update(row);
                 row.iter_mut().zip(change).for_each(|(value, change)| *value += change);
             }
         }
@@ -61,15 +66,17 @@ fn serial(passes: usize) -> Vec<(u64, Vec<u32>)> {
 }
 
 #[test]
-fn a_loop_alone_moves_rows_to_their_only_user_ahead_of_use() {
+fn a_loop_leases_rows_to_their_only_user_before_they_are_used() {
     let ends = run(2, |cluster| {
         let (samples, table) = (samples(cluster)?, weights(cluster, Consistency::Ssp(1))?);
         let w = table.in_loop();
         for _ in 0..3 {
             let plan = pass(cluster, &samples, &w)?;
-            let line = "rows of table `w` are announced one block ahead, those of the next pass too; its clocks end with each pass";
+            let line =
+                "table `w`: rows announced one block ahead, also across passes; the clock advances after each pass";
             assert!(plan.contains(line), "{plan}");
-            // The next pass has not begun, and its rows are on their way to the two parts of this peer.
+            // The next pass has not started, but its rows are already moving to the two parts of
+            // this peer.
             while table.leased_rows() < 200 {
                 std::thread::yield_now();
             }
@@ -82,13 +89,13 @@ fn a_loop_alone_moves_rows_to_their_only_user_ahead_of_use() {
 }
 
 #[test]
-fn a_loop_that_announces_nothing_gets_no_leases_and_the_same_bits() {
+fn an_unannounced_loop_gets_no_leases_and_the_same_bits() {
     let ends = run(2, |cluster| {
         let (samples, table) = (samples(cluster)?, weights(cluster, Consistency::Ssp(1))?);
-        let w = table.in_loop().unannounced();
+        let w = table.in_loop().without_announcements();
         for _ in 0..3 {
             let plan = pass(cluster, &samples, &w)?;
-            assert!(plan.contains("rows of table `w` are fetched when a block begins"), "{plan}");
+            assert!(plan.contains("table `w`: rows fetched at the start of a block"), "{plan}");
             cluster.barrier()?;
             assert_eq!(table.leased_rows(), 0);
         }
@@ -105,14 +112,15 @@ fn every_consistency_and_number_of_peers_gets_the_same_bits() {
         for peers in [1, 2, 3] {
             let ends = run(peers, |cluster| {
                 let table = weights(cluster, consistency)?;
-                // Four parts, or six: rows of a part are its own only if all have one worker; so each sample uses one row.
+                // Parts differ with the number of peers, so each example uses one row to keep rows
+                // exclusive.
                 let w = table.in_loop();
                 for _ in 0..4 {
                     parallel_for!(
                         cluster,
                         repeated,
                         for i in 0..SAMPLES as usize {
-                            let change = step(&w[i]);
+                            let change = update(&w[i]);
                             w.add(i, &change);
                         }
                     )?;
@@ -121,7 +129,7 @@ fn every_consistency_and_number_of_peers_gets_the_same_bits() {
             });
             let mut row = vec![0.0; 2];
             for _ in 0..4 {
-                let change = step(&row);
+                let change = update(&row);
                 row.iter_mut().zip(change).for_each(|(value, change)| *value += change);
             }
             let expected: BTreeMap<u64, Vec<f32>> = (0..SAMPLES).map(|key| (key, row.clone())).collect();
@@ -132,8 +140,9 @@ fn every_consistency_and_number_of_peers_gets_the_same_bits() {
     }
 }
 
-/// A loop with rotation whose body also counts in a table, by an index that is known, one from the data, and one that nobody can foresee.
-fn rotate<C: Cell<Wide = i32>>(cluster: &Cluster, w: &InLoop<'_, Table<C>>) -> hemiola::Result<String> {
+/// A rotation whose body also updates a table, by a loop index, by an index from the data, and by
+/// an index that the slice cannot predict.
+fn rotate<C: StorageType<Compute = i32>>(cluster: &Cluster, w: &TableInLoop<'_, Table<C>>) -> hemiola::Result<String> {
     let ratings = cluster.from_fn([60, 60], |[u, i]| (u * 7 + i) % 50)?;
     let (left, right) = (cluster.zeros::<i32, 1>([60])?, cluster.zeros::<i32, 1>([60])?);
     let first_steps = cluster.from_fn([60], |[u]| u)?;
@@ -142,8 +151,8 @@ fn rotate<C: Cell<Wide = i32>>(cluster: &Cluster, w: &InLoop<'_, Table<C>>) -> h
         for ([u, i], rating) in &ratings {
             left[u] += 1;
             right[i] += 1;
-            let (rated, unforeseen) = (*rating as usize, first_steps[u] as usize);
-            let seen = w[u][0] + w[[rated, 1]] + w[unforeseen][0];
+            let (rated, unpredicted) = (*rating as usize, first_steps[u] as usize);
+            let seen = w[u][0] + w[[rated, 1]] + w[unpredicted][0];
             assert!(seen >= 0);
             w.add(u, &[1, 0]);
             w.add(rated, &[0, 1]);
@@ -154,7 +163,7 @@ fn rotate<C: Cell<Wide = i32>>(cluster: &Cluster, w: &InLoop<'_, Table<C>>) -> h
 }
 
 #[test]
-fn blocks_that_go_round_announce_the_next_and_end_clocks_when_told() {
+fn a_rotation_announces_the_next_block_and_advances_clocks_as_configured() {
     for (each_block, peers) in [(false, 1), (false, 2), (true, 2), (true, 3)] {
         let ends = run(peers, |cluster| {
             let table = cluster.table::<i32>("counts").width(2).staleness(2).build()?;
@@ -162,9 +171,9 @@ fn blocks_that_go_round_announce_the_next_and_end_clocks_when_told() {
             let plan = rotate(cluster, &w)?;
             assert!(plan.contains("rotation along"), "{plan}");
             let clocks = if each_block { "block" } else { "pass" };
-            let line = format!("rows of table `w` are announced one block ahead; its clocks end with each {clocks}");
+            let line = format!("table `w`: rows announced one block ahead; the clock advances after each {clocks}");
             assert!(plan.contains(&line), "{plan}");
-            let at = table.each_worker(|worker| Ok(worker.at().units()))?;
+            let at = table.each_worker(|worker| Ok(worker.current_clock().units()))?;
             assert!(at.iter().all(|at| if each_block { *at > 1 } else { *at == 1 }), "{at:?}");
             table.collect()
         });
@@ -176,7 +185,7 @@ fn blocks_that_go_round_announce_the_next_and_end_clocks_when_told() {
 }
 
 #[test]
-fn workers_without_blocks_end_their_clocks_too() {
+fn workers_without_blocks_advance_their_clocks_too() {
     let ends = run(3, |cluster| {
         let (table, chain) = (cluster.table::<i32>("counts").build()?, cluster.zeros::<i64, 1>([50])?);
         let w = table.in_loop();
@@ -190,7 +199,7 @@ fn workers_without_blocks_end_their_clocks_too() {
             )?;
             assert!(run.plan().to_string().contains("plan: serial"));
         }
-        let at = table.each_worker(|worker| Ok(worker.at().units()))?;
+        let at = table.each_worker(|worker| Ok(worker.current_clock().units()))?;
         assert_eq!(at, [3, 3]);
         table.collect()
     });
@@ -200,7 +209,7 @@ fn workers_without_blocks_end_their_clocks_too() {
 }
 
 #[test]
-fn a_body_that_fails_leaves_the_table_as_good_as_before() {
+fn a_table_stays_usable_after_a_body_fails() {
     run(2, |cluster| {
         let table = cluster.table::<i32>("counts").rows(SAMPLES).build()?;
         let w = table.in_loop();
@@ -217,11 +226,11 @@ fn a_body_that_fails_leaves_the_table_as_good_as_before() {
             if broken == 350 {
                 assert!(message.ends_with("failed at entry [350] on peer 1: a bad entry"), "{message}");
             } else {
-                let told = "failed at entry [120] on peer 0: cannot read row 400 of table `w`: ";
-                assert!(message.contains(told), "{message}");
+                let expected = "failed at entry [120] on peer 0: cannot read row 400 of table `w`: ";
+                assert!(message.contains(expected), "{message}");
             }
         }
-        // Nobody waits for those who failed.
+        // No worker waits for a failed one.
         parallel_for!(
             cluster,
             for i in 0..SAMPLES as usize {

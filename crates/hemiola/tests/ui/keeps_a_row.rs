@@ -1,4 +1,4 @@
-//! A row cannot be kept longer than an iteration, nor two of one array be changed at once.
+//! A row cannot outlive an iteration, and two rows of one array cannot be borrowed mutably at once.
 
 use hemiola::prelude::*;
 use std::sync::Mutex;

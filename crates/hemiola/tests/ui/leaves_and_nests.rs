@@ -1,4 +1,4 @@
-//! Ways out of the body, and a loop in a loop.
+//! Jumps out of the body, and a nested parallel loop.
 
 use hemiola::prelude::*;
 

@@ -1,4 +1,4 @@
-//! What is not `Sync` cannot be captured.
+//! A value that is not `Sync` cannot be captured.
 
 use hemiola::prelude::*;
 use std::cell::Cell;

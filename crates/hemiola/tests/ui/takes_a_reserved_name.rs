@@ -1,4 +1,4 @@
-//! Names that the macro itself uses would be mistaken for its own, even inside macros that it does not look into.
+//! Names reserved by the macro cannot be used, not even inside macros that it does not expand.
 
 use hemiola::prelude::*;
 

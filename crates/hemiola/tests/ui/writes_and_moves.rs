@@ -1,4 +1,4 @@
-//! Several problems at once: what is captured can be read, but not written or moved.
+//! Several errors at once: captured variables can be read, but not written or moved.
 
 use hemiola::prelude::*;
 

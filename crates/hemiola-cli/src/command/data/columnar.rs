@@ -1,25 +1,29 @@
 //! The table view of Parquet and Arrow IPC files, a group of rows at a time.
 
 use super::deal::deal;
-use super::description::{Contents, FIRST_ROWS, FirstRows};
-use super::progress::Progress;
+use super::description::{DataSetContents, FIRST_ROWS, FirstRows};
+use super::progress::ReadProgress;
 use super::table;
-use super::tally::Tally;
-use hemiola_array::read::{Columnar, NonFinite, Source};
+use super::tally::ValueTally;
+use hemiola_array::read::{Columnar, InputFile, NonFiniteHandling};
 use hemiola_cluster::Cluster;
 
 /// One pass over all groups, column by column.
-pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) -> anyhow::Result<Contents> {
+pub(super) fn survey(
+    cluster: &Cluster,
+    source: &InputFile,
+    non_finite: NonFiniteHandling,
+) -> anyhow::Result<DataSetContents> {
     let file = Columnar::open(source)?.non_finite(non_finite);
     let names = file.columns().to_vec();
     let texts: Vec<bool> = file.numeric().iter().map(|numeric| !numeric).collect();
-    let progress = Progress::new(cluster.env(), "rows read");
+    let progress = ReadProgress::new(cluster.env(), "rows read");
     let (_, parts) = deal(
         cluster,
         file.groups(),
         || (),
         |(), group| {
-            let mut tallies = vec![Tally::default(); names.len()];
+            let mut tallies = vec![ValueTally::default(); names.len()];
             let (mut rows, mut first) = (0, vec![Vec::new(); names.len()]);
             for (place, name) in names.iter().enumerate() {
                 let (tally, first) = (&mut tallies[place], &mut first[place]);
@@ -44,7 +48,7 @@ pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) 
             Ok((rows, tallies, first))
         },
     )?;
-    let (mut rows, mut tallies, mut first) = (0, vec![Tally::default(); names.len()], Vec::new());
+    let (mut rows, mut tallies, mut first) = (0, vec![ValueTally::default(); names.len()], Vec::new());
     for (count, part, columns) in parts {
         rows += count;
         tallies.iter_mut().zip(&part).for_each(|(tally, next)| tally.join(next));

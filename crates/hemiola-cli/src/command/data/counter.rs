@@ -11,20 +11,20 @@ const BINS: u64 = 1 << 22;
 
 /// Counts per index, or per bin of `2^shift` indices.
 #[derive(Clone, Debug)]
-pub(super) struct Counter {
+pub(super) struct DistinctCounter {
     shift: u32,
     counts: Vec<u64>,
     smallest: u64,
     largest: u64,
 }
 
-impl Default for Counter {
+impl Default for DistinctCounter {
     fn default() -> Self {
         Self { shift: 0, counts: Vec::new(), smallest: u64::MAX, largest: 0 }
     }
 }
 
-impl Counter {
+impl DistinctCounter {
     pub(super) fn add(&mut self, index: u64) {
         self.smallest = self.smallest.min(index);
         self.largest = self.largest.max(index);
@@ -102,24 +102,24 @@ mod tests {
 
     #[test]
     fn small_indices_are_counted_exactly() {
-        let mut counter = Counter::default();
+        let mut counter = DistinctCounter::default();
         for index in [1, 1, 7] {
             counter.add(index);
         }
-        let mut other = Counter::default();
+        let mut other = DistinctCounter::default();
         other.add(3000);
         counter.merge(other);
         assert_eq!((counter.bounds(), counter.occupied()), (Some((1, 3000)), Some(3)));
         let histogram = counter.histogram(1, 3000);
         assert_eq!((histogram.counts()[0], histogram.counts()[6], histogram.counts()[2999]), (2, 1, 1));
-        assert!(Counter::default().bounds().is_none());
+        assert!(DistinctCounter::default().bounds().is_none());
     }
 
     #[test]
     fn huge_indices_share_bins_in_any_order() {
         let indices = [5, BINS, 3 * BINS + 1, 1 << 60, 6, u64::MAX];
         let count = |indices: &[u64]| {
-            let mut counter = Counter::default();
+            let mut counter = DistinctCounter::default();
             for &index in indices {
                 counter.add(index);
             }

@@ -5,7 +5,7 @@
 //! in order and none is left out before a failed one. What a worker adds up in its own state must not depend on the order.
 
 use hemiola_cluster::{Cluster, ClusterBuilder};
-use hemiola_core::{Event, Observer};
+use hemiola_core::{ClusterEvent, Observer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -14,7 +14,7 @@ pub(super) const PIECE: u64 = 4 << 20;
 
 /// A cluster of this process alone, with a worker per core unless told otherwise.
 pub(super) fn here(workers: Option<u32>) -> ClusterBuilder {
-    let builder = Cluster::builder().observer(Arc::new(Silent));
+    let builder = Cluster::builder().observer(Arc::new(SilentProgress));
     match workers {
         Some(workers) => builder.workers(workers as usize),
         None => builder,
@@ -23,10 +23,10 @@ pub(super) fn here(workers: Option<u32>) -> ClusterBuilder {
 
 /// A long pass over a file is no stall that anyone needs to hear of.
 #[derive(Debug)]
-struct Silent;
+struct SilentProgress;
 
-impl Observer for Silent {
-    fn observe(&self, _event: &Event) {}
+impl Observer for SilentProgress {
+    fn observe(&self, _event: &ClusterEvent) {}
 }
 
 /// Runs `work` for every piece. Returns the states of the workers that did anything, and the results by piece.

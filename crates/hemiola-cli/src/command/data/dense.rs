@@ -1,11 +1,11 @@
 //! The dense view: a numpy array.
 
 use super::deal::deal;
-use super::description::{Contents, FIRST_ROWS, FirstRows, Memory, density};
-use super::progress::Progress;
-use super::tally::Tally;
-use hemiola_array::read::{Compression, NonFinite, Npy, Source};
-use hemiola_array::{Dense, Shape};
+use super::description::{DataSetContents, FIRST_ROWS, FirstRows, MemoryEstimate, density};
+use super::progress::ReadProgress;
+use super::tally::ValueTally;
+use hemiola_array::read::{FileCompression, InputFile, NonFiniteHandling, Npy};
+use hemiola_array::{DenseArray, Shape};
 use hemiola_cluster::Cluster;
 use std::collections::BTreeMap;
 
@@ -15,14 +15,18 @@ const PIECE: u64 = 1 << 19;
 const SHOWN_CELLS: u64 = 8;
 
 /// One pass over all elements.
-pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) -> anyhow::Result<Contents> {
+pub(super) fn survey(
+    cluster: &Cluster,
+    source: &InputFile,
+    non_finite: NonFiniteHandling,
+) -> anyhow::Result<DataSetContents> {
     let npy = Npy::open(source)?.non_finite(non_finite);
     let elements = npy.elements();
     // A compressed file can only be read from its beginning.
-    let piece = if source.compression() == Compression::Plain { PIECE } else { elements.max(1) };
+    let piece = if source.compression() == FileCompression::Plain { PIECE } else { elements.max(1) };
     let row_length = npy.shape().last().copied().unwrap_or(1);
     let shown = |index: u64| index / row_length < FIRST_ROWS as u64 && index % row_length < SHOWN_CELLS;
-    let progress = Progress::new(cluster.env(), "elements read");
+    let progress = ReadProgress::new(cluster.env(), "elements read");
     let (_, parts) = deal(
         cluster,
         elements.div_ceil(piece) as usize,
@@ -30,7 +34,7 @@ pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) 
         |(), number| {
             let start = number as u64 * piece;
             let end = elements.min(start + piece);
-            let (mut tally, mut other_than_zero, mut first) = (Tally::default(), 0_u64, BTreeMap::new());
+            let (mut tally, mut other_than_zero, mut first) = (ValueTally::default(), 0_u64, BTreeMap::new());
             npy.read(start..end, |index, value: f64| {
                 tally.add(value);
                 other_than_zero += u64::from(value != 0.0);
@@ -42,7 +46,7 @@ pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) 
             Ok((tally, other_than_zero, first))
         },
     )?;
-    let (mut values, mut other_than_zero, mut cells) = (Tally::default(), 0, BTreeMap::new());
+    let (mut values, mut other_than_zero, mut cells) = (ValueTally::default(), 0, BTreeMap::new());
     for (tally, count, first) in parts {
         values.join(&tally);
         other_than_zero += count;
@@ -61,7 +65,7 @@ pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) 
         }
     }
     let names = (0..row_length.min(SHOWN_CELLS)).map(|column| column.to_string()).collect();
-    Ok(Contents {
+    Ok(DataSetContents {
         view: "dense",
         shape: npy.shape().to_vec(),
         counted_from: None,
@@ -79,14 +83,14 @@ pub(super) fn survey(cluster: &Cluster, source: &Source, non_finite: NonFinite) 
     })
 }
 
-fn memory(npy: &Npy, row_length: u64) -> Memory {
+fn memory(npy: &Npy, row_length: u64) -> MemoryEstimate {
     let element = npy.element_type();
     let shape = Shape::new([npy.elements().checked_div(row_length).unwrap_or(0), row_length]);
     let dense_bytes = match &element[1..] {
-        "8" => Dense::<u8, 2>::memory_of(shape),
-        "16" => Dense::<u16, 2>::memory_of(shape),
-        "32" => Dense::<u32, 2>::memory_of(shape),
-        _ => Dense::<u64, 2>::memory_of(shape),
+        "8" => DenseArray::<u8, 2>::memory_for(shape),
+        "16" => DenseArray::<u16, 2>::memory_for(shape),
+        "32" => DenseArray::<u32, 2>::memory_for(shape),
+        _ => DenseArray::<u64, 2>::memory_for(shape),
     };
-    Memory { element, sparse_bytes: None, dense_bytes }
+    MemoryEstimate { element, sparse_bytes: None, dense_bytes }
 }

@@ -1,21 +1,21 @@
 //! `hemiola data describe`: what is in a data file.
 //!
 //! Each argument is one data set: a file, or all files of a folder or a quoted pattern, which then must have one format. The
-//! format is guessed by [`Guess`] unless it is named; separated values are looked at as entries of a sparse array if they
+//! format is guessed by [`DetectedFormat`] unless it is named; separated values are looked at as entries of a sparse array if they
 //! begin with two columns of whole numbers and a number, and as a table otherwise. One pass over the data, on all workers,
 //! finds everything; nothing printed depends on how many there are.
 
 use super::deal::{PIECE, here};
-use super::description::{Column, Contents, Description, Report};
-use super::entries::{self, Layout};
-use super::table::{self, Columns, Kind};
+use super::description::{ColumnDescription, DataSetContents, DataSetDescription, DescribeReport};
+use super::entries::{self, EntryLayout};
+use super::table::{self, ColumnKind, TableColumns};
 use super::{dense, show};
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::{output, report};
 use clap::{Args, ValueEnum};
 use hemiola_array::read::{
-    ByteRange, Csv, Docword, Field, Format, Guess, Header, Ldac, Libsvm, MatrixMarket, NonFinite, Separator, Source,
-    lines,
+    ByteRange, Csv, CsvHeader, DetectedFormat, Docword, FieldValue, FileFormat, InputFile, Ldac, Libsvm, MatrixMarket,
+    NonFiniteHandling, Separator, lines,
 };
 use hemiola_array::{BadLine, Error};
 use hemiola_cluster::Cluster;
@@ -49,14 +49,14 @@ Exit codes:
 /// The arguments of `hemiola data describe`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Describe {
+pub(crate) struct DescribeArgs {
     /// Files, folders or quoted patterns.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
 
     /// csv, libsvm, docword, ldac, matrix-market, npy, parquet or arrow [default: guessed].
     #[arg(long, value_name = "FORMAT")]
-    format: Option<Format>,
+    format: Option<FileFormat>,
 
     /// What stands between fields of separated values: `,`, `tab`, `::`, `space` [default: guessed].
     #[arg(long, value_name = "TEXT", value_parser = separator, allow_hyphen_values = true)]
@@ -68,7 +68,7 @@ pub(crate) struct Describe {
 
     /// How to look at separated values.
     #[arg(long = "as", value_name = "VIEW", default_value = "auto")]
-    view: View,
+    view: DescribeView,
 
     /// Columns of separated values to read as text, though they look like numbers: names, or numbers from 1.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
@@ -95,7 +95,7 @@ pub(crate) struct Describe {
     report: Option<PathBuf>,
 
     /// Compute threads [default: the cores of this machine].
-    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MOST_WORKERS as i64))]
+    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
     workers: Option<u32>,
 }
 
@@ -107,7 +107,7 @@ enum HeaderChoice {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum View {
+enum DescribeView {
     /// Entries if the first two columns are whole numbers and the third a number.
     Auto,
     /// Row, column and value in the first three columns; rows and columns may be names.
@@ -116,7 +116,7 @@ enum View {
     Table,
 }
 
-impl Describe {
+impl DescribeArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let mut sets = Vec::new();
         let quiet = self.report.as_deref() == Some(Path::new("-"));
@@ -128,13 +128,13 @@ impl Describe {
             sets.push(set);
         }
         if let Some(target) = &self.report {
-            report::write(target, &Report { sets })?;
+            report::write(target, &DescribeReport { sets })?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     /// Adds the option that helps with files of a format, as far as that is known.
-    fn explain(&self, error: anyhow::Error, format: Option<Format>) -> anyhow::Error {
+    fn explain(&self, error: anyhow::Error, format: Option<FileFormat>) -> anyhow::Error {
         let Some(problem) = error.downcast_ref::<Error>() else { return error };
         let is_not_finite = |line: &BadLine| {
             line.found.as_deref().and_then(|found| found.parse().ok()).is_some_and(|number: f64| !number.is_finite())
@@ -144,10 +144,12 @@ impl Describe {
             Error::BadLine(line) if is_not_finite(line) => {
                 "`--keep-nan` counts such values instead, `--skip-bad-lines N` leaves out up to N such lines"
             }
-            Error::BadLine(line) if format == Some(Format::Csv) && line.expected == <f64 as Field>::EXPECTED => {
+            Error::BadLine(line)
+                if format == Some(FileFormat::Csv) && line.expected == <f64 as FieldValue>::EXPECTED =>
+            {
                 "`--text COLUMN` reads a column as text, `--skip-bad-lines N` leaves out up to N such lines"
             }
-            Error::BadLine(line) if format == Some(Format::Libsvm) && line.found.as_deref() == Some("0") => {
+            Error::BadLine(line) if format == Some(FileFormat::Libsvm) && line.found.as_deref() == Some("0") => {
                 "`--zero-based` if the first index is 0, else `--skip-bad-lines N` leaves out up to N such lines"
             }
             Error::BadLine(_) => "`--skip-bad-lines N` leaves out up to N such lines",
@@ -157,21 +159,21 @@ impl Describe {
             }
             _ => return error,
         };
-        Failure::array(problem, hint).into()
+        CommandError::array(problem, hint).into()
     }
 
-    fn describe(&self, cluster: &Cluster, path: &str) -> anyhow::Result<Description> {
-        let sources = Source::find(path)?;
+    fn describe(&self, cluster: &Cluster, path: &str) -> anyhow::Result<DataSetDescription> {
+        let sources = InputFile::find(path)?;
         let guess = self.guess(&sources).map_err(|error| self.explain(error, None))?;
         self.must_fit(guess.format)?;
         let (contents, header) =
             self.contents(cluster, &sources, &guess).map_err(|error| self.explain(error, Some(guess.format)))?;
         let first = sources[0].compression();
         let mixed = sources.iter().any(|source| source.compression() != first);
-        Ok(Description {
+        Ok(DataSetDescription {
             path: path.to_owned(),
             files: sources.len(),
-            bytes: sources.iter().map(Source::bytes).sum(),
+            bytes: sources.iter().map(InputFile::bytes).sum(),
             compression: if mixed { "mixed".to_owned() } else { first.to_string() },
             format: guess.format.name(),
             recognized_by: guess.evidence,
@@ -185,83 +187,91 @@ impl Describe {
     fn contents(
         &self,
         cluster: &Cluster,
-        sources: &[Source],
-        guess: &Guess,
-    ) -> anyhow::Result<(Contents, Option<bool>)> {
+        sources: &[InputFile],
+        guess: &DetectedFormat,
+    ) -> anyhow::Result<(DataSetContents, Option<bool>)> {
         let contents = match guess.format {
-            Format::Csv => {
+            FileFormat::Csv => {
                 let (contents, header) = self.separated(cluster, sources, guess)?;
                 return Ok((contents, Some(header)));
             }
-            Format::Libsvm | Format::Ldac => self.by_line(cluster, sources, guess.format)?,
-            Format::Docword => self.docword(cluster, only(sources, guess.format)?)?,
-            Format::MatrixMarket => self.matrix_market(cluster, only(sources, guess.format)?)?,
-            Format::Npy => dense::survey(cluster, only(sources, guess.format)?, self.non_finite())?,
+            FileFormat::Libsvm | FileFormat::Ldac => self.by_line(cluster, sources, guess.format)?,
+            FileFormat::Docword => self.docword(cluster, only(sources, guess.format)?)?,
+            FileFormat::MatrixMarket => self.matrix_market(cluster, only(sources, guess.format)?)?,
+            FileFormat::Npy => dense::survey(cluster, only(sources, guess.format)?, self.non_finite())?,
             #[cfg(feature = "arrow")]
-            Format::Parquet | Format::Arrow => {
+            FileFormat::Parquet | FileFormat::Arrow => {
                 super::columnar::survey(cluster, only(sources, guess.format)?, self.non_finite())?
             }
             other => {
                 let message = format!("`{}`: this `hemiola` cannot read {other} files", sources[0].path().display());
-                return Err(Failure::usage(message).hint("build it with `--features arrow`").into());
+                return Err(CommandError::usage(message).hint("build it with `--features arrow`").into());
             }
         };
         Ok((contents, None))
     }
 
-    fn non_finite(&self) -> NonFinite {
-        if self.keep_nan { NonFinite::Keep } else { NonFinite::Refuse }
+    fn non_finite(&self) -> NonFiniteHandling {
+        if self.keep_nan { NonFiniteHandling::Keep } else { NonFiniteHandling::Reject }
     }
 
     /// The format of all files, as named or as the first one looks.
-    fn guess(&self, sources: &[Source]) -> anyhow::Result<Guess> {
+    fn guess(&self, sources: &[InputFile]) -> anyhow::Result<DetectedFormat> {
         // A first file may be empty, as parts of a set may be; any other tells as well.
-        let nonempty = |source: &&Source| source.bytes() > 0;
+        let nonempty = |source: &&InputFile| source.bytes() > 0;
         let first = sources.iter().find(nonempty).unwrap_or(&sources[0]);
-        let named = |format| Guess { format, separator: None, comment: None, evidence: "--format".to_owned() };
+        let named = |format| DetectedFormat { format, separator: None, comment: None, evidence: "--format".to_owned() };
         let mut guess = match (self.format, &self.separator) {
-            (Some(Format::Csv), None) => {
-                let guess = Guess::separator_of(first)?;
-                Guess { evidence: format!("--format; separator by {}", guess.evidence), ..guess }
+            (Some(FileFormat::Csv), None) => {
+                let guess = DetectedFormat::separator_of(first)?;
+                DetectedFormat { evidence: format!("--format; separator by {}", guess.evidence), ..guess }
             }
             (Some(format), _) => named(format),
-            (None, Some(_)) => Guess { evidence: "--separator".to_owned(), ..named(Format::Csv) },
-            (None, None) => Guess::of(first)?,
+            (None, Some(_)) => DetectedFormat { evidence: "--separator".to_owned(), ..named(FileFormat::Csv) },
+            (None, None) => DetectedFormat::of(first)?,
         };
-        if let (Format::Csv, Some(text)) = (guess.format, &self.separator) {
+        if let (FileFormat::Csv, Some(text)) = (guess.format, &self.separator) {
             guess.separator = Some(Separator::new(text));
         }
         Ok(guess)
     }
 
     /// An error for options that mean nothing to the format: silence would let a user believe in them.
-    fn must_fit(&self, format: Format) -> anyhow::Result<()> {
-        let is = |formats: &[Format]| formats.contains(&format);
+    fn must_fit(&self, format: FileFormat) -> anyhow::Result<()> {
+        let is = |formats: &[FileFormat]| formats.contains(&format);
         let wrong = [
-            ("--separator", self.separator.is_some() && !is(&[Format::Csv])),
-            ("--header", self.header != HeaderChoice::Auto && !is(&[Format::Csv])),
-            ("--as", self.view != View::Auto && !is(&[Format::Csv])),
-            ("--text", !self.text.is_empty() && !is(&[Format::Csv])),
-            ("--zero-based", self.zero_based && !is(&[Format::Libsvm])),
-            ("--skip-bad-lines", self.skip_bad_lines > 0 && is(&[Format::Npy, Format::Parquet, Format::Arrow])),
-            ("--keep-nan", self.keep_nan && is(&[Format::Docword, Format::Ldac])),
-            ("--vocab", self.vocab.is_some() && !is(&[Format::Docword, Format::Ldac])),
+            ("--separator", self.separator.is_some() && !is(&[FileFormat::Csv])),
+            ("--header", self.header != HeaderChoice::Auto && !is(&[FileFormat::Csv])),
+            ("--as", self.view != DescribeView::Auto && !is(&[FileFormat::Csv])),
+            ("--text", !self.text.is_empty() && !is(&[FileFormat::Csv])),
+            ("--zero-based", self.zero_based && !is(&[FileFormat::Libsvm])),
+            (
+                "--skip-bad-lines",
+                self.skip_bad_lines > 0 && is(&[FileFormat::Npy, FileFormat::Parquet, FileFormat::Arrow]),
+            ),
+            ("--keep-nan", self.keep_nan && is(&[FileFormat::Docword, FileFormat::Ldac])),
+            ("--vocab", self.vocab.is_some() && !is(&[FileFormat::Docword, FileFormat::Ldac])),
         ];
         match wrong.iter().find(|(_, wrong)| *wrong) {
             Some((option, _)) => {
                 let message = format!("{option} means nothing for files of the format {format}");
-                Err(Failure::usage(message).hint("leave it out, or name the right `--format`").into())
+                Err(CommandError::usage(message).hint("leave it out, or name the right `--format`").into())
             }
             None => Ok(()),
         }
     }
 
     /// Separated values, and whether they have a header.
-    fn separated(&self, cluster: &Cluster, sources: &[Source], guess: &Guess) -> anyhow::Result<(Contents, bool)> {
+    fn separated(
+        &self,
+        cluster: &Cluster,
+        sources: &[InputFile],
+        guess: &DetectedFormat,
+    ) -> anyhow::Result<(DataSetContents, bool)> {
         let header = match self.header {
-            HeaderChoice::Yes => Header::Present,
-            HeaderChoice::No => Header::Absent,
-            HeaderChoice::Auto => Header::Detect,
+            HeaderChoice::Yes => CsvHeader::Present,
+            HeaderChoice::No => CsvHeader::Absent,
+            HeaderChoice::Auto => CsvHeader::Detect,
         };
         let csv = Csv::new().comment(guess.comment).header(header);
         let mut csv = csv.skip_bad_lines(self.skip_bad_lines).non_finite(self.non_finite());
@@ -269,28 +279,28 @@ impl Describe {
             csv = csv.separator(&written(separator));
         }
         let first = sources.iter().find(|source| source.bytes() > 0).unwrap_or(&sources[0]);
-        let columns = Columns::of(&csv, first, &self.text)?;
+        let columns = TableColumns::of(&csv, first, &self.text)?;
         let header = csv.column_names(first)?.is_some();
         if columns.kinds.is_empty() {
             return Err(Error::EmptyInput { file: first.path().to_owned() }.into());
         }
         let ranges = ByteRange::split(sources, PIECE);
         let as_entries = match self.view {
-            View::Auto => columns.look_like_entries(),
-            View::Entries => true,
-            View::Table => false,
+            DescribeView::Auto => columns.look_like_entries(),
+            DescribeView::Entries => true,
+            DescribeView::Table => false,
         };
         if !as_entries {
             let (contents, summary) = table::survey(cluster, sources, &ranges, &csv, &columns)?;
-            return Ok((Contents { skipped: summary.skipped, ..contents }, header));
+            return Ok((DataSetContents { skipped: summary.skipped, ..contents }, header));
         }
         let count = columns.kinds.len();
         if count < 3 {
             let message = format!("entries have at least 3 fields (row, column, value), but the lines have {count}");
-            return Err(Failure::usage(message).hint("leave out `--as entries`").into());
+            return Err(CommandError::usage(message).hint("leave out `--as entries`").into());
         }
-        let names = [columns.kinds[0] != Kind::Index, columns.kinds[1] != Kind::Index];
-        let layout = Layout { names, allowed: self.skip_bad_lines, ..Layout::default() };
+        let names = [columns.kinds[0] != ColumnKind::Index, columns.kinds[1] != ColumnKind::Index];
+        let layout = EntryLayout { names, allowed: self.skip_bad_lines, ..EntryLayout::default() };
         let (mut contents, summary) = entries::survey(cluster, sources, &ranges, layout, |range, visitor| {
             csv.read_fields(range, |fields| visitor.fields(fields, count))
         })?;
@@ -299,23 +309,23 @@ impl Describe {
         for (column, name) in contents.columns.iter_mut().zip(&all_names) {
             column.name.clone_from(name);
         }
-        contents.columns.extend(all_names.iter().skip(3).cloned().map(Column::not_read));
+        contents.columns.extend(all_names.iter().skip(3).cloned().map(ColumnDescription::not_read));
         contents.first_rows.names = all_names;
         contents.first_rows.rows = columns.first;
         Ok((contents, header))
     }
 
     /// LIBSVM and LDA-C: a line is a row.
-    fn by_line(&self, cluster: &Cluster, sources: &[Source], format: Format) -> anyhow::Result<Contents> {
+    fn by_line(&self, cluster: &Cluster, sources: &[InputFile], format: FileFormat) -> anyhow::Result<DataSetContents> {
         let words = self.words()?.map_or(Vec::new(), |(_, words)| words);
-        let labelled = format == Format::Libsvm;
+        let labelled = format == FileFormat::Libsvm;
         let base = u64::from(labelled && !self.zero_based);
         let known = (!words.is_empty()).then_some(words.len() as u64);
         let libsvm = Libsvm::new().zero_based(self.zero_based).non_finite(self.non_finite());
         let libsvm = libsvm.skip_bad_lines(self.skip_bad_lines);
         let ldac = Ldac::new().words(known).skip_bad_lines(self.skip_bad_lines);
         let allowed = self.skip_bad_lines;
-        let layout = Layout { by_line: true, base: Some(base), words: &words, allowed, ..Layout::default() };
+        let layout = EntryLayout { by_line: true, base: Some(base), words: &words, allowed, ..EntryLayout::default() };
         let ranges = ByteRange::split(sources, PIECE);
         let (contents, summary) = entries::survey(cluster, sources, &ranges, layout, |range, visitor| {
             if labelled {
@@ -330,21 +340,26 @@ impl Describe {
                 })
             }
         })?;
-        Ok(Contents { skipped: summary.skipped, ..contents })
+        Ok(DataSetContents { skipped: summary.skipped, ..contents })
     }
 
-    fn docword(&self, cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
+    fn docword(&self, cluster: &Cluster, source: &InputFile) -> anyhow::Result<DataSetContents> {
         let docword = Docword::open(source)?.skip_bad_lines(self.skip_bad_lines);
         let words = match self.words()? {
             Some((vocabulary, words)) => {
-                lines::must_name(&vocabulary, &words, docword.words())?;
+                lines::check_vocabulary(&vocabulary, &words, docword.words())?;
                 words
             }
             None => Vec::new(),
         };
         let shape = Some([docword.documents(), docword.words()]);
-        let layout =
-            Layout { shape, base: Some(1), words: &words, allowed: docword.bad_lines_allowed(), ..Layout::default() };
+        let layout = EntryLayout {
+            shape,
+            base: Some(1),
+            words: &words,
+            allowed: docword.bad_lines_allowed(),
+            ..EntryLayout::default()
+        };
         let sources = std::slice::from_ref(source);
         let ranges = ByteRange::split(sources, PIECE);
         let (mut contents, summary) = entries::survey(cluster, sources, &ranges, layout, |range, visitor| {
@@ -353,19 +368,19 @@ impl Describe {
                 Ok(())
             })
         })?;
-        docword.must_have(summary.records + summary.skipped.len() as u64)?;
+        docword.check_count(summary.records + summary.skipped.len() as u64)?;
         contents.skipped = summary.skipped;
         contents.first_rows.names = ["document", "word", "count"].map(str::to_owned).to_vec();
         Ok(contents)
     }
 
-    fn matrix_market(&self, cluster: &Cluster, source: &Source) -> anyhow::Result<Contents> {
+    fn matrix_market(&self, cluster: &Cluster, source: &InputFile) -> anyhow::Result<DataSetContents> {
         let matrix = MatrixMarket::open(source)?.non_finite(self.non_finite()).skip_bad_lines(self.skip_bad_lines);
-        let layout = Layout {
+        let layout = EntryLayout {
             shape: Some(matrix.shape()),
             base: Some(1),
             allowed: matrix.bad_lines_allowed(),
-            ..Layout::default()
+            ..EntryLayout::default()
         };
         let ranges = matrix.split(PIECE);
         let (contents, summary) =
@@ -375,25 +390,25 @@ impl Describe {
                     Ok(())
                 })
             })?;
-        matrix.must_have(summary.records + summary.skipped.len() as u64)?;
-        Ok(Contents { skipped: summary.skipped, ..contents })
+        matrix.check_count(summary.records + summary.skipped.len() as u64)?;
+        Ok(DataSetContents { skipped: summary.skipped, ..contents })
     }
 
-    fn words(&self) -> anyhow::Result<Option<(Source, Vec<String>)>> {
+    fn words(&self) -> anyhow::Result<Option<(InputFile, Vec<String>)>> {
         let Some(path) = &self.vocab else { return Ok(None) };
-        let source = Source::open(path)?;
+        let source = InputFile::open(path)?;
         let words = lines::read_names(&source)?;
         Ok(Some((source, words)))
     }
 }
 
 /// The one file of a format that has a header of its own.
-fn only(sources: &[Source], format: Format) -> anyhow::Result<&Source> {
+fn only(sources: &[InputFile], format: FileFormat) -> anyhow::Result<&InputFile> {
     if let [source] = sources {
         return Ok(source);
     }
     let message = format!("{} {format} files cannot be read as one: each has its own header", sources.len());
-    Err(Failure::usage(message).hint("name them one by one").into())
+    Err(CommandError::usage(message).hint("name them one by one").into())
 }
 
 /// A separator as typed, checked.

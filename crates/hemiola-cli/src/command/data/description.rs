@@ -1,19 +1,19 @@
 //! What was found out about a data set, as programs read it. The field names are stable: new ones may be added.
 
-use super::tally::{Stats, Tally};
+use super::tally::{ColumnStatistics, ValueTally};
 use hemiola_array::sparse::SparseBlock;
-use hemiola_array::{BadLine, Dense, Histogram, Shape};
+use hemiola_array::{BadLine, DenseArray, Histogram, Shape};
 use serde::Serialize;
 
 /// The report: one description for each argument of the command.
 #[derive(Debug, Serialize)]
-pub(super) struct Report {
-    pub(super) sets: Vec<Description>,
+pub(super) struct DescribeReport {
+    pub(super) sets: Vec<DataSetDescription>,
 }
 
 /// One data set: a file, or the files of a folder or a pattern.
 #[derive(Debug, Serialize)]
-pub(super) struct Description {
+pub(super) struct DataSetDescription {
     /// What was asked for.
     pub(super) path: String,
     pub(super) files: usize,
@@ -30,12 +30,12 @@ pub(super) struct Description {
     /// Separated values only: whether the first line names the columns.
     pub(super) header: Option<bool>,
     #[serde(flatten)]
-    pub(super) contents: Contents,
+    pub(super) contents: DataSetContents,
 }
 
 /// What is in it.
 #[derive(Debug, Serialize)]
-pub(super) struct Contents {
+pub(super) struct DataSetContents {
     /// `entries` (row, column, value), `table` (rows of fields) or `dense` (every cell a number).
     pub(super) view: &'static str,
     /// The extents.
@@ -51,13 +51,13 @@ pub(super) struct Contents {
     /// Entries whose row and column came before; `null` if there are too many entries to tell cheaply.
     pub(super) duplicates: Option<u64>,
     /// Of all values; `null` if none is a number.
-    pub(super) values: Option<Stats>,
+    pub(super) values: Option<ColumnStatistics>,
     /// LIBSVM only: of the labels.
-    pub(super) labels: Option<Stats>,
-    pub(super) columns: Vec<Column>,
-    pub(super) memory: Memory,
+    pub(super) labels: Option<ColumnStatistics>,
+    pub(super) columns: Vec<ColumnDescription>,
+    pub(super) memory: MemoryEstimate,
     /// Entries view only.
-    pub(super) skew: Option<Skew>,
+    pub(super) skew: Option<SkewEstimate>,
     /// Lines left out as `--skip-bad-lines` allows.
     pub(super) skipped: Vec<BadLine>,
     pub(super) first_rows: FirstRows,
@@ -65,7 +65,7 @@ pub(super) struct Contents {
 
 /// A column of separated values or of a columnar file.
 #[derive(Debug, Serialize)]
-pub(super) struct Column {
+pub(super) struct ColumnDescription {
     pub(super) name: String,
     /// As in `values`, or `text`; `not read` after the value of an entry.
     pub(super) r#type: &'static str,
@@ -79,11 +79,11 @@ pub(super) struct Column {
     pub(super) max: Option<f64>,
 }
 
-impl Column {
-    pub(super) fn new(name: String, text: bool, tally: &Tally) -> Self {
+impl ColumnDescription {
+    pub(super) fn new(name: String, text: bool, tally: &ValueTally) -> Self {
         let stats = if text { None } else { tally.stats() };
         let kind = if text { "text" } else { stats.as_ref().map_or("f32", |stats| stats.r#type) };
-        let number = |take: fn(&Stats) -> f64| stats.as_ref().map(take);
+        let number = |take: fn(&ColumnStatistics) -> f64| stats.as_ref().map(take);
         let (min, mean, max) = (number(|stats| stats.min), number(|stats| stats.mean), number(|stats| stats.max));
         let numbers = Some(tally.numbers()).filter(|numbers| text && *numbers > 0);
         Self { name, r#type: kind, missing: tally.missing(), numbers, min, mean, max }
@@ -97,7 +97,7 @@ impl Column {
 
 /// What the data takes as an array.
 #[derive(Debug, Serialize)]
-pub(super) struct Memory {
+pub(super) struct MemoryEstimate {
     /// The type of the elements this is computed for.
     pub(super) element: String,
     /// As sorted entries; `null` for tables and dense arrays.
@@ -106,21 +106,21 @@ pub(super) struct Memory {
     pub(super) dense_bytes: Option<u64>,
 }
 
-impl Memory {
+impl MemoryEstimate {
     pub(super) fn of_entries(shape: [u64; 2], entries: u64) -> Self {
-        let sparse_bytes = Some(SparseBlock::<f32, 2>::memory_of(Shape::new(shape), entries));
+        let sparse_bytes = Some(SparseBlock::<f32, 2>::memory_for(Shape::new(shape), entries));
         Self { sparse_bytes, ..Self::of_rows(shape) }
     }
 
     pub(super) fn of_rows(shape: [u64; 2]) -> Self {
-        let dense_bytes = Dense::<f32, 2>::memory_of(Shape::new(shape));
+        let dense_bytes = DenseArray::<f32, 2>::memory_for(Shape::new(shape));
         Self { element: "f32".to_owned(), sparse_bytes: None, dense_bytes }
     }
 }
 
 /// The share of entries in the busiest 1 % of rows and of columns.
 #[derive(Debug, Serialize)]
-pub(super) struct Skew {
+pub(super) struct SkewEstimate {
     pub(super) busiest_rows: f64,
     pub(super) busiest_columns: f64,
     /// Neighbouring rows that were counted together; 1 means that the share is exact.
@@ -128,7 +128,7 @@ pub(super) struct Skew {
     pub(super) column_bin: u64,
 }
 
-impl Skew {
+impl SkewEstimate {
     pub(super) fn of(rows: &Histogram, columns: &Histogram) -> Self {
         Self {
             busiest_rows: rows.share_of_busiest(0.01),

@@ -1,15 +1,17 @@
 //! The entries view: rows, columns and values of a sparse array, counted without building it.
 //!
 //! Memory is bounded: counts per index in bins, and for duplicates the keys themselves up to [`MOST_KEYS`]. What depends on
-//! the order of the file (sums of floats, lengths of rows, bad lines, the first rows) is kept per piece, in a [`Part`]; what
-//! does not is kept per worker, in [`Counts`].
+//! the order of the file (sums of floats, lengths of rows, bad lines, the first rows) is kept per piece, in a [`EntryPart`]; what
+//! does not is kept per worker, in [`DimensionCounts`].
 
-use super::counter::Counter;
+use super::counter::DistinctCounter;
 use super::deal::deal;
-use super::description::{Column, Contents, FIRST_ROWS, FirstRows, Memory, Skew, density};
-use super::progress::{Progress, Steps};
-use super::tally::Tally;
-use hemiola_array::read::{ByteRange, Example, Fields, Mistake, Report, Source, Summary};
+use super::description::{
+    ColumnDescription, DataSetContents, FIRST_ROWS, FirstRows, MemoryEstimate, SkewEstimate, density,
+};
+use super::progress::{ProgressSteps, ReadProgress};
+use super::tally::ValueTally;
+use hemiola_array::read::{ByteRange, Example, Fields, InputFile, ParseError, ReadReport, ReadSummary};
 use hemiola_array::{Dictionary, Histogram};
 use hemiola_cluster::Cluster;
 
@@ -22,28 +24,28 @@ const SHOWN_PAIRS: usize = 4;
 
 /// Where keys come from: whole numbers, or names that are numbered as they come.
 #[derive(Debug)]
-pub(super) enum Keys {
-    Numbers(Counter),
+pub(super) enum EntryKeys {
+    Numbers(DistinctCounter),
     Names { names: Dictionary, counts: Vec<u64> },
 }
 
-impl Keys {
+impl EntryKeys {
     pub(super) fn new(names: bool) -> Self {
         if names {
             Self::Names { names: Dictionary::new(), counts: Vec::new() }
         } else {
-            Self::Numbers(Counter::default())
+            Self::Numbers(DistinctCounter::default())
         }
     }
 
     /// The next field as a key. It is counted when the whole line was good.
-    fn take(&mut self, fields: &mut Fields<'_>) -> Result<u64, Box<Mistake>> {
+    fn take(&mut self, fields: &mut Fields<'_>) -> Result<u64, Box<ParseError>> {
         match self {
             Self::Numbers(_) => fields.next::<u64>(),
             Self::Names { names, .. } => {
                 let name = fields.text()?;
                 if name.trim_ascii().is_empty() {
-                    return Err(fields.refuse("a name"));
+                    return Err(fields.reject("a name"));
                 }
                 Ok(u64::from(names.intern(name.trim_ascii())))
             }
@@ -106,40 +108,40 @@ impl Keys {
 
 /// What a worker counts.
 #[derive(Debug)]
-pub(super) struct Counts {
-    rows: Keys,
-    columns: Keys,
+pub(super) struct DimensionCounts {
+    rows: EntryKeys,
+    columns: EntryKeys,
     /// Row and column of each entry, packed; `None` when there are too many or they are too large.
     keys: Option<Vec<u64>>,
 }
 
 /// What is known of a piece.
 #[derive(Debug, Default)]
-struct Part {
+struct EntryPart {
     /// Separated values: rows and columns that are numbers.
-    keys: [Tally; 2],
-    values: Tally,
-    labels: Tally,
+    keys: [ValueTally; 2],
+    values: ValueTally,
+    labels: ValueTally,
     /// LIBSVM and LDA-C: the number of pairs on each line.
     lengths: Vec<u32>,
     /// Pairs whose index came before on the same line.
     duplicates: u64,
     first: Vec<Vec<String>>,
-    report: Report,
+    report: ReadReport,
 }
 
 /// Takes the entries of a piece.
-pub(super) struct Visitor<'a> {
-    counts: &'a mut Counts,
-    part: Part,
-    steps: Steps<'a>,
+pub(super) struct EntryVisitor<'a> {
+    counts: &'a mut DimensionCounts,
+    part: EntryPart,
+    steps: ProgressSteps<'a>,
     scratch: Vec<u32>,
     /// How an entry is shown: its indices from this base.
     base: u64,
     words: &'a [String],
 }
 
-impl Visitor<'_> {
+impl EntryVisitor<'_> {
     /// One entry.
     pub(super) fn entry(&mut self, row: u64, column: u64, value: f64) {
         self.steps.add(1);
@@ -162,7 +164,7 @@ impl Visitor<'_> {
     }
 
     /// The fields of a line of separated values.
-    pub(super) fn fields(&mut self, fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<Mistake>> {
+    pub(super) fn fields(&mut self, fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<ParseError>> {
         let row = self.counts.rows.take(fields)?;
         let column = self.counts.columns.take(fields)?;
         let value: f64 = fields.next()?;
@@ -172,8 +174,8 @@ impl Visitor<'_> {
         super::table::must_end(fields, columns)?;
         for (tally, key, keys) in [(0, row, &self.counts.rows), (1, column, &self.counts.columns)] {
             match keys {
-                Keys::Numbers(_) => self.part.keys[tally].add(key as f64),
-                Keys::Names { .. } => self.part.keys[tally].text(),
+                EntryKeys::Numbers(_) => self.part.keys[tally].add(key as f64),
+                EntryKeys::Names { .. } => self.part.keys[tally].text(),
             }
         }
         self.entry(row, column, value);
@@ -213,7 +215,7 @@ impl Visitor<'_> {
 
 /// What a pass needs to know of the data.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Layout<'a> {
+pub(super) struct EntryLayout<'a> {
     /// Whether rows and columns are names.
     pub(super) names: [bool; 2],
     /// The shape, if the file tells it.
@@ -230,29 +232,29 @@ pub(super) struct Layout<'a> {
 /// One pass over all ranges.
 pub(super) fn survey(
     cluster: &Cluster,
-    sources: &[Source],
+    sources: &[InputFile],
     ranges: &[ByteRange],
-    layout: Layout<'_>,
-    read: impl Fn(&ByteRange, &mut Visitor<'_>) -> hemiola_array::Result<Report> + Sync,
-) -> anyhow::Result<(Contents, Summary)> {
-    let progress = Progress::new(cluster.env(), "entries read");
-    let counts = || Counts {
-        rows: Keys::new(layout.names[0]),
-        columns: Keys::new(layout.names[1]),
+    layout: EntryLayout<'_>,
+    read: impl Fn(&ByteRange, &mut EntryVisitor<'_>) -> hemiola_array::Result<ReadReport> + Sync,
+) -> anyhow::Result<(DataSetContents, ReadSummary)> {
+    let progress = ReadProgress::new(cluster.env(), "entries read");
+    let counts = || DimensionCounts {
+        rows: EntryKeys::new(layout.names[0]),
+        columns: EntryKeys::new(layout.names[1]),
         keys: (!layout.by_line).then(Vec::new),
     };
     let (workers, parts) = deal(cluster, ranges.len(), counts, |counts, piece| {
-        let (steps, base) = (Steps::new(&progress), layout.base.unwrap_or(0));
+        let (steps, base) = (ProgressSteps::new(&progress), layout.base.unwrap_or(0));
         let mut visitor =
-            Visitor { counts, part: Part::default(), steps, scratch: Vec::new(), base, words: layout.words };
+            EntryVisitor { counts, part: EntryPart::default(), steps, scratch: Vec::new(), base, words: layout.words };
         let report = read(&ranges[piece], &mut visitor)?;
-        Ok(Part { report, ..visitor.part })
+        Ok(EntryPart { report, ..visitor.part })
     })?;
     drop(progress);
     let mut workers = workers.into_iter();
     let mut all = workers.next().unwrap_or_else(counts);
     workers.for_each(|counts| all.merge(counts));
-    let mut whole = Part::default();
+    let mut whole = EntryPart::default();
     let mut reports = Vec::new();
     for part in parts {
         whole.keys.iter_mut().zip(&part.keys).for_each(|(tally, next)| tally.join(next));
@@ -264,11 +266,11 @@ pub(super) fn survey(
         reports.push(part.report);
     }
     whole.first.truncate(FIRST_ROWS);
-    let summary = Report::settle(sources, reports, layout.allowed)?;
+    let summary = ReadReport::merge(sources, reports, layout.allowed)?;
     Ok((contents(all, whole, layout), summary))
 }
 
-impl Counts {
+impl DimensionCounts {
     fn merge(&mut self, other: Self) {
         let rows = self.rows.merge(other.rows);
         let columns = self.columns.merge(other.columns);
@@ -293,7 +295,7 @@ impl Counts {
     }
 }
 
-fn contents(mut counts: Counts, whole: Part, layout: Layout<'_>) -> Contents {
+fn contents(mut counts: DimensionCounts, whole: EntryPart, layout: EntryLayout<'_>) -> DataSetContents {
     let known = |dimension: usize| layout.shape.map(|shape| shape[dimension]);
     let (row_base, rows, rows_occupied, row_counts) = if layout.by_line {
         let rows = whole.lengths.len() as u64;
@@ -307,7 +309,7 @@ fn contents(mut counts: Counts, whole: Part, layout: Layout<'_>) -> Contents {
     // Where the format fixes the base, indices were shifted to count from 0.
     let vocabulary = (!layout.words.is_empty()).then_some(layout.words.len() as u64);
     let column_known = known(1).or(vocabulary).or_else(|| match (&counts.columns, layout.base) {
-        (Keys::Numbers(counter), Some(_)) => Some(counter.bounds().map_or(0, |(_, largest)| largest + 1)),
+        (EntryKeys::Numbers(counter), Some(_)) => Some(counter.bounds().map_or(0, |(_, largest)| largest + 1)),
         _ => None,
     });
     let (column_base, columns, columns_occupied, column_counts) = counts.columns.extent(column_known);
@@ -323,16 +325,16 @@ fn contents(mut counts: Counts, whole: Part, layout: Layout<'_>) -> Contents {
     let mut fields = Vec::new();
     if layout.base.is_none() {
         let [rows, columns] = layout.names;
-        fields.push(Column::new("row".to_owned(), rows, &whole.keys[0]));
-        fields.push(Column::new("column".to_owned(), columns, &whole.keys[1]));
-        fields.push(Column::new("value".to_owned(), false, &whole.values));
+        fields.push(ColumnDescription::new("row".to_owned(), rows, &whole.keys[0]));
+        fields.push(ColumnDescription::new("column".to_owned(), columns, &whole.keys[1]));
+        fields.push(ColumnDescription::new("value".to_owned(), false, &whole.values));
     }
     let names = if layout.by_line {
         vec![if layout.base == Some(0) { "words" } else { "label" }.to_owned()]
     } else {
         ["row", "column", "value"].map(str::to_owned).to_vec()
     };
-    Contents {
+    DataSetContents {
         view: "entries",
         shape: shape.to_vec(),
         counted_from,
@@ -343,8 +345,8 @@ fn contents(mut counts: Counts, whole: Part, layout: Layout<'_>) -> Contents {
         values: whole.values.stats(),
         labels: whole.labels.stats(),
         columns: fields,
-        memory: Memory::of_entries(shape, entries),
-        skew: Some(Skew::of(&row_counts, &column_counts)),
+        memory: MemoryEstimate::of_entries(shape, entries),
+        skew: Some(SkewEstimate::of(&row_counts, &column_counts)),
         skipped: Vec::new(),
         first_rows: FirstRows { names, rows: whole.first },
     }

@@ -4,11 +4,11 @@
 //! same command writes the same bytes on any number of them. The truth lies beside the data; [`SetWriter`] makes all of it
 //! appear at once.
 
-use super::set_writer::{Placement, SetWriter};
-use crate::failure::Failure;
+use super::set_writer::{FileLayout, SetWriter};
+use crate::error::CommandError;
 use clap::{Args, Subcommand};
-use hemiola_array::synthetic::{Lasso, Lda, Logistic, Mf, mf, text};
-use hemiola_array::{Dense, Shape};
+use hemiola_array::synthetic::{SyntheticLasso, SyntheticLda, SyntheticLogistic, SyntheticMf, mf, text};
+use hemiola_array::{DenseArray, Shape};
 use serde::Serialize;
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ machine.";
 
 /// The set to make.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Make {
+pub(crate) enum MakeCommand {
     /// Ratings of a low-rank matrix, with busy users and popular items: `user,item,rating`.
     #[command(after_help = format!("\
 Examples:
@@ -32,7 +32,7 @@ rating is 3.5 plus the product of the true factors of user and item plus noise, 
 model can reach. The truth holds the factors `w` (users by rank) and `h` (items by rank).
 
 {FILES_HELP}"))]
-    Mf(MfArgs),
+    Mf(MakeMfArgs),
 
     /// Documents of a topic model: UCI bag of words and a vocabulary.
     #[command(after_help = format!("\
@@ -45,7 +45,7 @@ The vocabulary goes to `vocab.NAME` beside `docword.NAME`, or to PATH.vocab if P
 (topics by words) and `mixtures` (documents by topics).
 
 {FILES_HELP}"))]
-    Lda(LdaArgs),
+    Lda(MakeLdaArgs),
 
     /// A dense regression with few true coefficients and correlated columns: LIBSVM.
     #[command(after_help = format!("\
@@ -56,7 +56,7 @@ Examples:
 The truth holds `coefficients`, one per column, of which only --support are not zero.
 
 {FILES_HELP}"))]
-    Lasso(LassoArgs),
+    Lasso(MakeLassoArgs),
 
     /// A sparse classification: LIBSVM with labels +1 and -1.
     #[command(after_help = format!("\
@@ -68,7 +68,7 @@ The truth holds `coefficients`, one per column. Labels are drawn with the probab
 errs.
 
 {FILES_HELP}"))]
-    Logistic(LogisticArgs),
+    Logistic(MakeLogisticArgs),
 }
 
 /// A size: from 1 to 10^9.
@@ -78,10 +78,10 @@ fn size() -> clap::builder::RangedU64ValueParser {
 
 /// The arguments of `hemiola data make mf`.
 #[derive(Args, Debug, Serialize)]
-pub(crate) struct MfArgs {
+pub(crate) struct MakeMfArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: Placement,
+    placement: FileLayout,
 
     /// Users.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
@@ -118,10 +118,10 @@ pub(crate) struct MfArgs {
 
 /// The arguments of `hemiola data make lda`.
 #[derive(Args, Debug, Serialize)]
-pub(crate) struct LdaArgs {
+pub(crate) struct MakeLdaArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: Placement,
+    placement: FileLayout,
 
     /// Documents.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
@@ -146,10 +146,10 @@ pub(crate) struct LdaArgs {
 
 /// The arguments of `hemiola data make lasso`.
 #[derive(Args, Debug, Serialize)]
-pub(crate) struct LassoArgs {
+pub(crate) struct MakeLassoArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: Placement,
+    placement: FileLayout,
 
     /// Rows.
     #[arg(long, value_name = "N", default_value = "200", value_parser = size())]
@@ -174,10 +174,10 @@ pub(crate) struct LassoArgs {
 
 /// The arguments of `hemiola data make logistic`.
 #[derive(Args, Debug, Serialize)]
-pub(crate) struct LogisticArgs {
+pub(crate) struct MakeLogisticArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: Placement,
+    placement: FileLayout,
 
     /// Rows.
     #[arg(long, value_name = "N", default_value = "10000", value_parser = size())]
@@ -196,7 +196,7 @@ pub(crate) struct LogisticArgs {
     scale: f64,
 }
 
-impl Make {
+impl MakeCommand {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Mf(arguments) => arguments.make(),
@@ -207,12 +207,12 @@ impl Make {
     }
 }
 
-impl MfArgs {
+impl MakeMfArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
         if self.users.saturating_mul(self.items) < self.entries {
             let message =
                 format!("{} users and {} items have no room for {} ratings", self.users, self.items, self.entries);
-            return Err(Failure::usage(message).hint("ask for fewer `--entries`").into());
+            return Err(CommandError::usage(message).hint("ask for fewer `--entries`").into());
         }
         let separator = match self.placement.ending().as_deref() {
             Some("tsv") => "\t",
@@ -221,7 +221,7 @@ impl MfArgs {
         };
         let mut writer = SetWriter::begin(&self.placement, None)?;
         let seed = self.placement.seed;
-        let set = Mf::new(self.users, self.items, self.entries, self.rank, seed)
+        let set = SyntheticMf::new(self.users, self.items, self.entries, self.rank, seed)
             .noise(self.noise)
             .skew(self.user_skew, self.item_skew);
         if self.header {
@@ -235,15 +235,16 @@ impl MfArgs {
         let (w, h) = set.truth()?;
         writer.truth("w", &w)?;
         writer.truth("h", &h)?;
-        writer.finish("mf", &self, &serde_json::json!({ "ratings": written, "mean": mf::MEAN }))
+        writer.finish("mf", &self, &serde_json::json!({ "ratings": written, "mean": mf::MEAN_RATING }))
     }
 }
 
-impl LdaArgs {
+impl MakeLdaArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
         let vocabulary = self.placement.vocabulary();
         let mut writer = SetWriter::begin(&self.placement, Some(&vocabulary))?;
-        let set = Lda::new(self.documents, self.words, self.topics, self.length, self.placement.seed).alpha(self.alpha);
+        let set = SyntheticLda::new(self.documents, self.words, self.topics, self.length, self.placement.seed)
+            .alpha(self.alpha);
         // The header counts the entries, so the documents are made twice rather than kept.
         let entries = writer.count(self.documents, |document| set.row(document).len() as u64)?;
         writer.write(format!("{}\n{}\n{entries}\n", self.documents, self.words).as_bytes())?;
@@ -261,15 +262,15 @@ impl LdaArgs {
     }
 }
 
-impl LassoArgs {
+impl MakeLassoArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
         if self.support > self.columns {
             let message =
                 format!("{} columns cannot have {} coefficients that are not zero", self.columns, self.support);
-            return Err(Failure::usage(message).hint("ask for less `--support`").into());
+            return Err(CommandError::usage(message).hint("ask for less `--support`").into());
         }
         let mut writer = SetWriter::begin(&self.placement, None)?;
-        let set = Lasso::new(self.rows, self.columns, self.support, self.placement.seed)
+        let set = SyntheticLasso::new(self.rows, self.columns, self.support, self.placement.seed)
             .correlation(self.correlation)
             .noise(self.noise);
         let entries = writer.rows(self.rows, self.columns * 18, |row, out| {
@@ -279,7 +280,7 @@ impl LassoArgs {
             text::write_libsvm(out, [(target as f32, (0..).zip(features))])?;
             Ok(count)
         })?;
-        let mut coefficients = Dense::filled(Shape::new([self.columns]), 0_f64)?;
+        let mut coefficients = DenseArray::filled(Shape::new([self.columns]), 0_f64)?;
         for &(column, value) in set.truth() {
             coefficients[[column]] = value;
         }
@@ -288,25 +289,25 @@ impl LassoArgs {
     }
 }
 
-impl LogisticArgs {
+impl MakeLogisticArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
         let mut writer = SetWriter::begin(&self.placement, None)?;
-        let set = Logistic::new(self.rows, self.columns, self.per_row, self.placement.seed).scale(self.scale);
+        let set = SyntheticLogistic::new(self.rows, self.columns, self.per_row, self.placement.seed).scale(self.scale);
         let entries = writer.rows(self.rows, self.per_row * 18, |row, out| {
             let (label, features) = set.row(row);
             let count = features.len() as u64;
             text::write_libsvm(out, [(if label > 0.0 { "+1" } else { "-1" }, features)])?;
             Ok(count)
         })?;
-        let coefficients = Dense::from_fn(Shape::new([self.columns]), |column| set.truth(column))?;
+        let coefficients = DenseArray::from_fn(Shape::new([self.columns]), |column| set.truth(column))?;
         writer.truth("coefficients", &coefficients)?;
         writer.finish("logistic", &self, &serde_json::json!({ "entries": entries }))
     }
 }
 
 /// A dense array from its rows.
-fn dense(rows: u64, columns: u64, row: impl Fn(u64) -> Vec<f64>) -> hemiola_array::Result<Dense<f32, 2>> {
-    let mut dense = Dense::filled(Shape::new([rows, columns]), 0_f32)?;
+fn dense(rows: u64, columns: u64, row: impl Fn(u64) -> Vec<f64>) -> hemiola_array::Result<DenseArray<f32, 2>> {
+    let mut dense = DenseArray::filled(Shape::new([rows, columns]), 0_f32)?;
     for (number, cells) in (0..).zip(dense.rows_mut()) {
         cells.iter_mut().zip(row(number)).for_each(|(cell, value)| *cell = value as f32);
     }

@@ -29,15 +29,15 @@ use std::process::ExitCode;
 
 /// What to do with data.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Data {
+pub(crate) enum DataCommand {
     /// Say what is in a data file: format, shape, types, memory, skew, first rows.
-    Describe(describe::Describe),
+    Describe(describe::DescribeArgs),
     /// Write a synthetic set with known truth.
     #[command(subcommand)]
-    Make(make::Make),
+    Make(make::MakeCommand),
 }
 
-impl Data {
+impl DataCommand {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Describe(describe) => describe.execute(),

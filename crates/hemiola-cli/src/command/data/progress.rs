@@ -12,22 +12,22 @@ const BEFORE_FIRST: Duration = Duration::from_secs(1);
 const BETWEEN: Duration = Duration::from_millis(200);
 
 /// Counts what is done and shows it.
-pub(super) struct Progress {
+pub(super) struct ReadProgress {
     env: Arc<dyn Env>,
     what: &'static str,
     start: Moment,
     done: AtomicU64,
-    shown: Mutex<Shown>,
+    shown: Mutex<ReadBar>,
 }
 
-struct Shown {
+struct ReadBar {
     on_terminal: bool,
     last: Option<Moment>,
 }
 
-impl Progress {
+impl ReadProgress {
     pub(super) fn new(env: &Arc<dyn Env>, what: &'static str) -> Self {
-        let shown = Mutex::new(Shown { on_terminal: std::io::stderr().is_terminal(), last: None });
+        let shown = Mutex::new(ReadBar { on_terminal: std::io::stderr().is_terminal(), last: None });
         Self { env: env.clone(), what, start: env.now(), done: AtomicU64::new(0), shown }
     }
 
@@ -47,7 +47,7 @@ impl Progress {
     }
 }
 
-impl Drop for Progress {
+impl Drop for ReadProgress {
     fn drop(&mut self) {
         if self.shown.get_mut().is_ok_and(|shown| shown.last.is_some()) {
             let _ = write!(std::io::stderr(), "\r\x1b[K");
@@ -56,13 +56,13 @@ impl Drop for Progress {
 }
 
 /// What is done of one piece, reported in large steps.
-pub(super) struct Steps<'a> {
-    progress: &'a Progress,
+pub(super) struct ProgressSteps<'a> {
+    progress: &'a ReadProgress,
     count: u64,
 }
 
-impl<'a> Steps<'a> {
-    pub(super) fn new(progress: &'a Progress) -> Self {
+impl<'a> ProgressSteps<'a> {
+    pub(super) fn new(progress: &'a ReadProgress) -> Self {
         Self { progress, count: 0 }
     }
 

@@ -5,13 +5,13 @@
 //! are checked before anything is computed: a folder that is missing or a file that is there already is known at once.
 
 use super::deal::{deal, here};
-use super::progress::Progress;
+use super::progress::ReadProgress;
 use super::show;
-use crate::failure::Failure;
-use crate::output::{self, Compress, Finished, Staged};
+use crate::error::CommandError;
+use crate::output::{self, CompleteFile, OutputCompression, StagedFile};
 use clap::Args;
-use hemiola_array::save::{Manifest, Saving, Stored};
-use hemiola_array::{Dense, Error};
+use hemiola_array::save::{Manifest, PartWriter, TensorElement};
+use hemiola_array::{DenseArray, Error};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -24,7 +24,7 @@ const PIECE: u64 = 1 << 20;
 
 /// Where a set goes, and what all sets have in common.
 #[derive(Args, Debug)]
-pub(super) struct Placement {
+pub(super) struct FileLayout {
     /// The data file to write.
     #[arg(short, long, value_name = "PATH")]
     pub(super) output: PathBuf,
@@ -38,11 +38,11 @@ pub(super) struct Placement {
     pub(super) force: bool,
 
     /// Compute threads [default: the cores of this machine].
-    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MOST_WORKERS as i64))]
+    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
     pub(super) workers: Option<u32>,
 }
 
-impl Placement {
+impl FileLayout {
     /// The ending of the name under that of a compression.
     pub(super) fn ending(&self) -> Option<String> {
         let path = match self.output.extension().and_then(|ending| ending.to_str()) {
@@ -74,19 +74,19 @@ impl Placement {
 
 /// A set being written.
 pub(super) struct SetWriter<'a> {
-    placement: &'a Placement,
-    data: Staged,
-    companion: Option<(Staged, PathBuf)>,
-    facts: Staged,
-    truth: Saving,
+    placement: &'a FileLayout,
+    data: StagedFile,
+    companion: Option<(StagedFile, PathBuf)>,
+    facts: StagedFile,
+    truth: PartWriter,
     manifest: Manifest,
-    finished: Vec<Finished>,
+    finished: Vec<CompleteFile>,
     paths: Vec<PathBuf>,
 }
 
 /// What PATH.json holds.
 #[derive(Serialize)]
-struct Facts<'a, S: Serialize> {
+struct DataSetFacts<'a, S: Serialize> {
     set: &'a str,
     seed: u64,
     sizes: &'a S,
@@ -95,23 +95,25 @@ struct Facts<'a, S: Serialize> {
 
 impl<'a> SetWriter<'a> {
     /// Checks all places and begins to write.
-    pub(super) fn begin(placement: &'a Placement, companion: Option<&Path>) -> anyhow::Result<Self> {
+    pub(super) fn begin(placement: &'a FileLayout, companion: Option<&Path>) -> anyhow::Result<Self> {
         let (truth, facts) = (placement.beside("truth"), placement.beside("json"));
         let mut paths = vec![placement.output.clone()];
         paths.extend(companion.map(Path::to_owned));
         paths.extend([facts.clone(), truth.clone()]);
         if let Some(there) = paths.iter().find(|path| path.symlink_metadata().is_ok() && !placement.force) {
             let message = format!("`{}` is there already", there.display());
-            return Err(Failure::usage(message).hint("choose another `--output`, or replace it with `--force`").into());
+            return Err(CommandError::usage(message)
+                .hint("choose another `--output`, or replace it with `--force`")
+                .into());
         }
         // The data file first: unlike the truth it does not make the folders it lies in.
-        let data = Staged::create(&placement.output, Compress::of_name(&placement.output)?)?;
+        let data = StagedFile::create(&placement.output, OutputCompression::of_name(&placement.output)?)?;
         let companion = match companion {
-            Some(path) => Some((Staged::create(path, Compress::None)?, path.to_owned())),
+            Some(path) => Some((StagedFile::create(path, OutputCompression::None)?, path.to_owned())),
             None => None,
         };
-        let facts = Staged::create(&facts, Compress::None)?;
-        let (truth, manifest) = (Saving::begin(&truth)?, Manifest::default());
+        let facts = StagedFile::create(&facts, OutputCompression::None)?;
+        let (truth, manifest) = (PartWriter::begin(&truth)?, Manifest::default());
         Ok(Self { placement, data, companion, facts, truth, manifest, finished: Vec::new(), paths })
     }
 
@@ -132,7 +134,7 @@ impl<'a> SetWriter<'a> {
         let pieces = count.div_ceil(piece);
         let mut total = 0;
         here(self.placement.workers).run(|cluster| -> anyhow::Result<()> {
-            let progress = Progress::new(cluster.env(), "rows made");
+            let progress = ReadProgress::new(cluster.env(), "rows made");
             // A few pieces for each worker at a time bound the memory that text takes.
             let round = 4 * cluster.workers() as u64;
             for start in (0..pieces).step_by(round as usize) {
@@ -191,7 +193,11 @@ impl<'a> SetWriter<'a> {
     }
 
     /// Writes an array of the truth.
-    pub(super) fn truth<T: Stored, const N: usize>(&mut self, name: &str, dense: &Dense<T, N>) -> Result<(), Error> {
+    pub(super) fn truth<T: TensorElement, const N: usize>(
+        &mut self,
+        name: &str,
+        dense: &DenseArray<T, N>,
+    ) -> Result<(), Error> {
         let part = self.truth.write_dense(name, 0, 0, dense)?;
         self.manifest.add_dense::<T, N>(name, dense.shape(), vec![part]);
         Ok(())
@@ -204,12 +210,12 @@ impl<'a> SetWriter<'a> {
         sizes: &impl Serialize,
         found: &serde_json::Value,
     ) -> anyhow::Result<ExitCode> {
-        let facts = Facts { set, seed: self.placement.seed, sizes, found };
+        let facts = DataSetFacts { set, seed: self.placement.seed, sizes, found };
         self.facts.write(format!("{}\n", serde_json::to_string_pretty(&facts)?).as_bytes())?;
         self.finished.push(self.facts.finish()?);
         let data = self.data.finish()?;
         self.truth.commit(&self.manifest)?;
-        self.finished.into_iter().try_for_each(Finished::publish)?;
+        self.finished.into_iter().try_for_each(CompleteFile::publish)?;
         data.publish()?;
         let mut text = String::new();
         for path in &self.paths {
@@ -228,8 +234,8 @@ impl<'a> SetWriter<'a> {
 mod tests {
     use super::*;
 
-    fn placement(output: &str) -> Placement {
-        Placement { output: output.into(), seed: 1, force: false, workers: None }
+    fn placement(output: &str) -> FileLayout {
+        FileLayout { output: output.into(), seed: 1, force: false, workers: None }
     }
 
     #[test]

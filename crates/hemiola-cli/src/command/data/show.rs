@@ -1,7 +1,7 @@
 //! A description as text for people: one fact per line, numbers with separators, the first rows as a table.
 
-use super::description::{Column, Description, FirstRows};
-use super::tally::Stats;
+use super::description::{ColumnDescription, DataSetDescription, FirstRows};
+use super::tally::ColumnStatistics;
 use std::fmt::Write as _;
 
 /// The widest cell of a table of rows, in characters.
@@ -12,7 +12,7 @@ const MOST_CELLS: usize = 10;
 const MOST_LISTED: usize = 40;
 
 /// The whole text.
-pub(super) fn text(set: &Description) -> String {
+pub(super) fn text(set: &DataSetDescription) -> String {
     let mut out = format!("{}\n", set.path);
     let contents = &set.contents;
     let mut fact = |name: &str, text: String| {
@@ -67,7 +67,7 @@ pub(super) fn text(set: &Description) -> String {
     out
 }
 
-fn list(out: &mut String, set: &Description) {
+fn list(out: &mut String, set: &DataSetDescription) {
     let more = |out: &mut String, count: usize| {
         if count > MOST_LISTED {
             let _ = writeln!(out, "    and {} more, see --report", count - MOST_LISTED);
@@ -89,7 +89,7 @@ fn list(out: &mut String, set: &Description) {
     }
 }
 
-fn column(column: &Column) -> Vec<String> {
+fn column(column: &ColumnDescription) -> Vec<String> {
     let mut cells = vec![column.name.clone(), column.r#type.to_owned()];
     cells.push(match (column.min, column.mean, column.max) {
         (Some(min), Some(mean), Some(max)) => {
@@ -159,7 +159,7 @@ fn view(view: &str) -> &'static str {
     }
 }
 
-fn numbers(stats: &Stats) -> String {
+fn numbers(stats: &ColumnStatistics) -> String {
     let mut text =
         format!("{}, {} to {}, mean {}", stats.r#type, number(stats.min), number(stats.max), number(stats.mean));
     if stats.not_finite > 0 {

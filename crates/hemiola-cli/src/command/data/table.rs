@@ -5,11 +5,11 @@
 //! numbers until one has a letter), and how many of its fields are numbers is told.
 
 use super::deal::deal;
-use super::description::{Column, Contents, FIRST_ROWS, FirstRows, Memory, density};
-use super::progress::{Progress, Steps};
-use super::tally::Tally;
-use crate::failure::Failure;
-use hemiola_array::read::{ByteRange, Csv, Field, Fields, Mistake, Report, Source, Summary};
+use super::description::{ColumnDescription, DataSetContents, FIRST_ROWS, FirstRows, MemoryEstimate, density};
+use super::progress::{ProgressSteps, ReadProgress};
+use super::tally::ValueTally;
+use crate::error::CommandError;
+use hemiola_array::read::{ByteRange, Csv, FieldValue, Fields, InputFile, ParseError, ReadReport, ReadSummary};
 use hemiola_cluster::Cluster;
 
 /// How many records columns are told by.
@@ -17,24 +17,24 @@ const SAMPLE: usize = 100;
 
 /// What the first records say about the columns.
 #[derive(Debug)]
-pub(super) struct Columns {
+pub(super) struct TableColumns {
     pub(super) names: Option<Vec<String>>,
-    pub(super) kinds: Vec<Kind>,
+    pub(super) kinds: Vec<ColumnKind>,
     pub(super) first: Vec<Vec<String>>,
 }
 
 /// What a column holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum ColumnKind {
     /// Whole numbers from 0: what indices look like.
     Index,
     Number,
     Text,
 }
 
-impl Columns {
+impl TableColumns {
     /// Looks at the first records of a file. Columns named in `texts`, by name or number from 1, are text.
-    pub(super) fn of(csv: &Csv, source: &Source, texts: &[String]) -> anyhow::Result<Self> {
+    pub(super) fn of(csv: &Csv, source: &InputFile, texts: &[String]) -> anyhow::Result<Self> {
         let records = csv.first_records(source, SAMPLE)?;
         // The most frequent number of fields; of several such, the first to come.
         let agreeing = |count: usize| records.iter().filter(|record| record.len() == count).count();
@@ -45,7 +45,7 @@ impl Columns {
             fields.extend(records.iter().filter_map(|record| record.get(place)).filter(|field| !field.is_empty()));
             kind(&fields)
         };
-        let mut kinds: Vec<Kind> = (0..count).map(kind).collect();
+        let mut kinds: Vec<ColumnKind> = (0..count).map(kind).collect();
         let names = csv.column_names(source)?.filter(|names| names.len() == count);
         for text in texts {
             let by_name = names.as_ref().and_then(|names| names.iter().position(|name| name == text));
@@ -53,9 +53,9 @@ impl Columns {
             let Some(kind) = by_name.or(by_number).and_then(|place| kinds.get_mut(place)) else {
                 let message = format!("there is no column `{text}` to read as text");
                 let names = names.map_or(String::new(), |names| format!(": {}", names.join(", ")));
-                return Err(Failure::usage(message).hint(format!("there are {count} columns{names}")).into());
+                return Err(CommandError::usage(message).hint(format!("there are {count} columns{names}")).into());
             };
-            *kind = Kind::Text;
+            *kind = ColumnKind::Text;
         }
         let first = records.iter().take(FIRST_ROWS).cloned().collect();
         Ok(Self { names, kinds, first })
@@ -65,8 +65,8 @@ impl Columns {
     pub(super) fn look_like_entries(&self) -> bool {
         matches!(
             self.kinds[..],
-            [Kind::Index, Kind::Index, Kind::Index | Kind::Number]
-                | [Kind::Index, Kind::Index, Kind::Index | Kind::Number, Kind::Index]
+            [ColumnKind::Index, ColumnKind::Index, ColumnKind::Index | ColumnKind::Number]
+                | [ColumnKind::Index, ColumnKind::Index, ColumnKind::Index | ColumnKind::Number, ColumnKind::Index]
         )
     }
 
@@ -76,26 +76,26 @@ impl Columns {
     }
 }
 
-fn kind(fields: &[&String]) -> Kind {
+fn kind(fields: &[&String]) -> ColumnKind {
     let most = |holds: fn(&str) -> bool| 2 * fields.iter().filter(|field| holds(field.trim())).count() >= fields.len();
     if fields.is_empty() || !most(|field| field.parse::<f64>().is_ok()) {
-        Kind::Text
+        ColumnKind::Text
     } else if most(|field| field.parse::<u64>().is_ok()) {
-        Kind::Index
+        ColumnKind::Index
     } else {
-        Kind::Number
+        ColumnKind::Number
     }
 }
 
 /// A field as it turns out to be.
 #[derive(Clone, Copy, Debug)]
-enum Cell {
+enum TableCell {
     Empty,
     Number(f64),
     Text,
 }
 
-impl Field for Cell {
+impl FieldValue for TableCell {
     const EXPECTED: &'static str = "a field";
 
     fn parse_plain(text: &[u8]) -> Option<(Self, usize)> {
@@ -112,44 +112,44 @@ impl Field for Cell {
 }
 
 /// A mistake if a field is left after the last one.
-pub(super) fn must_end(fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<Mistake>> {
+pub(super) fn must_end(fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<ParseError>> {
     if fields.is_empty() {
         return Ok(());
     }
     fields.text()?;
-    Err(fields.refuse(format!("the end of the line after {columns} fields")))
+    Err(fields.reject(format!("the end of the line after {columns} fields")))
 }
 
 /// One pass over all ranges.
 pub(super) fn survey(
     cluster: &Cluster,
-    sources: &[Source],
+    sources: &[InputFile],
     ranges: &[ByteRange],
     csv: &Csv,
-    columns: &Columns,
-) -> anyhow::Result<(Contents, Summary)> {
-    let progress = Progress::new(cluster.env(), "fields read");
+    columns: &TableColumns,
+) -> anyhow::Result<(DataSetContents, ReadSummary)> {
+    let progress = ReadProgress::new(cluster.env(), "fields read");
     let kinds = &columns.kinds;
     let work = |(): &mut (), piece: usize| {
-        let mut tallies = vec![Tally::default(); kinds.len()];
-        let mut steps = Steps::new(&progress);
+        let mut tallies = vec![ValueTally::default(); kinds.len()];
+        let mut steps = ProgressSteps::new(&progress);
         // A line is counted when all of it was good.
-        let mut line: Vec<Cell> = Vec::with_capacity(kinds.len());
+        let mut line: Vec<TableCell> = Vec::with_capacity(kinds.len());
         let report = csv.read_fields(&ranges[piece], |fields| {
             line.clear();
             for kind in kinds {
                 line.push(match kind {
-                    Kind::Text if fields.text()?.is_empty() => Cell::Empty,
-                    Kind::Text => Cell::Text,
-                    Kind::Index | Kind::Number => fields.next()?,
+                    ColumnKind::Text if fields.text()?.is_empty() => TableCell::Empty,
+                    ColumnKind::Text => TableCell::Text,
+                    ColumnKind::Index | ColumnKind::Number => fields.next()?,
                 });
             }
             must_end(fields, kinds.len())?;
             for (cell, tally) in line.iter().zip(&mut tallies) {
                 match cell {
-                    Cell::Empty => tally.miss(),
-                    Cell::Text => tally.text(),
-                    Cell::Number(value) => tally.add(*value),
+                    TableCell::Empty => tally.miss(),
+                    TableCell::Text => tally.text(),
+                    TableCell::Number(value) => tally.add(*value),
                 }
             }
             steps.add(kinds.len() as u64);
@@ -159,15 +159,15 @@ pub(super) fn survey(
     };
     let (_, parts) = deal(cluster, ranges.len(), || (), work)?;
     drop(progress);
-    let mut tallies = vec![Tally::default(); kinds.len()];
+    let mut tallies = vec![ValueTally::default(); kinds.len()];
     let mut reports = Vec::new();
     for (part, report) in parts {
         tallies.iter_mut().zip(&part).for_each(|(tally, next)| tally.join(next));
         reports.push(report);
     }
-    let summary = Report::settle(sources, reports, csv.bad_lines_allowed())?;
+    let summary = ReadReport::merge(sources, reports, csv.bad_lines_allowed())?;
     let texts: Vec<bool> =
-        kinds.iter().zip(&tallies).map(|(kind, tally)| *kind == Kind::Text || tally.texts() > 0).collect();
+        kinds.iter().zip(&tallies).map(|(kind, tally)| *kind == ColumnKind::Text || tally.texts() > 0).collect();
     let first_rows = FirstRows { names: columns.all_names(), rows: columns.first.clone() };
     Ok((contents(summary.records, columns.all_names(), &texts, &tallies, first_rows), summary))
 }
@@ -177,16 +177,16 @@ pub(super) fn contents(
     rows: u64,
     names: Vec<String>,
     texts: &[bool],
-    tallies: &[Tally],
+    tallies: &[ValueTally],
     first_rows: FirstRows,
-) -> Contents {
-    let mut numbers = Tally::default();
+) -> DataSetContents {
+    let mut numbers = ValueTally::default();
     let numeric = || texts.iter().zip(tallies).filter(|(text, _)| !**text);
     numeric().for_each(|(_, tally)| numbers.join(tally));
     let shape = [rows, tallies.len() as u64];
-    let entries = tallies.iter().map(Tally::count).sum();
+    let entries = tallies.iter().map(ValueTally::count).sum();
     let columns = names.into_iter().zip(texts).zip(tallies);
-    Contents {
+    DataSetContents {
         view: "table",
         shape: shape.to_vec(),
         counted_from: None,
@@ -196,9 +196,9 @@ pub(super) fn contents(
         duplicates: None,
         values: numbers.stats(),
         labels: None,
-        columns: columns.map(|((name, text), tally)| Column::new(name, *text, tally)).collect(),
+        columns: columns.map(|((name, text), tally)| ColumnDescription::new(name, *text, tally)).collect(),
         // Only numbers go into an array.
-        memory: Memory::of_rows([rows, numeric().count() as u64]),
+        memory: MemoryEstimate::of_rows([rows, numeric().count() as u64]),
         skew: None,
         skipped: Vec::new(),
         first_rows,

@@ -1,12 +1,12 @@
 //! Smallest, mean and largest of a stream of numbers, and the narrowest type that holds them.
 //!
-//! **Invariant:** [`Tally::join`] in the order of the pieces gives the same bits for the same pieces, whoever made them.
+//! **Invariant:** [`ValueTally::join`] in the order of the pieces gives the same bits for the same pieces, whoever made them.
 
 use serde::Serialize;
 
 /// What was seen of one column or of all values.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Tally {
+pub(super) struct ValueTally {
     count: u64,
     sum: f64,
     min: f64,
@@ -20,14 +20,14 @@ pub(super) struct Tally {
     not_finite: u64,
 }
 
-impl Default for Tally {
+impl Default for ValueTally {
     fn default() -> Self {
         let (min, max) = (f64::INFINITY, f64::NEG_INFINITY);
         Self { count: 0, sum: 0.0, min, max, whole: true, texts: 0, missing: 0, not_finite: 0 }
     }
 }
 
-impl Tally {
+impl ValueTally {
     pub(super) fn add(&mut self, value: f64) {
         if !value.is_finite() {
             self.not_finite += 1;
@@ -80,13 +80,13 @@ impl Tally {
     }
 
     /// What it comes to; `None` without a number.
-    pub(super) fn stats(&self) -> Option<Stats> {
+    pub(super) fn stats(&self) -> Option<ColumnStatistics> {
         if self.count == 0 {
             return None;
         }
         let mean = (self.sum / self.count as f64).clamp(self.min, self.max);
         let Self { min, max, not_finite, .. } = *self;
-        Some(Stats { r#type: self.number_type(), min, mean, max, not_finite })
+        Some(ColumnStatistics { r#type: self.number_type(), min, mean, max, not_finite })
     }
 
     fn number_type(&self) -> &'static str {
@@ -105,7 +105,7 @@ impl Tally {
 
 /// The numbers of a column, or all values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(super) struct Stats {
+pub(super) struct ColumnStatistics {
     /// The narrowest of `u8`, `u16`, `u32`, `i32`, `u64`, `i64` that holds all numbers if they are whole, else `f32`.
     pub(super) r#type: &'static str,
     pub(super) min: f64,
@@ -119,8 +119,8 @@ pub(super) struct Stats {
 mod tests {
     use super::*;
 
-    fn tally(values: &[f64]) -> Tally {
-        let mut tally = Tally::default();
+    fn tally(values: &[f64]) -> ValueTally {
+        let mut tally = ValueTally::default();
         for &value in values {
             tally.add(value);
         }
@@ -141,6 +141,6 @@ mod tests {
         let stats = joined.stats().unwrap();
         assert_eq!((stats.min, stats.mean, stats.max, stats.not_finite), (1.0, 2.5, 4.0, 1));
         assert_eq!((stats.r#type, joined.count()), ("f32", 3));
-        assert_eq!(Tally::default().stats(), None);
+        assert_eq!(ValueTally::default().stats(), None);
     }
 }

@@ -1,10 +1,10 @@
 //! `hemiola coefficients`: what a sparse regression has found, by the names of its features.
 
-use super::using::{Common, Kind};
-use crate::counted::counted;
-use crate::failure::Failure;
+use super::serving::{ModelArgs, ModelFamily};
+use crate::error::CommandError;
+use crate::plural::counted;
 use clap::Args;
-use hemiola_models::sparse::Model;
+use hemiola_models::sparse::SparseModel;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -18,9 +18,9 @@ Examples:
   hemiola coefficients --model model --report coefficients.json
 
 Coefficients are in the units of the data, the largest first. Features go by the names in the first line of separated values, or by their number, from 1.")]
-pub(crate) struct Coefficients {
+pub(crate) struct CoefficientsArgs {
     #[command(flatten)]
-    common: Common,
+    common: ModelArgs,
 
     /// Only so many, the largest. Default: all that are not 0.
     #[arg(short, long, value_name = "N")]
@@ -29,26 +29,26 @@ pub(crate) struct Coefficients {
 
 /// What comes out for programs.
 #[derive(Debug, Serialize)]
-struct Found {
+struct CoefficientReport {
     intercept: f64,
     lambda: f64,
     features: u64,
-    coefficients: Vec<Coefficient>,
+    coefficients: Vec<CoefficientRow>,
 }
 
 #[derive(Debug, Serialize)]
-struct Coefficient {
+struct CoefficientRow {
     name: String,
     value: f64,
 }
 
-impl Coefficients {
+impl CoefficientsArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        if self.common.kind()? != Kind::Sparse {
+        if self.common.kind()? != ModelFamily::Sparse {
             let message = format!("`{}` has no coefficients to list", self.common.model.display());
             let hint =
                 "`hemiola coefficients` is for models of `train lasso`, `elastic-net` and `logistic --penalty l1`";
-            return Err(Failure::usage(message).hint(hint).into());
+            return Err(CommandError::usage(message).hint(hint).into());
         }
         self.common.with_sparse(|_, model| {
             let found = found(model, self.k);
@@ -58,14 +58,15 @@ impl Coefficients {
     }
 }
 
-fn found(model: &Model, most: Option<usize>) -> Found {
-    let mut coefficients: Vec<Coefficient> = model.named().map(|(name, value)| Coefficient { name, value }).collect();
+fn found(model: &SparseModel, most: Option<usize>) -> CoefficientReport {
+    let mut coefficients: Vec<CoefficientRow> =
+        model.named().map(|(name, value)| CoefficientRow { name, value }).collect();
     coefficients.sort_by(|a, b| b.value.abs().total_cmp(&a.value.abs()));
     coefficients.truncate(most.unwrap_or(usize::MAX));
-    Found { intercept: model.intercept, lambda: model.lambda, features: model.columns, coefficients }
+    CoefficientReport { intercept: model.intercept, lambda: model.lambda, features: model.columns, coefficients }
 }
 
-fn text(found: &Found, all: usize) -> String {
+fn text(found: &CoefficientReport, all: usize) -> String {
     let mut text =
         format!("{} of {} not 0, lambda {:.6}\n", counted(all as u64, "coefficient"), found.features, found.lambda);
     let names = || found.coefficients.iter().map(|coefficient| coefficient.name.chars().count());
@@ -74,7 +75,7 @@ fn text(found: &Found, all: usize) -> String {
         let _ = writeln!(text, "{name:<width$}  {value:>14.6}");
     };
     line("intercept", found.intercept);
-    for Coefficient { name, value } in &found.coefficients {
+    for CoefficientRow { name, value } in &found.coefficients {
         line(name, *value);
     }
     text

@@ -1,18 +1,18 @@
 //! How documents are read, as it is typed: for training, and for a model that was trained before.
 
-use super::frame::must_exist;
-use crate::failure::Failure;
+use super::train_args::must_exist;
+use crate::error::CommandError;
 use clap::{Args, ValueEnum};
-use hemiola_array::read::Source;
+use hemiola_array::read::InputFile;
 use hemiola_array::read::lines::read_names;
-use hemiola_models::lda::data::{Format, Options};
-use hemiola_models::lda::{Selection, Tokenizer, TopicModel};
+use hemiola_models::lda::data::{CorpusFormat, CorpusReadOptions};
+use hemiola_models::lda::{LdaModel, Tokenizer, VocabularyFilter};
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// What files hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Holds {
+pub(super) enum DocumentFormat {
     /// UCI bag of words: `document word count` after three lines of sizes.
     Docword,
     /// `label word:count ..`; the label is not looked at.
@@ -25,14 +25,14 @@ pub(super) enum Holds {
 
 /// How files with documents are read.
 #[derive(Args, Debug)]
-pub(super) struct Files {
+pub(super) struct DocumentFileArgs {
     /// A file with the name of a word on each line, for bags of words. Default: `vocab.NAME` beside `docword.NAME`, if it is there.
     #[arg(long, value_name = "FILE", help_heading = "How documents are read")]
     vocabulary: Option<String>,
 
     /// What the files hold. Default: what the first one shows; what is no bag of words is text.
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "How documents are read")]
-    format: Option<Holds>,
+    format: Option<DocumentFormat>,
 
     /// Words of LIBSVM text are counted from 0.
     #[arg(long, help_heading = "How documents are read")]
@@ -45,7 +45,7 @@ pub(super) struct Files {
 
 /// Which words are learned from.
 #[derive(Args, Debug)]
-pub(super) struct Which {
+pub(super) struct VocabularyArgs {
     /// Words that do not count: `english`, `none`, or a file with one on each line. Default: english for text, none for bags of words.
     #[arg(long, value_name = "FILE|english|none", help_heading = "Which words count")]
     stop_words: Option<String>,
@@ -71,25 +71,26 @@ pub(super) struct Which {
     numbers: bool,
 }
 
-impl Files {
+impl DocumentFileArgs {
     /// For `pattern`, with files that must be there.
-    pub(super) fn options(&self, pattern: Option<&str>) -> anyhow::Result<Options> {
-        let beside = pattern.and_then(beside).filter(|_| self.holds().is_none_or(|format| format == Format::Docword));
+    pub(super) fn options(&self, pattern: Option<&str>) -> anyhow::Result<CorpusReadOptions> {
+        let beside =
+            pattern.and_then(beside).filter(|_| self.holds().is_none_or(|format| format == CorpusFormat::Docword));
         let vocabulary = self.vocabulary.clone().or(beside);
         if let Some(vocabulary) = &vocabulary {
             must_exist(vocabulary)?;
         }
-        Ok(Options {
+        Ok(CorpusReadOptions {
             format: self.holds(),
             vocabulary,
             zero_based: self.zero_based,
             skip_bad_lines: self.skip_bad_lines,
-            ..Options::default()
+            ..CorpusReadOptions::default()
         })
     }
 
     /// The same for a model that was trained before. Names that nobody asked for are of no use to one that knows none.
-    pub(super) fn options_for(&self, pattern: &str, model: &TopicModel) -> anyhow::Result<Options> {
+    pub(super) fn options_for(&self, pattern: &str, model: &LdaModel) -> anyhow::Result<CorpusReadOptions> {
         let mut options = self.options(Some(pattern))?;
         if model.vocabulary().terms().is_none() {
             options.vocabulary.clone_from(&self.vocabulary);
@@ -108,23 +109,23 @@ impl Files {
         match flags.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => {
                 let message = format!("`{flag}` is for documents of topic models, and this model is of something else");
-                Err(Failure::usage(message).hint("leave it out").into())
+                Err(CommandError::usage(message).hint("leave it out").into())
             }
             None => Ok(()),
         }
     }
 
-    fn holds(&self) -> Option<Format> {
+    fn holds(&self) -> Option<CorpusFormat> {
         self.format.map(|format| match format {
-            Holds::Docword => Format::Docword,
-            Holds::Libsvm => Format::Libsvm,
-            Holds::Ldac => Format::Ldac,
-            Holds::Text => Format::Text,
+            DocumentFormat::Docword => CorpusFormat::Docword,
+            DocumentFormat::Libsvm => CorpusFormat::Libsvm,
+            DocumentFormat::Ldac => CorpusFormat::Ldac,
+            DocumentFormat::Text => CorpusFormat::Text,
         })
     }
 
     /// The names of words that were not asked for, but taken.
-    pub(super) fn taken<'a>(&self, options: &'a Options) -> Option<&'a str> {
+    pub(super) fn taken<'a>(&self, options: &'a CorpusReadOptions) -> Option<&'a str> {
         options.vocabulary.as_deref().filter(|_| self.vocabulary.is_none())
     }
 }
@@ -138,9 +139,9 @@ fn beside(pattern: &str) -> Option<String> {
     found.into_iter().find(|path| path.is_file())?.into_os_string().into_string().ok()
 }
 
-impl Which {
+impl VocabularyArgs {
     /// Adds what is said of words.
-    pub(super) fn complete(&self, mut options: Options) -> anyhow::Result<Options> {
+    pub(super) fn complete(&self, mut options: CorpusReadOptions) -> anyhow::Result<CorpusReadOptions> {
         let stop_words = match self.stop_words.as_deref() {
             None | Some("english") => None,
             Some("none") => Some(BTreeSet::new()),
@@ -159,8 +160,8 @@ impl Which {
             stop_words: stop_words.unwrap_or(english),
         });
         let Self { min_count, min_documents, max_share, .. } = *self;
-        options.selection = Selection { min_count, min_documents, max_share };
-        options.selection.check().map_err(hemiola_cluster::Error::from)?;
+        options.filter = VocabularyFilter { min_count, min_documents, max_share };
+        options.filter.check().map_err(hemiola_cluster::Error::from)?;
         Ok(options)
     }
 }
@@ -168,7 +169,7 @@ impl Which {
 /// The words of a file, in lower case.
 fn listed(file: &str) -> anyhow::Result<BTreeSet<String>> {
     must_exist(file)?;
-    let names = Source::open(file).and_then(|source| read_names(&source));
-    let names = names.map_err(|error| Failure::array(&error, "a list of stop words has one on each line"))?;
+    let names = InputFile::open(file).and_then(|source| read_names(&source));
+    let names = names.map_err(|error| CommandError::array(&error, "a list of stop words has one on each line"))?;
     Ok(names.iter().map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()).collect())
 }

@@ -1,16 +1,16 @@
 //! `hemiola infer`: what new documents are about, one line for each.
 
-use super::documents::Files;
-use super::frame::must_exist;
+use super::documents::DocumentFileArgs;
 use super::lda::hinted;
-use super::using::Common;
-use crate::counted::counted;
-use crate::output::{self, Compress, Staged};
+use super::serving::ModelArgs;
+use super::train_args::must_exist;
+use crate::output::{self, OutputCompression, StagedFile};
+use crate::plural::counted;
 use crate::report;
 use clap::{Args, ValueEnum};
 use hemiola_cluster::Cluster;
-use hemiola_models::lda::data::{self, Known};
-use hemiola_models::lda::{Inference, Mixture, TopicModel};
+use hemiola_models::lda::data::{self, MappedCorpus};
+use hemiola_models::lda::{InferenceSettings, LdaModel, TopicMixture};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -21,7 +21,7 @@ const BATCH: usize = 4096;
 
 /// What lines look like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Style {
+enum InferenceFormat {
     /// A column for each topic, under a line of names.
     Csv,
     /// An object on each line, with the topics of the document, the largest share first.
@@ -38,9 +38,9 @@ Examples:
 
 Counts of words stay as they are, and the topics of each document's tokens are drawn --passes times. The same seed gives the same shares for the document with the same number, on any number of \
 workers. Words that the model was not trained on are left out; their number is in the column `unseen`. Topics are numbered from 1, documents from 1.")]
-pub(crate) struct Infer {
+pub(crate) struct InferArgs {
     #[command(flatten)]
-    common: Common,
+    common: ModelArgs,
 
     /// Files, a folder or a pattern with documents.
     #[arg(long, short, value_name = "FILES")]
@@ -48,7 +48,7 @@ pub(crate) struct Infer {
 
     /// What lines look like.
     #[arg(long, value_enum, default_value = "csv")]
-    style: Style,
+    style: InferenceFormat,
 
     /// With `--style json`: only so many topics of each document, those with the largest shares.
     #[arg(short, long, value_name = "N")]
@@ -67,12 +67,12 @@ pub(crate) struct Infer {
     seed: u64,
 
     #[command(flatten)]
-    files: Files,
+    files: DocumentFileArgs,
 }
 
 /// A document, for programs.
 #[derive(Debug, Serialize)]
-struct Found {
+struct DocumentTopics {
     document: u64,
     tokens: u64,
     unseen: u64,
@@ -81,12 +81,12 @@ struct Found {
 }
 
 /// Where lines go.
-enum Sink {
+enum InferenceWriter {
     Standard,
-    File(Box<Staged>),
+    File(Box<StagedFile>),
 }
 
-impl Sink {
+impl InferenceWriter {
     fn write(&mut self, text: &str) -> anyhow::Result<()> {
         match self {
             Self::Standard => output::print(text),
@@ -95,7 +95,7 @@ impl Sink {
     }
 }
 
-impl Infer {
+impl InferArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         self.common.must_be_topics()?;
         must_exist(&self.data)?;
@@ -103,20 +103,22 @@ impl Infer {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn infer(&self, cluster: &Cluster, model: &TopicModel) -> anyhow::Result<()> {
+    fn infer(&self, cluster: &Cluster, model: &LdaModel) -> anyhow::Result<()> {
         if let Some(output) = &self.output {
             report::check(output)?;
         }
         let options = self.files.options_for(&self.data, model)?;
-        let Known { corpus, unseen, .. } = data::read_known(cluster, &options, &self.data, model)?;
-        let inference = Inference { passes: self.passes, burn_in: self.passes * 2 / 5, seed: self.seed };
+        let MappedCorpus { corpus, unseen, .. } = data::read_for_model(cluster, &options, &self.data, model)?;
+        let inference = InferenceSettings { sweeps: self.passes, burn_in: self.passes * 2 / 5, seed: self.seed };
         let mut all = Vec::new();
         let mut sink = match &self.output {
-            Some(target) => Sink::File(Box::new(Staged::create(target, Compress::of_name(target)?)?)),
-            None => Sink::Standard,
+            Some(target) => {
+                InferenceWriter::File(Box::new(StagedFile::create(target, OutputCompression::of_name(target)?)?))
+            }
+            None => InferenceWriter::Standard,
         };
         let reports = self.common.reports();
-        if self.style == Style::Csv && !reports {
+        if self.style == InferenceFormat::Csv && !reports {
             let mut names = String::from("document,tokens,unseen");
             for topic in 1..=model.topics() {
                 let _ = write!(names, ",topic{topic}");
@@ -134,7 +136,7 @@ impl Infer {
                 empty += u64::from(mixture.tokens == 0);
                 if reports {
                     all.push(self.found(place, &mixture, unknown));
-                } else if self.style == Style::Json {
+                } else if self.style == InferenceFormat::Json {
                     let line = serde_json::to_string(&self.found(place, &mixture, unknown))?;
                     let _ = writeln!(text, "{line}");
                 } else {
@@ -147,7 +149,7 @@ impl Infer {
             }
             sink.write(&text)?;
         }
-        if let Sink::File(file) = sink {
+        if let InferenceWriter::File(file) = sink {
             file.finish()?.publish()?;
         }
         if left_out > 0 {
@@ -160,11 +162,11 @@ impl Infer {
         if reports { self.common.write("", &all) } else { Ok(()) }
     }
 
-    fn found(&self, place: usize, mixture: &Mixture, unseen: u64) -> Found {
+    fn found(&self, place: usize, mixture: &TopicMixture, unseen: u64) -> DocumentTopics {
         let mut topics: Vec<(usize, f64)> =
             mixture.shares.iter().enumerate().map(|(topic, share)| (topic + 1, *share)).collect();
         topics.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
         topics.truncate(self.k.unwrap_or(usize::MAX));
-        Found { document: place as u64 + 1, tokens: mixture.tokens, unseen, topics }
+        DocumentTopics { document: place as u64 + 1, tokens: mixture.tokens, unseen, topics }
     }
 }

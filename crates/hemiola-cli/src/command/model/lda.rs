@@ -1,16 +1,16 @@
 //! `hemiola train lda`, and what `evaluate` says of topic models.
 
-use super::documents::{Files, Which};
-use super::frame::{Common, Prepared, must_exist};
-use super::progress::Figures;
-use crate::counted::counted;
-use crate::failure::{Failure, carried};
+use super::documents::{DocumentFileArgs, VocabularyArgs};
+use super::progress::MetricColumns;
+use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use crate::error::{CommandError, into_cluster_error};
+use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::TopicModelling;
-use hemiola_models::lda::data::{self, Documents, Options};
-use hemiola_models::lda::{Corpus, Inference, LeftOut, Sampler, TopicModel, Way};
-use hemiola_models::training::{ClusterFacts, Limits, Metrics};
+use hemiola_models::lda::data::{self, CorpusReadOptions, LoadedCorpus};
+use hemiola_models::lda::{Corpus, FilteredWords, InferenceSettings, LdaExecutionMode, LdaModel, LdaSampler};
+use hemiola_models::training::{ClusterInfo, Metrics, TrainingLimits};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ Exit codes:
 
 /// How topics are drawn.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Draw {
+enum SamplerName {
     /// Whichever gets furthest in a short trial on some of the documents; --explain shows which.
     Auto,
     /// From all topics: for few of them.
@@ -66,7 +66,7 @@ enum Draw {
 
 /// How peers and workers share the work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Share {
+enum ExecutionName {
     /// Documents stay, words go around.
     Rotation,
     /// Counts of words are in tables.
@@ -106,18 +106,18 @@ pub(crate) struct TrainLda {
     valid: String,
 
     #[command(flatten)]
-    files: Files,
+    files: DocumentFileArgs,
 
     #[command(flatten)]
-    which: Which,
+    which: VocabularyArgs,
 
     /// How topics are drawn.
     #[arg(long, value_enum, default_value = "auto", help_heading = "How it is sampled")]
-    sampler: Draw,
+    sampler: SamplerName,
 
     /// How peers and workers share the work.
     #[arg(long, value_enum, default_value = "rotation", help_heading = "How it is sampled")]
-    way: Share,
+    way: ExecutionName,
 
     /// With tables: by how many clocks counts may be old. Default: 0.
     #[arg(long, value_name = "N", help_heading = "How it is sampled")]
@@ -132,7 +132,7 @@ pub(crate) struct TrainLda {
     parts: Option<u32>,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 impl TrainLda {
@@ -145,16 +145,16 @@ impl TrainLda {
             .learn_alpha(!self.keep_alpha)
             .learn_beta(self.learn_beta)
             .sampler(match self.sampler {
-                Draw::Auto => Sampler::Auto,
-                Draw::Exact => Sampler::Exact,
-                Draw::Sparse => Sampler::Sparse,
-                Draw::MetropolisHastings => Sampler::MetropolisHastings,
+                SamplerName::Auto => LdaSampler::Auto,
+                SamplerName::Exact => LdaSampler::Exact,
+                SamplerName::Sparse => LdaSampler::Sparse,
+                SamplerName::MetropolisHastings => LdaSampler::MetropolisHastings,
             })
-            .way(self.way()?)
+            .mode(self.way()?)
             .parts(self.parts.unwrap_or(0))
             .seed(self.common.seed)
-            .valid(share.unwrap_or(0.0))
-            .limits(self.common.limits(&Limits { epochs: PASSES, patience: None, ..Limits::default() }))
+            .validation(share.unwrap_or(0.0))
+            .limits(self.common.limits(&TrainingLimits { epochs: PASSES, patience: None, ..TrainingLimits::default() }))
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check("lda", settings.settings())?;
@@ -166,21 +166,23 @@ impl TrainLda {
             self.train(cluster, &settings, &options, held_out).map_err(|error| {
                 match hinted(error.into()).downcast::<Error>() {
                     Ok(same) => same,
-                    Err(hinted) => carried(hinted),
+                    Err(hinted) => into_cluster_error(hinted),
                 }
             })
         })
     }
 
-    fn way(&self) -> anyhow::Result<Way> {
+    fn way(&self) -> anyhow::Result<LdaExecutionMode> {
         match self.way {
-            Share::Tables => Ok(Way::Tables { staleness: self.staleness.unwrap_or(0), budget: self.budget }),
-            Share::Rotation if self.staleness.is_some() || self.budget.is_some() => {
+            ExecutionName::Tables => {
+                Ok(LdaExecutionMode::Tables { staleness: self.staleness.unwrap_or(0), budget: self.budget })
+            }
+            ExecutionName::Rotation if self.staleness.is_some() || self.budget.is_some() => {
                 let failure =
-                    Failure::usage("--staleness and --budget are for tables; what goes around is never stale");
+                    CommandError::usage("--staleness and --budget are for tables; what goes around is never stale");
                 Err(failure.hint("add `--way tables`, or leave them out").into())
             }
-            Share::Rotation => Ok(Way::Rotation),
+            ExecutionName::Rotation => Ok(LdaExecutionMode::Rotation),
         }
     }
 
@@ -188,14 +190,14 @@ impl TrainLda {
         &self,
         cluster: &Cluster,
         settings: &TopicModelling,
-        options: &Options,
+        options: &CorpusReadOptions,
         held_out: Option<&String>,
     ) -> Result<u8> {
         let start = cluster.env().now();
         let lock = self.common.claim(cluster)?;
         let (corpus, mut said) = self.read(cluster, options)?;
         let valid = held_out.map(|files| self.held_out(cluster, &corpus, files)).transpose()?;
-        match (&valid, settings.settings().valid) {
+        match (&valid, settings.settings().validation) {
             (Some(valid), _) => {
                 let _ = write!(said, ", {} held out", valid.documents());
             }
@@ -204,13 +206,12 @@ impl TrainLda {
                 let _ = write!(said, ", a share of {share} held out");
             }
         }
-        let _ =
-            write!(said, "; {}; {}", counted(settings.settings().topics.into(), "topic"), ClusterFacts::of(cluster));
-        let with_valid = valid.is_some() || settings.settings().valid > 0.0;
-        let prepared = Prepared {
+        let _ = write!(said, "; {}; {}", counted(settings.settings().topics.into(), "topic"), ClusterInfo::of(cluster));
+        let with_valid = valid.is_some() || settings.settings().validation > 0.0;
+        let prepared = PreparedTraining {
             headline: said,
             loading: cluster.env().now() - start,
-            figures: Figures { metric: if with_valid { "perplexity" } else { "likelihood" }, unit: "tokens" },
+            figures: MetricColumns { metric: if with_valid { "perplexity" } else { "likelihood" }, unit: "tokens" },
             limits: &settings.settings().limits,
             lock,
         };
@@ -220,23 +221,23 @@ impl TrainLda {
     }
 
     /// *Collective.* The documents, and what to say of them.
-    fn read(&self, cluster: &Cluster, options: &Options) -> Result<(Corpus, String)> {
+    fn read(&self, cluster: &Cluster, options: &CorpusReadOptions) -> Result<(Corpus, String)> {
         let Some(pattern) = &self.data else {
-            let corpus = data::made_up(cluster, MADE_UP.0, self.common.seed)?;
+            let corpus = data::synthetic(cluster, MADE_UP.0, self.common.seed)?;
             let said = size(cluster, &corpus)?;
             return Ok((corpus, format!("made up: {said}")));
         };
-        let Documents { corpus, format, left_out, unused, skipped } = data::read(cluster, options, pattern)?;
+        let LoadedCorpus { corpus, format, filtered, unused, skipped } = data::read(cluster, options, pattern)?;
         self.common.tell_skipped(cluster, pattern, &skipped);
         let mut said = format!("{format}: {}", size(cluster, &corpus)?);
-        if let Some(names) = self.files.taken(options).filter(|_| format == data::Format::Docword) {
+        if let Some(names) = self.files.taken(options).filter(|_| format == data::CorpusFormat::Docword) {
             let _ = write!(said, " (named by `{names}`)");
         }
-        if left_out != LeftOut::default() {
-            let _ = write!(said, "; left out: {}", what(left_out));
+        if filtered != FilteredWords::default() {
+            let _ = write!(said, "; left out: {}", what(filtered));
         }
         // Words that were left out stay in the vocabulary of a bag of words.
-        let never = if format == data::Format::Text { 0 } else { unused.saturating_sub(left_out.words) };
+        let never = if format == data::CorpusFormat::Text { 0 } else { unused.saturating_sub(filtered.words) };
         if never > 0 {
             let _ = write!(said, "; {} of the vocabulary never occur", counted(never, "word"));
         }
@@ -245,8 +246,8 @@ impl TrainLda {
 
     /// *Collective.* Held-out documents over the words that are trained on.
     fn held_out(&self, cluster: &Cluster, corpus: &Corpus, files: &str) -> Result<Corpus> {
-        let options = self.files.options(Some(files)).map_err(carried)?;
-        let known = data::read_for(cluster, &options, files, corpus.vocabulary())?;
+        let options = self.files.options(Some(files)).map_err(into_cluster_error)?;
+        let known = data::read_with_vocabulary(cluster, &options, files, corpus.vocabulary())?;
         self.common.tell_skipped(cluster, files, &known.skipped);
         Ok(known.corpus)
     }
@@ -260,8 +261,8 @@ fn size(cluster: &Cluster, corpus: &Corpus) -> Result<String> {
 }
 
 /// What was left out, for people.
-fn what(left_out: LeftOut) -> String {
-    let LeftOut { words, tokens, stopped } = left_out;
+fn what(filtered: FilteredWords) -> String {
+    let FilteredWords { words, tokens, stopped } = filtered;
     let mut parts = Vec::new();
     if stopped > 0 {
         parts.push(format!("{} that are stop words, numbers or too short", counted(stopped, "token")));
@@ -279,10 +280,10 @@ pub(super) fn hinted(error: anyhow::Error) -> anyhow::Error {
     match reading {
         Reading::BadLine(_) => {
             let hint = "documents are bags of words (docword, libsvm, ldac) or lines of text; mend the line, or see --format, --zero-based and --skip-bad-lines";
-            Failure::array(reading, hint).into()
+            CommandError::array(reading, hint).into()
         }
         Reading::TooManyBadLines { .. } => {
-            Failure::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
+            CommandError::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
         }
         _ => error,
     }
@@ -290,8 +291,8 @@ pub(super) fn hinted(error: anyhow::Error) -> anyhow::Error {
 
 /// What `hemiola evaluate` finds.
 #[derive(Debug, Serialize)]
-pub(super) struct Evaluation {
-    figures: Metrics,
+pub(super) struct TopicEvaluation {
+    metrics: Metrics,
     documents: u64,
     /// Tokens that were foretold.
     tokens: u64,
@@ -302,22 +303,22 @@ pub(super) struct Evaluation {
 /// `hemiola evaluate` of such a model.
 pub(super) fn evaluate(
     cluster: &Cluster,
-    model: &TopicModel,
-    files: &Files,
+    model: &LdaModel,
+    files: &DocumentFileArgs,
     pattern: &str,
-) -> anyhow::Result<(String, Evaluation)> {
-    let known = data::read_known(cluster, &files.options_for(pattern, model)?, pattern, model)?;
-    let completion = model.completion(cluster, &known.corpus, Inference::default())?;
+) -> anyhow::Result<(String, TopicEvaluation)> {
+    let known = data::read_for_model(cluster, &files.options_for(pattern, model)?, pattern, model)?;
+    let completion = model.completion(cluster, &known.corpus, InferenceSettings::default())?;
     let coherence: Vec<f64> = model.coherence(cluster, &known.corpus, JUDGED)?.into_iter().flatten().collect();
-    let mut figures = Metrics::from([
+    let mut metrics = Metrics::from([
         ("perplexity".to_owned(), completion.perplexity),
         ("log-likelihood".to_owned(), completion.log_likelihood),
     ]);
     if !coherence.is_empty() {
-        figures.insert("coherence".to_owned(), coherence.iter().sum::<f64>() / coherence.len() as f64);
+        metrics.insert("coherence".to_owned(), coherence.iter().sum::<f64>() / coherence.len() as f64);
     }
     let unseen = known.unseen.iter().sum::<u64>() + completion.unseen;
-    let evaluation = Evaluation { figures, documents: completion.documents, tokens: completion.tokens, unseen };
+    let evaluation = TopicEvaluation { metrics, documents: completion.documents, tokens: completion.tokens, unseen };
     let mut text = format!(
         "{}, {} of their tokens foretold from the others",
         counted(evaluation.documents, "document"),
@@ -327,8 +328,8 @@ pub(super) fn evaluate(
         let _ = write!(text, "; left out: {} of words the model does not know", counted(unseen, "token"));
     }
     text.push('\n');
-    for (name, figure) in &evaluation.figures {
-        let _ = writeln!(text, "{name} {figure:.4}");
+    for (name, value) in &evaluation.metrics {
+        let _ = writeln!(text, "{name} {value:.4}");
     }
     Ok((text, evaluation))
 }

@@ -1,19 +1,19 @@
 //! `hemiola train svm` and `hemiola train logistic`, and using what they trained.
 
-use super::frame::{Common, Prepared, must_exist};
-use super::progress::Figures;
-use super::sparse::{Charges, Job};
-use crate::counted::counted;
-use crate::failure::{Failure, carried};
+use super::progress::MetricColumns;
+use super::sparse::{PenaltyArgs, SparseTrainCommand};
+use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use crate::error::{CommandError, into_cluster_error};
 use crate::graph;
+use crate::plural::counted;
 use clap::{Args, ValueEnum};
-use hemiola::collective::{MakeMixing as _, Synchronization, Topology, Weights};
+use hemiola::collective::{GossipExt as _, GossipSync, GossipWeights, Topology};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::LinearClassifier;
-use hemiola_models::linear::data::{self, Examples};
-use hemiola_models::linear::{Evaluation, Loss, Model};
-use hemiola_models::sparse::Loss as SparseLoss;
-use hemiola_models::training::{ClusterFacts, Limits};
+use hemiola_models::linear::data::{self, LinearExamples};
+use hemiola_models::linear::{LinearEvaluation, LinearLoss, LinearModel};
+use hemiola_models::sparse::SparseLoss;
+use hemiola_models::training::{ClusterInfo, TrainingLimits};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -51,10 +51,10 @@ Exit codes:
 pub(crate) struct TrainSvm {
     /// What an example costs that is not on the right side by a margin of 1.
     #[arg(long, value_enum, default_value = "squared-hinge")]
-    loss: Hinge,
+    loss: HingeName,
 
     #[command(flatten)]
-    linear: Linear,
+    linear: LinearArgs,
 }
 
 /// The arguments of `hemiola train logistic`.
@@ -63,17 +63,17 @@ pub(crate) struct TrainSvm {
 pub(crate) struct TrainLogistic {
     /// How weights cost: by their squares, as --c says, or by absolute values, as --lambda does, which makes most of them 0.
     #[arg(long, value_enum, default_value = "l2")]
-    penalty: Penalty,
+    penalty: PenaltyName,
 
     #[command(flatten)]
-    charges: Charges,
+    charges: PenaltyArgs,
 
     #[command(flatten)]
-    linear: Linear,
+    linear: LinearArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Penalty {
+enum PenaltyName {
     /// Absolute values: few weights. For two classes.
     L1,
     /// Squares.
@@ -81,7 +81,7 @@ enum Penalty {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Hinge {
+enum HingeName {
     /// By how much.
     Hinge,
     /// The square of that.
@@ -89,7 +89,7 @@ enum Hinge {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Sync {
+enum SyncName {
     /// Each waits for its neighbours alone.
     NotifyAck,
     /// All wait for all.
@@ -100,7 +100,7 @@ enum Sync {
 
 /// How examples are read.
 #[derive(Args, Debug)]
-pub(super) struct Reading {
+pub(super) struct ExampleFileArgs {
     /// Columns of LIBSVM text are counted from 0.
     #[arg(long)]
     zero_based: bool,
@@ -116,13 +116,13 @@ pub(super) struct Reading {
 
 /// What both have in common.
 #[derive(Args, Debug)]
-struct Linear {
+struct LinearArgs {
     /// Files, a folder or a pattern with examples. Default: 20000 made-up examples.
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
     #[command(flatten)]
-    reading: Reading,
+    reading: ExampleFileArgs,
 
     /// Held-out examples: a share of the data (0.1), 0 for none, or files.
     #[arg(long, value_name = "SHARE|FILES", default_value = "0.1")]
@@ -142,7 +142,7 @@ struct Linear {
 
     /// What peers wait for when they average.
     #[arg(long, value_enum, default_value = "notify-ack", help_heading = "How peers agree")]
-    sync: Sync,
+    sync: SyncName,
 
     /// Who sends to whom: complete, ring, star, root-expander, chord, halton, halton:DEGREE, random:DEGREE, two-level:PEERS, circulant:OFFSET,.., or edges:FILE with a sender and a receiver on each line
     #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph::for_training, help_heading = "How peers agree")]
@@ -153,14 +153,14 @@ struct Linear {
     tolerance: f64,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 impl TrainSvm {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         self.linear.execute(match self.loss {
-            Hinge::Hinge => Loss::Hinge,
-            Hinge::SquaredHinge => Loss::SquaredHinge,
+            HingeName::Hinge => LinearLoss::Hinge,
+            HingeName::SquaredHinge => LinearLoss::SquaredHinge,
         })
     }
 }
@@ -168,14 +168,14 @@ impl TrainSvm {
 impl TrainLogistic {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         match self.penalty {
-            Penalty::L2 if self.charges.are_given() => {
-                let failure = Failure::usage("--lambda, --folds and what goes with them are for `--penalty l1`");
+            PenaltyName::L2 if self.charges.are_given() => {
+                let failure = CommandError::usage("--lambda, --folds and what goes with them are for `--penalty l1`");
                 Err(failure.hint("add `--penalty l1`, or say `--c X`").into())
             }
-            Penalty::L2 => self.linear.execute(Loss::Logistic),
-            Penalty::L1 => {
-                let Linear { data, reading, valid, tolerance, common, .. } = &self.linear;
-                let job = Job {
+            PenaltyName::L2 => self.linear.execute(LinearLoss::Logistic),
+            PenaltyName::L1 => {
+                let LinearArgs { data, reading, valid, tolerance, common, .. } = &self.linear;
+                let job = SparseTrainCommand {
                     data: data.as_deref(),
                     reading,
                     valid,
@@ -193,23 +193,23 @@ impl TrainLogistic {
     }
 }
 
-impl Linear {
-    fn execute(&self, loss: Loss) -> anyhow::Result<ExitCode> {
+impl LinearArgs {
+    fn execute(&self, loss: LinearLoss) -> anyhow::Result<ExitCode> {
         let share = self.valid.parse::<f64>().ok();
         let settings = LinearClassifier::builder(loss)
             .c(self.c)
             .bias(self.bias)
             .rounds(self.rounds)
             .synchronization(match self.sync {
-                Sync::NotifyAck => Synchronization::NotifyAck,
-                Sync::Barrier => Synchronization::Barrier,
-                Sync::Async => Synchronization::Asynchronous,
+                SyncName::NotifyAck => GossipSync::NotifyAck,
+                SyncName::Barrier => GossipSync::Barrier,
+                SyncName::Async => GossipSync::Asynchronous,
             })
             .graph(self.graph.clone())
             .seed(self.common.seed)
-            .valid(share.unwrap_or(0.0))
+            .validation(share.unwrap_or(0.0))
             .tolerance(self.tolerance)
-            .limits(self.common.limits(&Limits { epochs: EPOCHS, patience: None, ..Limits::default() }))
+            .limits(self.common.limits(&TrainingLimits { epochs: EPOCHS, patience: None, ..TrainingLimits::default() }))
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(loss.kind(), settings.settings())?;
@@ -220,7 +220,7 @@ impl Linear {
             self.train(cluster, &settings, share.is_none()).map_err(|error| {
                 match hinted(error.into()).downcast::<Error>() {
                     Ok(same) => same,
-                    Err(hinted) => carried(hinted),
+                    Err(hinted) => into_cluster_error(hinted),
                 }
             })
         })
@@ -230,7 +230,7 @@ impl Linear {
         let start = cluster.env().now();
         check_graph(cluster, &settings.settings().graph)?;
         let lock = self.common.claim(cluster)?;
-        let Examples { labelled: examples, names } =
+        let LinearExamples { labelled: examples, names } =
             self.reading.read(cluster, self.data.as_deref(), &[], &self.common)?;
         let valid = if held_out_files {
             Some(self.reading.read(cluster, Some(&self.valid), &names, &self.common)?.labelled)
@@ -239,21 +239,25 @@ impl Linear {
         };
         let settings = &settings.clone().named(names);
         let [_, columns] = examples.features.shape().extents();
-        let held_out = match (&valid, settings.settings().valid) {
+        let held_out = match (&valid, settings.settings().validation) {
             (Some(valid), _) => format!("{} held out", valid.labels.len()),
             (None, 0.0) => "none held out".to_owned(),
             (None, share) => format!("a share of {share} held out"),
         };
-        let prepared = Prepared {
+        let prepared = PreparedTraining {
             headline: format!(
                 "{} with {} of {}, {held_out}; {}",
                 counted(examples.labels.len(), "example"),
                 counted(examples.features.len(), "value"),
                 counted(columns, "feature"),
-                ClusterFacts::of(cluster)
+                ClusterInfo::of(cluster)
             ),
             loading: cluster.env().now() - start,
-            figures: Figures::updates(if settings.settings().loss.has_chances() { "logloss" } else { "accuracy" }),
+            figures: MetricColumns::updates(if settings.settings().loss.has_probabilities() {
+                "logloss"
+            } else {
+                "accuracy"
+            }),
             limits: &settings.settings().limits,
             lock,
         };
@@ -263,24 +267,24 @@ impl Linear {
     }
 }
 
-impl Reading {
+impl ExampleFileArgs {
     /// *Collective.* Reads examples, or makes some up. `names` are those of classes that are known already.
     pub(super) fn read(
         &self,
         cluster: &Cluster,
         pattern: Option<&str>,
         names: &[String],
-        common: &Common,
-    ) -> Result<Examples> {
+        common: &TrainArgs,
+    ) -> Result<LinearExamples> {
         let Some(pattern) = pattern else {
-            return Ok(Examples { labelled: data::made_up(cluster, MADE_UP, common.seed)?, names: Vec::new() });
+            return Ok(LinearExamples { labelled: data::synthetic(cluster, MADE_UP, common.seed)?, names: Vec::new() });
         };
         let separator = self.separator.as_deref().map(|separator| match separator {
             "\\t" | "tab" => "\t".to_owned(),
             other => other.to_owned(),
         });
         let (zero_based, skip_bad_lines, names) = (self.zero_based, self.skip_bad_lines, names.to_vec());
-        let options = data::Options { zero_based, skip_bad_lines, separator, names };
+        let options = data::LinearReadOptions { zero_based, skip_bad_lines, separator, names };
         let examples = data::read(cluster, &options, pattern)?;
         common.tell_skipped(cluster, pattern, examples.labelled.features.skipped_lines());
         Ok(examples)
@@ -293,10 +297,10 @@ fn check_graph(cluster: &Cluster, topology: &Topology) -> Result<()> {
         return Ok(());
     }
     let graph = cluster.graph(topology)?;
-    let fits = graph.check_connected().and_then(|()| Weights::balanced(&graph));
+    let fits = graph.check_connected().and_then(|()| GossipWeights::balanced(&graph));
     fits.map(|_| ()).map_err(|error| {
-        carried(
-            Failure::usage(error.to_string())
+        into_cluster_error(
+            CommandError::usage(error.to_string())
                 .hint("`hemiola topology --kind ..` shows a graph; --graph names another")
                 .into(),
         )
@@ -311,27 +315,31 @@ pub(super) fn hinted(error: anyhow::Error) -> anyhow::Error {
         Reading::BadLine(_) => {
             let hint = "a line is a label and features (`+1 3:0.5 7:1`), or numbers of which the first is the label (labels are names if none is a number); mend it, or see --zero-based, --separator and \
                         --skip-bad-lines";
-            Failure::array(reading, hint).into()
+            CommandError::array(reading, hint).into()
         }
         Reading::TooManyBadLines { .. } => {
-            Failure::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
+            CommandError::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
         }
         _ => error,
     }
 }
 
 /// `hemiola evaluate` of such a model.
-pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow::Result<(String, Evaluation)> {
-    let options = data::Options { names: model.names.clone(), ..data::Options::default() };
+pub(super) fn evaluate(
+    cluster: &Cluster,
+    model: &LinearModel,
+    files: &str,
+) -> anyhow::Result<(String, LinearEvaluation)> {
+    let options = data::LinearReadOptions { names: model.names.clone(), ..data::LinearReadOptions::default() };
     let evaluation = model.evaluate(cluster, &data::read(cluster, &options, files)?.labelled)?;
-    let Evaluation { figures, examples, unknown_features } = &evaluation;
+    let LinearEvaluation { metrics, examples, unknown_features } = &evaluation;
     let mut text = counted(*examples, "example");
     if *unknown_features > 0 {
         let _ = write!(text, "; left out: {} the model has no weights for", counted(*unknown_features, "value"));
     }
     text.push('\n');
-    for (name, figure) in figures {
-        let _ = writeln!(text, "{name} {figure:.4}");
+    for (name, value) in metrics {
+        let _ = writeln!(text, "{name} {value:.4}");
     }
     Ok((text, evaluation))
 }

@@ -1,18 +1,18 @@
 //! `hemiola train mf`.
 
-use super::frame::{Common, Prepared, must_exist};
-use super::progress::Figures;
-use crate::counted::counted;
-use crate::failure::{Failure, carried};
+use super::progress::MetricColumns;
+use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use crate::error::{CommandError, into_cluster_error};
+use crate::plural::counted;
 use crate::{output, report, suggest};
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
-use hemiola_array::synthetic::{self, Mf};
+use hemiola_array::synthetic::{self, SyntheticMf};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::MatrixFactorization;
-use hemiola_models::mf::{Loss, Model, data};
-use hemiola_models::training::{ClusterFacts, Limits};
+use hemiola_models::mf::{MfLoss, MfModel, data};
+use hemiola_models::training::{ClusterInfo, TrainingLimits};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -101,7 +101,7 @@ pub(crate) struct TrainMf {
     profile: Option<PathBuf>,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -115,7 +115,7 @@ enum LossName {
 }
 
 /// What there is to train on.
-struct Loaded {
+struct MfData {
     train: DistArray<f32, 2>,
     valid: Option<DistArray<f32, 2>>,
     /// Held-out entries that are left out, because nobody trains on their user or item.
@@ -131,27 +131,27 @@ impl TrainMf {
             settings = settings.l2(l2);
         }
         if let Some(unobserved) = self.unobserved {
-            settings = settings.unobserved(unobserved);
+            settings = settings.unobserved_weight(unobserved);
         }
         if let Some(nu) = self.nu {
-            settings = settings.nu(nu);
+            settings = settings.frequency_exponent(nu);
         }
         if let Some(step) = self.step {
-            settings = settings.step(step);
+            settings = settings.learning_rate(step);
         }
         let settings = settings
             .rank(self.rank)
             .seed(self.common.seed)
-            .valid(share.unwrap_or(0.0))
-            .limits(self.common.limits(&Limits::default()))
+            .validation(share.unwrap_or(0.0))
+            .limits(self.common.limits(&TrainingLimits::default()))
             .loss(match self.loss {
-                LossName::Squared => Loss::Squared,
-                LossName::Logistic => Loss::Logistic,
-                LossName::OneClass => Loss::OneClass,
+                LossName::Squared => MfLoss::Squared,
+                LossName::Logistic => MfLoss::Logistic,
+                LossName::OneClass => MfLoss::OneClass,
             })
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
-        self.common.check(Model::KIND, settings.settings())?;
+        self.common.check(MfModel::KIND, settings.settings())?;
         self.profile.as_deref().map_or(Ok(()), report::check)?;
         let held_out = share.is_none().then_some(&self.valid);
         self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
@@ -160,7 +160,7 @@ impl TrainMf {
             self.train(cluster, &settings, share).map_err(|error| {
                 match hinted(error.into(), true).downcast::<Error>() {
                     Ok(same) => same,
-                    Err(hinted) => carried(hinted),
+                    Err(hinted) => into_cluster_error(hinted),
                 }
             })
         })
@@ -175,16 +175,16 @@ impl TrainMf {
         ];
         match of_events.into_iter().find(|(value, _)| value.is_some()) {
             Some((_, what)) if !self.is_one_class() => {
-                let failure = Failure::usage(format!("{what}, and the loss is not `one-class`"));
+                let failure = CommandError::usage(format!("{what}, and the loss is not `one-class`"));
                 Err(failure.hint("add `--loss one-class`, or leave it out").into())
             }
             _ if self.profile.is_some() && self.is_one_class() => {
                 let message = "`--profile` is for losses of ratings, and the loss is `one-class`";
-                Err(Failure::usage(message).hint("leave it out").into())
+                Err(CommandError::usage(message).hint("leave it out").into())
             }
             _ if self.step.is_some() && self.is_one_class() => {
                 let message = "`--step` is for gradients, and the loss `one-class` is minimized without";
-                Err(Failure::usage(message).hint("leave it out").into())
+                Err(CommandError::usage(message).hint("leave it out").into())
             }
             _ => Ok(()),
         }
@@ -192,21 +192,21 @@ impl TrainMf {
 
     fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
         if self.profile.is_some() && cluster.size() > 1 {
-            let failure = Failure::usage("`--profile` is of one peer, and a launcher has started several");
-            return Err(carried(failure.hint("run it without the launcher").into()));
+            let failure = CommandError::usage("`--profile` is of one peer, and a launcher has started several");
+            return Err(into_cluster_error(failure.hint("run it without the launcher").into()));
         }
         let start = cluster.env().now();
         let lock = self.common.claim(cluster)?;
-        let Loaded { train, valid, cold } = self.load(cluster, share)?;
+        let MfData { train, valid, cold } = self.load(cluster, share)?;
         let [users, items] = train.shape().extents();
         let (count, held_out) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
-        let cluster_facts = ClusterFacts::of(cluster);
+        let cluster_facts = ClusterInfo::of(cluster);
         let what = if self.is_one_class() { "event" } else { "rating" };
         let cold = match cold {
             0 => String::new(),
             _ => format!(" ({cold} more of users or items nobody trains on: `hemiola evaluate` counts them)"),
         };
-        let prepared = Prepared {
+        let prepared = PreparedTraining {
             headline: format!(
                 "{} of {} for {}, {held_out} held out{cold}; {cluster_facts}",
                 counted(count, what),
@@ -214,31 +214,31 @@ impl TrainMf {
                 counted(items, "item")
             ),
             loading: cluster.env().now() - start,
-            figures: Figures::updates(settings.settings().loss.metric()),
+            figures: MetricColumns::updates(settings.settings().loss.metric_name()),
             limits: &settings.settings().limits,
             lock,
         };
         self.common.accompany(cluster, prepared, |session| {
-            let session = if self.profile.is_some() { session.profiled() } else { session };
+            let session = if self.profile.is_some() { session.with_profiling() } else { session };
             let trained = settings.fit_with(cluster, &train, valid.as_ref(), session)?;
             if let (Some(path), Some(profile)) = (&self.profile, &trained.profile) {
-                output::write(path, &profile.to_json()).map_err(carried)?;
+                output::write(path, &profile.to_json()).map_err(into_cluster_error)?;
             }
             Ok(trained.report)
         })
     }
 
     /// *Collective.* Ratings to train on, and those held out.
-    fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<Loaded> {
+    fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<MfData> {
         let ratings = match &self.data {
             Some(pattern) => self.read(cluster, pattern)?,
             None => self.made_up(cluster)?,
         };
         match share {
-            Some(0.0) => Ok(Loaded { train: ratings, valid: None, cold: 0 }),
+            Some(0.0) => Ok(MfData { train: ratings, valid: None, cold: 0 }),
             Some(share) => {
                 let (train, valid) = ratings.split(share, self.common.seed)?;
-                Ok(Loaded { train, valid: Some(valid), cold: 0 })
+                Ok(MfData { train, valid: Some(valid), cold: 0 })
             }
             None => {
                 let held_out = self.read(cluster, &self.valid)?;
@@ -250,7 +250,7 @@ impl TrainMf {
                     return Err(Error::program(message));
                 }
                 let cold = held_out.len() - valid.len();
-                Ok(Loaded { train: ratings, valid: Some(valid), cold })
+                Ok(MfData { train: ratings, valid: Some(valid), cold })
             }
         }
     }
@@ -272,9 +272,9 @@ impl TrainMf {
 
     /// *Collective.* Made-up ratings; those above the mean are events.
     fn made_up(&self, cluster: &Cluster) -> Result<DistArray<f32, 2>> {
-        let made = Mf::new(6_000, 4_000, 1_000_000, 16, self.common.seed).noise(0.5);
-        let ratings = data::made_up(cluster, &made)?;
-        let least = self.events_from.unwrap_or(synthetic::mf::MEAN as f32);
+        let made = SyntheticMf::new(6_000, 4_000, 1_000_000, 16, self.common.seed).noise(0.5);
+        let ratings = data::synthetic(cluster, &made)?;
+        let least = self.events_from.unwrap_or(synthetic::mf::MEAN_RATING as f32);
         if self.is_one_class() { data::from_threshold(&ratings, least) } else { Ok(ratings) }
     }
 
@@ -300,21 +300,22 @@ pub(super) fn hinted(error: anyhow::Error, skip: bool) -> anyhow::Error {
     use hemiola_array::Error as Reading;
     let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
     match reading {
-        Reading::BadLine(_) if !skip => Failure::array(reading, "mend the line, or remove it").into(),
+        Reading::BadLine(_) if !skip => CommandError::array(reading, "mend the line, or remove it").into(),
         Reading::BadLine(_) => {
-            Failure::array(reading, "mend the line, or leave out up to N such lines with `--skip-bad-lines N`").into()
+            CommandError::array(reading, "mend the line, or leave out up to N such lines with `--skip-bad-lines N`")
+                .into()
         }
         Reading::TooManyBadLines { .. } => {
-            Failure::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
+            CommandError::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
         }
         Reading::BadFile { .. } if skip => {
             let hint = "a line is a user, an item and a rating; say what separates them with `--separator TEXT`";
-            Failure::array(reading, hint).into()
+            CommandError::array(reading, hint).into()
         }
-        Reading::BadFile { .. } => Failure::array(reading, "a line is a user, an item and a rating").into(),
+        Reading::BadFile { .. } => CommandError::array(reading, "a line is a user, an item and a rating").into(),
         Reading::DuplicateKey { first, second, .. } => {
             let message = format!("{first} and {second} are of the same user and the same item");
-            Failure::usage(message).hint("leave one of them").into()
+            CommandError::usage(message).hint("leave one of them").into()
         }
         _ => error,
     }
@@ -327,7 +328,7 @@ pub(super) fn must_be_a_model(folder: &Path) -> anyhow::Result<()> {
     }
     let message = format!("`{}` is no saved model", folder.display());
     let near = suggest::path_hint(folder);
-    Err(Failure::usage(message)
+    Err(CommandError::usage(message)
         .hint(near.as_deref().unwrap_or("train one with `hemiola train MODEL --output DIR`"))
         .into())
 }

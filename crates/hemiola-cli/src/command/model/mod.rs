@@ -2,30 +2,30 @@
 
 mod coefficients;
 mod documents;
-mod frame;
 mod infer;
 mod lda;
 mod linear;
 mod mf;
 mod names;
 mod nets;
+mod new_user;
 mod progress;
-mod somebody;
+mod serving;
 mod sparse;
 mod topics;
-mod using;
+mod train_args;
 
-pub(crate) use coefficients::Coefficients;
-pub(crate) use infer::Infer;
-pub(crate) use topics::Topics;
-pub(crate) use using::{Evaluate, Predict, Recommend, Similar};
+pub(crate) use coefficients::CoefficientsArgs;
+pub(crate) use infer::InferArgs;
+pub(crate) use serving::{EvaluateArgs, PredictArgs, RecommendArgs, SimilarArgs};
+pub(crate) use topics::TopicsArgs;
 
 use clap::Subcommand;
 use std::process::ExitCode;
 
 /// Which model to train.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Train {
+pub(crate) enum TrainCommand {
     /// A net of convolutions: what is on images.
     Cnn(Box<nets::TrainCnn>),
     /// Quantities from few columns, with a penalty of absolute values and squares.
@@ -52,7 +52,7 @@ pub(crate) enum Train {
     Transformer(Box<nets::TrainTransformer>),
 }
 
-impl Train {
+impl TrainCommand {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Cnn(cnn) => cnn.execute(),

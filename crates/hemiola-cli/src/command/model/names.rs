@@ -3,14 +3,14 @@
 //! An item is found by its name in the training data; with a file of titles also by its title, in upper or lower case, or by a
 //! part of it that no other title has. What is not found is an error that names what is near.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::suggest;
 use clap::Args;
 use hemiola_array::Dictionary;
-use hemiola_array::read::guess::Guess;
-use hemiola_array::read::{ByteRange, Csv, Source};
-use hemiola_models::mf::Model;
-use hemiola_models::mf::data::text;
+use hemiola_array::read::detect::DetectedFormat;
+use hemiola_array::read::{ByteRange, Csv, InputFile};
+use hemiola_models::mf::MfModel;
+use hemiola_models::mf::data::decode_text;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,16 +31,16 @@ impl TitlesFile {
     pub(super) fn read(&self) -> anyhow::Result<Titles> {
         let mut titles = BTreeMap::new();
         if let Some(file) = &self.items {
-            let source = Source::open(file).map_err(|error| match suggest::path_hint(file) {
-                Some(hint) => anyhow::Error::from(Failure::array(&error, &hint)),
+            let source = InputFile::open(file).map_err(|error| match suggest::path_hint(file) {
+                Some(hint) => anyhow::Error::from(CommandError::array(&error, &hint)),
                 None => error.into(),
             })?;
             let separator =
-                Guess::separator_of(&source)?.separator.map_or_else(|| ",".to_owned(), |found| found.text());
+                DetectedFormat::separator_of(&source)?.separator.map_or_else(|| ",".to_owned(), |found| found.text());
             for range in ByteRange::split(std::slice::from_ref(&source), u64::MAX) {
                 Csv::new().separator(&separator).read_fields(&range, |fields| {
                     let (name, title) = (fields.text()?, fields.text()?);
-                    titles.insert(text(&name), text(&title));
+                    titles.insert(decode_text(&name), decode_text(&title));
                     fields.skip_rest();
                     Ok(())
                 })?;
@@ -55,7 +55,7 @@ pub(super) struct Titles(BTreeMap<String, String>);
 
 impl Titles {
     /// The number of an item by its name or title.
-    pub(super) fn item(&self, model: &Model, wanted: &str) -> anyhow::Result<u64> {
+    pub(super) fn item(&self, model: &MfModel, wanted: &str) -> anyhow::Result<u64> {
         if let Some(number) = model.item(wanted) {
             return Ok(number);
         }
@@ -74,24 +74,24 @@ impl Titles {
             }
             _ => {
                 let some: Vec<String> = containing.iter().take(TITLES).map(|(_, title)| format!("`{title}`")).collect();
-                let failure = Failure::usage(format!("{} titles contain `{wanted}`", containing.len()));
+                let failure = CommandError::usage(format!("{} titles contain `{wanted}`", containing.len()));
                 Err(failure.hint(format!("say which: {}", some.join(", "))).into())
             }
         }
     }
 
     /// Items with figures, as people call them.
-    pub(super) fn scored(&self, model: &Model, found: Vec<(u64, f32)>) -> Vec<Scored> {
+    pub(super) fn scored(&self, model: &MfModel, found: Vec<(u64, f32)>) -> Vec<ScoredItem> {
         let named = |(item, score)| {
             let item = model.item_name(item);
-            Scored { title: self.0.get(&item).cloned(), item, score }
+            ScoredItem { title: self.0.get(&item).cloned(), item, score }
         };
         found.into_iter().map(named).collect()
     }
 }
 
 /// The number of a user by its name.
-pub(super) fn user(model: &Model, wanted: &str) -> anyhow::Result<u64> {
+pub(super) fn user(model: &MfModel, wanted: &str) -> anyhow::Result<u64> {
     let unknown = || unknown("user", wanted, model.user_names(), std::iter::empty(), model.shape()[0]);
     model.user(wanted).ok_or_else(unknown)
 }
@@ -103,13 +103,13 @@ fn unknown<'a>(
     titles: impl Iterator<Item = &'a str>,
     count: u64,
 ) -> anyhow::Error {
-    let failure = Failure::usage(format!("the model has no {what} `{wanted}`"));
+    let failure = CommandError::usage(format!("the model has no {what} `{wanted}`"));
     let Some(names) = names else {
         return failure
             .hint(format!("it has no names: {what}s are numbers from 0 to {}", count.saturating_sub(1)))
             .into();
     };
-    let names: Vec<String> = names.names().map(text).collect();
+    let names: Vec<String> = names.names().map(decode_text).collect();
     let titles: Vec<&str> = titles.collect();
     let all = titles.iter().copied().chain(names.iter().map(String::as_str));
     let near = suggest::hint(wanted, all).or_else(|| suggest::hint_by_part(wanted, titles.iter().copied()));
@@ -118,7 +118,7 @@ fn unknown<'a>(
 
 /// An item and a figure.
 #[derive(Debug, Serialize)]
-pub(super) struct Scored {
+pub(super) struct ScoredItem {
     item: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<String>,
@@ -126,7 +126,7 @@ pub(super) struct Scored {
 }
 
 /// A line for each.
-pub(super) fn lines(found: &[Scored]) -> String {
+pub(super) fn lines(found: &[ScoredItem]) -> String {
     found.iter().fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{:>8.3}  {}", line.score, line.title.as_deref().unwrap_or(&line.item));
         text

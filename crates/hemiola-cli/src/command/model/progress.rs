@@ -1,8 +1,8 @@
 //! Telling a person how training goes: a bar on a terminal, a line for each epoch elsewhere, nothing if asked for nothing.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use hemiola_cluster::Interrupt;
-use hemiola_models::training::{Limits, Progress, Report, Watch, Wish};
+use hemiola_models::training::{Callback, EpochProgress, TrainingControl, TrainingLimits, TrainingReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Write as _;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -15,16 +15,16 @@ const TICK: Duration = Duration::from_millis(125);
 
 /// Where it is shown. Clones show in the same place.
 #[derive(Clone)]
-pub(super) struct Shown {
+pub(super) struct TrainingBar {
     talks: bool,
     bar: Option<ProgressBar>,
     /// Why a line was lost, if one was.
     lost: Arc<OnceLock<io::Error>>,
 }
 
-impl Shown {
+impl TrainingBar {
     /// On standard output; with a bar on standard error, if both are terminals.
-    pub(super) fn to_people(limits: &Limits) -> Self {
+    pub(super) fn to_people(limits: &TrainingLimits) -> Self {
         let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(u64::from(limits.epochs)), ProgressDrawTarget::stderr());
@@ -79,7 +79,7 @@ impl Shown {
     /// An error if lines were lost: a disk is full, say. It does not end a training, but comes after it.
     pub(super) fn must_have_been_written(&self) -> anyhow::Result<()> {
         match self.lost.get() {
-            Some(error) => Err(Failure::io("write to", Path::new("standard output"), error).into()),
+            Some(error) => Err(CommandError::io("write to", Path::new("standard output"), error).into()),
             None => Ok(()),
         }
     }
@@ -94,14 +94,14 @@ impl Shown {
 
 /// What is told of an epoch.
 #[derive(Clone, Copy)]
-pub(super) struct Figures {
+pub(super) struct MetricColumns {
     /// The figure that counts.
     pub(super) metric: &'static str,
     /// What "updates" of the report are in this model, in plural.
     pub(super) unit: &'static str,
 }
 
-impl Figures {
+impl MetricColumns {
     /// Of a model whose updates have no better name.
     pub(super) fn updates(metric: &'static str) -> Self {
         Self { metric, unit: "updates" }
@@ -109,40 +109,40 @@ impl Figures {
 }
 
 /// Watches a training and tells of it; wants the end when a signal has come.
-pub(super) struct Teller<'a> {
-    pub(super) shown: &'a Shown,
+pub(super) struct ProgressPrinter<'a> {
+    pub(super) shown: &'a TrainingBar,
     pub(super) explain: bool,
-    pub(super) figures: Figures,
-    pub(super) limits: &'a Limits,
+    pub(super) figures: MetricColumns,
+    pub(super) limits: &'a TrainingLimits,
     pub(super) interrupt: &'a Interrupt,
     /// Whether this is the peer that speaks for all.
     pub(super) root: bool,
 }
 
-impl Watch for Teller<'_> {
-    fn note(&mut self, note: &str) {
+impl Callback for ProgressPrinter<'_> {
+    fn on_note(&mut self, note: &str) {
         self.shown.line(note);
     }
 
-    fn warn(&mut self, warning: &str) {
+    fn on_warning(&mut self, warning: &str) {
         if self.root {
             self.shown.warning(&format!("hemiola: {warning}"));
         }
     }
 
-    fn planned(&mut self, plan: &hemiola::loops::Plan) {
+    fn on_plan(&mut self, plan: &hemiola::loops::LoopPlan) {
         if self.explain {
             self.shown.line(plan.to_string().trim_end());
         }
     }
 
-    fn explained(&mut self, explanation: &str) {
+    fn on_explanation(&mut self, explanation: &str) {
         if self.explain {
             self.shown.line(explanation);
         }
     }
 
-    fn progress(&mut self, progress: &Progress) -> Wish {
+    fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
         match &self.shown.bar {
             Some(bar) => {
                 bar.set_position(u64::from(progress.epoch));
@@ -153,12 +153,12 @@ impl Watch for Teller<'_> {
             }
             None => self.shown.line(&line(progress, self.figures, self.limits)),
         }
-        if self.interrupt.signal().is_some() { Wish::Stop } else { Wish::GoOn }
+        if self.interrupt.signal().is_some() { TrainingControl::Stop } else { TrainingControl::Continue }
     }
 }
 
 /// An epoch in a line.
-fn line(progress: &Progress, told: Figures, limits: &Limits) -> String {
+fn line(progress: &EpochProgress, told: MetricColumns, limits: &TrainingLimits) -> String {
     let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, figures(progress, told, limits));
     if let Some(note) = &progress.note {
         let _ = write!(line, "  ({note})");
@@ -167,9 +167,10 @@ fn line(progress: &Progress, told: Figures, limits: &Limits) -> String {
 }
 
 /// The figures of an epoch.
-fn figures(progress: &Progress, told: Figures, limits: &Limits) -> String {
+fn figures(progress: &EpochProgress, told: MetricColumns, limits: &TrainingLimits) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
-    let (entries, metrics) = progress.valid.as_ref().map_or(("train", &progress.train), |valid| ("held-out", valid));
+    let (entries, metrics) =
+        progress.validation.as_ref().map_or(("train", &progress.train), |valid| ("held-out", valid));
     // Not every figure is known of entries that were trained on.
     if let Some(figure) = metrics.get(told.metric) {
         let _ = write!(text, "  {entries} {} {figure:.4}", told.metric);
@@ -184,9 +185,9 @@ fn figures(progress: &Progress, told: Figures, limits: &Limits) -> String {
 }
 
 /// The figures of an epoch in fewer words: with a bar they have to fit into 80 columns.
-fn beside_bar(progress: &Progress, told: Figures, limits: &Limits) -> String {
+fn beside_bar(progress: &EpochProgress, told: MetricColumns, limits: &TrainingLimits) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
-    if let Some(figure) = progress.valid.as_ref().unwrap_or(&progress.train).get(told.metric) {
+    if let Some(figure) = progress.validation.as_ref().unwrap_or(&progress.train).get(told.metric) {
         let _ = write!(text, "  {} {figure:.4}", told.metric);
     }
     let rate = many(progress.updates as f64 / progress.seconds.max(1e-9));
@@ -195,7 +196,7 @@ fn beside_bar(progress: &Progress, told: Figures, limits: &Limits) -> String {
 }
 
 /// How many seconds of training there are at most before a limit ends it. Early stopping may end it before.
-fn time_left(progress: &Progress, limits: &Limits) -> f64 {
+fn time_left(progress: &EpochProgress, limits: &TrainingLimits) -> f64 {
     let per_epoch = progress.seconds / f64::from(progress.epoch.max(1));
     let by_epochs = f64::from(limits.epochs.saturating_sub(progress.epoch)) * per_epoch;
     let by_seconds = limits.seconds.map_or(f64::INFINITY, |seconds| seconds - progress.seconds);
@@ -223,14 +224,14 @@ fn time(seconds: f64) -> String {
 }
 
 /// The end of a training, in a line.
-pub(super) fn summary(report: &Report, told: Figures) -> String {
+pub(super) fn summary(report: &TrainingReport, told: MetricColumns) -> String {
     let (result, epochs) = (&report.result, report.progress.len());
-    let mut line = if result.was_stopped() {
+    let mut line = if result.stopped_by_callback() {
         format!("interrupted after epoch {epochs}")
     } else {
-        format!("done after epoch {epochs}: {}", result.ended)
+        format!("done after epoch {epochs}: {}", result.stop_reason)
     };
-    if let Some(figure) = result.valid.as_ref().and_then(|valid| valid.get(told.metric)) {
+    if let Some(figure) = result.validation.as_ref().and_then(|valid| valid.get(told.metric)) {
         let _ = write!(line, "; held-out {} {figure:.4} after epoch {}", told.metric, result.best_epoch);
     } else {
         let _ = write!(line, "; objective {:.4}", result.objective);
@@ -257,13 +258,13 @@ pub(super) fn summary(report: &Report, told: Figures) -> String {
 mod tests {
     use super::*;
 
-    fn progress(epoch: u32, seconds: f64) -> Progress {
-        Progress {
+    fn progress(epoch: u32, seconds: f64) -> EpochProgress {
+        EpochProgress {
             epoch,
             seconds,
             objective: 0.81,
             train: [("rmse".to_owned(), 0.9)].into(),
-            valid: Some([("rmse".to_owned(), 0.95)].into()),
+            validation: Some([("rmse".to_owned(), 0.95)].into()),
             updates: u64::from(epoch) * 1_000_000,
             bytes_sent: 0,
             note: None,
@@ -272,23 +273,23 @@ mod tests {
 
     #[test]
     fn a_line_has_everything_of_an_epoch() {
-        let limits = Limits { epochs: 40, ..Limits::default() };
+        let limits = TrainingLimits { epochs: 40, ..TrainingLimits::default() };
         let mut epoch = progress(2, 0.5);
         let told = "epoch   2/40  objective 0.8100  held-out rmse 0.9500  4.0 M updates/s  0.50 s, at most 9.50 s left";
-        assert_eq!(line(&epoch, Figures::updates("rmse"), &limits), told);
-        let tokens = Figures { metric: "rmse", unit: "tokens" };
+        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), &limits), told);
+        let tokens = MetricColumns { metric: "rmse", unit: "tokens" };
         assert_eq!(line(&epoch, tokens, &limits), told.replace("updates", "tokens"));
         epoch.note = Some("half the step".to_owned());
-        assert_eq!(line(&epoch, Figures::updates("rmse"), &limits), format!("{told}  (half the step)"));
+        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), &limits), format!("{told}  (half the step)"));
     }
 
     #[test]
     fn a_bar_and_its_figures_fit_into_80_columns() {
-        let limits = Limits { epochs: 200, ..Limits::default() };
+        let limits = TrainingLimits { epochs: 200, ..TrainingLimits::default() };
         let mut epoch = progress(100, 150.0);
-        epoch.valid = Some([("ndcg@10".to_owned(), 0.2)].into());
+        epoch.validation = Some([("ndcg@10".to_owned(), 0.2)].into());
         epoch.updates = 9_990_000_000;
-        let told = beside_bar(&epoch, Figures::updates("ndcg@10"), &limits);
+        let told = beside_bar(&epoch, MetricColumns::updates("ndcg@10"), &limits);
         assert_eq!(told, "objective 0.8100  ndcg@10 0.2000  66.6 M/s  2 min 30 s left");
         assert!("x epoch 100/200 [] ".chars().count() + told.chars().count() <= 80);
     }
@@ -296,7 +297,10 @@ mod tests {
     #[test]
     fn time_left_is_that_of_the_nearest_limit() {
         let left = |epoch, seconds, limit| {
-            time_left(&progress(epoch, seconds), &Limits { epochs: 10, seconds: limit, ..Limits::default() })
+            time_left(
+                &progress(epoch, seconds),
+                &TrainingLimits { epochs: 10, seconds: limit, ..TrainingLimits::default() },
+            )
         };
         assert_eq!(left(4, 8.0, None).to_bits(), 12.0_f64.to_bits());
         assert_eq!(left(4, 8.0, Some(9.0)).to_bits(), 1.0_f64.to_bits());

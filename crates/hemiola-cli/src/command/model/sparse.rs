@@ -1,24 +1,26 @@
 //! `hemiola train lasso`, `hemiola train elastic-net` and `hemiola train logistic --penalty l1`, and using what they trained.
 
-use super::frame::{Common, Prepared, must_exist};
-use super::linear::{Reading, hinted};
-use super::progress::Figures;
-use crate::counted::counted;
-use crate::failure::{Failure, carried};
+use super::linear::{ExampleFileArgs, hinted};
+use super::progress::MetricColumns;
+use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use crate::error::{CommandError, into_cluster_error};
+use crate::plural::counted;
 use clap::{Args, ValueEnum};
-use hemiola_array::dist::Labelled;
+use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_models::SparseRegression;
-use hemiola_models::linear::data::{self, Examples};
-use hemiola_models::sparse::{Evaluation, Grid, Lambda, Loss, Model, Next, Schedule};
-use hemiola_models::training::{ClusterFacts, Limits};
+use hemiola_models::linear::data::{self, LinearExamples};
+use hemiola_models::sparse::{
+    CoordinateSchedule, Lambda, LambdaGrid, SparseEvaluation, SparseLoss, SparseModel, UpdateOrder,
+};
+use hemiola_models::training::{ClusterInfo, TrainingLimits};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Rounds where nobody says otherwise.
 const EPOCHS: u32 = 1000;
 /// Penalties that cross-validation looks at, and the last in shares of the first.
-const GRID: Grid = Grid { count: 50, least: 1e-3 };
+const GRID: LambdaGrid = LambdaGrid { count: 50, min_ratio: 1e-3 };
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -45,7 +47,7 @@ Exit codes:
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainLasso {
     #[command(flatten)]
-    sparse: Sparse,
+    sparse: SparseArgs,
 }
 
 /// The arguments of `hemiola train elastic-net`.
@@ -57,12 +59,12 @@ pub(crate) struct TrainElasticNet {
     ratio: f64,
 
     #[command(flatten)]
-    sparse: Sparse,
+    sparse: SparseArgs,
 }
 
 /// The penalty.
 #[derive(Args, Debug)]
-pub(super) struct Charges {
+pub(super) struct PenaltyArgs {
     /// How much coefficients cost: alpha of scikit-learn.
     #[arg(long, value_name = "X", conflicts_with_all = ["lambda_share", "folds"])]
     lambda: Option<f64>,
@@ -88,7 +90,7 @@ pub(super) struct Charges {
     no_intercept: bool,
 }
 
-impl Charges {
+impl PenaltyArgs {
     /// Whether any of these flags was given.
     pub(super) fn are_given(&self) -> bool {
         let Self { lambda, lambda_share, folds, simplest, standardize, no_intercept } = self;
@@ -98,39 +100,39 @@ impl Charges {
 
 /// What lasso and elastic net have in common.
 #[derive(Args, Debug)]
-struct Sparse {
+struct SparseArgs {
     /// Files, a folder or a pattern with examples.
     #[arg(long, short, value_name = "FILES")]
     data: String,
 
     #[command(flatten)]
-    reading: Reading,
+    reading: ExampleFileArgs,
 
     /// Held-out examples: a share of the data (0.1), 0 for none, or files.
     #[arg(long, value_name = "SHARE|FILES", default_value = "0")]
     valid: String,
 
     #[command(flatten)]
-    charges: Charges,
+    charges: PenaltyArgs,
 
     #[command(flatten)]
-    order: Order,
+    order: UpdateOrderArgs,
 
     /// Stop when the duality gap is below this share of the objective without coefficients.
     #[arg(long, value_name = "X", default_value = "1e-6", help_heading = "When it stops")]
     tolerance: f64,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 /// In which order coefficients are updated.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Schedule (docs/schedules.md)")]
-pub(super) struct Order {
+pub(super) struct UpdateOrderArgs {
     /// Update coefficients by a schedule, and not block by block, which is the fastest.
     #[arg(long, value_enum, value_name = "ORDER")]
-    schedule: Option<Chosen>,
+    schedule: Option<UpdateOrderChoice>,
 
     /// Updates that do not see each other. Default: 32.
     #[arg(long, value_name = "N", requires = "schedule")]
@@ -147,7 +149,7 @@ pub(super) struct Order {
 
 /// Which coefficients are updated next.
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Chosen {
+enum UpdateOrderChoice {
     /// Those that changed much, more often.
     Priority,
     /// One after the other.
@@ -156,15 +158,15 @@ enum Chosen {
     Random,
 }
 
-impl Order {
-    fn schedule(&self) -> Option<Schedule> {
-        let default = Schedule::default();
+impl UpdateOrderArgs {
+    fn schedule(&self) -> Option<CoordinateSchedule> {
+        let default = CoordinateSchedule::default();
         let next = match self.schedule? {
-            Chosen::Priority => Next::Priority,
-            Chosen::RoundRobin => Next::RoundRobin,
-            Chosen::Random => Next::Random,
+            UpdateOrderChoice::Priority => UpdateOrder::Priority,
+            UpdateOrderChoice::RoundRobin => UpdateOrder::RoundRobin,
+            UpdateOrderChoice::Random => UpdateOrder::Random,
         };
-        Some(Schedule {
+        Some(CoordinateSchedule {
             next,
             concurrent: self.concurrent.unwrap_or(default.concurrent),
             depth: self.depth.unwrap_or(default.depth),
@@ -186,30 +188,40 @@ impl TrainElasticNet {
     }
 }
 
-impl Sparse {
+impl SparseArgs {
     fn execute(&self, ratio: f64) -> anyhow::Result<ExitCode> {
         let Self { data, reading, valid, charges, order, tolerance, common } = self;
-        let (loss, schedule) = (Loss::Squared, order.schedule());
-        Job { data: Some(data), reading, valid, charges, schedule, tolerance: *tolerance, common, loss, ratio }
-            .execute()
+        let (loss, schedule) = (SparseLoss::Squared, order.schedule());
+        SparseTrainCommand {
+            data: Some(data),
+            reading,
+            valid,
+            charges,
+            schedule,
+            tolerance: *tolerance,
+            common,
+            loss,
+            ratio,
+        }
+        .execute()
     }
 }
 
 /// Everything that is known of a training from flags.
-pub(super) struct Job<'a> {
+pub(super) struct SparseTrainCommand<'a> {
     /// Made-up examples where there are none.
     pub(super) data: Option<&'a str>,
-    pub(super) reading: &'a Reading,
+    pub(super) reading: &'a ExampleFileArgs,
     pub(super) valid: &'a str,
-    pub(super) charges: &'a Charges,
-    pub(super) schedule: Option<Schedule>,
+    pub(super) charges: &'a PenaltyArgs,
+    pub(super) schedule: Option<CoordinateSchedule>,
     pub(super) tolerance: f64,
-    pub(super) common: &'a Common,
-    pub(super) loss: Loss,
+    pub(super) common: &'a TrainArgs,
+    pub(super) loss: SparseLoss,
     pub(super) ratio: f64,
 }
 
-impl Job<'_> {
+impl SparseTrainCommand<'_> {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         let (share, charges) = (self.valid.parse::<f64>().ok(), self.charges);
         let builder = SparseRegression::builder(self.loss);
@@ -219,13 +231,13 @@ impl Job<'_> {
         };
         let settings = builder
             .lambda(charges.lambda.map_or(Lambda::Share(charges.lambda_share.unwrap_or(0.1)), Lambda::Value))
-            .ratio(self.ratio)
+            .l1_ratio(self.ratio)
             .intercept(!charges.no_intercept)
             .standardize(charges.standardize)
             .seed(self.common.seed)
-            .valid(share.unwrap_or(0.0))
+            .validation(share.unwrap_or(0.0))
             .tolerance(self.tolerance)
-            .limits(self.common.limits(&Limits { epochs: EPOCHS, patience: None, ..Limits::default() }))
+            .limits(self.common.limits(&TrainingLimits { epochs: EPOCHS, patience: None, ..TrainingLimits::default() }))
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(settings.settings().kind(), settings.settings())?;
@@ -235,7 +247,7 @@ impl Job<'_> {
             self.train(cluster, &settings, share.is_none()).map_err(|error| {
                 match hinted(error.into()).downcast::<Error>() {
                     Ok(same) => same,
-                    Err(hinted) => carried(hinted),
+                    Err(hinted) => into_cluster_error(hinted),
                 }
             })
         })
@@ -251,22 +263,22 @@ impl Job<'_> {
         let mut found = String::new();
         if let Some(folds) = self.charges.folds {
             let validation = settings.cross_validate(cluster, &examples, GRID, folds)?;
-            let at = if self.charges.simplest { validation.simplest } else { validation.best };
+            let at = if self.charges.simplest { validation.one_standard_error } else { validation.best };
             chosen = settings.with_lambda(Lambda::Value(validation.lambdas[at]))?;
             let _ = write!(found, "; lambda {:.6} by cross-validation", validation.lambdas[at]);
         }
-        let prepared = Prepared {
+        let prepared = PreparedTraining {
             headline: format!(
                 "{} with {} of {}{found}; {}",
                 counted(examples.labels.len(), "example"),
                 counted(examples.features.len(), "value"),
                 counted(columns, "feature"),
-                ClusterFacts::of(cluster)
+                ClusterInfo::of(cluster)
             ),
             loading: cluster.env().now() - start,
-            figures: Figures::updates(match self.loss {
-                Loss::Squared => "rmse",
-                Loss::Logistic => "logloss",
+            figures: MetricColumns::updates(match self.loss {
+                SparseLoss::Squared => "rmse",
+                SparseLoss::Logistic => "logloss",
             }),
             limits: &settings.settings().limits,
             lock,
@@ -277,22 +289,29 @@ impl Job<'_> {
     }
 }
 
-impl Job<'_> {
+impl SparseTrainCommand<'_> {
     /// *Collective.* Reads examples with numbers as labels.
-    fn read(&self, cluster: &Cluster, pattern: Option<&str>) -> Result<Labelled> {
-        let Examples { labelled, names } = self.reading.read(cluster, pattern, &[], self.common)?;
+    fn read(&self, cluster: &Cluster, pattern: Option<&str>) -> Result<LabelledData> {
+        let LinearExamples { labelled, names } = self.reading.read(cluster, pattern, &[], self.common)?;
         if let [first, ..] = &names[..] {
-            let failure = Failure::usage(format!("the labels of the examples are words, such as `{first}`"));
-            return Err(carried(failure.hint("this model takes numbers, of two classes two different ones").into()));
+            let failure = CommandError::usage(format!("the labels of the examples are words, such as `{first}`"));
+            return Err(into_cluster_error(
+                failure.hint("this model takes numbers, of two classes two different ones").into(),
+            ));
         }
         Ok(labelled)
     }
 }
 
 /// `hemiola evaluate` of such a model.
-pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow::Result<(String, Evaluation)> {
-    let evaluation = model.evaluate(cluster, &data::read(cluster, &data::Options::default(), files)?.labelled)?;
-    let Evaluation { figures, examples, unknown_features } = &evaluation;
+pub(super) fn evaluate(
+    cluster: &Cluster,
+    model: &SparseModel,
+    files: &str,
+) -> anyhow::Result<(String, SparseEvaluation)> {
+    let evaluation =
+        model.evaluate(cluster, &data::read(cluster, &data::LinearReadOptions::default(), files)?.labelled)?;
+    let SparseEvaluation { metrics, examples, unknown_features } = &evaluation;
     let mut text = format!(
         "{}, {} of {} not 0",
         counted(*examples, "example"),
@@ -303,8 +322,8 @@ pub(super) fn evaluate(cluster: &Cluster, model: &Model, files: &str) -> anyhow:
         let _ = write!(text, "; left out: {} the model does not know", counted(*unknown_features, "value"));
     }
     text.push('\n');
-    for (name, figure) in figures {
-        let _ = writeln!(text, "{name} {figure:.4}");
+    for (name, value) in metrics {
+        let _ = writeln!(text, "{name} {value:.4}");
     }
     Ok((text, evaluation))
 }

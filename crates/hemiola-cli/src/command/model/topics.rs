@@ -1,16 +1,16 @@
 //! `hemiola topics`: what a topic model has found, for people, for programs and for pyLDAvis.
 
-use super::documents::Files;
+use super::documents::DocumentFileArgs;
 use super::lda::{JUDGED, hinted};
-use super::using::{Common, Kind};
-use crate::counted::counted;
-use crate::failure::Failure;
-use crate::output::{Compress, Staged};
+use super::serving::{ModelArgs, ModelFamily};
+use crate::error::CommandError;
+use crate::output::{OutputCompression, StagedFile};
+use crate::plural::counted;
 use crate::{output, report};
 use clap::Args;
 use hemiola_cluster::Cluster;
 use hemiola_models::lda::data;
-use hemiola_models::lda::{Inference, PyLdaVis, TopWord, TopicModel};
+use hemiola_models::lda::{InferenceSettings, LdaModel, PyLdaVisWriter, TopWord};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io;
@@ -32,9 +32,9 @@ Examples:
     python -c 'import json, pyLDAvis; pyLDAvis.save_html(pyLDAvis.prepare(**json.load(open(\"vis.json\"))), \"vis.html\")'
 
 The largest topics come first; they are numbered from 1. A share is that of all tokens.")]
-pub(crate) struct Topics {
+pub(crate) struct TopicsArgs {
     #[command(flatten)]
-    common: Common,
+    common: ModelArgs,
 
     /// How many words of each topic.
     #[arg(long, short, value_name = "N", default_value = "10")]
@@ -57,12 +57,12 @@ pub(crate) struct Topics {
     pyldavis: Option<PathBuf>,
 
     #[command(flatten)]
-    files: Files,
+    files: DocumentFileArgs,
 }
 
 /// What comes out for programs.
 #[derive(Debug, Serialize)]
-struct Topic {
+struct TopicRow {
     /// From 1.
     #[serde(rename = "topic")]
     number: usize,
@@ -71,11 +71,11 @@ struct Topic {
     alpha: f64,
     #[serde(skip_serializing_if = "Option::is_none")]
     coherence: Option<f64>,
-    words: Vec<Word>,
+    words: Vec<TopicWord>,
 }
 
 #[derive(Debug, Serialize)]
-struct Word {
+struct TopicWord {
     #[serde(rename = "word")]
     term: String,
     count: u32,
@@ -83,7 +83,7 @@ struct Word {
     lift: f64,
 }
 
-impl Topics {
+impl TopicsArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         self.common.must_be_topics()?;
         self.pyldavis.as_deref().map_or(Ok(()), report::check)?;
@@ -91,11 +91,11 @@ impl Topics {
         Ok(ExitCode::SUCCESS)
     }
 
-    fn tell(&self, cluster: &Cluster, model: &TopicModel) -> anyhow::Result<()> {
+    fn tell(&self, cluster: &Cluster, model: &LdaModel) -> anyhow::Result<()> {
         let mut coherence = vec![None; model.topics()];
         if let Some(pattern) = &self.data {
-            super::frame::must_exist(pattern)?;
-            let known = data::read_known(cluster, &self.files.options_for(pattern, model)?, pattern, model)?;
+            super::train_args::must_exist(pattern)?;
+            let known = data::read_for_model(cluster, &self.files.options_for(pattern, model)?, pattern, model)?;
             coherence = model.coherence(cluster, &known.corpus, JUDGED)?;
             if let Some(target) = &self.pyldavis {
                 write_pyldavis(cluster, model, &known, target)?;
@@ -108,19 +108,19 @@ impl Topics {
 }
 
 /// Topics by size, the largest first.
-fn found(model: &TopicModel, words: usize, relevance: f64, coherence: &[Option<f64>]) -> Vec<Topic> {
+fn found(model: &LdaModel, words: usize, relevance: f64, coherence: &[Option<f64>]) -> Vec<TopicRow> {
     let sizes = model.sizes();
-    let word = |word: &TopWord| Word {
+    let word = |word: &TopWord| TopicWord {
         term: model.vocabulary().term(word.word).into_owned(),
         count: word.count,
         probability: word.probability,
         lift: word.lift,
     };
-    let mut topics: Vec<Topic> = model
+    let mut topics: Vec<TopicRow> = model
         .top_words(words, relevance)
         .iter()
         .enumerate()
-        .map(|(topic, words)| Topic {
+        .map(|(topic, words)| TopicRow {
             number: topic + 1,
             share: sizes[topic],
             tokens: model.totals()[topic],
@@ -133,7 +133,7 @@ fn found(model: &TopicModel, words: usize, relevance: f64, coherence: &[Option<f
     topics
 }
 
-fn table(model: &TopicModel, topics: &[Topic]) -> String {
+fn table(model: &LdaModel, topics: &[TopicRow]) -> String {
     let judged: Vec<f64> = topics.iter().filter_map(|topic| topic.coherence).collect();
     let mut text = format!(
         "{} of {} in {}, beta {:.4}",
@@ -147,7 +147,7 @@ fn table(model: &TopicModel, topics: &[Topic]) -> String {
     }
     let heading = if judged.is_empty() { "" } else { "  coherence" };
     let _ = writeln!(text, "\ntopic   share    alpha{heading}  words");
-    for Topic { number, share, alpha, coherence, words, .. } in topics {
+    for TopicRow { number, share, alpha, coherence, words, .. } in topics {
         let _ = write!(text, "{number:>5}  {:>5.2} %  {alpha:>7.4}", 100.0 * share);
         if !judged.is_empty() {
             let _ = match coherence {
@@ -161,10 +161,10 @@ fn table(model: &TopicModel, topics: &[Topic]) -> String {
     text
 }
 
-fn csv(topics: &[Topic]) -> String {
+fn csv(topics: &[TopicRow]) -> String {
     let mut text = String::from("topic,share,place,word,count,probability,lift\n");
-    for Topic { number, share, words, .. } in topics {
-        for (place, Word { term, count, probability, lift }) in words.iter().enumerate() {
+    for TopicRow { number, share, words, .. } in topics {
+        for (place, TopicWord { term, count, probability, lift }) in words.iter().enumerate() {
             let term = quoted(term);
             let _ = writeln!(text, "{number},{share:.6},{},{term},{count},{probability:.6e},{lift:.6e}", place + 1);
         }
@@ -178,11 +178,11 @@ fn quoted(field: &str) -> String {
 }
 
 /// A file that appears whole or not at all, as something to write to.
-struct Whole(Staged);
+struct TopicReport(StagedFile);
 
-impl io::Write for Whole {
+impl io::Write for TopicReport {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let kept = |error: anyhow::Error| match error.downcast::<Failure>() {
+        let kept = |error: anyhow::Error| match error.downcast::<CommandError>() {
             Ok(failure) => io::Error::other(failure),
             Err(other) => io::Error::other(other.to_string()),
         };
@@ -195,27 +195,34 @@ impl io::Write for Whole {
     }
 }
 
-fn write_pyldavis(cluster: &Cluster, model: &TopicModel, known: &data::Known, target: &Path) -> anyhow::Result<()> {
+fn write_pyldavis(
+    cluster: &Cluster,
+    model: &LdaModel,
+    known: &data::MappedCorpus,
+    target: &Path,
+) -> anyhow::Result<()> {
     let failed = |error: io::Error| {
-        anyhow::Error::from(error.downcast::<Failure>().unwrap_or_else(|error| Failure::io("write", target, &error)))
+        anyhow::Error::from(
+            error.downcast::<CommandError>().unwrap_or_else(|error| CommandError::io("write", target, &error)),
+        )
     };
-    let staged = Whole(Staged::create(target, Compress::of_name(target)?)?);
-    let mut file = PyLdaVis::begin(staged, model).map_err(failed)?;
+    let staged = TopicReport(StagedFile::create(target, OutputCompression::of_name(target)?)?);
+    let mut file = PyLdaVisWriter::begin(staged, model).map_err(failed)?;
     for first in (0..known.corpus.len()).step_by(BATCH) {
         let range = first..(first + BATCH).min(known.corpus.len());
-        file.documents(&model.infer(cluster, &known.corpus, range, Inference::default())?).map_err(failed)?;
+        file.documents(&model.infer(cluster, &known.corpus, range, InferenceSettings::default())?).map_err(failed)?;
     }
     file.finish().map_err(failed)?.0.finish()?.publish()
 }
 
-impl Common {
+impl ModelArgs {
     /// An error unless the model is of topics.
     pub(super) fn must_be_topics(&self) -> anyhow::Result<()> {
-        if self.kind()? == Kind::Topics {
+        if self.kind()? == ModelFamily::Topics {
             return Ok(());
         }
         let message = format!("`{}` has no topics", self.model.display());
-        Err(Failure::usage(message).hint("`hemiola topics` and `infer` are for models of `train lda`").into())
+        Err(CommandError::usage(message).hint("`hemiola topics` and `infer` are for models of `train lda`").into())
     }
 }
 

@@ -3,18 +3,18 @@
 //! Held-out entries come first, since that is what a model is for. What would compare held-out entries of one run with training
 //! entries of another is refused.
 
-use super::run::{Entries, Run};
-use crate::failure::Failure;
+use super::report_file::{EpochRecords, PlottedRun};
+use crate::error::CommandError;
 
 /// A figure, and where it comes from in every run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Figure {
+pub(super) struct CurveFigure {
     pub(super) name: String,
-    pub(super) kind: Kind,
+    pub(super) kind: CurveAxis,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum CurveAxis {
     /// What is minimized.
     Objective,
     /// On held-out entries; with `train`, thin lines for training entries, too.
@@ -26,37 +26,37 @@ pub(super) enum Kind {
 /// The objective's name on the command line and on pictures.
 const OBJECTIVE: &str = "objective";
 
-impl Figure {
+impl CurveFigure {
     /// The figure of this name.
-    pub(super) fn named(name: &str, runs: &[Run], train: bool) -> anyhow::Result<Self> {
+    pub(super) fn named(name: &str, runs: &[PlottedRun], train: bool) -> anyhow::Result<Self> {
         let figure = |kind| Self { name: name.to_owned(), kind };
         if name == OBJECTIVE {
-            all_have(runs, name, Entries::Objective)?;
-            return Ok(figure(Kind::Objective));
+            all_have(runs, name, EpochRecords::Objective)?;
+            return Ok(figure(CurveAxis::Objective));
         }
-        let held_out = |run: &Run| run.has(Entries::HeldOut(name));
-        let trained = |run: &Run| run.has(Entries::Train(name));
+        let held_out = |run: &PlottedRun| run.has(EpochRecords::HeldOut(name));
+        let trained = |run: &PlottedRun| run.has(EpochRecords::Train(name));
         if runs.iter().all(held_out) {
-            return Ok(figure(Kind::HeldOut { train: train && runs.iter().any(trained) }));
+            return Ok(figure(CurveAxis::HeldOut { train: train && runs.iter().any(trained) }));
         }
         if !runs.iter().any(held_out) {
-            all_have(runs, name, Entries::Train(name))?;
-            return Ok(figure(Kind::Train));
+            all_have(runs, name, EpochRecords::Train(name))?;
+            return Ok(figure(CurveAxis::Train));
         }
         if train {
-            all_have(runs, name, Entries::Train(name))?;
-            return Ok(figure(Kind::HeldOut { train: true }));
+            all_have(runs, name, EpochRecords::Train(name))?;
+            return Ok(figure(CurveAxis::HeldOut { train: true }));
         }
-        all_have(runs, name, Entries::HeldOut(name))?;
-        Ok(figure(Kind::HeldOut { train: false }))
+        all_have(runs, name, EpochRecords::HeldOut(name))?;
+        Ok(figure(CurveAxis::HeldOut { train: false }))
     }
 
     /// The figure on held-out entries that all runs have and that says most; the objective if none has held any out.
-    pub(super) fn best(runs: &[Run], train: bool) -> anyhow::Result<Self> {
+    pub(super) fn best(runs: &[PlottedRun], train: bool) -> anyhow::Result<Self> {
         let held_out: Vec<Vec<&str>> = runs.iter().map(|run| run.names(true)).collect();
         if held_out.iter().all(Vec::is_empty) {
             let common = common(runs, |run| run.names(false));
-            return match common.first().filter(|_| !runs.iter().all(|run| run.has(Entries::Objective))) {
+            return match common.first().filter(|_| !runs.iter().all(|run| run.has(EpochRecords::Objective))) {
                 Some(name) => Self::named(name, runs, train),
                 None => Self::named(OBJECTIVE, runs, train),
             };
@@ -70,32 +70,36 @@ impl Figure {
         });
         let each: Vec<String> = each.collect();
         let message = format!("the runs have no figure on held-out entries in common: {}", each.join("; "));
-        Err(Failure::usage(message).hint("draw them apart, or compare what was minimized with --y objective").into())
+        Err(CommandError::usage(message)
+            .hint("draw them apart, or compare what was minimized with --y objective")
+            .into())
     }
 
     /// What the axis says.
     pub(super) fn label(&self) -> String {
         let name = &self.name;
         match self.kind {
-            Kind::Objective => name.to_owned(),
-            Kind::HeldOut { train: false } => format!("{name} on held-out entries"),
-            Kind::HeldOut { train: true } => format!("{name} on held-out entries (thin: training entries)"),
-            Kind::Train => format!("{name} on training entries"),
+            CurveAxis::Objective => name.to_owned(),
+            CurveAxis::HeldOut { train: false } => format!("{name} on held-out entries"),
+            CurveAxis::HeldOut { train: true } => format!("{name} on held-out entries (thin: training entries)"),
+            CurveAxis::Train => format!("{name} on training entries"),
         }
     }
 
     /// The lines to draw of each run; the second is an aside.
-    pub(super) fn lines(&self) -> (Entries<'_>, Option<Entries<'_>>) {
+    pub(super) fn lines(&self) -> (EpochRecords<'_>, Option<EpochRecords<'_>>) {
         match self.kind {
-            Kind::Objective => (Entries::Objective, None),
-            Kind::HeldOut { train } => (Entries::HeldOut(&self.name), train.then_some(Entries::Train(&self.name))),
-            Kind::Train => (Entries::Train(&self.name), None),
+            CurveAxis::Objective => (EpochRecords::Objective, None),
+            CurveAxis::HeldOut { train } => {
+                (EpochRecords::HeldOut(&self.name), train.then_some(EpochRecords::Train(&self.name)))
+            }
+            CurveAxis::Train => (EpochRecords::Train(&self.name), None),
         }
     }
 }
 
 /// Names that all runs have, the most telling first.
-fn common<'a>(runs: &'a [Run], names: impl Fn(&'a Run) -> Vec<&'a str>) -> Vec<&'a str> {
+fn common<'a>(runs: &'a [PlottedRun], names: impl Fn(&'a PlottedRun) -> Vec<&'a str>) -> Vec<&'a str> {
     const TELLING: [&str; 5] = ["rmse", "logloss", "ndcg", "recall", "perplexity"];
     let mut all = runs.first().map(&names).unwrap_or_default();
     all.retain(|name| runs.iter().all(|run| names(run).contains(name)));
@@ -103,13 +107,13 @@ fn common<'a>(runs: &'a [Run], names: impl Fn(&'a Run) -> Vec<&'a str>) -> Vec<&
     all
 }
 
-fn all_have(runs: &[Run], name: &str, figure: Entries<'_>) -> anyhow::Result<()> {
+fn all_have(runs: &[PlottedRun], name: &str, figure: EpochRecords<'_>) -> anyhow::Result<()> {
     let without: Vec<String> =
         runs.iter().filter(|run| !run.has(figure)).map(|run| format!("`{}`", run.label)).collect();
     if without.is_empty() {
         return Ok(());
     }
-    let entries = if matches!(figure, Entries::HeldOut(_)) { " on held-out entries" } else { "" };
+    let entries = if matches!(figure, EpochRecords::HeldOut(_)) { " on held-out entries" } else { "" };
     let message = if without.len() == runs.len() {
         format!("no run has a figure `{name}`{entries}")
     } else {
@@ -119,5 +123,5 @@ fn all_have(runs: &[Run], name: &str, figure: Entries<'_>) -> anyhow::Result<()>
     known.dedup();
     known.push(OBJECTIVE);
     let train = if entries.is_empty() { "" } else { ", or add --train to compare training entries" };
-    Err(Failure::usage(message).hint(format!("all runs have: {}{train}", known.join(", "))).into())
+    Err(CommandError::usage(message).hint(format!("all runs have: {}{train}", known.join(", "))).into())
 }

@@ -2,14 +2,14 @@
 
 mod figure;
 mod labels;
-mod run;
+mod report_file;
 
-use crate::failure::Failure;
-use crate::output::{self, Compress, Staged};
+use crate::error::CommandError;
+use crate::output::{self, OutputCompression, StagedFile};
 use clap::Args;
-use figure::Figure;
-use hemiola_plot::{Axis, Chart, Ground, Line, Panel, Scale};
-use run::{Course, Entries, Run};
+use figure::CurveFigure;
+use hemiola_plot::{AxisScale, Chart, ChartAxis, ChartLine, ChartPanel, ColorScheme};
+use report_file::{CurveData, EpochRecords, PlottedRun};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -43,7 +43,7 @@ const PIXELS: f64 = 2.0;
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own on the command line")]
-pub(crate) struct Plot {
+pub(crate) struct PlotArgs {
     /// Reports of `hemiola train --report`, or `-` for standard input.
     #[arg(required = true, value_name = "REPORT")]
     reports: Vec<PathBuf>,
@@ -58,7 +58,7 @@ pub(crate) struct Plot {
 
     /// What it is drawn against; a panel for each.
     #[arg(long, value_name = "WHAT", value_enum, value_delimiter = ',', default_value = "epochs,seconds")]
-    x: Vec<Course>,
+    x: Vec<CurveData>,
 
     /// Figures to draw, such as `rmse`, `mae` or `objective`; a row of panels for each [default: the most telling one on
     /// held-out entries that all runs have].
@@ -92,19 +92,19 @@ pub(crate) struct Plot {
 
 /// What a picture is written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Format {
+enum PlotFormat {
     Svg,
     Png,
 }
 
-impl Plot {
+impl PlotArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let target = self.target()?;
         let runs = self.runs()?;
         let figures = if self.y.is_empty() {
-            vec![Figure::best(&runs, self.train)?]
+            vec![CurveFigure::best(&runs, self.train)?]
         } else {
-            self.y.iter().map(|name| Figure::named(name, &runs, self.train)).collect::<anyhow::Result<_>>()?
+            self.y.iter().map(|name| CurveFigure::named(name, &runs, self.train)).collect::<anyhow::Result<_>>()?
         };
         let notes = self.gaps(&runs, &figures)?;
         let chart = self.chart(&runs, &figures);
@@ -127,7 +127,7 @@ impl Plot {
     }
 
     /// Where a picture goes, if one is wanted.
-    fn target(&self) -> anyhow::Result<Option<(PathBuf, Format)>> {
+    fn target(&self) -> anyhow::Result<Option<(PathBuf, PlotFormat)>> {
         let path = match (&self.output, self.text) {
             (Some(path), _) => path.clone(),
             (None, true) => return Ok(None),
@@ -135,29 +135,29 @@ impl Plot {
         };
         let ending = path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase());
         let format = match ending.as_deref() {
-            Some("svg") => Format::Svg,
-            Some("png") => Format::Png,
-            None if path == Path::new("-") => Format::Svg,
+            Some("svg") => PlotFormat::Svg,
+            Some("png") => PlotFormat::Png,
+            None if path == Path::new("-") => PlotFormat::Svg,
             _ => {
                 let message = format!("cannot draw to `{}`: pictures are SVG or PNG", path.display());
-                return Err(Failure::usage(message).hint("let the name end with `.svg` or `.png`").into());
+                return Err(CommandError::usage(message).hint("let the name end with `.svg` or `.png`").into());
             }
         };
         if path == Path::new("-") && self.text {
             let message = "both --text and --output - go to standard output";
-            return Err(Failure::usage(message).hint("name a file for the picture").into());
+            return Err(CommandError::usage(message).hint("name a file for the picture").into());
         }
-        if self.dark && format == Format::Svg {
+        if self.dark && format == PlotFormat::Svg {
             let message = "--dark is for PNG: an SVG follows the setting of whoever reads it";
-            return Err(Failure::usage(message).hint("leave it out, or let --output end with `.png`").into());
+            return Err(CommandError::usage(message).hint("leave it out, or let --output end with `.png`").into());
         }
         Ok(Some((path, format)))
     }
 
-    fn runs(&self) -> anyhow::Result<Vec<Run>> {
+    fn runs(&self) -> anyhow::Result<Vec<PlottedRun>> {
         if self.reports.iter().filter(|path| *path == Path::new("-")).count() > 1 {
             let message = "standard input can be read once, but `-` is given more often";
-            return Err(Failure::usage(message).hint("put the reports into files").into());
+            return Err(CommandError::usage(message).hint("put the reports into files").into());
         }
         let labels = if self.labels.is_empty() {
             labels::of_files(&self.reports)
@@ -166,9 +166,9 @@ impl Plot {
         } else {
             let message =
                 format!("--label is given {} times, but reports are {}", self.labels.len(), self.reports.len());
-            return Err(Failure::usage(message).hint("give --label once for each report, or not at all").into());
+            return Err(CommandError::usage(message).hint("give --label once for each report, or not at all").into());
         };
-        let mut runs = self.reports.iter().map(|path| Run::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
+        let mut runs = self.reports.iter().map(|path| PlottedRun::read(path)).collect::<anyhow::Result<Vec<_>>>()?;
         for (run, label) in runs.iter_mut().zip(labels) {
             run.label = label;
         }
@@ -176,8 +176,8 @@ impl Plot {
     }
 
     /// Notes on what cannot be drawn; an error if nothing can.
-    fn gaps(&self, runs: &[Run], figures: &[Figure]) -> anyhow::Result<BTreeSet<String>> {
-        let (across, up) = (Scale::of([], self.log_x), Scale::of([], self.log_y));
+    fn gaps(&self, runs: &[PlottedRun], figures: &[CurveFigure]) -> anyhow::Result<BTreeSet<String>> {
+        let (across, up) = (AxisScale::of([], self.log_x), AxisScale::of([], self.log_y));
         let reason = if self.log_x || self.log_y { "not finite, or not positive" } else { "not finite" };
         // A set, since panels against different things have the same gaps.
         let mut notes = BTreeSet::new();
@@ -186,18 +186,21 @@ impl Plot {
             let points: Vec<Vec<[f64; 2]>> = runs.iter().map(|run| run.points(course, entries)).collect();
             if !points.iter().flatten().any(|[x, _]| *x > 0.0) {
                 let message = format!("{}: there is nothing to draw against", course.nowhere());
-                return Err(Failure::usage(message).hint("choose something else for --x, such as `epochs`").into());
+                return Err(CommandError::usage(message)
+                    .hint("choose something else for --x, such as `epochs`")
+                    .into());
             }
             let shown =
-                |points: &Vec<[f64; 2]>| points.iter().filter(|[x, y]| across.shows(*x) && up.shows(*y)).count();
+                |points: &Vec<[f64; 2]>| points.iter().filter(|[x, y]| across.can_show(*x) && up.can_show(*y)).count();
             if points.iter().map(shown).sum::<usize>() == 0 {
                 let message = format!("no value of {} can be drawn: all are missing, or {reason}", figure.name);
-                return Err(Failure::usage(message).hint("choose another figure with --y").into());
+                return Err(CommandError::usage(message).hint("choose another figure with --y").into());
             }
             for (run, points) in runs.iter().zip(&points).filter(|(run, _)| run.has(entries)) {
                 let all = points.len();
-                let unseen =
-                    |place: usize, scale: Scale| points.iter().filter(|point| !scale.shows(point[place])).count();
+                let unseen = |place: usize, scale: AxisScale| {
+                    points.iter().filter(|point| !scale.can_show(point[place])).count()
+                };
                 let (left_out, gaps) = (unseen(0, across), unseen(1, up));
                 let label = &run.label;
                 if left_out > 0 {
@@ -216,7 +219,7 @@ impl Plot {
         Ok(notes)
     }
 
-    fn chart(&self, runs: &[Run], figures: &[Figure]) -> Chart {
+    fn chart(&self, runs: &[PlottedRun], figures: &[CurveFigure]) -> Chart {
         let mut chart = Chart::new().columns(self.x.len()).mark("model that was kept");
         if let Some(title) = &self.title {
             chart = chart.title(title);
@@ -229,41 +232,42 @@ impl Plot {
         chart
     }
 
-    fn panel(&self, runs: &[Run], figure: &Figure, course: Course) -> Panel {
-        let logarithmic = |axis: Axis, wanted: bool| if wanted { axis.logarithmic() } else { axis };
-        let x = Axis::new(course.label()).from_zero();
-        let x = if course == Course::Seconds { x } else { x.whole() };
-        let mut panel = Panel::new(logarithmic(x, self.log_x), logarithmic(Axis::new(&figure.label()), self.log_y));
+    fn panel(&self, runs: &[PlottedRun], figure: &CurveFigure, course: CurveData) -> ChartPanel {
+        let logarithmic = |axis: ChartAxis, wanted: bool| if wanted { axis.logarithmic() } else { axis };
+        let x = ChartAxis::new(course.label()).from_zero();
+        let x = if course == CurveData::Seconds { x } else { x.integer_ticks() };
+        let mut panel =
+            ChartPanel::new(logarithmic(x, self.log_x), logarithmic(ChartAxis::new(&figure.label()), self.log_y));
         let (entries, aside) = figure.lines();
         for (number, run) in runs.iter().enumerate() {
             if run.has(entries) {
-                let line = Line::new(&run.label, run.points(course, entries)).series(number);
+                let line = ChartLine::new(&run.label, run.points(course, entries)).series(number);
                 // Without held-out entries the last model is kept, which needs no mark.
-                let kept = run.kept().filter(|_| matches!(entries, Entries::HeldOut(_)));
-                panel = panel.line(kept.into_iter().fold(line, Line::mark));
+                let kept = run.kept().filter(|_| matches!(entries, EpochRecords::HeldOut(_)));
+                panel = panel.line(kept.into_iter().fold(line, ChartLine::mark));
             }
         }
         if let Some(aside) = aside {
             for (number, run) in runs.iter().enumerate().filter(|(_, run)| run.has(aside)) {
-                panel = panel.line(Line::new(&run.label, run.points(course, aside)).series(number).thin());
+                panel = panel.line(ChartLine::new(&run.label, run.points(course, aside)).series(number).thin());
             }
         }
         panel
     }
 
-    fn write(&self, chart: &Chart, path: &Path, format: Format) -> anyhow::Result<()> {
-        let ground = if self.dark { Ground::Dark } else { Ground::Light };
+    fn write(&self, chart: &Chart, path: &Path, format: PlotFormat) -> anyhow::Result<()> {
+        let ground = if self.dark { ColorScheme::Dark } else { ColorScheme::Light };
         let bytes = match format {
-            Format::Svg => chart.picture().svg().into_bytes(),
-            Format::Png => chart
+            PlotFormat::Svg => chart.picture().svg().into_bytes(),
+            PlotFormat::Png => chart
                 .picture()
                 .png(ground, PIXELS)
-                .map_err(|error| Failure::usage(error.to_string()).hint("draw fewer panels, or an SVG"))?,
+                .map_err(|error| CommandError::usage(error.to_string()).hint("draw fewer panels, or an SVG"))?,
         };
         if path == Path::new("-") {
             return output::print(&String::from_utf8_lossy(&bytes));
         }
-        let mut staged = Staged::create(path, Compress::None)?;
+        let mut staged = StagedFile::create(path, OutputCompression::None)?;
         staged.write(&bytes)?;
         staged.finish()?.publish()
     }

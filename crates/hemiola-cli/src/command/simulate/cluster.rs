@@ -1,33 +1,33 @@
 //! The flags that say which cluster is simulated, and where results go: the same for all that is predicted.
 
-use crate::failure::Failure;
-use crate::output::{self, Compress, Staged};
+use crate::error::CommandError;
+use crate::output::{self, OutputCompression, StagedFile};
 use crate::report;
 use clap::Args;
-use hemiola::loops::Profile;
-use hemiola_sim::trace::Trace;
-use hemiola_sim::workload::what_if::Prediction;
-use hemiola_sim::{Description, Rate, Span};
+use hemiola::loops::LoopProfile;
+use hemiola_sim::trace::SimTrace;
+use hemiola_sim::workload::what_if::TrainingPrediction;
+use hemiola_sim::{ClusterSpec, DataRate, SimDuration};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// A cluster, and where results go.
 #[derive(Args, Debug)]
-pub(super) struct Cluster {
+pub(super) struct SimulatedClusterArgs {
     /// Number of peers.
     #[arg(long, value_name = "N", default_value = "8", conflicts_with = "cluster", value_parser = clap::value_parser!(u64).range(1..=4096))]
     peers: u64,
 
     /// Bandwidth of each peer's link, such as 1gbit.
     #[arg(long, value_name = "RATE", default_value = "10gbit", conflicts_with = "cluster")]
-    link: Rate,
+    link: DataRate,
 
     /// From one peer to another, such as 200us.
     #[arg(long, value_name = "SPAN", default_value = "50us", conflicts_with = "cluster")]
-    latency: Span,
+    latency: SimDuration,
 
-    /// Description of the cluster, as TOML or JSON.
+    /// ClusterSpec of the cluster, as TOML or JSON.
     #[arg(long = "cluster", id = "cluster", value_name = "FILE")]
     described: Option<PathBuf>,
 
@@ -44,29 +44,29 @@ pub(super) struct Cluster {
     report: Option<PathBuf>,
 }
 
-impl Cluster {
+impl SimulatedClusterArgs {
     /// The cluster, after a look at whether results can be written.
-    pub(super) fn describe(&self) -> anyhow::Result<Description> {
+    pub(super) fn describe(&self) -> anyhow::Result<ClusterSpec> {
         for target in self.report.iter().chain(&self.trace) {
             report::check(target)?;
         }
         let Some(path) = &self.described else {
-            let mut cluster = Description::new(self.peers as usize);
+            let mut cluster = ClusterSpec::new(self.peers as usize);
             (cluster.link.bandwidth, cluster.link.latency) = (self.link, self.latency);
-            cluster.check().map_err(|error| Failure::usage(error.to_string()))?;
+            cluster.validate().map_err(|error| CommandError::usage(error.to_string()))?;
             return Ok(cluster);
         };
-        let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", path, &error))?;
+        let text = std::fs::read_to_string(path).map_err(|error| CommandError::io("read", path, &error))?;
         let json = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json"));
-        let read = if json { Description::from_json(&text) } else { Description::from_toml(&text) };
-        Ok(read.map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))?)
+        let read = if json { ClusterSpec::from_json(&text) } else { ClusterSpec::from_toml(&text) };
+        Ok(read.map_err(|error| CommandError::usage(format!("`{}`: {error}", path.display())))?)
     }
 
     /// Writes what happened when, if that was asked for.
-    pub(super) fn write_trace(&self, trace: Option<&Trace>) -> anyhow::Result<()> {
+    pub(super) fn write_trace(&self, trace: Option<&SimTrace>) -> anyhow::Result<()> {
         let (Some(trace), Some(path)) = (trace, &self.trace) else { return Ok(()) };
-        let mut file = Staged::create(path, Compress::None)?;
-        file.write(trace.to_chrome().as_bytes())?;
+        let mut file = StagedFile::create(path, OutputCompression::None)?;
+        file.write(trace.to_chrome_json().as_bytes())?;
         file.finish()?.publish()
     }
 
@@ -80,13 +80,13 @@ impl Cluster {
 }
 
 /// Reads a profile.
-pub(super) fn read_profile(path: &Path) -> anyhow::Result<Profile> {
-    let text = std::fs::read_to_string(path).map_err(|error| Failure::io("read", path, &error))?;
-    Ok(Profile::from_json(&text).map_err(|error| Failure::usage(format!("`{}`: {error}", path.display())))?)
+pub(super) fn read_profile(path: &Path) -> anyhow::Result<LoopProfile> {
+    let text = std::fs::read_to_string(path).map_err(|error| CommandError::io("read", path, &error))?;
+    Ok(LoopProfile::from_json(&text).map_err(|error| CommandError::usage(format!("`{}`: {error}", path.display())))?)
 }
 
 /// Predictions as a table.
-pub(super) fn table(cluster: &Description, predictions: &[Prediction]) -> String {
+pub(super) fn table(cluster: &ClusterSpec, predictions: &[TrainingPrediction]) -> String {
     let link = cluster.link;
     let mut text = format!("{} peers, {} and {} each\n", cluster.peers, link.bandwidth, link.latency);
     let _ = writeln!(

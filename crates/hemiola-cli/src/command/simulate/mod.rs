@@ -11,19 +11,19 @@ use std::process::ExitCode;
 
 /// What to simulate.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Simulate {
+pub(crate) enum SimulateCommand {
     /// Draw a figure of a paper, with the protocols of this system on a cluster of its size.
-    Figure(figure::Draw),
+    Figure(figure::SimulateFigureArgs),
     /// Run a scenario that an exploration has found to fail, once more.
-    Replay(replay::Replay),
+    Replay(replay::ReplayArgs),
     /// Predict what a loop of your own would take on a cluster, from a profile of it.
-    Loop(plan::Loop),
+    Loop(plan::SimulateLoopArgs),
     /// Predict what a training would take on a cluster, by several strategies.
     #[command(subcommand)]
-    Train(train::Train),
+    Train(train::SimulateTrainCommand),
 }
 
-impl Simulate {
+impl SimulateCommand {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Figure(figure) => figure.execute(),

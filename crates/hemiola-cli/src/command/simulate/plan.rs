@@ -1,12 +1,12 @@
 //! `hemiola simulate loop`: what a `parallel_for!` loop that was measured on one machine would take on a cluster.
 
-use super::cluster::{Cluster, read_profile, table};
-use crate::failure::Failure;
+use super::cluster::{SimulatedClusterArgs, read_profile, table};
+use crate::error::CommandError;
 use clap::Args;
-use hemiola::loops::Plan;
-use hemiola_sim::Description;
-use hemiola_sim::workload::profiled::Measured;
-use hemiola_sim::workload::what_if::{Prediction, Strategy};
+use hemiola::loops::LoopPlan;
+use hemiola_sim::ClusterSpec;
+use hemiola_sim::workload::profiled::ProfiledProgram;
+use hemiola_sim::workload::what_if::{TrainingPrediction, TrainingStrategy};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +23,7 @@ The report holds \"cluster\", \"plan\" and \"predictions\" with one prediction, 
 /// The arguments of `hemiola simulate loop`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Loop {
+pub(crate) struct SimulateLoopArgs {
     /// What was measured of the loop on one machine.
     #[arg(long, value_name = "FILE")]
     profile: PathBuf,
@@ -41,29 +41,34 @@ pub(crate) struct Loop {
     explain: bool,
 
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: SimulatedClusterArgs,
 }
 
 #[derive(Serialize)]
-struct Report {
-    cluster: Description,
-    plan: Plan,
-    predictions: Vec<Prediction>,
+struct SimulatedLoopReport {
+    cluster: ClusterSpec,
+    plan: LoopPlan,
+    predictions: Vec<TrainingPrediction>,
 }
 
-impl Loop {
+impl SimulateLoopArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let (cluster, profile) = (self.cluster.describe()?, read_profile(&self.profile)?);
-        let measured =
-            Measured { profile: &profile, workers: self.workers as usize, clocks: 1, passes: self.passes as usize };
-        let plan = measured.plan(cluster.peers).map_err(Failure::usage)?;
-        let found = measured.predict(Strategy::Rotation, &cluster, self.cluster.seed, self.cluster.trace.is_some());
-        let (prediction, trace) = found.map_err(Failure::usage)?;
-        let prediction = Prediction { strategy: "as planned".to_owned(), ..prediction };
+        let measured = ProfiledProgram {
+            profile: &profile,
+            workers: self.workers as usize,
+            clocks: 1,
+            passes: self.passes as usize,
+        };
+        let plan = measured.plan(cluster.peers).map_err(CommandError::usage)?;
+        let found =
+            measured.predict(TrainingStrategy::Rotation, &cluster, self.cluster.seed, self.cluster.trace.is_some());
+        let (prediction, trace) = found.map_err(CommandError::usage)?;
+        let prediction = TrainingPrediction { strategy: "as planned".to_owned(), ..prediction };
         self.cluster.write_trace(trace.as_ref())?;
         let mut text = if self.explain { plan.to_string() } else { String::new() };
         text += &table(&cluster, std::slice::from_ref(&prediction));
-        self.cluster.tell(&text, &Report { cluster, plan, predictions: vec![prediction] })?;
+        self.cluster.tell(&text, &SimulatedLoopReport { cluster, plan, predictions: vec![prediction] })?;
         Ok(ExitCode::SUCCESS)
     }
 }

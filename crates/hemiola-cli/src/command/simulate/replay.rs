@@ -1,9 +1,9 @@
 //! `hemiola simulate replay`: the line that an exploration prints.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use crate::output;
 use clap::Args;
-use hemiola_sim::scenario::Any;
+use hemiola_sim::scenario::AnyScenario;
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
@@ -12,21 +12,21 @@ A scenario is JSON, as `hemiola_sim::explore` prints it: a cluster, a job and a 
 /// The arguments of `hemiola simulate replay`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Replay {
+pub(crate) struct ReplayArgs {
     /// The scenario.
     #[arg(value_name = "JSON")]
     scenario: String,
 }
 
-impl Replay {
+impl ReplayArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        let scenario: Any = serde_json::from_str(&self.scenario)
-            .map_err(|error| Failure::usage(format!("the scenario cannot be read: {error}")))?;
+        let scenario: AnyScenario = serde_json::from_str(&self.scenario)
+            .map_err(|error| CommandError::usage(format!("the scenario cannot be read: {error}")))?;
         match scenario.check() {
             Ok(ended) => {
                 output::print(&format!(
                     "everything held: {} events until {}, digest {:016x}\n",
-                    ended.events, ended.at, ended.digest
+                    ended.events, ended.end_time, ended.digest
                 ))?;
                 Ok(ExitCode::SUCCESS)
             }

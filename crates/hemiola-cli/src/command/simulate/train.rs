@@ -1,13 +1,13 @@
 //! `hemiola simulate train`: what a training would take on a cluster one does not have.
 
-use super::cluster::{Cluster, read_profile, table};
-use crate::failure::Failure;
+use super::cluster::{SimulatedClusterArgs, read_profile, table};
+use crate::error::CommandError;
 use clap::{Args, Subcommand};
-use hemiola_sim::trace::Trace;
-use hemiola_sim::workload::mf::Job;
-use hemiola_sim::workload::profiled::Measured;
-use hemiola_sim::workload::what_if::{Prediction, Strategy, predict};
-use hemiola_sim::{Description, Span};
+use hemiola_sim::trace::SimTrace;
+use hemiola_sim::workload::mf::MfWorkload;
+use hemiola_sim::workload::profiled::ProfiledProgram;
+use hemiola_sim::workload::what_if::{TrainingPrediction, TrainingStrategy, predict};
+use hemiola_sim::{ClusterSpec, SimDuration};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,12 +29,12 @@ The report holds \"cluster\", \"job\" (without a profile) and \"predictions\", o
 
 /// What to train.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Train {
+pub(crate) enum SimulateTrainCommand {
     /// Matrix factorization.
-    Mf(Mf),
+    Mf(SimulateMfArgs),
 }
 
-impl Train {
+impl SimulateTrainCommand {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Mf(mf) => mf.execute(),
@@ -45,7 +45,7 @@ impl Train {
 /// The arguments of `hemiola simulate train mf`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Mf {
+pub(crate) struct SimulateMfArgs {
     /// What was measured of a training on one machine: a file of `hemiola train mf --profile`.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "items", "per_user", "rank", "rating"])]
     profile: Option<PathBuf>,
@@ -56,7 +56,7 @@ pub(crate) struct Mf {
 
     /// Strategies to compare: bsp, ssp:STALENESS, rotation, all-reduce.
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "bsp,ssp:2,rotation,all-reduce")]
-    strategy: Vec<Strategy>,
+    strategy: Vec<TrainingStrategy>,
 
     /// Users.
     #[arg(long, value_name = "N", default_value = "4096", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
@@ -76,7 +76,7 @@ pub(crate) struct Mf {
 
     /// How long one rating takes on one core.
     #[arg(long, value_name = "SPAN", default_value = "100ns")]
-    rating: Span,
+    rating: SimDuration,
 
     /// Clocks in a pass, for tables and all-reduce.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
@@ -87,58 +87,59 @@ pub(crate) struct Mf {
     passes: u64,
 
     #[command(flatten)]
-    cluster: Cluster,
+    cluster: SimulatedClusterArgs,
 }
 
 #[derive(Serialize)]
-struct Report {
-    cluster: Description,
+struct SimulatedTrainingReport {
+    cluster: ClusterSpec,
     #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<Job>,
-    predictions: Vec<Prediction>,
+    job: Option<MfWorkload>,
+    predictions: Vec<TrainingPrediction>,
 }
 
-impl Mf {
+impl SimulateMfArgs {
     fn execute(self) -> anyhow::Result<ExitCode> {
         let cluster = self.cluster.describe()?;
         let profile = self.profile.as_deref().map(read_profile).transpose()?;
         let job = profile.is_none().then(|| self.job(cluster.peers));
-        let predicted = |strategy: Strategy, traced: bool| -> Result<(Prediction, Option<Trace>), String> {
-            match (&profile, &job) {
-                (Some(profile), _) => {
-                    let (workers, passes) = (self.workers as usize, self.passes as usize);
-                    let measured = Measured { profile, workers, clocks: self.clocks, passes };
-                    measured.predict(strategy, &cluster, self.cluster.seed, traced)
+        let predicted =
+            |strategy: TrainingStrategy, traced: bool| -> Result<(TrainingPrediction, Option<SimTrace>), String> {
+                match (&profile, &job) {
+                    (Some(profile), _) => {
+                        let (workers, passes) = (self.workers as usize, self.passes as usize);
+                        let measured = ProfiledProgram { profile, workers, clocks: self.clocks, passes };
+                        measured.predict(strategy, &cluster, self.cluster.seed, traced)
+                    }
+                    (None, Some(job)) => predict(job, strategy, &cluster, self.cluster.seed, traced),
+                    (None, None) => Err("there is neither a profile nor a job".to_owned()),
                 }
-                (None, Some(job)) => predict(job, strategy, &cluster, self.cluster.seed, traced),
-                (None, None) => Err("there is neither a profile nor a job".to_owned()),
-            }
-        };
+            };
         let mut predictions = Vec::new();
         for (number, strategy) in self.strategy.iter().enumerate() {
             let found = predicted(*strategy, number == 0 && self.cluster.trace.is_some());
-            let (prediction, trace) = found.map_err(|problem| Failure::usage(format!("{strategy}: {problem}")))?;
+            let (prediction, trace) = found.map_err(|problem| CommandError::usage(format!("{strategy}: {problem}")))?;
             self.cluster.write_trace(trace.as_ref())?;
             predictions.push(prediction);
         }
         let text = table(&cluster, &predictions);
-        self.cluster.tell(&text, &Report { cluster, job, predictions })?;
+        self.cluster.tell(&text, &SimulatedTrainingReport { cluster, job, predictions })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn job(&self, shards: usize) -> Job {
-        Job {
+    fn job(&self, shards: usize) -> MfWorkload {
+        MfWorkload {
             seed: self.cluster.seed,
             users: self.users as usize,
             items: self.items as usize,
             per_user: self.per_user as usize,
             rank: self.rank as usize,
             clocks: self.passes * self.clocks,
-            clocks_per_pass: self.clocks,
+            clocks_per_epoch: self.clocks,
             workers: self.workers as usize,
             shards,
-            rating: self.rating,
-            ..Job::default()
+            rating_time: self.rating,
+            ..MfWorkload::default()
         }
     }
 }

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 
 /// What to study.
 #[derive(Debug, Subcommand)]
-pub(crate) enum Study {
+pub(crate) enum StudyCommand {
     /// What late updates do to learning, for models, optimizers and numbers of workers.
-    Staleness(staleness::Delays),
+    Staleness(staleness::StalenessStudyArgs),
 }
 
-impl Study {
+impl StudyCommand {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Staleness(staleness) => staleness.execute(),

@@ -1,11 +1,11 @@
 //! `hemiola study staleness`: models trained under drawn delays, as a table and pictures.
 
-use crate::failure::Failure;
-use crate::output::{self, Compress, Staged};
+use crate::error::CommandError;
+use crate::output::{self, OutputCompression, StagedFile};
 use clap::{Args, ValueEnum};
-use hemiola_plot::{Axis, Chart, Line, Panel};
-use hemiola_sim::study::sweep::{slow_down, to_csv};
-use hemiola_sim::study::{Cell, Delay, Model, Optimizer, Sweep};
+use hemiola_plot::{Chart, ChartAxis, ChartLine, ChartPanel};
+use hemiola_sim::staleness::sweep::{slowdown, to_csv};
+use hemiola_sim::staleness::{DelayDistribution, StalenessSweep, StudyModel, StudyOptimizer, SweepCell};
 use std::fmt::Write as _;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -22,7 +22,7 @@ Models: mf (matrix factorization), lda (topics by Gibbs sampling), logistic, mlp
 In each iteration every worker computes an update from its own copy of the model. It reaches each copy, its own included, 1 + r iterations later; r is drawn for each pair of workers, evenly from 0 to the staleness, or with --delay geometric \
 with the same mean and a long tail. Work is counted in batches of all workers; quality is that of the first worker's copy.
 
-Three files are written: PREFIX.csv has a line for each optimizer, number of workers and staleness, with the mean and standard deviation over seeds of the batches until the target (empty if not all seeds reached it), \"slow_down\" (over the least staleness) and the last quality; \
+Three files are written: PREFIX.csv has a line for each optimizer, number of workers and staleness, with the mean and standard deviation over seeds of the batches until the target (empty if not all seeds reached it), \"slowdown\" (over the least staleness) and the last quality; \
 PREFIX-courses.csv has quality by batches; PREFIX.svg draws both, with bands of one standard deviation.";
 
 /// Most seeds: each is a training of its own for each line of the table.
@@ -31,14 +31,14 @@ const MOST_SEEDS: u64 = 1000;
 /// The arguments of `hemiola study staleness`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Delays {
+pub(crate) struct StalenessStudyArgs {
     /// What is learned.
     #[arg(long, value_name = "MODEL", value_parser = model)]
-    model: Model,
+    model: StudyModel,
 
     /// What gradients become.
     #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',', default_value = "sgd")]
-    optimizer: Vec<Named>,
+    optimizer: Vec<StudyOptimizerName>,
 
     /// The longest delays, in iterations.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,4,8,16,32", value_parser = clap::value_parser!(u32).range(..=1000))]
@@ -50,7 +50,7 @@ pub(crate) struct Delays {
 
     /// How delays are distributed.
     #[arg(long, value_name = "KIND", value_enum, default_value = "uniform")]
-    delay: Shape,
+    delay: DelayDistributionName,
 
     /// Steps to try; for each line of the table the fastest counts [default: one that serves the model well].
     #[arg(long, value_name = "RATE,...", value_delimiter = ',')]
@@ -78,7 +78,7 @@ pub(crate) struct Delays {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Named {
+enum StudyOptimizerName {
     Sgd,
     Momentum,
     Adagrad,
@@ -86,41 +86,43 @@ enum Named {
     Adam,
 }
 
-impl Named {
-    fn optimizer(self) -> Optimizer {
+impl StudyOptimizerName {
+    fn optimizer(self) -> StudyOptimizer {
         match self {
-            Self::Sgd => Optimizer::Sgd,
-            Self::Momentum => Optimizer::Momentum,
-            Self::Adagrad => Optimizer::Adagrad,
-            Self::Rmsprop => Optimizer::Rmsprop,
-            Self::Adam => Optimizer::Adam,
+            Self::Sgd => StudyOptimizer::Sgd,
+            Self::Momentum => StudyOptimizer::Momentum,
+            Self::Adagrad => StudyOptimizer::Adagrad,
+            Self::Rmsprop => StudyOptimizer::Rmsprop,
+            Self::Adam => StudyOptimizer::Adam,
         }
     }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Shape {
+enum DelayDistributionName {
     Uniform,
     Geometric,
 }
 
-fn model(text: &str) -> Result<Model, String> {
+fn model(text: &str) -> Result<StudyModel, String> {
     match text {
-        "mf" => Ok(Model::Mf),
-        "lda" => Ok(Model::Lda),
-        "logistic" => Ok(Model::Logistic),
+        "mf" => Ok(StudyModel::Mf),
+        "lda" => Ok(StudyModel::Lda),
+        "logistic" => Ok(StudyModel::Logistic),
         _ => match text.strip_prefix("mlp-").and_then(|depth| depth.parse().ok()) {
-            Some(depth @ 0..=3) => Ok(Model::Mlp(depth)),
+            Some(depth @ 0..=3) => Ok(StudyModel::Mlp(depth)),
             _ => Err("it is one of mf, lda, logistic, mlp-0, mlp-1, mlp-2 and mlp-3".to_owned()),
         },
     }
 }
 
-impl Delays {
+impl StalenessStudyArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let files = self.files()?;
         if let Some(rate) = self.rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
-            return Err(Failure::usage(format!("a step of {rate} leads nowhere")).hint("use rates above zero").into());
+            return Err(CommandError::usage(format!("a step of {rate} leads nowhere"))
+                .hint("use rates above zero")
+                .into());
         }
         let mut studied = Vec::new();
         for (number, named) in self.optimizer.iter().enumerate() {
@@ -139,11 +141,11 @@ impl Delays {
         }
         let mut staged = Vec::new();
         for (path, text) in files.iter().zip([&table, &courses(&studied), &self.chart(&studied).picture().svg()]) {
-            let mut file = Staged::create(path, Compress::None)?;
+            let mut file = StagedFile::create(path, OutputCompression::None)?;
             file.write(text.as_bytes())?;
             staged.push(file.finish()?);
         }
-        staged.into_iter().try_for_each(output::Finished::publish)?;
+        staged.into_iter().try_for_each(output::CompleteFile::publish)?;
         output::print(&self.summary(&studied, &files))?;
         Ok(ExitCode::SUCCESS)
     }
@@ -152,24 +154,24 @@ impl Delays {
         output::with_ends(&self.output, [".csv", "-courses.csv", ".svg"])
     }
 
-    fn sweep(&self, optimizer: Optimizer) -> Sweep {
+    fn sweep(&self, optimizer: StudyOptimizer) -> StalenessSweep {
         let mut staleness = self.staleness.clone();
         staleness.sort_unstable();
         staleness.dedup();
-        Sweep {
+        StalenessSweep {
             model: self.model,
             optimizer,
             delay: match self.delay {
-                Shape::Uniform => Delay::Uniform,
-                Shape::Geometric => Delay::Geometric,
+                DelayDistributionName::Uniform => DelayDistribution::Uniform,
+                DelayDistributionName::Geometric => DelayDistribution::Geometric,
             },
             staleness,
             workers: self.workers.iter().map(|workers| *workers as usize).collect(),
-            rates: self.rates.clone(),
+            learning_rates: self.rates.clone(),
             seeds: (1..=self.seeds).collect(),
             target: self.target,
-            most_batches: self.batches,
-            to_the_end: self.to_the_end,
+            max_batches: self.batches,
+            run_to_end: self.to_the_end,
         }
     }
 
@@ -182,29 +184,29 @@ impl Delays {
     }
 
     /// How a line is called.
-    fn label(&self, sweep: &Sweep, workers: usize) -> String {
+    fn label(&self, sweep: &StalenessSweep, workers: usize) -> String {
         let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
         if self.optimizer.len() > 1 { format!("{}, {workers}", sweep.optimizer.name()) } else { workers }
     }
 
-    fn chart(&self, studied: &[(Sweep, Vec<Cell>)]) -> Chart {
-        let staleness = || Axis::new("staleness (iterations)").from_zero();
-        let mut batches = Panel::new(staleness(), Axis::new("batches to the target").from_zero());
-        let mut slower = Panel::new(staleness(), Axis::new("slow-down").from_zero());
+    fn chart(&self, studied: &[(StalenessSweep, Vec<SweepCell>)]) -> Chart {
+        let staleness = || ChartAxis::new("staleness (iterations)").from_zero();
+        let mut batches = ChartPanel::new(staleness(), ChartAxis::new("batches to the target").from_zero());
+        let mut slower = ChartPanel::new(staleness(), ChartAxis::new("slow-down").from_zero());
         for (sweep, cells) in studied {
             for &workers in &sweep.workers {
-                let of: Vec<&Cell> = cells.iter().filter(|cell| cell.workers == workers).collect();
+                let of: Vec<&SweepCell> = cells.iter().filter(|cell| cell.workers == workers).collect();
                 let name = self.label(sweep, workers);
                 let found = || of.iter().filter_map(|cell| Some((f64::from(cell.staleness), cell.batches()?)));
                 let band = found().map(|(_, (mean, deviation))| [mean - deviation, mean + deviation]);
-                batches = batches.line(Line::new(&name, found().map(|(at, (mean, _))| [at, mean])).band(band));
+                batches = batches.line(ChartLine::new(&name, found().map(|(at, (mean, _))| [at, mean])).band(band));
                 let downs = of.iter().filter_map(|cell| {
-                    let down = slow_down(cells, cell)?;
+                    let down = slowdown(cells, cell)?;
                     let share = cell.batches().map_or(0.0, |(mean, deviation)| deviation / mean);
                     Some(([f64::from(cell.staleness), down], [down * (1.0 - share), down * (1.0 + share)]))
                 });
                 let (points, band): (Vec<_>, Vec<_>) = downs.unzip();
-                slower = slower.line(Line::new(&name, points).band(band));
+                slower = slower.line(ChartLine::new(&name, points).band(band));
             }
         }
         let mut chart = Chart::new().title(&format!("{} under staleness", self.model.name()));
@@ -216,19 +218,19 @@ impl Delays {
         if let Some((sweep, cells)) = studied.first() {
             let most = sweep.workers.iter().copied().max().unwrap_or(1);
             let title = format!("batches ({})", self.label(sweep, most));
-            let mut panel = Panel::new(Axis::new(&title).from_zero(), Axis::new(self.model.measure()));
+            let mut panel = ChartPanel::new(ChartAxis::new(&title).from_zero(), ChartAxis::new(self.model.metric()));
             for cell in cells.iter().filter(|cell| cell.workers == most) {
-                let course = cell.course();
+                let course = cell.mean_curve();
                 let points = course.iter().map(|(batches, mean, _)| [*batches as f64, *mean]);
                 let band = course.iter().map(|(_, mean, deviation)| [mean - deviation, mean + deviation]);
-                panel = panel.line(Line::new(&format!("staleness {}", cell.staleness), points).band(band));
+                panel = panel.line(ChartLine::new(&format!("staleness {}", cell.staleness), points).band(band));
             }
             chart = chart.panel(panel);
         }
         chart
     }
 
-    fn summary(&self, studied: &[(Sweep, Vec<Cell>)], files: &[PathBuf]) -> String {
+    fn summary(&self, studied: &[(StalenessSweep, Vec<SweepCell>)], files: &[PathBuf]) -> String {
         let mut text = format!(
             "{:<10} {:>7} {:>9} {:>7} {:>10} {:>9} {:>10}\n",
             "optimizer",
@@ -237,14 +239,15 @@ impl Delays {
             "rate",
             "batches",
             "slow-down",
-            self.model.measure()
+            self.model.metric()
         );
         for (sweep, cells) in studied {
             for cell in cells {
                 let name = if sweep.model.has_gradients() { sweep.optimizer.name() } else { "gibbs" };
                 let batches = cell.batches().map_or("-".to_owned(), |(mean, _)| format!("{mean:.0}"));
-                let down = slow_down(cells, cell).map_or("-".to_owned(), |down| format!("{down:.2}"));
-                let (workers, staleness, rate, last) = (cell.workers, cell.staleness, cell.rate, cell.last().0);
+                let down = slowdown(cells, cell).map_or("-".to_owned(), |down| format!("{down:.2}"));
+                let (workers, staleness, rate, last) =
+                    (cell.workers, cell.staleness, cell.learning_rate, cell.last().0);
                 let _ = writeln!(
                     text,
                     "{name:<10} {workers:>7} {staleness:>9} {rate:>7} {batches:>10} {down:>9} {last:>10.4}"
@@ -258,12 +261,12 @@ impl Delays {
 }
 
 /// Quality by batches, with mean and deviation over seeds.
-fn courses(studied: &[(Sweep, Vec<Cell>)]) -> String {
+fn courses(studied: &[(StalenessSweep, Vec<SweepCell>)]) -> String {
     let mut text = String::from("model,optimizer,workers,staleness,batches,quality,quality_deviation\n");
     for (sweep, cells) in studied {
         let name = if sweep.model.has_gradients() { sweep.optimizer.name() } else { "gibbs" };
         for cell in cells {
-            for (batches, mean, deviation) in cell.course() {
+            for (batches, mean, deviation) in cell.mean_curve() {
                 let (model, workers, staleness) = (sweep.model.name(), cell.workers, cell.staleness);
                 let _ = writeln!(text, "{model},{name},{workers},{staleness},{batches},{mean},{deviation}");
             }

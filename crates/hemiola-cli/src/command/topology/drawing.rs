@@ -2,7 +2,7 @@
 
 use hemiola::collective::Graph;
 use hemiola_core::Rank;
-use hemiola_plot::{Anchor, Ink, Lettering, Pen, Picture};
+use hemiola_plot::{ColorRole, Picture, StrokeStyle, TextAnchor, TextStyle};
 use std::f64::consts::TAU;
 
 const SIZE: f64 = 520.0;
@@ -27,7 +27,7 @@ pub(super) fn senders_drawn(graph: &Graph) -> usize {
 pub(super) fn draw(graph: &Graph, caption: &str) -> Picture {
     let mut picture = Picture::new(SIZE, SIZE + CAPTION);
     picture.set_title(caption);
-    picture.text([SIZE / 2.0, 26.0], caption, Lettering::new(14.0, Ink::Text).anchor(Anchor::Middle).bold());
+    picture.text([SIZE / 2.0, 26.0], caption, TextStyle::new(14.0, ColorRole::Text).anchor(TextAnchor::Middle).bold());
     let peers = graph.peers();
     let radius = SIZE / 2.0 - MARGIN;
     // Neighbours on the circle do not touch.
@@ -50,21 +50,21 @@ pub(super) fn draw(graph: &Graph, caption: &str) -> Picture {
         };
         // Two edges between the same peers lie side by side.
         let aside = if graph.has_edge(to, from) { 2.5 } else { 0.0 };
-        let ink = Ink::Series(0);
+        let ink = ColorRole::Series(0);
         let tip = at(end, -dot, aside);
         let head = HEAD.min(length / 3.0);
-        picture.line([at(start, dot, aside), at(tip, -head, 0.0)], Pen::new(ink, 1.3).opacity(opacity));
+        picture.line([at(start, dot, aside), at(tip, -head, 0.0)], StrokeStyle::new(ink, 1.3).opacity(opacity));
         picture.polygon([tip, at(tip, -head, head * 0.4), at(tip, -head, -head * 0.4)], ink, opacity.max(0.4));
     }
     for rank in Rank::all(peers) {
         let center = place(rank);
-        picture.circle(center, dot, Ink::Ground, Some(Pen::new(Ink::Text, 1.3)));
+        picture.circle(center, dot, ColorRole::Background, Some(StrokeStyle::new(ColorRole::Text, 1.3)));
         if dot >= 7.0 {
             let size = dot * 0.85;
             picture.text(
                 [center[0], center[1] + size * 0.36],
                 &rank.to_string(),
-                Lettering::new(size, Ink::Text).anchor(Anchor::Middle),
+                TextStyle::new(size, ColorRole::Text).anchor(TextAnchor::Middle),
             );
         }
     }

@@ -2,13 +2,13 @@
 
 mod drawing;
 
-use crate::counted::counted;
-use crate::failure::Failure;
-use crate::graph::{self, Details, Edges, Kind, Typed};
-use crate::output::{self, Compress, Staged};
+use crate::error::CommandError;
+use crate::graph::{self, DrawnEdges, TopologyArgs, TopologyName, TopologyParameters};
+use crate::output::{self, OutputCompression, StagedFile};
+use crate::plural::counted;
 use crate::report;
 use clap::Args;
-use hemiola::collective::{Graph, Search, Weights};
+use hemiola::collective::{GossipWeights, Graph, TopologySearch};
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -57,14 +57,14 @@ const THOUSANDFOLD: f64 = 1000.0;
 /// The arguments of `hemiola topology`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
-pub(crate) struct Show {
+pub(crate) struct TopologyCommand {
     /// Number of peers.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_PEERS))]
     peers: u64,
 
     /// Kind of graph, of those below.
     #[arg(long, value_name = "KIND", default_value = "root-expander", value_parser = graph::typed)]
-    kind: Typed,
+    kind: TopologyArgs,
 
     /// How many each peer sends to, for `random`, `halton` (log₂ peers if not given) and `best` (2 if not given).
     #[arg(long, value_name = "N")]
@@ -83,8 +83,8 @@ pub(crate) struct Show {
     offsets: Vec<usize>,
 
     /// Senders and receivers such as `0-1,1-0`, or a file with such lines, for `edges`.
-    #[arg(long, value_name = "A-B,...|FILE", value_parser = Edges::read)]
-    edges: Option<Edges>,
+    #[arg(long, value_name = "A-B,...|FILE", value_parser = DrawnEdges::read)]
+    edges: Option<DrawnEdges>,
 
     /// Bytes that each edge carries in a step; a model of a million `f32` unless said otherwise.
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
@@ -101,7 +101,7 @@ pub(crate) struct Show {
 
 /// What is told of a graph.
 #[derive(Debug, Serialize)]
-struct Figures {
+struct TopologyReport {
     peers: usize,
     kind: String,
     degree: usize,
@@ -118,10 +118,10 @@ struct Figures {
     problems: Vec<String>,
 }
 
-impl Figures {
+impl TopologyReport {
     fn of(graph: &Graph, kind: String, bytes: u64) -> Self {
         let connected = graph.check_connected();
-        let balanced = Weights::balanced(graph);
+        let balanced = GossipWeights::balanced(graph);
         let spectral_gap = graph.spectral_gap();
         let regular = graph.check_regular();
         let problems = [connected.as_ref().err(), balanced.as_ref().err()];
@@ -186,7 +186,7 @@ fn steps(gap: f64) -> Option<u64> {
     }
 }
 
-impl Show {
+impl TopologyCommand {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         if let Some(target) = &self.report {
             report::check(target)?;
@@ -198,21 +198,24 @@ impl Show {
             } else {
                 "both --report and --output name the same file"
             };
-            return Err(Failure::usage(message).hint("name a file for one of them").into());
+            return Err(CommandError::usage(message).hint("name a file for one of them").into());
         }
         if let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-"))
             && path.extension().and_then(|ending| ending.to_str()) != Some("svg")
         {
             let message = format!("cannot draw to `{}`: pictures of graphs are SVG", path.display());
-            return Err(Failure::usage(message).hint("let its name end with `.svg`").into());
+            return Err(CommandError::usage(message).hint("let its name end with `.svg`").into());
         }
         if self.peers > SOON {
-            let what =
-                if self.kind.kind == Kind::Best { "looking for the best graph" } else { "computing the spectral gap" };
+            let what = if self.kind.kind == TopologyName::Best {
+                "looking for the best graph"
+            } else {
+                "computing the spectral gap"
+            };
             output::note(&format!("{what} of so many peers takes a while"));
         }
         let graph = self.graph()?;
-        let figures = Figures::of(&graph, self.kind.kind.name(), self.bytes);
+        let figures = TopologyReport::of(&graph, self.kind.kind.name(), self.bytes);
         if !to_screen(&self.report) && !to_screen(&self.output) {
             output::print(&figures.text())?;
         }
@@ -234,7 +237,7 @@ impl Show {
             if to_screen(&self.output) {
                 output::print(&picture)?;
             } else {
-                let mut staged = Staged::create(path, Compress::None)?;
+                let mut staged = StagedFile::create(path, OutputCompression::None)?;
                 staged.write(picture.as_bytes())?;
                 staged.finish()?.publish()?;
             }
@@ -249,45 +252,45 @@ impl Show {
         let (peers, kind, details) = (self.peers as usize, self.kind.kind, self.details()?);
         let topology = kind.topology(&details).map_err(|flag| {
             let message = format!("a graph of kind `{}` needs {flag}", kind.name());
-            Failure::usage(message).hint("`hemiola topology --help` has examples")
+            CommandError::usage(message).hint("`hemiola topology --help` has examples")
         })?;
         let made = if let Some(topology) = topology {
             topology.graph(peers)
         } else {
-            let search = Search::new(peers, details.degree.unwrap_or(DEGREE)).seed(details.seed.unwrap_or(0));
+            let search = TopologySearch::new(peers, details.degree.unwrap_or(DEGREE)).seed(details.seed.unwrap_or(0));
             search.tries((TRIES / peers).clamp(50, 1000)).run().map(|found| found.graph)
         };
-        made.map_err(|error| Failure::usage(error.to_string()).into())
+        made.map_err(|error| CommandError::usage(error.to_string()).into())
     }
 
     /// What was said of the graph, by its flags and behind its name. Refuses flags that would do nothing.
-    fn details(&self) -> anyhow::Result<Details> {
-        use Kind::{Best, Circulant, Halton, RandomRegular, TwoLevel};
-        let Typed { kind, details } = &self.kind;
-        let behind = details != &Details::default();
-        let given: [(&str, bool, &[Kind]); 5] = [
+    fn details(&self) -> anyhow::Result<TopologyParameters> {
+        use TopologyName::{Best, Circulant, Halton, RandomRegular, TwoLevel};
+        let TopologyArgs { kind, details } = &self.kind;
+        let behind = details != &TopologyParameters::default();
+        let given: [(&str, bool, &[TopologyName]); 5] = [
             ("--degree", self.degree.is_some(), &[Halton, RandomRegular, Best]),
             ("--seed", self.seed.is_some(), &[RandomRegular, Best]),
             ("--group", self.group.is_some(), &[TwoLevel]),
             ("--offsets", !self.offsets.is_empty(), &[Circulant]),
-            ("--edges", self.edges.is_some(), &[Kind::Edges]),
+            ("--edges", self.edges.is_some(), &[TopologyName::Edges]),
         ];
         for (flag, given, kinds) in given {
             if given && !kinds.contains(kind) {
                 let kinds: Vec<String> = kinds.iter().map(|kind| format!("`{}`", kind.name())).collect();
                 let message = format!("{flag} does nothing for a graph of kind `{}`", kind.name());
                 let hint = format!("leave it out, or use it with --kind {}", kinds.join(" or "));
-                return Err(Failure::usage(message).hint(hint).into());
+                return Err(CommandError::usage(message).hint(hint).into());
             }
             if given && behind && flag != "--seed" {
                 let message = format!("{flag} is said twice: it is in `--kind {}:..`, too", kind.name());
-                return Err(Failure::usage(message).hint("leave out one of them").into());
+                return Err(CommandError::usage(message).hint("leave out one of them").into());
             }
         }
         if behind {
-            return Ok(Details { seed: self.seed, ..details.clone() });
+            return Ok(TopologyParameters { seed: self.seed, ..details.clone() });
         }
         let Self { degree, seed, group, .. } = *self;
-        Ok(Details { degree, seed, group, offsets: self.offsets.clone(), edges: self.edges.clone() })
+        Ok(TopologyParameters { degree, seed, group, offsets: self.offsets.clone(), edges: self.edges.clone() })
     }
 }

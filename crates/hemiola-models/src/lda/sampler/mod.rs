@@ -1,49 +1,49 @@
-//! Ways to draw the topics of a cell.
+//! Gibbs samplers for the tokens of a cell.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `word` | the word at hand |
-//! | `lanes` | exact, for few topics |
-//! | `lists` | exact, for many topics |
-//! | `hastings` | proposals that are accepted or not |
-//! | `eight` | eight numbers at a time, with the same bits on every machine |
-//! | `prefetch` | memory before it is needed |
+//! | `word_state` | counts and weights of the current word |
+//! | `dense_rows` | exact, for few topics |
+//! | `sparse_lists` | exact, for many topics |
+//! | `metropolis_hastings` | Metropolis-Hastings proposals |
+//! | `simd8` | eight lanes at a time, bit-identical on every machine |
+//! | `prefetch` | memory prefetch hints |
 
-mod eight;
-pub(super) mod hastings;
-pub(super) mod lanes;
-mod lists;
+pub(super) mod dense_rows;
+pub(super) mod metropolis_hastings;
 mod prefetch;
-pub(super) mod word;
+mod simd8;
+mod sparse_lists;
+pub(super) mod word_state;
 
-use super::block::Block;
-use super::counts::Counts;
-use super::part::{Part, Topics};
-use super::random::Key;
-use word::Word;
+use super::block::WordBlock;
+use super::counts::DocumentCounts;
+use super::partition::{DocumentPartition, TokenTopics};
+use super::rng::CounterRng;
+use word_state::WordState;
 
-/// The tokens of a cell.
-struct Cell<'a> {
-    /// Where the tokens of each word begin, and the end of the last.
+/// Tokens of a cell.
+struct TokenCell<'a> {
+    /// Start of the tokens of each word, and the end of the last.
     starts: &'a [u32],
-    /// Of all tokens of the part.
+    /// Document handles of all tokens of the partition.
     handles: &'a [u32],
-    block: &'a mut Block,
+    block: &'a mut WordBlock,
 }
 
-/// What was done: for the work it took.
+/// Work counters of a sampler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Done {
-    /// Lines of documents that were gone over.
+pub(super) struct SweepWork {
+    /// Lines of document counts visited.
     pub(super) visited: u64,
-    /// Draws of the smooth part.
+    /// Draws from the smoothing part.
     pub(super) smooth: u64,
-    /// Words that were taken at hand.
+    /// Number of words entered.
     pub(super) words: u64,
 }
 
-impl Done {
-    /// Both.
+impl SweepWork {
+    /// Adds the counters of two runs.
     pub(super) fn and(self, other: Self) -> Self {
         Self {
             visited: self.visited + other.visited,
@@ -53,20 +53,27 @@ impl Done {
     }
 }
 
-/// The registers there are.
+/// SIMD level of the sampler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Machine {
-    /// The widest that samplers are written for.
+pub(super) enum SimdLevel {
+    /// Widest registers that samplers support.
     Best,
-    /// None: for tests, and machines that have none.
-    #[cfg_attr(not(test), expect(dead_code, reason = "tests compare it with the best"))]
-    Plain,
+    /// Scalar code: for tests, and for machines without such registers.
+    #[cfg_attr(not(test), expect(dead_code, reason = "compared with the SIMD level by tests"))]
+    Scalar,
 }
 
-/// Draws all tokens of a cell anew, as the form of its documents' counts says. `word` has begun.
-pub(super) fn draw(machine: Machine, word: &mut Word, part: &mut Part, block: (usize, &mut Block), key: Key) -> Done {
+/// Samples all tokens of a cell once, with the sampler that fits the layout of the document counts.
+/// `word` must have begun the cell.
+pub(super) fn draw(
+    machine: SimdLevel,
+    word: &mut WordState,
+    part: &mut DocumentPartition,
+    block: (usize, &mut WordBlock),
+    key: CounterRng,
+) -> SweepWork {
     #[cfg(target_arch = "x86_64")]
-    if machine == Machine::Best
+    if machine == SimdLevel::Best
         && let Some(wide) = pulp::x86::V3::try_new()
     {
         return wide.vectorize(
@@ -75,30 +82,46 @@ pub(super) fn draw(machine: Machine, word: &mut Word, part: &mut Part, block: (u
         );
     }
     let _ = machine;
-    draw_by(eight::Plain, word, part, block, key)
+    draw_by(simd8::Scalar8, word, part, block, key)
 }
 
 #[inline(always)]
-fn draw_by<E: eight::Eight>(
+fn draw_by<E: simd8::Simd8>(
     eight: E,
-    word: &mut Word,
-    part: &mut Part,
-    (number, block): (usize, &mut Block),
-    key: Key,
-) -> Done {
-    let Part { starts, handles, topics, counts, tokens, firsts, lengths, .. } = part;
+    word: &mut WordState,
+    part: &mut DocumentPartition,
+    (number, block): (usize, &mut WordBlock),
+    key: CounterRng,
+) -> SweepWork {
+    let DocumentPartition { starts, handles, topics, counts, tokens, firsts, lengths, .. } = part;
     let starts = &starts[number];
-    let cell = &mut Cell { starts, handles, block };
+    let cell = &mut TokenCell { starts, handles, block };
     match (counts, topics) {
-        (Counts::Rows(rows), Topics::Narrow(topics)) => lanes::draw(eight, word, rows, topics, cell, key),
-        (Counts::Lists(lists), Topics::Narrow(topics)) => lists::draw(eight, word, lists, topics, cell, key),
-        (Counts::WideLists(lists), Topics::Wide(topics)) => lists::draw(eight, word, lists, topics, cell, key),
-        (Counts::Tables(tables), Topics::Narrow(topics)) => {
-            hastings::draw::<u32>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, key)
+        (DocumentCounts::Rows(rows), TokenTopics::Narrow(topics)) => {
+            dense_rows::draw(eight, word, rows, topics, cell, key)
         }
-        (Counts::WideTables(tables), Topics::Wide(topics)) => {
-            hastings::draw::<u64>(word, tables, topics, cell, &hastings::OfDocuments { tokens, firsts, lengths }, key)
+        (DocumentCounts::Lists(lists), TokenTopics::Narrow(topics)) => {
+            sparse_lists::draw(eight, word, lists, topics, cell, key)
         }
-        _ => unreachable!("topics are as wide as counts"),
+        (DocumentCounts::WideLists(lists), TokenTopics::Wide(topics)) => {
+            sparse_lists::draw(eight, word, lists, topics, cell, key)
+        }
+        (DocumentCounts::Tables(tables), TokenTopics::Narrow(topics)) => metropolis_hastings::draw::<u32>(
+            word,
+            tables,
+            topics,
+            cell,
+            &metropolis_hastings::DocumentTokens { tokens, firsts, lengths },
+            key,
+        ),
+        (DocumentCounts::WideTables(tables), TokenTopics::Wide(topics)) => metropolis_hastings::draw::<u64>(
+            word,
+            tables,
+            topics,
+            cell,
+            &metropolis_hastings::DocumentTokens { tokens, firsts, lengths },
+            key,
+        ),
+        _ => unreachable!("topics and counts have the same width"),
     }
 }

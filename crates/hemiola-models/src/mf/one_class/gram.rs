@@ -1,30 +1,30 @@
-//! The sum of all products of a row with itself: what every pair of a user and an item costs, without visiting them.
+//! Gram matrix: the cost of all pairs of a user and an item without visiting them.
 //!
-//! `Σ_i (w · h_i)² = wᵀ (Σ_i h_i h_iᵀ) w`: a matrix as wide as the rank stands for all items. It is summed in double
-//! precision by the workers and rounded once, because everything that is solved afterwards starts from it.
+//! `Σ_i (w · h_i)² = wᵀ (Σ_i h_i h_iᵀ) w`: a matrix of rank × rank represents all items. Workers
+//! sum it in double precision and round once, because all solves start from it.
 
 use hemiola::array::Element;
 use serde::{Deserialize, Serialize};
 
-/// Sums of products, or a row whose products are still to be added.
+/// Sum of outer products, or a single row whose outer product is still pending.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Gram {
-    /// Row after row; empty while there are none. Only the upper triangle is filled.
+pub(super) struct GramMatrix {
+    /// Row-major; empty while there are none. Only the upper triangle is filled.
     sums: Vec<f64>,
     row: Vec<f32>,
 }
 
-impl Element for Gram {}
+impl Element for GramMatrix {}
 
-impl Gram {
-    /// The products of one row.
+impl GramMatrix {
+    /// Creates the Gram matrix of one row.
     pub(super) fn of(row: &[f32]) -> Self {
         Self { sums: Vec::new(), row: row.to_vec() }
     }
 
-    /// Both together.
+    /// Adds two Gram matrices.
     pub(super) fn joined(mut self, other: Self) -> Self {
-        self.settle();
+        self.materialize();
         if self.sums.is_empty() {
             return other;
         }
@@ -36,16 +36,16 @@ impl Gram {
         self
     }
 
-    fn settle(&mut self) {
+    fn materialize(&mut self) {
         if !self.row.is_empty() {
             self.sums = vec![0.0; self.row.len() * self.row.len()];
             add(&mut self.sums, &std::mem::take(&mut self.row));
         }
     }
 
-    /// The whole symmetric matrix, `width` × `width`, times a factor.
+    /// Returns the full symmetric matrix, `width` × `width`, times a factor.
     pub(super) fn scaled(mut self, width: usize, factor: f32) -> Vec<f32> {
-        self.settle();
+        self.materialize();
         let mut matrix = vec![0.0; width * width];
         if self.sums.is_empty() {
             return matrix;
@@ -74,14 +74,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_sum_of_all_products_whoever_adds_them() {
+    fn it_is_the_sum_of_all_outer_products_in_any_grouping() {
         let rows = [[1.0, 2.0], [3.0, -1.0], [0.5, 0.0]];
-        let all = |from: Gram| rows.iter().fold(from, |sum, row| sum.joined(Gram::of(row)));
+        let all = |from: GramMatrix| rows.iter().fold(from, |sum, row| sum.joined(GramMatrix::of(row)));
         let expected = [10.25, -1.0, -1.0, 5.0];
-        assert_eq!(all(Gram::default()).scaled(2, 1.0), expected);
-        assert_eq!(Gram::default().joined(all(Gram::default())).joined(Gram::default()).scaled(2, 1.0), expected);
-        assert_eq!(all(Gram::default()).joined(all(Gram::default())).scaled(2, 0.5), expected);
-        assert_eq!(Gram::of(&rows[0]).scaled(2, 1.0), [1.0, 2.0, 2.0, 4.0]);
-        assert_eq!(Gram::default().scaled(2, 1.0), [0.0; 4]);
+        assert_eq!(all(GramMatrix::default()).scaled(2, 1.0), expected);
+        assert_eq!(
+            GramMatrix::default().joined(all(GramMatrix::default())).joined(GramMatrix::default()).scaled(2, 1.0),
+            expected
+        );
+        assert_eq!(all(GramMatrix::default()).joined(all(GramMatrix::default())).scaled(2, 0.5), expected);
+        assert_eq!(GramMatrix::of(&rows[0]).scaled(2, 1.0), [1.0, 2.0, 2.0, 4.0]);
+        assert_eq!(GramMatrix::default().scaled(2, 1.0), [0.0; 4]);
     }
 }

@@ -1,82 +1,86 @@
-//! Events without ratings: alternating least squares over all pairs of a user and an item.
+//! Implicit feedback: alternating least squares over all pairs of a user and an item.
 //!
-//! Only a yes is known: who clicked, bought or watched what, and perhaps how often. Every pair that did *not* happen counts
-//! as a weak no. What is minimized is
+//! Only positives are known: who clicked, bought or watched what, and perhaps how often. Every
+//! unobserved pair counts as a weak negative. The objective is
 //!
 //! ```text
-//! Σ_events c (1 - w·h)² + unobserved Σ_all pairs (w·h)² + Σ_users λ_u |w|² + Σ_items λ_i |h|²
+//! Σ_events c (1 - w·h)² + unobserved_weight Σ_all pairs (w·h)² + Σ_users λ_u |w|² + Σ_items λ_i |h|²
 //! ```
-//! with `c` the weight of an event and `λ = l2 (events of the row + unobserved · rows of the other side)^nu`. With the items
-//! fixed each user is a problem of least squares of its own (`equations`), and the other way round; the sum over all pairs is
-//! one small matrix (`gram`) that all rows of a side share. So an epoch is two loops in which no row depends on another. No step
-//! has to be chosen and nothing can diverge. Hu, Koren and Volinsky 2008; penalties that grow with the number of events are what makes it
-//! hold its own against later models: Rendle, Krichene, Zhang and Koren 2022.
+//! with `c` the weight of an event and `λ = l2 (events of the row + unobserved_weight · rows of the
+//! other side)^frequency_exponent`. With the items fixed, each user is an independent least-squares
+//! problem (`row_equations`), and vice versa. The sum over all pairs is one small matrix (`gram`)
+//! that all rows of a side share. So an epoch is two loops whose rows are independent. There is no
+//! learning rate and no divergence. Hu, Koren and Volinsky 2008; regularization by frequency makes
+//! the model competitive with later ones: Rendle, Krichene, Zhang and Koren 2022.
 //!
-//! **Invariant:** a pass depends on the factors and the lists alone, so training that is resumed goes on to the same bits.
+//! **Invariant:** an epoch depends on the factors and the lists alone, so resumed training is
+//! bit-identical.
 
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
-mod conjugate;
-mod equations;
+mod conjugate_gradient;
+mod event_lists;
 mod gram;
-mod lists;
+mod row_equations;
 
-use self::equations::Equations;
-use self::gram::Gram;
-use self::lists::{Lists, lists};
-use super::model::Model;
-use super::settings::Settings;
-use super::step::{LANES, dot};
+use self::event_lists::{EventLists, lists};
+use self::gram::GramMatrix;
+use self::row_equations::RowEquations;
+use super::model::MfModel;
+use super::settings::MfSettings;
+use super::sgd::{LANES, dot};
 use crate::Error;
-use hemiola::loops::Plan;
+use hemiola::loops::LoopPlan;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 
-/// Events of both sides.
+/// Event lists of users and of items.
 #[derive(Debug)]
-pub(super) struct OneClass {
-    users: Lists,
-    items: Lists,
+pub(super) struct OneClassEvents {
+    users: EventLists,
+    items: EventLists,
 }
 
-impl OneClass {
-    /// *Collective.* Arranges events for training a model of this shape.
+impl OneClassEvents {
+    /// *Collective.* Builds the event lists for a model of this shape.
     pub(super) fn new(
         cluster: &Cluster,
         events: &DistArray<f32, 2>,
         [users, items]: [u64; 2],
-        settings: &Settings,
+        settings: &MfSettings,
     ) -> Result<Self> {
         must_be_weights(cluster, events)?;
-        let fixed = Equations::fixed((settings.rank as usize).next_multiple_of(LANES));
+        let fixed = RowEquations::fixed((settings.rank as usize).next_multiple_of(LANES));
         Ok(Self { users: lists(cluster, events, 0, users, fixed)?, items: lists(cluster, events, 1, items, fixed)? })
     }
 
-    /// *Collective.* Solves for all users, then for all items: what is minimized, in all, and the plan of the first loop.
-    pub(super) fn pass(&self, cluster: &Cluster, model: &Model) -> Result<(f64, Plan)> {
-        let Model { user_factors: w, item_factors: h, settings, .. } = model;
-        let (_, plan) = half(cluster, settings, (&self.users, w), (&self.items, h))?;
-        let (objective, _) = half(cluster, settings, (&self.items, h), (&self.users, w))?;
+    /// *Collective.* Solves for all users, then for all items. Returns the total objective and the
+    /// plan of the first loop.
+    pub(super) fn epoch(&self, cluster: &Cluster, model: &MfModel) -> Result<(f64, LoopPlan)> {
+        let MfModel { user_factors: w, item_factors: h, settings, .. } = model;
+        let (_, plan) = solve_side(cluster, settings, (&self.users, w), (&self.items, h))?;
+        let (objective, _) = solve_side(cluster, settings, (&self.items, h), (&self.users, w))?;
         Ok((objective, plan))
     }
 }
 
-/// The penalty of a row with so many events.
-pub(super) fn penalty(settings: &Settings, events: usize, others: u64) -> f32 {
-    let pairs = events as f64 + f64::from(settings.unobserved) * others as f64;
-    (f64::from(settings.l2) * pairs.powf(f64::from(settings.nu))) as f32
+/// Returns the ridge of a row with so many events.
+pub(super) fn penalty(settings: &MfSettings, events: usize, others: u64) -> f32 {
+    let pairs = events as f64 + f64::from(settings.unobserved_weight) * others as f64;
+    (f64::from(settings.l2) * pairs.powf(f64::from(settings.frequency_exponent))) as f32
 }
 
-/// *Collective.* Solves for every row of one side, with the other as it is. What is then minimized, and the plan.
-fn half(
+/// *Collective.* Solves for every row of one side with the other side fixed. Returns the objective
+/// afterwards and the plan.
+fn solve_side(
     cluster: &Cluster,
-    settings: &Settings,
-    (lists, own): (&Lists, &DistArray<f32, 2>),
-    (other_lists, other): (&Lists, &DistArray<f32, 2>),
-) -> Result<(f64, Plan)> {
+    settings: &MfSettings,
+    (lists, own): (&EventLists, &DistArray<f32, 2>),
+    (other_lists, other): (&EventLists, &DistArray<f32, 2>),
+) -> Result<(f64, LoopPlan)> {
     let [own_rows, width] = own.shape().extents();
     let [other_rows, _] = other.shape().extents();
     let width = width as usize;
-    let grams = Accumulator::new(cluster, Gram::default(), Gram::joined);
+    let grams = Accumulator::new(cluster, GramMatrix::default(), GramMatrix::joined);
     let costs = cluster.accumulator::<f64>();
     parallel_for!(
         cluster,
@@ -86,10 +90,10 @@ fn half(
             }
             let factors = &other[row];
             costs += f64::from(penalty(settings, events.len(), own_rows)) * f64::from(dot(factors, factors));
-            grams.add(Gram::of(factors));
+            grams.add(GramMatrix::of(factors));
         }
     )?;
-    let matrix = grams.take()?.scaled(width, settings.unobserved);
+    let matrix = grams.take()?.scaled(width, settings.unobserved_weight);
     let run = parallel_for!(
         cluster,
         repeated,
@@ -98,7 +102,7 @@ fn half(
                 continue;
             }
             let ridge = penalty(settings, events.len(), other_rows);
-            let mut equations = Equations::start(width, &matrix, ridge, events.len());
+            let mut equations = RowEquations::start(width, &matrix, ridge, events.len());
             for (number, weight) in events {
                 equations.add(&other[*number as usize], *weight);
             }
@@ -108,18 +112,18 @@ fn half(
     Ok((costs.take()?, run.plan().clone()))
 }
 
-/// *Collective.* The matrix that all pairs of a user with the items cost, for users who were not trained.
-pub(super) fn all_items(cluster: &Cluster, model: &Model) -> Result<Vec<f32>> {
+/// *Collective.* Returns the weighted Gram matrix of all items, for folding in new users.
+pub(super) fn item_gram(cluster: &Cluster, model: &MfModel) -> Result<Vec<f32>> {
     let items = &model.item_factors;
     let [count, width] = items.shape().extents();
-    let grams = Accumulator::new(cluster, Gram::default(), Gram::joined);
+    let grams = Accumulator::new(cluster, GramMatrix::default(), GramMatrix::joined);
     parallel_for!(
         cluster,
         for i in 0..count as usize {
-            grams.add(Gram::of(&items[i]));
+            grams.add(GramMatrix::of(&items[i]));
         }
     )?;
-    Ok(grams.take()?.scaled(width as usize, model.settings.unobserved))
+    Ok(grams.take()?.scaled(width as usize, model.settings.unobserved_weight))
 }
 
 fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> {
@@ -134,12 +138,12 @@ fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> 
         Some(([user, item], rating)) => {
             let name = |dimension: usize, number: u64| {
                 let names = events.names(dimension);
-                let name = names.and_then(|names| Some(names.text(u32::try_from(number).ok()?)?.into_owned()));
+                let name = names.and_then(|names| Some(names.name_lossy(u32::try_from(number).ok()?)?.into_owned()));
                 name.unwrap_or_else(|| number.to_string())
             };
             let (user, item) = (name(0, user), name(1, item));
-            let expected = "weights above 0; choose which ratings are events (`--events-from`)";
-            Err(Error::Rating { user, item, rating, loss: "one-class", expected }.into())
+            let expected = "weights above 0; choose the rating threshold of events (`--events-from`)";
+            Err(Error::InvalidRating { user, item, rating, loss: "one-class", expected }.into())
         }
         None => Ok(()),
     }

@@ -1,40 +1,40 @@
-//! A procedure that checks the promises made to procedures: versions are there while updates refer to them, what is carried back is what was
-//! sent, every copy is released.
+//! Update rule that checks the contract towards rules: versions are kept while updates refer to
+//! them, attachments return unchanged, and every copy is released.
 
-use hemiola_tables_proto::procedure::{Procedure, UnknownVersion, Update, View};
+use hemiola_tables_proto::update_rule::{LocalApply, RowUpdate, UnknownVersion, UpdateRule};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// What a probe has seen, shared with the test.
+/// Observations of a probe, shared with the test.
 #[derive(Debug, Default)]
-pub(crate) struct Log {
-    /// By row and version: copies that are out, and the row as it was sent.
+pub(crate) struct ProbeLog {
+    /// By row and version: unreleased copies, and the row as it was sent.
     kept: BTreeMap<(u64, u64), (u32, Vec<i32>)>,
     pub(crate) problems: Vec<String>,
 }
 
-impl Log {
+impl ProbeLog {
     pub(crate) fn kept(&self) -> usize {
         self.kept.values().filter(|(copies, _)| *copies > 0).count()
     }
 }
 
-/// Adds, but only the shard may know that.
+/// Adds updates like `Addition`, but with a read-only cache.
 #[derive(Debug)]
-pub(crate) struct Probe {
-    carries: bool,
-    log: Arc<Mutex<Log>>,
+pub(crate) struct ProbeRule {
+    has_attachments: bool,
+    log: Arc<Mutex<ProbeLog>>,
 }
 
-impl Probe {
-    pub(crate) fn new(carries: bool, log: Arc<Mutex<Log>>) -> Self {
-        Self { carries, log }
+impl ProbeRule {
+    pub(crate) fn new(has_attachments: bool, log: Arc<Mutex<ProbeLog>>) -> Self {
+        Self { has_attachments, log }
     }
 }
 
-impl Procedure<i32> for Probe {
-    fn view(&self) -> View<i32> {
-        View::ReadOnly
+impl UpdateRule<i32> for ProbeRule {
+    fn local_apply(&self) -> LocalApply<i32> {
+        LocalApply::Never
     }
 
     /// The state is a copy of the row.
@@ -42,22 +42,22 @@ impl Procedure<i32> for Probe {
         width
     }
 
-    fn carried<'a>(&self, state: &'a [i32]) -> &'a [i32] {
-        if self.carries { state } else { &[] }
+    fn attachment<'a>(&self, state: &'a [i32]) -> &'a [i32] {
+        if self.has_attachments { state } else { &[] }
     }
 
-    fn apply(&self, update: &Update<'_, i32>, row: &mut [i32], state: &mut [i32]) -> Result<(), UnknownVersion> {
+    fn apply(&self, update: &RowUpdate<'_, i32>, row: &mut [i32], state: &mut [i32]) -> Result<(), UnknownVersion> {
         let mut log = self.log.lock().unwrap();
         if update.version > 0 {
             match log.kept.get(&(update.key, update.version)) {
-                Some((_, sent)) if self.carries && sent != update.carried => {
+                Some((_, sent)) if self.has_attachments && sent != update.attachment => {
                     let problem = format!(
                         "version {} of row {} was {sent:?} and came back as {:?}",
-                        update.version, update.key, update.carried
+                        update.version, update.key, update.attachment
                     );
                     log.problems.push(problem);
                 }
-                Some((0, _)) if !self.carries => return Err(UnknownVersion),
+                Some((0, _)) if !self.has_attachments => return Err(UnknownVersion),
                 Some(_) => {}
                 None => return Err(UnknownVersion),
             }
@@ -72,7 +72,7 @@ impl Procedure<i32> for Probe {
         Ok(())
     }
 
-    fn sent(&mut self, key: u64, version: u64, state: &[i32]) {
+    fn on_send(&mut self, key: u64, version: u64, state: &[i32]) {
         let mut log = self.log.lock().unwrap();
         let kept = log.kept.entry((key, version)).or_insert_with(|| (0, state.to_vec()));
         kept.0 += 1;
@@ -81,7 +81,7 @@ impl Procedure<i32> for Probe {
         }
     }
 
-    fn released(&mut self, key: u64, version: u64, copies: u32) {
+    fn on_release(&mut self, key: u64, version: u64, copies: u32) {
         let mut log = self.log.lock().unwrap();
         let out = log.kept.get_mut(&(key, version)).map_or(0, |kept| {
             let out = kept.0;
@@ -94,7 +94,7 @@ impl Procedure<i32> for Probe {
         }
     }
 
-    fn wants_releases(&self) -> bool {
-        !self.carries
+    fn tracks_copies(&self) -> bool {
+        !self.has_attachments
     }
 }

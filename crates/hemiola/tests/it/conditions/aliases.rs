@@ -1,4 +1,4 @@
-//! One thing under two names.
+//! One captured object under two names.
 
 use super::run;
 use hemiola::prelude::*;
@@ -18,7 +18,7 @@ fn an_array_that_is_written_has_one_name() {
         );
         let error = outcome.unwrap_err().to_string();
         assert!(error.contains("`array` and `other`"), "{error}");
-        // One of the names only reads: still the same cells.
+        // One of the names is only read, but refers to the same cells.
         let outcome = parallel_for!(
             cluster,
             for i in 0..64 {
@@ -27,7 +27,7 @@ fn an_array_that_is_written_has_one_name() {
             }
         );
         assert!(outcome.unwrap_err().to_string().contains("`array` and `other`"));
-        // Two names that read are harmless.
+        // Two names that are only read are allowed.
         let sum = cluster.accumulator::<u64>();
         parallel_for!(
             cluster,

@@ -1,13 +1,14 @@
-//! Loops that fail: every peer gets the same error, nobody hangs, and the cluster can be used.
+//! Loops that fail: every peer gets the same error, no peer hangs, and the cluster stays usable.
 
 use super::run;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 
-/// Entries of a loop that is worth running on several peers.
+/// Number of entries that makes a loop worth running on several peers.
 const ENTRIES: usize = 40_000;
 
-/// What `failing` says on every peer, for 1 to 3 peers and 1 to 4 workers, where it must leave a cluster that works.
+/// Errors of `failing` for several numbers of peers and workers. Checks that all peers get the same
+/// error and that the cluster still works afterwards.
 fn errors(failing: impl Fn(&Cluster) -> Result<String> + Sync) -> Vec<String> {
     let mut all = Vec::new();
     for (peers, workers) in [(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)] {
@@ -31,7 +32,7 @@ fn errors(failing: impl Fn(&Cluster) -> Result<String> + Sync) -> Vec<String> {
 }
 
 #[test]
-fn a_rule_of_a_buffer_that_panics_ends_the_loop() {
+fn a_panicking_buffer_rule_ends_the_loop() {
     for side in [30, 20_000] {
         let said = errors(|cluster| {
             let array = cluster.zeros::<u64, 1>([side])?;
@@ -52,7 +53,7 @@ fn a_rule_of_a_buffer_that_panics_ends_the_loop() {
 }
 
 #[test]
-fn a_rule_that_panics_at_the_end_of_a_workers_own_block_ends_the_loop() {
+fn a_rule_that_panics_on_exclusive_rows_ends_the_loop() {
     let said = errors(|cluster| {
         let array = cluster.zeros::<u64, 1>([ENTRIES as u64])?;
         let buffer = array.buffered(|cell: &mut u64, update: u64| {
@@ -90,7 +91,7 @@ fn a_panic_in_a_rotation_ends_it_everywhere_and_its_arrays_can_be_used() {
         let parallel = cluster.size() * cluster.workers() > 1;
         assert_eq!(run.plan().cuts.times() > 1, parallel, "{}", run.plan());
         let error = pass(2022).unwrap_err();
-        // Whatever they hold now, it is an array of this shape, and the next loop finds it so.
+        // The cells are unspecified, but the array is complete, and the next loop can use it.
         assert_eq!(h.collect()?.len(), 180);
         assert_eq!(w.collect()?.len(), 1200);
         pass(u64::MAX)?;
@@ -102,7 +103,7 @@ fn a_panic_in_a_rotation_ends_it_everywhere_and_its_arrays_can_be_used() {
 }
 
 #[test]
-fn a_panic_in_waves_ends_them_everywhere_and_arrays_with_shared_rows_can_be_used() {
+fn a_panic_in_a_wavefront_ends_it_everywhere_and_arrays_with_halos_can_be_used() {
     let said = errors(|cluster| {
         let a = cluster.from_fn([300, 40], |[i, j]| i * 100 + j)?;
         let pass = |bad: usize| {
@@ -110,7 +111,7 @@ fn a_panic_in_waves_ends_them_everywhere_and_arrays_with_shared_rows_can_be_used
                 cluster,
                 ordered,
                 for [i, j] in [1..299, 1..39] {
-                    assert!(i * 100 + j != bad, "a bad place");
+                    assert!(i * 100 + j != bad, "a bad index");
                     a[[i, j]] = a[[i - 1, j]] ^ a[[i, j - 1]] ^ a[[i + 1, j]];
                 }
             )
@@ -118,14 +119,14 @@ fn a_panic_in_waves_ends_them_everywhere_and_arrays_with_shared_rows_can_be_used
         let run = pass(usize::MAX)?;
         assert_eq!(run.plan().cuts.peers_used, cluster.size(), "{}", run.plan());
         let error = pass(15_020).unwrap_err();
-        // Whatever it holds now, it is an array of this shape, and the next loop finds it so.
+        // The cells are unspecified, but the array is complete, and the next loop can use it.
         assert_eq!(a.collect()?.len(), 12_000);
         pass(usize::MAX)?;
         assert_eq!(a.collect()?.len(), 12_000);
         Ok(error.to_string())
     });
     assert!(said.iter().all(|error| error.contains("failed at entry [150, 20]")), "{said:?}");
-    assert!(said.iter().all(|error| error.contains("a bad place")), "{said:?}");
+    assert!(said.iter().all(|error| error.contains("a bad index")), "{said:?}");
 }
 
 #[test]
@@ -140,8 +141,8 @@ fn an_array_that_one_peer_holds_is_an_error_for_all_at_once() {
                 }
             )
         };
-        let held = (cluster.rank().index() == 1).then(|| a.hold("somebody").expect("it is free"));
-        // Well before a wait would end.
+        let held = (cluster.rank().index() == 1).then(|| a.lock("another loop").expect("it is free"));
+        // The error comes well before the wait deadline.
         let said = pass().unwrap_err().to_string();
         drop(held);
         pass()?;
@@ -149,13 +150,13 @@ fn an_array_that_one_peer_holds_is_an_error_for_all_at_once() {
         Ok(said)
     });
     for (rank, error) in said.iter().enumerate() {
-        assert!(error.contains("uses an array that somebody holds"), "{error}");
+        assert!(error.contains("uses an array that is locked by another loop"), "{error}");
         assert_eq!(error.contains("failed on peer 1"), rank != 1, "{error}");
     }
 }
 
-/// Rows of users, rows of items, and entries that need both.
-struct Model {
+/// User rows, item rows, and entries that need both.
+struct TestModel {
     entries: DistArray<u64, 2>,
     w: DistArray<u64, 2>,
     h: DistArray<u64, 2>,
@@ -163,7 +164,7 @@ struct Model {
     table: DistArray<u64, 1>,
 }
 
-impl Model {
+impl TestModel {
     fn new(cluster: &Cluster) -> Result<Self> {
         let all = cluster.from_fn([400, 60], |[u, i]| u * 100 + i)?;
         Ok(Self {
@@ -175,7 +176,7 @@ impl Model {
         })
     }
 
-    /// What the arrays hold: all of it, whatever it is.
+    /// Checks that all arrays are complete.
     fn check(&self) -> Result<()> {
         let lengths = [self.w.collect()?.len(), self.h.collect()?.len(), self.totals.collect()?.len()];
         assert_eq!((lengths, self.table.collect()?.len()), ([1200, 180, 7], 20_000));
@@ -183,13 +184,13 @@ impl Model {
     }
 }
 
-/// The value that is refused, and its key.
+/// The value that makes the body panic, and its key.
 const BAD: (u64, &str) = (20_022, "[200, 22]");
 
-/// Runs `pass` without and with a bad value on all kinds of clusters.
-fn fails(pass: impl Fn(&Cluster, &Model, u64) -> Result<hemiola::loops::Run> + Sync) {
+/// Runs `pass` with and without the bad value on several clusters.
+fn fails(pass: impl Fn(&Cluster, &TestModel, u64) -> Result<hemiola::loops::LoopReport> + Sync) {
     let said = errors(|cluster| {
-        let model = Model::new(cluster)?;
+        let model = TestModel::new(cluster)?;
         pass(cluster, &model, u64::MAX)?;
         let error = pass(cluster, &model, BAD.0).unwrap_err();
         model.check()?;
@@ -205,9 +206,9 @@ fn fails(pass: impl Fn(&Cluster, &Model, u64) -> Result<hemiola::loops::Run> + S
 }
 
 #[test]
-fn a_panic_ends_a_loop_of_parts() {
+fn a_panic_ends_a_1d_loop() {
     fails(|cluster, model, bad| {
-        let Model { entries, w, .. } = model;
+        let TestModel { entries, w, .. } = model;
         parallel_for!(
             cluster,
             for ([u, _], value) in entries {
@@ -221,7 +222,7 @@ fn a_panic_ends_a_loop_of_parts() {
 #[test]
 fn a_panic_ends_a_wavefront() {
     fails(|cluster, model, bad| {
-        let Model { entries, w, h, .. } = model;
+        let TestModel { entries, w, h, .. } = model;
         let run = parallel_for!(
             cluster,
             ordered,
@@ -238,11 +239,12 @@ fn a_panic_ends_a_wavefront() {
 }
 
 #[test]
-fn a_panic_ends_a_rotation_with_meetings() {
+fn a_panic_ends_a_rotation_with_barriers() {
     for every in [u64::MAX, 50] {
         fails(|cluster, model, bad| {
-            let Model { entries, w, h, totals, .. } = model;
-            let sums = totals.buffered(|cell: &mut u64, update: u64| *cell = cell.wrapping_add(update)).every(every);
+            let TestModel { entries, w, h, totals, .. } = model;
+            let sums =
+                totals.buffered(|cell: &mut u64, update: u64| *cell = cell.wrapping_add(update)).flush_every(every);
             parallel_for!(
                 cluster,
                 for ([u, i], value) in entries {
@@ -259,7 +261,7 @@ fn a_panic_ends_a_rotation_with_meetings() {
 #[test]
 fn a_panic_ends_a_rotation_with_served_rows() {
     fails(|cluster, model, bad| {
-        let Model { entries, w, h, table, .. } = model;
+        let TestModel { entries, w, h, table, .. } = model;
         parallel_for!(
             cluster,
             for ([u, i], value) in entries {
@@ -272,10 +274,10 @@ fn a_panic_ends_a_rotation_with_served_rows() {
 }
 
 #[test]
-fn a_panic_ends_a_loop_with_served_rows_and_meetings() {
+fn a_panic_ends_a_loop_with_served_rows_and_barriers() {
     fails(|cluster, model, bad| {
-        let Model { entries, w, table, .. } = model;
-        let updates = table.buffered(|cell: &mut u64, update: u64| *cell = cell.wrapping_add(update)).every(900);
+        let TestModel { entries, w, table, .. } = model;
+        let updates = table.buffered(|cell: &mut u64, update: u64| *cell = cell.wrapping_add(update)).flush_every(900);
         parallel_for!(
             cluster,
             for ([u, _], value) in entries {
@@ -288,7 +290,7 @@ fn a_panic_ends_a_loop_with_served_rows_and_meetings() {
 }
 
 #[test]
-fn an_index_outside_of_an_array_is_named() {
+fn an_index_out_of_bounds_is_named() {
     let said = errors(|cluster| {
         let (array, rows) = (cluster.zeros::<u64, 1>([10])?, cluster.zeros::<u64, 3>([10, 4, 2])?);
         let buffer = rows.buffered(|cell: &mut u64, update: u64| *cell += update);
@@ -341,16 +343,13 @@ fn an_index_outside_of_an_array_is_named() {
     });
     for error in said {
         let lines: Vec<_> = error.lines().collect();
-        assert_eq!(lines[0], "index [10] is outside of `array`, whose shape is [10]");
-        assert_eq!(lines[1], "index [10] is outside of `array`, whose shape is [10]");
-        assert_eq!(lines[2], "range 2..11 is outside of `array`, whose shape is [10]");
-        assert!(lines[3].ends_with(", 4] is outside of `rows`, whose shape is [10, 4, 2]"), "{error}");
-        assert!(lines[4].ends_with(", 3, 2] is outside of `rows`, whose shape is [10, 4, 2]"), "{error}");
+        assert_eq!(lines[0], "index [10] is out of bounds of `array` with shape [10]");
+        assert_eq!(lines[1], "index [10] is out of bounds of `array` with shape [10]");
+        assert_eq!(lines[2], "range 2..11 is out of bounds of `array` with shape [10]");
+        assert!(lines[3].ends_with(", 4] is out of bounds of `rows` with shape [10, 4, 2]"), "{error}");
+        assert!(lines[4].ends_with(", 3, 2] is out of bounds of `rows` with shape [10, 4, 2]"), "{error}");
         assert!(lines[5].starts_with("index out of bounds: the len is 2"), "{error}");
-        assert!(
-            lines[6].ends_with(", 4] is outside of the buffer `buffer`, whose array has the shape [10, 4, 2]"),
-            "{error}"
-        );
+        assert!(lines[6].ends_with(", 4] is out of bounds of the buffer `buffer` with shape [10, 4, 2]"), "{error}");
     }
 }
 
@@ -378,6 +377,6 @@ fn a_loop_inside_a_loop_is_an_error() {
         Ok(outcome.unwrap_err().to_string())
     });
     for error in said {
-        assert!(error.contains("called by a worker"), "{error}");
+        assert!(error.contains("inside the body of another loop"), "{error}");
     }
 }

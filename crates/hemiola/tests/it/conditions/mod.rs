@@ -1,4 +1,4 @@
-//! `parallel_for!` under good and bad conditions.
+//! `parallel_for!` under normal and failure conditions.
 
 mod aliases;
 mod failures;
@@ -12,7 +12,7 @@ use hemiola::core::Deadlines;
 use hemiola::{Cluster, Result};
 use std::time::Duration;
 
-/// Runs a program on so many peers and workers; waits end soon, so that what hangs says why.
+/// Runs a program on a standalone cluster with short deadlines, so that a hang is reported.
 fn run<T: Send>(peers: usize, workers: usize, program: impl Fn(&Cluster) -> Result<T> + Sync) -> Vec<T> {
     let mut deadlines = Deadlines::default();
     deadlines.wait = Duration::from_secs(30);

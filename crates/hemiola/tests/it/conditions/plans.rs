@@ -1,9 +1,9 @@
-//! Which way loops take, and how plans read. The expected texts are the specification of `explain`.
+//! Chosen plans and their texts. The expected texts are the specification of `explain`.
 
 use super::run;
 use hemiola::array::DistArray;
-use hemiola::loops::Plan;
-use hemiola::loops::plan::{Placement, Schedule};
+use hemiola::loops::LoopPlan;
+use hemiola::loops::plan::{ArrayPlacement, LoopSchedule};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 
@@ -17,7 +17,7 @@ fn ratings(
     all.entries().filter(|[u, i], _| keep(u, i)).materialize()
 }
 
-fn factorize(cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<Plan> {
+fn factorize(cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<LoopPlan> {
     let [users, items] = ratings.shape().extents();
     let (w, h) = (cluster.uniform([users, 8], 0.0..0.5, 1)?, cluster.uniform([items, 8], 0.0..0.5, 2)?);
     let run = parallel_for!(
@@ -35,12 +35,13 @@ fn factorize(cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<Plan> {
     Ok(run.plan().clone())
 }
 
-/// A plan's text without costs, whose prices are measured now and then, and numbers of lines, which move with this file.
-fn text(plan: &Plan) -> String {
+/// Text of a plan without its title, its costs, which change with the cost model, and its line
+/// numbers, which change with this file.
+fn text(plan: &LoopPlan) -> String {
     let text = plan.to_string();
     let (_, rest) = text.split_once(", over ").expect("a title");
     let (rest, costs) = rest.split_once("  cost of a pass: ").expect("costs");
-    assert!(costs.contains("instead, serial: "), "{costs}");
+    assert!(costs.contains("alternative, serial: "), "{costs}");
     let mut parts = rest.split("(line ");
     let first = parts.next().unwrap_or_default().to_owned();
     let text = parts.fold(first, |text, part| text + "(line _" + part.trim_start_matches(|c: char| c.is_ascii_digit()));
@@ -52,18 +53,18 @@ fn the_smaller_factor_rotates() {
     for (users, items) in [(1200, 60), (60, 1200)] {
         let plans = run(2, 2, |cluster| factorize(cluster, &ratings(cluster, users, items, |u, i| (u + i) % 3 > 0)?));
         for plan in &plans {
-            assert!(matches!(plan.cuts.schedule, Schedule::Rotation { .. }), "{plan}");
+            assert!(matches!(plan.cuts.schedule, LoopSchedule::Rotation { .. }), "{plan}");
             let placement = |name: &str| plan.arrays.iter().find(|array| array.name == name).unwrap().placement;
             let (kept, moved) = if users > items { ("w", "h") } else { ("h", "w") };
-            assert_eq!(placement(kept), Placement::Local { offset: 0 }, "{plan}");
-            assert_eq!(placement(moved), Placement::Rotating { offset: 0 }, "{plan}");
+            assert_eq!(placement(kept), ArrayPlacement::Local { offset: 0 }, "{plan}");
+            assert_eq!(placement(moved), ArrayPlacement::Rotating { offset: 0 }, "{plan}");
             assert_eq!(*plan, plans[0]);
         }
     }
 }
 
 #[test]
-fn parts_are_balanced_by_what_is_there() {
+fn parts_are_balanced_by_entry_counts() {
     // A tenth of the users have nine tenths of the entries.
     let plans = run(2, 2, |cluster| factorize(cluster, &ratings(cluster, 1000, 100, |u, i| u < 100 || i % 10 == 0)?));
     let plan = &plans[0];
@@ -72,7 +73,7 @@ fn parts_are_balanced_by_what_is_there() {
 }
 
 #[test]
-fn parts_are_preferred_to_blocks_where_both_are_legal() {
+fn independent_parts_are_preferred_to_rotation() {
     run(2, 2, |cluster| {
         let entries = ratings(cluster, 400, 100, |u, i| (u + i) % 2 > 0)?;
         let (w, h) = (cluster.zeros::<f32, 1>([400])?, cluster.uniform([100], 0.0..1.0, 1)?);
@@ -82,13 +83,13 @@ fn parts_are_preferred_to_blocks_where_both_are_legal() {
                 w[u] += rating * h[i];
             }
         )?;
-        assert_eq!((run.plan().cuts.schedule, run.plan().dimensions), (Schedule::Independent, (0, None)));
+        assert_eq!((run.plan().cuts.schedule, run.plan().dimensions), (LoopSchedule::Independent, (0, None)));
         Ok(())
     });
 }
 
 #[test]
-fn what_depends_on_everything_runs_on_one_worker() {
+fn a_loop_with_unknown_dependences_runs_on_one_worker() {
     run(2, 2, |cluster| {
         let array = cluster.zeros::<u64, 1>([50])?;
         let next: Vec<usize> = (0..20_000).map(|at| at * 7 % 50).collect();
@@ -106,16 +107,16 @@ fn what_depends_on_everything_runs_on_one_worker() {
 }
 
 #[test]
-fn plans_are_data_and_read_well() {
+fn plans_serialize_and_print() {
     let plans = run(2, 2, |cluster| factorize(cluster, &ratings(cluster, 1200, 60, |u, i| (u + i) % 3 > 0)?));
-    let back: Plan = serde_json::from_str(&plans[0].to_json()).unwrap();
+    let back: LoopPlan = serde_json::from_str(&plans[0].to_json()).unwrap();
     assert_eq!((&back.analysis, &back.cuts, &back.arrays), (&plans[0].analysis, &plans[0].cuts, &plans[0].arrays));
     let expected = include_str!("plans/factorization.txt");
     assert_eq!(text(&plans[0]), expected.trim_end(), "the text of the plan is now:\n{}", text(&plans[0]));
 }
 
 #[test]
-fn a_stencil_runs_in_waves() {
+fn a_stencil_runs_as_a_wavefront() {
     let plans = run(1, 2, |cluster| {
         let a = cluster.zeros::<f32, 2>([400, 400])?;
         let run = parallel_for!(

@@ -1,18 +1,19 @@
-//! Loops on peers that talk over TCP: real processes, peers with different numbers of workers, a peer that is killed.
+//! Loops over TCP: processes, peers with different numbers of workers, a peer that is killed.
 //!
-//! Processes are this very test binary, running only [`the_peer`].
+//! The processes are this test binary, running only [`the_peer`].
 
 use super::run;
 use crate::with_watchdog;
 use hemiola::core::Deadlines;
-use hemiola::launch::{End, Launcher, Outcome, Output};
+use hemiola::launch::{JobOutcome, Launcher, Output, ProcessExit};
 use hemiola::net::Rendezvous;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use std::net::TcpListener;
 use std::process::Command;
 
-/// A rotation with a buffer that is applied where workers meet and a table that is served; the bits of all it leaves.
+/// A rotation with a buffer that is applied at barriers and a served array. Returns a digest of all
+/// results.
 fn program(cluster: &Cluster, is_victim: bool) -> Result<u64> {
     let all = cluster.from_fn([300, 70], |[u, i]| (u * 31 + i * 17) % 5000)?;
     let entries = all.entries().filter(|[u, i], _| (u + i * i) % 5 > 0).materialize()?;
@@ -26,7 +27,7 @@ fn program(cluster: &Cluster, is_victim: bool) -> Result<u64> {
             cluster,
             for ([u, i], value) in &entries {
                 if pass == 1 && is_victim && value % 50 == 7 {
-                    // The system needs a moment; nothing may happen here meanwhile.
+                    // The signal takes a moment; this worker must not continue meanwhile.
                     Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status().unwrap();
                     loop {
                         std::thread::park();
@@ -52,11 +53,8 @@ fn program(cluster: &Cluster, is_victim: bool) -> Result<u64> {
     Ok(digest)
 }
 
-/// The program of a process, if a launcher started it.
+/// Runs the program if this process was started by a launcher.
 fn as_peer(victim: Option<usize>) {
-    if std::env::var_os("HEMIOLA_STATUS_DIR").is_none() {
-        return;
-    }
     let outcome = hemiola::run(|cluster| {
         let is_victim = victim == Some(cluster.rank().index());
         println!("digest {:x}", program(cluster, is_victim)?);
@@ -66,22 +64,24 @@ fn as_peer(victim: Option<usize>) {
 }
 
 #[test]
+#[ignore = "entry point of a child process"]
 fn the_peer() {
     as_peer(None);
 }
 
 #[test]
+#[ignore = "entry point of a child process"]
 fn the_peer_of_a_victim() {
     as_peer(Some(2));
 }
 
-/// Three processes that run a test of this file; how they ended, what they printed, what they complained of.
-fn processes(test: &str) -> (Outcome, String, String) {
+/// Runs a test of this file in three processes. Returns the outcome, stdout and stderr.
+fn processes(test: &str) -> (JobOutcome, String, String) {
     with_watchdog(|| {
         let ((out, printed), (err, complaints)) = (std::io::pipe().unwrap(), std::io::pipe().unwrap());
         let readers = [out, err].map(|pipe| std::thread::spawn(move || std::io::read_to_string(pipe).unwrap()));
         let test = format!("conditions::processes::{test}");
-        let arguments = [&test, "--exact", "--nocapture"];
+        let arguments = hemiola_testkit::entry_arguments(&test);
         let launcher = Launcher::new(std::env::current_exe().unwrap(), arguments).peers(3).workers(Some(2));
         let outcome = launcher.forward_signals(false).run(Output::new(printed, complaints)).unwrap();
         let [out, err] = readers.map(|reader| reader.join().unwrap());
@@ -102,7 +102,7 @@ fn processes_give_the_bits_that_threads_give() {
 fn a_peer_that_is_killed_in_a_rotation_is_named_by_the_others() {
     let (outcome, _, err) = processes("the_peer_of_a_victim");
     let culprit = outcome.culprit().unwrap();
-    assert_eq!((culprit.rank.index(), &culprit.end), (2, &End::Killed(9)), "{err}");
+    assert_eq!((culprit.rank.index(), &culprit.exit), (2, &ProcessExit::Killed(9)), "{err}");
     for rank in [0, 1] {
         assert!(
             err.lines().any(|line| line.starts_with(&format!("[{rank}]")) && line.contains("lost peer 2")),
@@ -128,6 +128,7 @@ fn peers_may_have_different_numbers_of_workers() {
             peers.into_iter().map(|peer| peer.join().unwrap().unwrap()).collect()
         })
     });
-    // Blocks are those of three workers on every peer, but buffers are applied worker by worker.
+    // The plan has three workers per peer, the most of any peer; buffers are applied worker by
+    // worker.
     assert!(results.iter().all(|digest| *digest == results[0]), "{results:?}");
 }

@@ -1,12 +1,12 @@
-//! Arrays whose rows other peers own.
+//! Served arrays: rows that other peers own.
 
 use super::run;
 use hemiola::core::Purpose;
 use hemiola::prelude::*;
 
-/// Cells of an array that is too large to be copied.
+/// Cells of an array that is too large to be replicated.
 const LARGE: u64 = 20_000;
-/// Entries of a loop that is worth running on several peers.
+/// Number of entries that makes a loop worth running on several peers.
 const ENTRIES: usize = 40_000;
 
 #[test]
@@ -33,9 +33,9 @@ fn ranges_whose_ends_depend_on_data_can_be_read() {
 }
 
 #[test]
-fn arrays_that_buffers_update_together_lie_alike() {
+fn arrays_of_one_buffer_have_the_same_placement() {
     run(2, 2, |cluster| {
-        // The first is small enough to be copied; the others are not.
+        // The first is small enough to be replicated; the others are not.
         let (a, b, c) =
             (cluster.zeros::<u8, 1>([LARGE])?, cluster.zeros::<u64, 1>([LARGE])?, cluster.zeros::<u64, 1>([LARGE])?);
         let first = a.buffered_with(&b, |a: &mut u8, b: &mut u64, update: u64| {
@@ -104,10 +104,10 @@ fn rows_of_several_dimensions_are_fetched_in_bulk_or_one_by_one() {
             let run = parallel_for!(
                 cluster,
                 for (i, value) in &data {
-                    // Can be foreseen: it depends on the entry alone.
+                    // Predictable: it depends on the entry alone.
                     let row = &table[[*value as usize % 500, i % 7]];
                     wrong += u64::from(row[3] != *value % 500 * 100 + i as u64 % 7 * 10 + 3);
-                    // Cannot: the place depends on what another served array holds.
+                    // Not predictable: the index is read from another served array.
                     if i % 1000 == 0 {
                         let next = list[*value as usize] as usize;
                         sum += table[[next, 7, 1]];
@@ -119,9 +119,9 @@ fn rows_of_several_dimensions_are_fetched_in_bulk_or_one_by_one() {
             let expected =
                 (0..ENTRIES as u64 / 1000).map(|i| i * 1000 * 7919 % LARGE * 7 % 500 * 100 + 71).sum::<u64>();
             assert_eq!(sum.take()?, expected);
-            Ok(run.unforeseen().to_vec())
+            Ok(run.prefetch_misses().to_vec())
         });
-        // Every peer knows the sum over all.
+        // Every peer returns the sum over all peers.
         assert!(results.iter().all(|counts| *counts == results[0]));
         if peers == 1 {
             assert!(results[0].is_empty());
@@ -134,7 +134,7 @@ fn rows_of_several_dimensions_are_fetched_in_bulk_or_one_by_one() {
 }
 
 #[test]
-fn a_block_asks_every_owner_once() {
+fn a_block_sends_one_request_to_every_owner() {
     let (peers, workers) = (3, 2);
     let results = run(peers, workers, |cluster| {
         let table = cluster.from_fn([LARGE], |[index]| index)?;
@@ -153,25 +153,26 @@ fn a_block_asks_every_owner_once() {
             lines.iter().filter(|line| line.purpose == Purpose::Served).map(|line| line.messages_sent).sum::<u64>()
         };
         let run = pass()?;
-        assert!(run.unforeseen().iter().all(|(_, count)| *count == 0), "{:?}", run.unforeseen());
+        assert!(run.prefetch_misses().iter().all(|(_, count)| *count == 0), "{:?}", run.prefetch_misses());
         let before = messages();
         pass()?;
         Ok(messages() - before)
     });
-    // Of each peer: a request of each worker to each other peer, as many answers, and a word to each at the end.
+    // Each peer sends one request per worker to every other peer, as many answers, and one final
+    // message to every other peer.
     let others = peers as u64 - 1;
     assert_eq!(results, vec![2 * workers as u64 * others + others; peers]);
 }
 
 #[test]
 fn very_large_arrays_are_found_by_hashing() {
-    // More rows than a table of slots has.
+    // More rows than the direct slot table has.
     run(2, 1, |cluster| {
         let table = cluster.from_fn([(1 << 22) + 1000], |[index]| index as u8)?;
         let counts = table.buffered(|cell: &mut u8, update: u8| *cell = cell.wrapping_add(update));
         let wrong = cluster.accumulator::<u64>();
         let size = table.len() as usize;
-        let place = |i: usize| i * 104_729 % size;
+        let index_of = |i: usize| i * 104_729 % size;
         let entries = cluster.from_fn([300_000], |[index]| index)?;
         parallel_for!(
             cluster,
@@ -182,7 +183,7 @@ fn very_large_arrays_are_found_by_hashing() {
             }
         )?;
         assert_eq!(wrong.take()?, 0);
-        let touched: std::collections::BTreeSet<usize> = (0..300_000).map(place).collect();
+        let touched: std::collections::BTreeSet<usize> = (0..300_000).map(index_of).collect();
         let cells = table.collect()?;
         assert!(cells.iter().all(|([index], cell)| {
             *cell == (*index as u8).wrapping_add(u8::from(touched.contains(&(*index as usize))))

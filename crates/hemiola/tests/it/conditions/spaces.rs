@@ -1,9 +1,9 @@
-//! Iteration spaces of odd sizes, and loops one after the other.
+//! Iteration spaces of odd sizes, and sequences of loops.
 
 use super::run;
 use hemiola::prelude::*;
 
-/// Every cluster that is tried: peers and workers.
+/// Tested clusters: numbers of peers and workers.
 const CLUSTERS: [(usize, usize); 5] = [(1, 1), (1, 4), (2, 1), (2, 3), (3, 2)];
 
 #[test]
@@ -62,7 +62,7 @@ fn ranges_may_start_anywhere_and_be_empty() {
                     line[i + 1] += 100;
                 }
             )?;
-            #[expect(clippy::reversed_empty_ranges, reason = "it is what is tried")]
+            #[expect(clippy::reversed_empty_ranges, reason = "empty ranges are tested")]
             {
                 parallel_for!(
                     cluster,
@@ -160,13 +160,13 @@ fn loops_with_different_plans_follow_each_other_over_the_same_arrays() {
                             h[k * k % 80][0] += w[k][0];
                         }
                     )?;
-                    kinds.extend([by_user, by_item, both, dense, serial].map(|run| run.plan().strategy.clone()));
+                    kinds.extend([by_user, by_item, both, dense, serial].map(|run| run.plan().parallelization.clone()));
                 }
                 assert!(kinds.chunks(5).all(|pass| pass == &kinds[..5]));
                 Ok((w.collect()?, h.collect()?))
             })
         })
         .collect();
-    // All of these sums are the same in every order of entries.
+    // These sums do not depend on the order of entries.
     assert!(results.iter().flatten().all(|result| *result == results[0][0]));
 }

@@ -2,19 +2,19 @@
 //!
 //! **Invariant:** a journal `journal-N.json` is complete before the checkpoint after step N is, and goes when another one is. So there is one for the checkpoint at any time, whenever a command was killed.
 
-use crate::failure::Failure;
-use crate::output::{Compress, Staged};
-use hemiola_models::training::{Checkpoints, Journal};
+use crate::error::CommandError;
+use crate::output::{OutputCompression, StagedFile};
+use hemiola_models::training::{CheckpointMetadata, Checkpoints};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// A journal, and of what.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Kept {
+pub(super) struct NetFolder {
     /// Which net: `mlp`.
     pub(super) net: String,
-    pub(super) journal: Journal,
+    pub(super) journal: CheckpointMetadata,
 }
 
 /// Where the trainer saves.
@@ -30,21 +30,21 @@ pub(super) fn check(checkpoints: &Checkpoints, net: &str, settings: &serde_json:
     match kept {
         Some(kept) if kept.net != net => {
             let message = format!("`{}` has a net `{}`, and this trains `{net}`", folder.display(), kept.net);
-            Err(Failure::usage(message).hint("choose another folder for --output, or remove it").into())
+            Err(CommandError::usage(message).hint("choose another folder for --output, or remove it").into())
         }
         Some(kept) if checkpoints.resumes() => kept
             .journal
-            .must_have_settings(settings)
+            .check_settings(settings)
             .map_err(|error| anyhow::Error::from(hemiola_cluster::Error::from(error))),
         None if checkpoints.resumes() => {
             let message = format!("`{}` has no checkpoint of a net to go on from", folder.display());
-            Err(Failure::usage(message).hint("check --output, or leave out --resume").into())
+            Err(CommandError::usage(message).hint("check --output, or leave out --resume").into())
         }
         None if !is_empty(folder) => {
             let message = format!("`{}` exists and has no net", folder.display());
-            Err(Failure::usage(message).hint("choose another folder for --output, or remove it").into())
+            Err(CommandError::usage(message).hint("choose another folder for --output, or remove it").into())
         }
-        _ => fs::create_dir_all(folder).map_err(|error| Failure::io("make", folder, &error).into()),
+        _ => fs::create_dir_all(folder).map_err(|error| CommandError::io("make", folder, &error).into()),
     }
 }
 
@@ -57,8 +57,8 @@ pub(super) fn clear(folder: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes the journal of a checkpoint that will be made.
-pub(super) fn announce(folder: &Path, step: u64, kept: &Kept) -> anyhow::Result<()> {
-    let mut staged = Staged::create(&folder.join(format!("journal-{step}.json")), Compress::None)?;
+pub(super) fn announce(folder: &Path, step: u64, kept: &NetFolder) -> anyhow::Result<()> {
+    let mut staged = StagedFile::create(&folder.join(format!("journal-{step}.json")), OutputCompression::None)?;
     staged.write(&serde_json::to_vec_pretty(kept)?)?;
     staged.finish()?.publish()
 }
@@ -72,11 +72,11 @@ pub(super) fn settle(folder: &Path, step: u64) -> anyhow::Result<()> {
 }
 
 /// The journal of the checkpoint after a step.
-pub(super) fn journal(folder: &Path, step: u64) -> anyhow::Result<Kept> {
+pub(super) fn journal(folder: &Path, step: u64) -> anyhow::Result<NetFolder> {
     let found = journals(folder)?.into_iter().find(|(of, _)| *of == step);
     let Some((_, path)) = found else {
         let message = format!("`{}` has a checkpoint after step {step} and no journal of it", folder.display());
-        return Err(Failure::usage(message).hint("choose another folder for --output, or train anew").into());
+        return Err(CommandError::usage(message).hint("choose another folder for --output, or train anew").into());
     };
     read(&path)
 }
@@ -86,11 +86,11 @@ fn journals(folder: &Path) -> anyhow::Result<Vec<(u64, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(Failure::io("list", folder, &error).into()),
+        Err(error) => return Err(CommandError::io("list", folder, &error).into()),
     };
     let mut found = Vec::new();
     for entry in entries {
-        let path = entry.map_err(|error| Failure::io("list", folder, &error))?.path();
+        let path = entry.map_err(|error| CommandError::io("list", folder, &error))?.path();
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         let step = name.strip_prefix("journal-").and_then(|rest| rest.strip_suffix(".json")?.parse().ok());
         found.extend(step.map(|step| (step, path)));
@@ -99,16 +99,16 @@ fn journals(folder: &Path) -> anyhow::Result<Vec<(u64, PathBuf)>> {
     Ok(found)
 }
 
-fn read(path: &Path) -> anyhow::Result<Kept> {
-    let text = fs::read_to_string(path).map_err(|error| Failure::io("read", path, &error))?;
+fn read(path: &Path) -> anyhow::Result<NetFolder> {
+    let text = fs::read_to_string(path).map_err(|error| CommandError::io("read", path, &error))?;
     serde_json::from_str(&text).map_err(|error| {
-        let failure = Failure::usage(format!("`{}` is damaged: {error}", path.display()));
+        let failure = CommandError::usage(format!("`{}` is damaged: {error}", path.display()));
         failure.hint("choose another folder for --output, or train anew").into()
     })
 }
 
 fn remove(path: &Path) -> anyhow::Result<()> {
-    fs::remove_file(path).map_err(|error| Failure::io("remove", path, &error).into())
+    fs::remove_file(path).map_err(|error| CommandError::io("remove", path, &error).into())
 }
 
 fn is_empty(folder: &Path) -> bool {

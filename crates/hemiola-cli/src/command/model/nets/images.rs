@@ -1,23 +1,23 @@
 //! `hemiola train mlp`, `cnn` and `resnet`: what is on images.
 
-use super::super::frame::Common;
-use super::flags::{AFTER_HELP, Flags};
-use super::learn::{Command, Kind, Loaded};
-use crate::failure::Failure;
+use super::super::train_args::TrainArgs;
+use super::net_args::{AFTER_HELP, NetArgs};
+use super::training::{NetCommand, NetData, NetKind};
+use crate::error::CommandError;
 use crate::suggest;
 use clap::Args;
-use hemiola_models::training::Figure;
-use hemiola_nn::data::{Examples as _, Images, made};
+use hemiola_models::training::TargetMetric;
+use hemiola_nn::data::{Dataset as _, ImageDataset, synthetic};
 use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const FIGURE: Figure = Figure::high("accuracy");
+const FIGURE: TargetMetric = TargetMetric::maximize("accuracy");
 
 /// Flags of nets that look at images.
 #[derive(Args, Debug)]
-struct Pictures {
+struct ImageArgs {
     /// A folder with the four files of MNIST, or of a set in its format, or with the binary files of CIFAR-10; compressed or not. Default: made-up images.
     #[arg(long, short, value_name = "DIR")]
     data: Option<PathBuf>,
@@ -27,11 +27,11 @@ struct Pictures {
     first: Option<u32>,
 }
 
-impl Pictures {
+impl ImageArgs {
     fn must_exist(&self) -> anyhow::Result<()> {
         match &self.data {
             Some(folder) if !folder.is_dir() => {
-                let failure = Failure::usage(format!("`{}` is no folder", folder.display()));
+                let failure = CommandError::usage(format!("`{}` is no folder", folder.display()));
                 let usual = "name the folder that has the files of MNIST or CIFAR-10";
                 Err(failure.hint(suggest::path_hint(folder).as_deref().unwrap_or(usual)).into())
             }
@@ -45,19 +45,19 @@ impl Pictures {
         shape: [usize; 3],
         count: usize,
         seed: u64,
-        config: impl FnOnce(&Images) -> C,
-    ) -> anyhow::Result<Loaded<Images, C>> {
+        config: impl FnOnce(&ImageDataset) -> C,
+    ) -> anyhow::Result<NetData<ImageDataset, C>> {
         let [train, valid] = if let Some(folder) = &self.data {
-            Images::read(folder)?
+            ImageDataset::read(folder)?
         } else {
-            let all = made::images(shape, 10, count + count / 5, seed);
-            [all.first(count), all.from(count)]
+            let all = synthetic::images(shape, 10, count + count / 5, seed);
+            [all.take(count), all.skip(count)]
         };
         let train = match self.first {
-            Some(first) => train.first(first as usize),
+            Some(first) => train.take(first as usize),
             None => train,
         };
-        let valid = valid.toned_as(&train);
+        let valid = valid.normalized_as(&train);
         let [channels, rows, columns] = train.shape();
         let origin = if self.data.is_some() { "" } else { "made-up " };
         let headline = format!(
@@ -69,7 +69,7 @@ impl Pictures {
         );
         let shape = vec![train.len() as u64, channels as u64, rows as u64, columns as u64];
         let config = config(&train);
-        Ok(Loaded { train, valid: Some(valid), headline, config, positions: 1, shape })
+        Ok(NetData { train, valid: Some(valid), headline, config, positions: 1, shape })
     }
 }
 
@@ -91,16 +91,16 @@ Examples:
 #[command(after_help = format!("{MLP_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainMlp {
     #[command(flatten)]
-    pictures: Pictures,
+    pictures: ImageArgs,
 
     #[command(flatten)]
     sizes: MlpSizes,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: NetArgs,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -122,8 +122,8 @@ impl TrainMlp {
                 seed: common.seed,
             })
         };
-        let kind = Kind { name: "mlp", figure: FIGURE, batch: 64 };
-        Command { kind, common, flags }.execute(sizes, load, MlpConfig::init)
+        let kind = NetKind { name: "mlp", figure: FIGURE, batch: 64 };
+        NetCommand { kind, common, flags }.execute(sizes, load, MlpConfig::init)
     }
 }
 
@@ -141,16 +141,16 @@ Examples:
 #[command(after_help = format!("{CNN_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainCnn {
     #[command(flatten)]
-    pictures: Pictures,
+    pictures: ImageArgs,
 
     #[command(flatten)]
     sizes: CnnSizes,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: NetArgs,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -169,19 +169,19 @@ impl TrainCnn {
         let Self { pictures, sizes, flags, common } = &self;
         pictures.must_exist()?;
         let &[first, second] = &*sizes.channels else {
-            return Err(Failure::usage("`--channels` takes two numbers").hint("such as `--channels 8,16`").into());
+            return Err(CommandError::usage("`--channels` takes two numbers").hint("such as `--channels 8,16`").into());
         };
         let load = || {
             pictures.load([1, 28, 28], 3000, common.seed, |images| CnnConfig {
-                image: images.shape(),
+                image_shape: images.shape(),
                 channels: [first as usize, second as usize],
                 hidden: sizes.hidden as usize,
                 classes: images.classes(),
                 seed: common.seed,
             })
         };
-        let kind = Kind { name: "cnn", figure: FIGURE, batch: 64 };
-        Command { kind, common, flags }.execute(sizes, load, CnnConfig::init)
+        let kind = NetKind { name: "cnn", figure: FIGURE, batch: 64 };
+        NetCommand { kind, common, flags }.execute(sizes, load, CnnConfig::init)
     }
 }
 
@@ -199,16 +199,16 @@ Examples:
 #[command(after_help = format!("{RESNET_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainResnet {
     #[command(flatten)]
-    pictures: Pictures,
+    pictures: ImageArgs,
 
     #[command(flatten)]
     sizes: ResnetSizes,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: NetArgs,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -227,19 +227,19 @@ impl TrainResnet {
         let Self { pictures, sizes, flags, common } = &self;
         pictures.must_exist()?;
         if let Some(odd) = sizes.stages.iter().find(|channels| **channels % 8 != 0) {
-            let failure = Failure::usage(format!("`--stages` has {odd} channels, which is no multiple of 8"));
+            let failure = CommandError::usage(format!("`--stages` has {odd} channels, which is no multiple of 8"));
             return Err(failure.hint("such as `--stages 16,32,64`").into());
         }
         let load = || {
             pictures.load([3, 32, 32], 1000, common.seed, |images| ResnetConfig {
-                colours: images.shape()[0],
+                image_channels: images.shape()[0],
                 stages: sizes.stages.iter().map(|channels| *channels as usize).collect(),
                 blocks: sizes.blocks as usize,
                 classes: images.classes(),
                 seed: common.seed,
             })
         };
-        let kind = Kind { name: "resnet", figure: FIGURE, batch: 64 };
-        Command { kind, common, flags }.execute(sizes, load, ResnetConfig::init)
+        let kind = NetKind { name: "resnet", figure: FIGURE, batch: 64 };
+        NetCommand { kind, common, flags }.execute(sizes, load, ResnetConfig::init)
     }
 }

@@ -2,26 +2,26 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `flags` | what all of them can be told |
+//! | `net_args` | what all of them can be told |
 //! | `images`, `text`, `ratings` | one command for each net, by what it is trained on |
-//! | `learn` | the loop around the steps of any net |
+//! | `training` | the loop around the steps of any net |
 //! | `folder` | what is in `--output` |
 //! | `absent` | a build without them |
 
 #[cfg(not(feature = "nets"))]
 mod absent;
 #[cfg(feature = "nets")]
-mod flags;
-#[cfg(feature = "nets")]
 mod folder;
 #[cfg(feature = "nets")]
 mod images;
 #[cfg(feature = "nets")]
-mod learn;
+mod net_args;
 #[cfg(feature = "nets")]
 mod ratings;
 #[cfg(feature = "nets")]
 mod text;
+#[cfg(feature = "nets")]
+mod training;
 
 #[cfg(not(feature = "nets"))]
 pub(crate) use absent::{TrainCnn, TrainLstm, TrainMlp, TrainNcf, TrainResnet, TrainTransformer};

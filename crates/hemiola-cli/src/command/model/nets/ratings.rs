@@ -1,17 +1,17 @@
 //! `hemiola train ncf`: ratings of users for items.
 
-use super::super::frame::{Common, must_exist};
-use super::flags::{AFTER_HELP, Flags};
-use super::learn::{Command, Kind, Loaded};
-use crate::failure::Failure;
+use super::super::train_args::{TrainArgs, must_exist};
+use super::net_args::{AFTER_HELP, NetArgs};
+use super::training::{NetCommand, NetData, NetKind};
+use crate::error::CommandError;
 use clap::Args;
-use hemiola_models::training::Figure;
-use hemiola_nn::data::{Examples as _, Ratings, made};
+use hemiola_models::training::TargetMetric;
+use hemiola_nn::data::{Dataset as _, RatingDataset, synthetic};
 use hemiola_nn::models::NcfConfig;
 use serde::Serialize;
 use std::process::ExitCode;
 
-const FIGURE: Figure = Figure::low("rmse");
+const FIGURE: TargetMetric = TargetMetric::minimize("rmse");
 /// Users, items and ratings that are made up.
 const MADE: [usize; 3] = [1000, 800, 60_000];
 
@@ -39,17 +39,17 @@ pub(crate) struct TrainNcf {
     valid: String,
 
     #[command(flatten)]
-    sizes: Sizes,
+    sizes: NcfSizes,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: NetArgs,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 #[derive(Args, Debug, Serialize)]
-struct Sizes {
+struct NcfSizes {
     /// Numbers that stand for a user or an item.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(1..))]
     width: u32,
@@ -63,31 +63,31 @@ impl TrainNcf {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let share = self.valid.parse::<f64>().ok();
         if share.is_some_and(|share| !(0.0..=0.9).contains(&share)) {
-            let failure = Failure::usage("the share that is held out must be from 0 to 0.9");
+            let failure = CommandError::usage("the share that is held out must be from 0 to 0.9");
             return Err(failure.hint("such as `--valid 0.1`").into());
         }
         let held_out = share.is_none().then_some(&self.valid);
         self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
         let Self { sizes, flags, common, .. } = &self;
-        let kind = Kind { name: "ncf", figure: FIGURE, batch: 256 };
-        let command = Command { kind, common, flags };
+        let kind = NetKind { name: "ncf", figure: FIGURE, batch: 256 };
+        let command = NetCommand { kind, common, flags };
         command.execute(sizes, || self.load(share), NcfConfig::init)
     }
 
-    fn load(&self, share: Option<f64>) -> anyhow::Result<Loaded<Ratings, NcfConfig>> {
+    fn load(&self, share: Option<f64>) -> anyhow::Result<NetData<RatingDataset, NcfConfig>> {
         let seed = self.common.seed;
         let ratings = match &self.data {
-            Some(pattern) => Ratings::read(pattern)?,
-            None => made::ratings(MADE[0], MADE[1], MADE[2], seed),
+            Some(pattern) => RatingDataset::read(pattern)?,
+            None => synthetic::ratings(MADE[0], MADE[1], MADE[2], seed),
         };
         let (train, valid, cold) = match share {
             None if self.data.is_none() => {
                 let failure =
-                    Failure::usage("held-out ratings from files need ratings to train on, and there are none");
+                    CommandError::usage("held-out ratings from files need ratings to train on, and there are none");
                 return Err(failure.hint("add `--data FILES`").into());
             }
             None => {
-                let (valid, cold) = Ratings::read_like(&self.valid, &ratings)?;
+                let (valid, cold) = RatingDataset::read_validation(&self.valid, &ratings)?;
                 (ratings, Some(valid), cold)
             }
             Some(share) => {
@@ -96,7 +96,7 @@ impl TrainNcf {
             }
         };
         if train.is_empty() {
-            return Err(Failure::usage("nothing is left to train on").hint("hold out less: `--valid 0.1`").into());
+            return Err(CommandError::usage("nothing is left to train on").hint("hold out less: `--valid 0.1`").into());
         }
         let origin = if self.data.is_some() { "" } else { "made-up " };
         let cold = if cold == 0 { String::new() } else { format!(" ({cold} more of users or items nobody trains on)") };
@@ -105,17 +105,17 @@ impl TrainNcf {
             train.len(),
             train.users(),
             train.items(),
-            valid.as_ref().map_or(0, Ratings::len)
+            valid.as_ref().map_or(0, RatingDataset::len)
         );
         let config = NcfConfig {
             users: train.users(),
             items: train.items(),
-            width: self.sizes.width as usize,
+            embedding_size: self.sizes.width as usize,
             hidden: self.sizes.hidden.iter().map(|neurons| *neurons as usize).collect(),
-            mean: train.mean() as f32,
+            mean_rating: train.mean() as f32,
             seed,
         };
         let extents = vec![train.users() as u64, train.items() as u64];
-        Ok(Loaded { train, valid, headline, config, positions: 1, shape: extents })
+        Ok(NetData { train, valid, headline, config, positions: 1, shape: extents })
     }
 }

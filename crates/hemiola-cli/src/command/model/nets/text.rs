@@ -1,24 +1,24 @@
 //! `hemiola train lstm` and `transformer`: which word comes next.
 
-use super::super::frame::{Common, must_exist};
-use super::flags::{AFTER_HELP, Flags};
-use super::learn::{Command, Kind, Loaded};
-use crate::failure::Failure;
+use super::super::train_args::{TrainArgs, must_exist};
+use super::net_args::{AFTER_HELP, NetArgs};
+use super::training::{NetCommand, NetData, NetKind};
+use crate::error::CommandError;
 use clap::Args;
-use hemiola_models::training::Figure;
-use hemiola_nn::data::{Examples as _, Text, made};
+use hemiola_models::training::TargetMetric;
+use hemiola_nn::data::{Dataset as _, TextDataset, synthetic};
 use hemiola_nn::models::{LstmConfig, TransformerConfig};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const FIGURE: Figure = Figure::low("perplexity");
+const FIGURE: TargetMetric = TargetMetric::minimize("perplexity");
 /// Words of made-up text, and how many of them there are.
 const MADE: [usize; 2] = [100, 20_000];
 
 /// Flags of nets that read text.
 #[derive(Args, Debug)]
-struct Writing {
+struct TextArgs {
     /// A file of one sentence a line, words with spaces between them; or a folder with one file that has `train` in its name and one with `valid`, as the Penn Treebank. Default: made-up text.
     #[arg(long, short, value_name = "FILE|DIR")]
     data: Option<PathBuf>,
@@ -34,22 +34,22 @@ struct Writing {
 
 /// Where text is.
 #[derive(Debug)]
-struct Files {
+struct TextFiles {
     train: Option<String>,
     valid: Option<String>,
     /// What is held out where there is no file of it.
     share: f64,
 }
 
-impl Writing {
+impl TextArgs {
     /// Finds the files before peers are started.
-    fn files(&self) -> anyhow::Result<Files> {
+    fn files(&self) -> anyhow::Result<TextFiles> {
         let share = match &self.valid {
             None => Some(0.1),
             Some(text) => text.parse::<f64>().ok(),
         };
         if share.is_some_and(|share| !(0.0..=0.9).contains(&share)) {
-            let failure = Failure::usage("the share that is held out must be from 0 to 0.9");
+            let failure = CommandError::usage("the share that is held out must be from 0 to 0.9");
             return Err(failure.hint("such as `--valid 0.1`").into());
         }
         let [train, beside] = match &self.data {
@@ -65,46 +65,51 @@ impl Writing {
             _ => beside,
         };
         train.iter().chain(&valid).try_for_each(|pattern| must_exist(pattern))?;
-        Ok(Files { train, valid, share: share.unwrap_or(0.0) })
+        Ok(TextFiles { train, valid, share: share.unwrap_or(0.0) })
     }
 
     /// Text to train on and text that is held out; `config` makes a net for so many words.
-    fn load<C>(&self, files: &Files, seed: u64, config: impl FnOnce(usize) -> C) -> anyhow::Result<Loaded<Text, C>> {
+    fn load<C>(
+        &self,
+        files: &TextFiles,
+        seed: u64,
+        config: impl FnOnce(usize) -> C,
+    ) -> anyhow::Result<NetData<TextDataset, C>> {
         let positions = self.positions as usize;
         let (train, valid, words) = match (&files.train, &files.valid) {
             (Some(train), Some(valid)) => {
-                let (train, vocabulary) = Text::read(train, positions)?;
-                let valid = Text::read_with(valid, positions, &vocabulary)?;
+                let (train, vocabulary) = TextDataset::read(train, positions)?;
+                let valid = TextDataset::read_with(valid, positions, &vocabulary)?;
                 (train, Some(valid), vocabulary.len())
             }
             (train, _) => {
                 let (all, words) = match train {
                     Some(train) => {
-                        let (all, vocabulary) = Text::read(train, positions)?;
+                        let (all, vocabulary) = TextDataset::read(train, positions)?;
                         (all, vocabulary.len())
                     }
-                    None => (made::text(MADE[0], MADE[1], positions, seed), MADE[0]),
+                    None => (synthetic::text(MADE[0], MADE[1], positions, seed), MADE[0]),
                 };
                 let [train, valid] = all.split(files.share);
                 (train, Some(valid).filter(|valid| !valid.is_empty()), words)
             }
         };
         if train.is_empty() {
-            let failure = Failure::usage("nothing is left to train on");
+            let failure = CommandError::usage("nothing is left to train on");
             return Err(failure.hint("hold out less (`--valid 0.1`), or give more text").into());
         }
-        let held_out = valid.as_ref().map_or(0, Text::words);
+        let held_out = valid.as_ref().map_or(0, TextDataset::words);
         let origin = if files.train.is_some() { "" } else { "made-up " };
         let headline =
             format!("{} {origin}words of {words} kinds, {held_out} held out, in pieces of {positions}", train.words());
         let shape = vec![train.len() as u64, positions as u64, words as u64];
-        Ok(Loaded { train, valid, headline, config: config(words), positions, shape })
+        Ok(NetData { train, valid, headline, config: config(words), positions, shape })
     }
 }
 
 /// The file of a folder that has a word in its name.
 fn in_folder(folder: &Path, word: &str) -> anyhow::Result<String> {
-    let entries = std::fs::read_dir(folder).map_err(|error| Failure::io("list", folder, &error))?;
+    let entries = std::fs::read_dir(folder).map_err(|error| CommandError::io("list", folder, &error))?;
     let mut found: Vec<PathBuf> = entries
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.is_file() && path.file_name().is_some_and(|name| name.to_string_lossy().contains(word)))
@@ -114,12 +119,12 @@ fn in_folder(folder: &Path, word: &str) -> anyhow::Result<String> {
         return text_of(one);
     }
     let message = format!("`{}` has {} files with `{word}` in their names", folder.display(), found.len());
-    Err(Failure::usage(message).hint("name the file with `--data FILE`, and `--valid FILE`").into())
+    Err(CommandError::usage(message).hint("name the file with `--data FILE`, and `--valid FILE`").into())
 }
 
 fn text_of(path: &Path) -> anyhow::Result<String> {
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| Failure::usage(format!("`{}` is not UTF-8", path.display())).hint("rename it").into())
+    text.ok_or_else(|| CommandError::usage(format!("`{}` is not UTF-8", path.display())).hint("rename it").into())
 }
 
 const LSTM_HELP: &str = "\
@@ -136,16 +141,16 @@ Examples:
 #[command(after_help = format!("{LSTM_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainLstm {
     #[command(flatten)]
-    writing: Writing,
+    writing: TextArgs,
 
     #[command(flatten)]
     sizes: LstmSizes,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: NetArgs,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -169,15 +174,15 @@ impl TrainLstm {
         let files = writing.files()?;
         let load = || {
             writing.load(&files, common.seed, |words| LstmConfig {
-                words,
-                width: sizes.width as usize,
-                memory: sizes.memory as usize,
+                vocabulary_size: words,
+                embedding_size: sizes.width as usize,
+                hidden_size: sizes.memory as usize,
                 layers: sizes.layers as usize,
                 seed: common.seed,
             })
         };
-        let kind = Kind { name: "lstm", figure: FIGURE, batch: 32 };
-        Command { kind, common, flags }.execute(sizes, load, LstmConfig::init)
+        let kind = NetKind { name: "lstm", figure: FIGURE, batch: 32 };
+        NetCommand { kind, common, flags }.execute(sizes, load, LstmConfig::init)
     }
 }
 
@@ -195,16 +200,16 @@ Examples:
 #[command(after_help = format!("{TRANSFORMER_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainTransformer {
     #[command(flatten)]
-    writing: Writing,
+    writing: TextArgs,
 
     #[command(flatten)]
     sizes: TransformerSizes,
 
     #[command(flatten)]
-    flags: Flags,
+    flags: NetArgs,
 
     #[command(flatten)]
-    common: Common,
+    common: TrainArgs,
 }
 
 #[derive(Args, Debug, Serialize)]
@@ -227,20 +232,20 @@ impl TrainTransformer {
         let Self { writing, sizes, flags, common } = &self;
         if sizes.width % sizes.heads != 0 {
             let message = format!("`--width {}` is no multiple of `--heads {}`", sizes.width, sizes.heads);
-            return Err(Failure::usage(message).hint("such as `--width 128 --heads 4`").into());
+            return Err(CommandError::usage(message).hint("such as `--width 128 --heads 4`").into());
         }
         let files = writing.files()?;
         let load = || {
             writing.load(&files, common.seed, |words| TransformerConfig {
-                words,
-                positions: writing.positions as usize,
-                width: sizes.width as usize,
+                vocabulary_size: words,
+                context_length: writing.positions as usize,
+                embedding_size: sizes.width as usize,
                 heads: sizes.heads as usize,
                 blocks: sizes.blocks as usize,
                 seed: common.seed,
             })
         };
-        let kind = Kind { name: "transformer", figure: FIGURE, batch: 32 };
-        Command { kind, common, flags }.execute(sizes, load, TransformerConfig::init)
+        let kind = NetKind { name: "transformer", figure: FIGURE, batch: 32 };
+        NetCommand { kind, common, flags }.execute(sizes, load, TransformerConfig::init)
     }
 }

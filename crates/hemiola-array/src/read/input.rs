@@ -1,0 +1,452 @@
+//! Input files: discovery, size, compression and decoded contents.
+//!
+//! A path may name a file, a directory (its files without subdirectories, hidden files and
+//! `_SUCCESS`-like markers) or a glob pattern; so may the URL of an object store. **Invariant:**
+//! the list is sorted by path, so every peer that sees the same files numbers them alike.
+//! Compression is detected from the first bytes, never from the name: `ratings.csv` may well be a
+//! gzip file.
+
+#[cfg(feature = "object-store")]
+use super::object::{ObjectInfo, ObjectReader, ObjectStoreClient};
+use super::url::{self, InputLocation, ObjectUrl};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+
+/// Compression of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum FileCompression {
+    /// Not compressed: the file can be split into byte ranges.
+    Plain,
+    /// Gzip (RFC 1952), one or more members.
+    Gzip,
+    /// Zstandard (RFC 8878), one or more frames.
+    Zstd,
+    /// Bzip2, one or more streams.
+    Bzip2,
+}
+
+impl FileCompression {
+    /// Detects the compression from the first bytes of a file.
+    #[must_use]
+    pub fn of(magic: &[u8]) -> Self {
+        match magic {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            // A frame, or one of the sixteen skippable frames that may start a stream.
+            [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Self::Zstd,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
+            _ => Self::Plain,
+        }
+    }
+}
+
+impl fmt::Display for FileCompression {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Plain => "plain",
+            Self::Gzip => "gzip",
+            Self::Zstd => "zstd",
+            Self::Bzip2 => "bzip2",
+        })
+    }
+}
+
+/// File or object to read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputFile {
+    #[serde(with = "crate::path_bytes")]
+    path: PathBuf,
+    /// Stored size in bytes when reading was planned.
+    bytes: u64,
+    compression: FileCompression,
+    /// Version of an object when reading was planned; `None` for files.
+    version: Option<String>,
+}
+
+impl InputFile {
+    /// Opens the file at a path, or the object at a URL.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self> {
+        let path = path.as_ref();
+        match path.to_str().map(url::parse).transpose()? {
+            Some(InputLocation::Object(url)) => Self::open_object(url),
+            Some(InputLocation::Local(local)) => Self::open_file(Path::new(&*local)),
+            None => Self::open_file(path),
+        }
+    }
+
+    fn open_file(path: &Path) -> Result<Self> {
+        // Checked before opening: opening a pipe would wait for its writer.
+        let metadata = fs::metadata(path).map_err(|error| Error::io("open", path, &error))?;
+        if !metadata.is_file() {
+            let problem = "expected a regular file; copy the output of a pipe or device into one, so that it can be read in \
+                           ranges";
+            return Err(Error::BadFile { file: path.to_owned(), problem: problem.to_owned() });
+        }
+        let (path, bytes) = (path.to_owned(), metadata.len());
+        Self { path, bytes, compression: FileCompression::Plain, version: None }.detect_compression()
+    }
+
+    /// Detects the compression from the first bytes.
+    fn detect_compression(mut self) -> Result<Self> {
+        let mut magic = Vec::with_capacity(4);
+        let read = self.raw()?.take(4).read_to_end(&mut magic);
+        read.map_err(|error| inner_error(&error).unwrap_or_else(|| Error::io("read", &self.path, &error)))?;
+        self.compression = FileCompression::of(&magic);
+        Ok(self)
+    }
+
+    /// Finds the files of a path, a directory or a glob pattern, or the objects of a URL, sorted.
+    /// Never returns an empty list.
+    pub fn find(pattern: &str) -> Result<Vec<Self>> {
+        let local = match url::parse(pattern)? {
+            InputLocation::Object(url) => return Self::find_objects(url),
+            InputLocation::Local(local) => local,
+        };
+        let path = Path::new(&*local);
+        if path.is_dir() {
+            return Self::list(path, pattern);
+        }
+        // A file whose name contains a bracket is a file first and a pattern second.
+        if path.exists() || !local.contains(['*', '?', '[']) {
+            return Ok(vec![Self::open_file(path)?]);
+        }
+        let matches = glob::glob(&local).map_err(|error| Error::BadPattern {
+            pattern: pattern.to_owned(),
+            problem: error.msg.to_owned(),
+            position: error.pos,
+        })?;
+        let mut paths = Vec::new();
+        for found in matches {
+            paths.push(found.map_err(|error| Error::io("list", error.path(), error.error()))?);
+        }
+        Self::open_all(paths, pattern)
+    }
+
+    fn list(folder: &Path, pattern: &str) -> Result<Vec<Self>> {
+        let failed = |error: io::Error| Error::io("list", folder, &error);
+        let mut paths = Vec::new();
+        for entry in fs::read_dir(folder).map_err(failed)? {
+            paths.push(entry.map_err(failed)?.path());
+        }
+        Self::open_all(paths, pattern)
+    }
+
+    fn open_all(mut paths: Vec<PathBuf>, pattern: &str) -> Result<Vec<Self>> {
+        paths.sort_unstable();
+        let sources = paths.iter().filter(|path| path.is_file() && is_visible(path)).map(|path| Self::open_file(path));
+        non_empty(sources.collect::<Result<_>>()?, pattern)
+    }
+
+    #[cfg(feature = "object-store")]
+    fn open_object(url: ObjectUrl<'_>) -> Result<Self> {
+        let missing = || Error::Io {
+            action: "open".to_owned(),
+            path: url.text.into(),
+            message: "no such object; check the URL".to_owned(),
+            may_retry: false,
+        };
+        Self::object(ObjectStoreClient::open(url)?.head(url)?.ok_or_else(missing)?)
+    }
+
+    #[cfg(feature = "object-store")]
+    fn find_objects(url: ObjectUrl<'_>) -> Result<Vec<Self>> {
+        let store = ObjectStoreClient::open(url)?;
+        let one = if url.key.is_empty() || url.key.ends_with('/') { None } else { store.head(url)? };
+        let mut found = match one {
+            Some(one) => return Ok(vec![Self::object(one)?]),
+            None if url.key.contains(['*', '?', '[']) => store.glob(url)?,
+            None => store.list(url)?,
+        };
+        found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let sources = found.into_iter().filter(|found| is_visible(&found.path)).map(Self::object);
+        non_empty(sources.collect::<Result<_>>()?, url.text)
+    }
+
+    #[cfg(feature = "object-store")]
+    fn object(info: ObjectInfo) -> Result<Self> {
+        let ObjectInfo { path, bytes, version } = info;
+        Self { path, bytes, compression: FileCompression::Plain, version: Some(version) }.detect_compression()
+    }
+
+    #[cfg(not(feature = "object-store"))]
+    fn open_object(url: ObjectUrl<'_>) -> Result<Self> {
+        Err(Error::NeedsFeature { input: url.text.to_owned(), feature: "object-store".to_owned() })
+    }
+
+    #[cfg(not(feature = "object-store"))]
+    fn find_objects(url: ObjectUrl<'_>) -> Result<Vec<Self>> {
+        Self::open_object(url).map(|source| vec![source])
+    }
+
+    /// Path of the file, or URL of the object.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Stored size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Compression of the file.
+    #[must_use]
+    pub fn compression(&self) -> FileCompression {
+        self.compression
+    }
+
+    /// Returns true for an object of a store or web server, false for a file.
+    #[must_use]
+    pub fn is_object(&self) -> bool {
+        self.version.is_some()
+    }
+
+    /// Opens the stored bytes. Returns an error if a file has changed; an object is checked while
+    /// reading.
+    pub(crate) fn raw(&self) -> Result<RawInput> {
+        if let Some(version) = &self.version {
+            return self.raw_object(version);
+        }
+        let raw = RawInput::File(File::open(&self.path).map_err(|error| Error::io("open", &self.path, &error))?);
+        self.check_size(raw.size_now(&self.path)?)?;
+        Ok(raw)
+    }
+
+    #[cfg(feature = "object-store")]
+    fn raw_object(&self, version: &str) -> Result<RawInput> {
+        let Some(InputLocation::Object(url)) = self.path.to_str().map(url::parse).transpose()? else {
+            unreachable!("an object has a URL");
+        };
+        let info = ObjectInfo { path: self.path.clone(), bytes: self.bytes, version: version.to_owned() };
+        Ok(RawInput::Object(Box::new(ObjectReader::open(url, info)?)))
+    }
+
+    /// Opens an object; needs the feature `object-store`.
+    #[cfg(not(feature = "object-store"))]
+    fn raw_object(&self, _version: &str) -> Result<RawInput> {
+        // A peer built without the feature received an object from one built with it.
+        Err(Error::NeedsFeature { input: self.path.display().to_string(), feature: "object-store".to_owned() })
+    }
+
+    /// Opens a reader of the decoded contents.
+    pub fn reader(&self) -> Result<InputReader> {
+        let file = self.raw()?;
+        let input = |file| BufReader::with_capacity(256 * 1024, file);
+        let decoder = match self.compression {
+            FileCompression::Plain => Decompressor::Plain(file),
+            FileCompression::Gzip => Decompressor::Gzip(Box::new(flate2::bufread::MultiGzDecoder::new(input(file)))),
+            FileCompression::Zstd => Decompressor::Zstd(
+                zstd::stream::read::Decoder::with_buffer(input(file))
+                    .map_err(|error| Error::io("decode", &self.path, &error))?,
+            ),
+            FileCompression::Bzip2 => Decompressor::Bzip2(bzip2::bufread::MultiBzDecoder::new(input(file))),
+        };
+        Ok(InputReader { source: self.clone(), decoder, decoded: 0 })
+    }
+
+    pub(crate) fn check_size(&self, now: u64) -> Result<()> {
+        if now == self.bytes {
+            return Ok(());
+        }
+        Err(Error::FileChanged { file: self.path.clone(), before: self.bytes, after: now })
+    }
+}
+
+/// Stored bytes of a file or object.
+#[derive(Debug)]
+pub(crate) enum RawInput {
+    File(File),
+    #[cfg(feature = "object-store")]
+    Object(Box<ObjectReader>),
+}
+
+impl RawInput {
+    /// Current size. An error if an object is another version.
+    fn size_now(&self, path: &Path) -> Result<u64> {
+        match self {
+            Self::File(file) => Ok(file.metadata().map_err(|error| Error::io("read", path, &error))?.len()),
+            #[cfg(feature = "object-store")]
+            Self::Object(object) => object.size_now(),
+        }
+    }
+
+    fn hint_end(&mut self, end: u64) {
+        match self {
+            Self::File(_) => _ = end, // files need no prefetch
+            #[cfg(feature = "object-store")]
+            Self::Object(object) => object.hint_end(end),
+        }
+    }
+}
+
+impl Read for RawInput {
+    #[inline]
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::File(file) => file.read(buffer),
+            #[cfg(feature = "object-store")]
+            Self::Object(object) => object.read(buffer),
+        }
+    }
+}
+
+impl Seek for RawInput {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match self {
+            Self::File(file) => file.seek(to),
+            #[cfg(feature = "object-store")]
+            Self::Object(object) => object.seek(to),
+        }
+    }
+}
+
+enum Decompressor {
+    Plain(RawInput),
+    Gzip(Box<flate2::bufread::MultiGzDecoder<BufReader<RawInput>>>),
+    Zstd(zstd::stream::read::Decoder<'static, BufReader<RawInput>>),
+    Bzip2(bzip2::bufread::MultiBzDecoder<BufReader<RawInput>>),
+}
+
+/// Reader of the decoded bytes of an input file, with errors that name it.
+pub struct InputReader {
+    source: InputFile,
+    decoder: Decompressor,
+    decoded: u64,
+}
+
+impl InputReader {
+    /// Reads up to `buffer.len()` decoded bytes; returns 0 only at the end of the file.
+    pub fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        loop {
+            let read = match &mut self.decoder {
+                Decompressor::Plain(file) => file.read(buffer),
+                Decompressor::Gzip(decoder) => decoder.read(buffer),
+                Decompressor::Zstd(decoder) => decoder.read(buffer),
+                Decompressor::Bzip2(decoder) => decoder.read(buffer),
+            };
+            match read {
+                Ok(count) => {
+                    self.decoded += count as u64;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(self.failure(&error)),
+            }
+        }
+    }
+
+    /// Fills the buffer. Returns the number of bytes, smaller only at the end of the file.
+    pub fn fill(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        let mut filled = 0;
+        while filled < buffer.len() {
+            match self.read(&mut buffer[filled..])? {
+                0 => break,
+                count => filled += count,
+            }
+        }
+        Ok(filled)
+    }
+
+    /// Seeks to a byte of a plain file.
+    pub(crate) fn seek(&mut self, to: u64) -> Result<()> {
+        let Decompressor::Plain(file) = &mut self.decoder else {
+            unreachable!("only plain files are split into ranges");
+        };
+        file.seek(SeekFrom::Start(to)).map_err(|error| Error::io("read", &self.source.path, &error))?;
+        self.decoded = to;
+        Ok(())
+    }
+
+    /// Sets the probable end of reading: bytes beyond it need no prefetch.
+    pub(crate) fn hint_end(&mut self, end: u64) {
+        if let Decompressor::Plain(raw) = &mut self.decoder {
+            raw.hint_end(end);
+        }
+    }
+
+    /// Returns an error if the file no longer has the size it had when reading was planned.
+    pub fn check_unchanged(&self) -> Result<()> {
+        let file = match &self.decoder {
+            Decompressor::Plain(file) => file,
+            Decompressor::Gzip(decoder) => decoder.get_ref().get_ref(),
+            Decompressor::Zstd(decoder) => decoder.get_ref().get_ref(),
+            Decompressor::Bzip2(decoder) => decoder.get_ref().get_ref(),
+        };
+        self.source.check_size(file.size_now(&self.source.path)?)
+    }
+
+    /// The file being read.
+    #[must_use]
+    pub fn source(&self) -> &InputFile {
+        &self.source
+    }
+
+    fn failure(&self, error: &io::Error) -> Error {
+        if let Some(error) = inner_error(error) {
+            return error;
+        }
+        let file = self.source.path.clone();
+        if self.source.compression == FileCompression::Plain {
+            return Error::io("read", &file, error);
+        }
+        let problem = match error.kind() {
+            io::ErrorKind::UnexpectedEof => "it ends too early".to_owned(),
+            _ => format!("it is damaged ({})", error.to_string().to_lowercase()),
+        };
+        let format = self.source.compression.to_string();
+        Error::BadCompression { file, format, problem, decoded: self.decoded }
+    }
+}
+
+/// Error of this crate inside an error of the system, if there is one.
+pub(crate) fn inner_error(error: &io::Error) -> Option<Error> {
+    error.get_ref()?.downcast_ref::<Error>().cloned()
+}
+
+fn is_visible(path: &Path) -> bool {
+    let name = path.file_name().map(std::ffi::OsStr::as_encoded_bytes).unwrap_or_default();
+    !matches!(name.first(), None | Some(b'.' | b'_'))
+}
+
+fn non_empty(sources: Vec<InputFile>, pattern: &str) -> Result<Vec<InputFile>> {
+    if sources.is_empty() {
+        return Err(Error::NoFiles { pattern: pattern.to_owned() });
+    }
+    Ok(sources)
+}
+
+impl fmt::Debug for InputReader {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SourceReader").field("source", &self.source).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn compression_is_detected_from_the_first_bytes() {
+        assert_eq!(FileCompression::of(b"\x1f\x8b\x08\x00"), FileCompression::Gzip);
+        assert_eq!(FileCompression::of(b"\x28\xb5\x2f\xfd"), FileCompression::Zstd);
+        assert_eq!(FileCompression::of(b"\x50\x2a\x4d\x18"), FileCompression::Zstd);
+        assert_eq!(FileCompression::of(b"BZh9"), FileCompression::Bzip2);
+        assert_eq!(FileCompression::of(b"BZhx"), FileCompression::Plain);
+        assert_eq!(FileCompression::of(b""), FileCompression::Plain);
+    }
+
+    #[test]
+    fn denied_permission_names_action_path_and_way_out() {
+        let error = Error::io("list", Path::new("/data/x"), &io::ErrorKind::PermissionDenied.into());
+        assert_eq!(
+            error.to_string(),
+            "cannot list `/data/x`: permission denied; ask the owner or run as a user with access"
+        );
+        assert_eq!(error.kind(), hemiola_core::ErrorKind::Usage);
+    }
+}

@@ -1,0 +1,73 @@
+//! Benchmarks of Hemiola on one machine: the library behind `hemiola bench`.
+//!
+//! Each benchmark measures one layer beside the simplest program that does the same work: a raw
+//! socket loop, a hand-written serial loop, a memory copy. Both sides run in turn within one
+//! process or one pair of processes, and the best round of each counts, because on a shared machine
+//! only the best round shows the cost of the code.
+//!
+//! A benchmark is a set of command-line arguments that implements [`Benchmark`]. Several processes
+//! of one benchmark meet through [`processes`].
+
+mod benchmark;
+mod collective;
+mod data;
+mod loops;
+mod net;
+mod nets;
+mod processes;
+mod schedule;
+mod shuffle;
+mod sim;
+mod table_checkpoint;
+mod tables;
+
+pub use benchmark::ReportWriter;
+pub use collective::CollectiveBench;
+pub use data::DataBench;
+pub use loops::LoopBench;
+pub use net::NetBench;
+pub use nets::NnBench;
+pub use schedule::ScheduleBench;
+pub use sim::SimBench;
+pub use tables::TableBench;
+
+use benchmark::execute;
+use clap::Subcommand;
+
+/// The layer to measure.
+#[derive(Debug, Subcommand)]
+#[non_exhaustive]
+pub enum Bench {
+    /// All-reduce between processes, and its overlap with computation.
+    Collective(CollectiveBench),
+    /// Throughput of file readers and of shuffles between two peers.
+    Data(DataBench),
+    /// Parallel loops beside hand-written serial loops.
+    Loops(LoopBench),
+    /// The transport between two processes, beside a raw socket loop.
+    Net(NetBench),
+    /// Neural networks between processes: strategies, and overlap of communication with computation.
+    Nets(NnBench),
+    /// Lasso solvers, and update schedules beside random updates.
+    Schedule(ScheduleBench),
+    /// The simulator: events per second, and a training job on many simulated peers.
+    Sim(SimBench),
+    /// Parameter-server tables between two processes, beside a raw socket loop, and within one process.
+    Tables(TableBench),
+}
+
+impl Bench {
+    /// Runs the benchmark, prints its table and writes its report through `reports`.
+    pub fn execute(self, reports: &dyn ReportWriter) -> anyhow::Result<()> {
+        match self {
+            Self::Collective(bench) => execute(&bench, reports),
+            Self::Data(bench) => execute(&bench, reports),
+            Self::Loops(bench) => execute(&bench, reports),
+            Self::Net(bench) => execute(&bench, reports),
+            Self::Nets(bench) => bench.run(reports),
+            Self::Schedule(bench) => execute(&bench, reports),
+            Self::Sim(bench) => execute(&bench, reports),
+            Self::Tables(bench) => execute(&bench, reports),
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Default observer: prints cluster events for a person at the terminal.
+//!
+//! Only events that require action are printed, to standard error: stalls and refusals. A lost peer
+//! is not printed, because every peer ends with that error anyway. All events also go to `tracing`.
+
+use hemiola_core::{ClusterEvent, Observer};
+use std::io::Write;
+
+/// Observer that prints stalls and refusals to standard error. Used unless the program sets its
+/// own.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StderrObserver;
+
+impl Observer for StderrObserver {
+    // `eprintln!` would panic on the monitor's thread if the disk behind standard error is full or
+    // its reader is gone.
+    fn observe(&self, event: &ClusterEvent) {
+        match event {
+            ClusterEvent::Joined { rank, size, took } => tracing::info!(%rank, size, ?took, "joined"),
+            ClusterEvent::Refused { address, reason } => {
+                tracing::warn!(address, reason, "refused");
+                let _ = writeln!(std::io::stderr().lock(), "hemiola: refused {address}: {reason}");
+            }
+            ClusterEvent::Lost(loss) => tracing::error!(peer = %loss.rank, cause = %loss.cause, "lost"),
+            ClusterEvent::Stalled(stall) => {
+                tracing::warn!(%stall, "stalled");
+                let _ = write!(std::io::stderr().lock(), "hemiola: {stall}");
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! Classification metrics: accuracy, log loss, area under the ROC curve.
+
+use super::shard::UNKNOWN_CLASS;
+use crate::training::Metrics;
+use hemiola::{Cluster, Result};
+
+/// Lower bound of probabilities, so that one error does not make the log loss infinite.
+const MIN_PROBABILITY: f64 = 1e-15;
+
+/// Sums of a peer: examples, correct ones, log loss, scores.
+type PeerSums = (u64, u64, f64, Vec<(f64, bool)>);
+
+/// Accumulator of classification metrics over scored examples.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClassificationMetrics {
+    examples: u64,
+    right: u64,
+    logloss: f64,
+    /// With two classes: score of each example, and whether it is of the second class.
+    scores: Option<Vec<(f64, bool)>>,
+}
+
+impl ClassificationMetrics {
+    /// Creates an accumulator that also keeps scores, for the area under the curve.
+    pub(crate) fn with_scores() -> Self {
+        Self { scores: Some(Vec::new()), ..Self::default() }
+    }
+
+    pub(crate) fn add(&mut self, scores: &[f64], class: u32) {
+        self.examples += 1;
+        self.right += u64::from(predicted_class(scores) == class);
+        let probability = probabilities(scores).nth(class as usize).unwrap_or(0.0);
+        self.logloss -= probability.max(MIN_PROBABILITY).ln();
+        if let (Some(all), [score]) = (&mut self.scores, scores)
+            && class != UNKNOWN_CLASS
+        {
+            all.push((*score, class == 1));
+        }
+    }
+
+    /// *Collective.* Returns the number of examples of all peers and their metrics, none without
+    /// examples. Log loss is included only where scores are log-odds (`probabilities`).
+    pub(crate) fn gather(all: &[Self], cluster: &Cluster, probabilities: bool) -> Result<(u64, Metrics)> {
+        let mut mine = (0, 0, 0.0, Vec::new());
+        for Self { examples, right, logloss, scores } in all {
+            mine = (mine.0 + examples, mine.1 + right, mine.2 + logloss, mine.3);
+            mine.3.extend(scores.iter().flatten().copied());
+        }
+        let gathered: Vec<PeerSums> = cluster.all_gather(mine)?;
+        let examples: u64 = gathered.iter().map(|peer| peer.0).sum();
+        let mut metrics = Metrics::new();
+        if examples > 0 {
+            let count = examples as f64;
+            metrics.insert("accuracy".to_owned(), gathered.iter().map(|peer| peer.1).sum::<u64>() as f64 / count);
+            if probabilities {
+                metrics.insert("logloss".to_owned(), gathered.iter().map(|peer| peer.2).sum::<f64>() / count);
+            }
+        }
+        let scores = gathered.into_iter().flat_map(|peer| peer.3).collect();
+        metrics.extend(area_under_curve(scores).map(|area| ("auc".to_owned(), area)));
+        Ok((examples, metrics))
+    }
+}
+
+/// Returns the predicted class; ties go to the first.
+pub(crate) fn predicted_class(scores: &[f64]) -> u32 {
+    if let [score] = scores {
+        return u32::from(*score > 0.0);
+    }
+    let better = |best: usize, class: usize| if scores[class] > scores[best] { class } else { best };
+    (0..scores.len()).fold(0, better) as u32
+}
+
+/// Returns the probability of each class, where scores are log-odds. With more than two classes,
+/// one-versus-rest probabilities are normalized to sum to 1.
+pub(crate) fn probabilities(scores: &[f64]) -> impl Iterator<Item = f64> {
+    let sigmoid = |score: f64| 1.0 / (1.0 + (-score).exp());
+    let (two, sum): (_, f64) = match scores {
+        [score] => (Some([sigmoid(-score), sigmoid(*score)]), 1.0),
+        _ => (None, scores.iter().map(|score| sigmoid(*score)).sum()),
+    };
+    let scaled = move |score: &f64| sigmoid(*score) / sum.max(f64::MIN_POSITIVE);
+    two.into_iter().flatten().chain(scores.iter().filter(move |_| two.is_none()).map(scaled))
+}
+
+/// Returns the probability that an example of the second class scores higher than one of the first;
+/// ties count half. `None` if a class has no examples.
+fn area_under_curve(mut scores: Vec<(f64, bool)>) -> Option<f64> {
+    scores.sort_by(|left, right| left.0.total_cmp(&right.0));
+    let positive = scores.iter().filter(|(_, positive)| *positive).count() as f64;
+    let negative = scores.len() as f64 - positive;
+    if positive == 0.0 || negative == 0.0 {
+        return None;
+    }
+    let (mut below, mut pairs) = (0.0, 0.0);
+    for equal in scores.chunk_by(|left, right| left.0.total_cmp(&right.0).is_eq()) {
+        let ones = equal.iter().filter(|(_, positive)| *positive).count() as f64;
+        let zeros = equal.len() as f64 - ones;
+        pairs += ones * (below + 0.5 * zeros);
+        below += zeros;
+    }
+    Some(pairs / (positive * negative))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn auc_counts_correctly_ordered_pairs() {
+        let of = |scores: &[(f64, bool)]| area_under_curve(scores.to_vec());
+        assert_eq!(of(&[(0.1, false), (0.4, true), (0.3, false), (0.9, true)]), Some(1.0));
+        assert_eq!(of(&[(0.1, true), (0.4, false)]), Some(0.0));
+        assert_eq!(of(&[(0.5, true), (0.5, false), (0.5, false)]), Some(0.5));
+        assert_eq!(of(&[(0.1, false), (0.3, true), (0.3, false), (0.2, true)]), Some(0.625));
+        assert_eq!(of(&[(0.1, true)]), None);
+    }
+
+    #[test]
+    fn probabilities_sum_to_one() {
+        for scores in [&[0.3][..], &[-900.0], &[1.0, -2.0, 0.5]] {
+            let all: Vec<f64> = probabilities(scores).collect();
+            assert_eq!(all.len(), scores.len().max(2));
+            assert!((all.iter().sum::<f64>() - 1.0).abs() < 1e-12, "{all:?}");
+        }
+        assert!(probabilities(&[2.0]).nth(1).unwrap() > 0.8);
+    }
+
+    #[test]
+    fn ties_predict_the_first_class() {
+        assert_eq!((predicted_class(&[0.0]), predicted_class(&[0.1])), (0, 1));
+        assert_eq!(predicted_class(&[-1.0, 2.0, 2.0]), 1);
+    }
+
+    #[test]
+    fn metrics_cover_all_peers() {
+        let all = hemiola::standalone(3)
+            .run(|cluster| {
+                let mut metrics = ClassificationMetrics::with_scores();
+                let rank = cluster.rank().index();
+                metrics.add(&[[-1.0, 2.0, 3.0][rank]], [0, 1, 0][rank]);
+                ClassificationMetrics::gather(&[metrics], cluster, true)
+            })
+            .unwrap();
+        assert!(all.iter().all(|one| *one == all[0]));
+        assert_eq!(all[0].0, 3);
+        assert!((all[0].1["accuracy"] - 2.0 / 3.0).abs() < 1e-12 && (all[0].1["auc"] - 0.5).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,94 @@
+//! Text form of a strategy.
+
+use crate::node::{ShardPlacement, StrategyNode, Synchronizer};
+use crate::strategy::{Strategy, VariablePlan};
+use hemiola_collective_proto::Compression;
+use hemiola_core::Rank;
+use std::fmt::{self, Write as _};
+
+/// Formats consecutive ranks as `0 to 3`, others as a list.
+pub(crate) fn ranks(ranks: &[Rank]) -> String {
+    let follow = ranks.windows(2).all(|pair| pair[1].index() == pair[0].index() + 1);
+    match ranks {
+        [] => "no peers".to_owned(),
+        [one] => format!("peer {one}"),
+        [first, .., last] if follow && ranks.len() > 2 => format!("peers {first} to {last}"),
+        _ => format!("peers {}", ranks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// Describes a node; `group` names a group.
+pub(crate) fn node(node: &StrategyNode, group: &dyn Fn(u32) -> String) -> String {
+    let place = match &node.placement {
+        ShardPlacement::On(peer) => format!("peer {peer}"),
+        ShardPlacement::Sharded(peers) => format!("{}, by rows", ranks(peers)),
+        ShardPlacement::Replicated => String::new(),
+    };
+    let mut description = match &node.synchronizer {
+        Synchronizer::ParameterServer => format!("served by {place}"),
+        Synchronizer::ParameterServerRows => format!("touched rows served by {place}"),
+        Synchronizer::AllReduce { algorithm: None, group: number } => format!("all-reduce {}", group(*number)),
+        Synchronizer::AllReduce { algorithm: Some(algorithm), group: number } => {
+            format!("all-reduce by {algorithm} {}", group(*number))
+        }
+        Synchronizer::SufficientFactors => "sufficient factors to all peers".to_owned(),
+        Synchronizer::Gossip(topology) => format!("gossip over {topology:?}"),
+    };
+    if !matches!(node.compression, Compression::Plain | Compression::SufficientFactors { .. }) {
+        write!(description, ", as {}", node.compression).expect("writing to a string never fails");
+    }
+    if node.staleness > 0 {
+        write!(description, ", at most {} steps old", node.staleness).expect("writing to a string never fails");
+    }
+    description
+}
+
+/// Describes a plan. Equal consecutive shards are described once.
+pub(crate) fn plan(plan: &VariablePlan, group: &dyn Fn(u32) -> String) -> String {
+    let mut descriptions: Vec<(String, usize)> = Vec::new();
+    for description in plan.nodes.iter().map(|each| node(each, group)) {
+        match descriptions.last_mut().filter(|(last, _)| *last == description) {
+            Some((_, count)) => *count += 1,
+            None => descriptions.push((description, 1)),
+        }
+    }
+    if plan.nodes.len() == 1 {
+        return descriptions.remove(0).0;
+    }
+    let each = |(description, count): (String, usize)| {
+        if count == 1 { description } else { format!("{count} shards {description}") }
+    };
+    let descriptions: Vec<String> = descriptions.into_iter().map(each).collect();
+    // One shard on each of many peers is described as a whole.
+    let served: Option<Vec<Rank>> = plan
+        .nodes
+        .iter()
+        .map(|node| match (&node.placement, &node.synchronizer, node.compression, node.staleness) {
+            (ShardPlacement::On(peer), Synchronizer::ParameterServer, Compression::Plain, 0) => Some(*peer),
+            _ => None,
+        })
+        .collect();
+    match served {
+        Some(peers) => format!("{} shards ({}) served by {}", peers.len(), plan.partitioning, distinct(&peers)),
+        None => format!("cut {}: {}", plan.partitioning, descriptions.join("; ")),
+    }
+}
+
+fn distinct(peers: &[Rank]) -> String {
+    let mut peers = peers.to_vec();
+    peers.sort_unstable();
+    peers.dedup();
+    ranks(&peers)
+}
+
+impl fmt::Display for Strategy {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(formatter, "trained on {}", ranks(&self.replicas))?;
+        let width = self.plans.iter().map(|plan| plan.variable.chars().count()).max().unwrap_or(0);
+        for each in &self.plans {
+            let description = plan(each, &|group| format!("in group {group}"));
+            writeln!(formatter, "  {:width$}  {description}", each.variable)?;
+        }
+        Ok(())
+    }
+}

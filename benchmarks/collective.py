@@ -1,4 +1,4 @@
-"""Compares all-reduces of hemiola, Gloo and Open MPI; see collective.sh. What is compared, and how, is said in docs/performance.md."""
+"""Compares all-reduces of hemiola, Gloo and Open MPI; see collective.sh. docs/performance.md describes the method."""
 import argparse, json, os, pathlib, shutil, subprocess, sys, tempfile
 
 HEMIOLA = "target/release/hemiola"
@@ -8,7 +8,7 @@ LEAST_CALLS, MOST_CALLS, ROUND_BYTES = 3, 200, 1 << 26
 
 
 def plan():
-    """As `hemiola bench collective` does it: the best mean of one round."""
+    """Rounds and calls per size, as in `hemiola bench collective`: the best mean of a round counts."""
     return [number for size in SIZES for number in (size, 1, min(MOST_CALLS, max(LEAST_CALLS, ROUND_BYTES // size)))]
 
 
@@ -80,7 +80,7 @@ def main():
             rows.append((str(peers), name, cell(mine), cell(theirs_gloo[size]), cell(theirs_mpi[size]) if with_mpi else "", f"{min(others) / mine:.2f}", target))
     head = ["| peers | vector | hemiola | Gloo | Open MPI, TCP | ratio to the better | target |", "|---|---|---|---|---|---|---|"]
     table = "\n".join(head + [f"| {' | '.join(row)} |" for row in rows])
-    table += f"\n\n16 MB behind 50 ms on a device add {extra * 100:.1f} % (target: ≤ 10 %), behind 50 ms on the same core {busy * 100:.1f} %. Best of {arguments.rounds} rounds."
+    table += f"\n\n16 MB overlapped with 50 ms on a device add {extra * 100:.1f} % (target: ≤ 10 %), with 50 ms on the same core {busy * 100:.1f} %. Best of {arguments.rounds} rounds."
     print(table)
     if arguments.write:
         document = pathlib.Path("docs/performance.md")

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# All-reduce over TCP between processes of this machine: hemiola beside Gloo (through PyTorch) and Open MPI, in turn.
-# Prints a table, and with --write puts it into docs/performance.md. Open MPI is left out where there is no mpirun.
+# Compares all-reduce over TCP between processes of this machine: hemiola, Gloo (through PyTorch) and
+# Open MPI, in turn. Prints a table; --write puts it into docs/performance.md. Without mpirun, Open MPI is
+# skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 venv=target/benchmarks/collective
@@ -9,5 +10,5 @@ venv=target/benchmarks/collective
 if command -v mpirun > /dev/null; then
     "$venv/bin/pip" install --quiet mpi4py
 fi
-cargo build --quiet --release --bin hemiola
+cargo build --quiet --release --features bench --bin hemiola
 exec "$venv/bin/python" -W ignore benchmarks/collective.py "$@"

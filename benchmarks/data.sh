@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Reads MovieLens-1M with hemiola and with polars, one thread and two, in turn; prints MB/s of the best round of each.
+# Reads MovieLens-1M with hemiola and with polars, on one thread and on two, in turn. Prints MB/s of the
+# best round of each.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 polars_version=${POLARS_VERSION:-2.1.0}
 rounds=${ROUNDS:-5}
-: "${HEMIOLA_DATA:?set it to the folder that holds movielens-1m/ratings.tsv.zst}"
+: "${HEMIOLA_DATA:?set it to the folder with movielens-1m/ratings.tsv.zst}"
 
 venv=target/benchmarks/venv
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet "polars==$polars_version" zstandard
-cargo build --quiet --release --bin hemiola
+cargo build --quiet --release --features bench --bin hemiola
 
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

@@ -1,4 +1,4 @@
-"""Compares hemiola's lasso with celer, skglm, scikit-learn and adelie; see lasso.sh. What is compared, and how, is said in docs/performance.md."""
+"""Compares hemiola's lasso with celer, skglm, scikit-learn and adelie; see lasso.sh. docs/performance.md describes the method."""
 import argparse, json, math, os, pathlib, subprocess, time
 import numpy, scipy.sparse
 
@@ -8,12 +8,12 @@ HEMIOLA = "target/release/examples/lasso"
 GAP = 1e-6
 # Those this process may use, before a library takes some away.
 CORES = os.sched_getaffinity(0)
-# A tolerance that makes a solver take longer than this is not made smaller.
+# Time limit in seconds: smaller tolerances are not tried after a longer run.
 LONGEST = 60
 
 
 def dense(rows=2000, columns=20000, correlation=0.9, chosen=200, seed=0):
-    """Neighbouring columns are alike."""
+    """Generates a dense problem with correlated neighbouring columns."""
     random = numpy.random.default_rng(seed)
     features = numpy.empty((rows, columns), dtype=numpy.float32, order="F")
     features[:, 0] = random.standard_normal(rows)
@@ -26,7 +26,7 @@ def dense(rows=2000, columns=20000, correlation=0.9, chosen=200, seed=0):
 
 
 def sparse(rows=20000, columns=200000, per_row=200, chosen=2000, seed=0):
-    """Some columns are far more frequent than others, as words are."""
+    """Generates a sparse problem with power-law column frequencies, as of words."""
     random = numpy.random.default_rng(seed)
     frequency = 1 / (numpy.arange(columns) + 50.0) ** 0.8
     at = random.choice(columns, size=rows * per_row, p=frequency / frequency.sum())
@@ -44,7 +44,7 @@ def sparse(rows=20000, columns=200000, per_row=200, chosen=2000, seed=0):
 
 
 def save(name, features, target):
-    """What benchmarks and hemiola's example read."""
+    """Saves a problem for all solvers and for the example of hemiola-models."""
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     target.tofile(folder / "target.f32")
@@ -58,7 +58,7 @@ def save(name, features, target):
 
 
 def judge(features, target, coefficients, strength):
-    """The objective and the duality gap of any solution, both in shares of the objective without coefficients."""
+    """Objective and duality gap of a solution, as fractions of the objective at zero coefficients."""
     rows = len(target)
     left = target - features @ coefficients
     start = target @ target / (2 * rows)
@@ -84,7 +84,7 @@ def adelie_path(features, target, strength, tolerance):
 
 
 def solvers(strength):
-    """For each solver how it is called with a tolerance, and tolerances from large to small: the first that reaches the gap counts."""
+    """Each solver as a function of a tolerance, with tolerances from large to small: the first that reaches the gap counts."""
     import celer, skglm, sklearn.linear_model
     options = dict(alpha=strength, fit_intercept=False)
     fine = [1e-6, 3e-7, 1e-7, 1e-8]
@@ -95,7 +95,7 @@ def solvers(strength):
 
 
 def measured(solve, tolerances, features, target, strength, rounds):
-    """The least seconds with the largest tolerance that reaches the gap; None if none does."""
+    """Best seconds with the largest tolerance that reaches the gap; None if none does."""
     for tolerance in tolerances:
         start = time.perf_counter()
         coefficients = solve(features, target, tolerance)

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# The lasso: hemiola beside celer, skglm, scikit-learn and adelie, in turn, on a dense and a sparse synthetic problem. Prints a table, and with --write puts it into
-# docs/performance.md. LASSO_PYTHON names a Python that has all four, if there is one already.
+# Compares lasso solvers: hemiola, celer, skglm, scikit-learn and adelie, in turn, on a dense and a sparse
+# synthetic problem. Prints a table; --write puts it into docs/performance.md. LASSO_PYTHON names a Python
+# with all four packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,6 +13,6 @@ if [ -z "$python" ]; then
     python=$venv/bin/python
 fi
 cargo build --quiet --release -p hemiola-models --example lasso
-# All of them on one thread.
+# All solvers run on one thread.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 exec "$python" -W ignore benchmarks/lasso.py "$@"

@@ -1,4 +1,4 @@
-"""Compares hemiola with tomotopy; see lda.sh. What is compared, and how, is said in docs/performance.md."""
+"""Compares hemiola with tomotopy; see lda.sh. docs/performance.md describes the method."""
 import argparse, json, os, pathlib, resource, sys, tempfile, time
 import numpy, tomotopy, zstandard
 from mf_run import HEMIOLA, run
@@ -15,7 +15,7 @@ def text(path):
 
 
 def synthetic(documents=20_000, words=20_000, topics=100, length=200, seed=1):
-    """Documents of a model with known topics, as words one after the other."""
+    """Generates documents from known topics, as lists of words."""
     random = numpy.random.default_rng(seed)
     sums = numpy.cumsum(random.dirichlet(numpy.full(words, 0.05), size=topics), 1)
     shares = random.dirichlet(numpy.full(topics, 0.1), size=documents)
@@ -43,7 +43,7 @@ def docword(path):
 
 
 def trimmed(documents, most_frequent, least):
-    """Without the most frequent words, and without those that occur less often."""
+    """Removes the most frequent words, and words that occur less than `least` times."""
     documents = list(documents)
     counts = numpy.bincount(numpy.concatenate(documents))
     kept = counts >= least
@@ -72,7 +72,7 @@ def write(documents, path):
 
 
 def theirs(documents, topics, workers, seed):
-    """Seconds, seconds of processors, and the likelihood."""
+    """Trains with tomotopy. Returns seconds, CPU seconds and log-likelihood."""
     model = tomotopy.LDAModel(k=topics, seed=seed)
     for document in documents:
         model.add_doc(list(map(str, document)))
@@ -83,7 +83,7 @@ def theirs(documents, topics, workers, seed):
 
 
 def ours(path, topics, workers, target, seed, folder):
-    """Seconds of training, seconds of processors for everything, passes, and the likelihood."""
+    """Trains with hemiola. Returns training seconds, CPU seconds of the process, epochs and log-likelihood."""
     report = folder / "report.json"
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     run([HEMIOLA, "train", "lda", "--data", path, "--topics", str(topics), "--workers", str(workers), f"--target={target}",
@@ -118,13 +118,13 @@ def main():
                     for seed in range(1, arguments.rounds + 1):
                         seconds, processor, likelihood = theirs(documents, topics, workers, seed)
                         found.append((seconds, processor, likelihood, *ours(path, topics, workers, likelihood, seed, folder)))
-                    seconds, processor, likelihood, our_seconds, our_processor, passes, reached = zip(*found)
+                    seconds, processor, likelihood, our_seconds, our_processor, epochs, reached = zip(*found)
                     all_reached = all(mine >= target for mine, target in zip(reached, likelihood))
                     ratio = f"{min(our_seconds) / min(seconds):.2f}" if all_reached else "not reached"
-                    rows.append(f"| {name} | {tokens / 1e6:.1f} M | {topics} | {workers} | {numpy.mean(likelihood):.3f} | {max(passes)} | {min(our_seconds):.2f} | "
+                    rows.append(f"| {name} | {tokens / 1e6:.1f} M | {topics} | {workers} | {numpy.mean(likelihood):.3f} | {max(epochs)} | {min(our_seconds):.2f} | "
                                 f"{min(seconds):.2f} | {ratio} | {min(our_processor) / min(processor):.2f} |")
                     print(rows[-1], flush=True)
-    lines = ["| documents | tokens | topics | workers | tomotopy's likelihood | our passes | hemiola, s | tomotopy, s | ratio of seconds | of processor time |",
+    lines = ["| documents | tokens | topics | workers | tomotopy's likelihood | our epochs | hemiola, s | tomotopy, s | ratio of seconds | of CPU time |",
              "|---|---|---|---|---|---|---|---|---|---|", *rows]
     rounds = "one round" if arguments.rounds == 1 else f"best of {arguments.rounds} rounds"
     table = "\n".join(lines) + f"\n\ntomotopy {tomotopy.__version__}; {rounds}; load average before: {load_before:.1f}."

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Topic models: hemiola beside tomotopy, in turn, on synthetic documents and on NIPS, NYT and 20 Newsgroups of HEMIOLA_DATA. Prints a table, and with
-# --write puts it into docs/performance.md. `--memory` instead trains on 200 million synthetic tokens and tells what memory that took.
+# Compares topic models: hemiola and tomotopy, in turn, on synthetic documents and on NIPS, NYT and 20
+# Newsgroups of HEMIOLA_DATA. Prints a table; --write puts it into docs/performance.md. `--memory` instead
+# trains on 200 million synthetic tokens and prints the peak memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 tomotopy_version=${TOMOTOPY_VERSION:-0.14.0}

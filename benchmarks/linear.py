@@ -1,4 +1,4 @@
-"""Compares hemiola with liblinear through scikit-learn; see linear.sh. What is compared, and how, is said in docs/performance.md."""
+"""Compares hemiola with liblinear through scikit-learn; see linear.sh. docs/performance.md describes the method."""
 import argparse, io, json, os, pathlib, sys, tempfile, time
 import numpy, zstandard
 from sklearn.datasets import load_svmlight_file
@@ -29,7 +29,7 @@ def load(path):
 
 
 def objective(loss, c, features, labels, model):
-    """Half the square of all weights, that of the bias among them, and C times the sum of losses."""
+    """Objective: half the squared norm of all weights including the bias, plus C times the sum of losses."""
     weights, intercept = model.coef_[0], model.intercept_[0]
     margins = numpy.where(labels == model.classes_[1], 1.0, -1.0) * (features @ weights + intercept)
     costs = {
@@ -51,7 +51,7 @@ def liblinear(loss, c, features, labels):
 def hemiola(loss, c, path, target, folder):
     report = folder / "report.json"
     command = ["logistic"] if loss == "logistic" else ["svm", "--loss", loss]
-    run([HEMIOLA, "train", *command, "--data", path, "-c", str(c), "--valid", "0", "--workers", "2", "--epochs", "100000",
+    run([HEMIOLA, "train", *command, "--data", path, "-c", str(c), "--validation", "0", "--workers", "2", "--epochs", "100000",
          "--seconds", str(LONGEST), "--tolerance", "0", "--target", str(float(target)), "--report", report, "--quiet"])
     result = json.loads(report.read_text())["result"]
     return result["seconds"], result["objective"]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Linear classifiers: hemiola beside liblinear (through scikit-learn), in turn, on a9a, w8a and IMDB of HEMIOLA_DATA. Prints a table, and with
-# --write puts it into docs/performance.md.
+# Compares linear classifiers: hemiola and liblinear (through scikit-learn), in turn, on a9a, w8a and IMDB
+# of HEMIOLA_DATA. Prints a table; --write puts it into docs/performance.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sklearn_version=${SKLEARN_VERSION:-1.9.1}
@@ -9,6 +9,6 @@ venv=target/benchmarks/linear
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet numpy zstandard "scikit-learn==$sklearn_version"
 cargo build --quiet --release --bin hemiola
-# liblinear has one thread; scikit-learn must not start others around it.
+# liblinear has one thread; scikit-learn must not start more.
 export SKLEARN_VERSION=$sklearn_version OMP_NUM_THREADS=1
 exec "$venv/bin/python" -W ignore benchmarks/linear.py "$@"

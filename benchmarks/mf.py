@@ -1,14 +1,14 @@
-"""Compares hemiola with LIBMF, and with implicit (mf_events.py); see mf.sh. What is compared, and how, is said in docs/performance.md."""
+"""Compares hemiola with LIBMF, and with implicit (mf_events.py); see mf.sh. docs/performance.md describes the method."""
 import argparse, io, json, os, pathlib, sys, tempfile
 import numpy
 import mf_events
-from mf_run import HEMIOLA, HERE, hemiola, pass_seconds, run
+from mf_run import HEMIOLA, HERE, hemiola, epoch_seconds, run
 
 LIBMF_ITERATIONS = 20
 
 
-def libmf(files, threads, rank, iterations, l2, step):
-    arguments = [files / "train.npy", files / "test.npy", threads, rank, iterations, l2, step]
+def libmf(files, threads, rank, iterations, l2, step_size):
+    arguments = [files / "train.npy", files / "test.npy", threads, rank, iterations, l2, step_size]
     return json.loads(run([sys.executable, "-W", "ignore", HERE / "mf_libmf.py", *map(str, arguments)]))
 
 
@@ -17,7 +17,7 @@ def test_rmse(report):
 
 
 def write(folder, ratings, seed):
-    """Nine tenths to train on, one tenth to test with, as both sides like to read them."""
+    """Writes nine tenths as training set and one tenth as test set, in the formats of both sides."""
     order = numpy.random.RandomState(seed).permutation(len(ratings))
     cut = len(ratings) // 10
     for name, rows in (("test", order[:cut]), ("train", order[cut:])):
@@ -27,8 +27,8 @@ def write(folder, ratings, seed):
 
 
 def synthetic(folder):
-    file = folder / "made.csv"
-    run([HEMIOLA, "data", "make", "mf", "--output", file, "--users", "50000", "--items", "10000", "--entries", "5000000",
+    file = folder / "synthetic.csv"
+    run([HEMIOLA, "data", "make", "mf", "--output", file, "--users", "50000", "--items", "10000", "--ratings", "5000000",
          "--rank", "16", "--noise", "0.5"])
     ratings = numpy.loadtxt(file, delimiter=",", dtype=numpy.float32)
     ratings[:, :2] -= 1
@@ -42,13 +42,13 @@ def movielens(data):
     return numpy.loadtxt(io.StringIO(text), dtype=numpy.float32, usecols=(0, 1, 2))
 
 
-def compare(name, files, rank, passes, rounds):
-    """The table of one set."""
-    # Both get the L2 and the step, out of the same, that serve them best.
-    choices = [(l2, step) for l2 in (0.02, 0.05, 0.1, 0.2, 0.3) for step in (0.05, 0.1)]
+def compare(name, files, rank, epochs, rounds):
+    """Returns the table of one data set."""
+    # Each side uses the L2 and the learning rate, out of the same pairs, with the lowest test error.
+    choices = [(l2, step_size) for l2 in (0.02, 0.05, 0.1, 0.2, 0.3) for step_size in (0.05, 0.1)]
     tried = {choice: libmf(files, 2, rank, LIBMF_ITERATIONS, *choice)["rmse"] for choice in choices}
-    l2, step = min(tried, key=tried.get)
-    tune = lambda l2, step: ("--l2", str(l2), "--step", str(step))
+    l2, step_size = min(tried, key=tried.get)
+    tune = lambda l2, rate: ("--l2", str(l2), "--learning-rate", str(rate))
     tried = {choice: test_rmse(hemiola(files, rank, "--workers", "2", *tune(*choice))) for choice in choices}
     own = min(tried, key=tried.get)
     best = {}
@@ -58,17 +58,17 @@ def compare(name, files, rank, passes, rounds):
 
     for _ in range(rounds):
         for threads in (1, 2):
-            one = libmf(files, threads, rank, 1, l2, step)
-            many = libmf(files, threads, rank, LIBMF_ITERATIONS, l2, step)
+            one = libmf(files, threads, rank, 1, l2, step_size)
+            many = libmf(files, threads, rank, LIBMF_ITERATIONS, l2, step_size)
             keep(("libmf", threads), (many["seconds"] - one["seconds"]) / (LIBMF_ITERATIONS - 1))
             keep(("libmf", "rmse"), many["rmse"])
             keep(("libmf", "peak"), many["peak_bytes"])
-            report = hemiola(files, rank, "--workers", str(threads), "--epochs", str(passes), "--patience", "1000")
-            keep(("hemiola", threads), pass_seconds(report))
+            report = hemiola(files, rank, "--workers", str(threads), "--epochs", str(epochs), "--patience", "1000")
+            keep(("hemiola", threads), epoch_seconds(report))
             keep(("hemiola", "peak"), report["result"]["peak_rss_bytes"])
             keep(("libmf", "whole", threads), (many["seconds"] - one["seconds"]) * LIBMF_ITERATIONS / (LIBMF_ITERATIONS - 1))
-        peers = hemiola(files, rank, "--peers", "2", "--workers", "1", "--epochs", str(passes), "--patience", "1000")
-        keep(("hemiola", "peers"), pass_seconds(peers))
+        peers = hemiola(files, rank, "--peers", "2", "--workers", "1", "--epochs", str(epochs), "--patience", "1000")
+        keep(("hemiola", "peers"), epoch_seconds(peers))
         target = best["libmf", "rmse"]
         reached = hemiola(files, rank, "--workers", "1", "--epochs", "60", "--target", str(target), "--patience", "1000", *tune(*own))
         if test_rmse(reached) <= target:
@@ -88,10 +88,10 @@ def compare(name, files, rank, passes, rounds):
          f"{rate(('hemiola', 'peers')) / rate(('hemiola', 1)):.2f} of one", "≥ 1.6"),
         (f"seconds of training to LIBMF's test RMSE of {best['libmf', 'rmse']:.4f}", f"{ours:.2f}" if ours else "not reached",
          f"{theirs:.2f}", f"{ours / theirs:.2f}" if ours else "", "≤ 0.8"),
-        (f"test RMSE (with default L2 and step: {default:.4f})", f"{tried[own]:.4f}", f"{best['libmf', 'rmse']:.4f}", "", ""),
+        (f"test RMSE (with default L2 and learning rate: {default:.4f})", f"{tried[own]:.4f}", f"{best['libmf', 'rmse']:.4f}", "", ""),
         ("peak memory, MB", f"{mega('hemiola'):.0f}", f"{mega('libmf'):.0f}", f"{mega('hemiola') / mega('libmf'):.2f}", "≤ 1"),
     ]
-    title = f"**{name}**, rank {rank}; hemiola with L2 {own[0]} and step {own[1]}; LIBMF with L2 {l2} and step {step}, {LIBMF_ITERATIONS} iterations"
+    title = f"**{name}**, rank {rank}; hemiola with L2 {own[0]} and learning rate {own[1]}; LIBMF with L2 {l2} and learning rate {step_size}, {LIBMF_ITERATIONS} iterations"
     lines = [title, "", "| | hemiola | LIBMF | ratio | target |", "|---|---|---|---|---|"]
     return "\n".join(lines + [f"| {' | '.join(row)} |" for row in rows])
 
@@ -109,8 +109,8 @@ def main():
     implicit_version = f"implicit {os.environ['IMPLICIT_VERSION']}; {rounds}; load average before: {load:.1f}."
     for key, name in (
         ("synthetic", "5 million synthetic ratings, 50,000 × 10,000"),
-        ("movielens", "MovieLens-1M, a random tenth held out"),
-        ("events", "MovieLens-1M, ratings of at least 4 as events, a random tenth held out"),
+        ("movielens", "MovieLens-1M, a random tenth for testing"),
+        ("events", "MovieLens-1M, ratings of at least 4 as events, a random tenth for testing"),
     ):
         if arguments.only not in (None, key):
             continue

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Matrix factorization: hemiola beside LIBMF, in turn, on synthetic ratings and (with HEMIOLA_DATA) on MovieLens-1M; and beside
-# implicit on MovieLens-1M as events. Prints tables, and with --write puts them into docs/performance.md.
+# Compares matrix factorization: hemiola and LIBMF, in turn, on synthetic ratings and (with HEMIOLA_DATA) on
+# MovieLens-1M; hemiola and implicit on MovieLens-1M as events. Prints tables; --write puts them into
+# docs/performance.md.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 libmf_version=${LIBMF_VERSION:-0.9.2}
@@ -9,7 +10,7 @@ implicit_version=${IMPLICIT_VERSION:-0.7.3}
 venv=target/benchmarks/mf
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"
 "$venv/bin/pip" install --quiet numpy zstandard "implicit==$implicit_version"
-# The package is built without any vector instructions; its source can use them, so build it that way: its best counts.
+# The published package has no vector instructions. Its source supports them, so it is built with them here.
 if [ ! -f "$venv/libmf.so" ]; then
     source=$(mktemp -d)
     "$venv/bin/pip" install --quiet setuptools wheel

@@ -1,7 +1,7 @@
 """One run of implicit: train.npy test.npy threads rank iterations alpha regularization -> JSON on standard output.
 
 Arrays are pairs of a user and an item, numbered from 0; those of the test are known from training. Seconds are those of `fit`; the
-caller takes away those of a run with one iteration to be left with passes alone. Figures are defined as in docs/models.md.
+caller subtracts those of a run with one iteration, so that only epochs remain. Metrics are defined as in docs/models.md.
 """
 import os
 
@@ -14,7 +14,7 @@ PLACES = 20
 
 
 def figures(model, train, test):
-    """NDCG at 10, and recall at 20."""
+    """NDCG@10 and recall@20."""
     users = numpy.unique(test[:, 0])
     place_of = {user: place for place, user in enumerate(users)}
     scores = numpy.asarray(model.user_factors)[users] @ numpy.asarray(model.item_factors).T

@@ -1,7 +1,7 @@
-"""One run of LIBMF: train.npy test.npy threads rank iterations l2 step -> JSON on standard output.
+"""One run of LIBMF: train.npy test.npy threads rank iterations l2 learning_rate -> JSON on standard output.
 
-Seconds are those of `fit` with its iterations; the caller takes away those of a run with one iteration to be left with
-passes alone. Memory is what the process has at its peak beyond what it had before the ratings were loaded.
+Seconds are those of `fit` with its iterations; the caller subtracts those of a run with one iteration, so that
+only epochs remain. Memory is the peak of the process minus that before the ratings were loaded.
 """
 import contextlib, json, os, sys, time
 import numpy

@@ -1,4 +1,4 @@
-"""What benchmarks/nets.sh runs: `hemiola bench nets` over limited and free links, and PyTorch beside it."""
+"""Measures `hemiola bench nets` over limited and free links, and PyTorch; see nets.sh."""
 
 import argparse
 import json
@@ -36,7 +36,7 @@ def show(title, report):
 
 
 def torch(python, peers):
-    """Examples per second of each net, by PyTorch."""
+    """Examples per second of each net with PyTorch."""
     with tempfile.TemporaryDirectory() as folder:
         running = [
             subprocess.Popen([python, "-W", "ignore", "benchmarks/nets_torch.py", folder, str(rank), str(peers)], stdout=subprocess.PIPE, text=True)

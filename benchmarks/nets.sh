@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Nets on peers with limited links: what strategies are worth, and how much of sending hides behind computing. Prints tables for docs/nets.md.
-# Then PyTorch's DistributedDataParallel with Gloo beside, with as many processes of one thread each. Needs root, `ip` and `tc`; without root only what needs no limits.
-# `--traces` instead writes docs/nets-before.svg and docs/nets-after.svg, a step with and without overlap.
+# Measures neural networks on peers with limited links: the strategies, and the overlap of communication with
+# computation. Then measures PyTorch DistributedDataParallel with Gloo, with the same number of processes of
+# one thread each. Prints tables for docs/nets.md. Needs root, `ip` and `tc`; without root only the parts
+# without link limits run. `--traces` instead writes docs/nets-before.svg and docs/nets-after.svg, a step with
+# and without overlap.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${HEMIOLA_BUILT:-}" ]; then
-    cargo build --release --locked --features nets --bin hemiola
+    cargo build --release --locked --features bench,nets --bin hemiola
     cargo build --release --locked -p hemiola-nn --example step
 fi
 venv=target/benchmarks/nets

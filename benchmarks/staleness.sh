@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Makes the runs and pictures of docs/staleness.md again: four peers with one worker each on this machine.
+# Repeats the runs and charts of docs/staleness.md: four peers with one worker each on this machine.
 #
-#   benchmarks/staleness.sh            runs into target/staleness, pictures into docs
+#   benchmarks/staleness.sh            runs in target/staleness, charts in docs
 #
-# Between processes of one machine nothing limits the network: bandwidth is limited by budgets, where a run says so.
+# Processes of one machine have no network limit; a run with a budget limits its own bandwidth.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 runs=target/staleness
@@ -13,7 +13,7 @@ if [ -z "${HEMIOLA_BUILT:-}" ]; then
     cargo build --release --locked --bin hemiola --example mf_tables
 fi
 
-# A run: its name, then flags of the program, which go over those given here.
+# Runs the program: the name of the run, then flags, which override those given here.
 mf() {
     local name=$1
     shift
@@ -26,8 +26,8 @@ mf() {
     fi
 }
 
-# Every worker pauses as if its batch took that long, so that four peers on two cores are like four machines.
-echo '== one worker pauses for 20 ms more in each clock: each in its turn, and always the same; then none'
+# Every worker pauses as if its batch took that long, so that four peers on two cores resemble four machines.
+echo '== stragglers: one worker pauses 20 ms more per clock, in turn or always the same; then none'
 for staleness in 0 1 3; do
     mf "turns-$staleness" --staleness "$staleness" --pause 5 --turns 20 --epochs 20
     mf "slow-$staleness" --staleness "$staleness" --pause 5 --slow 20 --epochs 20
@@ -36,23 +36,23 @@ done
 "$hemiola" plot "$runs"/turns-{0,1,3}.json --label BSP --label 'staleness 1' --label 'staleness 3' --y rmse --x seconds,epochs \
     -o docs/staleness-pauses.svg
 
-echo '== what is sent ahead of need'
+echo '== bandwidth-managed communication'
 managed=(--clocks 1 --batches 20 --pause 2 --staleness 1 --epochs 30)
 mf unmanaged "${managed[@]}"
 for megabits in 10 40 160; do
     mf "budget-$megabits" "${managed[@]}" --budget "$megabits"
 done
-"$hemiola" plot "$runs"/unmanaged.json "$runs"/budget-{10,40,160}.json --label 'at clocks alone' --label '10 Mbit/s ahead' \
-    --label '40 Mbit/s ahead' --label '160 Mbit/s ahead' --y rmse --x epochs,seconds --log-y -o docs/staleness-managed.svg
+"$hemiola" plot "$runs"/unmanaged.json "$runs"/budget-{10,40,160}.json --label 'at clocks only' --label '10 Mbit/s eagerly' \
+    --label '40 Mbit/s eagerly' --label '160 Mbit/s eagerly' --y rmse --x epochs,seconds --log-y -o docs/staleness-managed.svg
 
-echo '== which rows go first'
-# What is sent in time depends on what else the machine does, so these differ from run to run: five of each, and the picture shows one of them.
+echo '== prioritization policies'
+# The rows sent in time depend on the load of the machine, so runs differ: five of each; the chart shows one.
 for priority in round-robin random absolute relative; do
     for again in -2 -3 -4 -5 ''; do
         mf "priority-$priority$again" "${managed[@]}" --budget 10 --priority "$priority"
     done
 done
-"$hemiola" plot "$runs"/unmanaged.json "$runs"/priority-{round-robin,random,absolute,relative}.json --label 'nothing ahead' --label 'round-robin' \
+"$hemiola" plot "$runs"/unmanaged.json "$runs"/priority-{round-robin,random,absolute,relative}.json --label 'nothing eagerly' --label 'round-robin' \
     --label random --label 'absolute magnitude' --label 'relative magnitude' --y rmse --x epochs --log-y -o docs/staleness-priorities.svg
 
 echo '== learning rates over a factor of 100'
@@ -67,7 +67,7 @@ for rate in 0.0001 0.0003 0.001 0.002 0.003 0.006 0.01; do
 done
 existing=()
 for line in "${drawn[@]}"; do
-    # A training that diverged has no report.
+    # A diverged run has no report.
     if [ -e "${line##*:}" ]; then existing+=("$line"); fi
 done
 cargo run --quiet --locked --example plot_learning_rates -- docs/staleness-steps.svg rmse "${existing[@]}"

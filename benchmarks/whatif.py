@@ -1,10 +1,12 @@
-"""Predictions of `hemiola simulate` beside what real peers take on links of limited bandwidth, on this machine.
+"""Compares predictions of `hemiola simulate` with real peers on links of limited bandwidth, on this machine.
 
-A training is measured once by one peer without a network (`--profile`). From that alone the simulator predicts passes of 2 and 4 peers; the same training is then run by as many processes, each in a
-network namespace of its own behind a token bucket. The simulator is told what a description of a cluster tells: bandwidth, the latency that `hemiola probe` finds, that all peers share the cores of one host, and what a byte keeps a core
-busy with at each of its ends. That cost is measured, too, on two peers with links of 10 Gbit/s: processor time of a pass, without that of the same pass on one peer,
-over bytes sent and received; the middle of several pairs of runs, one for blocks of a rotation and one for rows of tables. The pass is over a tenth of the ratings of as many users and items, so that it
-sends nearly as much and computes little: of a full one, what is left of its time would be a small difference of large numbers.
+A training run is profiled once on one peer without a network (`--profile`). From the profile the simulator predicts epochs
+of 2 and 4 peers. The same training then runs in as many processes, each in a network namespace behind a token bucket. The
+cluster specification has the bandwidth, the latency measured by `hemiola probe`, the cores that all peers share, and the CPU
+time per byte at each end. That CPU time is measured on two peers with links of 10 Gbit/s: CPU time of an epoch, minus that of
+the same epoch on one peer, over bytes sent and received; the median of several pairs of runs, one for rotation and one for
+tables. These epochs use a tenth of the ratings of as many users and items, so that they send nearly as much and compute
+little: for a full epoch the result would be a small difference of large numbers.
 """
 
 import argparse
@@ -30,7 +32,7 @@ def quiet(*words):
 
 
 def rotation(*more, epochs=3 * EPOCHS, data=DATA):
-    words = ["train", "mf", "--data", data, "--valid", 0, "--rank", RANK, "--epochs", epochs, "--patience", 0, "--workers", 1]
+    words = ["train", "mf", "--data", data, "--validation", 0, "--rank", RANK, "--epochs", epochs, "--patience", 0, "--workers", 1]
     return [str(word) for word in [HEMIOLA, *words, *more]]
 
 
@@ -49,19 +51,19 @@ STRATEGIES = [
 
 
 def processor():
-    """Seconds that all programs run so far have computed, in themselves and in the kernel."""
+    """CPU seconds of all child processes so far, in user space and in the kernel."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime
 
 
 def computing(profile):
-    """Seconds of a pass that one peer computes alone."""
+    """Compute seconds per epoch of a single peer."""
     passes = json.loads((FOLDER / profile).read_text())["passes"][1:]
     return statistics.median(sum(block["compute_seconds"] for block in measured["blocks"]) for measured in passes)
 
 
 def take_profile(program, profile, rounds):
-    """Of several, the one that was disturbed least."""
+    """Records several profiles and keeps the least disturbed one."""
     best, least = "", float("inf")
     for _ in range(rounds):
         quiet(*program("--profile", FOLDER / profile))
@@ -70,8 +72,8 @@ def take_profile(program, profile, rounds):
     (FOLDER / profile).write_text(best)
 
 
-def of_a_pass(run, few=4, many=104):
-    """Processor seconds and bytes of a pass: what many of them take more than a few, over how many more they are."""
+def per_epoch(run, few=4, many=104):
+    """CPU seconds and bytes per epoch: the difference of many and few epochs, divided by their difference in number."""
     report, used, sent = FOLDER / "report.json", [], []
     for epochs in (few, many):
         before = processor()
@@ -82,17 +84,17 @@ def of_a_pass(run, few=4, many=104):
 
 
 def byte_nanos(net, program, rounds):
-    """What a byte keeps a core busy with at each end, in nanoseconds."""
+    """CPU time per byte at each end, in nanoseconds."""
     found = []
     for _ in range(rounds):
-        alone, _ = of_a_pass(lambda epochs, report: quiet(*program("--report", report, epochs=epochs, data=LIGHT)))
-        peers, sent = of_a_pass(lambda epochs, report: net.run(program("--report", report, epochs=epochs, data=LIGHT)))
+        alone, _ = per_epoch(lambda epochs, report: quiet(*program("--report", report, epochs=epochs, data=LIGHT)))
+        peers, sent = per_epoch(lambda epochs, report: net.run(program("--report", report, epochs=epochs, data=LIGHT)))
         found.append(1e9 * (peers - alone) / (2 * sent))
     return statistics.median(found)
 
 
 def measured(net, program, report, rounds):
-    """Seconds and bytes of a pass: of each run the middle pass, of all runs the best. The first passes fetch rows and warm caches."""
+    """Seconds and bytes per epoch: the median of each run, the best of all runs. The first epochs fetch rows and warm caches."""
     seconds, sent = [], []
     for _ in range(rounds):
         report.unlink(missing_ok=True)
@@ -105,7 +107,7 @@ def measured(net, program, report, rounds):
 
 
 def latency(net):
-    """One way, in microseconds, as `hemiola probe` finds it."""
+    """One-way latency in microseconds, measured by `hemiola probe`."""
     described = FOLDER / "probe.toml"
     described.unlink(missing_ok=True)
     net.run([HEMIOLA, "probe", "--output", str(described)])
@@ -121,23 +123,23 @@ def predicted(strategy, profile, peers, mbit, microseconds, nanos, options):
         f'hosts = {{ peers = {peers}, cores = {os.cpu_count()}, nanos_per_byte = {nanos:.3f} }}\n'
     )
     words = ["simulate", "train", "mf", "--profile", FOLDER / profile, "--cluster", cluster]
-    report = quiet(HEMIOLA, *words, "--strategy", strategy, "--clocks", CLOCKS, "--passes", 8, "--report", "-")
+    report = quiet(HEMIOLA, *words, "--strategy", strategy, "--clocks-per-epoch", CLOCKS, "--epochs", 8, "--report", "-")
     return json.loads(report)["predictions"][0]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="runs of each; the best counts, of profiles, too")
+    parser.add_argument("--rounds", type=int, default=5, help="runs of each case; the best counts, also of profiles")
     parser.add_argument("--peers", default="2,4")
     parser.add_argument("--mbit", default="100,1000")
     parser.add_argument("--sharing", default="queue", help="how messages share a simulated link: queue or fair")
     parser.add_argument("--only", help="one strategy")
-    parser.add_argument("--kept", action="store_true", help="predict again what was measured before")
+    parser.add_argument("--kept", action="store_true", help="repeat the predictions for earlier measurements")
     options = parser.parse_args()
     FOLDER.mkdir(parents=True, exist_ok=True)
     for data, entries in ((DATA, 1_000_000), (LIGHT, 100_000)):
         if not data.exists():
-            quiet(HEMIOLA, "data", "make", "mf", "--users", 6000, "--items", 4000, "--entries", entries, "--output", data)
+            quiet(HEMIOLA, "data", "make", "mf", "--users", 6000, "--items", 4000, "--ratings", entries, "--output", data)
     kept = FOLDER / "measured.json"
     before = json.loads(kept.read_text()) if kept.exists() else {}
     if not options.kept:
@@ -164,7 +166,7 @@ def main():
                         kept.write_text(json.dumps(before, indent=1))
                     real = before[name]
                     said = predicted(strategy, profile, peers, mbit, real["latency"], before["byte"][profile], options)
-                    seconds, sent = said["pass_seconds"], said["pass_bytes"]
+                    seconds, sent = said["epoch_seconds"], said["epoch_bytes"]
                     print(
                         f"| {peers} | {mbit} Mbit/s | {strategy} | {1e3 * seconds:.1f} | {1e3 * real['seconds']:.1f} | {seconds / real['seconds'] - 1:+.0%} "
                         f"| {1e-6 * sent:.2f} | {1e-6 * real['bytes']:.2f} | {sent / real['bytes'] - 1:+.1%} |",

@@ -1,4 +1,4 @@
-"""Peers on this machine that talk over links of a given bandwidth: a network namespace for each, joined by a bridge.
+"""Peers on this machine with links of a given bandwidth: a network namespace per peer, joined by a bridge.
 
 Every interface is limited in both directions by a token bucket: its own end limits what leaves the peer, the end at the bridge what comes to it. Needs root, `ip` and `tc`; nothing outside of the
 namespaces is changed, and everything is removed in the end.

@@ -5,9 +5,9 @@
 //! an array.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
-use hemiola_core::rng::PhiloxRng;
 use hemiola_array::read::{ByteRange, Csv, InputFile, Libsvm, LineReader};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
+use hemiola_core::rng::PhiloxRng;
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};

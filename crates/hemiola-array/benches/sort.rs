@@ -1,8 +1,8 @@
 //! Throughput of sorting a block and of drawing random numbers.
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use hemiola_core::rng::{Permutation, PhiloxRng};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
+use hemiola_core::rng::{Permutation, PhiloxRng};
 use std::hint::black_box;
 
 const ENTRIES: u64 = 4_000_000;

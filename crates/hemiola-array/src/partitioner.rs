@@ -18,6 +18,7 @@
 //! heaviest part exceeds the optimum by at most the weight of two bins.
 
 use crate::Histogram;
+use hemiola_core::rng::{GOLDEN_GAMMA, mix64};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -142,9 +143,7 @@ impl Partitioner {
             PartitionRule::Bounds(bounds) => bounds[1..].partition_point(|&bound| bound <= index) as u64,
             // The high half of the product maps the hash to a part without the bias and cost of a
             // remainder.
-            PartitionRule::Hash { seed } => {
-                ((u128::from(hash(index ^ hash(*seed))) * u128::from(parts)) >> 64) as u64
-            }
+            PartitionRule::Hash { seed } => ((u128::from(hash(index ^ hash(*seed))) * u128::from(parts)) >> 64) as u64,
         };
         part.min(parts - 1) as usize
     }

@@ -1,7 +1,7 @@
 //! Extents of an array of one to four dimensions, and the two names of a cell: key and linear
 //! index.
 //!
-//! **Invariant:** the linear index is row-major, as in C and NumPy: the last dimension varies
+//! **Invariant:** the linear index is row-major, as in C and `NumPy`: the last dimension varies
 //! fastest. A *row* of an array, its last dimension, is therefore contiguous. Extents are `u64`
 //! because they are inferred from data, and data may contain hashed ids. [`Shape::fits_u32`]
 //! decides once per dimension whether its keys are stored in 32 bits.

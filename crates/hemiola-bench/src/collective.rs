@@ -27,11 +27,13 @@ const AFTER_HELP: &str = "\
 Examples:
   hemiola bench collective
   hemiola bench collective --peers 2 --bytes 1048576 --report -
-  hemiola bench collective --encodings --bytes 16777216
+  hemiola bench collective --compression --bytes 16777216
 
-The report holds \"results\", one for each number of peers, size and algorithm: \"op\", \"algorithm\", \"peers\", \"bytes\", \"gbps\" (10^9 bytes of the vector per second), \
-\"latency_us\" (of a call), \"wire_bytes\" (what a peer sends in a call, headers and all, the mean over peers), \"encoding\" and \"chosen\" (whether it is what Hemiola takes by itself); and \"overlap_extra\", what a 16 MB all-reduce adds to 50 ms of computing on another \
-device, as a part of them, and \"overlap_extra_busy\", to 50 ms of computing on the core that the all-reduce needs, too.";
+The report has \"results\", one per number of peers, size and algorithm: \"op\", \"algorithm\", \"peers\", \"bytes\", \"gbps\" (10^9 bytes \
+of the vector per second), \"latency_us\" (of a call), \"wire_bytes\" (bytes that a peer sends per call with headers, mean over \
+peers), \"compression\" and \"chosen\" (true for the algorithm that Hemiola selects). \"overlap_extra\" is the time that a 16 MB \
+all-reduce adds to 50 ms of computation on another device, as a fraction; \"overlap_extra_busy\" is that for 50 ms of computation \
+on the core that the all-reduce needs.";
 
 const SIZES: [usize; 9] = [1 << 10, 1 << 12, 1 << 14, 1 << 16, 1 << 18, 1 << 20, 1 << 22, 1 << 24, 1 << 26];
 /// Approximate bytes per round.
@@ -42,7 +44,7 @@ const CALLS: (usize, usize) = (3, 200);
 const OVERLAP_BYTES: usize = 16_000_000;
 const COMPUTING: Duration = Duration::from_millis(50);
 
-/// The arguments of `hemiola bench collective`.
+/// Arguments of `hemiola bench collective`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct CollectiveBench {
@@ -58,9 +60,9 @@ pub struct CollectiveBench {
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u64).range(4..=1 << 30))]
     bytes: Vec<u64>,
 
-    /// Measure encodings, too: bf16, f16, one bit in blocks of 1024, top-k with 1 % kept, low rank 4.
+    /// Measure gradient compression, too: bf16, f16, one bit in blocks of 1024, top-k with 1 %, low rank 4.
     #[arg(long)]
-    encodings: bool,
+    compression: bool,
 
     /// Write the results as JSON to FILE (`-`: standard output).
     #[arg(long, value_name = "FILE")]
@@ -90,7 +92,7 @@ pub(crate) struct CollectiveMeasurement {
 struct CollectiveResult {
     op: String,
     algorithm: String,
-    encoding: String,
+    compression: String,
     peers: usize,
     bytes: usize,
     gbps: f64,
@@ -122,12 +124,12 @@ impl Benchmark for CollectiveBench {
             let arguments: Vec<String> = ["bench".to_owned(), "collective".to_owned()]
                 .into_iter()
                 .chain(options.into_iter().flat_map(|(name, value)| [name.to_owned(), value]))
-                .chain(self.encodings.then(|| "--encodings".to_owned()))
+                .chain(self.compression.then(|| "--compression".to_owned()))
                 .collect();
-            let program = |cluster: &Cluster| measure(cluster, &sizes, self.encodings, self.rounds);
+            let program = |cluster: &Cluster| measure(cluster, &sizes, self.compression, self.rounds);
             let found = processes::run_several(peers, other, &arguments, program)?;
-            let Some((figures, overlap)) = found else { return Ok(None) };
-            measured.results.extend(figures);
+            let Some((results, overlap)) = found else { return Ok(None) };
+            measured.results.extend(results);
             if peers == 2 {
                 (measured.overlap_extra, measured.overlap_extra_busy) = (Some(overlap[0]), Some(overlap[1]));
             }
@@ -139,26 +141,23 @@ impl Benchmark for CollectiveBench {
         writeln!(
             out,
             "{:<12} {:>6} {:>12} {:<18} {:<26} {:>12} {:>12} {:>14}",
-            "", "peers", "bytes", "algorithm", "encoding", "us", "GB/s", "bytes sent"
+            "", "peers", "bytes", "algorithm", "compression", "us", "GB/s", "bytes sent"
         )?;
-        for CollectiveResult { op, algorithm, encoding, peers, bytes, gbps, latency_us, wire_bytes, chosen } in
+        for CollectiveResult { op, algorithm, compression, peers, bytes, gbps, latency_us, wire_bytes, chosen } in
             &measured.results
         {
             let mark = if *chosen { "*" } else { "" };
             writeln!(
                 out,
-                "{op:<12} {peers:>6} {bytes:>12} {:<18} {encoding:<26} {latency_us:>12.1} {gbps:>12.3} {wire_bytes:>14.0}",
+                "{op:<12} {peers:>6} {bytes:>12} {:<18} {compression:<26} {latency_us:>12.1} {gbps:>12.3} {wire_bytes:>14.0}",
                 format!("{algorithm}{mark}")
             )?;
         }
-        writeln!(
-            out,
-            "* what Hemiola takes by itself; GB/s of the vector; bytes that a peer sends in a call, with headers"
-        )?;
+        writeln!(out, "* selected by Hemiola; GB/s of the vector; bytes that a peer sends per call, with headers")?;
         if let (Some(device), Some(busy)) = (measured.overlap_extra, measured.overlap_extra_busy) {
             writeln!(
                 out,
-                "16 MB behind 50 ms on a device add {:.1} %, behind 50 ms on the same core {:.1} %",
+                "16 MB overlapped with 50 ms on a device add {:.1} %, with 50 ms on the same core {:.1} %",
                 device * 100.0,
                 busy * 100.0
             )?;
@@ -167,21 +166,22 @@ impl Benchmark for CollectiveBench {
     }
 }
 
-/// Everything, on all processes; figures, and what is added behind a computation that waits and one that does not.
+/// *Collective.* Measures all sizes. Returns the results, and the overlap with a computation on a device and
+/// on the same core.
 fn measure(
     cluster: &Cluster,
     sizes: &[usize],
-    encodings: bool,
+    with_compression: bool,
     rounds: u32,
 ) -> Result<(Vec<CollectiveResult>, [f64; 2])> {
     let collectives = cluster.communicator()?;
-    let mut figures = Vec::new();
+    let mut results = Vec::new();
     for &bytes in sizes {
         let chosen = collectives.algorithm(bytes)?;
-        let figure = |algorithm: String, encoding: Compression, cost: CallCost, chosen: bool| CollectiveResult {
+        let result = |algorithm: String, compression: Compression, cost: CallCost, chosen: bool| CollectiveResult {
             op: "all-reduce".to_owned(),
             algorithm,
-            encoding: encoding.to_string(),
+            compression: compression.to_string(),
             peers: cluster.size(),
             bytes,
             gbps: bytes as f64 / cost.seconds / 1e9,
@@ -190,42 +190,42 @@ fn measure(
             chosen,
         };
         for algorithm in [Algorithm::Ring, Algorithm::HalvingDoubling, Algorithm::Doubling, Algorithm::Tree] {
-            // Zeros stay what they are however often they are added up.
+            // Zeros do not change when they are summed repeatedly.
             let mut vector = vec![0.0_f32; bytes / size_of::<f32>()];
             let by = collectives.with_algorithm(algorithm);
             let cost = cost(cluster, &collectives, bytes, rounds, || by.all_reduce(&mut vector, ReduceOp::Sum))?;
-            figures.push(figure(algorithm.to_string(), Compression::Plain, cost, algorithm == chosen));
+            results.push(result(algorithm.to_string(), Compression::Plain, cost, algorithm == chosen));
         }
-        for encoding in encodings.then(|| encodings_of(bytes)).into_iter().flatten() {
+        for compression in with_compression.then(|| compressions_of(bytes)).into_iter().flatten() {
             let (rows, columns) = shape(bytes / size_of::<f32>());
-            let mut encoder = collectives.matrix_compressor(encoding, rows, columns)?;
+            let mut compressor = collectives.matrix_compressor(compression, rows, columns)?;
             let given = synthetic(cluster, rows * columns);
             let mut vector = given.clone();
             let cost = cost(cluster, &collectives, bytes, rounds, || {
                 vector.copy_from_slice(&given);
-                collectives.all_reduce_compressed(&mut vector, ReduceOp::Sum, &mut encoder)
+                collectives.all_reduce_compressed(&mut vector, ReduceOp::Sum, &mut compressor)
             })?;
-            figures.push(figure(String::new(), encoding, cost, false));
+            results.push(result(String::new(), compression, cost, false));
         }
     }
     let overlap = if cluster.size() == 2 { overlap(cluster, &collectives, rounds)? } else { [0.0; 2] };
-    Ok((figures, overlap))
+    Ok((results, overlap))
 }
 
-/// The encodings of a vector of so many bytes that are measured.
-fn encodings_of(bytes: usize) -> [Compression; 5] {
+/// Returns the measured compressions of a vector with this number of bytes.
+fn compressions_of(bytes: usize) -> [Compression; 5] {
     let keep = (bytes / size_of::<f32>()).div_ceil(100);
     let low_rank = Compression::LowRank { rank: 4 };
     [Compression::Bf16, Compression::F16, Compression::OneBit { block: 1024 }, Compression::TopK { keep }, low_rank]
 }
 
-/// The matrix of so many numbers that is nearest to a square.
+/// Returns the shape of the most nearly square matrix with this number of elements.
 fn shape(length: usize) -> (usize, usize) {
     let rows = (1..=length.isqrt()).rev().find(|&rows| length.is_multiple_of(rows)).unwrap_or(1);
     (rows, length / rows)
 }
 
-/// Numbers of many magnitudes and both signs, different on each peer.
+/// Generates numbers of many magnitudes and both signs, different on each peer.
 fn synthetic(cluster: &Cluster, length: usize) -> Vec<f32> {
     let mut state = 1 + cluster.rank().index() as u32;
     let mut next = || {

@@ -16,7 +16,7 @@ use crate::processes;
 use bytes::Bytes;
 use clap::Args;
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_core::{ChannelId, Env, Lane, OutgoingMessage, Purpose, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, Env, Lane, OutgoingMessage, Purpose, Rank};
 use hemiola_net::ChannelReceiver;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use serde::Serialize;
@@ -34,11 +34,9 @@ The report holds \"bulk_gbps\" and \"raw_gbps\" (10^9 bits per second at 64 MiB)
 trip, both threads on one core), \"apart_rtt_us\" and \"apart_raw_rtt_us\" (on two cores; absent if there is only one), \
 \"loaded_rtt_us\" (behind a bulk transfer), and one line per message size in \"sizes\".";
 
-/// Channel owner of this benchmark.
-const OWNER: u8 = 0xbe;
-const PING: ChannelId = ChannelId::of(OWNER, 1);
-const BULK: ChannelId = ChannelId::of(OWNER, 2);
-const ACK: ChannelId = ChannelId::of(OWNER, 3);
+const PING: ChannelId = ChannelId::of(ChannelOwner::TransportBenchmark, 1);
+const BULK: ChannelId = ChannelId::of(ChannelOwner::TransportBenchmark, 2);
+const ACK: ChannelId = ChannelId::of(ChannelOwner::TransportBenchmark, 3);
 /// Message sizes, and how many of each make a round of 256 MiB.
 const SIZES: [usize; 2] = [1 << 20, 64 << 20];
 const ROUND_BYTES: usize = 256 << 20;

@@ -18,14 +18,13 @@ use hemiola_array::dist::shuffle;
 use hemiola_array::sparse::{KeyColumn, SparseBuilder};
 use hemiola_array::{ArrayExt, DistArray, PartitionSpec};
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Purpose, Rank};
 use hemiola_net::ChannelReceiver;
 use serde::Serialize;
 use std::time::Duration;
 
-const OWNER: u8 = 0xbf;
-const BULK: ChannelId = ChannelId::of(OWNER, 1);
-const ACK: ChannelId = ChannelId::of(OWNER, 2);
+const BULK: ChannelId = ChannelId::of(ChannelOwner::ShuffleBenchmark, 1);
+const ACK: ChannelId = ChannelId::of(ChannelOwner::ShuffleBenchmark, 2);
 /// Rows and columns of the dense array.
 const MARKS: u64 = 1000;
 const WIDTH: u64 = 4000;

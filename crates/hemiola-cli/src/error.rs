@@ -1,14 +1,15 @@
-//! Failures of the command itself, and the exit code of any failure.
+//! Errors of the command itself, and the exit code of every error.
 //!
-//! **Invariant:** the exit code is that of the [`ErrorKind`] of the innermost typed error: 2 if the user has to change
-//! something, 3 if the world failed and the same command may succeed later. Text is never looked at.
+//! **Invariant:** the exit code is that of the [`ErrorKind`] of the innermost typed error: 2 if the
+//! user has to change something, 3 if the system failed and the same command may succeed later.
+//! Message texts are never inspected.
 
 use hemiola_cluster::launch::LaunchError;
 use hemiola_core::ErrorKind;
 use std::io;
 use std::path::Path;
 
-/// What went wrong, who has to act, and what could help.
+/// Error with a message, a kind (who has to act) and an optional hint (a way out).
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub(crate) struct CommandError {
@@ -18,19 +19,19 @@ pub(crate) struct CommandError {
 }
 
 impl CommandError {
-    /// Something wrong was asked for.
+    /// Creates an error of wrong use, exit code 2.
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self { kind: ErrorKind::Usage, message: message.into(), hint: None }
     }
 
-    /// The system refused to do `action` to `path`.
+    /// Creates an error for a failed `action` on `path`, with a hint for common causes.
     pub(crate) fn io(action: &str, path: &Path, error: &io::Error) -> Self {
         let hint = match error.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Some("free some space and run again"),
             io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Some("choose another place, or ask its owner")
+                Some("choose another folder, or ask its owner for access")
             }
-            io::ErrorKind::NotFound => Some("make the folder first, or check the path"),
+            io::ErrorKind::NotFound => Some("create the folder first, or check the path"),
             _ => None,
         };
         let failure = Self {
@@ -44,24 +45,24 @@ impl CommandError {
         }
     }
 
-    /// An error of the arrays with a hint to an option of this command.
+    /// Wraps an error of `hemiola-array` and adds a hint that names a flag of this command.
     pub(crate) fn array(error: &hemiola_array::Error, hint: &str) -> Self {
         Self { kind: error.kind(), message: error.to_string(), hint: Some(hint.to_owned()) }
     }
 
-    /// Adds a way out.
+    /// Adds a hint: a way out of the error.
     pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 }
 
-/// The way out that an error knows of, if it is not part of its message.
+/// Returns the hint of an error, unless the message contains it already.
 pub(crate) fn hint(error: &anyhow::Error) -> Option<&str> {
     find_command_error(error)?.hint.as_deref()
 }
 
-/// A failure as a cluster carries it out of a program: its kind and its hint are not lost on the way.
+/// Converts an error to a cluster error that keeps its kind and its hint.
 pub(crate) fn into_cluster_error(error: anyhow::Error) -> hemiola_cluster::Error {
     match error.downcast::<CommandError>() {
         Ok(failure) => hemiola_cluster::Error::program(failure),
@@ -69,7 +70,7 @@ pub(crate) fn into_cluster_error(error: anyhow::Error) -> hemiola_cluster::Error
     }
 }
 
-/// The failure of the command, if that is what it is, whichever layers it has come through.
+/// Finds the [`CommandError`] within an error, through any number of layers.
 fn find_command_error(error: &anyhow::Error) -> Option<&CommandError> {
     error.chain().find_map(|cause| match cause.downcast_ref::<hemiola_cluster::Error>() {
         Some(hemiola_cluster::Error::Program(carried)) => carried.downcast_ref(),
@@ -77,7 +78,7 @@ fn find_command_error(error: &anyhow::Error) -> Option<&CommandError> {
     })
 }
 
-/// The failure and its causes in one line. A layer that only passes on what is beneath it is not repeated.
+/// Returns the error and its causes in one line. A layer that only repeats its cause is left out.
 pub(crate) fn text(error: &anyhow::Error) -> String {
     let mut causes: Vec<String> = Vec::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -88,7 +89,7 @@ pub(crate) fn text(error: &anyhow::Error) -> String {
     causes.join(": ")
 }
 
-/// The exit code of a failure.
+/// Returns the exit code of an error.
 pub(crate) fn exit_code(error: &anyhow::Error) -> u8 {
     if let Some(failure) = find_command_error(error) {
         return failure.kind.exit_code();
@@ -125,7 +126,7 @@ mod tests {
     use anyhow::Context as _;
 
     #[test]
-    fn what_a_layer_passes_on_is_said_once() {
+    fn a_message_repeated_by_a_layer_is_printed_once() {
         let missing = hemiola_array::Error::NoFiles { pattern: "x".into() };
         let expected = missing.to_string();
         let error = anyhow::Error::from(hemiola_cluster::Error::from(missing));
@@ -134,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_is_that_of_the_kind() {
+    fn the_exit_code_follows_the_error_kind() {
         let code = |error: anyhow::Error| exit_code(&error);
         assert_eq!(code(CommandError::usage("no").into()), 2);
         assert_eq!(code(CommandError::io("write", Path::new("x"), &io::ErrorKind::StorageFull.into()).into()), 3);
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_has_come_through_a_cluster_is_the_same() {
+    fn an_error_keeps_its_kind_and_hint_through_a_cluster() {
         let full = || CommandError::io("write", Path::new("x"), &io::ErrorKind::StorageFull.into());
         let through = anyhow::Error::from(into_cluster_error(full().into()));
         assert_eq!(text(&through), full().to_string());

@@ -1,4 +1,6 @@
-//! The `hemiola` command. One file of [`command`] per subcommand; [`error`] chooses the exit code.
+//! The `hemiola` command line.
+//!
+//! Each subcommand is one file or folder of [`command`]; [`error`] chooses the exit code.
 
 mod command;
 mod error;
@@ -16,22 +18,22 @@ use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Examples:
-  hemiola train mf                                          train on made-up ratings, to see it work
-  hemiola train mf --data ratings.csv --output model        train on your own
-  hemiola recommend --model model --user 42 -k 10           use what was trained
-  hemiola data describe ratings.csv                         look at a file first
-  hemiola run -n 4 -- ./program                             start your own program as four peers
+  hemiola train mf                                          train on synthetic ratings
+  hemiola train mf --data ratings.csv --output model        train on your own ratings
+  hemiola recommend --model model --user 42 -k 10           use the trained model
+  hemiola data describe ratings.csv                         inspect a data file
+  hemiola run -n 4 -- ./program                             launch your own program as four peers
 
 Exit codes:
-  0     it worked
-  1     it failed for a reason that is none of the following
-  2     something has to be changed: a flag, a file, a setting
+  0     success
+  1     any other failure
+  2     wrong use: change a flag, a file or a setting
   3     the system or another peer failed; the same command may work later
-  70    a bug of hemiola (101, if it panicked): please report it
-  130   ended by Ctrl-C (128 + the signal, for others); what was trained is saved if there was an --output
-  other of `hemiola run`: that of the peer that failed, see `hemiola run --help`";
+  70    a bug in hemiola (101 after a panic): please report it
+  130   interrupted by Ctrl-C (128 + the signal number for other signals); with --output the model is saved
+  other of `hemiola run`: the exit code of the peer that failed, see `hemiola run --help`";
 
-/// Distributed machine learning: bring a serial loop or a model, run it on one thread or many machines.
+/// Distributed machine learning: train models on one thread or on many machines.
 #[derive(Debug, Parser)]
 #[command(name = "hemiola", version, propagate_version = true, after_help = AFTER_HELP)]
 struct CommandLine {
@@ -48,7 +50,7 @@ fn main() -> ExitCode {
         Ok(code) => code,
         Err(error) => {
             let mut stderr = std::io::stderr().lock();
-            // If stderr is closed, the exit code has to do.
+            // If standard error is closed, the exit code alone reports the failure.
             let _ = writeln!(stderr, "hemiola: {}", error::text(&error));
             if let Some(hint) = error::hint(&error) {
                 let _ = writeln!(stderr, "hint: {hint}");
@@ -58,10 +60,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Help and versions go to standard output; what is wrong with arguments is told as all failures are.
+/// Prints help and versions to standard output, and wrong arguments in the form of all failures.
 fn refuse(error: &clap::Error) -> ExitCode {
     if !error.use_stderr() {
-        // If nobody reads it, there is nobody to tell.
+        // A closed standard output is not an error here: there is no other place to report it.
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
@@ -73,8 +75,11 @@ fn refuse(error: &clap::Error) -> ExitCode {
     };
     if error.kind() == clap::error::ErrorKind::InvalidUtf8 {
         for argument in std::env::args_os().filter(|argument| argument.to_str().is_none()) {
-            let _ =
-                writeln!(stderr, "hint: `{}` is not UTF-8; name its folder, or a pattern with `*`", argument.display());
+            let _ = writeln!(
+                stderr,
+                "hint: `{}` is not UTF-8; name its folder, or use a pattern with `*`",
+                argument.display()
+            );
         }
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
@@ -86,7 +91,7 @@ mod tests {
     use clap::CommandFactory as _;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_definition_is_valid() {
         CommandLine::command().debug_assert();
     }
 }

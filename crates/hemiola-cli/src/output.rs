@@ -1,8 +1,9 @@
-//! What a command writes: text to standard output, and files that appear whole or not at all.
+//! Output of commands: text on standard output, and files that appear complete or not at all.
 //!
-//! **Invariant:** a file is written under the name `.NAME.partial` beside its target and renamed when it is complete and
-//! synced. Whoever fails on the way drops the [`StagedFile`] or [`CompleteFile`] file, and dropping removes it. A killed command can
-//! leave one such file; the next one for the same target overwrites it.
+//! **Invariant:** a file is written as `.NAME.partial` beside its target, and renamed when it is
+//! complete and synced. On failure the [`StagedFile`] or [`CompleteFile`] is dropped, and dropping
+//! removes the file. A killed command can leave one such file; the next command for the same target
+//! overwrites it.
 
 use crate::error::CommandError;
 use flate2::Compression;
@@ -11,7 +12,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
-/// Prints to standard output. A reader that has seen enough (`| head`) is no reason to fail.
+/// Prints to standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -21,7 +22,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     }
 }
 
-/// Writes a file that appears whole or not at all; to a pipe or a device as it is.
+/// Writes a file that appears complete or not at all. Pipes and devices are written directly.
 pub(crate) fn write(target: &Path, text: &str) -> anyhow::Result<()> {
     if target.exists() && !target.is_file() {
         return fs::write(target, text).map_err(|error| CommandError::io("write to", target, &error).into());
@@ -31,26 +32,26 @@ pub(crate) fn write(target: &Path, text: &str) -> anyhow::Result<()> {
     staged.finish()?.publish()
 }
 
-/// Says something on standard error that is neither a result nor a failure.
+/// Prints a note on standard error: neither a result nor an error.
 pub(crate) fn note(text: &str) {
-    // If standard error is closed, nobody wants to know.
+    // A closed standard error drops notes.
     let _ = writeln!(io::stderr().lock(), "hemiola: {text}");
 }
 
-/// Files whose names begin with `prefix`.
-pub(crate) fn with_ends<const N: usize>(prefix: &Path, ends: [&str; N]) -> anyhow::Result<[PathBuf; N]> {
+/// Returns the paths that consist of `prefix` and each of the `suffixes`.
+pub(crate) fn with_suffixes<const N: usize>(prefix: &Path, suffixes: [&str; N]) -> anyhow::Result<[PathBuf; N]> {
     let Some(name) = prefix.file_name() else {
-        let message = format!("`{}` is no beginning of a file's name", prefix.display());
+        let message = format!("`{}` is not a prefix of a file name", prefix.display());
         return Err(CommandError::usage(message).hint("use --output folder/name").into());
     };
-    Ok(ends.map(|end| {
+    Ok(suffixes.map(|suffix| {
         let mut name = name.to_owned();
-        name.push(end);
+        name.push(suffix);
         prefix.with_file_name(name)
     }))
 }
 
-/// How a file is compressed.
+/// Compression of an output file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputCompression {
     None,
@@ -59,7 +60,8 @@ pub(crate) enum OutputCompression {
 }
 
 impl OutputCompression {
-    /// What the ending of a name asks for; an error for one that cannot be written.
+    /// Returns the compression that the extension of a path selects, or an error if it is not
+    /// supported.
     pub(crate) fn of_name(path: &Path) -> anyhow::Result<Self> {
         match path.extension().and_then(|ending| ending.to_str()) {
             Some("gz") => Ok(Self::Gzip),
@@ -79,25 +81,25 @@ enum FileEncoder {
     Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
 }
 
-/// Removes a file when it is dropped, unless it has moved.
+/// Removes its file on drop, unless the file was renamed.
 #[derive(Debug)]
 struct TemporaryFile(PathBuf);
 
 impl Drop for TemporaryFile {
     fn drop(&mut self) {
-        // It may have moved; if it cannot be removed, nobody is left to tell.
+        // After a rename the file is gone. A failed removal cannot be reported from `drop`.
         let _ = fs::remove_file(&self.0);
     }
 }
 
-/// A file being written.
+/// Output file that is being written under a temporary name.
 pub(crate) struct StagedFile {
     temporary: TemporaryFile,
     target: PathBuf,
     sink: FileEncoder,
 }
 
-/// A file that is complete but not yet visible.
+/// Output file that is complete and synced, but not yet visible under its name.
 #[derive(Debug)]
 #[must_use = "publish it, or drop it to remove it"]
 pub(crate) struct CompleteFile {
@@ -106,7 +108,7 @@ pub(crate) struct CompleteFile {
 }
 
 impl StagedFile {
-    /// Begins a file. Fails if its folder does not exist or cannot be written to.
+    /// Creates the temporary file. Fails if its folder does not exist or is not writable.
     pub(crate) fn create(target: &Path, compress: OutputCompression) -> anyhow::Result<Self> {
         let Some(name) = target.file_name().filter(|_| !target.is_dir()) else {
             let message = format!("cannot write `{}`: it is a folder", target.display());
@@ -127,7 +129,7 @@ impl StagedFile {
         Ok(Self { temporary, target: target.to_owned(), sink })
     }
 
-    /// Appends bytes.
+    /// Appends bytes to the file.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         let written = match &mut self.sink {
             FileEncoder::Plain(file) => file.write_all(bytes),
@@ -137,7 +139,7 @@ impl StagedFile {
         written.map_err(|error| CommandError::io("write", &self.target, &error).into())
     }
 
-    /// Completes and syncs the file.
+    /// Completes, compresses and syncs the file.
     pub(crate) fn finish(self) -> anyhow::Result<CompleteFile> {
         let Self { temporary, target, sink } = self;
         let complete = || {
@@ -154,7 +156,7 @@ impl StagedFile {
 }
 
 impl CompleteFile {
-    /// Makes the file visible under its name, in place of what was there.
+    /// Makes the file visible under its name; an existing file is replaced.
     pub(crate) fn publish(self) -> anyhow::Result<()> {
         fs::rename(&self.temporary.0, &self.target)
             .map_err(|error| CommandError::io("write", &self.target, &error).into())

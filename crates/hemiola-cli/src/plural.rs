@@ -1,6 +1,6 @@
-//! Numbers of things, as people say them.
+//! Counts with a noun in singular or plural.
 
-/// `1 rating`, `2 ratings`.
+/// Formats a count with its noun: `1 rating`, `2 ratings`.
 pub(crate) fn counted(count: u64, one: &str) -> String {
     if count == 1 { format!("1 {one}") } else { format!("{count} {one}s") }
 }
@@ -10,7 +10,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_is_not_several() {
+    fn only_one_is_singular() {
         assert_eq!([0, 1, 2].map(|count| counted(count, "line")), ["0 lines", "1 line", "2 lines"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Results for programs: JSON to a file, or to standard output with `-`.
+//! JSON reports: to a file, or to standard output with `-`.
 
 use crate::error::CommandError;
 use crate::output::{self, OutputCompression, StagedFile};
@@ -6,10 +6,10 @@ use serde::Serialize;
 use std::io::Write as _;
 use std::path::Path;
 
-/// About the size of a report of a long training.
-const ROOM: usize = 64 << 10;
+/// Approximate size in bytes of the report of a long training run.
+const TYPICAL_BYTES: usize = 64 << 10;
 
-/// Writes `report` to `target`; `-` is standard output. A file appears whole or not at all.
+/// Writes `report` to `target`; `-` is standard output. A file appears complete or not at all.
 pub(crate) fn write(target: &Path, report: &impl Serialize) -> anyhow::Result<()> {
     let mut text = serde_json::to_string_pretty(report)?;
     text.push('\n');
@@ -17,7 +17,7 @@ pub(crate) fn write(target: &Path, report: &impl Serialize) -> anyhow::Result<()
         return output::print(&text);
     }
     if target.exists() && !target.is_file() {
-        // A pipe or a device such as `/dev/null`: renaming would replace it.
+        // Renaming would replace a pipe or a device such as `/dev/null`.
         return std::fs::write(target, text)
             .map_err(|error| CommandError::io("write the report to", target, &error).into());
     }
@@ -26,7 +26,7 @@ pub(crate) fn write(target: &Path, report: &impl Serialize) -> anyhow::Result<()
     staged.finish()?.publish()
 }
 
-/// Finds out whether [`write`] could write to `target`, without touching what is there.
+/// Checks that [`write`] can write to `target`, without touching an existing file.
 pub(crate) fn check(target: &Path) -> anyhow::Result<()> {
     if target == Path::new("-") {
         return Ok(());
@@ -37,10 +37,10 @@ pub(crate) fn check(target: &Path) -> anyhow::Result<()> {
     }
     let failed = |error: std::io::Error| anyhow::Error::from(CommandError::io("write the report to", target, &error));
     if target.exists() && !target.is_file() {
-        // A pipe would wait for its reader if it were opened to try.
+        // Opening a pipe would block until it has a reader.
         return Ok(());
     }
     let folder = target.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // A full disk may still have room for a name.
-    tempfile::tempfile_in(folder).and_then(|mut file| file.write_all(&vec![b' '; ROOM])).map_err(failed)
+    // A full disk may still have room for an empty file, so the check writes bytes.
+    tempfile::tempfile_in(folder).and_then(|mut file| file.write_all(&vec![b' '; TYPICAL_BYTES])).map_err(failed)
 }

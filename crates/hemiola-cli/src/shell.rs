@@ -1,8 +1,8 @@
-//! Command lines that a person can paste into a shell.
+//! Quoting of command lines, so that they can be pasted into a shell.
 
 use std::ffi::{OsStr, OsString};
 
-/// The words as one line that a POSIX shell reads as the same words.
+/// Joins words to one line that a POSIX shell splits into the same words.
 pub(crate) fn line(words: impl IntoIterator<Item = OsString>) -> String {
     words.into_iter().map(|word| quoted(&word)).collect::<Vec<_>>().join(" ")
 }
@@ -13,7 +13,7 @@ fn quoted(word: &OsStr) -> String {
     if !word.is_empty() && word.chars().all(plain) {
         return word.into_owned();
     }
-    // Between single quotes nothing has a meaning but the single quote.
+    // Between single quotes only the single quote itself is special.
     format!("'{}'", word.replace('\'', r"'\''"))
 }
 
@@ -22,7 +22,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shell_reads_the_words_back() {
+    fn a_shell_splits_the_line_into_the_same_words() {
         let words = ["printf", "%s|", "a b", "", "it's", "*.csv", "--plain=1", "$HOME", "a\nb"];
         let line = line(words.iter().map(OsString::from));
         assert!(line.starts_with("printf '%s|' 'a b' ''"), "{line}");

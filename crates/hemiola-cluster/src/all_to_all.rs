@@ -8,11 +8,9 @@ use crate::cluster::Cluster;
 use crate::error::Result;
 use crate::waits::WaitReason;
 use bytes::Bytes;
-use hemiola_core::{Lane, OutgoingMessage, Purpose, Rank, Waiter};
+use hemiola_core::{ChannelOwner, Lane, OutgoingMessage, Purpose, Rank, Waiter};
 use std::panic::Location;
 
-/// Top byte of the channels that belong to all-to-all calls.
-const OWNER: u8 = 5;
 /// Largest message: well under the queue limit of a lane, so that sending does not wait for the
 /// receiver.
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -42,7 +40,7 @@ impl Cluster {
         assert_eq!(outgoing.len(), size, "all_to_all needs one value per peer");
         let mut incoming: Vec<Vec<u8>> = (0..size).map(|_| Vec::new()).collect();
         let mine = std::mem::take(&mut outgoing[me]);
-        let channel = self.next_channel(OWNER);
+        let channel = self.next_channel(ChannelOwner::AllToAll);
         let receiver = self.open_channel(channel, Lane::Bulk);
         let reason = WaitReason { operation: "all_to_all", number: None, site: Some(Location::caller()) };
         let mut sent: Vec<bool> = (0..size).map(|peer| peer == me).collect();

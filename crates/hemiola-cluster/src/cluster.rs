@@ -10,8 +10,8 @@ use crate::waits::{WaitGuard, WaitReason, WaitRegistry};
 use crate::worker_pool::{Worker, WorkerPool};
 use crate::worker_team::{ForkJoinState, WorkerTeam};
 use hemiola_core::{
-    ChannelId, Deadlines, Env, GoodbyeReason, Lane, LossCause, Message, Observer, OutgoingMessage, PeerLost, Rank,
-    StallReport, ThreadHandle, Traffic, Transport, Waiter,
+    ChannelId, ChannelOwner, Deadlines, Env, GoodbyeReason, Lane, LossCause, Message, Observer, OutgoingMessage,
+    PeerLost, Rank, StallReport, ThreadHandle, Traffic, Transport, Waiter,
 };
 use hemiola_net::{ChannelReceiver, IoLoop, Router};
 use parking_lot::Mutex;
@@ -303,9 +303,9 @@ impl Cluster {
     }
 
     /// *Collective.* Returns a channel that no other call gets, equal on every peer. `owner` is the
-    /// caller's top byte.
+    /// subsystem that opens it.
     #[must_use]
-    pub fn next_channel(&self, owner: u8) -> ChannelId {
+    pub fn next_channel(&self, owner: ChannelOwner) -> ChannelId {
         // Relaxed: collective calls of one peer are sequential, on whatever threads they run.
         let number = self.inner.channels[self.scope as usize].fetch_add(1, Ordering::Relaxed);
         ChannelId::of(owner, self.scope.first_channel() + number)
@@ -338,6 +338,10 @@ impl Cluster {
         let report = || format!("\n{}", self.stall_report());
         let explain = |error| receive_error(error, &format_args!("{reason} from any peer"), report);
         receiver.receive(self.inner.deadlines.wait).map_err(explain)
+    }
+
+    pub(crate) fn context(&self) -> &PeerContext {
+        &self.inner.context
     }
 
     /// Marks a thread as waiting while the guard lives, so that a stall report can name it.

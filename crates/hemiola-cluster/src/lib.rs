@@ -9,7 +9,8 @@
 //! (`worker_pool.rs`). Two *I/O loops*, one per lane, move bytes that no thread waits for. The
 //! *monitor* sends heartbeats, detects silence and explains stalls (`monitor.rs`). *Services* of
 //! other layers serve other peers (`service.rs`). **Invariant:** only this crate starts threads, and
-//! every wait has a deadline and a reason (`waits.rs`).
+//! every wait has a deadline and a reason (`waits.rs`). shutdown.md beside this file is the design
+//! note on loss, goodbye, exclusion and the launcher.
 //!
 //! | file | concept |
 //! |---|---|
@@ -19,13 +20,15 @@
 //! | `worker_pool.rs`, `worker_team.rs` | compute threads; fork-join team for small tasks |
 //! | `service.rs`, `peer_handle.rs` | threads that serve other peers, and their non-owning handle |
 //! | `liveness.rs` | detection of silent peers: pure |
-//! | `monitor.rs`, `waits.rs`, `stderr_observer.rs` | heartbeats, wait registry, default observer |
+//! | `bounded_wait.rs`, `waits.rs` | blocking waits with deadline and reason; their registry |
+//! | `monitor.rs`, `stderr_observer.rs` | heartbeats and stall reports; default observer |
 //! | `rank_assignment/`, `environment.rs` | rank and size of this process, from a launcher's variables |
 //! | `launch/` | starting and supervising the peers of a job |
 //! | `interrupt.rs` | graceful shutdown after a signal |
 //! | `system_env.rs` | the real clock, random device and threads |
 
 mod all_to_all;
+mod bounded_wait;
 mod builder;
 mod cluster;
 pub mod environment;
@@ -47,6 +50,7 @@ mod waits;
 mod worker_pool;
 mod worker_team;
 
+pub use bounded_wait::WaitContext;
 pub use builder::{ClusterBuilder, MAX_WORKERS};
 pub use cluster::Cluster;
 pub use error::{Error, Result};

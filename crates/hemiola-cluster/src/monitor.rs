@@ -7,17 +7,15 @@ use crate::error::{Error, Result};
 use crate::liveness::Liveness;
 use crate::waits::WaitRegistry;
 use hemiola_core::{
-    ChannelId, ClusterEvent, Deadlines, Env, Lane, LastHeartbeat, LossCause, Moment, Observer, OutgoingMessage,
-    PeerLost, Purpose, Rank, StallReport, ThreadHandle, Transport, WaitSummary,
+    ChannelId, ChannelOwner, ClusterEvent, Deadlines, Env, Lane, LastHeartbeat, LossCause, Moment, Observer,
+    OutgoingMessage, PeerLost, Purpose, Rank, StallReport, ThreadHandle, Transport, WaitSummary,
 };
 use hemiola_net::{ChannelReceiver, Router};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Top byte of the channels that belong to liveness.
-const OWNER: u8 = 1;
-const HEARTBEATS: ChannelId = ChannelId::of(OWNER, 0);
+const HEARTBEATS: ChannelId = ChannelId::of(ChannelOwner::Monitor, 0);
 
 /// Latest heartbeat of another peer, with its time of arrival.
 #[derive(Clone, Debug)]

@@ -11,17 +11,18 @@ use crate::monitor::Monitor;
 use crate::tree::BinomialTree;
 use crate::waits::{WaitReason, WaitRegistry};
 use bytes::Bytes;
-use hemiola_core::{ChannelId, Env, Lane, OutgoingMessage, Payload, Purpose, Rank, Transport, TransportError, Waiter};
+use hemiola_core::{
+    ChannelId, ChannelOwner, Env, Lane, OutgoingMessage, Payload, Purpose, Rank, Transport, TransportError, Waiter,
+};
 use hemiola_net::{ChannelReceiver, Router};
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
+use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Top byte of the channels that belong to these collectives.
-const OWNER: u8 = 2;
 /// Larger values travel on the bulk lane.
 const INLINE_BYTES: usize = 32 * 1024;
 
@@ -116,6 +117,12 @@ impl PeerContext {
             CallScope::Program => self.peers,
             CallScope::WithServers => self.transport.size(),
         }
+    }
+
+    /// Creates the error of a wait that has lasted for the timeout.
+    pub(crate) fn timed_out(&self, reason: &dyn fmt::Display, details: &str) -> Error {
+        let report = format!("\n{}{details}", self.monitor.report());
+        Error::TimedOut { reason: reason.to_string(), waited: self.timeout, report }
     }
 
     /// Returns the peers of a scope that are not excluded.
@@ -220,7 +227,8 @@ impl PeerContext {
         let root = if members.contains(&root) { root } else { members[0] };
         let tree = BinomialTree::among(&members, self.transport.rank(), root);
         let first = scope.first_channel() + number * 2;
-        let (control, bulk) = (ChannelId::of(OWNER, first), ChannelId::of(OWNER, first + 1));
+        let (control, bulk) =
+            (ChannelId::of(ChannelOwner::ClusterCalls, first), ChannelId::of(ChannelOwner::ClusterCalls, first + 1));
         let receiver = self.router.open_channel(control, Lane::Control, &self.transport, &self.env);
         ActiveCall {
             context: self,

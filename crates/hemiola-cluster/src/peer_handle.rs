@@ -24,6 +24,10 @@ impl PeerHandle {
         Self { context }
     }
 
+    pub(crate) fn context(&self) -> &PeerContext {
+        &self.context
+    }
+
     /// Returns the rank of this peer.
     #[must_use]
     pub fn rank(&self) -> Rank {
@@ -101,8 +105,7 @@ impl PeerHandle {
     /// Creates the error of a wait that has lasted for [`wait_timeout`](Self::wait_timeout).
     #[must_use]
     pub fn timed_out(&self, reason: &dyn fmt::Display, details: &str) -> Error {
-        let report = format!("\n{}{details}", self.stall_report());
-        Error::TimedOut { reason: reason.to_string(), waited: self.wait_timeout(), report }
+        self.context.timed_out(reason, details)
     }
 
     /// Returns the source of time and randomness.
@@ -114,6 +117,6 @@ impl PeerHandle {
 
 impl fmt::Debug for PeerHandle {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Link").field("rank", &self.rank()).finish_non_exhaustive()
+        formatter.debug_struct("PeerHandle").field("rank", &self.rank()).finish_non_exhaustive()
     }
 }

@@ -263,7 +263,7 @@ mod tests {
             for _ in 0..30 {
                 let before = values;
                 team.each_with(&mut values, |worker, element| {
-                    *element = (before[(worker + 1) % 3] + before[worker]) % 1009
+                    *element = (before[(worker + 1) % 3] + before[worker]) % 1009;
                 })
                 .unwrap();
             }

@@ -4,7 +4,7 @@
 
 use crate::Compression;
 use crate::compress::CollectiveGoal;
-use crate::protocol::{CallSignature, CollectiveMismatch, ElementKind, ReduceOp, Tag};
+use crate::protocol::{CallSignature, CollectiveMismatch, ElementKind, ReduceOp};
 use hemiola_core::{ErrorKind, Rank};
 
 /// Result type of this crate.
@@ -110,12 +110,6 @@ pub enum Error {
         /// Length of the fused buffer.
         found: usize,
     },
-    /// A tag without a collective in flight on this peer.
-    #[error("collective {tag} is not in flight on this peer: it has completed, failed, or was never started")]
-    NotInFlight {
-        /// Tag of the unknown collective.
-        tag: Tag,
-    },
     /// A ragged all-gather beyond the limit that the caller set.
     #[error(
         "peers bring {total} elements to a ragged all-gather, more than the limit of {limit}; raise the limit, or send less"
@@ -125,18 +119,6 @@ pub enum Error {
         total: u128,
         /// Limit in elements, set by the caller.
         limit: usize,
-    },
-    /// A message for a collective that has completed on this peer.
-    #[error(
-        "peer {from} is still in {theirs} (collective {tag}), which has completed on this peer: the two have not made the same calls"
-    )]
-    LateMessage {
-        /// Tag of the completed collective.
-        tag: Tag,
-        /// Sender of the message.
-        from: Rank,
-        /// Signature of the sender's call.
-        theirs: Box<CallSignature>,
     },
     /// A message that no correct peer sends.
     #[error("invalid message from peer {from}: {problem}")]

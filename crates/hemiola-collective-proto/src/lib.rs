@@ -8,10 +8,14 @@
 //! |---|---|
 //! | [`compress`] | [`Compression`]: gradient compression with error feedback |
 //! | [`graph`] | [`Graph`]: directed communication graph; [`Topology`]: named graphs; spectral gap, weights, search |
-//! | [`protocol`] | [`CollectiveEngine`]: collectives in flight; their steps and the order of their sums |
-//! | [`gossip`] | [`GossipAverager`]: gossip averaging over a graph, with NOTIFY-ACK |
+//! | [`protocol`] | [`CollectiveCall`]: one collective in flight; its steps and the order of its sums |
+//! | [`gossip`] | [`GossipNode`]: gossip averaging over a graph, with NOTIFY-ACK |
 //! | [`cost`] | cheapest scheme for the update of a matrix; fastest all-reduce algorithm |
 //! | [`algorithm`] | [`Algorithm`]: all-reduce algorithms |
+//!
+//! **One driver core.** [`CollectiveCall`], [`compress::CompressedCall`] and [`GossipNode`] are what
+//! drivers run: threads, TCP and the simulator. They own tags, lanes, headers, mismatches and
+//! losses; a driver carries messages and time.
 
 pub mod algorithm;
 pub mod compress;
@@ -24,6 +28,6 @@ pub mod protocol;
 pub use algorithm::Algorithm;
 pub use compress::{Compression, Compressor};
 pub use error::{Error, Result};
-pub use gossip::{GossipAverager, GossipSync};
+pub use gossip::{GossipAverager, GossipNode, GossipSync};
 pub use graph::{GossipWeights, Graph, LinkSpeeds, Topology, TopologySearch};
-pub use protocol::{CollectiveElement, CollectiveEngine, CollectiveMessage, Operation, ReduceOp, Tag};
+pub use protocol::{CollectiveCall, CollectiveElement, CollectiveMessage, Operation, ReduceOp, Tag};

@@ -8,9 +8,10 @@
 
 use crate::completion::{Completion, CompletionHandle, NotifyFn};
 use crate::error::Error;
-use crate::in_flight::{CollectiveProgress, InFlightCollective};
+use crate::in_flight::InFlightCollective;
 use hemiola_cluster::{Cluster, PeerHandle, Result, ServiceHandle, ShutdownToken};
-use hemiola_collective_proto::protocol::{CollectiveElement, Tag};
+use hemiola_collective_proto::protocol::{CallProgress, CollectiveElement, Tag};
+use hemiola_core::{POLL_INTERVAL, RECHECK_INTERVAL};
 use parking_lot::{Condvar, Mutex};
 use std::collections::VecDeque;
 use std::fmt;
@@ -20,10 +21,6 @@ use std::time::Duration;
 /// Interval between attempts to send to a peer without room; no event signals that there is room
 /// again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(1);
-/// Interval between polls without an event; the thread is woken for every other relevant event.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Interval between checks while nothing is in flight.
-const IDLE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Result of polling a background task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +67,6 @@ impl TaskQueue {
 struct CollectiveTask<T: CollectiveElement> {
     in_flight: InFlightCollective,
     elements: Vec<T>,
-    tag: Tag,
     completion: Arc<Completion<Result<Vec<T>>>>,
     completed: bool,
 }
@@ -89,20 +85,20 @@ impl<T: CollectiveElement> BackgroundTask for CollectiveTask<T> {
 
     fn poll(&mut self) -> TaskPoll {
         loop {
-            let polled = self.in_flight.advance(&mut self.elements).and_then(|progress| {
-                if let CollectiveProgress::Waiting(peer) | CollectiveProgress::Blocked(peer) = progress {
+            let polled = self.in_flight.advance(&mut self.elements[..]).and_then(|progress| {
+                if let CallProgress::Waiting(peer) | CallProgress::Blocked(peer) = progress {
                     self.completion.waits_for(peer);
                 }
                 Ok((progress, self.in_flight.wait(progress, Duration::ZERO)?))
             });
             match polled {
-                Ok((CollectiveProgress::Done, _)) => {
+                Ok((CallProgress::Done, _)) => {
                     let elements = std::mem::take(&mut self.elements);
                     self.complete(Ok(elements));
                 }
-                Ok((CollectiveProgress::Waiting(_), true)) => continue,
-                Ok((CollectiveProgress::Waiting(_), false)) => return TaskPoll::Pending,
-                Ok((CollectiveProgress::Blocked(_), _)) => return TaskPoll::Blocked,
+                Ok((CallProgress::Waiting(_), true)) => continue,
+                Ok((CallProgress::Waiting(_), false)) => return TaskPoll::Pending,
+                Ok((CallProgress::Blocked(_), _)) => return TaskPoll::Blocked,
                 Err(error) => self.complete(Err(error)),
             }
             return TaskPoll::Ready;
@@ -113,7 +109,8 @@ impl<T: CollectiveElement> BackgroundTask for CollectiveTask<T> {
 impl<T: CollectiveElement> Drop for CollectiveTask<T> {
     fn drop(&mut self) {
         if !self.completed {
-            let ended = Error::ClusterEnded { call: self.in_flight.call().to_string(), tag: self.tag.number() };
+            let call = self.in_flight.call();
+            let ended = Error::ClusterEnded { call: call.signature().to_string(), tag: call.tag().number() };
             self.complete(Err(ended.into()));
         }
     }
@@ -144,11 +141,11 @@ impl BackgroundDriver {
         &self,
         in_flight: InFlightCollective,
         elements: Vec<T>,
-        tag: Tag,
         (peer_handle, on_complete): (PeerHandle, Option<NotifyFn>),
     ) -> PendingCollective<T> {
-        let (completion, handle) = Completion::new(peer_handle, in_flight.reason(), tag, on_complete);
-        self.submit(Box::new(CollectiveTask { in_flight, elements, tag, completion, completed: false }));
+        let (completion, handle) =
+            Completion::new(peer_handle, in_flight.reason(), in_flight.call().tag(), on_complete);
+        self.submit(Box::new(CollectiveTask { in_flight, elements, completion, completed: false }));
         PendingCollective::new(handle)
     }
 
@@ -181,7 +178,7 @@ fn drive(queue: &Arc<TaskQueue>, ending: &ShutdownToken) {
                 queued.as_ref().is_some_and(|queued| queued.tasks.is_empty() && !queued.notified)
             };
             if quiet(&queued) && !ending.is_shutdown_requested() {
-                queue.wake.wait_for(&mut queued, if in_flight.is_empty() { IDLE_INTERVAL } else { interval });
+                queue.wake.wait_for(&mut queued, if in_flight.is_empty() { RECHECK_INTERVAL } else { interval });
             }
             queued.as_mut().map(|queued| {
                 queued.notified = false;

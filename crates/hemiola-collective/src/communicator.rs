@@ -8,12 +8,14 @@
 use crate::background::{BackgroundDriver, PendingCollective};
 use crate::completion::NotifyFn;
 use crate::error::{Error, protocol_error};
-use crate::in_flight::InFlightCollective;
+use crate::in_flight::{CallOpener, InFlightCollective, MAX_HANDLES};
 use crate::measure::{self, AlgorithmTimings};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective_proto::Algorithm;
-use hemiola_collective_proto::protocol::{self, CollectiveElement, Operation, ReduceOp, Tag};
-use hemiola_core::{ChannelId, Rank};
+use hemiola_collective_proto::protocol::{
+    self, CallSetup, CollectiveCall, CollectiveElement, Operation, ReduceOp, TagSequence,
+};
+use hemiola_core::{ChannelOwner, Rank};
 use parking_lot::Mutex;
 use std::fmt;
 use std::ops::Range;
@@ -21,11 +23,6 @@ use std::panic::Location;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Top byte of the channels of collectives.
-pub(crate) const OWNER: u8 = 7;
-/// Bits of a tag. A channel number has the number of its communicator above them.
-const TAG_BITS: u32 = 40;
-const HANDLES: u64 = 1 << (56 - TAG_BITS);
 /// First tag of a communicator; the channels below are for measurements.
 const FIRST_TAG: u64 = measure::MEASUREMENT_COLLECTIVES;
 /// Maximum bytes of a bucket of fused small vectors.
@@ -41,9 +38,8 @@ impl CollectiveExt for Cluster {
     fn communicator(&self) -> Result<Communicator> {
         let handle = allocate_handle(self)?;
         let inner = CommunicatorInner {
-            cluster: self.clone(),
-            handle,
-            next: AtomicU64::new(FIRST_TAG),
+            opener: CallOpener { cluster: self.clone(), handle },
+            tags: TagSequence::starting_at(FIRST_TAG),
             timings: Mutex::new(None),
             background: Arc::new(Mutex::new(None)),
             completed: AtomicU64::new(0),
@@ -55,15 +51,11 @@ impl CollectiveExt for Cluster {
 
 /// Number of a new communicator, the same on every peer.
 pub(crate) fn allocate_handle(cluster: &Cluster) -> Result<u64> {
-    let number = cluster.next_channel(OWNER).number() & ((1 << 56) - 1);
-    if number >= HANDLES {
+    let number = cluster.next_channel(ChannelOwner::Collectives).number() & ((1 << 56) - 1);
+    if number >= MAX_HANDLES {
         return Err(Error::TooManyHandles.into());
     }
     Ok(number)
-}
-
-pub(crate) fn channel(handle: u64, number: u64) -> ChannelId {
-    ChannelId::of(OWNER, handle << TAG_BITS | number)
 }
 
 /// Counters of a communicator on this peer.
@@ -108,10 +100,8 @@ pub struct Communicator {
 }
 
 struct CommunicatorInner {
-    cluster: Cluster,
-    handle: u64,
-    /// Tag of the next collective.
-    next: AtomicU64,
+    opener: CallOpener,
+    tags: TagSequence,
     /// Timings, measured when first needed.
     timings: Mutex<Option<AlgorithmTimings>>,
     /// Background thread, started when first needed; shared with duplicates.
@@ -157,9 +147,8 @@ impl Communicator {
     /// collectives of both are driven by the same thread.
     pub fn duplicate(&self) -> Result<Self> {
         let inner = CommunicatorInner {
-            cluster: self.inner.cluster.clone(),
-            handle: allocate_handle(&self.inner.cluster)?,
-            next: AtomicU64::new(FIRST_TAG),
+            opener: CallOpener { cluster: self.cluster().clone(), handle: allocate_handle(self.cluster())? },
+            tags: TagSequence::starting_at(FIRST_TAG),
             timings: Mutex::new(*self.inner.timings.lock()),
             background: self.inner.background.clone(),
             completed: AtomicU64::new(0),
@@ -172,7 +161,7 @@ impl Communicator {
     #[must_use]
     pub fn stats(&self) -> CollectiveStats {
         CollectiveStats {
-            started: self.inner.next.load(Ordering::Relaxed) - FIRST_TAG,
+            started: self.inner.tags.taken(),
             completed: self.inner.completed.load(Ordering::Relaxed),
             nan: self.inner.nan.load(Ordering::Relaxed),
         }
@@ -186,8 +175,7 @@ impl Communicator {
         if let Some(timings) = *timings {
             return Ok(timings);
         }
-        let channel = |number| channel(self.inner.handle, number);
-        let measured = measure::measure_timings(&self.inner.cluster, channel, Location::caller())?;
+        let measured = measure::measure_timings(self.opener(), Location::caller())?;
         Ok(*timings.insert(measured))
     }
 
@@ -196,7 +184,7 @@ impl Communicator {
     pub fn algorithm(&self, bytes: usize) -> Result<Algorithm> {
         match self.algorithm {
             Some(algorithm) => Ok(algorithm),
-            None if self.inner.cluster.size() == 1 => Ok(Algorithm::Ring),
+            None if self.cluster().size() == 1 => Ok(Algorithm::Ring),
             None => Ok(self.algorithm_timings()?.choose(bytes)),
         }
     }
@@ -245,7 +233,7 @@ impl Communicator {
     pub fn reduce_scatter<T: CollectiveElement>(&self, elements: &mut [T], operator: ReduceOp) -> Result<Range<usize>> {
         let operation = Operation::ReduceScatter { operator, length: elements.len() };
         self.run(elements, &operation)?;
-        Ok(operation.result(self.inner.cluster.rank(), self.inner.cluster.size()))
+        Ok(operation.result(self.cluster().rank(), self.cluster().size()))
     }
 
     /// All-gather: returns the blocks of all peers, of equal length, by rank.
@@ -291,7 +279,7 @@ impl Communicator {
             })
             .collect();
         let mut all = vec![T::zeroed(); end];
-        all[ranges[self.inner.cluster.rank().index()].clone()].copy_from_slice(block);
+        all[ranges[self.cluster().rank().index()].clone()].copy_from_slice(block);
         self.run(&mut all, &Operation::AllGatherRagged { blocks })?;
         Ok((all, ranges))
     }
@@ -400,7 +388,7 @@ impl Communicator {
     }
 
     fn plan_all_to_all(&self, length: usize) -> Result<Operation> {
-        let peers = self.inner.cluster.size();
+        let peers = self.cluster().size();
         if !length.is_multiple_of(peers) {
             return Err(Error::NotDivisible { length, peers }.into());
         }
@@ -409,32 +397,32 @@ impl Communicator {
 
     /// Buffer for the blocks of all peers, with the own block at its position.
     fn with_own_block<T: CollectiveElement>(&self, block: &[T]) -> Vec<T> {
-        let (me, peers) = (self.inner.cluster.rank().index(), self.inner.cluster.size());
+        let (me, peers) = (self.cluster().rank().index(), self.cluster().size());
         let mut all = vec![T::zeroed(); block.len() * peers];
         all[me * block.len()..(me + 1) * block.len()].copy_from_slice(block);
         all
     }
 
     #[track_caller]
-    fn in_flight<T: CollectiveElement>(&self, operation: &Operation) -> Result<(InFlightCollective, Tag)> {
-        let number = self.take_tags(1).start;
-        let (channel, tag) = (channel(self.inner.handle, number), Tag::new(number));
-        Ok((InFlightCollective::begin::<T>(&self.inner.cluster, channel, tag, operation, Location::caller())?, tag))
+    fn in_flight<T: CollectiveElement>(&self, operation: &Operation) -> Result<InFlightCollective> {
+        let tag = self.inner.tags.take_one();
+        let call = CollectiveCall::begin(self.setup(), tag, operation, T::KIND).map_err(protocol_error)?;
+        Ok(self.opener().open(call, Location::caller()))
     }
 
     #[track_caller]
     fn run<T: CollectiveElement>(&self, elements: &mut [T], operation: &Operation) -> Result<()> {
-        let (mut in_flight, _) = self.in_flight::<T>(operation)?;
+        let mut in_flight = self.in_flight::<T>(operation)?;
         in_flight.run(elements)?;
-        self.record(1, in_flight.nan());
+        self.record(1, in_flight.call().nan());
         Ok(())
     }
 
     #[track_caller]
     fn begin<T: CollectiveElement>(&self, elements: Vec<T>, operation: &Operation) -> Result<PendingCollective<T>> {
-        let (in_flight, tag) = self.in_flight::<T>(operation)?;
+        let in_flight = self.in_flight::<T>(operation)?;
         self.with_background(|background| {
-            background.begin(in_flight, elements, tag, (self.inner.cluster.peer_handle(), self.completion_callback()))
+            background.begin(in_flight, elements, (self.cluster().peer_handle(), self.completion_callback()))
         })
     }
 
@@ -442,7 +430,7 @@ impl Communicator {
         let mut background = self.inner.background.lock();
         let background = match &mut *background {
             Some(background) => background,
-            none => none.insert(BackgroundDriver::start(&self.inner.cluster)?),
+            none => none.insert(BackgroundDriver::start(&self.inner.opener.cluster)?),
         };
         Ok(act(background))
     }
@@ -453,20 +441,21 @@ impl Communicator {
     }
 
     pub(crate) fn cluster(&self) -> &Cluster {
-        &self.inner.cluster
+        &self.inner.opener.cluster
     }
 
-    /// Takes the next `count` tags. Their channels are those of [`Communicator::channels`].
-    pub(crate) fn take_tags(&self, count: u64) -> Range<u64> {
-        // Relaxed: collective calls of one peer are sequential, whichever threads make them.
-        let first = self.inner.next.fetch_add(count, Ordering::Relaxed);
-        first..first + count
+    /// Setup of the calls of this peer.
+    pub(crate) fn setup(&self) -> CallSetup {
+        CallSetup::new(self.cluster().rank(), self.cluster().size())
     }
 
-    /// Returns a function that maps a tag to its channel.
-    pub(crate) fn channels(&self) -> impl Fn(u64) -> ChannelId + Send + use<> {
-        let handle = self.inner.handle;
-        move |number| channel(handle, number)
+    /// Sequence of the tags of all calls.
+    pub(crate) fn tags(&self) -> &TagSequence {
+        &self.inner.tags
+    }
+
+    pub(crate) fn opener(&self) -> &CallOpener {
+        &self.inner.opener
     }
 
     /// Counts successful blocking collectives and the NaN in their results.
@@ -480,7 +469,7 @@ impl fmt::Debug for Communicator {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("Collectives")
-            .field("cluster", &self.inner.cluster)
+            .field("cluster", &self.inner.opener.cluster)
             .field("algorithm", &self.algorithm)
             .finish_non_exhaustive()
     }

@@ -3,13 +3,9 @@
 
 use hemiola_cluster::{PeerHandle, WaitReason};
 use hemiola_collective_proto::protocol::Tag;
-use hemiola_core::{Rank, Waiter};
+use hemiola_core::{RECHECK_INTERVAL, Rank, Waiter};
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// Interval between checks of a waiting thread, which is woken for every relevant event anyway.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Callback for arrivals and completions.
 pub(crate) type NotifyFn = Arc<dyn Fn() + Send + Sync>;
@@ -80,7 +76,7 @@ impl<R> CompletionHandle<R> {
                 }
                 // The background thread gives up by itself at the deadline, so this wait has one as
                 // well.
-                self.completion.done.wait_for(&mut state, POLL_INTERVAL);
+                self.completion.done.wait_for(&mut state, RECHECK_INTERVAL);
             }
         }
     }

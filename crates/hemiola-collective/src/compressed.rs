@@ -1,22 +1,19 @@
-//! Compressed collectives: drives a [`CompressedCollective`] of `hemiola-collective-proto`, one
-//! stage after the other.
+//! Compressed collectives: drives a [`CompressedCall`] of `hemiola-collective-proto`, one stage after
+//! the other.
 //!
-//! **Invariants.** A compressed collective takes the tags of all its stages when it starts, so
-//! peers agree on them whatever happens in between. A compressor is lent or handed over and always
-//! comes back: updated on success, unchanged on failure.
+//! **Invariant:** a compressor is lent or handed over and always comes back: updated on success,
+//! unchanged on failure.
 
 use crate::background::{BackgroundTask, PendingCollective, TaskPoll};
 use crate::communicator::Communicator;
 use crate::completion::{Completion, CompletionHandle, NotifyFn};
 use crate::error::{Error, protocol_error};
-use crate::in_flight::{CollectiveProgress, InFlightCollective};
-use hemiola_cluster::{Cluster, Result, WaitReason};
-use hemiola_collective_proto::compress::{
-    CollectiveContext, CollectiveGoal, CollectiveStage, CompressedBuffer, CompressedCollective, NextStage,
-};
-use hemiola_collective_proto::protocol::{ReduceOp, Tag, chunk_range, count_nan};
+use crate::in_flight::{CallOpener, InFlightCollective};
+use hemiola_cluster::{Result, WaitReason};
+use hemiola_collective_proto::compress::{CollectiveContext, CollectiveGoal, CompressedCall, StageEnd};
+use hemiola_collective_proto::protocol::{CallProgress, CollectiveCall, ReduceOp, Tag, chunk_range, count_nan};
 use hemiola_collective_proto::{Algorithm, Compression, Compressor};
-use hemiola_core::{ChannelId, Rank};
+use hemiola_core::Rank;
 use std::fmt;
 use std::ops::Range;
 use std::panic::Location;
@@ -34,19 +31,6 @@ pub struct SufficientFactors<'a> {
     pub rows: usize,
     /// Number of columns of the matrix.
     pub columns: usize,
-}
-
-/// Evaluates an expression with the elements of a buffer, whatever their type.
-macro_rules! with_elements {
-    ($buffer:expr, $elements:ident => $body:expr) => {
-        match $buffer {
-            CompressedBuffer::F32($elements) => $body,
-            CompressedBuffer::Bf16($elements) => $body,
-            CompressedBuffer::F16($elements) => $body,
-            CompressedBuffer::I64($elements) => $body,
-            CompressedBuffer::U8($elements) => $body,
-        }
-    };
 }
 
 impl Communicator {
@@ -317,10 +301,9 @@ impl Communicator {
         site: &'static Location<'static>,
     ) -> Result<InFlightCompressed> {
         let context = self.context(goal, operator, compressor.summed_bytes())?;
-        let (collective, stage) =
-            CompressedCollective::begin(compressor, vector, goal, context).map_err(protocol_error)?;
-        let tags = self.take_tags(CompressedCollective::stage_count(compressor.compression(), goal));
-        InFlightCompressed::begin(self, tags, (collective, stage), compressor, site)
+        let begun = CompressedCall::begin(self.setup(), self.tags(), compressor, vector, goal, context);
+        let (call, stage) = begun.map_err(protocol_error)?;
+        Ok(InFlightCompressed::new(self, call, stage, site))
     }
 
     fn start_factors(
@@ -330,12 +313,9 @@ impl Communicator {
     ) -> Result<(InFlightCompressed, Compressor)> {
         let SufficientFactors { u, v, rows, columns } = factors;
         let context = self.context(CollectiveGoal::AllReduce, ReduceOp::Sum, 0)?;
-        let (collective, stage, mut compressor) =
-            CompressedCollective::begin_factors((u, v), (rows, columns), context).map_err(protocol_error)?;
-        let tags =
-            self.take_tags(CompressedCollective::stage_count(compressor.compression(), CollectiveGoal::AllReduce));
-        let collective = InFlightCompressed::begin(self, tags, (collective, stage), &mut compressor, site)?;
-        Ok((collective, compressor))
+        let begun = CompressedCall::begin_factors(self.setup(), self.tags(), (u, v), (rows, columns), context);
+        let (call, stage, compressor) = begun.map_err(protocol_error)?;
+        Ok((InFlightCompressed::new(self, call, stage, site), compressor))
     }
 
     /// Runs all stages on the calling thread.
@@ -345,7 +325,7 @@ impl Communicator {
                 break sum;
             }
         };
-        self.record(collective.stages, count_nan(&sum));
+        self.record(collective.call.stages(), count_nan(&sum));
         Ok(sum)
     }
 
@@ -368,40 +348,26 @@ impl Communicator {
     }
 }
 
-/// Compressed collective in flight, and its current stage.
+/// Compressed call in flight, and its current stage.
 struct InFlightCompressed {
-    cluster: Cluster,
-    channel: Box<dyn Fn(u64) -> ChannelId + Send>,
-    /// Tags of the stages to come.
-    tags: Range<u64>,
-    /// Tag of the first stage, and number of stages.
+    opener: CallOpener,
+    /// Tag of the first stage.
     tag: Tag,
-    stages: u64,
     site: &'static Location<'static>,
-    protocol: CompressedCollective,
+    call: CompressedCall,
     in_flight: InFlightCollective,
-    buffer: CompressedBuffer,
 }
 
 impl InFlightCompressed {
-    fn begin(
+    fn new(
         communicator: &Communicator,
-        mut tags: Range<u64>,
-        (mut protocol, stage): (CompressedCollective, CollectiveStage),
-        compressor: &mut Compressor,
+        call: CompressedCall,
+        stage: CollectiveCall,
         site: &'static Location<'static>,
-    ) -> Result<Self> {
-        let (cluster, channel) = (communicator.cluster().clone(), Box::new(communicator.channels()));
-        let (tag, stages) = (Tag::new(tags.start), tags.end - tags.start);
-        match start_stage(&cluster, &channel, &mut tags, &stage, site) {
-            Ok(in_flight) => {
-                Ok(Self { cluster, channel, tags, tag, stages, site, protocol, in_flight, buffer: stage.buffer })
-            }
-            Err(error) => {
-                protocol.abort(compressor);
-                Err(error)
-            }
-        }
+    ) -> Self {
+        let (opener, tag) = (communicator.opener().clone(), stage.tag());
+        let in_flight = opener.open(stage, site);
+        Self { opener, tag, site, call, in_flight }
     }
 
     fn reason(&self) -> WaitReason {
@@ -410,24 +376,17 @@ impl InFlightCompressed {
 
     /// Runs one stage on the calling thread. Returns the result after the last one.
     fn run_stage(&mut self, compressor: &mut Compressor) -> Result<Option<Vec<f32>>> {
-        let result = with_elements!(&mut self.buffer, elements => self.in_flight.run(elements));
+        let result = self.in_flight.run(self.call.buffer());
         self.or_abort(compressor, result)?;
         self.finish_stage(compressor)
     }
 
-    fn advance(&mut self) -> Result<CollectiveProgress> {
-        with_elements!(&mut self.buffer, elements => self.in_flight.advance(elements))
-    }
-
     /// Continues after a stage. Returns the result after the last one.
     fn finish_stage(&mut self, compressor: &mut Compressor) -> Result<Option<Vec<f32>>> {
-        let received = std::mem::replace(&mut self.buffer, CompressedBuffer::U8(Vec::new()));
-        match self.protocol.advance(compressor, received).map_err(protocol_error)? {
-            NextStage::Done(sum) => Ok(Some(sum)),
-            NextStage::Stage(stage) => {
-                let in_flight = start_stage(&self.cluster, &self.channel, &mut self.tags, &stage, self.site);
-                self.in_flight = self.or_abort(compressor, in_flight)?;
-                self.buffer = stage.buffer;
+        match self.call.finish_stage(compressor).map_err(protocol_error)? {
+            StageEnd::Done(sum) => Ok(Some(sum)),
+            StageEnd::Next(stage) => {
+                self.in_flight = self.opener.open(*stage, self.site);
                 Ok(None)
             }
         }
@@ -435,22 +394,10 @@ impl InFlightCompressed {
 
     fn or_abort<T>(&mut self, compressor: &mut Compressor, result: Result<T>) -> Result<T> {
         if result.is_err() {
-            self.protocol.abort(compressor);
+            self.call.abort(compressor);
         }
         result
     }
-}
-
-fn start_stage(
-    cluster: &Cluster,
-    channel: &impl Fn(u64) -> ChannelId,
-    tags: &mut Range<u64>,
-    stage: &CollectiveStage,
-    site: &'static Location<'static>,
-) -> Result<InFlightCollective> {
-    let number = tags.next().expect("`stage_count` is an upper bound");
-    let what = (stage.buffer.kind(), stage.label.as_ref());
-    InFlightCollective::begin_as(cluster, channel(number), Tag::new(number), &stage.operation, what, site)
 }
 
 /// Compressed collective as a task of the background thread.
@@ -468,14 +415,15 @@ impl<R> CompressedTask<R> {
     /// Advances as far as possible: returns the result when all is done, or the state of the wait.
     fn step(&mut self, compressor: &mut Compressor) -> Result<std::result::Result<Vec<f32>, TaskPoll>> {
         loop {
-            let polled = self.collective.advance().and_then(|progress| {
-                if let CollectiveProgress::Waiting(peer) | CollectiveProgress::Blocked(peer) = progress {
+            let InFlightCompressed { call, in_flight, .. } = &mut self.collective;
+            let polled = in_flight.advance(call.buffer()).and_then(|progress| {
+                if let CallProgress::Waiting(peer) | CallProgress::Blocked(peer) = progress {
                     self.completion.waits_for(peer);
                 }
-                Ok((progress, self.collective.in_flight.wait(progress, Duration::ZERO)?))
+                Ok((progress, in_flight.wait(progress, Duration::ZERO)?))
             });
             match self.collective.or_abort(compressor, polled)? {
-                (CollectiveProgress::Done, _) => {
+                (CallProgress::Done, _) => {
                     if let Some(sum) = self.collective.finish_stage(compressor)? {
                         return Ok(Ok(sum));
                     }
@@ -483,9 +431,9 @@ impl<R> CompressedTask<R> {
                         self.collective.in_flight.set_waker(waker);
                     }
                 }
-                (CollectiveProgress::Waiting(_), true) => {}
-                (CollectiveProgress::Waiting(_), false) => return Ok(Err(TaskPoll::Pending)),
-                (CollectiveProgress::Blocked(_), _) => return Ok(Err(TaskPoll::Blocked)),
+                (CallProgress::Waiting(_), true) => {}
+                (CallProgress::Waiting(_), false) => return Ok(Err(TaskPoll::Pending)),
+                (CallProgress::Blocked(_), _) => return Ok(Err(TaskPoll::Blocked)),
             }
         }
     }
@@ -518,9 +466,9 @@ impl<R: Send> BackgroundTask for CompressedTask<R> {
 impl<R> Drop for CompressedTask<R> {
     fn drop(&mut self) {
         if let Some(mut compressor) = self.compressor.take() {
-            self.collective.protocol.abort(&mut compressor);
+            self.collective.call.abort(&mut compressor);
             let ended = Error::ClusterEnded {
-                call: self.collective.in_flight.call().to_string(),
+                call: self.collective.in_flight.call().signature().to_string(),
                 tag: self.collective.tag.number(),
             };
             self.complete(compressor, Err(ended.into()));

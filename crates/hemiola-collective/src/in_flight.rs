@@ -1,55 +1,57 @@
-//! Collective in flight: a state machine and its channel.
+//! Collective in flight: a [`CollectiveCall`] of `hemiola-collective-proto` and its channel.
 //!
-//! Every collective has a channel of its own, so collectives never take each other's messages and
-//! any thread can drive one. Messages that arrive before a peer has started the collective wait in
-//! the receiver that will be opened. **Invariants:** a sender that finds no room takes in the
-//! arrived messages before it tries again, so peers that send to each other make room for each
-//! other, however long the vectors are; and a peer that waits for another checks regularly for
-//! failure notices of all peers.
+//! The call makes all decisions of the protocol; this driver gives it a channel, a thread and
+//! deadlines. Every call has a channel of its own, so calls never take each other's messages and
+//! any thread can drive one. Messages that arrive before a peer has begun the call wait in the
+//! channel that will be opened. **Invariants:** a sender that finds no room takes in the arrived
+//! messages before it tries again, so peers that send to each other make room for each other,
+//! however long the vectors are; and a peer that waits for another checks regularly for failure
+//! notices of all peers.
 
 use crate::completion::NotifyFn;
 use crate::error::{protocol_error, receive_failure};
 use hemiola_cluster::{ChannelReceiver, Cluster, PeerHandle, Result, WaitReason};
-use hemiola_collective_proto::compress::CompressionLabel;
-use hemiola_collective_proto::protocol::{
-    CallSignature, CollectiveBody, CollectiveElement, CollectiveMachine, CollectiveMessage, CollectiveMismatch,
-    ElementKind, Operation, Tag,
-};
-use hemiola_core::{ChannelId, Lane, Moment, OutgoingMessage, Purpose, Rank, Waiter};
+use hemiola_collective_proto::protocol::{BorrowedMessage, CallBuffer, CallFailure, CallProgress, CollectiveCall};
+use hemiola_core::{ChannelId, ChannelOwner, Moment, OutgoingMessage, POLL_INTERVAL, Purpose, Waiter};
 use std::panic::Location;
 use std::time::Duration;
 
-/// Bytes of elements per message: large enough that the cost per message does not matter, small
-/// enough that messages in flight stay in a second-level cache.
-pub(crate) const SEGMENT_BYTES: usize = 1 << 18;
-/// Collectives of at most this many bytes use the control lane, where no large message precedes
-/// them.
-const SMALL_BYTES: usize = 1 << 13;
 /// Timeout of a send before the sender takes in arrived messages.
 const SEND_TIMEOUT: Duration = Duration::from_millis(5);
-/// Timeout of a receive before the messages of other peers are checked.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Progress of a collective.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CollectiveProgress {
-    /// The collective is complete.
-    Done,
-    /// Waits for a message of this peer.
-    Waiting(Rank),
-    /// Waits for this peer to take in messages.
-    Blocked(Rank),
+/// Bits of a tag. A channel number has the number of its communicator above them.
+const TAG_BITS: u32 = 40;
+/// Maximum number of communicators of a cluster.
+pub(crate) const MAX_HANDLES: u64 = 1 << (56 - TAG_BITS);
+
+/// Channel of a communicator for one tag.
+pub(crate) fn channel(handle: u64, number: u64) -> ChannelId {
+    ChannelId::of(ChannelOwner::Collectives, handle << TAG_BITS | number)
+}
+
+/// Opens the channels of the calls of one communicator.
+#[derive(Clone)]
+pub(crate) struct CallOpener {
+    pub(crate) cluster: Cluster,
+    /// Number of the communicator.
+    pub(crate) handle: u64,
+}
+
+impl CallOpener {
+    pub(crate) fn open(&self, call: CollectiveCall, site: &'static Location<'static>) -> InFlightCollective {
+        let channel = channel(self.handle, call.tag().number());
+        let (peer_handle, receiver) = (self.cluster.peer_handle(), self.cluster.open_channel(channel, call.lane()));
+        let moved = peer_handle.env().now();
+        InFlightCollective { peer_handle, call, channel, receiver, site, moved }
+    }
 }
 
 /// Collective in flight on this peer. The elements belong to the caller and are lent with each
 /// call.
 pub(crate) struct InFlightCollective {
     peer_handle: PeerHandle,
-    machine: CollectiveMachine,
-    tag: Tag,
-    peers: usize,
+    call: CollectiveCall,
     channel: ChannelId,
-    lane: Lane,
     receiver: ChannelReceiver,
     site: &'static Location<'static>,
     /// Time of the last progress.
@@ -57,52 +59,14 @@ pub(crate) struct InFlightCollective {
 }
 
 impl InFlightCollective {
-    pub(crate) fn begin<T: CollectiveElement>(
-        cluster: &Cluster,
-        channel: ChannelId,
-        tag: Tag,
-        operation: &Operation,
-        site: &'static Location<'static>,
-    ) -> Result<Self> {
-        Self::begin_as(cluster, channel, tag, operation, (T::KIND, None), site)
-    }
-
-    /// Starts a collective with an element type known at run time, and with the label of the
-    /// compressed collective that it is a stage of.
-    pub(crate) fn begin_as(
-        cluster: &Cluster,
-        channel: ChannelId,
-        tag: Tag,
-        operation: &Operation,
-        (kind, label): (ElementKind, Option<&CompressionLabel>),
-        site: &'static Location<'static>,
-    ) -> Result<Self> {
-        let peers = cluster.size();
-        let segment = SEGMENT_BYTES / kind.bytes();
-        let mut machine =
-            CollectiveMachine::new(tag, cluster.rank(), peers, operation, kind, segment).map_err(protocol_error)?;
-        if let Some(label) = label {
-            machine = machine.with_label(label);
-        }
-        let bytes = operation.buffer_length(peers).saturating_mul(kind.bytes());
-        let lane = if bytes <= SMALL_BYTES { Lane::Control } else { Lane::Bulk };
-        let (peer_handle, receiver) = (cluster.peer_handle(), cluster.open_channel(channel, lane));
-        let moved = peer_handle.env().now();
-        Ok(Self { peer_handle, machine, tag, peers, channel, lane, receiver, site, moved })
-    }
-
-    pub(crate) fn call(&self) -> CallSignature {
-        self.machine.call()
-    }
-
-    /// Number of NaN elements of the result.
-    pub(crate) fn nan(&self) -> usize {
-        self.machine.nan()
+    pub(crate) fn call(&self) -> &CollectiveCall {
+        &self.call
     }
 
     /// Reason shown in stall reports while a thread waits for this collective.
     pub(crate) fn reason(&self) -> WaitReason {
-        WaitReason { operation: self.call().name(), number: Some(self.tag.number()), site: Some(self.site) }
+        let (operation, number) = (self.call.signature().name(), Some(self.call.tag().number()));
+        WaitReason { operation, number, site: Some(self.site) }
     }
 
     /// Sets the callback that is called whenever a message for this collective arrives, or can no
@@ -113,10 +77,10 @@ impl InFlightCollective {
     }
 
     /// Runs to completion on the calling thread.
-    pub(crate) fn run<T: CollectiveElement>(&mut self, elements: &mut [T]) -> Result<()> {
+    pub(crate) fn run<B: CallBuffer + ?Sized>(&mut self, buffer: &mut B) -> Result<()> {
         loop {
-            let progress = self.advance(elements)?;
-            let (CollectiveProgress::Waiting(peer) | CollectiveProgress::Blocked(peer)) = progress else {
+            let progress = self.advance(buffer)?;
+            let (CallProgress::Waiting(peer) | CallProgress::Blocked(peer)) = progress else {
                 return Ok(());
             };
             let peer_handle = self.peer_handle.clone();
@@ -126,45 +90,51 @@ impl InFlightCollective {
     }
 
     /// Advances as far as possible without waiting for messages.
-    pub(crate) fn advance<T: CollectiveElement>(&mut self, elements: &mut [T]) -> Result<CollectiveProgress> {
-        let Self { peer_handle, machine, lane, channel, moved, .. } = self;
-        let mut stopped = None;
-        let advanced = machine.advance(elements, &mut |lent| {
-            let payload = lent.header().into();
-            let message = OutgoingMessage { lane: *lane, channel: *channel, purpose: Purpose::Collective, payload };
-            let sent = peer_handle.send_borrowed(lent.to, message, lent.elements, SEND_TIMEOUT);
-            match sent {
-                Ok(true) => *moved = peer_handle.env().now(),
-                Ok(false) => stopped = Some(Ok(CollectiveProgress::Blocked(lent.to))),
-                Err(error) => stopped = Some(Err(error)),
+    pub(crate) fn advance<B: CallBuffer + ?Sized>(&mut self, buffer: &mut B) -> Result<CallProgress> {
+        let Self { peer_handle, call, channel, moved, .. } = self;
+        let (lane, channel, purpose) = (call.lane(), *channel, Purpose::Collective);
+        let mut failed = None;
+        let advanced = call.advance(buffer, &mut |lent: BorrowedMessage<'_>| {
+            let message = OutgoingMessage { lane, channel, purpose, payload: lent.header().into() };
+            match peer_handle.send_borrowed(lent.to, message, lent.elements, SEND_TIMEOUT) {
+                Ok(sent) => {
+                    if sent {
+                        *moved = peer_handle.env().now();
+                    }
+                    sent
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
             }
-            stopped.is_none()
         });
-        match (stopped, advanced) {
-            (Some(stopped), _) => {
+        match (failed, advanced) {
+            (Some(error), _) => {
                 self.take_all()?;
-                stopped
+                Err(error)
             }
-            (None, Ok(true)) => Ok(CollectiveProgress::Done),
-            // Neither blocked nor done: it can only be waiting.
-            (None, Ok(false)) => {
-                Ok(CollectiveProgress::Waiting(self.machine.waits_for().unwrap_or(self.peer_handle.rank())))
+            (None, Ok(progress)) => {
+                if matches!(progress, CallProgress::Blocked(_)) {
+                    self.take_all()?;
+                }
+                Ok(progress)
             }
-            (None, Err(error)) => Err(self.fail(error, None)),
+            (None, Err(failure)) => Err(self.fail(failure)),
         }
     }
 
     /// Waits until progress is possible, at most for `timeout`. Returns true if it is. Fails if
     /// there has been no progress until the deadline.
-    pub(crate) fn wait(&mut self, progress: CollectiveProgress, timeout: Duration) -> Result<bool> {
+    pub(crate) fn wait(&mut self, progress: CallProgress, timeout: Duration) -> Result<bool> {
         let can_advance = match progress {
-            CollectiveProgress::Done => true,
+            CallProgress::Done => true,
             // Only another send can find out if there is room now.
-            CollectiveProgress::Blocked(_) => {
+            CallProgress::Blocked(_) => {
                 self.take_all()?;
                 self.peer_handle.env().now() - self.moved < self.peer_handle.wait_timeout()
             }
-            CollectiveProgress::Waiting(peer) => match self.receiver.receive_from(peer, timeout) {
+            CallProgress::Waiting(peer) => match self.receiver.receive_from(peer, timeout) {
                 Ok(message) => {
                     self.take(&message)?;
                     true
@@ -181,13 +151,13 @@ impl InFlightCollective {
                 }
             },
         };
-        let (CollectiveProgress::Waiting(peer) | CollectiveProgress::Blocked(peer)) = progress else { return Ok(true) };
+        let (CallProgress::Waiting(peer) | CallProgress::Blocked(peer)) = progress else { return Ok(true) };
         if can_advance || self.peer_handle.env().now() - self.moved < self.peer_handle.wait_timeout() {
             return Ok(can_advance);
         }
-        let action = if matches!(progress, CollectiveProgress::Blocked(_)) { "to take in messages" } else { "to send" };
-        let (reason, call) = (self.reason(), self.call());
-        let (taken, steps) = self.machine.progress();
+        let action = if matches!(progress, CallProgress::Blocked(_)) { "to take in messages" } else { "to send" };
+        let (reason, call) = (self.reason(), self.call.signature());
+        let (taken, steps) = self.call.steps();
         let details =
             format!("\nthis peer waits for peer {peer} {action} in {call}, after {taken} of its {steps} steps");
         Err(self.peer_handle.timed_out(&format_args!("{reason}, with peer {peer}"), &details))
@@ -205,56 +175,46 @@ impl InFlightCollective {
 
     fn take(&mut self, message: &hemiola_core::Message) -> Result<()> {
         self.moved = self.peer_handle.env().now();
-        let from = message.from;
-        let message =
-            CollectiveMessage::from_bytes(from, self.peer_handle.rank(), &message.payload).map_err(protocol_error)?;
-        let informed_by = matches!(message.body, CollectiveBody::Failed(_)).then_some(from);
-        self.machine.receive(message).map_err(|error| self.fail(error, informed_by))
+        self.call.receive_bytes(message.from, &message.payload).map_err(|failure| self.fail(failure))
     }
 
-    /// Returns the error, after informing the other peers of it unless another peer, `informed_by`,
-    /// already has.
-    fn fail(&mut self, error: hemiola_collective_proto::Error, informed_by: Option<Rank>) -> hemiola_cluster::Error {
-        if let (hemiola_collective_proto::Error::CollectiveMismatch(mismatch), None) = (&error, informed_by) {
-            self.broadcast_failure(**mismatch);
+    /// Sends the notices of a failure and returns its error.
+    fn fail(&self, CallFailure { error, notices }: CallFailure) -> hemiola_cluster::Error {
+        let (lane, channel, purpose) = (CallFailure::LANE, self.channel, Purpose::Collective);
+        for notice in notices {
+            let message = OutgoingMessage { lane, channel, purpose, payload: notice.to_payload() };
+            // A peer that cannot be informed now learns of it when this peer leaves.
+            let _ = self.peer_handle.send_within(notice.to, message, SEND_TIMEOUT);
         }
         protocol_error(error)
-    }
-
-    fn broadcast_failure(&self, mismatch: CollectiveMismatch) {
-        let me = self.peer_handle.rank();
-        for to in Rank::all(self.peers).filter(|&to| to != me) {
-            let body = CollectiveBody::Failed(mismatch);
-            let payload =
-                CollectiveMessage { from: me, to, tag: self.tag, sequence: 0, call: self.call(), body }.to_payload();
-            let (lane, channel, purpose) = (Lane::Control, self.channel, Purpose::Collective);
-            // A peer that cannot be informed now learns of it when this peer leaves.
-            let _ = self.peer_handle.send_within(to, OutgoingMessage { lane, channel, purpose, payload }, SEND_TIMEOUT);
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hemiola_collective_proto::protocol::{CallSetup, ElementKind, Operation, Tag};
+    use hemiola_core::Rank;
 
     #[test]
     fn a_message_that_arrives_as_a_wait_ends_is_noticed() {
         let run = hemiola_cluster::standalone(2).run(|cluster| {
             let operation = Operation::Broadcast { root: Rank::ROOT, length: 1 };
-            let (channel, site) = (ChannelId::of(200, 1), Location::caller());
-            let mut in_flight = InFlightCollective::begin::<f32>(cluster, channel, Tag::new(1), &operation, site)?;
+            let setup = CallSetup::new(cluster.rank(), cluster.size());
+            let call = CollectiveCall::begin(setup, Tag::new(1), &operation, ElementKind::F32).unwrap();
+            let opener = CallOpener { cluster: cluster.clone(), handle: 1 };
+            let mut in_flight = opener.open(call, Location::caller());
             if cluster.is_root() {
-                in_flight.run(&mut [7.0_f32])?;
+                in_flight.run(&mut [7.0_f32][..])?;
                 return cluster.barrier();
             }
             cluster.barrier()?;
             let mut here = [0.0_f32];
-            assert_eq!(in_flight.advance(&mut here)?, CollectiveProgress::Waiting(Rank::ROOT));
+            assert_eq!(in_flight.advance(&mut here[..])?, CallProgress::Waiting(Rank::ROOT));
             // The message has arrived, and the wait for another peer ends without it, as a wait
             // that ends a moment too early does.
-            assert!(in_flight.wait(CollectiveProgress::Waiting(cluster.rank()), Duration::ZERO)?, "it can go on");
-            assert_eq!(in_flight.advance(&mut here)?, CollectiveProgress::Done);
+            assert!(in_flight.wait(CallProgress::Waiting(cluster.rank()), Duration::ZERO)?, "it can go on");
+            assert_eq!(in_flight.advance(&mut here[..])?, CallProgress::Done);
             assert_eq!(here.map(f32::to_bits), [7.0_f32.to_bits()]);
             Ok(())
         });

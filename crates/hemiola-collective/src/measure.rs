@@ -6,12 +6,13 @@
 //! Algorithms are measured, not computed from link timings, because processes of one host share its
 //! cores, which no model of links captures.
 
-use crate::in_flight::InFlightCollective;
-use hemiola_cluster::{Cluster, Result};
+use crate::error::protocol_error;
+use crate::in_flight::CallOpener;
+use hemiola_cluster::Result;
 use hemiola_collective_proto::Algorithm;
 use hemiola_collective_proto::cost::AlphaBeta;
-use hemiola_collective_proto::protocol::{Operation, ReduceOp, Tag};
-use hemiola_core::{ChannelId, Rank};
+use hemiola_collective_proto::protocol::{CallSetup, CollectiveCall, ElementKind, Operation, ReduceOp, TagSequence};
+use hemiola_core::Rank;
 use std::panic::Location;
 
 /// Measured algorithms. The assignment of peers to hosts is not known here, so the two-level
@@ -49,17 +50,15 @@ impl AlgorithmTimings {
     }
 }
 
-/// *Collective.* Measures each algorithm; the result is the same on all peers. `channel` names the
-/// channels of [`MEASUREMENT_COLLECTIVES`] collectives.
-pub(crate) fn measure_timings(
-    cluster: &Cluster,
-    channel: impl Fn(u64) -> ChannelId,
-    site: &'static Location<'static>,
-) -> Result<AlgorithmTimings> {
-    let mut next = 0;
-    let mut run = |operation: &Operation, elements: &mut [f64]| {
-        next += 1;
-        InFlightCollective::begin::<f64>(cluster, channel(next - 1), Tag::new(next - 1), operation, site)?.run(elements)
+/// *Collective.* Measures each algorithm; the result is the same on all peers. Takes the first
+/// [`MEASUREMENT_COLLECTIVES`] tags of a communicator.
+pub(crate) fn measure_timings(opener: &CallOpener, site: &'static Location<'static>) -> Result<AlgorithmTimings> {
+    let (cluster, tags) = (&opener.cluster, TagSequence::starting_at(0));
+    let setup = CallSetup::new(cluster.rank(), cluster.size());
+    let run = |operation: &Operation, elements: &mut [f64]| {
+        let call =
+            CollectiveCall::begin(setup, tags.take_one(), operation, ElementKind::F64).map_err(protocol_error)?;
+        opener.open(call, site).run(elements)
     };
     let mut measured = Vec::new();
     for algorithm in ALGORITHMS {

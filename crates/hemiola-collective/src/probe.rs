@@ -5,12 +5,10 @@
 //! large messages. The best of a few bursts counts, since a busy machine only ever adds time.
 
 use hemiola_cluster::{Cluster, Result, WaitReason};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank, Waiter};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Purpose, Rank, Waiter};
 use hemiola_net::ChannelReceiver;
 use std::panic::Location;
 
-/// Top byte of the channels of this module.
-const OWNER: u8 = 9;
 /// Number of round trips of short messages.
 const PINGS: usize = 41;
 /// Bytes of a large message, number of messages per burst, and number of bursts.
@@ -40,7 +38,7 @@ pub struct LinkMeasurement {
 pub fn probe(cluster: &Cluster, mut on_progress: impl FnMut(usize, usize)) -> Result<Vec<LinkMeasurement>> {
     let called_at = Location::caller();
     let (me, size) = (cluster.rank(), cluster.size());
-    let (short, long) = (cluster.next_channel(OWNER), cluster.next_channel(OWNER));
+    let (short, long) = (cluster.next_channel(ChannelOwner::Probe), cluster.next_channel(ChannelOwner::Probe));
     let channels = ProbeChannels {
         cluster,
         short,

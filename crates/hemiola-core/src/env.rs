@@ -1,8 +1,8 @@
 //! Time, randomness and threads as an argument.
 //!
 //! Code that needs one of them takes an `Arc<dyn Env>`. The real implementation is
-//! `hemiola_cluster::SystemEnv`; the simulator brings its own with virtual time and seeded
-//! randomness. `clippy.toml` forbids the direct calls.
+//! `hemiola_cluster::SystemEnv`; tests bring their own. `clippy.toml` forbids the direct calls.
+//! Protocols do not take an `Env`: time and random numbers are arguments of their calls.
 
 use crate::Moment;
 use std::fmt;
@@ -22,8 +22,7 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
         self.now() - Moment::ZERO
     }
 
-    /// Fills `bytes` with unpredictable numbers; in a simulation, with numbers that its seed
-    /// determines.
+    /// Fills `bytes` with unpredictable numbers.
     fn fill_random(&self, bytes: &mut [u8]);
 
     /// Blocks the calling thread for `duration`. For retry loops at start-up and for a reader that

@@ -66,7 +66,7 @@ impl fmt::Display for StallReport {
             match state {
                 None => writeln!(formatter, "  peer {rank} has not sent a heartbeat yet")?,
                 Some(LastHeartbeat { waits, age }) if waits.is_empty() => {
-                    writeln!(formatter, "  peer {rank} is computing (last heartbeat {:.1} s ago)", age.as_secs_f64())?
+                    writeln!(formatter, "  peer {rank} is computing (last heartbeat {:.1} s ago)", age.as_secs_f64())?;
                 }
                 Some(LastHeartbeat { waits, .. }) => {
                     for wait in waits {

@@ -1,47 +1,11 @@
 //! Messages between peers, and their payloads.
 
-use crate::{Lane, Purpose, Rank};
+use crate::{ChannelId, Lane, Purpose, Rank};
 use bytes::Bytes;
-use serde::{Deserialize, Serialize};
-use std::fmt;
 
-/// Identifier of a channel within a peer. The layer that opens a channel chooses the number; both
-/// sides must agree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ChannelId(u64);
-
-impl ChannelId {
-    /// Creates the id with this number. The top byte identifies the layer that owns the channel
-    /// (see [`ChannelId::of`]).
-    #[must_use]
-    pub const fn new(number: u64) -> Self {
-        Self(number)
-    }
-
-    /// Creates channel `number` of the layer with the top byte `owner`, so that two layers never
-    /// collide.
-    ///
-    /// # Panics
-    /// If `number` does not fit into 56 bits.
-    #[must_use]
-    pub const fn of(owner: u8, number: u64) -> Self {
-        assert!(number < 1 << 56, "channel number needs more than 56 bits");
-        Self(((owner as u64) << 56) | number)
-    }
-
-    /// Returns the id as it is sent on the wire.
-    #[must_use]
-    pub const fn number(self) -> u64 {
-        self.0
-    }
-}
-
-impl fmt::Display for ChannelId {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:#x}", self.0)
-    }
-}
+/// Number of bytes that a frame on the wire adds to its payload: header and checksum. Transports
+/// account for it in their traffic counters, and protocols in their budgets.
+pub const FRAME_OVERHEAD_BYTES: usize = 44;
 
 /// Body of an outgoing message: slices that are sent one after the other without being copied
 /// together.

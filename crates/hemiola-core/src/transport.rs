@@ -1,5 +1,4 @@
-//! Transport of messages: the one trait that in-process queues, TCP, TLS and the simulator
-//! implement.
+//! Transport of messages: the trait that in-process queues and TCP, plain or with TLS, implement.
 
 use crate::{GoodbyeReason, Lane, Message, Moment, OutgoingMessage, Payload, PeerLost, Purpose, Rank};
 use bytes::Bytes;

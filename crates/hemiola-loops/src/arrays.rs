@@ -8,13 +8,13 @@
 
 use crate::halo::{ArrayHalo, HaloChange, RowStrip};
 use crate::plan::{ArrayPlacement, Cuts, LoopBlock};
+use crate::served::{ArrayShard, Owners, row_list};
 use crate::view::Window;
 use bytes::Bytes;
 use hemiola_array::dist::{ArrayGuard, ArrayLayout, DenseBlock, PartitionedDimension, Storage};
 use hemiola_array::{DenseArray, DistArray, Element, Partitioner, Shape};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Purpose, Rank};
-use hemiola_tables_proto::{ArrayShard, Owners, row_list};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -323,7 +323,7 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
                 self.cut_windows(&cuts.space, offset, my_parts);
             }
             ArrayPlacement::Halo { low, high, written: sent } => {
-                self.place_with_halo(cluster, cuts, low..high, sent)?
+                self.place_with_halo(cluster, cuts, low..high, sent)?;
             }
             ArrayPlacement::Rotating { offset } => {
                 let time = cuts.home_time_bounds(peers);

@@ -10,6 +10,7 @@ use crate::buffer::{ApplyRule, MAX_TARGETS, WriteBuffer};
 use crate::plan::{ArrayPlacement, LoopBlock};
 use crate::recorder::{NoRecorder, PlainRecorder, RowRecorder};
 use crate::run::endpoint::RowRequests;
+use crate::served::{Owners, row_list};
 use crate::view::buffer::rows_of;
 use crate::view::served::ServedRows;
 use crate::view::table::{Lookahead, TableViewError};
@@ -19,7 +20,6 @@ use hemiola_array::{Accumulator, DistArray, Element};
 use hemiola_cluster::{Cluster, Result, panic_message};
 use hemiola_core::{Purpose, WorkerId};
 use hemiola_tables_proto::in_loop::{ClockInterval, LoopTable, TableInLoop};
-use hemiola_tables_proto::{Owners, row_list};
 use parking_lot::Mutex;
 use std::any::Any;
 use std::fmt;
@@ -538,7 +538,7 @@ where
         view: &mut Self::View,
         context: LoopContext<'_, 'a>,
     ) -> Result<()> {
-        self.into_loop_error(context, view.fetch(rows.next().map_or(&[], Vec::as_slice)))
+        self.convert_table_error(context, view.fetch(rows.next().map_or(&[], Vec::as_slice)))
     }
 
     fn announce(
@@ -548,15 +548,15 @@ where
         context: LoopContext<'_, 'a>,
         ahead: Lookahead,
     ) -> Result<()> {
-        self.into_loop_error(context, view.announce(rows.next().map_or(&[], Vec::as_slice), ahead))
+        self.convert_table_error(context, view.announce(rows.next().map_or(&[], Vec::as_slice), ahead))
     }
 
     fn end_step(&self, view: &mut Self::View, context: LoopContext<'_, 'a>) -> Result<()> {
-        self.into_loop_error(context, view.end_step())
+        self.convert_table_error(context, view.end_step())
     }
 
     fn end_pass(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, steps: u64) -> Result<()> {
-        self.into_loop_error(context, view.end_pass(steps))
+        self.convert_table_error(context, view.end_pass(steps))
     }
 }
 
@@ -565,7 +565,7 @@ where
     T::Error: Into<hemiola_cluster::Error>,
 {
     /// Converts an error of a table view into a loop error.
-    fn into_loop_error(
+    fn convert_table_error(
         &self,
         context: LoopContext<'_, '_>,
         outcome: Result<(), TableViewError<T::Error>>,

@@ -24,6 +24,7 @@
 //! | [`buffer`] | [`WriteBuffer`]: delayed writes |
 //! | [`recorder`], `prefetch` | rows that a block will read, recorded by the slice of the body |
 //! | `arrays`, `halo` | arrays in a loop: held, placed, cut into windows; rows that two peers share |
+//! | `served` | served arrays: owners, shards, caches of fetched rows |
 //! | `space` | iteration spaces |
 //! | [`mod@run`] | workers, blocks, stages, barriers, messages between peers |
 //! | [`expand`] | items that the expansion of `parallel_for!` calls |
@@ -44,6 +45,7 @@ mod prefetch;
 pub mod profile;
 pub mod recorder;
 pub mod run;
+mod served;
 pub mod site;
 mod space;
 pub mod view;

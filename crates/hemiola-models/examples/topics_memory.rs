@@ -5,8 +5,8 @@
 //! [SWEEPS]`
 
 use hemiola::core::rng::PhiloxRng;
-use hemiola_models::TopicModelling;
 use hemiola_models::lda::{Corpus, LdaSampler, LdaVocabulary};
+use hemiola_models::prelude::*;
 use hemiola_models::training::{Callback, EpochProgress, TrainingControl};
 use std::sync::Arc;
 
@@ -39,7 +39,8 @@ fn main() -> hemiola::Result<()> {
         ));
         let estimator =
             TopicModelling::builder(topics as u32).sampler(LdaSampler::Sparse).sweeps(passes as u32).build()?;
-        let trained = estimator.fit_with_callback(cluster, &corpus, &mut PrintProgress)?;
+        let trained =
+            estimator.fit_with(cluster, &corpus, None, FitOptions::new().with_callback(&mut PrintProgress))?;
         let most = memory("VmHWM:");
         let per_token = (most - held) as f64 / tokens as f64;
         let of_corpus = held as f64 / tokens as f64;

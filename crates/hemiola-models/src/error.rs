@@ -23,11 +23,19 @@ pub enum Error {
     /// A coordinate schedule was given for a loss other than the squared loss.
     #[error("schedules are for the squared loss; leave the schedule out, or train `lasso` or `elastic-net`")]
     ScheduleUnsupported,
-    /// Rotation was requested for the one-class loss, which has no SGD steps to schedule.
+    /// Incremental training was requested for the one-class loss, whose rows are solved anew.
     #[error(
-        "the loss `one-class` is trained by alternating least squares, not by rotation; use `squared` or `logistic`"
+        "the loss `one-class` solves each row from all of its events and cannot train on some of them; train on all events"
     )]
-    RotationUnsupported,
+    IncrementalUnsupported,
+    /// Ratings of users or items that a model to be trained further does not have.
+    #[error(
+        "`{count}` ratings are of users or items that the model does not have; remove them with `mf::data::aligned_to`, or train on all ratings"
+    )]
+    UnknownRatings {
+        /// Number of such ratings.
+        count: u64,
+    },
     /// A rating outside the domain of the loss.
     #[error("the rating of user `{user}` for item `{item}` is `{rating}`; the loss `{loss}` takes {expected}")]
     InvalidRating {
@@ -51,7 +59,7 @@ pub enum Error {
     /// The normal equations of the one-class loss are numerically singular.
     #[error(
         "the normal equations of a row are singular: event weights differ too much, or there is no regularization; \
-         set all weights to 1 (`--events-from 0`, or drop the third field), or increase `l2`"
+         set all weights to 1 (`--event-threshold 0`, or drop the third field), or increase `l2`"
     )]
     SingularSystem,
     /// The data have no examples.
@@ -216,6 +224,13 @@ pub enum Error {
         /// Description of the missing or unexpected part.
         problem: String,
     },
+}
+
+impl Error {
+    /// Returns the error of a save that lacks something.
+    pub(crate) fn missing(what: &str) -> Self {
+        Self::InvalidSave { problem: format!("it has no {what}") }
+    }
 }
 
 impl From<Error> for hemiola::Error {

@@ -3,7 +3,7 @@
 //!
 //! ```
 //! use hemiola::prelude::*;
-//! use hemiola_models::MatrixFactorization;
+//! use hemiola_models::prelude::*;
 //!
 //! hemiola::standalone(1).workers(2).run(|cluster| {
 //!     let all = cluster.from_fn([40, 30], |[user, item]| 1.0 + ((user + item) % 5) as f32)?;
@@ -18,6 +18,7 @@
 //!
 //! | module | concept |
 //! |---|---|
+//! | [`estimator`] | [`Estimator`] and [`Predictor`]: the contract of all model families |
 //! | [`training`] | shared fit loop: epochs, stopping criteria, callbacks, checkpoints, reports |
 //! | [`mf`] | [`MatrixFactorization`]: ratings or implicit feedback explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
@@ -26,18 +27,22 @@
 //! | [`error`] | errors of training, evaluation and loading |
 
 pub mod error;
+pub mod estimator;
 pub mod lda;
 pub mod linear;
 pub mod mf;
+pub mod prelude;
 mod setters;
 pub mod sparse;
 pub mod training;
 
 pub use error::Error;
+pub use estimator::{Estimator, IncrementalEstimator, Predictor};
 pub use lda::TopicModelling;
 pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
 pub use sparse::SparseRegression;
+pub use training::Fit;
 
 /// Runs the snippets of the guide to models as doctests.
 #[cfg(doctest)]

@@ -22,8 +22,7 @@ pub const PROTOCOL_VERSION: u8 = 1;
 pub const HEADER_BYTES: usize = 40;
 /// Number of bytes behind the payload.
 pub(crate) const TRAILER_BYTES: usize = 4;
-/// Number of bytes that a frame adds to its payload.
-pub const OVERHEAD_BYTES: usize = HEADER_BYTES + TRAILER_BYTES;
+const _: () = assert!(HEADER_BYTES + TRAILER_BYTES == hemiola_core::FRAME_OVERHEAD_BYTES);
 
 /// Content of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

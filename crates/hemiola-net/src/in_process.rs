@@ -6,7 +6,7 @@
 
 use crate::buffer::{BufferPool, MIN_POOLED_BYTES};
 use crate::counters::TrafficCounters;
-use crate::frame::OVERHEAD_BYTES;
+use hemiola_core::FRAME_OVERHEAD_BYTES;
 use hemiola_core::{
     Env, GoodbyeReason, Lane, LossCause, Message, MessageSink, Moment, OutgoingMessage, PeerLost, Rank, Traffic,
     Transport, TransportError,
@@ -132,7 +132,7 @@ impl Transport for InProcessTransport {
             let queued = state.in_flight[lane_index];
             // A message to the own rank never waits: the thread that would make room may be this
             // one.
-            let cost = payload.len() + OVERHEAD_BYTES;
+            let cost = payload.len() + FRAME_OVERHEAD_BYTES;
             if queued == 0 || queued + cost <= IN_FLIGHT_LIMIT || to == self.rank {
                 state.in_flight[lane_index] += cost;
                 break;
@@ -145,7 +145,7 @@ impl Transport for InProcessTransport {
         }
         drop(state);
         self.network.last_sent[self.rank.index()].store(self.env.now().as_nanos(), Ordering::Relaxed);
-        let bytes = payload.len() + OVERHEAD_BYTES;
+        let bytes = payload.len() + FRAME_OVERHEAD_BYTES;
         self.network.counters[self.rank.index()].sent(to, lane, purpose, bytes);
         self.network.counters[to.index()].received(self.rank, lane, purpose, bytes);
         self.network.sinks[to.index()].deliver(Message { from: self.rank, lane, channel, purpose, payload });
@@ -182,7 +182,7 @@ impl Transport for InProcessTransport {
 
     fn consumed(&self, from: Rank, lane: Lane, bytes: usize) {
         let mut state = self.network.state.lock();
-        state.in_flight[self.lane_index(self.rank, from, lane)] -= bytes + OVERHEAD_BYTES;
+        state.in_flight[self.lane_index(self.rank, from, lane)] -= bytes + FRAME_OVERHEAD_BYTES;
         drop(state);
         self.network.room.notify_all();
     }

@@ -18,7 +18,7 @@
 //! | `in_process.rs` | transport between threads of one process |
 //! | `tcp/` | transport between processes, plain or with TLS (`tls.rs`) |
 //! | `join/` | rendezvous and authentication of peers with the job secret (`secret.rs`) |
-//! | `token_bucket.rs`, `counters.rs` | rate limiter; traffic counters |
+//! | `counters.rs` | traffic counters |
 
 mod buffer;
 mod checksum;
@@ -34,12 +34,11 @@ mod tcp;
 #[cfg(test)]
 mod test_support;
 mod tls;
-mod token_bucket;
 
 pub use buffer::{BufferPool, MIN_POOLED_BYTES, PooledBuffer};
 pub use decoder::FrameDecoder;
 pub use error::JoinError;
-pub use frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES, OVERHEAD_BYTES, PROTOCOL_VERSION};
+pub use frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES, PROTOCOL_VERSION};
 pub use in_process::{IN_FLIGHT_LIMIT, InProcessTransport};
 pub use join::bootstrap::{JoinConfig, JoinedPeer, join};
 pub use join::handshake::JoinRefusal;
@@ -51,4 +50,3 @@ pub use secret::Secret;
 pub use tcp::io_loop::IoLoop;
 pub use tcp::transport::{TcpLimits, TcpTransport};
 pub use tls::{DEFAULT_TLS_NAME, TlsConfig, TlsError};
-pub use token_bucket::{Bandwidth, TokenBucket};

@@ -16,9 +16,12 @@
 //!
 //! **Loss.** When a peer is lost, every waiting receiver wakes and fails, because in an SPMD job no
 //! wait can be trusted to end any more. A peer that *left* after a successful end fails only the
-//! receivers that wait for it, and so does a peer that was *excluded*.
+//! receivers that wait for it, and so does a peer that was *excluded*. See shutdown.md of
+//! `hemiola-cluster`, sections States of a peer and Races.
 
-use hemiola_core::{AssistOutcome, ChannelId, Env, Lane, LossCause, Message, MessageSink, PeerLost, Rank, Transport};
+use hemiola_core::{
+    AssistOutcome, ChannelId, Env, Lane, LossCause, Message, MessageSink, PeerLost, RECHECK_INTERVAL, Rank, Transport,
+};
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -40,10 +43,6 @@ pub enum ReceiveError {
         waited: Duration,
     },
 }
-
-/// Longest sleep of a receiver between two checks of its conditions. A receiver is woken for every
-/// relevant change; this only bounds the damage of a lost wake-up.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sorts arriving messages into channels.
 #[derive(Debug)]

@@ -10,7 +10,6 @@
 //! faster than the computation between two parameters. The users of a parameter are then just above
 //! its hook, and backpropagation runs the hook right after them.
 
-use crate::ids::VariableId;
 #[cfg(feature = "cuda")]
 use burn::backend::Cube;
 use burn::backend::autodiff::Autodiff;
@@ -21,6 +20,7 @@ use burn::backend::autodiff::ops::{Backward, Ops, OpsKind};
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, backend_extension};
 use burn::tensor::{Tensor, TensorData};
+use hemiola_sync::VariableId;
 use parking_lot::Mutex;
 use std::fmt;
 use std::sync::Arc;

@@ -17,25 +17,20 @@
 //! | [`optimizer`] | update rules and learning-rate schedules |
 //! | `hook` | hands a gradient over as soon as backpropagation has completed it |
 //! | `variables` | collects the variables of a module and binds values to them |
-//! | `ids` | typed indices of variables, pieces and units |
-//! | `parameter_store` | newest values of each variable, which a forward pass waits for |
-//! | `sync/` | gradient synchronization |
-//! | `checkpoint` | training state on disk |
-//! | [`trace`] | timeline of passes, waits and messages |
+//! | `kernel` | optimizers and matrix product for `hemiola-sync` |
 //! | [`error`] | errors of this crate |
+//!
+//! Everything without a tensor is in `hemiola-sync`: synchronization by a strategy, checkpoints,
+//! and the timeline of passes, waits and messages ([`trace`]).
 
-mod checkpoint;
 pub mod data;
 mod device;
 pub mod error;
 mod hook;
-mod ids;
+mod kernel;
 pub mod layers;
 pub mod models;
 pub mod optimizer;
-mod parameter_store;
-mod sync;
-pub mod trace;
 pub mod trainer;
 mod variables;
 
@@ -44,8 +39,9 @@ pub use burn;
 
 pub use device::{ComputePrecision, DeviceError, DeviceSpec};
 pub use error::Error;
+pub use hemiola_sync::{GradientClip, StrategySource, trace};
 pub use optimizer::{LrSchedule, Optimizer};
-pub use trainer::{GradientClip, Trainer, TrainerBuilder};
+pub use trainer::{Trainer, TrainerBuilder};
 
 /// Guide to neural networks; its snippets run as tests.
 #[cfg(doctest)]

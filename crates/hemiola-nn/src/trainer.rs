@@ -5,43 +5,24 @@
 //! [`Trainer::step`] returns after the backward pass. Synchronization continues in the background,
 //! and the forward pass of the next step waits for the variables that it needs.
 
-mod accumulated_gradients;
 mod builder;
 
 pub use builder::TrainerBuilder;
 
-use crate::checkpoint;
 use crate::error::Error;
 use crate::hook::GradientSink;
-use crate::ids::{UnitId, VariableId};
+use crate::kernel::BurnKernel;
 use crate::optimizer::{LrSchedule, Optimizer};
-use crate::parameter_store::ParameterStore;
-use crate::sync::{SyncEvent, SyncSnapshot};
-use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
 use crate::variables::{PassContext, to_f32};
-use accumulated_gradients::AccumulatedGradients;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor, TensorData};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::{CollectiveExt, ReduceOp};
-use hemiola_core::ThreadHandle;
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
-use parking_lot::Mutex;
+use hemiola_sync::trace::TraceSpan;
+use hemiola_sync::{ModelSync, PassKind, PendingValues, VariableId};
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
-
-/// Gradient clipping. Applies to the mean gradient over the examples of all peers.
-#[derive(Clone, Copy, Debug, PartialEq)]
-#[non_exhaustive]
-pub enum GradientClip {
-    /// Clamps every element to `-x..=x`.
-    Value(f64),
-    /// Scales all gradients so that their global L2 norm is at most `x`. Every update of a step
-    /// then waits for all gradients.
-    Norm(f64),
-}
 
 /// A module that all peers train together. Every peer must make the same calls.
 ///
@@ -73,28 +54,12 @@ pub struct Trainer<M: Module> {
     /// The module with its buffers (running means) as of the last forward pass; `None` only during
     /// a pass.
     model: Option<M>,
-    model_info: ModelSpec,
-    strategy: Strategy,
-    explanation: StrategyExplanation,
     optimizer: Optimizer,
     schedule: LrSchedule,
-    names: Arc<Vec<String>>,
+    names: Vec<String>,
     precisions: Vec<DType>,
-    structured: Vec<bool>,
-    staleness: Vec<u64>,
-    /// Variables of each unit.
-    units: Vec<Vec<VariableId>>,
-    store: Arc<ParameterStore>,
-    events: Sender<SyncEvent>,
-    thread: Option<ThreadHandle>,
-    /// Gradients of accumulated passes, until the next step.
-    accumulated: Arc<Mutex<AccumulatedGradients>>,
-    step: u64,
-    /// Step whose gradient order all peers adopt; see `agree_on_order`.
-    ordering_step: u64,
+    sync: ModelSync<BurnKernel>,
     checkpoints: Option<PathBuf>,
-    piece_locations: Vec<checkpoint::PieceLocation>,
-    trace: Option<Arc<TraceRecorder>>,
 }
 
 impl<M: Module> Trainer<M> {
@@ -107,38 +72,38 @@ impl<M: Module> Trainer<M> {
     /// Number of completed steps, including those before a resumed checkpoint.
     #[must_use]
     pub fn steps(&self) -> u64 {
-        self.step
+        self.sync.steps()
     }
 
     /// Returns the synchronization strategy in use.
     #[must_use]
     pub fn strategy(&self) -> &Strategy {
-        &self.strategy
+        self.sync.strategy()
     }
 
     /// Returns the variables as strategies see them.
     #[must_use]
     pub fn variables(&self) -> &ModelSpec {
-        &self.model_info
+        self.sync.model()
     }
 
     /// Returns the chosen method, bytes, predicted time and runner-up of every variable.
     #[must_use]
     pub fn explain(&self) -> &StrategyExplanation {
-        &self.explanation
+        self.sync.explain()
     }
 
     /// Returns the newest step with a known loss, and the mean loss over the examples of all peers
     /// in it. Peers may know different steps.
     #[must_use]
     pub fn loss(&self) -> Option<(u64, f64)> {
-        self.store.loss()
+        self.sync.loss()
     }
 
     /// Returns the learning rate of the next step.
     #[must_use]
     pub fn learning_rate(&self) -> f64 {
-        self.optimizer.learning_rate() * self.schedule.factor(self.step)
+        self.optimizer.learning_rate() * self.schedule.factor(self.steps())
     }
 
     /// *Collective.* Runs one optimizer step. `examples` is the batch size of this peer, and
@@ -152,133 +117,60 @@ impl<M: Module> Trainer<M> {
     /// Fails with an error of this step or of an earlier one, since synchronization continues after
     /// a step.
     pub fn step(&mut self, examples: usize, forward: impl FnOnce(&M) -> Tensor<1>) -> Result<f32> {
-        self.agree_on_order()?;
-        let (number, rate) = (self.step, self.learning_rate());
-        let delivery = GradientDelivery {
-            step: number,
-            events: self.events.clone(),
-            accumulated: self.accumulated.clone(),
-            store: self.store.clone(),
-        };
-        let sink = GradientSink::new(move |variable, data| delivery.deliver(variable, data));
-        let own = self.run_pass(examples, sink, false, forward, |this, loss| {
-            let (examples, loss) = this.accumulated.lock().take_totals(examples as u64, f64::from(loss));
-            this.send_event(SyncEvent::StepStarted { step: number, examples, loss, rate });
-        });
-        self.step += 1;
-        // Variables without a gradient in this pass, and gradients of accumulated passes only.
-        for (variable, payload) in self.accumulated.lock().take_unsent() {
-            self.send_event(SyncEvent::GradientReady { step: number, variable, payload });
-        }
-        self.store.check()?;
-        Ok(own)
+        self.run_pass(PassKind::Step, examples, forward)
     }
 
     /// Runs a forward and a backward pass whose gradients are added to those of the next
     /// [`step`](Self::step), as if both batches were one. Peers may accumulate different numbers of
     /// passes.
     pub fn accumulate(&mut self, examples: usize, forward: impl FnOnce(&M) -> Tensor<1>) -> Result<f32> {
-        self.agree_on_order()?;
-        let (accumulated, store) = (self.accumulated.clone(), self.store.clone());
-        let sink = GradientSink::new(move |variable, data| match data.and_then(to_f32) {
-            Ok(numbers) => accumulated.lock().add(variable, numbers),
-            Err(problem) => store.fail(unreadable_gradient(&problem)),
-        });
-        let own = self.run_pass(examples, sink, true, forward, |this, loss| {
-            this.accumulated.lock().add_examples(examples as u64, f64::from(loss));
-        });
-        self.store.check()?;
+        self.run_pass(PassKind::Accumulated, examples, forward)
+    }
+
+    /// Runs a forward and a backward pass; returns the mean loss of this peer.
+    fn run_pass(&mut self, kind: PassKind, examples: usize, forward: impl FnOnce(&M) -> Tensor<1>) -> Result<f32> {
+        let gradients = self.sync.begin_pass(kind)?;
+        let rate = self.learning_rate();
+        let mut own = 0.0;
+        if examples == 0 {
+            self.sync.forward_complete(kind, 0, 0.0, rate);
+        } else {
+            let sink = GradientSink::new(move |variable, data| match data.and_then(to_f32) {
+                Ok(numbers) => gradients.send(variable, numbers),
+                Err(problem) => gradients.fail(&problem),
+            });
+            let start = self.sync.trace_now();
+            let values = self.values(|sync, variable| sync.next_values(variable, kind));
+            let model = self.model.take().expect("every pass returns the model");
+            let model = self.pass(&values, Some(sink)).bind_model(model);
+            let loss = forward(&model).mean();
+            own = loss.clone().into_scalar::<f32>();
+            self.sync.forward_complete(kind, examples as u64, f64::from(own), rate);
+            self.sync.trace_compute("forward", start);
+            let middle = self.sync.trace_now();
+            // Turns the mean loss of this peer into a sum. The sum is divided by the examples of
+            // all peers before the update.
+            drop(loss.mul_scalar(examples as f32).backward());
+            self.sync.trace_compute("backward", middle);
+            self.model = Some(model);
+        }
+        self.sync.end_pass(kind)?;
         Ok(own)
     }
 
-    /// Runs a forward and a backward pass; calls `between` with the loss before the latter.
-    fn run_pass(
-        &mut self,
-        examples: usize,
-        sink: GradientSink,
-        keep_values: bool,
-        forward: impl FnOnce(&M) -> Tensor<1>,
-        between: impl FnOnce(&Self, f32),
-    ) -> f32 {
-        let mut own = 0.0;
-        if examples == 0 {
-            between(self, own);
-            return own;
-        }
-        let start = self.trace.as_ref().map_or(0.0, |trace| trace.now());
-        let model = self.bind_model(Some(sink), keep_values);
-        let loss = forward(&model).mean();
-        own = loss.clone().into_scalar::<f32>();
-        between(self, own);
-        let middle = self.trace.as_ref().map_or(0.0, |trace| {
-            trace.record("forward", TraceLane::Compute, start);
-            trace.now()
-        });
-        // Turns the mean loss of this peer into a sum. The sum is divided by the examples of all
-        // peers before the update.
-        drop(loss.mul_scalar(examples as f32).backward());
-        if let Some(trace) = &self.trace {
-            trace.record("backward", TraceLane::Compute, middle);
-        }
-        self.model = Some(model);
-        own
+    /// Returns the values of each variable, which may still be on their way.
+    fn values(&self, of: impl Fn(&ModelSync<BurnKernel>, VariableId) -> PendingValues) -> Vec<PendingValues> {
+        (0..self.names.len()).map(|index| of(&self.sync, VariableId::new(index))).collect()
     }
 
-    /// Takes the model out of the trainer, with all its variables bound to values that are fetched
-    /// on first use.
-    fn bind_model(&mut self, sink: Option<GradientSink>, keep_values: bool) -> M {
-        let model = self.model.take().expect("every pass returns the model");
-        let versions: Vec<u64> = self.staleness.iter().map(|staleness| self.step.saturating_sub(*staleness)).collect();
-        let pass = PassContext {
-            names: &self.names,
-            precisions: &self.precisions,
-            structured: &self.structured,
-            versions: &versions,
-            keep_values: &self.staleness.iter().map(|staleness| keep_values || *staleness > 0).collect::<Vec<bool>>(),
-            store: &self.store,
-            sink,
-            trace: self.trace.as_ref(),
-        };
-        pass.bind_model(model)
-    }
-
-    /// Makes all peers start units in the order in which gradients arrived on peer 0 in the first
-    /// step.
-    fn agree_on_order(&mut self) -> Result<()> {
-        if self.step != self.ordering_step + 1 {
-            return Ok(());
-        }
-        self.ordering_step = u64::MAX - 1;
-        let arrived = std::mem::take(&mut self.accumulated.lock().arrival_order);
-        let mut arrival = vec![usize::MAX; self.names.len()];
-        arrived.iter().enumerate().for_each(|(position, variable)| arrival[*variable] = position);
-        let mut order: Vec<usize> = (0..self.units.len()).collect();
-        order.sort_by_key(|unit| self.units[*unit].iter().map(|variable| arrival[*variable]).max());
-        let order = self.cluster.broadcast(order)?.into_iter().map(UnitId::new).collect();
-        self.send_event(SyncEvent::UnitOrder { order, since: self.step });
-        Ok(())
-    }
-
-    fn send_event(&self, event: SyncEvent) {
-        // The channel closes only after this trainer is dropped or the thread has failed; the
-        // failure is reported through the parameter store.
-        let _ = self.events.send(event);
-    }
-
-    /// Waits until all steps are complete. With `copies`, the snapshot holds the values and states
-    /// of this peer.
-    fn drain(&self, copies: bool) -> Result<SyncSnapshot> {
-        let (to, receiver) = mpsc::channel();
-        self.send_event(SyncEvent::Drain { to, copies });
-        let snapshot = receiver.recv();
-        self.store.check()?;
-        snapshot.map_err(|_| Error::Failed("the synchronization thread has ended".to_owned()).into())
+    fn pass<'a>(&'a self, values: &'a [PendingValues], sink: Option<GradientSink>) -> PassContext<'a> {
+        let structured = self.sync.structured();
+        PassContext { names: &self.names, precisions: &self.precisions, structured, values, sink }
     }
 
     /// Waits until all steps are complete and all values have arrived. Only measurements need this.
     pub fn wait(&mut self) -> Result<()> {
-        self.agree_on_order()?;
-        self.drain(false).map(drop)
+        self.sync.wait()
     }
 
     /// *Collective.* Returns the model with all updates, for evaluation or for saving: on a device
@@ -288,21 +180,10 @@ impl<M: Module> Trainer<M> {
     /// # Panics
     /// If an earlier step panicked.
     pub fn synced_model(&mut self) -> Result<M> {
-        self.agree_on_order()?;
-        drop(self.drain(false)?);
-        let versions = vec![0; self.names.len()];
-        let pass = PassContext {
-            names: &self.names,
-            precisions: &self.precisions,
-            structured: &self.structured,
-            versions: &versions,
-            keep_values: &vec![true; self.names.len()],
-            store: &self.store,
-            sink: None,
-            trace: None,
-        };
+        self.sync.wait()?;
+        let values = self.values(ModelSync::newest_values);
         let model = self.model.clone().expect("every pass returns the model");
-        let model = pass.bind_model(model).valid();
+        let model = self.pass(&values, None).bind_model(model).valid();
         let mut buffers = BufferAverager { names: &self.names, path: Vec::new(), values: Vec::new(), next: 0 };
         model.visit(&mut buffers);
         if buffers.values.is_empty() || self.cluster.size() == 1 {
@@ -329,39 +210,14 @@ impl<M: Module> Trainer<M> {
 
     /// *Collective.* Saves a checkpoint in `folder`; see [`checkpoint`](Self::checkpoint).
     pub fn checkpoint_to(&mut self, folder: &Path) -> Result<()> {
-        self.agree_on_order()?;
-        let snapshot = self.drain(true)?;
-        let saved = checkpoint::CheckpointContents {
-            step: self.step,
-            optimizer: &self.optimizer,
-            variables: &self.model_info,
-            locations: &self.piece_locations,
-        };
-        checkpoint::save(&self.cluster, folder, &saved, &snapshot)?;
-        self.send_event(SyncEvent::CheckpointSaved(folder.to_owned()));
-        Ok(())
+        self.sync.save(folder)
     }
 
     /// Returns the spans since the last call, if the trainer was [built with
     /// tracing](TrainerBuilder::trace).
     #[must_use]
     pub fn trace(&self) -> Vec<TraceSpan> {
-        self.trace.as_ref().map_or(Vec::new(), |trace| trace.take())
-    }
-}
-
-impl<M: Module> Drop for Trainer<M> {
-    fn drop(&mut self) {
-        if !std::thread::panicking() {
-            // Collectives in flight must complete, since other peers wait for them.
-            let (to, receiver) = mpsc::channel();
-            self.send_event(SyncEvent::Drain { to, copies: false });
-            let _ = receiver.recv();
-        }
-        self.send_event(SyncEvent::Shutdown);
-        if let Some(thread) = self.thread.take() {
-            thread.join();
-        }
+        self.sync.take_trace()
     }
 }
 
@@ -371,34 +227,9 @@ impl<M: Module> fmt::Debug for Trainer<M> {
             .debug_struct("Trainer")
             .field("variables", &self.names.len())
             .field("optimizer", &self.optimizer)
-            .field("step", &self.step)
+            .field("step", &self.steps())
             .finish_non_exhaustive()
     }
-}
-
-/// Sends the gradients of a step to the synchronization thread.
-struct GradientDelivery {
-    step: u64,
-    events: Sender<SyncEvent>,
-    accumulated: Arc<Mutex<AccumulatedGradients>>,
-    store: Arc<ParameterStore>,
-}
-
-impl GradientDelivery {
-    fn deliver(&self, variable: VariableId, data: std::result::Result<TensorData, String>) {
-        match data.and_then(to_f32) {
-            Ok(numbers) => {
-                let payload = self.accumulated.lock().take_with(variable, numbers);
-                // The error is handled as in `send_event`.
-                let _ = self.events.send(SyncEvent::GradientReady { step: self.step, variable, payload });
-            }
-            Err(problem) => self.store.fail(unreadable_gradient(&problem)),
-        }
-    }
-}
-
-fn unreadable_gradient(problem: &str) -> hemiola_cluster::Error {
-    Error::Failed(format!("a gradient could not be read from its device: {problem}")).into()
 }
 
 /// Float parameters that are not variables, collected by a visit and replaced by a map.

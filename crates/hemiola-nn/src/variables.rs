@@ -6,15 +6,12 @@
 
 use crate::error::Error;
 use crate::hook::{GradientSink, HookChain};
-use crate::ids::VariableId;
 use crate::layers::{self, FACTORS_FLAG, ROWS_FLAG};
-use crate::parameter_store::ParameterStore;
-use crate::trace::{TraceLane, TraceRecorder};
 use burn::module::{Flag, Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor, TensorData};
 use hemiola_strategy::{GradientKind, ModelSpec, VariableSpec};
+use hemiola_sync::{PendingValues, VariableId};
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 /// Form in which a layer gives the gradient of its weights.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,15 +130,10 @@ pub(crate) struct PassContext<'a> {
     pub(crate) precisions: &'a [DType],
     /// Tells which gradients are taken in structured form (factors or rows).
     pub(crate) structured: &'a [bool],
-    /// Minimum number of updates that the values must contain.
-    pub(crate) versions: &'a [u64],
-    pub(crate) store: &'a Arc<ParameterStore>,
-    /// Tells which values may be read again, and so must be copied instead of moved out of the
-    /// store.
-    pub(crate) keep_values: &'a [bool],
+    /// Values, which may still be on their way.
+    pub(crate) values: &'a [PendingValues],
     /// Receiver of gradients; `None` without a backward pass.
     pub(crate) sink: Option<GradientSink>,
-    pub(crate) trace: Option<&'a Arc<TraceRecorder>>,
 }
 
 impl PassContext<'_> {
@@ -188,19 +180,13 @@ impl ModuleMapper for ParameterBinder<'_, '_> {
             return param;
         }
         self.next += 1;
-        let (store, sink, keep_value) = (self.pass.store.clone(), self.pass.sink.clone(), self.pass.keep_values[index]);
-        let trace = self.pass.trace.map(|trace| (trace.clone(), self.pass.names[index].clone()));
-        let (version, precision, chain) = (self.pass.versions[index], self.pass.precisions[index], self.chain.clone());
+        let (values, sink) = (self.pass.values[index].clone(), self.pass.sink.clone());
+        let (precision, chain) = (self.pass.precisions[index], self.chain.clone());
         let (device, shape) = (param.lazy_device(), param.lazy_shape());
         let value = {
             let shape = shape.clone();
             move |device: &burn::tensor::Device, _: bool| {
-                let start = trace.as_ref().map_or(0.0, |(trace, _)| trace.now());
-                let values = store.wait(VariableId::new(index), version, keep_value);
-                if let Some((trace, name)) = trace {
-                    trace.record(name, TraceLane::Wait, start);
-                }
-                let tensor = Tensor::<D>::from_data(TensorData::new(values, shape), (device, precision));
+                let tensor = Tensor::<D>::from_data(TensorData::new(values.wait(), shape), (device, precision));
                 match &sink {
                     Some(sink) => chain.hook(tensor.require_grad(), VariableId::new(index), sink),
                     None => tensor,

@@ -37,7 +37,7 @@ impl Picture {
                 VectorShape::Line { stroke, .. } => _ = colors.insert(stroke.color),
                 VectorShape::Polygon { color, .. } => _ = colors.insert(*color),
                 VectorShape::Circle { color, outline, .. } => {
-                    colors.extend([*color].into_iter().chain(outline.map(|outline| outline.color)))
+                    colors.extend([*color].into_iter().chain(outline.map(|outline| outline.color)));
                 }
                 VectorShape::Text { style, .. } => _ = colors.insert(style.color),
             }

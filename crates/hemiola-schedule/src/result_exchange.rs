@@ -6,13 +6,10 @@
 
 use crate::error::Error;
 use hemiola_cluster::{ChannelReceiver, Cluster, Result, WaitReason};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::hash::Hasher as _;
-
-/// Top byte of the channels that belong to schedules.
-pub(crate) const CHANNEL_OWNER: u8 = 8;
 
 #[derive(Serialize, Deserialize)]
 enum RoundMessage<R> {
@@ -34,7 +31,7 @@ impl<'c> ResultExchange<'c> {
         if cluster.size() == 1 {
             return Ok(None);
         }
-        let channel = cluster.next_channel(CHANNEL_OWNER);
+        let channel = cluster.next_channel(ChannelOwner::Schedules);
         let receiver = cluster.open_channel(channel, Lane::Bulk);
         // No peer sends before all have opened the channel: the gather completes only then.
         let all = cluster.all_gather(settings.to_owned())?;

@@ -20,9 +20,8 @@
 use crate::error::Error;
 use crate::plan::assignment::{JobAssignment, assign_jobs};
 use crate::plan::ring::RingPosition;
-use crate::result_exchange::CHANNEL_OWNER;
 use hemiola_cluster::{ChannelReceiver, Cluster, Result};
-use hemiola_core::{ChannelId, Lane, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, Rank};
 use parking_lot::Mutex;
 use ring_worker::{RingLink, RingWorker, StopReason};
 use serde::de::DeserializeOwned;
@@ -113,7 +112,7 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<
             return Err(Error::InvalidSetting { setting, found: "0".to_owned(), reason }.into());
         }
         let peer_channel = (cluster.size() > 1).then(|| {
-            let channel = cluster.next_channel(CHANNEL_OWNER);
+            let channel = cluster.next_channel(ChannelOwner::Schedules);
             (channel, cluster.open_channel(channel, Lane::Bulk))
         });
         // No peer sends before all have opened the channel: the gather completes only then.

@@ -60,7 +60,7 @@ impl PeerProcessor {
         for model in &self.models {
             match *model {
                 ComputeModel::Jitter { deviation } => {
-                    takes *= libm::exp(deviation * sampling::normal(&mut self.random))
+                    takes *= libm::exp(deviation * sampling::normal(&mut self.random));
                 }
                 ComputeModel::Stragglers { probability, factor } => {
                     if sampling::bernoulli(&mut self.random, probability) {

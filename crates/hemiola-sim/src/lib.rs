@@ -65,7 +65,8 @@
 //! | [`trace`] | timelines for Chrome and Perfetto |
 //! | [`units`], [`sampling`] | durations and data rates; random numbers |
 //!
-//! **Invariant:** a run uses no socket, no wall clock, no thread, and no randomness other than its seed.
+//! **Invariant:** a run uses no socket, no wall clock, no thread, and no randomness other than its
+//! seed. README.md of this crate is the design note: what is modelled, and what a run proves.
 
 pub mod actor;
 pub mod actors;

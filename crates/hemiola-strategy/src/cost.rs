@@ -173,13 +173,13 @@ impl<'a> CostModel<'a> {
     #[must_use]
     pub fn node(&self, variable: &VariableSpec, shard: &VariableShard, node: &StrategyNode) -> NetworkLoad {
         let (rows, columns) = shard.matrix();
-        let encoded = node.compression.bytes(rows, columns) as f64;
+        let compressed = node.compression.bytes(rows, columns) as f64;
         let whole = 4.0 * shard.elements() as f64;
         match (&node.synchronizer, &node.placement) {
             (Synchronizer::AllReduce { algorithm, .. }, _) => {
                 self.all_reduce(*algorithm, node.compression, (rows, columns)).0
             }
-            (Synchronizer::ParameterServer, placement) => self.serve(placement, encoded, whole),
+            (Synchronizer::ParameterServer, placement) => self.serve(placement, compressed, whole),
             (Synchronizer::ParameterServerRows, placement) => {
                 let touched = match variable.gradient {
                     // A shard has its share of the rows that a batch touches.
@@ -192,7 +192,7 @@ impl<'a> CostModel<'a> {
             (Synchronizer::SufficientFactors, _) => {
                 let mut load = self.empty();
                 for from in &self.replicas {
-                    self.replicas.iter().for_each(|to| self.message(&mut load, *from, *to, encoded));
+                    self.replicas.iter().for_each(|to| self.message(&mut load, *from, *to, compressed));
                 }
                 load
             }
@@ -200,7 +200,7 @@ impl<'a> CostModel<'a> {
                 let mut load = self.empty();
                 if let Ok(graph) = topology.graph(self.replicas.len().max(1)) {
                     for (from, to) in graph.edges() {
-                        self.message(&mut load, self.replicas[from.index()], self.replicas[to.index()], encoded);
+                        self.message(&mut load, self.replicas[from.index()], self.replicas[to.index()], compressed);
                     }
                 }
                 load

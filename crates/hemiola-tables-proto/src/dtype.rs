@@ -16,6 +16,7 @@
 
 use bytemuck::Pod;
 use half::bf16;
+use hemiola_core::rng::{GOLDEN_GAMMA, mix64};
 use std::fmt;
 
 /// Type that programs read and add: `f32`, `f64` or `i32`.
@@ -36,22 +37,6 @@ pub trait ComputeType: Pod + PartialEq + PartialOrd + Default + fmt::Debug + Sen
     fn from_f64(value: f64) -> Self;
     /// Converts to the nearest `f64`.
     fn to_f64(self) -> f64;
-}
-
-/// Floating-point type with division and square root, as adaptive update rules need.
-pub trait FloatType: ComputeType {
-    /// Square root of the value.
-    #[must_use]
-    fn sqrt(self) -> Self;
-    /// Difference of two values.
-    #[must_use]
-    fn minus(self, other: Self) -> Self;
-    /// Product of two values.
-    #[must_use]
-    fn times(self, other: Self) -> Self;
-    /// Quotient of two values.
-    #[must_use]
-    fn divided_by(self, other: Self) -> Self;
 }
 
 /// Type of a stored cell: `f32`, `f64`, `i32` or `bf16`.
@@ -162,33 +147,6 @@ numbers! {
     f64: |a, b| a + b, |a: f64, f, b| a + f * b, f64::is_finite, all_finite_f64;
     i32: i32::wrapping_add, |a: i32, f: i32, b| a.wrapping_add(f.wrapping_mul(b)), |_| true, |_| true;
 }
-
-macro_rules! reals {
-    ($($type:ty),*) => {$(
-        impl FloatType for $type {
-            #[inline]
-            fn sqrt(self) -> Self {
-                <$type>::sqrt(self)
-            }
-
-            #[inline]
-            fn minus(self, other: Self) -> Self {
-                self - other
-            }
-
-            #[inline]
-            fn times(self, other: Self) -> Self {
-                self * other
-            }
-
-            #[inline]
-            fn divided_by(self, other: Self) -> Self {
-                self / other
-            }
-        }
-    )*};
-}
-reals!(f32, f64);
 
 impl StorageType for bf16 {
     type Compute = f32;

@@ -6,8 +6,9 @@
 //!
 //! The crate is sans-I/O: every component is a state machine that takes calls and messages and
 //! returns messages. **Invariant:** it contains no socket, thread, wall clock or source of
-//! randomness. The driver supplies messages, time and seeds; `hemiola-tables` is the driver for a
-//! cluster.
+//! randomness. A host supplies messages, time and seeds: threads and TCP in `hemiola-tables`, virtual
+//! time in `hemiola-sim`. The README of this crate describes states, messages, clocks, freshness,
+//! leases and races.
 //!
 //! | module | concept |
 //! |---|---|
@@ -16,26 +17,15 @@
 //! | [`dtype`], [`cells`], [`store`] | element types, cells of a row, and row storage |
 //! | [`server`] | [`ShardServer`]: one shard of a table, its leases and snapshots |
 //! | [`client`] | [`ShardClient`]: row cache and pending updates of one peer towards one shard |
+//! | [`node`] | [`TableNode`]: routing and policy of one peer, which every driver runs |
 //! | [`stream`] | numbered messages, delivered in order and exactly once |
 //! | [`message`], [`batch`], [`wire`] | messages between clients and shards, and their encoding |
 //! | [`rate_limiter`], [`priority`] | bandwidth-managed communication: how much is sent eagerly, and which rows first |
 //! | [`selection_rng`] | [`SelectionRng`]: random generator of the row selection, which snapshots save |
 //! | [`update_rule`] | server-side optimizers: [`UpdateRule`] and the built-in rules |
 //! | [`in_loop`] | [`TableInLoop`]: a table used by a parallel loop, and the traits through which loops drive tables |
-//!
-//! A simpler form without clocks serves the distributed arrays of loops. Rows change only at
-//! barriers of all workers, so a cached row stays valid until the next barrier.
-//!
-//! | module | concept |
-//! |---|---|
-//! | [`owners`] | [`Owners`]: the row ranges of all peers |
-//! | [`array_shard`] | [`ArrayShard`]: rows of an array that one peer owns |
-//! | [`cache`] | [`RowCache`]: rows that a worker has fetched |
-//! | [`row_list`] | encoding of sorted row lists |
 
-pub mod array_shard;
 pub mod batch;
-pub mod cache;
 pub mod cells;
 pub mod client;
 pub mod clock;
@@ -43,10 +33,9 @@ pub mod dtype;
 pub mod error;
 pub mod in_loop;
 pub mod message;
-pub mod owners;
+pub mod node;
 pub mod priority;
 pub mod rate_limiter;
-pub mod row_list;
 pub mod selection_rng;
 pub mod server;
 pub mod spec;
@@ -56,14 +45,12 @@ pub mod update_rule;
 mod value_buffer;
 pub mod wire;
 
-pub use array_shard::ArrayShard;
-pub use cache::RowCache;
 pub use cells::RowCells;
 pub use client::ShardClient;
 pub use clock::{Clock, VectorClock};
 pub use error::{Error, Result};
 pub use in_loop::{ClockInterval, TableInLoop};
-pub use owners::Owners;
+pub use node::{NodeLimiters, TableHost, TableMessage, TableNode, TablePlacement};
 pub use priority::{CommPolicy, PriorityPolicy, RowSelection};
 pub use rate_limiter::RateLimiter;
 pub use selection_rng::SelectionRng;

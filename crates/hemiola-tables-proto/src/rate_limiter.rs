@@ -11,8 +11,7 @@
 //! Unacknowledged eager traffic is at most `rate × timeout + burst`. With a rate and burst of zero
 //! nothing is sent eagerly, and everything still works.
 
-use hemiola_core::Moment;
-use hemiola_net::{Bandwidth, TokenBucket};
+use hemiola_core::{Bandwidth, Moment, TokenBucket};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

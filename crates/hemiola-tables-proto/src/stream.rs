@@ -54,10 +54,16 @@ impl<R> OrderedStream<R> {
 
     /// Creates an acknowledgement, if there is something to acknowledge.
     pub fn acknowledge<S>(&mut self) -> Option<Sequenced<S>> {
-        (self.acked < self.delivered).then(|| {
+        self.owes_acknowledgement().then(|| {
             self.acked = self.delivered;
             Sequenced { number: 0, acknowledged: self.delivered, body: None }
         })
+    }
+
+    /// Returns true if there is something to acknowledge.
+    #[must_use]
+    pub fn owes_acknowledgement(&self) -> bool {
+        self.acked < self.delivered
     }
 
     /// Accepts a received message; [`OrderedStream::deliver`] returns its body. The error describes

@@ -15,6 +15,7 @@ use crate::stream::Sequenced;
 use crate::value_buffer::{COPIED_BYTES, ValueBuffer};
 use bytes::Bytes;
 use hemiola_core::Payload;
+use hemiola_core::varint::{self, unzigzag, zigzag};
 use serde::{Deserialize, Serialize};
 
 /// Alignment of the values of rows, in bytes from the start of the message.
@@ -86,7 +87,7 @@ pub fn encode_to_shard<W: StorageType>(before: &[u8], message: Sequenced<ClientM
         Some(ClientMessage::Release { copies }) => {
             for (key, version, count) in copies {
                 for number in [key, version, u64::from(count)] {
-                    write_varint(number, &mut bytes);
+                    varint::write(number, &mut bytes);
                 }
             }
         }
@@ -149,7 +150,7 @@ pub fn encode_to_client<C: StorageType>(before: &[u8], message: Sequenced<Server
         None => {}
         Some(ServerMessage::Rows { batch, attachment, .. }) => return write_batch(batch, &attachment, bytes),
         Some(ServerMessage::Lease { keys } | ServerMessage::Recall { keys }) => {
-            write_gaps(keys.into_iter(), &mut bytes)
+            write_gaps(keys.into_iter(), &mut bytes);
         }
     }
     bytes.into()
@@ -181,7 +182,7 @@ pub fn shard_bytes<W: StorageType>(message: &Sequenced<ClientMessage<W>>) -> usi
         Some(ClientMessage::Update { batch, attachment, .. }) => bytes_with_batch(header, batch, attachment),
         Some(ClientMessage::Release { copies }) => {
             let numbers = |(key, version, count): &(u64, u64, u32)| {
-                varint_bytes(*key) + varint_bytes(*version) + varint_bytes(u64::from(*count))
+                varint::encoded_len(*key) + varint::encoded_len(*version) + varint::encoded_len(u64::from(*count))
             };
             header + copies.iter().map(numbers).sum::<usize>()
         }
@@ -224,8 +225,8 @@ pub fn decode_to_client<C: StorageType>(
 #[must_use]
 pub fn encode_rows<C: StorageType>(batch: RowBatch<C>, state: &[C::Compute]) -> Vec<u8> {
     let mut bytes = Vec::new();
-    write_varint(batch.len() as u64, &mut bytes);
-    write_varint(state.len() as u64, &mut bytes);
+    varint::write(batch.len() as u64, &mut bytes);
+    varint::write(state.len() as u64, &mut bytes);
     let parts = write_batch(batch, state, bytes);
     parts.into_bytes().into()
 }
@@ -239,38 +240,17 @@ pub fn decode_rows<C: StorageType>(bytes: &Bytes, spec: &TableSpec) -> Result<(R
     Ok(read)
 }
 
-fn write_varint(mut number: u64, bytes: &mut Vec<u8>) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-fn varint_bytes(number: u64) -> usize {
-    (64 - (number | 1).leading_zeros() as usize).div_ceil(7)
-}
-
-/// Zigzag encoding of a signed gap, so that short gaps in either direction are small.
-fn zigzag(gap: u64) -> u64 {
-    gap << 1 ^ (gap.cast_signed() >> 63).cast_unsigned()
-}
-
-fn unzigzag(number: u64) -> u64 {
-    number >> 1 ^ (number & 1).wrapping_neg()
-}
-
 fn write_gaps(numbers: impl Iterator<Item = u64>, bytes: &mut Vec<u8>) {
     let mut before = 0;
     for number in numbers {
-        write_varint(zigzag(number.wrapping_sub(before)), bytes);
+        varint::write(zigzag(number.wrapping_sub(before)), bytes);
         before = number;
     }
 }
 
 fn gap_bytes(numbers: &[u64]) -> usize {
     let mut before = 0;
-    let gap = |number: &u64| varint_bytes(zigzag(number.wrapping_sub(std::mem::replace(&mut before, *number))));
+    let gap = |number: &u64| varint::encoded_len(zigzag(number.wrapping_sub(std::mem::replace(&mut before, *number))));
     numbers.iter().map(gap).sum()
 }
 
@@ -279,9 +259,9 @@ fn write_batch<T: StorageType, W: StorageType>(batch: RowBatch<T>, others: &[W],
     bytes.reserve(batch.len() * 8 + size_of_val(others) + COPIED_BYTES);
     let mut before = 0;
     for head in &batch.headers {
-        write_varint(zigzag(head.key.wrapping_sub(before)), &mut bytes);
-        write_varint(head.version, &mut bytes);
-        write_varint(u64::from(head.values) << 1 | u64::from(head.dense), &mut bytes);
+        varint::write(zigzag(head.key.wrapping_sub(before)), &mut bytes);
+        varint::write(head.version, &mut bytes);
+        varint::write(u64::from(head.values) << 1 | u64::from(head.dense), &mut bytes);
         before = head.key;
     }
     let mut columns = &batch.columns[..];
@@ -305,14 +285,14 @@ fn bytes_with_batch<T: StorageType, W: StorageType>(header: usize, batch: &RowBa
 fn batch_bytes<T: StorageType>(batch: &RowBatch<T>) -> usize {
     let (mut bytes, mut before, mut columns) = (size_of_val(&batch.values[..]), 0, &batch.columns[..]);
     for head in &batch.headers {
-        bytes += varint_bytes(zigzag(head.key.wrapping_sub(before))) + varint_bytes(head.version);
-        bytes += varint_bytes(u64::from(head.values) << 1 | 1);
+        bytes += varint::encoded_len(zigzag(head.key.wrapping_sub(before))) + varint::encoded_len(head.version);
+        bytes += varint::encoded_len(u64::from(head.values) << 1 | 1);
         before = head.key;
         if !head.dense {
             let (these, rest) = columns.split_at(head.values as usize);
             let mut last = 0;
             for column in these {
-                bytes += varint_bytes(zigzag(u64::from(*column).wrapping_sub(last)));
+                bytes += varint::encoded_len(zigzag(u64::from(*column).wrapping_sub(last)));
                 last = u64::from(*column);
             }
             columns = rest;
@@ -349,20 +329,7 @@ impl WireReader<'_> {
     }
 
     fn varint(&mut self) -> Result<u64> {
-        let (mut number, mut shift) = (0_u64, 0_u32);
-        loop {
-            let (byte, rest) = self.bytes.split_first().ok_or_else(|| self.bad("the message ends within a varint"))?;
-            self.bytes = rest;
-            let part = u64::from(byte & 0x7f);
-            if shift >= 64 || part << shift >> shift != part {
-                return Err(self.bad("a varint exceeds 64 bits"));
-            }
-            number |= part << shift;
-            shift += 7;
-            if byte & 0x80 == 0 {
-                return Ok(number);
-            }
-        }
+        varint::read(&mut self.bytes).map_err(|error| self.bad(&error.to_string()))
     }
 
     fn gaps(&mut self, count: u64) -> Result<Vec<u64>> {
@@ -535,7 +502,7 @@ mod tests {
         let mut bytes =
             encode_header(&[], 1, 0, Some(ClientMessageHeader::Update { clock: Clock::ZERO, rows: 1, attachment: 0 }));
         for number in [zigzag(5), 0, u64::from(u32::MAX) << 1 | 1] {
-            write_varint(number, &mut bytes);
+            varint::write(number, &mut bytes);
         }
         assert!(decode_to_shard::<f32>(&bytes.into(), &spec()).is_err());
     }

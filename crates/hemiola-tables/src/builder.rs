@@ -1,36 +1,30 @@
 //! Builder of tables, and the extension trait of the cluster that creates it.
 
+use crate::backend::TableBackend;
 use crate::checkpoint::{self, RestoredShards};
-use crate::commands::{self, CHANNEL_OWNER, ServerCommand, TableConfig};
+use crate::commands::{self, ServerCommand, TableConfig};
 use crate::endpoint::{self, TableEndpoint};
 use crate::error::{Error, table_error};
 use crate::local_table::LocalTable;
-use crate::runtime::{RateLimiters, TableRuntime};
+use crate::runtime::TableRuntime;
 use crate::servers::Servers;
 use crate::sharded_rwlock::ShardedRwLock;
-use crate::table::{Table, TableBackend};
+use crate::table::Table;
 use crate::waiters::Waiters;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::{Lane, Rank};
-use hemiola_net::Bandwidth;
+use hemiola_core::Bandwidth;
+use hemiola_core::{ChannelOwner, Lane, Rank};
 use hemiola_tables_proto::dtype::StorageType;
 use hemiola_tables_proto::update_rule::{Addition, UpdateRule};
 use hemiola_tables_proto::{
-    ClientId, Clock, Consistency, KeySpace, NonFinitePolicy, PriorityPolicy, RateLimiter, RowDelivery, RowInitializer,
-    RowSelection, SelectionRng, ShardClient, ShardId, ShardServer, TableSpec,
+    Clock, Consistency, KeySpace, NodeLimiters, NonFinitePolicy, PriorityPolicy, RowDelivery, RowInitializer,
+    RowSelection, SelectionRng, ShardClient, ShardId, ShardServer, TableNode, TableSpec,
 };
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize};
-use std::time::Duration;
-
-/// Eager messages that are acknowledged later than this indicate a saturated network.
-const ACK_TIMEOUT: Duration = Duration::from_millis(200);
-/// Interval of bandwidth that forms a burst; a burst holds at least one message.
-const BURST_INTERVAL: Duration = Duration::from_millis(20);
-const MIN_BURST_BYTES: usize = 16 << 10;
 
 /// Extension trait of [`Cluster`] that creates tables.
 pub trait TableExt {
@@ -213,7 +207,7 @@ impl<C: StorageType> TableBuilder<C> {
         }
         let placement = servers.placement(&spec.name, &cluster)?;
         let most = all.iter().map(|(_, workers)| *workers).max().unwrap_or(1);
-        spec.shards = shards_per_peer.unwrap_or(2 * most) * placement.len();
+        spec.shards = shards_per_peer.unwrap_or(2 * most) * placement.peers();
         spec.cache_rows = spec.cache_rows.div_ceil(spec.shards.max(1));
         spec.clients = peers;
         let dedicated = cluster.servers().any(|server| placement.contains(server));
@@ -248,7 +242,7 @@ pub(crate) fn build_table<C: StorageType>(
 ) -> Result<Table<C>> {
     let TableConfig { mut spec, placement, budget, seed, restore } = config;
     let (rank, size, workers) = (cluster.rank(), cluster.size(), cluster.workers());
-    let channel = cluster.next_channel(CHANNEL_OWNER);
+    let channel = cluster.next_channel(ChannelOwner::Tables);
     let in_place = size == 1 && spec.consistency != Consistency::Bsp && !rule().tracks_copies();
     if in_place {
         spec.clients = workers;
@@ -293,31 +287,19 @@ pub(crate) fn build_table<C: StorageType>(
     let backend = if in_place {
         TableBackend::Local(Arc::new(LocalTable { spec, servers: servers.into_iter().flatten().collect(), waiters }))
     } else {
-        let me = ClientId::new(rank.number());
-        let client = |shard| ShardClient::new(spec.clone(), me, ShardId::new(shard), &*example, workers, start_clock);
         // A dedicated server has no workers that read.
-        let clients = if cluster.is_server() { 0..0 } else { 0..shards };
+        let node = TableNode::new(spec.clone(), rank, placement, !cluster.is_server());
+        let client = |shard| ShardClient::new(spec.clone(), node.client_id(), shard, &*example, workers, start_clock);
+        let clients = node.shards().filter(|_| !cluster.is_server());
         let clients = clients.map(|shard| ShardedRwLock::new(workers, client(shard))).collect();
         let endpoint = (size > 1).then(|| TableEndpoint::new(cluster.peer_handle(), channel));
-        let limiter = |bandwidth: Bandwidth| {
-            let burst = (bandwidth.bytes_in(BURST_INTERVAL)).max(MIN_BURST_BYTES);
-            if bandwidth == Bandwidth::bytes_per_second(0) {
-                return RateLimiter::zero();
-            }
-            RateLimiter::new(bandwidth, burst, ACK_TIMEOUT, cluster.env().now())
-        };
-        let random = SelectionRng::new(seed.wrapping_add(u64::from(shards) + u64::from(rank.number())));
-        let limiters = budget.filter(|_| size > 1).map(|budget| {
-            let unlimited = Bandwidth::bytes_per_second(1 << 40);
-            let local = RateLimiter::new(unlimited, 64 << 20, Duration::MAX, cluster.env().now());
-            Mutex::new(RateLimiters { up: limiter(budget), down: limiter(budget), local, random })
-        });
+        let limiters = budget.filter(|_| size > 1);
+        let limiters =
+            limiters.map(|budget| Mutex::new(NodeLimiters::new(budget, &spec, rank, seed, cluster.env().now())));
         let (handle_dropped, finished_peers) = (AtomicBool::new(false), AtomicUsize::new(0));
         let deferred = Mutex::default();
         let runtime = TableRuntime {
-            spec,
-            rank,
-            placement,
+            node,
             clients,
             servers,
             waiters,
@@ -332,15 +314,16 @@ pub(crate) fn build_table<C: StorageType>(
         TableBackend::Distributed(runtime)
     };
     let in_use = (0..workers).map(|_| AtomicBool::new(false)).collect();
-    let server_channel = matches!(&backend, TableBackend::Distributed(runtime) if cluster.servers().any(|server| runtime.placement.contains(server)));
-    let server_channel = server_channel.then_some(channel);
+    let placement = backend.runtime().map(|runtime| runtime.node.placement());
+    let on_servers = placement.is_some_and(|placement| cluster.servers().any(|server| placement.contains(server)));
+    let server_channel = on_servers.then_some(channel);
     Ok(Table { cluster: cluster.clone(), backend, versioned, in_use, start_clock, server_channel })
 }
 
 /// Starts the services of a table that has other peers.
 fn start<C: StorageType>(cluster: &Cluster, runtime: &Arc<TableRuntime<C>>) -> Result<()> {
     let Some(endpoint) = &runtime.endpoint else { return Ok(()) };
-    let (name, channel, peer_handle) = (&runtime.spec.name, endpoint.channel(), endpoint.peer_handle().clone());
+    let (name, channel, peer_handle) = (&runtime.spec().name, endpoint.channel(), endpoint.peer_handle().clone());
     let receiver = cluster.open_channel(channel, Lane::Bulk);
     let (inline_handler, receiver_service) = (runtime.clone(), runtime.clone());
     receiver.set_handler(move |message| inline_handler.handle_inline(message));

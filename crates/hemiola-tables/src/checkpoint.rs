@@ -10,15 +10,14 @@
 //! `hemiola_tables_proto::wire` encodes them, with versions and rule state. A chunk does not depend
 //! on its shard, so any number of peers and shards can restore it.
 
+use crate::backend::TableBackend;
 use crate::commands::{self, ServerCommand};
 use crate::error::Error;
-use crate::local_table::LocalTable;
-use crate::runtime::TableRuntime;
-use crate::table::{Table, TableBackend};
+use crate::table::Table;
 use bytes::Bytes;
 use hemiola_array::save::{Manifest, PartReader, PartRecord, PartWriter};
 use hemiola_array::{DenseArray, Shape};
-use hemiola_cluster::{Cluster, PeerHandle, Result, ServiceHandle, ShutdownToken, WaitReason};
+use hemiola_cluster::{Cluster, PeerHandle, Result, ServiceHandle, ShutdownToken, WaitContext, WaitReason};
 use hemiola_core::{ChannelId, Rank, Waiter};
 use hemiola_tables_proto::batch::RowBatch;
 use hemiola_tables_proto::dtype::StorageType;
@@ -106,23 +105,6 @@ impl Drop for WriterService {
     }
 }
 
-/// Shards on this peer, owned by the writer thread.
-enum HostedShards<C: StorageType> {
-    Distributed(Arc<TableRuntime<C>>),
-    Local(Arc<LocalTable<C>>),
-}
-
-impl<C: StorageType> HostedShards<C> {
-    fn each(&self) -> Vec<(u32, &Mutex<ShardServer<C>>)> {
-        match self {
-            Self::Distributed(runtime) => {
-                runtime.servers.iter().zip(0..).filter_map(|(server, shard)| Some((shard, server.as_ref()?))).collect()
-            }
-            Self::Local(local) => local.servers.iter().zip(0..).map(|(server, shard)| (shard, server)).collect(),
-        }
-    }
-}
-
 impl<C: StorageType> Table<C> {
     /// *Collective.* Begins to save the table at the common clock of all workers, which must not
     /// use the table during this call. They may continue as soon as it returns;
@@ -164,16 +146,13 @@ impl<C: StorageType> Table<C> {
         let saving = saving.and_then(|saving| self.begin(at).map(|()| Arc::new(saving)));
         // No peer continues before all shards have begun their snapshots.
         let saving = agree(cluster, self.name(), saving).inspect_err(|_| abandon(&self.servers()))?;
-        let shards = match &self.backend {
-            TableBackend::Distributed(runtime) => HostedShards::Distributed(runtime.clone()),
-            TableBackend::Local(local) => HostedShards::Local(local.clone()),
-        };
+        let backend = self.backend.clone();
         let outcome = Arc::new(WriterOutcome::default());
         let (inside, shared, peer_handle, rank) =
             (saving.clone(), outcome.clone(), cluster.peer_handle(), cluster.rank());
         let body = move |shutdown: &ShutdownToken| {
             let written =
-                write(&shards, &inside, &peer_handle, rank, shutdown).inspect_err(|_| abandon(&shards.each()));
+                write(&backend, &inside, &peer_handle, rank, shutdown).inspect_err(|_| abandon(&backend.servers()));
             // The root commits with the last reference.
             drop(inside);
             *shared.done.lock() = Some(written);
@@ -190,12 +169,10 @@ impl<C: StorageType> Table<C> {
     }
 
     fn begin(&self, at: Clock) -> Result<(), String> {
-        for (shard, server) in self.servers() {
-            server.lock().begin_snapshot(at).map_err(|error| error.to_string())?;
-            if let TableBackend::Distributed(runtime) = &self.backend {
-                // Sends the recalls of leases.
-                runtime.flush_shard(ShardId::new(shard as u32)).map_err(|error| error.to_string())?;
-            }
+        for (shard, _) in self.servers() {
+            // A shard of several peers recalls leases.
+            let begun = self.backend.with_server(shard, |server| server.begin_snapshot(at));
+            begun.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         }
         Ok(())
     }
@@ -208,7 +185,7 @@ impl<C: StorageType> Table<C> {
 }
 
 /// Ends abandoned snapshots, so that new ones can begin.
-fn abandon<C: StorageType, N>(servers: &[(N, &Mutex<ShardServer<C>>)]) {
+fn abandon<C: StorageType>(servers: &[(usize, &Mutex<ShardServer<C>>)]) {
     for (_, server) in servers {
         let mut server = server.lock();
         while server.next_chunk(PART_BYTES).is_some_and(|chunk| !chunk.batch.is_empty()) {}
@@ -218,7 +195,7 @@ fn abandon<C: StorageType, N>(servers: &[(N, &Mutex<ShardServer<C>>)]) {
 
 /// Writes the shards of this peer.
 fn write<C: StorageType>(
-    shards: &HostedShards<C>,
+    backend: &TableBackend<C>,
     saving: &PartWriter,
     peer_handle: &PeerHandle,
     rank: Rank,
@@ -226,7 +203,7 @@ fn write<C: StorageType>(
 ) -> Result<WrittenParts, String> {
     let mut written = WrittenParts { parts: Vec::new(), summaries: Vec::new() };
     let (mut bytes, mut first) = (Vec::new(), 0);
-    for (shard, server) in shards.each() {
+    for (shard, server) in backend.servers() {
         loop {
             if shutdown.is_shutdown_requested() {
                 return Err("the job ended while the table was being saved".to_owned());
@@ -247,7 +224,7 @@ fn write<C: StorageType>(
             }
         }
         let summary = server.lock().end_snapshot();
-        written.summaries.push((shard, summary.ok_or("a shard did not finish its snapshot")?));
+        written.summaries.push((shard as u32, summary.ok_or("a shard did not finish its snapshot")?));
     }
     if !bytes.is_empty() {
         write_part(saving, rank, &mut bytes, &mut first, &mut written.parts)?;
@@ -296,17 +273,9 @@ impl TableCheckpoint {
             commands::broadcast_command(&cluster, &ServerCommand::FinishCheckpoint(table))?;
         }
         let reason = WaitReason { operation: "a checkpoint of a table to be written", number: None, site: None };
-        let waiting = cluster.waiting(Waiter::Driver, reason, None);
+        let wait = WaitContext::new(Waiter::Driver, reason, None);
         let mut done = outcome.done.lock();
-        let deadline = cluster.env().now() + cluster.deadlines().wait;
-        while done.is_none() && !writer.0.is_finished() {
-            let left = deadline - cluster.env().now();
-            if left.is_zero() {
-                return Err(cluster.peer_handle().timed_out(&reason, ""));
-            }
-            outcome.wake.wait_for(&mut done, left.min(Duration::from_secs(1)));
-        }
-        drop(waiting);
+        cluster.wait_while(&outcome.wake, &mut done, wait, |done| Ok(done.is_none() && !writer.0.is_finished()))?;
         let written = done.take().unwrap_or_else(|| Err("the writer service has ended".to_owned()));
         drop(done);
         let all = cluster.all_gather(agree(&cluster, &header.table, written)?)?;

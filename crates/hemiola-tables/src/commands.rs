@@ -5,19 +5,16 @@
 //! same call as the peers. **Invariant:** commands come from the root alone, in the order of the
 //! program's calls, and only after all peers have agreed on the call.
 
-use crate::servers::TablePlacement;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose};
-use hemiola_net::Bandwidth;
-use hemiola_tables_proto::TableSpec;
+use hemiola_core::Bandwidth;
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Purpose};
 use hemiola_tables_proto::update_rule::BuiltInRule;
+use hemiola_tables_proto::{TablePlacement, TableSpec};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// Owner byte of the channels that belong to tables.
-pub(crate) const CHANNEL_OWNER: u8 = 6;
 /// Channel of the commands: the last one of the tables.
-pub(crate) const COMMAND_CHANNEL: ChannelId = ChannelId::of(CHANNEL_OWNER, (1 << 56) - 1);
+pub(crate) const COMMAND_CHANNEL: ChannelId = ChannelId::of(ChannelOwner::Tables, (1 << 56) - 1);
 
 /// Configuration of a table, identical on all peers and servers that hold a part of it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -1,8 +1,9 @@
 //! Parameter server tables on a cluster: rows that the workers of all peers read and update, with
 //! bounded staleness.
 //!
-//! This crate is the runtime of the `hemiola-tables-proto` state machines. It gives them locks,
-//! threads, time and the network.
+//! This crate is the runtime of the `hemiola-tables-proto` state machines. It gives them and the
+//! node that connects them locks, threads, time and the network. The protocol is described in the
+//! README of that crate.
 //!
 //! ```
 //! use hemiola_tables::TableExt;
@@ -42,7 +43,9 @@
 //! | [`table`] | [`Table`]: handle of a peer |
 //! | [`worker`] | [`TableWorker`]: handle of a worker; [`TableRow`] |
 //! | `in_loop` | tables in parallel loops |
-//! | `runtime` | clients and shards of a peer, and message routing |
+//! | `backend` | tables by messages or in place, behind one interface |
+//! | `runtime` | clients and shards of a peer, their locks, and the services of a table |
+//! | `host` | host of the protocol's node, which routes messages |
 //! | `endpoint` | messages to and from other peers |
 //! | `local_table` | tables of a single process, used in place |
 //! | `sharded_rwlock` | sharded (big-reader) reader-writer lock |
@@ -52,11 +55,13 @@
 //! | [`checkpoint`] | [`TableCheckpoint`]: a table at a clock, in a folder |
 //! | [`error`] | errors of a table on a cluster |
 
+mod backend;
 pub mod builder;
 pub mod checkpoint;
 mod commands;
 mod endpoint;
 pub mod error;
+mod host;
 mod in_loop;
 mod local_table;
 mod runtime;
@@ -70,12 +75,15 @@ pub mod worker;
 pub use builder::{TableBuilder, TableExt};
 pub use checkpoint::TableCheckpoint;
 pub use error::Error;
-pub use hemiola_net::Bandwidth;
+pub use hemiola_core::Bandwidth;
 pub use hemiola_tables_proto::dtype::{ComputeType, StorageType};
-pub use hemiola_tables_proto::update_rule::{AdaGrad, AdaRevision, Adam, Addition, Sgd, UpdateRule};
+pub use hemiola_tables_proto::update_rule::{
+    AdaGrad, AdaRevision, Adam, Addition, BuiltInRule, LocalApply, RowUpdate, Sgd, SnapshotAdaRevision, UnknownVersion,
+    UpdateRule,
+};
 pub use hemiola_tables_proto::{
-    Clock, CommPolicy, Consistency, NonFinitePolicy, PriorityPolicy, RowDelivery, RowInitializer, RowSelection,
-    TableInLoop,
+    Clock, CommPolicy, Consistency, NonFinitePolicy, PriorityPolicy, RowCells, RowDelivery, RowInitializer,
+    RowSelection, TableInLoop,
 };
 pub use serve::serve;
 pub use servers::Servers;

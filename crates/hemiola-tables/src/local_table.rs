@@ -2,8 +2,8 @@
 //! without messages or copies.
 
 use crate::error::table_error;
-use crate::waiters::{WaitContext, Waiters};
-use hemiola_cluster::{Result, WaitReason};
+use crate::waiters::Waiters;
+use hemiola_cluster::{Result, WaitContext, WaitReason};
 use hemiola_core::{Waiter, WorkerId};
 use hemiola_tables_proto::dtype::StorageType;
 use hemiola_tables_proto::server::in_place::InPlaceRow;
@@ -44,7 +44,7 @@ impl<C: StorageType> LocalTable<C> {
                 number: Some(need.units()),
                 site: Some(site),
             };
-            let wait = WaitContext { waiter: Waiter::Worker(worker), reason, peer: None, details: &String::new };
+            let wait = WaitContext::new(Waiter::Worker(worker), reason, None);
             self.waiters.wait_until(|| server.lock().min() >= need, wait)?;
         }
     }

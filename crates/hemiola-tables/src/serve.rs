@@ -10,7 +10,7 @@ use crate::commands::{COMMAND_CHANNEL, ServerCommand, TableConfig};
 use crate::error::Error;
 use crate::table::Table;
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::{ChannelId, ErrorKind, Lane, LossCause, Message, Rank};
+use hemiola_core::{ChannelId, ErrorKind, Lane, LossCause, Message, RECHECK_INTERVAL, Rank};
 use hemiola_net::ReceiveError;
 use hemiola_tables_proto::dtype::StorageType;
 use hemiola_tables_proto::update_rule::BuiltInRule;
@@ -19,10 +19,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
-
-/// Poll interval of a server. It is woken for everything it needs to know.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Part of a table on this server, of any storage type.
 trait HostedTable {
@@ -79,7 +75,7 @@ pub fn serve(cluster: &Cluster) -> Result<()> {
     let receiver = cluster.open_channel(COMMAND_CHANNEL, Lane::Control);
     let mut tables = BTreeMap::new();
     loop {
-        match receiver.receive_from(Rank::ROOT, POLL_INTERVAL) {
+        match receiver.receive_from(Rank::ROOT, RECHECK_INTERVAL) {
             Ok(message) => execute(cluster, &message, &mut tables).or_else(ignore_collective_failure)?,
             Err(ReceiveError::TimedOut { .. }) => {}
             Err(ReceiveError::Lost(loss)) if loss.rank == Rank::ROOT && loss.cause == LossCause::Left => return Ok(()),

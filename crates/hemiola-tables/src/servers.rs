@@ -1,13 +1,9 @@
-//! Placement of the shards of a table on peers.
-//!
-//! **Invariant:** the placement of a shard follows from its number and this value, which is
-//! identical on every peer.
+//! Choice of the peers that hold the shards of a table.
 
 use crate::error::Error;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Rank;
-use hemiola_tables_proto::ShardId;
-use serde::{Deserialize, Serialize};
+use hemiola_tables_proto::TablePlacement;
 
 /// Peers that hold the rows of a table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,17 +26,16 @@ impl Servers {
     pub(crate) fn placement(&self, table: &str, cluster: &Cluster) -> Result<TablePlacement> {
         let wrong = |problem: String| Err(Error::Servers { table: table.to_owned(), problem }.into());
         let dedicated: Vec<Rank> = cluster.servers().collect();
-        let all_peers = || Rank::all(cluster.size()).collect();
         Ok(match self {
-            Self::Auto if dedicated.is_empty() => TablePlacement(all_peers()),
-            Self::Peers => TablePlacement(all_peers()),
+            Self::Auto if dedicated.is_empty() => TablePlacement::on_all(cluster.size()),
+            Self::Peers => TablePlacement::on_all(cluster.size()),
             Self::Dedicated if dedicated.is_empty() => {
                 return wrong(
                     "it needs dedicated servers, but the job has none; start the job with `hemiola run --servers 1`"
                         .into(),
                 );
             }
-            Self::Auto | Self::Dedicated => TablePlacement(dedicated),
+            Self::Auto | Self::Dedicated => TablePlacement::new(dedicated),
             Self::On(ranks) => {
                 let mut sorted = ranks.clone();
                 sorted.sort_unstable();
@@ -51,27 +46,8 @@ impl Servers {
                 if let Some(far) = sorted.last().filter(|rank| rank.index() >= cluster.size()) {
                     return wrong(format!("`Servers::On` names peer {far}, but there are {} peers", cluster.size()));
                 }
-                TablePlacement(ranks.clone())
+                TablePlacement::new(ranks.clone())
             }
         })
-    }
-}
-
-/// Peers that hold shards, which are dealt to them in turn.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct TablePlacement(Vec<Rank>);
-
-impl TablePlacement {
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    pub(crate) fn contains(&self, rank: Rank) -> bool {
-        self.0.contains(&rank)
-    }
-
-    /// Peer that holds a shard.
-    pub(crate) fn rank_of(&self, shard: ShardId) -> Rank {
-        self.0[shard.index() % self.0.len()]
     }
 }

@@ -1,16 +1,14 @@
 //! Handle of a peer to a table.
 
+use crate::backend::TableBackend;
 use crate::commands::{self, ServerCommand};
-use crate::endpoint::{self, Blocking};
 use crate::error::{Error, TableFailure};
-use crate::local_table::LocalTable;
-use crate::runtime::TableRuntime;
-use crate::waiters::{WaitContext, Waiters};
+use crate::waiters::Waiters;
 use crate::worker::TableWorker;
-use hemiola_cluster::{Cluster, Result, WaitReason, Worker};
+use hemiola_cluster::{Cluster, Result, WaitContext, WaitReason, Worker};
 use hemiola_core::{ChannelId, Rank, Waiter, WorkerId};
 use hemiola_tables_proto::dtype::StorageType;
-use hemiola_tables_proto::{Clock, ShardId, ShardServer, TableSpec};
+use hemiola_tables_proto::{Clock, ShardServer, TableSpec};
 use parking_lot::Mutex;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,15 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-/// Implementation of a table on this peer.
-pub(crate) enum TableBackend<C: StorageType> {
-    /// Clients and servers that exchange messages, even if there is only one peer.
-    Distributed(Arc<TableRuntime<C>>),
-    /// Shards of a single process, used in place.
-    Local(Arc<LocalTable<C>>),
-}
+use std::sync::atomic::AtomicBool;
 
 /// Table that the workers of all peers share. Dropping it finishes the remaining workers of this
 /// peer.
@@ -44,30 +34,16 @@ pub struct Table<C: StorageType> {
 
 impl<C: StorageType> Table<C> {
     pub(crate) fn spec(&self) -> &Arc<TableSpec> {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => &runtime.spec,
-            TableBackend::Local(local) => &local.spec,
-        }
+        self.backend.spec()
     }
 
     pub(crate) fn waiters(&self) -> &Waiters {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => &runtime.waiters,
-            TableBackend::Local(local) => &local.waiters,
-        }
+        self.backend.waiters()
     }
 
     /// Shards on this peer, with their numbers.
     pub(crate) fn servers(&self) -> Vec<(usize, &Mutex<ShardServer<C>>)> {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => runtime
-                .servers
-                .iter()
-                .enumerate()
-                .filter_map(|(shard, server)| Some((shard, server.as_ref()?)))
-                .collect(),
-            TableBackend::Local(local) => local.servers.iter().enumerate().collect(),
-        }
+        self.backend.servers()
     }
 
     /// Name of the table.
@@ -92,21 +68,13 @@ impl<C: StorageType> Table<C> {
     /// [budget](crate::TableBuilder::budget).
     #[must_use]
     pub fn eager_and_urgent_bytes(&self) -> (u64, u64) {
-        let TableBackend::Distributed(runtime) = &self.backend else { return (0, 0) };
-        runtime.limiters.as_ref().map_or((0, 0), |limiters| {
-            let limiters = limiters.lock();
-            let ((up, urgent_up), (down, urgent_down)) = (limiters.up.bytes(), limiters.down.bytes());
-            (up + down, urgent_up + urgent_down)
-        })
+        self.backend.eager_and_urgent_bytes()
     }
 
     /// Number of rows leased to this peer at present, because it is their only user.
     #[must_use]
     pub fn leased_rows(&self) -> usize {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => runtime.clients.iter().map(|client| client.write().leases()).sum(),
-            TableBackend::Local(_) => 0,
-        }
+        self.backend.leased_rows()
     }
 
     /// Creates the handle of a worker. A worker has one handle at a time.
@@ -149,34 +117,8 @@ impl<C: StorageType> Table<C> {
         self.waiters().fail(failure);
     }
 
-    /// Returns an error if the worker has finished.
-    pub(crate) fn check_active(&self, worker: WorkerId, at: Clock) -> Result<()> {
-        if at == Clock::INFINITE {
-            let table = self.name().to_owned();
-            return Err(crate::error::table_error(hemiola_tables_proto::Error::Finished { table, worker }));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn finish(&self, worker: WorkerId, blocking: Blocking) -> Result<()> {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => runtime.advance(blocking, worker, true),
-            TableBackend::Local(local) => {
-                self.check_active(worker, local.clock_of(worker))?;
-                local.advance(worker, Clock::INFINITE)
-            }
-        }
-    }
-
     fn workers(&self) -> impl Iterator<Item = WorkerId> {
         (0..self.in_use.len() as u32).map(WorkerId::new)
-    }
-
-    pub(crate) fn clock_of(&self, worker: WorkerId) -> Clock {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => runtime.clock_of(worker),
-            TableBackend::Local(local) => local.clock_of(worker),
-        }
     }
 
     /// *Collective.* Waits until the shards of this peer have all updates before the common clock
@@ -185,7 +127,7 @@ impl<C: StorageType> Table<C> {
     pub(crate) fn await_common_clock(&self) -> Result<Clock> {
         let site = Location::caller();
         self.waiters().check()?;
-        let mine: Vec<Clock> = self.workers().map(|worker| self.clock_of(worker)).collect();
+        let mine: Vec<Clock> = self.workers().map(|worker| self.backend.clock_of(worker)).collect();
         let all = self.cluster.all_gather(mine)?;
         let at = all.iter().flatten().copied().min().unwrap_or(Clock::INFINITE);
         for (rank, clocks) in all.iter().enumerate() {
@@ -199,7 +141,8 @@ impl<C: StorageType> Table<C> {
         let servers = self.servers();
         let reason =
             WaitReason { operation: "all updates of a table before clock", number: Some(at.units()), site: Some(site) };
-        let wait = WaitContext { waiter: Waiter::Driver, reason, peer: None, details: &|| self.details() };
+        let details = || self.backend.details();
+        let wait = WaitContext::new(Waiter::Driver, reason, None).with_details(&details);
         self.waiters().wait_until(|| servers.iter().all(|(_, server)| server.lock().min() >= at), wait)?;
         Ok(at)
     }
@@ -208,27 +151,23 @@ impl<C: StorageType> Table<C> {
     #[track_caller]
     fn recall(&self) -> Result<()> {
         let site = Location::caller();
-        let TableBackend::Distributed(runtime) = &self.backend else { return Ok(()) };
+        if self.backend.runtime().is_none() {
+            // There are no leases.
+            return Ok(());
+        }
         let servers = self.servers();
-        for (shard, server) in &servers {
-            server.lock().recall_all();
-            runtime.flush_shard(ShardId::new(*shard as u32))?;
+        for (shard, _) in &servers {
+            self.backend.with_server(*shard, ShardServer::recall_all)?;
         }
         let reason = WaitReason { operation: "leased rows of a table", number: None, site: Some(site) };
-        let wait = WaitContext { waiter: Waiter::Driver, reason, peer: None, details: &|| self.details() };
+        let details = || self.backend.details();
+        let wait = WaitContext::new(Waiter::Driver, reason, None).with_details(&details);
         self.waiters().wait_until(|| servers.iter().all(|(_, server)| !server.lock().awaits_leases()), wait)
     }
 
     /// Sends a command to the dedicated servers, if they hold this table.
     pub(crate) fn command(&self, command: impl FnOnce(ChannelId) -> ServerCommand) -> Result<()> {
         self.server_channel.map_or(Ok(()), |table| commands::broadcast_command(&self.cluster, &command(table)))
-    }
-
-    fn details(&self) -> String {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => runtime.details(),
-            TableBackend::Local(_) => String::new(),
-        }
     }
 
     /// *Collective.* All rows that were read or updated, with all updates of ended clocks, on every
@@ -264,10 +203,7 @@ impl<C: StorageType> Table<C> {
     /// Number of updates of this peer that were dropped because they were not finite.
     #[must_use]
     pub fn dropped(&self) -> u64 {
-        match &self.backend {
-            TableBackend::Distributed(runtime) => runtime.clients.iter().map(|client| client.write().dropped()).sum(),
-            TableBackend::Local(local) => local.servers.iter().map(|server| server.lock().dropped()).sum(),
-        }
+        self.backend.dropped()
     }
 }
 
@@ -277,25 +213,19 @@ impl<C: StorageType> Drop for Table<C> {
             self.stop("the program of this peer panicked");
             return;
         }
-        let TableBackend::Distributed(runtime) = &self.backend else { return };
-        for worker in self.workers().filter(|worker| runtime.clock_of(*worker) != Clock::INFINITE) {
-            if runtime.advance(Blocking::LocksOnly, worker, true).is_err() {
-                // The job fails; the other peers learn it from the loss of this one.
-                break;
-            }
+        if self.backend.runtime().is_none() {
+            return;
         }
-        // The same holds for a failure here.
+        self.backend.finish_remaining(self.workers());
+        // The job fails, and the other peers learn it from the loss of this one.
         let _ = self.command(ServerCommand::DropTable);
-        runtime.handle_dropped.store(true, Ordering::Release);
-        if let Some(endpoint) = &runtime.endpoint {
-            endpoint::wake_receiver(endpoint.peer_handle(), endpoint.channel());
-        }
+        self.backend.drop_handle();
     }
 }
 
 impl<C: StorageType> fmt::Debug for Table<C> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let backend = if matches!(self.backend, TableBackend::Distributed(_)) { "by messages" } else { "in place" };
+        let backend = if self.backend.runtime().is_some() { "by messages" } else { "in place" };
         formatter.debug_struct("Table").field("name", &self.name()).field("backend", &backend).finish_non_exhaustive()
     }
 }

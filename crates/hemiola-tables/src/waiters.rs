@@ -6,28 +6,14 @@
 //! checked after every wake-up, so no wait outlasts it.
 
 use crate::error::TableFailure;
-use hemiola_cluster::{PeerHandle, Result, WaitReason};
-use hemiola_core::{Rank, Waiter, WorkerId};
+use hemiola_cluster::{PeerHandle, Result, WaitContext};
+use hemiola_core::WorkerId;
 use parking_lot::{Condvar, Mutex, MutexGuard};
-use std::time::Duration;
-
-/// Poll interval of a waiter. It is woken for everything it needs to know.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
 struct WorkerSlot {
     outstanding: Mutex<i64>,
     wake: Condvar,
-}
-
-/// Description of a wait, for stall reports.
-#[derive(Clone, Copy)]
-pub(crate) struct WaitContext<'a> {
-    pub(crate) waiter: Waiter,
-    pub(crate) reason: WaitReason,
-    pub(crate) peer: Option<Rank>,
-    /// State of the table, for the error at the deadline.
-    pub(crate) details: &'a dyn Fn() -> String,
 }
 
 #[derive(Debug)]
@@ -97,20 +83,10 @@ impl Waiters {
         mut blocked: impl FnMut(&T) -> bool,
         wait: WaitContext<'_>,
     ) -> Result<()> {
-        self.check()?;
-        if !blocked(guard) {
-            return Ok(());
-        }
-        let _waiting = self.peer_handle.waiting(wait.waiter, wait.reason, wait.peer);
-        let deadline = self.peer_handle.env().now() + self.peer_handle.wait_timeout();
-        while blocked(guard) {
+        self.peer_handle.wait_while(wake, guard, wait, |state| {
+            let blocked = blocked(state);
             self.check()?;
-            let left = deadline - self.peer_handle.env().now();
-            if left.is_zero() {
-                return Err(self.peer_handle.timed_out(&wait.reason, &(wait.details)()));
-            }
-            wake.wait_for(guard, left.min(POLL_INTERVAL));
-        }
-        self.check()
+            Ok(blocked)
+        })
     }
 }

@@ -1,8 +1,8 @@
 //! Handle of a worker to a table.
 
-use crate::endpoint::Blocking;
+use crate::backend::Caller;
 use crate::error::{Error, TableFailure};
-use crate::table::{Table, TableBackend};
+use crate::table::Table;
 use hashbrown::HashMap;
 use hemiola_cluster::Result;
 use hemiola_core::WorkerId;
@@ -78,10 +78,7 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
         if table.in_use[worker.index()].swap(true, Ordering::AcqRel) {
             return Err(Error::InUse { table: table.name().to_owned(), worker }.into());
         }
-        let clock = match &table.backend {
-            TableBackend::Distributed(runtime) => runtime.clock_of(worker),
-            TableBackend::Local(local) => local.clock_of(worker),
-        };
+        let clock = table.backend.clock_of(worker);
         let by_shard = vec![(Vec::new(), Vec::new()); table.spec().shards];
         let read_versions = HashMap::with_hasher(FxBuildHasher);
         Ok(Self { table, worker, clock, read_versions, by_shard, compute_row: Vec::new() })
@@ -107,25 +104,13 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
     pub fn get<T>(&mut self, key: u64, read: impl FnOnce(TableRow<'_, C::Compute>) -> T) -> Result<T> {
         let site = Location::caller();
         let Self { table, worker, clock, read_versions, compute_row, .. } = self;
-        let versioned = table.versioned;
-        match &table.backend {
-            TableBackend::Distributed(runtime) => runtime.get(*worker, key, site, |reading| {
-                if versioned {
-                    read_versions.insert(key, ReadVersion { version: reading.version, attachment: Vec::new() });
-                }
-                read(TableRow { cells: reading.cells, version: reading.version })
-            }),
-            TableBackend::Local(local) => {
-                self.table.check_active(*worker, *clock)?;
-                local.get(*worker, *clock, key, site, |row| {
-                    if versioned {
-                        read_versions
-                            .insert(key, ReadVersion { version: row.version, attachment: row.attachment.to_vec() });
-                    }
-                    read(TableRow { cells: to_compute_cells(&row.cells, compute_row), version: row.version })
-                })
+        let (versioned, caller) = (table.versioned, Caller { worker: *worker, clock: *clock, site });
+        table.backend.get(caller, key, compute_row, |row| {
+            if versioned {
+                read_versions.insert(key, ReadVersion { version: row.version, attachment: row.attachment.to_vec() });
             }
-        }
+            read(TableRow { cells: row.cells, version: row.version })
+        })
     }
 
     /// Copies the values of a row into a vector; of a sparse row, those that are not zero.
@@ -139,9 +124,10 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
     #[track_caller]
     pub fn get_many(&mut self, keys: &[u64], mut read: impl FnMut(usize, TableRow<'_, C::Compute>)) -> Result<()> {
         let site = Location::caller();
-        if let TableBackend::Distributed(runtime) = &self.table.backend {
+        let table = self.table;
+        if let Some(runtime) = table.backend.runtime() {
             self.group_by_shard(keys);
-            let Self { worker, read_versions, by_shard, table, .. } = self;
+            let Self { worker, read_versions, by_shard, .. } = self;
             let versioned = table.versioned;
             return runtime.get_many(*worker, by_shard, site, |position, key, reading| {
                 if versioned {
@@ -173,14 +159,9 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
         self.read_if_unread(key)?;
         let seen = self.read_versions.get(&key);
         let version = seen.map_or(0, |seen| seen.version);
-        match &self.table.backend {
-            TableBackend::Distributed(runtime) => runtime.update(self.worker, key, cells, version),
-            TableBackend::Local(local) => {
-                self.table.check_active(self.worker, self.clock)?;
-                let attachment = seen.map_or(&[][..], |seen| &seen.attachment);
-                local.update(self.worker, self.clock, key, &RowWrite { version, cells: *cells, attachment })
-            }
-        }
+        let attachment = seen.map_or(&[][..], |seen| &seen.attachment);
+        let write = RowWrite { version, cells: *cells, attachment };
+        self.table.backend.update(self.worker, self.clock, key, &write)
     }
 
     /// Adds to many dense rows: `values` holds the rows one after the other. If a row is rejected,
@@ -201,23 +182,14 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
         for key in keys {
             self.read_if_unread(*key)?;
         }
-        match &self.table.backend {
-            TableBackend::Distributed(runtime) => {
-                self.group_by_shard(keys);
-                let seen = &self.read_versions;
-                let version = |key: u64| seen.get(&key).map_or(0, |seen| seen.version);
-                runtime.update_many(self.worker, &self.by_shard, values, version)
-            }
-            TableBackend::Local(_) if self.table.versioned || self.table.spec().sparse => {
-                let mut rows = keys.iter().zip(values.chunks(width));
-                rows.try_for_each(|(key, values)| self.inc(*key, values))
-            }
-            TableBackend::Local(local) => {
-                self.table.check_active(self.worker, self.clock)?;
-                self.group_by_shard(keys);
-                local.update_many(self.worker, self.clock, &self.by_shard, values)
-            }
+        if !self.table.backend.updates_many(self.table.versioned) {
+            let mut rows = keys.iter().zip(values.chunks(width));
+            return rows.try_for_each(|(key, values)| self.inc(*key, values));
         }
+        self.group_by_shard(keys);
+        let seen = &self.read_versions;
+        let version = |key: u64| seen.get(&key).map_or(0, |seen| seen.version);
+        self.table.backend.update_many(self.worker, self.clock, &self.by_shard, values, version)
     }
 
     /// Reads a row that was not read in this clock, in tables whose update rule needs versions.
@@ -240,13 +212,7 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
 
     /// Ends this worker's clock.
     pub fn clock(&mut self) -> Result<()> {
-        match &self.table.backend {
-            TableBackend::Distributed(runtime) => runtime.advance(Blocking::Full, self.worker, false)?,
-            TableBackend::Local(local) => {
-                self.table.check_active(self.worker, self.clock)?;
-                local.advance(self.worker, self.clock.next())?;
-            }
-        }
+        self.table.backend.end_clock(self.worker, self.clock)?;
         self.read_versions.clear();
         self.clock = self.clock.next();
         Ok(())
@@ -255,7 +221,7 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
     /// Ends this worker's use of the table for good: it counts as infinitely far and holds no other
     /// worker back.
     pub fn finish(&mut self) -> Result<()> {
-        self.table.finish(self.worker, Blocking::Full)?;
+        self.table.backend.finish(self.worker)?;
         self.clock = Clock::INFINITE;
         Ok(())
     }
@@ -264,29 +230,7 @@ impl<'t, C: StorageType> TableWorker<'t, C> {
     /// prefetched. It is advice: unused rows do no harm.
     pub fn intend(&mut self, keys: &[u64], from: Clock, to: Clock) -> Result<()> {
         self.group_by_shard(keys);
-        match &self.table.backend {
-            TableBackend::Distributed(runtime) => runtime.intend(self.worker, &self.by_shard, from, to),
-            // All rows are local.
-            TableBackend::Local(_) => Ok(()),
-        }
-    }
-}
-
-/// Views cells in the compute type, through `compute_row` where the storage type differs.
-fn to_compute_cells<'a, C: StorageType>(
-    cells: &RowCells<'a, C>,
-    compute_row: &'a mut Vec<C::Compute>,
-) -> RowCells<'a, C::Compute> {
-    let values = if let Some(values) = C::as_compute(cells.values()) {
-        values
-    } else {
-        compute_row.clear();
-        compute_row.extend(cells.values().iter().map(|cell| cell.to_compute()));
-        &compute_row[..]
-    };
-    match *cells {
-        RowCells::Dense(_) => RowCells::Dense(values),
-        RowCells::Sparse { columns, .. } => RowCells::Sparse { columns, values },
+        self.table.backend.intend(self.worker, &self.by_shard, from, to)
     }
 }
 

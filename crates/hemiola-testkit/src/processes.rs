@@ -17,6 +17,10 @@ pub fn entry_arguments(name: &str) -> [&str; 5] {
 }
 
 /// A command that runs the entry point `name` of this test binary.
+///
+/// # Panics
+///
+/// Panics if the path of the test binary is unknown.
 #[must_use]
 pub fn entry_command(name: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().expect("a test binary knows its own path"));
@@ -108,6 +112,10 @@ impl PeerProcess {
     }
 
     /// The operating system's handle of the process.
+    ///
+    /// # Panics
+    ///
+    /// Never: the process is taken only by [`output`](Self::output), which consumes this.
     pub fn child(&mut self) -> &mut Child {
         self.0.as_mut().expect("the process is taken only by `output`")
     }

@@ -182,7 +182,8 @@ fn only_the_transport_opens_sockets_between_peers() {
 fn public_type_names_are_unique() {
     let mut places: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (_, folder) in crates() {
-        for (path, text) in sources(&folder.join("src")) {
+        // A file `absent.rs` stands in for its sibling in builds without a feature.
+        for (path, text) in sources(&folder.join("src")).into_iter().filter(|(path, _)| !path.ends_with("absent.rs")) {
             for (number, line) in code_lines(&text) {
                 let Some(rest) = line.trim_start().strip_prefix("pub ") else { continue };
                 let Some((kind, rest)) = rest.split_once(' ') else { continue };
@@ -190,6 +191,9 @@ fn public_type_names_are_unique() {
                     continue;
                 }
                 let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(rest.len());
+                if end == 0 {
+                    continue; // a macro's parameter
+                }
                 let place = format!("{}:{}", path.strip_prefix(root()).unwrap().display(), number + 1);
                 places.entry(rest[..end].to_owned()).or_default().push(place);
             }

@@ -15,10 +15,10 @@
 
 mod ssp_training;
 
-use hemiola::core::rng::PhiloxRng;
 use hemiola::array::read::Ldac;
 use hemiola::array::synthetic::SyntheticLda;
 use hemiola::cluster::Worker;
+use hemiola::core::rng::PhiloxRng;
 use hemiola::prelude::*;
 use hemiola::tables::{Consistency, Table, TableWorker};
 use ssp_training::{Batch, Epoch, Flags, TableTask};

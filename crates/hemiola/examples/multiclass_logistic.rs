@@ -13,9 +13,9 @@
 
 mod ssp_training;
 
-use hemiola::core::rng::PhiloxRng;
 use hemiola::array::read::{Ldac, Libsvm};
 use hemiola::cluster::Worker;
+use hemiola::core::rng::PhiloxRng;
 use hemiola::prelude::*;
 use hemiola::tables::{Table, TableWorker};
 use ssp_training::{Batch, Epoch, Flags, TableTask};

@@ -1,4 +1,4 @@
-//! PageRank by power iteration.
+//! `PageRank` by power iteration.
 //!
 //! The links are a sparse array indexed by target and source. A link adds a share of its source's
 //! rank to its target, so two links depend on each other only if they have the same target. Parts

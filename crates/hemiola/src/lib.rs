@@ -122,6 +122,7 @@
 //! | [`tables`] | parameter server on a cluster: tables, shards, checkpoints | models |
 //! | [`collective`] | collectives and gossip averaging on a cluster | models |
 //! | [`schedule`] | scheduled model parallelism | models |
+//! | [`optim`] | update rules of optimizers over slices: SGD, AdaGrad, Adam and others | threads, sockets |
 //! | [`strategy`] | synchronization strategies: builders, costs, checks | threads, sockets |
 //!
 //! Other crates of the workspace:
@@ -146,6 +147,7 @@ pub use hemiola_collective as collective;
 pub use hemiola_core as core;
 pub use hemiola_loops as loops;
 pub use hemiola_net as net;
+pub use hemiola_optim as optim;
 pub use hemiola_schedule as schedule;
 pub use hemiola_strategy as strategy;
 pub use hemiola_tables as tables;

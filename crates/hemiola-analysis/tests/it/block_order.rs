@@ -16,7 +16,7 @@ pub(crate) struct BlockModel {
     /// Starts of the parts and time blocks, without the first.
     space_cuts: Vec<i64>,
     time_cuts: Vec<i64>,
-    /// `before[x][y]`: block `x` has ended when block `y` begins. BlockModel are numbered part by part.
+    /// `before[x][y]`: block `x` has ended when block `y` begins. `BlockModel` are numbered part by part.
     before: Vec<Vec<bool>>,
 }
 

@@ -7,11 +7,11 @@ use crate::dist::lazy::LazyArray;
 use crate::dist::partition::{ArrayLayout, PartitionSpec};
 use crate::dist::redistribute::repartition_rows;
 use crate::dist::source::{Entry, RecordSource};
-use hemiola_core::rng::{GOLDEN_GAMMA, Permutation, PhiloxRng};
 use crate::read::{ParseError, ReadReport};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use crate::{BadLine, DenseArray, Dictionary, Error, Histogram, JointHistogram, Partitioner, Result, Shape};
 use hemiola_cluster::Cluster;
+use hemiola_core::rng::{GOLDEN_GAMMA, Permutation, PhiloxRng};
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -394,7 +394,10 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         agree(&self.cluster, self.check_not_shuffled())?;
         let permutations: [Permutation; N] = std::array::from_fn(|dimension| {
             // Each dimension has its own seed, or a square array would stay symmetric.
-            Permutation::new(self.shape.extent(dimension), seed.wrapping_add((dimension as u64).wrapping_mul(GOLDEN_GAMMA)))
+            Permutation::new(
+                self.shape.extent(dimension),
+                seed.wrapping_add((dimension as u64).wrapping_mul(GOLDEN_GAMMA)),
+            )
         });
         let builders = in_parallel(&self.cluster, to_builders(&blocks), |builder| {
             let mut builder = builder;

@@ -8,9 +8,9 @@ use crate::dist::array::{DenseBlock, DistArray, Storage};
 use crate::dist::build::{cluster_workers, in_parallel};
 use crate::dist::element::Element;
 use crate::dist::partition::{ArrayLayout, PartitionedDimension};
-use hemiola_core::rng::PhiloxRng;
 use crate::{DenseArray, Partitioner, Shape};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
 use std::ops::Range;
 
 /// Extension trait of [`Cluster`] that creates dense arrays. All methods are *collective*.

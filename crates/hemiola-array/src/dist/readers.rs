@@ -317,7 +317,7 @@ pub trait ReadExt {
         options: impl Fn(MatrixMarket) -> MatrixMarket,
     ) -> hemiola_cluster::Result<DistArray<f64, 2>>;
 
-    /// Reads a NumPy file as a dense array.
+    /// Reads a `NumPy` file as a dense array.
     fn read_npy<T: Element + FromNumber + Default, const N: usize>(
         &self,
         path: &str,
@@ -325,7 +325,7 @@ pub trait ReadExt {
         self.read_npy_with(path, std::convert::identity)
     }
 
-    /// Reads a NumPy file with options, set on the opened file: `|file|
+    /// Reads a `NumPy` file with options, set on the opened file: `|file|
     /// file.non_finite(NonFiniteHandling::Keep)`.
     fn read_npy_with<T: Element + FromNumber + Default, const N: usize>(
         &self,

@@ -11,13 +11,11 @@ use crate::dist::element::Element;
 use crate::dist::partition::ArrayLayout;
 use crate::{DenseArray, Error, Result, Shape};
 use hemiola_cluster::{Cluster, WaitReason};
-use hemiola_core::{Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter};
+use hemiola_core::{ChannelOwner, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Top byte of the channel numbers of arrays.
-const CHANNEL_OWNER: u8 = 3;
 /// Maximum cells of a message in bytes: well below the send queue of a lane, so that sending never
 /// blocks on the receiver.
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -144,7 +142,7 @@ fn exchange_rows<T: Element, const N: usize>(
             }
         }
     }
-    let channel = cluster.next_channel(CHANNEL_OWNER);
+    let channel = cluster.next_channel(ChannelOwner::ArrayRedistribution);
     let receiver = cluster.open_channel(channel, Lane::Bulk);
     let mut finished_sending: Vec<bool> = (0..size).map(|peer| peer == me).collect();
     let mut finished_receiving = finished_sending.clone();

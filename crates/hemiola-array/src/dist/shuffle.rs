@@ -12,11 +12,9 @@ use crate::sparse::{KeyColumn, SparseBuilder};
 use crate::{Error, Result};
 use bytes::Bytes;
 use hemiola_cluster::{Cluster, WaitReason};
-use hemiola_core::{Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter};
+use hemiola_core::{ChannelOwner, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter};
 use serde::{Deserialize, Serialize};
 
-/// Top byte of the channel numbers of arrays.
-const CHANNEL_OWNER: u8 = 3;
 /// Maximum message size in bytes: well below the send queue of a lane, so that sending never blocks
 /// on the receiver.
 const MESSAGE_BYTES: usize = 4 << 20;
@@ -63,7 +61,7 @@ pub fn shuffle<T: Element, const N: usize>(
     expected: usize,
 ) -> hemiola_cluster::Result<Vec<Vec<SparseBuilder<T, N>>>> {
     assert_eq!(outgoing.len(), cluster.size(), "outgoing must have one list of builders per peer");
-    let channel = cluster.next_channel(CHANNEL_OWNER);
+    let channel = cluster.next_channel(ChannelOwner::ArrayShuffle);
     let receiver = cluster.open_channel(channel, Lane::Bulk);
     let size = cluster.size();
     let me = cluster.rank().index();

@@ -9,7 +9,7 @@
 //!
 //! Rules, in this order:
 //!
-//! 1. first bytes: NumPy, Parquet, Arrow IPC, `%%MatrixMarket`;
+//! 1. first bytes: `NumPy`, Parquet, Arrow IPC, `%%MatrixMarket`;
 //! 2. `number index:value ...` on the lines: LDA-C if each number counts the pairs after it, else
 //!    LIBSVM;
 //! 3. three lines with a single integer, then lines with three: UCI bag of words;
@@ -46,7 +46,7 @@ pub enum FileFormat {
     Ldac,
     /// Matrix Market, read by [`MatrixMarket`](super::MatrixMarket).
     MatrixMarket,
-    /// NumPy array, read by [`Npy`](super::Npy).
+    /// `NumPy` array, read by [`Npy`](super::Npy).
     Npy,
     /// Parquet, read by `Columnar` with the feature `arrow`.
     Parquet,

@@ -1,4 +1,4 @@
-//! Readers of text formats and NumPy arrays, plain or compressed, whole or in byte ranges.
+//! Readers of text formats and `NumPy` arrays, plain or compressed, whole or in byte ranges.
 //!
 //! Reading has three steps. [`InputFile::find`] lists the files of a path, pattern or directory in
 //! sorted order. [`ByteRange::split`] splits them into ranges of about equal size; every peer

@@ -12,7 +12,7 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
-/// Type that can be read from NumPy files of any numeric type.
+/// Type that can be read from `NumPy` files of any numeric type.
 pub trait FromNumber: Sized {
     /// Converts an integer; `None` if it does not fit.
     fn from_whole(value: i128) -> Option<Self>;
@@ -61,7 +61,7 @@ enum NumberClass {
     Unsigned,
 }
 
-/// NumPy file with its header read.
+/// `NumPy` file with its header read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Npy {
     source: InputFile,
@@ -275,7 +275,7 @@ impl Npy {
         linear
     }
 
-    /// Index of an element as NumPy writes it: `[1, 2]`.
+    /// Index of an element as `NumPy` writes it: `[1, 2]`.
     #[cold]
     fn index_text(&self, number: u64) -> String {
         let mut left = self.row_major(number);

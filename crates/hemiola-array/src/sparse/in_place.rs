@@ -3,7 +3,7 @@
 //! It handles the cases that [`sort`](super::sort) cannot split in one stable pass: values too wide
 //! to be held twice, and buckets that one index fills. The key of an entry, packed into one integer
 //! in the chosen order of dimensions, is sorted from the top bits down. An American flag sort
-//! (McIlroy, Bostic, McIlroy 1993) swaps entries into 64 buckets. A bucket that fits the cache is
+//! (`McIlroy`, Bostic, `McIlroy` 1993) swaps entries into 64 buckets. A bucket that fits the cache is
 //! sorted by comparison on `(packed key, ordinal)` pairs and permuted there. Every pass writes to
 //! at most 64 positions per column, so no step stalls on memory.
 //!

@@ -188,7 +188,7 @@ fn headers_of_docword_and_matrix_market_give_the_shape_and_are_checked() {
     assert!(short.contains("the vocabulary has 2 words, but ids go up to word 5"), "{short}");
 }
 
-/// NumPy file of five rows and three columns, with values in file order.
+/// `NumPy` file of five rows and three columns, with values in file order.
 fn npy(fortran_order: &str, values: impl Iterator<Item = f32>) -> Vec<u8> {
     let header = format!("{{'descr': '<f4', 'fortran_order': {fortran_order}, 'shape': (5, 3), }}");
     let mut bytes = [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes()].concat();

@@ -116,9 +116,10 @@ fn unreadable_files_are_the_same_error_on_every_peer() {
         PeerProcesses::try_start_as(unprivileged, 3, "file_access::the_peer_without_permission", |_, command| {
             command.env("HEMIOLA_TEST_CLOSED", folder.path());
         });
+    let said = said.map(PeerProcesses::finish);
     allow("closed", 0o755);
     let said = match said {
-        Ok(peers) => peers.finish(),
+        Ok(said) => said,
         Err(error) => {
             assert!(unprivileged.is_some(), "{error}");
             let missing = MissingRequirement::new("user", format!("another user cannot run this test: {error}"));

@@ -126,8 +126,9 @@ fn written_sets_are_read_back_bit_for_bit() {
         let read = read.iter().map(|&(user, item, rating)| ([u64::from(user) - 1, u64::from(item) - 1], rating));
         assert!(read.eq(entries.iter().copied()));
     }
-    let mut out = Vec::new();
-    text::write_matrix_market(&mut out, [400, 300], entries.len() as u64, entries.iter().copied()).unwrap();
+    let header = format!("%%MatrixMarket matrix coordinate real general\n400 300 {}\n", entries.len());
+    let mut out = header.into_bytes();
+    text::write_csv(&mut out, " ", 1, entries.iter().copied()).unwrap();
     let (_folder, source) = file(out);
     let matrix = MatrixMarket::open(&source).unwrap();
     let mut read = Vec::new();
@@ -159,8 +160,9 @@ fn written_sets_are_read_back_bit_for_bit() {
     let expected: Vec<_> = (0..50)
         .flat_map(|document| lda.row(document).into_iter().map(move |(word, count)| (document, word, count)))
         .collect();
-    let mut out = Vec::new();
-    text::write_docword(&mut out, lda.words(), || lda.rows()).unwrap();
+    let mut out = format!("50\n40\n{}\n", expected.len()).into_bytes();
+    text::write_csv(&mut out, " ", 1, expected.iter().map(|&(document, word, count)| ([document, word], count)))
+        .unwrap();
     let (_folder, source) = file(out);
     let docword = Docword::open(&source).unwrap();
     docword.check_count(expected.len() as u64).unwrap();
@@ -172,9 +174,11 @@ fn written_sets_are_read_back_bit_for_bit() {
         })
         .unwrap();
     assert_eq!(read, expected);
-    let mut out = Vec::new();
-    text::write_ldac(&mut out, lda.rows()).unwrap();
-    let (_folder, source) = file(out);
+    let line = |row: Vec<(u64, u32)>| {
+        let pairs: Vec<String> = row.iter().map(|(word, count)| format!(" {word}:{count}")).collect();
+        format!("{}{}\n", row.len(), pairs.concat())
+    };
+    let (_folder, source) = file(lda.rows().map(line).collect::<String>().into_bytes());
     let mut read = Vec::new();
     Ldac::new()
         .read(&ByteRange::whole(source), |document| {

@@ -3,10 +3,10 @@
 use super::timed;
 use hemiola::loops::BufferArray;
 use hemiola::parallel_for;
-use hemiola_core::rng::PhiloxRng;
 use hemiola_array::synthetic::SyntheticLda;
 use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
 use std::time::Duration;
 
 const TOPICS: usize = 100;

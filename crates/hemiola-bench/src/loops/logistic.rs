@@ -7,9 +7,9 @@ use hemiola::loops::BufferArray;
 use hemiola::loops::expand::probing::{CapturePlain as _, CaptureShared as _};
 use hemiola::loops::expand::{Access, AccessMode, CaptureProbe, LoopSite, Subscript, for_each_entry};
 use hemiola::parallel_for;
-use hemiola_core::rng::Permutation;
 use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::Permutation;
 use std::borrow::Cow;
 use std::time::Duration;
 

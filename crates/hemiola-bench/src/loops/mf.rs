@@ -2,11 +2,11 @@
 
 use super::timed;
 use hemiola::parallel_for;
-use hemiola_core::rng::PhiloxRng;
 use hemiola_array::read::Csv;
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::{AccumulatorExt, ArrayExt, DistArray, PartitionSpec, ReadExt};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -5,7 +5,7 @@ use hemiola_bench::{Bench, ReportWriter};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Reports written as every other report of this command.
+/// Writer of benchmark reports, in the form of all reports of this command.
 struct CommandReports;
 
 impl ReportWriter for CommandReports {

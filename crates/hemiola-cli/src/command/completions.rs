@@ -1,4 +1,4 @@
-//! `hemiola completions`: what a shell needs to complete commands and flags.
+//! `hemiola completions`: shell completion scripts.
 
 use crate::output;
 use clap::{Args, CommandFactory as _};
@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Examples:
-  bash, for this user from the next login on:
+  bash, for this user, from the next login:
     hemiola completions bash > ~/.local/share/bash-completion/completions/hemiola
 
   zsh, in a folder that $fpath names:
@@ -16,14 +16,14 @@ Examples:
   fish:
     hemiola completions fish > ~/.config/fish/completions/hemiola.fish
 
-  For the shell that is running:
+  bash, in the running shell:
     source <(hemiola completions bash)";
 
-/// The arguments of `hemiola completions`.
+/// Arguments of `hemiola completions`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CompletionsArgs {
-    /// Which shell.
+    /// Shell to print the script for.
     shell: Shell,
 }
 

@@ -1,4 +1,5 @@
-//! The subcommands, one per file. Each turns what was typed into calls of the library, and an outcome into an exit code.
+//! The subcommands, one per file. Each turns its arguments into library calls, and the result into
+//! an exit code.
 
 #[cfg(feature = "bench")]
 mod bench;
@@ -16,47 +17,47 @@ mod topology;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What to do.
+/// Subcommands of `hemiola`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum CliCommand {
-    /// Measure Hemiola on this machine.
+    /// Run the benchmarks of Hemiola on this machine.
     #[cfg(feature = "bench")]
     #[command(subcommand)]
     Bench(hemiola_bench::Bench),
-    /// What a sparse regression has found, by feature.
+    /// List the coefficients of a sparse regression.
     Coefficients(model::CoefficientsArgs),
-    /// Print what a shell needs to complete commands and flags.
+    /// Print a shell completion script.
     Completions(completions::CompletionsArgs),
-    /// Look at data files, and make synthetic ones.
+    /// Describe data files, and generate synthetic ones.
     #[command(subcommand)]
     Data(data::DataCommand),
-    /// Figures of a trained model on ratings, examples or documents.
+    /// Evaluate a trained model on ratings, examples or documents.
     Evaluate(model::EvaluateArgs),
-    /// What new documents are about, by a topic model.
+    /// Infer the topics of new documents with a topic model.
     Infer(model::InferArgs),
-    /// Draw how runs of `hemiola train` converged.
+    /// Plot learning curves from reports of `hemiola train`.
     Plot(plot::PlotArgs),
-    /// What a trained model thinks a user would rate items, or which class examples are of.
+    /// Predict ratings, classes or values with a trained model.
     Predict(model::PredictArgs),
-    /// Measure how fast the peers of a job talk to each other, and describe the cluster.
+    /// Measure bandwidth and latency between the peers of a job, and describe the cluster.
     Probe(probe::ProbeArgs),
-    /// The best items for a user, or for somebody new.
+    /// Recommend items to a user, known or new.
     Recommend(model::RecommendArgs),
-    /// Start a program as the peers of a job, and watch over them.
+    /// Launch a program as the peers of a job, and supervise them.
     Run(run::RunArgs),
-    /// Hold tables for the peers of a job, and do nothing else.
+    /// Run a dedicated parameter server for the tables of a job.
     Serve(serve::ServeArgs),
-    /// Run protocols on clusters in virtual time.
+    /// Simulate clusters in virtual time.
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
-    /// Items like another one.
+    /// Find items similar to an item.
     Similar(model::SimilarArgs),
-    /// Experiments that need no cluster.
+    /// Run experiments that need no cluster.
     #[command(subcommand)]
     Study(study::StudyCommand),
-    /// The topics of a topic model: sizes, first words, coherence.
+    /// List the topics of a topic model: sizes, top words, coherence.
     Topics(model::TopicsArgs),
-    /// Look at a communication graph: degree, spectral gap, bytes per step, a drawing.
+    /// Analyze and draw a communication graph: degree, spectral gap, bytes per step.
     Topology(topology::TopologyCommand),
     /// Train a model.
     #[command(subcommand)]

@@ -1,4 +1,5 @@
-//! `hemiola probe`: what a strategy has to know of a cluster.
+//! `hemiola probe`: measures the links of a cluster and writes a resource specification for
+//! strategies.
 
 use crate::output::{self, OutputCompression, StagedFile};
 use crate::plural::counted;
@@ -7,28 +8,29 @@ use clap::Args;
 use hemiola::collective::{LinkMeasurement, probe};
 use hemiola_cluster::Cluster;
 use hemiola_core::Rank;
-use hemiola_strategy::{LinkSpec, PeerSpec, ResourceSpec as Description};
+use hemiola_strategy::{LinkSpec, PeerSpec, ResourceSpec};
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
-Every pair of peers plays ping-pong and sends 24 MB, one pair after the other: about 50 ms a pair on a fast network. The description names hosts and devices, what \
-links within a host and between hosts usually do, and the pairs that differ. It is TOML, to be read and edited.
+Every pair of peers exchanges small messages and then 24 MB, one pair after the other: about 50 ms per pair on a fast \
+network. The specification lists hosts and devices, typical bandwidth and latency within a host and between hosts, and \
+the pairs that differ. It is TOML and can be edited.
 
 Examples:
     hemiola run -n 4 -- hemiola probe --output cluster.toml
     hemiola run --hosts ada,grace -- hemiola probe --output cluster.toml
-    hemiola probe                       # of this process alone: nothing to measure";
+    hemiola probe                       # a single process: no links to measure";
 
-/// The arguments of `hemiola probe`.
+/// Arguments of `hemiola probe`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ProbeArgs {
-    /// Where to write the description [default: standard output].
+    /// File for the specification [default: standard output].
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// What this peer computes with, as the description is to say.
+    /// Name of this peer's compute device in the specification.
     #[arg(long, value_name = "NAME", default_value = "cpu")]
     device: String,
 }
@@ -53,33 +55,33 @@ impl ProbeArgs {
                 let mut staged = StagedFile::create(path, OutputCompression::None)?;
                 staged.write(description.to_toml().as_bytes())?;
                 staged.finish()?.publish()?;
-                output::print(&in_words(&description, &pairs))?;
+                output::print(&summary(&description, &pairs))?;
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// The name of this machine.
+/// Returns the host name of this machine.
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-fn describe(peers: Vec<PeerSpec>, pairs: &[LinkMeasurement]) -> Description {
+fn describe(peers: Vec<PeerSpec>, pairs: &[LinkMeasurement]) -> ResourceSpec {
     let link = |one: Rank, other: Rank| {
         let probed = pairs.iter().find(|probed| (probed.one, probed.other) == (one, other));
         let LinkMeasurement { latency, bytes_per_second, .. } = probed.expect("every pair was measured");
         LinkSpec { latency: *latency, bytes_per_second: *bytes_per_second }
     };
-    Description::measured(peers, link)
+    ResourceSpec::measured(peers, link)
 }
 
-fn in_words(description: &Description, pairs: &[LinkMeasurement]) -> String {
+fn summary(description: &ResourceSpec, pairs: &[LinkMeasurement]) -> String {
     let hosts = description.hosts().len();
     let mut text = format!("{} on {}\n", counted(description.size() as u64, "peer"), counted(hosts as u64, "host"));
     let mut line = |name: &str, link: LinkSpec| {
         let (rate, latency) = (link.bytes_per_second / 1e6, link.latency * 1e6);
-        writeln!(text, "  {name}: {rate:.0} MB/s, {latency:.0} µs").expect("a string takes all");
+        writeln!(text, "  {name}: {rate:.0} MB/s, {latency:.0} µs").expect("writing to a string cannot fail");
     };
     let within = |probed: &LinkMeasurement| description.same_host(probed.one, probed.other);
     if pairs.iter().any(within) {

@@ -1,33 +1,34 @@
-//! Graphs given as edges: in a file, one edge on a line, or typed with commas between.
+//! Parser of custom edges: one edge per line of a file, or comma-separated on the command line.
 //!
-//! An edge is a sender and a receiver: `0 1`, `0,1`, `0-1` or `0 -> 1`. Empty lines and what follows a `#` are left out.
+//! An edge is a sender and a receiver: `0 1`, `0,1`, `0-1` or `0 -> 1`. Empty lines and comments
+//! after a `#` are ignored.
 
 use hemiola_core::Rank;
 use std::path::Path;
 
-/// Edges, from sender to receiver.
+/// Custom edges, each from a sender to a receiver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DrawnEdges(pub(crate) Vec<(Rank, Rank)>);
 
 impl DrawnEdges {
-    /// Reads edges that were typed, `0-1,1-0`, or the file that was named.
+    /// Parses a list of edges such as `0-1,1-0`, or reads a file of edges.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         if !Path::new(text).exists() && text.split(',').any(|edge| parse(edge).is_some()) {
-            let edges = text.split(',').map(|edge| parse(edge).ok_or_else(|| no_edge(edge, None)));
+            let edges = text.split(',').map(|edge| parse(edge).ok_or_else(|| invalid_edge(edge, None)));
             return edges.collect::<Result<_, _>>().map(Self);
         }
         let lines = std::fs::read_to_string(text).map_err(|error| {
-            format!("`{text}` is no list of edges such as `0-1,1-0`, and cannot be read as a file of them: {error}")
+            format!("`{text}` is not a list of edges such as `0-1,1-0`, and cannot be read as a file: {error}")
         })?;
-        let edges = from_lines(&lines).map_err(|(line, wrong)| no_edge(&wrong, Some((text, line))))?;
+        let edges = from_lines(&lines).map_err(|(line, wrong)| invalid_edge(&wrong, Some((text, line))))?;
         if edges.is_empty() {
-            return Err(format!("`{text}` has no edges; write one on each line, as in `0 1`"));
+            return Err(format!("`{text}` has no edges; write one per line, such as `0 1`"));
         }
         Ok(Self(edges))
     }
 }
 
-/// Edges by line; an error has the number of the line that is none, and the line.
+/// Parses one edge per line. The error is the number and the text of the first invalid line.
 fn from_lines(text: &str) -> Result<Vec<(Rank, Rank)>, (usize, String)> {
     let lines = text.lines().enumerate().filter_map(|(number, line)| {
         let line = line.split('#').next().unwrap_or_default().trim();
@@ -36,7 +37,7 @@ fn from_lines(text: &str) -> Result<Vec<(Rank, Rank)>, (usize, String)> {
     lines.collect()
 }
 
-/// Two numbers with a space, a comma, a dash or an arrow between.
+/// Parses two ranks separated by a space, a comma, a dash or an arrow.
 fn parse(edge: &str) -> Option<(Rank, Rank)> {
     let mut parts = edge.split(|letter: char| letter.is_whitespace() || ",->→".contains(letter));
     let mut next = || parts.by_ref().find(|part| !part.is_empty());
@@ -45,9 +46,12 @@ fn parse(edge: &str) -> Option<(Rank, Rank)> {
     next().is_none().then_some(edge)
 }
 
-fn no_edge(text: &str, place: Option<(&str, usize)>) -> String {
-    let place = place.map(|(file, line)| format!("line {line} of `{file}`: ")).unwrap_or_default();
-    format!("{place}`{}` is no edge; write the numbers of sender and receiver, as in `0 1` or `0-1`", text.trim())
+fn invalid_edge(text: &str, location: Option<(&str, usize)>) -> String {
+    let location = location.map(|(file, line)| format!("line {line} of `{file}`: ")).unwrap_or_default();
+    format!(
+        "{location}`{}` is not an edge; write the ranks of sender and receiver, such as `0 1` or `0-1`",
+        text.trim()
+    )
 }
 
 #[cfg(test)]
@@ -59,18 +63,18 @@ mod tests {
     }
 
     #[test]
-    fn edges_are_written_in_several_ways() {
+    fn edges_have_several_notations() {
         let text = "# a ring\n0 1\n1,2\n\n2-3  # across\r\n3 -> 0\n0\t2\n2→0";
         assert_eq!(from_lines(text), Ok(edges(&[(0, 1), (1, 2), (2, 3), (3, 0), (0, 2), (2, 0)])));
         assert_eq!(DrawnEdges::read("0-1,1-0"), Ok(DrawnEdges(edges(&[(0, 1), (1, 0)]))));
     }
 
     #[test]
-    fn what_is_no_edge_is_named_by_line() {
+    fn an_invalid_edge_is_reported_with_its_line() {
         for wrong in ["0", "0 1 2", "a b", "0 -1 x", "1.5 2", "0 99999999999"] {
             assert_eq!(from_lines(&format!("0 1\n\n{wrong}\n")), Err((3, wrong.to_owned())), "{wrong}");
         }
-        assert!(DrawnEdges::read("0-1,2").unwrap_err().contains("`2` is no edge"));
-        assert!(DrawnEdges::read("no such file").unwrap_err().contains("`no such file` is no list of edges"));
+        assert!(DrawnEdges::read("0-1,2").unwrap_err().contains("`2` is not an edge"));
+        assert!(DrawnEdges::read("no such file").unwrap_err().contains("`no such file` is not a list of edges"));
     }
 }

@@ -1,6 +1,8 @@
-//! Communication graphs as they are typed: a name, and after a colon what it needs, as in `halton:3` or `edges:graph.txt`.
+//! Communication graphs on the command line: a name, and its parameters after a colon, as in
+//! `halton:3` or `edges:graph.txt`.
 //!
-//! **Invariant:** this is the only place that knows names of graphs; `hemiola train --graph` and `hemiola topology --kind` take the same.
+//! **Invariant:** only this module knows the names of graphs; `hemiola train --graph` and `hemiola
+//! topology --kind` accept the same.
 
 mod edges;
 
@@ -9,7 +11,7 @@ pub(crate) use edges::DrawnEdges;
 use clap::ValueEnum;
 use hemiola::collective::Topology;
 
-/// A kind of graph.
+/// Kind of communication graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TopologyName {
     Complete,
@@ -27,7 +29,7 @@ pub(crate) enum TopologyName {
     Best,
 }
 
-/// What a kind of graph needs, or can do with.
+/// Parameters of a graph; each kind uses some of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TopologyParameters {
     pub(crate) degree: Option<usize>,
@@ -37,14 +39,14 @@ pub(crate) struct TopologyParameters {
     pub(crate) edges: Option<DrawnEdges>,
 }
 
-/// A graph as it was typed.
+/// Graph as given on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TopologyArgs {
     pub(crate) kind: TopologyName,
-    pub(crate) details: TopologyParameters,
+    pub(crate) parameters: TopologyParameters,
 }
 
-/// All that can be typed.
+/// Error text that lists all accepted graphs.
 const EXPECTED: &str = "expected complete, ring, chain, star, root-expander, chord, halton, halton:DEGREE, random:DEGREE, two-level:PEERS, circulant:OFFSET,.. or edges:FILE \
                         (or edges:0-1,1-0,..)";
 
@@ -53,9 +55,10 @@ impl TopologyName {
         self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// The graph; nothing if it has to be searched for. An error names the flag that says what is missing.
-    pub(crate) fn topology(self, details: &TopologyParameters) -> Result<Option<Topology>, &'static str> {
-        let TopologyParameters { degree, seed, group, offsets, edges } = details;
+    /// Returns the topology, or `None` for [`TopologyName::Best`], which needs a search. An error
+    /// names the missing flag.
+    pub(crate) fn topology(self, parameters: &TopologyParameters) -> Result<Option<Topology>, &'static str> {
+        let TopologyParameters { degree, seed, group, offsets, edges } = parameters;
         Ok(Some(match self {
             Self::Complete => Topology::Complete,
             Self::Ring => Topology::Ring,
@@ -67,7 +70,7 @@ impl TopologyName {
             Self::RandomRegular => {
                 Topology::RandomRegular { degree: degree.ok_or("--degree")?, seed: seed.unwrap_or_default() }
             }
-            Self::TwoLevel => Topology::TwoLevel { group: group.ok_or("--group")? },
+            Self::TwoLevel => Topology::TwoLevel { group: group.ok_or("--group-size")? },
             Self::Circulant if offsets.is_empty() => return Err("--offsets"),
             Self::Circulant => Topology::Circulant { offsets: offsets.clone() },
             Self::Edges => Topology::Edges { edges: edges.clone().ok_or("--edges")?.0 },
@@ -76,34 +79,36 @@ impl TopologyName {
     }
 }
 
-/// Reads a graph as it is typed.
-pub(crate) fn typed(text: &str) -> Result<TopologyArgs, String> {
+/// Parses a graph of the command line.
+pub(crate) fn parse(text: &str) -> Result<TopologyArgs, String> {
     let (name, detail) = text.split_once(':').map_or((text, None), |(name, detail)| (name, Some(detail)));
-    let expected = || format!("{EXPECTED}; `best` and `best:DEGREE` look for one in `hemiola topology`");
+    let expected =
+        || format!("{EXPECTED}; `hemiola topology` also takes `best` and `best:DEGREE`, which search for one");
     let kind = TopologyName::from_str(name, false).map_err(|_| expected())?;
     let number = |detail: &str| detail.trim().parse::<usize>().ok().filter(|number| *number > 0).ok_or_else(expected);
-    let mut details = TopologyParameters::default();
+    let mut parameters = TopologyParameters::default();
     match (kind, detail) {
         (_, None) => {}
         (TopologyName::Halton | TopologyName::RandomRegular | TopologyName::Best, Some(degree)) => {
-            details.degree = Some(number(degree)?)
+            parameters.degree = Some(number(degree)?);
         }
-        (TopologyName::TwoLevel, Some(group)) => details.group = Some(number(group)?),
+        (TopologyName::TwoLevel, Some(group)) => parameters.group = Some(number(group)?),
         (TopologyName::Circulant, Some(offsets)) => {
-            details.offsets = offsets.split(',').map(number).collect::<Result<_, _>>()?;
+            parameters.offsets = offsets.split(',').map(number).collect::<Result<_, _>>()?;
         }
-        (TopologyName::Edges, Some(edges)) => details.edges = Some(DrawnEdges::read(edges)?),
+        (TopologyName::Edges, Some(edges)) => parameters.edges = Some(DrawnEdges::read(edges)?),
         _ => return Err(expected()),
     }
-    Ok(TopologyArgs { kind, details })
+    Ok(TopologyArgs { kind, parameters })
 }
 
-/// Reads a graph for a training, which cannot search for one: it learns only later how many peers there are.
-pub(crate) fn for_training(text: &str) -> Result<Topology, String> {
-    let TopologyArgs { kind, mut details } = typed(text)?;
-    // The graph is part of the settings: another seed of the training must not change it.
-    details.seed = Some(1);
-    kind.topology(&details).ok().flatten().ok_or_else(|| EXPECTED.to_owned())
+/// Parses a graph for training. It cannot be searched for, because the number of peers is not yet
+/// known.
+pub(crate) fn parse_for_training(text: &str) -> Result<Topology, String> {
+    let TopologyArgs { kind, mut parameters } = parse(text)?;
+    // The graph is part of the settings: the random seed of training must not change it.
+    parameters.seed = Some(1);
+    kind.topology(&parameters).ok().flatten().ok_or_else(|| EXPECTED.to_owned())
 }
 
 #[cfg(test)]
@@ -112,16 +117,16 @@ mod tests {
     use hemiola_core::Rank;
 
     #[test]
-    fn graphs_have_names_and_details() {
-        assert_eq!(for_training("root-expander"), Ok(Topology::RootExpander));
-        assert_eq!(for_training("halton:3"), Ok(Topology::Halton { degree: Some(3) }));
-        assert_eq!(for_training("circulant:1,5"), Ok(Topology::Circulant { offsets: vec![1, 5] }));
-        assert_eq!(for_training("random:2"), Ok(Topology::RandomRegular { degree: 2, seed: 1 }));
-        assert_eq!(for_training("random-regular:2"), for_training("random:2"));
+    fn graphs_are_parsed_with_their_parameters() {
+        assert_eq!(parse_for_training("root-expander"), Ok(Topology::RootExpander));
+        assert_eq!(parse_for_training("halton:3"), Ok(Topology::Halton { degree: Some(3) }));
+        assert_eq!(parse_for_training("circulant:1,5"), Ok(Topology::Circulant { offsets: vec![1, 5] }));
+        assert_eq!(parse_for_training("random:2"), Ok(Topology::RandomRegular { degree: 2, seed: 1 }));
+        assert_eq!(parse_for_training("random-regular:2"), parse_for_training("random:2"));
         let edges = vec![(Rank::new(0), Rank::new(1)), (Rank::new(1), Rank::new(0))];
-        assert_eq!(for_training("edges:0-1,1-0"), Ok(Topology::Edges { edges }));
+        assert_eq!(parse_for_training("edges:0-1,1-0"), Ok(Topology::Edges { edges }));
         for wrong in ["tree", "halton:many", "ring:3", "random", "two-level:0", "circulant:", "best", "edges"] {
-            assert!(for_training(wrong).unwrap_err().contains("root-expander"), "{wrong}");
+            assert!(parse_for_training(wrong).unwrap_err().contains("root-expander"), "{wrong}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Bad and odd conditions of a training, seen from the command line: what is refused says why and how to mend it, ends with 2
-//! (or 3 where the system failed) and leaves nothing; what is odd is learned correctly.
+//! Training with invalid and unusual data. Invalid input is refused with a reason and a hint, exits
+//! with 2 (or 3 if the system failed) and leaves nothing; unusual data are learned correctly.
 
 use crate::model::{hemiola, lab, text};
 use crate::support::launch;
@@ -20,7 +20,7 @@ fn write(lab: &TempDir, name: &str, contents: &[u8]) {
 }
 
 #[test]
-fn bad_data_are_told_by_file_and_line_and_leave_nothing() {
+fn bad_data_are_reported_with_file_and_line_and_leave_nothing() {
     let lab = lab();
     write(&lab, "word.csv", b"a,b,5\na,c,good\n");
     write(&lab, "nan.csv", b"a,b,5\na,c,NaN\n");
@@ -35,18 +35,14 @@ fn bad_data_are_told_by_file_and_line_and_leave_nothing() {
     write(&lab, "cut.csv.gz", &[0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3, 0x4b]);
     fs::create_dir(lab.path().join("folder")).unwrap();
     let before = names(&lab);
-    let mend = "hint: mend the line, or leave out up to N such lines with `--skip-bad-lines N`";
-    let lines = "hint: a line is a user, an item and a rating; say what separates them with `--separator TEXT`";
+    let mend = "hint: correct the line, or skip up to N invalid lines with `--skip-bad-lines N`";
+    let lines = "hint: a line is a user, an item and a rating; set the separator with `--separator TEXT`";
     let cases = [
         ("word.csv", "`word.csv:2:5`: expected a number, found `good`", mend),
         ("nan.csv", "`nan.csv:2:5`: expected a finite number, found `NaN`", mend),
         ("inf.csv", "`inf.csv:1:5`: expected a finite number, found `-inf`", mend),
         ("short.csv", "`short.csv:2:2`: expected field 2 after `,`", mend),
-        (
-            "twice.csv",
-            "`twice.csv:1` and `twice.csv:3` are of the same user and the same item",
-            "hint: leave one of them",
-        ),
+        ("twice.csv", "`twice.csv:1` and `twice.csv:3` have the same user and item", "hint: keep one of them"),
         ("empty.csv", "`empty.csv` is empty", "expected at least one line"),
         ("heading.csv", "`heading.csv:1:11`: expected a number, found `rating`", mend),
         ("binary.csv", "`binary.csv`: it is neither text nor a numpy, Parquet or Arrow file", lines),
@@ -57,13 +53,13 @@ fn bad_data_are_told_by_file_and_line_and_leave_nothing() {
         ("missing.csv", "cannot open `missing.csv`: no such file", "hint: "),
     ];
     for (file, problem, way_out) in cases {
-        for flag in ["--data", "--data ratings.csv --valid"] {
+        for flag in ["--data", "--data ratings.csv --validation"] {
             let ended = hemiola(&lab, &format!("train mf {flag} {file} --output model --report run.json"));
             let told = text(&ended.stderr);
             assert_eq!(ended.code, Some(2), "{flag} {file}: {told}");
             assert!(told.contains(problem) && told.contains(way_out), "{flag} {file}: {told}");
-            assert_eq!(told.matches(problem).count(), 1, "said once: {told}");
-            assert!(ended.stdout.is_empty(), "nothing else is said: {}", text(&ended.stdout));
+            assert_eq!(told.matches(problem).count(), 1, "printed once: {told}");
+            assert!(ended.stdout.is_empty(), "nothing else is printed: {}", text(&ended.stdout));
             assert_eq!(names(&lab), before, "{flag} {file}");
         }
     }
@@ -74,16 +70,16 @@ fn bad_data_are_told_by_file_and_line_and_leave_nothing() {
 }
 
 #[test]
-fn places_that_cannot_be_written_are_found_before_data_are_read() {
+fn unwritable_paths_are_reported_before_data_are_read() {
     let lab = lab();
     fs::create_dir(lab.path().join("folder")).unwrap();
     write(&lab, "file", b"");
-    hemiola(&lab, "data make mf --entries 50 --users 10 --items 10 --output made.csv");
+    hemiola(&lab, "data make mf --ratings 50 --users 10 --items 10 --output made.csv");
     let before = names(&lab);
-    // The data do not exist: whatever is said of results is said before they are looked for.
+    // The data do not exist, so an error about results must come before they are read.
     for (arguments, expected) in [
-        ("--output folder", "`folder` exists and is no saved model"),
-        ("--output file", "`file` exists and is no saved model"),
+        ("--output folder", "`folder` exists and is not a saved model"),
+        ("--output file", "`file` exists and is not a saved model"),
         ("--output no/such/place", "cannot write to `no/such`"),
         ("--output /proc/model", "cannot write to `/proc`"),
         ("--report folder", "cannot write the report to `folder`: it is a folder"),
@@ -101,10 +97,10 @@ fn places_that_cannot_be_written_are_found_before_data_are_read() {
 }
 
 #[test]
-fn a_disk_that_is_too_small_is_found_before_training() {
+fn a_disk_that_is_too_small_is_reported_before_training() {
     let lab = lab();
     fs::create_dir(lab.path().join("disk")).unwrap();
-    // A disk of a few pages that nobody else sees and that goes with the shell; then what is left on it.
+    // A private disk of a few pages that ends with the shell; the script then lists its contents.
     let script = r#"mount -t tmpfs -o size=64k none disk 2>/dev/null || { echo "no mount"; exit 0; }
         "$0" train mf --data ratings.csv --epochs 2 --output disk/model $1; code=$?; echo "left: $(ls -A disk)"; exit $code"#;
     let on_small_disk = |options: &str| {
@@ -134,14 +130,14 @@ fn report(lab: &TempDir, arguments: &str) -> Value {
 }
 
 #[test]
-fn odd_data_are_learned() {
+fn unusual_data_are_learned() {
     let lab = lab();
     write(&lab, "one.csv", b"a,b,4\n");
     write(&lab, "one-user.csv", b"a,b,4\na,c,2\na,d,5\na,e,1\na,f,3\n");
     write(&lab, "constant.csv", b"a,b,3\na,c,3\nb,b,3\nb,c,3\nc,b,3\n");
     write(&lab, "train.csv", b"a,b,4\na,c,2\nb,b,5\nb,z,1\nc,c,1\n");
     let is_near = |lab: &TempDir, data: &str, pair: &str, rating: f64| {
-        let trained = hemiola(lab, &format!("train mf --data {data} --valid 0 --epochs 200 --l2 0 --output m -q"));
+        let trained = hemiola(lab, &format!("train mf --data {data} --validation 0 --epochs 200 --l2 0 --output m -q"));
         assert_eq!(trained.code, Some(0), "{data}: {}", text(&trained.stderr));
         let told = text(&hemiola(lab, &format!("predict --model m {pair} --report -")).stdout);
         let predicted: Value = serde_json::from_str(&told).unwrap();
@@ -152,41 +148,42 @@ fn odd_data_are_learned() {
     is_near(&lab, "one-user.csv --rank 3", "--user a --item d", 5.0);
     is_near(&lab, "constant.csv", "--user c --item c", 3.0);
     is_near(&lab, "constant.csv --rank 300", "--user c --item c", 3.0);
-    is_near(&lab, "constant.csv --step 10", "--user c --item c", 3.0);
+    is_near(&lab, "constant.csv --learning-rate 10", "--user c --item c", 3.0);
     is_near(&lab, "train.csv --peers 3 --workers 2", "--user b --item z", 1.0);
-    // A share of one rating is none: then there is no held-out figure, and the last model is kept.
-    let one = report(&lab, "--data one.csv --valid 0.1 --target 0.5 --epochs 3");
+    // A fraction of one rating is none, so there is no validation metric, and the last model is
+    // saved.
+    let one = report(&lab, "--data one.csv --validation 0.1 --target 0.5 --epochs 3");
     assert_eq!((&one["data"]["validation"], &one["result"]["validation"]), (&0.into(), &Value::Null));
 }
 
 #[test]
-fn items_without_ratings_are_no_trouble() {
+fn items_without_training_ratings_are_allowed() {
     let lab = lab();
-    // Most ratings are held out, so that some users and items have none to be trained on.
-    let few = report(&lab, "--data ratings.csv --valid 0.98 --epochs 3");
+    // Most ratings are for validation, so that some users and items have no training ratings.
+    let few = report(&lab, "--data ratings.csv --validation 0.98 --epochs 3");
     assert!(few["data"]["train"].as_u64().unwrap() < 40, "{few}");
     assert!(few["result"]["validation"]["rmse"].as_f64().unwrap() < 3.0, "{few}");
     write(&lab, "train.csv", b"a,b,4\na,c,2\nb,b,5\nb,c,1\nc,c,1\n");
-    write(&lab, "held-out.csv", b"a,b,4\nnobody,b,1\na,nothing,2\n");
-    write(&lab, "strangers.csv", b"x,y,1\n");
-    let known = report(&lab, "--data train.csv --valid held-out.csv --epochs 3");
-    assert_eq!(known["data"]["validation"], 1, "ratings of strangers are left out");
-    let ended = hemiola(&lab, "train mf --data train.csv --valid strangers.csv --output model");
+    write(&lab, "validation.csv", b"a,b,4\nx,b,1\na,nothing,2\n");
+    write(&lab, "unknown.csv", b"x,y,1\n");
+    let known = report(&lab, "--data train.csv --validation validation.csv --epochs 3");
+    assert_eq!(known["data"]["validation"], 1, "ratings of unknown users are ignored");
+    let ended = hemiola(&lab, "train mf --data train.csv --validation unknown.csv --output model");
     assert_eq!(ended.code, Some(2));
-    assert!(text(&ended.stderr).contains("no rating of `strangers.csv` is of a user and an item"), "{ended:?}");
+    assert!(text(&ended.stderr).contains("no rating of `unknown.csv` has a user and an item"), "{ended:?}");
     assert!(!lab.path().join("model").exists());
 }
 
 #[test]
-fn divergence_is_noticed_and_told() {
+fn divergence_is_detected_and_reported() {
     let lab = lab();
-    let ended = hemiola(&lab, "train mf --data ratings.csv --step 10 --epochs 20 --rank 8 --report run.json");
+    let ended = hemiola(&lab, "train mf --data ratings.csv --learning-rate 10 --epochs 20 --rank 8 --report run.json");
     let told = text(&ended.stdout);
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     assert!(told.contains("(the epoch diverged and was repeated with half the learning rate"), "{told}");
     let run: Value = serde_json::from_slice(&fs::read(lab.path().join("run.json")).unwrap()).unwrap();
     assert!(run["progress"][0]["note"].as_str().unwrap().contains("half the learning rate"), "{run}");
-    // The deviation of these ratings is 2.
+    // The standard deviation of these ratings is 2.
     assert!(run["result"]["validation"]["rmse"].as_f64().unwrap() < 1.5, "{run}");
     write(&lab, "vast.csv", b"a,b,1e38\na,c,-1e38\nb,b,3\n");
     let ended = hemiola(&lab, "train mf --data vast.csv --output model");
@@ -196,9 +193,11 @@ fn divergence_is_noticed_and_told() {
 }
 
 #[test]
-fn the_report_has_the_fields_that_are_documented() {
+fn the_report_has_the_documented_fields() {
     let lab = lab();
-    for (arguments, held_out) in [("--valid 0.1", true), ("--valid 0", false), ("--valid 0.1 --peers 2", true)] {
+    for (arguments, validation) in
+        [("--validation 0.1", true), ("--validation 0", false), ("--validation 0.1 --peers 2", true)]
+    {
         hemiola(
             &lab,
             &format!("train mf --data ratings.csv --epochs 3 --seed 7 --report r.json --output m {arguments}"),
@@ -211,20 +210,20 @@ fn the_report_has_the_fields_that_are_documented() {
         assert_eq!(keys(&report["data"]), ["shape", "train", "validation"]);
         assert_eq!(report["data"]["shape"], serde_json::json!([40, 30]));
         assert_eq!(report["data"]["train"].as_u64().unwrap() + report["data"]["validation"].as_u64().unwrap(), 900);
-        let figures = |value: &Value, names: &[&str]| {
+        let metrics = |value: &Value, names: &[&str]| {
             assert_eq!(keys(value), names);
-            assert!(value.as_object().unwrap().values().all(|figure| figure.as_f64().unwrap() > 0.0), "{value}");
+            assert!(value.as_object().unwrap().values().all(|metric| metric.as_f64().unwrap() > 0.0), "{value}");
         };
         let progress = report["progress"].as_array().unwrap();
         assert_eq!(progress.len(), 3);
         for (number, epoch) in (1..).zip(progress) {
             let mut expected = vec!["bytes_sent", "epoch", "objective", "seconds", "train", "updates"];
-            if held_out {
+            if validation {
                 expected.push("validation");
-                figures(&epoch["validation"], &["mae", "rmse"]);
+                metrics(&epoch["validation"], &["mae", "rmse"]);
             }
             assert_eq!(keys(epoch), expected);
-            figures(&epoch["train"], &["rmse"]);
+            metrics(&epoch["train"], &["rmse"]);
             assert_eq!(epoch["epoch"], number);
             assert_eq!(epoch["updates"].as_u64().unwrap(), number * report["data"]["train"].as_u64().unwrap());
             assert!(epoch["seconds"].as_f64().unwrap() > 0.0 && epoch["objective"].as_f64().unwrap() > 0.0);
@@ -242,7 +241,7 @@ fn the_report_has_the_fields_that_are_documented() {
             "stop_reason",
             "updates_per_second",
         ];
-        if held_out {
+        if validation {
             expected.push("validation");
         }
         assert_eq!(keys(result), expected);

@@ -1,4 +1,4 @@
-//! `hemiola data`: every format and every bad condition with its message and exit code, and sets that are made.
+//! `hemiola data`: all formats, all errors with message and exit code, and synthetic data sets.
 
 use crate::support::{Ended, launch, subcommand};
 use hemiola_array::save::PartReader;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A folder to work in, so that messages have short paths.
+/// Working folder, so that messages have short paths.
 struct Lab(TempDir);
 
 impl Lab {
@@ -19,7 +19,7 @@ impl Lab {
         Self(tempfile::tempdir().unwrap())
     }
 
-    /// A folder with one file.
+    /// Creates a folder with one file.
     fn with(name: &str, contents: impl AsRef<[u8]>) -> Self {
         let lab = Self::new();
         lab.write(name, contents);
@@ -34,12 +34,12 @@ impl Lab {
         fs::write(self.path(name), contents).unwrap();
     }
 
-    /// `hemiola data`, run to its end.
+    /// Runs `hemiola data` to its end.
     fn data(&self, arguments: &str) -> Ended {
         launch(subcommand("data").args(arguments.split_whitespace()).current_dir(self.0.path())).end()
     }
 
-    /// The one description that `describe` reports.
+    /// Returns the only description of a `describe` report.
     fn described(&self, arguments: &str) -> Value {
         let ended = self.data(&format!("describe {arguments} --report -"));
         assert_eq!((ended.code, lines(&ended.stderr)), (Some(0), String::new()));
@@ -47,7 +47,7 @@ impl Lab {
         report["sets"][0].clone()
     }
 
-    /// The names in the folder, sorted.
+    /// Returns the names in the folder, sorted.
     fn names(&self) -> Vec<String> {
         let entries = fs::read_dir(self.0.path()).unwrap();
         let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -60,20 +60,20 @@ fn lines(lines: &[Vec<u8>]) -> String {
     lines.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect::<Vec<_>>().join("\n")
 }
 
-/// Asserts how a command failed: its code, its message, its hint.
+/// Asserts exit code, message and hint of a failed command.
 #[track_caller]
 fn failed(ended: &Ended, code: i32, message: &str, hint: &str) {
     let hint = if hint.is_empty() { String::new() } else { format!("\nhint: {hint}") };
     assert_eq!((ended.code, lines(&ended.stderr)), (Some(code), format!("hemiola: {message}{hint}")));
 }
 
-const SKIP: &str = "`--skip-bad-lines N` leaves out up to N such lines";
-const NAN: &str = "`--keep-nan` counts such values instead, `--skip-bad-lines N` leaves out up to N such lines";
-const TEXT: &str = "`--text COLUMN` reads a column as text, `--skip-bad-lines N` leaves out up to N such lines";
-const GUESSED: &str = "if the format was guessed wrong, name it: `--format`";
+const SKIP: &str = "`--skip-bad-lines N` skips up to N such lines";
+const NAN: &str = "`--keep-nan` counts such values instead, `--skip-bad-lines N` skips up to N such lines";
+const TEXT: &str = "`--text-columns COLUMN` reads a column as text, `--skip-bad-lines N` skips up to N such lines";
+const DETECTED: &str = "if the format was detected wrongly, set it with `--format`";
 
 #[test]
-fn ratings_are_entries_whatever_separates_them() {
+fn ratings_are_entries_with_any_separator() {
     for (name, text, separator, header) in [
         ("a.csv", "user,item,rating\n1,10,4.5\n2,11,3\n2,10,1\n", "`,`", true),
         ("a.tsv", "1\t10\t4.5\r\n2\t11\t3\n2\t10\t1", "a tab", false),
@@ -94,13 +94,13 @@ fn ratings_are_entries_whatever_separates_them() {
 }
 
 #[test]
-fn the_text_says_what_the_report_says() {
+fn text_and_report_agree() {
     let lab = Lab::with("a.csv", "user,item,rating\n1,10,4.5\n2,11,3\n2,10,1\n");
     let ended = lab.data("describe a.csv --report facts.json");
     let expected = "a.csv
   files       40 bytes on disk, plain
   format      csv, separated by `,`, with a header
-  told by     3 fields, separated by `,`, on 4 of 4 lines
+  detected by 3 fields, separated by `,`, on 4 of 4 lines
   read as     entries: row, column, value
   shape       2 x 11 (rows counted from 1, columns from 1)
   occupied    2 rows and 2 columns have entries
@@ -108,7 +108,7 @@ fn the_text_says_what_the_report_says() {
   duplicates  0
   values      f32, 1 to 4.5000, mean 2.8333
   memory      36 bytes as sparse array, 188 bytes as dense array, of f32
-  skew        the busiest 1 % of rows hold 66.67 %, of columns 66.67 % of all entries
+  skew        the top 1 % of rows have 66.67 %, of columns 66.67 % of all entries
 
   columns
     user    u8   1 to 2, mean 1.6667
@@ -142,22 +142,22 @@ fn other_separated_values_are_a_table() {
 }
 
 #[test]
-fn views_names_and_headers_can_be_asked_for() {
+fn views_names_and_headers_can_be_selected() {
     let lab = Lab::with("a.csv", "ada,apple,1\nbob,pear,2\nada,pear,4\nada,pear,4\n");
-    let set = lab.described("a.csv --as entries --header no");
+    let set = lab.described("a.csv --view entries --header no");
     assert_eq!((&set["shape"], &set["duplicates"]), (&serde_json::json!([2, 2]), &1.into()));
     assert_eq!(lab.described("a.csv --header yes")["columns"][2]["name"], "1");
     lab.write("b.txt", "1|2|3\n4|5|6\n");
-    let set = lab.described("b.txt --as table --separator | --text 2");
+    let set = lab.described("b.txt --view table --separator | --text-columns 2");
     assert_eq!((&set["view"], &set["columns"][1]["type"]), (&"table".into(), &"text".into()));
     assert_eq!(lab.described("b.txt --format csv")["separator"], "`|`");
-    let ended = lab.data("describe b.txt --text weight");
-    failed(&ended, 2, "there is no column `weight` to read as text", "there are 3 columns");
+    let ended = lab.data("describe b.txt --text-columns weight");
+    failed(&ended, 2, "there is no column `weight`", "there are 3 columns");
     failed(
-        &lab.data("describe b.txt --as entries --separator ,"),
+        &lab.data("describe b.txt --view entries --separator ,"),
         2,
         "entries have at least 3 fields (row, column, value), but the lines have 1",
-        "leave out `--as entries`",
+        "leave out `--view entries`",
     );
 }
 
@@ -177,14 +177,14 @@ fn libsvm_is_described() {
 fn bags_of_words_are_described_with_their_words() {
     let lab = Lab::with("docword.x.txt", "2\n3\n3\n1 1 5\n1 3 1\n2 3 2\n");
     lab.write("vocab.x.txt", "apple\npear\nplum\n");
-    let set = lab.described("docword.x.txt --vocab vocab.x.txt");
+    let set = lab.described("docword.x.txt --vocabulary vocab.x.txt");
     assert_eq!(
         (&set["format"], &set["shape"], &set["entries"]),
         (&"docword".into(), &serde_json::json!([2, 3]), &3.into())
     );
     assert_eq!(set["first_rows"]["rows"][1], serde_json::json!(["1", "plum", "1"]));
     lab.write("x.ldac", "2 0:5 2:1\n1 2:2\n");
-    let set = lab.described("x.ldac --vocab vocab.x.txt");
+    let set = lab.described("x.ldac --vocabulary vocab.x.txt");
     assert_eq!(
         (&set["format"], &set["shape"], &set["entries"]),
         (&"ldac".into(), &serde_json::json!([2, 3]), &3.into())
@@ -229,7 +229,7 @@ fn numpy_arrays_are_described() {
     assert_eq!(lab.described("none.npy")["entries"], 0);
     lab.write("cut.npy", npy("<i8", "(5,)", &[0; 8]));
     let message = "`cut.npy`: the header requires 108 bytes, the file has 76; is it complete?";
-    failed(&lab.data("describe cut.npy"), 2, message, GUESSED);
+    failed(&lab.data("describe cut.npy"), 2, message, DETECTED);
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -239,7 +239,7 @@ fn gzip(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn compressed_files_and_folders_are_sets_too() {
+fn compressed_files_and_folders_are_data_sets() {
     let lab = Lab::new();
     fs::create_dir(lab.path("parts")).unwrap();
     lab.write("parts/1.csv", "1,1,5\n");
@@ -260,7 +260,7 @@ fn compressed_files_and_folders_are_sets_too() {
 }
 
 #[test]
-fn every_number_of_workers_finds_the_same() {
+fn the_description_does_not_depend_on_the_number_of_workers() {
     let mut text = String::new();
     for row in 0..600_000_u64 {
         writeln!(text, "{},{},{}.{}", row % 5003, row * row % 701, row % 10, row % 97).unwrap();
@@ -277,7 +277,7 @@ fn every_number_of_workers_finds_the_same() {
 }
 
 #[test]
-fn bad_lines_are_named_with_file_line_column_and_expectation() {
+fn bad_lines_are_reported_with_file_line_column_and_expectation() {
     for (name, text, message, hint) in [
         ("short.csv", "1,2,3\n4,5\n", "`short.csv:2:4`: expected field 3 after `,`, found the end of the line", SKIP),
         (
@@ -293,7 +293,7 @@ fn bad_lines_are_named_with_file_line_column_and_expectation() {
             "zero.svm",
             "1 1:1\n-1 0:1\n",
             "`zero.svm:2:4`: expected an index from 1 to 4294967296 (ask for zero-based indices if 0 is the first), found `0`",
-            "`--zero-based` if the first index is 0, else `--skip-bad-lines N` leaves out up to N such lines",
+            "`--zero-based` if the first index is 0, else `--skip-bad-lines N` skips up to N such lines",
         ),
         ("pair.svm", "1 1:1\n-1 3\n", "`pair.svm:2:4`: expected `index:value`, found `3`", SKIP),
         (
@@ -326,23 +326,23 @@ fn bad_lines_are_named_with_file_line_column_and_expectation() {
 }
 
 #[test]
-fn bad_files_are_named_with_what_is_wrong() {
+fn bad_files_are_reported_with_the_problem() {
     for (name, text, message, hint) in [
         ("empty.csv", &b""[..], "`empty.csv` is empty; expected at least one line with a record", ""),
         ("blank.csv", b"\n \n", "`blank.csv` is empty; expected at least one line with a record", ""),
         ("head.csv", b"user,item\n", "`head.csv` is empty; expected at least one line with a record", ""),
-        ("binary", b"\x00\x01", "`binary`: it is neither text nor a numpy, Parquet or Arrow file", GUESSED),
+        ("binary", b"\x00\x01", "`binary`: it is neither text nor a numpy, Parquet or Arrow file", DETECTED),
         (
             "wide.csv",
             b"\xff\xfe1\x00",
             "`wide.csv`: it is UTF-16 text; convert it with `iconv -f UTF-16 -t UTF-8`",
-            GUESSED,
+            DETECTED,
         ),
         (
             "cut.docword",
             b"1\n2\n3\n1 1 1\n",
             "`cut.docword`: the header declares 3 entries, the file has 1; is it complete?",
-            GUESSED,
+            DETECTED,
         ),
     ] {
         let lab = Lab::with(name, text);
@@ -354,12 +354,12 @@ fn bad_files_are_named_with_what_is_wrong() {
     let lab = Lab::with("docword.x", "1\n2\n1\n1 1 1\n");
     lab.write("vocab", "one\n");
     let short = "`vocab`: the vocabulary has 1 words, but ids go up to word 2; expected one word per line for every id";
-    failed(&lab.data("describe docword.x --vocab vocab"), 2, short, "");
+    failed(&lab.data("describe docword.x --vocabulary vocab"), 2, short, "");
 }
 
 #[test]
-fn columns_that_turn_out_to_be_text_are_text() {
-    // Codes are numbers on all lines that columns are told by, and then they are not.
+fn a_column_with_a_late_text_field_is_text() {
+    // Codes are numbers in the sampled lines, and text later.
     let mut text = String::new();
     for user in 1..=300 {
         let code = if user > 200 && user % 50 == 0 { "T8H-1N".to_owned() } else { format!("{}", 10_000 + user) };
@@ -377,7 +377,7 @@ fn columns_that_turn_out_to_be_text_are_text() {
 }
 
 #[test]
-fn bad_lines_are_left_out_up_to_a_limit() {
+fn bad_lines_are_skipped_up_to_a_limit() {
     let lab = Lab::with("a.csv", "1,2,3\n4,x,6\n7,8\n2,2,1\n");
     let set = lab.described("a.csv --skip-bad-lines 2");
     assert_eq!(
@@ -385,15 +385,15 @@ fn bad_lines_are_left_out_up_to_a_limit() {
         (&2.into(), &2.into(), &3.into())
     );
     let text = lines(&lab.data("describe a.csv --skip-bad-lines 2").stdout);
-    assert!(text.contains("bad lines left out: 2\n    `a.csv:2:3`: expected a whole number"), "{text}");
+    assert!(text.contains("skipped lines: 2\n    `a.csv:2:3`: expected a whole number"), "{text}");
     let message = "more than the 1 bad lines that `skip_bad_lines` allows; the first line over the limit is `a.csv:3:4`: \
                    expected field 3 after `,`, found the end of the line";
-    let hint = "allow more with `--skip-bad-lines`, or name the right `--format`";
+    let hint = "allow more with `--skip-bad-lines`, or set the right `--format`";
     failed(&lab.data("describe a.csv --skip-bad-lines 1"), 2, message, hint);
 }
 
 #[test]
-fn bad_lines_are_left_out_in_every_text_format() {
+fn bad_lines_are_skipped_in_every_text_format() {
     let lab = Lab::new();
     let cases = [
         ("libsvm", "1 1:1\nx\n1 2:1\n", 2, 2),
@@ -412,12 +412,12 @@ fn bad_lines_are_left_out_in_every_text_format() {
         "`header.txt`: expected three header lines (documents, words, entries), found `x` for the number of words";
     failed(&lab.data("describe header.txt --format docword --skip-bad-lines 9"), 2, message, "");
     lab.write("a.npy", npy("<i8", "(1,)", &[0; 8]));
-    let message = "--skip-bad-lines means nothing for files of the format npy";
-    failed(&lab.data("describe a.npy --skip-bad-lines 1"), 2, message, "leave it out, or name the right `--format`");
+    let message = "--skip-bad-lines has no effect on files of the format npy";
+    failed(&lab.data("describe a.npy --skip-bad-lines 1"), 2, message, "leave it out, or set the right `--format`");
 }
 
 #[test]
-fn values_that_are_not_finite_are_counted_if_they_are_to_be_kept() {
+fn non_finite_values_are_counted_with_keep_nan() {
     let lab = Lab::new();
     let cases = [
         ("csv", "1,1,1\n2,2,nan\n"),
@@ -434,18 +434,18 @@ fn values_that_are_not_finite_are_counted_if_they_are_to_be_kept() {
 }
 
 #[test]
-fn options_that_mean_nothing_are_refused() {
+fn flags_without_effect_are_refused() {
     let lab = Lab::with("a.svm", "1 1:1\n");
     for (option, name) in [
         ("--separator ,", "--separator"),
         ("--header no", "--header"),
-        ("--as table", "--as"),
-        ("--vocab x", "--vocab"),
-        ("--text 1", "--text"),
+        ("--view table", "--view"),
+        ("--vocabulary x", "--vocabulary"),
+        ("--text-columns 1", "--text-columns"),
     ] {
-        let message = format!("{name} means nothing for files of the format libsvm");
+        let message = format!("{name} has no effect on files of the format libsvm");
         let ended = lab.data(&format!("describe a.svm --format libsvm {option}"));
-        failed(&ended, 2, &message, "leave it out, or name the right `--format`");
+        failed(&ended, 2, &message, "leave it out, or set the right `--format`");
     }
     for wrong in ["describe", "describe a.svm --format tar", "describe a.svm --workers 0", "make", "make mf"] {
         assert_eq!(lab.data(wrong).code, Some(2), "{wrong}");
@@ -453,7 +453,7 @@ fn options_that_mean_nothing_are_refused() {
 }
 
 #[test]
-fn file_urls_are_described_and_bad_ones_named() {
+fn file_urls_are_described_and_unknown_schemes_refused() {
     let lab = Lab::with("a.csv", "1,2,3\n");
     assert_eq!(lab.described(&format!("file://{}", lab.path("a.csv").display()))["entries"], 1);
     let message = "`ftp://host/a.csv` cannot be read: it begins with none of file, s3, gs, az, http and https";
@@ -471,7 +471,12 @@ fn other_urls_need_the_feature() {
 #[cfg(not(feature = "arrow"))]
 fn columnar_files_need_the_feature() {
     let ended = Lab::with("a.parquet", b"PAR1....").data("describe a.parquet");
-    failed(&ended, 2, "`a.parquet`: this `hemiola` cannot read parquet files", "build it with `--features arrow`");
+    failed(
+        &ended,
+        2,
+        "`a.parquet`: this build of `hemiola` cannot read parquet files",
+        "build it with `--features arrow`",
+    );
 }
 
 #[test]
@@ -485,7 +490,7 @@ fn a_report_that_cannot_be_written_is_an_error() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error() {
+fn a_closed_pipe_is_not_an_error() {
     let lab = Lab::with("a.csv", "1,2,3\n");
     let script = r#"{ "$0" data describe a.csv; echo $? >code; } | true; while [ ! -s code ]; do :; done; cat code"#;
     let mut command = Command::new("sh");
@@ -494,10 +499,10 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 }
 
 #[test]
-fn ratings_are_made_from_their_truth() {
+fn ratings_follow_from_the_ground_truth() {
     let lab = Lab::new();
     let ended =
-        lab.data("make mf --output r.tsv --users 40 --items 30 --entries 300 --rank 3 --noise 0 --seed 7 --header");
+        lab.data("make mf --output r.tsv --users 40 --items 30 --ratings 300 --rank 3 --noise 0 --seed 7 --header");
     assert_eq!((ended.code, lines(&ended.stderr)), (Some(0), String::new()));
     assert_eq!(lab.names(), ["r.tsv", "r.tsv.json", "r.tsv.truth"]);
     let facts: Value = serde_json::from_slice(&fs::read(lab.path("r.tsv.json")).unwrap()).unwrap();
@@ -513,7 +518,7 @@ fn ratings_are_made_from_their_truth() {
         let fields: Vec<f32> = line.split('\t').map(|field| field.parse().unwrap()).collect();
         let (user, item) = (fields[0] as usize - 1, fields[1] as usize - 1);
         let product: f32 = w.row(user).iter().zip(h.row(item)).map(|(left, right)| left * right).sum();
-        // Sums of three products of single precision.
+        // Tolerance of a sum of three products in single precision.
         assert!((fields[2] - 3.5 - product).abs() < 1e-4, "{line}");
         count += 1;
     }
@@ -522,14 +527,14 @@ fn ratings_are_made_from_their_truth() {
 }
 
 #[test]
-fn the_other_sets_are_readable_and_have_their_truth() {
+fn all_synthetic_sets_are_readable_and_have_a_ground_truth() {
     let lab = Lab::new();
     let make = |arguments: &str| {
         let ended = lab.data(&format!("make {arguments}"));
         assert_eq!((ended.code, lines(&ended.stderr)), (Some(0), String::new()), "{arguments}");
     };
-    make("lda --output docword.t.txt.gz --documents 20 --words 50 --topics 3 --length 30");
-    let set = lab.described("docword.t.txt.gz --vocab vocab.t.txt");
+    make("lda --output docword.t.txt.gz --documents 20 --words 50 --topics 3 --document-length 30");
+    let set = lab.described("docword.t.txt.gz --vocabulary vocab.t.txt");
     assert_eq!((&set["shape"], &set["compression"]), (&serde_json::json!([20, 50]), &"gzip".into()));
     let truth = PartReader::open(&lab.path("docword.t.txt.gz.truth")).unwrap();
     let (_, topics) = truth.read_dense::<f32, 2>("topics", 0).unwrap();
@@ -544,7 +549,7 @@ fn the_other_sets_are_readable_and_have_their_truth() {
     let (_, coefficients) = truth.read_dense::<f64, 1>("coefficients", 0).unwrap();
     assert_eq!(coefficients.row(0).iter().filter(|value| **value != 0.0).count(), 4);
 
-    make("logistic --output c.zst --rows 100 --columns 60 --per-row 5");
+    make("logistic --output c.zst --rows 100 --columns 60 --features-per-row 5");
     let set = lab.described("c.zst");
     assert_eq!(
         (&set["format"], &set["shape"][0], &set["compression"]),
@@ -554,7 +559,7 @@ fn the_other_sets_are_readable_and_have_their_truth() {
 }
 
 #[test]
-fn the_same_seed_makes_the_same_bytes_on_any_number_of_workers() {
+fn the_same_seed_gives_the_same_bytes_on_any_number_of_workers() {
     let lab = Lab::new();
     for set in ["mf", "lda", "lasso", "logistic"] {
         for (name, options) in [("a", "--workers 1"), ("b", "--workers 3"), ("c", "--seed 2")] {
@@ -569,16 +574,16 @@ fn the_same_seed_makes_the_same_bytes_on_any_number_of_workers() {
 }
 
 #[test]
-fn nothing_is_overwritten_unless_forced() {
+fn files_are_overwritten_with_force_only() {
     let lab = Lab::with("vocab.x", "mine\n");
-    let small = "--documents 5 --words 9 --topics 2 --length 4";
+    let small = "--documents 5 --words 9 --topics 2 --document-length 4";
     let ended = lab.data(&format!("make lda --output docword.x {small}"));
-    failed(&ended, 2, "`vocab.x` is there already", "choose another `--output`, or replace it with `--force`");
+    failed(&ended, 2, "`vocab.x` exists already", "choose another `--output`, or replace it with `--force`");
     assert_eq!(lab.names(), ["vocab.x"]);
     assert_eq!(lab.data(&format!("make lda --output docword.x --force {small}")).code, Some(0));
     assert_eq!(lab.data(&format!("make lda --output docword.x --force --seed 2 {small}")).code, Some(0));
     assert_eq!(lab.names(), ["docword.x", "docword.x.json", "docword.x.truth", "vocab.x"]);
-    let truth = "something of mine";
+    let truth = "other data";
     fs::remove_dir_all(lab.path("docword.x.truth")).unwrap();
     lab.write("docword.x.truth", truth);
     let ended = lab.data(&format!("make lda --output docword.x --force {small}"));
@@ -589,18 +594,13 @@ fn nothing_is_overwritten_unless_forced() {
 }
 
 #[test]
-fn impossible_sets_and_places_are_refused_before_anything_is_written() {
+fn impossible_sets_and_paths_are_refused_before_anything_is_written() {
     let lab = Lab::with("file", "x");
     fs::create_dir(lab.path("folder")).unwrap();
-    let message = "2 users and 3 items have no room for 7 ratings";
-    failed(
-        &lab.data("make mf --output r.csv --users 2 --items 3 --entries 7"),
-        2,
-        message,
-        "ask for fewer `--entries`",
-    );
-    let message = "3 columns cannot have 4 coefficients that are not zero";
-    failed(&lab.data("make lasso --output l --columns 3 --support 4"), 2, message, "ask for less `--support`");
+    let message = "2 users and 3 items cannot have 7 ratings";
+    failed(&lab.data("make mf --output r.csv --users 2 --items 3 --ratings 7"), 2, message, "use fewer `--ratings`");
+    let message = "3 columns cannot have 4 nonzero coefficients";
+    failed(&lab.data("make lasso --output l --columns 3 --support 4"), 2, message, "use a smaller `--support`");
     let message = "cannot write `r.csv.bz2`: files are not compressed as `.bz2`";
     failed(&lab.data("make mf --output r.csv.bz2"), 2, message, "let the name end with `.gz`, `.zst` or neither");
     failed(
@@ -610,7 +610,7 @@ fn impossible_sets_and_places_are_refused_before_anything_is_written() {
         "add the name of a file",
     );
     let message = "cannot write `no/r.csv`: No such file or directory (os error 2)";
-    failed(&lab.data("make mf --output no/r.csv"), 2, message, "make the folder first, or check the path");
+    failed(&lab.data("make mf --output no/r.csv"), 2, message, "create the folder first, or check the path");
     assert_eq!(lab.data("make mf --output file/r.csv").code, Some(2));
     for wrong in ["--users 0", "--noise -1", "--noise nan", "--seed x"] {
         assert_eq!(lab.data(&format!("make mf --output r.csv {wrong}")).code, Some(2), "{wrong}");
@@ -623,10 +623,10 @@ fn a_full_disk_leaves_nothing_half_written() {
     require!(hemiola_testkit::program("mount", "unshare", &["-m", "true"]));
     let lab = Lab::new();
     fs::create_dir(lab.path("disk")).unwrap();
-    // A file system of its own, in a mount namespace of its own: both end with the shell.
+    // A private file system in a private mount namespace: both end with the shell.
     let script = r#"mount -t tmpfs -o size=128k none disk || exit 77
         "$0" data make "$@" --output disk/set; code=$?; ls -A disk; exit $code"#;
-    let small = "mf --users 100 --items 50 --entries 100 --rank 400";
+    let small = "mf --users 100 --items 50 --ratings 100 --rank 400";
     for (set, what) in
         [("mf", "disk/set"), ("lasso", "disk/set"), (small, "disk/.set.truth.partial/w.00000.safetensors")]
     {
@@ -642,13 +642,13 @@ fn a_full_disk_leaves_nothing_half_written() {
 }
 
 #[test]
-fn a_folder_without_permission_is_named() {
+fn a_folder_without_permission_is_reported() {
     use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
     let lab = Lab::new();
     fs::create_dir(lab.path("locked")).unwrap();
     fs::set_permissions(lab.path(""), fs::Permissions::from_mode(0o755)).unwrap();
     fs::set_permissions(lab.path("locked"), fs::Permissions::from_mode(0o000)).unwrap();
-    // Root may read every folder: it lets a user look who may nothing.
+    // Root can read every folder, so the command runs as an unprivileged user.
     let unprivileged = |mut command: Command| {
         if rustix::process::geteuid().is_root() {
             command.uid(65_534).gid(65_534);
@@ -666,7 +666,7 @@ fn a_folder_without_permission_is_named() {
     let message = "cannot list `locked`: permission denied; ask the owner or run as a user with access";
     failed(&data("describe locked"), 2, message, "");
     let message = "cannot write `locked/r.csv`: Permission denied (os error 13)";
-    failed(&data("make mf --output locked/r.csv"), 2, message, "choose another place, or ask its owner");
+    failed(&data("make mf --output locked/r.csv"), 2, message, "choose another folder, or ask its owner for access");
 }
 
 #[test]
@@ -690,7 +690,7 @@ fn public_data_sets_have_their_published_counts() {
     ] {
         let mut arguments = require!(hemiola_testkit::data(path)).display().to_string();
         if !options.is_empty() {
-            write!(arguments, " --vocab {}", require!(hemiola_testkit::data(options)).display()).unwrap();
+            write!(arguments, " --vocabulary {}", require!(hemiola_testkit::data(options)).display()).unwrap();
         }
         let set = Lab::new().described(&arguments);
         assert_eq!((&set["format"], &set["entries"]), (&format.into(), &entries.into()), "{path}");

@@ -1,15 +1,15 @@
-//! Exit codes, culprits, signals.
+//! Exit codes, attribution of failures, signals.
 
 use crate::support::{hemiola, launch, run};
 use rustix::process::Signal;
 
-/// A script in which peer 1 does `act`, and the others do what waits for ever but ends at once on SIGTERM.
+/// Returns a script in which peer 1 runs `act`, and the others wait until SIGTERM.
 fn peer_1(act: &str) -> String {
     format!("if [ $HEMIOLA_RANK = 1 ]; then {act}; fi; exec sleep 1000")
 }
 
 #[test]
-fn the_code_of_the_failing_peer_is_returned_and_named() {
+fn the_exit_code_of_the_failing_peer_is_returned_and_reported() {
     let ended = run(&["-n", "3", "--grace", "0"], &peer_1("exit 3"));
     assert_eq!(ended.code, Some(3));
     let notes = ended.notes();
@@ -18,7 +18,7 @@ fn the_code_of_the_failing_peer_is_returned_and_named() {
 }
 
 #[test]
-fn death_by_signal_is_128_and_named() {
+fn death_by_signal_exits_with_128_plus_the_signal() {
     let ended = run(&["-n", "3", "--grace", "0"], &peer_1("kill -9 $$"));
     assert_eq!(ended.code, Some(137));
     let notes = ended.notes();
@@ -26,7 +26,7 @@ fn death_by_signal_is_128_and_named() {
 }
 
 #[test]
-fn the_reason_a_peer_left_is_told() {
+fn the_reason_of_a_failing_peer_is_reported() {
     let report = r#"echo '{"rank":1,"kind":"failed","message":"row 7 is not a number"}' >"$HEMIOLA_STATUS_DIR/status-1.json"; exit 3"#;
     let ended = run(&["-n", "2", "--grace", "0"], &peer_1(report));
     assert_eq!(ended.code, Some(3));
@@ -34,8 +34,8 @@ fn the_reason_a_peer_left_is_told() {
 }
 
 #[test]
-fn the_culprit_is_named_even_if_a_victim_ended_first() {
-    // Peer 0 says it lost a peer and ends; only then does peer 1, which failed by itself.
+fn the_failing_peer_is_reported_even_if_another_exits_first() {
+    // Peer 0 reports a lost peer and exits before peer 1, which is the cause.
     let script = r#"if [ $HEMIOLA_RANK = 0 ]; then
             echo '{"rank":0,"kind":"lost-peer","message":"lost peer 1"}' >"$HEMIOLA_STATUS_DIR/status-0.json"; exit 4
         else
@@ -48,8 +48,8 @@ fn the_culprit_is_named_even_if_a_victim_ended_first() {
 }
 
 #[test]
-fn peers_that_end_within_the_grace_are_let_be() {
-    // Peer 0 goes on until peer 1 is gone, and says if it was told to end.
+fn peers_that_exit_within_the_grace_period_get_no_signal() {
+    // Peer 0 runs until peer 1 is gone, and prints a line on SIGTERM.
     let script = r#"folder=$HEMIOLA_STATUS_DIR
         if [ $HEMIOLA_RANK = 1 ]; then echo $$ >"$folder/pid.new"; mv "$folder/pid.new" "$folder/pid"; exit 3; fi
         trap 'echo terminated' TERM; until [ -e "$folder/pid" ]; do :; done
@@ -63,7 +63,7 @@ fn a_peer_that_ignores_sigterm_is_killed() {
     let script = r"trap '' TERM; echo ready; if [ $HEMIOLA_RANK = 1 ]; then exit 3; fi; while :; do sleep 1000; done";
     let ended = run(&["-n", "2", "--grace", "0"], script);
     assert_eq!(ended.code, Some(3));
-    assert_eq!(ended.notes().len(), 1, "the one that was killed is not blamed: {ended:?}");
+    assert_eq!(ended.notes().len(), 1, "the killed peer is not reported as the cause: {ended:?}");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn other_signals_are_forwarded_too() {
     }
 }
 
-/// Whether this process ignores SIGHUP, and so would everything it starts.
+/// Returns true if this process, and so its children, ignores SIGHUP.
 fn hangup_is_ignored() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim();

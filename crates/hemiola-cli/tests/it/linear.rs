@@ -1,4 +1,4 @@
-//! `hemiola train svm` and `logistic`, and what comes after them.
+//! `hemiola train svm` and `logistic`, and use of their models.
 
 use crate::model::{hemiola, text};
 use crate::training::arrays;
@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 use std::fs;
 use tempfile::TempDir;
 
-/// A folder with examples of three classes, as LIBSVM writes them: class 3 has feature 1, class 8 feature 2, class -1 neither.
+/// Creates a folder with LIBSVM examples of three classes: class 3 has feature 1, class 8 feature
+/// 2, class -1 neither.
 fn lab() -> TempDir {
     let lab = tempfile::tempdir().unwrap();
     let mut text = String::new();
@@ -30,7 +31,7 @@ fn report(lab: &TempDir, name: &str) -> Value {
 }
 
 #[test]
-fn labels_go_in_and_come_out() {
+fn labels_are_predicted() {
     let lab = lab();
     for (model, data) in [("svm", "three"), ("logistic", "three"), ("svm --loss hinge", "two"), ("logistic", "two")] {
         let trained = hemiola(
@@ -59,22 +60,22 @@ fn labels_go_in_and_come_out() {
 }
 
 #[test]
-fn it_works_without_data_and_explains_itself() {
+fn synthetic_examples_train_with_an_explanation() {
     let lab = lab();
     for model in ["svm", "logistic"] {
         let told = hemiola(&lab, &format!("train {model} --epochs 2 --peers 3 --graph ring --explain --workers 1"));
         assert_eq!(told.code, Some(0), "{}", text(&told.stderr));
         let told = text(&told.stdout);
         assert!(told.contains("20000 examples") && told.contains("3 peers are averaged over a graph"), "{told}");
-        assert!(told.contains("NOTIFY-ACK") && told.contains("held-out"), "{told}");
+        assert!(told.contains("NOTIFY-ACK") && told.contains("validation"), "{told}");
     }
 }
 
 #[test]
-fn four_processes_train_the_same_bits_as_four_peers_in_one() {
-    use hemiola_models::LinearClassifier;
+fn four_processes_are_bit_identical_to_four_peers_in_one() {
     use hemiola_models::linear::{LinearLoss, data};
-    use hemiola_models::training::{Checkpoints, FitOptions, TrainingLimits};
+    use hemiola_models::prelude::*;
+    use hemiola_models::training::TrainingLimits;
     let lab = lab();
     let arguments = "train svm --data three.libsvm --graph root-expander --epochs 3 --tolerance 0 --workers 1";
     let ended = hemiola(&lab, &format!("{arguments} --peers 4 --output processes"));
@@ -103,7 +104,7 @@ fn four_processes_train_the_same_bits_as_four_peers_in_one() {
 }
 
 #[test]
-fn a_training_goes_on_to_the_same_bits_and_not_with_other_settings() {
+fn a_resumed_run_is_bit_identical_and_refuses_other_settings() {
     let lab = lab();
     let train = |rest: &str| {
         let arguments = "train logistic --data three.libsvm --workers 1 --tolerance 0";
@@ -126,7 +127,7 @@ fn a_training_goes_on_to_the_same_bits_and_not_with_other_settings() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_a_way_out_and_leaves_nothing() {
+fn errors_have_a_hint_and_leave_nothing() {
     let lab = lab();
     for (name, contents) in [
         ("one.libsvm", "1 1:1\n1 2:1\n1 3:1\n"),
@@ -154,7 +155,7 @@ fn what_is_wrong_is_told_with_a_way_out_and_leaves_nothing() {
         ("--data two.libsvm --peers 3 --workers 1 --graph edges:0-1,1-0", "values of peer 0 never reach peer 2"),
         ("--data two.libsvm --peers 3 --workers 1 --graph edges:0-1,1-2,2-0,0-2", "peer 0 sends to 2 peers"),
     ] {
-        let ended = hemiola(&lab, &format!("train svm {arguments} --valid 0 --output model"));
+        let ended = hemiola(&lab, &format!("train svm {arguments} --validation 0 --output model"));
         let told = text(&ended.stderr);
         assert_eq!(ended.code, Some(2), "{arguments}: {told}");
         assert!(told.contains(problem), "{arguments}: {told}");
@@ -163,23 +164,27 @@ fn what_is_wrong_is_told_with_a_way_out_and_leaves_nothing() {
 }
 
 #[test]
-fn features_that_were_not_trained_on_are_left_out_and_counted() {
+fn unknown_features_are_ignored_and_counted() {
     let lab = lab();
     assert_eq!(hemiola(&lab, "train svm --data two.libsvm --output model -q").code, Some(0));
     fs::write(lab.path().join("wide.libsvm"), "3 1:1.5 900:4\n-1 3:1\n").unwrap();
     let told = hemiola(&lab, "evaluate --model model --data wide.libsvm");
-    assert!(text(&told.stdout).contains("; left out: 1 value the model has no weights for"), "{}", text(&told.stdout));
+    assert!(
+        text(&told.stdout).contains("; ignored: 1 value of features the model has no weights for"),
+        "{}",
+        text(&told.stdout)
+    );
     let told = hemiola(&lab, "predict --model model --data wide.libsvm");
     assert_eq!(text(&told.stdout), "3\n-1");
     assert!(
-        text(&told.stderr).contains("left out 1 value of features that were not trained on"),
+        text(&told.stderr).contains("ignored 1 value of features that the model does not know"),
         "{}",
         text(&told.stderr)
     );
     for (arguments, problem) in [
-        ("predict --model model", "there are no examples"),
-        ("predict --model model --user 3 --item 4", "there are no examples"),
-        ("evaluate --model model --data two.libsvm --ranking", "rankings are of items"),
+        ("predict --model model", "no examples are given"),
+        ("predict --model model --user 3 --item 4", "no examples are given"),
+        ("evaluate --model model --data two.libsvm --ranking", "ranking metrics need a model"),
         ("recommend --model model --user 3", "it is a model `svm`"),
     ] {
         let ended = hemiola(&lab, arguments);
@@ -189,7 +194,7 @@ fn features_that_were_not_trained_on_are_left_out_and_counted() {
 }
 
 #[test]
-fn every_synchronization_trains() {
+fn every_synchronization_converges() {
     let lab = lab();
     for sync in ["notify-ack", "barrier", "async"] {
         let arguments =
@@ -204,9 +209,9 @@ fn every_synchronization_trains() {
 }
 
 #[test]
-fn labels_may_be_names() {
+fn labels_can_be_names() {
     let lab = lab();
-    // Three kinds of flower, told apart by one feature each; a header, and quotes around a name with a comma.
+    // Three classes with one characteristic feature each, a header, and a quoted name with a comma.
     let lines = |rows: std::ops::Range<usize>| {
         let line = |row: usize| match row % 3 {
             0 => format!("\"iris, wild\",{},0,0.5\n", 3 + row % 5),
@@ -219,7 +224,7 @@ fn labels_may_be_names() {
     fs::write(lab.path().join("test.csv"), lines(90..99)).unwrap();
     let expected = ["iris, wild", "setosa", "aster"].repeat(3).join("\n");
     for command in ["svm", "logistic --peers 2 --workers 1"] {
-        let ended = hemiola(&lab, &format!("train {command} --data train.csv --valid test.csv --output model -q"));
+        let ended = hemiola(&lab, &format!("train {command} --data train.csv --validation test.csv --output model -q"));
         assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
         let told = hemiola(&lab, "predict --model model --data test.csv");
         assert_eq!(text(&told.stdout), expected, "{}", text(&told.stderr));
@@ -230,13 +235,13 @@ fn labels_may_be_names() {
         assert!(text(&told.stdout).contains("accuracy 1.0000"), "{}", text(&told.stdout));
         fs::remove_dir_all(lab.path().join("model")).unwrap();
     }
-    // Among numbers, a word is a mistake; and one name is too few.
+    // A name among numeric labels is an error, and so is a single class.
     fs::write(lab.path().join("mixed.csv"), "1,2,3\nspam,0,1\n-1,4,5\n").unwrap();
     fs::write(lab.path().join("one.csv"), "spam,2,3\nspam,0,1\n").unwrap();
     for (file, problem) in
         [("mixed.csv", "`mixed.csv:2:1`: expected a number, found `spam`"), ("one.csv", "have the label `spam`")]
     {
-        let ended = hemiola(&lab, &format!("train svm --data {file} --valid 0"));
+        let ended = hemiola(&lab, &format!("train svm --data {file} --validation 0"));
         assert!(ended.code == Some(2) && text(&ended.stderr).contains(problem), "{file}: {}", text(&ended.stderr));
     }
 }

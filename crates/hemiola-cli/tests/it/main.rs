@@ -1,12 +1,18 @@
-//! The real binary. `data` is about `hemiola data`, `model` about training and using models, `linear` about those of classes, `nets` about nets, `sparse` about those with few coefficients, `topics` about those of documents, `newcomer` about the commands of the README, `plot` about pictures of trainings, `simulate` about clusters in virtual time, `topology` about communication graphs and what collectives over TCP take, `training` about what
-//! all trainings share (checkpoints, signals, help), `results` about what they write, `conditions` about bad and odd data and places; everything else is about `hemiola run` with real processes: `support`
-//! starts launchers and waits for events; the other modules go by topic: `start` (what peers are given, and programs that
-//! cannot be started), `output` (lines, logs, closed pipes), `ending` (exit codes, culprits, signals), `orphans` (nothing is
-//! left), `remote` (over something that plays ssh).
+//! Tests of the real binary.
 //!
-//! Peers are `sh -c` scripts. Nothing here sleeps: a test waits for a line, for a process or for an exit, and every such
-//! wait has a limit after which the test fails. Processes are looked up in `/proc` and held by descriptors, which only
-//! Linux has.
+//! | module | topic |
+//! |---|---|
+//! | `data` | `hemiola data` |
+//! | `model`, `linear`, `sparse`, `topics`, `nets` | training and use of each family of models |
+//! | `training`, `results`, `conditions` | shared by all models: checkpoints and signals, output, unusual data |
+//! | `newcomer`, `slips` | the commands of the README, and regressions found by new users |
+//! | `plot`, `simulate`, `topology`, `probe` | the commands of these names |
+//! | `start`, `output`, `ending`, `orphans`, `remote`, `serving` | `hemiola run` with real processes |
+//! | `support` | harness: starts launchers and waits for events |
+//!
+//! Peers are `sh -c` scripts. No test sleeps: it waits for a line, a process or an exit, and every
+//! wait has a limit after which the test fails. Processes are found in `/proc` and held by pidfds,
+//! which only Linux has.
 #![cfg(target_os = "linux")]
 
 mod conditions;

@@ -1,10 +1,10 @@
-//! `hemiola train` of nets, with the feature `nets`; and what is said without.
+//! `hemiola train` of neural networks, with and without the feature `nets`.
 
 use crate::model::{hemiola, text};
 
 #[cfg(not(feature = "nets"))]
 #[test]
-fn a_build_without_nets_says_how_to_get_them() {
+fn a_build_without_nets_says_how_to_enable_them() {
     let lab = tempfile::tempdir().unwrap();
     for net in ["mlp", "cnn", "resnet", "lstm", "transformer", "ncf"] {
         for rest in ["", "--data x --peers 2 --any-flag 3", "--help"] {
@@ -18,7 +18,7 @@ fn a_build_without_nets_says_how_to_get_them() {
 }
 
 #[cfg(feature = "nets")]
-mod with {
+mod with_nets {
     use super::*;
     use crate::training::{arrays, started};
     use rustix::process::Signal;
@@ -26,8 +26,8 @@ mod with {
     use std::fs;
     use tempfile::TempDir;
 
-    /// A small net that learns quickly.
-    const MLP: &str = "train mlp --first 256 --hidden 16 --batch 32";
+    /// Command line of a small net that learns quickly.
+    const MLP: &str = "train mlp --max-examples 256 --hidden 16 --batch-size 32";
 
     fn report(lab: &TempDir, arguments: &str) -> Value {
         let ended = hemiola(lab, &format!("{arguments} --report - --quiet"));
@@ -40,45 +40,51 @@ mod with {
     }
 
     #[test]
-    fn every_net_learns_what_is_made_up() {
+    fn every_net_learns_synthetic_data() {
         let lab = tempfile::tempdir().unwrap();
-        for (net, figure, rest) in [
-            ("mlp", "accuracy", "--first 600 --hidden 32"),
-            ("cnn", "accuracy", "--first 200 --channels 2,4 --hidden 16"),
-            ("resnet", "accuracy", "--first 60 --stages 8,16 --blocks 1 --batch 20"),
-            ("lstm", "perplexity", "--width 16 --memory 16 --positions 8 --rate 0.01"),
-            ("transformer", "perplexity", "--width 16 --heads 2 --blocks 1 --positions 8 --rate 0.01"),
-            ("ncf", "rmse", "--width 4 --hidden 8 --batch 2000 --rate 0.01"),
+        for (net, metric, rest) in [
+            ("mlp", "accuracy", "--max-examples 600 --hidden 32"),
+            ("cnn", "accuracy", "--max-examples 200 --channels 2,4 --hidden 16"),
+            ("resnet", "accuracy", "--max-examples 60 --stages 8,16 --blocks 1 --batch-size 20"),
+            ("lstm", "perplexity", "--embedding-size 16 --hidden-size 16 --sequence-length 8 --learning-rate 0.01"),
+            (
+                "transformer",
+                "perplexity",
+                "--embedding-size 16 --heads 2 --blocks 1 --sequence-length 8 --learning-rate 0.01",
+            ),
+            ("ncf", "rmse", "--embedding-size 4 --hidden 8 --batch-size 2000 --learning-rate 0.01"),
         ] {
             let report = report(&lab, &format!("train {net} {rest} --epochs 2"));
             let objectives = objectives(&report);
             assert_eq!((&report["model"], objectives.len()), (&net.into(), 2));
             assert!(objectives[1] < objectives[0], "{net}: {objectives:?}");
-            assert!(report["result"]["validation"][figure].as_f64().unwrap().is_finite(), "{net}: {report}");
+            assert!(report["result"]["validation"][metric].as_f64().unwrap().is_finite(), "{net}: {report}");
         }
     }
 
     #[test]
-    fn peers_train_as_one_process_does() {
+    fn peers_train_like_a_single_process() {
         let lab = tempfile::tempdir().unwrap();
         let one = objectives(&report(&lab, &format!("{MLP} --epochs 3")));
-        for rest in ["--peers 2", "--peers 3 --strategy poseidon", "--peers 2 --passes 3 --strategy parameter-server"] {
+        for rest in
+            ["--peers 2", "--peers 3 --strategy poseidon", "--peers 2 --accumulate 3 --strategy parameter-server"]
+        {
             let many = objectives(&report(&lab, &format!("{MLP} --epochs 3 {rest}")));
-            // Sums of floats in another order.
+            // Floats are summed in another order.
             let near = one.iter().zip(&many).all(|(one, many)| (one - many).abs() < 1e-3 * one);
             assert!(near, "{rest}: {one:?} {many:?}");
         }
     }
 
     #[test]
-    fn every_net_learns_with_half_of_the_digits() {
+    fn every_net_learns_in_mixed_precision() {
         let lab = tempfile::tempdir().unwrap();
         for (net, rest) in [
-            ("mlp", "--first 600 --hidden 32"),
-            ("resnet", "--first 60 --stages 8,16 --blocks 1 --batch 20"),
-            ("lstm", "--width 16 --memory 16 --positions 8 --rate 0.01"),
-            ("transformer", "--width 16 --heads 2 --blocks 1 --positions 8 --rate 0.01"),
-            ("ncf", "--width 4 --hidden 8 --batch 2000 --rate 0.01"),
+            ("mlp", "--max-examples 600 --hidden 32"),
+            ("resnet", "--max-examples 60 --stages 8,16 --blocks 1 --batch-size 20"),
+            ("lstm", "--embedding-size 16 --hidden-size 16 --sequence-length 8 --learning-rate 0.01"),
+            ("transformer", "--embedding-size 16 --heads 2 --blocks 1 --sequence-length 8 --learning-rate 0.01"),
+            ("ncf", "--embedding-size 4 --hidden 8 --batch-size 2000 --learning-rate 0.01"),
         ] {
             let single = objectives(&report(&lab, &format!("train {net} {rest} --epochs 2")));
             let half = objectives(&report(&lab, &format!("train {net} {rest} --epochs 2 --precision bf16 --peers 2")));
@@ -88,7 +94,7 @@ mod with {
     }
 
     #[test]
-    fn a_training_goes_on_from_its_checkpoint() {
+    fn training_resumes_from_its_checkpoint() {
         let lab = tempfile::tempdir().unwrap();
         let train = |rest: &str| hemiola(&lab, &format!("{MLP} {rest}"));
         let said = |rest: &str| {
@@ -106,12 +112,12 @@ mod with {
         assert!(saved("parts") == saved("whole") && !saved("whole").is_empty());
         let told = said("--epochs 4 --output parts --resume");
         assert!(told.contains("nothing left to do after epoch 4"), "{told}");
-        // Two peers have the same net to go on from.
+        // A checkpoint of one peer resumes on two.
         let told = said("--epochs 5 --output parts --resume --peers 2");
         assert!(told.contains("resuming after epoch 4"), "{told}");
 
         for (rest, expected) in [
-            ("--epochs 9 --output parts --resume --rate 0.5", "rate"),
+            ("--epochs 9 --output parts --resume --lr 0.5", "learning_rate"),
             ("--epochs 9 --output parts --resume --hidden 8", "hidden"),
             ("--epochs 9 --output nowhere --resume", "no checkpoint"),
             ("--epochs 9 --output parts --resume --seed 2", "seed"),
@@ -120,13 +126,13 @@ mod with {
             assert_eq!(ended.code, Some(2), "{rest}: {}", text(&ended.stdout));
             assert!(text(&ended.stderr).contains(expected), "{rest}: {}", text(&ended.stderr));
         }
-        let other = hemiola(&lab, "train cnn --first 64 --output parts");
+        let other = hemiola(&lab, "train cnn --max-examples 64 --output parts");
         assert_eq!(other.code, Some(2));
         assert!(text(&other.stderr).contains("has a net `mlp`"), "{}", text(&other.stderr));
     }
 
     #[test]
-    fn an_interrupted_training_is_saved() {
+    fn an_interrupted_run_is_saved() {
         let lab = tempfile::tempdir().unwrap();
         let launched = started(&lab, &format!("{MLP} --epochs 1000000 --output net"));
         launched.signal(Signal::INT);
@@ -137,14 +143,14 @@ mod with {
     }
 
     #[test]
-    fn a_killed_peer_is_named_and_training_goes_on_from_what_was_saved() {
+    fn a_killed_peer_is_reported_and_training_resumes_from_the_checkpoint() {
         let lab = tempfile::tempdir().unwrap();
-        // Passes of some length, so that it is most likely in the middle of one.
-        let train = "train mlp --first 512 --hidden 256 --batch 128 --checkpoint-every 1 --output net";
+        // Epochs are long enough that the peer is most likely killed within one.
+        let train = "train mlp --max-examples 512 --hidden 256 --batch-size 128 --checkpoint-every 1 --output net";
         let launched = started(&lab, &format!("{train} --epochs 1000000 --peers 2"));
         let children = launched.children();
         let second = children.iter().find(|child| child.variable("HEMIOLA_RANK").as_deref() == Some("1"));
-        second.expect("there is a second peer").kill();
+        second.expect("the second peer is running").kill();
         let ended = launched.end();
         let told = text(&ended.stderr);
         assert!(!matches!(ended.code, Some(0) | None), "{told}");
@@ -156,7 +162,7 @@ mod with {
     }
 
     #[test]
-    fn what_cannot_be_is_said_before_anything_is_read() {
+    fn invalid_arguments_are_reported_before_data_are_read() {
         let lab = tempfile::tempdir().unwrap();
         fs::create_dir(lab.path().join("empty")).unwrap();
         fs::write(lab.path().join("short.txt"), "a b\n").unwrap();
@@ -169,13 +175,13 @@ mod with {
             ("train mlp --precision f8", "bf16"),
             #[cfg(not(feature = "cuda"))]
             ("train mlp --device cuda", "--features cuda"),
-            ("train mlp --data nowhere", "no folder"),
+            ("train mlp --data nowhere", "is not a folder"),
             ("train cnn --data empty", "train-images-idx3-ubyte"),
             ("train resnet --stages 12", "multiple of 8"),
-            ("train transformer --width 10 --heads 4", "multiple of"),
+            ("train transformer --embedding-size 10 --heads 4", "multiple of"),
             ("train lstm --data short.txt", "it has 3 words"),
             ("train lstm --data empty", "0 files with `train`"),
-            ("train ncf --valid 1.5", "from 0 to 0.9"),
+            ("train ncf --validation 1.5", "from 0 to 0.9"),
             ("train ncf --data nowhere.csv", "nowhere.csv"),
         ] {
             let ended = hemiola(&lab, arguments);
@@ -186,7 +192,7 @@ mod with {
     }
 
     #[test]
-    fn the_explanation_names_every_variable() {
+    fn the_explanation_lists_every_variable() {
         let lab = tempfile::tempdir().unwrap();
         let ended = hemiola(&lab, &format!("{MLP} --epochs 1 --peers 2 --explain"));
         let told = text(&ended.stdout);

@@ -1,5 +1,4 @@
-//! What somebody does who has just read the README: its commands on MovieLens-100K, word for word, in one folder, and then one that is
-//! interrupted.
+//! The commands of the README on MovieLens-100K, word for word, and an interrupted run.
 
 use crate::model::text;
 use crate::support::{Ended, Launched, launch};
@@ -9,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A folder with MovieLens-100K unpacked in it.
+/// Creates a folder with MovieLens-100K unpacked in it.
 fn unpacked(data: &Path) -> TempDir {
     let lab = tempfile::tempdir().unwrap();
     fs::create_dir(lab.path().join("ml-100k")).unwrap();
@@ -21,13 +20,13 @@ fn unpacked(data: &Path) -> TempDir {
     lab
 }
 
-/// A line of the README, as a shell runs it where `hemiola` is installed.
+/// Runs a line of the README in a shell with `hemiola` in its path.
 fn shell(lab: &TempDir, line: &str) -> Launched {
     let bin = Path::new(env!("CARGO_BIN_EXE_hemiola")).parent().unwrap().to_owned();
     let path = std::env::var_os("PATH").unwrap_or_default();
     let all = std::iter::once(bin).chain(std::env::split_paths(&path));
     let mut command = Command::new("sh");
-    // In place of the shell, so that signals reach it.
+    // `exec` replaces the shell, so that signals reach the command.
     command.args(["-c", &format!("exec {line}")]).env("PATH", std::env::join_paths(all).unwrap());
     launch(command.current_dir(lab.path()))
 }
@@ -50,7 +49,7 @@ fn the_commands_of_the_readme_work_word_for_word() {
     assert!(works(&lab, train).contains("saved to `films`"));
     let films = works(&lab, recommend);
     assert_eq!(films.lines().count(), 5, "{films}");
-    // All titles of the set end with a year.
+    // All titles end with a year.
     assert!(films.lines().all(|line| line.ends_with(')')), "{films}");
     let alike = works(&lab, similar);
     assert!(alike.contains("Empire Strikes Back, The (1980)"), "{alike}");
@@ -61,7 +60,7 @@ fn the_commands_of_the_readme_work_word_for_word() {
     let on = works(&lab, resume);
     assert!(on.contains("resuming after epoch") && on.contains("epoch  60/60"), "{on}");
 
-    // And what it says beneath: an interrupt saves, and the command that is printed goes on.
+    // An interrupt saves the model, and the printed command resumes.
     let long = shell(&lab, "hemiola train mf --data ml-100k/u.data --output long --epochs 1000000 --patience 0");
     while !long.line().contains("epoch   2/") {}
     long.signal(Signal::INT);

@@ -1,9 +1,9 @@
-//! Nothing is left, however the job ends.
+//! No process or folder is left, however the job ends.
 
 use crate::support::{entries, hemiola, launch, run};
 use rustix::process::Signal;
 
-/// A peer with a child, which both would live for long.
+/// Script of a peer with a child, both of which run for long.
 const FAMILY: &str = "sleep 1000 & echo $$ $!; wait";
 
 #[test]
@@ -14,7 +14,7 @@ fn a_killed_launcher_leaves_no_process_and_no_folder() {
     assert_eq!(family.len(), 6);
     assert_eq!(entries(folder.path()), 1);
     let children = launched.children();
-    assert_eq!(children.len(), 3 + 1, "three peers and a guard");
+    assert_eq!(children.len(), 3 + 1, "three peers and a guard process");
     launched.signal(Signal::KILL);
     assert_eq!(launched.wait(), None);
     for process in family.iter().chain(&children) {
@@ -24,7 +24,7 @@ fn a_killed_launcher_leaves_no_process_and_no_folder() {
 }
 
 #[test]
-fn children_end_with_a_failing_peer_and_with_its_siblings() {
+fn children_end_with_a_failing_peer_and_with_the_other_peers() {
     // Peer 1 fails when the others have printed.
     let script = r#"sleep 1000 & echo $$ $!; : >"$HEMIOLA_STATUS_DIR/ready-$HEMIOLA_RANK"
         [ $HEMIOLA_RANK = 1 ] || wait
@@ -49,7 +49,7 @@ fn children_end_with_a_peer_that_ends_well() {
 }
 
 #[test]
-fn a_daemon_that_holds_the_output_does_not_hold_the_launcher() {
+fn a_daemon_that_holds_the_output_does_not_block_the_launcher() {
     let launched = launch(&mut hemiola(&["--", "sh", "-c", "setsid sleep 1000 & echo $!"]));
     let daemon = launched.line();
     let ended = launched.end();

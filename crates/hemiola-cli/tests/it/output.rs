@@ -1,4 +1,4 @@
-//! Lines, logs, closed pipes.
+//! Output of `hemiola run`: lines, logs, closed pipes.
 
 use crate::support::{hemiola, launch, run};
 use std::fs::{self, File};
@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::process::Stdio;
 
 #[test]
-fn streams_stay_apart_and_lines_carry_their_rank() {
+fn streams_are_separate_and_lines_have_a_rank_prefix() {
     let ended = run(&["-n", "2"], "echo out; echo; echo err >&2; printf 'no newline'");
     assert_eq!(ended.sorted(), ["[0] ", "[0] no newline", "[0] out", "[1] ", "[1] no newline", "[1] out"]);
     let mut errors = ended.stderr.clone();
@@ -15,7 +15,7 @@ fn streams_stay_apart_and_lines_carry_their_rank() {
 }
 
 #[test]
-fn bytes_pass_through_unharmed() {
+fn bytes_are_passed_unchanged() {
     let ended = run(&[], r"printf '\377\376\000\r\tx\n'");
     assert_eq!(ended.stdout, [b"[0] \xff\xfe\0\r\tx"]);
 }
@@ -37,7 +37,7 @@ fn lines_of_two_peers_never_mix() {
 }
 
 #[test]
-fn an_endless_line_comes_in_pieces() {
+fn a_very_long_line_is_split() {
     let ended = run(&[], "head -c 1000000 /dev/zero | tr '\\0' x; echo; echo after");
     let (last, pieces) = ended.stdout.split_last().unwrap();
     assert_eq!(last, b"[0] after");
@@ -52,10 +52,10 @@ fn there_is_no_colour_without_a_terminal() {
 }
 
 #[test]
-fn logs_hold_what_each_peer_printed() {
+fn logs_contain_the_output_of_each_peer() {
     let folder = tempfile::tempdir().unwrap();
     let logs = folder.path().join("new/logs");
-    let ended = run(&["-n", "2", "--logs", logs.to_str().unwrap()], "echo one; echo two; printf $HEMIOLA_RANK");
+    let ended = run(&["-n", "2", "--log-dir", logs.to_str().unwrap()], "echo one; echo two; printf $HEMIOLA_RANK");
     assert_eq!(ended.code, Some(0));
     for rank in 0..2 {
         let log = fs::read_to_string(logs.join(format!("peer-{rank}.log"))).unwrap();
@@ -64,12 +64,12 @@ fn logs_hold_what_each_peer_printed() {
 }
 
 #[test]
-fn a_full_disk_for_logs_is_told_once_and_harms_nothing() {
+fn a_full_disk_for_logs_is_reported_once_and_not_fatal() {
     let folder = tempfile::tempdir().unwrap();
     for rank in 0..3 {
         symlink("/dev/full", folder.path().join(format!("peer-{rank}.log"))).unwrap();
     }
-    let ended = run(&["-n", "4", "--logs", folder.path().to_str().unwrap()], "echo a; echo b >&2; echo c");
+    let ended = run(&["-n", "4", "--log-dir", folder.path().to_str().unwrap()], "echo a; echo b >&2; echo c");
     assert_eq!((ended.code, ended.stdout.len()), (Some(0), 8));
     let notes = ended.notes();
     assert!(notes.len() == 1 && notes[0].contains("No space left"), "{notes:?}");
@@ -77,22 +77,22 @@ fn a_full_disk_for_logs_is_told_once_and_harms_nothing() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_is_told_once_and_harms_nothing() {
+fn a_log_that_cannot_be_opened_is_reported_once_and_not_fatal() {
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("peer-0.log")).unwrap();
-    let ended = run(&["-n", "2", "--logs", folder.path().to_str().unwrap()], "echo a");
+    let ended = run(&["-n", "2", "--log-dir", folder.path().to_str().unwrap()], "echo a");
     assert_eq!((ended.code, ended.notes().len()), (Some(0), 1), "{ended:?}");
 }
 
 #[test]
-fn a_folder_for_logs_that_cannot_be_made_is_an_error_before_the_start() {
-    let ended = run(&["--logs", "/dev/null/logs"], "echo started");
+fn a_log_folder_that_cannot_be_created_is_an_error_before_the_start() {
+    let ended = run(&["--log-dir", "/dev/null/logs"], "echo started");
     assert_eq!((ended.code, ended.stdout.len()), (Some(2), 0));
     assert!(ended.notes()[0].contains("/dev/null/logs"));
 }
 
 #[test]
-fn a_full_disk_for_stdout_is_told_once_and_harms_nothing() {
+fn a_full_disk_for_stdout_is_reported_once_and_not_fatal() {
     let mut command = hemiola(&["-n", "2", "--", "sh", "-c", "echo a; echo b; echo c >&2"]);
     let mut child = command.stdout(File::create("/dev/full").unwrap()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = String::new();
@@ -103,7 +103,7 @@ fn a_full_disk_for_stdout_is_told_once_and_harms_nothing() {
 }
 
 #[test]
-fn when_nobody_reads_any_more_the_peers_end_quietly() {
+fn peers_end_quietly_when_the_reader_closes_the_pipe() {
     let mut command = std::process::Command::new("sh");
     let script = r#""$0" run -n 2 -- sh -c 'while echo line; do :; done' | head -n 3"#;
     let ended = launch(command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_hemiola"))).end();
@@ -112,7 +112,7 @@ fn when_nobody_reads_any_more_the_peers_end_quietly() {
 }
 
 #[test]
-fn a_closed_output_is_no_failure_of_the_launcher() {
+fn a_closed_output_is_not_a_failure_of_the_launcher() {
     let mut command = std::process::Command::new("sh");
     let script = r#"{ "$0" run -n 2 -- yes; echo "code $?" >&2; } | head -n 1"#;
     let ended = launch(command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_hemiola"))).end();

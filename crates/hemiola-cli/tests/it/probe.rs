@@ -1,4 +1,4 @@
-//! `hemiola probe`: what it writes is a description of a cluster.
+//! `hemiola probe`: measures links and writes a resource specification.
 
 use crate::support::{launch, subcommand};
 use hemiola_strategy::ResourceSpec;
@@ -8,7 +8,7 @@ fn text(lines: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn a_description_is_measured_and_can_be_read_back() {
+fn a_measured_specification_can_be_parsed() {
     let lab = tempfile::tempdir().unwrap();
     let file = lab.path().join("cluster.toml");
     let program = env!("CARGO_BIN_EXE_hemiola");
@@ -25,7 +25,7 @@ fn a_description_is_measured_and_can_be_read_back() {
 }
 
 #[test]
-fn a_place_that_cannot_be_written_is_told_before_anything_is_measured() {
+fn an_unwritable_output_is_refused_before_anything_is_measured() {
     let ended = launch(subcommand("probe").args(["--output", "/nowhere/cluster.toml"])).end();
     assert_eq!(ended.code, Some(2), "{}", text(&ended.stderr));
     assert!(text(&ended.stderr).contains("/nowhere/cluster.toml"), "{}", text(&ended.stderr));

@@ -1,4 +1,5 @@
-//! Peers on other hosts, over a script that plays ssh: it notes its arguments and runs the last one here.
+//! Peers on other hosts, through a fake ssh that records its arguments and runs the last one
+//! locally.
 
 use crate::support::{Launched, entries, hemiola, launch};
 use rustix::process::Signal;
@@ -8,7 +9,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use tempfile::TempDir;
 
-/// A folder with the fake ssh, its notes, and the temporary files of the "remote" side.
+/// Folder with the fake ssh, its records, and the temporary files of the remote side.
 struct Lab {
     folder: TempDir,
 }
@@ -46,7 +47,7 @@ cd / && exec sh -c "$last"
 }
 
 #[test]
-fn peers_are_dealt_in_blocks_and_told_where_to_meet() {
+fn peers_are_assigned_in_blocks_with_a_rendezvous() {
     let lab = Lab::new();
     let show = r#"echo "$HEMIOLA_RANK/$HEMIOLA_SIZE $HEMIOLA_LOCAL_RANK $HEMIOLA_RENDEZVOUS $HEMIOLA_BIND $HEMIOLA_ADVERTISE $HEMIOLA_SILENCE_SECONDS $PWD""#;
     let mut command = lab.command(&["--hosts", "ada@a:2,b:1", "--port", "4321"], show);
@@ -64,13 +65,13 @@ fn peers_are_dealt_in_blocks_and_told_where_to_meet() {
 }
 
 #[test]
-fn peers_that_are_all_here_listen_to_nobody_else() {
+fn peers_on_localhost_listen_on_loopback_only() {
     let lab = Lab::new();
     let ended =
         lab.launch(&["--hosts", "localhost:2"], "echo ${HEMIOLA_BIND-loopback} ${HEMIOLA_ADVERTISE-unset}").end();
     assert_eq!(ended.sorted(), ["[0] loopback unset", "[1] loopback unset"]);
     let ended = lab.launch(&["--hosts", "localhost,b"], "true").end();
-    assert_eq!(ended.code, Some(2), "the others cannot meet at localhost");
+    assert_eq!(ended.code, Some(2), "other hosts cannot reach localhost");
 }
 
 #[test]
@@ -99,7 +100,7 @@ fn arguments_survive_two_shells() {
 }
 
 #[test]
-fn a_failing_peer_is_named_with_host_and_reason() {
+fn a_failing_peer_is_reported_with_host_and_reason() {
     let lab = Lab::new();
     let script = r#"if [ $HEMIOLA_RANK = 1 ]; then
             echo '{"rank":1,"kind":"failed","message":"no data"}' >"$HEMIOLA_STATUS_DIR/status-1.json"; exit 4
@@ -111,7 +112,7 @@ fn a_failing_peer_is_named_with_host_and_reason() {
 }
 
 #[test]
-fn death_by_signal_comes_through() {
+fn death_by_signal_is_reported_across_hosts() {
     let lab = Lab::new();
     let ended =
         lab.launch(&["--hosts", "a,b", "--grace", "0"], "[ $HEMIOLA_RANK = 0 ] && kill -9 $$; exec sleep 1000").end();
@@ -135,7 +136,7 @@ fn an_interrupt_reaches_the_other_hosts() {
 }
 
 #[test]
-fn a_peer_that_ignores_sigterm_is_killed_there_too() {
+fn a_remote_peer_that_ignores_sigterm_is_killed() {
     let lab = Lab::new();
     let script = r#"trap '' TERM; echo $$; if [ $HEMIOLA_RANK = 1 ]; then until [ -e "$1" ]; do :; done; exit 3; fi
         : >"$1"; while :; do sleep 1000; done"#;
@@ -160,7 +161,7 @@ fn a_killed_launcher_leaves_nothing_on_the_other_hosts() {
 }
 
 #[test]
-fn a_missing_ssh_is_named() {
+fn a_missing_ssh_is_reported() {
     let ended = launch(&mut hemiola(&["--hosts", "a", "--ssh", "/no/such/ssh", "--", "true"])).end();
     assert_eq!(ended.code, Some(127));
     assert!(ended.notes()[0].contains("/no/such/ssh"));

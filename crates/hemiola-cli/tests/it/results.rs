@@ -1,4 +1,4 @@
-//! What trainings write, and that nothing is lost by it: models, files beside them, reports, lines.
+//! Output of training runs: models, locks, reports, and progress lines.
 
 use crate::model::{hemiola, lab, text};
 use crate::support::{Ended, launch, subcommand};
@@ -10,7 +10,7 @@ use std::process::Stdio;
 use tempfile::TempDir;
 
 #[test]
-fn two_trainings_never_write_into_one_folder() {
+fn two_runs_never_write_to_one_folder() {
     let lab = lab();
     for peers in ["", "--peers 2"] {
         let made = hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model -q"));
@@ -21,7 +21,7 @@ fn two_trainings_never_write_into_one_folder() {
         let told = text(&second.stderr);
         assert_eq!(second.code, Some(2), "{told}");
         assert!(told.contains(&format!("`model` is being written by process {}", first.id())), "{told}");
-        // Killed, it has nothing any more.
+        // A killed run releases its lock.
         first.signal(Signal::KILL);
         first.end();
         assert!(arrays(&lab.path().join("model")) == before, "the old model is as it was");
@@ -32,7 +32,7 @@ fn two_trainings_never_write_into_one_folder() {
 }
 
 #[test]
-fn a_folder_that_is_taken_is_told_before_data_are_read() {
+fn a_locked_folder_is_reported_before_data_are_read() {
     let lab = lab();
     fs::write(lab.path().join("broken.csv"), "a,b,5\na,c,good\n").unwrap();
     let first = started(&lab, &format!("{TRAIN} --epochs 1000000 --output model"));
@@ -47,7 +47,7 @@ fn a_folder_that_is_taken_is_told_before_data_are_read() {
 }
 
 #[test]
-fn files_beside_a_model_and_links_to_it_stay() {
+fn links_to_a_model_and_foreign_files_are_preserved() {
     let lab = lab();
     hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model -q"));
     std::os::unix::fs::symlink("model", lab.path().join("link")).unwrap();
@@ -58,7 +58,7 @@ fn files_beside_a_model_and_links_to_it_stay() {
     assert_eq!(
         manifest["metadata"]["training"]["progress"].as_array().unwrap().len(),
         3,
-        "what it leads to is the new one"
+        "the link leads to the new model"
     );
     fs::write(lab.path().join("model/thesis.txt"), "years of work").unwrap();
     let refused = hemiola(&lab, &format!("{TRAIN} --epochs 1 --output model"));
@@ -69,7 +69,7 @@ fn files_beside_a_model_and_links_to_it_stay() {
 }
 
 #[test]
-fn a_report_of_peers_on_standard_output_is_json() {
+fn a_report_of_local_peers_on_standard_output_is_json() {
     let lab = lab();
     let ended = hemiola(&lab, &format!("{TRAIN} --epochs 2 --peers 2 --report -"));
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
@@ -78,10 +78,10 @@ fn a_report_of_peers_on_standard_output_is_json() {
 }
 
 #[test]
-fn a_report_of_peers_of_a_launcher_is_json_where_it_is_asked_to_be_bare() {
+fn a_report_under_a_launcher_is_json_with_no_prefix() {
     let lab = lab();
     let train = format!("{} {TRAIN} --epochs 2 --report -", env!("CARGO_BIN_EXE_hemiola"));
-    let ended = hemiola(&lab, &format!("run -n 2 --bare -- {train}"));
+    let ended = hemiola(&lab, &format!("run -n 2 --no-prefix -- {train}"));
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     assert_eq!(report["cluster"]["peers"], 2);
@@ -90,23 +90,23 @@ fn a_report_of_peers_of_a_launcher_is_json_where_it_is_asked_to_be_bare() {
 }
 
 #[test]
-fn lines_that_are_left_out_are_told() {
+fn skipped_lines_are_reported() {
     let lab = lab();
     fs::write(lab.path().join("some.csv"), "a,b,5\na,c,good\nb,c,1\nb,b\nc,b,3\n").unwrap();
     let told = |arguments: &str| text(&hemiola(&lab, arguments).stderr);
-    let common = "--valid 0 --epochs 1 --rank 2 --skip-bad-lines 5";
+    let common = "--validation 0 --epochs 1 --rank 2 --skip-bad-lines 5";
     for peers in ["", "--peers 2"] {
         let told = told(&format!("train mf --data some.csv {common} {peers}"));
-        assert!(told.contains("left out 2 lines of `some.csv`; the first is `some.csv:2:5`"), "{told}");
-        assert_eq!(told.matches("left out").count(), 1, "{told}");
+        assert!(told.contains("skipped 2 lines of `some.csv`; the first is `some.csv:2:5`"), "{told}");
+        assert_eq!(told.matches("skipped").count(), 1, "{told}");
     }
     assert_eq!(told(&format!("train mf --data some.csv {common} -q")), "");
     fs::write(lab.path().join("none.csv"), "a,b,x\na,c,good\n").unwrap();
     let nothing = told(&format!("train mf --data none.csv {common}"));
-    assert!(nothing.contains("left out 2 lines of `none.csv`; the first is `none.csv:1:5`"), "{nothing}");
+    assert!(nothing.contains("skipped 2 lines of `none.csv`; the first is `none.csv:1:5`"), "{nothing}");
 }
 
-/// Trains with standard output on a disk that is full.
+/// Trains with standard output on a full disk.
 fn onto_full_disk(lab: &TempDir, arguments: &str) -> (Option<i32>, String) {
     let mut words = arguments.split_whitespace();
     let mut command = subcommand(words.next().unwrap());
@@ -117,7 +117,7 @@ fn onto_full_disk(lab: &TempDir, arguments: &str) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_full_disk_is_a_failure_of_the_system_with_a_way_out() {
+fn a_full_disk_is_a_system_failure_with_a_hint() {
     let lab = lab();
     for peers in ["", "--peers 2"] {
         let written = hemiola(&lab, &format!("{TRAIN} --epochs 1 --report /dev/full {peers}"));
@@ -130,12 +130,12 @@ fn a_full_disk_is_a_failure_of_the_system_with_a_way_out() {
         assert_eq!(code, Some(3), "{output}: {told}");
         assert!(told.contains("stdout") || told.contains("standard output"), "{output}: {told}");
     }
-    // Lines are lost, but not what was trained.
+    // Progress lines are lost, but the model is saved.
     assert_eq!(hemiola(&lab, "recommend --model model --user person-2 -k 1").code, Some(0));
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_does_not_end_a_training() {
+fn a_closed_pipe_does_not_stop_training() {
     let lab = lab();
     for peers in ["", "--peers 2"] {
         let train = format!("\"$0\" {TRAIN} --epochs 60 --output model {peers}; echo \"code $?\" >&2");
@@ -151,9 +151,9 @@ fn a_reader_that_has_seen_enough_does_not_end_a_training() {
 }
 
 #[test]
-fn a_checkpoint_that_fails_is_told_to_everybody_and_tried_when_the_next_is_due() {
+fn a_failed_checkpoint_is_reported_and_retried_at_the_next_interval() {
     let lab = lab();
-    // No folder can be made where a file is.
+    // A file prevents the creation of the folder.
     fs::write(lab.path().join(".model.partial"), "in the way").unwrap();
     let ended = hemiola(&lab, &format!("{TRAIN} --epochs 6 --checkpoint-every 2 --output model --quiet"));
     let told = text(&ended.stderr);

@@ -1,4 +1,4 @@
-//! Jobs with dedicated servers. The program is this very test binary.
+//! Jobs with dedicated parameter servers. The program is this test binary.
 
 use crate::support::{launch, subcommand};
 use hemiola::Cluster;
@@ -28,17 +28,17 @@ fn the_program() {
         }
         table.each_worker(|worker| worker.inc(5, &[1.0]).and_then(|()| worker.clock()))?;
         let (sum, servers) = (table.collect()?[&5][0], cluster.servers().len());
-        println!("said: {} peers, {servers} servers, sum {sum}, {} bytes here", cluster.size(), table.memory_bytes());
+        println!("result: {} peers, {servers} servers, sum {sum}, {} bytes here", cluster.size(), table.memory_bytes());
         Ok(())
     };
     hemiola::run(work).unwrap();
 }
 
 #[test]
-fn servers_hold_the_tables_of_a_program_that_knows_nothing_of_them() {
+fn servers_hold_the_tables_of_an_unchanged_program() {
     let ended = launch(&mut program(&["-n", "3", "--servers", "2", "--workers", "2"])).end();
-    let said: Vec<String> = ended.sorted().into_iter().filter(|line| line.contains("said")).collect();
-    let expected = |rank| format!("[{rank}] said: 3 peers, 2 servers, sum 6, 0 bytes here");
+    let said: Vec<String> = ended.sorted().into_iter().filter(|line| line.contains("result")).collect();
+    let expected = |rank| format!("[{rank}] result: 3 peers, 2 servers, sum 6, 0 bytes here");
     assert_eq!((ended.code, said), (Some(0), vec![expected(0), expected(1), expected(2)]), "{:?}", ended.stderr);
 }
 
@@ -57,17 +57,17 @@ fn servers_leave_a_signal_to_the_program() {
 }
 
 #[test]
-fn a_server_without_a_job_says_what_to_do() {
+fn a_server_without_a_job_has_a_hint() {
     let ended = launch(&mut subcommand("serve")).end();
     assert_eq!(ended.code, Some(2));
     assert!(ended.notes()[0].contains("start it with `hemiola run --servers 1`"), "{ended:?}");
 }
 
 #[test]
-fn a_program_in_the_place_of_a_server_is_told() {
+fn a_program_started_as_a_server_gets_an_error() {
     let mut command = program(&["-n", "1"]);
     let ended = launch(command.env("HEMIOLA_SERVERS", "1")).end();
-    assert_eq!(ended.code, Some(0), "those of a surrounding job do not count: {:?}", ended.stderr);
+    assert_eq!(ended.code, Some(0), "servers of a surrounding job do not count: {:?}", ended.stderr);
     let mut alone = Command::new(std::env::current_exe().unwrap());
     alone.args(hemiola_testkit::entry_arguments("serving::the_program")).env("HEMIOLA_RENDEZVOUS", "file:/x");
     let alone = alone.env("HEMIOLA_RANK", "1").env("HEMIOLA_SIZE", "2").env("HEMIOLA_SERVERS", "1").output().unwrap();
@@ -76,13 +76,13 @@ fn a_program_in_the_place_of_a_server_is_told() {
 }
 
 #[test]
-fn servers_end_with_a_program_that_never_meets_them() {
+fn servers_exit_with_a_program_that_never_joins() {
     let ended = launch(subcommand("run").args(["-n", "2", "--servers", "1", "--grace", "0.2", "--", "true"])).end();
     assert_eq!(ended.code, Some(0), "{ended:?}");
 }
 
 #[test]
-fn more_peers_than_a_job_may_have_are_not_even_started() {
+fn too_many_peers_are_refused_before_the_start() {
     let ended = launch(subcommand("run").args(["-n", "2", "--servers", "100000", "--", "true"])).end();
     assert_eq!(ended.code, Some(2), "{ended:?}");
     let said: Vec<String> = ended.stderr.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();

@@ -1,4 +1,4 @@
-//! `hemiola simulate`: scenarios are replayed as they were found; `hemiola study staleness`: tables and pictures; `hemiola bench sim`: what its report holds.
+//! `hemiola simulate`, `hemiola study staleness` and `hemiola bench sim`.
 
 use crate::support::{Ended, launch, subcommand};
 
@@ -13,18 +13,18 @@ fn replay(scenario: &str) -> Ended {
 }
 
 #[test]
-fn a_scenario_runs_in_the_same_way_each_time() {
+fn a_scenario_is_deterministic() {
     let (first, second) = (replay(SCENARIO), replay(SCENARIO));
     assert_eq!(first.code, Some(0));
-    assert!(text(&first.stdout).starts_with("everything held: "), "{}", text(&first.stdout));
+    assert!(text(&first.stdout).starts_with("all invariants hold: "), "{}", text(&first.stdout));
     assert_eq!(text(&first.stdout), text(&second.stdout));
 }
 
 #[test]
-fn what_fails_is_told_and_what_cannot_be_is_refused() {
+fn a_violated_invariant_is_reported_and_an_invalid_scenario_refused() {
     let failed = replay(&SCENARIO.replace("\"length\":4", "\"length\":4,\"run_out_of_order\":true"));
     assert_eq!(failed.code, Some(1), "{}", text(&failed.stdout));
-    assert!(!text(&failed.stdout).contains("everything held"));
+    assert!(!text(&failed.stdout).contains("all invariants hold"));
     let refused = replay(&SCENARIO.replace("\"peers\":3", "\"peers\":0"));
     assert!(
         text(&refused.stdout).contains("invalid scenario") || text(&refused.stdout).contains("of 0"),
@@ -33,7 +33,7 @@ fn what_fails_is_told_and_what_cannot_be_is_refused() {
     );
     let unreadable = replay("{");
     assert_eq!(unreadable.code, Some(2));
-    assert!(text(&unreadable.stderr).contains("the scenario cannot be read"), "{}", text(&unreadable.stderr));
+    assert!(text(&unreadable.stderr).contains("cannot parse the scenario"), "{}", text(&unreadable.stderr));
 }
 
 fn study(arguments: &str) -> Ended {
@@ -41,23 +41,23 @@ fn study(arguments: &str) -> Ended {
 }
 
 #[test]
-fn a_study_writes_a_table_courses_and_a_picture() {
+fn a_study_writes_a_table_curves_and_a_chart() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("mf");
-    let options = "--model mf --staleness 8,0 --workers 1,2 --seeds 2 --rates 0.03,0.01 --batches 1000";
+    let options = "--model mf --staleness 8,0 --workers 1,2 --seeds 2 --learning-rates 0.03,0.01 --max-batches 1000";
     let ended = study(&format!("{options} --output {}", prefix.display()));
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let read = |end: &str| std::fs::read_to_string(folder.path().join(end)).unwrap();
     let table = read("mf.csv");
     assert_eq!(table.lines().count(), 5, "{table}");
     assert!(table.lines().nth(1).unwrap().starts_with("mf,sgd,uniform,1,0,"), "{table}");
-    assert!(read("mf-courses.csv").lines().count() > 20);
+    assert!(read("mf-curves.csv").lines().count() > 20);
     assert!(read("mf.svg").contains("<svg") && read("mf.svg").contains("2 workers"));
     assert!(text(&ended.stdout).contains("slow-down"));
 }
 
 #[test]
-fn a_figure_is_a_table_lines_and_a_picture() {
+fn a_figure_is_a_table_lines_and_a_chart() {
     let folder = tempfile::tempdir().unwrap();
     let prefix = folder.path().join("ring");
     let draw = |name: &str, peers: &str| {
@@ -77,17 +77,22 @@ fn a_figure_is_a_table_lines_and_a_picture() {
 }
 
 #[test]
-fn what_cannot_be_studied_is_refused() {
-    for arguments in
-        ["--model tree", "--model mlp-4", "--model mf --workers 0", "--model mf --rates 0", "--model mf --output ."]
-    {
+fn invalid_studies_are_refused() {
+    for arguments in [
+        "--model tree",
+        "--model mlp-4",
+        "--model mf --workers 0",
+        "--model mf --learning-rates 0",
+        "--model mf --output .",
+    ] {
         let ended = study(arguments);
         assert_eq!(ended.code, Some(2), "{arguments}: {}", text(&ended.stderr));
     }
 }
 
+#[cfg(feature = "bench")]
 #[test]
-fn a_small_measurement_has_events_and_a_training() {
+fn the_simulator_benchmark_reports_events_and_a_training_run() {
     let bench =
         launch(subcommand("bench").args("sim --rounds 1 --size 5 --peers 8 --clocks 4 --report -".split(' '))).end();
     assert_eq!(bench.code, Some(0), "{}", text(&bench.stderr));
@@ -98,19 +103,19 @@ fn a_small_measurement_has_events_and_a_training() {
 }
 
 #[test]
-fn a_training_is_predicted_by_every_strategy_with_a_trace() {
+fn a_training_run_is_predicted_for_every_strategy_with_a_trace() {
     let folder = tempfile::tempdir().unwrap();
     let (trace, file) = (folder.path().join("run.json"), folder.path().join("cluster.toml"));
-    let small = "--users 64 --items 50 --per-user 20 --clocks 4";
+    let small = "--users 64 --items 50 --ratings-per-user 20 --clocks-per-epoch 4";
     let train =
         |options: &str| launch(subcommand("simulate").args(["train", "mf"]).args(options.split_whitespace())).end();
     let ended =
-        train(&format!("--peers 4 --link 1gbit --latency 200us {small} --trace {} --report -", trace.display()));
+        train(&format!("--peers 4 --bandwidth 1gbit --latency 200us {small} --trace {} --report -", trace.display()));
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let report: serde_json::Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     assert_eq!(report["predictions"].as_array().unwrap().len(), 4);
     assert!(
-        report["predictions"][0]["pass_seconds"].as_f64().unwrap() > 4.0 * 2.0 * 200e-6,
+        report["predictions"][0]["epoch_seconds"].as_f64().unwrap() > 4.0 * 2.0 * 200e-6,
         "a round trip in each clock"
     );
     let events: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&trace).unwrap()).unwrap();
@@ -126,7 +131,7 @@ fn a_training_is_predicted_by_every_strategy_with_a_trace() {
 }
 
 #[test]
-fn a_training_is_measured_here_and_predicted_elsewhere() {
+fn a_profiled_training_run_is_predicted_on_other_clusters() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).display().to_string();
     let (ratings, profile, trace) = (path("ratings.csv"), path("mf.json"), path("run.json"));
@@ -137,25 +142,25 @@ fn a_training_is_measured_here_and_predicted_elsewhere() {
     std::fs::write(&ratings, lines.join("\n")).unwrap();
     let run = |name: &str, words: &str| launch(subcommand(name).args(words.split_whitespace())).end();
     let measured =
-        format!("mf --data {ratings} --valid 0 --rank 8 --epochs 3 --patience 0 --workers 1 --profile {profile}");
+        format!("mf --data {ratings} --validation 0 --rank 8 --epochs 3 --patience 0 --workers 1 --profile {profile}");
     let ended = run("train", &measured);
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
 
-    let predict = format!("train mf --profile {profile} --peers 4 --link 100mbit --trace {trace} --report -");
+    let predict = format!("train mf --profile {profile} --peers 4 --bandwidth 100mbit --trace {trace} --report -");
     let ended = run("simulate", &predict);
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let report: serde_json::Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     let predictions = report["predictions"].as_array().unwrap();
     assert_eq!(predictions.len(), 4);
-    // Every peer sends all rows of items, or of users, once round: 8 factors and what goes with them.
+    // Every peer sends all rows of items, or of users, once: 8 factors and metadata.
     let rotation = predictions.iter().find(|one| one["strategy"] == "rotation").unwrap();
-    assert!(rotation["pass_bytes"].as_f64().unwrap() > 61.0 * 8.0 * 4.0, "{rotation}");
+    assert!(rotation["epoch_bytes"].as_f64().unwrap() > 61.0 * 8.0 * 4.0, "{rotation}");
     for one in predictions {
-        assert!(one["pass_seconds"].as_f64().unwrap() > 0.0 && one["waiting"].as_f64().unwrap() <= 1.0, "{one}");
+        assert!(one["epoch_seconds"].as_f64().unwrap() > 0.0 && one["waiting"].as_f64().unwrap() <= 1.0, "{one}");
     }
     assert!(std::fs::read_to_string(&trace).unwrap().contains("traceEvents"));
 
-    // The plan, and one line of figures.
+    // The plan, and one line of predictions.
     let ended = run("simulate", &format!("loop --profile {profile} --peers 2 --explain"));
     let shown = text(&ended.stdout);
     assert!(shown.contains("2 workers on 2 peers") && shown.contains("as planned"), "{shown}{}", text(&ended.stderr));
@@ -169,7 +174,7 @@ fn a_training_is_measured_here_and_predicted_elsewhere() {
     refused("simulate", &format!("train mf --profile {ratings}"), "invalid profile: ");
     refused("simulate", &format!("loop --profile {}", path("none.json")), "none.json");
     refused("train", &format!("{measured} --peers 2"), "cannot be used with");
-    refused("train", &format!("mf --loss one-class --profile {profile}"), "`--profile` is for losses of ratings");
+    refused("train", &format!("mf --loss one-class --profile {profile}"), "`--profile` supports the losses of ratings");
     let altered = std::fs::read_to_string(&profile).unwrap().replace("hemiola profile 1", "hemiola profile 0");
     std::fs::write(&profile, altered).unwrap();
     refused("simulate", &format!("train mf --profile {profile}"), "its format is `hemiola profile 0`");

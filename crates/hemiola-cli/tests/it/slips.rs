@@ -1,4 +1,4 @@
-//! What newcomers have stumbled over: settings that were ignored, checked late or blamed on something else.
+//! Regression tests: settings that were ignored, checked late, or blamed on another cause.
 
 use crate::model::text;
 use crate::support::{Ended, hemiola, launch, run, subcommand};
@@ -13,20 +13,21 @@ fn command(folder: &Path, line: &str) -> Ended {
 }
 
 #[test]
-fn a_signal_is_heard_while_peers_are_being_started() {
+fn a_signal_is_handled_while_peers_are_being_started() {
     let logs = tempfile::tempdir().unwrap();
     let folder = logs.path().to_str().unwrap();
     let script = "if [ $HEMIOLA_RANK = 0 ]; then kill -INT $PPID; fi; exec sleep 1000";
-    let ended = run(&["-n", "250", "--logs", folder], script);
+    let ended = run(&["-n", "250", "--log-dir", folder], script);
     assert_eq!(ended.code, Some(130), "{}", text(&ended.stderr));
-    // Every peer that is started has a log.
+    // Every started peer has a log.
     let started = fs::read_dir(logs.path()).unwrap().count();
-    assert!(started < 250, "all were started before anybody listened");
+    assert!(started < 250, "all peers were started before the signal was handled");
     assert!(text(&ended.stderr).contains("asked all peers to end"), "{}", text(&ended.stderr));
 }
 
+#[cfg(feature = "bench")]
 #[test]
-fn a_report_that_cannot_be_written_is_found_before_anything_is_measured() {
+fn an_unwritable_report_is_refused_before_anything_is_measured() {
     let lab = tempfile::tempdir().unwrap();
     for bench in ["net", "data", "tables", "loops", "collective"] {
         let ended = command(lab.path(), &format!("bench {bench} --report no/such/folder.json"));
@@ -37,23 +38,23 @@ fn a_report_that_cannot_be_written_is_found_before_anything_is_measured() {
 }
 
 #[test]
-fn peers_that_a_launcher_did_not_start_are_not_ignored() {
+fn a_number_of_peers_that_differs_from_the_launcher_is_refused() {
     let train = ["-n", "2", "--", env!("CARGO_BIN_EXE_hemiola"), "train", "svm", "--epochs", "1", "--workers", "1"];
     let ended = launch(hemiola(&train).args(["--peers", "3"])).end();
     let said = text(&ended.stderr);
     assert!(ended.code == Some(2) && said.contains("--peers 3 is given in a job of 2 peers"), "{said}");
-    // As many as there are do no harm.
+    // The same number is accepted.
     assert_eq!(launch(hemiola(&train).args(["--peers", "2"])).end().code, Some(0));
 }
 
 #[test]
-fn names_that_are_nearly_right_are_offered() {
+fn similar_names_are_suggested() {
     let lab = tempfile::tempdir().unwrap();
     fs::write(lab.path().join("items.csv"), "1,One\n").unwrap();
     assert_eq!(command(lab.path(), "train mf --epochs 1 -q --output model").code, Some(0));
     for (line, hint) in [
         ("recommend --model modle --user 1", "did you mean `model`?"),
-        ("recommend --model model --user 1 --items item.csv", "did you mean `items.csv`?"),
+        ("recommend --model model --user 1 --titles item.csv", "did you mean `items.csv`?"),
         ("recommend --model elsewhere --user 1", "hemiola train MODEL --output DIR"),
     ] {
         let ended = command(lab.path(), line);
@@ -63,24 +64,24 @@ fn names_that_are_nearly_right_are_offered() {
 }
 
 #[test]
-fn files_need_not_be_named_in_utf_8() {
+fn file_names_need_not_be_utf_8() {
     let lab = tempfile::tempdir().unwrap();
     let folder = lab.path().join("data");
     fs::create_dir(&folder).unwrap();
     let name = OsStr::from_bytes(b"caf\xe9.csv");
     fs::write(folder.join(name), "1,2,0\n-1,0,3\n1,4,0\n-1,0,5\n").unwrap();
     for flags in ["", "--peers 2 --workers 1"] {
-        let ended = command(lab.path(), &format!("train svm --valid 0 --epochs 2 -q --data data {flags}"));
+        let ended = command(lab.path(), &format!("train svm --validation 0 --epochs 2 -q --data data {flags}"));
         assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     }
-    // An argument is a pattern, and those are text.
+    // An argument is a pattern, which must be UTF-8.
     let ended = launch(subcommand("train").args(["svm", "--data"]).arg(name).current_dir(&folder)).end();
     let said = text(&ended.stderr);
     assert!(ended.code == Some(2) && said.contains("is not UTF-8; name its folder"), "{said}");
 }
 
 #[test]
-fn too_many_workers_are_refused_by_their_flag() {
+fn too_many_workers_are_refused_with_the_flag() {
     let lab = tempfile::tempdir().unwrap();
     fs::write(lab.path().join("a.csv"), "1,2,3\n").unwrap();
     for line in ["data describe a.csv -w 100000", "data make logistic --output x.libsvm -w 100000"] {
@@ -92,7 +93,7 @@ fn too_many_workers_are_refused_by_their_flag() {
 }
 
 #[test]
-fn every_refusal_begins_with_the_name_of_the_command() {
+fn every_error_starts_with_the_name_of_the_command() {
     let lab = tempfile::tempdir().unwrap();
     for line in ["train svm --no-such-flag", "topology --peers 0", "train mf --rank many", "nonsense --help-me"] {
         let ended = command(lab.path(), line);

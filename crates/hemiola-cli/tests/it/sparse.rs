@@ -1,4 +1,4 @@
-//! `hemiola train lasso`, `elastic-net` and `logistic --penalty l1`, and what comes after them.
+//! `hemiola train lasso`, `elastic-net` and `logistic --penalty l1`, and use of their models.
 
 use crate::model::{hemiola, text};
 use serde_json::Value;
@@ -6,7 +6,8 @@ use std::fmt::Write as _;
 use std::fs;
 use tempfile::TempDir;
 
-/// A folder with quantities that two of forty columns explain, and with two classes that one of them tells apart.
+/// Creates a folder with quantities that depend on two of forty columns, and two classes that
+/// depend on one.
 fn lab() -> TempDir {
     let lab = tempfile::tempdir().unwrap();
     let (mut quantities, mut classes) = (String::new(), String::new());
@@ -33,27 +34,28 @@ fn report(lab: &TempDir, name: &str) -> Value {
     serde_json::from_slice(&fs::read(lab.path().join(name)).unwrap()).unwrap()
 }
 
+#[cfg(feature = "bench")]
 #[test]
-fn the_benchmark_of_schedules_reports_what_it_says() {
+fn the_schedule_benchmark_reports_convergence() {
     let lab = tempfile::tempdir().unwrap();
     let measured = hemiola(&lab, "bench schedule --rounds 1 --size 3 --report -");
     assert_eq!((measured.code, text(&measured.stderr)), (Some(0), String::new()));
     let report: Value = serde_json::from_str(&text(&measured.stdout)).unwrap();
     let lasso = report["lasso"].as_array().unwrap();
     assert_eq!(lasso.len(), 8);
-    for figure in lasso {
-        assert!(figure["gap"].as_f64().unwrap() <= 1e-6 && figure["updates"].as_u64().unwrap() > 0, "{figure}");
+    for solver in lasso {
+        assert!(solver["gap"].as_f64().unwrap() <= 1e-6 && solver["updates"].as_u64().unwrap() > 0, "{solver}");
     }
     assert!(report["scheduled_updates"].as_u64().unwrap() > 0, "{report}");
     assert!(report["heavy_first_speedup"].as_f64().unwrap() > 0.0, "{report}");
 }
 
 #[test]
-fn coefficients_go_by_the_names_of_their_features() {
+fn coefficients_have_the_names_of_their_features() {
     let lab = lab();
     let plain = fs::read_to_string(lab.path().join("quantities.csv")).unwrap();
     let mut header: Vec<String> = (0..40).map(|column| format!("f{column}")).collect();
-    // One name twice, and one that is missing.
+    // One repeated name, and one missing name.
     (header[4], header[5], header[6]) = ("area".to_owned(), "area".to_owned(), String::new());
     fs::write(lab.path().join("named.csv"), format!("price,{}\n{plain}", header.join(","))).unwrap();
     for (data, first, second) in [("named.csv", "area", "f17"), ("quantities.csv", "5", "18")] {
@@ -62,7 +64,7 @@ fn coefficients_go_by_the_names_of_their_features() {
         let told = text(&hemiola(&lab, &format!("coefficients --model {data}.model -k 2")).stdout);
         let names: Vec<&str> = told.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect();
         assert_eq!(names, ["intercept", first, second], "{told}");
-        assert!(told.contains(" of 40 not 0, lambda "), "{told}");
+        assert!(told.contains(" of 40 nonzero, lambda "), "{told}");
         let report = hemiola(&lab, &format!("coefficients --model {data}.model --report -"));
         let report: Value = serde_json::from_str(&text(&report.stdout)).unwrap();
         assert_eq!(report["coefficients"][0]["name"], first);
@@ -75,16 +77,17 @@ fn coefficients_go_by_the_names_of_their_features() {
 }
 
 #[test]
-fn quantities_go_in_and_come_out() {
+fn quantities_are_predicted() {
     let lab = lab();
     for (model, kind) in [
         ("lasso", "lasso"),
-        ("elastic-net --ratio 0.9", "elastic-net"),
+        ("elastic-net --l1-ratio 0.9", "elastic-net"),
         ("lasso --folds 4", "lasso"),
-        ("lasso --schedule priority --concurrent 4 --depth 2", "lasso"),
+        ("lasso --schedule priority --concurrent 4 --pipeline-depth 2", "lasso"),
     ] {
-        let command =
-            format!("train {model} --data quantities.csv --valid 0.2 --output model --report run.json --workers 2");
+        let command = format!(
+            "train {model} --data quantities.csv --validation 0.2 --output model --report run.json --workers 2"
+        );
         let trained = hemiola(&lab, &command);
         assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
         let run = report(&lab, "run.json");
@@ -104,11 +107,11 @@ fn quantities_go_in_and_come_out() {
 }
 
 #[test]
-fn two_classes_with_few_weights() {
+fn sparse_logistic_regression_separates_two_classes() {
     let lab = lab();
     let trained = hemiola(
         &lab,
-        "train logistic --penalty l1 --lambda-share 0.2 --data classes.libsvm --valid 0 --output model --report run.json --peers 2",
+        "train logistic --penalty l1 --lambda-ratio 0.2 --data classes.libsvm --validation 0 --output model --report run.json --peers 2",
     );
     assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
     let run = report(&lab, "run.json");
@@ -125,13 +128,13 @@ fn two_classes_with_few_weights() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused() {
+fn invalid_arguments_are_refused() {
     let lab = lab();
     for (command, says) in [
         ("train lasso --data quantities.csv --lambda=-1", "`lambda` is `-1`"),
-        ("train lasso --data quantities.csv --lambda 1 --lambda-share 0.1", "cannot be used with"),
-        ("train lasso --data quantities.csv --simplest", "--folds"),
-        ("train elastic-net --data quantities.csv --ratio 0", "`l1_ratio` is `0`"),
+        ("train lasso --data quantities.csv --lambda 1 --lambda-ratio 0.1", "cannot be used with"),
+        ("train lasso --data quantities.csv --one-standard-error", "--folds"),
+        ("train elastic-net --data quantities.csv --l1-ratio 0", "`l1_ratio` is `0`"),
         ("train lasso --data quantities.csv --folds 1", "`folds` is `1`"),
         ("train lasso --data nothing.csv", "nothing.csv"),
         ("train logistic --lambda 1", "`--penalty l1`"),

@@ -1,10 +1,10 @@
-//! What peers are given, and programs that cannot be started.
+//! Environment and arguments of peers, and programs that cannot be started.
 
 use crate::support::{entries, hemiola, launch, run};
 use std::fs;
 
 #[test]
-fn each_peer_is_told_its_place() {
+fn each_peer_gets_its_rank_and_world_size() {
     let show = r#"echo "$HEMIOLA_RANK $HEMIOLA_SIZE $HEMIOLA_LOCAL_RANK $HEMIOLA_WORKERS""#;
     let ended = run(&["-n", "3", "--workers", "2"], show);
     assert_eq!(ended.sorted(), ["[0] 0 3 0 2", "[1] 1 3 1 2", "[2] 2 3 2 2"]);
@@ -13,7 +13,7 @@ fn each_peer_is_told_its_place() {
 }
 
 #[test]
-fn all_peers_share_a_fresh_secret_a_job_and_a_private_folder() {
+fn all_peers_share_a_new_secret_a_job_and_a_private_folder() {
     let show = r#"echo "$HEMIOLA_SECRET $HEMIOLA_JOB $HEMIOLA_RENDEZVOUS $HEMIOLA_STATUS_DIR $(stat -c %a "$HEMIOLA_STATUS_DIR") ${HEMIOLA_SECRET_FILE-unset}""#;
     let words = || {
         let mut command = hemiola(&["-n", "2", "--", "sh", "-c", show]);
@@ -44,13 +44,13 @@ fn cores_are_shared_unless_workers_are_given() {
 }
 
 #[test]
-fn arguments_arrive_as_they_are() {
+fn arguments_are_passed_unchanged() {
     let ended = launch(&mut hemiola(&["--", "printf", "%s|", "a b", "", "-n", "--", "$x'\""])).end();
     assert_eq!(ended.sorted(), ["[0] a b||-n|--|$x'\"|"]);
 }
 
 #[test]
-fn a_program_that_cannot_be_started_is_named_with_a_hint() {
+fn a_program_that_cannot_be_started_is_reported_with_a_hint() {
     let folder = tempfile::tempdir().unwrap();
     let script = folder.path().join("script");
     fs::write(&script, "#!/no/such/interpreter\n").unwrap();
@@ -73,7 +73,7 @@ fn a_program_that_cannot_be_started_is_named_with_a_hint() {
 }
 
 #[test]
-fn wrong_use_is_2() {
+fn wrong_use_exits_with_2() {
     for arguments in [
         &["-n", "0", "--", "true"][..],
         &["-n", "2"],
@@ -86,7 +86,7 @@ fn wrong_use_is_2() {
 }
 
 #[test]
-fn help_tells_the_exit_codes() {
+fn help_lists_the_exit_codes() {
     let ended = launch(&mut hemiola(&["--help"])).end();
     let text = ended.sorted().join("\n");
     for code in ["126", "127", "130"] {

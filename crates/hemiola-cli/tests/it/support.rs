@@ -1,4 +1,4 @@
-//! Starts launchers, reads their lines, waits for processes.
+//! Harness that starts launchers, reads their lines, and waits for processes.
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
@@ -8,17 +8,18 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-/// The watchdog: no wait of any test is longer.
+/// Maximum duration of any wait in a test.
 const LIMIT: Duration = Duration::from_mins(1);
 
-/// `hemiola run` with these arguments, not yet started.
+/// Returns `hemiola run` with these arguments, not yet started.
 pub(crate) fn hemiola(arguments: &[&str]) -> Command {
     let mut command = subcommand("run");
     command.args(arguments);
     command
 }
 
-/// A subcommand without arguments, not yet started. It sees no variables of ours but those a test sets.
+/// Returns a subcommand without arguments, not yet started, and without inherited `HEMIOLA_*`
+/// variables.
 pub(crate) fn subcommand(name: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_hemiola"));
     command.arg(name).stdin(Stdio::null());
@@ -41,7 +42,7 @@ pub(crate) fn launch(command: &mut Command) -> Launched {
     Launched { child, stdout, stderr }
 }
 
-/// The lines of a stream, as they come.
+/// Returns the lines of a stream as they arrive.
 fn lines(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     let (sender, receiver) = mpsc::channel();
     let read = move || {
@@ -53,7 +54,7 @@ fn lines(stream: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
     receiver
 }
 
-/// A launcher that runs. If the test fails before its end, it is killed.
+/// Running launcher. It is killed if the test fails before its end.
 pub(crate) struct Launched {
     child: Child,
     stdout: Receiver<Vec<u8>>,
@@ -69,19 +70,19 @@ impl Launched {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// The next line of stdout.
+    /// Returns the next line of stdout.
     pub(crate) fn line(&self) -> String {
-        let line = self.stdout.recv_timeout(LIMIT).expect("a line comes in time");
+        let line = self.stdout.recv_timeout(LIMIT).expect("a line arrives in time");
         String::from_utf8(line).unwrap()
     }
 
-    /// The next line of stderr.
+    /// Returns the next line of stderr.
     pub(crate) fn error_line(&self) -> String {
-        let line = self.stderr.recv_timeout(LIMIT).expect("a line comes in time");
+        let line = self.stderr.recv_timeout(LIMIT).expect("a line arrives in time");
         String::from_utf8(line).unwrap()
     }
 
-    /// The process ids in the next `count` lines, which are `[rank] pid ...`, by rank.
+    /// Returns the processes of the next `count` lines, which are `[rank] pid ...`, by rank.
     pub(crate) fn pids(&self, count: usize) -> Vec<Process> {
         let mut lines: Vec<_> = (0..count).map(|_| self.line()).collect();
         lines.sort();
@@ -89,13 +90,13 @@ impl Launched {
         pids.map(|pid| Process::open(pid.parse().unwrap())).collect()
     }
 
-    /// The processes the launcher has started itself: the peers, and what guards them.
+    /// Returns the child processes of the launcher: the peers and their guard.
     pub(crate) fn children(&self) -> Vec<Process> {
         let parent = self.child.id().to_string();
         let processes =
             std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().into_string().ok());
         let is_child = |pid: &String| {
-            // The name, in brackets, may hold anything; after it come the state and the parent.
+            // The name in parentheses may contain anything; state and parent follow it.
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
             let rest = stat.rsplit_once(')').map(|(_, rest)| rest.split_whitespace().nth(1) == Some(&*parent));
             rest.unwrap_or(false)
@@ -103,14 +104,14 @@ impl Launched {
         processes.filter(is_child).filter_map(|pid| Some(Process::open(pid.parse().ok()?))).collect()
     }
 
-    /// Waits for the end, and gives the exit code; `None` if it was killed.
+    /// Waits for the end and returns the exit code; `None` if it was killed.
     pub(crate) fn wait(&mut self) -> Option<i32> {
         let process = Process::open(self.child.id());
         process.wait_for_end();
         self.child.wait().unwrap().code()
     }
 
-    /// Waits for the end.
+    /// Waits for the end and returns code and output.
     pub(crate) fn end(mut self) -> Ended {
         let code = self.wait();
         Ended { code, stdout: rest(&self.stdout), stderr: rest(&self.stderr) }
@@ -124,7 +125,7 @@ impl Drop for Launched {
     }
 }
 
-/// All lines up to the end of the stream, which comes when the last process that holds it ends.
+/// Returns all lines up to the end of the stream, which the last process that holds it closes.
 fn rest(lines: &Receiver<Vec<u8>>) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
     loop {
@@ -136,35 +137,35 @@ fn rest(lines: &Receiver<Vec<u8>>) -> Vec<Vec<u8>> {
     }
 }
 
-/// How a launcher ended.
+/// Exit code and output of a launcher.
 #[derive(Debug)]
 pub(crate) struct Ended {
-    /// The exit code; `None` if it was killed.
+    /// Exit code; `None` if it was killed.
     pub(crate) code: Option<i32>,
     pub(crate) stdout: Vec<Vec<u8>>,
     pub(crate) stderr: Vec<Vec<u8>>,
 }
 
 impl Ended {
-    /// The lines of stdout, sorted, since peers print in any order.
+    /// Returns the lines of stdout, sorted, because peers print in any order.
     pub(crate) fn sorted(&self) -> Vec<String> {
         let mut lines: Vec<_> = self.stdout.iter().map(|line| String::from_utf8_lossy(line).into_owned()).collect();
         lines.sort();
         lines
     }
 
-    /// What the launcher itself said.
+    /// Returns the messages of the launcher itself.
     pub(crate) fn notes(&self) -> Vec<String> {
         let lines = self.stderr.iter().map(|line| String::from_utf8_lossy(line).into_owned());
         lines.filter(|line| line.starts_with("hemiola: ")).collect()
     }
 }
 
-/// Some process, held so that its number cannot come to mean another.
+/// Process handle that stays valid if the process id is reused.
 #[derive(Debug)]
 pub(crate) struct Process {
     pid: u32,
-    /// `None` if it was gone already.
+    /// `None` if the process was gone already.
     handle: Option<rustix::fd::OwnedFd>,
 }
 
@@ -174,7 +175,7 @@ impl Process {
         Self { pid, handle: pidfd_open(number, PidfdFlags::empty()).ok() }
     }
 
-    /// What a variable was when it was started.
+    /// Returns the initial value of an environment variable of the process.
     #[cfg(feature = "nets")]
     pub(crate) fn variable(&self, name: &str) -> Option<String> {
         let all = std::fs::read(format!("/proc/{}/environ", self.pid)).ok()?;
@@ -185,11 +186,11 @@ impl Process {
 
     #[cfg(feature = "nets")]
     pub(crate) fn kill(&self) {
-        let handle = self.handle.as_ref().expect("it is there to be killed");
+        let handle = self.handle.as_ref().expect("the process is running");
         rustix::process::pidfd_send_signal(handle, Signal::KILL).unwrap();
     }
 
-    /// Waits until it has ended; whether anyone has reaped it does not matter.
+    /// Waits until the process has ended, reaped or not.
     pub(crate) fn wait_for_end(&self) {
         let Some(handle) = &self.handle else { return };
         let limit = Timespec { tv_sec: LIMIT.as_secs().cast_signed(), tv_nsec: 0 };
@@ -205,7 +206,7 @@ impl Process {
     }
 }
 
-/// The number of entries in a folder.
+/// Returns the number of entries in a folder.
 pub(crate) fn entries(folder: &Path) -> usize {
     std::fs::read_dir(folder).unwrap().count()
 }

@@ -1,4 +1,4 @@
-//! `hemiola train lda` and what comes after it: `topics`, `infer`, `evaluate`.
+//! `hemiola train lda`, and `topics`, `infer` and `evaluate` of its models.
 
 use crate::model::{hemiola, text};
 use crate::training::arrays;
@@ -10,13 +10,13 @@ use tempfile::TempDir;
 const SEA: [&str; 8] = ["ship", "sail", "anchor", "harbour", "storm", "captain", "wave", "tide"];
 const BREAD: [&str; 8] = ["bread", "flour", "oven", "yeast", "dough", "salt", "crust", "baker"];
 
-/// A folder with text: every line is about the sea or about bread; and one with new lines.
+/// Creates a folder with `text.txt`, whose lines are about the sea or about bread, and `new.txt`.
 fn lab() -> TempDir {
     let lab = tempfile::tempdir().unwrap();
     let mut lines = String::new();
     for line in 0..120_usize {
         let words = if line % 2 == 0 { SEA } else { BREAD };
-        let word = |place: usize| words[(line / 2 * 5 + place * 3) % 8];
+        let word = |index: usize| words[(line / 2 * 5 + index * 3) % 8];
         let _ =
             writeln!(lines, "The {}'s {} and {}, {} of a {}! No. {line}", word(0), word(1), word(2), word(3), word(4));
     }
@@ -37,12 +37,12 @@ fn works(lab: &TempDir, arguments: &str) -> String {
 }
 
 #[test]
-fn text_goes_in_and_topics_come_out() {
+fn topics_are_learned_from_text() {
     let lab = lab();
     let told =
         works(&lab, "train lda --data text.txt --topics 2 --epochs 60 --output model --report run.json --workers 2");
     assert!(told.contains("text: 120 documents of 600 tokens over 16 words"), "{told}");
-    assert!(told.contains("left out: 720 tokens that are stop words, numbers or too short"), "{told}");
+    assert!(told.contains("dropped: 720 tokens that are stop words, numbers or too short"), "{told}");
     assert!(told.contains("2 topics") && told.contains("saved to `model`") && told.contains("likelihood -"), "{told}");
     let run = json(&lab, "run.json");
     assert_eq!((&run["model"], &run["data"]["shape"]), (&"lda".into(), &serde_json::json!([120, 16])));
@@ -57,7 +57,7 @@ fn text_goes_in_and_topics_come_out() {
         assert!(own.iter().all(|word| line.contains(word)) && !other.iter().any(|word| line.contains(word)), "{table}");
     }
     let csv = works(&lab, "topics --model model --csv --words 3");
-    assert_eq!((csv.lines().next(), csv.lines().count()), (Some("topic,share,place,word,count,probability,lift"), 7));
+    assert_eq!((csv.lines().next(), csv.lines().count()), (Some("topic,share,rank,word,count,probability,lift"), 7));
     let told = works(&lab, "train lda --data text.txt --topics 2 --epochs 60 --target -3.3 --workers 1");
     assert!(told.contains("target reached"), "{told}");
     let report: Value = serde_json::from_str(&works(&lab, "topics --model model --report - --relevance 0.6")).unwrap();
@@ -73,17 +73,17 @@ fn text_goes_in_and_topics_come_out() {
     let lines: Vec<Vec<String>> =
         text(&shares.stdout).lines().map(|line| line.split(',').map(str::to_owned).collect()).collect();
     assert_eq!(lines[0], ["document", "tokens", "unseen", "topic1", "topic2"]);
-    // `ships` and `unheard` and `words` are not known; the line between is empty.
+    // `ships`, `unheard` and `words` are unknown; the second line is empty.
     assert_eq!((lines[1][1].as_str(), lines[1][2].as_str()), ("3", "1"));
     assert_eq!((lines[2][1].as_str(), lines[2][2].as_str()), ("0", "0"));
     assert_eq!((lines[3][1].as_str(), lines[3][2].as_str()), ("2", "2"));
     let share = |line: usize| lines[line][2 + sea].parse::<f64>().unwrap();
     assert!(share(1) > 0.7 && share(3) < 0.3, "{lines:?}");
-    assert!(text(&shares.stderr).contains("left out 3 tokens"), "{}", text(&shares.stderr));
+    assert!(text(&shares.stderr).contains("ignored 3 tokens"), "{}", text(&shares.stderr));
     assert_eq!(text(&hemiola(&lab, "infer --model model --data new.txt").stdout), text(&shares.stdout), "repeatable");
-    let style = works(&lab, "infer --model model --data new.txt --style json -k 1");
-    let first: Value = serde_json::from_str(style.lines().next().unwrap()).unwrap();
-    assert_eq!((&first["document"], &first["topics"][0][0], style.lines().count()), (&1.into(), &sea.into(), 3));
+    let lines_json = works(&lab, "infer --model model --data new.txt --output-format json -k 1");
+    let first: Value = serde_json::from_str(lines_json.lines().next().unwrap()).unwrap();
+    assert_eq!((&first["document"], &first["topics"][0][0], lines_json.lines().count()), (&1.into(), &sea.into(), 3));
     works(&lab, "infer --model model --data new.txt --output shares.csv");
     assert_eq!(fs::read_to_string(lab.path().join("shares.csv")).unwrap().trim(), text(&shares.stdout));
 
@@ -102,26 +102,26 @@ fn text_goes_in_and_topics_come_out() {
 }
 
 #[test]
-fn made_up_documents_and_made_files_train() {
+fn synthetic_documents_and_generated_files_train() {
     let lab = lab();
     let told = works(&lab, "train lda --epochs 3 --explain --output one --workers 2");
-    assert!(told.contains("made up: 1000 documents") && told.contains("20 topics"), "{told}");
+    assert!(told.contains("synthetic: 1000 documents") && told.contains("20 topics"), "{told}");
     works(&lab, "data make lda --output docword.toy.txt.gz --documents 200 --words 300 --topics 5");
     let told = works(
         &lab,
-        "train lda --data docword.toy.txt.gz -k 5 --epochs 5 --valid 0.2 --peers 2 --workers 1 --output two",
+        "train lda --data docword.toy.txt.gz -k 5 --epochs 5 --validation 0.2 --peers 2 --workers 1 --output two",
     );
-    assert!(told.contains("docword: 200 documents") && told.contains("(named by `vocab.toy.txt`)"), "{told}");
-    assert!(told.contains("held-out perplexity"), "{told}");
-    let tables = "train lda --data docword.toy.txt.gz -k 5 --epochs 5 --peers 2 --workers 1 --way tables --explain";
-    let told = works(&lab, &format!("{tables} --staleness 2 --budget 1000000"));
+    assert!(told.contains("docword: 200 documents") && told.contains("(words from `vocab.toy.txt`)"), "{told}");
+    assert!(told.contains("validation perplexity"), "{told}");
+    let tables = "train lda --data docword.toy.txt.gz -k 5 --epochs 5 --peers 2 --workers 1 --mode tables --explain";
+    let told = works(&lab, &format!("{tables} --staleness 2 --bandwidth-budget 1000000"));
     assert!(told.contains("counts of words are in tables, with a staleness of 2 clocks"), "{told}");
     assert!(works(&lab, "topics --model two").contains("word"));
     assert!(works(&lab, "evaluate --model two --data docword.toy.txt.gz").contains("perplexity"));
 }
 
 #[test]
-fn training_goes_on_to_the_same_bits() {
+fn a_resumed_run_is_bit_identical() {
     let lab = lab();
     works(&lab, "train lda --data text.txt -k 3 --epochs 8 --workers 2 --output whole -q");
     works(&lab, "train lda --data text.txt -k 3 --epochs 5 --workers 2 --output parts -q");
@@ -130,24 +130,24 @@ fn training_goes_on_to_the_same_bits() {
     assert!(arrays(&lab.path().join("parts")) == arrays(&lab.path().join("whole")));
     let ended = hemiola(&lab, "train lda --data text.txt -k 4 --epochs 8 --workers 2 --output parts --resume");
     assert!(ended.code == Some(2) && text(&ended.stderr).contains("topics was 3 and is 4"), "{}", text(&ended.stderr));
-    let ended = hemiola(&lab, "train lda --data new.txt --min-documents 1 -k 3 --epochs 9 --output parts --resume");
+    let ended = hemiola(&lab, "train lda --data new.txt --min-df 1 -k 3 --epochs 9 --output parts --resume");
     assert!(ended.code == Some(2) && text(&ended.stderr).contains("other data"), "{}", text(&ended.stderr));
 }
 
 #[test]
-fn the_same_parts_give_the_same_bits_on_any_workers() {
+fn the_same_partitions_give_a_bit_identical_model_on_any_workers() {
     let lab = lab();
     for (name, flags) in [("one", "--workers 1"), ("two", "--workers 2"), ("three", "--peers 2 --workers 1")] {
-        works(&lab, &format!("train lda --data text.txt -k 3 --epochs 4 --parts 4 --output {name} -q {flags}"));
+        works(&lab, &format!("train lda --data text.txt -k 3 --epochs 4 --partitions 4 --output {name} -q {flags}"));
     }
-    // Others write other files, with the same in them.
+    // Other numbers of peers write other files with the same contents.
     let topics = |name: &str| works(&lab, &format!("topics --model {name} --report - --words 100"));
     assert_eq!(topics("one"), topics("two"));
     assert_eq!(topics("one"), topics("three"));
 }
 
 #[test]
-fn bad_conditions_are_borne_or_told() {
+fn unusual_documents_train_and_invalid_ones_are_reported() {
     let lab = lab();
     let write = |name: &str, text: &str| fs::write(lab.path().join(name), text).unwrap();
     // Empty documents, counts of 0 and of more than 16 bits, words that never occur.
@@ -163,7 +163,7 @@ fn bad_conditions_are_borne_or_told() {
     let report: Value = serde_json::from_str(&works(&lab, "topics --model odd --report -")).unwrap();
     let tokens: u64 = report.as_array().unwrap().iter().map(|topic| topic["tokens"].as_u64().unwrap()).sum();
     assert_eq!(tokens, 70_003);
-    // A model without names takes numbers, though names lie beside them.
+    // A model without a vocabulary takes word ids, even if a vocabulary is beside the data.
     works(&lab, "train lda --data docword.odd.txt -k 2 --epochs 2 --output nameless");
     write("vocab.odd.txt", "one\ntwo\nthree\nfour\n");
     assert!(works(&lab, "infer --model nameless --data docword.odd.txt").contains("\n2,70000,0,"));
@@ -196,8 +196,8 @@ fn bad_conditions_are_borne_or_told() {
         ("--data nothing.txt", "no words to train on", ""),
         ("--data texts.txt", "texts.txt", "did you mean `text.txt`?"),
         ("--data text.txt --topics 0", "`topics` is `0`, which must be from 1", ""),
-        ("--data text.txt --max-share 0", "`max_share` is `0`", ""),
-        ("--data text.txt --staleness 2", "--staleness and --budget are for tables", "--way tables"),
+        ("--data text.txt --max-df 0", "`max_share` is `0`", ""),
+        ("--data text.txt --staleness 2", "--staleness and --bandwidth-budget need tables", "--mode tables"),
         ("--data few.ldac --format docword", "three header lines", ""),
         ("--data text.txt --topic 3", "'--topic'", ""),
     ] {
@@ -209,19 +209,19 @@ fn bad_conditions_are_borne_or_told() {
 }
 
 #[test]
-fn commands_say_which_models_they_are_for() {
+fn commands_refuse_models_of_another_family() {
     let lab = lab();
     works(&lab, "train lda --data text.txt -k 2 --epochs 2 --output model -q");
     works(&lab, "train svm --epochs 2 --output svm -q");
     for (arguments, problem) in [
         ("topics --model svm", "`svm` has no topics"),
         ("infer --model svm --data new.txt", "`svm` has no topics"),
-        ("predict --model model --data new.txt", "a topic model predicts nothing"),
-        ("evaluate --model model --data text.txt --ranking", "rankings are of items"),
-        ("evaluate --model svm --data text.txt --zero-based", "`--zero-based` is for documents"),
+        ("predict --model model --data new.txt", "a topic model does not predict"),
+        ("evaluate --model model --data text.txt --ranking", "ranking metrics need a model"),
+        ("evaluate --model svm --data text.txt --zero-based", "`--zero-based` is for topic models"),
         ("train svm --output model", "must not replace"),
         ("topics --model modle", "did you mean `model`?"),
-        ("topics --model model --relevance 2", "no number from 0 to 1"),
+        ("topics --model model --relevance 2", "is not a number from 0 to 1"),
         ("topics --model model --pyldavis vis.json", "--data"),
         ("infer --model model --data nwe.txt", "did you mean `new.txt`?"),
     ] {

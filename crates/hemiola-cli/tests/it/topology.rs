@@ -1,4 +1,4 @@
-//! `hemiola topology`: figures, pictures and refusals; `hemiola bench collective`: what its report holds.
+//! `hemiola topology`: properties, drawings and errors; `hemiola bench collective`: its report.
 
 use crate::support::{Ended, launch, subcommand};
 use serde_json::Value;
@@ -12,13 +12,13 @@ fn text(lines: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn figures_are_those_of_the_graph() {
+fn properties_of_the_graph_are_printed_and_reported() {
     let ended = topology("--peers 25 --kind root-expander");
     let said = text(&ended.stdout);
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     assert!(said.contains("spectral gap     0.1419") && said.contains("degree           2"), "{said}");
-    assert!(said.contains("8000000 of the busiest peer, 200000000 of all"), "{said}");
-    let ended = topology("--peers 8 --kind complete --bytes 10 --report -");
+    assert!(said.contains("8000000 at the busiest peer, 200000000 in total"), "{said}");
+    let ended = topology("--peers 8 --kind complete --bytes-per-edge 10 --report -");
     let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     assert_eq!((&report["degree"], &report["bytes_per_step"], &report["steps"]), (&7.into(), &70.into(), &1.into()));
     assert_eq!(report["edges"].as_array().unwrap().len(), 56);
@@ -38,7 +38,7 @@ fn every_kind_is_drawn() {
         "halton",
         "chord",
         "random-regular --degree 3",
-        "two-level --group 4",
+        "two-level --group-size 4",
         "circulant --offsets 1,3",
         "edges --edges 0-1,1-0,2-0",
         "best --degree 2 --seed 1",
@@ -54,16 +54,16 @@ fn every_kind_is_drawn() {
 }
 
 #[test]
-fn what_makes_no_sense_is_refused_with_a_way_out() {
+fn invalid_graphs_are_refused_with_a_hint() {
     let cases = [
-        ("--peers 8 --kind ring --degree 3", "does nothing"),
-        ("--peers 8 --kind two-level", "needs --group"),
-        ("--peers 8 --kind two-level --group 3", "do not divide"),
-        ("--peers 8 --kind edges --edges 0+1", "`0+1` is no list of edges"),
+        ("--peers 8 --kind ring --degree 3", "has no effect"),
+        ("--peers 8 --kind two-level", "needs --group-size"),
+        ("--peers 8 --kind two-level --group-size 3", "do not divide"),
+        ("--peers 8 --kind edges --edges 0+1", "`0+1` is not a list of edges"),
         ("--peers 8 --kind edges --edges 0-9", "unknown peer"),
         ("--peers 8 --kind edges", "needs --edges"),
-        ("--peers 8 --kind edges:nowhere.txt", "`nowhere.txt` is no list of edges"),
-        ("--peers 8 --kind halton:2 --degree 3", "said twice"),
+        ("--peers 8 --kind edges:nowhere.txt", "`nowhere.txt` is not a list of edges"),
+        ("--peers 8 --kind halton:2 --degree 3", "given twice"),
         ("--peers 8 --kind ring:3", "expected complete"),
         ("--peers 8 --kind random-regular --degree 9", "degree of 9"),
         ("--peers 8 --output graph.png", ".svg"),
@@ -77,34 +77,36 @@ fn what_makes_no_sense_is_refused_with_a_way_out() {
     }
 }
 
+#[cfg(feature = "bench")]
 #[test]
-fn the_report_of_collectives_has_a_figure_for_each_way() {
+fn the_collective_benchmark_reports_every_algorithm() {
     let arguments = "collective --peers 2 --bytes 1024,4000 --rounds 1 --report -";
     let ended = launch(subcommand("bench").args(arguments.split_whitespace())).end();
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     let results = report["results"].as_array().unwrap();
-    // Two sizes, four ways.
+    // Two sizes, four algorithms.
     assert_eq!(results.len(), 8);
     for result in results {
         assert_eq!((&result["op"], &result["peers"]), (&"all-reduce".into(), &2.into()));
         assert!(result["gbps"].as_f64().unwrap() > 0.0 && result["latency_us"].as_f64().unwrap() > 0.0);
     }
-    let sent = |place: usize| results[place]["wire_bytes"].as_f64().unwrap();
-    // Each of two peers sends the vector once, on the average, whatever the way; headers come on top.
-    assert!((0..4).all(|way| sent(way) > 1024.0 && sent(way + 4) > 4000.0), "{results:?}");
+    let sent = |index: usize| results[index]["wire_bytes"].as_f64().unwrap();
+    // With any algorithm each of two peers sends the vector once on average, plus headers.
+    assert!((0..4).all(|algorithm| sent(algorithm) > 1024.0 && sent(algorithm + 4) > 4000.0), "{results:?}");
     assert!(report["overlap_extra"].is_f64() && report["overlap_extra_busy"].is_f64());
 }
 
+#[cfg(feature = "bench")]
 #[test]
-fn encodings_are_measured_with_the_bytes_they_send() {
-    let arguments = "collective --peers 3 --bytes 400000 --rounds 1 --encodings --report -";
+fn the_collective_benchmark_reports_the_bytes_of_each_compression() {
+    let arguments = "collective --peers 3 --bytes 400000 --rounds 1 --compression --report -";
     let ended = launch(subcommand("bench").args(arguments.split_whitespace())).end();
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));
     let report: Value = serde_json::from_str(&text(&ended.stdout)).unwrap();
     let results = report["results"].as_array().unwrap();
     let sent = |name: &str| {
-        let found = results.iter().find(|one| one["encoding"].as_str().unwrap().starts_with(name));
+        let found = results.iter().find(|one| one["compression"].as_str().unwrap().starts_with(name));
         found.unwrap_or_else(|| panic!("no {name} in {results:?}"))["wire_bytes"].as_f64().unwrap()
     };
     let (plain, narrow) = (sent("f32"), sent("bf16"));
@@ -116,7 +118,7 @@ fn encodings_are_measured_with_the_bytes_they_send() {
 }
 
 #[test]
-fn edges_come_from_a_file() {
+fn edges_are_read_from_a_file() {
     let lab = tempfile::tempdir().unwrap();
     let file = lab.path().join("graph.txt");
     let with = |lines: &str, peers: u32| {
@@ -141,14 +143,14 @@ fn edges_come_from_a_file() {
 }
 
 #[test]
-fn large_graphs_say_what_they_do_and_are_drawn_in_part() {
+fn large_graphs_are_announced_and_drawn_in_part() {
     let lab = tempfile::tempdir().unwrap();
     let file = lab.path().join("graph.svg");
     let ended = topology(&format!("--peers 400 --kind complete --output {}", file.display()));
     let said = text(&ended.stderr);
     assert_eq!(ended.code, Some(0), "{said}");
     assert!(
-        said.contains("computing the spectral gap of so many peers") && said.contains("edges of 10 of 400 peers"),
+        said.contains("computing the spectral gap of 400 peers") && said.contains("edges of 10 of 400 peers"),
         "{said}"
     );
     assert!(text(&ended.stdout).contains("spectral gap     1.0000"), "{}", text(&ended.stdout));

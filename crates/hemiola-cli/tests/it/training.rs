@@ -1,4 +1,4 @@
-//! What all trainings share: checkpoints, signals, what is found out beforehand, reports.
+//! Behaviour shared by all models: checkpoints, signals, checks before training, completions.
 
 use crate::model::{hemiola, lab, text};
 use crate::support::{Ended, Launched, launch, subcommand};
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// The files of a saved model, but the manifest, which has times in it.
+/// Returns the files of a saved model except the manifest, which contains times.
 pub(crate) fn arrays(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
@@ -18,7 +18,7 @@ pub(crate) fn arrays(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 pub(crate) const TRAIN: &str = "train mf --data ratings.csv --rank 4 --patience 0 --workers 1";
 
-/// Starts a command and returns when it has told of its second epoch.
+/// Starts a command and returns after its second epoch.
 pub(crate) fn started(lab: &TempDir, arguments: &str) -> Launched {
     let mut words = arguments.split_whitespace();
     let launched = launch(subcommand(words.next().unwrap()).args(words).current_dir(lab.path()));
@@ -26,19 +26,20 @@ pub(crate) fn started(lab: &TempDir, arguments: &str) -> Launched {
     launched
 }
 
-/// After how many epochs it was interrupted, and the command it gave to go on.
+/// Returns the epoch of the interrupt, and the printed command to resume.
 fn interruption(ended: &Ended) -> (u32, String) {
     let told = text(&ended.stdout);
     let after = |words: &str| {
-        let start = told.find(words).unwrap_or_else(|| panic!("`{words}` is said: {told}")) + words.len();
+        let start = told.find(words).unwrap_or_else(|| panic!("`{words}` is printed: {told}")) + words.len();
         told[start..].lines().next().unwrap().to_owned()
     };
     let epoch = after("interrupted after epoch ").split(';').next().unwrap().parse().unwrap();
-    (epoch, after("to go on").split_once(": ").unwrap().1.to_owned())
+    (epoch, after("to resume").split_once(": ").unwrap().1.to_owned())
 }
 
-/// Interrupts a training that would take for ever, goes on for three epochs, and compares with one that was let be.
-fn interrupted_is_as_whole(before: &str, options: &str) {
+/// Interrupts a long run, resumes it for three epochs, and compares the model with that of an
+/// uninterrupted run.
+fn assert_resume_is_bit_identical(before: &str, options: &str) {
     let lab = lab();
     let train = |rest: &str| format!("{before} {TRAIN} {options} {rest}");
     let launched = started(&lab, &train("--epochs 1000000 --output parts"));
@@ -59,22 +60,22 @@ fn interrupted_is_as_whole(before: &str, options: &str) {
 }
 
 #[test]
-fn an_interrupted_training_goes_on_to_the_same_bits() {
-    interrupted_is_as_whole("", "");
+fn an_interrupted_run_resumes_to_a_bit_identical_model() {
+    assert_resume_is_bit_identical("", "");
 }
 
 #[test]
-fn so_does_one_on_peers_that_it_started_itself() {
-    interrupted_is_as_whole("", "--peers 2");
+fn an_interrupted_run_on_local_peers_resumes_to_a_bit_identical_model() {
+    assert_resume_is_bit_identical("", "--peers 2");
 }
 
 #[test]
-fn so_does_one_under_a_launcher() {
-    interrupted_is_as_whole(&format!("run -n 2 -- {}", env!("CARGO_BIN_EXE_hemiola")), "");
+fn an_interrupted_run_under_a_launcher_resumes_to_a_bit_identical_model() {
+    assert_resume_is_bit_identical(&format!("run -n 2 -- {}", env!("CARGO_BIN_EXE_hemiola")), "");
 }
 
 #[test]
-fn the_command_to_go_on_works_as_it_is_printed() {
+fn the_printed_resume_command_works() {
     let lab = lab();
     fs::rename(lab.path().join("ratings.csv"), lab.path().join("it's rated.csv")).unwrap();
     let mut command = subcommand("train");
@@ -85,7 +86,7 @@ fn the_command_to_go_on_works_as_it_is_printed() {
     let ended = launched.end();
     assert_eq!(ended.code, Some(143));
     let (epoch, command) = interruption(&ended);
-    // As typed, but for the number of epochs.
+    // The printed command, with another number of epochs.
     let command = command.replace("1000000", &(epoch + 1).to_string());
     let mut shell = std::process::Command::new("sh");
     let resumed = launch(shell.args(["-c", &command]).current_dir(lab.path())).end();
@@ -94,27 +95,27 @@ fn the_command_to_go_on_works_as_it_is_printed() {
 }
 
 #[test]
-fn an_interrupt_without_an_output_says_that_nothing_is_saved() {
+fn an_interrupt_without_output_says_that_nothing_was_saved() {
     let lab = lab();
     let launched = started(&lab, &format!("{TRAIN} --epochs 1000000"));
     launched.signal(Signal::INT);
     let ended = launched.end();
     assert_eq!(ended.code, Some(130));
     assert!(text(&ended.stdout).contains("nothing was saved"), "{}", text(&ended.stdout));
-    assert!(text(&ended.stderr).contains("Ctrl-C again ends it at once"), "{}", text(&ended.stderr));
+    assert!(text(&ended.stderr).contains("Ctrl-C again stops at once"), "{}", text(&ended.stderr));
 }
 
 #[test]
-fn a_second_signal_ends_it_at_once() {
+fn a_second_signal_stops_at_once() {
     let lab = lab();
-    // A pass over many ratings of high rank takes far longer than two signals.
+    // An epoch over many ratings of high rank takes far longer than two signals.
     let mut many = String::new();
     (0..400_000).for_each(|n| writeln!(many, "{},{},1", n % 2000, n / 2000).unwrap());
     fs::write(lab.path().join("many.csv"), many).unwrap();
     let arguments = "train mf --data many.csv --rank 4096 --workers 1 --output model --epochs 1";
     let mut words = arguments.split_whitespace();
     let launched = launch(subcommand(words.next().unwrap()).args(words).current_dir(lab.path()));
-    // The first line comes when data are in place.
+    // The first line is printed after the data are loaded.
     assert!(launched.line().contains("ratings of 2000 users"));
     launched.signal(Signal::INT);
     launched.error_line();
@@ -124,7 +125,7 @@ fn a_second_signal_ends_it_at_once() {
 }
 
 #[test]
-fn a_checkpoint_is_saved_on_the_way() {
+fn checkpoints_are_saved_during_training() {
     let lab = lab();
     let launched = started(&lab, &format!("{TRAIN} --epochs 1000000 --output model --checkpoint-every 1"));
     launched.signal(Signal::KILL);
@@ -140,18 +141,18 @@ fn a_checkpoint_is_saved_on_the_way() {
 }
 
 #[test]
-fn what_cannot_be_resumed_is_refused_before_data_are_read() {
+fn an_impossible_resume_is_refused_before_data_are_read() {
     let lab = lab();
     let made = hemiola(&lab, &format!("{TRAIN} --epochs 2 --output model -q"));
     assert_eq!(made.code, Some(0));
-    // There is no such file: whatever is said of the checkpoint is said before it is looked for.
+    // The data do not exist, so an error about the checkpoint must come before they are read.
     let elsewhere = TRAIN.replace("ratings.csv", "missing.csv");
     let cases = [
         (format!("{elsewhere} --output nothing --resume"), "there is no checkpoint in `nothing` to resume from"),
         (format!("{elsewhere} --rank 5 --output model --resume").replace("--rank 4 ", ""), "rank was 4 and is 5"),
         (format!("{elsewhere} --output model --resume --l2 0.5"), "l2 was 0.045 and is 0.5"),
         (format!("{TRAIN} --resume"), "not provided:\n  --output <DIR>"),
-        (format!("{TRAIN} --output model --resume --valid 0.2"), "validation was 0.1 and is 0.2"),
+        (format!("{TRAIN} --output model --resume --validation 0.2"), "validation was 0.1 and is 0.2"),
     ];
     for (arguments, expected) in cases {
         let ended = hemiola(&lab, &arguments);
@@ -170,7 +171,7 @@ fn what_cannot_be_resumed_is_refused_before_data_are_read() {
 }
 
 #[test]
-fn limits_may_differ_and_other_peers_are_told_when_it_goes_on() {
+fn a_resume_may_change_limits_and_reports_another_cluster() {
     let lab = lab();
     hemiola(&lab, &format!("{TRAIN} --epochs 2 --output model -q"));
     let arguments = format!("{TRAIN} --epochs 3 --seconds 99 --target 0.0001 --peers 2 --output model --resume");
@@ -181,7 +182,7 @@ fn limits_may_differ_and_other_peers_are_told_when_it_goes_on() {
 }
 
 #[test]
-fn completions_know_every_command() {
+fn completions_include_all_commands() {
     for (shell, sign) in [
         ("bash", "complete -F _hemiola"),
         ("zsh", "#compdef hemiola"),
@@ -201,7 +202,7 @@ fn completions_know_every_command() {
 }
 
 #[test]
-fn slips_are_answered_with_what_may_have_been_meant() {
+fn typing_errors_get_suggestions() {
     let lab = lab();
     for (arguments, expected) in [
         ("trian mf", "'train'"),
@@ -229,11 +230,11 @@ fn help_has_examples_and_exit_codes() {
     }
 }
 
-/// Trains as a library does, on peers that are threads, and saves the model.
+/// Trains with the library on peers that are threads, and saves the model.
 fn standalone_model(lab: &TempDir, peers: usize) -> BTreeMap<String, Vec<u8>> {
-    use hemiola_models::MatrixFactorization;
     use hemiola_models::mf::data;
-    use hemiola_models::training::{Checkpoints, FitOptions, TrainingLimits};
+    use hemiola_models::prelude::*;
+    use hemiola_models::training::TrainingLimits;
     let (ratings, folder) = (lab.path().join("ratings.csv"), lab.path().join("standalone"));
     let limits = TrainingLimits { epochs: 6, patience: None, ..TrainingLimits::default() };
     let settings = MatrixFactorization::builder().rank(4).limits(limits).build().unwrap();
@@ -251,7 +252,7 @@ fn standalone_model(lab: &TempDir, peers: usize) -> BTreeMap<String, Vec<u8>> {
 }
 
 #[test]
-fn four_processes_train_the_same_bits_as_four_peers_in_one() {
+fn four_processes_are_bit_identical_to_four_peers_in_one() {
     let lab = lab();
     let ended = hemiola(&lab, &format!("{TRAIN} --epochs 6 --peers 4 --output processes"));
     assert_eq!(ended.code, Some(0), "{}", text(&ended.stderr));

@@ -15,7 +15,7 @@
 //! that prints the launcher's own diagnostics.
 //!
 //! # No orphan
-//! However the job ends, no process of it is left:
+//! However the job ends, no process of it is left (shutdown.md, section Launcher):
 //! - Each local peer leads a process group, which is killed when the peer ends, so its children end
 //!   with it.
 //! - If the launcher is killed, the kernel kills the peers (`parent_death.rs`) and a small shell kills

@@ -10,9 +10,8 @@
 //!      └─ a second Ctrl-C (SIGKILL to all) ───────────────────┘
 //! ```
 //!
-//! After a failure the other peers have time to end by themselves: they learn of the loss over the
-//! network and print their diagnostics. After a signal they have more time, so that they can save
-//! their work; if one fails meanwhile, the rest have no more time than after any failure.
+//! See shutdown.md of this crate, section Launcher.
+//!
 //! **Invariant:** outside `Running` there is always a deadline, and each deadline leads closer to the
 //! end. `Running` itself has none: a job may take as long as it likes.
 

@@ -2,7 +2,7 @@
 
 use crate::support::{free_address, over_tcp, peer, tcp_job, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Purpose, Rank};
 use hemiola_net::TlsConfig;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use std::path::Path;
@@ -159,7 +159,7 @@ fn traffic_is_counted_by_peer_lane_and_purpose() {
     with_watchdog(|| {
         let program = |cluster: &Cluster| {
             cluster.barrier()?;
-            let channel = ChannelId::of(200, 1);
+            let channel = ChannelId::of(ChannelOwner::Application, 1);
             let receiver = cluster.open_channel(channel, Lane::Bulk);
             let to = Rank::new(1 - cluster.rank().number());
             let payload = vec![7_u8; 100_000].into();
@@ -184,7 +184,7 @@ fn messages_of_one_sender_keep_their_order_under_load() {
     with_watchdog(|| {
         const COUNT: u32 = 3_000;
         let program = |cluster: &Cluster| {
-            let channel = ChannelId::of(200, 2);
+            let channel = ChannelId::of(ChannelOwner::Application, 2);
             let receiver = cluster.open_channel(channel, Lane::Control);
             if cluster.is_root() {
                 let mut next = vec![0; cluster.size()];
@@ -217,7 +217,7 @@ fn messages_of_one_sender_keep_their_order_under_load() {
 fn messages_to_the_own_rank_and_to_an_unknown_rank() {
     with_watchdog(|| {
         let program = |cluster: &Cluster| {
-            let channel = ChannelId::of(200, 3);
+            let channel = ChannelId::of(ChannelOwner::Application, 3);
             let receiver = cluster.open_channel(channel, Lane::Control);
             let message = |text: &'static str| OutgoingMessage {
                 lane: Lane::Control,

@@ -3,7 +3,7 @@
 
 use crate::support::{free_address, peer, short_deadlines, start_process, with_watchdog};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Purpose, Rank};
 use hemiola_testkit::PeerProcess;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn run_scenario(cluster: &Cluster, name: &str) -> Result<()> {
             std::thread::park();
         },
         "bulk" => {
-            let channel = ChannelId::of(200, 1);
+            let channel = ChannelId::of(ChannelOwner::Application, 1);
             if victim {
                 let payload = bytes::Bytes::from(vec![3; 8 << 20]);
                 loop {

@@ -5,7 +5,7 @@ use crate::support::{
     EventRecorder, Tamper, free_address, over_tcp, peer, proxy, short_deadlines, tcp_job, with_watchdog,
 };
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, Lane, LossCause, OutgoingMessage, Purpose, Rank, TransportError};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, LossCause, OutgoingMessage, Purpose, Rank, TransportError};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -108,7 +108,7 @@ fn a_peer_that_stops_reading_makes_the_sender_give_up_at_its_deadline() {
         deadlines.wait = Duration::from_secs(2);
         let builders = vec![peer(0, 2, address), peer(1, 2, detour).deadlines(deadlines)];
         let outcomes = over_tcp(builders, |cluster| {
-            let channel = ChannelId::of(200, 1);
+            let channel = ChannelId::of(ChannelOwner::Application, 1);
             if !cluster.is_root() {
                 for _ in 0..100 {
                     let payload = vec![0_u8; 4 << 20].into();
@@ -164,7 +164,7 @@ fn back_pressure_holds_the_sender_and_loses_nothing() {
         let address = free_address();
         let builders = (0..2).map(|rank| peer(rank, 2, address).limits(limits.clone())).collect();
         let outcomes = over_tcp(builders, |cluster| {
-            let channel = ChannelId::of(200, 1);
+            let channel = ChannelId::of(ChannelOwner::Application, 1);
             if cluster.is_root() {
                 // Nothing is consumed until the other side has been blocked for long.
                 cluster.barrier()?;

@@ -3,7 +3,7 @@
 use crate::collectives::certificates;
 use crate::support::{EventRecorder, free_address, over_tcp, peer, short_deadlines, tcp_job, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, JobId, Lane, OutgoingMessage, Purpose, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, JobId, Lane, OutgoingMessage, Purpose, Rank};
 use hemiola_net::{FrameHeader, FrameKind, TcpLimits};
 use std::io::Write;
 use std::sync::Arc;
@@ -27,7 +27,8 @@ fn a_receive_keeps_its_deadline_under_traffic() {
     with_watchdog(|| {
         let stop = AtomicBool::new(false);
         let outcomes = tcp_job(2, |cluster| {
-            let (busy, idle) = (ChannelId::of(200, 1), ChannelId::of(200, 2));
+            let (busy, idle) =
+                (ChannelId::of(ChannelOwner::Application, 1), ChannelId::of(ChannelOwner::Application, 2));
             if cluster.is_root() {
                 let (busy, idle) = (cluster.open_channel(busy, Lane::Bulk), cluster.open_channel(idle, Lane::Bulk));
                 let waited = std::thread::scope(|scope| {
@@ -69,7 +70,8 @@ fn a_heartbeat_cannot_panic_the_monitor() {
                 // For longer than the silence after which a peer without a monitor would be lost.
                 let start = Instant::now();
                 while start.elapsed() < short_deadlines().silence * 3 / 2 {
-                    cluster.send(Rank::ROOT, out(Lane::Control, ChannelId::of(1, 0), bytes.clone()))?;
+                    cluster
+                        .send(Rank::ROOT, out(Lane::Control, ChannelId::of(ChannelOwner::Monitor, 0), bytes.clone()))?;
                     std::thread::park_timeout(Duration::from_millis(10));
                 }
                 return cluster.barrier();
@@ -85,7 +87,9 @@ fn send_empty(cluster: &Cluster, done: &AtomicBool) -> bool {
     let mut refused = false;
     if cluster.is_root() {
         for _ in 0..4_000_000 {
-            refused = cluster.send(Rank::new(1), out(Lane::Bulk, ChannelId::of(200, 1), Vec::new())).is_err();
+            refused = cluster
+                .send(Rank::new(1), out(Lane::Bulk, ChannelId::of(ChannelOwner::Application, 1), Vec::new()))
+                .is_err();
             if refused {
                 break;
             }
@@ -117,7 +121,7 @@ fn a_peer_whose_socket_is_not_read_is_not_silent() {
         let address = free_address();
         let builders = (0..2).map(|rank| peer(rank, 2, address).limits(small_limits())).collect();
         let outcomes = over_tcp(builders, |cluster| {
-            let channel = ChannelId::of(200, 1);
+            let channel = ChannelId::of(ChannelOwner::Application, 1);
             if cluster.is_root() {
                 std::thread::park_timeout(short_deadlines().silence * 2); // computes
                 let receiver = cluster.open_channel(channel, Lane::Control);
@@ -141,7 +145,8 @@ fn a_slow_consumer_is_no_flood() {
         let address = free_address();
         let builders = (0..2).map(|rank| peer(rank, 2, address).limits(small_limits())).collect();
         let outcomes = over_tcp(builders, |cluster| {
-            let (rows, end) = (ChannelId::of(200, 1), ChannelId::of(200, 2));
+            let (rows, end) =
+                (ChannelId::of(ChannelOwner::Application, 1), ChannelId::of(ChannelOwner::Application, 2));
             if cluster.is_root() {
                 let (rows, end) = (cluster.open_channel(rows, Lane::Bulk), cluster.open_channel(end, Lane::Bulk));
                 std::thread::scope(|scope| {
@@ -240,7 +245,7 @@ fn concurrent_traffic_loses_nothing_and_keeps_its_order() {
                 std::thread::scope(|scope| {
                     for lane in Lane::ALL {
                         for kind in 0..3_u64 {
-                            let channel = ChannelId::of(200, kind * 2 + lane.index() as u64);
+                            let channel = ChannelId::of(ChannelOwner::Application, kind * 2 + lane.index() as u64);
                             let count = if lane == Lane::Control { 1500 } else { 150 };
                             let most = if lane == Lane::Control { 3_000 } else { 200_000 };
                             let receiver = cluster.open_channel(channel, lane);
@@ -305,7 +310,8 @@ fn messages_that_tls_decrypted_together_are_all_delivered() {
         let address = free_address();
         let builders = (0..2).map(|rank| peer(rank, 2, address).tls(tls.clone())).collect();
         let outcomes = over_tcp(builders, |cluster| {
-            let (large, small) = (ChannelId::of(200, 0), ChannelId::of(200, 1));
+            let (large, small) =
+                (ChannelId::of(ChannelOwner::Application, 0), ChannelId::of(ChannelOwner::Application, 1));
             let (large_receiver, small_receiver) =
                 (cluster.open_channel(large, Lane::Bulk), cluster.open_channel(small, Lane::Bulk));
             for round in 0..50 {

@@ -2,12 +2,12 @@
 
 use crate::support::with_watchdog;
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Payload, Purpose, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Payload, Purpose, Rank};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const CHANNEL: ChannelId = ChannelId::of(99, 1);
+const CHANNEL: ChannelId = ChannelId::of(ChannelOwner::Application, 1);
 
 fn message(bytes: &[u8]) -> OutgoingMessage {
     let payload = Payload::from(bytes.to_vec());
@@ -71,7 +71,7 @@ fn a_failing_service_fails_the_job_with_its_reason() {
                     cluster.send(Rank::new(1), message(command.as_bytes()))?;
                 }
                 // No message arrives: the service ends the wait, on its own peer and on the other.
-                let never = cluster.open_channel(ChannelId::of(99, 2), Lane::Control);
+                let never = cluster.open_channel(ChannelId::of(ChannelOwner::Application, 2), Lane::Control);
                 let error = never.receive(Duration::from_secs(100)).map(drop).unwrap_err();
                 Err::<(), _>(Error::program(error))
             });

@@ -5,7 +5,7 @@
 
 use crate::support::{Tamper, free_address, over_tcp, peer, proxy, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_core::{ChannelId, JobId, Lane, LossCause, OutgoingMessage, Purpose, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, JobId, Lane, LossCause, OutgoingMessage, Purpose, Rank};
 use hemiola_net::{FrameHeader, FrameKind};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn bulk_through(tamper: impl Fn() -> Tamper + Send + 'static) -> [Result<()>; 2]
     let detour = proxy(address, tamper);
     let builders = vec![peer(0, 2, address), peer(1, 2, detour)];
     let program = |cluster: &Cluster| {
-        let channel = ChannelId::of(200, 1);
+        let channel = ChannelId::of(ChannelOwner::Application, 1);
         if cluster.is_root() {
             let receiver = cluster.open_channel(channel, Lane::Bulk);
             for number in 0..20_u8 {
@@ -123,7 +123,7 @@ fn forged(sequence: u64, length: u32) -> Vec<u8> {
         length,
         job: JobId::from_name("hemiola"),
         sequence,
-        channel: ChannelId::of(200, 1),
+        channel: ChannelId::of(ChannelOwner::Application, 1),
     };
     header.encode().to_vec()
 }

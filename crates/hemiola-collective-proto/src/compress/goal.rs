@@ -97,12 +97,12 @@ impl CollectiveGoal {
 
     pub(crate) const fn compressed_name(self) -> &'static str {
         match self {
-            Self::AllReduce => "encoded all-reduce",
-            Self::ReduceScatter => "encoded reduce-scatter",
-            Self::Reduce { .. } => "encoded reduce",
-            Self::AllGather => "encoded all-gather",
-            Self::Broadcast { .. } => "encoded broadcast",
-            Self::AllToAll => "encoded all-to-all",
+            Self::AllReduce => "compressed all-reduce",
+            Self::ReduceScatter => "compressed reduce-scatter",
+            Self::Reduce { .. } => "compressed reduce",
+            Self::AllGather => "compressed all-gather",
+            Self::Broadcast { .. } => "compressed broadcast",
+            Self::AllToAll => "compressed all-to-all",
         }
     }
 
@@ -126,6 +126,6 @@ impl CollectiveGoal {
 impl fmt::Display for CollectiveGoal {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = self.compressed_name();
-        formatter.write_str(name.strip_prefix("encoded ").unwrap_or(name))
+        formatter.write_str(name.strip_prefix("compressed ").unwrap_or(name))
     }
 }

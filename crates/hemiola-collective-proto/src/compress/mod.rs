@@ -17,21 +17,21 @@
 //! checkpoint; compressors are plain serde data.
 
 mod buffer;
+mod call;
 mod collective;
 mod compressor;
 mod factors;
 mod goal;
-mod half_precision;
 mod low_rank;
 mod one_bit;
 mod top_k;
 
 pub use buffer::CompressedBuffer;
+pub use call::{CompressedCall, StageEnd};
 pub use collective::{CollectiveContext, CollectiveStage, CompressedCollective, CompressionLabel, NextStage};
 pub use compressor::Compressor;
 pub use factors::{pack_factors, rebuild};
 pub use goal::CollectiveGoal;
-pub use half_precision::{from_bf16, from_f16, to_bf16, to_f16};
 pub use low_rank::LowRankCompressor;
 pub use one_bit::OneBitCompressor;
 pub use top_k::TopKCompressor;

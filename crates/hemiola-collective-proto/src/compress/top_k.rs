@@ -6,6 +6,7 @@
 
 use super::add_residual;
 use crate::{Error, Result};
+use hemiola_core::varint::{self, VarintError};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -103,26 +104,17 @@ impl TopKCompressor {
         let (count, mut rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
         let mut index = 0_usize;
         for number in 0..u32::from_le_bytes(*count) {
-            let (mut gap, mut shift) = (0_usize, 0);
-            loop {
-                let (&byte, after) = rest.split_first().ok_or_else(short)?;
-                rest = after;
-                if shift > 56 {
-                    return Err(bad("a gap is too long"));
-                }
-                gap |= usize::from(byte & 127) << shift;
-                shift += 7;
-                if byte < 128 {
-                    break;
-                }
-            }
+            let gap = varint::read(&mut rest).map_err(|error| match error {
+                VarintError::Truncated => short(),
+                VarintError::TooLong => bad("a gap is too long"),
+            })?;
             if number > 0 && gap == 0 {
                 return Err(bad("an index occurs twice"));
             }
             let (value, after) = rest.split_first_chunk::<4>().ok_or_else(short)?;
             rest = after;
             index = index
-                .checked_add(gap)
+                .checked_add(gap as usize)
                 .filter(|&index| index < length)
                 .ok_or_else(|| bad("an index is beyond the end"))?;
             into[index] += f32::from_le_bytes(*value);
@@ -136,12 +128,7 @@ fn write_entries(values: &mut [f32], start: usize, indices: &[usize]) -> Vec<u8>
     let mut out = (indices.len() as u32).to_le_bytes().to_vec();
     let mut last = start;
     for &index in indices {
-        let mut gap = index - last;
-        while gap >= 128 {
-            out.push(gap as u8 | 128);
-            gap >>= 7;
-        }
-        out.push(gap as u8);
+        varint::write((index - last) as u64, &mut out);
         out.extend_from_slice(&values[index].to_le_bytes());
         (values[index], last) = (0.0, index);
     }

@@ -53,7 +53,7 @@ pub struct NetworkModel {
     pub between: AlphaBeta,
     /// Size of the groups of consecutive peers and the link inside of them, if it differs.
     pub inside: Option<(usize, AlphaBeta)>,
-    /// γ: seconds to add two operands of one byte.
+    /// γ: seconds per byte of the vector for one addition of two vectors.
     pub sum_per_byte: f64,
 }
 

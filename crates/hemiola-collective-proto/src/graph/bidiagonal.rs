@@ -116,8 +116,8 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use hemiola_core::rng::SplitMix64;
     use crate::graph::spectral::singular_values;
+    use hemiola_core::rng::SplitMix64;
 
     #[test]
     fn every_singular_value_is_that_of_rotations() {

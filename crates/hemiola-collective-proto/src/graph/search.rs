@@ -15,8 +15,8 @@
 use super::topology::{chord_offsets, circulant, halton_offsets};
 use super::{GossipWeights, Graph, LinkSpeeds, Topology, spectral};
 use crate::{Error, Result};
-use hemiola_core::rng::SplitMix64;
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 
 /// Maximum rounds of power iteration per candidate, and rounds per peer for many peers: an exact
 /// gap costs more than thousands of them.

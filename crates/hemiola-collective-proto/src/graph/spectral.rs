@@ -4,8 +4,8 @@
 //! the bit: all machines get the same numbers.
 
 use super::{GossipWeights, bidiagonal};
-use crate::SplitMix64;
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 
 /// Matrices up to this size use Jacobi rotations, larger ones [`bidiagonal`].
 const SMALL: usize = 64;

@@ -4,8 +4,9 @@
 //! offsets `o`. Those are regular by construction, and connected if one of the offsets is 1.
 
 use super::Graph;
-use crate::{Error, Result, SplitMix64};
+use crate::{Error, Result};
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 use serde::{Deserialize, Serialize};
 
 /// Named communication graph; [`Topology::graph`] instantiates it for a number of peers.

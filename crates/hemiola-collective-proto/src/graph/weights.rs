@@ -187,7 +187,8 @@ impl GossipWeights {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{SplitMix64, Topology};
+    use crate::Topology;
+    use hemiola_core::rng::SplitMix64;
 
     #[test]
     fn plain_averages_are_fair_in_regular_graphs_only() {

@@ -42,13 +42,7 @@ pub fn buckets(lengths: &[usize], limit: usize) -> Vec<Bucket> {
     buckets
 }
 
-/// Packs vectors into one buffer, in order.
-#[must_use]
-pub fn pack<T: CollectiveElement>(vectors: &[&[T]]) -> Vec<T> {
-    vectors.concat()
-}
-
-/// Copies packed vectors back: the inverse of [`pack`].
+/// Copies vectors back that were packed one after the other.
 pub fn unpack<T: CollectiveElement>(packed: &[T], vectors: &mut [&mut [T]]) -> Result<()> {
     let expected: usize = vectors.iter().map(|vector| vector.len()).sum();
     if expected != packed.len() {
@@ -86,7 +80,7 @@ mod tests {
 
     #[test]
     fn unpacking_undoes_packing() {
-        let packed = pack(&[&[1.0_f32, 2.0], &[], &[3.0]]);
+        let packed = [1.0_f32, 2.0, 3.0];
         let (mut a, mut b, mut c) = ([0.0; 2], [0.0; 0], [0.0; 1]);
         unpack(&packed, &mut [&mut a, &mut b, &mut c]).unwrap();
         assert_eq!((a, c), ([1.0, 2.0], [3.0]));

@@ -10,7 +10,8 @@
 
 use super::message::{BorrowedMessage, CollectiveBody, CollectiveMessage, CollectiveMismatch, Tag};
 use super::{
-    CallSignature, CollectiveElement, CollectiveStep, ElementKind, Operation, ReceiveAction, ReduceOp, element,
+    CallProgress, CallSignature, CollectiveElement, CollectiveStep, ElementKind, Operation, ReceiveAction, ReduceOp,
+    element,
 };
 use crate::compress::CompressionLabel;
 use crate::{Error, Result};
@@ -138,6 +139,15 @@ impl CollectiveMachine {
         match self.steps.get(self.next) {
             Some(CollectiveStep::Receive { from, .. }) => Some(*from),
             _ => None,
+        }
+    }
+
+    /// Progress of a machine that is not done: the peer of its next step.
+    pub(super) fn pending(&self) -> CallProgress {
+        match self.steps.get(self.next) {
+            Some(CollectiveStep::Send { to, .. }) => CallProgress::Blocked(*to),
+            Some(CollectiveStep::Receive { from, .. }) => CallProgress::Waiting(*from),
+            None => CallProgress::Done,
         }
     }
 

@@ -22,8 +22,7 @@ pub const HEADER_BYTES: usize = 128;
 pub struct Tag(pub(super) u64);
 
 impl Tag {
-    /// Creates the tag with this number. [`CollectiveEngine`](super::CollectiveEngine) counts by
-    /// itself; this is for drivers that hold machines one by one.
+    /// Creates the tag with this number. [`TagSequence`](super::TagSequence) counts them.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         Self(number)
@@ -92,6 +91,12 @@ impl BorrowedMessage<'_> {
         header(self.tag, self.sequence, &self.call)
     }
 
+    /// Size of the message in bytes, with its header and without the frame of the transport.
+    #[must_use]
+    pub fn wire_bytes(&self) -> usize {
+        HEADER_BYTES + self.elements.len()
+    }
+
     /// Returns an owned message with a copy of the elements.
     #[must_use]
     pub fn to_message(&self) -> CollectiveMessage {
@@ -136,6 +141,15 @@ impl fmt::Display for CollectiveMismatch {
 const CALL_BYTES: usize = 48;
 
 impl CollectiveMessage {
+    /// Size of the message in bytes, with its header and without the frame of the transport.
+    #[must_use]
+    pub fn wire_bytes(&self) -> usize {
+        match &self.body {
+            CollectiveBody::Elements(elements) => HEADER_BYTES + elements.len(),
+            CollectiveBody::Failed(_) => HEADER_BYTES,
+        }
+    }
+
     /// Serializes the message. Header and elements are separate parts, so that elements are not
     /// copied.
     #[must_use]
@@ -264,8 +278,9 @@ fn read_call(bytes: &[u8]) -> Option<CallSignature> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Operation;
     use crate::compress::CompressionLabel;
-    use crate::{Operation, SplitMix64};
+    use hemiola_core::rng::SplitMix64;
 
     fn calls() -> Vec<CallSignature> {
         let (operator, length) = (ReduceOp::Max, 1 << 40);

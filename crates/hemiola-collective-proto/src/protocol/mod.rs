@@ -2,8 +2,8 @@
 //!
 //! An [`Operation`] and a peer's rank determine a list of [`CollectiveStep`]s: send this range to
 //! that peer, receive that range from this peer and replace or combine. A [`CollectiveMachine`]
-//! executes the list as messages arrive; a [`CollectiveEngine`] holds several machines that are in
-//! flight at once. The list depends on nothing but the arguments, and a receiving step names its
+//! executes the list as messages arrive; a [`CollectiveCall`] is the machine with everything that a
+//! driver needs around it. The list depends on nothing but the arguments, and a receiving step names its
 //! sender, so a result has the same bits in whatever order messages arrive. The k-th message that
 //! one peer sends to another is the k-th that the other receives from it; sequence numbers in the
 //! messages keep that true over any transport.
@@ -29,9 +29,10 @@
 //! others, or all peers compute it from the same operands. So all peers have the same bits, even
 //! where a sum is NaN, which is always the same NaN.
 
+mod call;
 mod doubling;
+mod early;
 mod element;
-mod engine;
 mod fusion;
 mod halving;
 mod machine;
@@ -39,15 +40,18 @@ mod message;
 mod operation;
 mod ring;
 mod step;
+mod tags;
 mod tree;
 mod two_level;
 
+pub use call::{CallBuffer, CallFailure, CallProgress, CallSetup, CollectiveCall};
+pub use early::EarlyMessages;
 pub use element::{CollectiveElement, ElementKind, ReduceOp, count_nan};
 pub(crate) use element::{replace, to_bytes};
-pub use engine::{CollectiveEngine, CollectiveWait};
-pub use fusion::{Bucket, buckets, pack, unpack};
+pub use fusion::{Bucket, buckets, unpack};
 pub use machine::CollectiveMachine;
 pub use message::{BorrowedMessage, CollectiveBody, CollectiveMessage, CollectiveMismatch, HEADER_BYTES, Tag};
 pub(crate) use operation::digest;
 pub use operation::{CallSignature, Operation};
 pub use step::{CollectiveStep, ReceiveAction, chunk_range};
+pub use tags::{TagRange, TagSequence};

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Neighbours of a member in the tree.
 struct TreePosition {
     parent: Option<Rank>,
-    /// Children, nearest first.
+    /// Children of the member, nearest first.
     children: Vec<Rank>,
 }
 

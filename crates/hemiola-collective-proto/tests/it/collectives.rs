@@ -1,11 +1,11 @@
 //! Every operation on 1 to 9 peers, with messages in random order, against a serial reference: bit
 //! for bit.
 
-use crate::network::{Job, run};
+use crate::network::{Job, Peer, run};
 use crate::serial;
 use half::{bf16, f16};
-use hemiola_collective_proto::protocol::{buckets, chunk_range, count_nan, pack, unpack};
-use hemiola_collective_proto::{Algorithm, CollectiveElement, CollectiveEngine, Operation, ReduceOp};
+use hemiola_collective_proto::protocol::{buckets, chunk_range, count_nan, unpack};
+use hemiola_collective_proto::{Algorithm, CollectiveElement, Operation, ReduceOp};
 use hemiola_core::Rank;
 use hemiola_core::rng::SplitMix64;
 
@@ -200,28 +200,26 @@ fn all_to_all_transposes_blocks() {
 fn no_peer_leaves_a_barrier_before_all_have_arrived() {
     for peers in 2..=9 {
         for late in 0..peers {
-            let mut engines: Vec<CollectiveEngine> =
-                Rank::all(peers).map(|me| CollectiveEngine::new(me, peers)).collect();
-            let tags: Vec<_> =
-                engines.iter_mut().map(|engine| engine.begin::<f32>(&Operation::Barrier).unwrap()).collect();
+            let mut nodes: Vec<Peer> = Rank::all(peers).map(|me| Peer::new(me, peers)).collect();
+            let tags: Vec<_> = nodes.iter_mut().map(|node| node.begin::<f32>(&Operation::Barrier).unwrap()).collect();
             let mut done = vec![false; peers];
-            let settle = |engines: &mut Vec<CollectiveEngine>, done: &mut Vec<bool>, comes: &dyn Fn(usize) -> bool| loop {
+            let settle = |nodes: &mut Vec<Peer>, done: &mut Vec<bool>, comes: &dyn Fn(usize) -> bool| loop {
                 let mut out = Vec::new();
                 for peer in (0..peers).filter(|&peer| comes(peer)) {
                     if !done[peer] {
-                        done[peer] = engines[peer].advance::<f32>(tags[peer], &mut [], &mut out).unwrap();
+                        done[peer] = nodes[peer].advance::<f32>(tags[peer], &mut [], usize::MAX, &mut out).unwrap();
                     }
                 }
                 if out.is_empty() {
                     break;
                 }
                 for message in out {
-                    engines[message.to.index()].deliver(message).unwrap();
+                    nodes[message.to.index()].early.keep(message);
                 }
             };
-            settle(&mut engines, &mut done, &|peer| peer != late);
+            settle(&mut nodes, &mut done, &|peer| peer != late);
             assert!(done.iter().all(|done| !done), "someone passed without {late}");
-            settle(&mut engines, &mut done, &|_| true);
+            settle(&mut nodes, &mut done, &|_| true);
             assert!(done.iter().all(|done| *done));
         }
     }
@@ -258,10 +256,7 @@ fn fused_vectors_come_back_summed() {
         (0..peers).map(|_| lengths.iter().map(|&length| vectors(1, length, &mut random).remove(0)).collect()).collect();
     let mut summed: Vec<Vec<i64>> = lengths.iter().map(|&length| vec![0; length]).collect();
     for bucket in buckets(&lengths, 12) {
-        let packed = |tensors: &Vec<Vec<i64>>| {
-            let slices: Vec<&[i64]> = tensors[bucket.vectors.clone()].iter().map(Vec::as_slice).collect();
-            pack(&slices)
-        };
+        let packed = |tensors: &Vec<Vec<i64>>| tensors[bucket.vectors.clone()].concat();
         let (algorithm, operator) = (Algorithm::HalvingDoubling, ReduceOp::Sum);
         let operation = Operation::AllReduce { algorithm, operator, length: bucket.length };
         let results =

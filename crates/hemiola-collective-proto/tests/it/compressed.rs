@@ -3,9 +3,7 @@
 
 use crate::network::{Job, run};
 use half::bf16;
-use hemiola_collective_proto::compress::{
-    LowRankCompressor, OneBitCompressor, TopKCompressor, from_bf16, pack_factors, rebuild, to_bf16,
-};
+use hemiola_collective_proto::compress::{LowRankCompressor, OneBitCompressor, TopKCompressor, pack_factors, rebuild};
 use hemiola_collective_proto::{Algorithm, CollectiveElement, Operation, ReduceOp};
 use hemiola_core::rng::SplitMix64;
 
@@ -176,11 +174,12 @@ fn factors_are_gathered_and_rebuilt() {
 fn half_precision_is_summed_in_transit() {
     let mut random = SplitMix64::new(9);
     let updates: Vec<Vec<f32>> = (0..4).map(|_| update(&mut random)).collect();
-    let results: Vec<Vec<bf16>> = all_reduce(updates.iter().map(|update| to_bf16(update)).collect(), 1);
+    let rounded = |update: &Vec<f32>| update.iter().copied().map(bf16::from_f32).collect();
+    let results: Vec<Vec<bf16>> = all_reduce(updates.iter().map(rounded).collect(), 1);
     for index in 0..LENGTH {
         let exact: f32 = updates.iter().map(|update| update[index]).sum();
         // Four roundings of values, three of sums below 4.
-        assert!((from_bf16(&results[0])[index] - exact).abs() < 4.0 / 512.0 + 3.0 * 4.0 / 512.0);
+        assert!((results[0][index].to_f32() - exact).abs() < 4.0 / 512.0 + 3.0 * 4.0 / 512.0);
         assert!(results.iter().all(|result| result[index].to_bits() == results[0][index].to_bits()));
     }
 }

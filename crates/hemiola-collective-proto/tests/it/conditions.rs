@@ -1,7 +1,8 @@
 //! Failures of collectives and their messages.
 
-use hemiola_collective_proto::protocol::CollectiveBody;
-use hemiola_collective_proto::{Algorithm, CollectiveEngine, CollectiveMessage, Error, Operation, ReduceOp};
+use crate::network::Peer;
+use hemiola_collective_proto::protocol::{CallSetup, CollectiveBody};
+use hemiola_collective_proto::{Algorithm, CollectiveMessage, Error, Operation, ReduceOp};
 use hemiola_core::Rank;
 use hemiola_core::rng::SplitMix64;
 
@@ -19,12 +20,12 @@ enum Request {
 fn outcomes(requests: &[Request], seed: u64) -> Vec<Result<bool, Error>> {
     let peers = requests.len();
     let mut random = SplitMix64::new(seed);
-    let mut engines: Vec<CollectiveEngine> = Rank::all(peers).map(|me| CollectiveEngine::new(me, peers)).collect();
+    let mut nodes: Vec<Peer> = Rank::all(peers).map(|me| Peer::new(me, peers)).collect();
     let mut tags = Vec::new();
-    for (engine, requests) in engines.iter_mut().zip(requests) {
+    for (node, requests) in nodes.iter_mut().zip(requests) {
         tags.push(match requests {
-            Request::F32(operation) => engine.begin::<f32>(operation).unwrap(),
-            Request::I32(operation) => engine.begin::<i32>(operation).unwrap(),
+            Request::F32(operation) => node.begin::<f32>(operation).unwrap(),
+            Request::I32(operation) => node.begin::<i32>(operation).unwrap(),
         });
     }
     let mut outcomes: Vec<Result<bool, Error>> = vec![Ok(false); peers];
@@ -34,10 +35,12 @@ fn outcomes(requests: &[Request], seed: u64) -> Vec<Result<bool, Error>> {
             if outcomes[peer] == Ok(false) {
                 outcomes[peer] = match &requests[peer] {
                     Request::F32(operation) => {
-                        engines[peer].advance(tags[peer], &mut vec![1.0_f32; operation.buffer_length(peers)], &mut pool)
+                        let mut elements = vec![1.0_f32; operation.buffer_length(peers)];
+                        nodes[peer].advance(tags[peer], &mut elements, usize::MAX, &mut pool)
                     }
                     Request::I32(operation) => {
-                        engines[peer].advance(tags[peer], &mut vec![1_i32; operation.buffer_length(peers)], &mut pool)
+                        let mut elements = vec![1_i32; operation.buffer_length(peers)];
+                        nodes[peer].advance(tags[peer], &mut elements, usize::MAX, &mut pool)
                     }
                 };
             }
@@ -46,10 +49,7 @@ fn outcomes(requests: &[Request], seed: u64) -> Vec<Result<bool, Error>> {
             return outcomes;
         }
         let message = pool.swap_remove(random.below(pool.len()));
-        let to = message.to.index();
-        if let Err(error) = engines[to].deliver(message) {
-            outcomes[to] = Err(error);
-        }
+        nodes[message.to.index()].early.keep(message);
     }
 }
 
@@ -84,55 +84,56 @@ fn lengths_or_types_that_differ_fail_on_all_naming_both() {
 
 #[test]
 fn waits_name_collective_and_peer() {
-    let mut engine = CollectiveEngine::new(Rank::new(1), 3);
-    let mut out = Vec::new();
-    let tag = engine.begin::<f32>(&sum(6)).unwrap();
-    assert!(!engine.advance(tag, &mut [0.0_f32; 6], &mut out).unwrap());
-    let wait = engine.waits().next().unwrap();
-    assert_eq!((wait.tag, wait.peer), (tag, Rank::new(0)));
-    assert!(wait.call.to_string().starts_with("all-reduce (ring) of 6 f32 by sum"), "{}", wait.call);
+    let mut node = Peer::new(Rank::new(1), 3);
+    let tag = node.begin::<f32>(&sum(6)).unwrap();
+    assert!(!node.advance(tag, &mut [0.0_f32; 6], usize::MAX, &mut Vec::new()).unwrap());
+    let call = &node.calls[&tag];
+    assert_eq!((call.tag(), call.waits_for()), (tag, Some(Rank::new(0))));
+    let signature = call.signature().to_string();
+    assert!(signature.starts_with("all-reduce (ring) of 6 f32 by sum"), "{signature}");
 }
 
 #[test]
 fn a_rejected_buffer_can_be_replaced() {
-    let mut engine = CollectiveEngine::new(Rank::new(0), 1);
-    let tag = engine.begin::<f32>(&sum(3)).unwrap();
+    let mut node = Peer::new(Rank::new(0), 1);
+    let tag = node.begin::<f32>(&sum(3)).unwrap();
     let mut out = Vec::new();
-    assert!(matches!(
-        engine.advance(tag, &mut [0.0_f32; 2], &mut out),
-        Err(Error::WrongLength { expected: 3, found: 2, .. })
-    ));
-    assert!(matches!(engine.advance(tag, &mut [0_i32; 3], &mut out), Err(Error::WrongElementKind { .. })));
-    assert_eq!(engine.advance(tag, &mut [0.0_f32; 3], &mut out), Ok(true));
-    assert_eq!(engine.advance(tag, &mut [0.0_f32; 3], &mut out), Err(Error::NotInFlight { tag }));
+    let short = node.advance(tag, &mut [0.0_f32; 2], usize::MAX, &mut out);
+    assert!(matches!(short, Err(Error::WrongLength { expected: 3, found: 2, .. })));
+    let other = node.advance(tag, &mut [0_i32; 3], usize::MAX, &mut out);
+    assert!(matches!(other, Err(Error::WrongElementKind { .. })));
+    assert_eq!(node.advance(tag, &mut [0.0_f32; 3], usize::MAX, &mut out), Ok(true));
+    assert_eq!(out, []);
 }
 
 #[test]
 fn roots_and_blocks_must_fit_the_job() {
-    let mut engine = CollectiveEngine::new(Rank::new(0), 2);
-    assert!(engine.begin::<f32>(&Operation::Broadcast { root: Rank::new(2), length: 1 }).is_err());
-    assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![1] }).is_err());
-    assert!(engine.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![usize::MAX; 2] }).is_err());
-    assert!(engine.begin::<f32>(&Operation::AllToAll { block: usize::MAX }).is_err());
+    let mut node = Peer::new(Rank::new(0), 2);
+    assert!(node.begin::<f32>(&Operation::Broadcast { root: Rank::new(2), length: 1 }).is_err());
+    assert!(node.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![1] }).is_err());
+    assert!(node.begin::<f32>(&Operation::AllGatherRagged { blocks: vec![usize::MAX; 2] }).is_err());
+    assert!(node.begin::<f32>(&Operation::AllToAll { block: usize::MAX }).is_err());
 }
 
 #[test]
 fn broken_messages_are_refused() {
-    let two = || [CollectiveEngine::new(Rank::new(0), 2), CollectiveEngine::new(Rank::new(1), 2)];
     let first_message = || {
-        let [mut sender, _] = two();
+        let mut sender = Peer::new(Rank::new(0), 2);
         let tag = sender.begin::<f32>(&sum(4)).unwrap();
         let mut out = Vec::new();
-        sender.advance(tag, &mut [0.0_f32; 4], &mut out).unwrap();
+        sender.advance(tag, &mut [0.0_f32; 4], usize::MAX, &mut out).unwrap();
         out.remove(0)
     };
     let refused = |messages: Vec<CollectiveMessage>| {
-        let [_, mut receiver] = two();
+        let mut receiver = Peer::new(Rank::new(1), 2);
         let tag = receiver.begin::<f32>(&sum(4)).unwrap();
-        messages
-            .into_iter()
-            .try_for_each(|message| receiver.deliver(message))
-            .and_then(|()| receiver.advance(tag, &mut [0.0_f32; 4], &mut Vec::new()))
+        for message in messages {
+            receiver.early.keep(message);
+        }
+        let mut out = Vec::new();
+        let refused = receiver.advance(tag, &mut [0.0_f32; 4], usize::MAX, &mut out);
+        assert!(!out.iter().any(|message| matches!(message.body, CollectiveBody::Failed(_))), "no peer is to blame");
+        refused
     };
     assert_eq!(refused(vec![first_message()]), Ok(false));
     let twice = refused(vec![first_message(), first_message()]).unwrap_err();
@@ -148,41 +149,41 @@ fn broken_messages_are_refused() {
 
 #[test]
 fn early_messages_are_buffered_and_counted() {
-    let mut root = CollectiveEngine::new(Rank::new(0), 2);
-    let mut other = CollectiveEngine::new(Rank::new(1), 2);
+    let mut root = Peer::new(Rank::new(0), 2);
+    let mut other = Peer::new(Rank::new(1), 2);
     let broadcast = Operation::Broadcast { root: Rank::new(0), length: 10 };
     for value in 0..5 {
         let tag = root.begin::<i32>(&broadcast).unwrap();
         let mut out = Vec::new();
-        assert!(root.advance(tag, &mut [value; 10], &mut out).unwrap());
+        assert!(root.advance(tag, &mut [value; 10], usize::MAX, &mut out).unwrap());
         for message in out {
-            other.deliver(message).unwrap();
+            other.early.keep(message);
         }
     }
-    assert_eq!(other.early_bytes(), 200);
+    assert_eq!(other.early.bytes(), 200);
     for value in 0..5 {
         let tag = other.begin::<i32>(&broadcast).unwrap();
         let mut got = [0; 10];
-        assert!(other.advance(tag, &mut got, &mut Vec::new()).unwrap());
+        assert!(other.advance(tag, &mut got, usize::MAX, &mut Vec::new()).unwrap());
         assert_eq!(got, [value; 10]);
     }
-    assert_eq!(other.early_bytes(), 0);
+    assert!(other.early.is_empty() && other.early.bytes() == 0);
 }
 
 #[test]
-fn a_window_bounds_the_bytes_sent_at_once() {
-    let mut root = CollectiveEngine::new(Rank::new(0), 2).segment_bytes(40).window_bytes(100);
+fn a_refused_message_is_lent_again() {
+    let mut root = Peer::with_setup(CallSetup::new(Rank::new(0), 2).segment_bytes(40));
     let tag = root.begin::<i32>(&Operation::Broadcast { root: Rank::new(0), length: 100 }).unwrap();
     let mut data = [3; 100];
     let mut sizes = Vec::new();
     loop {
         let mut out = Vec::new();
-        let over = root.advance(tag, &mut data, &mut out).unwrap();
+        let over = root.advance(tag, &mut data, 100, &mut out).unwrap();
         sizes.push(out.len());
         if over {
             break;
         }
-        assert_eq!(root.waits_for(tag), None, "there is more to be sent");
+        assert_eq!(root.calls[&tag].waits_for(), None, "there is more to be sent");
     }
     assert_eq!(sizes, [3, 3, 3, 1], "messages of 40 bytes each");
 }

@@ -42,7 +42,7 @@ fn bits(values: &[f64]) -> Vec<u64> {
 
 /// Peers, their values, and messages in flight.
 struct World {
-    mixers: Vec<GossipAverager<f64>>,
+    averagers: Vec<GossipAverager<f64>>,
     values: Vec<Vec<f64>>,
     done: Vec<u64>,
     /// Values of each peer after each round.
@@ -55,9 +55,9 @@ struct World {
 impl World {
     fn new(weights: &GossipWeights, length: usize, piece: usize, synchronization: GossipSync, seed: u64) -> Self {
         let peers = weights.peers();
-        let mixer = |me| GossipAverager::new(me, weights.clone(), length, piece, synchronization).unwrap();
+        let averager = |me| GossipAverager::new(me, weights.clone(), length, piece, synchronization).unwrap();
         Self {
-            mixers: Rank::all(peers).map(mixer).collect(),
+            averagers: Rank::all(peers).map(averager).collect(),
             values: vec![vec![0.0; length]; peers],
             done: vec![0; peers],
             history: vec![Vec::new(); peers],
@@ -69,11 +69,11 @@ impl World {
 
     fn push(&mut self, peer: usize) {
         step(&mut self.values[peer], Rank::new(peer as u32), self.done[peer]);
-        self.mixers[peer].push(&self.values[peer], &mut self.pool).unwrap();
+        self.averagers[peer].push(&self.values[peer], &mut self.pool).unwrap();
     }
 
     fn reduce(&mut self, peer: usize) -> GossipRound {
-        let reduced = self.mixers[peer].reduce(&mut self.values[peer], &mut self.pool).unwrap();
+        let reduced = self.averagers[peer].reduce(&mut self.values[peer], &mut self.pool).unwrap();
         assert_eq!(reduced.round, self.done[peer]);
         self.done[peer] += 1;
         self.history[peer].push(self.values[peer].clone());
@@ -85,15 +85,15 @@ impl World {
         let message = self.pool.swap_remove(self.random.below(self.pool.len()));
         let bytes = message.to_payload().into_bytes();
         let message = GossipMessage::from_bytes(message.from, message.to, &bytes).unwrap();
-        self.mixers[message.to.index()].receive(message)
+        self.averagers[message.to.index()].receive(message)
     }
 
     /// Runs one possible action of some peers, or delivers a message; false if nothing is left to
     /// do before `rounds` are done.
     fn act(&mut self, who: &[usize], rounds: u64, slow: Option<usize>) -> bool {
-        let can_push = |world: &Self, peer: usize| world.mixers[peer].can_push() && world.done[peer] < rounds;
+        let can_push = |world: &Self, peer: usize| world.averagers[peer].can_push() && world.done[peer] < rounds;
         let able: Vec<usize> =
-            who.iter().copied().filter(|&peer| can_push(self, peer) || self.mixers[peer].can_reduce()).collect();
+            who.iter().copied().filter(|&peer| can_push(self, peer) || self.averagers[peer].can_reduce()).collect();
         if able.is_empty() && self.pool.is_empty() {
             return false;
         }
@@ -150,8 +150,8 @@ fn check_schedule(seed: u64) {
     let (length, piece, rounds) = (random.below(5), 1 + random.below(3), 1 + random.below(4) as u64);
     let slow = (random.below(2) == 0).then(|| random.below(peers));
     let mut world = World::new(&weights, length, piece, GossipSync::NotifyAck, random.next_u64());
-    let everybody: Vec<usize> = (0..peers).collect();
-    while world.act(&everybody, rounds, slow) {
+    let all_peers: Vec<usize> = (0..peers).collect();
+    while world.act(&all_peers, rounds, slow) {
         for (from, to) in graph.edges() {
             let apart = world.done[from.index()].abs_diff(world.done[to.index()]);
             assert!(apart <= 1, "{kind:?} of {peers}: {from} and {to} are {apart} rounds apart, schedule {seed}");
@@ -162,7 +162,7 @@ fn check_schedule(seed: u64) {
         "{kind:?} of {peers} stopped, schedule {seed}: {:?}",
         world.done
     );
-    assert!(world.mixers.iter().all(|mixer| mixer.waits() == (Vec::new(), Vec::new())), "schedule {seed}");
+    assert!(world.averagers.iter().all(|averager| averager.waits() == (Vec::new(), Vec::new())), "schedule {seed}");
     assert!(world.reduced.iter().all(|one| one.used == one.senders && one.torn == 0 && one.stale == 0));
     let mut expected = vec![vec![0.0; length]; peers];
     for round in 0..rounds {
@@ -193,8 +193,8 @@ fn peers_far_apart_may_be_many_rounds_apart() {
     while world.act(&[1, 2, 3, 4, 5], 100, None) {}
     let most = world.done.iter().max().unwrap();
     assert!(*most >= 2, "{:?}", world.done);
-    assert_eq!(world.mixers[0].next_round(), 0);
-    assert_eq!(world.mixers[1].waits(), (vec![], vec![Rank::new(0)]));
+    assert_eq!(world.averagers[0].next_round(), 0);
+    assert_eq!(world.averagers[1].waits(), (vec![], vec![Rank::new(0)]));
     while world.act(&[0, 1, 2, 3, 4, 5], 5, None) {}
     assert!(world.done.iter().all(|&done| done >= 5));
 }
@@ -232,11 +232,11 @@ fn run_loosely(synchronization: GossipSync, seed: u64) -> Vec<GossipRound> {
         let slowest = *behind.iter().min().unwrap();
         let peer = world.random.below(peers);
         // A barrier before and after the reduce: no peer is in another round.
-        let all_pushed = world.mixers.iter().all(|mixer| mixer.next_round() > slowest);
-        if world.mixers[peer].can_push() && behind[peer] < rounds && (!barrier || behind[peer] == slowest) {
+        let all_pushed = world.averagers.iter().all(|averager| averager.next_round() > slowest);
+        if world.averagers[peer].can_push() && behind[peer] < rounds && (!barrier || behind[peer] == slowest) {
             world.values[peer].fill(world.random.symmetric());
-            world.mixers[peer].push(&world.values[peer], &mut world.pool).unwrap();
-        } else if world.mixers[peer].can_reduce() && (!barrier || all_pushed) {
+            world.averagers[peer].push(&world.values[peer], &mut world.pool).unwrap();
+        } else if world.averagers[peer].can_reduce() && (!barrier || all_pushed) {
             reduced.push(world.reduce(peer));
             behind[peer] += 1;
             let first = world.values[peer][0].to_bits();
@@ -293,9 +293,9 @@ fn the_remaining_peers_continue_with_doubly_stochastic_weights() {
             // A peer is lost; some of its messages may still arrive. The others stop pushing and
             // agree on a round.
             let gone = left.remove(random.below(left.len()));
-            from_round = left.iter().map(|&peer| world.mixers[peer].next_round()).max().unwrap();
+            from_round = left.iter().map(|&peer| world.averagers[peer].next_round()).max().unwrap();
             for &peer in &left {
-                world.mixers[peer].exclude(Rank::new(gone as u32), from_round).unwrap();
+                world.averagers[peer].exclude(Rank::new(gone as u32), from_round).unwrap();
                 for _ in 0..random.below(5) {
                     if !world.pool.is_empty() {
                         world.deliver_one().unwrap();
@@ -315,7 +315,7 @@ fn the_remaining_peers_continue_with_doubly_stochastic_weights() {
                 world.done[peer],
                 rounds,
                 "{kind:?} of {peers}, schedule {seed}: {:?}",
-                world.mixers[peer].waits()
+                world.averagers[peer].waits()
             );
         }
         // From that round on, the rounds are those of the new weights, and the total over all peers
@@ -346,24 +346,24 @@ fn the_remaining_peers_continue_with_doubly_stochastic_weights() {
 #[test]
 fn excluding_from_a_started_round_is_refused() {
     let weights = GossipWeights::average(&Topology::Ring.graph(3).unwrap());
-    let mut mixer = GossipAverager::<f32>::new(Rank::new(0), weights, 1, 1, GossipSync::NotifyAck).unwrap();
-    mixer.push(&[1.0], &mut Vec::new()).unwrap();
-    assert!(mixer.exclude(Rank::new(1), 0).is_err(), "round 0 has pending");
-    assert!(mixer.exclude(Rank::new(0), 1).is_err(), "a mixer cannot lose itself");
-    assert!(mixer.exclude(Rank::new(1), 1).is_ok());
+    let mut averager = GossipAverager::<f32>::new(Rank::new(0), weights, 1, 1, GossipSync::NotifyAck).unwrap();
+    averager.push(&[1.0], &mut Vec::new()).unwrap();
+    assert!(averager.exclude(Rank::new(1), 0).is_err(), "round 0 has started");
+    assert!(averager.exclude(Rank::new(0), 1).is_err(), "an averager cannot exclude itself");
+    assert!(averager.exclude(Rank::new(1), 1).is_ok());
 }
 
 #[test]
 fn a_second_loss_may_name_an_earlier_round() {
     // Peer 2 is two rounds ahead of the agreed round when it is lost as well.
     let weights = GossipWeights::average(&Topology::Complete.graph(3).unwrap());
-    let mut mixer = GossipAverager::<f64>::new(Rank::new(0), weights, 1, 1, GossipSync::NotifyAck).unwrap();
-    mixer.exclude(Rank::new(1), 2).unwrap();
-    mixer.exclude(Rank::new(2), 0).unwrap();
+    let mut averager = GossipAverager::<f64>::new(Rank::new(0), weights, 1, 1, GossipSync::NotifyAck).unwrap();
+    averager.exclude(Rank::new(1), 2).unwrap();
+    averager.exclude(Rank::new(2), 0).unwrap();
     let (mut out, mut values) = (Vec::new(), [7.0]);
     for round in 0..3 {
-        mixer.push(&values, &mut out).unwrap();
-        let reduced = mixer.reduce(&mut values, &mut out).unwrap();
+        averager.push(&values, &mut out).unwrap();
+        let reduced = averager.reduce(&mut values, &mut out).unwrap();
         assert_eq!((reduced.round, reduced.senders, out.len()), (round, 0, 0));
     }
 }

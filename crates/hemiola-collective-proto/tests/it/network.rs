@@ -2,10 +2,74 @@
 //! do that loses nothing.
 
 use bytes::Bytes;
-use hemiola_collective_proto::protocol::CollectiveBody;
-use hemiola_collective_proto::{CollectiveElement, CollectiveEngine, CollectiveMessage, Operation, Tag};
+use hemiola_collective_proto::protocol::{
+    BorrowedMessage, CallFailure, CallProgress, CallSetup, CollectiveBody, CollectiveCall, EarlyMessages, TagSequence,
+};
+use hemiola_collective_proto::{CollectiveElement, CollectiveMessage, Error, Operation, Tag};
 use hemiola_core::Rank;
 use hemiola_core::rng::SplitMix64;
+use std::collections::BTreeMap;
+
+/// Calls of one peer in flight, and the messages of calls that it has not begun.
+pub(crate) struct Peer {
+    setup: CallSetup,
+    tags: TagSequence,
+    pub(crate) early: EarlyMessages,
+    pub(crate) calls: BTreeMap<Tag, CollectiveCall>,
+}
+
+impl Peer {
+    pub(crate) fn new(me: Rank, peers: usize) -> Self {
+        Self::with_setup(CallSetup::new(me, peers))
+    }
+
+    pub(crate) fn with_setup(setup: CallSetup) -> Self {
+        let (tags, early, calls) = (TagSequence::starting_at(0), EarlyMessages::default(), BTreeMap::new());
+        Self { setup, tags, early, calls }
+    }
+
+    pub(crate) fn begin<T: CollectiveElement>(&mut self, operation: &Operation) -> Result<Tag, Error> {
+        let tag = self.tags.take_one();
+        self.calls.insert(tag, CollectiveCall::begin(self.setup, tag, operation, T::KIND)?);
+        Ok(tag)
+    }
+
+    /// Advances a call until it waits, or has sent `window` bytes. Returns true when it is done. Like
+    /// every driver, sends the notices of a failure and forgets the call.
+    pub(crate) fn advance<T: CollectiveElement>(
+        &mut self,
+        tag: Tag,
+        elements: &mut [T],
+        window: usize,
+        out: &mut Vec<CollectiveMessage>,
+    ) -> Result<bool, Error> {
+        let call = self.calls.get_mut(&tag).unwrap();
+        let mut sent = 0;
+        let mut send = |message: BorrowedMessage<'_>| {
+            let room = sent < window;
+            if room {
+                sent += message.elements.len();
+                out.push(message.to_message());
+            }
+            room
+        };
+        let received = self.early.take(tag).into_iter().try_for_each(|message| call.receive(message));
+        match received.and_then(|()| call.advance(elements, &mut send)) {
+            Ok(CallProgress::Done) => {
+                self.calls.remove(&tag);
+                Ok(true)
+            }
+            Ok(CallProgress::Waiting(_) | CallProgress::Blocked(_)) => Ok(false),
+            Err(CallFailure { error, notices }) => {
+                out.extend(notices);
+                if !matches!(error, Error::WrongLength { .. } | Error::WrongElementKind { .. }) {
+                    self.calls.remove(&tag);
+                }
+                Err(error)
+            }
+        }
+    }
+}
 
 /// Collective with the input of each peer.
 pub(crate) struct Job<T> {
@@ -35,10 +99,8 @@ pub(crate) fn run<T: CollectiveElement>(
 ) -> Vec<Vec<Vec<T>>> {
     let mut random = SplitMix64::new(seed);
     let window = [1, 100, usize::MAX][random.below(3)];
-    let engine =
-        |me, peers, segment, window| CollectiveEngine::new(me, peers).segment_bytes(segment).window_bytes(window);
-    let mut engines: Vec<CollectiveEngine> =
-        Rank::all(peers).map(|me| engine(me, peers, segment_bytes, window)).collect();
+    let setup = |me| CallSetup::new(me, peers).segment_bytes(segment_bytes);
+    let mut nodes: Vec<Peer> = Rank::all(peers).map(|me| Peer::with_setup(setup(me))).collect();
     let mut pending: Vec<Vec<(usize, Tag)>> = vec![Vec::new(); peers];
     let mut count = vec![0; peers];
     let mut pool: Vec<CollectiveMessage> = Vec::new();
@@ -51,7 +113,7 @@ pub(crate) fn run<T: CollectiveElement>(
         match random.below(4) {
             0 if count[peer] < jobs.len() => {
                 let job = count[peer];
-                pending[peer].push((job, engines[peer].begin::<T>(&jobs[job].operation).unwrap()));
+                pending[peer].push((job, nodes[peer].begin::<T>(&jobs[job].operation).unwrap()));
                 count[peer] += 1;
                 idle = 0;
             }
@@ -59,9 +121,9 @@ pub(crate) fn run<T: CollectiveElement>(
                 let index = random.below(pending[peer].len());
                 let (job, tag) = pending[peer][index];
                 let before = pool.len();
-                let over = engines[peer].advance(tag, &mut jobs[job].data[peer], &mut pool).unwrap();
-                // An engine that is neither done nor waiting must have been stopped by the window.
-                assert!(over || engines[peer].waits_for(tag).is_some() || pool.len() > before);
+                let over = nodes[peer].advance(tag, &mut jobs[job].data[peer], window, &mut pool).unwrap();
+                // A call that is neither done nor waiting must have been stopped by the window.
+                assert!(over || nodes[peer].calls[&tag].waits_for().is_some() || pool.len() > before);
                 if over {
                     pending[peer].remove(index);
                     idle = 0;
@@ -73,13 +135,13 @@ pub(crate) fn run<T: CollectiveElement>(
             2 | 3 if !pool.is_empty() => {
                 let message = pool.swap_remove(random.below(pool.len()));
                 assert!(matches!(message.body, CollectiveBody::Elements(_)));
-                engines[message.to.index()].deliver(over_the_wire(&message, &mut random)).unwrap();
+                nodes[message.to.index()].early.keep(over_the_wire(&message, &mut random));
                 idle = 0;
             }
             _ => {}
         }
         if pool.is_empty() && pending.iter().all(Vec::is_empty) && count.iter().all(|&count| count == jobs.len()) {
-            assert!(engines.iter().all(|engine| engine.early_bytes() == 0 && engine.waits().next().is_none()));
+            assert!(nodes.iter().all(|node| node.early.is_empty() && node.calls.is_empty()));
             return jobs.into_iter().map(|job| job.data).collect();
         }
     }

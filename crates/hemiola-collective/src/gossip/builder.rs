@@ -4,7 +4,7 @@ use super::Gossip;
 use crate::error::{Error, protocol_error};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective_proto::gossip::GossipElement;
-use hemiola_collective_proto::{GossipAverager, GossipSync, GossipWeights, Graph, Topology};
+use hemiola_collective_proto::{GossipNode, GossipSync, GossipWeights, Graph, Topology};
 use hemiola_core::Rank;
 use std::marker::PhantomData;
 
@@ -113,9 +113,8 @@ impl<T: GossipElement> GossipBuilder<T> {
             }));
         }
         let piece = (PIECE_BYTES / size_of::<T>()).max(1);
-        let averager =
-            GossipAverager::new(cluster.rank(), weights, length, piece, synchronization).map_err(protocol_error)?;
-        Gossip::start(cluster, averager, synchronization, on_peer_loss)
+        let node = GossipNode::new(cluster.rank(), weights, length, piece, synchronization).map_err(protocol_error)?;
+        Gossip::start(cluster, node, synchronization, on_peer_loss)
     }
 }
 

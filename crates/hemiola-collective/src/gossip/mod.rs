@@ -1,34 +1,30 @@
 //! Gossip averaging on a cluster: stochastic reduce over a communication graph, with NOTIFY-ACK or
 //! without.
 //!
-//! With NOTIFY-ACK the calling thread takes in messages itself and waits only for its neighbours.
-//! With a barrier, and asynchronously, a service writes arriving values into the slots at once, as
+//! A [`GossipNode`] of `hemiola-collective-proto` makes all decisions of the protocol; this driver
+//! gives it channels, threads and deadlines. With NOTIFY-ACK the calling thread takes in messages
+//! itself and waits only for its neighbours. With a barrier, and asynchronously, a service writes arriving values into the slots at once, as
 //! one-sided writes would, so a reduce uses whatever is in the slots; that is what those two modes
-//! exist to show. Values and NOTIFY travel on the bulk lane, ACKs on the control lane.
+//! exist to show.
 //!
-//! **Peer loss.** With [`PeerLossPolicy::Exclude`], each remaining peer notices a loss at its next
-//! call here at the latest. It sends the number of its next round, its *vote*, to all remaining
-//! peers and waits for theirs. The largest is the first round without the lost peer; see
-//! [`hemiola_collective_proto::gossip`]. If two peers are lost at the same moment, votes about the
-//! second may have reached only some; then a round can be awaited in vain, and the deadline ends
-//! the job.
+//! **Peer loss.** With [`PeerLossPolicy::Exclude`], the remaining peers vote on the first round
+//! without the lost peer. See README.md of [`hemiola_collective_proto::gossip`], section Losses.
 
-mod barrier;
 mod builder;
-mod peer_loss;
 mod receive;
 
 pub use builder::{GossipBuilder, GossipExt, PeerLossPolicy};
 
-use crate::communicator::{allocate_handle, channel};
+use crate::communicator::allocate_handle;
 use crate::error::{protocol_error, receive_failure};
+use crate::in_flight::channel;
 use hemiola_cluster::{ChannelReceiver, Cluster, Error, PeerHandle, Result, ServiceHandle, ShutdownToken, WaitReason};
-use hemiola_collective_proto::gossip::{GossipBody, GossipElement, GossipMessage, GossipRound};
-use hemiola_collective_proto::{GossipAverager, GossipSync};
-use hemiola_core::{ChannelId, Lane, Moment, OutgoingMessage, Purpose, Rank, Waiter};
+use hemiola_collective_proto::gossip::{GossipChannel, GossipElement, GossipNodeMessage, GossipRound, GossipWait};
+use hemiola_collective_proto::{GossipNode, GossipSync};
+use hemiola_core::{ChannelId, LossCause, Moment, OutgoingMessage, POLL_INTERVAL, PeerLost, Rank, Waiter};
 use parking_lot::Mutex;
 use receive::{deliver, deliver_all, serve, wake_up};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::panic::Location;
 use std::sync::Arc;
@@ -36,24 +32,6 @@ use std::time::Duration;
 
 /// Timeout of a send before the sender takes in arrived messages.
 const SEND_TIMEOUT: Duration = Duration::from_millis(5);
-/// Timeout of a receive before losses are checked.
-const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// Message that a neighbour is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GossipWait {
-    Ack,
-    Values,
-}
-
-impl GossipWait {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Ack => "a neighbour to average",
-            Self::Values => "values to average",
-        }
-    }
-}
 
 /// Totals over all reduces of a peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -83,16 +61,6 @@ impl GossipStats {
     }
 }
 
-/// Receivers of values, ACKs, votes and barrier messages.
-#[derive(Debug)]
-struct GossipReceivers {
-    /// Owned by the service, where there is one.
-    values: Option<ChannelReceiver>,
-    acks: ChannelReceiver,
-    votes: ChannelReceiver,
-    barriers: ChannelReceiver,
-}
-
 /// Gossip averaging of one peer.
 ///
 /// ```
@@ -116,58 +84,41 @@ pub struct Gossip<T: GossipElement> {
     peer_handle: PeerHandle,
     synchronization: GossipSync,
     on_peer_loss: PeerLossPolicy,
-    averager: Arc<Mutex<GossipAverager<T>>>,
-    /// Channels of values, ACKs, votes and barrier messages.
+    node: Arc<Mutex<GossipNode<T>>>,
+    /// Channels by [`GossipChannel::index`], and their receivers. The service owns that of the
+    /// values, where there is one.
     channels: [ChannelId; 4],
-    receivers: GossipReceivers,
+    receivers: [Option<ChannelReceiver>; 4],
     service: Option<ServiceHandle>,
-    /// Votes that arrived before this peer asked for them: lost peer and voter, with the voter's
-    /// next round.
-    votes: BTreeMap<(Rank, Rank), u64>,
-    /// Number of rounds that each peer has announced in barriers.
-    announced_rounds: BTreeMap<Rank, u64>,
     stats: GossipStats,
 }
 
 impl<T: GossipElement> Gossip<T> {
     fn start(
         cluster: Cluster,
-        averager: GossipAverager<T>,
+        node: GossipNode<T>,
         synchronization: GossipSync,
         on_peer_loss: PeerLossPolicy,
     ) -> Result<Self> {
         let handle = allocate_handle(&cluster)?;
-        let channels = [0, 1, 2, 3].map(|number| channel(handle, number));
-        let [values, acks, votes, barriers] = channels;
-        let values = cluster.open_channel(values, Lane::Bulk);
-        let [acks, votes, barriers] =
-            [acks, votes, barriers].map(|channel| cluster.open_channel(channel, Lane::Control));
-        let (averager, peer_handle) = (Arc::new(Mutex::new(averager)), cluster.peer_handle());
-        let (values, service) = if synchronization == GossipSync::NotifyAck || cluster.size() == 1 {
-            (Some(values), None)
-        } else {
-            let (inside, patient) = (averager.clone(), on_peer_loss == PeerLossPolicy::Exclude);
-            let waking = (peer_handle.clone(), channels[0]);
+        let channels = GossipChannel::ALL.map(|kind| channel(handle, kind.index() as u64));
+        let open = |kind: GossipChannel| Some(cluster.open_channel(channels[kind.index()], kind.lane()));
+        let mut receivers = GossipChannel::ALL.map(open);
+        let (node, peer_handle) = (Arc::new(Mutex::new(node)), cluster.peer_handle());
+        let mut service = None;
+        if synchronization != GossipSync::NotifyAck
+            && cluster.size() > 1
+            && let Some(values) = receivers[GossipChannel::Values.index()].take()
+        {
+            let (inside, patient) = (node.clone(), on_peer_loss == PeerLossPolicy::Exclude);
+            let waking = (peer_handle.clone(), channels[GossipChannel::Values.index()]);
             let own = peer_handle.clone();
             let wake = move || wake_up(&waking.0, waking.1);
             let body = move |ending: &ShutdownToken| serve(&own, &values, &inside, patient, ending);
-            (None, Some(cluster.service("gossip", wake, body)?))
-        };
-        let (receivers, votes, stats) =
-            (GossipReceivers { values, acks, votes, barriers }, BTreeMap::new(), GossipStats::default());
-        Ok(Self {
-            cluster,
-            peer_handle,
-            synchronization,
-            on_peer_loss,
-            averager,
-            channels,
-            receivers,
-            service,
-            votes,
-            announced_rounds: BTreeMap::new(),
-            stats,
-        })
+            service = Some(cluster.service("gossip", wake, body)?);
+        }
+        let stats = GossipStats::default();
+        Ok(Self { cluster, peer_handle, synchronization, on_peer_loss, node, channels, receivers, service, stats })
     }
 
     /// Runs one round: `values` become the weighted mean of themselves and those of this peer's
@@ -185,17 +136,14 @@ impl<T: GossipElement> Gossip<T> {
     #[track_caller]
     pub fn push(&mut self, values: &[T]) -> Result<()> {
         let site = Location::caller();
-        self.handle_losses(site)?;
         loop {
-            let waits = {
-                let averager = self.averager.lock();
-                if averager.can_push() { None } else { averager.waits().0.first().copied() }
-            };
-            let Some(peer) = waits else { break };
-            self.wait_for(GossipWait::Ack, peer, site)?;
+            self.handle_losses(site)?;
+            let wait = self.node.lock().poll_push();
+            let Some(wait) = wait else { break };
+            self.wait_for(wait, site)?;
         }
         let mut out = Vec::new();
-        self.averager.lock().push(values, &mut out).map_err(protocol_error)?;
+        self.node.lock().push(values, &mut out).map_err(protocol_error)?;
         self.send(out, site)
     }
 
@@ -204,17 +152,21 @@ impl<T: GossipElement> Gossip<T> {
     #[track_caller]
     pub fn reduce(&mut self, values: &mut [T]) -> Result<GossipRound> {
         let site = Location::caller();
-        self.handle_losses(site)?;
-        if self.synchronization == GossipSync::Barrier && self.cluster.size() > 1 {
-            self.barrier(site)?;
-        }
         loop {
-            let waits = self.averager.lock().waits().1.first().copied();
-            let Some(peer) = waits else { break };
-            self.wait_for(GossipWait::Values, peer, site)?;
+            self.handle_losses(site)?;
+            let mut out = Vec::new();
+            let wait = self.node.lock().poll_reduce(&mut out);
+            let sent = !out.is_empty();
+            self.send(out, site)?;
+            match wait {
+                Some(wait) => self.wait_for(wait, site)?,
+                // A loss may have been found while sending.
+                None if sent => {}
+                None => break,
+            }
         }
         let mut out = Vec::new();
-        let reduced = self.averager.lock().reduce(values, &mut out).map_err(protocol_error)?;
+        let reduced = self.node.lock().reduce(values, &mut out).map_err(protocol_error)?;
         self.send(out, site)?;
         self.stats.reduces += 1;
         let GossipRound { senders, used, torn, stale, .. } = reduced;
@@ -234,31 +186,30 @@ impl<T: GossipElement> Gossip<T> {
     /// First round that this peer has not started.
     #[must_use]
     pub fn next_round(&self) -> u64 {
-        self.averager.lock().next_round()
+        self.node.lock().next_round()
     }
 
     /// Sends messages. While it waits for room, it takes in messages, so that other senders find
     /// room.
-    fn send(&mut self, messages: Vec<GossipMessage>, site: &'static Location<'static>) -> Result<()> {
+    fn send(&mut self, messages: Vec<GossipNodeMessage>, site: &'static Location<'static>) -> Result<()> {
         // Receivers that get nothing more of this version, because they do not take in messages.
         let mut full = BTreeSet::new();
+        let skips = !messages.is_empty() && self.node.lock().skips_slow_receivers();
         for message in messages {
-            let to = message.to;
-            if full.contains(&to) {
+            let (to, kind) = (message.to(), message.channel());
+            let may_skip = skips && kind == GossipChannel::Values;
+            if may_skip && full.contains(&to) {
                 continue;
             }
-            let (lane, channel) = match message.body {
-                GossipBody::Ack => (Lane::Control, self.channels[1]),
-                GossipBody::Piece { .. } | GossipBody::Notify => (Lane::Bulk, self.channels[0]),
-            };
             let payload = message.to_payload();
             let bytes = payload.len() as u64;
-            let mut next = Some(OutgoingMessage { lane, channel, purpose: Purpose::Gossip, payload });
+            let (lane, channel, purpose) = (kind.lane(), self.channels[kind.index()], kind.purpose());
+            let mut next = Some(OutgoingMessage { lane, channel, purpose, payload });
             let mut since = None;
             while let Some(outgoing) = next.take() {
                 next = match self.peer_handle.send_within(to, outgoing, SEND_TIMEOUT) {
                     // No waiting: a receiver that does not read gets the next version, later.
-                    Ok(Some(_)) if self.synchronization == GossipSync::Asynchronous => {
+                    Ok(Some(_)) if may_skip => {
                         full.insert(to);
                         None
                     }
@@ -271,8 +222,8 @@ impl<T: GossipElement> Gossip<T> {
                         if now - start >= self.peer_handle.wait_timeout() {
                             return Err(self.peer_handle.timed_out(&reason, ""));
                         }
-                        if let Some(values) = &self.receivers.values {
-                            deliver_all(values, &mut self.averager.lock())?;
+                        if let Some(values) = &self.receivers[GossipChannel::Values.index()] {
+                            deliver_all(values, GossipChannel::Values, &mut self.node.lock(), &mut Vec::new())?;
                         }
                         // A peer that does not read may be waiting for this peer's vote about a
                         // loss.
@@ -280,7 +231,7 @@ impl<T: GossipElement> Gossip<T> {
                         Some(outgoing)
                     }
                     Ok(None) => {
-                        self.stats.bytes += bytes;
+                        self.stats.bytes += if matches!(message, GossipNodeMessage::Averager(_)) { bytes } else { 0 };
                         None
                     }
                     // A message to a lost peer is dropped.
@@ -296,25 +247,27 @@ impl<T: GossipElement> Gossip<T> {
     }
 
     fn reason(&self, what: &'static str, site: &'static Location<'static>) -> WaitReason {
-        WaitReason { operation: what, number: Some(self.averager.lock().next_round()), site: Some(site) }
+        WaitReason { operation: what, number: Some(self.next_round()), site: Some(site) }
     }
 
-    /// Waits until a message of a neighbour has arrived, or a loss was handled.
-    fn wait_for(&mut self, awaited: GossipWait, peer: Rank, site: &'static Location<'static>) -> Result<()> {
-        let reason = self.reason(awaited.name(), site);
+    /// Waits until a message has arrived, or a loss was reported.
+    fn wait_for(&mut self, wait: GossipWait, site: &'static Location<'static>) -> Result<()> {
+        let GossipWait { channel, peer } = wait;
+        let reason = self.reason(channel.awaited(), site);
         let peer_handle = self.peer_handle.clone();
         let _waiting = peer_handle.waiting(Waiter::Driver, reason, Some(peer));
-        let start = peer_handle.env().now();
-        loop {
-            let receiver = match (awaited, &self.receivers.values) {
-                (GossipWait::Values, Some(values)) => values,
-                _ => &self.receivers.acks,
-            };
-            match receiver.receive_from(peer, POLL_INTERVAL) {
+        let bound = peer_handle.begin_wait().poll_every(POLL_INTERVAL);
+        while let Some(sleep) = bound.next_sleep(peer_handle.env().now()) {
+            let receiver = self.receivers[channel.index()].as_ref();
+            let receiver = receiver.expect("only NOTIFY-ACK waits for values, and it has no service");
+            match receiver.receive_from(peer, sleep) {
                 Ok(message) => {
-                    let mut averager = self.averager.lock();
-                    deliver(&mut averager, &message)?;
-                    return deliver_all(receiver, &mut averager);
+                    let mut out = Vec::new();
+                    let mut node = self.node.lock();
+                    deliver(&mut node, channel, &message, &mut out)?;
+                    deliver_all(receiver, channel, &mut node, &mut out)?;
+                    drop(node);
+                    return self.send(out, site);
                 }
                 Err(error) => match receive_failure(error) {
                     Some(Error::Lost(loss)) => return self.exclude_lost(loss, site),
@@ -322,10 +275,35 @@ impl<T: GossipElement> Gossip<T> {
                     None => {}
                 },
             }
-            if peer_handle.env().now() - start >= peer_handle.wait_timeout() {
-                return Err(peer_handle.timed_out(&format_args!("{reason} of peer {peer}"), ""));
-            }
         }
+        Err(peer_handle.timed_out(&format_args!("{reason} of peer {peer}"), ""))
+    }
+
+    /// Handles losses that no wait has reported.
+    fn handle_losses(&mut self, site: &'static Location<'static>) -> Result<()> {
+        while let Some(loss) = self.peer_handle.failure() {
+            self.exclude_lost(loss, site)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the exclusion of a lost peer, or fails with its loss. The next wait is for the votes
+    /// of the remaining peers.
+    fn exclude_lost(&mut self, loss: PeerLost, site: &'static Location<'static>) -> Result<()> {
+        let lost = loss.rank;
+        if self.on_peer_loss == PeerLossPolicy::Fail || lost == self.peer_handle.rank() || loss.cause == LossCause::Left
+        {
+            return Err(loss.into());
+        }
+        // The loss would end every wait until the peer is excluded.
+        self.cluster.exclude(lost);
+        let mut out = Vec::new();
+        let mut node = self.node.lock();
+        node.on_peer_lost(lost, &mut out).map_err(protocol_error)?;
+        self.stats.lost.clear();
+        self.stats.lost.extend_from_slice(node.lost());
+        drop(node);
+        self.send(out, site)
     }
 }
 

@@ -1,39 +1,40 @@
-//! Delivery of arriving messages to the slots of an averager.
+//! Delivery of arriving messages to a gossip node.
 
 use crate::error::protocol_error;
 use hemiola_cluster::{ChannelReceiver, Error, PeerHandle, Result, ShutdownToken};
-use hemiola_collective_proto::GossipAverager;
-use hemiola_collective_proto::gossip::{GossipElement, GossipMessage};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Payload, Purpose};
+use hemiola_collective_proto::GossipNode;
+use hemiola_collective_proto::gossip::{GossipChannel, GossipElement, GossipNodeMessage};
+use hemiola_core::{ChannelId, Lane, OutgoingMessage, Payload, Purpose, RECHECK_INTERVAL};
 use parking_lot::Mutex;
 use std::time::Duration;
 
-/// Timeout of a receive; the service is woken for its end.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Pause of the service between a loss and the exclusion of the lost peer.
 const LOSS_BACKOFF: Duration = Duration::from_millis(2);
 
-/// Delivers one arrived message to its slot.
+/// Delivers one message that arrived on a channel.
 pub(super) fn deliver<T: GossipElement>(
-    averager: &mut GossipAverager<T>,
+    node: &mut GossipNode<T>,
+    channel: GossipChannel,
     message: &hemiola_core::Message,
+    out: &mut Vec<GossipNodeMessage>,
 ) -> Result<()> {
     if message.payload.is_empty() {
         return Ok(()); // empty messages only wake the receiver
     }
-    let to = averager.me();
-    GossipMessage::from_bytes(message.from, to, &message.payload)
-        .and_then(|message| averager.receive(message))
+    GossipNodeMessage::from_bytes(channel, message.from, node.me(), &message.payload)
+        .and_then(|message| node.receive(message, out))
         .map_err(protocol_error)
 }
 
-/// Delivers all arrived messages.
+/// Delivers all arrived messages of a channel.
 pub(super) fn deliver_all<T: GossipElement>(
     receiver: &ChannelReceiver,
-    averager: &mut GossipAverager<T>,
+    channel: GossipChannel,
+    node: &mut GossipNode<T>,
+    out: &mut Vec<GossipNodeMessage>,
 ) -> Result<()> {
     while let Some(message) = receiver.try_receive() {
-        deliver(averager, &message)?;
+        deliver(node, channel, &message, out)?;
     }
     Ok(())
 }
@@ -43,13 +44,14 @@ pub(super) fn deliver_all<T: GossipElement>(
 pub(super) fn serve<T: GossipElement>(
     peer_handle: &PeerHandle,
     values: &ChannelReceiver,
-    averager: &Mutex<GossipAverager<T>>,
+    node: &Mutex<GossipNode<T>>,
     excludes_lost: bool,
     ending: &ShutdownToken,
 ) -> Result<()> {
     while !ending.is_shutdown_requested() {
-        match peer_handle.receive_within(values, POLL_INTERVAL) {
-            Ok(Some(message)) => deliver(&mut averager.lock(), &message)?,
+        match peer_handle.receive_within(values, RECHECK_INTERVAL) {
+            // Values never make a node send something.
+            Ok(Some(message)) => deliver(&mut node.lock(), GossipChannel::Values, &message, &mut Vec::new())?,
             Ok(None) => {}
             Err(Error::Lost(_)) if excludes_lost => peer_handle.env().sleep(LOSS_BACKOFF),
             Err(error) => return Err(error),

@@ -7,9 +7,9 @@ use hemiola_cluster::{Result, standalone};
 use hemiola_collective::{
     Algorithm, CollectiveExt as _, Communicator, Compression, Compressor, ReduceOp, SufficientFactors,
 };
-use hemiola_core::rng::SplitMix64;
 use hemiola_collective_proto::compress::{OneBitCompressor, TopKCompressor};
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 use std::sync::Mutex;
 
 const COMPRESSIONS: [Compression; 7] = [

@@ -5,10 +5,10 @@ use crate::support::{sent, with_watchdog};
 use half::{bf16, f16};
 use hemiola_cluster::{Result, standalone};
 use hemiola_collective::{Algorithm, CollectiveExt as _, Communicator, Compression, Compressor, ReduceOp};
-use hemiola_core::rng::SplitMix64;
 use hemiola_collective_proto::compress::{CollectiveGoal, OneBitCompressor, TopKCompressor};
 use hemiola_collective_proto::protocol::chunk_range;
 use hemiola_core::Rank;
+use hemiola_core::rng::SplitMix64;
 use std::ops::Range;
 use std::sync::Mutex;
 

@@ -6,7 +6,6 @@ use hemiola_cluster::{Cluster, Result, standalone};
 use hemiola_collective::{
     CollectiveExt as _, GossipExt as _, GossipSync, GossipWeights, PeerLossPolicy, ReduceOp, Topology,
 };
-use hemiola_collective_proto::compress::to_bf16;
 use hemiola_core::Rank;
 use std::sync::Mutex;
 
@@ -67,7 +66,7 @@ fn averages_in_half_precision_converge_to_their_precision() {
                 // The model stays in f32; the change of its rounded copy is added to it.
                 let mut model: Vec<f32> = (0..100).map(|index| number(cluster.rank().index(), index) as f32).collect();
                 for _ in 0..30 {
-                    let rounded = to_bf16(&model);
+                    let rounded: Vec<bf16> = model.iter().copied().map(bf16::from_f32).collect();
                     let mut mixed = rounded.clone();
                     gossip.average(&mut mixed)?;
                     for ((value, mixed), rounded) in model.iter_mut().zip(mixed).zip(rounded) {

@@ -160,15 +160,15 @@ fn gigabyte(cluster: &Cluster) -> Result<()> {
     let own = |peer: usize, index: usize| ((index + peer) % 61) as f32;
     let expected: Vec<f32> = (0..61).map(|index| (0..peers).map(|peer| own(peer, index)).sum()).collect();
     let mut compressor = communicator.compressor(Compression::Bf16, LENGTH)?;
-    for encoded in [false, true] {
+    for compressed in [false, true] {
         let mut vector: Vec<f32> = (0..LENGTH).map(|index| own(me, index)).collect();
-        if encoded {
+        if compressed {
             communicator.all_reduce_compressed(&mut vector, ReduceOp::Sum, &mut compressor)?;
         } else {
             communicator.all_reduce(&mut vector, ReduceOp::Sum)?;
         }
         let wrong = vector.chunks(61).position(|chunk| *chunk != expected[..chunk.len()]);
-        assert_eq!(wrong, None, "encoded: {encoded}");
+        assert_eq!(wrong, None, "compressed: {compressed}");
     }
     let mut bytes: Vec<u8> =
         if me == 1 { (0..1 << 30).map(|index: u32| (index % 251) as u8).collect() } else { vec![0; 1 << 30] };

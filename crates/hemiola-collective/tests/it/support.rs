@@ -4,8 +4,8 @@ pub(crate) use hemiola_testkit::with_watchdog;
 
 use hemiola_cluster::Cluster;
 use hemiola_collective_proto::protocol::HEADER_BYTES;
+use hemiola_core::FRAME_OVERHEAD_BYTES;
 use hemiola_core::{Deadlines, Purpose};
-use hemiola_net::OVERHEAD_BYTES;
 use std::time::Duration;
 
 /// Deadlines for tests in which a peer waits in vain.
@@ -27,5 +27,5 @@ pub(crate) fn number(peer: usize, index: usize) -> f64 {
 pub(crate) fn sent(cluster: &Cluster) -> u64 {
     let traffic = cluster.traffic();
     let lines = traffic.lines.iter().filter(|line| line.purpose == Purpose::Collective);
-    lines.map(|line| line.bytes_sent - line.messages_sent * (HEADER_BYTES + OVERHEAD_BYTES) as u64).sum()
+    lines.map(|line| line.bytes_sent - line.messages_sent * (HEADER_BYTES + FRAME_OVERHEAD_BYTES) as u64).sum()
 }

@@ -12,7 +12,7 @@ pub const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 /// Hash of 64 bits: every bit of the result depends on every input bit. It is a bijection with
 /// `mix64(0) == 0`.
 #[must_use]
-#[inline(always)]
+#[inline]
 pub const fn mix64(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

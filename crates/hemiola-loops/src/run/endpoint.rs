@@ -1,37 +1,23 @@
 //! Messages between peers while a loop runs, and the driver that receives them while workers
 //! compute.
 //!
-//! **Blocks.** Peers form a ring. In a rotation each peer sends its time blocks to the previous
-//! peer, in a wavefront to the next peer. In both, every peer sends every time block once and
-//! receives every time block once, in an order that both ends know. A block is sent by the worker
-//! that has run it, immediately afterwards. It consists of the changed cells of rows that two peers
-//! share (`halo`), the rows of every rotating array in pieces, and a final token, so that blocks
-//! without rows are sent, too.
-//!
-//! **Requests.** Workers request rows from their owners; drivers answer. Each worker has a channel
-//! for answers. When the workers of a peer have ended, the peer notifies all others; when all have
-//! done so, no more requests can arrive.
-//!
-//! **Failures.** A peer that fails sends `Stop` to the next peer of the ring, or to all peers if
-//! rows are served. Each receiver forwards it once. Blocks in flight are still received: a stopped
-//! peer sends `Done` when its workers have ended, and its receiver listens until then. So every row
-//! is on some peer after a failed pass, and arrays can be reassembled.
+//! A block is sent by the worker that has run it, immediately afterwards: the changed cells of rows
+//! that two peers share (`halo`), the rows of every rotating array in pieces, and a final token.
+//! **Invariant:** blocks in flight are received even after a failure, so every row is on some peer
+//! and arrays can be reassembled. See README.md, sections Messages, Failure and Races.
 
 use super::stages::BlockStages;
 use crate::arrays::{BlockPiece, LoopArrays};
 use crate::halo::HaloChange;
 use crate::plan::route::BlockRoute;
 use crate::plan::{ArrayPlacement, Cuts};
+use crate::served::row_list;
 use hemiola_cluster::{ChannelReceiver, Cluster, Result, WaitReason};
-use hemiola_core::{ChannelId, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter, WorkerId};
-use hemiola_tables_proto::row_list;
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter, WorkerId};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-
-/// Top byte of the ids of channels that belong to loops.
-const CHANNEL_OWNER: u8 = 4;
 
 /// Header of a message to a driver. Cells or rows may follow it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -121,11 +107,11 @@ impl<'l> LoopEndpoint<'l> {
         if !ring && !serves {
             return None;
         }
-        let channel = cluster.next_channel(CHANNEL_OWNER);
+        let channel = cluster.next_channel(ChannelOwner::Loops);
         let messages = cluster.open_channel(channel, Lane::Bulk);
         let requests = serves.then(|| {
             // The same number of channels on every peer, so that channel ids stay in step.
-            let channels: Vec<_> = (0..workers).map(|_| cluster.next_channel(CHANNEL_OWNER)).collect();
+            let channels: Vec<_> = (0..workers).map(|_| cluster.next_channel(ChannelOwner::Loops)).collect();
             let answers = channels.iter().map(|channel| cluster.open_channel(*channel, Lane::Bulk)).collect();
             Arc::new(RowRequests { channel, answers, channels })
         });

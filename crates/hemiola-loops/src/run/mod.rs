@@ -2,7 +2,8 @@
 //!
 //! Workers run blocks in the order of the plan. They wait for each other only through the stages of
 //! time blocks (`stages`) and, where buffers need it, at barriers (`worker_barrier`). The driver
-//! receives messages of other peers meanwhile (`endpoint`).
+//! receives messages of other peers meanwhile (`endpoint`). See README.md, section Life cycle of a
+//! loop.
 
 pub(crate) mod endpoint;
 mod planning;

@@ -6,7 +6,7 @@
 //! to the thread whose [`BlockStages::wait`] returns, because both take the same lock. A failure
 //! wakes all waiting threads.
 
-use hemiola_cluster::{Cluster, Error, Result, WaitReason};
+use hemiola_cluster::{Cluster, Result, WaitContext, WaitReason};
 use hemiola_core::{Waiter, WorkerId};
 use parking_lot::{Condvar, Mutex};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -45,23 +45,9 @@ impl BlockStages {
     ) -> Result<std::result::Result<(), LoopStopped>> {
         let slot = &self.counters[block];
         let mut at = slot.stage.lock();
-        if *at == stage {
-            return Ok(if self.is_stopped() { Err(LoopStopped) } else { Ok(()) });
-        }
         let reason = WaitReason { operation: "block of a loop", number: Some(block as u64), site: None };
-        let _waiting = cluster.waiting(Waiter::Worker(worker), reason, None);
-        let start = cluster.env().now();
-        while *at != stage {
-            if self.is_stopped() {
-                return Ok(Err(LoopStopped));
-            }
-            let waited = cluster.env().now() - start;
-            let Some(left) = cluster.deadlines().wait.checked_sub(waited).filter(|left| !left.is_zero()) else {
-                let report = format!("\n{}", cluster.stall_report());
-                return Err(Error::TimedOut { reason: reason.to_string(), waited, report });
-            };
-            slot.changed.wait_for(&mut at, left);
-        }
+        let wait = WaitContext::new(Waiter::Worker(worker), reason, None);
+        cluster.wait_while(&slot.changed, &mut at, wait, |at| Ok(*at != stage && !self.is_stopped()))?;
         Ok(if self.is_stopped() { Err(LoopStopped) } else { Ok(()) })
     }
 

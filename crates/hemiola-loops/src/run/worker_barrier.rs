@@ -4,7 +4,7 @@
 //! **Invariant:** writes of a worker before it arrives are visible to the last one, and writes of
 //! the last one are visible to all when they continue, because all take the same lock.
 
-use hemiola_cluster::{Cluster, Error, Result, WaitReason};
+use hemiola_cluster::{Cluster, Result, WaitContext, WaitReason};
 use hemiola_core::{Waiter, WorkerId};
 use parking_lot::{Condvar, Mutex};
 
@@ -46,16 +46,8 @@ impl WorkerBarrier {
         }
         let number = state.generation;
         let reason = WaitReason { operation: "the other workers", number: None, site: None };
-        let _waiting = cluster.waiting(Waiter::Worker(worker), reason, None);
-        let start = cluster.env().now();
-        while state.generation == number {
-            let waited = cluster.env().now() - start;
-            let Some(left) = cluster.deadlines().wait.checked_sub(waited).filter(|left| !left.is_zero()) else {
-                let report = format!("\n{}", cluster.stall_report());
-                return Err(Error::TimedOut { reason: reason.to_string(), waited, report });
-            };
-            self.released.wait_for(&mut state, left);
-        }
+        let wait = WaitContext::new(Waiter::Worker(worker), reason, None);
+        cluster.wait_while(&self.released, &mut state, wait, |state| Ok(state.generation == number))?;
         Ok(state.proceed)
     }
 }

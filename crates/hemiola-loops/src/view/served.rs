@@ -4,10 +4,10 @@
 //! prefetched is requested when it is read, in a message of its own. Such misses are counted.
 
 use crate::run::endpoint::RowRequests;
+use crate::served::{Owners, RowCache};
 use hemiola_array::Element;
 use hemiola_cluster::{ChannelReceiver, Cluster, Result, WaitReason};
 use hemiola_core::{Rank, Waiter, WorkerId};
-use hemiola_tables_proto::{Owners, RowCache};
 use std::cell::{Cell, RefCell};
 use std::ops::Range;
 use std::sync::Arc;

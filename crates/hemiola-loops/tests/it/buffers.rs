@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 const USERS: u64 = 37;
 const ITEMS: u64 = 23;
-/// BufferTestCells of the array that is served if there are several peers.
+/// `BufferTestCells` of the array that is served if there are several peers.
 const LARGE: u64 = 10_000;
 
 const NAMES: &[&str] = &["w", "h", "local", "rotating", "small", "second", "large", "b0", "b1", "b2", "b3", "seen"];
@@ -27,7 +27,7 @@ fn mix(cell: u64, update: u64) -> u64 {
     (cell ^ update.rotate_left(9)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(11)
 }
 
-/// BufferTestCells that an entry reads and adds to, by array (`local`, `rotating`, `small` with `second`,
+/// `BufferTestCells` that an entry reads and adds to, by array (`local`, `rotating`, `small` with `second`,
 /// `large`).
 fn cell_indices(u: usize, i: usize, value: u64) -> [usize; 4] {
     [u, i, (value as usize * 13 + u) % 11, (value as usize * 397 + i) % LARGE as usize]
@@ -75,7 +75,7 @@ fn site(rotates: bool) -> &'static LoopSite {
 /// Contents of the arrays, and the sum of all values read.
 #[derive(Clone, Debug, PartialEq)]
 struct BufferTestCells {
-    /// BufferTestCells, by array as in [`cell_indices`].
+    /// `BufferTestCells`, by array as in [`cell_indices`].
     arrays: [Vec<u64>; 4],
     second: Vec<u64>,
     seen: u64,

@@ -185,7 +185,7 @@ impl AccessCollector<'_> {
             Expr::Unary(one) if matches!(one.op, UnOp::Deref(_)) => match names.captured_place(&one.expr) {
                 // `*x = 1` with a captured reference writes the target of `x = 1`.
                 Some(_) if matches!(place_use, PlaceUse::Write(_) | PlaceUse::Update(_)) => {
-                    self.expr(&one.expr, place_use)
+                    self.expr(&one.expr, place_use);
                 }
                 _ => self.expr(&one.expr, place_use.of_part()),
             },

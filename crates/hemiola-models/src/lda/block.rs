@@ -10,6 +10,7 @@
 
 use super::layout::{LdaLayout, MAX_NARROW};
 use super::topic_count::TopicCount;
+use hemiola::core::varint;
 
 /// Topic counts of the words of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,11 +163,11 @@ impl WordBlock {
         for word in 0..self.words() {
             entries.clear();
             self.each(word, |topic, count| entries.push((topic, count)));
-            write_varint(&mut bytes, entries.len() as u64);
+            varint::write(entries.len() as u64, &mut bytes);
             let mut next = 0;
             for (topic, count) in &entries {
-                write_varint(&mut bytes, (*topic - next) as u64);
-                write_varint(&mut bytes, u64::from(*count));
+                varint::write((*topic - next) as u64, &mut bytes);
+                varint::write(u64::from(*count), &mut bytes);
                 next = *topic + 1;
             }
         }
@@ -177,14 +178,15 @@ impl WordBlock {
     /// for malformed bytes.
     pub(super) fn unpack(mut self, bytes: &[u8]) -> Option<Self> {
         self.clear();
-        let mut bytes = bytes.iter();
+        let mut rest = bytes;
         let mut entries = Vec::new();
         for word in 0..self.words() {
             entries.clear();
             let mut next = 0_u64;
-            for _ in 0..read_varint(&mut bytes)? {
-                let topic = next.checked_add(read_varint(&mut bytes)?).filter(|topic| *topic < self.topics as u64)?;
-                entries.push((topic as usize, u32::try_from(read_varint(&mut bytes)?).ok()?));
+            for _ in 0..varint::read(&mut rest).ok()? {
+                let topic =
+                    next.checked_add(varint::read(&mut rest).ok()?).filter(|topic| *topic < self.topics as u64)?;
+                entries.push((topic as usize, u32::try_from(varint::read(&mut rest).ok()?).ok()?));
                 next = topic + 1;
             }
             if let WordRow::Dense(row) = self.row(word) {
@@ -199,34 +201,13 @@ impl WordBlock {
             }
             self.fill(word, entries.iter().copied());
         }
-        bytes.next().is_none().then_some(self)
+        rest.is_empty().then_some(self)
     }
 
     /// Returns the memory size in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.rows.len() * size_of::<u32>() + self.offsets.len() * size_of::<usize>()
     }
-}
-
-/// Writes a LEB128 varint: seven bits per byte, lowest first; the eighth bit marks continuation.
-fn write_varint(bytes: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        bytes.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-fn read_varint(bytes: &mut std::slice::Iter<'_, u8>) -> Option<u64> {
-    let mut number = 0;
-    for shift in (0..64).step_by(7) {
-        let byte = *bytes.next()?;
-        number |= u64::from(byte & 0x7f) << shift;
-        if byte < 0x80 {
-            return Some(number);
-        }
-    }
-    None
 }
 
 #[cfg(test)]

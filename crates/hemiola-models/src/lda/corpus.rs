@@ -175,16 +175,6 @@ impl Corpus {
         Ok(builder.build())
     }
 
-    /// *Collective.* Creates a corpus from an array of documents by words, whose rows are
-    /// distributed evenly by entries.
-    pub fn from_array(cluster: &Cluster, array: &DistArray<u32, 2>, vocabulary: Arc<LdaVocabulary>) -> Result<Self> {
-        let words = array.shape().extent(1);
-        if words > vocabulary.len() as u64 {
-            return Err(Error::WordOutOfRange { document: 0, word: words, words: vocabulary.len() as u64 }.into());
-        }
-        Ok(BagOfWords::of(array, |count| *count)?.to_corpus(cluster, vocabulary, |word| Some(word as u32))?.0)
-    }
-
     /// Returns the number of documents of this peer, including empty ones.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -316,7 +306,8 @@ mod tests {
             let found = hemiola::standalone(peers).run(|cluster| {
                 let array = cluster.from_fn([9, 4], |[row, column]| ((row * column) % 3) as u32)?;
                 let array = array.entries().filter(|[row, _], count| row != 5 && *count > 0).materialize()?;
-                let corpus = Corpus::from_array(cluster, &array, words(6))?;
+                let bags = BagOfWords::of(&array, |count| *count)?;
+                let corpus = bags.to_corpus(cluster, words(6), |word| Some(word as u32))?.0;
                 let (kept, apart) = corpus.split(cluster, 0.4, 1)?;
                 assert_eq!(kept.documents() + apart.documents(), corpus.documents());
                 let digests = [corpus.digest(cluster)?, kept.digest(cluster)?, apart.digest(cluster)?];

@@ -3,7 +3,9 @@
 //! Each token of the document in turn is sampled from
 //!
 //! ```text
-//! p(k) ∝ (n_dk + α_k) (n_wk + β) / (n_k + V β)          n_wk and n_k of the model, n_dk of the document without the token
+//! p(k) ∝ (n_dk + α_k) (n_wk + β) / (n_k + V β)
+//!
+//! n_wk and n_k of the model, n_dk of the document without the token
 //! ```
 //!
 //! for a number of sweeps, and the topic shares are the mean over the later sweeps of `(n_dk + α_k)

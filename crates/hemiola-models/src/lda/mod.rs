@@ -78,7 +78,6 @@ pub use perplexity::DocumentCompletion;
 pub use pyldavis::PyLdaVisWriter;
 pub use settings::{LdaBuilder, LdaExecutionMode, LdaSampler, LdaSettings};
 pub use tokenizer::Tokenizer;
-pub use train::LdaFit;
 pub use vocabulary::LdaVocabulary;
 pub use vocabulary_filter::{FilteredWords, VocabularyFilter};
 pub use word_topics::WordTopics;
@@ -93,11 +92,5 @@ impl TopicModelling {
     /// Returns a builder with default settings for `topics` topics.
     pub fn builder(topics: u32) -> LdaBuilder {
         LdaBuilder::new(topics)
-    }
-
-    /// Returns the settings of the estimator.
-    #[must_use]
-    pub fn settings(&self) -> &LdaSettings {
-        &self.settings
     }
 }

@@ -8,17 +8,18 @@
 //! `csr_matrix((counts, topics, offsets))`), plus `alpha`, `beta`, and the names of words as lines
 //! of UTF-8 in `terms`.
 
+use super::corpus::Corpus;
+use super::infer::{InferenceSettings, TopicMixture};
 use super::tokenizer::Tokenizer;
 use super::vocabulary::LdaVocabulary;
 use super::word_topics::WordTopics;
-use crate::Error;
 use crate::training::Checkpointable;
+use crate::{Error, Predictor};
 use hemiola::array::Element;
 use hemiola::array::dist::{ArrayLoader, ArraySaver};
 use hemiola::array::save::TensorElement;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
-use std::path::Path;
 use std::sync::Arc;
 
 /// Kind of the model in saves and reports.
@@ -162,30 +163,22 @@ impl LdaModel {
     pub(super) fn smoothed_probability(&self, topic: usize, count: u32) -> f64 {
         (f64::from(count) + self.beta) / (self.totals[topic] as f64 + self.used.max(1) as f64 * self.beta)
     }
-
-    /// *Collective.* Saves the model in a folder, which must be new or hold an older save.
-    pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
-        let mut save = ArraySaver::begin(cluster, folder)?;
-        self.put(&mut save, "")?;
-        save.put_metadata("model", &KIND);
-        save.commit()
-    }
-
-    /// *Collective.* Loads a model written by [`save`](Self::save) or by training, on any number of
-    /// peers.
-    pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        ArrayLoader::load_with_retry(cluster, folder, |load| {
-            let kind: String = load.metadata("model")?.ok_or_else(|| missing("note `model`"))?;
-            if kind != KIND {
-                return Err(Error::InvalidSave { problem: format!("it is a model `{kind}`") }.into());
-            }
-            Self::get(load, "")
-        })
-    }
 }
 
-fn missing(what: &str) -> Error {
-    Error::InvalidSave { problem: format!("it has no {what}") }
+impl Predictor for LdaModel {
+    type Input = Corpus;
+    type Prediction = TopicMixture;
+    const KINDS: &'static [&'static str] = &[KIND];
+
+    fn kind(&self) -> &'static str {
+        KIND
+    }
+
+    /// Infers the topic mixtures of all documents of this peer with the default
+    /// [settings](InferenceSettings); see [`infer`](Self::infer).
+    fn predict(&self, cluster: &Cluster, corpus: &Corpus) -> Result<Vec<TopicMixture>> {
+        self.infer(cluster, corpus, 0..corpus.len(), InferenceSettings::default())
+    }
 }
 
 /// *Collective.* Gathers all cells of a list to every peer.
@@ -230,11 +223,11 @@ impl Checkpointable for LdaModel {
         if !sound {
             return Err(Error::InvalidSave { problem: "its rows are inconsistent".to_owned() }.into());
         }
-        let one = |found: Option<u64>, what: &str| found.ok_or_else(|| missing(what));
         let alpha = values(&load.get::<f64, 1>(&named("alpha"))?)?;
-        let beta = values(&load.get::<f64, 1>(&named("beta"))?)?.first().copied().ok_or_else(|| missing("beta"))?;
+        let beta =
+            values(&load.get::<f64, 1>(&named("beta"))?)?.first().copied().ok_or_else(|| Error::missing("beta"))?;
         let documents = values(&load.get::<u64, 1>(&named("documents"))?)?;
-        let documents = one(documents.first().copied(), "number of documents")?;
+        let documents = documents.first().copied().ok_or_else(|| Error::missing("number of documents"))?;
         let has_terms = load.names().any(|name| name == named("terms"));
         let vocabulary = if has_terms {
             let lines = values(&load.get::<u8, 1>(&named("terms"))?)?;

@@ -2,7 +2,7 @@
 
 use super::TopicModelling;
 use crate::Error;
-use crate::setters::setters;
+use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
 use serde::{Deserialize, Serialize};
 
@@ -136,26 +136,13 @@ impl LdaBuilder {
     /// Validates the settings and builds the estimator.
     pub fn build(self) -> Result<TopicModelling, Error> {
         let LdaSettings { topics, alpha, beta, learn_every, parts, validation, .. } = &self.settings;
-        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
-        if !(1..=1 << 24).contains(topics) {
-            return refuse("topics", topics.to_string(), "from 1 to 16777216");
-        }
+        require("topics", topics, (1..=1 << 24).contains(topics), "from 1 to 16777216")?;
         // Below that, single precision could not tell a prior from 0.
-        if !(1e-6..=1e3).contains(alpha) {
-            return refuse("alpha", alpha.to_string(), "from 0.000001 to 1000");
-        }
-        if !(1e-6..=1e3).contains(beta) {
-            return refuse("beta", beta.to_string(), "from 0.000001 to 1000");
-        }
-        if *learn_every == 0 {
-            return refuse("learn_every", learn_every.to_string(), "at least 1");
-        }
-        if *parts > 4096 {
-            return refuse("parts", parts.to_string(), "at most 4096");
-        }
-        if !(0.0..1.0).contains(validation) {
-            return refuse("validation", validation.to_string(), "from 0 to below 1");
-        }
+        require("alpha", alpha, (1e-6..=1e3).contains(alpha), "from 0.000001 to 1000")?;
+        require("beta", beta, (1e-6..=1e3).contains(beta), "from 0.000001 to 1000")?;
+        require("learn_every", learn_every, *learn_every > 0, "at least 1")?;
+        require("parts", parts, *parts <= 4096, "at most 4096")?;
+        require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
         Ok(TopicModelling { settings: self.settings })
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! The list is our own and short: articles, pronouns, prepositions, conjunctions, auxiliary verbs
 //! and their contractions. Words that are frequent in one collection only (`said` in news) are
-//! better dropped by `--max-share`.
+//! better dropped by `--max-df`.
 
 use std::collections::BTreeSet;
 

@@ -181,6 +181,7 @@ impl LdaState {
 
 #[cfg(test)]
 mod tests {
+    use crate::Estimator;
     use crate::lda::{Corpus, LdaExecutionMode, LdaSampler, LdaVocabulary, TopicModelling};
     use hemiola::array::synthetic::SyntheticLda;
     use std::sync::Arc;

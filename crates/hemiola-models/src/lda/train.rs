@@ -9,9 +9,10 @@ use super::settings::{LdaExecutionMode, LdaSampler, LdaSettings};
 use super::state::LdaState;
 use super::tables::{CountTables, LEAST_PARTS};
 use super::{Corpus, LdaModel, TopicModelling, sampler_trial};
+use crate::Estimator;
 use crate::training::{
-    Callback, ClusterInfo, DatasetInfo, EpochResult, FitOptions, Metrics, TargetMetric, TrainingAlgorithm,
-    TrainingReport, TrainingSpec, fit_loop,
+    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
+    fit_loop,
 };
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
@@ -19,36 +20,22 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Result of a training run.
-#[derive(Clone, Debug)]
-pub struct LdaFit {
-    /// Model of the best sweep with a validation set, or else of the last.
-    pub model: LdaModel,
-    /// Report of the run.
-    pub report: TrainingReport,
-}
+impl Estimator for TopicModelling {
+    type Data = Corpus;
+    type Settings = LdaSettings;
+    type Model = LdaModel;
 
-impl TopicModelling {
-    /// *Collective.* Trains on documents, a fraction of which is split off for validation as the
-    /// settings say.
-    pub fn fit(&self, cluster: &Cluster, corpus: &Corpus) -> Result<LdaFit> {
-        self.fit_with(cluster, corpus, None, FitOptions::new())
+    fn settings(&self) -> &LdaSettings {
+        &self.settings
     }
 
-    /// *Collective.* Trains and reports to `callback`.
-    pub fn fit_with_callback(&self, cluster: &Cluster, corpus: &Corpus, callback: &mut dyn Callback) -> Result<LdaFit> {
-        self.fit_with(cluster, corpus, None, FitOptions::new().with_callback(callback))
-    }
-
-    /// *Collective.* Trains with a callback and checkpoints as in `options`. If a validation set is
-    /// given, all of `corpus` is trained on.
-    pub fn fit_with(
+    fn fit_with(
         &self,
         cluster: &Cluster,
         corpus: &Corpus,
         validation: Option<&Corpus>,
         options: FitOptions<'_>,
-    ) -> Result<LdaFit> {
+    ) -> Result<Fit<LdaModel>> {
         let settings = &self.settings;
         let split = (validation.is_none() && settings.validation > 0.0)
             .then(|| corpus.split(cluster, settings.validation, settings.seed))
@@ -89,13 +76,11 @@ impl TopicModelling {
             tables: None,
             trial_time: Duration::ZERO,
         };
-        let (snapshot, report) = fit_loop(cluster, training, spec, options)?;
-        let model = match snapshot {
-            LdaSnapshot::Live(cluster, state) => state.model(&cluster)?,
-            LdaSnapshot::Loaded(loaded) => loaded.model,
+        fit_loop(cluster, training, spec, options)?.try_map(|snapshot| match snapshot {
+            LdaSnapshot::Live(cluster, state) => state.model(&cluster),
+            LdaSnapshot::Loaded(loaded) => Ok(loaded.model),
             LdaSnapshot::Empty(_) => unreachable!("training has completed a sweep or resumed from one"),
-        };
-        Ok(LdaFit { model, report })
+        })
     }
 }
 

@@ -15,9 +15,11 @@
 //! | `dual_ascent` | dual coordinate ascent of a worker over its examples |
 //! | `train` | rounds, averaging, the objective and the duality gap |
 //! | `model` | the trained model, prediction and saving |
+//! | `checkpoint` | model and training state, to resume |
 //! | `metrics` | accuracy, log loss, area under the curve |
 //! | [`data`] | reading examples |
 
+mod checkpoint;
 pub mod data;
 mod dual_ascent;
 mod loss;
@@ -29,16 +31,16 @@ mod train;
 
 pub use loss::LinearLoss;
 pub(crate) use metrics::ClassificationMetrics;
+pub(crate) use model::count_beyond;
 pub use model::{LinearEvaluation, LinearModel, LinearPrediction};
 pub use settings::{LinearBuilder, LinearSettings};
 pub(crate) use shard::UNKNOWN_CLASS;
-pub use train::LinearFit;
 
 /// Linear classifier estimator: settings of a model to be trained.
 ///
 /// ```
-/// use hemiola_models::LinearClassifier;
 /// use hemiola_models::linear::{LinearLoss, data};
+/// use hemiola_models::prelude::*;
 ///
 /// hemiola::standalone(2).workers(1).run(|cluster| {
 ///     let examples = data::synthetic(cluster, 2000, 1)?;
@@ -66,11 +68,5 @@ impl LinearClassifier {
     pub fn named(mut self, names: Vec<String>) -> Self {
         self.names = names;
         self
-    }
-
-    /// Returns the settings of the estimator.
-    #[must_use]
-    pub fn settings(&self) -> &LinearSettings {
-        &self.settings
     }
 }

@@ -8,14 +8,14 @@ use super::loss::LinearLoss;
 use super::metrics::{ClassificationMetrics, predicted_class, probabilities};
 use super::settings::LinearSettings;
 use super::shard::{ExampleShard, distribute, labels};
-use crate::Error;
+use crate::estimator::required;
 use crate::training::{Checkpointable, Metrics};
+use crate::{Error, Predictor};
 use hemiola::array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola::collective::{Algorithm, Communicator, ReduceOp};
+use hemiola::collective::{Algorithm, ReduceOp};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use serde::Serialize;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Trained linear classifier, replicated on all peers.
@@ -29,21 +29,7 @@ pub struct LinearModel {
     pub(super) weights: Arc<Vec<f64>>,
     /// Settings of the training.
     pub settings: LinearSettings,
-    /// State needed to resume training.
-    pub(super) state: Option<LinearState>,
-    cluster: Cluster,
-}
-
-/// Training state besides the weights.
-#[derive(Clone, Debug)]
-pub(super) struct LinearState {
-    /// Model of this peer, where it differs from the global one.
-    pub(super) peer_model: Arc<Vec<f64>>,
-    /// Dual variables by row and problem.
-    pub(super) duals: Arc<Vec<f64>>,
-    pub(super) rows: u64,
-    /// Communicator that sums `duals` over peers; `None` where `duals` covers all rows already.
-    pub(super) collectives: Option<Communicator>,
+    pub(super) cluster: Cluster,
 }
 
 /// Prediction for one example.
@@ -88,7 +74,7 @@ impl LinearModel {
         }
         let problems = if classes.len() == 2 { 1 } else { classes.len() };
         let weights = Arc::new(vec![0.0; problems * (columns as usize + 1)]);
-        Self { classes, names, weights, settings: settings.clone(), state: None, cluster: cluster.clone() }
+        Self { classes, names, weights, settings: settings.clone(), cluster: cluster.clone() }
     }
 
     /// Returns the number of binary problems: one for two classes, or one per class.
@@ -121,31 +107,9 @@ impl LinearModel {
         self.settings.bias * self.weights[(problem + 1) * self.width() - 1]
     }
 
-    /// *Collective.* Predicts all examples, by row, equal on every peer. Also returns the number of
-    /// feature values without a weight, which were dropped.
-    pub fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<(Vec<LinearPrediction>, u64)> {
-        let (rows, problems) = (features.shape().extent(0) as usize, self.problems());
-        let mut scores = vec![0.0; rows * problems];
-        let mut unknown = 0_u64;
-        features.for_each(|[row, column], value| {
-            unknown += u64::from(column >= self.columns());
-            if column < self.columns() {
-                for (problem, score) in scores[row as usize * problems..][..problems].iter_mut().enumerate() {
-                    *score += self.weights[problem * self.width() + column as usize] * f64::from(*value);
-                }
-            }
-        });
-        cluster.communicator()?.with_algorithm(Algorithm::Ring).all_reduce(&mut scores, ReduceOp::Sum)?;
-        let unknown = cluster.all_gather(unknown)?.into_iter().sum();
-        let predicted = scores.chunks_exact(problems).map(|products| {
-            let score = |(problem, product): (usize, &f64)| product + self.intercept(problem);
-            let scores: Vec<f64> = products.iter().enumerate().map(score).collect();
-            let probabilities =
-                if self.settings.loss.has_probabilities() { probabilities(&scores).collect() } else { Vec::new() };
-            let class = predicted_class(&scores) as usize;
-            LinearPrediction { label: self.classes[class], name: self.names.get(class).cloned(), scores, probabilities }
-        });
-        Ok((predicted.collect(), unknown))
+    /// *Collective.* Returns the number of feature values without a weight, which predictions drop.
+    pub fn unknown_features(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<u64> {
+        count_beyond(cluster, features, self.columns())
     }
 
     /// *Collective.* Evaluates the model on examples. An unknown label counts as an error of the
@@ -183,43 +147,76 @@ impl LinearModel {
             *score = row.dot(weights) + self.settings.bias * weights[width - 1];
         }
     }
+}
 
-    /// *Collective.* Saves the model in a folder, which must be new or hold an older save.
-    pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
-        let mut save = ArraySaver::begin(cluster, folder)?;
-        Self { state: None, ..self.clone() }.put(&mut save, "")?;
-        save.put_metadata("model", &self.settings.loss.kind());
-        save.commit()
+impl Predictor for LinearModel {
+    type Input = DistArray<f32, 2>;
+    type Prediction = LinearPrediction;
+    const KINDS: &'static [&'static str] = &[LinearLoss::Hinge.kind(), LinearLoss::Logistic.kind()];
+
+    fn kind(&self) -> &'static str {
+        self.settings.loss.kind()
     }
 
-    /// *Collective.* Loads a model written by [`save`](Self::save) or by training, on any number of
-    /// peers.
-    pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        ArrayLoader::load_with_retry(cluster, folder, |load| {
-            let kind: String = load.metadata("model")?.ok_or_else(|| missing("note `model`"))?;
-            if kind != LinearLoss::Hinge.kind() && kind != LinearLoss::Logistic.kind() {
-                return Err(Error::InvalidSave { problem: format!("it is a model `{kind}`") }.into());
+    /// *Collective.* Predicts all examples, by row, equal on every peer. Feature values without a
+    /// weight are dropped.
+    fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<Vec<LinearPrediction>> {
+        let (rows, problems) = (features.shape().extent(0) as usize, self.problems());
+        let mut scores = vec![0.0; rows * problems];
+        features.for_each(|[row, column], value| {
+            if column < self.columns() {
+                for (problem, score) in scores[row as usize * problems..][..problems].iter_mut().enumerate() {
+                    *score += self.weights[problem * self.width() + column as usize] * f64::from(*value);
+                }
             }
-            Self::load_weights(load, "")
-        })
+        });
+        cluster.communicator()?.with_algorithm(Algorithm::Ring).all_reduce(&mut scores, ReduceOp::Sum)?;
+        let predicted = scores.chunks_exact(problems).map(|products| {
+            let score = |(problem, product): (usize, &f64)| product + self.intercept(problem);
+            let scores: Vec<f64> = products.iter().enumerate().map(score).collect();
+            let probabilities =
+                if self.settings.loss.has_probabilities() { probabilities(&scores).collect() } else { Vec::new() };
+            let class = predicted_class(&scores) as usize;
+            LinearPrediction { label: self.classes[class], name: self.names.get(class).cloned(), scores, probabilities }
+        });
+        Ok(predicted.collect())
+    }
+}
+
+/// *Collective.* Returns the number of feature values in columns from `columns` on.
+pub(crate) fn count_beyond(cluster: &Cluster, features: &DistArray<f32, 2>, columns: u64) -> Result<u64> {
+    let mut count = 0_u64;
+    features.for_each(|[_, column], _| count += u64::from(column >= columns));
+    Ok(cluster.all_gather(count)?.into_iter().sum())
+}
+
+/// *Collective.* Gathers all cells, row by row, to every peer.
+pub(super) fn values(array: &DistArray<f64, 2>) -> Result<Vec<f64>> {
+    Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
+}
+
+impl Checkpointable for LinearModel {
+    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
+        let Self { classes, names, weights, settings, cluster } = self;
+        let (problems, width) = (self.problems() as u64, self.width() as u64);
+        let cell = |[problem, column]: [u64; 2]| weights[(problem * width + column) as usize];
+        save.put(&format!("{prefix}weights"), &cluster.from_fn([problems, width], cell)?)?;
+        save.put_metadata("classes", classes);
+        if !names.is_empty() {
+            save.put_metadata("class names", names);
+        }
+        save.put_metadata("settings", settings);
+        Ok(())
     }
 
-    /// *Collective.* Loads the part needed for prediction.
-    fn load_weights(load: &ArrayLoader, prefix: &str) -> Result<Self> {
+    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
         let array = load.get::<f64, 2>(&format!("{prefix}weights"))?;
         let weights = values(&array)?;
-        let classes: Vec<f32> = load.metadata("classes")?.ok_or_else(|| missing("note `classes`"))?;
+        let classes: Vec<f32> = required(load, "classes")?;
         // Old saves have no class names.
         let names: Vec<String> = load.metadata("class names")?.unwrap_or_default();
-        let settings = load.metadata("settings")?.ok_or_else(|| missing("note `settings`"))?;
-        let model = Self {
-            classes,
-            names,
-            weights: Arc::new(weights),
-            settings,
-            state: None,
-            cluster: array.cluster().clone(),
-        };
+        let settings = required(load, "settings")?;
+        let model = Self { classes, names, weights: Arc::new(weights), settings, cluster: array.cluster().clone() };
         let [problems, width] = array.shape().extents();
         if !model.names.is_empty() && model.names.len() != model.classes.len() {
             let problem = format!("it has {} names for {} classes", model.names.len(), model.classes.len());
@@ -231,76 +228,8 @@ impl LinearModel {
         }
         Ok(model)
     }
-}
-
-fn missing(what: &str) -> Error {
-    Error::InvalidSave { problem: format!("it has no {what}") }
-}
-
-/// *Collective.* Gathers all cells, row by row, to every peer.
-fn values(array: &DistArray<f64, 2>) -> Result<Vec<f64>> {
-    Ok(array.collect()?.into_iter().map(|(_, value)| value).collect())
-}
-
-impl Checkpointable for LinearModel {
-    fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { classes, names, weights, settings, state, cluster } = self;
-        let (problems, width) = (self.problems() as u64, self.width() as u64);
-        let named = |name: &str| format!("{prefix}{name}");
-        let cell = |[problem, column]: [u64; 2]| weights[(problem * width + column) as usize];
-        save.put(&named("weights"), &cluster.from_fn([problems, width], cell)?)?;
-        if let Some(LinearState { peer_model, duals, rows, collectives }) = state {
-            let gathered = match collectives {
-                None => duals.clone(),
-                Some(collectives) => {
-                    // Each row is nonzero on one peer only.
-                    let mut all = Vec::clone(duals);
-                    collectives.all_reduce(&mut all, ReduceOp::Sum)?;
-                    Arc::new(all)
-                }
-            };
-            let cell = |[row, problem]: [u64; 2]| gathered[(row * problems + problem) as usize];
-            save.put(&named("duals"), &cluster.from_fn([*rows, problems], cell)?)?;
-            if cluster.size() > 1 {
-                let models = cluster.communicator()?.all_gather(peer_model)?;
-                let cell = |[peer, index]: [u64; 2]| models[peer as usize * peer_model.len() + index as usize];
-                save.put(&named("peers"), &cluster.from_fn([cluster.size() as u64, peer_model.len() as u64], cell)?)?;
-            }
-        }
-        save.put_metadata("classes", classes);
-        if !names.is_empty() {
-            save.put_metadata("class names", names);
-        }
-        save.put_metadata("settings", settings);
-        Ok(())
-    }
-
-    fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let mut model = Self::load_weights(load, prefix)?;
-        let (named, cluster) = (|name: &str| format!("{prefix}{name}"), &model.cluster);
-        let has = |wanted: &str| load.names().any(|name| name == wanted);
-        if !has(&named("duals")) {
-            return Err(missing("dual variables: it was saved for prediction, not for training").into());
-        }
-        let duals = load.get::<f64, 2>(&named("duals"))?;
-        let rows = duals.shape().extent(0);
-        let mut peer_model = model.weights.clone();
-        if has(&named("peers")) {
-            let peers = load.get::<f64, 2>(&named("peers"))?;
-            let [count, length] = peers.shape().extents();
-            // A different number of peers starts from the global model.
-            if count == cluster.size() as u64 && length == peer_model.len() as u64 {
-                let all = values(&peers)?;
-                peer_model = Arc::new(all[cluster.rank().index() * peer_model.len()..][..peer_model.len()].to_vec());
-            }
-        }
-        model.state = Some(LinearState { peer_model, duals: Arc::new(values(&duals)?), rows, collectives: None });
-        Ok(model)
-    }
 
     fn bytes(&self) -> u64 {
-        let of_state =
-            self.state.as_ref().map_or(0, |state| state.duals.len() + state.peer_model.len() * self.cluster.size());
-        ((self.weights.len() + of_state) * size_of::<f64>()) as u64
+        (self.weights.len() * size_of::<f64>()) as u64
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{LinearClassifier, LinearLoss};
 use crate::Error;
-use crate::setters::setters;
+use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
 use hemiola::collective::{GossipSync, Topology};
 use serde::{Deserialize, Serialize};
@@ -99,22 +99,11 @@ impl LinearBuilder {
     /// Validates the settings and builds the estimator.
     pub fn build(self) -> Result<LinearClassifier, Error> {
         let LinearSettings { c, bias, rounds, validation, tolerance, .. } = &self.settings;
-        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
-        if !(1e-12..=1e12).contains(c) {
-            return refuse("c", c.to_string(), "from 1e-12 to 1e12");
-        }
-        if !(0.0..=1e6).contains(bias) {
-            return refuse("bias", bias.to_string(), "from 0 to 1000000");
-        }
-        if !(1..=10_000).contains(rounds) {
-            return refuse("rounds", rounds.to_string(), "from 1 to 10000");
-        }
-        if !(0.0..1.0).contains(validation) {
-            return refuse("validation", validation.to_string(), "from 0 to below 1");
-        }
-        if !(0.0..=1.0).contains(tolerance) {
-            return refuse("tolerance", tolerance.to_string(), "from 0 to 1");
-        }
+        require("c", c, (1e-12..=1e12).contains(c), "from 1e-12 to 1e12")?;
+        require("bias", bias, (0.0..=1e6).contains(bias), "from 0 to 1000000")?;
+        require("rounds", rounds, (1..=10_000).contains(rounds), "from 1 to 10000")?;
+        require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
+        require("tolerance", tolerance, (0.0..=1.0).contains(tolerance), "from 0 to 1")?;
         Ok(LinearClassifier { settings: self.settings, names: Vec::new() })
     }
 }

@@ -124,8 +124,8 @@ pub(super) struct ShardedExamples {
     pub(super) dropped: u64,
 }
 
-/// *Collective.* Distributes examples over workers; those selected by `is_validation` go to the validation
-/// shards.
+/// *Collective.* Distributes examples over workers; those selected by `is_validation` go to the
+/// validation shards.
 pub(super) fn distribute(
     cluster: &Cluster,
     examples: &LabelledData,

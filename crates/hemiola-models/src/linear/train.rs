@@ -13,19 +13,19 @@
 //! not, all peers restart from `model.weights`, or they would converge to something else.
 
 use super::LinearClassifier;
+use super::checkpoint::{LinearSnapshot, LinearState};
 use super::dual_ascent::{DualProblem, WorkerProblem};
 use super::metrics::ClassificationMetrics;
-use super::model::{LinearModel, LinearState};
+use super::model::LinearModel;
+use super::settings::LinearSettings;
 use super::shard::{ExampleShard, classes, distribute, labels};
-use crate::Error;
 use crate::training::{
-    ClusterInfo, DatasetInfo, EpochResult, FitOptions, Metrics, TrainingAlgorithm, TrainingReport, TrainingSpec,
-    digest, fit_loop,
+    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, fit_loop,
+    labelled_digest,
 };
+use crate::{Error, Estimator};
 use hemiola::array::dist::LabelledData;
-use hemiola::collective::{
-    Algorithm, CollectiveExt, Communicator, Gossip, GossipExt, GossipStats, GossipSync, ReduceOp,
-};
+use hemiola::collective::{Algorithm, CollectiveExt, Communicator, Gossip, GossipExt, GossipSync, ReduceOp};
 use hemiola::core::rng::PhiloxRng;
 use hemiola::{Cluster, Result};
 use serde::{Deserialize, Serialize};
@@ -35,33 +35,22 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Random stream that selects the validation set.
 const VALIDATION_DRAW: u64 = 7;
 
-/// Result of a training run.
-#[derive(Clone, Debug)]
-pub struct LinearFit {
-    /// Model of the best epoch.
-    pub model: LinearModel,
-    /// Report of the run.
-    pub report: TrainingReport,
-    /// Statistics of gossip averaging on this peer; `None` with a single peer.
-    pub gossip: Option<GossipStats>,
-}
+impl Estimator for LinearClassifier {
+    type Data = LabelledData;
+    type Settings = LinearSettings;
+    type Model = LinearModel;
 
-impl LinearClassifier {
-    /// *Collective.* Trains on examples, a fraction of which is split off for validation as the
-    /// settings say.
-    pub fn fit(&self, cluster: &Cluster, examples: &LabelledData) -> Result<LinearFit> {
-        self.fit_with(cluster, examples, None, FitOptions::new())
+    fn settings(&self) -> &LinearSettings {
+        &self.settings
     }
 
-    /// *Collective.* Trains with a callback and checkpoints as in `options`. If a validation set is
-    /// given, all of `examples` are trained on.
-    pub fn fit_with(
+    fn fit_with(
         &self,
         cluster: &Cluster,
         examples: &LabelledData,
         validation: Option<&LabelledData>,
         options: FitOptions<'_>,
-    ) -> Result<LinearFit> {
+    ) -> Result<Fit<LinearModel>> {
         let settings = &self.settings;
         let labels_of_all = labels(examples)?;
         let share = if validation.is_some() { 0.0 } else { settings.validation };
@@ -108,9 +97,11 @@ impl LinearClassifier {
             metric: settings.loss.target_metric(),
             data: data.clone(),
         };
+        // A measured choice of algorithm could differ between runs and change the bits.
+        let collectives = cluster.communicator()?.with_algorithm(Algorithm::Ring);
         let peer_model = Vec::clone(&model.weights);
-        let mut tally = None;
-        let mut training = LinearTraining {
+        let state = dual_state(&parts, &model, rows, &peer_model, &collectives);
+        let training = LinearTraining {
             cluster,
             settings: self,
             examples,
@@ -119,18 +110,14 @@ impl LinearClassifier {
             parts,
             validation_shards: if count > 0 { Some(validation_shards) } else { None },
             data,
-            // A measured choice of algorithm could differ between runs and change the bits.
-            collectives: cluster.communicator()?.with_algorithm(Algorithm::Ring),
+            collectives,
             gossip,
             peer_model,
-            model,
+            // The size on disk is known before the first epoch.
+            snapshot: LinearSnapshot { model, state },
             progress: LinearProgress { epoch: 0, gap: None },
-            tally: &mut tally,
         };
-        // The size on disk is known before the first epoch.
-        training.store_state();
-        let (model, report) = fit_loop(cluster, training, spec, options)?;
-        Ok(LinearFit { model, report, gossip: tally })
+        fit_loop(cluster, training, spec, options)?.try_map(|snapshot| Ok(snapshot.model))
     }
 }
 
@@ -149,10 +136,8 @@ struct LinearTraining<'a> {
     gossip: Option<Gossip<f64>>,
     /// Model of this peer.
     peer_model: Vec<f64>,
-    /// Global model after the last epoch.
-    model: LinearModel,
+    snapshot: LinearSnapshot,
     progress: LinearProgress,
-    tally: &'a mut Option<GossipStats>,
 }
 
 /// Progress of training, saved in checkpoints.
@@ -171,33 +156,31 @@ struct DualityCheck {
 }
 
 impl TrainingAlgorithm for LinearTraining<'_> {
-    type Model = LinearModel;
+    type Model = LinearSnapshot;
     type State = LinearProgress;
 
-    fn model(&self) -> &LinearModel {
-        &self.model
+    fn model(&self) -> &LinearSnapshot {
+        &self.snapshot
     }
 
     fn state(&self) -> LinearProgress {
         self.progress
     }
 
-    fn resume(&mut self, model: LinearModel, progress: LinearProgress) {
-        let problems = model.problems();
-        if let Some(state) = &model.state {
-            self.peer_model.clone_from(&state.peer_model);
-            for part in &self.parts {
-                let part = &mut *lock(part);
-                for (index, row) in part.shard.rows.iter().enumerate() {
-                    for (problem, duals) in part.duals.iter_mut().enumerate() {
-                        duals[index] = state.duals[*row as usize * problems + problem];
-                    }
+    fn resume(&mut self, snapshot: LinearSnapshot, progress: LinearProgress) {
+        let LinearSnapshot { model, state } = &snapshot;
+        self.peer_model.clone_from(&state.peer_model);
+        for part in &self.parts {
+            let part = &mut *lock(part);
+            for (index, row) in part.shard.rows.iter().enumerate() {
+                for (problem, duals) in part.duals.iter_mut().enumerate() {
+                    duals[index] = state.duals[*row as usize * model.problems() + problem];
                 }
             }
         }
-        self.model = model;
+        self.snapshot = snapshot;
         // The limits may have changed since the checkpoint.
-        self.model.settings = self.settings.settings.clone();
+        self.snapshot.model.settings = self.settings.settings.clone();
         self.progress = progress;
     }
 
@@ -207,7 +190,8 @@ impl TrainingAlgorithm for LinearTraining<'_> {
         let DualityCheck { objective, gap, mut metrics } = self.check_duality()?;
         self.progress = LinearProgress { epoch: self.progress.epoch + 1, gap: Some(gap) };
         let duration = self.cluster.env().now() - start;
-        self.store_state();
+        let LinearSnapshot { model, state } = &mut self.snapshot;
+        *state = dual_state(&self.parts, model, self.data.shape[0], &self.peer_model, &self.collectives);
         metrics.insert("gap".to_owned(), gap);
         metrics.extend(consistent.map(|share| ("consistent".to_owned(), share)));
         let note = consistent.filter(|share| *share < 1.0).map(|share| {
@@ -219,14 +203,11 @@ impl TrainingAlgorithm for LinearTraining<'_> {
 
     fn evaluate(&mut self) -> Result<Option<Metrics>> {
         let Some(validation_shards) = &self.validation_shards else { return Ok(None) };
-        Ok(Some(self.model.metrics(self.cluster, validation_shards)?.1))
+        Ok(Some(self.snapshot.model.metrics(self.cluster, validation_shards)?.1))
     }
 
     fn digests(&self) -> Result<[u64; 2]> {
-        let of = |examples: &LabelledData| {
-            Ok::<u64, hemiola::Error>(digest(&examples.features)?.rotate_left(1) ^ digest(&examples.labels)?)
-        };
-        Ok([of(self.examples)?, self.validation.map_or(Ok(0), of)?])
+        Ok([labelled_digest(self.examples)?, self.validation.map_or(Ok(0), labelled_digest)?])
     }
 
     fn finished(&self) -> Option<&'static str> {
@@ -263,26 +244,25 @@ impl LinearTraining<'_> {
             }
         }
         let Some((reduces, consistent)) = before else {
-            self.model.weights = Arc::new(peer_model.clone());
+            self.snapshot.model.weights = Arc::new(peer_model.clone());
             return Ok(None);
         };
         self.collectives.all_reduce(&mut changed, ReduceOp::Sum)?;
-        let weights = self.model.weights.iter().zip(&changed).map(|(weight, change)| weight + change).collect();
-        self.model.weights = Arc::new(weights);
+        let weights = &mut self.snapshot.model.weights;
+        *weights = Arc::new(weights.iter().zip(&changed).map(|(weight, change)| weight + change).collect());
         let gossip = self.gossip.as_ref().expect("gossip averaging exists with several peers");
-        *self.tally = Some(gossip.stats().clone());
         let mine = (gossip.stats().reduces - reduces, gossip.stats().consistent - consistent);
         let all: Vec<(u64, u64)> = self.cluster.all_gather(mine)?;
         let (reduces, consistent) = all.iter().fold((0, 0), |sum, peer| (sum.0 + peer.0, sum.1 + peer.1));
         if consistent < reduces {
-            self.peer_model.clone_from(&self.model.weights);
+            self.peer_model.clone_from(&self.snapshot.model.weights);
         }
         Ok(Some(consistent as f64 / reduces.max(1) as f64))
     }
 
     /// *Collective.* Computes the objective, the duality gap and training metrics.
     fn check_duality(&self) -> Result<DualityCheck> {
-        let Self { cluster, rules, parts, model, .. } = self;
+        let Self { cluster, rules, parts, snapshot: LinearSnapshot { model, .. }, .. } = self;
         let DualProblem { loss, c, .. } = *rules;
         let sums = cluster.each_worker(|worker| {
             let (mut costs, mut gains, mut metrics) = (0.0, 0.0, ClassificationMetrics::default());
@@ -317,27 +297,11 @@ impl LinearTraining<'_> {
         Ok(DualityCheck { objective, gap: (objective - dual) / objective.max(f64::MIN_POSITIVE), metrics })
     }
 
-    /// Stores the training state in the model.
-    fn store_state(&mut self) {
-        let (problems, rows) = (self.model.problems(), self.data.shape[0]);
-        let mut duals = vec![0.0; rows as usize * problems];
-        for part in &self.parts {
-            let part = lock(part);
-            for (index, row) in part.shard.rows.iter().enumerate() {
-                for (problem, of_problem) in part.duals.iter().enumerate() {
-                    duals[*row as usize * problems + problem] = of_problem[index];
-                }
-            }
-        }
-        let (peer_model, duals) = (Arc::new(self.peer_model.clone()), Arc::new(duals));
-        self.model.state = Some(LinearState { peer_model, duals, rows, collectives: Some(self.collectives.clone()) });
-    }
-
     /// Describes the parallelization for `--explain`.
     fn explain(&self) -> String {
         let settings = &self.settings.settings;
         let (peers, workers) = (self.cluster.size(), self.rules.workers);
-        let weights = self.model.weights.len();
+        let weights = self.snapshot.model.weights.len();
         let mut text = format!(
             "{} rounds per epoch; in each, every worker ({workers} in total) runs dual coordinate ascent over its own examples, \
              from the average model\n  workers of a peer are averaged in memory: {weights} weights",
@@ -359,6 +323,28 @@ impl LinearTraining<'_> {
         }
         text
     }
+}
+
+/// Returns the training state: the dual variables of this peer by row, and its model.
+fn dual_state(
+    parts: &[Mutex<WorkerProblem>],
+    model: &LinearModel,
+    rows: u64,
+    peer_model: &[f64],
+    collectives: &Communicator,
+) -> LinearState {
+    let problems = model.problems();
+    let mut duals = vec![0.0; rows as usize * problems];
+    for part in parts {
+        let part = lock(part);
+        for (index, row) in part.shard.rows.iter().enumerate() {
+            for (problem, of_problem) in part.duals.iter().enumerate() {
+                duals[*row as usize * problems + problem] = of_problem[index];
+            }
+        }
+    }
+    let (peer_model, duals) = (Arc::new(peer_model.to_vec()), Arc::new(duals));
+    LinearState { peer_model, duals, rows, collectives: Some(collectives.clone()) }
 }
 
 /// Sets the model of this peer to the mean of its workers' copies. `changed` accumulates the

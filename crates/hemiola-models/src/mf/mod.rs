@@ -17,7 +17,6 @@ mod normal_equations;
 mod one_class;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod ranking;
-pub mod rotation;
 mod settings;
 #[expect(clippy::inline_always, reason = "code must be compiled for the registers of its caller")]
 mod sgd;
@@ -29,7 +28,6 @@ pub use loss::MfLoss;
 pub use model::{MfModel, UserFactors};
 pub use ranking::{DEFAULT_CUTOFFS, RankingEvaluator};
 pub use settings::{MfBuilder, MfSettings};
-pub use train::MfFit;
 
 /// Matrix factorization estimator: settings of a model to be trained.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,11 +39,5 @@ impl MatrixFactorization {
     /// Returns a builder with default settings.
     pub fn builder() -> MfBuilder {
         MfBuilder::default()
-    }
-
-    /// Returns the settings of the estimator.
-    #[must_use]
-    pub fn settings(&self) -> &MfSettings {
-        &self.settings
     }
 }

@@ -4,27 +4,18 @@ use super::loss::MfLoss;
 use super::settings::MfSettings;
 use super::sgd::{BiasState, LANES, SimdArch, dot};
 use super::top_k::TopKCandidates;
-use crate::Error;
+use crate::estimator::required;
 use crate::training::Checkpointable;
+use crate::{Error, Predictor};
 use hemiola::array::Dictionary;
 use hemiola::array::dist::{ArrayLoader, ArraySaver, PartitionMethod, Storage};
 use hemiola::core::rng::PhiloxRng;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-use std::path::Path;
-
-/// Factors and optimizer state of a user or an item.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct FactorRow {
-    pub(super) factors: Vec<f32>,
-    pub(super) side: [f32; 4],
-}
 
 /// Random initialization of the factors, a function of the seed and the position.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FactorInit {
+struct FactorInit {
     values: PhiloxRng,
     rank: u64,
     spread: f64,
@@ -35,14 +26,14 @@ impl FactorInit {
     const USERS: u64 = 2;
     const ITEMS: u64 = 4;
 
-    pub(super) fn new(settings: &MfSettings, deviation: f32) -> Self {
+    fn new(settings: &MfSettings, deviation: f32) -> Self {
         // Dot products of two rows have a spread well below that of ratings, whatever the rank.
         let spread = 0.3 * (f64::from(deviation) / f64::from(settings.rank).sqrt().max(1.0)).sqrt();
         Self { values: PhiloxRng::new(settings.seed), rank: u64::from(settings.rank), spread }
     }
 
     /// Number of factors per row, the rank rounded up to whole SIMD lanes.
-    pub(super) fn width(&self) -> u64 {
+    fn width(&self) -> u64 {
         self.rank.next_multiple_of(LANES as u64)
     }
 
@@ -52,21 +43,6 @@ impl FactorInit {
         } else {
             0.0
         }
-    }
-
-    fn row(&self, row: u64, draw: u64) -> FactorRow {
-        let factors = (0..self.width()).map(|factor| self.factor(row, factor, draw)).collect();
-        FactorRow { factors, side: BiasState::START }
-    }
-
-    /// Returns the initial row of a user.
-    pub(super) fn user(&self, user: u64) -> FactorRow {
-        self.row(user, Self::USERS)
-    }
-
-    /// Returns the initial row of an item.
-    pub(super) fn item(&self, item: u64) -> FactorRow {
-        self.row(item, Self::ITEMS)
     }
 }
 
@@ -117,32 +93,6 @@ impl MfModel {
         })
     }
 
-    /// *Collective.* Replaces the given rows; all peers must pass the same.
-    pub(super) fn filled(
-        mut self,
-        cluster: &Cluster,
-        users: &BTreeMap<u64, FactorRow>,
-        items: &BTreeMap<u64, FactorRow>,
-    ) -> Result<Self> {
-        let start = FactorInit::new(&self.settings, self.deviation);
-        let [user_count, item_count] = self.shape();
-        let factors = |rows: &BTreeMap<u64, FactorRow>, count: u64, draw| {
-            cluster.from_fn([count, start.width()], |[row, factor]| match rows.get(&row) {
-                Some(kept) => kept.factors[factor as usize],
-                None => start.factor(row, factor, draw),
-            })
-        };
-        let side = |rows: &BTreeMap<u64, FactorRow>, count: u64| {
-            let start = |row: &u64| rows.get(row).map_or(BiasState::START, |kept| kept.side);
-            cluster.from_fn([count, BiasState::WIDTH], |[row, index]| start(&row)[index as usize])
-        };
-        self.user_factors = factors(users, user_count, FactorInit::USERS)?;
-        self.item_factors = factors(items, item_count, FactorInit::ITEMS)?;
-        self.user_state = side(users, user_count)?;
-        self.item_state = side(items, item_count)?;
-        Ok(self)
-    }
-
     /// Returns the numbers of users and items.
     #[must_use]
     pub fn shape(&self) -> [u64; 2] {
@@ -153,19 +103,6 @@ impl MfModel {
     #[must_use]
     pub fn loss(&self) -> MfLoss {
         self.settings.loss
-    }
-
-    /// *Collective.* Predicts ratings for pairs of user and item; every peer passes the same pairs.
-    pub fn predict(&self, cluster: &Cluster, pairs: &[[u64; 2]]) -> Result<Vec<f32>> {
-        for pair in pairs {
-            self.check_pair(*pair)?;
-        }
-        let users =
-            FetchedRows::fetch(cluster, &self.user_factors, &self.user_state, pairs.iter().map(|pair| pair[0]))?;
-        let items =
-            FetchedRows::fetch(cluster, &self.item_factors, &self.item_state, pairs.iter().map(|pair| pair[1]))?;
-        let score = |[user, item]: &[u64; 2]| self.score(users.get(*user), items.get(*item));
-        Ok(pairs.iter().map(score).map(|score| self.loss().prediction(score)).collect())
     }
 
     /// *Collective.* Predicts ratings of items for a user that was [folded in](Self::fold_in).
@@ -306,31 +243,29 @@ impl MfModel {
             .and_then(|names| Some(names.name_lossy(u32::try_from(item).ok()?)?.into_owned()));
         name.unwrap_or_else(|| item.to_string())
     }
-
-    /// *Collective.* Saves the model in a folder, which must be new or hold an older save.
-    pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
-        let mut save = ArraySaver::begin(cluster, folder)?;
-        self.put(&mut save, "")?;
-        save.put_metadata("model", &Self::KIND);
-        save.commit()
-    }
-
-    /// *Collective.* Loads a model written by [`save`](Self::save) or by training, on any number of
-    /// peers. If the save is replaced meanwhile, as training does with checkpoints, the newer one
-    /// is loaded.
-    pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        ArrayLoader::load_with_retry(cluster, folder, |load| {
-            let kind: String = load.metadata("model")?.ok_or_else(|| missing("note `model`"))?;
-            if kind != Self::KIND {
-                return Err(Error::InvalidSave { problem: format!("it is a model `{kind}`") }.into());
-            }
-            Self::get(load, "")
-        })
-    }
 }
 
-fn missing(what: &str) -> Error {
-    Error::InvalidSave { problem: format!("it has no {what}") }
+impl Predictor for MfModel {
+    type Input = [[u64; 2]];
+    type Prediction = f32;
+    const KINDS: &'static [&'static str] = &[Self::KIND];
+
+    fn kind(&self) -> &'static str {
+        Self::KIND
+    }
+
+    /// *Collective.* Predicts ratings for pairs of user and item; every peer passes the same pairs.
+    fn predict(&self, cluster: &Cluster, pairs: &[[u64; 2]]) -> Result<Vec<f32>> {
+        for pair in pairs {
+            self.check_pair(*pair)?;
+        }
+        let users =
+            FetchedRows::fetch(cluster, &self.user_factors, &self.user_state, pairs.iter().map(|pair| pair[0]))?;
+        let items =
+            FetchedRows::fetch(cluster, &self.item_factors, &self.item_state, pairs.iter().map(|pair| pair[1]))?;
+        let score = |[user, item]: &[u64; 2]| self.score(users.get(*user), items.get(*item));
+        Ok(pairs.iter().map(score).map(|score| self.loss().prediction(score)).collect())
+    }
 }
 
 impl Checkpointable for MfModel {
@@ -363,9 +298,9 @@ impl Checkpointable for MfModel {
             item_factors: array("item_factors")?,
             user_state: array("user_state")?,
             item_state: array("item_state")?,
-            mean: load.metadata("mean")?.ok_or_else(|| missing("note `mean`"))?,
-            deviation: load.metadata("deviation")?.ok_or_else(|| missing("note `deviation`"))?,
-            settings: load.metadata("settings")?.ok_or_else(|| missing("note `settings`"))?,
+            mean: required(load, "mean")?,
+            deviation: required(load, "deviation")?,
+            settings: required(load, "settings")?,
         })
     }
 

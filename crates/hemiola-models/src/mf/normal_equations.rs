@@ -290,7 +290,7 @@ mod tests {
             narrow.vectorize(SimdComputation(solve, narrow));
         });
         let with_wide = solved(&|update| wide.vectorize(SimdComputation(update, wide)), &|solve| {
-            wide.vectorize(SimdComputation(solve, wide))
+            wide.vectorize(SimdComputation(solve, wide));
         });
         assert_eq!(with_narrow, with_wide);
     }

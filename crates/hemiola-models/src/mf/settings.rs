@@ -3,7 +3,7 @@
 use super::MatrixFactorization;
 use super::loss::MfLoss;
 use crate::Error;
-use crate::setters::setters;
+use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
 use serde::{Deserialize, Serialize};
 
@@ -101,28 +101,14 @@ impl MfBuilder {
         self.settings.l2 = self.l2.unwrap_or(if one_class { L2_ONE_CLASS } else { L2 });
         let MfSettings { rank, l2, learning_rate, unobserved_weight, frequency_exponent, validation, .. } =
             &self.settings;
-        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
-        if !(1..=4096).contains(rank) {
-            return refuse("rank", rank.to_string(), "from 1 to 4096");
-        }
-        if !(0.0..=1e3).contains(l2) {
-            return refuse("l2", l2.to_string(), "from 0 to 1000");
-        }
-        if !(*learning_rate > 0.0 && *learning_rate <= 10.0) {
-            return refuse("learning_rate", learning_rate.to_string(), "above 0 and at most 10");
-        }
-        if !(*unobserved_weight > 0.0 && *unobserved_weight <= 1e3) {
-            return refuse("unobserved_weight", unobserved_weight.to_string(), "above 0 and at most 1000");
-        }
-        if !(0.0..=2.0).contains(frequency_exponent) {
-            return refuse("frequency_exponent", frequency_exponent.to_string(), "from 0 to 2");
-        }
-        if !(0.0..1.0).contains(validation) {
-            return refuse("validation", validation.to_string(), "a fraction from 0 to below 1");
-        }
-        if self.settings.limits.epochs == 0 {
-            return refuse("epochs", "0".to_owned(), "at least 1");
-        }
+        let (rate, weight, epochs) = (*learning_rate, *unobserved_weight, self.settings.limits.epochs);
+        require("rank", rank, (1..=4096).contains(rank), "from 1 to 4096")?;
+        require("l2", l2, (0.0..=1e3).contains(l2), "from 0 to 1000")?;
+        require("learning_rate", &rate, rate > 0.0 && rate <= 10.0, "above 0 and at most 10")?;
+        require("unobserved_weight", &weight, weight > 0.0 && weight <= 1e3, "above 0 and at most 1000")?;
+        require("frequency_exponent", frequency_exponent, (0.0..=2.0).contains(frequency_exponent), "from 0 to 2")?;
+        require("validation", validation, (0.0..1.0).contains(validation), "a fraction from 0 to below 1")?;
+        require("epochs", &epochs, epochs > 0, "at least 1")?;
         Ok(MatrixFactorization { settings: self.settings })
     }
 }

@@ -2,17 +2,19 @@
 //! squares.
 
 use super::MatrixFactorization;
+use super::data::aligned_to;
 use super::evaluate::evaluate;
 use super::loss::MfLoss;
 use super::model::MfModel;
 use super::one_class::OneClassEvents;
 use super::ranking::{DEFAULT_CUTOFFS, RankingEvaluator};
+use super::settings::MfSettings;
 use super::sgd::{BiasState, RatingScale, SgdUpdate, SimdArch};
-use crate::Error;
+use crate::setters::require;
 use crate::training::{
-    Callback, DatasetInfo, EpochResult, FitOptions, Metrics, TrainingAlgorithm, TrainingReport, TrainingSpec, digest,
-    fit_loop,
+    DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, digest, fit_loop,
 };
+use crate::{Error, Estimator, IncrementalEstimator};
 use hemiola::loops::{LoopPlan, LoopProfile};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
@@ -24,51 +26,32 @@ const DIVERGENCE_RATIO: f64 = 2.0;
 const NEGLIGIBLE_LOSS: f64 = 1e-3;
 /// Maximum number of learning-rate halvings before training fails.
 const MAX_HALVINGS: u32 = 20;
+/// Requirement on settings that decide the shape and the meaning of a model.
+const SAME_AS_MODEL: &str = "that of the model to be trained further";
 
-/// Result of a training run.
-#[derive(Clone, Debug)]
-pub struct MfFit {
-    /// Model of the best epoch.
-    pub model: MfModel,
-    /// Report of the run.
-    pub report: TrainingReport,
-    /// Profile of the computation, if [`FitOptions::with_profiling`] was set and the loss is one of
-    /// ratings. Alternating least squares has two loops and no profile.
-    pub profile: Option<LoopProfile>,
-}
+impl Estimator for MatrixFactorization {
+    type Data = DistArray<f32, 2>;
+    type Settings = MfSettings;
+    type Model = MfModel;
 
-impl MatrixFactorization {
-    /// *Collective.* Trains on ratings, a fraction of which is split off for validation as the
-    /// settings say.
-    pub fn fit(&self, cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<MfFit> {
-        if self.settings.validation == 0.0 {
-            return self.fit_with(cluster, ratings, None, FitOptions::new());
-        }
-        let (train, validation) = ratings.split(self.settings.validation, self.settings.seed)?;
-        self.fit_with(cluster, &train, Some(&validation), FitOptions::new())
+    fn settings(&self) -> &MfSettings {
+        &self.settings
     }
 
-    /// *Collective.* Trains on `train`, evaluates `validation` after each epoch, and reports to
-    /// `callback`.
-    pub fn fit_with_callback(
+    fn fit_with(
         &self,
         cluster: &Cluster,
-        train: &DistArray<f32, 2>,
-        validation: Option<&DistArray<f32, 2>>,
-        callback: &mut dyn Callback,
-    ) -> Result<MfFit> {
-        self.fit_with(cluster, train, validation, FitOptions::new().with_callback(callback))
-    }
-
-    /// *Collective.* Trains on `train` and evaluates `validation` after each epoch, with a callback
-    /// and checkpoints as in `options`.
-    pub fn fit_with(
-        &self,
-        cluster: &Cluster,
-        train: &DistArray<f32, 2>,
+        ratings: &DistArray<f32, 2>,
         validation: Option<&DistArray<f32, 2>>,
         options: FitOptions<'_>,
-    ) -> Result<MfFit> {
+    ) -> Result<Fit<MfModel>> {
+        let split = (validation.is_none() && self.settings.validation > 0.0)
+            .then(|| ratings.split(self.settings.validation, self.settings.seed))
+            .transpose()?;
+        let (train, validation) = match &split {
+            Some((train, validation)) => (train, Some(validation)),
+            None => (ratings, validation),
+        };
         if train.is_empty() {
             return Err(Error::NoRatings.into());
         }
@@ -86,7 +69,51 @@ impl MatrixFactorization {
             .into_iter()
             .fold(extents(train), |all, more| [all[0].max(more[0]), all[1].max(more[1])]);
         let model = MfModel::start(cluster, [users, items], (mean, deviation), &self.settings)?.named(train);
-        let settings = &self.settings;
+        self.train(cluster, model, variance, (train, validation), options)
+    }
+}
+
+impl IncrementalEstimator for MatrixFactorization {
+    /// *Collective.* Takes SGD steps for `ratings` alone, which must be of users and items of the
+    /// model; they are matched by name. A new user is [folded in](MfModel::fold_in) instead.
+    fn partial_fit(
+        &self,
+        cluster: &Cluster,
+        model: &MfModel,
+        ratings: &DistArray<f32, 2>,
+        options: FitOptions<'_>,
+    ) -> Result<Fit<MfModel>> {
+        if self.settings.loss == MfLoss::OneClass {
+            return Err(Error::IncrementalUnsupported.into());
+        }
+        let (MfSettings { rank, loss, .. }, trained) = (&self.settings, &model.settings);
+        require("rank", rank, *rank == trained.rank, SAME_AS_MODEL)?;
+        require("loss", &loss.name(), *loss == trained.loss, SAME_AS_MODEL)?;
+        let known = aligned_to(ratings, model)?;
+        if known.len() < ratings.len() {
+            return Err(Error::UnknownRatings { count: ratings.len() - known.len() }.into());
+        }
+        if known.is_empty() {
+            return Err(Error::NoRatings.into());
+        }
+        let (mean, variance) = moments(cluster, &known, *loss)?;
+        let shift = f64::from(loss.base_score(mean) - model.mean);
+        let model = MfModel { settings: self.settings.clone(), ..model.clone() };
+        self.train(cluster, model, variance + shift * shift, (&known, None), options)
+    }
+}
+
+impl MatrixFactorization {
+    /// *Collective.* Trains `model`. `spread` is the loss per entry of predicting its mean.
+    fn train(
+        &self,
+        cluster: &Cluster,
+        model: MfModel,
+        spread: f64,
+        (train, validation): (&DistArray<f32, 2>, Option<&DistArray<f32, 2>>),
+        options: FitOptions<'_>,
+    ) -> Result<Fit<MfModel>> {
+        let (settings, loss, deviation) = (&self.settings, self.settings.loss, model.deviation);
         let spec = TrainingSpec {
             model: MfModel::KIND,
             settings,
@@ -97,17 +124,14 @@ impl MatrixFactorization {
         };
         // Predicting the mean has this loss; an epoch with a far larger loss has diverged.
         let negligible = NEGLIGIBLE_LOSS * f64::from(deviation) * f64::from(deviation);
-        let initial_objective = (loss == MfLoss::Squared).then_some(variance + negligible);
+        let initial_objective = (loss == MfLoss::Squared).then_some(spread + negligible);
         let one_class =
-            (loss == MfLoss::OneClass).then(|| OneClassEvents::new(cluster, train, [users, items], settings));
+            (loss == MfLoss::OneClass).then(|| OneClassEvents::new(cluster, train, model.shape(), settings));
         let one_class = one_class.transpose()?;
         let ranking = validation
             .filter(|_| loss == MfLoss::OneClass)
             .map(|validation| RankingEvaluator::new(validation, train))
             .transpose()?;
-        let learning_rate = settings.learning_rate;
-        let mut profile = None;
-        let profile_slot = options.profiled.then_some(&mut profile);
         let training = MfTraining {
             cluster,
             settings: self,
@@ -116,18 +140,18 @@ impl MatrixFactorization {
             one_class,
             ranking,
             model,
-            learning_rate,
+            learning_rate: settings.learning_rate,
             initial_objective,
             negligible,
-            profile_slot,
+            profiled: options.profiled,
+            profile: None,
         };
-        let (model, report) = fit_loop(cluster, training, spec, options)?;
-        Ok(MfFit { model, report, profile })
+        fit_loop(cluster, training, spec, options)
     }
 }
 
 /// Unit of learning rates and regularization.
-pub(super) fn deviation(loss: MfLoss, variance: f64) -> f32 {
+fn deviation(loss: MfLoss, variance: f64) -> f32 {
     match variance.sqrt() as f32 {
         deviation if loss == MfLoss::Squared && deviation > f32::MIN_POSITIVE.sqrt() => deviation,
         _ => 1.0,
@@ -135,7 +159,7 @@ pub(super) fn deviation(loss: MfLoss, variance: f64) -> f32 {
 }
 
 /// *Collective.* Returns the mean and the variance of the training targets.
-pub(super) fn moments(cluster: &Cluster, ratings: &DistArray<f32, 2>, loss: MfLoss) -> Result<(f32, f64)> {
+fn moments(cluster: &Cluster, ratings: &DistArray<f32, 2>, loss: MfLoss) -> Result<(f32, f64)> {
     let (sum, squares) = (cluster.accumulator::<f64>(), cluster.accumulator::<f64>());
     parallel_for!(
         cluster,
@@ -165,8 +189,9 @@ struct MfTraining<'a> {
     initial_objective: Option<f64>,
     /// A loss below this is converged, not diverging.
     negligible: f64,
-    /// Destination of the profile, if profiling is on.
-    profile_slot: Option<&'a mut Option<LoopProfile>>,
+    profiled: bool,
+    /// Profile of the epochs so far, if profiling is on.
+    profile: Option<LoopProfile>,
 }
 
 impl TrainingAlgorithm for MfTraining<'_> {
@@ -203,6 +228,10 @@ impl TrainingAlgorithm for MfTraining<'_> {
 
     fn digests(&self) -> Result<[u64; 2]> {
         Ok([digest(self.train)?, self.validation.map_or(Ok(0), digest)?])
+    }
+
+    fn take_profile(&mut self) -> Option<LoopProfile> {
+        self.profile.take()
     }
 }
 
@@ -267,12 +296,12 @@ impl MfTraining<'_> {
             }
         )?;
         let objective = costs.take()? / train.len() as f64;
-        if let Some(profile_slot) = &mut self.profile_slot {
-            let profile = match profile_slot.take() {
+        if self.profiled {
+            let profile = match self.profile.take() {
                 Some(profile) => profile,
                 None => LoopProfile::from_entries(&run, train)?,
             };
-            profile_slot.insert(profile).add_run(&run);
+            self.profile.insert(profile).add_run(&run);
         }
         Ok((objective, run.plan().clone()))
     }

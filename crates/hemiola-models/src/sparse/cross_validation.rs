@@ -3,15 +3,14 @@
 //! **Invariant:** the fold of an example follows from its number and the seed, so it does not
 //! depend on the distribution over peers.
 
+use super::SparseRegression;
 use super::examples::{SparseExamples, distribute};
 use super::kernel::ColumnValue;
 use super::loss::log_loss;
 use super::path::{LambdaGrid, follow_path};
 use super::problem::SparseProblem;
-use super::settings::Lambda;
-use super::{SparseFit, SparseRegression};
 use crate::Error;
-use crate::training::FitOptions;
+use crate::setters::require;
 use hemiola::array::dist::LabelledData;
 use hemiola::core::rng::PhiloxRng;
 use hemiola::{Cluster, Result};
@@ -50,22 +49,6 @@ impl SparseRegression {
         self.cross_validate_rows(cluster, distributed, grid, folds)
     }
 
-    /// *Collective.* Cross-validates, then trains on all examples with the best penalty, or with
-    /// that of the one-standard-error rule.
-    pub fn fit_best(
-        &self,
-        cluster: &Cluster,
-        examples: &LabelledData,
-        (grid, folds): (LambdaGrid, u64),
-        one_standard_error: bool,
-        options: FitOptions<'_>,
-    ) -> Result<(SparseFit, CrossValidation)> {
-        let found = self.cross_validate(cluster, examples, grid, folds)?;
-        let lambda = found.lambdas[if one_standard_error { found.one_standard_error } else { found.best }];
-        let chosen = self.with_lambda(Lambda::Value(lambda))?;
-        Ok((chosen.fit_with(cluster, examples, None, options)?, found))
-    }
-
     /// *Collective.* Cross-validates rows that this peer already holds by columns.
     pub fn cross_validate_rows<T: ColumnValue>(
         &self,
@@ -76,10 +59,7 @@ impl SparseRegression {
     ) -> Result<CrossValidation> {
         let settings = &self.settings;
         let problem = SparseProblem::new(cluster, examples, settings.loss)?;
-        if !(2..=1000).contains(&folds) {
-            let expected = "from 2 to 1000";
-            return Err(Error::InvalidSetting { setting: "folds", found: folds.to_string(), expected }.into());
-        }
+        require("folds", &folds, (2..=1000).contains(&folds), "from 2 to 1000")?;
         let largest = problem.with_reducer(cluster, |reducer| Ok(problem.solver(reducer, settings)?.max_l1()))?;
         let lambdas = grid.lambdas((largest / settings.l1_ratio).max(f64::MIN_POSITIVE));
         let values = PhiloxRng::new(settings.seed);

@@ -15,7 +15,8 @@
 //! | `scaling` | implicit centring and scaling of columns |
 //! | `quadratic` | the quadratic subproblem over selected columns |
 //! | `working_set`, `polish` | coordinate descent; conjugate gradients while signs do not change |
-//! | `coordinate_program`, `column_correlations`, `schedule` | coordinate descent as a scheduled program; correlations of columns |
+//! | `coordinate_program`, `schedule` | coordinate descent as a scheduled program |
+//! | `column_correlations` | correlations of columns, for schedules |
 //! | `loss`, `logistic` | losses; the log loss as a sequence of quadratic subproblems |
 //! | `duality_gap` | the dual problem: the gap, screening, and distances of columns |
 //! | `solver` | rounds of the solver |
@@ -60,7 +61,6 @@ pub use model::{SparseEvaluation, SparseModel, SparsePrediction};
 pub use path::{LambdaGrid, PathPoint};
 pub use schedule::{CoordinateSchedule, ScheduleStudy, StudyLimits, UpdateOrder};
 pub use settings::{Lambda, SparseRegressionBuilder, SparseSettings};
-pub use train::SparseFit;
 
 /// Sparse regression estimator: settings of a model to be trained.
 ///
@@ -96,11 +96,5 @@ impl SparseRegression {
     /// Returns a copy with another penalty.
     pub fn with_lambda(&self, lambda: Lambda) -> Result<Self, crate::Error> {
         SparseRegressionBuilder::from(self.settings.clone()).lambda(lambda).build()
-    }
-
-    /// Returns the settings of the estimator.
-    #[must_use]
-    pub fn settings(&self) -> &SparseSettings {
-        &self.settings
     }
 }

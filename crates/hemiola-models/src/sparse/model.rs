@@ -4,17 +4,18 @@
 //! centring and scaling in the solver.
 
 use super::examples::distribute;
-use super::loss::{SparseLoss, sigmoid};
+use super::loss::sigmoid;
 use super::metrics;
 use super::settings::SparseSettings;
-use crate::Error;
+use crate::estimator::required;
+use crate::linear::count_beyond;
 use crate::training::{Checkpointable, Metrics};
+use crate::{Error, Predictor};
 use hemiola::array::dist::{ArrayLoader, ArraySaver, LabelledData};
 use hemiola::collective::{Algorithm, ReduceOp};
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
 use serde::Serialize;
-use std::path::Path;
 use std::sync::Arc;
 
 /// Trained sparse regression, replicated on all peers.
@@ -71,30 +72,10 @@ impl SparseModel {
         name.map_or_else(|| (u64::from(column) + 1).to_string(), Clone::clone)
     }
 
-    /// *Collective.* Predicts all examples, by row, equal on every peer. Also returns the number of
-    /// unknown feature values, which were dropped.
-    pub fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<(Vec<SparsePrediction>, u64)> {
-        let mut scores = vec![0.0; features.shape().extent(0) as usize];
-        let mut unknown = 0_u64;
-        features.for_each(|[row, column], value| {
-            unknown += u64::from(column >= self.columns);
-            if let Ok(index) = self.coefficients.binary_search_by_key(&column, |(column, _)| u64::from(*column)) {
-                scores[row as usize] += self.coefficients[index].1 * f64::from(*value);
-            }
-        });
-        cluster.communicator()?.with_algorithm(Algorithm::Ring).all_reduce(&mut scores, ReduceOp::Sum)?;
-        let unknown = cluster.all_gather(unknown)?.into_iter().sum();
-        let predict = |score: f64| match self.classes {
-            None => SparsePrediction { value: score + self.intercept, probability: None },
-            Some(classes) => {
-                let score = score + self.intercept;
-                SparsePrediction {
-                    value: f64::from(classes[usize::from(score > 0.0)]),
-                    probability: Some(sigmoid(score)),
-                }
-            }
-        };
-        Ok((scores.into_iter().map(predict).collect(), unknown))
+    /// *Collective.* Returns the number of feature values unknown to the model, which predictions
+    /// drop.
+    pub fn unknown_features(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<u64> {
+        count_beyond(cluster, features, self.columns)
     }
 
     /// *Collective.* Evaluates the model on examples. An unknown label counts as an error of the
@@ -112,33 +93,39 @@ impl SparseModel {
         }
         Ok(SparseEvaluation { metrics, examples, unknown_features })
     }
-
-    /// *Collective.* Saves the model in a folder, which must be new or hold an older save.
-    pub fn save(&self, cluster: &Cluster, folder: &Path) -> Result<()> {
-        let mut save = ArraySaver::begin(cluster, folder)?;
-        self.put(&mut save, "")?;
-        save.put_metadata("model", &self.settings.kind());
-        save.commit()
-    }
-
-    /// *Collective.* Loads a model written by [`save`](Self::save) or by training, on any number of
-    /// peers.
-    pub fn load(cluster: &Cluster, folder: &Path) -> Result<Self> {
-        ArrayLoader::load_with_retry(cluster, folder, |load| {
-            let kind: String = load.metadata("model")?.ok_or_else(|| missing("note `model`"))?;
-            if ![SparseLoss::Squared, SparseLoss::Logistic]
-                .into_iter()
-                .any(|loss| SparseSettings::kinds(loss).contains(&kind.as_str()))
-            {
-                return Err(Error::InvalidSave { problem: format!("it is a model `{kind}`") }.into());
-            }
-            Self::get(load, "")
-        })
-    }
 }
 
-fn missing(what: &str) -> Error {
-    Error::InvalidSave { problem: format!("it has no {what}") }
+impl Predictor for SparseModel {
+    type Input = DistArray<f32, 2>;
+    type Prediction = SparsePrediction;
+    const KINDS: &'static [&'static str] = &["lasso", "elastic-net", "sparse-logistic"];
+
+    fn kind(&self) -> &'static str {
+        self.settings.kind()
+    }
+
+    /// *Collective.* Predicts all examples, by row, equal on every peer. Unknown feature values
+    /// are dropped.
+    fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<Vec<SparsePrediction>> {
+        let mut scores = vec![0.0; features.shape().extent(0) as usize];
+        features.for_each(|[row, column], value| {
+            if let Ok(index) = self.coefficients.binary_search_by_key(&column, |(column, _)| u64::from(*column)) {
+                scores[row as usize] += self.coefficients[index].1 * f64::from(*value);
+            }
+        });
+        cluster.communicator()?.with_algorithm(Algorithm::Ring).all_reduce(&mut scores, ReduceOp::Sum)?;
+        let predict = |score: f64| match self.classes {
+            None => SparsePrediction { value: score + self.intercept, probability: None },
+            Some(classes) => {
+                let score = score + self.intercept;
+                SparsePrediction {
+                    value: f64::from(classes[usize::from(score > 0.0)]),
+                    probability: Some(sigmoid(score)),
+                }
+            }
+        };
+        Ok(scores.into_iter().map(predict).collect())
+    }
 }
 
 impl Checkpointable for SparseModel {
@@ -160,15 +147,15 @@ impl Checkpointable for SparseModel {
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
         let array = load.get::<f64, 1>(&format!("{prefix}coefficients"))?;
         let mut all: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
-        let intercept = all.pop().ok_or_else(|| missing("coefficients"))?;
+        let intercept = all.pop().ok_or_else(|| Error::missing("coefficients"))?;
         let coefficients = all.iter().enumerate().filter(|(_, value)| **value != 0.0);
         Ok(Self {
             intercept,
             coefficients: coefficients.map(|(column, value)| (column as u32, *value)).collect(),
-            lambda: load.metadata(&format!("{prefix}lambda"))?.ok_or_else(|| missing("note `lambda`"))?,
+            lambda: required(load, &format!("{prefix}lambda"))?,
             columns: all.len() as u64,
-            classes: load.metadata("classes")?.ok_or_else(|| missing("note `classes`"))?,
-            settings: load.metadata("settings")?.ok_or_else(|| missing("note `settings`"))?,
+            classes: required(load, "classes")?,
+            settings: required(load, "settings")?,
             names: load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new),
             cluster: array.cluster().clone(),
         })

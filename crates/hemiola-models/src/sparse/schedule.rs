@@ -11,6 +11,7 @@ use super::quadratic::{ElasticNetPenalty, QuadraticProblem};
 use super::solver::SparseSolver;
 use super::{SparseLoss, SparseRegression};
 use crate::Error;
+use crate::setters::require;
 use hemiola::cluster::WorkerTeam;
 use hemiola::schedule::order::{CoordinateOrder, PriorityOrder, RandomOrder, RoundRobinOrder};
 use hemiola::schedule::{ConflictPolicy, DynamicScheduler, ObjectiveTrace, ScheduleReport};
@@ -63,20 +64,10 @@ impl CoordinateSchedule {
 
     /// Fails if a value is out of range.
     pub(super) fn check(&self) -> Result<(), Error> {
-        let refuse = |setting, found: String, expected| Err(Error::InvalidSetting { setting, found, expected });
-        if self.concurrent == 0 {
-            return refuse("concurrent", "0".to_owned(), "1 or more");
-        }
-        if self.depth == 0 {
-            return refuse("depth", "0".to_owned(), "1 or more; 1 is exact");
-        }
-        if self.correlation.is_nan() || self.correlation <= 0.0 {
-            return refuse("correlation", self.correlation.to_string(), "above 0");
-        }
-        if self.total.is_nan() || self.total <= 0.0 {
-            return refuse("total", self.total.to_string(), "above 0");
-        }
-        Ok(())
+        require("concurrent", &self.concurrent, self.concurrent > 0, "1 or more")?;
+        require("depth", &self.depth, self.depth > 0, "1 or more; 1 is exact")?;
+        require("correlation", &self.correlation, self.correlation > 0.0, "above 0")?;
+        require("total", &self.total, self.total > 0.0, "above 0")
     }
 
     fn engine<'c>(&self, cluster: &'c Cluster, parts: usize) -> DynamicScheduler<'c> {
@@ -108,7 +99,7 @@ impl CoordinateSchedule {
 impl fmt::Display for CoordinateSchedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let next = match self.next {
-            UpdateOrder::Priority => "columns that changed much more often",
+            UpdateOrder::Priority => "by priority",
             UpdateOrder::RoundRobin => "round robin",
             UpdateOrder::Random => "random",
         };

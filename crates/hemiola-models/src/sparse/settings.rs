@@ -3,7 +3,7 @@
 use super::schedule::CoordinateSchedule;
 use super::{SparseLoss, SparseRegression};
 use crate::Error;
-use crate::setters::setters;
+use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
 use serde::{Deserialize, Serialize};
 
@@ -51,15 +51,10 @@ impl SparseSettings {
     /// Returns the kind of the model: `lasso`, `elastic-net` or `sparse-logistic`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
-        let [lasso, net] = Self::kinds(self.loss);
-        if self.l1_ratio < 1.0 { net } else { lasso }
-    }
-
-    /// Returns the kinds with a pure L1 penalty and with a mixed one.
-    pub(super) fn kinds(loss: SparseLoss) -> [&'static str; 2] {
-        match loss {
-            SparseLoss::Squared => ["lasso", "elastic-net"],
-            SparseLoss::Logistic => ["sparse-logistic"; 2],
+        match self.loss {
+            SparseLoss::Squared if self.l1_ratio < 1.0 => "elastic-net",
+            SparseLoss::Squared => "lasso",
+            SparseLoss::Logistic => "sparse-logistic",
         }
     }
 }
@@ -135,26 +130,16 @@ impl SparseRegressionBuilder {
     /// Validates the settings and builds the estimator.
     pub fn build(self) -> Result<SparseRegression, Error> {
         let SparseSettings { lambda, l1_ratio, validation, tolerance, .. } = &self.settings;
-        let refuse =
-            |setting, found: f64, expected| Err(Error::InvalidSetting { setting, found: found.to_string(), expected });
         match lambda {
-            Lambda::Value(value) if !(value.is_finite() && *value > 0.0) => {
-                return refuse("lambda", *value, "above 0");
+            Lambda::Value(value) => require("lambda", value, value.is_finite() && *value > 0.0, "above 0")?,
+            Lambda::Share(share) => {
+                require("lambda_share", share, (1e-9..=1e9).contains(share), "from 1e-9 to 1e9")?;
             }
-            Lambda::Share(share) if !(1e-9..=1e9).contains(share) => {
-                return refuse("lambda_share", *share, "from 1e-9 to 1e9");
-            }
-            _ => {}
         }
-        if !(0.001..=1.0).contains(l1_ratio) {
-            return refuse("l1_ratio", *l1_ratio, "from 0.001 to 1: without an L1 part no coefficient would become 0");
-        }
-        if !(0.0..1.0).contains(validation) {
-            return refuse("validation", *validation, "from 0 to below 1");
-        }
-        if !(1e-12..=1.0).contains(tolerance) {
-            return refuse("tolerance", *tolerance, "from 1e-12 to 1");
-        }
+        let l1_range = "from 0.001 to 1: without an L1 part no coefficient would become 0";
+        require("l1_ratio", l1_ratio, (0.001..=1.0).contains(l1_ratio), l1_range)?;
+        require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
+        require("tolerance", tolerance, (1e-12..=1.0).contains(tolerance), "from 1e-12 to 1")?;
         if let Some(schedule) = &self.settings.schedule {
             if self.settings.loss != SparseLoss::Squared {
                 return Err(Error::ScheduleUnsupported);

@@ -11,12 +11,13 @@ use super::metrics;
 use super::model::SparseModel;
 use super::problem::SparseProblem;
 use super::quadratic::ElasticNetPenalty;
+use super::settings::SparseSettings;
 use super::solver::SparseSolver;
-use crate::Error;
 use crate::training::{
-    ClusterInfo, DatasetInfo, EpochResult, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingReport,
-    TrainingSpec, digest, fit_loop,
+    ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
+    fit_loop, labelled_digest,
 };
+use crate::{Error, Estimator};
 use hemiola::array::dist::LabelledData;
 use hemiola::core::rng::PhiloxRng;
 use hemiola::{Cluster, Result};
@@ -25,49 +26,37 @@ use serde::{Deserialize, Serialize};
 /// Random stream that selects the validation set.
 const VALIDATION_DRAW: u64 = 7;
 
-/// Result of a training run.
-#[derive(Clone, Debug)]
-pub struct SparseFit {
-    /// Model after the last update.
-    pub model: SparseModel,
-    /// Report of the run.
-    pub report: TrainingReport,
-}
+impl Estimator for SparseRegression {
+    type Data = LabelledData;
+    type Settings = SparseSettings;
+    type Model = SparseModel;
 
-impl SparseRegression {
-    /// *Collective.* Trains on examples, a fraction of which is split off for validation as the
-    /// settings say.
-    pub fn fit(&self, cluster: &Cluster, examples: &LabelledData) -> Result<SparseFit> {
-        self.fit_with(cluster, examples, None, FitOptions::new())
+    fn settings(&self) -> &SparseSettings {
+        &self.settings
     }
 
-    /// *Collective.* Trains with a callback and checkpoints as in `options`. If a validation set is
-    /// given, all of `examples` are trained on.
-    pub fn fit_with(
+    fn fit_with(
         &self,
         cluster: &Cluster,
         examples: &LabelledData,
         validation: Option<&LabelledData>,
         options: FitOptions<'_>,
-    ) -> Result<SparseFit> {
+    ) -> Result<Fit<SparseModel>> {
         let columns = examples.features.shape().extent(1);
         let (distributed, _) = distribute(cluster, examples, columns)?;
         let validation_problem = validation
             .map(|validation| distribute(cluster, validation, columns))
             .transpose()?
             .map(|(distributed, _)| distributed);
-        let digests = || {
-            let of = |examples: &LabelledData| {
-                Ok::<u64, hemiola::Error>(digest(&examples.features)?.rotate_left(1) ^ digest(&examples.labels)?)
-            };
-            Ok([of(examples)?, validation.map_or(Ok(0), of)?])
-        };
+        let digests = || Ok([labelled_digest(examples)?, validation.map_or(Ok(0), labelled_digest)?]);
         self.train(cluster, (distributed, validation_problem), &digests, options)
     }
+}
 
+impl SparseRegression {
     /// *Collective.* Trains on rows that this peer already holds by columns. Such a run cannot be
     /// resumed, because the rows are not fingerprinted.
-    pub fn fit_rows<T: ColumnValue>(&self, cluster: &Cluster, examples: SparseExamples<T>) -> Result<SparseFit> {
+    pub fn fit_rows<T: ColumnValue>(&self, cluster: &Cluster, examples: SparseExamples<T>) -> Result<Fit<SparseModel>> {
         self.train(cluster, (examples, None), &|| Ok([0; 2]), FitOptions::new())
     }
 
@@ -77,7 +66,7 @@ impl SparseRegression {
         (examples, validation_problem): (SparseExamples<T>, Option<SparseExamples<T>>),
         digests: &dyn Fn() -> Result<[u64; 2]>,
         options: FitOptions<'_>,
-    ) -> Result<SparseFit> {
+    ) -> Result<Fit<SparseModel>> {
         let settings = &self.settings;
         let names = examples.names.clone();
         let mut problem = SparseProblem::new(cluster, examples, settings.loss)?;
@@ -139,8 +128,7 @@ impl SparseRegression {
             model,
             progress: SparseProgress { gap: None },
         };
-        let (model, report) = fit_loop(cluster, training, spec, options)?;
-        Ok(SparseFit { model, report })
+        fit_loop(cluster, training, spec, options)
     }
 }
 

@@ -2,8 +2,8 @@
 //!
 //! A checkpoint is a saved model (see `hemiola::array::save`) with additions. The best model so far
 //! is stored where a finished model is stored, so the folder is usable at any time. The newest
-//! model, if it is not the best, is stored beside it under names that begin with `resume.`. A note,
-//! the [`CheckpointMetadata`], holds the rest.
+//! model, if it is not the best, is stored beside it under names that begin with `resume.`. A value
+//! in the manifest, the [`CheckpointMetadata`], holds the rest.
 //!
 //! **Invariant:** a checkpoint becomes visible by one atomic rename when it is complete, replacing
 //! the previous one, which exists until then. Resuming depends on the newest model, the metadata,
@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 
-/// Name of the note that holds the metadata.
-const METADATA_NOTE: &str = "training";
+/// Manifest key of the training metadata.
+const TRAINING_KEY: &str = "training";
 /// Prefix of the array names of the newest model, where it is not the best.
 const NEWEST_PREFIX: &str = "resume.";
-/// Name of the note that holds the kind of the model.
-const MODEL_NOTE: &str = "model";
+/// Manifest key of the kind of the model.
+pub(crate) const MODEL_KEY: &str = "model";
 
 /// Model that can be stored in a checkpoint.
 pub trait Checkpointable: Clone {
@@ -107,7 +107,7 @@ impl Checkpoints {
         }
         hemiola::array::save::PartWriter::check(&self.folder, 0)?;
         if self.folder.exists() {
-            check_model_note(&PartReader::open(&self.folder)?, model)?;
+            check_manifest(&PartReader::open(&self.folder)?, model)?;
         }
         Ok(())
     }
@@ -131,7 +131,7 @@ impl Checkpoints {
         ArraySaver::check(cluster, &self.folder, bytes)?;
         let lock = if cluster.broadcast(held.is_some())? { held } else { self.lock(cluster)? };
         if cluster.broadcast(self.folder.exists())? {
-            let kind: Option<String> = ArrayLoader::open(cluster, &self.folder)?.metadata(MODEL_NOTE)?;
+            let kind: Option<String> = ArrayLoader::open(cluster, &self.folder)?.metadata(MODEL_KEY)?;
             check_kind(kind.as_deref(), &self.folder, model)?;
         }
         Ok(lock)
@@ -151,8 +151,8 @@ pub fn comparable_settings(settings: &impl Serialize) -> Value {
     plain
 }
 
-fn check_model_note(loading: &PartReader, model: &str) -> Result<(), Error> {
-    let kind = loading.manifest().metadata.get(MODEL_NOTE).and_then(Value::as_str);
+fn check_manifest(loading: &PartReader, model: &str) -> Result<(), Error> {
+    let kind = loading.manifest().metadata.get(MODEL_KEY).and_then(Value::as_str);
     check_kind(kind, loading.folder(), model)
 }
 
@@ -200,10 +200,10 @@ impl CheckpointMetadata {
             return Err(Error::NoCheckpoint { folder: folder.to_owned() }.into());
         }
         let loading = PartReader::open(folder)?;
-        check_model_note(&loading, model)?;
-        let note = loading.manifest().metadata.get(METADATA_NOTE).cloned();
-        let note = note.ok_or_else(|| Error::NoCheckpoint { folder: folder.to_owned() })?;
-        let parsed = serde_json::from_value(note);
+        check_manifest(&loading, model)?;
+        let value = loading.manifest().metadata.get(TRAINING_KEY).cloned();
+        let value = value.ok_or_else(|| Error::NoCheckpoint { folder: folder.to_owned() })?;
+        let parsed = serde_json::from_value(value);
         let damaged =
             |error: serde_json::Error| Error::InvalidSave { problem: format!("its metadata is damaged ({error})") };
         Ok(parsed.map_err(damaged)?)
@@ -221,9 +221,9 @@ impl CheckpointMetadata {
             return Err(missing().into());
         }
         let load = ArrayLoader::open(cluster, folder)?;
-        let kind: Option<String> = load.metadata(MODEL_NOTE)?;
+        let kind: Option<String> = load.metadata(MODEL_KEY)?;
         check_kind(kind.as_deref(), folder, model)?;
-        let metadata: Self = load.metadata(METADATA_NOTE)?.ok_or_else(missing)?;
+        let metadata: Self = load.metadata(TRAINING_KEY)?.ok_or_else(missing)?;
         let best = M::get(&load, "")?;
         let newest = if metadata.separate_newest { Some(M::get(&load, NEWEST_PREFIX)?) } else { None };
         Ok((metadata, best, newest))
@@ -244,8 +244,8 @@ impl CheckpointMetadata {
         if let Some(newest) = newest {
             newest.put(&mut save, NEWEST_PREFIX)?;
         }
-        save.put_metadata(MODEL_NOTE, &model);
-        save.put_metadata(METADATA_NOTE, self);
+        save.put_metadata(MODEL_KEY, &model);
+        save.put_metadata(TRAINING_KEY, self);
         save.commit()
     }
 

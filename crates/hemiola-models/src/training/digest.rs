@@ -5,6 +5,7 @@
 //! ones.
 
 use hemiola::Result;
+use hemiola::array::dist::LabelledData;
 use hemiola::core::rng::{GOLDEN_GAMMA, mix64};
 use hemiola::prelude::*;
 
@@ -22,6 +23,11 @@ pub fn digest<const N: usize>(array: &DistArray<f32, N>) -> Result<u64> {
                 .fold(hash_combine(digest, name.len() as u64), |digest, byte| hash_combine(digest, u64::from(*byte)))
         })
     }))
+}
+
+/// *Collective.* Returns the digest of labelled examples, equal on every peer.
+pub(crate) fn labelled_digest(examples: &LabelledData) -> Result<u64> {
+    Ok(digest(&examples.features)?.rotate_left(1) ^ digest(&examples.labels)?)
 }
 
 /// Hashes two numbers into one; every bit of the result depends on every bit of both.

@@ -9,10 +9,10 @@
 
 use super::checkpoint::comparable_settings;
 use super::{
-    Callback, CheckpointMetadata, Checkpointable, Checkpoints, ClusterInfo, DatasetInfo, EpochProgress, FitOptions,
-    Metrics, NoCallback, TargetMetric, TrainingControl, TrainingLimits, TrainingReport, TrainingSummary,
+    Callback, CheckpointMetadata, Checkpointable, Checkpoints, ClusterInfo, DatasetInfo, EpochProgress, Fit,
+    FitOptions, Metrics, NoCallback, TargetMetric, TrainingControl, TrainingLimits, TrainingReport, TrainingSummary,
 };
-use hemiola::loops::LoopPlan;
+use hemiola::loops::{LoopPlan, LoopProfile};
 use hemiola::{Cluster, Result};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -60,6 +60,11 @@ pub trait TrainingAlgorithm {
     fn explanation(&self) -> Option<String> {
         None
     }
+
+    /// Returns the profile of the computation, if it was measured. Called after the last epoch.
+    fn take_profile(&mut self) -> Option<LoopProfile> {
+        None
+    }
 }
 
 /// Result of an epoch.
@@ -103,7 +108,7 @@ pub fn fit_loop<L: TrainingAlgorithm, S: Serialize>(
     learner: L,
     spec: TrainingSpec<'_, S>,
     options: FitOptions<'_>,
-) -> Result<(L::Model, TrainingReport)> {
+) -> Result<Fit<L::Model>> {
     let FitOptions { callback, checkpoints, lock, profiled: _ } = options;
     let mut no_callback = NoCallback;
     let callback = callback.unwrap_or(&mut no_callback);
@@ -323,9 +328,10 @@ impl<L: TrainingAlgorithm, S: Serialize> FitLoop<'_, L, S> {
         Ok(())
     }
 
-    fn finish(self, stop_reason: String) -> Result<(L::Model, TrainingReport)> {
+    fn finish(self, stop_reason: String) -> Result<Fit<L::Model>> {
         let kept = self.best_index();
-        let Self { cluster, learner, spec, history, best, .. } = self;
+        let Self { cluster, mut learner, spec, history, best, .. } = self;
+        let profile = learner.take_profile();
         let model = match best {
             Some((best, index)) if index == kept => best,
             _ => learner.model().clone(),
@@ -354,7 +360,7 @@ impl<L: TrainingAlgorithm, S: Serialize> FitLoop<'_, L, S> {
             result,
             plan: history.plan,
         };
-        Ok((model, report))
+        Ok(Fit { model, report, profile })
     }
 }
 

@@ -6,6 +6,7 @@
 //! | [`metric`](TargetMetric) | target metric and its direction |
 //! | [`limits`](TrainingLimits) | stopping criteria: epochs, seconds, target, early stopping |
 //! | [`options`](FitOptions) | options of a fit: callback, checkpoints, profiling |
+//! | [`fit`](Fit) | result of a fit: model and report |
 //! | [`fit_loop`](fit_loop()) | the loop over epochs, for any [`TrainingAlgorithm`] |
 //! | [`checkpoint`](Checkpoints) | checkpoints and resuming |
 //! | [`digest`](digest()) | fingerprint of the data, to detect changes |
@@ -13,15 +14,18 @@
 
 mod checkpoint;
 mod digest;
+mod fit;
 mod fit_loop;
 mod limits;
 mod metric;
 mod options;
 mod report;
 
+pub(crate) use checkpoint::MODEL_KEY;
 pub use checkpoint::{CheckpointInterval, CheckpointMetadata, Checkpointable, Checkpoints, comparable_settings};
 pub use digest::digest;
-pub(crate) use digest::hash_combine;
+pub(crate) use digest::{hash_combine, labelled_digest};
+pub use fit::Fit;
 pub use fit_loop::{EpochResult, TrainingAlgorithm, TrainingSpec, fit_loop, peak_memory};
 pub use limits::{StopDecision, TrainingLimits};
 pub use metric::TargetMetric;

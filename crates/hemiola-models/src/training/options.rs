@@ -8,15 +8,15 @@ use std::fmt;
 ///
 /// ```
 /// use hemiola::prelude::*;
-/// use hemiola_models::MatrixFactorization;
-/// use hemiola_models::training::{Checkpoints, FitOptions};
+/// use hemiola_models::prelude::*;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let folder = folder.path().join("model");
 /// hemiola::standalone(1).run(|cluster| {
 ///     let ratings = cluster.from_fn([30, 20], |[user, item]| ((user + item) % 5) as f32)?.entries().materialize()?;
 ///     let fit = |epochs: u32, resume: bool| {
 ///         let options = FitOptions::new().with_checkpoints(Checkpoints::new(&folder).resume(resume));
-///         MatrixFactorization::builder().rank(4).epochs(epochs).build()?.fit_with(cluster, &ratings, None, options)
+///         let settings = MatrixFactorization::builder().rank(4).epochs(epochs).validation(0.0).build()?;
+///         settings.fit_with(cluster, &ratings, None, options)
 ///     };
 ///     fit(2, false)?;
 ///     let trained = fit(5, true)?; // resumes after epoch 2, bit-identical to five epochs at once

@@ -3,8 +3,8 @@
 use crate::one_class;
 use hemiola::array::synthetic::SyntheticMf;
 use hemiola::prelude::*;
-use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{MfLoss, UserFactors, data};
+use hemiola_models::prelude::*;
 
 #[test]
 fn folding_in_training_events_reproduces_the_factors() {

@@ -3,8 +3,9 @@
 
 use hemiola::array::synthetic::SyntheticLda;
 use hemiola::prelude::*;
-use hemiola_models::lda::{Corpus, LdaBuilder, LdaFit, LdaModel, LdaSampler, LdaVocabulary, TopicModelling};
-use hemiola_models::training::{CheckpointInterval, Checkpoints, FitOptions};
+use hemiola_models::lda::{Corpus, LdaBuilder, LdaModel, LdaSampler, LdaVocabulary};
+use hemiola_models::prelude::*;
+use hemiola_models::training::CheckpointInterval;
 use std::sync::Arc;
 
 const SAMPLERS: [LdaSampler; 3] = [LdaSampler::Exact, LdaSampler::Sparse, LdaSampler::MetropolisHastings];
@@ -31,7 +32,7 @@ fn share(cluster: &Cluster, documents: &[Vec<(u32, u32)>], vocabulary: u32) -> h
 /// All results of training, as bits.
 type Bits = (Vec<(u32, u32, u32)>, Vec<u64>, u64, Vec<u64>);
 
-fn bits(trained: &LdaFit) -> Bits {
+fn bits(trained: &Fit<LdaModel>) -> Bits {
     let model = &trained.model;
     let alpha = model.alpha().iter().map(|alpha| alpha.to_bits()).collect();
     let objectives = trained.report.progress.iter().map(|progress| progress.objective.to_bits()).collect();
@@ -175,7 +176,7 @@ fn metropolis_hastings_reaches_the_likelihood_of_exact_sampling() {
     assert!((sparse / exact - 1.0).abs() < 0.003, "{sparse} and {exact}");
 }
 
-fn fitted(documents: Vec<Vec<(u32, u32)>>, vocabulary: u32, builder: LdaBuilder) -> LdaFit {
+fn fitted(documents: Vec<Vec<(u32, u32)>>, vocabulary: u32, builder: LdaBuilder) -> Fit<LdaModel> {
     let corpus = Corpus::new(documents, words(vocabulary)).unwrap();
     let estimator = builder.build().unwrap();
     hemiola::standalone(1).workers(2).run(|cluster| estimator.fit(cluster, &corpus)).unwrap().remove(0)

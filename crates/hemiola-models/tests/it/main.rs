@@ -1,7 +1,9 @@
-//! Models on standalone clusters: `mf`, `one_class`, `fold`, `ranking` and `rotation` test matrix
-//! factorization, `linear` linear classifiers, `sparse` and `schedule` sparse regression, `lda` and
-//! `topics` topic models, `resume` checkpoints, `python` the Python snippets of the guide.
+//! Models on standalone clusters: `estimator` tests the contract of all families, `mf`,
+//! `one_class`, `fold` and `ranking` matrix factorization, `linear` linear classifiers, `sparse`
+//! and `schedule` sparse regression, `lda` and `topics` topic models, `resume` checkpoints,
+//! `python` the Python snippets of the guide.
 
+mod estimator;
 mod fold;
 mod lda;
 mod linear;
@@ -10,7 +12,6 @@ mod one_class;
 mod python;
 mod ranking;
 mod resume;
-mod rotation;
 mod schedule;
 mod sparse;
 mod topics;

@@ -3,9 +3,9 @@
 use hemiola::Cluster;
 use hemiola::array::synthetic::SyntheticMf;
 use hemiola::prelude::*;
-use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{MfLoss, MfModel, data};
-use hemiola_models::training::{Callback, EpochProgress, NoCallback, TrainingControl};
+use hemiola_models::prelude::*;
+use hemiola_models::training::{Callback, EpochProgress, TrainingControl};
 
 fn ratings(cluster: &Cluster) -> hemiola::Result<DistArray<f32, 2>> {
     data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3).noise(0.1))
@@ -175,10 +175,11 @@ fn callbacks_see_every_epoch_and_can_stop() {
         .run(|cluster| {
             let mut count = EpochRecorder(Vec::new());
             let ratings = ratings(cluster)?;
-            let settings = MatrixFactorization::builder().rank(4).build()?;
-            let trained = settings.fit_with_callback(cluster, &ratings, None, &mut count)?;
+            let settings = MatrixFactorization::builder().rank(4).validation(0.0).build()?;
+            let options = FitOptions::new().with_callback(&mut count);
+            let trained = settings.fit_with(cluster, &ratings, None, options)?;
             assert_eq!(trained.report.result.stop_reason, "stopped by callback");
-            settings.fit_with_callback(cluster, &ratings, None, &mut NoCallback)?;
+            settings.fit(cluster, &ratings)?;
             Ok(count.0)
         })
         .unwrap();
@@ -194,12 +195,8 @@ fn movielens_rmse_matches_published_results() {
         .run(|cluster| {
             let train = data::read(cluster, None, &file("u1.base.zst"))?;
             let test = data::aligned(&data::read(cluster, None, &file("u1.test.zst"))?, &train)?;
-            let trained = MatrixFactorization::builder().build()?.fit_with_callback(
-                cluster,
-                &train,
-                Some(&test),
-                &mut NoCallback,
-            )?;
+            let settings = MatrixFactorization::builder().build()?;
+            let trained = settings.fit_with(cluster, &train, Some(&test), FitOptions::new())?;
             Ok(trained.report.result.validation.unwrap()["rmse"])
         })
         .unwrap()
@@ -242,6 +239,47 @@ fn converged_training_does_not_diverge() {
             let trained = builder.build()?.fit(cluster, &one)?;
             assert_eq!(trained.report.progress.len(), 400);
             assert!((trained.model.predict(cluster, &[[0, 0]])?[0] - 3.0).abs() < 1e-3);
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn a_model_is_trained_further_on_later_ratings() {
+    hemiola::standalone(2)
+        .run(|cluster| {
+            let (before, later) = ratings(cluster)?.split(0.4, 7)?;
+            let settings = MatrixFactorization::builder().rank(4).epochs(20).validation(0.0).build()?;
+            let model = settings.fit(cluster, &before)?.model;
+            let further = settings.partial_fit(cluster, &model, &later, FitOptions::new())?.model;
+            let rmse = |model: &MfModel, ratings| Ok::<f64, hemiola::Error>(model.evaluate(cluster, ratings)?["rmse"]);
+            assert!(rmse(&further, &later)? < 0.7 * rmse(&model, &later)?);
+            // The ratings trained on before still count, and the first model is unchanged.
+            assert!(rmse(&further, &before)? < rmse(&model, &later)?);
+            let again = settings.fit(cluster, &before)?.model;
+            assert_eq!(rmse(&again, &later)?.to_bits(), rmse(&model, &later)?.to_bits());
+            Ok(())
+        })
+        .unwrap();
+}
+
+#[test]
+fn unsuitable_ratings_and_settings_are_not_trained_further() {
+    hemiola::standalone(1)
+        .run(|cluster| {
+            let known = cluster.from_fn([5, 4], |[user, item]| (user + item) as f32)?.entries().materialize()?;
+            let more = cluster.from_fn([6, 4], |[user, item]| (user + item) as f32)?.entries().materialize()?;
+            let builder = || MatrixFactorization::builder().rank(4).epochs(2).validation(0.0);
+            let model = builder().build()?.fit(cluster, &known)?.model;
+            let refused = |builder: hemiola_models::mf::MfBuilder, ratings| {
+                let fit = builder.build()?.partial_fit(cluster, &model, ratings, FitOptions::new());
+                Ok::<String, hemiola::Error>(fit.unwrap_err().to_string())
+            };
+            assert!(refused(builder(), &more)?.starts_with("`4` ratings are of users or items that the model"));
+            let of_model = "which must be that of the model to be trained further";
+            assert_eq!(refused(builder().rank(8), &known)?, format!("`rank` is `8`, {of_model}"));
+            assert_eq!(refused(builder().loss(MfLoss::Logistic), &known)?, format!("`loss` is `logistic`, {of_model}"));
+            assert!(refused(builder().loss(MfLoss::OneClass), &known)?.contains("train on all events"));
             Ok(())
         })
         .unwrap();

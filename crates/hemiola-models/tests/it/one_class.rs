@@ -3,9 +3,9 @@
 use hemiola::Cluster;
 use hemiola::core::rng::PhiloxRng;
 use hemiola::prelude::*;
-use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{MfBuilder, MfLoss, MfModel, data};
-use hemiola_models::training::{CheckpointInterval, Checkpoints, FitOptions, NoCallback};
+use hemiola_models::prelude::*;
+use hemiola_models::training::CheckpointInterval;
 
 const USERS: u64 = 90;
 const ITEMS: u64 = 70;
@@ -225,15 +225,10 @@ fn movielens_ranking_matches_published_results() {
             let train = liked(&file("u1.base.zst"))?;
             let test = data::aligned(&liked(&file("u1.test.zst"))?, &train)?;
             let settings = MatrixFactorization::builder().loss(MfLoss::OneClass).build()?;
-            Ok(settings
-                .fit_with_callback(cluster, &train, Some(&test), &mut NoCallback)?
-                .report
-                .result
-                .validation
-                .unwrap())
+            let trained = settings.fit_with(cluster, &train, Some(&test), FitOptions::new())?;
+            Ok(trained.report.result.validation.unwrap())
         })
         .unwrap()
         .remove(0);
-    println!("{validation:?}");
     assert!(validation["ndcg@10"] >= 0.3, "{validation:?}");
 }

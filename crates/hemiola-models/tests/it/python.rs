@@ -2,9 +2,10 @@
 
 use hemiola::array::dist::LabelledData;
 use hemiola::prelude::*;
+use hemiola_models::lda;
 use hemiola_models::linear::LinearLoss;
 use hemiola_models::mf::data;
-use hemiola_models::{LinearClassifier, MatrixFactorization, TopicModelling, lda};
+use hemiola_models::prelude::*;
 use hemiola_testkit::require;
 use std::ffi::OsStr;
 use std::path::Path;

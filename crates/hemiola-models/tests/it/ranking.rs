@@ -3,8 +3,8 @@
 use crate::one_class::{builder, events};
 use hemiola::Cluster;
 use hemiola::prelude::*;
-use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{MfLoss, MfModel, RankingEvaluator};
+use hemiola_models::prelude::*;
 use std::collections::BTreeSet;
 
 /// Recall and NDCG from sorted predictions of all pairs.

@@ -2,14 +2,15 @@
 //! scikit-learn, on any cluster.
 
 use hemiola::array::dist::LabelledData;
+use hemiola::core::rng::SplitMix64;
 use hemiola::prelude::*;
 use hemiola::{Cluster, Result};
-use hemiola_models::SparseRegression;
+use hemiola_models::prelude::*;
 use hemiola_models::sparse::{
-    CscMatrix, DenseColumns, FeatureColumns, Lambda, LambdaGrid, SparseExamples, SparseFit, SparseLoss, SparseModel,
+    CscMatrix, DenseColumns, FeatureColumns, Lambda, LambdaGrid, SparseExamples, SparseLoss, SparseModel,
     SparseRegressionBuilder,
 };
-use hemiola_models::training::{Callback, Checkpoints, EpochProgress, FitOptions, TrainingControl};
+use hemiola_models::training::{Callback, EpochProgress, TrainingControl};
 use serde::Deserialize;
 
 /// Features and targets.
@@ -174,13 +175,14 @@ fn fit(
     builder: &SparseRegressionBuilder,
     data: &TestData,
     sparse: bool,
-) -> SparseFit {
+) -> Fit<SparseModel> {
     let trained = hemiola::standalone(peers).workers(workers).run(|cluster| {
         let examples = data.share(cluster.rank().index(), peers, sparse);
         builder.clone().build()?.fit_rows(cluster, examples)
     });
     let trained = trained.unwrap();
-    let bits = |trained: &SparseFit| trained.model.coefficients.iter().map(|(_, b)| b.to_bits()).collect::<Vec<_>>();
+    let bits =
+        |trained: &Fit<SparseModel>| trained.model.coefficients.iter().map(|(_, b)| b.to_bits()).collect::<Vec<_>>();
     assert!(trained.iter().all(|other| bits(other) == bits(&trained[0])), "all peers have the same model");
     trained.into_iter().next().unwrap()
 }
@@ -448,8 +450,8 @@ fn examples_from_arrays_agree_and_models_are_saved() {
         let loaded = SparseModel::load(cluster, &folder)?;
         assert_eq!(loaded.coefficients, trained.model.coefficients);
         assert_eq!(loaded.named().map(|(name, _)| name).next(), trained.model.named().map(|(name, _)| name).next());
-        let (predictions, unknown) = loaded.predict(cluster, &labelled.features)?;
-        assert_eq!((predictions.len(), unknown), (70, 0));
+        let predictions = loaded.predict(cluster, &labelled.features)?;
+        assert_eq!((predictions.len(), loaded.unknown_features(cluster, &labelled.features)?), (70, 0));
         let residual = data.residual(&loaded);
         for ((prediction, target), left) in predictions.iter().zip(&data.target).zip(residual) {
             assert!((target - prediction.value - left).abs() < 1e-9);
@@ -474,7 +476,7 @@ fn two_classes_are_separated_and_others_rejected() {
         let metrics = trained.report.result.validation.expect("there is a validation set");
         assert!(metrics["accuracy"] > 0.8 && metrics["auc"] > 0.9 && metrics["logloss"] < 0.5, "{metrics:?}");
         assert_eq!(trained.model.classes, Some([-1.0, 4.0]));
-        let (predictions, _) = trained.model.predict(cluster, &labelled.features)?;
+        let predictions = trained.model.predict(cluster, &labelled.features)?;
         let right =
             predictions.iter().zip(&renamed.target).filter(|(found, label)| found.value.total_cmp(label).is_eq());
         assert!(right.count() > 160);

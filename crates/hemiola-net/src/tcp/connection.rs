@@ -1,38 +1,19 @@
-//! Connection to one peer on one lane.
+//! Connection to one peer on one lane: its readers, its writers and its flow control.
 //!
-//! **Reading.** The holder of `inbound` reads: the lane's I/O loop when the socket is readable, or a
-//! thread that waits for a message of this peer ([`Connection::assist`]). While a thread assists, the
-//! loop does not poll the socket, so that a message wakes one thread, not two. No thread releases
-//! `inbound` with complete frames undelivered, nor with bytes that TLS has already decrypted: the
-//! poller sees neither, so no thread would come back for them.
+//! The holder of `inbound` reads: the lane's I/O loop, or a thread that waits for a message of this
+//! peer ([`Connection::assist`]). The holder of `send_queue` writes. **Invariant:** no thread
+//! releases `inbound` with complete frames undelivered, nor with bytes that TLS has already
+//! decrypted: the poller sees neither.
 //!
-//! An awaited message often arrives within microseconds, which is less than a wake-up takes. So an
-//! assisting thread spins for a moment, and yields to other threads meanwhile.
-//!
-//! **Leases.** Changing the poller's registration before and after each message costs more than
-//! reading it. A connection whose assisting threads keep returning within [`QUICK_RETURN`] is
-//! *leased* to them: the loop ignores it between their visits, and takes it back when none has come
-//! for [`LEASE_DURATION`]. So a message that no thread waits for is delayed by at most about two
-//! leases, and only right after a burst of awaited messages.
-//!
-//! **Writing.** The holder of `send_queue` writes. A sender writes at once if nothing is queued, and
-//! leaves the rest to the I/O loop. When more than `limits.queue` bytes are queued, senders wait for
-//! `room`.
-//!
-//! **Back-pressure.** Bytes that are delivered and not yet consumed are counted in `unconsumed`.
-//! Above `limits.inbound` the loop stops polling the socket until half is consumed, so that the
-//! sender's socket fills and the sender waits. An assisting thread throttles itself while other
-//! threads consume messages, and reads on slowly if none does, since its own message may be behind.
-//! At four times the limit the peer counts as flooding.
-//!
-//! **Locks**, in order: `inbound` or `send_queue`, then `interest`. The observer is called with
-//! `inbound` held.
+//! **Locks**, in order: `inbound`, `send_queue`, `interest`. The observer is called with `inbound`
+//! held. See README.md, sections Reading, Leases, Writing, Back-pressure, Lock order and Races.
 
 use crate::decoder::FrameDecoder;
-use crate::frame::{FrameHeader, FrameKind, OVERHEAD_BYTES};
+use crate::frame::{FrameHeader, FrameKind};
 use crate::tcp::send_queue::SendQueue;
 use crate::tcp::stream::{BRIEF_WAIT, PeerStream, ReadWait};
 use bytes::Bytes;
+use hemiola_core::FRAME_OVERHEAD_BYTES;
 use hemiola_core::{
     AssistOutcome, Env, GoodbyeReason, JobId, Lane, LossCause, Message, Moment, OutgoingMessage, Rank, TransportError,
 };
@@ -239,7 +220,7 @@ impl Connection {
         loss: &dyn Fn() -> TransportError,
     ) -> Result<(), FrameSendError> {
         let OutgoingMessage { channel, purpose, payload, .. } = message;
-        let bytes = payload.len() + tail.len() + OVERHEAD_BYTES;
+        let bytes = payload.len() + tail.len() + FRAME_OVERHEAD_BYTES;
         let mut send_queue = self.send_queue.lock();
         let mut start = None;
         loop {
@@ -525,7 +506,7 @@ impl Connection {
             FrameKind::Goodbye => match postcard::from_bytes(&payload) {
                 Ok(goodbye) => observer.goodbye_received(self.peer, self.lane, goodbye),
                 Err(error) => {
-                    observer.connection_lost(self.peer, self.lane, LossCause::Corrupt { reason: error.to_string() })
+                    observer.connection_lost(self.peer, self.lane, LossCause::Corrupt { reason: error.to_string() });
                 }
             },
             FrameKind::Handshake => {

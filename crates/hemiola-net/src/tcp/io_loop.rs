@@ -5,16 +5,11 @@
 //! a thread.
 
 use crate::tcp::connection::{Connection, ConnectionObserver, LEASE_DURATION, loss_cause};
-use hemiola_core::{Env, Lane};
+use hemiola_core::{Env, Lane, RECHECK_INTERVAL};
 use polling::{Events, Poller};
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
-
-/// Longest sleep in the poller. The loop is woken for every event; this only bounds the damage of a
-/// lost wake-up.
-const RECHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// I/O loop of one lane. Run it on a thread of its own.
 #[must_use = "nothing is received until the loop runs"]

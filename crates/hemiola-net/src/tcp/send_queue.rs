@@ -9,9 +9,10 @@
 //! caller's memory, and the part that the socket does not take is copied and queued.
 
 use crate::checksum::Checksum;
-use crate::frame::{FrameHeader, HEADER_BYTES, OVERHEAD_BYTES, TRAILER_BYTES};
+use crate::frame::{FrameHeader, HEADER_BYTES, TRAILER_BYTES};
 use crate::tcp::stream::PeerStream;
 use bytes::Bytes;
+use hemiola_core::FRAME_OVERHEAD_BYTES;
 use hemiola_core::Payload;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -54,7 +55,7 @@ impl QueuedFrame {
     }
 
     fn total(&self) -> usize {
-        self.length + OVERHEAD_BYTES
+        self.length + FRAME_OVERHEAD_BYTES
     }
 
     /// Returns the number of payload bytes that are written.
@@ -152,7 +153,7 @@ impl SendQueue {
     /// Adds a frame. Sets sequence number and length of its header.
     pub(crate) fn push(&mut self, header: FrameHeader, payload: Payload) {
         let header = self.assign_number(header, payload.len());
-        self.queued += payload.len() + OVERHEAD_BYTES;
+        self.queued += payload.len() + FRAME_OVERHEAD_BYTES;
         self.queue.push_back(QueuedFrame::new(&header, payload));
     }
 

@@ -3,17 +3,19 @@
 //! **Loss.** The first sign of a loss (end of stream, error, invalid frame, silence, a failure
 //! notice) takes both lanes of the peer down and is reported to the sink once. A peer that ended
 //! successfully has *left* when it has said goodbye on both lanes, so that messages on the slower
-//! lane are still delivered; its lanes stay open for the goodbye of this peer.
+//! lane are still delivered; its lanes stay open for the goodbye of this peer. See README.md,
+//! section Loss and goodbye.
 
 use crate::buffer::BufferPool;
 use crate::counters::TrafficCounters;
 use crate::decoder::FrameDecoder;
-use crate::frame::{FrameKind, OVERHEAD_BYTES};
+use crate::frame::FrameKind;
 use crate::tcp::connection::{Connection, ConnectionLimits, ConnectionObserver, FrameSendError, loss_cause};
 use crate::tcp::io_loop::IoLoop;
 use crate::tcp::send_queue::SendQueue;
 use crate::tcp::stream::PeerStream;
 use bytes::Bytes;
+use hemiola_core::FRAME_OVERHEAD_BYTES;
 use hemiola_core::{
     AssistOutcome, ChannelId, Env, GoodbyeReason, JobId, Lane, LossCause, Message, MessageSink, Moment,
     OutgoingMessage, Payload, PeerLost, Purpose, Rank, Traffic, Transport, TransportError,
@@ -159,7 +161,12 @@ impl ConnectionObserver for TcpShared {
     }
 
     fn deliver(&self, message: Message) {
-        self.counters.received(message.from, message.lane, message.purpose, message.payload.len() + OVERHEAD_BYTES);
+        self.counters.received(
+            message.from,
+            message.lane,
+            message.purpose,
+            message.payload.len() + FRAME_OVERHEAD_BYTES,
+        );
         self.sink.deliver(message);
     }
 
@@ -306,7 +313,7 @@ impl TcpTransport {
     ) -> Result<(), TransportError> {
         let OutgoingMessage { lane, purpose, .. } = message;
         let connection = self.connection(to, lane).ok_or(TransportError::NoSuchPeer { peer: to, size: self.size() })?;
-        let bytes = message.payload.len() + tail.len() + OVERHEAD_BYTES;
+        let bytes = message.payload.len() + tail.len() + FRAME_OVERHEAD_BYTES;
         let loss = || self.shared.loss(to).map_or(TransportError::Closed, TransportError::Lost);
         if kind == FrameKind::Data && self.shared.peers[to.index()].gone.load(Ordering::Acquire) {
             return Err(loss());
@@ -467,7 +474,7 @@ mod tests {
         let other = Rank::new(1);
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                shared.record_loss(shared.describe(other, LossCause::Failed { reason: "no more paper".into() }))
+                shared.record_loss(shared.describe(other, LossCause::Failed { reason: "no more paper".into() }));
             });
             sink.while_blocked(|| {
                 // A sender that learns of the loss now asks the sink for the peer to blame, and

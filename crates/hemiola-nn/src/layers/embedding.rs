@@ -1,11 +1,12 @@
 //! Embedding whose gradient can be taken as rows.
 
 use super::structured_gradients::StructuredGradientOps;
-use super::{KEY_BASE, KEY_LEN, dense_flag, wants_structured};
+use super::{dense_flag, wants_structured};
 use burn::backend::Dispatch;
 use burn::module::{Flag, Initializer, Module, Param};
 use burn::nn;
 use burn::tensor::{DType, Device, Int, Tensor};
+use hemiola_sync::row_key::{KEY_BASE, KEY_LEN};
 
 /// Configuration of an [`Embedding`].
 #[derive(Clone, Debug)]

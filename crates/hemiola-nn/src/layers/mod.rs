@@ -27,10 +27,6 @@ pub(crate) const FACTORS_FLAG: &str = "factors";
 pub(crate) const ROWS_FLAG: &str = "rows";
 /// Identity of a flag that requests a structured gradient.
 const STRUCTURED_FLAG_ID: u64 = 0x9e6d_1a3b_5c27_f481;
-/// Number of elements of the key in front of a row.
-pub(crate) const KEY_LEN: usize = 2;
-/// Base of the key: the second element counts up to this.
-const KEY_BASE: usize = 1 << 12;
 
 /// Creates a flag that requests a dense gradient.
 fn dense_flag() -> Param<Flag> {
@@ -50,26 +46,9 @@ fn wants_structured(flag: &Param<Flag>) -> bool {
     flag.id.val() == STRUCTURED_FLAG_ID
 }
 
-/// Encodes a row index as two numbers that `f32` represents exactly.
-pub(crate) fn key_of(row: usize) -> [f32; KEY_LEN] {
-    [(row / KEY_BASE) as f32, (row % KEY_BASE) as f32]
-}
-
-/// Decodes a row index from its key.
-pub(crate) fn row_of(key: [f32; KEY_LEN]) -> usize {
-    key[0] as usize * KEY_BASE + key[1] as usize
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_round_trip() {
-        for row in [0, 1, KEY_BASE - 1, KEY_BASE, 1_000_003, (1 << 32) - 1] {
-            assert_eq!(row_of(key_of(row)), row);
-        }
-    }
 
     #[test]
     fn only_the_identity_of_a_flag_requests() {

@@ -17,7 +17,7 @@ use hemiola_core::rng::PhiloxRng;
 
 /// Gain of a layer without a rectifier after it.
 pub const LINEAR_GAIN: f32 = 1.0;
-/// Gain of a layer before a ReLU.
+/// Gain of a layer before a `ReLU`.
 pub const RELU_GAIN: f32 = std::f32::consts::SQRT_2;
 
 /// Creates layers with seeded initial weights, in a fixed order.

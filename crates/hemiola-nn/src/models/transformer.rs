@@ -1,5 +1,5 @@
 //! Transformer language model (Vaswani et al. 2017): predicts the next token from the tokens before
-//! it. Normalization comes before head_size part of a block (Radford et al. 2019).
+//! it. Normalization comes before `head_size` part of a block (Radford et al. 2019).
 
 use super::batch::{self, EvalMetrics, NeuralNet, TextBatch};
 use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};

@@ -1,7 +1,8 @@
 //! Optimizers: update rules and their state.
 //!
 //! Values are updated piece by piece, on the peer that owns the piece or on every peer for its
-//! copy. So rules work on slices, with a state for each piece.
+//! copy. So rules work on slices, with a state for each piece. Their arithmetic is that of
+//! `hemiola-optim`.
 //!
 //! **Invariant:** the update of an element depends only on that element, its gradients and the
 //! step. Strategies that partition or place a model differently therefore train the same model.
@@ -10,11 +11,12 @@
 
 mod burn_optimizer;
 mod lr_schedule;
-mod rules;
 
 pub use lr_schedule::LrSchedule;
 
 use burn_optimizer::BurnOptimizer;
+use hemiola_optim::{AdaGrad, Adam, AdamForm, AdamW, Momentum, RmsProp, Sgd, SquareOrder, StepOrder, l2};
+use hemiola_sync::NamedArray;
 use std::fmt;
 
 /// An update rule with its hyperparameters.
@@ -41,9 +43,6 @@ enum OptimizerRule {
     Adam { betas: [f32; 2], epsilon: f32, decoupled: bool },
     Burn(BurnOptimizer),
 }
-
-/// Part of the state of a Burn optimizer: name, shape (empty for a count) and elements.
-pub(crate) type NamedArray = (String, Vec<usize>, Vec<f32>);
 
 /// Optimizer state of one piece.
 #[derive(Clone, Default)]
@@ -72,7 +71,7 @@ impl Optimizer {
         Self::with(OptimizerRule::AdaGrad { epsilon: 1e-10 }, rate)
     }
 
-    /// RMSProp (Tieleman and Hinton 2012), with a decay of 0.99.
+    /// `RMSProp` (Tieleman and Hinton 2012), with a decay of 0.99.
     #[must_use]
     pub const fn rmsprop(rate: f64) -> Self {
         Self::with(OptimizerRule::RmsProp { decay: 0.99, epsilon: 1e-8 }, rate)
@@ -84,7 +83,7 @@ impl Optimizer {
         Self::with(OptimizerRule::Adam { betas: [0.9, 0.999], epsilon: 1e-8, decoupled: false }, rate)
     }
 
-    /// AdamW: [`adam`](Self::adam) with decoupled weight decay (Loshchilov and Hutter 2019), 0.01
+    /// `AdamW`: [`adam`](Self::adam) with decoupled weight decay (Loshchilov and Hutter 2019), 0.01
     /// by default.
     #[must_use]
     pub const fn adamw(rate: f64) -> Self {
@@ -219,29 +218,37 @@ impl Optimizer {
         mut moments: Vec<&mut [f32]>,
         updates: u64,
     ) {
-        let (rate, mut decay) = (rate as f32, self.weight_decay);
+        let mut decay = self.weight_decay;
         if let OptimizerRule::Adam { decoupled: true, .. } = self.rule {
-            for value in &mut *values {
-                *value -= rate * decay * *value;
-            }
+            AdamW::new(rate, decay.into()).decay(values);
             decay = 0.0;
         }
-        rules::scale(gradient, values, scale, decay);
+        l2::scale_and_decay(gradient, values, scale, decay);
+        let order = StepOrder::DivideProduct;
         match (&self.rule, &mut moments[..]) {
-            (OptimizerRule::Sgd { .. }, []) => rules::plain(values, gradient, rate),
-            (OptimizerRule::Sgd { momentum, nesterov }, [velocity]) => {
-                rules::momentum(values, gradient, velocity, (*momentum, *nesterov, rate));
+            (OptimizerRule::Sgd { .. }, []) => Sgd::new(rate).update(values, gradient),
+            (OptimizerRule::Sgd { momentum, nesterov }, [velocities]) => {
+                let rule = Momentum { nesterov: *nesterov, ..Momentum::new(rate, f64::from(*momentum)) };
+                rule.update(values, gradient, velocities);
             }
-            (OptimizerRule::AdaGrad { epsilon }, [squares]) => {
-                rules::adagrad(values, gradient, squares, (*epsilon, rate))
+            (OptimizerRule::AdaGrad { epsilon }, [sums]) => {
+                let rule = AdaGrad { epsilon: f64::from(*epsilon), initial_sum: 0.0, order, ..AdaGrad::new(rate) };
+                rule.update(values, gradient, sums);
             }
-            (OptimizerRule::RmsProp { decay: keep, epsilon }, [squares]) => {
-                rules::rmsprop(values, gradient, squares, (*keep, *epsilon, rate));
+            (OptimizerRule::RmsProp { decay, epsilon }, [squares]) => {
+                let epsilon = f64::from(*epsilon);
+                let rule = RmsProp { epsilon, order, ..RmsProp::new(rate, f64::from(*decay)) };
+                rule.update(values, gradient, squares);
             }
             (OptimizerRule::Adam { betas, epsilon, .. }, [first, second]) => {
-                let power = i32::try_from(updates + 1).unwrap_or(i32::MAX);
-                let corrections = betas.map(|beta| 1.0 - f64::from(beta).powi(power));
-                rules::adam(values, gradient, (first, second), (*betas, *epsilon, rate, corrections));
+                let [beta1, beta2] = betas.map(f64::from);
+                let rule = Adam {
+                    epsilon: f64::from(*epsilon),
+                    square_order: SquareOrder::WeightFirst,
+                    form: AdamForm::Folded,
+                    ..Adam::new(rate).betas(beta1, beta2)
+                };
+                rule.update(values, gradient, (first, second), rule.bias_correction(updates + 1));
             }
             _ => unreachable!("`moments` gives the number of moment vectors of each rule"),
         }
@@ -282,7 +289,7 @@ impl fmt::Debug for Optimizer {
             }
             OptimizerRule::AdaGrad { epsilon } => write!(formatter, "adagrad(epsilon {epsilon}")?,
             OptimizerRule::RmsProp { decay: keep, epsilon } => {
-                write!(formatter, "rmsprop(keep {keep}, epsilon {epsilon}")?
+                write!(formatter, "rmsprop(keep {keep}, epsilon {epsilon}")?;
             }
             OptimizerRule::Adam { betas, epsilon, decoupled } => {
                 let name = if *decoupled { "adamw" } else { "adam" };

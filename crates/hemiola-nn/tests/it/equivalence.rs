@@ -1,8 +1,7 @@
 //! Synchronous training equals training in one process with all examples, for every strategy.
 
 use crate::test_net::{distance, train};
-use hemiola_collective::Compression;
-use hemiola_collective_proto::graph::Topology;
+use hemiola_collective::{Compression, Topology};
 use hemiola_nn::Optimizer;
 use hemiola_strategy::{LinkSpec, ResourceSpec, Strategy, StrategyBuilder, StrategyNode, Synchronizer};
 
@@ -86,7 +85,9 @@ fn stale_copies_learn_and_agree_at_the_end() {
         });
         let (all, losses) = train(2, 60, &optimizer, |set| set.strategy(strategy.clone())).unwrap();
         assert_eq!(all[0], all[1], "{builder}");
-        assert!(losses[losses.len() - 1] < 0.95 * losses[0], "{builder}: {losses:?}");
+        // Batches differ, and the newest known loss depends on timing: compare with the mean of ten.
+        let last: f64 = losses[losses.len() - 10..].iter().sum::<f64>() / 10.0;
+        assert!(last < 0.95 * losses[0], "{builder}: {losses:?}");
     }
 }
 
@@ -95,7 +96,7 @@ fn gossip_averaging_comes_close() {
     let optimizer = Optimizer::sgd(0.05);
     let (alone, _) = train(1, 30, &optimizer, |builder| builder).unwrap();
     let strategy = changed(3, StrategyBuilder::AllReduce { chunk: Some(1) }, |node| {
-        node.synchronizer = Synchronizer::Gossip(Topology::Ring)
+        node.synchronizer = Synchronizer::Gossip(Topology::Ring);
     });
     let (all, _) = train(3, 30, &optimizer, |set| set.strategy(strategy.clone())).unwrap();
     for values in &all {

@@ -149,11 +149,8 @@ impl<'s, P: RotationProgram> RingWorker<'s, P> {
                     Ok(message) => message,
                     Err(RecvTimeoutError::Disconnected) => RingMessage::Stop,
                     Err(RecvTimeoutError::Timeout) => {
-                        return Err(StopReason::Lost(hemiola_cluster::Error::TimedOut {
-                            reason: format!("{reason} from the previous worker"),
-                            waited: self.cluster.deadlines().wait,
-                            report: format!("\n{}", self.cluster.stall_report()),
-                        }));
+                        let reason = format!("{reason} from the previous worker");
+                        return Err(StopReason::Lost(self.cluster.peer_handle().timed_out(&reason, "")));
                     }
                 }
             }

@@ -4,12 +4,11 @@ use crate::actor::{Actor, ActorContext, ActorResult};
 use crate::actors::FRAME;
 use crate::units::SimDuration;
 use crate::wait_graph::PendingWait;
-use hemiola_collective_proto::protocol::{CollectiveBody, HEADER_BYTES};
-use hemiola_collective_proto::{CollectiveElement, CollectiveEngine, CollectiveMessage, Operation, Tag};
-use hemiola_core::{Lane, Rank};
-
-/// Largest buffer in bytes whose collective uses the control lane.
-const CONTROL_LANE_BYTES: usize = 1 << 13;
+use hemiola_collective_proto::protocol::{
+    BorrowedMessage, CallFailure, CallProgress, CallSetup, EarlyMessages, TagSequence,
+};
+use hemiola_collective_proto::{CollectiveCall, CollectiveElement, CollectiveMessage, Operation};
+use hemiola_core::Rank;
 
 /// A collective with the buffer of this peer, which holds the result afterwards.
 #[derive(Clone, Debug)]
@@ -28,10 +27,12 @@ pub type MessageFault = fn(&mut CollectiveMessage);
 /// A peer that executes a list of collectives.
 #[derive(Debug)]
 pub struct CollectiveActor<T> {
-    engine: CollectiveEngine,
+    setup: CallSetup,
+    tags: TagSequence,
+    early: EarlyMessages,
     jobs: Vec<CollectiveJob<T>>,
-    /// Jobs in flight with their tags.
-    in_flight: Vec<(usize, Tag)>,
+    /// Jobs in flight with their calls.
+    in_flight: Vec<(usize, CollectiveCall)>,
     started: usize,
     completed: usize,
     computing: bool,
@@ -41,19 +42,14 @@ pub struct CollectiveActor<T> {
 }
 
 impl<T: CollectiveElement> CollectiveActor<T> {
-    /// Creates a peer with these jobs. Messages carry up to `segment_bytes` bytes of elements.
+    /// Creates a peer with these jobs.
     #[must_use]
-    pub fn new(
-        me: Rank,
-        peers: usize,
-        jobs: Vec<CollectiveJob<T>>,
-        max_in_flight: usize,
-        segment_bytes: usize,
-    ) -> Self {
-        let engine = CollectiveEngine::new(me, peers).segment_bytes(segment_bytes);
+    pub fn new(setup: CallSetup, jobs: Vec<CollectiveJob<T>>, max_in_flight: usize) -> Self {
         let max_in_flight = max_in_flight.max(1);
         Self {
-            engine,
+            setup,
+            tags: TagSequence::starting_at(0),
+            early: EarlyMessages::default(),
             jobs,
             in_flight: Vec::new(),
             started: 0,
@@ -94,28 +90,26 @@ impl<T: CollectiveElement> CollectiveActor<T> {
 
     /// Advances all collectives in flight as far as possible.
     fn advance(&mut self, context: &mut ActorContext<'_, CollectiveMessage>) -> ActorResult {
-        let mut out = Vec::new();
         let mut index = 0;
         while index < self.in_flight.len() {
-            let (number, tag) = self.in_flight[index];
-            let job = &mut self.jobs[number];
-            let bytes = size_of_val(&job.elements[..]);
-            let lane = if bytes <= CONTROL_LANE_BYTES { Lane::Control } else { Lane::Bulk };
-            let done = self.engine.advance(tag, &mut job.elements, &mut out).map_err(|error| error.to_string())?;
-            for mut message in out.drain(..) {
-                if let Some(fault) = self.fault {
+            let (number, call) = &mut self.in_flight[index];
+            let (elements, lane, fault) = (&mut self.jobs[*number].elements[..], call.lane(), self.fault);
+            let mut send = |lent: BorrowedMessage<'_>| {
+                let mut message = lent.to_message();
+                if let Some(fault) = fault {
                     fault(&mut message);
                 }
-                let CollectiveBody::Elements(elements) = &message.body else {
-                    return Err("peers run different collectives".to_owned());
-                };
-                context.send(message.to, lane, elements.len() + HEADER_BYTES + FRAME, message);
-            }
-            if done {
-                self.in_flight.remove(index);
-                self.completed += 1;
-            } else {
-                index += 1;
+                context.send(message.to, lane, message.wire_bytes() + FRAME, message);
+                true
+            };
+            let received = self.early.take(call.tag()).into_iter().try_for_each(|message| call.receive(message));
+            match received.and_then(|()| call.advance(elements, &mut send)) {
+                Ok(CallProgress::Done) => {
+                    self.in_flight.remove(index);
+                    self.completed += 1;
+                }
+                Ok(CallProgress::Waiting(_) | CallProgress::Blocked(_)) => index += 1,
+                Err(CallFailure { error, .. }) => return Err(error.to_string()),
             }
         }
         self.next(context);
@@ -137,15 +131,16 @@ impl<T: CollectiveElement> Actor for CollectiveActor<T> {
         message: CollectiveMessage,
         context: &mut ActorContext<'_, CollectiveMessage>,
     ) -> ActorResult {
-        self.engine.deliver(message).map_err(|error| error.to_string())?;
+        self.early.keep(message);
         self.advance(context)
     }
 
     fn on_timer(&mut self, _: u64, context: &mut ActorContext<'_, CollectiveMessage>) -> ActorResult {
         self.computing = false;
         let number = self.started;
-        let tag = self.engine.begin::<T>(&self.jobs[number].operation).map_err(|error| error.to_string())?;
-        self.in_flight.push((number, tag));
+        let (tag, operation) = (self.tags.take_one(), &self.jobs[number].operation);
+        let call = CollectiveCall::begin(self.setup, tag, operation, T::KIND).map_err(|error| error.to_string())?;
+        self.in_flight.push((number, call));
         self.started += 1;
         self.advance(context)
     }
@@ -155,9 +150,10 @@ impl<T: CollectiveElement> Actor for CollectiveActor<T> {
     }
 
     fn pending_waits(&self) -> Vec<PendingWait> {
-        let wait = |wait: hemiola_collective_proto::protocol::CollectiveWait| {
-            PendingWait::new("driver", format!("a message of collective {}: {}", wait.tag, wait.call), vec![wait.peer])
+        let wait = |(_, call): &(usize, CollectiveCall)| {
+            let what = format!("a message of collective {}: {}", call.tag(), call.signature());
+            Some(PendingWait::new("driver", what, vec![call.waits_for()?]))
         };
-        self.engine.waits().map(wait).collect()
+        self.in_flight.iter().filter_map(wait).collect()
     }
 }

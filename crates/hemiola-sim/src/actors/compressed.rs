@@ -4,23 +4,19 @@
 //! All peers start the same operations in the same order. The next update of a vector starts when
 //! its compressor has returned. As in `hemiola-collective`, an operation reserves the tags of all
 //! its collectives at its start, since a later tag must not depend on the time at which an earlier
-//! collective ends.
+//! collective ends. An operation that fails, because peers make different calls or a vector cannot
+//! be compressed, ends with its error, and the others go on.
 
 use crate::actor::{Actor, ActorContext, ActorResult};
 use crate::actors::FRAME;
 use crate::units::SimDuration;
 use crate::wait_graph::PendingWait;
-use hemiola_collective_proto::compress::{
-    CollectiveContext, CollectiveGoal, CollectiveStage, CompressedBuffer, CompressedCollective, NextStage,
+use hemiola_collective_proto::compress::{CollectiveContext, CollectiveGoal, CompressedCall, StageEnd};
+use hemiola_collective_proto::protocol::{
+    BorrowedMessage, CallFailure, CallProgress, CallSetup, EarlyMessages, TagSequence,
 };
-use hemiola_collective_proto::protocol::{BorrowedMessage, CollectiveBody, CollectiveMachine, HEADER_BYTES};
-use hemiola_collective_proto::{CollectiveMessage, Compression, Compressor, Tag};
-use hemiola_core::{Lane, Rank};
-use std::collections::BTreeMap;
-use std::ops::Range;
-
-/// Largest buffer in bytes whose collective uses the control lane.
-const CONTROL_LANE_BYTES: usize = 1 << 13;
+use hemiola_collective_proto::{CollectiveCall, CollectiveMessage, Compression, Compressor, Error, Tag};
+use hemiola_core::Rank;
 
 /// A vector with a sequence of updates.
 #[derive(Clone, Debug)]
@@ -55,19 +51,18 @@ pub struct CompressedSetup {
     pub tags_late: bool,
 }
 
-/// Result of one update, or the reason why all peers refused it.
-pub type UpdateResult = Result<Vec<f32>, String>;
+/// Result of one update, or the error with which it failed on all peers.
+pub type UpdateResult = Result<Vec<f32>, Error>;
 
 /// An operation in flight, at one of its collectives.
 #[derive(Debug)]
 struct CompressedInFlight {
     vector: usize,
     compressor: Compressor,
-    protocol: CompressedCollective,
-    tags: Range<u64>,
-    tag: u64,
-    machine: CollectiveMachine,
-    buffer: CompressedBuffer,
+    call: CompressedCall,
+    stage: CollectiveCall,
+    /// Tag of the stage on the wire.
+    tag: Tag,
 }
 
 /// A peer that performs compressed collectives.
@@ -77,26 +72,14 @@ pub struct CompressedActor {
     /// Compressors by vector; `None` while the vector is in flight.
     compressors: Vec<Option<Compressor>>,
     in_flight: Vec<CompressedInFlight>,
-    /// Messages of collectives that have not started here.
-    early: BTreeMap<u64, Vec<CollectiveMessage>>,
-    next_tag: u64,
+    tags: TagSequence,
+    /// Tags on the wire of a peer that takes them late, by fault.
+    late_tags: TagSequence,
+    early: EarlyMessages,
     begun: usize,
     computing: bool,
     /// Results by vector and update.
     results: Vec<Vec<UpdateResult>>,
-}
-
-/// Evaluates an expression with the elements of a buffer of any type.
-macro_rules! with {
-    ($buffer:expr, $elements:ident => $body:expr) => {
-        match $buffer {
-            CompressedBuffer::F32($elements) => $body,
-            CompressedBuffer::Bf16($elements) => $body,
-            CompressedBuffer::F16($elements) => $body,
-            CompressedBuffer::I64($elements) => $body,
-            CompressedBuffer::U8($elements) => $body,
-        }
-    };
 }
 
 fn text(error: impl std::fmt::Display) -> String {
@@ -115,8 +98,9 @@ impl CompressedActor {
         Ok(Self {
             compressors: compressors.collect::<Result<_, _>>()?,
             in_flight: Vec::new(),
-            early: BTreeMap::new(),
-            next_tag: 0,
+            tags: TagSequence::starting_at(0),
+            late_tags: TagSequence::starting_at(0),
+            early: EarlyMessages::default(),
             begun: 0,
             computing: false,
             results: vec![Vec::new(); setup.vectors.len()],
@@ -167,89 +151,65 @@ impl CompressedActor {
         let CompressedVector { compression, goal, rows, columns, updates } = &self.setup.vectors[vector];
         let (given, collective) = (&updates[update], self.setup.collective);
         let mut compressor = self.compressors[vector].take().ok_or("the compressor is in use")?;
-        let (protocol, stage) = if let Compression::SufficientFactors { .. } = compression {
-            let pairs = given.len() / (rows + columns);
-            let (protocol, stage, fresh) =
-                CompressedCollective::begin_factors(given.split_at(pairs * rows), (*rows, *columns), collective)
-                    .map_err(text)?;
+        let setup = CallSetup::new(collective.me, collective.peers).segment_bytes(self.setup.segment);
+        let (call, stage) = if let Compression::SufficientFactors { .. } = compression {
+            let (pairs, shape) = (given.len() / (rows + columns), (*rows, *columns));
+            let factors = given.split_at(pairs * rows);
+            let (call, stage, fresh) =
+                CompressedCall::begin_factors(setup, &self.tags, factors, shape, collective).map_err(text)?;
             compressor = fresh;
-            (protocol, stage)
+            (call, stage)
         } else {
-            CompressedCollective::begin(&mut compressor, given, *goal, collective).map_err(text)?
+            CompressedCall::begin(setup, &self.tags, &mut compressor, given, *goal, collective).map_err(text)?
         };
-        let stages = if self.setup.tags_late { 1 } else { CompressedCollective::stage_count(*compression, *goal) };
-        let mut tags = self.next_tag..self.next_tag + stages;
-        self.next_tag = tags.end;
-        let tag = tags.next().ok_or("an operation without a collective")?;
-        let machine = self.machine(tag, &stage)?;
-        self.in_flight.push(CompressedInFlight {
-            vector,
-            compressor,
-            protocol,
-            tags,
-            tag,
-            machine,
-            buffer: stage.buffer,
-        });
+        let tag = self.wire_tag(&stage);
+        self.in_flight.push(CompressedInFlight { vector, compressor, call, stage, tag });
         Ok(())
     }
 
-    fn machine(&self, tag: u64, stage: &CollectiveStage) -> Result<CollectiveMachine, String> {
-        let (kind, CollectiveContext { me, peers, .. }) = (stage.buffer.kind(), self.setup.collective);
-        let segment = (self.setup.segment / kind.bytes()).max(1);
-        let machine =
-            CollectiveMachine::new(Tag::new(tag), me, peers, &stage.operation, kind, segment).map_err(text)?;
-        Ok(match &stage.label {
-            Some(label) => machine.with_label(label),
-            None => machine,
-        })
+    fn wire_tag(&self, stage: &CollectiveCall) -> Tag {
+        if self.setup.tags_late { self.late_tags.take_one() } else { stage.tag() }
     }
 
     /// Advances one operation as far as possible; returns its result when it ends.
-    fn advance(
-        &mut self,
-        index: usize,
-        context: &mut ActorContext<'_, CollectiveMessage>,
-    ) -> Result<Option<UpdateResult>, String> {
+    fn advance(&mut self, index: usize, context: &mut ActorContext<'_, CollectiveMessage>) -> Option<UpdateResult> {
         loop {
-            let operation = &mut self.in_flight[index];
-            for message in self.early.remove(&operation.tag).unwrap_or_default() {
-                operation.machine.receive(message).map_err(text)?;
-            }
-            let whole = with!(&operation.buffer, elements => size_of_val(&elements[..]));
-            let lane = if whole <= CONTROL_LANE_BYTES { Lane::Control } else { Lane::Bulk };
+            let CompressedInFlight { compressor, call, stage, tag, .. } = &mut self.in_flight[index];
+            let lane = stage.lane();
             let mut send = |lent: BorrowedMessage<'_>| {
-                context.send(lent.to, lane, lent.elements.len() + HEADER_BYTES + FRAME, lent.to_message());
+                let message = CollectiveMessage { tag: *tag, ..lent.to_message() };
+                context.send(message.to, lane, message.wire_bytes() + FRAME, message);
                 true
             };
-            let over = with!(&mut operation.buffer, elements => operation.machine.advance(elements, &mut send));
-            if !over.map_err(text)? {
-                return Ok(None);
-            }
-            let received = std::mem::replace(&mut operation.buffer, CompressedBuffer::U8(Vec::new()));
-            let stage = match operation.protocol.advance(&mut operation.compressor, received) {
-                Ok(NextStage::Done(numbers)) => return Ok(Some(Ok(numbers))),
-                Err(refused) => return Ok(Some(Err(text(refused)))),
-                Ok(NextStage::Stage(stage)) => stage,
-            };
-            let tag = match operation.tags.next() {
-                Some(tag) => tag,
-                None if self.setup.tags_late => {
-                    self.next_tag += 1;
-                    self.next_tag - 1
+            let received = self.early.take(*tag).into_iter().try_for_each(|message| stage.receive(message));
+            match received.and_then(|()| stage.advance(call.buffer(), &mut send)) {
+                Ok(CallProgress::Waiting(_) | CallProgress::Blocked(_)) => return None,
+                Ok(CallProgress::Done) => {}
+                Err(CallFailure { error, notices }) => {
+                    call.abort(compressor);
+                    for notice in notices {
+                        let notice = CollectiveMessage { tag: *tag, ..notice };
+                        context.send(notice.to, CallFailure::LANE, notice.wire_bytes() + FRAME, notice);
+                    }
+                    return Some(Err(error));
                 }
-                None => return Err("an operation has more collectives than announced".to_owned()),
-            };
-            let machine = self.machine(tag, &stage)?;
-            let operation = &mut self.in_flight[index];
-            (operation.tag, operation.machine, operation.buffer) = (tag, machine, stage.buffer);
+            }
+            match call.finish_stage(compressor) {
+                Ok(StageEnd::Done(numbers)) => return Some(Ok(numbers)),
+                Err(refused) => return Some(Err(refused)),
+                Ok(StageEnd::Next(next)) => {
+                    let tag = self.wire_tag(&next);
+                    let operation = &mut self.in_flight[index];
+                    (operation.tag, operation.stage) = (tag, *next);
+                }
+            }
         }
     }
 
-    fn make_progress(&mut self, context: &mut ActorContext<'_, CollectiveMessage>) -> ActorResult {
+    fn make_progress(&mut self, context: &mut ActorContext<'_, CollectiveMessage>) {
         let mut index = 0;
         while index < self.in_flight.len() {
-            let Some(result) = self.advance(index, context)? else {
+            let Some(result) = self.advance(index, context) else {
                 index += 1;
                 continue;
             };
@@ -258,7 +218,6 @@ impl CompressedActor {
             self.compressors[vector] = Some(compressor);
         }
         self.prepare(context);
-        Ok(())
     }
 }
 
@@ -272,15 +231,13 @@ impl Actor for CompressedActor {
 
     fn on_message(
         &mut self,
-        from: Rank,
+        _: Rank,
         message: CollectiveMessage,
         context: &mut ActorContext<'_, CollectiveMessage>,
     ) -> ActorResult {
-        if let CollectiveBody::Failed(disagreement) = &message.body {
-            return Err(format!("peer {from} reports that peers disagree: {disagreement:?}"));
-        }
-        self.early.entry(message.tag.number()).or_default().push(message);
-        self.make_progress(context)
+        self.early.keep(message);
+        self.make_progress(context);
+        Ok(())
     }
 
     fn on_timer(&mut self, _: u64, context: &mut ActorContext<'_, CollectiveMessage>) -> ActorResult {
@@ -288,7 +245,8 @@ impl Actor for CompressedActor {
         let (vector, update) = self.next().ok_or("no operation is due")?;
         self.begin(vector, update)?;
         self.begun += 1;
-        self.make_progress(context)
+        self.make_progress(context);
+        Ok(())
     }
 
     fn is_done(&self) -> bool {
@@ -297,8 +255,8 @@ impl Actor for CompressedActor {
 
     fn pending_waits(&self) -> Vec<PendingWait> {
         let wait = |operation: &CompressedInFlight| {
-            let what = format!("a message of collective {}, {}", operation.tag, operation.machine.call());
-            Some(PendingWait::new("driver", what, vec![operation.machine.waits_for()?]))
+            let what = format!("a message of collective {}, {}", operation.tag, operation.stage.signature());
+            Some(PendingWait::new("driver", what, vec![operation.stage.waits_for()?]))
         };
         self.in_flight.iter().filter_map(wait).collect()
     }

@@ -1,15 +1,14 @@
 //! Actors for Hemiola's protocols: each drives the state machines of a protocol crate in virtual
 //! time, as the runtime does on a cluster.
 //!
-//! - [`tables`]: `ShardClient` and `ShardServer` of `hemiola-tables-proto`; runtime:
+//! - [`tables`]: `TableNode` of `hemiola-tables-proto` with its clients and shards; runtime:
 //!   `hemiola-tables`.
 //! - [`snapshot`]: snapshots of `ShardServer`; runtime: checkpoints of `hemiola-tables`.
-//! - [`collectives`]: `CollectiveEngine` of `hemiola-collective-proto`; runtime:
+//! - [`collectives`]: `CollectiveCall` of `hemiola-collective-proto`; runtime:
 //!   `hemiola-collective`.
-//! - [`compressed`]: `CompressedCollective`, `Compressor` and `CollectiveMachine` of
-//!   `hemiola-collective-proto`; runtime: `hemiola-collective`.
-//! - [`gossip`]: `GossipAverager` of `hemiola-collective-proto`, with NOTIFY-ACK, a barrier or
-//!   neither; runtime: `hemiola-collective`.
+//! - [`compressed`]: `CompressedCall` of `hemiola-collective-proto`; runtime: `hemiola-collective`.
+//! - [`gossip`]: `GossipNode` of `hemiola-collective-proto`, with NOTIFY-ACK, a barrier or neither;
+//!   runtime: `hemiola-collective`.
 //! - [`pipeline`]: `Pipeline` of `hemiola-schedule`; runtime: dynamic scheduling of
 //!   `hemiola-schedule`.
 //! - [`rotation`]: `RingPosition` of `hemiola-schedule`; runtime: rotation of `hemiola-schedule`.
@@ -17,8 +16,9 @@
 //!
 //! **Invariant:** an actor makes no protocol decision. It passes messages to the state machines,
 //! sends their outgoing messages on the lane that the runtime uses, with their size on the wire,
-//! and lets time pass while workers compute. The drivers themselves are not shared with the
-//! runtime, so their timing constants can differ.
+//! and lets time pass while workers compute. Lanes and header sizes of tables, collectives and
+//! gossip are those of the nodes and calls that the runtime drives too; the actors of schedules and
+//! loops name their own.
 
 pub mod collectives;
 pub mod compressed;
@@ -27,7 +27,8 @@ pub mod loop_blocks;
 pub mod pipeline;
 pub mod rotation;
 pub mod snapshot;
+mod table_host;
 pub mod tables;
 
 /// Bytes that a frame adds to a message.
-pub(crate) const FRAME: usize = hemiola_net::OVERHEAD_BYTES;
+pub(crate) const FRAME: usize = hemiola_core::FRAME_OVERHEAD_BYTES;

@@ -3,7 +3,7 @@
 //!
 //! On request, shards start to preserve their rows. They are read chunk by chunk between other
 //! messages, as soon as all workers have reached the clock. **Invariant:** the next chunk of a
-//! shard is requested only after a message or a chunk, so nothing spins while it waits.
+//! shard is requested only after an event of its peer, so nothing spins while it waits.
 
 use crate::units::SimDuration;
 use hemiola_tables_proto::batch::RowBatch;

@@ -6,7 +6,7 @@ use crate::cluster_spec::ClusterSpec;
 use crate::sampling;
 use crate::simulation::{RunSummary, Simulation};
 use crate::units::SimDuration;
-use hemiola_collective_proto::protocol::chunk_range;
+use hemiola_collective_proto::protocol::{CallSetup, chunk_range};
 use hemiola_collective_proto::{Algorithm, CollectiveMessage, Operation, ReduceOp};
 use hemiola_core::Rank;
 use hemiola_core::rng::SplitMix64;
@@ -179,7 +179,8 @@ impl Scenario for CollectiveScenario {
                 before: SimDuration::from_micros(50),
             };
             let jobs = self.jobs.iter().zip(&data).map(job).collect();
-            CollectiveActor::new(me, peers, jobs, self.in_flight, self.segment).with_faults(fault)
+            let setup = CallSetup::new(me, peers).segment_bytes(self.segment);
+            CollectiveActor::new(setup, jobs, self.in_flight).with_faults(fault)
         })
         .map_err(|error| error.to_string())?
         .event_limit(MAX_EVENTS);

@@ -8,7 +8,7 @@ use crate::sampling;
 use crate::simulation::{RunSummary, Simulation};
 use crate::units::SimDuration;
 use hemiola_collective_proto::compress::{CollectiveContext, CollectiveGoal};
-use hemiola_collective_proto::{Algorithm, Compression, ReduceOp};
+use hemiola_collective_proto::{Algorithm, Compression, Error, ReduceOp};
 use hemiola_core::Rank;
 use hemiola_core::rng::SplitMix64;
 use serde::{Deserialize, Serialize};
@@ -231,6 +231,9 @@ impl Scenario for CompressedScenario {
                     return here("a result is missing");
                 }
                 for (update, (result, calm)) in actor.results(number).iter().zip(calm.results(number)).enumerate() {
+                    if let Err(error @ (Error::CollectiveMismatch(_) | Error::InvalidMessage { .. })) = result {
+                        return here(&format!("update {update}: {error}"));
+                    }
                     let same = match (result, calm) {
                         (Ok(result), Ok(calm)) => bits32(result) == bits32(calm),
                         (Err(_), Err(_)) => true,

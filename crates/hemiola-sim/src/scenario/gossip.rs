@@ -10,7 +10,7 @@ use crate::cluster_spec::{ClusterSpec, Fault};
 use crate::sampling;
 use crate::simulation::{RunSummary, Simulation};
 use crate::units::SimDuration;
-use hemiola_collective_proto::gossip::{GossipBody, GossipMessage};
+use hemiola_collective_proto::gossip::{GossipBody, GossipMessage, GossipNodeMessage};
 use hemiola_collective_proto::{GossipSync, GossipWeights, Topology};
 use hemiola_core::Rank;
 use serde::{Deserialize, Serialize};
@@ -56,10 +56,14 @@ fn step(peer: Rank, round: u64, values: &mut [f64]) {
 }
 
 /// Acknowledges on arrival instead of after the reduce.
-fn ack_on_arrival(out: &mut Vec<GossipMessage>, received: Option<&GossipMessage>) {
-    out.retain(|message| message.body != GossipBody::Ack);
-    if let Some(GossipMessage { from, to, version, body: GossipBody::Notify }) = received {
-        out.push(GossipMessage { from: *to, to: *from, version: *version, body: GossipBody::Ack });
+fn ack_on_arrival(out: &mut Vec<GossipNodeMessage>, received: Option<&GossipNodeMessage>) {
+    let is_ack = |message: &GossipNodeMessage| {
+        matches!(message, GossipNodeMessage::Averager(GossipMessage { body: GossipBody::Ack, .. }))
+    };
+    out.retain(|message| !is_ack(message));
+    if let Some(GossipNodeMessage::Averager(GossipMessage { from, to, version, body: GossipBody::Notify })) = received {
+        let ack = GossipMessage { from: *to, to: *from, version: *version, body: GossipBody::Ack };
+        out.push(GossipNodeMessage::Averager(ack));
     }
 }
 
@@ -164,7 +168,7 @@ impl Scenario for GossipScenario {
         };
         let mut cluster = random_cluster::draw(peers, random);
         let (rounds, length, piece) = (1 + random.below(6) as u64, random.below(9), 1 + random.below(4));
-        if peers > 2 && synchronization != GossipSync::Barrier && random.below(3) == 0 {
+        if peers > 2 && random.below(3) == 0 {
             random_cluster::add_crash(&mut cluster, random);
         }
         Self { seed, cluster, topology, synchronization, rounds, length, piece, fault: None }

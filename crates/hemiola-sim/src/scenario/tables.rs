@@ -247,8 +247,7 @@ impl TableScenario {
         let mut failed = None;
         let simulation = Simulation::new(cluster, self.seed, |me| {
             let programs = (0..self.workers).map(|worker| program(me.index() * self.workers + worker)).collect();
-            let budget = self.budget.map(|rate| (rate, 2000));
-            let setup = TableActorSetup { spec: spec.clone(), procedure, programs, budget };
+            let setup = TableActorSetup { spec: spec.clone(), procedure, programs, budget: self.budget };
             let made = TableActor::new(me, cluster.peers, setup);
             made.unwrap_or_else(|problem| {
                 failed = Some(problem);

@@ -1,4 +1,4 @@
-//! Multilayer perceptron with ReLU units for classification; without hidden layers, multinomial
+//! Multilayer perceptron with `ReLU` units for classification; without hidden layers, multinomial
 //! logistic regression.
 
 use super::learner::{LearnerSettings, ModelUpdate, StudyLearner};

@@ -1,5 +1,7 @@
-//! Optimizers of the staleness study; each worker has its own state.
+//! Optimizers of the staleness study; each worker has its own state. Their arithmetic is that of
+//! `hemiola-optim`.
 
+use hemiola_optim::{AdaGrad, Adam, BiasCorrection, Momentum, RmsProp, Sgd, SquareOrder};
 use serde::{Deserialize, Serialize};
 
 /// Update rule. Hyperparameters are the usual ones, and those of the study.
@@ -13,7 +15,7 @@ pub enum StudyOptimizer {
     Momentum,
     /// AdaGrad with the sum of squared gradients.
     Adagrad,
-    /// RMSProp with a decay of 0.9.
+    /// `RMSProp` with a decay of 0.9.
     Rmsprop,
     /// Adam with decays of 0.9 and 0.999, bias-corrected.
     Adam,
@@ -37,7 +39,9 @@ impl StudyOptimizer {
 }
 
 /// Added to divisors for numerical stability.
-const SMALL: f32 = 1e-8;
+const EPSILON: f64 = 1e-8;
+/// Decays of Adam's averages.
+const BETAS: [f32; 2] = [0.9, 0.999];
 
 /// Optimizer state of one worker.
 #[derive(Clone, Debug)]
@@ -62,33 +66,33 @@ impl StudyOptimizerState {
     /// Replaces a gradient by the update of the model.
     pub(super) fn step(&mut self, gradient: &mut [f32], learning_rate: f32) {
         self.steps += 1;
+        let rate = f64::from(learning_rate);
         match self.optimizer {
-            StudyOptimizer::Sgd => gradient.iter_mut().for_each(|slope| *slope *= -learning_rate),
+            StudyOptimizer::Sgd => gradient.iter_mut().for_each(|slope| *slope = -Sgd::new(rate).step(*slope)),
             StudyOptimizer::Momentum => {
-                for (slope, first) in gradient.iter_mut().zip(&mut self.first) {
-                    *first = 0.9 * *first + *slope;
-                    *slope = -learning_rate * *first;
+                let rule = Momentum::new(rate, 0.9);
+                for (slope, velocity) in gradient.iter_mut().zip(&mut self.first) {
+                    *slope = -rule.step(*slope, velocity);
                 }
             }
             StudyOptimizer::Adagrad => {
-                for (slope, second) in gradient.iter_mut().zip(&mut self.second) {
-                    *second += *slope * *slope;
-                    *slope *= -learning_rate / (second.sqrt() + SMALL);
+                let rule = AdaGrad { epsilon: EPSILON, initial_sum: 0.0, ..AdaGrad::new(rate) };
+                for (slope, sum) in gradient.iter_mut().zip(&mut self.second) {
+                    *slope = -rule.step(*slope, sum);
                 }
             }
             StudyOptimizer::Rmsprop => {
-                for (slope, second) in gradient.iter_mut().zip(&mut self.second) {
-                    *second = 0.9 * *second + 0.1 * *slope * *slope;
-                    *slope *= -learning_rate / (second.sqrt() + SMALL);
+                let rule = RmsProp { epsilon: EPSILON, ..RmsProp::new(rate, 0.9) };
+                for (slope, square) in gradient.iter_mut().zip(&mut self.second) {
+                    *slope = -rule.step(*slope, square);
                 }
             }
             StudyOptimizer::Adam => {
-                let unbiased = |decay: f32| 1.0 - decay.powi(self.steps);
-                let (mean, square) = (unbiased(0.9), unbiased(0.999));
+                let rule = Adam { epsilon: EPSILON, square_order: SquareOrder::WeightFirst, ..Adam::new(rate) };
+                let [first, second] = BETAS.map(|beta| beta.powi(self.steps));
+                let correction = BiasCorrection::from_powers(first, second);
                 for ((slope, first), second) in gradient.iter_mut().zip(&mut self.first).zip(&mut self.second) {
-                    *first = 0.9 * *first + 0.1 * *slope;
-                    *second = 0.999 * *second + 0.001 * *slope * *slope;
-                    *slope = -learning_rate * (*first / mean) / ((*second / square).sqrt() + SMALL);
+                    *slope = -rule.step(*slope, (first, second), correction);
                 }
             }
         }

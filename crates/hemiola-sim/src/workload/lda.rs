@@ -4,7 +4,7 @@
 //! In each clock, a worker samples all its documents once. The sampling is real; the time per token
 //! is given. A row of the table is a word; the last row has the topic totals.
 
-use super::learning_curve::{ClockLosses, burst, learning_curve};
+use super::learning_curve::{ClockLosses, learning_curve};
 use crate::actors::tables::{TableActor, TableActorSetup, TableProgram, TableRows, TableWork};
 use crate::cluster_spec::ClusterSpec;
 use crate::sampling;
@@ -230,7 +230,7 @@ impl LdaWorkload {
         for me in hemiola_core::Rank::all(peers) {
             let worker = |local: usize| LdaWorker::new(&job, me.index() * self.workers + local, peers * self.workers);
             let programs = (0..self.workers).map(worker).collect();
-            let budget = self.budget.map(|rate| (rate, burst(rate)));
+            let budget = self.budget;
             let setup = TableActorSetup { spec: spec.clone(), procedure: || Box::new(Addition), programs, budget };
             actors.push(TableActor::<i32, LdaWorker>::new(me, peers, setup)?);
         }

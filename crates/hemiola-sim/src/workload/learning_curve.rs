@@ -1,7 +1,7 @@
-//! Learning curves of simulated trainings on a table, and the burst size of eager sending.
+//! Learning curves of simulated trainings on a table.
 
 use crate::actors::tables::{TableActor, TableProgram};
-use crate::units::{DataRate, SimDuration};
+use crate::units::SimDuration;
 use hemiola_core::Moment;
 use hemiola_tables_proto::dtype::StorageType;
 
@@ -35,9 +35,4 @@ pub(super) fn learning_curve<'a, C: StorageType + 'a, P: TableProgram<C> + 'a>(
         curve.push((SimDuration::from_nanos(last), sum / count.max(1) as f64));
     }
     curve
-}
-
-/// Burst size of a budget in bytes: five milliseconds, but at least a few rows.
-pub(super) fn burst(rate: DataRate) -> usize {
-    ((rate.bytes_per_second() as f64 * 0.005) as usize).max(2000)
 }

@@ -5,7 +5,7 @@
 //! gradient step for each rating, and adds the changes. The arithmetic is real, so a simulated
 //! training has a loss; the time per rating is given.
 
-use super::learning_curve::{ClockLosses, burst, learning_curve};
+use super::learning_curve::{ClockLosses, learning_curve};
 use crate::actors::tables::{TableActor, TableActorSetup, TableProgram, TableRows, TableWork};
 use crate::cluster_spec::ClusterSpec;
 use crate::sampling;
@@ -322,7 +322,7 @@ impl MfWorkload {
         let simulation = Simulation::new(cluster, seed, |me| {
             let worker = |local: usize| MfWorker::new(&job, me.index() * self.workers + local, all);
             let programs = (0..self.workers).map(worker).collect();
-            let budget = self.budget.map(|rate| (rate, burst(rate)));
+            let budget = self.budget;
             let procedure: fn() -> Box<dyn UpdateRule<f32>> =
                 if self.adaptive_revision { || Box::new(AdaRevision::new(0.08)) } else { || Box::new(Addition) };
             let setup = TableActorSetup { spec: spec.clone(), procedure, programs, budget };

@@ -20,6 +20,7 @@ use crate::sampling;
 use crate::simulation::{PeerUsage, RunSummary, Simulation};
 use crate::trace::SimTrace;
 use crate::units::SimDuration;
+use hemiola_collective_proto::protocol::CallSetup;
 use hemiola_collective_proto::{Algorithm, Operation, ReduceOp};
 use hemiola_loops::LoopProfile;
 use hemiola_loops::plan::{LoopBlock, LoopPlan};
@@ -36,8 +37,6 @@ const HEADER_BYTES: usize = 12;
 const CELL_BYTES: usize = 4;
 /// Shards per worker, as in `hemiola-tables`.
 const SHARDS_PER_WORKER: usize = 2;
-/// Bytes of elements in a message of an all-reduce.
-const SEGMENT_BYTES: usize = 1 << 18;
 
 /// A profiled program with the settings of a prediction.
 #[derive(Clone, Copy, Debug)]
@@ -93,9 +92,9 @@ impl ProfiledProgram<'_> {
         let workers_time = 1e9 * seconds * passes * peers * self.workers as f64;
         let prediction = TrainingPrediction {
             strategy: strategy.to_string(),
-            pass_seconds: seconds,
-            pass_bytes: more(|account| account.sent_bytes) / peers / passes,
-            pass_messages: more(|account| account.sent_messages) / peers / passes,
+            epoch_seconds: seconds,
+            epoch_bytes: more(|account| account.sent_bytes) / peers / passes,
+            epoch_messages: more(|account| account.sent_messages) / peers / passes,
             computing: more(|account| account.computing) / workers_time,
             waiting: more(|account| account.waiting) / workers_time,
             rmse: None,
@@ -236,7 +235,7 @@ impl ProfiledProgram<'_> {
         let simulation = Simulation::new(cluster, seed, |me| {
             let operation = Operation::AllReduce { algorithm, operator, length };
             let one = collectives::CollectiveJob { operation, elements: vec![0.0_f32; length], before };
-            CollectiveActor::new(me, cluster.peers, vec![one; clocks], 1, SEGMENT_BYTES)
+            CollectiveActor::new(CallSetup::new(me, cluster.peers), vec![one; clocks], 1)
         });
         finish(simulation.map_err(|error| error.to_string())?, traced)
     }
@@ -354,7 +353,7 @@ mod tests {
     fn with_a_fast_network_a_pass_takes_the_time_of_its_entries() {
         for strategy in ALL {
             for peers in [2, 4] {
-                let share = predicted(strategy, &near(peers)).pass_seconds / (0.06 / peers as f64);
+                let share = predicted(strategy, &near(peers)).epoch_seconds / (0.06 / peers as f64);
                 assert!((0.95..1.2).contains(&share), "{strategy} with {peers}: {share}");
             }
         }
@@ -365,7 +364,8 @@ mod tests {
         for strategy in ALL {
             let mut cluster = near(4);
             cluster.hosts = Some(HostSpec { peers: 4, cores: 2, message_time: SimDuration::ZERO, nanos_per_byte: 0.0 });
-            let (two, four) = (predicted(strategy, &near(2)).pass_seconds, predicted(strategy, &cluster).pass_seconds);
+            let (two, four) =
+                (predicted(strategy, &near(2)).epoch_seconds, predicted(strategy, &cluster).epoch_seconds);
             assert!(
                 (0.9..1.15).contains(&(four / two)),
                 "{strategy}: {four} on shared cores, {two} with as many peers"
@@ -373,7 +373,7 @@ mod tests {
             // Message handling takes core time from computations.
             let handled = HostSpec { nanos_per_byte: 500.0, ..cluster.hosts.unwrap() };
             let busy = predicted(strategy, &ClusterSpec { hosts: Some(handled), ..cluster });
-            assert!(busy.pass_seconds > 1.05 * four, "{strategy}: {busy:?} after {four}");
+            assert!(busy.epoch_seconds > 1.05 * four, "{strategy}: {busy:?} after {four}");
         }
     }
 
@@ -381,12 +381,12 @@ mod tests {
     fn a_rotation_sends_its_rows_and_the_first_pass_is_not_counted() {
         let found = predicted(TrainingStrategy::Rotation, &ClusterSpec::new(2));
         // All rows of an array, once from each peer, plus headers, frames and barriers.
-        assert!((3200.0..4500.0).contains(&found.pass_bytes), "{found:?}");
+        assert!((3200.0..4500.0).contains(&found.epoch_bytes), "{found:?}");
         let served = predicted(TrainingStrategy::Bsp, &ClusterSpec::new(2));
         // In each clock, both peers read and change nearly all rows: half of the updates go to the
         // other peer, and half of the rows come back.
         let rows = 4.0 * 3200.0;
-        assert!((0.9 * rows..1.6 * rows).contains(&served.pass_bytes), "{served:?}");
+        assert!((0.9 * rows..1.6 * rows).contains(&served.epoch_bytes), "{served:?}");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::actors::gossip::{GossipActor, GossipSetup};
 use crate::cluster_spec::ClusterSpec;
 use crate::simulation::{RunSummary, Simulation};
 use crate::units::SimDuration;
+use hemiola_collective_proto::protocol::CallSetup;
 use hemiola_collective_proto::{Algorithm, GossipSync, GossipWeights, Operation, ReduceOp, Topology};
 use std::sync::Arc;
 
@@ -73,7 +74,7 @@ fn collectives(peers: usize, operation: &Operation, times: usize) -> Result<RunS
     finish(Simulation::new(&ClusterSpec::new(peers), 1, |me| {
         let elements = vec![1.0_f32; operation.buffer_length(peers)];
         let job = CollectiveJob { operation: operation.clone(), elements, before: SimDuration::from_micros(10) };
-        CollectiveActor::new(me, peers, vec![job; times], 1, 1 << 18)
+        CollectiveActor::new(CallSetup::new(me, peers), vec![job; times], 1)
     }))
 }
 

@@ -18,6 +18,7 @@ use crate::cluster_spec::ClusterSpec;
 use crate::simulation::{PeerUsage, RunSummary, Simulation};
 use crate::trace::SimTrace;
 use crate::units::SimDuration;
+use hemiola_collective_proto::protocol::CallSetup;
 use hemiola_collective_proto::{Algorithm, Operation, ReduceOp};
 use hemiola_core::Rank;
 use hemiola_loops::plan::{Cuts, LoopBlock, LoopSchedule};
@@ -77,12 +78,12 @@ impl FromStr for TrainingStrategy {
 pub struct TrainingPrediction {
     /// Name of the strategy.
     pub strategy: String,
-    /// Seconds per pass over all ratings.
-    pub pass_seconds: f64,
-    /// Mean bytes that a peer sends per pass.
-    pub pass_bytes: f64,
-    /// Mean messages that a peer sends per pass.
-    pub pass_messages: f64,
+    /// Seconds per epoch over all ratings.
+    pub epoch_seconds: f64,
+    /// Mean bytes that a peer sends per epoch.
+    pub epoch_bytes: f64,
+    /// Mean messages that a peer sends per epoch.
+    pub epoch_messages: f64,
     /// Share of the workers' time spent computing.
     pub computing: f64,
     /// Share of the workers' time spent waiting.
@@ -120,9 +121,9 @@ pub fn predict(
     let sum = |of: fn(&PeerUsage) -> u64| run.usage.iter().map(of).sum::<u64>() as f64;
     let prediction = TrainingPrediction {
         strategy: strategy.to_string(),
-        pass_seconds: run.ended.end_time.secs() / count,
-        pass_bytes: sum(|account| account.sent_bytes) / peers / count,
-        pass_messages: sum(|account| account.sent_messages) / peers / count,
+        epoch_seconds: run.ended.end_time.secs() / count,
+        epoch_bytes: sum(|account| account.sent_bytes) / peers / count,
+        epoch_messages: sum(|account| account.sent_messages) / peers / count,
         computing: sum(|account| account.computing) / total,
         waiting: sum(|account| account.waiting) / total,
         rmse: run.rmse,
@@ -191,7 +192,7 @@ fn all_reduce(job: &MfWorkload, cluster: &ClusterSpec, seed: u64, traced: bool) 
             elements: vec![0.0_f32; length],
             before: SimDuration::from_nanos(job.rating_time.nanos() * share),
         };
-        CollectiveActor::new(me, cluster.peers, vec![one; job.clocks as usize], 1, 1 << 18)
+        CollectiveActor::new(CallSetup::new(me, cluster.peers), vec![one; job.clocks as usize], 1)
     });
     finish(simulation.map_err(|error| error.to_string())?, traced)
 }
@@ -225,7 +226,7 @@ mod tests {
         for strategy in ALL {
             let (wide, trace) = predict(&small(), strategy, &ClusterSpec::new(4), 1, true).unwrap();
             let (slow, none) = predict(&small(), strategy, &narrow, 1, false).unwrap();
-            assert!(slow.pass_seconds > 1.5 * wide.pass_seconds, "{strategy}: {wide:?} {slow:?}");
+            assert!(slow.epoch_seconds > 1.5 * wide.epoch_seconds, "{strategy}: {wide:?} {slow:?}");
             assert!(!trace.unwrap().spans.is_empty() && none.is_none());
             assert!(wide.computing > 0.0 && wide.computing + wide.waiting < 1.0 + 1e-9, "{wide:?}");
             assert_eq!(strategy.to_string().parse(), Ok(strategy));
@@ -241,7 +242,7 @@ mod tests {
         let alone = job.rating_time.secs() * job.ratings() as f64;
         for strategy in ALL {
             let (found, _) = predict(&job, strategy, &near, 1, false).unwrap();
-            let share = found.pass_seconds / (alone / 2.0);
+            let share = found.epoch_seconds / (alone / 2.0);
             assert!((0.95..1.35).contains(&share), "{strategy}: {share}");
         }
     }
@@ -252,7 +253,7 @@ mod tests {
         let (found, _) = predict(&job, TrainingStrategy::Rotation, &ClusterSpec::new(4), 1, false).unwrap();
         let rows = (job.items * job.rank * 4) as f64;
         // Every peer sends every block once, plus headers and frames.
-        assert!((1.0..1.1).contains(&(found.pass_bytes / rows)), "{found:?}");
-        assert!((found.pass_messages - 8.0).abs() < 1e-9, "{found:?}");
+        assert!((1.0..1.1).contains(&(found.epoch_bytes / rows)), "{found:?}");
+        assert!((found.epoch_messages - 8.0).abs() < 1e-9, "{found:?}");
     }
 }

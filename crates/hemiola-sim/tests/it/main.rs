@@ -1,5 +1,6 @@
 //! Tests of whole simulated clusters.
 
+mod collective_conformance;
 mod explore;
 mod figures;
 mod network;

@@ -21,7 +21,7 @@ pub(crate) fn candidates(variable: &VariableSpec, cluster: &ResourceSpec) -> Vec
     let mut plans = vec![whole_variable(variable, StrategyNode::all_reduce(0))];
     match variable.gradient {
         GradientKind::Product { pairs } => {
-            plans.push(whole_variable(variable, StrategyNode::sufficient_factors(pairs)))
+            plans.push(whole_variable(variable, StrategyNode::sufficient_factors(pairs)));
         }
         GradientKind::Rows { .. } => plans.push(rows(variable, cluster)),
         GradientKind::Dense => {}

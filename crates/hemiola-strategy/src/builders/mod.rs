@@ -44,7 +44,7 @@ pub enum StrategyBuilder {
     Poseidon,
     /// Touched rows are served, everything else is all-reduced (Parallax).
     Parallax,
-    /// Pieces of 4 MB are served by the peers in turn (`BytePS`).
+    /// Pieces of up to 4 MB, each served by the peer with the fewest bytes (`BytePS`).
     Byteps,
     /// For each variable the method with the least predicted time, given all the others.
     #[default]

@@ -39,7 +39,7 @@ fn placements_and_synchronizers_must_match() {
     });
     assert!(text.contains("scale: its 1 rows cannot be sharded over 2 peers"), "{text}");
     let text = error_after(|strategy| {
-        *node(strategy, 0) = StrategyNode::parameter_server_rows(vec![Rank::new(1), Rank::new(1)])
+        *node(strategy, 0) = StrategyNode::parameter_server_rows(vec![Rank::new(1), Rank::new(1)]);
     });
     assert!(text.contains("words: it is sharded over a peer that is named twice"), "{text}");
 }
@@ -90,7 +90,7 @@ fn shards_and_groups_must_fit() {
     });
     assert!(text.contains("a matrix of low rank cannot share group 77"), "{text}");
     let text = error_after(|strategy| {
-        node(strategy, 1).synchronizer = Synchronizer::Gossip(Topology::Halton { degree: Some(9) })
+        node(strategy, 1).synchronizer = Synchronizer::Gossip(Topology::Halton { degree: Some(9) });
     });
     assert!(text.contains("convolution.weight: its gossip graph is invalid"), "{text}");
 }

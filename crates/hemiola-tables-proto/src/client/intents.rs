@@ -1,4 +1,5 @@
-//! Intent signaling and leases, after AdaPM (Renz-Wieland et al., CIKM 2023).
+//! Intent signaling and leases, after `AdaPM` (Renz-Wieland et al., CIKM 2023); "Leases" in the
+//! README of this crate.
 //!
 //! An *intent* names rows and the clocks in which workers will use them. The rows are fetched
 //! before the first of these clocks and are not evicted until the last one has ended; a copy that
@@ -71,9 +72,9 @@ impl<C: StorageType> ShardClient<C> {
                 if to <= min {
                     continue;
                 }
-                let slot = self.ensure(key);
+                let slot = self.cache.ensure(key);
                 self.intents.active.entry(to).or_default().push(slot);
-                let entry = &mut self.entries[slot as usize];
+                let entry = &mut self.cache.entries[slot as usize];
                 entry.intents += 1;
                 entry.pins += 1;
                 wanted.push(key);
@@ -104,7 +105,7 @@ impl<C: StorageType> ShardClient<C> {
             over.extend(entry.remove());
         }
         for slot in &over {
-            let entry = &mut self.entries[*slot as usize];
+            let entry = &mut self.cache.entries[*slot as usize];
             entry.pins -= 1;
             entry.intents -= 1;
             if entry.intents == 0 && entry.leased {
@@ -113,7 +114,7 @@ impl<C: StorageType> ShardClient<C> {
         }
         self.return_leases(&back);
         for slot in over {
-            let entry = &mut self.entries[slot as usize];
+            let entry = &mut self.cache.entries[slot as usize];
             if entry.intents == 0 && std::mem::take(&mut entry.fetched_for_intent) && self.may_evict(slot) {
                 self.drop_copy(slot);
             }
@@ -129,8 +130,8 @@ impl<C: StorageType> ShardClient<C> {
         }
         let mut back = Vec::new();
         for key in keys {
-            let slot = self.ensure(*key);
-            let entry = &mut self.entries[slot as usize];
+            let slot = self.cache.ensure(*key);
+            let entry = &mut self.cache.entries[slot as usize];
             entry.leased = true;
             if entry.intents == 0 {
                 back.push(slot);
@@ -141,8 +142,8 @@ impl<C: StorageType> ShardClient<C> {
 
     /// Returns recalled leases. Those that were returned meanwhile are on their way.
     pub(super) fn recall(&mut self, keys: &[u64]) {
-        let mut slots: Vec<u32> = keys.iter().filter_map(|key| self.find(*key)).collect();
-        slots.retain(|slot| self.entries[*slot as usize].leased);
+        let mut slots: Vec<u32> = keys.iter().filter_map(|key| self.cache.find(*key)).collect();
+        slots.retain(|slot| self.cache.entries[*slot as usize].leased);
         self.return_leases(&slots);
     }
 
@@ -154,7 +155,7 @@ impl<C: StorageType> ShardClient<C> {
         let mut keys = Vec::with_capacity(slots.len());
         let mut by_clock: BTreeMap<Clock, Vec<u32>> = BTreeMap::new();
         for slot in slots {
-            let entry = &mut self.entries[*slot as usize];
+            let entry = &mut self.cache.entries[*slot as usize];
             entry.leased = false;
             keys.push(entry.key);
             for update in entry.log.iter().flat_map(|log| &log.pending).filter(|update| update.sent == 0) {
@@ -175,7 +176,7 @@ impl<C: StorageType> ShardClient<C> {
     /// Returns all leases to the shard.
     pub(super) fn return_all_leases(&mut self) {
         let leased: Vec<u32> =
-            (0..self.entries.len() as u32).filter(|slot| self.entries[*slot as usize].leased).collect();
+            (0..self.cache.entries.len() as u32).filter(|slot| self.cache.entries[*slot as usize].leased).collect();
         self.return_leases(&leased);
     }
 
@@ -183,7 +184,7 @@ impl<C: StorageType> ShardClient<C> {
     pub(super) fn merge_closed(&mut self, slot: u32) {
         self.apply_pending(slot);
         let (fresh, width, sparse) = (self.fresh, self.spec.width, self.spec.sparse);
-        let Some(log) = &mut self.entries[slot as usize].log else { return };
+        let Some(log) = &mut self.cache.entries[slot as usize].log else { return };
         let closed = |update: &mut PendingUpdate<C::Compute>| update.sent == 0 && update.clock < fresh;
         let mut old = log.pending.extract_if(.., closed);
         if let Some(mut sum) = old.next() {

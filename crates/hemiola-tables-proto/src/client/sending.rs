@@ -1,6 +1,6 @@
 //! Outgoing messages of a client.
 
-use super::entry::{ABSENT, CacheEntry, PendingUpdate};
+use super::entry::{CacheEntry, PendingUpdate};
 use super::{ClientOutgoing, ShardClient};
 use crate::batch::RowBatch;
 use crate::clock::Clock;
@@ -42,25 +42,26 @@ impl<C: StorageType> ShardClient<C> {
     /// clock. Returns true if there is more to do. The driver sends each message before the next
     /// call, so no lock is held for all of it.
     pub fn close_some(&mut self) -> bool {
-        let Some(min) = self.closing else { return false };
-        if self.flushing.1.len() == 0
-            && let Some(entry) = self.open.first_entry().filter(|entry| *entry.key() < min)
+        let Some(min) = self.updates.closing else { return false };
+        if self.updates.flushing.1.len() == 0
+            && let Some(entry) = self.updates.open.first_entry().filter(|entry| *entry.key() < min)
         {
             let (clock, mut slots) = entry.remove_entry();
-            for leased in slots.extract_if(.., |slot| self.entries[*slot as usize].leased).collect::<Vec<_>>() {
+            for leased in slots.extract_if(.., |slot| self.cache.entries[*slot as usize].leased).collect::<Vec<_>>() {
                 self.merge_closed(leased);
             }
             self.sort_slots(&mut slots);
-            self.flushing = (clock, slots.into_iter());
+            self.updates.flushing = (clock, slots.into_iter());
         }
-        let (clock, mut slots) = std::mem::take(&mut self.flushing);
+        let (clock, mut slots) = std::mem::take(&mut self.updates.flushing);
         if slots.len() > 0 {
             self.flush_message(clock, &mut slots, true);
         }
-        self.flushing = (clock, slots);
-        let more = self.flushing.1.len() > 0 || self.open.first_key_value().is_some_and(|(clock, _)| *clock < min);
+        self.updates.flushing = (clock, slots);
+        let more = self.updates.flushing.1.len() > 0
+            || self.updates.open.first_key_value().is_some_and(|(clock, _)| *clock < min);
         if !more {
-            self.closing = None;
+            self.updates.closing = None;
             self.close(min);
         }
         more
@@ -68,8 +69,8 @@ impl<C: StorageType> ShardClient<C> {
 
     /// Announces a clock after all sums of earlier clocks have been sent.
     fn close(&mut self, min: Clock) {
-        self.closed = min;
-        while let Some(entry) = self.expiring.first_entry().filter(|entry| *entry.key() <= min) {
+        self.updates.closed = min;
+        while let Some(entry) = self.releases.expiring.first_entry().filter(|entry| *entry.key() <= min) {
             for slot in entry.remove() {
                 self.expire_superseded(slot, min);
             }
@@ -91,7 +92,7 @@ impl<C: StorageType> ShardClient<C> {
     /// timing.
     fn sort_slots(&self, slots: &mut [u32]) {
         if self.separates_workers() {
-            slots.sort_unstable_by_key(|slot| (self.entries[*slot as usize].key, *slot));
+            slots.sort_unstable_by_key(|slot| (self.cache.entries[*slot as usize].key, *slot));
         }
     }
 
@@ -117,12 +118,12 @@ impl<C: StorageType> ShardClient<C> {
             && let Some(slot) = slots.next()
         {
             let open = |update: &&PendingUpdate<C::Compute>| update.sent == 0 && update.clock == clock;
-            let log = self.entries[slot as usize].log.as_ref().filter(|log| log.pending.len() > 1);
+            let log = self.cache.entries[slot as usize].log.as_ref().filter(|log| log.pending.len() > 1);
             if log.is_some_and(|log| log.pending.iter().filter(open).count() > 1) {
                 // Two sums may be merged below, so both must be applied.
                 self.apply_pending(slot);
             }
-            let entry = &mut self.entries[slot as usize];
+            let entry = &mut self.cache.entries[slot as usize];
             take_open(entry, clock, width, sparse, &mut pending);
             for mut update in pending.drain(..) {
                 bytes += RowBatch::row_bytes(&update.delta.cells()) + size_of_val(&update.attachment[..]);
@@ -133,16 +134,16 @@ impl<C: StorageType> ShardClient<C> {
                     let log = entry.log.get_or_insert_default();
                     let position = log.pending.iter().position(|update| update.sent == 0).unwrap_or(log.pending.len());
                     log.pending.insert(position, update);
-                    self.unconfirmed.push_back((number, slot));
+                    self.updates.unconfirmed.push_back((number, slot));
                 } else {
-                    self.free_list.recycle(update.delta);
+                    self.updates.free_list.recycle(update.delta);
                 }
             }
             if let Some(log) = &mut entry.log
                 && log.pending.iter().all(|update| update.sent != 0)
             {
                 log.importance = 0.0;
-                if let Some(pool) = &mut self.pool {
+                if let Some(pool) = &mut self.updates.pool {
                     pool.remove(slot);
                 }
             }
@@ -159,14 +160,14 @@ impl<C: StorageType> ShardClient<C> {
         limiter.acknowledged(stream, self.stream.acknowledged());
         self.send_forgotten();
         self.send_released();
-        let Some(pool) = &mut self.pool else { return };
+        let Some(pool) = &mut self.updates.pool else { return };
         let allowance = limiter.allowance(now).min(self.spec.message_bytes);
         if allowance <= wire::ROWS_HEAD_BYTES {
             return;
         }
-        let entries = &self.entries;
+        let entries = &self.cache.entries;
         let importance = |slot: u32| entries[slot as usize].log.as_ref().map_or(0.0, |log| log.importance);
-        let chosen = pool.choose(allowance / self.row_bytes + 1, random, |_| true, importance);
+        let chosen = pool.choose(allowance / self.updates.row_bytes + 1, random, |_| true, importance);
         let mut by_clock: BTreeMap<Clock, Vec<u32>> = BTreeMap::new();
         let mut bytes = 0;
         for slot in chosen {
@@ -181,7 +182,7 @@ impl<C: StorageType> ShardClient<C> {
                 break;
             }
             bytes += row;
-            self.row_bytes = row;
+            self.updates.row_bytes = row;
             for update in pending {
                 by_clock.entry(update.clock).or_default().push(slot);
             }
@@ -207,64 +208,11 @@ impl<C: StorageType> ShardClient<C> {
         }
     }
 
-    /// Returns true if sums wait that may be sent eagerly.
+    /// Returns true if a tick of the node would send something: sums wait that may be sent eagerly,
+    /// or messages are not acknowledged.
     #[must_use]
-    pub fn has_eager_work(&self) -> bool {
-        self.pool.as_ref().is_some_and(|pool| !pool.members().is_empty())
-    }
-
-    /// Tells the shard which rows were evicted. Must precede a new request for one of them.
-    pub(super) fn send_forgotten(&mut self) {
-        if !self.forgotten.is_empty() {
-            let mut keys = std::mem::take(&mut self.forgotten);
-            keys.sort_unstable();
-            self.send(ClientMessage::Forget { keys }, true);
-        }
-    }
-
-    pub(super) fn send_released(&mut self) {
-        if !self.released.is_empty() {
-            let copies = std::mem::take(&mut self.released);
-            self.send(ClientMessage::Release { copies }, true);
-        }
-    }
-
-    /// Releases superseded versions that no worker computes with any more.
-    fn expire_superseded(&mut self, slot: u32, min: Clock) {
-        let entry = &mut self.entries[slot as usize];
-        if let Some(log) = &mut entry.log {
-            for superseded in log.superseded.extract_if(.., |superseded| superseded.used_until <= min) {
-                if self.releases {
-                    self.released.push((entry.key, superseded.version, superseded.copies));
-                }
-            }
-        }
-        self.drop_if_idle(slot);
-    }
-
-    /// Drops all copies when no worker reads any more; copies still on their way will be ignored.
-    fn drop_all_copies(&mut self) {
-        self.unconfirmed.clear();
-        for slot in 0..self.entries.len() as u32 {
-            self.release_copy(slot);
-            let entry = &mut self.entries[slot as usize];
-            (entry.requested, entry.log) = (None, None);
-            if entry.is_cached() {
-                let copy = std::mem::replace(&mut entry.copy_slot, ABSENT);
-                self.copies.free(copy);
-                self.attachment.free(copy);
-                self.copy_count -= 1;
-            }
-            self.drop_if_idle(slot);
-        }
-    }
-
-    /// Releases the current version of a row.
-    pub(super) fn release_copy(&mut self, slot: u32) {
-        let entry = &mut self.entries[slot as usize];
-        if self.releases && entry.copies > 0 {
-            self.released.push((entry.key, entry.version, std::mem::take(&mut entry.copies)));
-        }
+    pub fn needs_tick(&self) -> bool {
+        self.updates.pool.as_ref().is_some_and(|pool| !pool.members().is_empty()) || self.stream.owes_acknowledgement()
     }
 }
 

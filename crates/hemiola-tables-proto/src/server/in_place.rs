@@ -166,7 +166,7 @@ mod tests {
     use super::*;
     use crate::selection_rng::SelectionRng;
     use crate::spec::{KeySpace, ShardId, TableSpec};
-    use crate::update_rule::{AdaRevision, Addition};
+    use crate::update_rule::{Addition, SnapshotAdaRevision};
     use std::sync::Arc;
 
     fn server(consistency: Consistency) -> ShardServer<f32> {
@@ -275,7 +275,7 @@ mod tests {
     fn tables_that_need_messages_are_rejected() {
         assert!(server(Consistency::Bsp).check_in_place().is_err());
         let spec = Arc::new(TableSpec { consistency: Consistency::Async, ..TableSpec::new("w", KeySpace::Growing, 2) });
-        let keeping = Box::new(AdaRevision::with_snapshots(0.1, 5));
+        let keeping = Box::new(SnapshotAdaRevision::new(0.1, 5));
         let server =
             ShardServer::<f32>::new(spec, ShardId::new(0), keeping, Clock::ZERO, SelectionRng::new(0)).unwrap();
         assert!(server.check_in_place().unwrap_err().to_string().contains("the form of the rule with attachments"));

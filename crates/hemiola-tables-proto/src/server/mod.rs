@@ -10,6 +10,8 @@
 //! new minimum; waiting reads are answered. Between clocks, changed rows are sent eagerly if the
 //! rate limiter allows ([`ShardServer::send_eagerly`]).
 //!
+//! The README of this crate describes the protocol: messages, freshness, leases and races.
+//!
 //! **Invariants**
 //! 1. An update is applied exactly once ([`OrderedStream`] drops repetitions), in the sender's
 //!    order.
@@ -573,6 +575,13 @@ impl<C: StorageType> ShardServer<C> {
     #[must_use]
     pub fn has_eager_work(&self) -> bool {
         self.spec.comm_policy.is_some() && !self.dirty.members().is_empty()
+    }
+
+    /// Returns true if a tick of the node would send something: rows wait to be sent eagerly, or
+    /// messages are not acknowledged.
+    #[must_use]
+    pub fn needs_tick(&self) -> bool {
+        self.has_eager_work() || self.clients.iter().any(|record| record.stream.owes_acknowledgement())
     }
 }
 

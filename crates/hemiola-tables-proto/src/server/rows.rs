@@ -137,7 +137,7 @@ impl<C: StorageType> ShardRows<C> {
         let (key, version) = (record[KEY], record[VERSION]);
         match rule.local_apply() {
             view @ (LocalApply::Add | LocalApply::AddScaled(_)) => {
-                self.store.add(slot, &write.cells, view.factor(), key, version + 1)
+                self.store.add(slot, &write.cells, view.factor(), key, version + 1);
             }
             LocalApply::Never => {
                 let update =

@@ -1,28 +1,11 @@
-//! `AdaGrad` (Duchi, Hazan, Singer 2011): the learning rate of each column shrinks with the squares
-//! of its gradients.
-//!
-//! State: `z`, the initial value plus the sum of squares. `value -= learning_rate / sqrt(z) *
-//! gradient`. The initial value of 1 bounds the first step by the learning rate, and equals that of
-//! [`AdaRevision`](super::AdaRevision).
+//! [`AdaGrad`] as a server-side rule. State of each column: the sum of squared gradients.
 
 use super::{BuiltInRule, LocalApply, RowUpdate, UnknownVersion, UpdateRule};
-use crate::dtype::FloatType;
+use crate::cells::RowCells;
+use crate::dtype::ComputeType;
+use hemiola_optim::{AdaGrad, Float};
 
-/// `AdaGrad` update rule with a per-column learning rate.
-#[derive(Clone, Copy, Debug)]
-pub struct AdaGrad {
-    learning_rate: f64,
-}
-
-impl AdaGrad {
-    /// Creates the rule with this initial learning rate.
-    #[must_use]
-    pub const fn new(learning_rate: f64) -> Self {
-        Self { learning_rate }
-    }
-}
-
-impl<W: FloatType> UpdateRule<W> for AdaGrad {
+impl<W: ComputeType + Float> UpdateRule<W> for AdaGrad {
     fn local_apply(&self) -> LocalApply<W> {
         LocalApply::Never
     }
@@ -32,19 +15,21 @@ impl<W: FloatType> UpdateRule<W> for AdaGrad {
     }
 
     fn init_row(&self, _key: u64, _row: &mut [W], state: &mut [W]) {
-        state.fill(W::from_f64(1.0));
+        state.fill(Float::from_f64(self.initial_sum));
     }
 
     fn built_in(&self) -> Option<BuiltInRule> {
-        Some(BuiltInRule::AdaGrad { learning_rate: self.learning_rate })
+        Some(BuiltInRule::AdaGrad(*self))
     }
 
     fn apply(&self, update: &RowUpdate<'_, W>, row: &mut [W], state: &mut [W]) -> Result<(), UnknownVersion> {
-        let learning_rate = W::from_f64(self.learning_rate);
-        for (column, gradient) in update.cells.iter() {
-            let z = state[column].plus(gradient.times(gradient));
-            state[column] = z;
-            row[column] = row[column].minus(learning_rate.divided_by(z.sqrt()).times(gradient));
+        match update.cells {
+            RowCells::Dense(gradient) => self.update(row, gradient, state),
+            RowCells::Sparse { .. } => {
+                for (column, gradient) in update.cells.iter() {
+                    row[column] = row[column] - self.step(gradient, &mut state[column]);
+                }
+            }
         }
         Ok(())
     }
@@ -53,7 +38,6 @@ impl<W: FloatType> UpdateRule<W> for AdaGrad {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cells::RowCells;
 
     #[test]
     fn equals_the_plain_formula() {

@@ -1,7 +1,9 @@
-//! Additive update rules: updates are added as they are, or times a learning rate.
+//! Additive update rules: updates are added as they are, or times a learning rate ([`Sgd`]).
 
 use super::{BuiltInRule, LocalApply, RowUpdate, UnknownVersion, UpdateRule};
-use crate::dtype::{ComputeType, FloatType};
+use crate::cells::RowCells;
+use crate::dtype::ComputeType;
+use hemiola_optim::{Float, Sgd};
 
 /// Adds the update to the row. The default rule.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,32 +24,25 @@ impl<W: ComputeType> UpdateRule<W> for Addition {
     }
 }
 
-/// Stochastic gradient descent: subtracts the learning rate times the gradient.
-#[derive(Clone, Copy, Debug)]
-pub struct Sgd {
-    learning_rate: f64,
-}
-
-impl Sgd {
-    /// Creates the rule with this learning rate.
-    #[must_use]
-    pub const fn new(learning_rate: f64) -> Self {
-        Self { learning_rate }
-    }
-}
-
-impl<W: FloatType> UpdateRule<W> for Sgd {
+/// Clients and shards add gradients times the negated learning rate, which gives the bits of
+/// [`Sgd::update`].
+impl<W: ComputeType + Float> UpdateRule<W> for Sgd {
     fn local_apply(&self) -> LocalApply<W> {
-        LocalApply::AddScaled(W::from_f64(-self.learning_rate))
+        LocalApply::AddScaled(Float::from_f64(-self.learning_rate))
     }
 
     fn apply(&self, update: &RowUpdate<'_, W>, row: &mut [W], _state: &mut [W]) -> Result<(), UnknownVersion> {
-        update.cells.add_to(row, Some(W::from_f64(-self.learning_rate)));
+        match update.cells {
+            RowCells::Dense(gradient) => self.update(row, gradient),
+            RowCells::Sparse { .. } => {
+                update.cells.iter().for_each(|(column, gradient)| row[column] = row[column] - self.step(gradient));
+            }
+        }
         Ok(())
     }
 
     fn built_in(&self) -> Option<BuiltInRule> {
-        Some(BuiltInRule::Sgd { learning_rate: self.learning_rate })
+        Some(BuiltInRule::Sgd(*self))
     }
 }
 
@@ -55,7 +50,6 @@ impl<W: FloatType> UpdateRule<W> for Sgd {
 #[expect(clippy::float_cmp, reason = "these values are exact")]
 mod tests {
     use super::*;
-    use crate::cells::RowCells;
 
     #[test]
     fn additive_rules_match_their_formulas() {

@@ -7,30 +7,32 @@
 //! created, when an update is applied and when a copy is sent, and asks whether it may send rows
 //! eagerly.
 //!
+//! The arithmetic of the built-in rules is that of `hemiola-optim`. The files of this module adapt
+//! it to rows: layout of the state, attachments, versions.
+//!
 //! | file | rules |
 //! |---|---|
-//! | [`additive`] | [`Addition`], [`Sgd`]: clients see their own updates at once |
-//! | [`adagrad`] | [`AdaGrad`] |
-//! | [`adam`] | [`Adam`] |
-//! | [`adarevision`] | [`AdaRevision`], which accounts for the delay of an update, in both forms |
+//! | `additive` | [`Addition`], [`Sgd`]: clients see their own updates at once |
+//! | `adagrad` | [`AdaGrad`] |
+//! | `adam` | [`Adam`] |
+//! | [`adarevision`] | [`AdaRevision`] and [`SnapshotAdaRevision`], which account for the delay of an update |
 //! | [`built_in`] | the rules above as plain data |
 //!
 //! **Contract:** `apply` is a function of its arguments and of what the rule has seen of this row
 //! before, so rows can be spread over any number of shards. It must not change the row if it
 //! returns an error.
 
-pub mod adagrad;
-pub mod adam;
+mod adagrad;
+mod adam;
 pub mod adarevision;
-pub mod additive;
+mod additive;
 pub mod built_in;
 
 use crate::cells::RowCells;
-pub use adagrad::AdaGrad;
-pub use adam::Adam;
-pub use adarevision::AdaRevision;
-pub use additive::{Addition, Sgd};
+pub use adarevision::SnapshotAdaRevision;
+pub use additive::Addition;
 pub use built_in::BuiltInRule;
+pub use hemiola_optim::{AdaGrad, AdaRevision, Adam, Sgd};
 use std::fmt;
 
 /// Treatment of a client's own updates in its cached rows before the shard has applied them

@@ -7,7 +7,7 @@ use half::bf16;
 use hemiola_core::WorkerId;
 use hemiola_tables_proto::dtype::StorageType;
 use hemiola_tables_proto::server::snapshot::{SnapshotChunk, SnapshotSummary};
-use hemiola_tables_proto::update_rule::{AdaGrad, AdaRevision, Adam, Addition, Sgd};
+use hemiola_tables_proto::update_rule::{AdaGrad, AdaRevision, Adam, Addition, Sgd, SnapshotAdaRevision};
 use hemiola_tables_proto::{Clock, KeySpace, RowCells, RowInitializer, ShardId, ShardServer, TableSpec, UpdateRule};
 use std::sync::Arc;
 
@@ -104,7 +104,7 @@ fn rules() -> Vec<RuleFactory> {
         Box::new(|| Box::new(AdaGrad::new(0.2))),
         Box::new(|| Box::new(Adam::new(0.05))),
         Box::new(|| Box::new(AdaRevision::new(0.2))),
-        Box::new(|| Box::new(AdaRevision::with_snapshots(0.2, 5))),
+        Box::new(|| Box::new(SnapshotAdaRevision::new(0.2, 5))),
     ]
 }
 

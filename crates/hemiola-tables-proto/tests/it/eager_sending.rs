@@ -3,9 +3,9 @@
 
 use crate::model::TestRng;
 use crate::test_network::TestNetwork;
+use hemiola_core::Bandwidth;
 use hemiola_core::{Moment, WorkerId};
-use hemiola_net::Bandwidth;
-use hemiola_tables_proto::update_rule::{AdaRevision, Addition};
+use hemiola_tables_proto::update_rule::{Addition, SnapshotAdaRevision};
 use hemiola_tables_proto::{
     Clock, CommPolicy, Consistency, KeySpace, PriorityPolicy, RateLimiter, RowCells, RowSelection, SelectionRng,
     TableSpec, UpdateRule,
@@ -71,10 +71,8 @@ fn the_most_important_rows_go_first() {
 fn an_update_rule_can_block_eager_sends() {
     let sizes = [1.0; 20];
     let count = |bound| {
-        rows_seen_early(PriorityPolicy::RoundRobin, 1 << 20, &sizes, &|| {
-            Box::new(AdaRevision::with_snapshots(0.1, bound))
-        })
-        .len()
+        rows_seen_early(PriorityPolicy::RoundRobin, 1 << 20, &sizes, &|| Box::new(SnapshotAdaRevision::new(0.1, bound)))
+            .len()
     };
     assert_eq!(count(0), 0);
     assert_eq!(count(1000), 20);

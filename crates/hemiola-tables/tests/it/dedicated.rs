@@ -6,8 +6,8 @@ use crate::support::{delta, quick, with_watchdog};
 use hemiola_cluster::{Cluster, Result, Standalone, standalone};
 use hemiola_core::Rank;
 use hemiola_tables::{
-    AdaRevision, Adam, Bandwidth, Consistency, RowInitializer, Servers, Sgd, StorageType, TableBuilder, TableExt,
-    UpdateRule, serve,
+    AdaRevision, Adam, Bandwidth, Consistency, RowInitializer, Servers, Sgd, SnapshotAdaRevision, StorageType,
+    TableBuilder, TableExt, UpdateRule, serve,
 };
 use hemiola_tables_proto::Clock;
 use hemiola_tables_proto::update_rule::{LocalApply, RowUpdate, UnknownVersion};
@@ -79,7 +79,7 @@ fn results_do_not_depend_on_shard_placement() {
         check::<i32>(|table| table);
         check::<half::bf16>(|table| table.initializer(RowInitializer::Normal { seed: 3, mean: 0.0, std_dev: 1.0 }));
         check::<f32>(|table| table.update_rule(AdaRevision::new(0.1)));
-        check::<f32>(|table| table.update_rule(AdaRevision::with_snapshots(0.1, 100)));
+        check::<f32>(|table| table.update_rule(SnapshotAdaRevision::new(0.1, 100)));
         check::<f64>(|table| table.update_rule(Adam::new(0.1)));
     });
 }

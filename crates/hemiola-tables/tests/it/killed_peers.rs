@@ -4,7 +4,7 @@
 
 use crate::support::{delta, with_watchdog};
 use hemiola_cluster::{Cluster, Result, standalone};
-use hemiola_core::{ChannelId, Lane};
+use hemiola_core::{ChannelId, ChannelOwner, Lane};
 use hemiola_tables::{TableExt, serve};
 use hemiola_testkit::PeerProcesses;
 use std::io::{BufRead, BufReader};
@@ -23,7 +23,9 @@ fn train(cluster: &Cluster, folder: &Path, hold: Option<u64>) -> Result<String> 
         println!("clock {clock}");
         if hold == Some(clock) && cluster.is_root() {
             // Holds until the kill arrives, so that it comes before the end.
-            let never = cluster.open_channel(ChannelId::of(99, 0), Lane::Control).receive(Duration::from_secs(100));
+            let never = cluster
+                .open_channel(ChannelId::of(ChannelOwner::Application, 0), Lane::Control)
+                .receive(Duration::from_secs(100));
             assert!(never.is_err());
         }
         table.each_worker(|worker| {

@@ -2,6 +2,7 @@
 
 mod bit_identity;
 mod checkpoints;
+mod conformance;
 mod dedicated;
 mod eager_sending;
 mod killed_peers;

@@ -2,7 +2,7 @@
 
 use crate::support::{quick, with_watchdog};
 use hemiola_cluster::standalone;
-use hemiola_core::{ChannelId, Lane, Rank};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, Rank};
 use hemiola_tables::{Consistency, TableExt};
 use std::time::Duration;
 
@@ -97,7 +97,9 @@ fn a_deadline_error_names_the_clocks() {
             })?;
             if !cluster.is_root() {
                 // Wait until peer 0 has timed out.
-                let never = cluster.open_channel(ChannelId::of(99, 0), Lane::Control).receive(Duration::from_secs(100));
+                let never = cluster
+                    .open_channel(ChannelId::of(ChannelOwner::Application, 0), Lane::Control)
+                    .receive(Duration::from_secs(100));
                 assert!(never.is_err());
             }
             Ok(())

@@ -3,7 +3,7 @@
 use crate::support::{quick, with_watchdog};
 use hemiola_cluster::standalone;
 use hemiola_core::Purpose;
-use hemiola_tables::{AdaRevision, Adam, Consistency, RowDelivery, RowInitializer, TableExt};
+use hemiola_tables::{AdaRevision, Adam, Consistency, RowDelivery, RowInitializer, SnapshotAdaRevision, TableExt};
 use std::time::Duration;
 
 #[test]
@@ -132,7 +132,7 @@ fn update_rules_work_on_any_number_of_peers() {
                         let table = table.initializer(RowInitializer::Constant(4.0));
                         let table = match form {
                             0 => table.update_rule(AdaRevision::new(0.5)),
-                            1 => table.update_rule(AdaRevision::with_snapshots(0.5, 1000)),
+                            1 => table.update_rule(SnapshotAdaRevision::new(0.5, 1000)),
                             _ => table.update_rule(Adam::new(0.2)),
                         };
                         let table = table.build()?;

@@ -1,4 +1,4 @@
-//! The table view of Parquet and Arrow IPC files, a group of rows at a time.
+//! Table view of Parquet and Arrow IPC files, one row group at a time.
 
 use super::deal::deal;
 use super::description::{DataSetContents, FIRST_ROWS, FirstRows};
@@ -8,7 +8,7 @@ use super::tally::ValueTally;
 use hemiola_array::read::{Columnar, InputFile, NonFiniteHandling};
 use hemiola_cluster::Cluster;
 
-/// One pass over all groups, column by column.
+/// Computes the statistics in one pass over all row groups, column by column.
 pub(super) fn survey(
     cluster: &Cluster,
     source: &InputFile,
@@ -25,14 +25,14 @@ pub(super) fn survey(
         |(), group| {
             let mut tallies = vec![ValueTally::default(); names.len()];
             let (mut rows, mut first) = (0, vec![Vec::new(); names.len()]);
-            for (place, name) in names.iter().enumerate() {
-                let (tally, first) = (&mut tallies[place], &mut first[place]);
+            for (index, name) in names.iter().enumerate() {
+                let (tally, first) = (&mut tallies[index], &mut first[index]);
                 let mut keep = |value: &dyn std::fmt::Display| {
                     if first.len() < FIRST_ROWS {
                         first.push(value.to_string());
                     }
                 };
-                rows = if texts[place] {
+                rows = if texts[index] {
                     file.read(group..group + 1, &[name], |(value,): (String,)| {
                         tally.text();
                         keep(&value);

@@ -1,12 +1,13 @@
-//! Entries per index of a dimension whose extent is not known yet.
+//! Counts of entries per index, for a dimension of unknown extent.
 //!
-//! Bins hold one index each as long as all indices are below [`BINS`]; a larger one halves the resolution as often as it
-//! takes, so that an id of 10^18 costs no more memory than one of 10^6. **Invariant:** counts do not depend on the order of
-//! arrival, so workers count for themselves and the counters are merged in any order.
+//! Each bin holds one index as long as all indices are below [`BINS`]. A larger index halves the
+//! resolution as often as necessary, so that an id of 10^18 costs no more memory than one of 10^6.
+//! **Invariant:** counts do not depend on the order of arrival, so each worker has its own counter,
+//! and counters are merged in any order.
 
 use hemiola_array::Histogram;
 
-/// The most bins of a counter: 32 MiB per worker.
+/// Maximum number of bins of a counter: 32 MiB per worker.
 const BINS: u64 = 1 << 22;
 
 /// Counts per index, or per bin of `2^shift` indices.
@@ -66,17 +67,17 @@ impl DistinctCounter {
         self.largest = self.largest.max(other.largest);
     }
 
-    /// The smallest and the largest index; `None` if there was none.
+    /// Returns the smallest and the largest index; `None` without entries.
     pub(super) fn bounds(&self) -> Option<(u64, u64)> {
         (self.smallest <= self.largest).then_some((self.smallest, self.largest))
     }
 
-    /// How many indices have entries, if every index has its own bin.
+    /// Returns the number of indices with entries, if every index has its own bin.
     pub(super) fn occupied(&self) -> Option<u64> {
         (self.shift == 0).then(|| self.counts.iter().filter(|&&count| count > 0).count() as u64)
     }
 
-    /// The counts of the `extent` indices from `base`.
+    /// Returns the counts of `extent` indices from `base`.
     pub(super) fn histogram(&self, base: u64, extent: u64) -> Histogram {
         if self.shift == 0 {
             let mut histogram = Histogram::new(extent, BINS as usize);
@@ -85,7 +86,7 @@ impl DistinctCounter {
             }
             return histogram;
         }
-        // The extent is rounded up, so that the bins of the histogram are those of the counter.
+        // The extent is rounded up, so that the histogram has the bins of the counter.
         let width = 1 << self.shift;
         let bins = (self.largest >> self.shift) + 1;
         let mut histogram = Histogram::new(bins.saturating_mul(width), bins as usize);
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn huge_indices_share_bins_in_any_order() {
+    fn large_indices_share_bins_in_any_order() {
         let indices = [5, BINS, 3 * BINS + 1, 1 << 60, 6, u64::MAX];
         let count = |indices: &[u64]| {
             let mut counter = DistinctCounter::default();

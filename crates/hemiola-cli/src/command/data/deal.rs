@@ -1,19 +1,20 @@
-//! Dealing numbered pieces of work to the workers of this machine.
+//! Dynamic distribution of numbered pieces of work to the workers of this machine.
 //!
-//! Workers take the next piece when they are free, so uneven pieces do not leave one worker behind. **Invariant:** results
-//! come back in the order of the pieces, and if pieces fail, the error of the first one is returned: pieces are handed out
-//! in order and none is left out before a failed one. What a worker adds up in its own state must not depend on the order.
+//! A worker takes the next piece when it is free, which balances uneven pieces. **Invariant:**
+//! results come back in the order of the pieces, and if pieces fail, the error of the first one is
+//! returned: pieces are taken in order, and none before a failed one is skipped. The state that a
+//! worker accumulates must not depend on the order.
 
 use hemiola_cluster::{Cluster, ClusterBuilder};
 use hemiola_core::{ClusterEvent, Observer};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes of text in a piece: fixed, so that sums of floats do not depend on the number of workers.
+/// Bytes of text per piece. Fixed, so that float sums do not depend on the number of workers.
 pub(super) const PIECE: u64 = 4 << 20;
 
-/// A cluster of this process alone, with a worker per core unless told otherwise.
-pub(super) fn here(workers: Option<u32>) -> ClusterBuilder {
+/// Returns a single-process cluster, by default with a worker per core.
+pub(super) fn local_cluster(workers: Option<u32>) -> ClusterBuilder {
     let builder = Cluster::builder().observer(Arc::new(SilentProgress));
     match workers {
         Some(workers) => builder.workers(workers as usize),
@@ -21,7 +22,7 @@ pub(super) fn here(workers: Option<u32>) -> ClusterBuilder {
     }
 }
 
-/// A long pass over a file is no stall that anyone needs to hear of.
+/// Observer that reports nothing: a long pass over a file is not a stall.
 #[derive(Debug)]
 struct SilentProgress;
 
@@ -29,14 +30,15 @@ impl Observer for SilentProgress {
     fn observe(&self, _event: &ClusterEvent) {}
 }
 
-/// Runs `work` for every piece. Returns the states of the workers that did anything, and the results by piece.
+/// Runs `work` for every piece. Returns the states of the workers, and the results in the order of
+/// the pieces.
 pub(super) fn deal<S: Send, T: Send>(
     cluster: &Cluster,
     pieces: usize,
     state: impl Fn() -> S + Sync,
     work: impl Fn(&mut S, usize) -> hemiola_array::Result<T> + Sync,
 ) -> anyhow::Result<(Vec<S>, Vec<T>)> {
-    // Relaxed: the numbers alone matter; results are handed over by the end of `each_worker`.
+    // Relaxed: only the numbers matter; `each_worker` synchronizes the results.
     let next = AtomicUsize::new(0);
     let failed = AtomicUsize::new(usize::MAX);
     let workers = cluster.each_worker(|_worker| {
@@ -70,9 +72,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn results_come_in_order_and_the_first_error_wins() {
+    fn results_are_in_order_and_the_first_error_is_returned() {
         let run = |bad: &'static [usize]| {
-            here(Some(3)).run(|cluster| {
+            local_cluster(Some(3)).run(|cluster| {
                 deal(
                     cluster,
                     100,

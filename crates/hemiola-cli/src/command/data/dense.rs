@@ -1,4 +1,4 @@
-//! The dense view: a numpy array.
+//! Dense view: a numpy array.
 
 use super::deal::deal;
 use super::description::{DataSetContents, FIRST_ROWS, FirstRows, MemoryEstimate, density};
@@ -9,12 +9,12 @@ use hemiola_array::{DenseArray, Shape};
 use hemiola_cluster::Cluster;
 use std::collections::BTreeMap;
 
-/// Elements of a piece.
+/// Number of elements per piece of work.
 const PIECE: u64 = 1 << 19;
-/// The most cells of a row that are kept to be shown.
+/// Maximum number of cells shown of a row.
 const SHOWN_CELLS: u64 = 8;
 
-/// One pass over all elements.
+/// Computes the statistics in one pass over all elements.
 pub(super) fn survey(
     cluster: &Cluster,
     source: &InputFile,
@@ -22,7 +22,7 @@ pub(super) fn survey(
 ) -> anyhow::Result<DataSetContents> {
     let npy = Npy::open(source)?.non_finite(non_finite);
     let elements = npy.elements();
-    // A compressed file can only be read from its beginning.
+    // A compressed file can only be read from its start, so it is one piece.
     let piece = if source.compression() == FileCompression::Plain { PIECE } else { elements.max(1) };
     let row_length = npy.shape().last().copied().unwrap_or(1);
     let shown = |index: u64| index / row_length < FIRST_ROWS as u64 && index % row_length < SHOWN_CELLS;
@@ -34,22 +34,22 @@ pub(super) fn survey(
         |(), number| {
             let start = number as u64 * piece;
             let end = elements.min(start + piece);
-            let (mut tally, mut other_than_zero, mut first) = (ValueTally::default(), 0_u64, BTreeMap::new());
+            let (mut tally, mut nonzero, mut first) = (ValueTally::default(), 0_u64, BTreeMap::new());
             npy.read(start..end, |index, value: f64| {
                 tally.add(value);
-                other_than_zero += u64::from(value != 0.0);
+                nonzero += u64::from(value != 0.0);
                 if shown(index) {
                     first.insert(index, value.to_string());
                 }
             })?;
             progress.add(end - start);
-            Ok((tally, other_than_zero, first))
+            Ok((tally, nonzero, first))
         },
     )?;
-    let (mut values, mut other_than_zero, mut cells) = (ValueTally::default(), 0, BTreeMap::new());
+    let (mut values, mut nonzero, mut cells) = (ValueTally::default(), 0, BTreeMap::new());
     for (tally, count, first) in parts {
         values.join(&tally);
-        other_than_zero += count;
+        nonzero += count;
         cells.extend(first);
     }
     let mut rows: Vec<Vec<String>> = Vec::new();
@@ -58,10 +58,10 @@ pub(super) fn survey(
         rows.resize(rows.len().max(row + 1), Vec::new());
         rows[row].push(cell);
     }
-    let left_out = row_length.saturating_sub(SHOWN_CELLS);
-    if left_out > 0 {
+    let omitted = row_length.saturating_sub(SHOWN_CELLS);
+    if omitted > 0 {
         for row in &mut rows {
-            row.push(format!("… {left_out} more"));
+            row.push(format!("… {omitted} more"));
         }
     }
     let names = (0..row_length.min(SHOWN_CELLS)).map(|column| column.to_string()).collect();
@@ -71,7 +71,7 @@ pub(super) fn survey(
         counted_from: None,
         occupied: None,
         entries: elements,
-        density: density(other_than_zero, npy.shape()),
+        density: density(nonzero, npy.shape()),
         duplicates: None,
         values: values.stats(),
         labels: None,

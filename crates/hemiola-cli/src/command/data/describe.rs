@@ -1,11 +1,12 @@
-//! `hemiola data describe`: what is in a data file.
+//! `hemiola data describe`: describes the contents of data files.
 //!
-//! Each argument is one data set: a file, or all files of a folder or a quoted pattern, which then must have one format. The
-//! format is guessed by [`DetectedFormat`] unless it is named; separated values are looked at as entries of a sparse array if they
-//! begin with two columns of whole numbers and a number, and as a table otherwise. One pass over the data, on all workers,
-//! finds everything; nothing printed depends on how many there are.
+//! Each argument is one data set: a file, or all files of a folder or a quoted pattern, which must
+//! have one format. The format is detected by [`DetectedFormat`] unless it is given. Separated
+//! values are entries of a sparse array if they start with two integer columns and a numeric
+//! column, otherwise a table. One pass over the data on all workers computes everything; the output
+//! does not depend on the number of workers.
 
-use super::deal::{PIECE, here};
+use super::deal::{PIECE, local_cluster};
 use super::description::{ColumnDescription, DataSetContents, DataSetDescription, DescribeReport};
 use super::entries::{self, EntryLayout};
 use super::table::{self, ColumnKind, TableColumns};
@@ -26,27 +27,27 @@ const AFTER_HELP: &str = "\
 Examples:
   hemiola data describe ratings.csv
   hemiola data describe train.libsvm.zst test.libsvm.zst --report -
-  hemiola data describe docword.kos.txt --vocab vocab.kos.txt
+  hemiola data describe docword.kos.txt --vocabulary vocab.kos.txt
   hemiola data describe 'logs/part-*.csv' --skip-bad-lines 10
   hemiola data describe movies.dat --format csv --separator :: --header no
 
 Each FILE is one data set: a file, or all files of a folder or of a quoted pattern. Compressed files (gzip, zstd, bzip2) \
-are recognized by their contents.
+are detected by their contents.
 
-The report holds one object per FILE in \"sets\": \"path\", \"files\", \"bytes\", \"compression\", \"format\", \
+The report has one object per FILE in \"sets\": \"path\", \"files\", \"bytes\", \"compression\", \"format\", \
 \"recognized_by\", \"separator\", \"header\"; \"view\" (\"entries\", \"table\" or \"dense\"), \"shape\", \"counted_from\", \
 \"occupied\", \"entries\", \"density\", \"duplicates\"; \"values\" and \"labels\" (\"type\", \"min\", \"mean\", \"max\", \
 \"not_finite\"); \"columns\" (\"name\", \"type\", \"missing\", \"numbers\", \"min\", \"mean\", \"max\"); \"memory\" (\"element\", \
 \"sparse_bytes\", \"dense_bytes\"); \"skew\" (\"busiest_rows\", \"busiest_columns\", \"row_bin\", \"column_bin\"); \
-\"skipped\" (\"file\", \"line\", \"column\", \"expected\", \"found\"); \"first_rows\" (\"names\", \"rows\"). What does not \
-apply is null.
+\"skipped\" (\"file\", \"line\", \"column\", \"expected\", \"found\"); \"first_rows\" (\"names\", \"rows\"). Keys that do not \
+apply are null.
 
 Exit codes:
   0  all files were read
-  2  wrong use, or a file that is not what its format asks for
+  2  wrong use, or a file does not match its format
   3  the system failed, or a file changed while it was read";
 
-/// The arguments of `hemiola data describe`.
+/// Arguments of `hemiola data describe`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DescribeArgs {
@@ -54,47 +55,48 @@ pub(crate) struct DescribeArgs {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
 
-    /// csv, libsvm, docword, ldac, matrix-market, npy, parquet or arrow [default: guessed].
+    /// Format: csv, libsvm, docword, ldac, matrix-market, npy, parquet or arrow [default:
+    /// detected].
     #[arg(long, value_name = "FORMAT")]
     format: Option<FileFormat>,
 
-    /// What stands between fields of separated values: `,`, `tab`, `::`, `space` [default: guessed].
+    /// Field separator of separated values: `,`, `tab`, `::`, `space` [default: detected].
     #[arg(long, value_name = "TEXT", value_parser = separator, allow_hyphen_values = true)]
     separator: Option<String>,
 
-    /// Whether the first line of separated values names the columns.
-    #[arg(long, value_name = "WHETHER", default_value = "auto")]
+    /// Presence of a header line in separated values.
+    #[arg(long, value_name = "CHOICE", default_value = "auto")]
     header: HeaderChoice,
 
-    /// How to look at separated values.
-    #[arg(long = "as", value_name = "VIEW", default_value = "auto")]
+    /// View of separated values.
+    #[arg(long, value_name = "VIEW", default_value = "auto")]
     view: DescribeView,
 
-    /// Columns of separated values to read as text, though they look like numbers: names, or numbers from 1.
+    /// Columns of separated values to read as text, by name or by number from 1.
     #[arg(long, value_name = "COLUMN,...", value_delimiter = ',')]
-    text: Vec<String>,
+    text_columns: Vec<String>,
 
-    /// Indices of LIBSVM features count from 0.
+    /// Feature indices of LIBSVM files count from 0.
     #[arg(long)]
     zero_based: bool,
 
-    /// The words of a bag of words (docword, ldac), one per line.
+    /// Vocabulary of a bag of words (docword, ldac), one word per line.
     #[arg(long, value_name = "FILE")]
-    vocab: Option<PathBuf>,
+    vocabulary: Option<PathBuf>,
 
-    /// How many bad lines to leave out and report.
+    /// Skip and report up to N invalid lines.
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad_lines: u64,
 
-    /// Count NaN and infinity instead of refusing them.
+    /// Count NaN and infinite values instead of refusing them.
     #[arg(long)]
     keep_nan: bool,
 
-    /// File for the results as JSON, or `-` for standard output.
+    /// File for the report as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 
-    /// Compute threads [default: the cores of this machine].
+    /// Worker threads [default: the cores of this machine].
     #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
     workers: Option<u32>,
 }
@@ -108,11 +110,11 @@ enum HeaderChoice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum DescribeView {
-    /// Entries if the first two columns are whole numbers and the third a number.
+    /// Entries if the first two columns are integers and the third is numeric, else a table.
     Auto,
-    /// Row, column and value in the first three columns; rows and columns may be names.
+    /// Entries: row, column and value in the first three columns; rows and columns may be names.
     Entries,
-    /// Rows of fields.
+    /// Table: rows of fields.
     Table,
 }
 
@@ -121,7 +123,7 @@ impl DescribeArgs {
         let mut sets = Vec::new();
         let quiet = self.report.as_deref() == Some(Path::new("-"));
         for (number, path) in self.files.iter().enumerate() {
-            let set = here(self.workers).run(|cluster| self.describe(cluster, path))?;
+            let set = local_cluster(self.workers).run(|cluster| self.describe(cluster, path))?;
             if !quiet {
                 output::print(&format!("{}{}", if number > 0 { "\n" } else { "" }, show::text(&set)))?;
             }
@@ -133,7 +135,7 @@ impl DescribeArgs {
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Adds the option that helps with files of a format, as far as that is known.
+    /// Adds a hint with the flag that helps, depending on the format if it is known.
     fn explain(&self, error: anyhow::Error, format: Option<FileFormat>) -> anyhow::Error {
         let Some(problem) = error.downcast_ref::<Error>() else { return error };
         let is_not_finite = |line: &BadLine| {
@@ -142,20 +144,20 @@ impl DescribeArgs {
         let hint = match problem {
             Error::NotFinite { .. } => "`--keep-nan` counts such values instead",
             Error::BadLine(line) if is_not_finite(line) => {
-                "`--keep-nan` counts such values instead, `--skip-bad-lines N` leaves out up to N such lines"
+                "`--keep-nan` counts such values instead, `--skip-bad-lines N` skips up to N such lines"
             }
             Error::BadLine(line)
                 if format == Some(FileFormat::Csv) && line.expected == <f64 as FieldValue>::EXPECTED =>
             {
-                "`--text COLUMN` reads a column as text, `--skip-bad-lines N` leaves out up to N such lines"
+                "`--text-columns COLUMN` reads a column as text, `--skip-bad-lines N` skips up to N such lines"
             }
             Error::BadLine(line) if format == Some(FileFormat::Libsvm) && line.found.as_deref() == Some("0") => {
-                "`--zero-based` if the first index is 0, else `--skip-bad-lines N` leaves out up to N such lines"
+                "`--zero-based` if the first index is 0, else `--skip-bad-lines N` skips up to N such lines"
             }
-            Error::BadLine(_) => "`--skip-bad-lines N` leaves out up to N such lines",
-            Error::TooManyBadLines { .. } => "allow more with `--skip-bad-lines`, or name the right `--format`",
-            Error::BadFile { file, .. } if self.format.is_none() && self.vocab.as_ref() != Some(file) => {
-                "if the format was guessed wrong, name it: `--format`"
+            Error::BadLine(_) => "`--skip-bad-lines N` skips up to N such lines",
+            Error::TooManyBadLines { .. } => "allow more with `--skip-bad-lines`, or set the right `--format`",
+            Error::BadFile { file, .. } if self.format.is_none() && self.vocabulary.as_ref() != Some(file) => {
+                "if the format was detected wrongly, set it with `--format`"
             }
             _ => return error,
         };
@@ -164,10 +166,10 @@ impl DescribeArgs {
 
     fn describe(&self, cluster: &Cluster, path: &str) -> anyhow::Result<DataSetDescription> {
         let sources = InputFile::find(path)?;
-        let guess = self.guess(&sources).map_err(|error| self.explain(error, None))?;
-        self.must_fit(guess.format)?;
+        let detected = self.detect(&sources).map_err(|error| self.explain(error, None))?;
+        self.check_flags_of_format(detected.format)?;
         let (contents, header) =
-            self.contents(cluster, &sources, &guess).map_err(|error| self.explain(error, Some(guess.format)))?;
+            self.contents(cluster, &sources, &detected).map_err(|error| self.explain(error, Some(detected.format)))?;
         let first = sources[0].compression();
         let mixed = sources.iter().any(|source| source.compression() != first);
         Ok(DataSetDescription {
@@ -175,36 +177,37 @@ impl DescribeArgs {
             files: sources.len(),
             bytes: sources.iter().map(InputFile::bytes).sum(),
             compression: if mixed { "mixed".to_owned() } else { first.to_string() },
-            format: guess.format.name(),
-            recognized_by: guess.evidence,
-            separator: guess.separator.map(|separator| separator.to_string()),
+            format: detected.format.name(),
+            recognized_by: detected.evidence,
+            separator: detected.separator.map(|separator| separator.to_string()),
             header,
             contents,
         })
     }
 
-    /// What is in the files, and for separated values whether they have a header.
+    /// Returns the contents of the files, and for separated values the presence of a header.
     fn contents(
         &self,
         cluster: &Cluster,
         sources: &[InputFile],
-        guess: &DetectedFormat,
+        detected: &DetectedFormat,
     ) -> anyhow::Result<(DataSetContents, Option<bool>)> {
-        let contents = match guess.format {
+        let contents = match detected.format {
             FileFormat::Csv => {
-                let (contents, header) = self.separated(cluster, sources, guess)?;
+                let (contents, header) = self.separated(cluster, sources, detected)?;
                 return Ok((contents, Some(header)));
             }
-            FileFormat::Libsvm | FileFormat::Ldac => self.by_line(cluster, sources, guess.format)?,
-            FileFormat::Docword => self.docword(cluster, only(sources, guess.format)?)?,
-            FileFormat::MatrixMarket => self.matrix_market(cluster, only(sources, guess.format)?)?,
-            FileFormat::Npy => dense::survey(cluster, only(sources, guess.format)?, self.non_finite())?,
+            FileFormat::Libsvm | FileFormat::Ldac => self.by_line(cluster, sources, detected.format)?,
+            FileFormat::Docword => self.docword(cluster, single_file(sources, detected.format)?)?,
+            FileFormat::MatrixMarket => self.matrix_market(cluster, single_file(sources, detected.format)?)?,
+            FileFormat::Npy => dense::survey(cluster, single_file(sources, detected.format)?, self.non_finite())?,
             #[cfg(feature = "arrow")]
             FileFormat::Parquet | FileFormat::Arrow => {
-                super::columnar::survey(cluster, only(sources, guess.format)?, self.non_finite())?
+                super::columnar::survey(cluster, single_file(sources, detected.format)?, self.non_finite())?
             }
             other => {
-                let message = format!("`{}`: this `hemiola` cannot read {other} files", sources[0].path().display());
+                let message =
+                    format!("`{}`: this build of `hemiola` cannot read {other} files", sources[0].path().display());
                 return Err(CommandError::usage(message).hint("build it with `--features arrow`").into());
             }
         };
@@ -215,71 +218,71 @@ impl DescribeArgs {
         if self.keep_nan { NonFiniteHandling::Keep } else { NonFiniteHandling::Reject }
     }
 
-    /// The format of all files, as named or as the first one looks.
-    fn guess(&self, sources: &[InputFile]) -> anyhow::Result<DetectedFormat> {
-        // A first file may be empty, as parts of a set may be; any other tells as well.
+    /// Returns the format of all files: as given, or detected from the first one.
+    fn detect(&self, sources: &[InputFile]) -> anyhow::Result<DetectedFormat> {
+        // Files of a set may be empty; the first other one determines the format.
         let nonempty = |source: &&InputFile| source.bytes() > 0;
         let first = sources.iter().find(nonempty).unwrap_or(&sources[0]);
         let named = |format| DetectedFormat { format, separator: None, comment: None, evidence: "--format".to_owned() };
-        let mut guess = match (self.format, &self.separator) {
+        let mut detected = match (self.format, &self.separator) {
             (Some(FileFormat::Csv), None) => {
-                let guess = DetectedFormat::separator_of(first)?;
-                DetectedFormat { evidence: format!("--format; separator by {}", guess.evidence), ..guess }
+                let detected = DetectedFormat::separator_of(first)?;
+                DetectedFormat { evidence: format!("--format; separator by {}", detected.evidence), ..detected }
             }
             (Some(format), _) => named(format),
             (None, Some(_)) => DetectedFormat { evidence: "--separator".to_owned(), ..named(FileFormat::Csv) },
             (None, None) => DetectedFormat::of(first)?,
         };
-        if let (FileFormat::Csv, Some(text)) = (guess.format, &self.separator) {
-            guess.separator = Some(Separator::new(text));
+        if let (FileFormat::Csv, Some(text)) = (detected.format, &self.separator) {
+            detected.separator = Some(Separator::new(text));
         }
-        Ok(guess)
+        Ok(detected)
     }
 
-    /// An error for options that mean nothing to the format: silence would let a user believe in them.
-    fn must_fit(&self, format: FileFormat) -> anyhow::Result<()> {
+    /// Returns an error for flags that have no effect on files of the format.
+    fn check_flags_of_format(&self, format: FileFormat) -> anyhow::Result<()> {
         let is = |formats: &[FileFormat]| formats.contains(&format);
         let wrong = [
             ("--separator", self.separator.is_some() && !is(&[FileFormat::Csv])),
             ("--header", self.header != HeaderChoice::Auto && !is(&[FileFormat::Csv])),
-            ("--as", self.view != DescribeView::Auto && !is(&[FileFormat::Csv])),
-            ("--text", !self.text.is_empty() && !is(&[FileFormat::Csv])),
+            ("--view", self.view != DescribeView::Auto && !is(&[FileFormat::Csv])),
+            ("--text-columns", !self.text_columns.is_empty() && !is(&[FileFormat::Csv])),
             ("--zero-based", self.zero_based && !is(&[FileFormat::Libsvm])),
             (
                 "--skip-bad-lines",
                 self.skip_bad_lines > 0 && is(&[FileFormat::Npy, FileFormat::Parquet, FileFormat::Arrow]),
             ),
             ("--keep-nan", self.keep_nan && is(&[FileFormat::Docword, FileFormat::Ldac])),
-            ("--vocab", self.vocab.is_some() && !is(&[FileFormat::Docword, FileFormat::Ldac])),
+            ("--vocabulary", self.vocabulary.is_some() && !is(&[FileFormat::Docword, FileFormat::Ldac])),
         ];
         match wrong.iter().find(|(_, wrong)| *wrong) {
             Some((option, _)) => {
-                let message = format!("{option} means nothing for files of the format {format}");
-                Err(CommandError::usage(message).hint("leave it out, or name the right `--format`").into())
+                let message = format!("{option} has no effect on files of the format {format}");
+                Err(CommandError::usage(message).hint("leave it out, or set the right `--format`").into())
             }
             None => Ok(()),
         }
     }
 
-    /// Separated values, and whether they have a header.
+    /// Describes separated values; also returns the presence of a header.
     fn separated(
         &self,
         cluster: &Cluster,
         sources: &[InputFile],
-        guess: &DetectedFormat,
+        detected: &DetectedFormat,
     ) -> anyhow::Result<(DataSetContents, bool)> {
         let header = match self.header {
             HeaderChoice::Yes => CsvHeader::Present,
             HeaderChoice::No => CsvHeader::Absent,
             HeaderChoice::Auto => CsvHeader::Detect,
         };
-        let csv = Csv::new().comment(guess.comment).header(header);
+        let csv = Csv::new().comment(detected.comment).header(header);
         let mut csv = csv.skip_bad_lines(self.skip_bad_lines).non_finite(self.non_finite());
-        if let Some(separator) = &guess.separator {
-            csv = csv.separator(&written(separator));
+        if let Some(separator) = &detected.separator {
+            csv = csv.separator(&separator_text(separator));
         }
         let first = sources.iter().find(|source| source.bytes() > 0).unwrap_or(&sources[0]);
-        let columns = TableColumns::of(&csv, first, &self.text)?;
+        let columns = TableColumns::of(&csv, first, &self.text_columns)?;
         let header = csv.column_names(first)?.is_some();
         if columns.kinds.is_empty() {
             return Err(Error::EmptyInput { file: first.path().to_owned() }.into());
@@ -297,7 +300,7 @@ impl DescribeArgs {
         let count = columns.kinds.len();
         if count < 3 {
             let message = format!("entries have at least 3 fields (row, column, value), but the lines have {count}");
-            return Err(CommandError::usage(message).hint("leave out `--as entries`").into());
+            return Err(CommandError::usage(message).hint("leave out `--view entries`").into());
         }
         let names = [columns.kinds[0] != ColumnKind::Index, columns.kinds[1] != ColumnKind::Index];
         let layout = EntryLayout { names, allowed: self.skip_bad_lines, ..EntryLayout::default() };
@@ -315,7 +318,7 @@ impl DescribeArgs {
         Ok((contents, header))
     }
 
-    /// LIBSVM and LDA-C: a line is a row.
+    /// Describes LIBSVM and LDA-C files, in which a line is a row.
     fn by_line(&self, cluster: &Cluster, sources: &[InputFile], format: FileFormat) -> anyhow::Result<DataSetContents> {
         let words = self.words()?.map_or(Vec::new(), |(_, words)| words);
         let labelled = format == FileFormat::Libsvm;
@@ -395,23 +398,23 @@ impl DescribeArgs {
     }
 
     fn words(&self) -> anyhow::Result<Option<(InputFile, Vec<String>)>> {
-        let Some(path) = &self.vocab else { return Ok(None) };
+        let Some(path) = &self.vocabulary else { return Ok(None) };
         let source = InputFile::open(path)?;
         let words = lines::read_names(&source)?;
         Ok(Some((source, words)))
     }
 }
 
-/// The one file of a format that has a header of its own.
-fn only(sources: &[InputFile], format: FileFormat) -> anyhow::Result<&InputFile> {
+/// Returns the only file of a set, for formats with a header per file.
+fn single_file(sources: &[InputFile], format: FileFormat) -> anyhow::Result<&InputFile> {
     if let [source] = sources {
         return Ok(source);
     }
-    let message = format!("{} {format} files cannot be read as one: each has its own header", sources.len());
-    Err(CommandError::usage(message).hint("name them one by one").into())
+    let message = format!("{} {format} files cannot be read as one data set: each has its own header", sources.len());
+    Err(CommandError::usage(message).hint("give each as an argument of its own").into())
 }
 
-/// A separator as typed, checked.
+/// Parses a field separator.
 fn separator(text: &str) -> Result<String, String> {
     let text = match text {
         "tab" | "\\t" => "\t",
@@ -427,8 +430,8 @@ fn separator(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// A separator as [`Csv::separator`] takes it.
-fn written(separator: &Separator) -> String {
+/// Returns a separator in the form of [`Csv::separator`].
+fn separator_text(separator: &Separator) -> String {
     match separator {
         Separator::Byte(byte) => char::from(*byte).to_string(),
         Separator::Bytes(bytes) => String::from_utf8_lossy(bytes).into_owned(),
@@ -441,7 +444,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn separators_are_read() {
+    fn separators_are_parsed() {
         assert_eq!(separator("tab"), Ok("\t".to_owned()));
         assert_eq!(separator("::"), Ok("::".to_owned()));
         assert_eq!(separator("space"), Ok(" ".to_owned()));
@@ -449,7 +452,7 @@ mod tests {
             assert!(separator(text).is_err(), "{text:?}");
         }
         for text in [",", "\t", "::", " ", "|"] {
-            assert_eq!(written(&Separator::new(text)), text);
+            assert_eq!(separator_text(&Separator::new(text)), text);
         }
     }
 }

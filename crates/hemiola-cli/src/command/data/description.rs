@@ -1,11 +1,12 @@
-//! What was found out about a data set, as programs read it. The field names are stable: new ones may be added.
+//! Description of a data set, in the form of the JSON report. Field names are stable; new ones may
+//! be added.
 
 use super::tally::{ColumnStatistics, ValueTally};
 use hemiola_array::sparse::SparseBlock;
 use hemiola_array::{BadLine, DenseArray, Histogram, Shape};
 use serde::Serialize;
 
-/// The report: one description for each argument of the command.
+/// Report with one description per argument of the command.
 #[derive(Debug, Serialize)]
 pub(super) struct DescribeReport {
     pub(super) sets: Vec<DataSetDescription>,
@@ -14,66 +15,67 @@ pub(super) struct DescribeReport {
 /// One data set: a file, or the files of a folder or a pattern.
 #[derive(Debug, Serialize)]
 pub(super) struct DataSetDescription {
-    /// What was asked for.
+    /// Argument of the command: a file, folder or pattern.
     pub(super) path: String,
     pub(super) files: usize,
-    /// Bytes on disk.
+    /// Size on disk in bytes.
     pub(super) bytes: u64,
     /// `plain`, `gzip`, `zstd`, `bzip2` or `mixed`.
     pub(super) compression: String,
     /// `csv`, `libsvm`, `docword`, `ldac`, `matrix-market`, `npy`, `parquet` or `arrow`.
     pub(super) format: &'static str,
-    /// What the format was told by.
+    /// Evidence by which the format was detected.
     pub(super) recognized_by: String,
-    /// Separated values only: what stands between fields.
+    /// Field separator, for separated values only.
     pub(super) separator: Option<String>,
-    /// Separated values only: whether the first line names the columns.
+    /// True if the first line has column names, for separated values only.
     pub(super) header: Option<bool>,
     #[serde(flatten)]
     pub(super) contents: DataSetContents,
 }
 
-/// What is in it.
+/// Contents of a data set.
 #[derive(Debug, Serialize)]
 pub(super) struct DataSetContents {
     /// `entries` (row, column, value), `table` (rows of fields) or `dense` (every cell a number).
     pub(super) view: &'static str,
-    /// The extents.
+    /// Extent of each dimension.
     pub(super) shape: Vec<u64>,
-    /// Entries view: the index that the file counts rows and columns from.
+    /// Entries view: first index of rows and columns in the file.
     pub(super) counted_from: Option<[u64; 2]>,
-    /// Entries view: how many rows and columns have entries; `null` where there are too many to tell.
+    /// Entries view: number of rows and columns with entries; `null` if there are too many to
+    /// count.
     pub(super) occupied: Option<[Option<u64>; 2]>,
-    /// Entries, fields that are not empty, or cells.
+    /// Number of entries, non-empty fields, or cells.
     pub(super) entries: u64,
-    /// Entries as a share of all cells; in the dense view, cells other than zero.
+    /// Entries as a fraction of all cells; in the dense view, nonzero cells.
     pub(super) density: f64,
-    /// Entries whose row and column came before; `null` if there are too many entries to tell cheaply.
+    /// Number of entries with a repeated key; `null` if there are too many entries to check.
     pub(super) duplicates: Option<u64>,
-    /// Of all values; `null` if none is a number.
+    /// Statistics of all values; `null` if none is a number.
     pub(super) values: Option<ColumnStatistics>,
-    /// LIBSVM only: of the labels.
+    /// Statistics of the labels, for LIBSVM only.
     pub(super) labels: Option<ColumnStatistics>,
     pub(super) columns: Vec<ColumnDescription>,
     pub(super) memory: MemoryEstimate,
-    /// Entries view only.
+    /// Skew of rows and columns, for the entries view only.
     pub(super) skew: Option<SkewEstimate>,
-    /// Lines left out as `--skip-bad-lines` allows.
+    /// Invalid lines skipped by `--skip-bad-lines`.
     pub(super) skipped: Vec<BadLine>,
     pub(super) first_rows: FirstRows,
 }
 
-/// A column of separated values or of a columnar file.
+/// Column of separated values or of a columnar file.
 #[derive(Debug, Serialize)]
 pub(super) struct ColumnDescription {
     pub(super) name: String,
-    /// As in `values`, or `text`; `not read` after the value of an entry.
+    /// Type as in `values`, or `text`; `not read` for columns after the value of an entry.
     pub(super) r#type: &'static str,
-    /// Empty fields.
+    /// Number of empty fields.
     pub(super) missing: u64,
-    /// Text that begins like numbers: how many fields are.
+    /// Number of numeric fields of a text column that looked numeric at first.
     pub(super) numbers: Option<u64>,
-    /// `null` for text.
+    /// Minimum; `null` for text.
     pub(super) min: Option<f64>,
     pub(super) mean: Option<f64>,
     pub(super) max: Option<f64>,
@@ -89,20 +91,20 @@ impl ColumnDescription {
         Self { name, r#type: kind, missing: tally.missing(), numbers, min, mean, max }
     }
 
-    /// A column that was only counted.
+    /// Creates the description of a column that is not read.
     pub(super) fn not_read(name: String) -> Self {
         Self { name, r#type: "not read", missing: 0, numbers: None, min: None, mean: None, max: None }
     }
 }
 
-/// What the data takes as an array.
+/// Memory of the data as an array.
 #[derive(Debug, Serialize)]
 pub(super) struct MemoryEstimate {
-    /// The type of the elements this is computed for.
+    /// Element type of the estimate.
     pub(super) element: String,
-    /// As sorted entries; `null` for tables and dense arrays.
+    /// Bytes as sorted entries; `null` for tables and dense arrays.
     pub(super) sparse_bytes: Option<u64>,
-    /// With every cell; `null` if no machine can hold it.
+    /// Bytes with every cell; `null` if it exceeds the address space.
     pub(super) dense_bytes: Option<u64>,
 }
 
@@ -118,12 +120,12 @@ impl MemoryEstimate {
     }
 }
 
-/// The share of entries in the busiest 1 % of rows and of columns.
+/// Fraction of entries in the most frequent 1 % of rows and of columns.
 #[derive(Debug, Serialize)]
 pub(super) struct SkewEstimate {
     pub(super) busiest_rows: f64,
     pub(super) busiest_columns: f64,
-    /// Neighbouring rows that were counted together; 1 means that the share is exact.
+    /// Number of neighbouring rows per bin; 1 means that the fraction is exact.
     pub(super) row_bin: u64,
     pub(super) column_bin: u64,
 }
@@ -139,17 +141,17 @@ impl SkewEstimate {
     }
 }
 
-/// How many first rows are shown.
+/// Number of first rows in a description.
 pub(super) const FIRST_ROWS: usize = 5;
 
-/// The first rows as they stand in the file.
+/// First rows of the file, unparsed.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct FirstRows {
     pub(super) names: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
 }
 
-/// The share that `part` is of the cells of a shape; 0 of nothing.
+/// Returns `part` as a fraction of the cells of a shape; 0 for an empty shape.
 pub(super) fn density(part: u64, shape: &[u64]) -> f64 {
     let cells: f64 = shape.iter().map(|&extent| extent as f64).product();
     if cells > 0.0 { part as f64 / cells } else { 0.0 }

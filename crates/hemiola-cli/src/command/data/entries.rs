@@ -1,8 +1,9 @@
-//! The entries view: rows, columns and values of a sparse array, counted without building it.
+//! Entries view: rows, columns and values of a sparse array, counted without building it.
 //!
-//! Memory is bounded: counts per index in bins, and for duplicates the keys themselves up to [`MOST_KEYS`]. What depends on
-//! the order of the file (sums of floats, lengths of rows, bad lines, the first rows) is kept per piece, in a [`EntryPart`]; what
-//! does not is kept per worker, in [`DimensionCounts`].
+//! Memory is bounded: counts per index are binned, and the keys for the search for duplicates are
+//! limited to [`MAX_KEYS`]. Statistics that depend on the order of the file (float sums, row
+//! lengths, bad lines, first rows) are kept per piece in an [`EntryPart`]; the others are kept per
+//! worker in [`DimensionCounts`].
 
 use super::counter::DistinctCounter;
 use super::deal::deal;
@@ -15,14 +16,14 @@ use hemiola_array::read::{ByteRange, Example, Fields, InputFile, ParseError, Rea
 use hemiola_array::{Dictionary, Histogram};
 use hemiola_cluster::Cluster;
 
-/// The most keys that are kept to look for duplicates: 128 MiB, on a worker and in all.
-const MOST_KEYS: usize = 1 << 24;
-/// The most bins of the histogram of rows.
+/// Maximum number of keys kept for the search for duplicates: 128 MiB, per worker and in total.
+const MAX_KEYS: usize = 1 << 24;
+/// Maximum number of bins of the histogram of rows.
 const BINS: usize = 1 << 22;
-/// The most pairs of a line that are shown.
+/// Maximum number of pairs shown of a line.
 const SHOWN_PAIRS: usize = 4;
 
-/// Where keys come from: whole numbers, or names that are numbered as they come.
+/// Keys of a dimension: integers, or names numbered in order of appearance.
 #[derive(Debug)]
 pub(super) enum EntryKeys {
     Numbers(DistinctCounter),
@@ -38,7 +39,7 @@ impl EntryKeys {
         }
     }
 
-    /// The next field as a key. It is counted when the whole line was good.
+    /// Parses the next field as a key. It is counted when the whole line is valid.
     fn take(&mut self, fields: &mut Fields<'_>) -> Result<u64, Box<ParseError>> {
         match self {
             Self::Numbers(_) => fields.next::<u64>(),
@@ -56,16 +57,16 @@ impl EntryKeys {
         match self {
             Self::Numbers(counter) => counter.add(key),
             Self::Names { counts, .. } => {
-                let place = key as usize;
-                if place >= counts.len() {
-                    counts.resize(place + 1, 0);
+                let index = key as usize;
+                if index >= counts.len() {
+                    counts.resize(index + 1, 0);
                 }
-                counts[place] += 1;
+                counts[index] += 1;
             }
         }
     }
 
-    /// Adds another worker's counts, and says what its numbers are here.
+    /// Adds the counts of another worker. Returns the new numbers of its names.
     fn merge(&mut self, other: Self) -> Option<Vec<u32>> {
         match (self, other) {
             (Self::Numbers(own), Self::Numbers(other)) => {
@@ -84,13 +85,13 @@ impl EntryKeys {
         }
     }
 
-    /// The first index, the number of indices, how many have entries, and the counts.
+    /// Returns the first index, the extent, the number of occupied indices, and the counts.
     fn extent(&self, known: Option<u64>) -> (u64, u64, Option<u64>, Histogram) {
         match self {
             Self::Numbers(counter) => {
                 let (smallest, largest) = counter.bounds().unwrap_or((0, 0));
                 let empty = counter.bounds().is_none();
-                // Indices that are all above 0 are taken to count from 1, as ids mostly do.
+                // Indices that are all above 0 are assumed to count from 1, as most ids do.
                 let base = if known.is_some() { 0 } else { smallest.min(1) };
                 let found = if empty { 0 } else { (largest - base).saturating_add(1) };
                 let extent = known.unwrap_or(found);
@@ -106,43 +107,43 @@ impl EntryKeys {
     }
 }
 
-/// What a worker counts.
+/// Counts of one worker.
 #[derive(Debug)]
 pub(super) struct DimensionCounts {
     rows: EntryKeys,
     columns: EntryKeys,
-    /// Row and column of each entry, packed; `None` when there are too many or they are too large.
+    /// Row and column of each entry, packed; `None` if there are too many or they are too large.
     keys: Option<Vec<u64>>,
 }
 
-/// What is known of a piece.
+/// Statistics of one piece of the file.
 #[derive(Debug, Default)]
 struct EntryPart {
-    /// Separated values: rows and columns that are numbers.
+    /// Separated values: statistics of numeric rows and columns.
     keys: [ValueTally; 2],
     values: ValueTally,
     labels: ValueTally,
-    /// LIBSVM and LDA-C: the number of pairs on each line.
+    /// LIBSVM and LDA-C: number of pairs on each line.
     lengths: Vec<u32>,
-    /// Pairs whose index came before on the same line.
+    /// Number of pairs whose index is repeated on the same line.
     duplicates: u64,
     first: Vec<Vec<String>>,
     report: ReadReport,
 }
 
-/// Takes the entries of a piece.
+/// Visitor of the entries of a piece.
 pub(super) struct EntryVisitor<'a> {
     counts: &'a mut DimensionCounts,
     part: EntryPart,
     steps: ProgressSteps<'a>,
     scratch: Vec<u32>,
-    /// How an entry is shown: its indices from this base.
+    /// First index of the file, added to shown indices.
     base: u64,
     words: &'a [String],
 }
 
 impl EntryVisitor<'_> {
-    /// One entry.
+    /// Counts one entry.
     pub(super) fn entry(&mut self, row: u64, column: u64, value: f64) {
         self.steps.add(1);
         self.counts.rows.count(row);
@@ -155,7 +156,7 @@ impl EntryVisitor<'_> {
         }
         if let Some(keys) = &mut self.counts.keys {
             let fit = u32::try_from(row).is_ok() && u32::try_from(column).is_ok();
-            if fit && keys.len() < MOST_KEYS {
+            if fit && keys.len() < MAX_KEYS {
                 keys.push(row << 32 | column);
             } else {
                 self.counts.keys = None;
@@ -163,7 +164,7 @@ impl EntryVisitor<'_> {
         }
     }
 
-    /// The fields of a line of separated values.
+    /// Counts the fields of a line of separated values.
     pub(super) fn fields(&mut self, fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<ParseError>> {
         let row = self.counts.rows.take(fields)?;
         let column = self.counts.columns.take(fields)?;
@@ -171,7 +172,7 @@ impl EntryVisitor<'_> {
         for _ in 3..columns {
             fields.text()?;
         }
-        super::table::must_end(fields, columns)?;
+        super::table::expect_end(fields, columns)?;
         for (tally, key, keys) in [(0, row, &self.counts.rows), (1, column, &self.counts.columns)] {
             match keys {
                 EntryKeys::Numbers(_) => self.part.keys[tally].add(key as f64),
@@ -182,7 +183,7 @@ impl EntryVisitor<'_> {
         Ok(())
     }
 
-    /// A line of LIBSVM or LDA-C.
+    /// Counts a line of LIBSVM or LDA-C.
     pub(super) fn line(&mut self, line: &Example<'_>, labelled: bool) {
         self.steps.add(line.columns.len() as u64);
         if labelled {
@@ -213,23 +214,23 @@ impl EntryVisitor<'_> {
     }
 }
 
-/// What a pass needs to know of the data.
+/// Layout of the data that a pass depends on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct EntryLayout<'a> {
-    /// Whether rows and columns are names.
+    /// True if rows, or columns, are names.
     pub(super) names: [bool; 2],
-    /// The shape, if the file tells it.
+    /// Shape, if the file declares it.
     pub(super) shape: Option<[u64; 2]>,
-    /// Whether lines are rows (LIBSVM, LDA-C).
+    /// True if each line is a row (LIBSVM, LDA-C).
     pub(super) by_line: bool,
-    /// The index that the file counts from, where the format fixes it.
+    /// First index, if the format defines it.
     pub(super) base: Option<u64>,
     pub(super) words: &'a [String],
-    /// Tolerated bad lines.
+    /// Maximum number of bad lines to skip.
     pub(super) allowed: u64,
 }
 
-/// One pass over all ranges.
+/// Computes the statistics in one pass over all ranges.
 pub(super) fn survey(
     cluster: &Cluster,
     sources: &[InputFile],
@@ -288,8 +289,9 @@ impl DimensionCounts {
     }
 
     fn duplicates(&mut self) -> Option<u64> {
-        // More than one worker may have kept less than the limit each: the answer must not depend on that.
-        let keys = self.keys.as_mut().filter(|keys| keys.len() <= MOST_KEYS)?;
+        // Several workers may stay below the limit each; the answer must not depend on their
+        // number.
+        let keys = self.keys.as_mut().filter(|keys| keys.len() <= MAX_KEYS)?;
         keys.sort_unstable();
         Some(keys.windows(2).filter(|pair| pair[0] == pair[1]).count() as u64)
     }
@@ -306,7 +308,7 @@ fn contents(mut counts: DimensionCounts, whole: EntryPart, layout: EntryLayout<'
     } else {
         counts.rows.extent(known(0))
     };
-    // Where the format fixes the base, indices were shifted to count from 0.
+    // If the format defines the first index, readers shift indices to count from 0.
     let vocabulary = (!layout.words.is_empty()).then_some(layout.words.len() as u64);
     let column_known = known(1).or(vocabulary).or_else(|| match (&counts.columns, layout.base) {
         (EntryKeys::Numbers(counter), Some(_)) => Some(counter.bounds().map_or(0, |(_, largest)| largest + 1)),
@@ -321,7 +323,7 @@ fn contents(mut counts: DimensionCounts, whole: EntryPart, layout: EntryLayout<'
         (None, _) if layout.names == [false, false] => Some([row_base, column_base]),
         (None, _) => None,
     };
-    // Of separated values: other formats have no columns of fields.
+    // Only separated values have columns of fields.
     let mut fields = Vec::new();
     if layout.base.is_none() {
         let [rows, columns] = layout.names;

@@ -1,8 +1,8 @@
-//! `hemiola data make`: synthetic sets with known truth, in the text formats.
+//! `hemiola data make`: synthetic data sets with known ground truth, in text formats.
 //!
-//! Every row is a function of the seed, the sizes and its number, so rows are made on all workers and written in order: the
-//! same command writes the same bytes on any number of them. The truth lies beside the data; [`SetWriter`] makes all of it
-//! appear at once.
+//! Every row is a function of the seed, the sizes and its index. Rows are generated on all workers
+//! and written in order, so the same command writes the same bytes on any number of workers. The
+//! ground truth is written beside the data; [`SetWriter`] makes all files appear at once.
 
 use super::set_writer::{FileLayout, SetWriter};
 use crate::error::CommandError;
@@ -13,89 +13,88 @@ use serde::Serialize;
 use std::process::ExitCode;
 
 const FILES_HELP: &str = "\
-Beside PATH the command writes PATH.truth, a folder with a manifest and safetensors files that Python's `safetensors` reads \
-too, and PATH.json with the sizes and the seed. A PATH that ends with `.gz` or `.zst` is compressed. All of it appears \
-complete or not at all, and nothing is overwritten without --force. The same seed and sizes give the same bytes on any \
-machine.";
+Beside PATH the command writes PATH.truth, a folder with the ground truth (a manifest and safetensors files, also readable in \
+Python), and PATH.json with the sizes and the seed. A PATH that ends with `.gz` or `.zst` is compressed. Files appear complete \
+or not at all, and are overwritten with --force only. The same seed and sizes give the same bytes on any machine.";
 
-/// The set to make.
+/// Synthetic data sets of `hemiola data make`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum MakeCommand {
-    /// Ratings of a low-rank matrix, with busy users and popular items: `user,item,rating`.
+    /// Ratings from a low-rank matrix with power-law users and items: `user,item,rating`.
     #[command(after_help = format!("\
 Examples:
   hemiola data make mf --output ratings.csv
-  hemiola data make mf --output big.tsv.zst --users 10000 --items 3000 --entries 1000000
+  hemiola data make mf --output big.tsv.zst --users 10000 --items 3000 --ratings 1000000
 
-Ids count from 1. The fields are separated by tabs if PATH ends with `.tsv`, by `::` if it ends with `.dat`, else by commas. A \
-rating is 3.5 plus the product of the true factors of user and item plus noise, so the noise is the smallest error that any \
-model can reach. The truth holds the factors `w` (users by rank) and `h` (items by rank).
+Ids count from 1. The separator is a tab if PATH ends with `.tsv`, `::` if it ends with `.dat`, else a comma. A rating is 3.5 \
+plus the product of the true factors of user and item plus noise, so --noise is the smallest RMSE that a model can reach. The \
+ground truth has the factors `w` (users by rank) and `h` (items by rank).
 
 {FILES_HELP}"))]
     Mf(MakeMfArgs),
 
-    /// Documents of a topic model: UCI bag of words and a vocabulary.
+    /// Documents from a topic model: UCI bag of words and a vocabulary.
     #[command(after_help = format!("\
 Examples:
   hemiola data make lda --output docword.toy.txt
   hemiola data make lda --output docword.big.txt.gz --documents 100000 --topics 100
   hemiola train lda --data docword.toy.txt --topics 20 --output model
 
-The vocabulary goes to `vocab.NAME` beside `docword.NAME`, or to PATH.vocab if PATH has another form. The truth holds `topics` \
+The vocabulary goes to `vocab.NAME` beside `docword.NAME`, or to PATH.vocab if PATH has another form. The ground truth has `topics` \
 (topics by words) and `mixtures` (documents by topics).
 
 {FILES_HELP}"))]
     Lda(MakeLdaArgs),
 
-    /// A dense regression with few true coefficients and correlated columns: LIBSVM.
+    /// Dense regression with sparse true coefficients and correlated columns: LIBSVM.
     #[command(after_help = format!("\
 Examples:
   hemiola data make lasso --output lasso.libsvm
   hemiola data make lasso --output wide.libsvm.zst --columns 20000 --correlation 0.9
 
-The truth holds `coefficients`, one per column, of which only --support are not zero.
+The ground truth has `coefficients`, one per column, of which --support are nonzero.
 
 {FILES_HELP}"))]
     Lasso(MakeLassoArgs),
 
-    /// A sparse classification: LIBSVM with labels +1 and -1.
+    /// Sparse classification: LIBSVM with labels +1 and -1.
     #[command(after_help = format!("\
 Examples:
   hemiola data make logistic --output clicks.libsvm
   hemiola data make logistic --output big.libsvm.gz --rows 1000000 --seed 7
 
-The truth holds `coefficients`, one per column. Labels are drawn with the probability that they give, so that even the truth \
-errs.
+The ground truth has `coefficients`, one per column. Labels are sampled from the logistic model, so that even the true \
+coefficients misclassify some rows.
 
 {FILES_HELP}"))]
     Logistic(MakeLogisticArgs),
 }
 
-/// A size: from 1 to 10^9.
+/// Parser of a size from 1 to 10^9.
 fn size() -> clap::builder::RangedU64ValueParser {
     clap::value_parser!(u64).range(1..=1_000_000_000)
 }
 
-/// The arguments of `hemiola data make mf`.
+/// Arguments of `hemiola data make mf`.
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct MakeMfArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: FileLayout,
+    layout: FileLayout,
 
-    /// Users.
+    /// Number of users.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
     users: u64,
 
-    /// Items.
+    /// Number of items.
     #[arg(long, value_name = "N", default_value = "500", value_parser = size())]
     items: u64,
 
-    /// Ratings.
+    /// Number of ratings.
     #[arg(long, value_name = "N", default_value = "50000", value_parser = size())]
-    entries: u64,
+    ratings: u64,
 
-    /// The rank of the matrix.
+    /// Rank of the matrix.
     #[arg(long, value_name = "N", default_value = "8", value_parser = size())]
     rank: u64,
 
@@ -103,67 +102,67 @@ pub(crate) struct MakeMfArgs {
     #[arg(long, value_name = "X", default_value = "0.1", value_parser = not_negative)]
     noise: f64,
 
-    /// Exponent of the power law of users; 0 makes all equally busy.
+    /// Power-law exponent of ratings per user; 0 for a uniform distribution.
     #[arg(long, value_name = "X", default_value = "0.6", value_parser = not_negative)]
     user_skew: f64,
 
-    /// Exponent of the power law of items; 0 makes all equally popular.
+    /// Power-law exponent of ratings per item; 0 for a uniform distribution.
     #[arg(long, value_name = "X", default_value = "0.8", value_parser = not_negative)]
     item_skew: f64,
 
-    /// Begin with a line that names the columns.
+    /// Write a header line with column names.
     #[arg(long)]
     header: bool,
 }
 
-/// The arguments of `hemiola data make lda`.
+/// Arguments of `hemiola data make lda`.
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct MakeLdaArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: FileLayout,
+    layout: FileLayout,
 
-    /// Documents.
+    /// Number of documents.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
     documents: u64,
 
-    /// Words of the vocabulary.
+    /// Vocabulary size.
     #[arg(long, value_name = "N", default_value = "2000", value_parser = size())]
     words: u64,
 
-    /// Topics.
+    /// Number of topics.
     #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
     topics: u64,
 
-    /// Tokens of a document, about.
+    /// Mean number of tokens per document.
     #[arg(long, value_name = "N", default_value = "100", value_parser = size())]
-    length: u64,
+    document_length: u64,
 
-    /// Dirichlet parameter of topics in a document.
+    /// Dirichlet prior of topics in a document.
     #[arg(long, value_name = "X", default_value = "0.1", value_parser = positive)]
     alpha: f64,
 }
 
-/// The arguments of `hemiola data make lasso`.
+/// Arguments of `hemiola data make lasso`.
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct MakeLassoArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: FileLayout,
+    layout: FileLayout,
 
-    /// Rows.
+    /// Number of rows.
     #[arg(long, value_name = "N", default_value = "200", value_parser = size())]
     rows: u64,
 
-    /// Columns.
+    /// Number of columns.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
     columns: u64,
 
-    /// Coefficients that are not zero.
+    /// Number of nonzero coefficients.
     #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
     support: u64,
 
-    /// Correlation of neighbouring columns, from 0 to below 1.
+    /// Correlation of neighbouring columns, in [0, 1).
     #[arg(long, value_name = "X", default_value = "0.5", value_parser = correlation)]
     correlation: f64,
 
@@ -172,28 +171,28 @@ pub(crate) struct MakeLassoArgs {
     noise: f64,
 }
 
-/// The arguments of `hemiola data make logistic`.
+/// Arguments of `hemiola data make logistic`.
 #[derive(Args, Debug, Serialize)]
 pub(crate) struct MakeLogisticArgs {
     #[command(flatten)]
     #[serde(skip)]
-    placement: FileLayout,
+    layout: FileLayout,
 
-    /// Rows.
+    /// Number of rows.
     #[arg(long, value_name = "N", default_value = "10000", value_parser = size())]
     rows: u64,
 
-    /// Columns.
+    /// Number of columns.
     #[arg(long, value_name = "N", default_value = "5000", value_parser = size())]
     columns: u64,
 
-    /// Features of a row, about.
+    /// Mean number of features per row.
     #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
-    per_row: u64,
+    features_per_row: u64,
 
-    /// Standard deviation of the coefficients: larger ones make the classes easier to tell.
+    /// Standard deviation of the coefficients; larger values separate the classes better.
     #[arg(long, value_name = "X", default_value = "1", value_parser = positive)]
-    scale: f64,
+    coefficient_scale: f64,
 }
 
 impl MakeCommand {
@@ -209,25 +208,24 @@ impl MakeCommand {
 
 impl MakeMfArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
-        if self.users.saturating_mul(self.items) < self.entries {
-            let message =
-                format!("{} users and {} items have no room for {} ratings", self.users, self.items, self.entries);
-            return Err(CommandError::usage(message).hint("ask for fewer `--entries`").into());
+        if self.users.saturating_mul(self.items) < self.ratings {
+            let message = format!("{} users and {} items cannot have {} ratings", self.users, self.items, self.ratings);
+            return Err(CommandError::usage(message).hint("use fewer `--ratings`").into());
         }
-        let separator = match self.placement.ending().as_deref() {
+        let separator = match self.layout.extension().as_deref() {
             Some("tsv") => "\t",
             Some("dat") => "::",
             _ => ",",
         };
-        let mut writer = SetWriter::begin(&self.placement, None)?;
-        let seed = self.placement.seed;
-        let set = SyntheticMf::new(self.users, self.items, self.entries, self.rank, seed)
+        let mut writer = SetWriter::begin(&self.layout, None)?;
+        let seed = self.layout.seed;
+        let set = SyntheticMf::new(self.users, self.items, self.ratings, self.rank, seed)
             .noise(self.noise)
             .skew(self.user_skew, self.item_skew);
         if self.header {
             writer.write(["user", "item", "rating\n"].join(separator).as_bytes())?;
         }
-        let written = writer.rows(self.users, self.entries / self.users * 24, |user, out| {
+        let written = writer.rows(self.users, self.ratings / self.users * 24, |user, out| {
             let ratings = set.row(user);
             text::write_csv(out, separator, 1, ratings.iter().map(|&(item, rating)| ([user, item], rating)))?;
             Ok(ratings.len() as u64)
@@ -241,14 +239,15 @@ impl MakeMfArgs {
 
 impl MakeLdaArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
-        let vocabulary = self.placement.vocabulary();
-        let mut writer = SetWriter::begin(&self.placement, Some(&vocabulary))?;
-        let set = SyntheticLda::new(self.documents, self.words, self.topics, self.length, self.placement.seed)
+        let vocabulary = self.layout.vocabulary();
+        let mut writer = SetWriter::begin(&self.layout, Some(&vocabulary))?;
+        let set = SyntheticLda::new(self.documents, self.words, self.topics, self.document_length, self.layout.seed)
             .alpha(self.alpha);
-        // The header counts the entries, so the documents are made twice rather than kept.
-        let entries = writer.count(self.documents, |document| set.row(document).len() as u64)?;
+        // The header counts the entries, so documents are generated twice rather than kept in
+        // memory.
+        let entries = writer.sum_over_rows(self.documents, |document| set.row(document).len() as u64)?;
         writer.write(format!("{}\n{}\n{entries}\n", self.documents, self.words).as_bytes())?;
-        writer.rows(self.documents, self.length * 12, |document, out| {
+        writer.rows(self.documents, self.document_length * 12, |document, out| {
             let words = set.row(document);
             text::write_csv(out, " ", 1, words.iter().map(|&(word, count)| ([document, word], count)))?;
             Ok(words.len() as u64)
@@ -265,18 +264,17 @@ impl MakeLdaArgs {
 impl MakeLassoArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
         if self.support > self.columns {
-            let message =
-                format!("{} columns cannot have {} coefficients that are not zero", self.columns, self.support);
-            return Err(CommandError::usage(message).hint("ask for less `--support`").into());
+            let message = format!("{} columns cannot have {} nonzero coefficients", self.columns, self.support);
+            return Err(CommandError::usage(message).hint("use a smaller `--support`").into());
         }
-        let mut writer = SetWriter::begin(&self.placement, None)?;
-        let set = SyntheticLasso::new(self.rows, self.columns, self.support, self.placement.seed)
+        let mut writer = SetWriter::begin(&self.layout, None)?;
+        let set = SyntheticLasso::new(self.rows, self.columns, self.support, self.layout.seed)
             .correlation(self.correlation)
             .noise(self.noise);
         let entries = writer.rows(self.rows, self.columns * 18, |row, out| {
             let (target, features) = set.row(row);
             let count = features.len() as u64;
-            // Readers take labels as `f32`: what is written is what they get.
+            // Readers parse labels as `f32`, so labels are written with that precision.
             text::write_libsvm(out, [(target as f32, (0..).zip(features))])?;
             Ok(count)
         })?;
@@ -291,9 +289,10 @@ impl MakeLassoArgs {
 
 impl MakeLogisticArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
-        let mut writer = SetWriter::begin(&self.placement, None)?;
-        let set = SyntheticLogistic::new(self.rows, self.columns, self.per_row, self.placement.seed).scale(self.scale);
-        let entries = writer.rows(self.rows, self.per_row * 18, |row, out| {
+        let mut writer = SetWriter::begin(&self.layout, None)?;
+        let set = SyntheticLogistic::new(self.rows, self.columns, self.features_per_row, self.layout.seed)
+            .scale(self.coefficient_scale);
+        let entries = writer.rows(self.rows, self.features_per_row * 18, |row, out| {
             let (label, features) = set.row(row);
             let count = features.len() as u64;
             text::write_libsvm(out, [(if label > 0.0 { "+1" } else { "-1" }, features)])?;
@@ -305,7 +304,7 @@ impl MakeLogisticArgs {
     }
 }
 
-/// A dense array from its rows.
+/// Builds a dense array from its rows.
 fn dense(rows: u64, columns: u64, row: impl Fn(u64) -> Vec<f64>) -> hemiola_array::Result<DenseArray<f32, 2>> {
     let mut dense = DenseArray::filled(Shape::new([rows, columns]), 0_f32)?;
     for (number, cells) in (0..).zip(dense.rows_mut()) {
@@ -314,7 +313,7 @@ fn dense(rows: u64, columns: u64, row: impl Fn(u64) -> Vec<f64>) -> hemiola_arra
     Ok(dense)
 }
 
-/// Reads a finite number that `allowed` takes.
+/// Parses a finite number that `allowed` accepts.
 fn number(text: &str, allowed: impl Fn(f64) -> bool, expected: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -339,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_have_their_ranges() {
+    fn number_parsers_check_their_ranges() {
         assert_eq!((not_negative("0"), positive("0.5"), correlation("0.9")), (Ok(0.0), Ok(0.5), Ok(0.9)));
         for text in ["-1", "nan", "inf", "x", ""] {
             assert!(not_negative(text).is_err() && positive(text).is_err() && correlation(text).is_err(), "{text}");

@@ -1,13 +1,13 @@
-//! `hemiola data`: what is in a file, and files to try things with.
+//! `hemiola data`: describes data files, and generates synthetic ones.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `describe` | the command: which files, which format, which view |
-//! | `entries`, `table`, `dense`, `columnar` | one pass over the data for each view of it |
-//! | `tally`, `counter` | what a pass keeps: ranges and means of values, counts per index |
-//! | `description`, `show` | what was found: as JSON, as text |
-//! | `make`, `set_writer` | synthetic sets, and the files they go to with their truth |
-//! | `deal`, `progress` | dealing pieces of work to all workers; telling a person how far it is |
+//! | `describe` | `hemiola data describe`: files, format, view |
+//! | `entries`, `table`, `dense`, `columnar` | the views of a data set, each computed in one pass |
+//! | `tally`, `counter` | statistics of a pass: ranges and means of values, counts per index |
+//! | `description`, `show` | the result: as JSON, as text |
+//! | `make`, `set_writer` | synthetic data sets, and their files with the ground truth |
+//! | `deal`, `progress` | dynamic distribution of work to workers; a progress line |
 
 #[cfg(feature = "arrow")]
 mod columnar;
@@ -27,12 +27,12 @@ mod tally;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What to do with data.
+/// Subcommands of `hemiola data`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum DataCommand {
-    /// Say what is in a data file: format, shape, types, memory, skew, first rows.
+    /// Describe a data file: format, shape, types, memory, skew, first rows.
     Describe(describe::DescribeArgs),
-    /// Write a synthetic set with known truth.
+    /// Generate a synthetic data set with known ground truth.
     #[command(subcommand)]
     Make(make::MakeCommand),
 }

@@ -1,6 +1,6 @@
-//! Telling a person how far it is: on standard error, if that is a terminal, and only after a second.
+//! Progress line on standard error, if that is a terminal, after the first second.
 //!
-//! Any thread may report; one of them at a time writes, the others do not wait.
+//! Any thread may report progress; one of them draws, the others do not wait for it.
 
 use hemiola_core::{Env, Moment};
 use std::io::{IsTerminal as _, Write as _};
@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-const BEFORE_FIRST: Duration = Duration::from_secs(1);
-const BETWEEN: Duration = Duration::from_millis(200);
+const FIRST_DRAW_DELAY: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 
-/// Counts what is done and shows it.
+/// Counter of finished work, with a progress line.
 pub(super) struct ReadProgress {
     env: Arc<dyn Env>,
     what: &'static str,
@@ -31,14 +31,14 @@ impl ReadProgress {
         Self { env: env.clone(), what, start: env.now(), done: AtomicU64::new(0), shown }
     }
 
-    /// `count` more are done. To be called some hundred times a second at most.
+    /// Adds finished work. Should be called a few hundred times per second at most.
     pub(super) fn add(&self, count: u64) {
         let done = self.done.fetch_add(count, Ordering::Relaxed) + count;
         let Ok(mut shown) = self.shown.try_lock() else { return };
         let now = self.env.now();
         let due = match shown.last {
-            None => now.since(self.start) >= BEFORE_FIRST,
-            Some(last) => now.since(last) >= BETWEEN,
+            None => now.since(self.start) >= FIRST_DRAW_DELAY,
+            Some(last) => now.since(last) >= REDRAW_INTERVAL,
         };
         if shown.on_terminal && due {
             shown.last = Some(now);
@@ -55,7 +55,7 @@ impl Drop for ReadProgress {
     }
 }
 
-/// What is done of one piece, reported in large steps.
+/// Counter of one piece of work, reported in large steps.
 pub(super) struct ProgressSteps<'a> {
     progress: &'a ReadProgress,
     count: u64,

@@ -1,10 +1,12 @@
-//! Writing a synthetic set: the data, perhaps a vocabulary, the truth, and the facts as JSON.
+//! Writer of a synthetic data set: the data, an optional vocabulary, the ground truth, and the
+//! facts as JSON.
 //!
-//! **Invariant:** everything is written under temporary names beside the target and synced before the first rename; the data
-//! file is renamed last, so whoever sees it sees the rest. A failure on the way, a full disk say, leaves nothing. Places
-//! are checked before anything is computed: a folder that is missing or a file that is there already is known at once.
+//! **Invariant:** all files are written under temporary names beside the target and synced before
+//! the first rename; the data file is renamed last, so that it never exists without the others. A
+//! failure, for example a full disk, leaves nothing. Paths are checked before anything is computed,
+//! so that a missing folder or an existing file is reported at once.
 
-use super::deal::{deal, here};
+use super::deal::{deal, local_cluster};
 use super::progress::ReadProgress;
 use super::show;
 use crate::error::CommandError;
@@ -19,40 +21,40 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Text that a worker makes at a time, about.
-const PIECE: u64 = 1 << 20;
+/// Approximate bytes of text that a worker generates at a time.
+const PIECE_BYTES: u64 = 1 << 20;
 
-/// Where a set goes, and what all sets have in common.
+/// Arguments of all synthetic data sets: output, seed and workers.
 #[derive(Args, Debug)]
 pub(super) struct FileLayout {
-    /// The data file to write.
+    /// Data file to write.
     #[arg(short, long, value_name = "PATH")]
     pub(super) output: PathBuf,
 
-    /// Seed: another one makes another set.
+    /// Random seed. The same seed gives the same bytes.
     #[arg(long, value_name = "S", default_value = "1")]
     pub(super) seed: u64,
 
-    /// Replace what is there.
+    /// Overwrite existing files.
     #[arg(long)]
     pub(super) force: bool,
 
-    /// Compute threads [default: the cores of this machine].
+    /// Worker threads [default: the cores of this machine].
     #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
     pub(super) workers: Option<u32>,
 }
 
 impl FileLayout {
-    /// The ending of the name under that of a compression.
-    pub(super) fn ending(&self) -> Option<String> {
-        let path = match self.output.extension().and_then(|ending| ending.to_str()) {
+    /// Returns the extension of the data file, without that of a compression.
+    pub(super) fn extension(&self) -> Option<String> {
+        let path = match self.output.extension().and_then(|extension| extension.to_str()) {
             Some("gz" | "zst") => self.output.with_extension(""),
             _ => self.output.clone(),
         };
-        path.extension().map(|ending| ending.to_string_lossy().to_ascii_lowercase())
+        path.extension().map(|extension| extension.to_string_lossy().to_ascii_lowercase())
     }
 
-    /// Where the vocabulary of a bag of words goes: `vocab.x.txt` for `docword.x.txt.gz`.
+    /// Returns the path of the vocabulary of a bag of words: `vocab.x.txt` for `docword.x.txt.gz`.
     pub(super) fn vocabulary(&self) -> PathBuf {
         let name = self.output.file_name().unwrap_or_default().to_string_lossy();
         match name.strip_prefix("docword.") {
@@ -64,17 +66,17 @@ impl FileLayout {
         }
     }
 
-    fn beside(&self, ending: &str) -> PathBuf {
+    fn beside(&self, extension: &str) -> PathBuf {
         let mut name = OsString::from(self.output.as_os_str());
         name.push(".");
-        name.push(ending);
+        name.push(extension);
         PathBuf::from(name)
     }
 }
 
-/// A set being written.
+/// Synthetic data set that is being written.
 pub(super) struct SetWriter<'a> {
-    placement: &'a FileLayout,
+    layout: &'a FileLayout,
     data: StagedFile,
     companion: Option<(StagedFile, PathBuf)>,
     facts: StagedFile,
@@ -84,7 +86,7 @@ pub(super) struct SetWriter<'a> {
     paths: Vec<PathBuf>,
 }
 
-/// What PATH.json holds.
+/// Contents of PATH.json.
 #[derive(Serialize)]
 struct DataSetFacts<'a, S: Serialize> {
     set: &'a str,
@@ -94,48 +96,48 @@ struct DataSetFacts<'a, S: Serialize> {
 }
 
 impl<'a> SetWriter<'a> {
-    /// Checks all places and begins to write.
-    pub(super) fn begin(placement: &'a FileLayout, companion: Option<&Path>) -> anyhow::Result<Self> {
-        let (truth, facts) = (placement.beside("truth"), placement.beside("json"));
-        let mut paths = vec![placement.output.clone()];
+    /// Checks all paths and creates the temporary files.
+    pub(super) fn begin(layout: &'a FileLayout, companion: Option<&Path>) -> anyhow::Result<Self> {
+        let (truth, facts) = (layout.beside("truth"), layout.beside("json"));
+        let mut paths = vec![layout.output.clone()];
         paths.extend(companion.map(Path::to_owned));
         paths.extend([facts.clone(), truth.clone()]);
-        if let Some(there) = paths.iter().find(|path| path.symlink_metadata().is_ok() && !placement.force) {
-            let message = format!("`{}` is there already", there.display());
+        if let Some(existing) = paths.iter().find(|path| path.symlink_metadata().is_ok() && !layout.force) {
+            let message = format!("`{}` exists already", existing.display());
             return Err(CommandError::usage(message)
                 .hint("choose another `--output`, or replace it with `--force`")
                 .into());
         }
-        // The data file first: unlike the truth it does not make the folders it lies in.
-        let data = StagedFile::create(&placement.output, OutputCompression::of_name(&placement.output)?)?;
+        // The data file comes first: unlike the truth it does not create missing folders.
+        let data = StagedFile::create(&layout.output, OutputCompression::of_name(&layout.output)?)?;
         let companion = match companion {
             Some(path) => Some((StagedFile::create(path, OutputCompression::None)?, path.to_owned())),
             None => None,
         };
         let facts = StagedFile::create(&facts, OutputCompression::None)?;
         let (truth, manifest) = (PartWriter::begin(&truth)?, Manifest::default());
-        Ok(Self { placement, data, companion, facts, truth, manifest, finished: Vec::new(), paths })
+        Ok(Self { layout, data, companion, facts, truth, manifest, finished: Vec::new(), paths })
     }
 
-    /// Appends to the data.
+    /// Appends bytes to the data file.
     pub(super) fn write(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         self.data.write(bytes)
     }
 
-    /// Appends the text of `count` rows of about `bytes` bytes each, made on all workers, in order. `make` appends a row to a
-    /// text and returns how many entries it has; the sum of those is returned.
+    /// Appends `count` rows of about `bytes` bytes each, generated on all workers, in order. `make`
+    /// appends a row to a buffer and returns the number of its entries; the sum is returned.
     pub(super) fn rows(
         &mut self,
         count: u64,
         bytes: u64,
         make: impl Fn(u64, &mut Vec<u8>) -> io::Result<u64> + Sync,
     ) -> anyhow::Result<u64> {
-        let piece = (PIECE / bytes.max(1)).clamp(1, 1 << 16);
+        let piece = (PIECE_BYTES / bytes.max(1)).clamp(1, 1 << 16);
         let pieces = count.div_ceil(piece);
         let mut total = 0;
-        here(self.placement.workers).run(|cluster| -> anyhow::Result<()> {
-            let progress = ReadProgress::new(cluster.env(), "rows made");
-            // A few pieces for each worker at a time bound the memory that text takes.
+        local_cluster(self.layout.workers).run(|cluster| -> anyhow::Result<()> {
+            let progress = ReadProgress::new(cluster.env(), "rows generated");
+            // A few pieces per worker at a time bound the memory of the generated text.
             let round = 4 * cluster.workers() as u64;
             for start in (0..pieces).step_by(round as usize) {
                 let here = round.min(pieces - start);
@@ -148,8 +150,8 @@ impl<'a> SetWriter<'a> {
                         let mut text = Vec::new();
                         let mut entries = 0;
                         for row in first..count.min(first + piece) {
-                            entries += make(row, &mut text)
-                                .unwrap_or_else(|_| unreachable!("memory takes all that is written"));
+                            entries +=
+                                make(row, &mut text).unwrap_or_else(|_| unreachable!("writing to memory cannot fail"));
                         }
                         Ok((text, entries))
                     },
@@ -165,10 +167,10 @@ impl<'a> SetWriter<'a> {
         Ok(total)
     }
 
-    /// The sum of a number over rows, computed on all workers.
-    pub(super) fn count(&self, count: u64, of: impl Fn(u64) -> u64 + Sync) -> anyhow::Result<u64> {
+    /// Returns the sum of a number over all rows, computed on all workers.
+    pub(super) fn sum_over_rows(&self, count: u64, of: impl Fn(u64) -> u64 + Sync) -> anyhow::Result<u64> {
         const ROWS: u64 = 1 << 10;
-        here(self.placement.workers).run(|cluster| {
+        local_cluster(self.layout.workers).run(|cluster| {
             let (sums, _) = deal(
                 cluster,
                 count.div_ceil(ROWS) as usize,
@@ -183,7 +185,7 @@ impl<'a> SetWriter<'a> {
         })
     }
 
-    /// Writes the file that goes with the data.
+    /// Writes the companion file of the data, for example the vocabulary.
     pub(super) fn companion(&mut self, bytes: &[u8]) -> anyhow::Result<()> {
         if let Some((mut staged, _)) = self.companion.take() {
             staged.write(bytes)?;
@@ -192,7 +194,7 @@ impl<'a> SetWriter<'a> {
         Ok(())
     }
 
-    /// Writes an array of the truth.
+    /// Writes an array of the ground truth.
     pub(super) fn truth<T: TensorElement, const N: usize>(
         &mut self,
         name: &str,
@@ -203,14 +205,14 @@ impl<'a> SetWriter<'a> {
         Ok(())
     }
 
-    /// Writes the facts, makes everything visible and says what there is now.
+    /// Writes the facts, makes all files visible, and prints their names.
     pub(super) fn finish(
         mut self,
         set: &str,
         sizes: &impl Serialize,
         found: &serde_json::Value,
     ) -> anyhow::Result<ExitCode> {
-        let facts = DataSetFacts { set, seed: self.placement.seed, sizes, found };
+        let facts = DataSetFacts { set, seed: self.layout.seed, sizes, found };
         self.facts.write(format!("{}\n", serde_json::to_string_pretty(&facts)?).as_bytes())?;
         self.finished.push(self.facts.finish()?);
         let data = self.data.finish()?;
@@ -234,15 +236,15 @@ impl<'a> SetWriter<'a> {
 mod tests {
     use super::*;
 
-    fn placement(output: &str) -> FileLayout {
+    fn layout(output: &str) -> FileLayout {
         FileLayout { output: output.into(), seed: 1, force: false, workers: None }
     }
 
     #[test]
-    fn names_lead_to_names() {
-        assert_eq!(placement("a/ratings.TSV.zst").ending().as_deref(), Some("tsv"));
-        assert_eq!(placement("ratings").ending(), None);
-        assert_eq!(placement("a/docword.x.txt.gz").vocabulary(), Path::new("a/vocab.x.txt"));
-        assert_eq!(placement("a/words.txt").vocabulary(), Path::new("a/words.txt.vocab"));
+    fn companion_paths_follow_from_the_data_path() {
+        assert_eq!(layout("a/ratings.TSV.zst").extension().as_deref(), Some("tsv"));
+        assert_eq!(layout("ratings").extension(), None);
+        assert_eq!(layout("a/docword.x.txt.gz").vocabulary(), Path::new("a/vocab.x.txt"));
+        assert_eq!(layout("a/words.txt").vocabulary(), Path::new("a/words.txt.vocab"));
     }
 }

@@ -1,17 +1,17 @@
-//! A description as text for people: one fact per line, numbers with separators, the first rows as a table.
+//! Text form of a description: one fact per line, grouped digits, the first rows as a table.
 
 use super::description::{ColumnDescription, DataSetDescription, FirstRows};
 use super::tally::ColumnStatistics;
 use std::fmt::Write as _;
 
-/// The widest cell of a table of rows, in characters.
-const WIDEST: usize = 28;
-/// The most cells of a row that are shown.
-const MOST_CELLS: usize = 10;
-/// The most columns and bad lines that are listed.
-const MOST_LISTED: usize = 40;
+/// Maximum width of a cell in characters.
+const MAX_CELL_WIDTH: usize = 28;
+/// Maximum number of cells shown of a row.
+const MAX_CELLS: usize = 10;
+/// Maximum number of columns and of bad lines listed.
+const MAX_LISTED: usize = 40;
 
-/// The whole text.
+/// Formats a description as text.
 pub(super) fn text(set: &DataSetDescription) -> String {
     let mut out = format!("{}\n", set.path);
     let contents = &set.contents;
@@ -28,7 +28,7 @@ pub(super) fn text(set: &DataSetDescription) -> String {
         format.push_str(if header { ", with a header" } else { ", no header" });
     }
     fact("format", format);
-    fact("told by", set.recognized_by.clone());
+    fact("detected by", set.recognized_by.clone());
     fact("read as", view(contents.view).to_owned());
     let shape: Vec<_> = contents.shape.iter().map(|&extent| grouped(extent)).collect();
     let mut shape = shape.join(" x ");
@@ -53,12 +53,12 @@ pub(super) fn text(set: &DataSetDescription) -> String {
     kinds.extend(memory.sparse_bytes.map(|sparse| format!("{} as sparse array", bytes(sparse))));
     kinds.push(match memory.dense_bytes {
         Some(dense) => format!("{} as dense array", bytes(dense)),
-        None => "more than any machine has as dense array".to_owned(),
+        None => "too large for a dense array".to_owned(),
     });
     fact("memory", format!("{}, of {}", kinds.join(", "), memory.element));
     if let Some(skew) = &contents.skew {
         let bin = |bin: u64| if bin == 1 { String::new() } else { format!(" (in bins of {})", grouped(bin)) };
-        let rows = format!("the busiest 1 % of rows hold {}{}", percent(skew.busiest_rows), bin(skew.row_bin));
+        let rows = format!("the top 1 % of rows have {}{}", percent(skew.busiest_rows), bin(skew.row_bin));
         let columns = format!("of columns {}{}", percent(skew.busiest_columns), bin(skew.column_bin));
         fact("skew", format!("{rows}, {columns} of all entries"));
     }
@@ -69,20 +69,20 @@ pub(super) fn text(set: &DataSetDescription) -> String {
 
 fn list(out: &mut String, set: &DataSetDescription) {
     let more = |out: &mut String, count: usize| {
-        if count > MOST_LISTED {
-            let _ = writeln!(out, "    and {} more, see --report", count - MOST_LISTED);
+        if count > MAX_LISTED {
+            let _ = writeln!(out, "    and {} more, see --report", count - MAX_LISTED);
         }
     };
     let (columns, skipped) = (&set.contents.columns, &set.contents.skipped);
     if !columns.is_empty() {
         let _ = writeln!(out, "\n  columns");
-        let rows: Vec<_> = columns.iter().take(MOST_LISTED).map(column).collect();
+        let rows: Vec<_> = columns.iter().take(MAX_LISTED).map(column).collect();
         lay_out(out, &rows);
         more(out, columns.len());
     }
     if !skipped.is_empty() {
-        let _ = writeln!(out, "\n  bad lines left out: {}", grouped(skipped.len() as u64));
-        for line in skipped.iter().take(MOST_LISTED) {
+        let _ = writeln!(out, "\n  skipped lines: {}", grouped(skipped.len() as u64));
+        for line in skipped.iter().take(MAX_LISTED) {
             let _ = writeln!(out, "    {line}");
         }
         more(out, skipped.len());
@@ -108,10 +108,10 @@ fn table(out: &mut String, first: &FirstRows) {
     let _ = writeln!(out, "\n  first rows");
     let shortened = |row: &Vec<String>| {
         let mut row = row.clone();
-        if row.len() > MOST_CELLS {
-            let left_out = row.len() - (MOST_CELLS - 1);
-            row.truncate(MOST_CELLS - 1);
-            row.push(format!("… {left_out} more"));
+        if row.len() > MAX_CELLS {
+            let omitted = row.len() - (MAX_CELLS - 1);
+            row.truncate(MAX_CELLS - 1);
+            row.push(format!("… {omitted} more"));
         }
         row
     };
@@ -119,11 +119,11 @@ fn table(out: &mut String, first: &FirstRows) {
     lay_out(out, &rows);
 }
 
-/// Cells in columns of their widths.
+/// Appends rows with aligned columns.
 fn lay_out(out: &mut String, rows: &[Vec<String>]) {
     let rows: Vec<Vec<String>> = rows.iter().map(|row| row.iter().map(|cell| shown(cell)).collect()).collect();
     let width =
-        |place: usize| rows.iter().filter_map(|row| row.get(place)).map(|cell| cell.chars().count()).max().unwrap_or(0);
+        |index: usize| rows.iter().filter_map(|row| row.get(index)).map(|cell| cell.chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..rows.iter().map(Vec::len).max().unwrap_or(0)).map(width).collect();
     for row in &rows {
         let mut line = String::from("   ");
@@ -134,11 +134,11 @@ fn lay_out(out: &mut String, rows: &[Vec<String>]) {
     }
 }
 
-/// A cell without control characters, not too wide.
+/// Escapes control characters of a cell, and truncates it.
 fn shown(cell: &str) -> String {
     let mut text = String::new();
     for (count, character) in cell.chars().enumerate() {
-        if count == WIDEST && cell.chars().count() > WIDEST + 10 {
+        if count == MAX_CELL_WIDTH && cell.chars().count() > MAX_CELL_WIDTH + 10 {
             text.push('…');
             break;
         }
@@ -168,7 +168,7 @@ fn numbers(stats: &ColumnStatistics) -> String {
     text
 }
 
-/// A number with as many digits as a person wants to see.
+/// Formats a number with a readable number of digits.
 pub(super) fn number(value: f64) -> String {
     if value.fract() == 0.0 && value.abs() < 1e15 {
         return format!("{value}");
@@ -176,12 +176,12 @@ pub(super) fn number(value: f64) -> String {
     if value.abs() >= 1e6 || value.abs() < 1e-3 { format!("{value:.3e}") } else { format!("{value:.4}") }
 }
 
-/// `1,000,209`.
+/// Formats an integer with grouped digits: `1,000,209`.
 pub(super) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -189,7 +189,7 @@ pub(super) fn grouped(value: u64) -> String {
     text
 }
 
-/// `12.0 MB`.
+/// Formats a number of bytes: `12.0 MB`.
 pub(super) fn bytes(count: u64) -> String {
     let mut value = count as f64;
     let mut units = ["bytes", "kB", "MB", "GB", "TB"].into_iter();
@@ -201,7 +201,7 @@ pub(super) fn bytes(count: u64) -> String {
     if unit == "bytes" { format!("{count} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
-/// `4.19 %`.
+/// Formats a fraction as a percentage: `4.19 %`.
 fn percent(share: f64) -> String {
     let percent = 100.0 * share;
     if percent > 0.0 && percent < 0.01 { format!("{percent:.1e} %") } else { format!("{percent:.2} %") }
@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_readable() {
+    fn numbers_have_a_readable_form() {
         assert_eq!((grouped(0), grouped(999), grouped(1_000_209)), ("0".into(), "999".into(), "1,000,209".into()));
         assert_eq!(
             (bytes(999), bytes(12_002_508), bytes(999_960)),
@@ -226,8 +226,8 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_short_and_have_no_control_characters() {
+    fn cells_are_truncated_and_escaped() {
         assert_eq!(shown("a\tb\x1b[31m"), "a\\tb\\u{1b}[31m");
-        assert_eq!(shown(&"é".repeat(100)), format!("{}…", "é".repeat(WIDEST)));
+        assert_eq!(shown(&"é".repeat(100)), format!("{}…", "é".repeat(MAX_CELL_WIDTH)));
     }
 }

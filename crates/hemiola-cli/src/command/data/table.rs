@@ -1,8 +1,9 @@
-//! The table view: rows of fields, a tally per column.
+//! Table view: rows of fields, with statistics per column.
 //!
-//! What a column seems to hold is told from the first records, so that every range of the file agrees: numbers, if at least
-//! half of its fields there are. If a field of it turns out to be no number, the column is text after all (postal codes are
-//! numbers until one has a letter), and how many of its fields are numbers is told.
+//! The kind of a column is determined from the first records, so that all ranges of the file agree:
+//! numeric if at least half of its fields are numbers. If a later field is not a number, the column
+//! becomes text (postal codes are numbers until one has a letter), and the number of its numeric
+//! fields is reported.
 
 use super::deal::deal;
 use super::description::{ColumnDescription, DataSetContents, FIRST_ROWS, FirstRows, MemoryEstimate, density};
@@ -12,10 +13,10 @@ use crate::error::CommandError;
 use hemiola_array::read::{ByteRange, Csv, FieldValue, Fields, InputFile, ParseError, ReadReport, ReadSummary};
 use hemiola_cluster::Cluster;
 
-/// How many records columns are told by.
-const SAMPLE: usize = 100;
+/// Number of records that determine the kinds of columns.
+const SAMPLE_RECORDS: usize = 100;
 
-/// What the first records say about the columns.
+/// Columns of a table, as determined by the first records.
 #[derive(Debug)]
 pub(super) struct TableColumns {
     pub(super) names: Option<Vec<String>>,
@@ -23,26 +24,27 @@ pub(super) struct TableColumns {
     pub(super) first: Vec<Vec<String>>,
 }
 
-/// What a column holds.
+/// Kind of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ColumnKind {
-    /// Whole numbers from 0: what indices look like.
+    /// Non-negative integers, which may be indices.
     Index,
     Number,
     Text,
 }
 
 impl TableColumns {
-    /// Looks at the first records of a file. Columns named in `texts`, by name or number from 1, are text.
+    /// Determines the columns from the first records of a file. Columns in `texts`, by name or
+    /// number from 1, are text.
     pub(super) fn of(csv: &Csv, source: &InputFile, texts: &[String]) -> anyhow::Result<Self> {
-        let records = csv.first_records(source, SAMPLE)?;
-        // The most frequent number of fields; of several such, the first to come.
+        let records = csv.first_records(source, SAMPLE_RECORDS)?;
+        // The most frequent number of fields; in a tie, the first to occur.
         let agreeing = |count: usize| records.iter().filter(|record| record.len() == count).count();
         let counts = records.iter().map(Vec::len).rev();
         let count = counts.max_by_key(|&count| agreeing(count)).unwrap_or(0);
-        let kind = |place: usize| {
+        let kind = |index: usize| {
             let mut fields = Vec::new();
-            fields.extend(records.iter().filter_map(|record| record.get(place)).filter(|field| !field.is_empty()));
+            fields.extend(records.iter().filter_map(|record| record.get(index)).filter(|field| !field.is_empty()));
             kind(&fields)
         };
         let mut kinds: Vec<ColumnKind> = (0..count).map(kind).collect();
@@ -50,8 +52,8 @@ impl TableColumns {
         for text in texts {
             let by_name = names.as_ref().and_then(|names| names.iter().position(|name| name == text));
             let by_number = text.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-            let Some(kind) = by_name.or(by_number).and_then(|place| kinds.get_mut(place)) else {
-                let message = format!("there is no column `{text}` to read as text");
+            let Some(kind) = by_name.or(by_number).and_then(|index| kinds.get_mut(index)) else {
+                let message = format!("there is no column `{text}`");
                 let names = names.map_or(String::new(), |names| format!(": {}", names.join(", ")));
                 return Err(CommandError::usage(message).hint(format!("there are {count} columns{names}")).into());
             };
@@ -61,7 +63,8 @@ impl TableColumns {
         Ok(Self { names, kinds, first })
     }
 
-    /// Whether this looks like row, column and value, perhaps with a time after.
+    /// Returns true for columns that look like row, column and value, optionally followed by a
+    /// time.
     pub(super) fn look_like_entries(&self) -> bool {
         matches!(
             self.kinds[..],
@@ -87,7 +90,7 @@ fn kind(fields: &[&String]) -> ColumnKind {
     }
 }
 
-/// A field as it turns out to be.
+/// Parsed field of a table.
 #[derive(Clone, Copy, Debug)]
 enum TableCell {
     Empty,
@@ -111,8 +114,8 @@ impl FieldValue for TableCell {
     }
 }
 
-/// A mistake if a field is left after the last one.
-pub(super) fn must_end(fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<ParseError>> {
+/// Returns a parse error if fields remain after the last column.
+pub(super) fn expect_end(fields: &mut Fields<'_>, columns: usize) -> Result<(), Box<ParseError>> {
     if fields.is_empty() {
         return Ok(());
     }
@@ -120,7 +123,7 @@ pub(super) fn must_end(fields: &mut Fields<'_>, columns: usize) -> Result<(), Bo
     Err(fields.reject(format!("the end of the line after {columns} fields")))
 }
 
-/// One pass over all ranges.
+/// Computes the statistics in one pass over all ranges.
 pub(super) fn survey(
     cluster: &Cluster,
     sources: &[InputFile],
@@ -133,7 +136,7 @@ pub(super) fn survey(
     let work = |(): &mut (), piece: usize| {
         let mut tallies = vec![ValueTally::default(); kinds.len()];
         let mut steps = ProgressSteps::new(&progress);
-        // A line is counted when all of it was good.
+        // A line is counted when all of it is valid.
         let mut line: Vec<TableCell> = Vec::with_capacity(kinds.len());
         let report = csv.read_fields(&ranges[piece], |fields| {
             line.clear();
@@ -144,7 +147,7 @@ pub(super) fn survey(
                     ColumnKind::Index | ColumnKind::Number => fields.next()?,
                 });
             }
-            must_end(fields, kinds.len())?;
+            expect_end(fields, kinds.len())?;
             for (cell, tally) in line.iter().zip(&mut tallies) {
                 match cell {
                     TableCell::Empty => tally.miss(),
@@ -172,7 +175,7 @@ pub(super) fn survey(
     Ok((contents(summary.records, columns.all_names(), &texts, &tallies, first_rows), summary))
 }
 
-/// What the tallies of all columns come to.
+/// Builds the contents from the tallies of all columns.
 pub(super) fn contents(
     rows: u64,
     names: Vec<String>,
@@ -197,7 +200,7 @@ pub(super) fn contents(
         values: numbers.stats(),
         labels: None,
         columns: columns.map(|((name, text), tally)| ColumnDescription::new(name, *text, tally)).collect(),
-        // Only numbers go into an array.
+        // Only numeric columns become an array.
         memory: MemoryEstimate::of_rows([rows, numeric().count() as u64]),
         skew: None,
         skipped: Vec::new(),

@@ -1,10 +1,11 @@
-//! Smallest, mean and largest of a stream of numbers, and the narrowest type that holds them.
+//! Minimum, mean and maximum of a stream of numbers, and the narrowest type that represents them.
 //!
-//! **Invariant:** [`ValueTally::join`] in the order of the pieces gives the same bits for the same pieces, whoever made them.
+//! **Invariant:** [`ValueTally::join`] in the order of the pieces is bit-identical, whichever
+//! workers computed them.
 
 use serde::Serialize;
 
-/// What was seen of one column or of all values.
+/// Statistics of one column or of all values.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ValueTally {
     count: u64,
@@ -12,11 +13,11 @@ pub(super) struct ValueTally {
     min: f64,
     max: f64,
     whole: bool,
-    /// Fields that are no numbers.
+    /// Number of fields that are not numbers.
     texts: u64,
-    /// Empty fields.
+    /// Number of empty fields.
     missing: u64,
-    /// NaN and infinities, which say nothing about size.
+    /// Number of NaN and infinite values, which do not count for minimum, mean and maximum.
     not_finite: u64,
 }
 
@@ -31,7 +32,7 @@ impl ValueTally {
     pub(super) fn add(&mut self, value: f64) {
         if !value.is_finite() {
             self.not_finite += 1;
-            self.whole = false; // no whole number can hold it
+            self.whole = false; // no integer type represents it
             return;
         }
         self.count += 1;
@@ -45,7 +46,7 @@ impl ValueTally {
         self.missing += 1;
     }
 
-    /// A value that is no number.
+    /// Counts a field that is not a number.
     pub(super) fn text(&mut self) {
         self.texts += 1;
     }
@@ -61,7 +62,7 @@ impl ValueTally {
         self.not_finite += next.not_finite;
     }
 
-    /// Values of any kind.
+    /// Returns the number of values of any kind.
     pub(super) fn count(&self) -> u64 {
         self.count + self.not_finite + self.texts
     }
@@ -70,7 +71,7 @@ impl ValueTally {
         self.texts
     }
 
-    /// Values that are numbers.
+    /// Returns the number of numeric values.
     pub(super) fn numbers(&self) -> u64 {
         self.count + self.not_finite
     }
@@ -79,7 +80,7 @@ impl ValueTally {
         self.missing
     }
 
-    /// What it comes to; `None` without a number.
+    /// Returns the statistics, or `None` without a finite number.
     pub(super) fn stats(&self) -> Option<ColumnStatistics> {
         if self.count == 0 {
             return None;
@@ -103,15 +104,15 @@ impl ValueTally {
     }
 }
 
-/// The numbers of a column, or all values.
+/// Statistics of the numbers of a column, or of all values.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct ColumnStatistics {
-    /// The narrowest of `u8`, `u16`, `u32`, `i32`, `u64`, `i64` that holds all numbers if they are whole, else `f32`.
+    /// Narrowest of `u8`, `u16`, `u32`, `i32`, `u64`, `i64` for integers, else `f32`.
     pub(super) r#type: &'static str,
     pub(super) min: f64,
     pub(super) mean: f64,
     pub(super) max: f64,
-    /// NaN and infinities, where they are kept.
+    /// Number of NaN and infinite values, if they are kept.
     pub(super) not_finite: u64,
 }
 
@@ -128,14 +129,14 @@ mod tests {
     }
 
     #[test]
-    fn types_are_as_narrow_as_the_numbers_allow() {
+    fn the_type_is_as_narrow_as_the_numbers_allow() {
         let of = |values: &[f64]| tally(values).stats().unwrap().r#type;
         assert_eq!((of(&[0.0, 255.0]), of(&[256.0]), of(&[65_536.0])), ("u8", "u16", "u32"));
         assert_eq!((of(&[-1.0]), of(&[1e10]), of(&[-1e10]), of(&[0.5])), ("i32", "u64", "i64", "f32"));
     }
 
     #[test]
-    fn joined_tallies_are_one_and_nan_spoils_nothing() {
+    fn joined_tallies_ignore_nan() {
         let mut joined = tally(&[1.0, f64::NAN]);
         joined.join(&tally(&[4.0]));
         let stats = joined.stats().unwrap();

@@ -1,4 +1,4 @@
-//! How documents are read, as it is typed: for training, and for a model that was trained before.
+//! Arguments for reading documents: for training, and for a trained topic model.
 
 use super::train_args::must_exist;
 use crate::error::CommandError;
@@ -10,12 +10,12 @@ use hemiola_models::lda::{LdaModel, Tokenizer, VocabularyFilter};
 use std::collections::BTreeSet;
 use std::path::Path;
 
-/// What files hold.
+/// Format of files with documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum DocumentFormat {
-    /// UCI bag of words: `document word count` after three lines of sizes.
+    /// UCI bag of words: `document word count` after three header lines.
     Docword,
-    /// `label word:count ..`; the label is not looked at.
+    /// LIBSVM: `label word:count ..`; the label is ignored.
     Libsvm,
     /// LDA-C: `n word:count ..`.
     Ldac,
@@ -23,65 +23,69 @@ pub(super) enum DocumentFormat {
     Text,
 }
 
-/// How files with documents are read.
+/// Arguments for the format of documents.
 #[derive(Args, Debug)]
 pub(super) struct DocumentFileArgs {
-    /// A file with the name of a word on each line, for bags of words. Default: `vocab.NAME` beside `docword.NAME`, if it is there.
-    #[arg(long, value_name = "FILE", help_heading = "How documents are read")]
+    /// Vocabulary of a bag of words, one word per line. Default: `vocab.NAME` beside
+    /// `docword.NAME`, if it exists.
+    #[arg(long, value_name = "FILE", help_heading = "Document format")]
     vocabulary: Option<String>,
 
-    /// What the files hold. Default: what the first one shows; what is no bag of words is text.
-    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "How documents are read")]
+    /// Format of the files. Default: detected from the first one.
+    #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Document format")]
     format: Option<DocumentFormat>,
 
-    /// Words of LIBSVM text are counted from 0.
-    #[arg(long, help_heading = "How documents are read")]
+    /// Word ids of LIBSVM files count from 0.
+    #[arg(long, help_heading = "Document format")]
     zero_based: bool,
 
-    /// Leave out up to this many lines of a bag of words that cannot be read.
-    #[arg(long, value_name = "N", default_value = "0", help_heading = "How documents are read")]
+    /// Skip up to N invalid lines of a bag of words.
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "Document format")]
     skip_bad_lines: u64,
 }
 
-/// Which words are learned from.
+/// Arguments that select the words to train on.
 #[derive(Args, Debug)]
 pub(super) struct VocabularyArgs {
-    /// Words that do not count: `english`, `none`, or a file with one on each line. Default: english for text, none for bags of words.
-    #[arg(long, value_name = "FILE|english|none", help_heading = "Which words count")]
+    /// Stop words: `english`, `none`, or a file with one word per line. Default: `english` for
+    /// text, `none` for bags of words.
+    #[arg(long, value_name = "FILE|english|none", help_heading = "Vocabulary")]
     stop_words: Option<String>,
 
-    /// Words occur so many times at least. Default: 1.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Which words count")]
+    /// Minimum number of occurrences of a word. Default: 1.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Vocabulary")]
     min_count: Option<u64>,
 
-    /// Words occur in so many documents at least. Default: 2 for text, 1 for bags of words.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Which words count")]
-    min_documents: Option<u64>,
+    /// Minimum document frequency: number of documents that contain a word. Default: 2 for text, 1
+    /// for bags of words.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Vocabulary")]
+    min_df: Option<u64>,
 
-    /// Words occur in at most this share of documents. Default: 1.
-    #[arg(long, value_name = "SHARE", help_heading = "Which words count")]
-    max_share: Option<f64>,
+    /// Maximum document frequency: fraction of documents that contain a word. Default: 1.
+    #[arg(long, value_name = "FRACTION", help_heading = "Vocabulary")]
+    max_df: Option<f64>,
 
-    /// Text: words have so many letters at least.
-    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Which words count")]
+    /// Text: minimum length of a word in letters.
+    #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Vocabulary")]
     min_length: u32,
 
-    /// Text: words of digits alone count, too.
-    #[arg(long, help_heading = "Which words count")]
-    numbers: bool,
+    /// Text: keep words that consist of digits.
+    #[arg(long, help_heading = "Vocabulary")]
+    keep_numbers: bool,
 }
 
 impl DocumentFileArgs {
-    /// For `pattern`, with files that must be there.
+    /// Returns the options for reading `pattern`, and checks that the vocabulary exists.
     pub(super) fn options(&self, pattern: Option<&str>) -> anyhow::Result<CorpusReadOptions> {
-        let beside =
-            pattern.and_then(beside).filter(|_| self.holds().is_none_or(|format| format == CorpusFormat::Docword));
+        let beside = pattern
+            .and_then(vocabulary_beside)
+            .filter(|_| self.corpus_format().is_none_or(|format| format == CorpusFormat::Docword));
         let vocabulary = self.vocabulary.clone().or(beside);
         if let Some(vocabulary) = &vocabulary {
             must_exist(vocabulary)?;
         }
         Ok(CorpusReadOptions {
-            format: self.holds(),
+            format: self.corpus_format(),
             vocabulary,
             zero_based: self.zero_based,
             skip_bad_lines: self.skip_bad_lines,
@@ -89,7 +93,8 @@ impl DocumentFileArgs {
         })
     }
 
-    /// The same for a model that was trained before. Names that nobody asked for are of no use to one that knows none.
+    /// Returns the options for a trained model. A vocabulary found beside the data is ignored if
+    /// the model has no words.
     pub(super) fn options_for(&self, pattern: &str, model: &LdaModel) -> anyhow::Result<CorpusReadOptions> {
         let mut options = self.options(Some(pattern))?;
         if model.vocabulary().terms().is_none() {
@@ -98,8 +103,8 @@ impl DocumentFileArgs {
         Ok(options)
     }
 
-    /// An error if anything is said of documents, for models that are of something else.
-    pub(super) fn must_not_be_given(&self) -> anyhow::Result<()> {
+    /// Returns an error if any of these flags is given: for models that are not topic models.
+    pub(super) fn refuse_any(&self) -> anyhow::Result<()> {
         let flags = [
             ("--vocabulary", self.vocabulary.is_some()),
             ("--format", self.format.is_some()),
@@ -108,14 +113,14 @@ impl DocumentFileArgs {
         ];
         match flags.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => {
-                let message = format!("`{flag}` is for documents of topic models, and this model is of something else");
+                let message = format!("`{flag}` is for topic models, and this is another model");
                 Err(CommandError::usage(message).hint("leave it out").into())
             }
             None => Ok(()),
         }
     }
 
-    fn holds(&self) -> Option<CorpusFormat> {
+    fn corpus_format(&self) -> Option<CorpusFormat> {
         self.format.map(|format| match format {
             DocumentFormat::Docword => CorpusFormat::Docword,
             DocumentFormat::Libsvm => CorpusFormat::Libsvm,
@@ -124,14 +129,14 @@ impl DocumentFileArgs {
         })
     }
 
-    /// The names of words that were not asked for, but taken.
-    pub(super) fn taken<'a>(&self, options: &'a CorpusReadOptions) -> Option<&'a str> {
+    /// Returns the vocabulary file that was found beside the data, if it is used.
+    pub(super) fn detected_vocabulary<'a>(&self, options: &'a CorpusReadOptions) -> Option<&'a str> {
         options.vocabulary.as_deref().filter(|_| self.vocabulary.is_none())
     }
 }
 
-/// The vocabulary that lies beside a bag of words, if one does.
-fn beside(pattern: &str) -> Option<String> {
+/// Returns the vocabulary file beside a bag of words, if it exists.
+fn vocabulary_beside(pattern: &str) -> Option<String> {
     let path = Path::new(pattern);
     let rest = path.file_name()?.to_str()?.strip_prefix("docword.")?;
     let plain = [".gz", ".zst", ".bz2"].iter().find_map(|ending| rest.strip_suffix(ending)).unwrap_or(rest);
@@ -140,36 +145,36 @@ fn beside(pattern: &str) -> Option<String> {
 }
 
 impl VocabularyArgs {
-    /// Adds what is said of words.
-    pub(super) fn complete(&self, mut options: CorpusReadOptions) -> anyhow::Result<CorpusReadOptions> {
+    /// Adds tokenizer, stop words and frequency filter to the options.
+    pub(super) fn apply(&self, mut options: CorpusReadOptions) -> anyhow::Result<CorpusReadOptions> {
         let stop_words = match self.stop_words.as_deref() {
             None | Some("english") => None,
             Some("none") => Some(BTreeSet::new()),
-            Some(file) => Some(listed(file)?),
+            Some(file) => Some(read_word_list(file)?),
         };
         let english = Tokenizer::default().stop_words;
-        // Where nobody asks for it, nothing is taken from a bag of words.
+        // By default a bag of words has no stop words.
         options.stop_words = match (&self.stop_words, &stop_words) {
             (None, _) => BTreeSet::new(),
             (Some(_), Some(list)) => list.clone(),
             (Some(_), None) => english.clone(),
         };
         options.tokenizer = Some(Tokenizer {
-            numbers: self.numbers,
+            numbers: self.keep_numbers,
             shortest: self.min_length,
             stop_words: stop_words.unwrap_or(english),
         });
-        let Self { min_count, min_documents, max_share, .. } = *self;
-        options.filter = VocabularyFilter { min_count, min_documents, max_share };
+        let Self { min_count, min_df, max_df, .. } = *self;
+        options.filter = VocabularyFilter { min_count, min_documents: min_df, max_share: max_df };
         options.filter.check().map_err(hemiola_cluster::Error::from)?;
         Ok(options)
     }
 }
 
-/// The words of a file, in lower case.
-fn listed(file: &str) -> anyhow::Result<BTreeSet<String>> {
+/// Reads the words of a file, in lower case.
+fn read_word_list(file: &str) -> anyhow::Result<BTreeSet<String>> {
     must_exist(file)?;
     let names = InputFile::open(file).and_then(|source| read_names(&source));
-    let names = names.map_err(|error| CommandError::array(&error, "a list of stop words has one on each line"))?;
+    let names = names.map_err(|error| CommandError::array(&error, "a list of stop words has one word per line"))?;
     Ok(names.iter().map(|name| name.trim().to_lowercase()).filter(|name| !name.is_empty()).collect())
 }

@@ -1,7 +1,7 @@
-//! `hemiola infer`: what new documents are about, one line for each.
+//! `hemiola infer`: topic mixtures of new documents, one line per document.
 
 use super::documents::DocumentFileArgs;
-use super::lda::hinted;
+use super::read_hints::ReadHints;
 use super::serving::ModelArgs;
 use super::train_args::must_exist;
 use crate::output::{self, OutputCompression, StagedFile};
@@ -9,6 +9,7 @@ use crate::plural::counted;
 use crate::report;
 use clap::{Args, ValueEnum};
 use hemiola_cluster::Cluster;
+use hemiola_models::Predictor;
 use hemiola_models::lda::data::{self, MappedCorpus};
 use hemiola_models::lda::{InferenceSettings, LdaModel, TopicMixture};
 use serde::Serialize;
@@ -16,28 +17,29 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Documents whose topics are inferred before they are written.
-const BATCH: usize = 4096;
+/// Number of documents inferred before their lines are written.
+const BATCH_SIZE: usize = 4096;
 
-/// What lines look like.
+/// Output format of `--output-format`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum InferenceFormat {
-    /// A column for each topic, under a line of names.
+    /// CSV with a header and a column per topic.
     Csv,
-    /// An object on each line, with the topics of the document, the largest share first.
+    /// JSON lines: an object per document with its topics, the largest share first.
     Json,
 }
 
-/// The arguments of `hemiola infer`.
+/// Arguments of `hemiola infer`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   hemiola infer --model model --data new.txt
-  hemiola infer --model model --data docword.new.txt --style json -k 3
+  hemiola infer --model model --data docword.new.txt --output-format json -k 3
   hemiola infer --model model --data new.txt --output shares.csv
 
-Counts of words stay as they are, and the topics of each document's tokens are drawn --passes times. The same seed gives the same shares for the document with the same number, on any number of \
-workers. Words that the model was not trained on are left out; their number is in the column `unseen`. Topics are numbered from 1, documents from 1.")]
+The word counts of the model are fixed, and the topics of each document are sampled in --sweeps Gibbs sweeps. The shares of a \
+document depend on the seed and its position only, not on the number of workers. Unknown words are ignored; the column \
+`unseen` counts them. Topics and documents count from 1.")]
 pub(crate) struct InferArgs {
     #[command(flatten)]
     common: ModelArgs,
@@ -46,23 +48,23 @@ pub(crate) struct InferArgs {
     #[arg(long, short, value_name = "FILES")]
     data: String,
 
-    /// What lines look like.
+    /// Format of the output.
     #[arg(long, value_enum, default_value = "csv")]
-    style: InferenceFormat,
+    output_format: InferenceFormat,
 
-    /// With `--style json`: only so many topics of each document, those with the largest shares.
+    /// With `--output-format json`: number of topics per document, the largest shares first.
     #[arg(short, long, value_name = "N")]
     k: Option<usize>,
 
-    /// A file for the lines; compressed if its name ends with `.gz` or `.zst`. Default: standard output.
+    /// Output file; compressed if its name ends with `.gz` or `.zst`. Default: standard output.
     #[arg(long, short, value_name = "FILE", conflicts_with = "report")]
     output: Option<PathBuf>,
 
-    /// Passes over each document; the last 3 of 5 are averaged.
+    /// Gibbs sweeps over each document; the last three fifths are averaged.
     #[arg(long, value_name = "N", default_value = "50", value_parser = clap::value_parser!(u32).range(1..))]
-    passes: u32,
+    sweeps: u32,
 
-    /// What all chance comes from.
+    /// Random seed. The same seed gives the same shares.
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
 
@@ -70,17 +72,17 @@ pub(crate) struct InferArgs {
     files: DocumentFileArgs,
 }
 
-/// A document, for programs.
+/// Topics of a document in the report.
 #[derive(Debug, Serialize)]
 struct DocumentTopics {
     document: u64,
     tokens: u64,
     unseen: u64,
-    /// Topics, from 1, and their shares.
+    /// Topics, counted from 1, with their shares.
     topics: Vec<(usize, f64)>,
 }
 
-/// Where lines go.
+/// Destination of the output lines.
 enum InferenceWriter {
     Standard,
     File(Box<StagedFile>),
@@ -97,9 +99,11 @@ impl InferenceWriter {
 
 impl InferArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        self.common.must_be_topics()?;
+        self.common.check_topic_model()?;
         must_exist(&self.data)?;
-        self.common.with_topics(|cluster, model| self.infer(cluster, model).map_err(hinted))?;
+        self.common.with_model(LdaModel::load, |cluster, model| {
+            self.infer(cluster, model).map_err(|error| ReadHints::DOCUMENTS.explain(error))
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 
@@ -109,7 +113,7 @@ impl InferArgs {
         }
         let options = self.files.options_for(&self.data, model)?;
         let MappedCorpus { corpus, unseen, .. } = data::read_for_model(cluster, &options, &self.data, model)?;
-        let inference = InferenceSettings { sweeps: self.passes, burn_in: self.passes * 2 / 5, seed: self.seed };
+        let inference = InferenceSettings { sweeps: self.sweeps, burn_in: self.sweeps * 2 / 5, seed: self.seed };
         let mut all = Vec::new();
         let mut sink = match &self.output {
             Some(target) => {
@@ -118,29 +122,29 @@ impl InferArgs {
             None => InferenceWriter::Standard,
         };
         let reports = self.common.reports();
-        if self.style == InferenceFormat::Csv && !reports {
+        if self.output_format == InferenceFormat::Csv && !reports {
             let mut names = String::from("document,tokens,unseen");
             for topic in 1..=model.topics() {
                 let _ = write!(names, ",topic{topic}");
             }
             sink.write(&(names + "\n"))?;
         }
-        let (mut left_out, mut empty) = (0, 0_u64);
-        for first in (0..corpus.len()).step_by(BATCH) {
-            let range = first..(first + BATCH).min(corpus.len());
+        let (mut unknown_tokens, mut empty) = (0, 0_u64);
+        for first in (0..corpus.len()).step_by(BATCH_SIZE) {
+            let range = first..(first + BATCH_SIZE).min(corpus.len());
             let mixtures = model.infer(cluster, &corpus, range.clone(), inference)?;
             let mut text = String::new();
-            for (place, mixture) in range.zip(mixtures) {
-                let unknown = unseen[place] + mixture.unseen;
-                left_out += unknown;
+            for (index, mixture) in range.zip(mixtures) {
+                let unknown = unseen[index] + mixture.unseen;
+                unknown_tokens += unknown;
                 empty += u64::from(mixture.tokens == 0);
                 if reports {
-                    all.push(self.found(place, &mixture, unknown));
-                } else if self.style == InferenceFormat::Json {
-                    let line = serde_json::to_string(&self.found(place, &mixture, unknown))?;
+                    all.push(self.document_topics(index, &mixture, unknown));
+                } else if self.output_format == InferenceFormat::Json {
+                    let line = serde_json::to_string(&self.document_topics(index, &mixture, unknown))?;
                     let _ = writeln!(text, "{line}");
                 } else {
-                    let _ = write!(text, "{},{},{unknown}", place + 1, mixture.tokens);
+                    let _ = write!(text, "{},{},{unknown}", index + 1, mixture.tokens);
                     for share in &mixture.shares {
                         let _ = write!(text, ",{share:.6}");
                     }
@@ -152,21 +156,24 @@ impl InferArgs {
         if let InferenceWriter::File(file) = sink {
             file.finish()?.publish()?;
         }
-        if left_out > 0 {
-            output::note(&format!("left out {} of words that were not trained on", counted(left_out, "token")));
+        if unknown_tokens > 0 {
+            output::note(&format!(
+                "ignored {} of words that the model does not know",
+                counted(unknown_tokens, "token")
+            ));
         }
         if empty > 0 {
             let documents = counted(empty, "document");
-            output::note(&format!("nothing is known of {documents} without a known word: the shares are the prior's"));
+            output::note(&format!("{documents} without a known word: their shares are the prior"));
         }
         if reports { self.common.write("", &all) } else { Ok(()) }
     }
 
-    fn found(&self, place: usize, mixture: &TopicMixture, unseen: u64) -> DocumentTopics {
+    fn document_topics(&self, index: usize, mixture: &TopicMixture, unseen: u64) -> DocumentTopics {
         let mut topics: Vec<(usize, f64)> =
             mixture.shares.iter().enumerate().map(|(topic, share)| (topic + 1, *share)).collect();
         topics.sort_by(|left, right| right.1.total_cmp(&left.1).then(left.0.cmp(&right.0)));
         topics.truncate(self.k.unwrap_or(usize::MAX));
-        DocumentTopics { document: place as u64 + 1, tokens: mixture.tokens, unseen, topics }
+        DocumentTopics { document: index as u64 + 1, tokens: mixture.tokens, unseen, topics }
     }
 }

@@ -1,6 +1,7 @@
-//! `hemiola train svm` and `hemiola train logistic`, and using what they trained.
+//! `hemiola train svm` and `hemiola train logistic`, and evaluation of their models.
 
 use super::progress::MetricColumns;
+use super::read_hints::ReadHints;
 use super::sparse::{PenaltyArgs, SparseTrainCommand};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use crate::error::{CommandError, into_cluster_error};
@@ -9,47 +10,48 @@ use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola::collective::{GossipExt as _, GossipSync, GossipWeights, Topology};
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_models::LinearClassifier;
 use hemiola_models::linear::data::{self, LinearExamples};
 use hemiola_models::linear::{LinearEvaluation, LinearLoss, LinearModel};
 use hemiola_models::sparse::SparseLoss;
 use hemiola_models::training::{ClusterInfo, TrainingLimits};
+use hemiola_models::{Estimator, LinearClassifier};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Made-up examples where there are no data.
-const MADE_UP: u64 = 20_000;
-/// Epochs where nobody says otherwise.
+/// Number of synthetic examples, used without `--data`.
+const SYNTHETIC_EXAMPLES: u64 = 20_000;
+/// Default maximum number of epochs.
 const EPOCHS: u32 = 100;
 
 const AFTER_HELP: &str = "\
 Examples:
-  Made-up examples, to see it work:
+  Synthetic examples:
     hemiola train svm
     hemiola train logistic
 
-  Examples of your own, and what to do with the model:
+  Your own examples, and use of the model:
     hemiola train logistic --data train.libsvm --output model
     hemiola evaluate --model model --data test.libsvm
     hemiola predict --model model --data new.libsvm
 
-  On four local peers that average their models over a sparse graph:
+  Four local peers with gossip averaging over a sparse graph:
     hemiola train svm --data train.libsvm --peers 4 --graph root-expander --report run.json
 
-A line of data is a label and features, as LIBSVM writes them (`+1 3:0.5 7:1`), or separated values of which the first is the label. Labels are numbers, \
-or names if none is a number; two different ones or more. docs/models.md has the mathematics, what --c means elsewhere, and the schema of the report.
+A line of data is a label and features in LIBSVM format (`+1 3:0.5 7:1`), or separated values of which the first is the label. \
+Labels are numbers, or names if none is a number; there must be at least two classes. docs/models.md describes the \
+mathematics, equivalents of --c in other libraries, and the report.
 
 Exit codes:
-  0     trained, or nothing was left to do
-  2     something has to be changed: a flag, a line of the data, the output folder; nothing was written
-  3     the system or another peer failed: a full disk, say
-  130   stopped by Ctrl-C after an epoch (128 + the signal, for others); saved, if there is an --output";
+  0     trained, or training was complete already
+  2     wrong use: change a flag, a line of the data or the output folder; nothing was written
+  3     the system or another peer failed, for example a full disk
+  130   stopped by Ctrl-C after an epoch (128 + the signal number for other signals); saved if --output is given";
 
-/// The arguments of `hemiola train svm`.
+/// Arguments of `hemiola train svm`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainSvm {
-    /// What an example costs that is not on the right side by a margin of 1.
+    /// Loss function.
     #[arg(long, value_enum, default_value = "squared-hinge")]
     loss: HingeName,
 
@@ -57,16 +59,16 @@ pub(crate) struct TrainSvm {
     linear: LinearArgs,
 }
 
-/// The arguments of `hemiola train logistic`.
+/// Arguments of `hemiola train logistic`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainLogistic {
-    /// How weights cost: by their squares, as --c says, or by absolute values, as --lambda does, which makes most of them 0.
+    /// Regularization: L2, set by --c, or L1, set by --lambda, which makes most weights 0.
     #[arg(long, value_enum, default_value = "l2")]
     penalty: PenaltyName,
 
     #[command(flatten)]
-    charges: PenaltyArgs,
+    penalty_args: PenaltyArgs,
 
     #[command(flatten)]
     linear: LinearArgs,
@@ -74,82 +76,85 @@ pub(crate) struct TrainLogistic {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PenaltyName {
-    /// Absolute values: few weights. For two classes.
+    /// L1: sparse weights, for two classes.
     L1,
-    /// Squares.
+    /// L2: small weights.
     L2,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum HingeName {
-    /// By how much.
+    /// Hinge loss, max(0, 1 - margin).
     Hinge,
-    /// The square of that.
+    /// Squared hinge loss, max(0, 1 - margin)².
     SquaredHinge,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum SyncName {
-    /// Each waits for its neighbours alone.
+    /// A peer waits for its neighbours in the graph only.
     NotifyAck,
-    /// All wait for all.
+    /// All peers wait for each other.
     Barrier,
-    /// Nobody waits.
+    /// No peer waits; averages may be stale.
     Async,
 }
 
-/// How examples are read.
+/// Format of files with examples.
 #[derive(Args, Debug)]
 pub(super) struct ExampleFileArgs {
-    /// Columns of LIBSVM text are counted from 0.
+    /// Feature indices of LIBSVM files count from 0.
     #[arg(long)]
     zero_based: bool,
 
-    /// Take the data for separated values, with this between fields. Default: what the file shows.
+    /// Read separated values with this field separator. Default: detected.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     separator: Option<String>,
 
-    /// Leave out up to this many lines of LIBSVM text that cannot be read.
+    /// Skip up to N invalid lines of LIBSVM files.
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad_lines: u64,
 }
 
-/// What both have in common.
+/// Arguments of both linear classifiers.
 #[derive(Args, Debug)]
 struct LinearArgs {
-    /// Files, a folder or a pattern with examples. Default: 20000 made-up examples.
+    /// Files, a folder or a pattern with examples. Default: 20000 synthetic examples.
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
     #[command(flatten)]
     reading: ExampleFileArgs,
 
-    /// Held-out examples: a share of the data (0.1), 0 for none, or files.
-    #[arg(long, value_name = "SHARE|FILES", default_value = "0.1")]
-    valid: String,
+    /// Validation set: a fraction of the data (0.1), 0 for none, or files.
+    #[arg(long, value_name = "FRACTION|FILES", default_value = "0.1")]
+    validation: String,
 
-    /// How much errors cost beside large weights: C of liblinear.
+    /// Inverse regularization strength: C of liblinear and scikit-learn.
     #[arg(long, short, value_name = "X", default_value = "1")]
     c: f64,
 
-    /// The value of a feature that all examples have, whose weight is the bias; 0 for no bias.
+    /// Value of the constant feature whose weight is the bias; 0 for no bias.
     #[arg(long, value_name = "X", default_value = "1")]
     bias: f64,
 
-    /// Passes of an epoch; models are averaged after each.
-    #[arg(long, value_name = "N", default_value = "8", help_heading = "How peers agree")]
+    /// Averaging rounds per epoch: local passes over the data, each followed by an average.
+    #[arg(long, value_name = "N", default_value = "8", help_heading = "Averaging")]
     rounds: u32,
 
-    /// What peers wait for when they average.
-    #[arg(long, value_enum, default_value = "notify-ack", help_heading = "How peers agree")]
+    /// Synchronization of gossip averaging.
+    #[arg(long, value_enum, default_value = "notify-ack", help_heading = "Averaging")]
     sync: SyncName,
 
-    /// Who sends to whom: complete, ring, star, root-expander, chord, halton, halton:DEGREE, random:DEGREE, two-level:PEERS, circulant:OFFSET,.., or edges:FILE with a sender and a receiver on each line
-    #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph::for_training, help_heading = "How peers agree")]
+    /// Communication graph: complete, ring, star, root-expander, chord, halton, halton:DEGREE,
+    /// random:DEGREE, two-level:PEERS, circulant:OFFSET,.., or edges:FILE with a sender and a
+    /// receiver on each line
+    #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph::parse_for_training, help_heading = "Averaging")]
     graph: Topology,
 
-    /// Stop when the objective is proven to be within this share of the minimum; 0 never stops for that.
-    #[arg(long, value_name = "X", default_value = "0.001", help_heading = "When it stops")]
+    /// Stop when the duality gap proves the objective to be within this fraction of the minimum; 0
+    /// disables it.
+    #[arg(long, value_name = "X", default_value = "0.001", help_heading = "Stopping")]
     tolerance: f64,
 
     #[command(flatten)]
@@ -168,26 +173,26 @@ impl TrainSvm {
 impl TrainLogistic {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         match self.penalty {
-            PenaltyName::L2 if self.charges.are_given() => {
-                let failure = CommandError::usage("--lambda, --folds and what goes with them are for `--penalty l1`");
-                Err(failure.hint("add `--penalty l1`, or say `--c X`").into())
+            PenaltyName::L2 if self.penalty_args.are_given() => {
+                let failure = CommandError::usage("--lambda, --folds and related flags need `--penalty l1`");
+                Err(failure.hint("add `--penalty l1`, or use `--c X`").into())
             }
             PenaltyName::L2 => self.linear.execute(LinearLoss::Logistic),
             PenaltyName::L1 => {
-                let LinearArgs { data, reading, valid, tolerance, common, .. } = &self.linear;
-                let job = SparseTrainCommand {
+                let LinearArgs { data, reading, validation, tolerance, common, .. } = &self.linear;
+                let command = SparseTrainCommand {
                     data: data.as_deref(),
                     reading,
-                    valid,
-                    charges: &self.charges,
+                    validation,
+                    penalty: &self.penalty_args,
                     schedule: None,
-                    // The default of the other penalty is a share of another number.
+                    // The default for L2 is relative to another number.
                     tolerance: tolerance.min(1e-6),
                     common,
                     loss: SparseLoss::Logistic,
                     ratio: 1.0,
                 };
-                job.execute()
+                command.execute()
             }
         }
     }
@@ -195,7 +200,7 @@ impl TrainLogistic {
 
 impl LinearArgs {
     fn execute(&self, loss: LinearLoss) -> anyhow::Result<ExitCode> {
-        let share = self.valid.parse::<f64>().ok();
+        let share = self.validation.parse::<f64>().ok();
         let settings = LinearClassifier::builder(loss)
             .c(self.c)
             .bias(self.bias)
@@ -213,47 +218,42 @@ impl LinearArgs {
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(loss.kind(), settings.settings())?;
-        let held_out = share.is_none().then_some(&self.valid);
-        self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
-        // Hints come before the error leaves the peer, so that a launcher that repeats it says the same.
+        let validation_files = share.is_none().then_some(&self.validation);
+        self.data.iter().chain(validation_files).try_for_each(|pattern| must_exist(pattern))?;
         self.common.run(|cluster| {
-            self.train(cluster, &settings, share.is_none()).map_err(|error| {
-                match hinted(error.into()).downcast::<Error>() {
-                    Ok(same) => same,
-                    Err(hinted) => into_cluster_error(hinted),
-                }
-            })
+            let trained = self.train(cluster, &settings, share.is_none());
+            trained.map_err(|error| ReadHints::EXAMPLES.explain_in_cluster(error))
         })
     }
 
-    fn train(&self, cluster: &Cluster, settings: &LinearClassifier, held_out_files: bool) -> Result<u8> {
+    fn train(&self, cluster: &Cluster, settings: &LinearClassifier, from_files: bool) -> Result<u8> {
         let start = cluster.env().now();
         check_graph(cluster, &settings.settings().graph)?;
-        let lock = self.common.claim(cluster)?;
+        let lock = self.common.lock_output(cluster)?;
         let LinearExamples { labelled: examples, names } =
             self.reading.read(cluster, self.data.as_deref(), &[], &self.common)?;
-        let valid = if held_out_files {
-            Some(self.reading.read(cluster, Some(&self.valid), &names, &self.common)?.labelled)
+        let valid = if from_files {
+            Some(self.reading.read(cluster, Some(&self.validation), &names, &self.common)?.labelled)
         } else {
             None
         };
         let settings = &settings.clone().named(names);
         let [_, columns] = examples.features.shape().extents();
-        let held_out = match (&valid, settings.settings().validation) {
-            (Some(valid), _) => format!("{} held out", valid.labels.len()),
-            (None, 0.0) => "none held out".to_owned(),
-            (None, share) => format!("a share of {share} held out"),
+        let validation = match (&valid, settings.settings().validation) {
+            (Some(valid), _) => format!("{} for validation", valid.labels.len()),
+            (None, 0.0) => "none for validation".to_owned(),
+            (None, share) => format!("a fraction of {share} for validation"),
         };
         let prepared = PreparedTraining {
             headline: format!(
-                "{} with {} of {}, {held_out}; {}",
+                "{} with {} of {}, {validation}; {}",
                 counted(examples.labels.len(), "example"),
                 counted(examples.features.len(), "value"),
                 counted(columns, "feature"),
                 ClusterInfo::of(cluster)
             ),
             loading: cluster.env().now() - start,
-            figures: MetricColumns::updates(if settings.settings().loss.has_probabilities() {
+            columns: MetricColumns::updates(if settings.settings().loss.has_probabilities() {
                 "logloss"
             } else {
                 "accuracy"
@@ -261,14 +261,15 @@ impl LinearArgs {
             limits: &settings.settings().limits,
             lock,
         };
-        self.common.accompany(cluster, prepared, |session| {
-            Ok(settings.fit_with(cluster, &examples, valid.as_ref(), session)?.report)
+        self.common.fit(cluster, prepared, |options| {
+            Ok(settings.fit_with(cluster, &examples, valid.as_ref(), options)?.report)
         })
     }
 }
 
 impl ExampleFileArgs {
-    /// *Collective.* Reads examples, or makes some up. `names` are those of classes that are known already.
+    /// *Collective.* Reads examples, or generates synthetic ones. `names` are the known class
+    /// names.
     pub(super) fn read(
         &self,
         cluster: &Cluster,
@@ -277,7 +278,10 @@ impl ExampleFileArgs {
         common: &TrainArgs,
     ) -> Result<LinearExamples> {
         let Some(pattern) = pattern else {
-            return Ok(LinearExamples { labelled: data::synthetic(cluster, MADE_UP, common.seed)?, names: Vec::new() });
+            return Ok(LinearExamples {
+                labelled: data::synthetic(cluster, SYNTHETIC_EXAMPLES, common.seed)?,
+                names: Vec::new(),
+            });
         };
         let separator = self.separator.as_deref().map(|separator| match separator {
             "\\t" | "tab" => "\t".to_owned(),
@@ -286,12 +290,12 @@ impl ExampleFileArgs {
         let (zero_based, skip_bad_lines, names) = (self.zero_based, self.skip_bad_lines, names.to_vec());
         let options = data::LinearReadOptions { zero_based, skip_bad_lines, separator, names };
         let examples = data::read(cluster, &options, pattern)?;
-        common.tell_skipped(cluster, pattern, examples.labelled.features.skipped_lines());
+        common.report_skipped_lines(cluster, pattern, examples.labelled.features.skipped_lines());
         Ok(examples)
     }
 }
 
-/// Finds out whether models could be averaged over this graph, before data are read.
+/// Checks, before data are read, that models can be averaged over the graph.
 fn check_graph(cluster: &Cluster, topology: &Topology) -> Result<()> {
     if cluster.size() == 1 {
         return Ok(());
@@ -301,30 +305,13 @@ fn check_graph(cluster: &Cluster, topology: &Topology) -> Result<()> {
     fits.map(|_| ()).map_err(|error| {
         into_cluster_error(
             CommandError::usage(error.to_string())
-                .hint("`hemiola topology --kind ..` shows a graph; --graph names another")
+                .hint("choose another `--graph`; `hemiola topology --kind ..` shows the properties of a graph")
                 .into(),
         )
     })
 }
 
-/// An error of reading, with the flag or the change that would help.
-pub(super) fn hinted(error: anyhow::Error) -> anyhow::Error {
-    use hemiola_array::Error as Reading;
-    let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
-    match reading {
-        Reading::BadLine(_) => {
-            let hint = "a line is a label and features (`+1 3:0.5 7:1`), or numbers of which the first is the label (labels are names if none is a number); mend it, or see --zero-based, --separator and \
-                        --skip-bad-lines";
-            CommandError::array(reading, hint).into()
-        }
-        Reading::TooManyBadLines { .. } => {
-            CommandError::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
-        }
-        _ => error,
-    }
-}
-
-/// `hemiola evaluate` of such a model.
+/// Evaluates a linear classifier for `hemiola evaluate`.
 pub(super) fn evaluate(
     cluster: &Cluster,
     model: &LinearModel,
@@ -335,7 +322,8 @@ pub(super) fn evaluate(
     let LinearEvaluation { metrics, examples, unknown_features } = &evaluation;
     let mut text = counted(*examples, "example");
     if *unknown_features > 0 {
-        let _ = write!(text, "; left out: {} the model has no weights for", counted(*unknown_features, "value"));
+        let _ =
+            write!(text, "; ignored: {} of features the model has no weights for", counted(*unknown_features, "value"));
     }
     text.push('\n');
     for (name, value) in metrics {

@@ -1,6 +1,7 @@
-//! `hemiola train mf`.
+//! `hemiola train mf`: matrix factorization.
 
 use super::progress::MetricColumns;
+use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use crate::error::{CommandError, into_cluster_error};
 use crate::plural::counted;
@@ -10,94 +11,98 @@ use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
 use hemiola_array::synthetic::{self, SyntheticMf};
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_models::MatrixFactorization;
 use hemiola_models::mf::{MfLoss, MfModel, data};
 use hemiola_models::training::{ClusterInfo, TrainingLimits};
+use hemiola_models::{Estimator, MatrixFactorization};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Examples:
-  Made-up ratings, to see it work:
+  Synthetic ratings:
     hemiola train mf
 
-  Ratings of your own, and what to do with the model:
+  Your own ratings, and recommendations from the model:
     hemiola train mf --data ratings.csv --output model
     hemiola recommend --model model --user 42 -k 10
 
-  Events without ratings: user, item, and a weight if there is one; or ratings that are high enough:
+  Implicit feedback: events of a user and an item, with an optional weight; or ratings above a threshold:
     hemiola train mf --data clicks.csv --loss one-class
-    hemiola train mf --data ratings.csv --loss one-class --events-from 4
+    hemiola train mf --data ratings.csv --loss one-class --event-threshold 4
 
-  On two local peers, with a report, for at most a minute:
+  Two local peers, a report, at most a minute of training:
     hemiola train mf --data 'ratings/*.tsv.zst' --rank 64 --peers 2 --seconds 60 --report run.json
 
-  What it would take on a cluster that is not there:
+  Predict the time on a larger cluster:
     hemiola train mf --data ratings.csv --epochs 5 --workers 1 --profile mf.json
-    hemiola simulate train mf --profile mf.json --peers 16 --link 1gbit
+    hemiola simulate train mf --profile mf.json --peers 16 --bandwidth 1gbit
 
-  Interrupted with Ctrl-C, or to be prolonged:
+  Resume an interrupted run, or extend a finished one:
     hemiola train mf --data ratings.csv --output model --epochs 80 --resume
 
 A line of data is a user, an item and a rating, with any separator; users and items may have any names. Further fields are \
-ignored. Events (--loss one-class) need no rating; what occurs more than once counts as often. docs/models.md has the mathematics, the schema of the report, and what is in a checkpoint.
+ignored. Events (--loss one-class) need no rating; repeated events add up. docs/models.md describes the mathematics, the \
+report and the checkpoint.
 
 Exit codes:
-  0     trained, or nothing was left to do
-  2     something has to be changed: a flag, a line of the data, the output folder; nothing was written
-  3     the system or another peer failed: a full disk, say
-  130   stopped by Ctrl-C after a pass (128 + the signal, for others); saved, if there is an --output";
+  0     trained, or training was complete already
+  2     wrong use: change a flag, a line of the data or the output folder; nothing was written
+  3     the system or another peer failed, for example a full disk
+  130   stopped by Ctrl-C after an epoch (128 + the signal number for other signals); saved if --output is given";
 
-/// The arguments of `hemiola train mf`.
+/// Arguments of `hemiola train mf`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainMf {
-    /// Files, a folder or a pattern with ratings. Default: a million made-up ratings.
+    /// Files, a folder or a pattern with ratings. Default: a million synthetic ratings.
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
-    /// What stands between fields. Default: what the file shows.
+    /// Field separator. Default: detected.
     #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
     separator: Option<String>,
 
-    /// Leave out up to this many lines that cannot be read.
+    /// Skip up to N invalid lines.
     #[arg(long, value_name = "N", default_value = "0")]
     skip_bad_lines: u64,
 
-    /// Held-out ratings: a share of the data (0.1), 0 for none, or files.
-    #[arg(long, value_name = "SHARE|FILES", default_value = "0.1")]
-    valid: String,
+    /// Validation set: a fraction of the data (0.1), 0 for none, or files.
+    #[arg(long, value_name = "FRACTION|FILES", default_value = "0.1")]
+    validation: String,
 
-    /// Factors of each user and item.
+    /// Rank of the factorization: number of latent factors.
     #[arg(long, value_name = "N", default_value = "32")]
     rank: u32,
 
-    /// What is minimized.
+    /// Loss function.
     #[arg(long, value_enum, default_value = "squared")]
     loss: LossName,
 
-    /// How much large factors cost. Default: 0.045; with --loss one-class 0.007.
+    /// L2 regularization. Default: 0.045; with --loss one-class 0.007.
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
 
-    /// The first step; steps adapt by themselves. Default: 0.08. Not for --loss one-class, which takes none.
-    #[arg(long, value_name = "X")]
-    step: Option<f32>,
+    /// Initial learning rate of AdaGrad. Default: 0.08. Not for --loss one-class, which uses
+    /// alternating least squares.
+    #[arg(long, visible_alias = "lr", value_name = "X")]
+    learning_rate: Option<f32>,
 
-    /// Take ratings from this on as events of weight 1, and leave out the others.
-    #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
-    events_from: Option<f32>,
+    /// Treat ratings of at least X as events of weight 1, and drop the others.
+    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
+    event_threshold: Option<f32>,
 
-    /// The weight of a pair that is no event, where an event has 1. Default: 0.3.
-    #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
-    unobserved: Option<f32>,
+    /// Weight of unobserved pairs, relative to events of weight 1. Default: 0.3.
+    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
+    unobserved_weight: Option<f32>,
 
-    /// How penalties grow with the events of a row: with their number to this power. Default: 1.
-    #[arg(long, value_name = "X", help_heading = "Events (--loss one-class)")]
-    nu: Option<f32>,
+    /// Exponent nu of frequency-scaled regularization: the penalty of a row is proportional to the
+    /// number of its events to this power. Default: 1.
+    #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
+    frequency_exponent: Option<f32>,
 
-    /// File for what passes compute on this machine, from which `hemiola simulate train mf --profile` predicts what they would take on a cluster.
-    #[arg(long, value_name = "FILE", conflicts_with = "peers", help_heading = "What comes out")]
+    /// File for a profile of this run, from which `hemiola simulate train mf --profile` predicts
+    /// the time on a cluster.
+    #[arg(long, value_name = "FILE", conflicts_with = "peers", help_heading = "Output")]
     profile: Option<PathBuf>,
 
     #[command(flatten)]
@@ -106,38 +111,38 @@ pub(crate) struct TrainMf {
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum LossName {
-    /// Ratings are numbers.
+    /// Squared error of numeric ratings.
     Squared,
-    /// Ratings are yes (above 0) or no.
+    /// Logistic loss of binary ratings: positive (above 0) or not.
     Logistic,
-    /// There are no ratings, only events: clicks, purchases.
+    /// Implicit feedback: events such as clicks or purchases, without ratings.
     OneClass,
 }
 
-/// What there is to train on.
+/// Training set and validation set.
 struct MfData {
     train: DistArray<f32, 2>,
     valid: Option<DistArray<f32, 2>>,
-    /// Held-out entries that are left out, because nobody trains on their user or item.
+    /// Number of validation entries dropped because their user or item is not in the training set.
     cold: u64,
 }
 
 impl TrainMf {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        let share = self.valid.parse::<f64>().ok();
+        let share = self.validation.parse::<f64>().ok();
         let mut settings = MatrixFactorization::builder();
-        self.must_fit_the_loss()?;
+        self.check_flags_of_loss()?;
         if let Some(l2) = self.l2 {
             settings = settings.l2(l2);
         }
-        if let Some(unobserved) = self.unobserved {
-            settings = settings.unobserved_weight(unobserved);
+        if let Some(weight) = self.unobserved_weight {
+            settings = settings.unobserved_weight(weight);
         }
-        if let Some(nu) = self.nu {
-            settings = settings.frequency_exponent(nu);
+        if let Some(exponent) = self.frequency_exponent {
+            settings = settings.frequency_exponent(exponent);
         }
-        if let Some(step) = self.step {
-            settings = settings.learning_rate(step);
+        if let Some(rate) = self.learning_rate {
+            settings = settings.learning_rate(rate);
         }
         let settings = settings
             .rank(self.rank)
@@ -153,37 +158,32 @@ impl TrainMf {
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(MfModel::KIND, settings.settings())?;
         self.profile.as_deref().map_or(Ok(()), report::check)?;
-        let held_out = share.is_none().then_some(&self.valid);
-        self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
-        // Hints come before the error leaves the peer, so that a launcher that repeats it says the same.
+        let validation_files = share.is_none().then_some(&self.validation);
+        self.data.iter().chain(validation_files).try_for_each(|pattern| must_exist(pattern))?;
         self.common.run(|cluster| {
-            self.train(cluster, &settings, share).map_err(|error| {
-                match hinted(error.into(), true).downcast::<Error>() {
-                    Ok(same) => same,
-                    Err(hinted) => into_cluster_error(hinted),
-                }
-            })
+            let trained = self.train(cluster, &settings, share);
+            trained.map_err(|error| ReadHints::TRAINING_RATINGS.explain_in_cluster(error))
         })
     }
 
-    /// Refuses flags that would do nothing.
-    fn must_fit_the_loss(&self) -> anyhow::Result<()> {
+    /// Refuses flags that have no effect with the chosen loss.
+    fn check_flags_of_loss(&self) -> anyhow::Result<()> {
         let of_events = [
-            (self.events_from, "`--events-from` makes events of ratings"),
-            (self.unobserved, "`--unobserved` weighs pairs that are no events"),
-            (self.nu, "`--nu` weighs penalties by events"),
+            (self.event_threshold, "`--event-threshold` turns ratings into events"),
+            (self.unobserved_weight, "`--unobserved-weight` weights pairs without events"),
+            (self.frequency_exponent, "`--frequency-exponent` scales regularization by events"),
         ];
         match of_events.into_iter().find(|(value, _)| value.is_some()) {
             Some((_, what)) if !self.is_one_class() => {
-                let failure = CommandError::usage(format!("{what}, and the loss is not `one-class`"));
+                let failure = CommandError::usage(format!("{what}, which needs the loss `one-class`"));
                 Err(failure.hint("add `--loss one-class`, or leave it out").into())
             }
             _ if self.profile.is_some() && self.is_one_class() => {
-                let message = "`--profile` is for losses of ratings, and the loss is `one-class`";
+                let message = "`--profile` supports the losses of ratings, not `one-class`";
                 Err(CommandError::usage(message).hint("leave it out").into())
             }
-            _ if self.step.is_some() && self.is_one_class() => {
-                let message = "`--step` is for gradients, and the loss `one-class` is minimized without";
+            _ if self.learning_rate.is_some() && self.is_one_class() => {
+                let message = "`--learning-rate` is for gradient descent, and the loss `one-class` uses alternating least squares";
                 Err(CommandError::usage(message).hint("leave it out").into())
             }
             _ => Ok(()),
@@ -192,35 +192,35 @@ impl TrainMf {
 
     fn train(&self, cluster: &Cluster, settings: &MatrixFactorization, share: Option<f64>) -> Result<u8> {
         if self.profile.is_some() && cluster.size() > 1 {
-            let failure = CommandError::usage("`--profile` is of one peer, and a launcher has started several");
+            let failure = CommandError::usage("`--profile` needs a single peer, and a launcher has started several");
             return Err(into_cluster_error(failure.hint("run it without the launcher").into()));
         }
         let start = cluster.env().now();
-        let lock = self.common.claim(cluster)?;
+        let lock = self.common.lock_output(cluster)?;
         let MfData { train, valid, cold } = self.load(cluster, share)?;
         let [users, items] = train.shape().extents();
-        let (count, held_out) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
+        let (count, validation) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
         let cluster_facts = ClusterInfo::of(cluster);
         let what = if self.is_one_class() { "event" } else { "rating" };
         let cold = match cold {
             0 => String::new(),
-            _ => format!(" ({cold} more of users or items nobody trains on: `hemiola evaluate` counts them)"),
+            _ => format!(" (and {cold} of users or items outside the training set, which are ignored)"),
         };
         let prepared = PreparedTraining {
             headline: format!(
-                "{} of {} for {}, {held_out} held out{cold}; {cluster_facts}",
+                "{} of {} for {}, {validation} for validation{cold}; {cluster_facts}",
                 counted(count, what),
                 counted(users, "user"),
                 counted(items, "item")
             ),
             loading: cluster.env().now() - start,
-            figures: MetricColumns::updates(settings.settings().loss.metric_name()),
+            columns: MetricColumns::updates(settings.settings().loss.metric_name()),
             limits: &settings.settings().limits,
             lock,
         };
-        self.common.accompany(cluster, prepared, |session| {
-            let session = if self.profile.is_some() { session.with_profiling() } else { session };
-            let trained = settings.fit_with(cluster, &train, valid.as_ref(), session)?;
+        self.common.fit(cluster, prepared, |options| {
+            let options = if self.profile.is_some() { options.with_profiling() } else { options };
+            let trained = settings.fit_with(cluster, &train, valid.as_ref(), options)?;
             if let (Some(path), Some(profile)) = (&self.profile, &trained.profile) {
                 output::write(path, &profile.to_json()).map_err(into_cluster_error)?;
             }
@@ -228,11 +228,11 @@ impl TrainMf {
         })
     }
 
-    /// *Collective.* Ratings to train on, and those held out.
+    /// *Collective.* Loads the training set and the validation set.
     fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<MfData> {
         let ratings = match &self.data {
             Some(pattern) => self.read(cluster, pattern)?,
-            None => self.made_up(cluster)?,
+            None => self.synthetic(cluster)?,
         };
         match share {
             Some(0.0) => Ok(MfData { train: ratings, valid: None, cold: 0 }),
@@ -241,21 +241,21 @@ impl TrainMf {
                 Ok(MfData { train, valid: Some(valid), cold: 0 })
             }
             None => {
-                let held_out = self.read(cluster, &self.valid)?;
-                let valid = data::aligned(&held_out, &ratings)?;
+                let entries = self.read(cluster, &self.validation)?;
+                let valid = data::aligned(&entries, &ratings)?;
                 if valid.is_empty() {
-                    let files = &self.valid;
+                    let files = &self.validation;
                     let message =
-                        format!("no rating of `{files}` is of a user and an item that `--data` has; check both");
+                        format!("no rating of `{files}` has a user and an item of `--data`; check both files");
                     return Err(Error::program(message));
                 }
-                let cold = held_out.len() - valid.len();
+                let cold = entries.len() - valid.len();
                 Ok(MfData { train: ratings, valid: Some(valid), cold })
             }
         }
     }
 
-    /// *Collective.* What a file holds: ratings, or events.
+    /// *Collective.* Reads ratings, or events if the loss is `one-class`.
     fn read(&self, cluster: &Cluster, pattern: &str) -> Result<DistArray<f32, 2>> {
         let one_class = self.is_one_class();
         let entries = if one_class {
@@ -263,18 +263,18 @@ impl TrainMf {
         } else {
             data::read(cluster, self.options(), pattern)?
         };
-        self.common.tell_skipped(cluster, pattern, entries.skipped_lines());
-        match self.events_from {
+        self.common.report_skipped_lines(cluster, pattern, entries.skipped_lines());
+        match self.event_threshold {
             Some(least) if one_class => data::from_threshold(&entries, least),
             _ => Ok(entries),
         }
     }
 
-    /// *Collective.* Made-up ratings; those above the mean are events.
-    fn made_up(&self, cluster: &Cluster) -> Result<DistArray<f32, 2>> {
+    /// *Collective.* Generates synthetic ratings; those above the mean are events.
+    fn synthetic(&self, cluster: &Cluster) -> Result<DistArray<f32, 2>> {
         let made = SyntheticMf::new(6_000, 4_000, 1_000_000, 16, self.common.seed).noise(0.5);
         let ratings = data::synthetic(cluster, &made)?;
-        let least = self.events_from.unwrap_or(synthetic::mf::MEAN_RATING as f32);
+        let least = self.event_threshold.unwrap_or(synthetic::mf::MEAN_RATING as f32);
         if self.is_one_class() { data::from_threshold(&ratings, least) } else { Ok(ratings) }
     }
 
@@ -295,38 +295,12 @@ impl TrainMf {
     }
 }
 
-/// An error of reading, with the flag or the change that would help. Not every command can `skip` lines or be told the separator.
-pub(super) fn hinted(error: anyhow::Error, skip: bool) -> anyhow::Error {
-    use hemiola_array::Error as Reading;
-    let Some(reading) = error.chain().find_map(|cause| cause.downcast_ref::<Reading>()) else { return error };
-    match reading {
-        Reading::BadLine(_) if !skip => CommandError::array(reading, "mend the line, or remove it").into(),
-        Reading::BadLine(_) => {
-            CommandError::array(reading, "mend the line, or leave out up to N such lines with `--skip-bad-lines N`")
-                .into()
-        }
-        Reading::TooManyBadLines { .. } => {
-            CommandError::array(reading, "mend the lines, or allow more with `--skip-bad-lines N`").into()
-        }
-        Reading::BadFile { .. } if skip => {
-            let hint = "a line is a user, an item and a rating; say what separates them with `--separator TEXT`";
-            CommandError::array(reading, hint).into()
-        }
-        Reading::BadFile { .. } => CommandError::array(reading, "a line is a user, an item and a rating").into(),
-        Reading::DuplicateKey { first, second, .. } => {
-            let message = format!("{first} and {second} are of the same user and the same item");
-            CommandError::usage(message).hint("leave one of them").into()
-        }
-        _ => error,
-    }
-}
-
-/// Whether a path is a saved model, for messages.
-pub(super) fn must_be_a_model(folder: &Path) -> anyhow::Result<()> {
+/// Returns an error unless the folder is a saved model.
+pub(super) fn check_saved_model(folder: &Path) -> anyhow::Result<()> {
     if folder.join("manifest.json").is_file() {
         return Ok(());
     }
-    let message = format!("`{}` is no saved model", folder.display());
+    let message = format!("`{}` is not a saved model", folder.display());
     let near = suggest::path_hint(folder);
     Err(CommandError::usage(message)
         .hint(near.as_deref().unwrap_or("train one with `hemiola train MODEL --output DIR`"))

@@ -1,4 +1,5 @@
-//! `hemiola train`, and using what was trained: `recommend`, `similar`, `predict`, `evaluate`, `coefficients`, `topics`, `infer`.
+//! `hemiola train`, and the commands that use trained models: `recommend`, `similar`, `predict`,
+//! `evaluate`, `coefficients`, `topics`, `infer`.
 
 mod coefficients;
 mod documents;
@@ -10,6 +11,7 @@ mod names;
 mod nets;
 mod new_user;
 mod progress;
+mod read_hints;
 mod serving;
 mod sparse;
 mod topics;
@@ -23,32 +25,32 @@ pub(crate) use topics::TopicsArgs;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// Which model to train.
+/// Models of `hemiola train`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum TrainCommand {
-    /// A net of convolutions: what is on images.
+    /// Convolutional neural network: image classification.
     Cnn(Box<nets::TrainCnn>),
-    /// Quantities from few columns, with a penalty of absolute values and squares.
+    /// Elastic net: linear regression with an L1 and an L2 penalty.
     ElasticNet(Box<sparse::TrainElasticNet>),
-    /// Quantities from few columns, with a penalty of absolute values.
+    /// Lasso: linear regression with an L1 penalty.
     Lasso(Box<sparse::TrainLasso>),
-    /// Topic models (latent Dirichlet allocation): what documents are about.
+    /// Latent Dirichlet allocation (LDA): topic model of documents.
     Lda(Box<lda::TrainLda>),
-    /// Logistic regression: the chance of each class.
+    /// Logistic regression: classification with probabilities.
     Logistic(Box<linear::TrainLogistic>),
-    /// A recurrent net: which word comes next.
+    /// LSTM, a recurrent neural network: language model.
     Lstm(Box<nets::TrainLstm>),
-    /// Matrix factorization: ratings of users for items.
+    /// Matrix factorization: recommendations from ratings or events.
     Mf(Box<mf::TrainMf>),
-    /// A net of layers of neurons: what is on images.
+    /// Multilayer perceptron: image classification.
     Mlp(Box<nets::TrainMlp>),
-    /// Neural collaborative filtering: ratings of users for items.
+    /// Neural collaborative filtering: recommendations from ratings.
     Ncf(Box<nets::TrainNcf>),
-    /// A net of residual blocks: what is on images.
+    /// Residual network: image classification.
     Resnet(Box<nets::TrainResnet>),
-    /// Linear support vector machine: classes with a margin between them.
+    /// Linear support vector machine: classification with a margin.
     Svm(Box<linear::TrainSvm>),
-    /// A net of attention: which word comes next.
+    /// Transformer: language model.
     Transformer(Box<nets::TrainTransformer>),
 }
 

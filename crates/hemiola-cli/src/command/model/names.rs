@@ -1,7 +1,8 @@
-//! Names in, names out: users and items as people call them.
+//! Lookup of users and items by name.
 //!
-//! An item is found by its name in the training data; with a file of titles also by its title, in upper or lower case, or by a
-//! part of it that no other title has. What is not found is an error that names what is near.
+//! An item is found by its name in the training data. With a file of titles it is also found by its
+//! title, ignoring case, or by a part of it that no other title has. An unknown name is an error
+//! that suggests similar names.
 
 use crate::error::CommandError;
 use crate::suggest;
@@ -16,21 +17,22 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// How many titles are named where several are meant.
-const TITLES: usize = 3;
+/// Maximum number of titles listed for an ambiguous name.
+const LISTED_TITLES: usize = 3;
 
-/// Titles of items, by the names the model knows them under.
+/// Argument for a file with titles of items.
 #[derive(Args, Debug)]
 pub(super) struct TitlesFile {
-    /// File with titles: the name of an item in the first column, its title in the second. Items can then be named by title, too.
+    /// File with titles: the name of an item in the first column, its title in the second. Items
+    /// can then be given by title.
     #[arg(long, value_name = "FILE")]
-    items: Option<PathBuf>,
+    titles: Option<PathBuf>,
 }
 
 impl TitlesFile {
     pub(super) fn read(&self) -> anyhow::Result<Titles> {
         let mut titles = BTreeMap::new();
-        if let Some(file) = &self.items {
+        if let Some(file) = &self.titles {
             let source = InputFile::open(file).map_err(|error| match suggest::path_hint(file) {
                 Some(hint) => anyhow::Error::from(CommandError::array(&error, &hint)),
                 None => error.into(),
@@ -50,11 +52,11 @@ impl TitlesFile {
     }
 }
 
-/// Titles by name.
+/// Titles of items, by the name in the training data.
 pub(super) struct Titles(BTreeMap<String, String>);
 
 impl Titles {
-    /// The number of an item by its name or title.
+    /// Returns the index of an item, found by name or title.
     pub(super) fn item(&self, model: &MfModel, wanted: &str) -> anyhow::Result<u64> {
         if let Some(number) = model.item(wanted) {
             return Ok(number);
@@ -73,14 +75,15 @@ impl Titles {
                 Err(unknown("item", wanted, model.item_names(), titles, model.shape()[1]))
             }
             _ => {
-                let some: Vec<String> = containing.iter().take(TITLES).map(|(_, title)| format!("`{title}`")).collect();
+                let some: Vec<String> =
+                    containing.iter().take(LISTED_TITLES).map(|(_, title)| format!("`{title}`")).collect();
                 let failure = CommandError::usage(format!("{} titles contain `{wanted}`", containing.len()));
-                Err(failure.hint(format!("say which: {}", some.join(", "))).into())
+                Err(failure.hint(format!("choose one: {}", some.join(", "))).into())
             }
         }
     }
 
-    /// Items with figures, as people call them.
+    /// Adds names and titles to items and their scores.
     pub(super) fn scored(&self, model: &MfModel, found: Vec<(u64, f32)>) -> Vec<ScoredItem> {
         let named = |(item, score)| {
             let item = model.item_name(item);
@@ -90,7 +93,7 @@ impl Titles {
     }
 }
 
-/// The number of a user by its name.
+/// Returns the index of a user, found by name.
 pub(super) fn user(model: &MfModel, wanted: &str) -> anyhow::Result<u64> {
     let unknown = || unknown("user", wanted, model.user_names(), std::iter::empty(), model.shape()[0]);
     model.user(wanted).ok_or_else(unknown)
@@ -106,17 +109,17 @@ fn unknown<'a>(
     let failure = CommandError::usage(format!("the model has no {what} `{wanted}`"));
     let Some(names) = names else {
         return failure
-            .hint(format!("it has no names: {what}s are numbers from 0 to {}", count.saturating_sub(1)))
+            .hint(format!("the model has no names: {what}s are numbers from 0 to {}", count.saturating_sub(1)))
             .into();
     };
     let names: Vec<String> = names.names().map(decode_text).collect();
     let titles: Vec<&str> = titles.collect();
     let all = titles.iter().copied().chain(names.iter().map(String::as_str));
     let near = suggest::hint(wanted, all).or_else(|| suggest::hint_by_part(wanted, titles.iter().copied()));
-    failure.hint(near.unwrap_or_else(|| "names are those of the training data".to_owned())).into()
+    failure.hint(near.unwrap_or_else(|| "use a name of the training data".to_owned())).into()
 }
 
-/// An item and a figure.
+/// Item with its score, for output.
 #[derive(Debug, Serialize)]
 pub(super) struct ScoredItem {
     item: String,
@@ -125,7 +128,7 @@ pub(super) struct ScoredItem {
     score: f32,
 }
 
-/// A line for each.
+/// Formats one line per item.
 pub(super) fn lines(found: &[ScoredItem]) -> String {
     found.iter().fold(String::new(), |mut text, line| {
         let _ = writeln!(text, "{:>8.3}  {}", line.score, line.title.as_deref().unwrap_or(&line.item));

@@ -1,4 +1,5 @@
-//! Whom something is recommended to: a user of the training data, or somebody who comes with ratings of their own.
+//! The user of `recommend` and `predict`: a user of the training data, or a new user with given
+//! ratings.
 
 use super::names::{Titles, user};
 use crate::error::CommandError;
@@ -9,44 +10,44 @@ use hemiola_cluster::Cluster;
 use hemiola_models::mf::{MfModel, UserFactors, data};
 use std::path::Path;
 
-/// A user, known or new.
+/// Arguments that select a user: by name, or as a new user by ratings.
 #[derive(Args, Debug)]
 pub(super) struct NewUserArgs {
-    /// The user, by the name in the training data.
+    /// User, by the name in the training data.
     #[arg(long, value_name = "ID")]
     user: Option<String>,
 
-    /// Instead of a user: somebody new, by what they rated: `ITEM:RATING,ITEM:RATING`, or a file with an item and a rating on each
-    /// line. Where the model is of events, ratings are weights and may be left out.
+    /// A new user, given by ratings: `ITEM:RATING,ITEM:RATING`, or a file with an item and a rating
+    /// on each line. For a model of events, ratings are weights and may be omitted.
     #[arg(long, value_name = "LIST|FILE", conflicts_with = "user")]
     ratings: Option<String>,
 }
 
-/// Factors, and the items they come from, if they are new.
-pub(super) struct NewUserEvents {
+/// Factors of a user, and the items that a new user has rated.
+pub(super) struct SelectedUser {
     pub(super) row: UserFactors,
     pub(super) rated: Vec<u64>,
 }
 
 impl NewUserArgs {
-    /// Whether nobody was named.
-    pub(super) fn is_nobody(&self) -> bool {
+    /// Returns true if neither a user nor ratings are given.
+    pub(super) fn is_empty(&self) -> bool {
         self.user.is_none() && self.ratings.is_none()
     }
 
-    /// Looks the user up, or folds somebody new in.
-    pub(super) fn find(&self, cluster: &Cluster, model: &MfModel, titles: &Titles) -> anyhow::Result<NewUserEvents> {
+    /// Looks up the user, or folds in a new user.
+    pub(super) fn find(&self, cluster: &Cluster, model: &MfModel, titles: &Titles) -> anyhow::Result<SelectedUser> {
         if let Some(name) = &self.user {
             let row = model.user_row(cluster, user(model, name)?)?;
-            return Ok(NewUserEvents { row, rated: Vec::new() });
+            return Ok(SelectedUser { row, rated: Vec::new() });
         }
         let Some(given) = self.ratings.as_deref() else {
-            let failure = CommandError::usage("nobody is named to predict for, and the model is of users and items");
-            return Err(failure.hint("add `--user ID`, or `--ratings` of somebody new").into());
+            let failure = CommandError::usage("no user is given");
+            return Err(failure.hint("add `--user ID`, or `--ratings` of a new user").into());
         };
         let path = Path::new(given);
         if !path.exists() && looks_like_a_file(given) && titles.item(model, given).is_err() {
-            let message = format!("there is no file `{given}`, and no item of that name");
+            let message = format!("there is no file or item `{given}`");
             return Err(CommandError::usage(message).hint("check the path, or write `ITEM:RATING`").into());
         }
         let named = if path.is_file() { from_file(path)? } else { from_list(given)? };
@@ -56,7 +57,7 @@ impl NewUserArgs {
             let rating = match (rating, model.loss()) {
                 (Some(rating), hemiola_models::mf::MfLoss::OneClass) if rating <= 0.0 => {
                     return Err(CommandError::usage(format!("the weight of `{name}` is {rating}"))
-                        .hint("events have weights above 0; leave out what did not happen")
+                        .hint("events have weights above 0; leave out the item")
                         .into());
                 }
                 (Some(rating), _) => rating,
@@ -70,10 +71,10 @@ impl NewUserArgs {
             ratings.push((item, rating));
         }
         let row = model.fold_in(cluster, &ratings)?;
-        Ok(NewUserEvents { row, rated: ratings.into_iter().map(|(item, _)| item).collect() })
+        Ok(SelectedUser { row, rated: ratings.into_iter().map(|(item, _)| item).collect() })
     }
 
-    /// The items of the user in files of ratings or events.
+    /// Returns the items of the user in files of ratings or events.
     pub(super) fn seen_in(&self, cluster: &Cluster, model: &MfModel, files: &str) -> anyhow::Result<Vec<u64>> {
         let Some(name) = &self.user else { return Ok(Vec::new()) };
         let all = data::aligned_to(&data::read_events(cluster, None, files)?, model)?;
@@ -90,14 +91,14 @@ impl NewUserArgs {
 
 type Named = Vec<(String, Option<f32>)>;
 
-/// Whether a text is more likely the path of a file than a list of items.
+/// Returns true if a text looks like the path of a file rather than a list of items.
 fn looks_like_a_file(text: &str) -> bool {
     const ENDINGS: [&str; 7] = ["csv", "tsv", "txt", "dat", "data", "gz", "zst"];
     let ending = Path::new(text).extension().and_then(|ending| ending.to_str());
     !text.contains([':', ',']) && ending.is_some_and(|ending| ENDINGS.contains(&ending))
 }
 
-/// `ITEM:RATING,..`; an item may have colons, and a rating may be missing.
+/// Parses `ITEM:RATING,..`. Item names may contain colons, and ratings may be missing.
 fn from_list(text: &str) -> anyhow::Result<Named> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let parsed = parts
@@ -105,10 +106,11 @@ fn from_list(text: &str) -> anyhow::Result<Named> {
             let Some((item, rating)) = part.rsplit_once(':') else { return Ok((part.to_owned(), None)) };
             match rating.trim().parse::<f32>() {
                 Ok(rating) if rating.is_finite() => Ok((item.trim().to_owned(), Some(rating))),
-                // A title may end with the word, but hardly with what a program writes for it.
+                // A title may end with the word `infinity`, but hardly with the shorter `inf` of a
+                // program.
                 Ok(rating) if !part.to_lowercase().ends_with("infinity") => {
                     let message = format!("the rating of `{}` is {rating}", item.trim());
-                    Err(CommandError::usage(message).hint("ratings are finite numbers; leave out what was not rated"))
+                    Err(CommandError::usage(message).hint("ratings are finite numbers; leave out unrated items"))
                 }
                 _ => Ok((part.to_owned(), None)),
             }
@@ -144,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_are_items_with_ratings_or_without() {
+    fn lists_have_items_with_optional_ratings() {
         let list = from_list("50:4.5, Alien: the film:3 ,x, Alien: no rating").unwrap();
         let list: Vec<(&str, Option<f32>)> = list.iter().map(|(item, rating)| (item.as_str(), *rating)).collect();
         let expected = [("50", Some(4.5)), ("Alien: the film", Some(3.0)), ("x", None), ("Alien: no rating", None)];

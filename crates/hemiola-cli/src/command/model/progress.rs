@@ -1,4 +1,5 @@
-//! Telling a person how training goes: a bar on a terminal, a line for each epoch elsewhere, nothing if asked for nothing.
+//! Progress of a training run: a bar on a terminal, a line per epoch elsewhere, nothing with
+//! `--quiet`.
 
 use crate::error::CommandError;
 use hemiola_cluster::Interrupt;
@@ -10,45 +11,46 @@ use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// How often a bar moves although nothing has happened.
-const TICK: Duration = Duration::from_millis(125);
+/// Interval at which the bar is redrawn between epochs.
+const REDRAW_INTERVAL: Duration = Duration::from_millis(125);
 
-/// Where it is shown. Clones show in the same place.
+/// Progress output. Clones write to the same bar and stream.
 #[derive(Clone)]
 pub(super) struct TrainingBar {
-    talks: bool,
+    enabled: bool,
     bar: Option<ProgressBar>,
-    /// Why a line was lost, if one was.
-    lost: Arc<OnceLock<io::Error>>,
+    /// First error of writing a line, if any.
+    write_error: Arc<OnceLock<io::Error>>,
 }
 
 impl TrainingBar {
-    /// On standard output; with a bar on standard error, if both are terminals.
-    pub(super) fn to_people(limits: &TrainingLimits) -> Self {
+    /// Prints to standard output, and draws a bar on standard error if both are terminals.
+    pub(super) fn enabled(limits: &TrainingLimits) -> Self {
         let terminal = std::io::stdout().is_terminal() && std::io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let bar = ProgressBar::with_draw_target(Some(u64::from(limits.epochs)), ProgressDrawTarget::stderr());
             let style = ProgressStyle::with_template("{spinner} epoch {pos}/{len} [{wide_bar}] {msg}");
-            bar.set_style(style.expect("the template is sound").progress_chars("=> "));
-            bar.set_message("first pass");
-            bar.enable_steady_tick(TICK);
+            bar.set_style(style.expect("the template is valid").progress_chars("=> "));
+            bar.set_message("first epoch");
+            bar.enable_steady_tick(REDRAW_INTERVAL);
             bar
         });
-        Self { talks: true, bar, lost: Arc::default() }
+        Self { enabled: true, bar, write_error: Arc::default() }
     }
 
-    pub(super) fn nothing() -> Self {
-        Self { talks: false, bar: None, lost: Arc::default() }
+    /// Prints nothing but warnings.
+    pub(super) fn disabled() -> Self {
+        Self { enabled: false, bar: None, write_error: Arc::default() }
     }
 
-    /// A line for people.
+    /// Prints a line on standard output, unless disabled.
     pub(super) fn line(&self, line: &str) {
-        if self.talks {
+        if self.enabled {
             let print = || {
                 let written = writeln!(io::stdout().lock(), "{line}");
-                // A reader that has seen enough (`| head`) is no reason to fail.
+                // A closed pipe (`| head`) is not an error.
                 if let Some(error) = written.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
-                    let _ = self.lost.set(error); // the first is told
+                    let _ = self.write_error.set(error); // keeps the first error
                 }
             };
             match &self.bar {
@@ -58,14 +60,14 @@ impl TrainingBar {
         }
     }
 
-    /// A line beside the results: on standard error.
+    /// Prints a line on standard error, unless disabled.
     pub(super) fn aside(&self, line: &str) {
-        if self.talks {
+        if self.enabled {
             self.warning(line);
         }
     }
 
-    /// A line that even those get who want to hear of nothing but errors.
+    /// Prints a line on standard error, also with `--quiet`.
     fn warning(&self, line: &str) {
         let print = || {
             let _ = writeln!(io::stderr().lock(), "{line}");
@@ -76,15 +78,16 @@ impl TrainingBar {
         }
     }
 
-    /// An error if lines were lost: a disk is full, say. It does not end a training, but comes after it.
-    pub(super) fn must_have_been_written(&self) -> anyhow::Result<()> {
-        match self.lost.get() {
+    /// Returns an error if a line could not be written, for example to a full disk. Training is not
+    /// interrupted by it; the caller checks afterwards.
+    pub(super) fn check_written(&self) -> anyhow::Result<()> {
+        match self.write_error.get() {
             Some(error) => Err(CommandError::io("write to", Path::new("standard output"), error).into()),
             None => Ok(()),
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar from the terminal.
     pub(super) fn clear(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
@@ -92,91 +95,90 @@ impl TrainingBar {
     }
 }
 
-/// What is told of an epoch.
+/// Metric and unit of the progress lines of a model.
 #[derive(Clone, Copy)]
 pub(super) struct MetricColumns {
-    /// The figure that counts.
+    /// Name of the metric, as in the report.
     pub(super) metric: &'static str,
-    /// What "updates" of the report are in this model, in plural.
+    /// Plural noun for the `updates` of the report, such as `tokens`.
     pub(super) unit: &'static str,
 }
 
 impl MetricColumns {
-    /// Of a model whose updates have no better name.
+    /// Columns of a model whose updates have no more specific name.
     pub(super) fn updates(metric: &'static str) -> Self {
         Self { metric, unit: "updates" }
     }
 }
 
-/// Watches a training and tells of it; wants the end when a signal has come.
+/// Training callback that prints progress, and stops training after a signal.
 pub(super) struct ProgressPrinter<'a> {
-    pub(super) shown: &'a TrainingBar,
+    pub(super) bar: &'a TrainingBar,
     pub(super) explain: bool,
-    pub(super) figures: MetricColumns,
+    pub(super) columns: MetricColumns,
     pub(super) limits: &'a TrainingLimits,
     pub(super) interrupt: &'a Interrupt,
-    /// Whether this is the peer that speaks for all.
+    /// True on the peer that prints for all.
     pub(super) root: bool,
 }
 
 impl Callback for ProgressPrinter<'_> {
     fn on_note(&mut self, note: &str) {
-        self.shown.line(note);
+        self.bar.line(note);
     }
 
     fn on_warning(&mut self, warning: &str) {
         if self.root {
-            self.shown.warning(&format!("hemiola: {warning}"));
+            self.bar.warning(&format!("hemiola: {warning}"));
         }
     }
 
     fn on_plan(&mut self, plan: &hemiola::loops::LoopPlan) {
         if self.explain {
-            self.shown.line(plan.to_string().trim_end());
+            self.bar.line(plan.to_string().trim_end());
         }
     }
 
     fn on_explanation(&mut self, explanation: &str) {
         if self.explain {
-            self.shown.line(explanation);
+            self.bar.line(explanation);
         }
     }
 
     fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
-        match &self.shown.bar {
+        match &self.bar.bar {
             Some(bar) => {
                 bar.set_position(u64::from(progress.epoch));
-                bar.set_message(beside_bar(progress, self.figures, self.limits));
+                bar.set_message(beside_bar(progress, self.columns, self.limits));
                 if let Some(note) = &progress.note {
-                    self.shown.line(&format!("epoch {}: {note}", progress.epoch));
+                    self.bar.line(&format!("epoch {}: {note}", progress.epoch));
                 }
             }
-            None => self.shown.line(&line(progress, self.figures, self.limits)),
+            None => self.bar.line(&line(progress, self.columns, self.limits)),
         }
         if self.interrupt.signal().is_some() { TrainingControl::Stop } else { TrainingControl::Continue }
     }
 }
 
-/// An epoch in a line.
-fn line(progress: &EpochProgress, told: MetricColumns, limits: &TrainingLimits) -> String {
-    let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, figures(progress, told, limits));
+/// Formats the progress line of an epoch.
+fn line(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLimits) -> String {
+    let mut line = format!("epoch {:>3}/{}  {}", progress.epoch, limits.epochs, metrics(progress, columns, limits));
     if let Some(note) = &progress.note {
         let _ = write!(line, "  ({note})");
     }
     line
 }
 
-/// The figures of an epoch.
-fn figures(progress: &EpochProgress, told: MetricColumns, limits: &TrainingLimits) -> String {
+/// Formats the metrics, the speed and the remaining time of an epoch.
+fn metrics(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLimits) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
-    let (entries, metrics) =
-        progress.validation.as_ref().map_or(("train", &progress.train), |valid| ("held-out", valid));
-    // Not every figure is known of entries that were trained on.
-    if let Some(figure) = metrics.get(told.metric) {
-        let _ = write!(text, "  {entries} {} {figure:.4}", told.metric);
+    let (set, metrics) = progress.validation.as_ref().map_or(("train", &progress.train), |valid| ("validation", valid));
+    // Some metrics are computed on validation data only.
+    if let Some(value) = metrics.get(columns.metric) {
+        let _ = write!(text, "  {set} {} {value:.4}", columns.metric);
     }
-    let rate = many(progress.updates as f64 / progress.seconds.max(1e-9));
-    let _ = write!(text, "  {rate} {}/s  {}", told.unit, time(progress.seconds));
+    let rate = rate_text(progress.updates as f64 / progress.seconds.max(1e-9));
+    let _ = write!(text, "  {rate} {}/s  {}", columns.unit, time(progress.seconds));
     let left = time_left(progress, limits);
     if left > 0.0 {
         let _ = write!(text, ", at most {} left", time(left));
@@ -184,18 +186,19 @@ fn figures(progress: &EpochProgress, told: MetricColumns, limits: &TrainingLimit
     text
 }
 
-/// The figures of an epoch in fewer words: with a bar they have to fit into 80 columns.
-fn beside_bar(progress: &EpochProgress, told: MetricColumns, limits: &TrainingLimits) -> String {
+/// Formats an epoch for the bar: in short form, to fit into 80 columns with it.
+fn beside_bar(progress: &EpochProgress, columns: MetricColumns, limits: &TrainingLimits) -> String {
     let mut text = format!("objective {:.4}", progress.objective);
-    if let Some(figure) = progress.validation.as_ref().unwrap_or(&progress.train).get(told.metric) {
-        let _ = write!(text, "  {} {figure:.4}", told.metric);
+    if let Some(value) = progress.validation.as_ref().unwrap_or(&progress.train).get(columns.metric) {
+        let _ = write!(text, "  {} {value:.4}", columns.metric);
     }
-    let rate = many(progress.updates as f64 / progress.seconds.max(1e-9));
+    let rate = rate_text(progress.updates as f64 / progress.seconds.max(1e-9));
     let _ = write!(text, "  {rate}/s  {} left", time(time_left(progress, limits)));
     text
 }
 
-/// How many seconds of training there are at most before a limit ends it. Early stopping may end it before.
+/// Returns the maximum remaining seconds of training by the limits. Early stopping may end it
+/// earlier.
 fn time_left(progress: &EpochProgress, limits: &TrainingLimits) -> f64 {
     let per_epoch = progress.seconds / f64::from(progress.epoch.max(1));
     let by_epochs = f64::from(limits.epochs.saturating_sub(progress.epoch)) * per_epoch;
@@ -203,8 +206,8 @@ fn time_left(progress: &EpochProgress, limits: &TrainingLimits) -> f64 {
     by_epochs.min(by_seconds).max(0.0)
 }
 
-/// A number that may be large, in millions; or in thousands, where it would not be seen.
-fn many(number: f64) -> String {
+/// Formats a rate in millions, in thousands, or as it is.
+fn rate_text(number: f64) -> String {
     match number {
         ..1e3 => format!("{number:.0}"),
         ..1e5 => format!("{:.1} k", number / 1e3),
@@ -212,7 +215,7 @@ fn many(number: f64) -> String {
     }
 }
 
-/// A time as people say it.
+/// Formats seconds with units.
 fn time(seconds: f64) -> String {
     let whole = seconds.round() as u64;
     match seconds {
@@ -223,33 +226,33 @@ fn time(seconds: f64) -> String {
     }
 }
 
-/// The end of a training, in a line.
-pub(super) fn summary(report: &TrainingReport, told: MetricColumns) -> String {
+/// Formats the last line of a training run.
+pub(super) fn summary(report: &TrainingReport, columns: MetricColumns) -> String {
     let (result, epochs) = (&report.result, report.progress.len());
     let mut line = if result.stopped_by_callback() {
         format!("interrupted after epoch {epochs}")
     } else {
         format!("done after epoch {epochs}: {}", result.stop_reason)
     };
-    if let Some(figure) = result.validation.as_ref().and_then(|valid| valid.get(told.metric)) {
-        let _ = write!(line, "; held-out {} {figure:.4} after epoch {}", told.metric, result.best_epoch);
+    if let Some(value) = result.validation.as_ref().and_then(|valid| valid.get(columns.metric)) {
+        let _ = write!(line, "; validation {} {value:.4} after epoch {}", columns.metric, result.best_epoch);
     } else {
         let _ = write!(line, "; objective {:.4}", result.objective);
     }
-    let (trained, rate) = (time(result.seconds), many(result.updates_per_second));
-    let _ = write!(line, "; {trained} of training, {rate} {}/s", told.unit);
-    let apart = [
+    let (trained, rate) = (time(result.seconds), rate_text(result.updates_per_second));
+    let _ = write!(line, "; {trained} of training, {rate} {}/s", columns.unit);
+    let extra = [
         ("loading", result.loading_seconds.unwrap_or(0.0)),
-        ("evaluating", result.evaluation_seconds),
+        ("evaluation", result.evaluation_seconds),
         ("saving", result.saving_seconds),
     ];
-    let apart: Vec<String> = apart
+    let extra: Vec<String> = extra
         .into_iter()
         .filter(|(_, seconds)| *seconds >= 0.005)
         .map(|(what, seconds)| format!("{what} {}", time(seconds)))
         .collect();
-    if !apart.is_empty() {
-        let _ = write!(line, " ({} apart)", apart.join(", "));
+    if !extra.is_empty() {
+        let _ = write!(line, " (plus {})", extra.join(", "));
     }
     line
 }
@@ -272,30 +275,34 @@ mod tests {
     }
 
     #[test]
-    fn a_line_has_everything_of_an_epoch() {
+    fn a_progress_line_has_all_columns() {
         let limits = TrainingLimits { epochs: 40, ..TrainingLimits::default() };
         let mut epoch = progress(2, 0.5);
-        let told = "epoch   2/40  objective 0.8100  held-out rmse 0.9500  4.0 M updates/s  0.50 s, at most 9.50 s left";
-        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), &limits), told);
+        let expected =
+            "epoch   2/40  objective 0.8100  validation rmse 0.9500  4.0 M updates/s  0.50 s, at most 9.50 s left";
+        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), &limits), expected);
         let tokens = MetricColumns { metric: "rmse", unit: "tokens" };
-        assert_eq!(line(&epoch, tokens, &limits), told.replace("updates", "tokens"));
-        epoch.note = Some("half the step".to_owned());
-        assert_eq!(line(&epoch, MetricColumns::updates("rmse"), &limits), format!("{told}  (half the step)"));
+        assert_eq!(line(&epoch, tokens, &limits), expected.replace("updates", "tokens"));
+        epoch.note = Some("half the learning rate".to_owned());
+        assert_eq!(
+            line(&epoch, MetricColumns::updates("rmse"), &limits),
+            format!("{expected}  (half the learning rate)")
+        );
     }
 
     #[test]
-    fn a_bar_and_its_figures_fit_into_80_columns() {
+    fn the_bar_and_its_metrics_fit_into_80_columns() {
         let limits = TrainingLimits { epochs: 200, ..TrainingLimits::default() };
         let mut epoch = progress(100, 150.0);
         epoch.validation = Some([("ndcg@10".to_owned(), 0.2)].into());
         epoch.updates = 9_990_000_000;
-        let told = beside_bar(&epoch, MetricColumns::updates("ndcg@10"), &limits);
-        assert_eq!(told, "objective 0.8100  ndcg@10 0.2000  66.6 M/s  2 min 30 s left");
-        assert!("x epoch 100/200 [] ".chars().count() + told.chars().count() <= 80);
+        let expected = beside_bar(&epoch, MetricColumns::updates("ndcg@10"), &limits);
+        assert_eq!(expected, "objective 0.8100  ndcg@10 0.2000  66.6 M/s  2 min 30 s left");
+        assert!("x epoch 100/200 [] ".chars().count() + expected.chars().count() <= 80);
     }
 
     #[test]
-    fn time_left_is_that_of_the_nearest_limit() {
+    fn the_time_left_follows_the_nearest_limit() {
         let left = |epoch, seconds, limit| {
             time_left(
                 &progress(epoch, seconds),
@@ -309,15 +316,15 @@ mod tests {
     }
 
     #[test]
-    fn slow_updates_are_seen_too() {
+    fn rates_have_readable_units() {
         let all = [(12.34, "12"), (850.0, "850"), (12_345.0, "12.3 k"), (123_456.0, "0.1 M"), (4e6, "4.0 M")];
         for (number, text) in all {
-            assert_eq!(many(number), text);
+            assert_eq!(rate_text(number), text);
         }
     }
 
     #[test]
-    fn times_have_units() {
+    fn times_have_readable_units() {
         let all =
             [(0.0, "0.00 s"), (9.123, "9.12 s"), (59.96, "60.0 s"), (100.0, "1 min 40 s"), (7260.0, "2 h 01 min")];
         for (seconds, text) in all {

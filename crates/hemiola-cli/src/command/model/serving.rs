@@ -1,11 +1,12 @@
-//! Using a trained model: `hemiola recommend`, `similar`, `predict` and `evaluate`.
+//! Use of trained models: `hemiola recommend`, `similar`, `predict` and `evaluate`.
 //!
-//! What `predict` and `evaluate` do depends on the kind of the model, which its folder tells.
+//! `predict` and `evaluate` depend on the family of the model, which is stored in its folder.
 
 use super::documents::DocumentFileArgs;
-use super::mf::{hinted, must_be_a_model};
+use super::mf::check_saved_model;
 use super::names::{TitlesFile, lines};
 use super::new_user::NewUserArgs;
+use super::read_hints::ReadHints;
 use super::train_args::must_exist;
 use super::{lda, linear, sparse};
 use crate::error::CommandError;
@@ -14,6 +15,7 @@ use crate::{output, report};
 use clap::Args;
 use hemiola_array::save::PartReader;
 use hemiola_cluster::{Cluster, Error};
+use hemiola_models::Predictor;
 use hemiola_models::lda::LdaModel;
 use hemiola_models::linear::{LinearModel, data as linear_data};
 use hemiola_models::mf::{MfEvaluation, MfLoss, MfModel, RankingEvaluator, data};
@@ -22,94 +24,59 @@ use hemiola_models::training::Metrics;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a model is of.
+/// Family of a trained model: determines the data it takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ModelFamily {
-    /// Users and items.
+    /// Matrix factorization of users and items.
     Ratings,
-    /// Classes of examples.
+    /// Linear classifier of examples.
     Classes,
-    /// Quantities or two classes of examples, with few coefficients.
+    /// Sparse regression, or sparse logistic regression of two classes.
     Sparse,
-    /// What documents are about.
+    /// Topic model of documents.
     Topics,
 }
 
-/// Where the model is, and how results come out.
+/// Arguments of all commands that use a trained model.
 #[derive(Args, Debug)]
 pub(super) struct ModelArgs {
     /// Folder of the trained model.
     #[arg(long, short, value_name = "DIR")]
     pub(super) model: PathBuf,
 
-    /// File for the results as JSON, or `-` for standard output.
+    /// File for the report as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
 
 impl ModelArgs {
-    /// Does something with the model, in this process alone.
-    fn with<T>(&self, work: impl FnOnce(&Cluster, &MfModel) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        must_be_a_model(&self.model)?;
-        let mut outcome = None;
-        Cluster::builder().run(|cluster| {
-            let model = MfModel::load(cluster, &self.model)?;
-            outcome = Some(work(cluster, &model));
-            Ok::<_, Error>(())
-        })?;
-        outcome.expect("the program ran")
-    }
-
-    /// The same with a linear classifier.
-    fn with_linear<T>(&self, work: impl FnOnce(&Cluster, &LinearModel) -> anyhow::Result<T>) -> anyhow::Result<T> {
-        let mut outcome = None;
-        Cluster::builder().run(|cluster| {
-            let model = LinearModel::load(cluster, &self.model)?;
-            outcome = Some(work(cluster, &model));
-            Ok::<_, Error>(())
-        })?;
-        outcome.expect("the program ran")
-    }
-
-    /// The same with a sparse regression.
-    pub(super) fn with_sparse<T>(
+    /// Loads the model in this process alone, and calls `work` with it.
+    pub(super) fn with_model<M, T>(
         &self,
-        work: impl FnOnce(&Cluster, &SparseModel) -> anyhow::Result<T>,
+        load: impl FnOnce(&Cluster, &Path) -> hemiola_cluster::Result<M>,
+        work: impl FnOnce(&Cluster, &M) -> anyhow::Result<T>,
     ) -> anyhow::Result<T> {
+        check_saved_model(&self.model)?;
         let mut outcome = None;
         Cluster::builder().run(|cluster| {
-            let model = SparseModel::load(cluster, &self.model)?;
+            let model = load(cluster, &self.model)?;
             outcome = Some(work(cluster, &model));
             Ok::<_, Error>(())
         })?;
         outcome.expect("the program ran")
     }
 
-    /// The same with a topic model.
-    pub(super) fn with_topics<T>(
-        &self,
-        work: impl FnOnce(&Cluster, &LdaModel) -> anyhow::Result<T>,
-    ) -> anyhow::Result<T> {
-        let mut outcome = None;
-        Cluster::builder().run(|cluster| {
-            let model = LdaModel::load(cluster, &self.model)?;
-            outcome = Some(work(cluster, &model));
-            Ok::<_, Error>(())
-        })?;
-        outcome.expect("the program ran")
-    }
-
-    /// Whether results go to a report.
+    /// Returns true if results go to a report.
     pub(super) fn reports(&self) -> bool {
         self.report.is_some()
     }
 
-    /// What the model is of.
-    pub(super) fn kind(&self) -> anyhow::Result<ModelFamily> {
-        must_be_a_model(&self.model)?;
+    /// Returns the family of the model, from its manifest.
+    pub(super) fn family(&self) -> anyhow::Result<ModelFamily> {
+        check_saved_model(&self.model)?;
         let loading = PartReader::open(&self.model)?;
         let kind = loading.manifest().metadata.get("model").and_then(serde_json::Value::as_str);
         Ok(match kind {
@@ -120,6 +87,7 @@ impl ModelArgs {
         })
     }
 
+    /// Writes the report, or prints `lines` if no report is requested.
     pub(super) fn write(&self, lines: &str, results: &impl Serialize) -> anyhow::Result<()> {
         match &self.report {
             Some(target) => report::write(target, results),
@@ -128,29 +96,30 @@ impl ModelArgs {
     }
 }
 
-/// The arguments of `hemiola recommend`.
+/// Arguments of `hemiola recommend`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  hemiola recommend --model model --user 42 -k 10 --items u.item --seen-in u.data
-  hemiola recommend --model model --ratings 'Alien (1979):5,Brazil (1985):4' --items u.item
+  hemiola recommend --model model --user 42 -k 10 --titles u.item --seen-in u.data
+  hemiola recommend --model model --ratings 'Alien (1979):5,Brazil (1985):4' --titles u.item
   hemiola recommend --model model --ratings mine.csv")]
 pub(crate) struct RecommendArgs {
     #[command(flatten)]
     common: ModelArgs,
 
     #[command(flatten)]
-    somebody: NewUserArgs,
+    user: NewUserArgs,
 
-    /// How many items.
+    /// Number of items to list.
     #[arg(short, long, value_name = "N", default_value = "10")]
     k: usize,
 
-    /// Items to leave out: those the user knows. What somebody new has rated is left out anyway.
+    /// Items to exclude, for example those the user knows. Items rated by a new user are always
+    /// excluded.
     #[arg(long, value_name = "ID,..", value_delimiter = ',')]
     seen: Vec<String>,
 
-    /// Leave out the items that the user has in these files: those trained on.
+    /// Exclude the items of the user in these files, for example the training set.
     #[arg(long, value_name = "FILES")]
     seen_in: Option<String>,
 
@@ -161,14 +130,14 @@ pub(crate) struct RecommendArgs {
 impl RecommendArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let titles = self.titles.read()?;
-        self.common.with(|cluster, model| {
-            let found = self.somebody.find(cluster, model, &titles)?;
+        self.common.with_model(MfModel::load, |cluster, model| {
+            let found = self.user.find(cluster, model, &titles)?;
             let mut seen = found.rated;
             for name in &self.seen {
                 seen.push(titles.item(model, name)?);
             }
             if let Some(files) = &self.seen_in {
-                seen.extend(self.somebody.seen_in(cluster, model, files)?);
+                seen.extend(self.user.seen_in(cluster, model, files)?);
             }
             let best = titles.scored(model, model.recommend_for(cluster, &found.row, self.k, &seen)?);
             self.common.write(&lines(&best), &best)
@@ -177,21 +146,21 @@ impl RecommendArgs {
     }
 }
 
-/// The arguments of `hemiola similar`.
+/// Arguments of `hemiola similar`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
-  hemiola similar --model model --item 50 --items u.item
-  hemiola similar --model model --item 'star wars' --items u.item")]
+  hemiola similar --model model --item 50 --titles u.item
+  hemiola similar --model model --item 'star wars' --titles u.item")]
 pub(crate) struct SimilarArgs {
     #[command(flatten)]
     common: ModelArgs,
 
-    /// The item, by the name in the training data or by its title.
+    /// Item, by the name in the training data or by its title.
     #[arg(long, value_name = "ID")]
     item: String,
 
-    /// How many items.
+    /// Number of items to list.
     #[arg(short, long, value_name = "N", default_value = "10")]
     k: usize,
 
@@ -202,7 +171,7 @@ pub(crate) struct SimilarArgs {
 impl SimilarArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let titles = self.titles.read()?;
-        self.common.with(|cluster, model| {
+        self.common.with_model(MfModel::load, |cluster, model| {
             let item = titles.item(model, &self.item)?;
             let found = titles.scored(model, model.similar(cluster, item, self.k)?);
             self.common.write(&lines(&found), &found)
@@ -211,28 +180,28 @@ impl SimilarArgs {
     }
 }
 
-/// The arguments of `hemiola predict`.
+/// Arguments of `hemiola predict`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   hemiola predict --model model --user 42 --item 50 --item 172
   hemiola predict --model model --ratings '50:5,100:3' --item 172
 
-  A model of classes (`hemiola train svm`, `logistic`): the label of each example, in a line each:
+  A classifier or regression (`hemiola train svm`, `logistic`, `lasso`): a prediction per line:
     hemiola predict --model model --data new.libsvm")]
 pub(crate) struct PredictArgs {
     #[command(flatten)]
     common: ModelArgs,
 
     #[command(flatten)]
-    somebody: NewUserArgs,
+    user: NewUserArgs,
 
-    /// Items, by name or title.
+    /// Items to predict, by name or title.
     #[arg(long = "item", value_name = "ID")]
     wanted: Vec<String>,
 
-    /// With a model of classes: files with examples. Their labels are read, but not looked at.
-    #[arg(long, short, value_name = "FILES", conflicts_with_all = ["wanted", "user", "ratings", "items"])]
+    /// Files with examples, for classifiers and regressions. Their labels are ignored.
+    #[arg(long, short, value_name = "FILES", conflicts_with_all = ["wanted", "user", "ratings", "titles"])]
     data: Option<String>,
 
     #[command(flatten)]
@@ -241,32 +210,32 @@ pub(crate) struct PredictArgs {
 
 impl PredictArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        match (self.common.kind()?, &self.data) {
-            (ModelFamily::Classes, Some(files)) => return self.classes(files),
-            (ModelFamily::Sparse, Some(files)) => return self.values(files),
+        match (self.common.family()?, &self.data) {
+            (ModelFamily::Classes, Some(files)) => return self.predict_classes(files),
+            (ModelFamily::Sparse, Some(files)) => return self.predict_values(files),
             (ModelFamily::Topics, _) => {
-                let failure =
-                    CommandError::usage("a topic model predicts nothing, but infers what documents are about");
-                return Err(failure.hint("`hemiola infer --model DIR --data FILES`").into());
+                let failure = CommandError::usage("a topic model does not predict; it infers the topics of documents");
+                return Err(failure.hint("use `hemiola infer --model DIR --data FILES`").into());
             }
             (ModelFamily::Classes | ModelFamily::Sparse, None) => {
-                let failure = CommandError::usage("the model predicts examples, and there are no examples");
+                let failure = CommandError::usage("the model predicts examples, and no examples are given");
                 return Err(failure.hint("add `--data FILES`").into());
             }
             (ModelFamily::Ratings, Some(_)) => {
-                let failure =
-                    CommandError::usage("`--data` is for models of examples, and this one is of users and items");
-                return Err(failure.hint("say `--user ID --item ID`").into());
+                let failure = CommandError::usage(
+                    "`--data` is for classifiers and regressions, and this is a model of users and items",
+                );
+                return Err(failure.hint("use `--user ID --item ID`").into());
             }
-            (ModelFamily::Ratings, None) if self.wanted.is_empty() || self.somebody.is_nobody() => {
-                let failure = CommandError::usage("nothing is named to predict");
-                return Err(failure.hint("say for whom and what: `--user ID --item ID`").into());
+            (ModelFamily::Ratings, None) if self.wanted.is_empty() || self.user.is_empty() => {
+                let failure = CommandError::usage("no user or no item is given");
+                return Err(failure.hint("use `--user ID --item ID`").into());
             }
             (ModelFamily::Ratings, None) => {}
         }
         let titles = self.titles.read()?;
-        self.common.with(|cluster, model| {
-            let found = self.somebody.find(cluster, model, &titles)?;
+        self.common.with_model(MfModel::load, |cluster, model| {
+            let found = self.user.find(cluster, model, &titles)?;
             let items =
                 self.wanted.iter().map(|name| titles.item(model, name)).collect::<anyhow::Result<Vec<u64>>>()?;
             let predicted = model.predict_for(cluster, &found.row, &items)?;
@@ -278,18 +247,17 @@ impl PredictArgs {
 }
 
 impl PredictArgs {
-    /// The labels of examples.
-    fn classes(&self, files: &str) -> anyhow::Result<ExitCode> {
+    /// Prints the predicted label of each example.
+    fn predict_classes(&self, files: &str) -> anyhow::Result<ExitCode> {
         must_exist(files)?;
         self.common
-            .with_linear(|cluster, model| {
+            .with_model(LinearModel::load, |cluster, model| {
                 let options = linear_data::LinearReadOptions { names: model.names.clone(), ..Default::default() };
                 let examples = linear_data::read(cluster, &options, files)?.labelled;
-                let (predicted, unknown) = model.predict(cluster, &examples.features)?;
-                tell_unknown(unknown);
+                let predicted = model.predict(cluster, &examples.features)?;
+                warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
                 let mut text = String::new();
                 for one in predicted.iter().take(examples.labels.len() as usize) {
-                    // Writing to a string cannot fail.
                     let _ = match &one.name {
                         Some(name) => writeln!(text, "{name}"),
                         None => writeln!(text, "{}", one.label),
@@ -297,67 +265,67 @@ impl PredictArgs {
                 }
                 self.common.write(&text, &predicted)
             })
-            .map_err(linear::hinted)?;
+            .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// What a sparse regression says of examples.
-    fn values(&self, files: &str) -> anyhow::Result<ExitCode> {
+    /// Prints the predicted value of each example.
+    fn predict_values(&self, files: &str) -> anyhow::Result<ExitCode> {
         must_exist(files)?;
         self.common
-            .with_sparse(|cluster, model| {
+            .with_model(SparseModel::load, |cluster, model| {
                 let examples = linear_data::read(cluster, &linear_data::LinearReadOptions::default(), files)?.labelled;
-                let (predicted, unknown) = model.predict(cluster, &examples.features)?;
-                tell_unknown(unknown);
+                let predicted = model.predict(cluster, &examples.features)?;
+                warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
                 let mut text = String::new();
                 for one in predicted.iter().take(examples.labels.len() as usize) {
                     let _ = writeln!(text, "{}", one.value);
                 }
                 self.common.write(&text, &predicted)
             })
-            .map_err(linear::hinted)?;
+            .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
         Ok(ExitCode::SUCCESS)
     }
 }
 
-/// Tells of features that a model knows nothing of.
-fn tell_unknown(unknown: u64) {
+/// Warns about features that the model does not know.
+fn warn_unknown_features(unknown: u64) {
     if unknown > 0 {
         let values = counted(unknown, "value");
-        // If nobody hears it, predictions are the same.
-        let _ = writeln!(std::io::stderr().lock(), "hemiola: left out {values} of features that were not trained on");
+        let _ =
+            writeln!(std::io::stderr().lock(), "hemiola: ignored {values} of features that the model does not know");
     }
 }
 
-/// The arguments of `hemiola evaluate`.
+/// Arguments of `hemiola evaluate`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   hemiola evaluate --model model --data test.csv
-  hemiola evaluate --model model --data test.csv --ranking --seen-in train.csv --events-from 4
+  hemiola evaluate --model model --data test.csv --ranking --seen-in train.csv --event-threshold 4
   hemiola evaluate --model model --data test.libsvm
   hemiola evaluate --model model --data docword.test.txt               perplexity and coherence of a topic model")]
 pub(crate) struct EvaluateArgs {
     #[command(flatten)]
     common: ModelArgs,
 
-    /// Files, a folder or a pattern with ratings, with events, with examples, or with documents.
+    /// Files, a folder or a pattern with ratings, events, examples or documents.
     #[arg(long, short, value_name = "FILES")]
     data: String,
 
-    /// Give recall@k and NDCG@k: how far in front the items of the data are. A model of events always does.
+    /// Compute the ranking metrics recall@k and NDCG@k. This is the default for a model of events.
     #[arg(long)]
     ranking: bool,
 
-    /// For the ranking: leave out what users have in these files, those trained on.
+    /// Ranking: exclude the items that users have in these files, for example the training set.
     #[arg(long, value_name = "FILES")]
     seen_in: Option<String>,
 
-    /// For the ranking: only ratings from this on are to be found.
+    /// Ranking: only ratings of at least X are relevant.
     #[arg(long, value_name = "X")]
-    events_from: Option<f32>,
+    event_threshold: Option<f32>,
 
-    /// For the ranking: how many places to look at. Default: 10,20.
+    /// Ranking: cutoffs k. Default: 10,20.
     #[arg(short, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     k: Vec<u16>,
 
@@ -367,84 +335,85 @@ pub(crate) struct EvaluateArgs {
 
 impl EvaluateArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let kind = self.common.kind()?;
+        let kind = self.common.family()?;
         if kind != ModelFamily::Topics {
-            self.files.must_not_be_given()?;
+            self.files.refuse_any()?;
         }
         if kind != ModelFamily::Ratings {
-            let ranks = self.ranking || self.seen_in.is_some() || self.events_from.is_some() || !self.k.is_empty();
+            let ranks = self.ranking || self.seen_in.is_some() || self.event_threshold.is_some() || !self.k.is_empty();
             if ranks {
-                let failure = CommandError::usage("rankings are of items, and this model is of examples");
-                return Err(failure.hint("leave out --ranking, --seen-in, --events-from and -k").into());
+                let failure = CommandError::usage("ranking metrics need a model of users and items");
+                return Err(failure.hint("leave out --ranking, --seen-in, --event-threshold and -k").into());
             }
             must_exist(&self.data)?;
             if kind == ModelFamily::Topics {
                 self.common
-                    .with_topics(|cluster, model| {
+                    .with_model(LdaModel::load, |cluster, model| {
                         let (text, evaluation) = lda::evaluate(cluster, model, &self.files, &self.data)?;
                         self.common.write(&text, &evaluation)
                     })
-                    .map_err(lda::hinted)?;
+                    .map_err(|error| ReadHints::DOCUMENTS.explain(error))?;
                 return Ok(ExitCode::SUCCESS);
             }
             if kind == ModelFamily::Sparse {
                 self.common
-                    .with_sparse(|cluster, model| {
+                    .with_model(SparseModel::load, |cluster, model| {
                         let (text, evaluation) = sparse::evaluate(cluster, model, &self.data)?;
                         self.common.write(&text, &evaluation)
                     })
-                    .map_err(linear::hinted)?;
+                    .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
                 return Ok(ExitCode::SUCCESS);
             }
             self.common
-                .with_linear(|cluster, model| {
+                .with_model(LinearModel::load, |cluster, model| {
                     let (text, evaluation) = linear::evaluate(cluster, model, &self.data)?;
                     self.common.write(&text, &evaluation)
                 })
-                .map_err(linear::hinted)?;
+                .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
             return Ok(ExitCode::SUCCESS);
         }
-        self.common.with(|cluster, model| {
+        self.common.with_model(MfModel::load, |cluster, model| {
             if self.ranking || model.loss() == MfLoss::OneClass {
-                self.rank(cluster, model).map_err(|error| hinted(error, false))
+                self.evaluate_ranking(cluster, model).map_err(|error| ReadHints::RATINGS.explain(error))
             } else {
-                self.must_not_rank()?;
-                self.compare(cluster, model).map_err(|error| hinted(error, false))
+                self.refuse_ranking_flags()?;
+                self.evaluate_errors(cluster, model).map_err(|error| ReadHints::RATINGS.explain(error))
             }
         })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    /// Refuses flags that would do nothing.
-    fn must_not_rank(&self) -> anyhow::Result<()> {
+    /// Refuses flags that have no effect without `--ranking`.
+    fn refuse_ranking_flags(&self) -> anyhow::Result<()> {
         let flags = [
             ("--seen-in", self.seen_in.is_some()),
-            ("--events-from", self.events_from.is_some()),
+            ("--event-threshold", self.event_threshold.is_some()),
             ("-k", !self.k.is_empty()),
         ];
         match flags.into_iter().find(|(_, given)| *given) {
             Some((flag, _)) => {
-                let message = format!("`{flag}` is for rankings, and a model of ratings is judged by its errors");
+                let message =
+                    format!("`{flag}` is for ranking metrics, and a model of ratings is evaluated by its error");
                 Err(CommandError::usage(message).hint("add `--ranking`, or leave it out").into())
             }
             None => Ok(()),
         }
     }
 
-    fn compare(&self, cluster: &Cluster, model: &MfModel) -> anyhow::Result<()> {
+    fn evaluate_errors(&self, cluster: &Cluster, model: &MfModel) -> anyhow::Result<()> {
         let evaluation = model.evaluate_all(cluster, &data::read(cluster, None, &self.data)?)?;
         let MfEvaluation { metrics, entries, cold } = &evaluation;
         let entries = counted(*entries, "rating");
-        let mut text = format!("{entries}, {cold} of them of users or items the model does not know\n");
+        let mut text = format!("{entries}, {cold} of them of unknown users or items\n");
         for (name, value) in metrics {
             let _ = writeln!(text, "{name} {value:.4}");
         }
         self.common.write(&text, &evaluation)
     }
 
-    fn rank(&self, cluster: &Cluster, model: &MfModel) -> anyhow::Result<()> {
+    fn evaluate_ranking(&self, cluster: &Cluster, model: &MfModel) -> anyhow::Result<()> {
         let all = data::read_events(cluster, None, &self.data)?;
-        let all = match self.events_from {
+        let all = match self.event_threshold {
             Some(least) => data::from_threshold(&all, least)?,
             None => all,
         };
@@ -454,11 +423,11 @@ impl EvaluateArgs {
             None => wanted.entries().filter(|_, _| false).materialize()?,
         };
         let ranking = RankingEvaluator::new(&wanted, &known)?;
-        let places = if self.k.is_empty() { vec![10, 20] } else { self.k.iter().map(|k| usize::from(*k)).collect() };
-        let metrics = ranking.metrics(cluster, model, &places)?;
+        let cutoffs = if self.k.is_empty() { vec![10, 20] } else { self.k.iter().map(|k| usize::from(*k)).collect() };
+        let metrics = ranking.metrics(cluster, model, &cutoffs)?;
         let users = ranking.users(cluster)?;
         let mut text = format!(
-            "{} of {} entries are of known users and items; means over {}\n",
+            "{} of {} entries have known users and items; means over {}\n",
             wanted.len(),
             all.len(),
             counted(users, "user")
@@ -467,13 +436,13 @@ impl EvaluateArgs {
             let _ = writeln!(text, "{name} {value:.4}");
         }
         let (entries, cold) = (all.len(), all.len() - wanted.len());
-        self.common.write(&text, &RankedItem { metrics, users, entries, cold })
+        self.common.write(&text, &RankingReport { metrics, users, entries, cold })
     }
 }
 
-/// Figures of a ranking, for programs.
+/// Report of a ranking evaluation.
 #[derive(Debug, Serialize)]
-struct RankedItem {
+struct RankingReport {
     metrics: Metrics,
     users: u64,
     entries: u64,

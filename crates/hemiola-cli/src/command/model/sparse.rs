@@ -1,48 +1,50 @@
-//! `hemiola train lasso`, `hemiola train elastic-net` and `hemiola train logistic --penalty l1`, and using what they trained.
+//! `hemiola train lasso`, `elastic-net` and `logistic --penalty l1`, and evaluation of their
+//! models.
 
-use super::linear::{ExampleFileArgs, hinted};
+use super::linear::ExampleFileArgs;
 use super::progress::MetricColumns;
+use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use crate::error::{CommandError, into_cluster_error};
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_models::SparseRegression;
 use hemiola_models::linear::data::{self, LinearExamples};
 use hemiola_models::sparse::{
     CoordinateSchedule, Lambda, LambdaGrid, SparseEvaluation, SparseLoss, SparseModel, UpdateOrder,
 };
 use hemiola_models::training::{ClusterInfo, TrainingLimits};
+use hemiola_models::{Estimator, SparseRegression};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Rounds where nobody says otherwise.
+/// Default maximum number of epochs.
 const EPOCHS: u32 = 1000;
-/// Penalties that cross-validation looks at, and the last in shares of the first.
+/// Penalties that cross-validation tries; the smallest is a fraction of the largest.
 const GRID: LambdaGrid = LambdaGrid { count: 50, min_ratio: 1e-3 };
 
 const AFTER_HELP: &str = "\
 Examples:
-  A tenth of the penalty that leaves no coefficient, and what to do with the model:
+  A tenth of the smallest penalty that makes all coefficients 0, and use of the model:
     hemiola train lasso --data train.csv --output model
     hemiola evaluate --model model --data test.csv
     hemiola predict --model model --data new.csv
 
-  The penalty that predicts best, by cross-validation, or a simpler model that is as good as one can tell:
+  Penalty by cross-validation, or the sparsest model within one standard error of the best:
     hemiola train lasso --data train.csv --folds 5
-    hemiola train lasso --data train.csv --folds 5 --simplest
+    hemiola train lasso --data train.csv --folds 5 --one-standard-error
 
-A line of data is a target and features, as LIBSVM writes them (`2.5 3:0.5 7:1`), or separated values of which the first is the target. \
-docs/models.md has the mathematics, what --lambda means elsewhere, and the schema of the report.
+A line of data is a target and features in LIBSVM format (`2.5 3:0.5 7:1`), or separated values of which the first is the \
+target. docs/models.md describes the mathematics, equivalents of --lambda in other libraries, and the report.
 
 Exit codes:
-  0     trained, or nothing was left to do
-  2     something has to be changed: a flag, a line of the data, the output folder; nothing was written
-  3     the system or another peer failed: a full disk, say
-  130   stopped by Ctrl-C after an epoch (128 + the signal, for others); saved, if there is an --output";
+  0     trained, or training was complete already
+  2     wrong use: change a flag, a line of the data or the output folder; nothing was written
+  3     the system or another peer failed, for example a full disk
+  130   stopped by Ctrl-C after an epoch (128 + the signal number for other signals); saved if --output is given";
 
-/// The arguments of `hemiola train lasso`.
+/// Arguments of `hemiola train lasso`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainLasso {
@@ -50,55 +52,61 @@ pub(crate) struct TrainLasso {
     sparse: SparseArgs,
 }
 
-/// The arguments of `hemiola train elastic-net`.
+/// Arguments of `hemiola train elastic-net`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TrainElasticNet {
-    /// The share of the penalty that is of absolute values and not of squares: `l1_ratio` of scikit-learn.
+    /// L1 fraction of the penalty: `l1_ratio` of scikit-learn.
     #[arg(long, value_name = "X", default_value = "0.5")]
-    ratio: f64,
+    l1_ratio: f64,
 
     #[command(flatten)]
     sparse: SparseArgs,
 }
 
-/// The penalty.
+/// Arguments of the L1 penalty.
 #[derive(Args, Debug)]
 pub(super) struct PenaltyArgs {
-    /// How much coefficients cost: alpha of scikit-learn.
-    #[arg(long, value_name = "X", conflicts_with_all = ["lambda_share", "folds"])]
+    /// Regularization strength: `alpha` of scikit-learn, lambda of glmnet.
+    #[arg(long, value_name = "X", conflicts_with_all = ["lambda_ratio", "folds"])]
     lambda: Option<f64>,
 
-    /// How much coefficients cost, in shares of the least that makes all of them 0. Default: 0.1.
+    /// Regularization strength as a fraction of the smallest lambda that makes all coefficients 0.
+    /// Default: 0.1.
     #[arg(long, value_name = "X", conflicts_with = "folds")]
-    lambda_share: Option<f64>,
+    lambda_ratio: Option<f64>,
 
-    /// Find the penalty that predicts best by cross-validation with this many folds.
+    /// Choose lambda by cross-validation with N folds.
     #[arg(long, value_name = "N")]
     folds: Option<u64>,
 
-    /// With --folds: the largest penalty that is within one standard error of the best.
+    /// With --folds: choose the largest lambda within one standard error of the best.
     #[arg(long, requires = "folds")]
-    simplest: bool,
+    one_standard_error: bool,
 
-    /// Charge for coefficients as though all columns had a variance of 1.
+    /// Penalize coefficients as if all columns had variance 1.
     #[arg(long)]
     standardize: bool,
 
-    /// Predict 0 where all features are 0.
+    /// Fit no intercept.
     #[arg(long)]
     no_intercept: bool,
 }
 
 impl PenaltyArgs {
-    /// Whether any of these flags was given.
+    /// Returns true if any of these flags was given.
     pub(super) fn are_given(&self) -> bool {
-        let Self { lambda, lambda_share, folds, simplest, standardize, no_intercept } = self;
-        lambda.is_some() || lambda_share.is_some() || folds.is_some() || *simplest || *standardize || *no_intercept
+        let Self { lambda, lambda_ratio, folds, one_standard_error, standardize, no_intercept } = self;
+        lambda.is_some()
+            || lambda_ratio.is_some()
+            || folds.is_some()
+            || *one_standard_error
+            || *standardize
+            || *no_intercept
     }
 }
 
-/// What lasso and elastic net have in common.
+/// Arguments of lasso and elastic net.
 #[derive(Args, Debug)]
 struct SparseArgs {
     /// Files, a folder or a pattern with examples.
@@ -108,53 +116,53 @@ struct SparseArgs {
     #[command(flatten)]
     reading: ExampleFileArgs,
 
-    /// Held-out examples: a share of the data (0.1), 0 for none, or files.
-    #[arg(long, value_name = "SHARE|FILES", default_value = "0")]
-    valid: String,
+    /// Validation set: a fraction of the data (0.1), 0 for none, or files.
+    #[arg(long, value_name = "FRACTION|FILES", default_value = "0")]
+    validation: String,
 
     #[command(flatten)]
-    charges: PenaltyArgs,
+    penalty: PenaltyArgs,
 
     #[command(flatten)]
     order: UpdateOrderArgs,
 
-    /// Stop when the duality gap is below this share of the objective without coefficients.
-    #[arg(long, value_name = "X", default_value = "1e-6", help_heading = "When it stops")]
+    /// Stop when the duality gap is below this fraction of the objective at zero coefficients.
+    #[arg(long, value_name = "X", default_value = "1e-6", help_heading = "Stopping")]
     tolerance: f64,
 
     #[command(flatten)]
     common: TrainArgs,
 }
 
-/// In which order coefficients are updated.
+/// Schedule of coordinate updates.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Schedule (docs/schedules.md)")]
 pub(super) struct UpdateOrderArgs {
-    /// Update coefficients by a schedule, and not block by block, which is the fastest.
+    /// Update coordinates by a schedule. Default: block by block, which is fastest.
     #[arg(long, value_enum, value_name = "ORDER")]
     schedule: Option<UpdateOrderChoice>,
 
-    /// Updates that do not see each other. Default: 32.
+    /// Number of coordinates updated concurrently, from the same residuals. Default: 32.
     #[arg(long, value_name = "N", requires = "schedule")]
     concurrent: Option<usize>,
 
-    /// Rounds of updates under way. Default: 1, which is exact.
+    /// Pipeline depth: rounds of updates in flight. Default: 1, which is exact.
     #[arg(long, value_name = "N", requires = "schedule")]
-    depth: Option<usize>,
+    pipeline_depth: Option<usize>,
 
-    /// Columns correlated by so much are not updated at once. Default: 0.3; 1 lets all be.
+    /// Maximum correlation of columns that are updated concurrently. Default: 0.3; 1 allows all.
     #[arg(long, value_name = "X", requires = "schedule")]
-    correlation: Option<f64>,
+    max_correlation: Option<f64>,
 }
 
-/// Which coefficients are updated next.
+/// Selection of the next coordinates.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum UpdateOrderChoice {
-    /// Those that changed much, more often.
+    /// Coordinates with larger recent changes, more often.
     Priority,
-    /// One after the other.
+    /// One after another, in fixed order.
     RoundRobin,
-    /// Any.
+    /// Uniformly at random.
     Random,
 }
 
@@ -169,8 +177,8 @@ impl UpdateOrderArgs {
         Some(CoordinateSchedule {
             next,
             concurrent: self.concurrent.unwrap_or(default.concurrent),
-            depth: self.depth.unwrap_or(default.depth),
-            correlation: self.correlation.unwrap_or(default.correlation),
+            depth: self.pipeline_depth.unwrap_or(default.depth),
+            correlation: self.max_correlation.unwrap_or(default.correlation),
             ..default
         })
     }
@@ -184,19 +192,19 @@ impl TrainLasso {
 
 impl TrainElasticNet {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
-        self.sparse.execute(self.ratio)
+        self.sparse.execute(self.l1_ratio)
     }
 }
 
 impl SparseArgs {
     fn execute(&self, ratio: f64) -> anyhow::Result<ExitCode> {
-        let Self { data, reading, valid, charges, order, tolerance, common } = self;
+        let Self { data, reading, validation, penalty, order, tolerance, common } = self;
         let (loss, schedule) = (SparseLoss::Squared, order.schedule());
         SparseTrainCommand {
             data: Some(data),
             reading,
-            valid,
-            charges,
+            validation,
+            penalty,
             schedule,
             tolerance: *tolerance,
             common,
@@ -207,13 +215,13 @@ impl SparseArgs {
     }
 }
 
-/// Everything that is known of a training from flags.
+/// Training run of a sparse regression, as specified by flags.
 pub(super) struct SparseTrainCommand<'a> {
-    /// Made-up examples where there are none.
+    /// Files with examples; synthetic examples if `None`.
     pub(super) data: Option<&'a str>,
     pub(super) reading: &'a ExampleFileArgs,
-    pub(super) valid: &'a str,
-    pub(super) charges: &'a PenaltyArgs,
+    pub(super) validation: &'a str,
+    pub(super) penalty: &'a PenaltyArgs,
     pub(super) schedule: Option<CoordinateSchedule>,
     pub(super) tolerance: f64,
     pub(super) common: &'a TrainArgs,
@@ -223,17 +231,17 @@ pub(super) struct SparseTrainCommand<'a> {
 
 impl SparseTrainCommand<'_> {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
-        let (share, charges) = (self.valid.parse::<f64>().ok(), self.charges);
+        let (share, penalty) = (self.validation.parse::<f64>().ok(), self.penalty);
         let builder = SparseRegression::builder(self.loss);
         let builder = match self.schedule {
             Some(schedule) => builder.schedule(schedule),
             None => builder,
         };
         let settings = builder
-            .lambda(charges.lambda.map_or(Lambda::Share(charges.lambda_share.unwrap_or(0.1)), Lambda::Value))
+            .lambda(penalty.lambda.map_or(Lambda::Share(penalty.lambda_ratio.unwrap_or(0.1)), Lambda::Value))
             .l1_ratio(self.ratio)
-            .intercept(!charges.no_intercept)
-            .standardize(charges.standardize)
+            .intercept(!penalty.no_intercept)
+            .standardize(penalty.standardize)
             .seed(self.common.seed)
             .validation(share.unwrap_or(0.0))
             .tolerance(self.tolerance)
@@ -241,31 +249,27 @@ impl SparseTrainCommand<'_> {
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(settings.settings().kind(), settings.settings())?;
-        let held_out = share.is_none().then_some(self.valid);
-        self.data.into_iter().chain(held_out).try_for_each(must_exist)?;
+        let validation_files = share.is_none().then_some(self.validation);
+        self.data.into_iter().chain(validation_files).try_for_each(must_exist)?;
         self.common.run(|cluster| {
-            self.train(cluster, &settings, share.is_none()).map_err(|error| {
-                match hinted(error.into()).downcast::<Error>() {
-                    Ok(same) => same,
-                    Err(hinted) => into_cluster_error(hinted),
-                }
-            })
+            let trained = self.train(cluster, &settings, share.is_none());
+            trained.map_err(|error| ReadHints::EXAMPLES.explain_in_cluster(error))
         })
     }
 
-    fn train(&self, cluster: &Cluster, settings: &SparseRegression, held_out_files: bool) -> Result<u8> {
+    fn train(&self, cluster: &Cluster, settings: &SparseRegression, from_files: bool) -> Result<u8> {
         let start = cluster.env().now();
-        let lock = self.common.claim(cluster)?;
+        let lock = self.common.lock_output(cluster)?;
         let examples = self.read(cluster, self.data)?;
-        let valid = if held_out_files { Some(self.read(cluster, Some(self.valid))?) } else { None };
+        let valid = if from_files { Some(self.read(cluster, Some(self.validation))?) } else { None };
         let [_, columns] = examples.features.shape().extents();
         let mut chosen = settings.clone();
         let mut found = String::new();
-        if let Some(folds) = self.charges.folds {
+        if let Some(folds) = self.penalty.folds {
             let validation = settings.cross_validate(cluster, &examples, GRID, folds)?;
-            let at = if self.charges.simplest { validation.one_standard_error } else { validation.best };
-            chosen = settings.with_lambda(Lambda::Value(validation.lambdas[at]))?;
-            let _ = write!(found, "; lambda {:.6} by cross-validation", validation.lambdas[at]);
+            let index = if self.penalty.one_standard_error { validation.one_standard_error } else { validation.best };
+            chosen = settings.with_lambda(Lambda::Value(validation.lambdas[index]))?;
+            let _ = write!(found, "; lambda {:.6} by cross-validation", validation.lambdas[index]);
         }
         let prepared = PreparedTraining {
             headline: format!(
@@ -276,34 +280,33 @@ impl SparseTrainCommand<'_> {
                 ClusterInfo::of(cluster)
             ),
             loading: cluster.env().now() - start,
-            figures: MetricColumns::updates(match self.loss {
+            columns: MetricColumns::updates(match self.loss {
                 SparseLoss::Squared => "rmse",
                 SparseLoss::Logistic => "logloss",
             }),
             limits: &settings.settings().limits,
             lock,
         };
-        self.common.accompany(cluster, prepared, |session| {
-            Ok(chosen.fit_with(cluster, &examples, valid.as_ref(), session)?.report)
-        })
+        self.common
+            .fit(cluster, prepared, |options| Ok(chosen.fit_with(cluster, &examples, valid.as_ref(), options)?.report))
     }
 }
 
 impl SparseTrainCommand<'_> {
-    /// *Collective.* Reads examples with numbers as labels.
+    /// *Collective.* Reads examples with numeric labels.
     fn read(&self, cluster: &Cluster, pattern: Option<&str>) -> Result<LabelledData> {
         let LinearExamples { labelled, names } = self.reading.read(cluster, pattern, &[], self.common)?;
         if let [first, ..] = &names[..] {
-            let failure = CommandError::usage(format!("the labels of the examples are words, such as `{first}`"));
+            let failure = CommandError::usage(format!("the labels of the examples are names, such as `{first}`"));
             return Err(into_cluster_error(
-                failure.hint("this model takes numbers, of two classes two different ones").into(),
+                failure.hint("this model needs numeric labels; write two classes as two different numbers").into(),
             ));
         }
         Ok(labelled)
     }
 }
 
-/// `hemiola evaluate` of such a model.
+/// Evaluates a sparse regression for `hemiola evaluate`.
 pub(super) fn evaluate(
     cluster: &Cluster,
     model: &SparseModel,
@@ -313,13 +316,13 @@ pub(super) fn evaluate(
         model.evaluate(cluster, &data::read(cluster, &data::LinearReadOptions::default(), files)?.labelled)?;
     let SparseEvaluation { metrics, examples, unknown_features } = &evaluation;
     let mut text = format!(
-        "{}, {} of {} not 0",
+        "{}, {} of {} nonzero",
         counted(*examples, "example"),
         counted(model.coefficients.len() as u64, "coefficient"),
         model.columns
     );
     if *unknown_features > 0 {
-        let _ = write!(text, "; left out: {} the model does not know", counted(*unknown_features, "value"));
+        let _ = write!(text, "; ignored: {} of features the model does not know", counted(*unknown_features, "value"));
     }
     text.push('\n');
     for (name, value) in metrics {

@@ -1,7 +1,8 @@
-//! `hemiola topics`: what a topic model has found, for people, for programs and for pyLDAvis.
+//! `hemiola topics`: lists the topics of a model, as a table, CSV, JSON, or input for pyLDAvis.
 
 use super::documents::DocumentFileArgs;
-use super::lda::{JUDGED, hinted};
+use super::lda::COHERENCE_WORDS;
+use super::read_hints::ReadHints;
 use super::serving::{ModelArgs, ModelFamily};
 use crate::error::CommandError;
 use crate::output::{OutputCompression, StagedFile};
@@ -9,6 +10,7 @@ use crate::plural::counted;
 use crate::{output, report};
 use clap::Args;
 use hemiola_cluster::Cluster;
+use hemiola_models::Predictor;
 use hemiola_models::lda::data;
 use hemiola_models::lda::{InferenceSettings, LdaModel, PyLdaVisWriter, TopWord};
 use serde::Serialize;
@@ -17,42 +19,43 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// Documents whose topics are inferred before they are written.
-const BATCH: usize = 4096;
+/// Number of documents inferred before they are written.
+const BATCH_SIZE: usize = 4096;
 
-/// The arguments of `hemiola topics`.
+/// Arguments of `hemiola topics`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   hemiola topics --model model
   hemiola topics --model model --words 20 --relevance 0.6
-  hemiola topics --model model --data docword.nips.txt.gz               with the coherence of each topic in these documents
-  hemiola topics --model model --csv > words.csv                        topic, place, word, count, probability, lift
+  hemiola topics --model model --data docword.nips.txt.gz               with the coherence of each topic
+  hemiola topics --model model --csv > words.csv                        topic, rank, word, count, probability, lift
   hemiola topics --model model --data docword.nips.txt.gz --pyldavis vis.json
     python -c 'import json, pyLDAvis; pyLDAvis.save_html(pyLDAvis.prepare(**json.load(open(\"vis.json\"))), \"vis.html\")'
 
-The largest topics come first; they are numbered from 1. A share is that of all tokens.")]
+Topics are numbered from 1 and sorted by size. A share is the fraction of all tokens.")]
 pub(crate) struct TopicsArgs {
     #[command(flatten)]
     common: ModelArgs,
 
-    /// How many words of each topic.
+    /// Number of words per topic.
     #[arg(long, short, value_name = "N", default_value = "10")]
     words: usize,
 
-    /// Sort words by relevance: 1 by probability, 0 by how much more probable they are in the topic than elsewhere, and anything between.
-    #[arg(long, value_name = "X", default_value = "1", value_parser = share)]
+    /// Weight lambda of relevance (Sievert and Shirley): 1 sorts words by probability in the topic,
+    /// 0 by lift.
+    #[arg(long, value_name = "X", default_value = "1", value_parser = fraction)]
     relevance: f64,
 
-    /// Print a line for each word, for spreadsheets.
+    /// Print CSV with a line per word.
     #[arg(long, conflicts_with = "report")]
     csv: bool,
 
-    /// Files with documents: adds the coherence (NPMI) of each topic in them.
+    /// Files with documents, in which the coherence (NPMI) of each topic is computed.
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
-    /// Write what `pyLDAvis.prepare` needs to this file, with the topics of the documents in --data.
+    /// File for the arguments of `pyLDAvis.prepare`, with the topics of the documents in --data.
     #[arg(long, value_name = "FILE", requires = "data")]
     pyldavis: Option<PathBuf>,
 
@@ -60,10 +63,10 @@ pub(crate) struct TopicsArgs {
     files: DocumentFileArgs,
 }
 
-/// What comes out for programs.
+/// Topic in the report.
 #[derive(Debug, Serialize)]
 struct TopicRow {
-    /// From 1.
+    /// Number of the topic, from 1.
     #[serde(rename = "topic")]
     number: usize,
     share: f64,
@@ -85,30 +88,32 @@ struct TopicWord {
 
 impl TopicsArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        self.common.must_be_topics()?;
+        self.common.check_topic_model()?;
         self.pyldavis.as_deref().map_or(Ok(()), report::check)?;
-        self.common.with_topics(|cluster, model| self.tell(cluster, model).map_err(hinted))?;
+        self.common.with_model(LdaModel::load, |cluster, model| {
+            self.print(cluster, model).map_err(|error| ReadHints::DOCUMENTS.explain(error))
+        })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn tell(&self, cluster: &Cluster, model: &LdaModel) -> anyhow::Result<()> {
+    fn print(&self, cluster: &Cluster, model: &LdaModel) -> anyhow::Result<()> {
         let mut coherence = vec![None; model.topics()];
         if let Some(pattern) = &self.data {
             super::train_args::must_exist(pattern)?;
             let known = data::read_for_model(cluster, &self.files.options_for(pattern, model)?, pattern, model)?;
-            coherence = model.coherence(cluster, &known.corpus, JUDGED)?;
+            coherence = model.coherence(cluster, &known.corpus, COHERENCE_WORDS)?;
             if let Some(target) = &self.pyldavis {
                 write_pyldavis(cluster, model, &known, target)?;
                 output::note(&format!("wrote `{}` for pyLDAvis", target.display()));
             }
         }
-        let topics = found(model, self.words, self.relevance, &coherence);
+        let topics = topic_rows(model, self.words, self.relevance, &coherence);
         if self.csv { output::print(&csv(&topics)) } else { self.common.write(&table(model, &topics), &topics) }
     }
 }
 
-/// Topics by size, the largest first.
-fn found(model: &LdaModel, words: usize, relevance: f64, coherence: &[Option<f64>]) -> Vec<TopicRow> {
+/// Returns the topics, the largest first.
+fn topic_rows(model: &LdaModel, words: usize, relevance: f64, coherence: &[Option<f64>]) -> Vec<TopicRow> {
     let sizes = model.sizes();
     let word = |word: &TopWord| TopicWord {
         term: model.vocabulary().term(word.word).into_owned(),
@@ -134,7 +139,7 @@ fn found(model: &LdaModel, words: usize, relevance: f64, coherence: &[Option<f64
 }
 
 fn table(model: &LdaModel, topics: &[TopicRow]) -> String {
-    let judged: Vec<f64> = topics.iter().filter_map(|topic| topic.coherence).collect();
+    let coherences: Vec<f64> = topics.iter().filter_map(|topic| topic.coherence).collect();
     let mut text = format!(
         "{} of {} in {}, beta {:.4}",
         counted(topics.len() as u64, "topic"),
@@ -142,14 +147,14 @@ fn table(model: &LdaModel, topics: &[TopicRow]) -> String {
         counted(model.documents(), "document"),
         model.beta()
     );
-    if !judged.is_empty() {
-        let _ = write!(text, ", mean coherence {:.4}", judged.iter().sum::<f64>() / judged.len() as f64);
+    if !coherences.is_empty() {
+        let _ = write!(text, ", mean coherence {:.4}", coherences.iter().sum::<f64>() / coherences.len() as f64);
     }
-    let heading = if judged.is_empty() { "" } else { "  coherence" };
+    let heading = if coherences.is_empty() { "" } else { "  coherence" };
     let _ = writeln!(text, "\ntopic   share    alpha{heading}  words");
     for TopicRow { number, share, alpha, coherence, words, .. } in topics {
         let _ = write!(text, "{number:>5}  {:>5.2} %  {alpha:>7.4}", 100.0 * share);
-        if !judged.is_empty() {
+        if !coherences.is_empty() {
             let _ = match coherence {
                 Some(coherence) => write!(text, "  {coherence:>9.4}"),
                 None => write!(text, "  {:>9}", "-"),
@@ -162,31 +167,31 @@ fn table(model: &LdaModel, topics: &[TopicRow]) -> String {
 }
 
 fn csv(topics: &[TopicRow]) -> String {
-    let mut text = String::from("topic,share,place,word,count,probability,lift\n");
+    let mut text = String::from("topic,share,rank,word,count,probability,lift\n");
     for TopicRow { number, share, words, .. } in topics {
-        for (place, TopicWord { term, count, probability, lift }) in words.iter().enumerate() {
+        for (rank, TopicWord { term, count, probability, lift }) in words.iter().enumerate() {
             let term = quoted(term);
-            let _ = writeln!(text, "{number},{share:.6},{},{term},{count},{probability:.6e},{lift:.6e}", place + 1);
+            let _ = writeln!(text, "{number},{share:.6},{},{term},{count},{probability:.6e},{lift:.6e}", rank + 1);
         }
     }
     text
 }
 
-/// A field of separated values.
+/// Quotes a CSV field if necessary.
 fn quoted(field: &str) -> String {
     if field.contains([',', '"', '\n']) { format!("\"{}\"", field.replace('"', "\"\"")) } else { field.to_owned() }
 }
 
-/// A file that appears whole or not at all, as something to write to.
-struct TopicReport(StagedFile);
+/// Adapter that makes a [`StagedFile`] an [`io::Write`].
+struct StagedWriter(StagedFile);
 
-impl io::Write for TopicReport {
+impl io::Write for StagedWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let kept = |error: anyhow::Error| match error.downcast::<CommandError>() {
+        let to_io = |error: anyhow::Error| match error.downcast::<CommandError>() {
             Ok(failure) => io::Error::other(failure),
             Err(other) => io::Error::other(other.to_string()),
         };
-        self.0.write(bytes).map_err(kept)?;
+        self.0.write(bytes).map_err(to_io)?;
         Ok(bytes.len())
     }
 
@@ -206,19 +211,19 @@ fn write_pyldavis(
             error.downcast::<CommandError>().unwrap_or_else(|error| CommandError::io("write", target, &error)),
         )
     };
-    let staged = TopicReport(StagedFile::create(target, OutputCompression::of_name(target)?)?);
+    let staged = StagedWriter(StagedFile::create(target, OutputCompression::of_name(target)?)?);
     let mut file = PyLdaVisWriter::begin(staged, model).map_err(failed)?;
-    for first in (0..known.corpus.len()).step_by(BATCH) {
-        let range = first..(first + BATCH).min(known.corpus.len());
+    for first in (0..known.corpus.len()).step_by(BATCH_SIZE) {
+        let range = first..(first + BATCH_SIZE).min(known.corpus.len());
         file.documents(&model.infer(cluster, &known.corpus, range, InferenceSettings::default())?).map_err(failed)?;
     }
     file.finish().map_err(failed)?.0.finish()?.publish()
 }
 
 impl ModelArgs {
-    /// An error unless the model is of topics.
-    pub(super) fn must_be_topics(&self) -> anyhow::Result<()> {
-        if self.kind()? == ModelFamily::Topics {
+    /// Returns an error unless the model is a topic model.
+    pub(super) fn check_topic_model(&self) -> anyhow::Result<()> {
+        if self.family()? == ModelFamily::Topics {
             return Ok(());
         }
         let message = format!("`{}` has no topics", self.model.display());
@@ -226,10 +231,10 @@ impl ModelArgs {
     }
 }
 
-/// Reads a number from 0 to 1.
-fn share(text: &str) -> Result<f64, String> {
+/// Parses a number from 0 to 1.
+fn fraction(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| (0.0..=1.0).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no number from 0 to 1"))
+    number.ok_or_else(|| format!("`{text}` is not a number from 0 to 1"))
 }
 
 #[cfg(test)]

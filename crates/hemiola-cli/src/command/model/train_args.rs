@@ -1,7 +1,8 @@
-//! What training any model has in common on the command line: flags, what is found out beforehand, peers, signals, results.
+//! Arguments and behaviour shared by all `hemiola train` commands: peers, stopping, checkpoints,
+//! signals, reports.
 //!
-//! A model brings its own flags, reads its data and calls [`TrainArgs::accompany`]; the rest is here, so that all models behave
-//! alike. **Invariant:** whatever can be known before data are read is checked before; nothing is written until then.
+//! A model defines its own flags, reads its data and calls [`TrainArgs::fit`]. **Invariant:**
+//! everything that can be checked before data are read is checked then; nothing is written before.
 
 use super::progress::{MetricColumns, ProgressPrinter, TrainingBar};
 use crate::error::{CommandError, into_cluster_error};
@@ -19,85 +20,92 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Flags of every `hemiola train`.
+/// Flags of all `hemiola train` commands.
 #[derive(Args, Debug)]
 pub(super) struct TrainArgs {
-    /// Worker threads of each peer. Default: all cores, shared among local peers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS as i64), help_heading = "Where it runs")]
+    /// Worker threads of each peer. Default: all cores, divided among local peers.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS as i64), help_heading = "Cluster")]
     workers: Option<u32>,
 
-    /// Start this many local peers. Leave it out under `hemiola run`, `mpirun` or `srun`.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Where it runs")]
+    /// Number of local peers to launch. Omit it under `hemiola run`, `mpirun` or `srun`.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Cluster")]
     peers: Option<u32>,
 
-    /// What all chance comes from: the same seed gives the same model, bit for bit.
+    /// Random seed. The same seed gives a bit-identical model.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(super) seed: u64,
 
-    /// Stop after this many epochs. Default: 40; svm, logistic and lda 100; lasso and elastic-net 1000; nets 10.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "When it stops")]
+    /// Maximum number of epochs. Default: 40; svm, logistic and lda 100; lasso and elastic-net
+    /// 1000; nets 10.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Stopping")]
     epochs: Option<u32>,
 
-    /// Stop after this many seconds of training.
-    #[arg(long, value_name = "S", value_parser = positive, help_heading = "When it stops")]
+    /// Maximum training time in seconds.
+    #[arg(long, value_name = "S", value_parser = positive, help_heading = "Stopping")]
     seconds: Option<f64>,
 
-    /// Stop when the held-out figure is as good as this: as low for an error, as high for NDCG. For svm, logistic, lasso and elastic-net it is the objective, for lda without held-out documents the log-likelihood per token.
-    #[arg(long, value_name = "X", value_parser = finite, allow_negative_numbers = true, help_heading = "When it stops")]
+    /// Stop when the validation metric reaches this value: from above for an error, from below for
+    /// accuracy or NDCG. For svm, logistic, lasso and elastic-net it is the objective, for lda
+    /// without a validation set the log-likelihood per token.
+    #[arg(long, value_name = "X", value_parser = finite, allow_negative_numbers = true, help_heading = "Stopping")]
     target: Option<f64>,
 
-    /// Stop when that figure has not become better for this many epochs; 0 never stops for that. Default: 3; svm, logistic, lasso, elastic-net, lda and nets 0.
-    #[arg(long, value_name = "N", help_heading = "When it stops")]
+    /// Early stopping: stop after N epochs without improvement of the validation metric (0 disables
+    /// it). Default: 3; svm, logistic, lasso, elastic-net, lda and nets 0.
+    #[arg(long, value_name = "N", help_heading = "Stopping")]
     patience: Option<u32>,
 
-    /// Folder for the trained model and for checkpoints. An older model of the same kind there is replaced.
-    #[arg(long, short, value_name = "DIR", help_heading = "What comes out")]
+    /// Folder for the trained model and its checkpoints. An existing model of the same kind is
+    /// replaced.
+    #[arg(long, short, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
 
-    /// Go on from the checkpoint in --output, to the same bits as if it had never stopped; lasso and elastic-net to the same minimum, nets on any number of peers.
-    #[arg(long, requires = "output", help_heading = "What comes out")]
+    /// Resume from the checkpoint in --output. The result is bit-identical to an uninterrupted run;
+    /// lasso and elastic-net reach the same minimum, and nets resume on any number of peers.
+    #[arg(long, requires = "output", help_heading = "Output")]
     resume: bool,
 
-    /// Save a checkpoint after every N epochs. Default: after every minute of training. There is always one at the end.
-    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "What comes out")]
+    /// Save a checkpoint every N epochs. Default: every minute of training. The end is always
+    /// saved.
+    #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output")]
     checkpoint_every: Option<u32>,
 
-    /// File for a report as JSON, or `-` for standard output.
-    #[arg(long, value_name = "FILE", help_heading = "What comes out")]
+    /// File for the report as JSON, or `-` for standard output.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     report: Option<PathBuf>,
 
-    /// Print how the training loop is made parallel, and why.
-    #[arg(long, help_heading = "What comes out")]
+    /// Print the parallelization plan of the training loop and the reasons for it.
+    #[arg(long, help_heading = "Output")]
     explain: bool,
 
-    /// Print nothing but errors.
-    #[arg(long, short, help_heading = "What comes out")]
+    /// Print errors only.
+    #[arg(long, short, help_heading = "Output")]
     quiet: bool,
 }
 
-/// What is known when data are in place and training is about to begin.
+/// Loaded training job, ready to fit.
 pub(super) struct PreparedTraining<'a> {
-    /// What was read, for people.
+    /// Summary of the data and the cluster, printed before the first epoch.
     pub(super) headline: String,
-    /// How long reading took.
+    /// Time spent on loading data.
     pub(super) loading: Duration,
-    /// What to tell of an epoch.
-    pub(super) figures: MetricColumns,
+    /// Metric and unit of the progress lines.
+    pub(super) columns: MetricColumns,
     pub(super) limits: &'a TrainingLimits,
-    /// What [`TrainArgs::claim`] got.
+    /// Lock of the output folder, from [`TrainArgs::lock_output`].
     pub(super) lock: Option<SaveLock>,
 }
 
 impl TrainArgs {
-    /// When it stops, where nobody says otherwise as `usual` says.
-    pub(super) fn limits(&self, usual: &TrainingLimits) -> TrainingLimits {
-        let patience = self.patience.map_or(usual.patience, |patience| (patience > 0).then_some(patience));
-        let epochs = self.epochs.unwrap_or(usual.epochs);
+    /// Returns the stopping limits; `default` fills in flags that were not given.
+    pub(super) fn limits(&self, default: &TrainingLimits) -> TrainingLimits {
+        let patience = self.patience.map_or(default.patience, |patience| (patience > 0).then_some(patience));
+        let epochs = self.epochs.unwrap_or(default.epochs);
         TrainingLimits { epochs, seconds: self.seconds, target: self.target, patience }
     }
 
-    /// Whether lines for people may go to standard output.
-    fn talks(&self) -> bool {
+    /// Returns true if progress lines may go to standard output.
+    fn prints_progress(&self) -> bool {
         !self.quiet && !self.reports_to_stdout()
     }
 
@@ -105,16 +113,16 @@ impl TrainArgs {
         self.report.as_deref() == Some(Path::new("-"))
     }
 
-    /// Tells of lines of the data that were left out, on standard error and at once: what follows may fail for want of them.
-    pub(super) fn tell_skipped(&self, cluster: &Cluster, files: &str, skipped: &[BadLine]) {
+    /// Reports skipped lines on standard error, immediately: training may fail for lack of data.
+    pub(super) fn report_skipped_lines(&self, cluster: &Cluster, files: &str, skipped: &[BadLine]) {
         if let (Some(first), true) = (skipped.first(), cluster.is_root() && !self.quiet) {
             let lines = counted(skipped.len() as u64, "line");
-            // If nobody hears it, the exit code and the count of ratings have to do.
-            let _ = writeln!(std::io::stderr().lock(), "hemiola: left out {lines} of `{files}`; the first is {first}");
+            // A closed standard error drops the warning; the summary still counts the data.
+            let _ = writeln!(std::io::stderr().lock(), "hemiola: skipped {lines} of `{files}`; the first is {first}");
         }
     }
 
-    /// Where checkpoints go and when, if somebody wants some.
+    /// Returns folder and interval of checkpoints, if `--output` is given.
     pub(super) fn checkpoints(&self) -> Option<Checkpoints> {
         let checkpoints = Checkpoints::new(self.output.as_ref()?).resume(self.resume);
         Some(match self.checkpoint_every {
@@ -123,11 +131,11 @@ impl TrainArgs {
         })
     }
 
-    /// Finds what would stop the job from writing its results or from going on, before it starts.
+    /// Checks, before training starts, that results can be written and that a resume is possible.
     pub(super) fn check(&self, model: &str, settings: &impl Serialize) -> anyhow::Result<()> {
         if let (Some(output), Some(checkpoints)) = (&self.output, self.checkpoints()) {
             if output.exists() && !output.join("manifest.json").is_file() {
-                let message = format!("`{}` exists and is no saved model", output.display());
+                let message = format!("`{}` exists and is not a saved model", output.display());
                 return Err(CommandError::usage(message)
                     .hint("choose another folder for --output, or remove it")
                     .into());
@@ -137,21 +145,21 @@ impl TrainArgs {
         self.check_report()
     }
 
-    /// Finds what would stop the job from writing its report.
+    /// Checks that the report can be written.
     pub(super) fn check_report(&self) -> anyhow::Result<()> {
         self.report.as_deref().map_or(Ok(()), report::check)
     }
 
-    /// *Collective.* The right to write to --output, before data are read. The root has it for all.
-    pub(super) fn claim(&self, cluster: &Cluster) -> Result<Option<SaveLock>> {
+    /// *Collective.* Locks `--output` before data are read. The root holds the lock for all peers.
+    pub(super) fn lock_output(&self, cluster: &Cluster) -> Result<Option<SaveLock>> {
         self.checkpoints().map_or(Ok(None), |checkpoints| checkpoints.lock(cluster))
     }
 
-    /// Runs `program` on the peers asked for. What it returns is the exit code.
+    /// Runs `program` on the requested peers. Its result is the exit code.
     pub(super) fn run(&self, program: impl FnOnce(&Cluster) -> Result<u8>) -> anyhow::Result<ExitCode> {
         if let Some(peers) = self.peers
             && let Some(code) = hemiola_cluster::launch::respawn_with(|launcher| {
-                // As one process would: a reader that has seen enough does not end hours of training, and JSON stays JSON.
+                // As in one process, a closed pipe does not stop training, and JSON stays JSON.
                 launcher.peers(peers as usize).ignore_closed_output(true).unprefixed_root(self.reports_to_stdout())
             })?
         {
@@ -162,12 +170,12 @@ impl TrainArgs {
             builder = builder.workers(workers as usize);
         }
         let code = builder.run(|cluster| {
-            // Peers that this command has started itself are as many as it was told.
+            // Peers launched by this command have the requested world size; others may not.
             if let Some(peers) = self.peers.filter(|&peers| peers as usize != cluster.size()) {
                 let found = counted(cluster.size() as u64, "peer");
-                let message = format!("--peers {peers} is given in a job of {found} that a launcher has started");
+                let message = format!("--peers {peers} is given in a job of {found} started by a launcher");
                 return Err(into_cluster_error(
-                    CommandError::usage(message).hint("leave out --peers; the launcher says how many").into(),
+                    CommandError::usage(message).hint("omit --peers; the launcher sets the number").into(),
                 ));
             }
             program(cluster)
@@ -175,88 +183,89 @@ impl TrainArgs {
         Ok(ExitCode::from(code))
     }
 
-    /// *Collective.* Trains with `fit`, tells how it goes, stops in good order when a signal comes, and hands out what was asked
-    /// for. The exit code: 0, or 128 + the signal.
-    pub(super) fn accompany(
+    /// *Collective.* Trains with `fit` and prints progress; a signal stops training after the
+    /// epoch. Writes model and report. Returns the exit code: 0, or 128 + the signal number.
+    pub(super) fn fit(
         &self,
         cluster: &Cluster,
         mut prepared: PreparedTraining<'_>,
         fit: impl FnOnce(FitOptions<'_>) -> Result<TrainingReport>,
     ) -> Result<u8> {
         let lock = prepared.lock.take();
-        self.attend(cluster, prepared, |watch| {
-            let mut session = FitOptions::new().with_callback(watch);
+        self.fit_with_callback(cluster, prepared, |callback| {
+            let mut options = FitOptions::new().with_callback(callback);
             if let Some(checkpoints) = self.checkpoints() {
-                session = session.with_checkpoints(checkpoints).with_lock(lock);
+                options = options.with_checkpoints(checkpoints).with_lock(lock);
             }
-            fit(session)
+            fit(options)
         })
     }
 
-    /// *Collective.* The same for a model that saves and goes on by itself.
-    pub(super) fn attend(
+    /// *Collective.* As [`Self::fit`], for a model that saves and resumes its own checkpoints.
+    pub(super) fn fit_with_callback(
         &self,
         cluster: &Cluster,
         prepared: PreparedTraining<'_>,
         fit: impl FnOnce(&mut dyn Callback) -> Result<TrainingReport>,
     ) -> Result<u8> {
-        // Held until all is saved.
-        let PreparedTraining { headline, loading, figures, limits, lock: _lock } = prepared;
-        let shown =
-            if self.talks() && cluster.is_root() { TrainingBar::to_people(limits) } else { TrainingBar::nothing() };
-        let (heard, with_output) = (shown.clone(), self.output.is_some());
-        // Until now there was nothing to save, and a signal ended everything.
+        // The lock is held until everything is saved.
+        let PreparedTraining { headline, loading, columns, limits, lock: _lock } = prepared;
+        let bar = if self.prints_progress() && cluster.is_root() {
+            TrainingBar::enabled(limits)
+        } else {
+            TrainingBar::disabled()
+        };
+        let (notified, with_output) = (bar.clone(), self.output.is_some());
+        // Before this point there was nothing to save, and a signal ended the process.
         let interrupt = Interrupt::watch(move |_| {
-            let and_saved = if with_output { " and saved" } else { "" };
-            heard.aside(&format!(
-                "hemiola: training is stopped{and_saved} after this pass; Ctrl-C again ends it at once"
-            ));
+            let saved = if with_output { ", then the model is saved" } else { "" };
+            notified.aside(&format!("hemiola: training stops after this epoch{saved}; Ctrl-C again stops at once"));
         })?;
-        shown.line(&headline);
-        let mut teller = ProgressPrinter {
-            shown: &shown,
+        bar.line(&headline);
+        let mut printer = ProgressPrinter {
+            bar: &bar,
             explain: self.explain,
-            figures,
+            columns,
             limits,
             interrupt: &interrupt,
             root: cluster.is_root(),
         };
-        let fitted = fit(&mut teller);
-        shown.clear();
+        let fitted = fit(&mut printer);
+        bar.clear();
         let mut report = fitted?;
         report.result.loading_seconds = Some(loading.as_secs_f64());
-        // A peer that heard of no signal ends with the others all the same.
+        // All peers exit with the code of the first signal, also those that received none.
         let signals = cluster.all_gather(interrupt.signal())?;
         let signal = signals.into_iter().flatten().next().filter(|_| report.result.stopped_by_callback());
-        shown.line(&super::progress::summary(&report, figures));
+        bar.line(&super::progress::summary(&report, columns));
         if let Some(output) = &self.output {
-            shown.line(&format!("saved to `{}`", output.display()));
+            bar.line(&format!("saved to `{}`", output.display()));
         }
         if signal.is_some() {
-            shown.line(&self.way_on(cluster));
+            bar.line(&self.resume_hint(cluster));
         }
         if let (Some(target), true) = (&self.report, cluster.is_root()) {
             report::write(target, &report).map_err(into_cluster_error)?;
         }
-        shown.must_have_been_written().map_err(into_cluster_error)?;
+        bar.check_written().map_err(into_cluster_error)?;
         Ok(signal.map_or(0, |signal| u8::try_from(128 + signal).unwrap_or(u8::MAX)))
     }
 
-    /// How to go on after an interrupt.
-    fn way_on(&self, cluster: &Cluster) -> String {
+    /// Returns the line that says how to resume after an interrupt.
+    fn resume_hint(&self, cluster: &Cluster) -> String {
         if self.output.is_none() {
-            return "nothing was saved; with `--output DIR` training could go on later".to_owned();
+            return "nothing was saved; with `--output DIR` training can be resumed".to_owned();
         }
         let resume = (!self.resume).then(|| "--resume".into());
         let command = shell::line(std::env::args_os().chain(resume));
-        // Of a launcher that is not ours, only the peer's own command is known.
+        // Under another launcher only the peer's own command line is known.
         let foreign = cluster.size() > 1 && self.peers.is_none();
         let before = if foreign { ", with the same launcher before it" } else { "" };
-        format!("to go on{before}: {command}")
+        format!("to resume{before}: {command}")
     }
 }
 
-/// Finds missing files before peers are started. What a store or a web server has is found by those who read it.
+/// Checks that files exist, before peers are launched. URLs are checked by the reader.
 pub(super) fn must_exist(pattern: &str) -> anyhow::Result<()> {
     if pattern.contains("://") {
         return Ok(());
@@ -268,14 +277,14 @@ pub(super) fn must_exist(pattern: &str) -> anyhow::Result<()> {
     })
 }
 
-/// Reads a number that others can be compared with.
+/// Parses a finite number.
 fn finite(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-    number.ok_or_else(|| format!("`{text}` is no number, such as `0.9`"))
+    number.ok_or_else(|| format!("`{text}` is not a finite number, such as `0.9`"))
 }
 
-/// Reads a number of seconds above 0.
+/// Parses a positive number of seconds.
 fn positive(text: &str) -> Result<f64, String> {
     let seconds = text.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds > 0.0);
-    seconds.ok_or_else(|| format!("`{text}` is no time in seconds, such as `30` or `0.5`"))
+    seconds.ok_or_else(|| format!("`{text}` is not a time in seconds, such as `30` or `0.5`"))
 }

@@ -1,9 +1,9 @@
-//! Names for runs, all different.
+//! Unique labels of runs.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-/// Each file's name without its ending, with as many folders before it as tell it from the others.
+/// Returns the name of each file without extension, with as many parent folders as make it unique.
 pub(super) fn of_files(files: &[PathBuf]) -> Vec<String> {
     let parts: Vec<Vec<String>> = files.iter().map(|file| parts(file)).collect();
     let name = |parts: &[String], depth: usize| parts[parts.len().saturating_sub(depth)..].join("/");
@@ -12,14 +12,14 @@ pub(super) fn of_files(files: &[PathBuf]) -> Vec<String> {
             let mut others = parts.iter().enumerate().filter(|(other, _)| *other != at);
             others.all(|(_, parts)| name(parts, *depth) != name(own, *depth))
         };
-        // Those that no folder tells apart get numbers.
+        // Names that no folder distinguishes get numbers.
         let depth = (1..=own.len()).find(unique).unwrap_or(1);
         name(own, depth)
     };
     numbered(parts.iter().enumerate().map(distinct).collect())
 }
 
-/// The same names, with a number behind each that was there before.
+/// Appends a number to each repeated name.
 pub(super) fn numbered(names: Vec<String>) -> Vec<String> {
     let mut used: BTreeMap<String, usize> = BTreeMap::new();
     let all = names.clone();
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_as_short_as_they_can_be_and_all_different() {
+    fn labels_are_short_and_unique() {
         assert_eq!(files(&["runs/a.json", "/x/b.v2.json", "-"]), ["a", "b.v2", "standard input"]);
         assert_eq!(files(&["one/run.json", "two/run.json", "three.json"]), ["one/run", "two/run", "three"]);
         assert_eq!(files(&["a/x/run.json", "b/x/run.json"]), ["a/x/run", "b/x/run"]);

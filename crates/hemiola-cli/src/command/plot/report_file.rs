@@ -1,7 +1,7 @@
-//! One run: what a report of `hemiola train` says that can be drawn.
+//! Plottable contents of a report of `hemiola train`.
 //!
-//! Reports of other versions and other models are read as well: only the epochs matter, and a figure may be missing or, where it
-//! was not finite, null.
+//! Reports of other versions and models are accepted: only the epochs are read, and a metric may be
+//! missing, or null if it was not finite.
 
 use crate::error::CommandError;
 use serde::Deserialize;
@@ -10,12 +10,12 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::Path;
 
-type Figures = BTreeMap<String, Option<f64>>;
+type EpochMetrics = BTreeMap<String, Option<f64>>;
 
-/// A report as it was read, and what it is called.
+/// Run read from a report, with its label.
 #[derive(Debug)]
 pub(super) struct PlottedRun {
-    /// Its name on the picture.
+    /// Label of the run in the plot.
     pub(super) label: String,
     epochs: Vec<EpochRecord>,
     best_epoch: Option<f64>,
@@ -40,25 +40,25 @@ struct EpochRecord {
     updates: Option<f64>,
     bytes_sent: Option<f64>,
     objective: Option<f64>,
-    train: Option<Figures>,
-    validation: Option<Figures>,
+    train: Option<EpochMetrics>,
+    validation: Option<EpochMetrics>,
 }
 
-/// What a picture goes along.
+/// Quantity on the x axis of a plot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum CurveData {
-    /// Passes over the data.
+    /// Number of epochs.
     Epochs,
-    /// Seconds of training; loading and evaluation are not counted.
+    /// Training time in seconds, without loading and evaluation.
     Seconds,
-    /// Entries used.
+    /// Number of updates: entries processed.
     Updates,
-    /// Bytes that all peers have sent.
+    /// Bytes sent by all peers.
     Bytes,
 }
 
 impl CurveData {
-    /// What an axis along it says.
+    /// Returns the label of the axis.
     pub(super) fn label(self) -> &'static str {
         match self {
             Self::Epochs => "epochs",
@@ -68,33 +68,33 @@ impl CurveData {
         }
     }
 
-    /// What is the matter if no run has gone anywhere along it.
-    pub(super) fn nowhere(self) -> &'static str {
+    /// Returns the problem of a plot in which no run has this quantity.
+    pub(super) fn missing_reason(self) -> &'static str {
         match self {
-            Self::Epochs => "no run has numbered its epochs",
-            Self::Seconds => "no run has counted its seconds",
-            Self::Updates => "no run has counted its updates",
-            Self::Bytes => "no run has sent any bytes",
+            Self::Epochs => "no report has epoch numbers",
+            Self::Seconds => "no report has seconds",
+            Self::Updates => "no report has updates",
+            Self::Bytes => "no run has sent bytes",
         }
     }
 }
 
-/// Where a figure comes from.
+/// Source of a plotted metric within an epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum EpochRecords<'a> {
-    /// What is minimized.
+    /// Objective that training minimizes.
     Objective,
-    /// This figure on entries that were trained on.
+    /// Metric on the training set.
     Train(&'a str),
-    /// This figure on held-out entries.
-    HeldOut(&'a str),
+    /// Metric on the validation set.
+    Validation(&'a str),
 }
 
-/// Where reports come from.
-const WRITTEN: &str = "reports are written by `hemiola train MODEL --report FILE`";
+/// Hint that says how reports are written.
+const REPORT_HINT: &str = "reports are written by `hemiola train MODEL --report FILE`";
 
 impl PlottedRun {
-    /// Reads a report; `-` is standard input.
+    /// Reads a report from a file; `-` is standard input.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
         let (name, text) = if path == Path::new("-") {
             let mut text = Vec::new();
@@ -103,7 +103,7 @@ impl PlottedRun {
             ("standard input".to_owned(), text)
         } else {
             let read = std::fs::read(path).map_err(|error| match error.kind() {
-                std::io::ErrorKind::NotFound => CommandError::io("read", path, &error).hint(WRITTEN),
+                std::io::ErrorKind::NotFound => CommandError::io("read", path, &error).hint(REPORT_HINT),
                 _ => CommandError::io("read", path, &error),
             });
             (path.display().to_string(), read?)
@@ -115,10 +115,10 @@ impl PlottedRun {
         let report: RunReport = serde_json::from_slice(text).map_err(|error| {
             let message = match error.classify() {
                 _ if text.is_empty() => format!("`{name}` is empty"),
-                Category::Data => format!("`{name}` is no report of a training: {error}"),
+                Category::Data => format!("`{name}` is not a training report: {error}"),
                 _ => format!("`{name}` is not JSON: {error}"),
             };
-            CommandError::usage(message).hint(WRITTEN)
+            CommandError::usage(message).hint(REPORT_HINT)
         })?;
         if report.progress.is_empty() {
             let message = format!("`{name}` has no epochs: its `progress` is empty");
@@ -128,47 +128,47 @@ impl PlottedRun {
         Ok(Self { label: name.to_owned(), epochs: report.progress, best_epoch })
     }
 
-    /// The names of its figures on held-out entries, or on those trained on.
-    pub(super) fn names(&self, held_out: bool) -> Vec<&str> {
-        let figures =
-            self.epochs.iter().filter_map(|epoch| if held_out { &epoch.validation } else { &epoch.train }.as_ref());
-        let mut names: Vec<&str> = figures.flat_map(|figures| figures.keys().map(String::as_str)).collect();
+    /// Returns the names of the metrics on the validation set, or on the training set.
+    pub(super) fn names(&self, validation: bool) -> Vec<&str> {
+        let metrics =
+            self.epochs.iter().filter_map(|epoch| if validation { &epoch.validation } else { &epoch.train }.as_ref());
+        let mut names: Vec<&str> = metrics.flat_map(|metrics| metrics.keys().map(String::as_str)).collect();
         names.sort_unstable();
         names.dedup();
         names
     }
 
-    /// Whether it has this figure, be it a number or not.
-    pub(super) fn has(&self, figure: EpochRecords<'_>) -> bool {
-        match figure {
+    /// Returns true if the run has a metric, also if all its values are null.
+    pub(super) fn has(&self, metric: EpochRecords<'_>) -> bool {
+        match metric {
             EpochRecords::Objective => self.epochs.iter().any(|epoch| epoch.objective.is_some()),
             EpochRecords::Train(name) => self.names(false).contains(&name),
-            EpochRecords::HeldOut(name) => self.names(true).contains(&name),
+            EpochRecords::Validation(name) => self.names(true).contains(&name),
         }
     }
 
-    /// A point for each epoch; what is missing is not a number.
-    pub(super) fn points(&self, along: CurveData, figure: EpochRecords<'_>) -> Vec<[f64; 2]> {
-        let figure = |epoch: &EpochRecord| match figure {
+    /// Returns a point per epoch; missing values are NaN.
+    pub(super) fn points(&self, x: CurveData, metric: EpochRecords<'_>) -> Vec<[f64; 2]> {
+        let metric = |epoch: &EpochRecord| match metric {
             EpochRecords::Objective => epoch.objective,
             EpochRecords::Train(name) => epoch.train.as_ref()?.get(name).copied()?,
-            EpochRecords::HeldOut(name) => epoch.validation.as_ref()?.get(name).copied()?,
+            EpochRecords::Validation(name) => epoch.validation.as_ref()?.get(name).copied()?,
         };
-        let point = |epoch: &EpochRecord| [epoch.along(along), figure(epoch)].map(|value| value.unwrap_or(f64::NAN));
+        let point = |epoch: &EpochRecord| [epoch.x_value(x), metric(epoch)].map(|value| value.unwrap_or(f64::NAN));
         self.epochs.iter().map(point).collect()
     }
 
-    /// Which point is that of the model that was kept.
-    pub(super) fn kept(&self) -> Option<usize> {
+    /// Returns the index of the epoch whose model was saved.
+    pub(super) fn best_index(&self) -> Option<usize> {
         let best = self.best_epoch?;
-        // Epochs are small whole numbers, so half of one is a safe distance.
+        // Epochs are small integers, so 0.5 is a safe tolerance.
         self.epochs.iter().rposition(|epoch| epoch.epoch.is_some_and(|epoch| (epoch - best).abs() < 0.5))
     }
 }
 
 impl EpochRecord {
-    fn along(&self, course: CurveData) -> Option<f64> {
-        match course {
+    fn x_value(&self, x: CurveData) -> Option<f64> {
+        match x {
             CurveData::Epochs => self.epoch,
             CurveData::Seconds => self.seconds,
             CurveData::Updates => self.updates,
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn figures_may_be_missing_or_null() {
+    fn metrics_may_be_missing_or_null() {
         let run = parse(
             r#"{"progress": [{"epoch": 1, "seconds": 0.5, "objective": 2.0, "validation": {"rmse": 1.5}, "new": 1},
                 {"epoch": 2, "seconds": 1.0, "objective": null, "validation": {"rmse": null}}, {"epoch": 3}],
@@ -194,29 +194,29 @@ mod tests {
         );
         let run = run.unwrap();
         assert_eq!(
-            (run.epochs.len(), run.kept(), run.names(true), run.names(false)),
+            (run.epochs.len(), run.best_index(), run.names(true), run.names(false)),
             (3, Some(1), vec!["rmse"], vec![])
         );
-        let points = run.points(CurveData::Seconds, EpochRecords::HeldOut("rmse"));
+        let points = run.points(CurveData::Seconds, EpochRecords::Validation("rmse"));
         assert_eq!(points[0].map(f64::to_bits), [0.5, 1.5].map(f64::to_bits));
         assert!(points[1][1].is_nan() && points[2].iter().all(|value| value.is_nan()));
         assert!(
-            run.has(EpochRecords::HeldOut("rmse"))
+            run.has(EpochRecords::Validation("rmse"))
                 && !run.has(EpochRecords::Train("rmse"))
                 && run.has(EpochRecords::Objective)
         );
     }
 
     #[test]
-    fn what_is_no_report_is_told_apart() {
+    fn invalid_reports_have_distinct_errors() {
         assert_eq!(parse("").unwrap_err(), "`run.json` is empty");
         assert_eq!(parse(r#"{"progress": []}"#).unwrap_err(), "`run.json` has no epochs: its `progress` is empty");
         for (text, expected) in [
             ("{", "`run.json` is not JSON: EOF"),
             ("epoch 1", "`run.json` is not JSON: expected value at line 1"),
-            (r#"{"rmse": 1}"#, "`run.json` is no report of a training: missing field `progress`"),
-            ("[1, 2]", "`run.json` is no report of a training"),
-            (r#"{"progress": [{"epoch": "x"}]}"#, "`run.json` is no report of a training: invalid type"),
+            (r#"{"rmse": 1}"#, "`run.json` is not a training report: missing field `progress`"),
+            ("[1, 2]", "`run.json` is not a training report"),
+            (r#"{"progress": [{"epoch": "x"}]}"#, "`run.json` is not a training report: invalid type"),
         ] {
             let found = parse(text).unwrap_err();
             assert!(found.starts_with(expected), "{found}");

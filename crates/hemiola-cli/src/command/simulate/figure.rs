@@ -1,4 +1,4 @@
-//! `hemiola simulate figure`: a figure of a paper, with our protocols on a cluster of its size.
+//! `hemiola simulate figure`: figures of papers, reproduced with our protocols in the simulator.
 
 use crate::error::CommandError;
 use crate::output::{self, OutputCompression, StagedFile};
@@ -10,32 +10,33 @@ use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Figures:
-  managed-mf   Bösen, figure 4: rows of a matrix factorization sent ahead of need, within a budget
-  managed-lda  Bösen, figure 5: the same for topics
-  ring         SMPFRAME, figure 8: blocks around a ring, and a barrier after every iteration
-  notify-ack   ASAP, figure 10: averages over a root expander with NOTIFY-ACK, a barrier, and neither
+  managed-mf   Bösen, figure 4: bandwidth-managed communication for matrix factorization
+  managed-lda  Bösen, figure 5: bandwidth-managed communication for topic models
+  ring         SMPFRAME, figure 8: rotation around a ring, compared with a barrier per iteration
+  notify-ack   ASAP, figure 10: gossip averaging over a root expander with NOTIFY-ACK, with a barrier and asynchronously
 
-Numbers of peers are those of the papers unless --peers names others; courses are drawn for the first. The same figure is the same bytes each time.
+Learning curves are drawn for the first number of peers. The output is deterministic.
 
-Three files are written: PREFIX.csv has what the lines come to, PREFIX-lines.csv the lines, PREFIX.svg the picture. docs/simulation.md shows them beside what the papers report.";
+Three files are written: PREFIX.csv (summary), PREFIX-lines.csv (the points of all lines) and PREFIX.svg (the figure). \
+docs/simulation.md compares them with the published results.";
 
-/// The arguments of `hemiola simulate figure`.
+/// Arguments of `hemiola simulate figure`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SimulateFigureArgs {
-    /// Which figure.
+    /// Figure to reproduce.
     #[arg(value_name = "NAME", value_parser = name)]
     name: FigureName,
 
-    /// Numbers of peers [default: those of the paper].
+    /// Numbers of peers to simulate [default: those of the paper].
     #[arg(long, value_name = "N,...", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=256))]
     peers: Vec<u32>,
 
-    /// How often trainings under managed communication are repeated, with other data.
+    /// Number of random seeds per training run with bandwidth-managed communication.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=100))]
     seeds: u64,
 
-    /// What the names of the files begin with [default: the name of the figure].
+    /// Prefix of the output files [default: the name of the figure].
     #[arg(long, short, value_name = "PREFIX")]
     output: Option<PathBuf>,
 }
@@ -44,14 +45,14 @@ fn name(text: &str) -> Result<FigureName, String> {
     let found = FigureName::ALL.into_iter().find(|(_, name)| *name == text);
     found.map(|(name, _)| name).ok_or_else(|| {
         let names: Vec<&str> = FigureName::ALL.iter().map(|(_, name)| *name).collect();
-        format!("it is one of {}", names.join(", "))
+        format!("expected one of {}", names.join(", "))
     })
 }
 
 impl SimulateFigureArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let prefix = self.output.unwrap_or_else(|| PathBuf::from(self.name.name()));
-        let files = output::with_ends(&prefix, [".csv", "-lines.csv", ".svg"])?;
+        let files = output::with_suffixes(&prefix, [".csv", "-lines.csv", ".svg"])?;
         let peers: Vec<usize> = self.peers.iter().map(|peers| *peers as usize).collect();
         let figure = self.name.draw(&peers, self.seeds).map_err(CommandError::usage)?;
         let picture = chart(&figure).picture().svg();
@@ -74,7 +75,7 @@ fn chart(figure: &PaperFigure) -> Chart {
         let [x, y] = &panel.axes;
         let heights = || panel.lines.iter().flat_map(|(_, points)| points.iter().map(|[_, height]| *height));
         let (least, most) = (heights().fold(f64::INFINITY, f64::min), heights().fold(0.0, f64::max));
-        // Where all is high up, differences would not be seen.
+        // An axis from zero would hide the differences between values far above zero.
         let y = if least > 0.5 * most { ChartAxis::new(y) } else { ChartAxis::new(y).from_zero() };
         let mut drawn = ChartPanel::new(ChartAxis::new(x).from_zero(), y);
         for (name, points) in &panel.lines {

@@ -1,4 +1,4 @@
-//! `hemiola simulate`: clusters in virtual time.
+//! `hemiola simulate`: clusters simulated in virtual time.
 
 mod cluster;
 mod figure;
@@ -9,16 +9,16 @@ mod train;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What to simulate.
+/// Subcommands of `hemiola simulate`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimulateCommand {
-    /// Draw a figure of a paper, with the protocols of this system on a cluster of its size.
+    /// Reproduce a figure of a paper on a simulated cluster.
     Figure(figure::SimulateFigureArgs),
-    /// Run a scenario that an exploration has found to fail, once more.
+    /// Replay a failing scenario that an exploration has printed.
     Replay(replay::ReplayArgs),
-    /// Predict what a loop of your own would take on a cluster, from a profile of it.
+    /// Predict time and traffic of your own parallel loop on a cluster, from a profile.
     Loop(plan::SimulateLoopArgs),
-    /// Predict what a training would take on a cluster, by several strategies.
+    /// Predict time and traffic of a training run on a cluster, by several strategies.
     #[command(subcommand)]
     Train(train::SimulateTrainCommand),
 }
@@ -28,7 +28,7 @@ impl SimulateCommand {
         match self {
             Self::Figure(figure) => figure.execute(),
             Self::Replay(replay) => replay.execute(),
-            Self::Loop(of_loop) => of_loop.execute(),
+            Self::Loop(args) => args.execute(),
             Self::Train(train) => train.execute(),
         }
     }

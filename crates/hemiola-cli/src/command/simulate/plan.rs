@@ -1,4 +1,4 @@
-//! `hemiola simulate loop`: what a `parallel_for!` loop that was measured on one machine would take on a cluster.
+//! `hemiola simulate loop`: predicts the time of a profiled `parallel_for!` loop on a cluster.
 
 use super::cluster::{SimulatedClusterArgs, read_profile, table};
 use crate::error::CommandError;
@@ -13,30 +13,32 @@ use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Example:
-  hemiola simulate loop --profile loop.json --peers 16 --link 1gbit --latency 100us --trace run.json
+  hemiola simulate loop --profile loop.json --peers 16 --bandwidth 1gbit --latency 100us --trace run.json
 
-A program writes a profile of its loop with `hemiola::loops::Profile`: docs/simulation.md shows how. The plan is the one that `parallel_for!` would make on such a cluster, and is printed with --explain. What it sends must be told from the profile: loops whose arrays stay \
-with their workers or travel in blocks. Arrays that are served, whole on every peer or shared at the edges of parts are refused with the reason.
+A program records a profile of its loop with `hemiola::loops::LoopProfile`, see docs/simulation.md. The simulation runs the \
+plan that `parallel_for!` would choose on such a cluster; --explain prints it. Supported are loops whose arrays are local \
+or rotating. Loops with served, replicated or halo-exchanged arrays are refused, because a profile does not determine \
+their traffic.
 
-The report holds \"cluster\", \"plan\" and \"predictions\" with one prediction, as that of `hemiola simulate train mf`.";
+The report has the keys \"cluster\", \"plan\" and \"predictions\" (one prediction, as in `hemiola simulate train mf`).";
 
-/// The arguments of `hemiola simulate loop`.
+/// Arguments of `hemiola simulate loop`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SimulateLoopArgs {
-    /// What was measured of the loop on one machine.
+    /// Profile of the loop, recorded on one machine.
     #[arg(long, value_name = "FILE")]
     profile: PathBuf,
 
-    /// Workers of each peer.
+    /// Worker threads of each peer.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=256))]
     workers: u64,
 
-    /// Passes.
+    /// Number of passes over the loop.
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    passes: u64,
+    epochs: u64,
 
-    /// Print the plan, and why.
+    /// Print the plan and the reasons for it.
     #[arg(long)]
     explain: bool,
 
@@ -53,12 +55,12 @@ struct SimulatedLoopReport {
 
 impl SimulateLoopArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
-        let (cluster, profile) = (self.cluster.describe()?, read_profile(&self.profile)?);
+        let (cluster, profile) = (self.cluster.cluster_spec()?, read_profile(&self.profile)?);
         let measured = ProfiledProgram {
             profile: &profile,
             workers: self.workers as usize,
             clocks: 1,
-            passes: self.passes as usize,
+            passes: self.epochs as usize,
         };
         let plan = measured.plan(cluster.peers).map_err(CommandError::usage)?;
         let found =
@@ -68,7 +70,7 @@ impl SimulateLoopArgs {
         self.cluster.write_trace(trace.as_ref())?;
         let mut text = if self.explain { plan.to_string() } else { String::new() };
         text += &table(&cluster, std::slice::from_ref(&prediction));
-        self.cluster.tell(&text, &SimulatedLoopReport { cluster, plan, predictions: vec![prediction] })?;
+        self.cluster.print_and_report(&text, &SimulatedLoopReport { cluster, plan, predictions: vec![prediction] })?;
         Ok(ExitCode::SUCCESS)
     }
 }

@@ -1,4 +1,4 @@
-//! `hemiola simulate replay`: the line that an exploration prints.
+//! `hemiola simulate replay`: runs a scenario that an exploration has printed.
 
 use crate::error::CommandError;
 use crate::output;
@@ -7,13 +7,14 @@ use hemiola_sim::scenario::AnyScenario;
 use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
-A scenario is JSON, as `hemiola_sim::explore` prints it: a cluster, a job and a seed. It runs in virtual time, always in the same way. Exit codes: 0 if everything held that its protocol promises, 1 if not.";
+A scenario is JSON, as `hemiola_sim::explore` prints it: a cluster, a workload and a seed. It runs in virtual time and is \
+deterministic. Exit codes: 0 if all invariants of the protocol hold, 1 if one is violated.";
 
-/// The arguments of `hemiola simulate replay`.
+/// Arguments of `hemiola simulate replay`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ReplayArgs {
-    /// The scenario.
+    /// Scenario to replay, as JSON.
     #[arg(value_name = "JSON")]
     scenario: String,
 }
@@ -21,11 +22,11 @@ pub(crate) struct ReplayArgs {
 impl ReplayArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let scenario: AnyScenario = serde_json::from_str(&self.scenario)
-            .map_err(|error| CommandError::usage(format!("the scenario cannot be read: {error}")))?;
+            .map_err(|error| CommandError::usage(format!("cannot parse the scenario: {error}")))?;
         match scenario.check() {
             Ok(ended) => {
                 output::print(&format!(
-                    "everything held: {} events until {}, digest {:016x}\n",
+                    "all invariants hold: {} events until {}, digest {:016x}\n",
                     ended.events, ended.end_time, ended.digest
                 ))?;
                 Ok(ExitCode::SUCCESS)

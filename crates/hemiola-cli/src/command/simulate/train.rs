@@ -1,4 +1,4 @@
-//! `hemiola simulate train`: what a training would take on a cluster one does not have.
+//! `hemiola simulate train`: predicts time and traffic of a training run on a cluster.
 
 use super::cluster::{SimulatedClusterArgs, read_profile, table};
 use crate::error::CommandError;
@@ -14,20 +14,25 @@ use std::process::ExitCode;
 
 const AFTER_HELP: &str = "\
 Examples:
-  What your own training would take, from what it takes here:
+  Predict your own training run from a profile of it:
     hemiola train mf --data ratings.csv --epochs 5 --workers 1 --profile mf.json
-    hemiola simulate train mf --profile mf.json --peers 16 --link 1gbit --latency 100us --trace run.json
+    hemiola simulate train mf --profile mf.json --peers 16 --bandwidth 1gbit --latency 100us --trace run.json
 
-  Made-up ratings, and a time for each:
-    hemiola simulate train mf --peers 64 --link 1gbit --latency 200us --rating 40ns --strategy ssp:3,rotation
+  Synthetic ratings, and an assumed time per rating:
+    hemiola simulate train mf --peers 64 --bandwidth 1gbit --latency 200us --time-per-rating 40ns --strategy ssp:3,rotation
     hemiola simulate train mf --cluster cluster.toml
 
-A cluster file says more than flags can: peers that share the cores of a host, jitter, lost packets, stragglers, racks with narrow uplinks, faults; docs/simulation.md has all of it. A profile says how long ratings take, how they are spread over users and items, and which rows \
-travel; rotation is then the very plan that a cluster of this size would make. Without one, ratings are made up, and tables compute for real, so they have an error; of all else only times and bytes are simulated.
+A cluster file can describe more than the flags: hosts whose peers share cores, jitter, packet loss, stragglers, \
+oversubscribed racks and faults, see docs/simulation.md. A profile contains the time per rating, the distribution of ratings \
+over users and items, and the rows that travel; rotation then follows the plan that a cluster of this size would choose. \
+Without a profile ratings are synthetic. Tables (bsp, ssp) then really train, so that the RMSE is known; for the other \
+strategies only time and bytes are simulated.
 
-The report holds \"cluster\", \"job\" (without a profile) and \"predictions\", one for each strategy: \"strategy\", \"pass_seconds\", \"pass_bytes\" and \"pass_messages\" (of a peer, on average), \"computing\" and \"waiting\" (shares of workers' time) and \"rmse\". The trace opens in Perfetto or chrome://tracing; it is of the first strategy.";
+The report has the keys \"cluster\", \"workload\" (without a profile) and \"predictions\", one per strategy: \"strategy\", \
+\"epoch_seconds\", \"epoch_bytes\" and \"epoch_messages\" (mean of a peer, per epoch), \"computing\" and \"waiting\" \
+(fractions of the workers' time) and \"rmse\". The trace shows the first strategy; open it in Perfetto or chrome://tracing.";
 
-/// What to train.
+/// Models whose training can be simulated.
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimulateTrainCommand {
     /// Matrix factorization.
@@ -42,15 +47,15 @@ impl SimulateTrainCommand {
     }
 }
 
-/// The arguments of `hemiola simulate train mf`.
+/// Arguments of `hemiola simulate train mf`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SimulateMfArgs {
-    /// What was measured of a training on one machine: a file of `hemiola train mf --profile`.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "items", "per_user", "rank", "rating"])]
+    /// Profile of a training run on one machine, recorded with `hemiola train mf --profile`.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["users", "items", "ratings_per_user", "rank", "time_per_rating"])]
     profile: Option<PathBuf>,
 
-    /// Workers of each peer.
+    /// Worker threads of each peer.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..=256))]
     workers: u64,
 
@@ -58,33 +63,33 @@ pub(crate) struct SimulateMfArgs {
     #[arg(long, value_name = "NAME,...", value_delimiter = ',', default_value = "bsp,ssp:2,rotation,all-reduce")]
     strategy: Vec<TrainingStrategy>,
 
-    /// Users.
+    /// Number of users.
     #[arg(long, value_name = "N", default_value = "4096", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     users: u64,
 
-    /// Items.
+    /// Number of items.
     #[arg(long, value_name = "N", default_value = "2000", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     items: u64,
 
-    /// Ratings of each user.
+    /// Number of ratings of each user.
     #[arg(long, value_name = "N", default_value = "100", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    per_user: u64,
+    ratings_per_user: u64,
 
-    /// Numbers of a factor.
+    /// Rank of the factorization.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u64).range(1..=4096))]
     rank: u64,
 
-    /// How long one rating takes on one core.
+    /// Compute time of one rating on one core.
     #[arg(long, value_name = "SPAN", default_value = "100ns")]
-    rating: SimDuration,
+    time_per_rating: SimDuration,
 
-    /// Clocks in a pass, for tables and all-reduce.
+    /// Clocks per epoch, for tables (bsp, ssp) and all-reduce.
     #[arg(long, value_name = "N", default_value = "10", value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
-    clocks: u64,
+    clocks_per_epoch: u64,
 
-    /// Passes.
+    /// Number of epochs.
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u64).range(1..=100_000))]
-    passes: u64,
+    epochs: u64,
 
     #[command(flatten)]
     cluster: SimulatedClusterArgs,
@@ -94,27 +99,28 @@ pub(crate) struct SimulateMfArgs {
 struct SimulatedTrainingReport {
     cluster: ClusterSpec,
     #[serde(skip_serializing_if = "Option::is_none")]
-    job: Option<MfWorkload>,
+    workload: Option<MfWorkload>,
     predictions: Vec<TrainingPrediction>,
 }
 
 impl SimulateMfArgs {
     fn execute(self) -> anyhow::Result<ExitCode> {
-        let cluster = self.cluster.describe()?;
+        let cluster = self.cluster.cluster_spec()?;
         let profile = self.profile.as_deref().map(read_profile).transpose()?;
-        let job = profile.is_none().then(|| self.job(cluster.peers));
-        let predicted =
-            |strategy: TrainingStrategy, traced: bool| -> Result<(TrainingPrediction, Option<SimTrace>), String> {
-                match (&profile, &job) {
-                    (Some(profile), _) => {
-                        let (workers, passes) = (self.workers as usize, self.passes as usize);
-                        let measured = ProfiledProgram { profile, workers, clocks: self.clocks, passes };
-                        measured.predict(strategy, &cluster, self.cluster.seed, traced)
-                    }
-                    (None, Some(job)) => predict(job, strategy, &cluster, self.cluster.seed, traced),
-                    (None, None) => Err("there is neither a profile nor a job".to_owned()),
+        let workload = profile.is_none().then(|| self.workload(cluster.peers));
+        let predicted = |strategy: TrainingStrategy,
+                         traced: bool|
+         -> Result<(TrainingPrediction, Option<SimTrace>), String> {
+            match (&profile, &workload) {
+                (Some(profile), _) => {
+                    let (workers, epochs) = (self.workers as usize, self.epochs as usize);
+                    let measured = ProfiledProgram { profile, workers, clocks: self.clocks_per_epoch, passes: epochs };
+                    measured.predict(strategy, &cluster, self.cluster.seed, traced)
                 }
-            };
+                (None, Some(workload)) => predict(workload, strategy, &cluster, self.cluster.seed, traced),
+                (None, None) => Err("there is neither a profile nor a workload".to_owned()),
+            }
+        };
         let mut predictions = Vec::new();
         for (number, strategy) in self.strategy.iter().enumerate() {
             let found = predicted(*strategy, number == 0 && self.cluster.trace.is_some());
@@ -123,22 +129,22 @@ impl SimulateMfArgs {
             predictions.push(prediction);
         }
         let text = table(&cluster, &predictions);
-        self.cluster.tell(&text, &SimulatedTrainingReport { cluster, job, predictions })?;
+        self.cluster.print_and_report(&text, &SimulatedTrainingReport { cluster, workload, predictions })?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn job(&self, shards: usize) -> MfWorkload {
+    fn workload(&self, shards: usize) -> MfWorkload {
         MfWorkload {
             seed: self.cluster.seed,
             users: self.users as usize,
             items: self.items as usize,
-            per_user: self.per_user as usize,
+            per_user: self.ratings_per_user as usize,
             rank: self.rank as usize,
-            clocks: self.passes * self.clocks,
-            clocks_per_epoch: self.clocks,
+            clocks: self.epochs * self.clocks_per_epoch,
+            clocks_per_epoch: self.clocks_per_epoch,
             workers: self.workers as usize,
             shards,
-            rating_time: self.rating,
+            rating_time: self.time_per_rating,
             ..MfWorkload::default()
         }
     }

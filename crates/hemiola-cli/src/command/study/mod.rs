@@ -5,10 +5,11 @@ mod staleness;
 use clap::Subcommand;
 use std::process::ExitCode;
 
-/// What to study.
+/// Subcommands of `hemiola study`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum StudyCommand {
-    /// What late updates do to learning, for models, optimizers and numbers of workers.
+    /// Measure the effect of stale updates on convergence, by model, optimizer and number of
+    /// workers.
     Staleness(staleness::StalenessStudyArgs),
 }
 

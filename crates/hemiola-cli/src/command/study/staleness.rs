@@ -1,4 +1,4 @@
-//! `hemiola study staleness`: models trained under drawn delays, as a table and pictures.
+//! `hemiola study staleness`: training with random update delays, as tables and charts.
 
 use crate::error::CommandError;
 use crate::output::{self, OutputCompression, StagedFile};
@@ -14,65 +14,71 @@ use std::process::ExitCode;
 const AFTER_HELP: &str = "\
 Examples:
   hemiola study staleness --model mf --staleness 0,4,8,16,32 --workers 1,4,8
-  hemiola study staleness --model mlp-1 --optimizer sgd,momentum,adagrad --rates 0.001,0.01,0.1 --workers 8
-  hemiola study staleness --model lda --staleness 0,5,10,15,20,30 --workers 8 --to-the-end --batches 4800
+  hemiola study staleness --model mlp-1 --optimizer sgd,momentum,adagrad --learning-rates 0.001,0.01,0.1 --workers 8
+  hemiola study staleness --model lda --staleness 0,5,10,15,20,30 --workers 8 --run-to-end --max-batches 4800
 
-Models: mf (matrix factorization), lda (topics by Gibbs sampling), logistic, mlp-0 to mlp-3 (networks with so many hidden layers), on data made from the seeds.
+Models: mf (matrix factorization), lda (topic model by Gibbs sampling), logistic (logistic regression), mlp-0 to mlp-3 \
+(multilayer perceptrons with 0 to 3 hidden layers), on synthetic data.
 
-In each iteration every worker computes an update from its own copy of the model. It reaches each copy, its own included, 1 + r iterations later; r is drawn for each pair of workers, evenly from 0 to the staleness, or with --delay geometric \
-with the same mean and a long tail. Work is counted in batches of all workers; quality is that of the first worker's copy.
+In each iteration every worker computes an update from its own copy of the model. The update reaches each copy, its own \
+included, 1 + r iterations later. The delay r is random for each pair of workers: uniform from 0 to the staleness, or with \
+--delay geometric of the same mean with a long tail. Batches are counted over all workers; the metric is that of the first \
+worker's copy.
 
-Three files are written: PREFIX.csv has a line for each optimizer, number of workers and staleness, with the mean and standard deviation over seeds of the batches until the target (empty if not all seeds reached it), \"slowdown\" (over the least staleness) and the last quality; \
-PREFIX-courses.csv has quality by batches; PREFIX.svg draws both, with bands of one standard deviation.";
+Three files are written. PREFIX.csv has a line for each optimizer, number of workers and staleness, with the mean and \
+standard deviation over seeds of the batches to the target (empty if a seed missed it), the slowdown relative to the \
+smallest staleness, and the final metric. PREFIX-curves.csv has the learning curves. PREFIX.svg draws both, with bands of \
+one standard deviation.";
 
-/// Most seeds: each is a training of its own for each line of the table.
+/// Maximum number of seeds. Each seed is a training run for every line of the table.
 const MOST_SEEDS: u64 = 1000;
 
-/// The arguments of `hemiola study staleness`.
+/// Arguments of `hemiola study staleness`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct StalenessStudyArgs {
-    /// What is learned.
+    /// Model to train.
     #[arg(long, value_name = "MODEL", value_parser = model)]
     model: StudyModel,
 
-    /// What gradients become.
+    /// Optimizers to compare.
     #[arg(long, value_name = "NAME,...", value_enum, value_delimiter = ',', default_value = "sgd")]
     optimizer: Vec<StudyOptimizerName>,
 
-    /// The longest delays, in iterations.
+    /// Staleness values: maximum delays in iterations.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "0,4,8,16,32", value_parser = clap::value_parser!(u32).range(..=1000))]
     staleness: Vec<u32>,
 
-    /// Numbers of workers.
+    /// Numbers of workers to compare.
     #[arg(long, value_name = "N,...", value_delimiter = ',', default_value = "1,4,8", value_parser = clap::value_parser!(u32).range(1..=256))]
     workers: Vec<u32>,
 
-    /// How delays are distributed.
+    /// Distribution of the delays.
     #[arg(long, value_name = "KIND", value_enum, default_value = "uniform")]
     delay: DelayDistributionName,
 
-    /// Steps to try; for each line of the table the fastest counts [default: one that serves the model well].
+    /// Learning rates to try; each line of the table reports the fastest [default: one that suits
+    /// the model].
     #[arg(long, value_name = "RATE,...", value_delimiter = ',')]
-    rates: Vec<f32>,
+    learning_rates: Vec<f32>,
 
-    /// How often each training is repeated, with other data, batches and delays.
+    /// Number of random seeds: repetitions with other data, batches and delays.
     #[arg(long, value_name = "N", default_value = "5", value_parser = clap::value_parser!(u64).range(1..=MOST_SEEDS))]
     seeds: u64,
 
-    /// The quality that counts as learned [default: by model].
-    #[arg(long, value_name = "QUALITY", allow_negative_numbers = true)]
+    /// Target value of the metric [default: depends on the model].
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
     target: Option<f64>,
 
-    /// Batches of all workers after which a training is given up.
+    /// Maximum number of batches of all workers in one training run.
     #[arg(long, value_name = "N", default_value = "8000", value_parser = clap::value_parser!(u64).range(1..))]
-    batches: u64,
+    max_batches: u64,
 
-    /// Go on after the target, up to the last batch.
+    /// Continue after the target is reached, up to --max-batches.
     #[arg(long)]
-    to_the_end: bool,
+    run_to_end: bool,
 
-    /// What the names of the files begin with.
+    /// Prefix of the output files.
     #[arg(long, short, value_name = "PREFIX", default_value = "staleness")]
     output: PathBuf,
 }
@@ -111,7 +117,7 @@ fn model(text: &str) -> Result<StudyModel, String> {
         "logistic" => Ok(StudyModel::Logistic),
         _ => match text.strip_prefix("mlp-").and_then(|depth| depth.parse().ok()) {
             Some(depth @ 0..=3) => Ok(StudyModel::Mlp(depth)),
-            _ => Err("it is one of mf, lda, logistic, mlp-0, mlp-1, mlp-2 and mlp-3".to_owned()),
+            _ => Err("expected one of mf, lda, logistic, mlp-0, mlp-1, mlp-2 and mlp-3".to_owned()),
         },
     }
 }
@@ -119,19 +125,19 @@ fn model(text: &str) -> Result<StudyModel, String> {
 impl StalenessStudyArgs {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let files = self.files()?;
-        if let Some(rate) = self.rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
-            return Err(CommandError::usage(format!("a step of {rate} leads nowhere"))
-                .hint("use rates above zero")
+        if let Some(rate) = self.learning_rates.iter().find(|rate| !(rate.is_finite() && **rate > 0.0)) {
+            return Err(CommandError::usage(format!("the learning rate `{rate}` is not positive"))
+                .hint("use values above 0")
                 .into());
         }
         let mut studied = Vec::new();
         for (number, named) in self.optimizer.iter().enumerate() {
             let sweep = self.sweep(named.optimizer());
-            let cells = sweep.run(|over, all| self.tell(number, over, all));
+            let cells = sweep.run(|done, all| self.show_progress(number, done, all));
             studied.push((sweep, cells));
         }
         if std::io::stderr().is_terminal() {
-            // If standard error is closed, the line does not matter.
+            // A closed standard error drops the progress line.
             let _ = write!(std::io::stderr(), "\r\x1b[K");
         }
         let mut table = String::new();
@@ -140,7 +146,7 @@ impl StalenessStudyArgs {
             table.push_str(if table.is_empty() { &csv } else { csv.split_once('\n').map_or("", |(_, lines)| lines) });
         }
         let mut staged = Vec::new();
-        for (path, text) in files.iter().zip([&table, &courses(&studied), &self.chart(&studied).picture().svg()]) {
+        for (path, text) in files.iter().zip([&table, &curves_csv(&studied), &self.chart(&studied).picture().svg()]) {
             let mut file = StagedFile::create(path, OutputCompression::None)?;
             file.write(text.as_bytes())?;
             staged.push(file.finish()?);
@@ -151,7 +157,7 @@ impl StalenessStudyArgs {
     }
 
     fn files(&self) -> anyhow::Result<[PathBuf; 3]> {
-        output::with_ends(&self.output, [".csv", "-courses.csv", ".svg"])
+        output::with_suffixes(&self.output, [".csv", "-curves.csv", ".svg"])
     }
 
     fn sweep(&self, optimizer: StudyOptimizer) -> StalenessSweep {
@@ -167,23 +173,23 @@ impl StalenessStudyArgs {
             },
             staleness,
             workers: self.workers.iter().map(|workers| *workers as usize).collect(),
-            learning_rates: self.rates.clone(),
+            learning_rates: self.learning_rates.clone(),
             seeds: (1..=self.seeds).collect(),
             target: self.target,
-            max_batches: self.batches,
-            run_to_end: self.to_the_end,
+            max_batches: self.max_batches,
+            run_to_end: self.run_to_end,
         }
     }
 
-    fn tell(&self, number: usize, over: usize, all: usize) {
+    fn show_progress(&self, number: usize, done: usize, all: usize) {
         if std::io::stderr().is_terminal() {
             let (name, of) = (self.optimizer[number].optimizer().name(), self.optimizer.len());
-            // If standard error is closed, nobody wants to know.
-            let _ = write!(std::io::stderr(), "\r\x1b[K{name} ({} of {of}): {over} of {all} trainings", number + 1);
+            // A closed standard error drops the progress line.
+            let _ = write!(std::io::stderr(), "\r\x1b[K{name} ({} of {of}): {done} of {all} runs", number + 1);
         }
     }
 
-    /// How a line is called.
+    /// Returns the label of a line in the chart.
     fn label(&self, sweep: &StalenessSweep, workers: usize) -> String {
         let workers = if workers == 1 { "1 worker".to_owned() } else { format!("{workers} workers") };
         if self.optimizer.len() > 1 { format!("{}, {workers}", sweep.optimizer.name()) } else { workers }
@@ -214,15 +220,15 @@ impl StalenessStudyArgs {
         if reached {
             chart = chart.panel(batches).panel(slower);
         }
-        // The courses of the first optimizer with most workers.
+        // Learning curves of the first optimizer with the most workers.
         if let Some((sweep, cells)) = studied.first() {
             let most = sweep.workers.iter().copied().max().unwrap_or(1);
             let title = format!("batches ({})", self.label(sweep, most));
             let mut panel = ChartPanel::new(ChartAxis::new(&title).from_zero(), ChartAxis::new(self.model.metric()));
             for cell in cells.iter().filter(|cell| cell.workers == most) {
-                let course = cell.mean_curve();
-                let points = course.iter().map(|(batches, mean, _)| [*batches as f64, *mean]);
-                let band = course.iter().map(|(_, mean, deviation)| [mean - deviation, mean + deviation]);
+                let curve = cell.mean_curve();
+                let points = curve.iter().map(|(batches, mean, _)| [*batches as f64, *mean]);
+                let band = curve.iter().map(|(_, mean, deviation)| [mean - deviation, mean + deviation]);
                 panel = panel.line(ChartLine::new(&format!("staleness {}", cell.staleness), points).band(band));
             }
             chart = chart.panel(panel);
@@ -260,9 +266,9 @@ impl StalenessStudyArgs {
     }
 }
 
-/// Quality by batches, with mean and deviation over seeds.
-fn courses(studied: &[(StalenessSweep, Vec<SweepCell>)]) -> String {
-    let mut text = String::from("model,optimizer,workers,staleness,batches,quality,quality_deviation\n");
+/// Formats learning curves as CSV: mean and standard deviation over seeds.
+fn curves_csv(studied: &[(StalenessSweep, Vec<SweepCell>)]) -> String {
+    let mut text = String::from("model,optimizer,workers,staleness,batches,metric,metric_deviation\n");
     for (sweep, cells) in studied {
         let name = if sweep.model.has_gradients() { sweep.optimizer.name() } else { "gibbs" };
         for cell in cells {

@@ -1,4 +1,4 @@
-//! `hemiola topology`: a communication graph, looked at before anything is trained over it.
+//! `hemiola topology`: properties and drawing of a communication graph.
 
 mod drawing;
 
@@ -24,82 +24,84 @@ Examples:
   hemiola topology --peers 40 --kind best:3 --report -
 
 Kinds of graph:
-  complete             everybody sends to everybody
-  ring                 each sends to the next
-  chain                each sends to the next, the last to nobody
-  star                 everybody sends to the root, and the root to everybody
-  root-expander        each sends to the next and to the one √peers further
-  halton[:DEGREE]      offsets spread as the Halton sequence spreads points; log₂ peers of them, if no degree is given
-  chord                half of the way round, a quarter, an eighth, and so on
-  random:DEGREE        all send to and receive from so many random peers (--seed)
-  two-level:PEERS      all of one's group of so many, and a root expander of groups
-  circulant:OFFSET,..  each sends to those so many places further
-  edges:FILE           edges of your own: a sender and a receiver on each line, `0 1`, or edges:0-1,1-0
-  best[:DEGREE]        the largest spectral gap that can be found (--seed); with a degree of 2, if none is given
+  complete             every peer sends to every peer
+  ring                 peer i sends to peer i + 1
+  chain                a ring without the edge from the last peer to the first
+  star                 the root sends to and receives from all other peers
+  root-expander        peer i sends to peers i + 1 and i + √peers
+  halton[:DEGREE]      offsets from the Halton sequence; default degree: log₂ peers
+  chord                offsets of a half, a quarter, an eighth, .. of the ring
+  random:DEGREE        random regular graph (--seed)
+  two-level:PEERS      complete graph within each group of PEERS peers, root expander between groups
+  circulant:OFFSET,..  peer i sends to peer i + OFFSET for each offset
+  edges:FILE           custom edges, a sender and a receiver on each line (`0 1`), or edges:0-1,1-0
+  best[:DEGREE]        the graph with the largest spectral gap found by a search (--seed); default degree: 2
 
-The spectral gap is 1 minus the second singular value of the matrix of plain averages: 1 for the complete graph, where one step is enough, and small where news travel slowly; `connected` says whether they reach everybody. \
-Steps are those in which disagreement shrinks a thousandfold, at most, if all peers count the same.
+The spectral gap is 1 minus the second singular value of the uniform averaging matrix. It is 1 for the complete graph, where one \
+step reaches consensus, and small where information spreads slowly. A graph is connected if the values of every peer reach every \
+other peer. `steps` bounds the gossip steps in which disagreement shrinks by a factor of 1000, with equal weights.
 
-The report holds \"peers\", \"kind\", \"edges\" (from sender to receiver), \"degree\" (the largest), \"regular\", \"balanced\", \"connected\", \"spectral_gap\", \"steps\", \
+The report has the keys \"peers\", \"kind\", \"edges\" (from sender to receiver), \"degree\" (the largest), \"regular\", \"balanced\", \"connected\", \"spectral_gap\", \"steps\", \
 \"bytes_per_step\" (of the busiest peer) and \"total_bytes_per_step\".";
 
-/// Up to so many peers take no time to speak of.
-const SOON: u64 = 300;
-/// Peers beyond this would take minutes to compute the gap of.
-const MOST_PEERS: u64 = 1000;
-/// How many graphs are looked at in a search, times peers: each takes longer the more peers there are.
-const TRIES: usize = 200_000;
-/// Of a graph that is searched for, if nobody says.
-const DEGREE: usize = 2;
-/// Disagreement counts as gone when it has shrunk this much.
-const THOUSANDFOLD: f64 = 1000.0;
+/// Number of peers above which the computation takes long enough for a note.
+const SLOW_PEERS: u64 = 300;
+/// Maximum number of peers: the spectral gap of more would take minutes.
+const MAX_PEERS: u64 = 1000;
+/// Search budget: candidate graphs times peers, because the cost of a candidate grows with its
+/// peers.
+const SEARCH_BUDGET: usize = 200_000;
+/// Default degree of a search.
+const SEARCH_DEGREE: usize = 2;
+/// Factor by which disagreement shrinks within the reported number of steps.
+const SHRINK_FACTOR: f64 = 1000.0;
 
-/// The arguments of `hemiola topology`.
+/// Arguments of `hemiola topology`.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct TopologyCommand {
     /// Number of peers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MOST_PEERS))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_PEERS))]
     peers: u64,
 
-    /// Kind of graph, of those below.
-    #[arg(long, value_name = "KIND", default_value = "root-expander", value_parser = graph::typed)]
+    /// Kind of graph, see below.
+    #[arg(long, value_name = "KIND", default_value = "root-expander", value_parser = graph::parse)]
     kind: TopologyArgs,
 
-    /// How many each peer sends to, for `random`, `halton` (log₂ peers if not given) and `best` (2 if not given).
+    /// Out-degree, for `random`, `halton` [default: log₂ peers] and `best` [default: 2].
     #[arg(long, value_name = "N")]
     degree: Option<usize>,
 
-    /// Which of the random graphs.
+    /// Random seed, for `random` and `best`.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Peers in each group, for `two-level`.
+    /// Number of peers in a group, for `two-level`.
     #[arg(long, value_name = "N")]
-    group: Option<usize>,
+    group_size: Option<usize>,
 
-    /// Each peer `i` sends to `i + offset`, for `circulant`.
+    /// Offsets, for `circulant`: peer i sends to peer i + offset.
     #[arg(long, value_name = "N,...", value_delimiter = ',')]
     offsets: Vec<usize>,
 
-    /// Senders and receivers such as `0-1,1-0`, or a file with such lines, for `edges`.
+    /// Edges from sender to receiver, for `edges`: `0-1,1-0`, or a file with an edge per line.
     #[arg(long, value_name = "A-B,...|FILE", value_parser = DrawnEdges::read)]
     edges: Option<DrawnEdges>,
 
-    /// Bytes that each edge carries in a step; a model of a million `f32` unless said otherwise.
+    /// Bytes that an edge carries per step. The default is a model of a million `f32`.
     #[arg(long, value_name = "N", default_value_t = 4_000_000)]
-    bytes: u64,
+    bytes_per_edge: u64,
 
-    /// Picture to write, ending with `.svg`, or `-` for standard output.
+    /// File for a drawing, ending with `.svg`, or `-` for standard output.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// File for the figures as JSON, or `-` for standard output.
+    /// File for the report as JSON, or `-` for standard output.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }
 
-/// What is told of a graph.
+/// Properties of a graph.
 #[derive(Debug, Serialize)]
 struct TopologyReport {
     peers: usize,
@@ -109,12 +111,12 @@ struct TopologyReport {
     balanced: bool,
     connected: bool,
     spectral_gap: f64,
-    /// None if disagreement does not shrink.
+    /// `None` if disagreement does not shrink.
     steps: Option<u64>,
     bytes_per_step: u64,
     total_bytes_per_step: u64,
     edges: Vec<(u32, u32)>,
-    /// What is wrong with it, in words.
+    /// Messages about properties that averaging needs and the graph lacks.
     problems: Vec<String>,
 }
 
@@ -162,11 +164,10 @@ impl TopologyReport {
             ("steps to 1/1000", steps),
             (
                 "bytes per step",
-                format!("{} of the busiest peer, {} of all", self.bytes_per_step, self.total_bytes_per_step),
+                format!("{} at the busiest peer, {} in total", self.bytes_per_step, self.total_bytes_per_step),
             ),
         ];
         for (name, value) in rows {
-            // Writing to a string cannot fail.
             let _ = writeln!(text, "{name:<16} {value}");
         }
         for problem in &self.problems {
@@ -176,13 +177,13 @@ impl TopologyReport {
     }
 }
 
-/// Steps in which disagreement shrinks a thousandfold.
+/// Returns the number of steps in which disagreement shrinks by [`SHRINK_FACTOR`].
 fn steps(gap: f64) -> Option<u64> {
     let shrink = 1.0 - gap;
     match shrink {
         _ if gap <= 1e-9 => None,
-        _ if shrink <= 1.0 / THOUSANDFOLD => Some(1),
-        _ => Some((THOUSANDFOLD.ln() / -shrink.ln()).ceil() as u64),
+        _ if shrink <= 1.0 / SHRINK_FACTOR => Some(1),
+        _ => Some((SHRINK_FACTOR.ln() / -shrink.ln()).ceil() as u64),
     }
 }
 
@@ -203,35 +204,35 @@ impl TopologyCommand {
         if let Some(path) = self.output.as_deref().filter(|path| *path != Path::new("-"))
             && path.extension().and_then(|ending| ending.to_str()) != Some("svg")
         {
-            let message = format!("cannot draw to `{}`: pictures of graphs are SVG", path.display());
+            let message = format!("cannot draw to `{}`: drawings of graphs are SVG", path.display());
             return Err(CommandError::usage(message).hint("let its name end with `.svg`").into());
         }
-        if self.peers > SOON {
+        if self.peers > SLOW_PEERS {
             let what = if self.kind.kind == TopologyName::Best {
-                "looking for the best graph"
+                "searching for the best graph"
             } else {
                 "computing the spectral gap"
             };
-            output::note(&format!("{what} of so many peers takes a while"));
+            output::note(&format!("{what} of {} peers takes a while", self.peers));
         }
         let graph = self.graph()?;
-        let figures = TopologyReport::of(&graph, self.kind.kind.name(), self.bytes);
+        let report = TopologyReport::of(&graph, self.kind.kind.name(), self.bytes_per_edge);
         if !to_screen(&self.report) && !to_screen(&self.output) {
-            output::print(&figures.text())?;
+            output::print(&report.text())?;
         }
         if let Some(path) = &self.output {
             let mut caption = format!(
                 "{}, {}: degree {}, spectral gap {:.3}",
-                figures.kind,
-                counted(figures.peers as u64, "peer"),
-                figures.degree,
-                figures.spectral_gap
+                report.kind,
+                counted(report.peers as u64, "peer"),
+                report.degree,
+                report.spectral_gap
             );
             let drawn = drawing::senders_drawn(&graph);
-            if drawn < figures.peers {
-                let part = format!("edges of {} of {} peers", drawn, figures.peers);
+            if drawn < report.peers {
+                let part = format!("edges of {} of {} peers", drawn, report.peers);
                 let _ = write!(caption, " ({part})");
-                output::note(&format!("{} edges are too many for a picture; it shows the {part}", figures.edges.len()));
+                output::note(&format!("{} edges are too many for a drawing; it shows the {part}", report.edges.len()));
             }
             let picture = drawing::draw(&graph, &caption).svg();
             if to_screen(&self.output) {
@@ -243,54 +244,62 @@ impl TopologyCommand {
             }
         }
         if let Some(target) = &self.report {
-            report::write(target, &figures)?;
+            report::write(target, &report)?;
         }
         Ok(ExitCode::SUCCESS)
     }
 
     fn graph(&self) -> anyhow::Result<Graph> {
-        let (peers, kind, details) = (self.peers as usize, self.kind.kind, self.details()?);
-        let topology = kind.topology(&details).map_err(|flag| {
+        let (peers, kind, parameters) = (self.peers as usize, self.kind.kind, self.parameters()?);
+        let topology = kind.topology(&parameters).map_err(|flag| {
             let message = format!("a graph of kind `{}` needs {flag}", kind.name());
             CommandError::usage(message).hint("`hemiola topology --help` has examples")
         })?;
         let made = if let Some(topology) = topology {
             topology.graph(peers)
         } else {
-            let search = TopologySearch::new(peers, details.degree.unwrap_or(DEGREE)).seed(details.seed.unwrap_or(0));
-            search.tries((TRIES / peers).clamp(50, 1000)).run().map(|found| found.graph)
+            let search = TopologySearch::new(peers, parameters.degree.unwrap_or(SEARCH_DEGREE))
+                .seed(parameters.seed.unwrap_or(0));
+            search.tries((SEARCH_BUDGET / peers).clamp(50, 1000)).run().map(|found| found.graph)
         };
         made.map_err(|error| CommandError::usage(error.to_string()).into())
     }
 
-    /// What was said of the graph, by its flags and behind its name. Refuses flags that would do nothing.
-    fn details(&self) -> anyhow::Result<TopologyParameters> {
+    /// Returns the parameters of the graph, from flags or from its name. Refuses flags without
+    /// effect.
+    fn parameters(&self) -> anyhow::Result<TopologyParameters> {
         use TopologyName::{Best, Circulant, Halton, RandomRegular, TwoLevel};
-        let TopologyArgs { kind, details } = &self.kind;
-        let behind = details != &TopologyParameters::default();
+        let TopologyArgs { kind, parameters } = &self.kind;
+        let behind = parameters != &TopologyParameters::default();
         let given: [(&str, bool, &[TopologyName]); 5] = [
             ("--degree", self.degree.is_some(), &[Halton, RandomRegular, Best]),
             ("--seed", self.seed.is_some(), &[RandomRegular, Best]),
-            ("--group", self.group.is_some(), &[TwoLevel]),
+            ("--group-size", self.group_size.is_some(), &[TwoLevel]),
             ("--offsets", !self.offsets.is_empty(), &[Circulant]),
             ("--edges", self.edges.is_some(), &[TopologyName::Edges]),
         ];
         for (flag, given, kinds) in given {
             if given && !kinds.contains(kind) {
                 let kinds: Vec<String> = kinds.iter().map(|kind| format!("`{}`", kind.name())).collect();
-                let message = format!("{flag} does nothing for a graph of kind `{}`", kind.name());
+                let message = format!("{flag} has no effect on a graph of kind `{}`", kind.name());
                 let hint = format!("leave it out, or use it with --kind {}", kinds.join(" or "));
                 return Err(CommandError::usage(message).hint(hint).into());
             }
             if given && behind && flag != "--seed" {
-                let message = format!("{flag} is said twice: it is in `--kind {}:..`, too", kind.name());
+                let message = format!("{flag} is given twice: `--kind {}:..` sets it, too", kind.name());
                 return Err(CommandError::usage(message).hint("leave out one of them").into());
             }
         }
         if behind {
-            return Ok(TopologyParameters { seed: self.seed, ..details.clone() });
+            return Ok(TopologyParameters { seed: self.seed, ..parameters.clone() });
         }
-        let Self { degree, seed, group, .. } = *self;
-        Ok(TopologyParameters { degree, seed, group, offsets: self.offsets.clone(), edges: self.edges.clone() })
+        let Self { degree, seed, group_size, .. } = *self;
+        Ok(TopologyParameters {
+            degree,
+            seed,
+            group: group_size,
+            offsets: self.offsets.clone(),
+            edges: self.edges.clone(),
+        })
     }
 }

@@ -142,7 +142,7 @@ fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> 
                 name.unwrap_or_else(|| number.to_string())
             };
             let (user, item) = (name(0, user), name(1, item));
-            let expected = "weights above 0; choose the rating threshold of events (`--events-from`)";
+            let expected = "weights above 0; choose the rating threshold of events (`--event-threshold`)";
             Err(Error::InvalidRating { user, item, rating, loss: "one-class", expected }.into())
         }
         None => Ok(()),

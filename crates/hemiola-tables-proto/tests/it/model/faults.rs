@@ -71,7 +71,7 @@ impl InjectedFault {
         let (Some(body), true) = (&mut message.body, rng.percent(30)) else { return };
         match (self, body) {
             (Self::Lost, ClientMessage::Update { batch, attachment, .. }) => {
-                (*batch, *attachment) = (RowBatch::new(), Vec::new())
+                (*batch, *attachment) = (RowBatch::new(), Vec::new());
             }
             (Self::Doubled, ClientMessage::Update { batch, attachment, .. }) if attachment.is_empty() => {
                 let mut doubled = RowBatch::new();

@@ -1,5 +1,5 @@
-//! Model check: clients and shards under random schedules, compared with the guarantees of bounded
-//! staleness.
+//! Model check: the nodes of a table, with their clients and shards, under random schedules,
+//! compared with the guarantees of bounded staleness.
 //!
 //! A *schedule* follows from a seed: a table (consistency, delivery, cache size, budget, update
 //! rule), 2 to 6 workers on 1 to 6 peers, 1 to 4 shards, and at each step a choice: a worker runs,
@@ -17,6 +17,7 @@
 //! fail.
 
 mod faults;
+mod host;
 mod probe;
 mod schedule;
 mod simulation;

@@ -4,7 +4,7 @@ use super::faults::InjectedFault;
 use hemiola_core::rng::{GOLDEN_GAMMA, SplitMix64};
 use hemiola_tables_proto::{CommPolicy, Consistency, KeySpace, PriorityPolicy, RowDelivery, RowSelection, TableSpec};
 
-/// Random generator of the tests (SplitMix64).
+/// Random generator of the tests (`SplitMix64`).
 #[derive(Clone, Debug)]
 pub(crate) struct TestRng(SplitMix64);
 

@@ -1,14 +1,13 @@
 //! Runs one schedule and compares the reads with the updates.
 
+use super::host::{ModelHost, ModelNetwork};
 use super::probe::{ProbeLog, ProbeRule};
 use super::schedule::{ModelSchedule, ScheduleRule, TestRng};
-use hemiola_core::{Moment, WorkerId};
-use hemiola_net::Bandwidth;
-use hemiola_tables_proto::message::{ClientMessage, ServerMessage};
-use hemiola_tables_proto::stream::Sequenced;
+use hemiola_core::{Bandwidth, Moment, Rank, WorkerId};
 use hemiola_tables_proto::update_rule::{Addition, UpdateRule};
 use hemiola_tables_proto::{
-    ClientId, Clock, Consistency, RateLimiter, RowCells, SelectionRng, ShardClient, ShardId, ShardServer, wire,
+    Clock, Consistency, NodeLimiters, RateLimiter, RowCells, SelectionRng, ShardClient, ShardId, ShardServer,
+    TableMessage, TableNode, TablePlacement,
 };
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -83,7 +82,8 @@ enum WorkerPhase {
     Waiting {
         keys: Vec<u64>,
         left: usize,
-        woken: bool,
+        /// Number of shards whose rows have not arrived.
+        missing: usize,
     },
     Done,
 }
@@ -100,9 +100,6 @@ struct ModelWorker {
     updates: i32,
 }
 
-/// Messages in flight between one client and one shard.
-type MessageQueue<M> = Vec<Sequenced<M>>;
-
 pub(crate) struct TableSimulation {
     schedule: ModelSchedule,
     rng: TestRng,
@@ -110,11 +107,10 @@ pub(crate) struct TableSimulation {
     /// Clients by id, then by shard.
     clients: Vec<Vec<ShardClient<i32>>>,
     servers: Vec<ShardServer<i32>>,
-    to_shard: Vec<MessageQueue<ClientMessage<i32>>>,
-    to_client: Vec<MessageQueue<ServerMessage<i32, i32>>>,
-    client_limiters: Vec<RateLimiter>,
-    server_limiters: Vec<RateLimiter>,
-    random: SelectionRng,
+    nodes: Vec<TableNode>,
+    /// Rate limiters by peer.
+    limiters: Vec<NodeLimiters>,
+    network: ModelNetwork,
     now: u64,
     /// Updates by row, then by worker.
     truth: BTreeMap<u64, Vec<History>>,
@@ -156,9 +152,12 @@ impl TableSimulation {
             .map(|client| schedule.workers.iter().filter(|worker| worker.client == client).count())
             .collect();
         let shards = schedule.spec.shards as u32;
-        let client = |id: usize, shard| {
-            let id_ = ClientId::new(id as u32);
-            ShardClient::new(spec.clone(), id_, ShardId::new(shard), &*rule(), locals[id], Clock::ZERO)
+        let placement = TablePlacement::on_all(schedule.clients);
+        let node = |peer| TableNode::new(spec.clone(), peer, placement.clone(), true);
+        let nodes: Vec<TableNode> = Rank::all(schedule.clients).map(node).collect();
+        let client = |node: &TableNode, shard| {
+            let workers = locals[node.rank().index()];
+            ShardClient::new(spec.clone(), node.client_id(), shard, &*rule(), workers, Clock::ZERO)
         };
         let server = |shard| {
             ShardServer::new(
@@ -180,6 +179,7 @@ impl TableSimulation {
                 Moment::ZERO,
             )
         };
+        let limiters = || NodeLimiters::with_limiters(limiter(), limiter(), SelectionRng::new(1), Moment::ZERO);
         let workers = schedule.workers.iter().map(|worker| ModelWorker {
             client: worker.client,
             id: WorkerId::new(worker.local as u32),
@@ -190,16 +190,13 @@ impl TableSimulation {
             read: Vec::new(),
             updates: 0,
         });
-        let queues = schedule.clients * schedule.spec.shards;
         Self {
             workers: workers.collect(),
-            clients: (0..schedule.clients).map(|id| (0..shards).map(|shard| client(id, shard)).collect()).collect(),
+            clients: nodes.iter().map(|node| node.shards().map(|shard| client(node, shard)).collect()).collect(),
             servers: (0..shards).map(server).collect(),
-            to_shard: vec![Vec::new(); queues],
-            to_client: vec![Vec::new(); queues],
-            client_limiters: (0..schedule.clients).map(|_| limiter()).collect(),
-            server_limiters: (0..shards).map(|_| limiter()).collect(),
-            random: SelectionRng::new(1),
+            limiters: nodes.iter().map(|_| limiters()).collect(),
+            network: ModelNetwork::new(&spec, schedule.bytes, schedule.fault),
+            nodes,
             now: 0,
             truth: schedule.keys.iter().map(|key| (*key, vec![Vec::new(); schedule.workers.len()])).collect(),
             probe,
@@ -218,24 +215,27 @@ impl TableSimulation {
 
     fn run(&mut self, counts: &mut CoverageCounts) -> Result<(), String> {
         if self.schedule.notice == 100 {
-            (0..self.servers.len()).for_each(|shard| self.begin_snapshot(shard, counts));
+            (0..self.servers.len()).try_for_each(|shard| self.begin_snapshot(shard, counts))?;
         }
         for _ in 0..200_000 {
             self.now += 1;
             let can_work: Vec<usize> = (0..self.workers.len()).filter(|worker| self.can_work(*worker)).collect();
-            let under_way = self.to_shard.iter().any(|queue| !queue.is_empty())
-                || self.to_client.iter().any(|queue| !queue.is_empty());
+            let under_way = !self.network.is_empty();
             if can_work.is_empty() && !under_way {
-                if self.workers.iter().all(|worker| matches!(worker.state, WorkerPhase::Done)) && !self.idle(counts)? {
+                if self.workers.iter().all(|worker| matches!(worker.state, WorkerPhase::Done))
+                    && !self.idle(counts, 100)?
+                {
                     return Ok(());
                 }
-                if !self.idle(counts)? && !self.workers.iter().all(|worker| matches!(worker.state, WorkerPhase::Done)) {
+                if !self.idle(counts, 100)?
+                    && !self.workers.iter().all(|worker| matches!(worker.state, WorkerPhase::Done))
+                {
                     return Err(self.deadlock());
                 }
                 continue;
             }
             if self.rng.percent(10) {
-                self.idle(counts)?;
+                self.idle(counts, 50)?;
             }
             if under_way && (can_work.is_empty() || self.rng.percent(self.schedule.network)) {
                 self.deliver(counts)?;
@@ -258,7 +258,7 @@ impl TableSimulation {
     fn can_work(&self, worker: usize) -> bool {
         matches!(
             self.workers[worker].state,
-            WorkerPhase::Working { .. } | WorkerPhase::Closing { .. } | WorkerPhase::Waiting { woken: true, .. }
+            WorkerPhase::Working { .. } | WorkerPhase::Closing { .. } | WorkerPhase::Waiting { missing: 0, .. }
         )
     }
 
@@ -278,42 +278,70 @@ impl TableSimulation {
         format!("deadlock: {waits:?}; clocks of shards: {clocks:?}")
     }
 
-    /// Periodic work of the drivers. Returns true if a message was sent.
-    fn idle(&mut self, counts: &mut CoverageCounts) -> Result<bool, String> {
-        let now = Moment::from_nanos(self.now);
-        let shards = self.servers.len();
-        for client in 0..self.clients.len() {
-            for shard in 0..shards {
-                let machine = &mut self.clients[client][shard];
-                let before = self.client_limiters[client].bytes().0;
-                machine.send_eagerly(now, &mut self.client_limiters[client], shard as u64, &mut self.random);
-                counts.eager_from_clients += u64::from(self.client_limiters[client].bytes().0 > before);
-                if self.rng.percent(50) {
-                    self.clients[client][shard].acknowledge();
+    /// Calls the node of a peer, and resumes the workers that it wakes.
+    fn call<T>(
+        &mut self,
+        peer: usize,
+        call: impl FnOnce(&TableNode, &mut ModelHost<'_>) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mut host = ModelHost {
+            rank: self.nodes[peer].rank(),
+            now: Moment::from_nanos(self.now),
+            clients: &mut self.clients[peer],
+            servers: &mut self.servers,
+            limiters: &mut self.limiters[peer],
+            network: &mut self.network,
+            rng: &mut self.rng,
+            woken: Vec::new(),
+        };
+        let result = call(&self.nodes[peer], &mut host)?;
+        let woken = host.woken;
+        self.network.check()?;
+        for id in woken {
+            let worker = self.workers.iter_mut().find(|worker| worker.client == peer && worker.id == id);
+            let state = worker.map(|worker| &mut worker.state);
+            match state {
+                Some(WorkerPhase::Waiting { missing, .. }) if *missing > 0 => *missing -= 1,
+                _ => return Err(format!("worker {id} of peer {peer} was woken and does not wait")),
+            }
+        }
+        Ok(result)
+    }
+
+    /// Ticks of all nodes, each with this probability. Returns true if a message was sent.
+    fn idle(&mut self, counts: &mut CoverageCounts, percent: usize) -> Result<bool, String> {
+        let sent = self.network.sent;
+        for peer in 0..self.nodes.len() {
+            let eager = |limiters: &NodeLimiters| (limiters.up.bytes().0, limiters.down.bytes().0);
+            let before = eager(&self.limiters[peer]);
+            for shard in 0..self.servers.len() {
+                if self.rng.percent(percent) {
+                    self.call(peer, |node, host| node.on_tick(host, ShardId::new(shard as u32)))?;
                 }
             }
-            counts.stalls += u64::from(self.client_limiters[client].stalls() > 0);
+            let after = eager(&self.limiters[peer]);
+            counts.eager_from_clients += u64::from(after.0 > before.0);
+            counts.eager_from_shards += u64::from(after.1 > before.1);
+            counts.stalls += self.limiters[peer].up.stalls();
         }
-        for shard in 0..shards {
-            let before = self.server_limiters[shard].bytes().0;
-            self.servers[shard]
-                .send_eagerly(now, &mut self.server_limiters[shard], |client| Some(client.index() as u64));
-            counts.eager_from_shards += u64::from(self.server_limiters[shard].bytes().0 > before);
-            self.servers[shard].acknowledge();
-            self.begin_snapshot(shard, counts);
+        for shard in 0..self.servers.len() {
+            self.begin_snapshot(shard, counts)?;
             self.save(shard, counts);
         }
-        self.collect_outgoing()
+        Ok(self.network.sent > sent)
     }
 
     /// Begins the snapshot of a shard, unless it is too late.
-    fn begin_snapshot(&mut self, shard: usize, counts: &mut CoverageCounts) {
-        let Some(at) = self.schedule.snapshot else { return };
+    fn begin_snapshot(&mut self, shard: usize, counts: &mut CoverageCounts) -> Result<(), String> {
+        let Some(at) = self.schedule.snapshot else { return Ok(()) };
         if self.saving[shard] == SnapshotPhase::NotStarted && self.rng.percent(self.schedule.notice) {
-            let begun = self.servers[shard].begin_snapshot(Clock::new(at));
+            let (owner, id) = (shard % self.nodes.len(), ShardId::new(shard as u32));
+            let begun = self
+                .call(owner, |node, host| node.with_server(host, id, |server| server.begin_snapshot(Clock::new(at))))?;
             self.saving[shard] = if begun.is_ok() { SnapshotPhase::Started } else { SnapshotPhase::Rejected };
             counts.rejected += u64::from(begun.is_err());
         }
+        Ok(())
     }
 
     fn save(&mut self, shard: usize, counts: &mut CoverageCounts) {
@@ -335,84 +363,20 @@ impl TableSimulation {
         }
     }
 
-    /// Moves outgoing messages into the queues. Returns true if there were any.
-    fn collect_outgoing(&mut self) -> Result<bool, String> {
-        let shards = self.servers.len();
-        let spec = &self.schedule.spec;
-        let mut any = false;
-        for client in 0..self.clients.len() {
-            for shard in 0..shards {
-                for sent in self.clients[client][shard].take_outgoing() {
-                    any = true;
-                    let mut message = sent.message;
-                    if let Some(fault) = self.schedule.fault {
-                        fault.to_shard(&mut message, &mut self.rng);
-                    }
-                    if self.schedule.bytes {
-                        let bytes = wire::encode_to_shard(&[], message.clone()).into_bytes();
-                        let read = wire::decode_to_shard(&bytes, spec).map_err(|error| error.to_string())?;
-                        if read != message {
-                            return Err(format!("{message:?} became {read:?}"));
-                        }
-                        message = read;
-                    }
-                    self.to_shard[client * shards + shard].push(message);
-                }
-            }
-        }
-        for shard in 0..shards {
-            for sent in self.servers[shard].take_outgoing() {
-                any = true;
-                let mut message = sent.message;
-                if let Some(fault) = self.schedule.fault {
-                    fault.to_client(&mut message, &mut self.rng);
-                }
-                if self.schedule.bytes {
-                    let bytes = wire::encode_to_client(&[], message).into_bytes();
-                    message = wire::decode_to_client(&bytes, spec).map_err(|error| error.to_string())?;
-                }
-                self.to_client[sent.to.index() * shards + shard].push(message);
-            }
-        }
-        Ok(any)
-    }
-
     /// Delivers a random message in flight.
     fn deliver(&mut self, counts: &mut CoverageCounts) -> Result<(), String> {
-        let (shards, queues) = (self.servers.len(), self.to_shard.len());
-        let start = self.rng.below(2 * queues);
-        let queue = (0..2 * queues).map(|step| (start + step) % (2 * queues)).find(|queue| {
-            if *queue < queues {
-                !self.to_shard[*queue].is_empty()
-            } else {
-                !self.to_client[*queue - queues].is_empty()
-            }
-        });
-        let queue = queue.expect("something is under queue");
+        let start = self.rng.below(self.network.queues());
+        let queue = self.network.first_queue(start).expect("a message is in flight");
         let repeat = self.rng.percent(self.schedule.repeats);
         counts.repeats += u64::from(repeat);
-        if queue < queues {
-            let message = draw(&mut self.to_shard[queue], &mut self.rng, repeat, counts);
-            let from = ClientId::new((queue / shards) as u32);
-            self.servers[queue % shards].receive(from, message).map_err(|error| error.to_string())?;
-        } else {
-            let queue = queue - queues;
-            let message = draw(&mut self.to_client[queue], &mut self.rng, repeat, counts);
-            let (client, shard) = (queue / shards, queue % shards);
-            let machine = &mut self.clients[client][shard];
-            let before = machine.copies();
-            machine.receive(message).map_err(|error| error.to_string())?;
-            counts.evictions += u64::from(machine.copies() < before);
-            counts.leases += machine.leases() as u64;
-            let woken = machine.take_ready_workers();
-            for worker in self.workers.iter_mut().filter(|worker| worker.client == client && woken.contains(&worker.id))
-            {
-                if let WorkerPhase::Waiting { woken, .. } = &mut worker.state {
-                    *woken = true;
-                }
-            }
-        }
-        self.collect_outgoing().map(|_| ())
+        let message = draw(self.network.queue(queue), &mut self.rng, repeat, counts);
+        let peer = self.network.receiver(queue);
+        let copies = |clients: &[ShardClient<i32>]| clients.iter().map(ShardClient::copies).sum::<usize>();
+        let before = copies(&self.clients[peer]);
+        self.call(peer, |node, host| node.on_message(host, message))?;
+        counts.evictions += u64::from(copies(&self.clients[peer]) < before);
+        counts.leases += self.clients[peer].iter().map(ShardClient::leases).sum::<usize>() as u64;
+        Ok(())
     }
 
     fn shard_of(&self, key: u64) -> usize {
@@ -422,12 +386,11 @@ impl TableSimulation {
     fn work(&mut self, number: usize, counts: &mut CoverageCounts) -> Result<(), String> {
         let worker = &mut self.workers[number];
         match std::mem::replace(&mut worker.state, WorkerPhase::Done) {
-            WorkerPhase::Waiting { keys, left, .. } => self.fetch(number, keys, left, counts)?,
+            WorkerPhase::Waiting { keys, left, .. } => self.read(number, keys, left, counts)?,
             WorkerPhase::Working { left } if left > 0 => {
                 worker.state = WorkerPhase::Working { left: left - 1 };
                 if self.rng.percent(self.schedule.intends) {
-                    self.intend(number)?;
-                    return self.collect_outgoing().map(|_| ());
+                    return self.intend(number);
                 }
                 if self.rng.percent(self.schedule.reads) {
                     let mut keys: Vec<u64> =
@@ -444,21 +407,19 @@ impl TableSimulation {
                 let (client, id) = (worker.client, worker.id);
                 worker.read.clear();
                 counts.kept_sums += self.clients[client].iter().filter(|machine| machine.leases() > 0).count() as u64;
-                for machine in &mut self.clients[client] {
-                    let ended = if ends { machine.finish(id) } else { machine.clock(id) };
-                    ended.map_err(|error| error.to_string())?;
-                }
                 worker.state = WorkerPhase::Closing { ends };
                 if !ends {
                     worker.clock += 1;
                 }
+                self.call(client, |node, host| {
+                    node.shards().try_for_each(|shard| accepted(node.end_clock(host, shard, id, ends)))
+                })?;
             }
             WorkerPhase::Closing { ends } => {
                 let client = worker.client;
-                let mut more = false;
-                for shard in 0..self.clients[client].len() {
-                    more |= self.clients[client][shard].close_some();
-                }
+                let more = self.call(client, |node, host| {
+                    node.shards().try_fold(false, |more, shard| Ok(node.close_clock(host, shard)? || more))
+                })?;
                 self.workers[number].state = match (more, ends) {
                     (true, _) => WorkerPhase::Closing { ends },
                     (false, true) => WorkerPhase::Done,
@@ -467,7 +428,7 @@ impl TableSimulation {
             }
             WorkerPhase::Done => {}
         }
-        self.collect_outgoing().map(|_| ())
+        Ok(())
     }
 
     fn intend(&mut self, number: usize) -> Result<(), String> {
@@ -475,8 +436,12 @@ impl TableSimulation {
         let key = self.rng.pick(&self.schedule.keys);
         let from = clock + self.rng.below(4) as u64;
         let to = from + self.rng.below(4) as u64;
-        let machine = &mut self.clients[client][self.schedule.spec.shard_of(key).index()];
-        machine.intend(id, &[key], Clock::new(from), Clock::new(to)).map_err(|error| error.to_string())
+        let shard = self.schedule.spec.shard_of(key);
+        self.call(client, |node, host| {
+            accepted(
+                node.with_client(host, shard, |client| client.intend(id, &[key], Clock::new(from), Clock::new(to))),
+            )
+        })
     }
 
     fn update(&mut self, number: usize) -> Result<(), String> {
@@ -507,16 +472,23 @@ impl TableSimulation {
 
     fn fetch(&mut self, number: usize, keys: Vec<u64>, left: usize, counts: &mut CoverageCounts) -> Result<(), String> {
         let ModelWorker { client, id, .. } = self.workers[number];
-        let mut ready = true;
-        for shard in 0..self.servers.len() {
-            let own: Vec<u64> = keys.iter().copied().filter(|key| self.shard_of(*key) == shard).collect();
-            ready &= self.clients[client][shard].fetch(id, &own).map_err(|error| error.to_string())?;
+        let mut of_shard: Vec<Vec<u64>> = vec![Vec::new(); self.servers.len()];
+        for key in &keys {
+            of_shard[self.shard_of(*key)].push(*key);
         }
-        if !ready {
+        let awaited =
+            self.call(client, |node, host| accepted(node.fetch(host, id, |shard| &of_shard[shard.index()])))?;
+        if awaited.count > 0 {
             counts.waits += 1;
-            self.workers[number].state = WorkerPhase::Waiting { keys, left, woken: false };
+            self.workers[number].state = WorkerPhase::Waiting { keys, left, missing: awaited.count };
             return Ok(());
         }
+        self.read(number, keys, left, counts)
+    }
+
+    /// Reads rows that have all arrived.
+    fn read(&mut self, number: usize, keys: Vec<u64>, left: usize, counts: &mut CoverageCounts) -> Result<(), String> {
+        let ModelWorker { client, id, .. } = self.workers[number];
         counts.hits += 1;
         self.workers[number].state = WorkerPhase::Working { left };
         for key in keys {
@@ -613,13 +585,18 @@ impl TableSimulation {
     }
 }
 
+/// Result of a call of a client, with its error as text.
+fn accepted<T>(result: Result<hemiola_tables_proto::Result<T>, String>) -> Result<T, String> {
+    result?.map_err(|error| error.to_string())
+}
+
 /// Takes a random message, or copies it so that it arrives again.
-fn draw<M: Clone>(
-    queue: &mut MessageQueue<M>,
+fn draw(
+    queue: &mut Vec<TableMessage<i32>>,
     rng: &mut TestRng,
     repeat: bool,
     counts: &mut CoverageCounts,
-) -> Sequenced<M> {
+) -> TableMessage<i32> {
     let at = rng.below(queue.len());
     counts.overtakings += u64::from(at > 0);
     if repeat { queue[at].clone() } else { queue.remove(at) }

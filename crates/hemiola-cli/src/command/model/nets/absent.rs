@@ -1,32 +1,32 @@
-//! Nets in a build without them: the commands are there and say how to get them.
+//! The net commands in a build without the feature `nets`: they say how to enable them.
 
-use crate::failure::Failure;
+use crate::error::CommandError;
 use clap::Args;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
-/// Any arguments, none of which is looked at.
+/// Arguments of a net command, all ignored.
 #[derive(Args, Debug)]
 #[command(
     disable_help_flag = true,
-    after_help = "Nets are left out of this build; build with `cargo build --release --features nets`."
+    after_help = "This build has no nets; build with `cargo build --release --features nets`."
 )]
-pub(crate) struct Absent {
+pub(crate) struct NetsDisabled {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
-    _given: Vec<OsString>,
+    _ignored: Vec<OsString>,
 }
 
-impl Absent {
-    #[expect(clippy::unused_self, reason = "as the commands of a build that has them")]
+impl NetsDisabled {
+    #[expect(clippy::unused_self, reason = "same signature as the commands of a build with nets")]
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let failure = Failure::usage("nets are left out of this build, since Burn takes minutes to build");
+        let failure = CommandError::usage("this build has no nets, because Burn takes minutes to compile");
         Err(failure.hint("build with `cargo build --release --features nets`").into())
     }
 }
 
-pub(crate) use Absent as TrainCnn;
-pub(crate) use Absent as TrainLstm;
-pub(crate) use Absent as TrainMlp;
-pub(crate) use Absent as TrainNcf;
-pub(crate) use Absent as TrainResnet;
-pub(crate) use Absent as TrainTransformer;
+pub(crate) use NetsDisabled as TrainCnn;
+pub(crate) use NetsDisabled as TrainLstm;
+pub(crate) use NetsDisabled as TrainMlp;
+pub(crate) use NetsDisabled as TrainNcf;
+pub(crate) use NetsDisabled as TrainResnet;
+pub(crate) use NetsDisabled as TrainTransformer;

@@ -1,6 +1,9 @@
-//! What is in the folder of `--output`: the checkpoint of the trainer, `net/`, and a journal of the training.
+//! Contents of the folder `--output`: `net/`, the checkpoint of the trainer, and the journal of the
+//! run.
 //!
-//! **Invariant:** a journal `journal-N.json` is complete before the checkpoint after step N is, and goes when another one is. So there is one for the checkpoint at any time, whenever a command was killed.
+//! **Invariant:** `journal-N.json` is complete before the checkpoint of step N, and is removed
+//! after the next checkpoint is complete. So the current checkpoint has a journal even if the
+//! command is killed at any time.
 
 use crate::error::CommandError;
 use crate::output::{OutputCompression, StagedFile};
@@ -9,27 +12,27 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A journal, and of what.
+/// Journal of a training run, with the name of its net.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct NetFolder {
-    /// Which net: `mlp`.
+    /// Name of the net, such as `mlp`.
     pub(super) net: String,
     pub(super) journal: CheckpointMetadata,
 }
 
-/// Where the trainer saves.
+/// Returns the folder of the trainer's checkpoint.
 pub(super) fn checkpoint(folder: &Path) -> PathBuf {
     folder.join("net")
 }
 
-/// Finds what would keep a training from writing there or from going on, before it starts.
+/// Checks, before training starts, that the folder can be written and that a resume is possible.
 pub(super) fn check(checkpoints: &Checkpoints, net: &str, settings: &serde_json::Value) -> anyhow::Result<()> {
     let folder = checkpoints.folder();
     let found = journals(folder)?;
     let kept = found.last().map(|(_, path)| read(path)).transpose()?;
     match kept {
         Some(kept) if kept.net != net => {
-            let message = format!("`{}` has a net `{}`, and this trains `{net}`", folder.display(), kept.net);
+            let message = format!("`{}` has a net `{}`, and this command trains `{net}`", folder.display(), kept.net);
             Err(CommandError::usage(message).hint("choose another folder for --output, or remove it").into())
         }
         Some(kept) if checkpoints.resumes() => kept
@@ -37,18 +40,18 @@ pub(super) fn check(checkpoints: &Checkpoints, net: &str, settings: &serde_json:
             .check_settings(settings)
             .map_err(|error| anyhow::Error::from(hemiola_cluster::Error::from(error))),
         None if checkpoints.resumes() => {
-            let message = format!("`{}` has no checkpoint of a net to go on from", folder.display());
+            let message = format!("`{}` has no checkpoint to resume from", folder.display());
             Err(CommandError::usage(message).hint("check --output, or leave out --resume").into())
         }
         None if !is_empty(folder) => {
-            let message = format!("`{}` exists and has no net", folder.display());
+            let message = format!("`{}` exists and is not a saved net", folder.display());
             Err(CommandError::usage(message).hint("choose another folder for --output, or remove it").into())
         }
-        _ => fs::create_dir_all(folder).map_err(|error| CommandError::io("make", folder, &error).into()),
+        _ => fs::create_dir_all(folder).map_err(|error| CommandError::io("create", folder, &error).into()),
     }
 }
 
-/// Begins anew: what an older training has left must not be taken for this one's.
+/// Removes the journals of an earlier run, so that they are not taken for those of this one.
 pub(super) fn clear(folder: &Path) -> anyhow::Result<()> {
     for (_, path) in journals(folder)? {
         remove(&path)?;
@@ -56,32 +59,34 @@ pub(super) fn clear(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the journal of a checkpoint that will be made.
-pub(super) fn announce(folder: &Path, step: u64, kept: &NetFolder) -> anyhow::Result<()> {
+/// Writes the journal of the next checkpoint.
+pub(super) fn write_journal(folder: &Path, step: u64, kept: &NetFolder) -> anyhow::Result<()> {
     let mut staged = StagedFile::create(&folder.join(format!("journal-{step}.json")), OutputCompression::None)?;
     staged.write(&serde_json::to_vec_pretty(kept)?)?;
     staged.finish()?.publish()
 }
 
-/// Removes the journals of checkpoints that are no more.
-pub(super) fn settle(folder: &Path, step: u64) -> anyhow::Result<()> {
-    for (_, path) in journals(folder)?.iter().filter(|(of, _)| *of != step) {
+/// Removes the journals of all checkpoints but that of `step`.
+pub(super) fn remove_old_journals(folder: &Path, step: u64) -> anyhow::Result<()> {
+    for (_, path) in journals(folder)?.iter().filter(|(other, _)| *other != step) {
         remove(path)?;
     }
     Ok(())
 }
 
-/// The journal of the checkpoint after a step.
+/// Reads the journal of the checkpoint of a step.
 pub(super) fn journal(folder: &Path, step: u64) -> anyhow::Result<NetFolder> {
-    let found = journals(folder)?.into_iter().find(|(of, _)| *of == step);
+    let found = journals(folder)?.into_iter().find(|(other, _)| *other == step);
     let Some((_, path)) = found else {
-        let message = format!("`{}` has a checkpoint after step {step} and no journal of it", folder.display());
-        return Err(CommandError::usage(message).hint("choose another folder for --output, or train anew").into());
+        let message = format!("`{}` has a checkpoint of step {step} and no journal of it", folder.display());
+        return Err(CommandError::usage(message)
+            .hint("choose another folder for --output, or train from the start")
+            .into());
     };
     read(&path)
 }
 
-/// Journals by step, in that order.
+/// Lists the journals, sorted by step.
 fn journals(folder: &Path) -> anyhow::Result<Vec<(u64, PathBuf)>> {
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
@@ -103,7 +108,7 @@ fn read(path: &Path) -> anyhow::Result<NetFolder> {
     let text = fs::read_to_string(path).map_err(|error| CommandError::io("read", path, &error))?;
     serde_json::from_str(&text).map_err(|error| {
         let failure = CommandError::usage(format!("`{}` is damaged: {error}", path.display()));
-        failure.hint("choose another folder for --output, or train anew").into()
+        failure.hint("choose another folder for --output, or train from the start").into()
     })
 }
 

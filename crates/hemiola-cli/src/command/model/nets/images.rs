@@ -1,4 +1,4 @@
-//! `hemiola train mlp`, `cnn` and `resnet`: what is on images.
+//! `hemiola train mlp`, `cnn` and `resnet`: image classification.
 
 use super::super::train_args::TrainArgs;
 use super::net_args::{AFTER_HELP, NetArgs};
@@ -13,33 +13,34 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const FIGURE: TargetMetric = TargetMetric::maximize("accuracy");
+const METRIC: TargetMetric = TargetMetric::maximize("accuracy");
 
-/// Flags of nets that look at images.
+/// Flags of image classifiers.
 #[derive(Args, Debug)]
 struct ImageArgs {
-    /// A folder with the four files of MNIST, or of a set in its format, or with the binary files of CIFAR-10; compressed or not. Default: made-up images.
+    /// Folder with the four files of MNIST, or of a set in its format, or with the binary files of
+    /// CIFAR-10; optionally compressed. Default: synthetic images.
     #[arg(long, short, value_name = "DIR")]
     data: Option<PathBuf>,
 
     /// Train on the first N images only.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
-    first: Option<u32>,
+    max_examples: Option<u32>,
 }
 
 impl ImageArgs {
     fn must_exist(&self) -> anyhow::Result<()> {
         match &self.data {
             Some(folder) if !folder.is_dir() => {
-                let failure = CommandError::usage(format!("`{}` is no folder", folder.display()));
-                let usual = "name the folder that has the files of MNIST or CIFAR-10";
-                Err(failure.hint(suggest::path_hint(folder).as_deref().unwrap_or(usual)).into())
+                let failure = CommandError::usage(format!("`{}` is not a folder", folder.display()));
+                let general = "give the folder with the files of MNIST or CIFAR-10";
+                Err(failure.hint(suggest::path_hint(folder).as_deref().unwrap_or(general)).into())
             }
             _ => Ok(()),
         }
     }
 
-    /// Images to train on and to test with. Made-up ones have the given shape.
+    /// Loads the training set and the validation set. Synthetic images have the given shape.
     fn load<C>(
         &self,
         shape: [usize; 3],
@@ -53,15 +54,15 @@ impl ImageArgs {
             let all = synthetic::images(shape, 10, count + count / 5, seed);
             [all.take(count), all.skip(count)]
         };
-        let train = match self.first {
-            Some(first) => train.take(first as usize),
+        let train = match self.max_examples {
+            Some(limit) => train.take(limit as usize),
             None => train,
         };
         let valid = valid.normalized_as(&train);
         let [channels, rows, columns] = train.shape();
-        let origin = if self.data.is_some() { "" } else { "made-up " };
+        let origin = if self.data.is_some() { "" } else { "synthetic " };
         let headline = format!(
-            "{} {origin}images of {rows} by {columns} pixels in {channels} channel{}, {} held out, of {} classes",
+            "{} {origin}images of {rows} by {columns} pixels in {channels} channel{}, {} for validation, of {} classes",
             train.len(),
             if channels == 1 { "" } else { "s" },
             valid.len(),
@@ -69,29 +70,29 @@ impl ImageArgs {
         );
         let shape = vec![train.len() as u64, channels as u64, rows as u64, columns as u64];
         let config = config(&train);
-        Ok(NetData { train, valid: Some(valid), headline, config, positions: 1, shape })
+        Ok(NetData { train, valid: Some(valid), headline, config, sequence_length: 1, shape })
     }
 }
 
 const MLP_HELP: &str = "\
 Examples:
-  Made-up images, to see it work:
+  Synthetic images:
     hemiola train mlp
 
-  MNIST on two local peers, and how the copies of its variables are kept equal:
+  MNIST on two local peers, with an explanation of the synchronization of each variable:
     hemiola train mlp --data mnist --peers 2 --epochs 5 --explain
 
-  Saved, and gone on with later, on other peers if need be:
+  Save the net, and resume later on another number of peers:
     hemiola train mlp --data mnist --output net --epochs 5
     hemiola train mlp --data mnist --output net --epochs 10 --peers 4 --resume
 ";
 
-/// The arguments of `hemiola train mlp`.
+/// Arguments of `hemiola train mlp`.
 #[derive(Args, Debug)]
 #[command(after_help = format!("{MLP_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainMlp {
     #[command(flatten)]
-    pictures: ImageArgs,
+    images_args: ImageArgs,
 
     #[command(flatten)]
     sizes: MlpSizes,
@@ -105,43 +106,43 @@ pub(crate) struct TrainMlp {
 
 #[derive(Args, Debug, Serialize)]
 struct MlpSizes {
-    /// Neurons of each hidden layer.
+    /// Sizes of the hidden layers.
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "256,128", value_parser = clap::value_parser!(u32).range(1..))]
     hidden: Vec<u32>,
 }
 
 impl TrainMlp {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let Self { pictures, sizes, flags, common } = &self;
-        pictures.must_exist()?;
+        let Self { images_args, sizes, flags, common } = &self;
+        images_args.must_exist()?;
         let load = || {
-            pictures.load([1, 28, 28], 6000, common.seed, |images| MlpConfig {
+            images_args.load([1, 28, 28], 6000, common.seed, |images| MlpConfig {
                 inputs: images.shape().iter().product(),
                 hidden: sizes.hidden.iter().map(|neurons| *neurons as usize).collect(),
                 classes: images.classes(),
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "mlp", figure: FIGURE, batch: 64 };
+        let kind = NetKind { name: "mlp", metric: METRIC, batch_size: 64 };
         NetCommand { kind, common, flags }.execute(sizes, load, MlpConfig::init)
     }
 }
 
 const CNN_HELP: &str = "\
 Examples:
-  Made-up images, to see it work:
+  Synthetic images:
     hemiola train cnn
 
-  MNIST on two local peers, until 98.5 % of what is held out is right:
+  MNIST on two local peers, until the validation accuracy is 98.5 %:
     hemiola train cnn --data mnist --peers 2 --target 0.985
 ";
 
-/// The arguments of `hemiola train cnn`.
+/// Arguments of `hemiola train cnn`.
 #[derive(Args, Debug)]
 #[command(after_help = format!("{CNN_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainCnn {
     #[command(flatten)]
-    pictures: ImageArgs,
+    images_args: ImageArgs,
 
     #[command(flatten)]
     sizes: CnnSizes,
@@ -155,24 +156,26 @@ pub(crate) struct TrainCnn {
 
 #[derive(Args, Debug, Serialize)]
 struct CnnSizes {
-    /// Channels after each of the two convolutions.
+    /// Output channels of the two convolutions.
     #[arg(long, value_name = "N,N", value_delimiter = ',', default_value = "8,16", value_parser = clap::value_parser!(u32).range(1..))]
     channels: Vec<u32>,
 
-    /// Neurons of the hidden layer.
+    /// Size of the hidden layer.
     #[arg(long, value_name = "N", default_value = "128", value_parser = clap::value_parser!(u32).range(1..))]
     hidden: u32,
 }
 
 impl TrainCnn {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let Self { pictures, sizes, flags, common } = &self;
-        pictures.must_exist()?;
+        let Self { images_args, sizes, flags, common } = &self;
+        images_args.must_exist()?;
         let &[first, second] = &*sizes.channels else {
-            return Err(CommandError::usage("`--channels` takes two numbers").hint("such as `--channels 8,16`").into());
+            return Err(CommandError::usage("`--channels` takes two numbers")
+                .hint("for example `--channels 8,16`")
+                .into());
         };
         let load = || {
-            pictures.load([1, 28, 28], 3000, common.seed, |images| CnnConfig {
+            images_args.load([1, 28, 28], 3000, common.seed, |images| CnnConfig {
                 image_shape: images.shape(),
                 channels: [first as usize, second as usize],
                 hidden: sizes.hidden as usize,
@@ -180,26 +183,26 @@ impl TrainCnn {
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "cnn", figure: FIGURE, batch: 64 };
+        let kind = NetKind { name: "cnn", metric: METRIC, batch_size: 64 };
         NetCommand { kind, common, flags }.execute(sizes, load, CnnConfig::init)
     }
 }
 
 const RESNET_HELP: &str = "\
 Examples:
-  Made-up images, to see it work:
+  Synthetic images:
     hemiola train resnet
 
-  CIFAR-10 on four local peers, as it is usually trained:
-    hemiola train resnet --data cifar-10-batches-bin --peers 4 --batch 128 --optimizer sgd --momentum 0.9 --rate 0.1 --schedule cosine --epochs 50 --output net
+  CIFAR-10 on four local peers, with the usual settings:
+    hemiola train resnet --data cifar-10-batches-bin --peers 4 --batch-size 128 --optimizer sgd --momentum 0.9 --lr 0.1 --lr-schedule cosine --epochs 50 --output net
 ";
 
-/// The arguments of `hemiola train resnet`.
+/// Arguments of `hemiola train resnet`.
 #[derive(Args, Debug)]
 #[command(after_help = format!("{RESNET_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainResnet {
     #[command(flatten)]
-    pictures: ImageArgs,
+    images_args: ImageArgs,
 
     #[command(flatten)]
     sizes: ResnetSizes,
@@ -213,7 +216,7 @@ pub(crate) struct TrainResnet {
 
 #[derive(Args, Debug, Serialize)]
 struct ResnetSizes {
-    /// Residual blocks of each stage: 3 make a net of 20 layers, 5 of 32, 9 of 56.
+    /// Residual blocks per stage: 3 for ResNet-20, 5 for ResNet-32, 9 for ResNet-56.
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u32).range(1..))]
     blocks: u32,
 
@@ -224,14 +227,14 @@ struct ResnetSizes {
 
 impl TrainResnet {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let Self { pictures, sizes, flags, common } = &self;
-        pictures.must_exist()?;
+        let Self { images_args, sizes, flags, common } = &self;
+        images_args.must_exist()?;
         if let Some(odd) = sizes.stages.iter().find(|channels| **channels % 8 != 0) {
-            let failure = CommandError::usage(format!("`--stages` has {odd} channels, which is no multiple of 8"));
-            return Err(failure.hint("such as `--stages 16,32,64`").into());
+            let failure = CommandError::usage(format!("`--stages` has {odd} channels, which is not a multiple of 8"));
+            return Err(failure.hint("for example `--stages 16,32,64`").into());
         }
         let load = || {
-            pictures.load([3, 32, 32], 1000, common.seed, |images| ResnetConfig {
+            images_args.load([3, 32, 32], 1000, common.seed, |images| ResnetConfig {
                 image_channels: images.shape()[0],
                 stages: sizes.stages.iter().map(|channels| *channels as usize).collect(),
                 blocks: sizes.blocks as usize,
@@ -239,7 +242,7 @@ impl TrainResnet {
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "resnet", figure: FIGURE, batch: 64 };
+        let kind = NetKind { name: "resnet", metric: METRIC, batch_size: 64 };
         NetCommand { kind, common, flags }.execute(sizes, load, ResnetConfig::init)
     }
 }

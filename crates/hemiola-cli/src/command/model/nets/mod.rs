@@ -1,12 +1,13 @@
-//! `hemiola train mlp`, `cnn`, `resnet`, `lstm`, `transformer` and `ncf`, with the feature `nets`. Without it the commands say how to get them.
+//! Neural networks: `hemiola train mlp`, `cnn`, `resnet`, `lstm`, `transformer` and `ncf`, with the
+//! feature `nets`. In a build without it the commands say how to enable them.
 //!
 //! | file | concept |
 //! |---|---|
-//! | `net_args` | what all of them can be told |
-//! | `images`, `text`, `ratings` | one command for each net, by what it is trained on |
-//! | `training` | the loop around the steps of any net |
-//! | `folder` | what is in `--output` |
-//! | `absent` | a build without them |
+//! | `net_args` | arguments of all nets |
+//! | `images`, `text`, `ratings` | the commands, grouped by their data |
+//! | `training` | the training loop of all nets |
+//! | `folder` | contents of the folder `--output` |
+//! | `absent` | the commands in a build without nets |
 
 #[cfg(not(feature = "nets"))]
 mod absent;

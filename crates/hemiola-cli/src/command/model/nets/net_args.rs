@@ -1,4 +1,4 @@
-//! What all nets can be told: batches, the optimizer, the strategy.
+//! Arguments of all nets: batches, optimizer, strategy, device.
 
 use crate::error::CommandError;
 use crate::{report, suggest};
@@ -6,133 +6,140 @@ use clap::{Args, ValueEnum};
 use hemiola_core::Rank;
 use hemiola_nn::models::Device;
 use hemiola_nn::{ComputePrecision, DeviceSpec, GradientClip, LrSchedule, Optimizer};
-use hemiola_strategy::{ResourceSpec as Network, Strategy, StrategyBuilder};
+use hemiola_strategy::{ResourceSpec, Strategy, StrategyBuilder};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
-/// Help that all nets share.
+/// Help text shared by all nets.
 pub(super) const AFTER_HELP: &str = "\
-The report is that of all trainings (docs/models.md): \"updates\" are examples. Every peer reads all data and takes its share of each batch; the same seed and batch give about the same net on any number of peers, and the same \
-bits on the same number. --explain shows how the copies of each variable are kept equal, and why.
+The report is that of all models (docs/models.md); \"updates\" counts examples. Training is data-parallel: every peer reads all data \
+and computes its share of each mini-batch. With the same seed and batch size the result is bit-identical on the same number of \
+peers, and equal up to rounding on another number. --explain prints the synchronization of each variable and the reasons for it.
 
 Exit codes:
-  0     trained, or nothing was left to do
-  2     something has to be changed: a flag, a file, the output folder; nothing was written
-  3     the system or another peer failed: a full disk, say
-  130   stopped by Ctrl-C after a pass (128 + the signal, for others); saved, if there is an --output";
+  0     trained, or training was complete already
+  2     wrong use: change a flag, a file or the output folder; nothing was written
+  3     the system or another peer failed, for example a full disk
+  130   stopped by Ctrl-C after an epoch (128 + the signal number for other signals); saved if --output is given";
 
-/// Flags of every net.
+/// Flags of all nets.
 #[derive(Args, Debug)]
 pub(super) struct NetArgs {
-    /// Examples of a step, of all peers together. Default: 64; lstm and transformer 32; ncf 256.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How it learns")]
-    batch: Option<u32>,
+    /// Global batch size, of all peers together. Default: 64; lstm and transformer 32; ncf 256.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Optimization")]
+    batch_size: Option<u32>,
 
-    /// Forward and backward passes into which a peer cuts its part of a batch, to save memory.
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..), help_heading = "How it learns")]
-    passes: u32,
+    /// Gradient accumulation: split each peer's share of a batch into N forward and backward
+    /// passes, to save memory.
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Optimization")]
+    accumulate: u32,
 
-    /// What a gradient does.
-    #[arg(long, value_enum, default_value = "adam", help_heading = "How it learns")]
+    /// Optimizer.
+    #[arg(long, value_enum, default_value = "adam", help_heading = "Optimization")]
     optimizer: OptimizerName,
 
-    /// The learning rate. Default: 0.001; with sgd and adagrad 0.05.
-    #[arg(long, value_name = "X", value_parser = above_zero, help_heading = "How it learns")]
-    rate: Option<f64>,
+    /// Learning rate. Default: 0.001; with sgd and adagrad 0.05.
+    #[arg(long, visible_alias = "lr", value_name = "X", value_parser = above_zero, help_heading = "Optimization")]
+    learning_rate: Option<f64>,
 
-    /// What is kept of the step before, with sgd.
-    #[arg(long, value_name = "X", value_parser = share, help_heading = "How it learns")]
+    /// Momentum of sgd.
+    #[arg(long, value_name = "X", value_parser = below_one, help_heading = "Optimization")]
     momentum: Option<f64>,
 
-    /// How the rate changes until the last of --epochs.
-    #[arg(long, value_enum, default_value = "constant", help_heading = "How it learns")]
-    schedule: ScheduleName,
+    /// Learning rate schedule over all --epochs.
+    #[arg(long, value_enum, default_value = "constant", help_heading = "Optimization")]
+    lr_schedule: ScheduleName,
 
-    /// Steps in which the rate grows from nothing.
-    #[arg(long, value_name = "N", default_value = "0", help_heading = "How it learns")]
-    warm_up: u64,
+    /// Number of steps of linear warm-up of the learning rate.
+    #[arg(long, value_name = "N", default_value = "0", help_heading = "Optimization")]
+    warmup_steps: u64,
 
-    /// The longest that the gradient of all variables together may be.
-    #[arg(long, value_name = "X", value_parser = above_zero, help_heading = "How it learns")]
-    clip: Option<f64>,
+    /// Gradient clipping: maximum global norm of the gradient.
+    #[arg(long, value_name = "X", value_parser = above_zero, help_heading = "Optimization")]
+    clip_norm: Option<f64>,
 
-    /// How copies of variables are kept equal: parameter-server, balanced, partitioned, all-reduce, poseidon, parallax, byteps, cheapest, or a file with a strategy.
-    #[arg(long, value_name = "NAME|FILE", default_value = "cheapest", help_heading = "Where it runs")]
+    /// Synchronization strategy: parameter-server, balanced, partitioned, all-reduce, poseidon,
+    /// parallax, byteps, cheapest, or a file with a strategy.
+    #[arg(long, value_name = "NAME|FILE", default_value = "cheapest", help_heading = "Cluster")]
     strategy: String,
 
-    /// The links of the cluster, as `hemiola probe` describes them. Default: they are measured, where the strategy depends on them.
-    #[arg(long, value_name = "FILE", help_heading = "Where it runs")]
-    network: Option<PathBuf>,
+    /// Resource specification of the cluster, written by `hemiola probe`. Default: links are
+    /// measured if the strategy depends on them.
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    cluster: Option<PathBuf>,
 
-    /// What a peer computes on: `cpu`, `cuda` (peers take the graphics cards of their machine in turn) or `cuda:N`. Cards need a build with the feature `cuda`.
-    #[arg(long = "device", value_name = "DEVICE", default_value = "cpu", help_heading = "Where it runs")]
-    place: DeviceSpec,
+    /// Compute device: `cpu`, `cuda` (peers take the GPUs of their machine in turn) or `cuda:N`.
+    /// GPUs need a build with the feature `cuda`.
+    #[arg(long, value_name = "DEVICE", default_value = "cpu", help_heading = "Cluster")]
+    device: DeviceSpec,
 
-    /// What passes are computed with. Values, sums and updates are of single precision with all of them.
-    #[arg(long, value_enum, default_value = "f32", help_heading = "Where it runs")]
+    /// Precision of forward and backward passes (mixed precision). Weights, sums and updates are
+    /// always f32.
+    #[arg(long, value_enum, default_value = "f32", help_heading = "Cluster")]
     precision: PrecisionName,
 
-    /// File for what each peer computed, waited for and sent in the last twenty steps, to be opened in Perfetto.
-    #[arg(long, value_name = "FILE", help_heading = "What comes out")]
+    /// File for a trace of the last twenty steps of all peers: compute, waits and messages, to be
+    /// opened in Perfetto.
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
     trace: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum OptimizerName {
-    /// Steps by mean and size of past gradients.
+    /// Adam.
     Adam,
-    /// The same, with weights that decay.
+    /// Adam with decoupled weight decay.
     Adamw,
-    /// Steps along the gradient.
+    /// Stochastic gradient descent, with optional --momentum.
     Sgd,
-    /// Steps that become smaller with all past gradients.
+    /// AdaGrad.
     Adagrad,
-    /// Steps by the size of past gradients.
+    /// `RMSProp`.
     Rmsprop,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum PrecisionName {
-    /// 24 binary digits.
+    /// Single precision.
     F32,
-    /// 8 binary digits.
+    /// Bfloat16.
     Bf16,
-    /// 11 binary digits, and numbers up to 65,504.
+    /// Half precision; values above 65,504 overflow.
     F16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum ScheduleName {
-    /// It does not.
+    /// Constant learning rate.
     Constant,
-    /// It falls to nothing as a cosine does.
+    /// Cosine decay to 0.
     Cosine,
-    /// It falls to nothing by the same at every step.
+    /// Linear decay to 0.
     Linear,
 }
 
-/// What must be the same to go on, besides the net.
+/// Settings that must not change when training is resumed, besides those of the net.
 #[derive(Debug, Serialize)]
 pub(super) struct NetSettings {
-    pub(super) batch: usize,
+    pub(super) batch_size: usize,
     optimizer: OptimizerName,
-    rate: f64,
+    learning_rate: f64,
     momentum: Option<f64>,
-    schedule: ScheduleName,
-    /// Where the rate depends on when it all ends.
+    lr_schedule: ScheduleName,
+    /// Number of epochs, if the learning rate depends on it.
     #[serde(skip_serializing_if = "Option::is_none")]
     schedule_epochs: Option<u32>,
-    warm_up: u64,
-    clip: Option<f64>,
+    warmup_steps: u64,
+    clip_norm: Option<f64>,
 }
 
-/// What was read of files that were named.
+/// Contents of the files given by --strategy and --cluster.
 #[derive(Debug)]
 pub(super) struct SettingsFiles {
     pub(super) strategy: StrategyNameOrFile,
-    pub(super) network: Option<Network>,
+    pub(super) cluster: Option<ResourceSpec>,
 }
 
 #[derive(Debug)]
@@ -142,53 +149,52 @@ pub(super) enum StrategyNameOrFile {
 }
 
 impl NetArgs {
-    /// What was typed, with what is usual in place of what was not.
-    pub(super) fn chosen(&self, batch: u32, epochs: u32) -> anyhow::Result<NetSettings> {
+    /// Returns the settings, with defaults for flags that were not given.
+    pub(super) fn settings(&self, default_batch_size: u32, epochs: u32) -> anyhow::Result<NetSettings> {
         if self.momentum.is_some() && self.optimizer != OptimizerName::Sgd {
-            let failure = CommandError::usage("`--momentum` is of the optimizer `sgd`, and another one is chosen");
+            let failure = CommandError::usage("`--momentum` is for the optimizer `sgd`");
             return Err(failure.hint("add `--optimizer sgd`, or leave it out").into());
         }
-        let usual = match self.optimizer {
+        let default_rate = match self.optimizer {
             OptimizerName::Sgd | OptimizerName::Adagrad => 0.05,
             _ => 0.001,
         };
         Ok(NetSettings {
-            batch: self.batch.unwrap_or(batch) as usize,
+            batch_size: self.batch_size.unwrap_or(default_batch_size) as usize,
             optimizer: self.optimizer,
-            rate: self.rate.unwrap_or(usual),
+            learning_rate: self.learning_rate.unwrap_or(default_rate),
             momentum: self.momentum,
-            schedule: self.schedule,
-            schedule_epochs: (self.schedule != ScheduleName::Constant).then_some(epochs),
-            warm_up: self.warm_up,
-            clip: self.clip,
+            lr_schedule: self.lr_schedule,
+            schedule_epochs: (self.lr_schedule != ScheduleName::Constant).then_some(epochs),
+            warmup_steps: self.warmup_steps,
+            clip_norm: self.clip_norm,
         })
     }
 
-    /// Reads the files that are named, before peers are started.
+    /// Reads the given files, before peers are launched.
     pub(super) fn read(&self) -> anyhow::Result<SettingsFiles> {
         let strategy = match self.strategy.parse::<StrategyBuilder>() {
             Ok(builder) => StrategyNameOrFile::Name(builder),
             Err(error) => {
                 let path = Path::new(&self.strategy);
                 if !path.is_file() {
-                    let hint =
-                        suggest::path_hint(path).unwrap_or_else(|| "or name a file that has a strategy".to_owned());
+                    let hint = suggest::path_hint(path).unwrap_or_else(|| "or give a file with a strategy".to_owned());
                     return Err(CommandError::usage(error.to_string()).hint(hint).into());
                 }
                 let strategy = Strategy::parse(&text(path)?);
                 StrategyNameOrFile::File(Box::new(strategy.map_err(|error| in_file(path, &error))?))
             }
         };
-        let network = |path: &PathBuf| -> anyhow::Result<Network> {
-            Network::parse(&text(path)?).map_err(|error| in_file(path, &error))
+        let read_spec = |path: &PathBuf| -> anyhow::Result<ResourceSpec> {
+            ResourceSpec::parse(&text(path)?).map_err(|error| in_file(path, &error))
         };
         self.trace.as_deref().map_or(Ok(()), report::check)?;
-        Ok(SettingsFiles { strategy, network: self.network.as_ref().map(network).transpose()? })
+        Ok(SettingsFiles { strategy, cluster: self.cluster.as_ref().map(read_spec).transpose()? })
     }
 
-    /// The device that a peer computes on.
-    pub(super) fn device(&self, peer: Rank) -> anyhow::Result<Device> {
-        self.place.open(peer, self.precision()).map_err(|problem| CommandError::usage(problem.to_string()).into())
+    /// Opens the compute device of a peer.
+    pub(super) fn open_device(&self, peer: Rank) -> anyhow::Result<Device> {
+        self.device.open(peer, self.precision()).map_err(|problem| CommandError::usage(problem.to_string()).into())
     }
 
     fn precision(&self) -> ComputePrecision {
@@ -199,55 +205,55 @@ impl NetArgs {
         }
     }
 
-    /// Where and how it is computed, if that is not as usual.
-    pub(super) fn where_to(&self) -> String {
+    /// Describes device and precision in the headline, unless they are the defaults.
+    pub(super) fn device_text(&self) -> String {
         let precision = match self.precision {
             PrecisionName::F32 => "",
             PrecisionName::Bf16 => " with bf16",
             PrecisionName::F16 => " with f16",
         };
-        match (self.place, precision) {
+        match (self.device, precision) {
             (DeviceSpec::Cpu, "") => String::new(),
-            (place, precision) => format!("; on {place}{precision}"),
+            (device, precision) => format!("; on {device}{precision}"),
         }
     }
 
-    /// Where a trace goes, if there is one.
+    /// Returns the file for the trace, if requested.
     pub(super) fn trace(&self) -> Option<&Path> {
         self.trace.as_deref()
     }
 
-    /// How many passes a peer makes for a step.
-    pub(super) fn passes(&self) -> usize {
-        self.passes as usize
+    /// Returns the number of accumulated passes per step.
+    pub(super) fn accumulate(&self) -> usize {
+        self.accumulate as usize
     }
 }
 
 impl NetSettings {
     pub(super) fn optimizer(&self) -> Optimizer {
         match self.optimizer {
-            OptimizerName::Adam => Optimizer::adam(self.rate),
-            OptimizerName::Adamw => Optimizer::adamw(self.rate),
-            OptimizerName::Adagrad => Optimizer::adagrad(self.rate),
-            OptimizerName::Rmsprop => Optimizer::rmsprop(self.rate),
+            OptimizerName::Adam => Optimizer::adam(self.learning_rate),
+            OptimizerName::Adamw => Optimizer::adamw(self.learning_rate),
+            OptimizerName::Adagrad => Optimizer::adagrad(self.learning_rate),
+            OptimizerName::Rmsprop => Optimizer::rmsprop(self.learning_rate),
             OptimizerName::Sgd => match self.momentum {
-                Some(momentum) => Optimizer::sgd(self.rate).momentum(momentum as f32),
-                None => Optimizer::sgd(self.rate),
+                Some(momentum) => Optimizer::sgd(self.learning_rate).momentum(momentum as f32),
+                None => Optimizer::sgd(self.learning_rate),
             },
         }
     }
 
     pub(super) fn schedule(&self, steps: u64) -> LrSchedule {
-        let schedule = match self.schedule {
+        let schedule = match self.lr_schedule {
             ScheduleName::Constant => LrSchedule::constant(),
             ScheduleName::Cosine => LrSchedule::cosine(steps),
             ScheduleName::Linear => LrSchedule::linear(steps),
         };
-        schedule.warm_up(self.warm_up)
+        schedule.warm_up(self.warmup_steps)
     }
 
     pub(super) fn clip(&self) -> Option<GradientClip> {
-        self.clip.map(GradientClip::Norm)
+        self.clip_norm.map(GradientClip::Norm)
     }
 }
 
@@ -261,10 +267,10 @@ fn in_file(path: &Path, error: &impl ToString) -> anyhow::Error {
 
 fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| format!("`{text}` is no number above 0, such as `0.001`"))
+    number.ok_or_else(|| format!("`{text}` is not a number above 0, such as `0.001`"))
 }
 
-fn share(text: &str) -> Result<f64, String> {
+fn below_one(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| (0.0..1.0).contains(number));
-    number.ok_or_else(|| format!("`{text}` is no number from 0 to below 1, such as `0.9`"))
+    number.ok_or_else(|| format!("`{text}` is not a number from 0 to below 1, such as `0.9`"))
 }

@@ -1,4 +1,4 @@
-//! `hemiola train ncf`: ratings of users for items.
+//! `hemiola train ncf`: neural collaborative filtering.
 
 use super::super::train_args::{TrainArgs, must_exist};
 use super::net_args::{AFTER_HELP, NetArgs};
@@ -11,32 +11,32 @@ use hemiola_nn::models::NcfConfig;
 use serde::Serialize;
 use std::process::ExitCode;
 
-const FIGURE: TargetMetric = TargetMetric::minimize("rmse");
-/// Users, items and ratings that are made up.
-const MADE: [usize; 3] = [1000, 800, 60_000];
+const METRIC: TargetMetric = TargetMetric::minimize("rmse");
+/// Numbers of users, items and ratings of the synthetic data.
+const SYNTHETIC: [usize; 3] = [1000, 800, 60_000];
 
 const HELP: &str = "\
 Examples:
-  Made-up ratings, to see it work:
+  Synthetic ratings:
     hemiola train ncf
 
-  MovieLens on two local peers; rows of embeddings that a step touches are all that is sent of them:
-    hemiola train ncf --data ml-100k/u1.base --valid ml-100k/u1.test --peers 2 --strategy parallax --explain
+  MovieLens on two local peers, with sparse gradients: only the embedding rows that a step touches are sent:
+    hemiola train ncf --data ml-100k/u1.base --validation ml-100k/u1.test --peers 2 --strategy parallax --explain
 
 A line of data is a user, an item and a rating, with any separator; further fields are ignored.
 ";
 
-/// The arguments of `hemiola train ncf`.
+/// Arguments of `hemiola train ncf`.
 #[derive(Args, Debug)]
 #[command(after_help = format!("{HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainNcf {
-    /// Files, a folder or a pattern with ratings. Default: made-up ratings.
+    /// Files, a folder or a pattern with ratings. Default: synthetic ratings.
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
-    /// Held-out ratings: a share of the data (0.1), 0 for none, or files.
-    #[arg(long, value_name = "SHARE|FILES", default_value = "0.1")]
-    valid: String,
+    /// Validation set: a fraction of the data (0.1), 0 for none, or files.
+    #[arg(long, value_name = "FRACTION|FILES", default_value = "0.1")]
+    validation: String,
 
     #[command(flatten)]
     sizes: NcfSizes,
@@ -50,26 +50,26 @@ pub(crate) struct TrainNcf {
 
 #[derive(Args, Debug, Serialize)]
 struct NcfSizes {
-    /// Numbers that stand for a user or an item.
+    /// Embedding size of users and items.
     #[arg(long, value_name = "N", default_value = "16", value_parser = clap::value_parser!(u32).range(1..))]
-    width: u32,
+    embedding_size: u32,
 
-    /// Neurons of each hidden layer.
+    /// Sizes of the hidden layers.
     #[arg(long, value_name = "N,..", value_delimiter = ',', default_value = "32,16", value_parser = clap::value_parser!(u32).range(1..))]
     hidden: Vec<u32>,
 }
 
 impl TrainNcf {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let share = self.valid.parse::<f64>().ok();
+        let share = self.validation.parse::<f64>().ok();
         if share.is_some_and(|share| !(0.0..=0.9).contains(&share)) {
-            let failure = CommandError::usage("the share that is held out must be from 0 to 0.9");
-            return Err(failure.hint("such as `--valid 0.1`").into());
+            let failure = CommandError::usage("the validation fraction must be from 0 to 0.9");
+            return Err(failure.hint("for example `--validation 0.1`").into());
         }
-        let held_out = share.is_none().then_some(&self.valid);
-        self.data.iter().chain(held_out).try_for_each(|pattern| must_exist(pattern))?;
+        let validation_files = share.is_none().then_some(&self.validation);
+        self.data.iter().chain(validation_files).try_for_each(|pattern| must_exist(pattern))?;
         let Self { sizes, flags, common, .. } = &self;
-        let kind = NetKind { name: "ncf", figure: FIGURE, batch: 256 };
+        let kind = NetKind { name: "ncf", metric: METRIC, batch_size: 256 };
         let command = NetCommand { kind, common, flags };
         command.execute(sizes, || self.load(share), NcfConfig::init)
     }
@@ -78,16 +78,15 @@ impl TrainNcf {
         let seed = self.common.seed;
         let ratings = match &self.data {
             Some(pattern) => RatingDataset::read(pattern)?,
-            None => synthetic::ratings(MADE[0], MADE[1], MADE[2], seed),
+            None => synthetic::ratings(SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2], seed),
         };
         let (train, valid, cold) = match share {
             None if self.data.is_none() => {
-                let failure =
-                    CommandError::usage("held-out ratings from files need ratings to train on, and there are none");
+                let failure = CommandError::usage("a validation file needs `--data`");
                 return Err(failure.hint("add `--data FILES`").into());
             }
             None => {
-                let (valid, cold) = RatingDataset::read_validation(&self.valid, &ratings)?;
+                let (valid, cold) = RatingDataset::read_validation(&self.validation, &ratings)?;
                 (ratings, Some(valid), cold)
             }
             Some(share) => {
@@ -96,12 +95,18 @@ impl TrainNcf {
             }
         };
         if train.is_empty() {
-            return Err(CommandError::usage("nothing is left to train on").hint("hold out less: `--valid 0.1`").into());
+            return Err(CommandError::usage("the training set is empty")
+                .hint("use a smaller validation set: `--validation 0.1`")
+                .into());
         }
-        let origin = if self.data.is_some() { "" } else { "made-up " };
-        let cold = if cold == 0 { String::new() } else { format!(" ({cold} more of users or items nobody trains on)") };
+        let origin = if self.data.is_some() { "" } else { "synthetic " };
+        let cold = if cold == 0 {
+            String::new()
+        } else {
+            format!(" (and {cold} of users or items outside the training set, which are ignored)")
+        };
         let headline = format!(
-            "{} {origin}ratings of {} users for {} items, {} held out{cold}",
+            "{} {origin}ratings of {} users for {} items, {} for validation{cold}",
             train.len(),
             train.users(),
             train.items(),
@@ -110,12 +115,12 @@ impl TrainNcf {
         let config = NcfConfig {
             users: train.users(),
             items: train.items(),
-            embedding_size: self.sizes.width as usize,
+            embedding_size: self.sizes.embedding_size as usize,
             hidden: self.sizes.hidden.iter().map(|neurons| *neurons as usize).collect(),
             mean_rating: train.mean() as f32,
             seed,
         };
         let extents = vec![train.users() as u64, train.items() as u64];
-        Ok(NetData { train, valid, headline, config, positions: 1, shape: extents })
+        Ok(NetData { train, valid, headline, config, sequence_length: 1, shape: extents })
     }
 }

@@ -1,4 +1,4 @@
-//! `hemiola train lstm` and `transformer`: which word comes next.
+//! `hemiola train lstm` and `transformer`: language models.
 
 use super::super::train_args::{TrainArgs, must_exist};
 use super::net_args::{AFTER_HELP, NetArgs};
@@ -12,55 +12,57 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const FIGURE: TargetMetric = TargetMetric::minimize("perplexity");
-/// Words of made-up text, and how many of them there are.
-const MADE: [usize; 2] = [100, 20_000];
+const METRIC: TargetMetric = TargetMetric::minimize("perplexity");
+/// Vocabulary size and length of the synthetic text.
+const SYNTHETIC: [usize; 2] = [100, 20_000];
 
-/// Flags of nets that read text.
+/// Flags of language models.
 #[derive(Args, Debug)]
 struct TextArgs {
-    /// A file of one sentence a line, words with spaces between them; or a folder with one file that has `train` in its name and one with `valid`, as the Penn Treebank. Default: made-up text.
+    /// File with a sentence per line, words separated by spaces; or a folder with one file named
+    /// `*train*` and one named `*valid*`, as the Penn Treebank. Default: synthetic text.
     #[arg(long, short, value_name = "FILE|DIR")]
     data: Option<PathBuf>,
 
-    /// Held-out text: the last share of the data (0.1), 0 for none, or a file. Default: 0.1, or what the folder has.
-    #[arg(long, value_name = "SHARE|FILE")]
-    valid: Option<String>,
+    /// Validation set: the last fraction of the data (0.1), 0 for none, or a file. Default: the
+    /// `*valid*` file of the folder, else 0.1.
+    #[arg(long, value_name = "FRACTION|FILE")]
+    validation: Option<String>,
 
-    /// Words of a piece of text, which is an example.
+    /// Sequence length: words per example.
     #[arg(long, value_name = "N", default_value = "32", value_parser = clap::value_parser!(u32).range(1..=4096))]
-    positions: u32,
+    sequence_length: u32,
 }
 
-/// Where text is.
+/// Files of the training set and the validation set.
 #[derive(Debug)]
 struct TextFiles {
     train: Option<String>,
     valid: Option<String>,
-    /// What is held out where there is no file of it.
+    /// Validation fraction, used without a validation file.
     share: f64,
 }
 
 impl TextArgs {
-    /// Finds the files before peers are started.
+    /// Finds the files, before peers are launched.
     fn files(&self) -> anyhow::Result<TextFiles> {
-        let share = match &self.valid {
+        let share = match &self.validation {
             None => Some(0.1),
             Some(text) => text.parse::<f64>().ok(),
         };
         if share.is_some_and(|share| !(0.0..=0.9).contains(&share)) {
-            let failure = CommandError::usage("the share that is held out must be from 0 to 0.9");
-            return Err(failure.hint("such as `--valid 0.1`").into());
+            let failure = CommandError::usage("the validation fraction must be from 0 to 0.9");
+            return Err(failure.hint("for example `--validation 0.1`").into());
         }
         let [train, beside] = match &self.data {
             Some(folder) if folder.is_dir() => {
                 let named = |part: &str| in_folder(folder, part);
-                [Some(named("train")?), self.valid.is_none().then(|| named("valid")).transpose()?]
+                [Some(named("train")?), self.validation.is_none().then(|| named("valid")).transpose()?]
             }
             Some(file) => [Some(text_of(file)?), None],
             None => [None, None],
         };
-        let valid = match (&self.valid, share) {
+        let valid = match (&self.validation, share) {
             (Some(file), None) => Some(file.clone()),
             _ => beside,
         };
@@ -68,46 +70,49 @@ impl TextArgs {
         Ok(TextFiles { train, valid, share: share.unwrap_or(0.0) })
     }
 
-    /// Text to train on and text that is held out; `config` makes a net for so many words.
+    /// Loads the training set and the validation set; `config` builds a net for the vocabulary
+    /// size.
     fn load<C>(
         &self,
         files: &TextFiles,
         seed: u64,
         config: impl FnOnce(usize) -> C,
     ) -> anyhow::Result<NetData<TextDataset, C>> {
-        let positions = self.positions as usize;
+        let sequence_length = self.sequence_length as usize;
         let (train, valid, words) = match (&files.train, &files.valid) {
             (Some(train), Some(valid)) => {
-                let (train, vocabulary) = TextDataset::read(train, positions)?;
-                let valid = TextDataset::read_with(valid, positions, &vocabulary)?;
+                let (train, vocabulary) = TextDataset::read(train, sequence_length)?;
+                let valid = TextDataset::read_with(valid, sequence_length, &vocabulary)?;
                 (train, Some(valid), vocabulary.len())
             }
             (train, _) => {
                 let (all, words) = match train {
                     Some(train) => {
-                        let (all, vocabulary) = TextDataset::read(train, positions)?;
+                        let (all, vocabulary) = TextDataset::read(train, sequence_length)?;
                         (all, vocabulary.len())
                     }
-                    None => (synthetic::text(MADE[0], MADE[1], positions, seed), MADE[0]),
+                    None => (synthetic::text(SYNTHETIC[0], SYNTHETIC[1], sequence_length, seed), SYNTHETIC[0]),
                 };
                 let [train, valid] = all.split(files.share);
                 (train, Some(valid).filter(|valid| !valid.is_empty()), words)
             }
         };
         if train.is_empty() {
-            let failure = CommandError::usage("nothing is left to train on");
-            return Err(failure.hint("hold out less (`--valid 0.1`), or give more text").into());
+            let failure = CommandError::usage("the training set is empty");
+            return Err(failure.hint("use a smaller validation set (`--validation 0.1`), or more text").into());
         }
-        let held_out = valid.as_ref().map_or(0, TextDataset::words);
-        let origin = if files.train.is_some() { "" } else { "made-up " };
-        let headline =
-            format!("{} {origin}words of {words} kinds, {held_out} held out, in pieces of {positions}", train.words());
-        let shape = vec![train.len() as u64, positions as u64, words as u64];
-        Ok(NetData { train, valid, headline, config: config(words), positions, shape })
+        let validation = valid.as_ref().map_or(0, TextDataset::words);
+        let origin = if files.train.is_some() { "" } else { "synthetic " };
+        let headline = format!(
+            "{} {origin}words, {words} distinct, {validation} for validation, in sequences of {sequence_length}",
+            train.words()
+        );
+        let shape = vec![train.len() as u64, sequence_length as u64, words as u64];
+        Ok(NetData { train, valid, headline, config: config(words), sequence_length, shape })
     }
 }
 
-/// The file of a folder that has a word in its name.
+/// Returns the one file of a folder whose name contains a word.
 fn in_folder(folder: &Path, word: &str) -> anyhow::Result<String> {
     let entries = std::fs::read_dir(folder).map_err(|error| CommandError::io("list", folder, &error))?;
     let mut found: Vec<PathBuf> = entries
@@ -119,7 +124,7 @@ fn in_folder(folder: &Path, word: &str) -> anyhow::Result<String> {
         return text_of(one);
     }
     let message = format!("`{}` has {} files with `{word}` in their names", folder.display(), found.len());
-    Err(CommandError::usage(message).hint("name the file with `--data FILE`, and `--valid FILE`").into())
+    Err(CommandError::usage(message).hint("give the files with `--data FILE` and `--validation FILE`").into())
 }
 
 fn text_of(path: &Path) -> anyhow::Result<String> {
@@ -129,19 +134,19 @@ fn text_of(path: &Path) -> anyhow::Result<String> {
 
 const LSTM_HELP: &str = "\
 Examples:
-  Made-up text, to see it work:
+  Synthetic text:
     hemiola train lstm
 
   The Penn Treebank on two local peers:
-    hemiola train lstm --data ptb --peers 2 --width 200 --memory 200 --rate 0.002 --clip 5 --epochs 6 --output net
+    hemiola train lstm --data ptb --peers 2 --embedding-size 200 --hidden-size 200 --lr 0.002 --clip-norm 5 --epochs 6 --output net
 ";
 
-/// The arguments of `hemiola train lstm`.
+/// Arguments of `hemiola train lstm`.
 #[derive(Args, Debug)]
 #[command(after_help = format!("{LSTM_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainLstm {
     #[command(flatten)]
-    writing: TextArgs,
+    text: TextArgs,
 
     #[command(flatten)]
     sizes: LstmSizes,
@@ -155,52 +160,52 @@ pub(crate) struct TrainLstm {
 
 #[derive(Args, Debug, Serialize)]
 struct LstmSizes {
-    /// Numbers that stand for a word.
+    /// Embedding size.
     #[arg(long, value_name = "N", default_value = "128", value_parser = clap::value_parser!(u32).range(1..))]
-    width: u32,
+    embedding_size: u32,
 
-    /// Numbers that a layer remembers.
+    /// Hidden size of a layer.
     #[arg(long, value_name = "N", default_value = "128", value_parser = clap::value_parser!(u32).range(1..))]
-    memory: u32,
+    hidden_size: u32,
 
-    /// Layers.
+    /// Number of layers.
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u32).range(1..))]
     layers: u32,
 }
 
 impl TrainLstm {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let Self { writing, sizes, flags, common } = &self;
-        let files = writing.files()?;
+        let Self { text, sizes, flags, common } = &self;
+        let files = text.files()?;
         let load = || {
-            writing.load(&files, common.seed, |words| LstmConfig {
+            text.load(&files, common.seed, |words| LstmConfig {
                 vocabulary_size: words,
-                embedding_size: sizes.width as usize,
-                hidden_size: sizes.memory as usize,
+                embedding_size: sizes.embedding_size as usize,
+                hidden_size: sizes.hidden_size as usize,
                 layers: sizes.layers as usize,
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "lstm", figure: FIGURE, batch: 32 };
+        let kind = NetKind { name: "lstm", metric: METRIC, batch_size: 32 };
         NetCommand { kind, common, flags }.execute(sizes, load, LstmConfig::init)
     }
 }
 
 const TRANSFORMER_HELP: &str = "\
 Examples:
-  Made-up text, to see it work:
+  Synthetic text:
     hemiola train transformer
 
   The Penn Treebank on two local peers:
-    hemiola train transformer --data ptb --peers 2 --positions 64 --schedule cosine --warm-up 200 --epochs 6 --output net
+    hemiola train transformer --data ptb --peers 2 --sequence-length 64 --lr-schedule cosine --warmup-steps 200 --epochs 6 --output net
 ";
 
-/// The arguments of `hemiola train transformer`.
+/// Arguments of `hemiola train transformer`.
 #[derive(Args, Debug)]
 #[command(after_help = format!("{TRANSFORMER_HELP}\n{AFTER_HELP}"))]
 pub(crate) struct TrainTransformer {
     #[command(flatten)]
-    writing: TextArgs,
+    text: TextArgs,
 
     #[command(flatten)]
     sizes: TransformerSizes,
@@ -214,38 +219,39 @@ pub(crate) struct TrainTransformer {
 
 #[derive(Args, Debug, Serialize)]
 struct TransformerSizes {
-    /// Numbers that stand for a word, a multiple of --heads.
+    /// Embedding size, a multiple of --heads.
     #[arg(long, value_name = "N", default_value = "128", value_parser = clap::value_parser!(u32).range(1..))]
-    width: u32,
+    embedding_size: u32,
 
-    /// Ways to look at other words.
+    /// Number of attention heads.
     #[arg(long, value_name = "N", default_value = "4", value_parser = clap::value_parser!(u32).range(1..))]
     heads: u32,
 
-    /// Blocks of attention.
+    /// Number of transformer blocks.
     #[arg(long, value_name = "N", default_value = "2", value_parser = clap::value_parser!(u32).range(1..))]
     blocks: u32,
 }
 
 impl TrainTransformer {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
-        let Self { writing, sizes, flags, common } = &self;
-        if sizes.width % sizes.heads != 0 {
-            let message = format!("`--width {}` is no multiple of `--heads {}`", sizes.width, sizes.heads);
-            return Err(CommandError::usage(message).hint("such as `--width 128 --heads 4`").into());
+        let Self { text, sizes, flags, common } = &self;
+        if sizes.embedding_size % sizes.heads != 0 {
+            let message =
+                format!("`--embedding-size {}` is not a multiple of `--heads {}`", sizes.embedding_size, sizes.heads);
+            return Err(CommandError::usage(message).hint("for example `--embedding-size 128 --heads 4`").into());
         }
-        let files = writing.files()?;
+        let files = text.files()?;
         let load = || {
-            writing.load(&files, common.seed, |words| TransformerConfig {
+            text.load(&files, common.seed, |words| TransformerConfig {
                 vocabulary_size: words,
-                context_length: writing.positions as usize,
-                embedding_size: sizes.width as usize,
+                context_length: text.sequence_length as usize,
+                embedding_size: sizes.embedding_size as usize,
                 heads: sizes.heads as usize,
                 blocks: sizes.blocks as usize,
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "transformer", figure: FIGURE, batch: 32 };
+        let kind = NetKind { name: "transformer", metric: METRIC, batch_size: 32 };
         NetCommand { kind, common, flags }.execute(sizes, load, TransformerConfig::init)
     }
 }

@@ -1,6 +1,8 @@
-//! The loop around the steps of any net: epochs, held-out figures, checkpoints, the end.
+//! Training loop of all nets: epochs, validation, checkpoints, stopping.
 //!
-//! It does for nets what `training::drive` does for models that are arrays; the trainer saves what only it has. **Invariant:** what is done next depends on the history and on what all peers have agreed on.
+//! The counterpart of the fit loop of `hemiola_models::training` for nets, whose trainer saves its
+//! own checkpoints. **Invariant:** control flow depends only on the history and on values that all
+//! peers agree on.
 
 use super::super::progress::MetricColumns;
 use super::super::train_args::{PreparedTraining, TrainArgs};
@@ -23,37 +25,38 @@ use serde_json::{Value, json};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Held-out examples that are looked at together, at most: an evaluation keeps no gradients, and smaller batches save nothing.
-const LOOK: usize = 256;
+/// Maximum batch size of an evaluation. It keeps no gradients, so smaller batches would save no
+/// memory.
+const EVALUATION_BATCH: usize = 256;
 
-/// Steps in a trace: the last of the last epoch.
-const TRACED: usize = 20;
+/// Number of traced steps: the last ones of the last epoch.
+const TRACED_STEPS: usize = 20;
 
-/// A kind of net, and what it is usually trained with.
+/// Kind of net, with its metric and default batch size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NetKind {
-    /// As in `hemiola train NAME`.
+    /// Name of the command, as in `hemiola train NAME`.
     pub(super) name: &'static str,
-    /// The figure that counts.
-    pub(super) figure: TargetMetric,
-    /// Examples of a step.
-    pub(super) batch: u32,
+    /// Validation metric that stopping depends on.
+    pub(super) metric: TargetMetric,
+    /// Default global batch size.
+    pub(super) batch_size: u32,
 }
 
-/// What there is to train on.
+/// Loaded data, and the configuration of the net for them.
 pub(super) struct NetData<E, C> {
     pub(super) train: E,
     pub(super) valid: Option<E>,
-    /// What was read, for people.
+    /// Summary of the data, printed before the first epoch.
     pub(super) headline: String,
-    /// The net for it.
+    /// Configuration of the net that fits the data.
     pub(super) config: C,
-    /// Words of an example, or 1.
-    pub(super) positions: usize,
+    /// Words per example; 1 if an example is not a sequence.
+    pub(super) sequence_length: usize,
     pub(super) shape: Vec<u64>,
 }
 
-/// A command: what was typed.
+/// Command to train a net: its kind and flags.
 pub(super) struct NetCommand<'a> {
     pub(super) kind: NetKind,
     pub(super) common: &'a TrainArgs,
@@ -61,7 +64,8 @@ pub(super) struct NetCommand<'a> {
 }
 
 impl NetCommand<'_> {
-    /// Trains what `init` makes of the configuration that `load` found to fit the data. `sizes` are the settings of the net that were typed.
+    /// Trains the net that `init` builds from the configuration of `load`. `sizes` are the flags of
+    /// the net, which must not change on resume.
     pub(super) fn execute<N, E, C: Serialize>(
         &self,
         sizes: &impl Serialize,
@@ -74,49 +78,49 @@ impl NetCommand<'_> {
     {
         let Self { kind, common, flags } = self;
         let limits = common.limits(&TrainingLimits { epochs: 10, patience: None, ..TrainingLimits::default() });
-        let chosen = flags.chosen(kind.batch, limits.epochs)?;
+        let net_settings = flags.settings(kind.batch_size, limits.epochs)?;
         let read = flags.read()?;
-        let settings = json!({ "net": sizes, "seed": common.seed, "learning": chosen });
+        let settings = json!({ "net": sizes, "seed": common.seed, "optimization": net_settings });
         if let Some(checkpoints) = common.checkpoints() {
             folder::check(&checkpoints, kind.name, &settings)?;
         }
         common.check_report()?;
         common.run(|cluster| {
             let start = cluster.env().now();
-            let lock = common.claim(cluster)?;
+            let lock = common.lock_output(cluster)?;
             let loaded = load().map_err(into_cluster_error)?;
-            same_everywhere(cluster, &loaded)?;
-            let device = flags.device(cluster.rank()).map_err(into_cluster_error)?;
-            let headline = format!("{}; {}{}", loaded.headline, ClusterInfo::of(cluster), flags.where_to());
+            check_same_data(cluster, &loaded)?;
+            let device = flags.open_device(cluster.rank()).map_err(into_cluster_error)?;
+            let headline = format!("{}; {}{}", loaded.headline, ClusterInfo::of(cluster), flags.device_text());
             let loading = cluster.env().now() - start;
-            let figures = MetricColumns { metric: kind.figure.name, unit: "examples" };
-            let prepared = PreparedTraining { headline, loading, figures, limits: &limits, lock };
-            common.attend(cluster, prepared, |watch| {
+            let columns = MetricColumns { metric: kind.metric.name, unit: "examples" };
+            let prepared = PreparedTraining { headline, loading, columns, limits: &limits, lock };
+            common.fit_with_callback(cluster, prepared, |callback| {
                 let net = init(&loaded.config, &device.clone().autodiff());
-                let job = NetTraining {
+                let training = NetTraining {
                     cluster,
                     device,
                     kind: *kind,
                     flags,
-                    chosen: &chosen,
+                    net_settings: &net_settings,
                     settings: &settings,
                     limits: &limits,
                     seed: common.seed,
                     checkpoints: common.checkpoints(),
                     data: &loaded,
                 };
-                job.run(net, &read, watch)
+                training.run(net, &read, callback)
             })
         })
     }
 }
 
-/// *Collective.* An error if a peer has other data than the first.
-fn same_everywhere<E: Dataset, C>(cluster: &Cluster, loaded: &NetData<E, C>) -> Result<()> {
+/// *Collective.* Returns an error unless all peers have read the same data.
+fn check_same_data<E: Dataset, C>(cluster: &Cluster, loaded: &NetData<E, C>) -> Result<()> {
     let digests = cluster.all_gather(loaded.digests())?;
     match digests.iter().position(|digest| *digest != digests[0]) {
         Some(rank) => {
-            let failure = CommandError::usage(format!("peer {rank} has other data than peer 0"));
+            let failure = CommandError::usage(format!("peer {rank} and peer 0 have different data"));
             Err(into_cluster_error(failure.hint("copy the same files to every machine").into()))
         }
         None => Ok(()),
@@ -134,13 +138,13 @@ impl<E: Dataset, C> NetData<E, C> {
     }
 }
 
-/// A training.
+/// Training run of a net.
 struct NetTraining<'a, E, C> {
     cluster: &'a Cluster,
     device: Device,
     kind: NetKind,
     flags: &'a NetArgs,
-    chosen: &'a NetSettings,
+    net_settings: &'a NetSettings,
     settings: &'a Value,
     limits: &'a TrainingLimits,
     seed: u64,
@@ -148,50 +152,51 @@ struct NetTraining<'a, E, C> {
     data: &'a NetData<E, C>,
 }
 
-/// What has happened so far.
+/// History and timings of the run so far, including resumed epochs.
 #[derive(Default)]
-struct ResumedTraining {
+struct RunHistory {
     history: Vec<EpochProgress>,
     training: Duration,
     evaluation: Duration,
     saving: Duration,
     bytes_before: u64,
-    /// Epochs and seconds of training when a checkpoint was last made.
+    /// Epoch and training seconds of the last checkpoint.
     saved: (u32, f64),
 }
 
 impl<E: Dataset, C> NetTraining<'_, E, C> {
-    /// *Collective.* Trains to the end.
+    /// *Collective.* Trains until a limit is reached, and returns the report.
     fn run<N: NeuralNet<Batch = E::Batch>>(
         &self,
         net: N,
         read: &SettingsFiles,
-        watch: &mut dyn Callback,
+        callback: &mut dyn Callback,
     ) -> Result<TrainingReport> {
-        let batches = BatchSampler::new(self.data.train.len(), self.chosen.batch, self.cluster.size(), self.seed);
+        let batches =
+            BatchSampler::new(self.data.train.len(), self.net_settings.batch_size, self.cluster.size(), self.seed);
         let mut trainer = self.trainer(net, read, batches.steps() as u64).build()?;
-        watch.on_explanation(trainer.explain().to_string().trim_end());
-        let mut past = ResumedTraining::default();
-        let mut end = self.resume(trainer.steps(), batches.steps() as u64, &mut past, watch)?;
+        callback.on_explanation(trainer.explain().to_string().trim_end());
+        let mut past = RunHistory::default();
+        let mut end = self.resume(trainer.steps(), batches.steps() as u64, &mut past, callback)?;
         while end.is_none() {
             let progress = self.epoch(&mut trainer, &batches, &mut past)?;
-            let wish = watch.on_epoch_end(&progress);
+            let control = callback.on_epoch_end(&progress);
             past.history.push(progress);
-            let verdict = self.limits.decide(&past.history, self.kind.figure);
+            let verdict = self.limits.decide(&past.history, self.kind.metric);
             let last = &past.history[past.history.len() - 1];
             let due = self
                 .checkpoints
                 .as_ref()
                 .is_some_and(|checkpoints| checkpoints.is_due(last.epoch - past.saved.0, last.seconds - past.saved.1));
-            // Clocks differ from peer to peer, so the first decides; whoever wants the end gets it.
-            let said = self.cluster.all_gather((
+            // Clocks differ between peers, so the first peer decides; a stop of any peer stops all.
+            let votes = self.cluster.all_gather((
                 verdict.stop_reason.map(str::to_owned),
-                wish == TrainingControl::Stop,
+                control == TrainingControl::Stop,
                 due,
             ))?;
-            let stop = said.iter().any(|(_, stop, _)| *stop);
-            let (judged, _, due) = said.into_iter().next().expect("every peer has said something");
-            end = judged.or_else(|| stop.then(|| TrainingSummary::STOPPED_BY_CALLBACK.to_owned()));
+            let stop = votes.iter().any(|(_, stop, _)| *stop);
+            let (reason, _, due) = votes.into_iter().next().expect("every peer has voted");
+            end = reason.or_else(|| stop.then(|| TrainingSummary::STOPPED_BY_CALLBACK.to_owned()));
             if due || end.is_some() {
                 self.save(&mut trainer, &mut past)?;
             }
@@ -201,21 +206,21 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
     }
 
     fn trainer<N: NeuralNet>(&self, net: N, read: &SettingsFiles, steps: u64) -> TrainerBuilder<N> {
-        let mut builder = Trainer::builder(self.cluster, net, self.chosen.optimizer())
-            .batch_size(self.chosen.batch.div_ceil(self.cluster.size()))
-            .sequence_length(self.data.positions)
-            .schedule(self.chosen.schedule(steps * u64::from(self.limits.epochs)));
+        let mut builder = Trainer::builder(self.cluster, net, self.net_settings.optimizer())
+            .batch_size(self.net_settings.batch_size.div_ceil(self.cluster.size()))
+            .sequence_length(self.data.sequence_length)
+            .schedule(self.net_settings.schedule(steps * u64::from(self.limits.epochs)));
         builder = match &read.strategy {
             StrategyNameOrFile::Name(name) => builder.strategy(*name),
             StrategyNameOrFile::File(strategy) => builder.strategy((**strategy).clone()),
         };
-        if let Some(network) = &read.network {
-            builder = builder.network(network.clone());
+        if let Some(cluster) = &read.cluster {
+            builder = builder.network(cluster.clone());
         }
         if self.flags.trace().is_some() {
             builder = builder.trace();
         }
-        if let Some(clip) = self.chosen.clip() {
+        if let Some(clip) = self.net_settings.clip() {
             builder = builder.clip(clip);
         }
         if let Some(checkpoints) = &self.checkpoints {
@@ -227,36 +232,40 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
         builder
     }
 
-    /// *Collective.* The past of a training that goes on, and why there is nothing to do, if so.
+    /// *Collective.* Restores the history of a resumed run. Returns the stop reason if it is
+    /// complete already.
     fn resume(
         &self,
         step: u64,
         steps: u64,
-        past: &mut ResumedTraining,
-        watch: &mut dyn Callback,
+        past: &mut RunHistory,
+        callback: &mut dyn Callback,
     ) -> Result<Option<String>> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(None) };
         let folder = checkpoints.folder();
         if !checkpoints.resumes() {
-            return self.by_root(|| folder::clear(folder)).map(|()| None);
+            return self.on_root(|| folder::clear(folder)).map(|()| None);
         }
-        // As text: what describes itself, as settings do, cannot be sent otherwise.
-        let text = self.by_root(|| Ok(serde_json::to_string(&folder::journal(folder, step)?)?))?;
-        let NetFolder { journal, .. } = serde_json::from_str(&text).expect("the first peer has written it just now");
+        // As text, because the settings are self-describing JSON, which the wire format cannot
+        // carry.
+        let text = self.on_root(|| Ok(serde_json::to_string(&folder::journal(folder, step)?)?))?;
+        let NetFolder { journal, .. } = serde_json::from_str(&text).expect("the root has just serialized it");
         journal.check_settings(self.settings)?;
         journal.check_data(&self.data.facts(), self.data.digests())?;
         let last = journal.progress.last().filter(|last| u64::from(last.epoch) * steps == step);
         let Some(last) = last else {
-            let message = format!("the checkpoint in `{}` is not of the end of an epoch", folder.display());
-            return Err(into_cluster_error(CommandError::usage(message).hint("train anew, in another folder").into()));
+            let message = format!("the checkpoint in `{}` is not at the end of an epoch", folder.display());
+            return Err(into_cluster_error(
+                CommandError::usage(message).hint("train from the start, in another folder").into(),
+            ));
         };
         past.training = Duration::from_secs_f64(last.seconds.max(0.0));
         past.evaluation = Duration::from_secs_f64(journal.evaluation_seconds.max(0.0));
         past.bytes_before = last.bytes_sent;
         past.saved = (last.epoch, last.seconds);
-        let end = self.limits.decide(&journal.progress, self.kind.figure).stop_reason;
+        let end = self.limits.decide(&journal.progress, self.kind.metric).stop_reason;
         let epoch = last.epoch;
-        watch.on_note(&match end {
+        callback.on_note(&match end {
             Some(_) => format!("nothing left to do after epoch {epoch}; raise the limits to continue"),
             None => format!("resuming after epoch {epoch}"),
         });
@@ -264,11 +273,11 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
         Ok(end.map(str::to_owned))
     }
 
-    /// *Collective.* The last steps of all peers, if they are wanted.
+    /// *Collective.* Writes the trace of the last steps of all peers, if requested.
     fn write_trace<N: NeuralNet>(&self, trainer: &Trainer<N>) -> Result<()> {
         let Some(path) = self.flags.trace() else { return Ok(()) };
         let spans = self.cluster.all_gather(trainer.trace())?;
-        self.by_root(|| {
+        self.on_root(|| {
             let spans: Vec<_> = Rank::all(spans.len()).zip(spans.iter().cloned()).collect();
             let mut file = StagedFile::create(path, OutputCompression::None)?;
             file.write(chrome_trace(&spans).as_bytes())?;
@@ -276,23 +285,23 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
         })
     }
 
-    /// *Collective.* One pass over the examples, and how the net does then.
+    /// *Collective.* Trains one epoch, and evaluates the net.
     fn epoch<N: NeuralNet<Batch = E::Batch>>(
         &self,
         trainer: &mut Trainer<N>,
         batches: &BatchSampler,
-        past: &mut ResumedTraining,
+        past: &mut RunHistory,
     ) -> Result<EpochProgress> {
         let (env, device, rank) = (self.cluster.env(), self.device.clone().autodiff(), self.cluster.rank().index());
         let start = env.now();
         let epoch = past.history.len() as u32;
         let (mut total, mut examples) = (0.0, 0_u64);
         for step in 0..batches.steps() {
-            if step + TRACED == batches.steps() {
+            if step + TRACED_STEPS == batches.steps() {
                 drop(trainer.trace());
             }
             let share = batches.examples_of(epoch, step, rank);
-            let mut parts = share.chunks(share.len().div_ceil(self.flags.passes()).max(1)).peekable();
+            let mut parts = share.chunks(share.len().div_ceil(self.flags.accumulate()).max(1)).peekable();
             let mut stepped = false;
             while let Some(part) = parts.next() {
                 let forward = |net: &N| net.loss(&self.data.train.batch(part, &device));
@@ -306,8 +315,8 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
                 examples += part.len() as u64;
             }
             if !stepped {
-                // Others have examples.
-                trainer.step(0, |_| unreachable!("there is nothing to look at"))?;
+                // This peer has no examples in the batch, but takes part in the synchronization.
+                trainer.step(0, |_| unreachable!("a step without examples has no forward pass"))?;
             }
         }
         let net = trainer.synced_model()?;
@@ -331,35 +340,35 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
         })
     }
 
-    /// *Collective.* Figures on held-out examples.
+    /// *Collective.* Computes the validation metrics.
     fn evaluate<N: NeuralNet<Batch = E::Batch>>(&self, net: &N, valid: &E) -> Result<Metrics> {
-        let look = self.chosen.batch.clamp(1, LOOK);
-        let batches = BatchSampler::new(valid.len(), look, self.cluster.size(), 0);
+        let batch_size = self.net_settings.batch_size.clamp(1, EVALUATION_BATCH);
+        let batches = BatchSampler::new(valid.len(), batch_size, self.cluster.size(), 0);
         let (mut total, mut right) = (0.0, 0.0);
         for part in batches.in_order(self.cluster.rank().index()) {
-            let judged = net.evaluate(&valid.batch(&part, &self.device));
-            total += judged.loss * part.len() as f64;
-            right += judged.accuracy.unwrap_or(0.0) * part.len() as f64;
+            let evaluation = net.evaluate(&valid.batch(&part, &self.device));
+            total += evaluation.loss * part.len() as f64;
+            right += evaluation.accuracy.unwrap_or(0.0) * part.len() as f64;
         }
         let all = self.cluster.all_gather((total, right))?;
         let (total, right) = all.into_iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
         let (loss, right) = (total / valid.len() as f64, right / valid.len() as f64);
-        let figure = match self.kind.figure.name {
+        let metric = match self.kind.metric.name {
             "accuracy" => right,
             "perplexity" => loss.exp(),
             "rmse" => loss.sqrt(),
             _ => loss,
         };
-        Ok(Metrics::from([("loss".to_owned(), loss), (self.kind.figure.name.to_owned(), figure)]))
+        Ok(Metrics::from([("loss".to_owned(), loss), (self.kind.metric.name.to_owned(), metric)]))
     }
 
-    /// *Collective.* Saves a checkpoint, if there is a place for it.
-    fn save<N: NeuralNet>(&self, trainer: &mut Trainer<N>, past: &mut ResumedTraining) -> Result<()> {
+    /// *Collective.* Saves a checkpoint, if `--output` is given.
+    fn save<N: NeuralNet>(&self, trainer: &mut Trainer<N>, past: &mut RunHistory) -> Result<()> {
         let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
         let (folder, step, start) = (checkpoints.folder(), trainer.steps(), self.cluster.env().now());
         let last = &past.history[past.history.len() - 1];
         past.saved = (last.epoch, last.seconds);
-        let kept = NetFolder {
+        let journal = NetFolder {
             net: self.kind.name.to_owned(),
             journal: CheckpointMetadata {
                 settings: self.settings.clone(),
@@ -374,15 +383,15 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
                 state: Value::Null,
             },
         };
-        self.by_root(|| folder::announce(folder, step, &kept))?;
+        self.on_root(|| folder::write_journal(folder, step, &journal))?;
         trainer.checkpoint()?;
-        self.by_root(|| folder::settle(folder, step))?;
+        self.on_root(|| folder::remove_old_journals(folder, step))?;
         past.saving += self.cluster.env().now() - start;
         Ok(())
     }
 
-    /// *Collective.* What the first peer does, for all.
-    fn by_root<T: Serialize + serde::de::DeserializeOwned>(
+    /// *Collective.* Runs `act` on the root, and broadcasts its result.
+    fn on_root<T: Serialize + serde::de::DeserializeOwned>(
         &self,
         act: impl FnOnce() -> anyhow::Result<T>,
     ) -> Result<T> {
@@ -397,11 +406,11 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
         match (self.cluster.broadcast(done)?, failed) {
             (Some(done), _) => Ok(done),
             (None, Some(error)) => Err(error),
-            (None, None) => Err(Error::program("peer 0 has failed; see its message")),
+            (None, None) => Err(Error::program("peer 0 failed; see its message")),
         }
     }
 
-    fn report(&self, past: ResumedTraining, ended: String) -> Result<TrainingReport> {
+    fn report(&self, past: RunHistory, stop_reason: String) -> Result<TrainingReport> {
         let history = past.history;
         let (seconds, last) = (past.training.as_secs_f64(), &history[history.len() - 1]);
         let result = TrainingSummary {
@@ -413,7 +422,7 @@ impl<E: Dataset, C> NetTraining<'_, E, C> {
             objective: last.objective,
             validation: last.validation.clone(),
             best_epoch: last.epoch,
-            stop_reason: ended,
+            stop_reason,
             bytes_sent: last.bytes_sent,
             peak_rss_bytes: peak_memory(self.cluster)?,
         };

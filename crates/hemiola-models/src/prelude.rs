@@ -1,0 +1,11 @@
+//! Names that most programs with models need.
+//!
+//! ```
+//! use hemiola_models::prelude::*;
+//! ```
+
+pub use crate::training::{Checkpoints, FitOptions};
+pub use crate::{
+    Estimator, Fit, IncrementalEstimator, LinearClassifier, MatrixFactorization, Predictor, SparseRegression,
+    TopicModelling,
+};

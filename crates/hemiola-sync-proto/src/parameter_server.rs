@@ -1,0 +1,65 @@
+//! Parameter server: gradients are summed on the owner of the unit, which updates the values and
+//! broadcasts them.
+//!
+//! | action | stage |
+//! |---|---|
+//! | reduce of gradients to the owner, possibly compressed | gradients |
+//! | update on the owner | |
+//! | broadcast of new values | values |
+
+use crate::effect::{CollectiveOp, CollectiveOutput};
+use crate::error::Result;
+use crate::gradient::SummedGradient;
+use crate::stage::SyncStage;
+use crate::unit_protocol::{NewValues, UnitAction, UnitContext, UnitProtocol, UnitValues};
+use hemiola_collective_proto::compress::CollectiveGoal;
+use hemiola_collective_proto::{Algorithm, Compressor};
+use hemiola_core::Rank;
+
+/// Unit that a parameter server owns.
+#[derive(Debug)]
+pub(crate) struct ParameterServerSync {
+    owner: Rank,
+    in_flight: ServerCollective,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum ServerCollective {
+    Reduce,
+    Broadcast,
+}
+
+impl ParameterServerSync {
+    pub(crate) fn begin(owner: Rank, elements: Vec<f32>, compressor: Option<Compressor>) -> (Self, UnitAction) {
+        let op = match compressor {
+            Some(compressor) => {
+                let goal = CollectiveGoal::Reduce { root: owner };
+                CollectiveOp::Compressed { goal, algorithm: Algorithm::Tree, elements, compressor }
+            }
+            None => CollectiveOp::Reduce { root: owner, elements },
+        };
+        (Self { owner, in_flight: ServerCollective::Reduce }, UnitAction::Start(SyncStage::Gradients, op))
+    }
+
+    fn broadcast(&mut self, elements: Vec<f32>) -> UnitAction {
+        self.in_flight = ServerCollective::Broadcast;
+        UnitAction::Start(SyncStage::Values, CollectiveOp::Broadcast { root: self.owner, elements })
+    }
+}
+
+impl UnitProtocol for ParameterServerSync {
+    fn on_output(&mut self, unit: UnitContext<'_>, output: CollectiveOutput) -> Result<UnitAction> {
+        let elements = output.into_elements(unit.step)?;
+        let is_owner = self.owner == unit.rank;
+        Ok(match self.in_flight {
+            ServerCollective::Reduce if is_owner => UnitAction::Apply(SummedGradient::Dense(elements)),
+            ServerCollective::Reduce => self.broadcast(vec![0.0; unit.unit.length]),
+            ServerCollective::Broadcast if is_owner => UnitAction::Store(NewValues::Updated),
+            ServerCollective::Broadcast => UnitAction::Store(NewValues::Dense(elements)),
+        })
+    }
+
+    fn on_applied(&mut self, updated: UnitValues<'_>) -> UnitAction {
+        self.broadcast(updated.concat())
+    }
+}

@@ -1,0 +1,291 @@
+//! Training state on disk: values, optimizer state and the number of steps.
+//!
+//! The folder is written by the `save` module of `hemiola-array` (safetensors files and a
+//! manifest). It has an array `values.NAME` for each variable as a matrix, `moment-K.NAME` for each
+//! moment vector of the optimizer, and a note. **Invariant:** nothing in it depends on peers or
+//! strategy, so any number of peers with any strategy can resume from it. The one exception is the
+//! state of an opaque optimizer, which is saved by piece.
+
+use crate::error::Error;
+use hemiola_array::save::{Manifest, PartReader, PartWriter};
+use hemiola_array::{DenseArray, Shape};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::{CollectiveExt, ReduceOp};
+use hemiola_core::Rank;
+use hemiola_strategy::ModelSpec;
+use hemiola_sync_proto::{PieceId, PieceSnapshot, SyncMethod, SyncPlan, SyncUnit, UpdateKernel, VariablePiece};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::Path;
+
+/// Part of an opaque optimizer state: name, shape (empty for a count) and elements.
+pub type NamedArray = (String, Vec<usize>, Vec<f32>);
+
+/// Kernel whose optimizer state can be saved and restored.
+///
+/// An optimizer with *moments* has vectors as long as the piece, element by element. Their state
+/// can be cut differently when it is restored. The state of any other optimizer is *opaque*: it is
+/// saved by piece, and restored with the same strategy only.
+pub trait StateArchive: UpdateKernel + Clone + Send + 'static {
+    /// Returns the name of the rule, without its rates, which may change between runs.
+    fn rule_name(&self) -> String;
+
+    /// Returns the number of moment vectors of the rule, or `None` if its state is opaque.
+    fn moment_count(&self) -> Option<usize>;
+
+    /// Returns a moment vector of a state, or `None` before the first update.
+    fn moment<'a>(&self, state: &'a Self::State, index: usize) -> Option<&'a [f32]>;
+
+    /// Creates the state of a piece from its moment vectors and the number of updates.
+    fn state_of(&self, updates: u64, moments: Vec<Vec<f32>>) -> Self::State;
+
+    /// Returns the parts of an opaque state.
+    fn save_opaque(&self, state: &Self::State) -> std::result::Result<Vec<NamedArray>, String>;
+
+    /// Restores an opaque state from its parts.
+    fn load_opaque(&self, saved: Vec<NamedArray>, state: &mut Self::State) -> std::result::Result<(), String>;
+}
+
+/// Key of the note in the manifest.
+const NOTE: &str = "net";
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct NetNote {
+    format: u32,
+    step: u64,
+    optimizer: String,
+    variables: ModelSpec,
+    /// Opaque optimizer state, by variable and shard.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    foreign: BTreeMap<String, Vec<NamedArray>>,
+}
+
+/// Piece with the unit that tells which peer owns its state.
+#[derive(Clone, Copy)]
+struct OwnedPiece<'a> {
+    piece: &'a VariablePiece,
+    unit: &'a SyncUnit,
+}
+
+impl<'a> OwnedPiece<'a> {
+    /// Returns all pieces of a plan, in order.
+    fn all(plan: &'a SyncPlan) -> impl Iterator<Item = Self> {
+        let pieces = plan.pieces.iter().enumerate();
+        pieces.map(|(index, piece)| Self { piece, unit: plan.unit_of(PieceId::new(index)) })
+    }
+
+    /// Sets elements to zero whose optimizer state another peer owns.
+    fn zero_unowned(&self, numbers: &mut [f32], me: Rank) {
+        match &self.unit.method {
+            SyncMethod::AllReduce { .. } | SyncMethod::SufficientFactors | SyncMethod::Gossip { .. }
+                if me == Rank::ROOT => {}
+            SyncMethod::ParameterServer { owner } if *owner == me => {}
+            SyncMethod::ServedRows { owners } => {
+                let (rows, width) = (self.piece.rows, self.piece.width);
+                for row in (0..rows).filter(|row| owners[row % owners.len()] != me) {
+                    numbers[row * width..(row + 1) * width].fill(0.0);
+                }
+            }
+            _ => numbers.fill(0.0),
+        }
+    }
+
+    fn is_saved_by(&self, me: Rank) -> bool {
+        match &self.unit.method {
+            SyncMethod::ParameterServer { owner } => *owner == me,
+            _ => me == Rank::ROOT,
+        }
+    }
+}
+
+/// Key of the opaque state of a piece.
+fn piece_key(piece: &VariablePiece, plan: &SyncPlan) -> String {
+    format!("{}#{}", plan.name(piece.variable), piece.shard)
+}
+
+/// Contents of a checkpoint besides the snapshot of the pieces.
+pub(crate) struct CheckpointContents<'a, K> {
+    pub(crate) step: u64,
+    pub(crate) kernel: &'a K,
+    pub(crate) plan: &'a SyncPlan,
+}
+
+fn failed(folder: &Path, problem: impl Into<String>) -> hemiola_cluster::Error {
+    Error::Checkpoint { path: folder.to_owned(), problem: problem.into() }.into()
+}
+
+/// *Collective.* Peer 0 writes; the other peers send it the state that they own.
+pub(crate) fn save<K: StateArchive>(
+    cluster: &Cluster,
+    folder: &Path,
+    saved: &CheckpointContents<'_, K>,
+    snapshot: &[PieceSnapshot<K::State>],
+) -> Result<()> {
+    let me = cluster.rank();
+    let collectives = cluster.communicator()?;
+    let mut foreign = BTreeMap::new();
+    let moments = saved.kernel.moment_count();
+    if moments.is_none() {
+        let own = snapshot.iter().zip(OwnedPiece::all(saved.plan)).filter(|(_, owned)| owned.is_saved_by(me));
+        let mine: std::result::Result<Vec<_>, String> = own
+            .filter_map(|(snapshot, owned)| Some((snapshot.state.as_ref()?, owned.piece)))
+            .map(|(state, piece)| Ok((piece_key(piece, saved.plan), saved.kernel.save_opaque(state)?)))
+            .collect();
+        let all = cluster.all_gather(mine)?;
+        for part in all {
+            foreign.extend(part.map_err(|problem| failed(folder, problem))?);
+        }
+    }
+    let mut arrays: Vec<(String, [usize; 2], Vec<f32>)> = Vec::new();
+    for (index, variable) in saved.plan.model.variables.iter().enumerate() {
+        let (rows, width) = variable.matrix();
+        let pieces = || snapshot.iter().zip(OwnedPiece::all(saved.plan));
+        let own = || pieces().filter(|(_, owned)| owned.piece.variable.index() == index);
+        let mut values = vec![0.0; rows * width];
+        own().for_each(|(snapshot, owned)| owned.piece.layout.scatter(&snapshot.values, &mut values));
+        arrays.push((format!("values.{}", variable.name), [rows, width], values));
+        for moment in 0..moments.unwrap_or(0) {
+            let mut whole = vec![0.0; rows * width];
+            for (snapshot, owned) in own() {
+                let own = snapshot.state.as_ref().and_then(|state| saved.kernel.moment(state, moment));
+                let mut own = own.map_or_else(|| vec![0.0; snapshot.values.len()], <[f32]>::to_vec);
+                owned.zero_unowned(&mut own, me);
+                owned.piece.layout.scatter(&own, &mut whole);
+            }
+            // Every element is nonzero on its owner only, so the sum is the owner's value.
+            collectives.reduce(Rank::ROOT, &mut whole, ReduceOp::Sum)?;
+            arrays.push((format!("moment-{moment}.{}", variable.name), [rows, width], whole));
+        }
+    }
+    let written = if cluster.is_root() { write(folder, saved, foreign, arrays).err() } else { None };
+    let problem = cluster.broadcast(written.map(|error| error.to_string()))?;
+    problem.map_or(Ok(()), |problem| Err(failed(folder, problem)))
+}
+
+fn write<K: StateArchive>(
+    folder: &Path,
+    saved: &CheckpointContents<'_, K>,
+    foreign: BTreeMap<String, Vec<NamedArray>>,
+    arrays: Vec<(String, [usize; 2], Vec<f32>)>,
+) -> hemiola_array::Result<()> {
+    let saving = PartWriter::begin(folder)?;
+    let mut manifest = Manifest::default();
+    let (step, variables) = (saved.step, saved.plan.model.clone());
+    let note = NetNote { format: FORMAT, step, optimizer: saved.kernel.rule_name(), variables, foreign };
+    manifest.metadata.insert(NOTE.to_owned(), serde_json::to_value(note).expect("a note is plain data"));
+    for (name, shape, numbers) in arrays {
+        let array = DenseArray::from_cells(Shape::new(shape.map(|extent| extent as u64)), &numbers)?;
+        manifest.add_dense::<f32, 2>(&name, array.shape(), vec![saving.write_dense(&name, 0, 0, &array)?]);
+    }
+    saving.commit(&manifest)
+}
+
+/// Contents of a checkpoint after reading.
+pub(crate) struct RestoredModel {
+    pub(crate) step: u64,
+    /// Values of each variable.
+    pub(crate) values: Vec<Vec<f32>>,
+    /// Moment vectors, by moment and variable.
+    moments: Vec<Vec<Vec<f32>>>,
+    foreign: BTreeMap<String, Vec<NamedArray>>,
+}
+
+/// *Collective.* Peer 0 reads and broadcasts. Returns `None` if there is no checkpoint.
+pub(crate) fn load<K: StateArchive>(
+    cluster: &Cluster,
+    folder: &Path,
+    variables: &ModelSpec,
+    kernel: &K,
+) -> Result<Option<RestoredModel>> {
+    let read = if cluster.is_root() { Some(read(folder, variables, kernel)) } else { None };
+    // Everything but the arrays.
+    let facts = read.as_ref().map(|read| {
+        let facts = |restored: &RestoredModel| (restored.step, restored.moments.len(), restored.foreign.clone());
+        read.as_ref().map(|restored| restored.as_ref().map(facts)).map_err(Clone::clone)
+    });
+    let Some(facts) = cluster.broadcast(facts)? else { return Ok(None) };
+    let Some((step, vectors, foreign)) = facts.map_err(|problem| failed(folder, problem))? else { return Ok(None) };
+    let mut restored = if let Some(Ok(Some(restored))) = read {
+        restored
+    } else {
+        let empty = || variables.variables.iter().map(|variable| vec![0.0; variable.elements() as usize]).collect();
+        RestoredModel { step, values: empty(), moments: (0..vectors).map(|_| empty()).collect(), foreign }
+    };
+    let collectives = cluster.communicator()?;
+    for numbers in restored.values.iter_mut().chain(restored.moments.iter_mut().flatten()) {
+        collectives.broadcast(Rank::ROOT, numbers)?;
+    }
+    Ok(Some(restored))
+}
+
+fn read<K: StateArchive>(
+    folder: &Path,
+    variables: &ModelSpec,
+    kernel: &K,
+) -> std::result::Result<Option<RestoredModel>, String> {
+    if !folder.join("manifest.json").exists() {
+        return Ok(None);
+    }
+    let text = |error: hemiola_array::Error| error.to_string();
+    let loading = PartReader::open(folder).map_err(text)?;
+    let note = loading.manifest().metadata.get(NOTE).ok_or("it was not written by a trainer; choose another folder")?;
+    let note: NetNote =
+        serde_json::from_value(note.clone()).map_err(|error| format!("its note is damaged: {error}"))?;
+    if note.format != FORMAT {
+        return Err(format!(
+            "it has format {}, and this version reads format {FORMAT}; use the version that wrote it",
+            note.format
+        ));
+    }
+    if let Some(difference) = variables.first_difference(&note.variables) {
+        return Err(format!(
+            "it was made with another model: {difference}; build that model, or choose another folder"
+        ));
+    }
+    if note.optimizer != kernel.rule_name() {
+        let (saved, now) = (note.optimizer, kernel.rule_name());
+        return Err(format!(
+            "it was made with the optimizer `{saved}`, and this is `{now}`; use that optimizer, or choose another folder"
+        ));
+    }
+    let array = |name: String| {
+        let (_, array) = loading.read_dense::<f32, 2>(&name, 0).map_err(text)?;
+        Ok(array.to_cells())
+    };
+    let of_all = |prefix: String| -> std::result::Result<Vec<Vec<f32>>, String> {
+        variables.variables.iter().map(|variable| array(format!("{prefix}.{}", variable.name))).collect()
+    };
+    let values = of_all("values".to_owned())?;
+    let vectors = kernel.moment_count().unwrap_or(0);
+    let moments =
+        (0..vectors).map(|vector| of_all(format!("moment-{vector}"))).collect::<std::result::Result<_, String>>()?;
+    Ok(Some(RestoredModel { step: note.step, values, moments, foreign: note.foreign }))
+}
+
+impl RestoredModel {
+    /// Returns the optimizer state of every piece.
+    pub(crate) fn piece_states<K: StateArchive>(mut self, plan: &SyncPlan, kernel: &K) -> Result<Vec<K::State>> {
+        let mut states = Vec::with_capacity(plan.pieces.len());
+        for piece in &plan.pieces {
+            let own = |vector: &Vec<Vec<f32>>| {
+                let mut own = Vec::with_capacity(piece.layout.len());
+                piece.layout.gather(&vector[piece.variable], &mut own);
+                own
+            };
+            let mut state = kernel.state_of(self.step, self.moments.iter().map(own).collect());
+            if let Some(saved) = self.foreign.remove(&piece_key(piece, plan)) {
+                kernel.load_opaque(saved, &mut state).map_err(Error::Failed)?;
+            }
+            states.push(state);
+        }
+        if let Some(key) = self.foreign.keys().next() {
+            let feature = format!("the optimizer state of `{key}`");
+            let reason =
+                "the checkpoint was made with a strategy that partitions variables differently; use that strategy"
+                    .to_owned();
+            return Err(Error::Unsupported { feature, reason }.into());
+        }
+        Ok(states)
+    }
+}

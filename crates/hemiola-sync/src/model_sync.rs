@@ -1,0 +1,282 @@
+//! Model whose variables all peers keep equal by a strategy.
+
+use crate::builder::ModelSyncBuilder;
+use crate::checkpoint::{self, CheckpointContents, StateArchive};
+use crate::error::Error;
+use crate::gradient_sender::GradientSender;
+use crate::parameter_store::ParameterStore;
+use crate::sync_thread::SyncEvent;
+use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::ThreadHandle;
+use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
+use hemiola_sync_proto::{AccumulatedGradients, PieceSnapshot, SyncPlan, UnitId, VariableId};
+use parking_lot::Mutex;
+use std::fmt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Sender};
+
+/// Purpose of a pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PassKind {
+    /// Ends a step: its gradients are sent as soon as they are complete.
+    Step,
+    /// Adds its gradients to those of the next step, as if both batches were one.
+    Accumulated,
+}
+
+/// Model whose variables all peers keep equal by a strategy. Every peer must make the same calls;
+/// only the number of accumulated passes may differ.
+///
+/// One pass of a framework binding:
+/// 1. [`begin_pass`](Self::begin_pass) returns the receiver of gradients;
+/// 2. the forward pass waits for each variable by [`next_values`](Self::next_values);
+/// 3. [`forward_complete`](Self::forward_complete) passes batch size, loss and learning rate;
+/// 4. the backward pass hands over gradients by [`GradientSender::send`];
+/// 5. [`end_pass`](Self::end_pass) ends the step. Synchronization continues in the background.
+pub struct ModelSync<K: StateArchive> {
+    pub(crate) cluster: Cluster,
+    pub(crate) plan: Arc<SyncPlan>,
+    pub(crate) strategy: Strategy,
+    pub(crate) explanation: StrategyExplanation,
+    pub(crate) kernel: K,
+    pub(crate) store: Arc<ParameterStore>,
+    pub(crate) events: Sender<SyncEvent<K::State>>,
+    pub(crate) thread: Option<ThreadHandle>,
+    /// Gradients of accumulated passes, until the next step.
+    pub(crate) accumulated: Arc<Mutex<AccumulatedGradients>>,
+    pub(crate) step: u64,
+    /// Step whose gradient order all peers adopt; see `agree_on_order`.
+    pub(crate) ordering_step: u64,
+    pub(crate) trace: Option<Arc<TraceRecorder>>,
+}
+
+impl<K: StateArchive> ModelSync<K> {
+    /// Returns the builder for a model with these initial values, one vector per variable.
+    pub fn builder(cluster: &Cluster, model: ModelSpec, values: Vec<Vec<f32>>, kernel: K) -> ModelSyncBuilder<K> {
+        ModelSyncBuilder::new(cluster, model, values, kernel)
+    }
+
+    /// Number of completed steps, including those before a resumed checkpoint.
+    #[must_use]
+    pub fn steps(&self) -> u64 {
+        self.step
+    }
+
+    /// Returns the strategy in use.
+    #[must_use]
+    pub fn strategy(&self) -> &Strategy {
+        &self.strategy
+    }
+
+    /// Returns the variables as strategies see them.
+    #[must_use]
+    pub fn model(&self) -> &ModelSpec {
+        &self.plan.model
+    }
+
+    /// Returns the chosen method, bytes, predicted time and runner-up of every variable.
+    #[must_use]
+    pub fn explain(&self) -> &StrategyExplanation {
+        &self.explanation
+    }
+
+    /// Tells by variable which gradients are taken in structured form (factors or rows).
+    #[must_use]
+    pub fn structured(&self) -> &[bool] {
+        &self.plan.structured
+    }
+
+    /// Returns the newest step with a known loss, and the mean loss over the examples of all peers
+    /// in it. Peers may know different steps.
+    #[must_use]
+    pub fn loss(&self) -> Option<(u64, f64)> {
+        self.store.loss()
+    }
+
+    /// *Collective.* Begins a pass and returns the receiver of its gradients.
+    pub fn begin_pass(&mut self, kind: PassKind) -> Result<GradientSender<K::State>> {
+        self.agree_on_order()?;
+        let (events, accumulated) = (self.events.clone(), self.accumulated.clone());
+        Ok(GradientSender::new(kind, self.step, events, accumulated, self.store.clone()))
+    }
+
+    /// Returns the values of a variable for a pass: those after all earlier steps, or older ones
+    /// within the staleness bound of the strategy.
+    #[must_use]
+    pub fn next_values(&self, variable: VariableId, kind: PassKind) -> PendingValues {
+        let staleness = self.plan.staleness[variable];
+        PendingValues {
+            store: self.store.clone(),
+            variable,
+            version: self.step.saturating_sub(staleness),
+            keep: staleness > 0 || kind == PassKind::Accumulated,
+            trace: self.trace.as_ref().map(|trace| (trace.clone(), self.plan.name(variable).to_owned())),
+        }
+    }
+
+    /// Returns the newest values of a variable, for evaluation. All updates are in them after
+    /// [`wait`](Self::wait).
+    #[must_use]
+    pub fn newest_values(&self, variable: VariableId) -> PendingValues {
+        PendingValues { store: self.store.clone(), variable, version: 0, keep: true, trace: None }
+    }
+
+    /// Event: the forward pass is complete. `loss` is the mean over the examples of this peer, and
+    /// `rate` the learning rate of the step. A peer without examples makes the call, too.
+    pub fn forward_complete(&self, kind: PassKind, examples: u64, loss: f64, rate: f64) {
+        let mut accumulated = self.accumulated.lock();
+        match kind {
+            PassKind::Accumulated => accumulated.add_examples(examples, loss),
+            PassKind::Step => {
+                let (examples, loss) = accumulated.take_totals(examples, loss);
+                self.send(SyncEvent::StepStarted { step: self.step, examples, loss, rate });
+            }
+        }
+    }
+
+    /// Ends a pass. After the last pass of a step, variables without a gradient count as zero.
+    ///
+    /// Fails with an error of this step or of an earlier one, since synchronization continues after
+    /// a step.
+    pub fn end_pass(&mut self, kind: PassKind) -> Result<()> {
+        if kind == PassKind::Step {
+            let step = self.step;
+            self.step += 1;
+            // Variables without a gradient in this pass, and gradients of accumulated passes only.
+            for (variable, payload) in self.accumulated.lock().take_unsent() {
+                self.send(SyncEvent::GradientReady { step, variable, payload });
+            }
+        }
+        self.store.check()
+    }
+
+    /// *Collective.* Waits until all steps are complete and all values have arrived.
+    pub fn wait(&mut self) -> Result<()> {
+        self.agree_on_order()?;
+        self.drain(false).map(drop)
+    }
+
+    /// *Collective.* Saves values, optimizer state and the number of steps. The folder is replaced
+    /// atomically.
+    pub fn save(&mut self, folder: &Path) -> Result<()> {
+        self.agree_on_order()?;
+        let snapshot = self.drain(true)?;
+        let contents = CheckpointContents { step: self.step, kernel: &self.kernel, plan: &self.plan };
+        checkpoint::save(&self.cluster, folder, &contents, &snapshot)?;
+        self.send(SyncEvent::CheckpointSaved(folder.to_owned()));
+        Ok(())
+    }
+
+    /// Returns the time of the timeline; zero without one.
+    #[must_use]
+    pub fn trace_now(&self) -> f64 {
+        self.trace.as_ref().map_or(0.0, |trace| trace.now())
+    }
+
+    /// Records a computation that started at `start` and ends now, if there is a timeline.
+    pub fn trace_compute(&self, name: &str, start: f64) {
+        if let Some(trace) = &self.trace {
+            trace.record(name, TraceLane::Compute, start);
+        }
+    }
+
+    /// Returns the spans since the last call, if a timeline is recorded.
+    #[must_use]
+    pub fn take_trace(&self) -> Vec<TraceSpan> {
+        self.trace.as_ref().map_or(Vec::new(), |trace| trace.take())
+    }
+
+    /// Makes all peers start units in the order in which gradients arrived on peer 0 in the first
+    /// step.
+    fn agree_on_order(&mut self) -> Result<()> {
+        if self.step != self.ordering_step + 1 {
+            return Ok(());
+        }
+        self.ordering_step = u64::MAX - 1;
+        let arrived = std::mem::take(&mut self.accumulated.lock().arrival_order);
+        let order: Vec<usize> = self.plan.order_by_arrival(&arrived).into_iter().map(UnitId::index).collect();
+        let order = self.cluster.broadcast(order)?.into_iter().map(UnitId::new).collect();
+        self.send(SyncEvent::UnitOrder { order, since: self.step });
+        Ok(())
+    }
+
+    fn send(&self, event: SyncEvent<K::State>) {
+        // The channel closes only after this handle is dropped or the thread has failed; the
+        // failure is reported through the parameter store.
+        let _ = self.events.send(event);
+    }
+
+    /// Waits until all steps are complete. With `copies`, the snapshot holds the values and states
+    /// of this peer. The wait ends, since every collective of the thread has a deadline.
+    fn drain(&self, copies: bool) -> Result<Vec<PieceSnapshot<K::State>>> {
+        let (to, receiver) = mpsc::channel();
+        self.send(SyncEvent::Drain { to, copies });
+        let snapshot = receiver.recv();
+        self.store.check()?;
+        snapshot.map_err(|_| Error::Failed("the synchronization thread has ended".to_owned()).into())
+    }
+}
+
+impl<K: StateArchive> Drop for ModelSync<K> {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            // Collectives in flight must complete, since other peers wait for them.
+            let (to, receiver) = mpsc::channel();
+            self.send(SyncEvent::Drain { to, copies: false });
+            let _ = receiver.recv();
+        }
+        self.send(SyncEvent::Shutdown);
+        if let Some(thread) = self.thread.take() {
+            thread.join();
+        }
+    }
+}
+
+impl<K: StateArchive> fmt::Debug for ModelSync<K> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("ModelSync")
+            .field("variables", &self.plan.model.variables.len())
+            .field("step", &self.step)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Values of a variable that may still be on their way.
+#[derive(Clone)]
+pub struct PendingValues {
+    store: Arc<ParameterStore>,
+    variable: VariableId,
+    version: u64,
+    keep: bool,
+    trace: Option<(Arc<TraceRecorder>, String)>,
+}
+
+impl PendingValues {
+    /// Waits for the values. Each variable must be waited for at most once in a pass that ends a
+    /// step.
+    ///
+    /// After a failure of the training, the values are old or zero, and
+    /// [`end_pass`](ModelSync::end_pass) returns the error.
+    #[must_use]
+    pub fn wait(&self) -> Vec<f32> {
+        let start = self.trace.as_ref().map_or(0.0, |(trace, _)| trace.now());
+        let values = self.store.wait(self.variable, self.version, self.keep);
+        if let Some((trace, name)) = &self.trace {
+            trace.record(name.as_str(), TraceLane::Wait, start);
+        }
+        values
+    }
+}
+
+impl fmt::Debug for PendingValues {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("PendingValues")
+            .field("variable", &self.variable)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}

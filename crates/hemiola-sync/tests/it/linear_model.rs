@@ -1,0 +1,192 @@
+//! A linear regression whose gradients are computed by hand: every strategy trains the model of one
+//! process, and a training resumes with other peers and another strategy.
+
+use hemiola_cluster::{Cluster, Result};
+use hemiola_strategy::{ModelSpec, StrategyBuilder, VariableSpec};
+use hemiola_sync::{ModelSync, NamedArray, PassKind, StateArchive, UpdateKernel, VariableId};
+use parking_lot::Mutex;
+use std::path::Path;
+
+const INPUTS: usize = 3;
+const OUTPUTS: usize = 2;
+const EXAMPLES: usize = 12;
+/// Effect of another order of summation after a few steps, for values of about 1.
+const TOLERANCE: f32 = 1e-5;
+
+/// Gradient descent with momentum; the state is the velocity of each element.
+#[derive(Clone, Debug)]
+struct MomentumKernel;
+
+impl MomentumKernel {
+    fn step(rate: f64, value: &mut f32, velocity: &mut f32, gradient: f32) {
+        *velocity = 0.5 * *velocity + gradient;
+        *value -= rate as f32 * *velocity;
+    }
+}
+
+impl UpdateKernel for MomentumKernel {
+    type State = Vec<f32>;
+
+    fn update(&self, rate: f64, values: &mut [f32], gradient: &mut [f32], scale: f32, velocity: &mut Vec<f32>) {
+        velocity.resize(values.len(), 0.0);
+        for ((value, velocity), gradient) in values.iter_mut().zip(velocity).zip(gradient) {
+            Self::step(rate, value, velocity, scale * *gradient);
+        }
+    }
+
+    fn update_rows(
+        &self,
+        rate: f64,
+        values: &mut [f32],
+        (rows, gradients, width): (&[usize], &mut [f32], usize),
+        scale: f32,
+        velocity: &mut Vec<f32>,
+    ) {
+        velocity.resize(values.len(), 0.0);
+        for (row, gradient) in rows.iter().zip(gradients.chunks(width)) {
+            for (column, gradient) in gradient.iter().enumerate() {
+                let index = row * width + column;
+                Self::step(rate, &mut values[index], &mut velocity[index], scale * gradient);
+            }
+        }
+    }
+
+    fn can_update_rows(&self) -> bool {
+        true
+    }
+
+    fn multiply_factors(&self, pairs: Vec<f32>, (rows, width): (usize, usize)) -> Vec<f32> {
+        let mut product = vec![0.0; rows * width];
+        for pair in pairs.chunks(rows + width) {
+            for (index, element) in product.iter_mut().enumerate() {
+                *element += pair[index / width] * pair[rows + index % width];
+            }
+        }
+        product
+    }
+}
+
+impl StateArchive for MomentumKernel {
+    fn rule_name(&self) -> String {
+        "momentum".to_owned()
+    }
+
+    fn moment_count(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn moment<'a>(&self, state: &'a Vec<f32>, _index: usize) -> Option<&'a [f32]> {
+        (!state.is_empty()).then_some(state)
+    }
+
+    fn state_of(&self, _updates: u64, mut moments: Vec<Vec<f32>>) -> Vec<f32> {
+        moments.pop().unwrap_or_default()
+    }
+
+    fn save_opaque(&self, _state: &Vec<f32>) -> std::result::Result<Vec<NamedArray>, String> {
+        Ok(Vec::new())
+    }
+
+    fn load_opaque(&self, _saved: Vec<NamedArray>, _state: &mut Vec<f32>) -> std::result::Result<(), String> {
+        Ok(())
+    }
+}
+
+/// Input and target of an example.
+fn example(number: usize) -> ([f32; INPUTS], [f32; OUTPUTS]) {
+    let input = [0.3, 0.7, 1.1].map(|factor: f32| (number as f32 * factor).sin());
+    (input, [input[0] + 0.5 * input[2], 1.0 - input[1]])
+}
+
+/// Trains with all peers up to step `steps`; returns the weights and biases.
+fn train(
+    cluster: &Cluster,
+    builder: StrategyBuilder,
+    folder: &Path,
+    resume: bool,
+    steps: u64,
+) -> Result<Vec<Vec<f32>>> {
+    let pairs = (EXAMPLES / cluster.size()) as u64;
+    let variables =
+        vec![VariableSpec::linear("weights", INPUTS, OUTPUTS, pairs), VariableSpec::dense("biases", [OUTPUTS])];
+    let model = ModelSpec::new(variables).map_err(hemiola_sync::Error::from)?;
+    // Peers adopt the values of peer 0.
+    let values = vec![vec![0.1 * (1.0 + cluster.rank().index() as f32); INPUTS * OUTPUTS], vec![0.0; OUTPUTS]];
+    let sync = ModelSync::builder(cluster, model, values, MomentumKernel).strategy(builder);
+    let mut sync = sync.resume(resume.then(|| folder.to_owned())).trace(true).build()?;
+    let [weights_id, biases_id] = [0, 1].map(VariableId::new);
+    let structured = sync.structured()[0];
+    while sync.steps() < steps {
+        let gradients = sync.begin_pass(PassKind::Step)?;
+        let weights = sync.next_values(weights_id, PassKind::Step).wait();
+        let biases = sync.next_values(biases_id, PassKind::Step).wait();
+        let mine = (0..EXAMPLES).filter(|number| number % cluster.size() == cluster.rank().index());
+        let (mut loss, mut factors, mut dense, mut bias_gradient) =
+            (0.0, Vec::new(), vec![0.0; INPUTS * OUTPUTS], vec![0.0; OUTPUTS]);
+        for number in mine.clone() {
+            let (input, target) = example(number);
+            let mut errors = [0.0; OUTPUTS];
+            for (output, error) in errors.iter_mut().enumerate() {
+                let products = input.iter().enumerate().map(|(row, input)| input * weights[row * OUTPUTS + output]);
+                *error = products.sum::<f32>() + biases[output] - target[output];
+                loss += f64::from(*error).powi(2) / 2.0;
+                bias_gradient[output] += *error;
+            }
+            let product = (0..INPUTS * OUTPUTS).map(|index| input[index / OUTPUTS] * errors[index % OUTPUTS]);
+            dense.iter_mut().zip(product).for_each(|(sum, product)| *sum += product);
+            factors.extend(input.into_iter().chain(errors));
+        }
+        let examples = mine.count();
+        sync.forward_complete(PassKind::Step, examples as u64, loss / examples as f64, 0.2);
+        gradients.send(biases_id, &bias_gradient[..]);
+        gradients.send(weights_id, if structured { factors } else { dense });
+        sync.end_pass(PassKind::Step)?;
+    }
+    sync.wait()?;
+    assert!(sync.take_trace().iter().any(|span| span.name.contains("weights")));
+    if !resume {
+        sync.save(folder)?;
+    }
+    Ok([weights_id, biases_id].map(|variable| sync.newest_values(variable).wait()).to_vec())
+}
+
+fn train_on(peers: usize, builder: StrategyBuilder, folder: &Path, resume: bool, steps: u64) -> Vec<Vec<Vec<f32>>> {
+    let trained = Mutex::new(vec![Vec::new(); peers]);
+    hemiola_cluster::standalone(peers)
+        .run(|cluster| {
+            let values = train(cluster, builder, folder, resume, steps)?;
+            trained.lock()[cluster.rank().index()] = values;
+            Ok(())
+        })
+        .unwrap();
+    trained.into_inner()
+}
+
+fn assert_near(found: &[Vec<f32>], expected: &[Vec<f32>], case: &str) {
+    for (found, expected) in found.iter().flatten().zip(expected.iter().flatten()) {
+        assert!((found - expected).abs() < TOLERANCE, "{case}: {found} instead of {expected}");
+    }
+}
+
+#[test]
+fn every_strategy_trains_the_model_of_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = train_on(1, StrategyBuilder::default(), &folder.path().join("alone"), false, 10);
+    for builder in StrategyBuilder::ALL {
+        let all = train_on(3, builder, &folder.path().join("three"), false, 10);
+        assert!(all.iter().all(|values| *values == all[0]), "{builder}: copies differ");
+        assert_near(&all[0], &alone[0], &builder.to_string());
+    }
+}
+
+#[test]
+fn a_training_resumes_with_other_peers_and_another_strategy() {
+    let folder = tempfile::tempdir().unwrap();
+    let straight = train_on(1, StrategyBuilder::default(), &folder.path().join("straight"), false, 10);
+    let folder = folder.path().join("half");
+    train_on(3, StrategyBuilder::ParameterServer, &folder, false, 4);
+    for builder in [StrategyBuilder::Poseidon, StrategyBuilder::AllReduce { chunk: None }] {
+        let resumed = train_on(2, builder, &folder, true, 10);
+        assert_near(&resumed[0], &straight[0], &builder.to_string());
+    }
+}

@@ -1,0 +1,3 @@
+//! Synchronization without a tensor library.
+
+mod linear_model;

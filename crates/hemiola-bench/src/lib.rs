@@ -5,8 +5,8 @@
 //! process or one pair of processes, and the best round of each counts, because on a shared machine
 //! only the best round shows the cost of the code.
 //!
-//! A benchmark is a set of command-line arguments that implements [`Benchmark`]. Several processes
-//! of one benchmark meet through [`processes`].
+//! A benchmark is a set of command-line arguments that implements the crate's trait `Benchmark`. Several processes
+//! of one benchmark meet through `processes.rs`.
 
 mod benchmark;
 mod collective;

@@ -3,7 +3,7 @@
 //!
 //! Sorted lists are sent as gaps between neighbours, which take one byte each while they are below
 //! 128. Gaps that may be negative are [`zigzag`]-encoded first. **Invariant:** reading
-//! arbitrary bytes never panics, and [`read`] inverts [`write`].
+//! arbitrary bytes never panics, and [`read`] inverts [`write()`].
 
 use thiserror::Error;
 
@@ -28,7 +28,7 @@ pub fn write(mut number: u64, bytes: &mut Vec<u8>) {
     bytes.push(number as u8);
 }
 
-/// Returns the number of bytes that [`write`] appends.
+/// Returns the number of bytes that [`write()`] appends.
 #[must_use]
 #[inline]
 pub const fn encoded_len(number: u64) -> usize {

@@ -192,7 +192,7 @@ fn compute(inputs: Vec<(CollectiveId, CollectiveOp)>) -> Vec<(usize, CollectiveI
         }
         CollectiveOp::AllReduce { .. } | CollectiveOp::Reduce { .. } => {
             let mut sum = vec![0.0; elements(&ops[0]).len()];
-            for op in ops {
+            for op in &ops {
                 sum.iter_mut().zip(elements(op)).for_each(|(sum, number)| *sum += number);
             }
             ops.iter().map(|_| CollectiveOutput::Elements(sum.clone())).collect()

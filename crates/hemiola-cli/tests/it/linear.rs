@@ -66,7 +66,10 @@ fn synthetic_examples_train_with_an_explanation() {
         let told = hemiola(&lab, &format!("train {model} --epochs 2 --peers 3 --graph ring --explain --workers 1"));
         assert_eq!(told.code, Some(0), "{}", text(&told.stderr));
         let told = text(&told.stdout);
-        assert!(told.contains("20000 examples") && told.contains("3 peers are averaged over a graph"), "{told}");
+        assert!(
+            told.contains("20000 examples") && told.contains("3 peers are averaged over a communication graph"),
+            "{told}"
+        );
         assert!(told.contains("NOTIFY-ACK") && told.contains("validation"), "{told}");
     }
 }

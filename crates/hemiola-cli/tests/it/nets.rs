@@ -168,7 +168,7 @@ mod with_nets {
         fs::write(lab.path().join("short.txt"), "a b\n").unwrap();
         fs::write(lab.path().join("strategy.json"), "{").unwrap();
         for (arguments, expected) in [
-            ("train mlp --strategy ring", "no builder"),
+            ("train mlp --strategy ring", "no strategy builder"),
             ("train mlp --strategy strategy.json", "strategy.json"),
             ("train mlp --momentum 0.9", "--optimizer sgd"),
             ("train mlp --device gpu", "`cuda:N`"),

@@ -27,7 +27,7 @@ fn a_violated_invariant_is_reported_and_an_invalid_scenario_refused() {
     assert!(!text(&failed.stdout).contains("all invariants hold"));
     let refused = replay(&SCENARIO.replace("\"peers\":3", "\"peers\":0"));
     assert!(
-        text(&refused.stdout).contains("invalid scenario") || text(&refused.stdout).contains("of 0"),
+        text(&refused.stdout).contains("invalid scenario") || text(&refused.stdout).contains("for 0 peers"),
         "{}",
         text(&refused.stdout)
     );

@@ -70,7 +70,7 @@ fn an_array_cannot_be_iterated_and_indexed() {
                 }
             );
             let error = outcome.unwrap_err().to_string();
-            assert!(error.contains("arrays of a loop must be different ones"), "{error}");
+            assert!(error.contains("arrays of a loop must be distinct"), "{error}");
             let buffer = array.buffered(|cell: &mut u64, update: u64| *cell += update);
             let outcome = parallel_for!(
                 cluster,
@@ -79,7 +79,7 @@ fn an_array_cannot_be_iterated_and_indexed() {
                 }
             );
             let error = outcome.unwrap_err().to_string();
-            assert!(error.contains("arrays of a loop must be different ones"), "{error}");
+            assert!(error.contains("arrays of a loop must be distinct"), "{error}");
             assert_eq!(array.collect()?.len(), 8);
             Ok(())
         });

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 
 /// Arguments that make a test binary run the entry point `name` and nothing else.
 #[must_use]
-pub fn entry_arguments(name: &str) -> [&str; 5] {
-    [name, "--exact", "--ignored", "--nocapture", "--test-threads=1"]
+pub fn entry_arguments(name: &str) -> [&str; 4] {
+    [name, "--exact", "--ignored", "--nocapture"]
 }
 
 /// A command that runs the entry point `name` of this test binary.

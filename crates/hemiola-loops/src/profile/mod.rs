@@ -8,7 +8,6 @@
 //!
 //! ```
 //! use hemiola_loops::LoopProfile;
-//! # use hemiola_array::{MakeArrays, Accumulate};
 //! # use hemiola_array::DistArray;
 //! # use hemiola_loops::LoopReport;
 //! # fn example(run: &LoopReport, ratings: &DistArray<f32, 2>) -> hemiola_cluster::Result<()> {

@@ -215,9 +215,7 @@ fn a_stalled_wait_is_reported_with_everyone_and_ends_at_its_deadline() {
             Err(error @ Error::TimedOut { .. }) => error.to_string(),
             other => panic!("{other:?}"),
         };
-        // A busy machine may notice the deadline some tenths of a second late.
-        assert!(text.starts_with("timed out after 3."), "{text}");
-        assert!(text.contains(" s waiting for barrier #0 at"), "{text}");
+        assert!(text.contains("timed out after 3.0 s waiting for barrier #0 at"), "{text}");
         assert!(text.contains("from peer 1"), "{text}");
         assert!(text.contains("peer 1 is computing"), "{text}");
         assert!(text.contains("peer 2 driver waits for barrier #0"), "{text}");

@@ -3,7 +3,7 @@ import argparse, json, math, os, pathlib, subprocess, time
 import numpy, scipy.sparse
 
 FOLDER = pathlib.Path("target/benchmarks/lasso")
-HEMIOLA = "target/release/examples/lasso"
+HEMIOLA = "target/release/hemiola"
 # The duality gap to be reached, in shares of the objective without coefficients.
 GAP = 1e-6
 # Those this process may use, before a library takes some away.
@@ -44,7 +44,7 @@ def sparse(rows=20000, columns=200000, per_row=200, chosen=2000, seed=0):
 
 
 def save(name, features, target):
-    """Saves a problem for all solvers and for the example of hemiola-models."""
+    """Saves a problem for all solvers and for `hemiola bench lasso`."""
     folder = FOLDER / name
     folder.mkdir(parents=True, exist_ok=True)
     target.tofile(folder / "target.f32")
@@ -113,11 +113,10 @@ def measured(solve, tolerances, features, target, strength, rounds):
 
 
 def hemiola(name, share, workers):
-    command = [HEMIOLA, FOLDER / name, "--share", str(share), "--workers", str(workers), "--tolerance", str(GAP)]
+    command = [HEMIOLA, "bench", "lasso", FOLDER / name, "--share", str(share), "--workers", str(workers), "--tolerance", str(GAP), "--report", "-"]
     # Importing adelie binds the process to one core; a child would inherit that.
     run = subprocess.run(command, check=True, capture_output=True, text=True, preexec_fn=lambda: os.sched_setaffinity(0, CORES))
-    runs = [json.loads(line) for line in run.stdout.splitlines()]
-    return min(runs, key=lambda run: run["seconds"])
+    return min(json.loads(run.stdout)["runs"], key=lambda run: run["seconds"])
 
 
 def main():

@@ -12,7 +12,7 @@ if [ -z "$python" ]; then
     "$venv/bin/pip" install --quiet "numpy<2" scipy "scikit-learn==1.9.1" "celer==0.7.4" "skglm==0.5" "adelie==1.1.52"
     python=$venv/bin/python
 fi
-cargo build --quiet --release -p hemiola-models --example lasso
+cargo build --quiet --release --features bench --bin hemiola
 # All solvers run on one thread.
 export OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 NUMBA_NUM_THREADS=1
 exec "$python" -W ignore benchmarks/lasso.py "$@"

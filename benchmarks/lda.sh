@@ -8,8 +8,8 @@ tomotopy_version=${TOMOTOPY_VERSION:-0.14.0}
 
 cargo build --quiet --release --bin hemiola
 if [ "${1:-}" = --memory ]; then
-    cargo build --quiet --release -p hemiola-models --example topics_memory
-    exec target/release/examples/topics_memory "${@:2}"
+    cargo build --quiet --release --features bench --bin hemiola
+    exec target/release/hemiola bench lda-memory "${@:2}"
 fi
 venv=target/benchmarks/lda
 [ -x "$venv/bin/python" ] || python3 -m venv "$venv"

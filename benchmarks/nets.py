@@ -63,9 +63,9 @@ def beside(python, peers, rounds):
 
 
 def traces(mbit):
-    for name in ["before", "after"]:
+    for name, options in [("before", ["--no-overlap"]), ("after", [])]:
         with Net(2, mbit) as net:
-            net.run(["target/release/examples/step", name, f"docs/nets-{name}.svg", f"target/nets-{name}.json"], seconds=300)
+            net.run([HEMIOLA, "bench", "nets-timeline", f"docs/nets-{name}.svg", f"target/nets-{name}.json", *options], seconds=300)
 
 
 def main():

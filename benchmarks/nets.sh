@@ -8,7 +8,6 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${HEMIOLA_BUILT:-}" ]; then
     cargo build --release --locked --features bench,nets --bin hemiola
-    cargo build --release --locked -p hemiola-nn --example step
 fi
 venv=target/benchmarks/nets
 if [ -z "${NETS_PYTHON:-}" ] && [ "${1:-}" != --traces ]; then

@@ -10,7 +10,7 @@ runs=target/staleness
 mkdir -p "$runs"
 hemiola=${HEMIOLA:-target/release/hemiola}
 if [ -z "${HEMIOLA_BUILT:-}" ]; then
-    cargo build --release --locked --bin hemiola --example mf_tables
+    cargo build --release --locked --features bench --bin hemiola
 fi
 
 # Runs the program: the name of the run, then flags, which override those given here.
@@ -18,7 +18,7 @@ mf() {
     local name=$1
     shift
     rm -f "$runs/$name.json"
-    if "$hemiola" run --quiet -n 4 --workers 1 -- target/release/examples/mf_tables --update-rule adarevision --learning-rate 0.3 "$@" --report "$runs/$name.json" \
+    if "$hemiola" run --quiet -n 4 --workers 1 -- "$hemiola" bench staleness --update-rule adarevision --learning-rate 0.3 "$@" --report "$runs/$name.json" \
         >"$runs/$name.txt" 2>&1; then
         printf '%-28s %s\n' "$name" "$(tail -n 1 "$runs/$name.txt")"
     else
@@ -70,4 +70,4 @@ for line in "${drawn[@]}"; do
     # A diverged run has no report.
     if [ -e "${line##*:}" ]; then existing+=("$line"); fi
 done
-cargo run --quiet --locked --example plot_learning_rates -- docs/staleness-steps.svg rmse "${existing[@]}"
+cargo run --quiet --locked -p hemiola-plot --example learning_rates -- docs/staleness-steps.svg rmse "${existing[@]}"

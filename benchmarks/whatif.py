@@ -22,7 +22,6 @@ from whatif_net import Net
 
 FOLDER = pathlib.Path("target/whatif")
 HEMIOLA = os.environ.get("HEMIOLA", "target/release/hemiola")
-TABLES = os.environ.get("HEMIOLA_TABLES", "target/release/examples/mf_tables")
 RANK, CLOCKS, EPOCHS = 64, 4, 12
 DATA, LIGHT = FOLDER / "ratings.tsv", FOLDER / "light.tsv"
 
@@ -37,9 +36,9 @@ def rotation(*more, epochs=3 * EPOCHS, data=DATA):
 
 
 def tables(staleness, *more, epochs=EPOCHS, data=DATA):
-    words = ["--data", data, "--keep", "true", "--width", RANK, "--clocks", CLOCKS, "--epochs", epochs]
+    words = ["bench", "staleness", "--data", data, "--local-users", "--width", RANK, "--clocks", CLOCKS, "--epochs", epochs]
     step = ["--update-rule", "sgd", "--learning-rate", 0.0005, "--staleness", staleness]
-    return [str(word) for word in [TABLES, *words, *step, *more]]
+    return [str(word) for word in [HEMIOLA, *words, *step, *more]]
 
 
 # Name in the simulator, the real program, and which profile it is predicted from.

@@ -10,6 +10,6 @@ if [ "$(id -u)" != 0 ]; then
     exit 2
 fi
 if [ -z "${HEMIOLA_BUILT:-}" ]; then
-    cargo build --release --locked --bin hemiola --example mf_tables
+    cargo build --release --locked --features bench --bin hemiola
 fi
 exec python3 benchmarks/whatif.py "$@"

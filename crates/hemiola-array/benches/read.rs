@@ -85,7 +85,7 @@ fn read(criterion: &mut Criterion) {
     let build = || {
         let mut builder = SparseBuilder::new();
         let report = csv.read(&ratings, |(user, item, rating): (u32, u32, f32)| {
-            builder.push([u64::from(user), u64::from(item)], rating);
+            builder.push([user as usize, item as usize], rating);
             Ok(())
         });
         report.map(|_| builder)
@@ -96,7 +96,7 @@ fn read(criterion: &mut Criterion) {
         let half = |range: &ByteRange| {
             let mut builder = SparseBuilder::new();
             let report = csv.read(range, |(user, item, rating): (u32, u32, f32)| {
-                builder.push([u64::from(user), u64::from(item)], rating);
+                builder.push([user as usize, item as usize], rating);
                 Ok(())
             });
             report.map(|_| builder)

@@ -2,17 +2,18 @@
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
+use hemiola_core::Seed;
 use hemiola_core::rng::{Permutation, PhiloxRng};
 use std::hint::black_box;
 
 const ENTRIES: u64 = 4_000_000;
 
 fn sort(criterion: &mut Criterion) {
-    let permutation = Permutation::new(1 << 34, 1);
+    let permutation = Permutation::new(1 << 34, Seed(1));
     let unsorted = || {
         let mut builder = SparseBuilder::new();
         for index in 0..ENTRIES {
-            let cell = permutation.apply(index);
+            let cell = permutation.apply(index) as usize;
             builder.push([cell >> 17, cell & 0x1_ffff], index as f32);
         }
         builder

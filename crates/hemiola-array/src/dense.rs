@@ -53,7 +53,7 @@ impl<T: Clone, const N: usize> DenseArray<T, N> {
     /// Creates an array with `value` in every cell.
     pub fn filled(shape: Shape<N>, value: T) -> Result<Self> {
         shape.cells()?;
-        let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+        let (rows, row_length) = (shape.rows()?, shape.row_length());
         let (stride, spare, length) =
             (stride::<T>(row_length), alignment_padding::<T>(), padded_length::<T, N>(shape)?);
         let mut cells: Vec<T> = Vec::new();
@@ -67,7 +67,7 @@ impl<T: Clone, const N: usize> DenseArray<T, N> {
     }
 
     /// Creates an array whose cells are computed from their linear index, in ascending order.
-    pub fn from_fn(shape: Shape<N>, mut value: impl FnMut(u64) -> T) -> Result<Self>
+    pub fn from_fn(shape: Shape<N>, mut value: impl FnMut(usize) -> T) -> Result<Self>
     where
         T: Default,
     {
@@ -90,7 +90,7 @@ impl<T: Clone, const N: usize> DenseArray<T, N> {
     where
         T: Default,
     {
-        assert_eq!(cells.len() as u64, shape.cells()?, "one value per cell");
+        assert_eq!(cells.len(), shape.cells()?, "one value per cell");
         let mut dense = Self::filled(shape, T::default())?;
         let row_length = dense.row_length;
         for (row, cells) in dense.rows_mut().zip(cells.chunks_exact(row_length.max(1))) {
@@ -104,7 +104,7 @@ impl<T: Clone, const N: usize> DenseArray<T, N> {
     /// # Panics
     /// Panics if the number of cells differs from that of the shape.
     pub fn from_values(shape: Shape<N>, values: Vec<T>) -> Result<Self> {
-        assert_eq!(values.len() as u64, shape.cells()?, "one value per cell");
+        assert_eq!(values.len(), shape.cells()?, "one value per cell");
         let Some(first) = values.first() else { return Self::empty(shape) };
         let mut dense = Self::filled(shape, first.clone())?;
         let mut values = values.into_iter();
@@ -122,15 +122,15 @@ impl<T: Clone, const N: usize> DenseArray<T, N> {
     pub fn extended(mut self, more: Vec<T>) -> Result<Self> {
         let Some(filler) = more.first().cloned() else { return Ok(self) };
         let mut extents = self.shape.extents();
-        let per_index = extents[1..].iter().product::<u64>().max(1);
-        assert_eq!(more.len() as u64 % per_index, 0, "the cells must make whole indices");
+        let per_index = extents[1..].iter().product::<usize>().max(1);
+        assert_eq!(more.len() % per_index, 0, "the cells must make whole indices");
         let before = extents[0];
-        extents[0] += more.len() as u64 / per_index;
+        extents[0] += more.len() / per_index;
         let shape = Shape::new(extents);
         let length = padded_length::<T, N>(shape)?;
         if self.stride > 0 && length <= self.cells.capacity() {
             self.cells.resize(length, filler);
-            (self.rows, self.row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+            (self.rows, self.row_length) = (shape.rows()?, shape.row_length());
             (self.shape, self.stride) = (shape, stride::<T>(self.row_length));
         } else {
             let mut larger = Self::filled(shape, filler)?;
@@ -159,15 +159,15 @@ impl<T: Clone, const N: usize> DenseArray<T, N> {
     /// # Panics
     /// Panics if `extent` exceeds the current extent.
     #[must_use]
-    pub fn truncated(mut self, extent: u64) -> Self {
+    pub fn truncated(mut self, extent: usize) -> Self {
         let mut extents = self.shape.extents();
         assert!(extent <= extents[0], "{extent} of {}", extents[0]);
         extents[0] = extent;
         self.shape = Shape::new(extents);
         if N == 1 {
-            self.row_length = extent as usize;
+            self.row_length = extent;
         } else {
-            self.rows = extents[..N - 1].iter().product::<u64>() as usize;
+            self.rows = extents[..N - 1].iter().product();
         }
         let kept = if N == 1 { self.row_length } else { self.rows * self.stride };
         self.cells.truncate(round_up_to_lines::<T>(kept).map_or(kept, |length| length + alignment_padding::<T>()));
@@ -176,7 +176,7 @@ impl<T: Clone, const N: usize> DenseArray<T, N> {
 
     /// Array whose shape has no cells.
     fn empty(shape: Shape<N>) -> Result<Self> {
-        let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+        let (rows, row_length) = (shape.rows()?, shape.row_length());
         Ok(Self { shape, rows, row_length, stride: 0, start: 0, cells: Vec::new() })
     }
 
@@ -244,7 +244,7 @@ impl<T, const N: usize> DenseArray<T, N> {
     ///
     /// # Panics
     /// Panics if an index is outside the extent.
-    pub fn slices(&self, indices: Range<u64>) -> impl Iterator<Item = &[T]> {
+    pub fn slices(&self, indices: Range<usize>) -> impl Iterator<Item = &[T]> {
         let (rows, cells) = self.slice_bounds(&indices);
         rows.map(move |row| &self.row(row)[cells.clone()])
     }
@@ -254,20 +254,20 @@ impl<T, const N: usize> DenseArray<T, N> {
     ///
     /// # Panics
     /// Panics if an index is outside the extent.
-    pub fn slices_mut(&mut self, indices: Range<u64>) -> impl Iterator<Item = &mut [T]> {
+    pub fn slices_mut(&mut self, indices: Range<usize>) -> impl Iterator<Item = &mut [T]> {
         let (rows, cells) = self.slice_bounds(&indices);
         self.rows_mut().skip(rows.start).take(rows.len()).map(move |row| &mut row[cells.clone()])
     }
 
     /// Rows, and cells within each row, that make up indices of the first dimension.
-    fn slice_bounds(&self, indices: &Range<u64>) -> (Range<usize>, Range<usize>) {
+    fn slice_bounds(&self, indices: &Range<usize>) -> (Range<usize>, Range<usize>) {
         let extent = self.shape.extent(0);
         assert!(indices.start <= indices.end && indices.end <= extent, "indices {indices:?} of {extent}");
-        let (start, end) = (indices.start as usize, indices.end as usize);
+        let (start, end) = (indices.start, indices.end);
         if N == 1 {
             return (0..1, start..end);
         }
-        let rows = if extent == 0 { 0 } else { self.rows / extent as usize };
+        let rows = self.rows.checked_div(extent).unwrap_or(0);
         (start * rows..end * rows, 0..self.row_length)
     }
 
@@ -331,9 +331,9 @@ impl<T, const N: usize> DenseArray<T, N> {
     /// [`memory_bytes`](Self::memory_bytes) of such an array.
     #[must_use]
     pub fn memory_for(shape: Shape<N>) -> Option<u64> {
-        let row_length = usize::try_from(shape.row_length()).ok()?;
+        let row_length = shape.row_length();
         row_length.checked_mul(size_of::<T>())?.checked_add(CACHE_LINE)?;
-        let cells = usize::try_from(shape.rows().ok()?).ok()?.checked_mul(stride::<T>(row_length))?;
+        let cells = shape.rows().ok()?.checked_mul(stride::<T>(row_length))?;
         let cells = round_up_to_lines::<T>(cells)?.checked_add(alignment_padding::<T>())? as u64;
         cells.checked_mul(size_of::<T>() as u64)
     }
@@ -344,10 +344,10 @@ impl<T, const N: usize> DenseArray<T, N> {
         self.cells.capacity() * size_of::<T>()
     }
 
-    fn position(&self, key: [u64; N]) -> usize {
+    fn position(&self, key: [usize; N]) -> usize {
         assert!(self.shape.contains(key), "key {key:?} of {:?}", self.shape);
         let row = (0..N - 1).fold(0, |row, dimension| row * self.shape.extent(dimension) + key[dimension]);
-        self.start + row as usize * self.stride + key[N - 1] as usize
+        self.start + row * self.stride + key[N - 1]
     }
 }
 
@@ -364,7 +364,7 @@ fn stride<T>(row_length: usize) -> usize {
 
 /// Elements of an array, padding and alignment included.
 fn padded_length<T, const N: usize>(shape: Shape<N>) -> Result<usize> {
-    let (rows, row_length) = (shape.rows()? as usize, shape.row_length() as usize);
+    let (rows, row_length) = (shape.rows()?, shape.row_length());
     let length = rows.checked_mul(stride::<T>(row_length)).and_then(round_up_to_lines::<T>);
     let length = length.and_then(|length| length.checked_add(alignment_padding::<T>()));
     length.ok_or_else(|| crate::Error::TooManyCells { shape: shape.extents().to_vec() })
@@ -384,15 +384,15 @@ fn alignment_padding<T>() -> usize {
     }
 }
 
-impl<T, const N: usize> Index<[u64; N]> for DenseArray<T, N> {
+impl<T, const N: usize> Index<[usize; N]> for DenseArray<T, N> {
     type Output = T;
-    fn index(&self, key: [u64; N]) -> &T {
+    fn index(&self, key: [usize; N]) -> &T {
         &self.cells[self.position(key)]
     }
 }
 
-impl<T, const N: usize> IndexMut<[u64; N]> for DenseArray<T, N> {
-    fn index_mut(&mut self, key: [u64; N]) -> &mut T {
+impl<T, const N: usize> IndexMut<[usize; N]> for DenseArray<T, N> {
+    fn index_mut(&mut self, key: [usize; N]) -> &mut T {
         let position = self.position(key);
         &mut self.cells[position]
     }
@@ -433,7 +433,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn aligned<T: Clone + Default>(row_length: u64) {
+    fn aligned<T: Clone + Default>(row_length: usize) {
         let dense = DenseArray::<T, 2>::filled(Shape::new([7, row_length]), T::default()).unwrap();
         for copy in [dense.clone(), dense] {
             for row in copy.rows() {
@@ -458,7 +458,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_and_arrays_of_every_numeric_type_are_aligned_to_cache_lines(length in 1_u64..70) {
+        fn rows_and_arrays_of_every_numeric_type_are_aligned_to_cache_lines(length in 1_usize..70) {
             aligned::<f32>(length);
             aligned::<f64>(length);
             aligned::<i32>(length);
@@ -469,14 +469,14 @@ mod tests {
         }
 
         #[test]
-        fn cells_round_trip_through_padding(extents in [0_u64..5, 0_u64..5, 0_u64..20]) {
+        fn cells_round_trip_through_padding(extents in [0_usize..5, 0_usize..5, 0_usize..20]) {
             let shape = Shape::new(extents);
             let cells: Vec<u32> = (0..shape.cells().unwrap() as u32).collect();
             let dense = DenseArray::from_cells(shape, &cells).unwrap();
             prop_assert_eq!(dense.to_cells(), cells.clone());
             prop_assert_eq!(dense.clone(), DenseArray::from_fn(shape, |index| index as u32).unwrap());
             for (linear, &cell) in cells.iter().enumerate() {
-                prop_assert_eq!(dense[shape.key(linear as u64)], cell);
+                prop_assert_eq!(dense[shape.key(linear)], cell);
             }
         }
     }
@@ -484,11 +484,11 @@ mod tests {
     proptest! {
         #[test]
         fn arrays_are_extended_and_truncated_along_the_first_dimension(
-            extents in [0_u64..5, 0_u64..4, 0_u64..20], more in 0_u64..4, again in 0_u64..4,
+            extents in [0_usize..5, 0_usize..4, 0_usize..20], more in 0_usize..4, again in 0_usize..4,
         ) {
-            let shape = |first: u64| Shape::new([first, extents[1], extents[2]]);
+            let shape = |first: usize| Shape::new([first, extents[1], extents[2]]);
             let per_index = extents[1] * extents[2];
-            let values = |from: u64, count: u64| (from..from + count).map(|value| value.to_string()).collect::<Vec<_>>();
+            let values = |from, count| (from..from + count).map(|value: usize| value.to_string()).collect::<Vec<_>>();
             let before = DenseArray::from_values(shape(extents[0]), values(0, extents[0] * per_index)).unwrap();
             let grown = before.clone().extended(values(1000, more * per_index)).unwrap();
             let first = if per_index == 0 { extents[0] } else { extents[0] + more };
@@ -501,8 +501,8 @@ mod tests {
         }
 
         #[test]
-        fn one_dimensional_arrays_are_extended_and_truncated(length in 0_u64..70, more in 0_u64..40) {
-            let values = |from: u64, count: u64| (from..from + count).map(|value| value as f32).collect::<Vec<_>>();
+        fn one_dimensional_arrays_are_extended_and_truncated(length in 0_usize..70, more in 0_usize..40) {
+            let values = |from: usize, count: usize| (from..from + count).map(|value| value as f32).collect::<Vec<_>>();
             let before = DenseArray::from_values(Shape::new([length]), values(0, length)).unwrap();
             let grown = before.clone().extended(values(1000, more)).unwrap();
             prop_assert_eq!(grown.to_cells(), [values(0, length), values(1000, more)].concat());
@@ -533,14 +533,14 @@ mod tests {
 
     #[test]
     fn arithmetic_is_cell_by_cell_and_needs_equal_shapes() {
-        let mut left = DenseArray::from_fn(Shape::new([2, 3]), u64::cast_signed).unwrap();
+        let mut left = DenseArray::from_fn(Shape::new([2, 3]), usize::cast_signed).unwrap();
         let right = left.clone();
         left.add(&right).unwrap();
         left.multiply(&right).unwrap();
         left.subtract(&right).unwrap();
         left.scale(10);
         assert_eq!(left.to_cells(), [0, 10, 60, 150, 280, 450]);
-        let other = DenseArray::filled(Shape::new([3, 2]), 0_i64).unwrap();
+        let other = DenseArray::filled(Shape::new([3, 2]), 0_isize).unwrap();
         assert_eq!(
             left.add(&other).unwrap_err().to_string(),
             "the shapes [2, 3] and [3, 2] differ; element-wise arithmetic needs equal ones"

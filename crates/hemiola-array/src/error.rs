@@ -22,29 +22,29 @@ pub enum Error {
     #[error("a shape of {} has more cells than an index can count; use smaller extents", Extents(.shape))]
     TooManyCells {
         /// The requested extents, one per dimension.
-        shape: Vec<u64>,
+        shape: Vec<usize>,
     },
     /// An entry lies outside the array.
     #[error("key {} is outside the shape {}; omit the shape to infer it from the data", Extents(.key), Extents(.shape))]
     KeyOutOfShape {
         /// Key of the offending entry.
-        key: Vec<u64>,
+        key: Vec<usize>,
         /// Extents of the array, one per dimension.
-        shape: Vec<u64>,
+        shape: Vec<usize>,
     },
     /// Two arrays of different shapes were combined.
     #[error("the shapes {} and {} differ; element-wise arithmetic needs equal ones", Extents(.left), Extents(.right))]
     ShapeMismatch {
         /// Extents of the left operand.
-        left: Vec<u64>,
+        left: Vec<usize>,
         /// Extents of the right operand.
-        right: Vec<u64>,
+        right: Vec<usize>,
     },
     /// The array does not fit in the memory of this peer.
     #[error("cannot allocate {bytes} bytes for an array of shape {}; partition it over more peers", Extents(.shape))]
     OutOfMemory {
         /// The requested extents, one per dimension.
-        shape: Vec<u64>,
+        shape: Vec<usize>,
         /// Size of the failed allocation in bytes.
         bytes: u64,
     },
@@ -72,7 +72,7 @@ pub enum Error {
     #[error("key {} is given twice: at {first} and at {second}; choose a policy for duplicates (sum, last)", Extents(.key))]
     DuplicateKey {
         /// The key that occurs twice.
-        key: Vec<u64>,
+        key: Vec<usize>,
         /// Origin of the first occurrence.
         first: EntryOrigin,
         /// Origin of the second occurrence.
@@ -385,7 +385,7 @@ impl fmt::Display for FileChange {
 }
 
 /// Extents or a key, shown as `[6040, 3952]`.
-pub(crate) struct Extents<'a>(pub(crate) &'a [u64]);
+pub(crate) struct Extents<'a>(pub(crate) &'a [usize]);
 
 impl fmt::Display for Extents<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 /// Counts per index, or per bin of neighbouring indices, of one dimension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Histogram {
-    extent: u64,
+    extent: usize,
     /// Indices per bin; 1 means full resolution. The last bin may be narrower.
-    width: u64,
+    width: usize,
     counts: Vec<u64>,
 }
 
@@ -21,16 +21,16 @@ impl Histogram {
     /// Creates an empty histogram of at most `limit` bins over `extent` indices. It is exact if
     /// `limit >= extent`.
     #[must_use]
-    pub fn new(extent: u64, limit: usize) -> Self {
-        let width = extent.div_ceil(limit.max(1) as u64).max(1);
-        Self { extent, width, counts: vec![0; extent.div_ceil(width) as usize] }
+    pub fn new(extent: usize, limit: usize) -> Self {
+        let width = extent.div_ceil(limit.max(1)).max(1);
+        Self { extent, width, counts: vec![0; extent.div_ceil(width)] }
     }
 
     /// Counts one entry at `index`.
     ///
     /// # Panics
     /// Panics if the index is outside the extent.
-    pub fn add(&mut self, index: u64) {
+    pub fn add(&mut self, index: usize) {
         self.add_weight(index, 1);
     }
 
@@ -38,9 +38,9 @@ impl Histogram {
     ///
     /// # Panics
     /// Panics if the index is outside the extent.
-    pub fn add_weight(&mut self, index: u64, weight: u64) {
+    pub fn add_weight(&mut self, index: usize, weight: u64) {
         let bin = if self.width == 1 { index } else { index / self.width };
-        self.counts[bin as usize] += weight;
+        self.counts[bin] += weight;
     }
 
     /// Counts an entry at every key of a column.
@@ -50,7 +50,7 @@ impl Histogram {
     pub(crate) fn add_column(&mut self, keys: &KeyColumn) {
         match keys {
             KeyColumn::Narrow(keys) if self.width == 1 => keys.iter().for_each(|&key| self.counts[key as usize] += 1),
-            keys => keys.iter().for_each(|key| self.add(key)),
+            keys => keys.iter().for_each(|key| self.add(key as usize)),
         }
     }
 
@@ -71,13 +71,13 @@ impl Histogram {
 
     /// Number of indices of the dimension.
     #[must_use]
-    pub fn extent(&self) -> u64 {
+    pub fn extent(&self) -> usize {
         self.extent
     }
 
     /// Number of neighbouring indices that share a bin.
     #[must_use]
-    pub fn width(&self) -> u64 {
+    pub fn width(&self) -> usize {
         self.width
     }
 
@@ -92,7 +92,7 @@ impl Histogram {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         self.width > 0
-            && self.counts.len() as u64 == self.extent.div_ceil(self.width)
+            && self.counts.len() == self.extent.div_ceil(self.width)
             && self.counts.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count)).is_some()
     }
 

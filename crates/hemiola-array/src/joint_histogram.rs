@@ -9,13 +9,13 @@ use crate::sparse::KeyColumn;
 use serde::{Deserialize, Serialize};
 
 /// Largest extent with a lookup table from index to range; longer dimensions use binary search.
-const LOOKUP_TABLE_LIMIT: u64 = 1 << 22;
+const LOOKUP_TABLE_LIMIT: usize = 1 << 22;
 
 /// Counts of entries by ranges of two dimensions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct JointHistogram {
     dimensions: [usize; 2],
-    bounds: [Vec<u64>; 2],
+    bounds: [Vec<usize>; 2],
     /// Row-major by range of the first dimension, then of the second.
     counts: Vec<u64>,
 }
@@ -27,7 +27,7 @@ impl JointHistogram {
     /// # Panics
     /// Panics if there are fewer than two bounds, or they do not ascend from 0.
     #[must_use]
-    pub fn new(dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Self {
+    pub fn new(dimensions: [usize; 2], bounds: [Vec<usize>; 2]) -> Self {
         for bounds in &bounds {
             assert!(bounds.len() >= 2 && bounds[0] == 0 && bounds.is_sorted(), "bounds must ascend from 0");
         }
@@ -37,7 +37,7 @@ impl JointHistogram {
 
     /// Returns true if it counts by these dimensions and bounds.
     #[must_use]
-    pub fn has_bounds(&self, dimensions: [usize; 2], bounds: &[Vec<u64>; 2]) -> bool {
+    pub fn has_bounds(&self, dimensions: [usize; 2], bounds: &[Vec<usize>; 2]) -> bool {
         self.dimensions == dimensions && self.bounds == *bounds
     }
 
@@ -49,7 +49,7 @@ impl JointHistogram {
 
     /// Bounds of the ranges of each dimension, ascending from 0.
     #[must_use]
-    pub fn bounds(&self) -> &[Vec<u64>; 2] {
+    pub fn bounds(&self) -> &[Vec<usize>; 2] {
         &self.bounds
     }
 
@@ -57,7 +57,7 @@ impl JointHistogram {
     /// inconsistent.
     #[must_use]
     pub fn is_valid(&self) -> bool {
-        let ascend = |bounds: &Vec<u64>| bounds.len() >= 2 && bounds[0] == 0 && bounds.is_sorted();
+        let ascend = |bounds: &Vec<usize>| bounds.len() >= 2 && bounds[0] == 0 && bounds.is_sorted();
         self.bounds.iter().all(ascend)
             && self.counts.len() == (self.bounds[0].len() - 1) * (self.bounds[1].len() - 1)
             && self.counts.iter().try_fold(0_u64, |sum, count| sum.checked_add(*count)).is_some()
@@ -65,7 +65,7 @@ impl JointHistogram {
 
     /// Extents of both dimensions.
     #[must_use]
-    pub fn extents(&self) -> [u64; 2] {
+    pub fn extents(&self) -> [usize; 2] {
         self.bounds.each_ref().map(|bounds| bounds.last().copied().unwrap_or(0))
     }
 
@@ -103,7 +103,7 @@ impl JointHistogram {
             return;
         }
         for (a, b) in first.iter().zip(second.iter()) {
-            count(lookups[0].range_of(a), lookups[1].range_of(b));
+            count(lookups[0].range_of(a as usize), lookups[1].range_of(b as usize));
         }
     }
 
@@ -123,9 +123,9 @@ impl JointHistogram {
     ///
     /// # Panics
     /// Panics if a key is outside of the bounds.
-    pub fn add_weight(&mut self, first: u64, second: u64, weight: u64) {
+    pub fn add_weight(&mut self, first: usize, second: usize, weight: u64) {
         let across = self.bounds[1].len() - 1;
-        let range = |bounds: &Vec<u64>, key| bounds[1..].partition_point(|bound| *bound <= key);
+        let range = |bounds: &Vec<usize>, key| bounds[1..].partition_point(|bound| *bound <= key);
         self.counts[range(&self.bounds[0], first) * across + range(&self.bounds[1], second)] += weight;
     }
 }
@@ -133,23 +133,23 @@ impl JointHistogram {
 /// Lookup of the range of an index.
 enum RangeLookup<'a> {
     Table(Vec<u32>),
-    Search(&'a [u64]),
+    Search(&'a [usize]),
 }
 
 impl<'a> RangeLookup<'a> {
-    fn new(bounds: &'a [u64]) -> Self {
+    fn new(bounds: &'a [usize]) -> Self {
         let extent = bounds[bounds.len() - 1];
         if extent > LOOKUP_TABLE_LIMIT {
             return Self::Search(bounds);
         }
         let ranges = bounds.windows(2).enumerate();
-        let table = ranges.flat_map(|(range, ends)| std::iter::repeat_n(range as u32, (ends[1] - ends[0]) as usize));
+        let table = ranges.flat_map(|(range, ends)| std::iter::repeat_n(range as u32, ends[1] - ends[0]));
         Self::Table(table.collect())
     }
 
-    fn range_of(&self, index: u64) -> usize {
+    fn range_of(&self, index: usize) -> usize {
         match self {
-            Self::Table(table) => table[index as usize] as usize,
+            Self::Table(table) => table[index] as usize,
             Self::Search(bounds) => bounds[1..].partition_point(|bound| *bound <= index),
         }
     }
@@ -163,8 +163,8 @@ mod tests {
     proptest! {
         #[test]
         fn every_entry_is_counted_where_it_lies(
-            keys in prop::collection::vec((0_u64..20, 0_u64..LOOKUP_TABLE_LIMIT + 9), 0..50),
-            mut bounds in [prop::collection::vec(0_u64..20, 0..5), prop::collection::vec(0_u64..LOOKUP_TABLE_LIMIT + 9, 0..5)],
+            keys in prop::collection::vec((0_usize..20, 0_usize..LOOKUP_TABLE_LIMIT + 9), 0..50),
+            mut bounds in [prop::collection::vec(0_usize..20, 0..5), prop::collection::vec(0_usize..LOOKUP_TABLE_LIMIT + 9, 0..5)],
         ) {
             for (bounds, extent) in bounds.iter_mut().zip([20, LOOKUP_TABLE_LIMIT + 9]) {
                 bounds.extend([0, extent]);
@@ -173,8 +173,8 @@ mod tests {
             let mut joint = JointHistogram::new([2, 0], bounds.clone());
             let mut columns = [KeyColumn::with_capacity(true, 0), KeyColumn::with_capacity(true, 0)];
             for (a, b) in &keys {
-                columns[0].push(*a);
-                columns[1].push(*b);
+                columns[0].push(*a as u64);
+                columns[1].push(*b as u64);
             }
             joint.add_columns(&columns[0], &columns[1]);
             let mut single = JointHistogram::new([2, 0], bounds.clone());
@@ -184,7 +184,7 @@ mod tests {
             prop_assert_eq!(&joint, &single);
             for (first, a) in bounds[0].windows(2).enumerate() {
                 for (second, b) in bounds[1].windows(2).enumerate() {
-                    let inside = |key: &&(u64, u64)| (a[0]..a[1]).contains(&key.0) && (b[0]..b[1]).contains(&key.1);
+                    let inside = |key: &&(usize, usize)| (a[0]..a[1]).contains(&key.0) && (b[0]..b[1]).contains(&key.1);
                     prop_assert_eq!(joint.count(first, second), keys.iter().filter(inside).count() as u64);
                 }
             }

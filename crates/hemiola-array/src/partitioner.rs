@@ -18,6 +18,7 @@
 //! heaviest part exceeds the optimum by at most the weight of two bins.
 
 use crate::Histogram;
+use hemiola_core::Seed;
 use hemiola_core::rng::{GOLDEN_GAMMA, mix64};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
@@ -38,7 +39,7 @@ use std::ops::Range;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Partitioner {
-    extent: u64,
+    extent: usize,
     parts: u32,
     rule: PartitionRule,
 }
@@ -48,7 +49,7 @@ pub struct Partitioner {
 enum PartitionRule {
     Equal,
     /// `parts + 1` ascending bounds, from 0 to the extent.
-    Bounds(Vec<u64>),
+    Bounds(Vec<usize>),
     Hash {
         seed: u64,
     },
@@ -60,7 +61,7 @@ impl Partitioner {
     /// # Panics
     /// Panics if `parts` is 0.
     #[must_use]
-    pub fn equal(extent: u64, parts: usize) -> Self {
+    pub fn equal(extent: usize, parts: usize) -> Self {
         Self { extent, parts: checked_parts(parts), rule: PartitionRule::Equal }
     }
 
@@ -69,7 +70,7 @@ impl Partitioner {
     /// # Panics
     /// Panics if the bounds are not ascending, do not begin with 0, or are fewer than two.
     #[must_use]
-    pub fn from_bounds(bounds: Vec<u64>) -> Self {
+    pub fn from_bounds(bounds: Vec<usize>) -> Self {
         assert!(bounds.len() >= 2 && bounds[0] == 0 && bounds.is_sorted(), "bounds must ascend from 0");
         let extent = bounds[bounds.len() - 1];
         Self { extent, parts: checked_parts(bounds.len() - 1), rule: PartitionRule::Bounds(bounds) }
@@ -103,7 +104,7 @@ impl Partitioner {
     /// # Panics
     /// Panics if `parts` is 0.
     #[must_use]
-    pub fn hashed(extent: u64, parts: usize, seed: u64) -> Self {
+    pub fn hashed(extent: usize, parts: usize, Seed(seed): Seed) -> Self {
         Self { extent, parts: checked_parts(parts), rule: PartitionRule::Hash { seed } }
     }
 
@@ -115,7 +116,7 @@ impl Partitioner {
 
     /// Number of indices of the dimension.
     #[must_use]
-    pub fn extent(&self) -> u64 {
+    pub fn extent(&self) -> usize {
         self.extent
     }
 
@@ -127,8 +128,8 @@ impl Partitioner {
 
     /// Returns the part of an index. An index past the extent belongs to the last range.
     #[must_use]
-    pub fn part_of(&self, index: u64) -> usize {
-        let parts = u64::from(self.parts);
+    pub fn part_of(&self, index: usize) -> usize {
+        let parts = self.parts();
         let part = match &self.rule {
             PartitionRule::Equal => {
                 let (short, long_parts) = (self.extent / parts, self.extent % parts);
@@ -140,12 +141,14 @@ impl Partitioner {
                 }
             }
             // Empty parts share a bound: the index belongs to the part that ends after it.
-            PartitionRule::Bounds(bounds) => bounds[1..].partition_point(|&bound| bound <= index) as u64,
+            PartitionRule::Bounds(bounds) => bounds[1..].partition_point(|&bound| bound <= index),
             // The high half of the product maps the hash to a part without the bias and cost of a
             // remainder.
-            PartitionRule::Hash { seed } => ((u128::from(hash(index ^ hash(*seed))) * u128::from(parts)) >> 64) as u64,
+            PartitionRule::Hash { seed } => {
+                ((u128::from(hash(index as u64 ^ hash(*seed))) * parts as u128) >> 64) as usize
+            }
         };
-        part.min(parts - 1) as usize
+        part.min(parts - 1)
     }
 
     /// Returns the indices of a part, or `None` for hashed parts.
@@ -153,13 +156,13 @@ impl Partitioner {
     /// # Panics
     /// Panics if there is no such part.
     #[must_use]
-    pub fn range(&self, part: usize) -> Option<Range<u64>> {
+    pub fn range(&self, part: usize) -> Option<Range<usize>> {
         assert!(part < self.parts(), "part {part} of {}", self.parts);
         match &self.rule {
             PartitionRule::Equal => {
-                let (short, long_parts) = (self.extent / u64::from(self.parts), self.extent % u64::from(self.parts));
-                let start = |part: u64| part * short + part.min(long_parts);
-                Some(start(part as u64)..start(part as u64 + 1))
+                let (short, long_parts) = (self.extent / self.parts(), self.extent % self.parts());
+                let start = |part: usize| part * short + part.min(long_parts);
+                Some(start(part)..start(part + 1))
             }
             PartitionRule::Bounds(bounds) => Some(bounds[part]..bounds[part + 1]),
             PartitionRule::Hash { .. } => None,
@@ -167,7 +170,7 @@ impl Partitioner {
     }
 
     /// Iterates over the ranges of all parts in order; empty for hashed parts.
-    pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
+    pub fn ranges(&self) -> impl Iterator<Item = Range<usize>> + '_ {
         (0..self.parts()).filter_map(|part| self.range(part))
     }
 
@@ -183,7 +186,7 @@ impl Partitioner {
         );
         let mut weights = vec![0; self.parts()];
         for (index, count) in histogram.counts().iter().enumerate() {
-            weights[self.part_of(index as u64)] += count;
+            weights[self.part_of(index)] += count;
         }
         weights
     }
@@ -199,10 +202,10 @@ fn hash(index: u64) -> u64 {
     mix64(index.wrapping_add(GOLDEN_GAMMA))
 }
 
-fn exact_bounds(prefix: &[u64], parts: usize) -> Vec<u64> {
+fn exact_bounds(prefix: &[u64], parts: usize) -> Vec<usize> {
     let capacity = smallest_capacity(prefix, parts);
     let nearest = nearest_bounds(prefix, parts);
-    let heaviest = nearest.windows(2).map(|pair| prefix[pair[1] as usize] - prefix[pair[0] as usize]).max();
+    let heaviest = nearest.windows(2).map(|pair| prefix[pair[1]] - prefix[pair[0]]).max();
     if heaviest <= Some(capacity) {
         return nearest;
     }
@@ -210,17 +213,17 @@ fn exact_bounds(prefix: &[u64], parts: usize) -> Vec<u64> {
 }
 
 /// Bounds where the prefix sum is nearest to an equal share.
-fn nearest_bounds(prefix: &[u64], parts: usize) -> Vec<u64> {
+fn nearest_bounds(prefix: &[u64], parts: usize) -> Vec<usize> {
     let total = u128::from(prefix[prefix.len() - 1]);
-    let mut bounds = vec![0_u64];
+    let mut bounds = vec![0_usize];
     for part in 1..parts {
         let target = (total * part as u128 / parts as u128) as u64;
         let above = prefix.partition_point(|&sum| sum < target);
         let below = above.saturating_sub(1);
         let nearest = if target - prefix[below].min(target) < prefix[above] - target { below } else { above };
-        bounds.push((nearest as u64).max(bounds[bounds.len() - 1]));
+        bounds.push(nearest.max(bounds[bounds.len() - 1]));
     }
-    bounds.push(prefix.len() as u64 - 1);
+    bounds.push(prefix.len() - 1);
     bounds
 }
 
@@ -241,29 +244,29 @@ fn smallest_capacity(prefix: &[u64], parts: usize) -> u64 {
 }
 
 /// Fills parts from the left up to `capacity`; `None` if that needs more than `parts` parts.
-fn greedy_bounds(prefix: &[u64], parts: usize, capacity: u64) -> Option<Vec<u64>> {
+fn greedy_bounds(prefix: &[u64], parts: usize, capacity: u64) -> Option<Vec<usize>> {
     let end = prefix.len() - 1;
     let mut bounds = Vec::with_capacity(parts + 1);
-    bounds.push(0_u64);
+    bounds.push(0);
     let mut at = 0;
     for _ in 0..parts {
         at += prefix[at..].partition_point(|&sum| sum - prefix[at] <= capacity) - 1;
-        bounds.push(at as u64);
+        bounds.push(at);
     }
     (at == end).then_some(bounds)
 }
 
 /// Bounds inside bins, with the weight of a bin spread evenly over its indices.
-fn interpolated_bounds(histogram: &Histogram, prefix: &[u64], parts: usize) -> Vec<u64> {
+fn interpolated_bounds(histogram: &Histogram, prefix: &[u64], parts: usize) -> Vec<usize> {
     let total = u128::from(prefix[prefix.len() - 1]);
-    let mut bounds = vec![0_u64];
+    let mut bounds = vec![0_usize];
     for part in 1..parts {
         let target = (total * part as u128 / parts as u128) as u64;
         let bin = prefix.partition_point(|&sum| sum <= target).saturating_sub(1).min(histogram.counts().len() - 1);
-        let start = bin as u64 * histogram.width();
+        let start = bin * histogram.width();
         let length = histogram.width().min(histogram.extent() - start);
         let weight = histogram.counts()[bin].max(1);
-        let inside = (u128::from(target - prefix[bin]) * u128::from(length) / u128::from(weight)) as u64;
+        let inside = (u128::from(target - prefix[bin]) * length as u128 / u128::from(weight)) as usize;
         let bound = start + inside.min(length);
         bounds.push(bound.max(bounds[bounds.len() - 1]));
     }
@@ -277,8 +280,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn exact(counts: &[u64]) -> Histogram {
-        let mut histogram = Histogram::new(counts.len() as u64, counts.len());
-        counts.iter().enumerate().for_each(|(index, &count)| histogram.add_weight(index as u64, count));
+        let mut histogram = Histogram::new(counts.len(), counts.len());
+        counts.iter().enumerate().for_each(|(index, &count)| histogram.add_weight(index, count));
         histogram
     }
 
@@ -294,7 +297,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_parts_cover_all_and_differ_by_one(extent in 0_u64..300, parts in 1_usize..40) {
+        fn equal_parts_cover_all_and_differ_by_one(extent in 0_usize..300, parts in 1_usize..40) {
             let cut = Partitioner::equal(extent, parts);
             covers_and_is_disjoint(&cut);
             let lengths: Vec<_> = cut.ranges().map(|range| range.end - range.start).collect();
@@ -326,8 +329,8 @@ mod tests {
         fn binned_histogram_costs_at_most_two_bins_of_balance(
             counts in prop::collection::vec(0_u64..100, 50..400), parts in 1_usize..8,
         ) {
-            let mut binned = Histogram::new(counts.len() as u64, 32);
-            counts.iter().enumerate().for_each(|(index, &count)| binned.add_weight(index as u64, count));
+            let mut binned = Histogram::new(counts.len(), 32);
+            counts.iter().enumerate().for_each(|(index, &count)| binned.add_weight(index, count));
             let cut = Partitioner::balanced(&binned, parts);
             covers_and_is_disjoint(&cut);
             let heaviest = cut.weights(&exact(&counts)).into_iter().max().unwrap();
@@ -336,8 +339,8 @@ mod tests {
         }
 
         #[test]
-        fn hashed_parts_exist_for_every_index(extent in 1_u64..1000, parts in 1_usize..40, seed: u64) {
-            let cut = Partitioner::hashed(extent, parts, seed);
+        fn hashed_parts_exist_for_every_index(extent in 1_usize..1000, parts in 1_usize..40, seed: u64) {
+            let cut = Partitioner::hashed(extent, parts, Seed(seed));
             prop_assert!((0..extent).all(|index| cut.part_of(index) < parts));
             prop_assert_eq!(cut.range(0), None);
         }
@@ -355,7 +358,7 @@ mod tests {
 
     #[test]
     fn hashed_parts_are_near_equal_for_clustered_indices() {
-        let cut = Partitioner::hashed(100_000, 8, 1);
+        let cut = Partitioner::hashed(100_000, 8, Seed(1));
         let mut sizes = [0_u32; 8];
         (0..100_000).for_each(|index| sizes[cut.part_of(index)] += 1);
         // Binomial: mean 12500, standard deviation 105; the bound is six standard deviations.

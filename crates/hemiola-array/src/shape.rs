@@ -2,12 +2,16 @@
 //! index.
 //!
 //! **Invariant:** the linear index is row-major, as in C and `NumPy`: the last dimension varies
-//! fastest. A *row* of an array, its last dimension, is therefore contiguous. Extents are `u64`
-//! because they are inferred from data, and data may contain hashed ids. [`Shape::fits_u32`]
-//! decides once per dimension whether its keys are stored in 32 bits.
+//! fastest. A *row* of an array, its last dimension, is therefore contiguous.
+//!
+//! Extents and keys are `usize` in memory and `u64` in files, messages and sort keys. Both have 64
+//! bits, so no key is lost on the way, not even a hashed id. [`Shape::fits_u32`] decides once per
+//! dimension whether its keys are stored in 32 bits.
 
 use crate::{Error, Result};
 use std::fmt;
+
+const _: () = assert!(usize::BITS == u64::BITS, "keys are 64 bits wide in files and messages");
 
 /// Extents of an array with `N` dimensions, 1 to 4.
 ///
@@ -20,55 +24,55 @@ use std::fmt;
 /// # Ok::<(), hemiola_array::Error>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Shape<const N: usize>([u64; N]);
+pub struct Shape<const N: usize>([usize; N]);
 
 impl<const N: usize> Shape<N> {
     const SUPPORTED: () = assert!(N >= 1 && N <= 4, "an array has 1 to 4 dimensions");
 
     /// Creates a shape from extents. An extent of 0 makes the array empty.
     #[must_use]
-    pub const fn new(extents: [u64; N]) -> Self {
+    pub const fn new(extents: [usize; N]) -> Self {
         let () = Self::SUPPORTED;
         Self(extents)
     }
 
     /// Smallest shape that contains keys up to and including `largest`; empty for `None`.
     #[must_use]
-    pub fn covering(largest: Option<[u64; N]>) -> Self {
+    pub fn covering(largest: Option<[usize; N]>) -> Self {
         Self::new(largest.map_or([0; N], |key| key.map(|index| index.saturating_add(1))))
     }
 
     /// Returns the extents of all dimensions.
     #[must_use]
-    pub const fn extents(self) -> [u64; N] {
+    pub const fn extents(self) -> [usize; N] {
         self.0
     }
 
     /// Returns the extent of one dimension.
     #[must_use]
-    pub const fn extent(self, dimension: usize) -> u64 {
+    pub const fn extent(self, dimension: usize) -> usize {
         self.0[dimension]
     }
 
     /// Returns the number of cells, the product of the extents.
-    pub fn cells(self) -> Result<u64> {
+    pub fn cells(self) -> Result<usize> {
         self.0
             .iter()
-            .try_fold(1_u64, |cells, &extent| cells.checked_mul(extent))
+            .try_fold(1_usize, |cells, &extent| cells.checked_mul(extent))
             .ok_or_else(|| Error::TooManyCells { shape: self.0.to_vec() })
     }
 
     /// Returns the number of rows: cells of all dimensions but the last. A 1-D array is one row.
-    pub fn rows(self) -> Result<u64> {
+    pub fn rows(self) -> Result<usize> {
         self.0[..N - 1]
             .iter()
-            .try_fold(1_u64, |rows, &extent| rows.checked_mul(extent))
+            .try_fold(1_usize, |rows, &extent| rows.checked_mul(extent))
             .ok_or_else(|| Error::TooManyCells { shape: self.0.to_vec() })
     }
 
     /// Returns the length of a row, the extent of the last dimension.
     #[must_use]
-    pub const fn row_length(self) -> u64 {
+    pub const fn row_length(self) -> usize {
         self.0[N - 1]
     }
 
@@ -83,18 +87,18 @@ impl<const N: usize> Shape<N> {
     pub const fn index_bits(self, dimension: usize) -> u32 {
         match self.0[dimension] {
             0 => 0,
-            extent => u64::BITS - (extent - 1).leading_zeros(),
+            extent => usize::BITS - (extent - 1).leading_zeros(),
         }
     }
 
     /// Returns true if `key` names a cell of the array.
     #[must_use]
-    pub fn contains(self, key: [u64; N]) -> bool {
+    pub fn contains(self, key: [usize; N]) -> bool {
         key.iter().zip(self.0).all(|(&index, extent)| index < extent)
     }
 
     /// Returns the row-major linear index of a key.
-    pub fn linear(self, key: [u64; N]) -> Result<u64> {
+    pub fn linear(self, key: [usize; N]) -> Result<usize> {
         if !self.contains(key) {
             return Err(Error::KeyOutOfShape { key: key.to_vec(), shape: self.0.to_vec() });
         }
@@ -105,7 +109,7 @@ impl<const N: usize> Shape<N> {
     /// Returns the key of a linear index. An index past the end wraps around in the first
     /// dimension.
     #[must_use]
-    pub fn key(self, mut linear: u64) -> [u64; N] {
+    pub fn key(self, mut linear: usize) -> [usize; N] {
         let mut key = [0; N];
         for dimension in (0..N).rev() {
             let extent = self.0[dimension].max(1);
@@ -124,8 +128,8 @@ impl<const N: usize> Shape<N> {
     }
 }
 
-impl<const N: usize> From<[u64; N]> for Shape<N> {
-    fn from(extents: [u64; N]) -> Self {
+impl<const N: usize> From<[usize; N]> for Shape<N> {
+    fn from(extents: [usize; N]) -> Self {
         Self::new(extents)
     }
 }
@@ -143,7 +147,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn linear_and_key_are_inverse(extents in [1_u64..20, 1_u64..20, 1_u64..20], pick in 0_u64..8000) {
+        fn linear_and_key_are_inverse(extents in [1_usize..20, 1_usize..20, 1_usize..20], pick in 0_usize..8000) {
             let shape = Shape::new(extents);
             let linear = pick % shape.cells().unwrap();
             let key = shape.key(linear);

@@ -40,7 +40,7 @@ fn peak_while_loading_is_at_most_1_6_times_the_block() {
     let path = folder.path().join("ratings.csv");
     {
         let mut text = String::new();
-        let permutation = hemiola_core::rng::Permutation::new(1 << 22, 1);
+        let permutation = hemiola_core::rng::Permutation::new(1 << 22, hemiola_core::Seed(1));
         for index in 0..ENTRIES {
             let cell = permutation.apply(index);
             std::fmt::Write::write_fmt(&mut text, format_args!("{},{},3.5\n", cell >> 11, cell & 2047)).unwrap();
@@ -55,7 +55,7 @@ fn peak_while_loading_is_at_most_1_6_times_the_block() {
             let mut builder = SparseBuilder::new();
             Csv::new()
                 .read(&range, |(user, item, rating): (u32, u32, f32)| {
-                    builder.push([u64::from(user), u64::from(item)], rating);
+                    builder.push([user as usize, item as usize], rating);
                     Ok(())
                 })
                 .unwrap();

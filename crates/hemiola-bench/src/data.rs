@@ -247,7 +247,7 @@ fn parse_csv(cluster: &Cluster, files: &BenchFiles) -> Result<u64> {
     on_all_workers(cluster, &files.csv, |range| {
         let mut entries = SparseBuilder::new();
         csv.read(range, |(user, item, rating): (u32, u32, f32)| {
-            entries.push([u64::from(user), u64::from(item)], rating);
+            entries.push([user as usize, item as usize], rating);
             Ok(())
         })?;
         std::hint::black_box(entries.len());
@@ -277,7 +277,7 @@ fn make_array(cluster: &Cluster, files: &BenchFiles) -> Result<u64> {
 fn load(cluster: &Cluster, file: &Path) -> Result<(usize, u64)> {
     let name = file.to_str().ok_or("the path is not UTF-8")?;
     let csv = Csv::new().separator("\t");
-    let lazy = cluster.read_csv_with(csv, name, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
+    let lazy = cluster.read_csv_with(csv, name, |(user, item, rating): (usize, usize, f32)| ([user, item], rating))?;
     let array = lazy.materialize_as(&PartitionSpec::default(), hemiola_array::sparse::DuplicatePolicy::Last)?;
     Ok((array.memory_bytes(), InputFile::open(file)?.bytes()))
 }

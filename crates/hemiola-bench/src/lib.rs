@@ -10,7 +10,11 @@
 
 mod benchmark;
 mod collective;
+mod compression;
+mod convergence;
 mod data;
+mod lasso;
+mod lda_memory;
 mod loops;
 mod net;
 mod nets;
@@ -18,17 +22,23 @@ mod processes;
 mod schedule;
 mod shuffle;
 mod sim;
+mod staleness;
 mod table_checkpoint;
 mod tables;
 
 pub use benchmark::ReportWriter;
 pub use collective::CollectiveBench;
+pub use compression::CompressionBench;
+pub use convergence::ConvergenceBench;
 pub use data::DataBench;
+pub use lasso::LassoBench;
+pub use lda_memory::LdaMemoryBench;
 pub use loops::LoopBench;
 pub use net::NetBench;
-pub use nets::NnBench;
-pub use schedule::ScheduleBench;
+pub use nets::{NetsTimelineBench, NnBench};
+pub use schedule::{ScheduleBench, ScheduleFiguresBench};
 pub use sim::SimBench;
+pub use staleness::StalenessBench;
 pub use tables::TableBench;
 
 use benchmark::execute;
@@ -40,18 +50,32 @@ use clap::Subcommand;
 pub enum Bench {
     /// All-reduce between processes, and its overlap with computation.
     Collective(CollectiveBench),
+    /// Bytes and error of gradient compression.
+    Compression(CompressionBench),
+    /// Learning curves of serial, dependence-aware and data-parallel matrix factorization.
+    Convergence(ConvergenceBench),
     /// Throughput of file readers and of shuffles between two peers.
     Data(DataBench),
+    /// One lasso problem from a folder, for comparison with other solvers.
+    Lasso(LassoBench),
+    /// Memory use of topic models.
+    LdaMemory(LdaMemoryBench),
     /// Parallel loops beside hand-written serial loops.
     Loops(LoopBench),
     /// The transport between two processes, beside a raw socket loop.
     Net(NetBench),
     /// Neural networks between processes: strategies, and overlap of communication with computation.
     Nets(NnBench),
+    /// Timeline of training steps of a neural network, with and without overlap.
+    NetsTimeline(NetsTimelineBench),
     /// Lasso solvers, and update schedules beside random updates.
     Schedule(ScheduleBench),
+    /// Figures of coordinate descent under several schedules.
+    ScheduleFigures(ScheduleFiguresBench),
     /// The simulator: events per second, and a training job on many simulated peers.
     Sim(SimBench),
+    /// Matrix factorization on tables: staleness bounds, update rules, bandwidth and stragglers.
+    Staleness(StalenessBench),
     /// Parameter-server tables between two processes, beside a raw socket loop, and within one process.
     Tables(TableBench),
 }
@@ -61,12 +85,19 @@ impl Bench {
     pub fn execute(self, reports: &dyn ReportWriter) -> anyhow::Result<()> {
         match self {
             Self::Collective(bench) => execute(&bench, reports),
+            Self::Compression(bench) => execute(&bench, reports),
+            Self::Convergence(bench) => execute(&bench, reports),
             Self::Data(bench) => execute(&bench, reports),
+            Self::Lasso(bench) => execute(&bench, reports),
+            Self::LdaMemory(bench) => execute(&bench, reports),
             Self::Loops(bench) => execute(&bench, reports),
             Self::Net(bench) => execute(&bench, reports),
             Self::Nets(bench) => bench.run(reports),
+            Self::NetsTimeline(bench) => bench.run(reports),
             Self::Schedule(bench) => execute(&bench, reports),
+            Self::ScheduleFigures(bench) => execute(&bench, reports),
             Self::Sim(bench) => execute(&bench, reports),
+            Self::Staleness(bench) => execute(&bench, reports),
             Self::Tables(bench) => execute(&bench, reports),
         }
     }

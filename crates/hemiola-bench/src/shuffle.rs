@@ -26,8 +26,8 @@ use std::time::Duration;
 const BULK: ChannelId = ChannelId::of(ChannelOwner::ShuffleBenchmark, 1);
 const ACK: ChannelId = ChannelId::of(ChannelOwner::ShuffleBenchmark, 2);
 /// Rows and columns of the dense array.
-const MARKS: u64 = 1000;
-const WIDTH: u64 = 4000;
+const MARKS: usize = 1000;
+const WIDTH: usize = 4000;
 /// A chunk of a builder: 128 Ki entries of 12 bytes.
 const MESSAGE_BYTES: usize = 3 << 19;
 const BULK_MESSAGES: usize = 64;
@@ -50,7 +50,7 @@ pub(crate) struct ShuffleRates {
 
 /// Returns the best rate of several rounds for each operation.
 pub(crate) fn measure(cluster: &Cluster, rounds: u32) -> Result<ShuffleRates> {
-    let square = (ENTRIES as f64).sqrt() as u64;
+    let square = (ENTRIES as f64).sqrt() as usize;
     let array =
         cluster.from_fn([square, square], |[row, column]| (row * 7 + column) as f32)?.entries().materialize()?;
     let dense = lopsided(cluster)?;

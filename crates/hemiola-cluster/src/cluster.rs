@@ -2,13 +2,14 @@
 
 use crate::builder::ClusterBuilder;
 use crate::error::{Result, receive_error};
+use crate::fork_join::ForkJoinState;
 use crate::monitor::Monitor;
 use crate::peer_context::{CallScope, ClusterCall, PeerContext, decode, encode};
 use crate::peer_handle::PeerHandle;
 use crate::service::{ServiceHandle, ServiceRegistry, ShutdownToken};
 use crate::waits::{WaitGuard, WaitReason, WaitRegistry};
 use crate::worker_pool::{Worker, WorkerPool};
-use crate::worker_team::{ForkJoinState, WorkerTeam};
+use crate::worker_team::WorkerTeam;
 use hemiola_core::{
     ChannelId, ChannelOwner, Deadlines, Env, GoodbyeReason, Lane, LossCause, Message, Observer, OutgoingMessage,
     PeerLost, Rank, StallReport, ThreadHandle, Traffic, Transport, Waiter,
@@ -271,7 +272,7 @@ impl Cluster {
                 fork_join.run_worker(worker.index());
             }
         };
-        self.inner.workers.reserve(run_worker, || fork_join.lead(self.rank(), lead))
+        self.inner.workers.reserve(run_worker, || WorkerTeam::lead(&fork_join, self.rank(), lead))
     }
 
     /// Returns true if the calling thread is a worker of this peer. Workers must not make

@@ -17,7 +17,7 @@
 //! | `cluster.rs`, `builder.rs`, `run.rs`, `standalone.rs` | the cluster handle and its constructors |
 //! | `peer_context.rs`, `tree.rs` | runtime context; barrier, broadcast, all-gather of small values |
 //! | `all_to_all.rs` | all-to-all exchange of bytes |
-//! | `worker_pool.rs`, `worker_team.rs` | compute threads; fork-join team for small tasks |
+//! | `worker_pool.rs`, `worker_team.rs`, `fork_join.rs` | compute threads; fork-join team for small tasks |
 //! | `service.rs`, `peer_handle.rs` | threads that serve other peers, and their non-owning handle |
 //! | `liveness.rs` | detection of silent peers: pure |
 //! | `bounded_wait.rs`, `waits.rs` | blocking waits with deadline and reason; their registry |
@@ -33,6 +33,7 @@ mod builder;
 mod cluster;
 pub mod environment;
 mod error;
+mod fork_join;
 mod interrupt;
 pub mod launch;
 mod liveness;
@@ -44,6 +45,7 @@ mod run;
 mod service;
 mod standalone;
 mod stderr_observer;
+mod sync;
 mod system_env;
 mod tree;
 mod waits;

@@ -8,6 +8,7 @@ use crate::system_env::SystemEnv;
 use crate::worker_pool::panic_message;
 use hemiola_core::{Deadlines, Env, GoodbyeReason, LossCause, MessageSink, Observer, Rank, Transport};
 use hemiola_net::{InProcessTransport, Router};
+use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,26 +24,32 @@ use std::time::Duration;
 /// # Ok::<(), hemiola_cluster::Error>(())
 /// ```
 pub fn standalone(peers: usize) -> Standalone {
-    let (deadlines, observer) = (Deadlines::default(), Arc::new(StderrObserver));
-    Standalone { peers, servers: None, workers: 1, deadlines, observer }
+    Standalone::new(peers)
 }
 
 /// Function that a dedicated server runs.
 type ServerFunction = fn(&Cluster) -> Result<()>;
 
-/// Settings of a standalone cluster.
-#[derive(Clone, Debug)]
+/// Settings of a standalone cluster whose program fails with an error `E`.
+#[derive(Debug)]
 #[must_use = "nothing happens until `run`"]
-pub struct Standalone {
+pub struct Standalone<E = Error> {
     peers: usize,
     /// Number of dedicated servers, and the function that they run.
     servers: Option<(usize, ServerFunction)>,
     workers: usize,
     deadlines: Deadlines,
     observer: Arc<dyn Observer>,
+    error: PhantomData<fn() -> E>,
 }
 
-impl Standalone {
+impl<E: From<Error> + Into<Error>> Standalone<E> {
+    /// Creates a cluster of `peers` threads in this process. See [`standalone`].
+    pub fn new(peers: usize) -> Self {
+        let (deadlines, observer) = (Deadlines::default(), Arc::new(StderrObserver));
+        Self { peers, servers: None, workers: 1, deadlines, observer, error: PhantomData }
+    }
+
     /// Sets the number of workers of each peer. Default: 1.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = workers;
@@ -70,7 +77,11 @@ impl Standalone {
     /// Runs `program` on every peer and returns the results in rank order. If peers fail, returns
     /// the error of the peer that failed by itself rather than those of the peers that failed
     /// because of it.
-    pub fn run<T: Send>(self, program: impl Fn(&Cluster) -> Result<T> + Sync) -> Result<Vec<T>> {
+    pub fn run<T: Send>(self, program: impl Fn(&Cluster) -> Result<T, E> + Sync) -> Result<Vec<T>, E> {
+        Ok(self.run_peers(|cluster| program(cluster).map_err(Into::into))?)
+    }
+
+    fn run_peers<T: Send>(self, program: impl Fn(&Cluster) -> Result<T> + Sync) -> Result<Vec<T>> {
         if self.peers == 0 || self.workers == 0 {
             let setting = if self.peers == 0 { "peers" } else { "workers" };
             return Err(Error::Setting { setting: setting.into(), reason: "there must be at least one".into() });

@@ -334,7 +334,7 @@ impl Communicator {
         operator: ReduceOp,
     ) -> Result<PendingCollective<T>> {
         let operation = self.plan_all_reduce::<T>(elements.len(), operator)?;
-        self.begin(elements, &operation)
+        self.begin_operation(elements, &operation)
     }
 
     /// Starts a [`reduce_scatter`](Communicator::reduce_scatter). The range of this peer's result
@@ -346,20 +346,20 @@ impl Communicator {
         operator: ReduceOp,
     ) -> Result<PendingCollective<T>> {
         let length = elements.len();
-        self.begin(elements, &Operation::ReduceScatter { operator, length })
+        self.begin_operation(elements, &Operation::ReduceScatter { operator, length })
     }
 
     /// Starts an [`all_gather`](Communicator::all_gather) and returns at once.
     #[track_caller]
     pub fn begin_all_gather<T: CollectiveElement>(&self, block: &[T]) -> Result<PendingCollective<T>> {
-        self.begin(self.with_own_block(block), &Operation::AllGather { block: block.len() })
+        self.begin_operation(self.with_own_block(block), &Operation::AllGather { block: block.len() })
     }
 
     /// Starts a [`broadcast`](Communicator::broadcast) and returns at once.
     #[track_caller]
     pub fn begin_broadcast<T: CollectiveElement>(&self, root: Rank, elements: Vec<T>) -> Result<PendingCollective<T>> {
         let length = elements.len();
-        self.begin(elements, &Operation::Broadcast { root, length })
+        self.begin_operation(elements, &Operation::Broadcast { root, length })
     }
 
     /// Starts a [`reduce`](Communicator::reduce) and returns at once.
@@ -371,14 +371,27 @@ impl Communicator {
         operator: ReduceOp,
     ) -> Result<PendingCollective<T>> {
         let length = elements.len();
-        self.begin(elements, &Operation::Reduce { root, operator, length })
+        self.begin_operation(elements, &Operation::Reduce { root, operator, length })
     }
 
     /// Starts an [`all_to_all`](Communicator::all_to_all) and returns at once.
     #[track_caller]
     pub fn begin_all_to_all<T: CollectiveElement>(&self, elements: Vec<T>) -> Result<PendingCollective<T>> {
         let operation = self.plan_all_to_all(elements.len())?;
-        self.begin(elements, &operation)
+        self.begin_operation(elements, &operation)
+    }
+
+    /// Starts any operation on the buffer of this peer and returns at once.
+    #[track_caller]
+    pub fn begin_operation<T: CollectiveElement>(
+        &self,
+        elements: Vec<T>,
+        operation: &Operation,
+    ) -> Result<PendingCollective<T>> {
+        let in_flight = self.in_flight::<T>(operation)?;
+        self.with_background(|background| {
+            background.begin(in_flight, elements, (self.cluster().peer_handle(), self.completion_callback()))
+        })
     }
 
     #[track_caller]
@@ -397,10 +410,7 @@ impl Communicator {
 
     /// Buffer for the blocks of all peers, with the own block at its position.
     fn with_own_block<T: CollectiveElement>(&self, block: &[T]) -> Vec<T> {
-        let (me, peers) = (self.cluster().rank().index(), self.cluster().size());
-        let mut all = vec![T::zeroed(); block.len() * peers];
-        all[me * block.len()..(me + 1) * block.len()].copy_from_slice(block);
-        all
+        Operation::gather_buffer(block, self.cluster().rank(), self.cluster().size())
     }
 
     #[track_caller]
@@ -416,14 +426,6 @@ impl Communicator {
         in_flight.run(elements)?;
         self.record(1, in_flight.call().nan());
         Ok(())
-    }
-
-    #[track_caller]
-    fn begin<T: CollectiveElement>(&self, elements: Vec<T>, operation: &Operation) -> Result<PendingCollective<T>> {
-        let in_flight = self.in_flight::<T>(operation)?;
-        self.with_background(|background| {
-            background.begin(in_flight, elements, (self.cluster().peer_handle(), self.completion_callback()))
-        })
     }
 
     pub(crate) fn with_background<R>(&self, act: impl FnOnce(&BackgroundDriver) -> R) -> Result<R> {

@@ -50,11 +50,12 @@ pub use communicator::{CollectiveExt, CollectiveStats, Communicator};
 pub use compressed::{PendingCompressed, SufficientFactors};
 pub use error::Error;
 pub use gossip::{Gossip, GossipBuilder, GossipExt, GossipStats, PeerLossPolicy};
+pub use hemiola_collective_proto::Error as ProtocolError;
 pub use hemiola_collective_proto::gossip::{GossipElement, GossipRound};
 pub use hemiola_collective_proto::protocol::chunk_range;
 pub use hemiola_collective_proto::{
-    Algorithm, CollectiveElement, Compression, Compressor, GossipSync, GossipWeights, Graph, ReduceOp, Topology,
-    TopologySearch,
+    Algorithm, CollectiveElement, Compression, Compressor, GossipSync, GossipWeights, Graph, Operation, ReduceOp,
+    Topology, TopologySearch,
 };
 pub use hemiola_collective_proto::{compress, cost};
 pub use measure::AlgorithmTimings;

@@ -19,8 +19,9 @@
 //! | [`loss`] | [`PeerLost`]: a lost peer and the cause of its loss |
 //! | [`deadlines`] | [`Deadlines`]: timeouts of all kinds of waits |
 //! | [`bandwidth`], [`token_bucket`] | [`Bandwidth`]; [`TokenBucket`]: rate limiter with debt |
-//! | [`rng`] | random numbers: counter-based (Philox) and sequential (SplitMix64) |
+//! | [`rng`] | random numbers: counter-based (Philox) and sequential (SplitMix64); [`Seed`] |
 //! | [`varint`] | variable-length integers (LEB128) and zigzag gaps |
+//! | [`unsafe_cell`] | [`UnsafeCell`] with the interface that loom tests replace |
 //! | [`wait`] | [`BoundedWait`]: deadline and recheck interval of a wait |
 //! | [`event`] | [`ClusterEvent`]: events that a cluster reports while it runs |
 
@@ -38,6 +39,7 @@ pub mod moment;
 pub mod rng;
 pub mod token_bucket;
 pub mod transport;
+pub mod unsafe_cell;
 pub mod varint;
 pub mod wait;
 
@@ -52,6 +54,8 @@ pub use lane::{Lane, Purpose};
 pub use loss::{GoodbyeReason, LossCause, PeerLost};
 pub use message::{FRAME_OVERHEAD_BYTES, Message, OutgoingMessage, Payload};
 pub use moment::Moment;
+pub use rng::Seed;
 pub use token_bucket::TokenBucket;
 pub use transport::{AssistOutcome, MessageSink, Traffic, TrafficLine, Transport, TransportError};
+pub use unsafe_cell::UnsafeCell;
 pub use wait::{BoundedWait, POLL_INTERVAL, RECHECK_INTERVAL};

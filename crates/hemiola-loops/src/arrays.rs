@@ -8,13 +8,14 @@
 
 use crate::halo::{ArrayHalo, HaloChange, RowStrip};
 use crate::plan::{ArrayPlacement, Cuts, LoopBlock};
-use crate::served::{ArrayShard, Owners, row_list};
+use crate::served_block::{ServedBlock, home_shard};
 use crate::view::Window;
 use bytes::Bytes;
 use hemiola_array::dist::{ArrayGuard, ArrayLayout, DenseBlock, PartitionedDimension, Storage};
 use hemiola_array::{DenseArray, DistArray, Element, Partitioner, Shape};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Purpose, Rank};
+use hemiola_tables_proto::RangePartition;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -109,13 +110,13 @@ pub(crate) struct BlockPiece {
     pub(crate) array: usize,
     pub(crate) time: usize,
     /// Indices of the first dimension, over the whole array.
-    rows: Range<u64>,
+    rows: Range<usize>,
 }
 
 /// An array in a loop, without the type of its cells.
 pub(crate) trait ErasedArray: Sync {
     fn address(&self) -> usize;
-    fn extents(&self) -> Vec<u64>;
+    fn extents(&self) -> Vec<usize>;
     fn cell_bytes(&self) -> usize;
     fn is_sparse(&self) -> bool;
     fn check_free(&self, wanted_by: &str) -> Result<()>;
@@ -133,9 +134,9 @@ pub(crate) trait ErasedArray: Sync {
     /// Receives a message of [`halo_changes`](Self::halo_changes).
     fn apply_halo_change(&self, change: &HaloChange, cells: &[u8]) -> Result<()>;
     /// Owners of the rows, if the array is served.
-    fn owners(&self) -> Option<&Owners>;
+    fn owners(&self) -> Option<&RangePartition>;
     /// Appends the cells of rows that another peer requests.
-    fn serve(&self, rows: &[u8], cells: &mut Vec<u8>) -> Result<()>;
+    fn serve(&self, rows: &[u64], cells: &mut Vec<u8>) -> Result<()>;
     fn finish(&mut self) -> Result<()>;
     fn abandon(&self, holder: &str);
     /// *Collective.* Like [`finish`](Self::finish), but blocks may be on any peer.
@@ -158,15 +159,14 @@ struct LoopArray<'a, T: Element, const N: usize> {
     /// Blocks of rows that no loop index reaches.
     unreached: Vec<DenseBlock<T, N>>,
     /// Rows of this peer followed by its halo, and the number of its own rows.
-    with_halo: Option<(DenseBlock<T, N>, u64)>,
+    with_halo: Option<(DenseBlock<T, N>, usize)>,
     /// The cells have been taken out of the array. If they are not returned, the array is
     /// incomplete.
     cells_taken: bool,
     halo: Option<ArrayHalo<T>>,
     /// Rows that this peer owns, if the array is served. Read by all workers; changed only inside
     /// barriers, through windows.
-    shard: Option<ArrayShard<T, N>>,
-    owners: Option<Owners>,
+    served: Option<ServedBlock<T, N>>,
 }
 
 /// State of a rotating block on this peer.
@@ -193,8 +193,7 @@ impl<'a, T: Element, const N: usize> LoopArray<'a, T, N> {
             with_halo: None,
             cells_taken: false,
             halo: None,
-            shard: None,
-            owners: None,
+            served: None,
         }
     }
 
@@ -203,11 +202,11 @@ impl<'a, T: Element, const N: usize> LoopArray<'a, T, N> {
     }
 
     /// Rows of the first dimension that belong to a part.
-    fn rows(&self, bounds: &[u64], offset: i64, part: usize) -> Range<u64> {
+    fn rows(&self, bounds: &[usize], offset: i64, part: usize) -> Range<usize> {
         array_rows(bounds, offset, self.array.shape().extent(0), part)
     }
 
-    fn layout(&self, bounds: &[u64], offset: i64, peers: usize) -> ArrayLayout {
+    fn layout(&self, bounds: &[usize], offset: i64, peers: usize) -> ArrayLayout {
         let parts = bounds.len() - 1;
         let ends = (0..parts).map(|part| self.rows(bounds, offset, part).end);
         let cut = Partitioner::from_bounds(std::iter::once(0).chain(ends).collect());
@@ -215,7 +214,7 @@ impl<'a, T: Element, const N: usize> LoopArray<'a, T, N> {
     }
 
     /// Makes windows on the parts of a block that contains all of them.
-    fn cut_windows(&mut self, bounds: &[u64], offset: i64, parts: Range<usize>) {
+    fn cut_windows(&mut self, bounds: &[usize], offset: i64, parts: Range<usize>) {
         let whole = self.block_window();
         let extents = self.array.shape().extents();
         let cells = cells_per_index::<N>(&extents, whole.stride);
@@ -225,7 +224,7 @@ impl<'a, T: Element, const N: usize> LoopArray<'a, T, N> {
                     return Window::EMPTY;
                 }
                 let rows = self.rows(bounds, offset, part);
-                whole.part(rows.start as usize..rows.end as usize, cells, size_of::<T>())
+                whole.part(rows, cells, size_of::<T>())
             })
             .collect();
     }
@@ -250,25 +249,25 @@ impl<'a, T: Element, const N: usize> LoopArray<'a, T, N> {
 /// Rows of an array with `extent` rows that belong to a part of a loop dimension, if the subscript
 /// is the index plus `offset`. The first and the last part also contain the rows that no index
 /// reaches.
-pub(crate) fn array_rows(bounds: &[u64], offset: i64, extent: u64, part: usize) -> Range<u64> {
+pub(crate) fn array_rows(bounds: &[usize], offset: i64, extent: usize, part: usize) -> Range<usize> {
     let parts = bounds.len() - 1;
     let bound = |at: usize| match at {
         0 => 0,
         at if at == parts => extent,
-        at => bounds[at].saturating_add_signed(offset).min(extent),
+        at => bounds[at].saturating_add_signed(offset as isize).min(extent),
     };
     bound(part)..bound(part + 1)
 }
 
-fn window<T, const N: usize>(cells: &mut DenseArray<T, N>, first: u64) -> Window {
-    let count = cells.shape().extent(0) as usize;
+fn window<T, const N: usize>(cells: &mut DenseArray<T, N>, first: usize) -> Window {
+    let count = cells.shape().extent(0);
     let (base, stride) = cells.as_mut_ptr();
-    Window { base: base.cast(), first: first as usize, count, stride }
+    Window { base: base.cast(), first, count, stride }
 }
 
 /// Distance in cells from one index of the first dimension to the next.
-fn cells_per_index<const N: usize>(extents: &[u64; N], stride: usize) -> usize {
-    if N == 1 { 1 } else { extents[1..N - 1].iter().product::<u64>() as usize * stride }
+fn cells_per_index<const N: usize>(extents: &[usize; N], stride: usize) -> usize {
+    if N == 1 { 1 } else { extents[1..N - 1].iter().product::<usize>() * stride }
 }
 
 impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
@@ -276,7 +275,7 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
         std::ptr::from_ref(self.array).addr()
     }
 
-    fn extents(&self) -> Vec<u64> {
+    fn extents(&self) -> Vec<usize> {
         self.array.shape().extents().to_vec()
     }
 
@@ -345,7 +344,7 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
                 self.copy = Some(self.held().replicate(|_| true)?);
                 self.windows = vec![self.block_window()];
             }
-            ArrayPlacement::Served => self.open_shard(cluster)?,
+            ArrayPlacement::Served => self.serve_own_rows(cluster)?,
         }
         Ok(())
     }
@@ -375,16 +374,16 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
             unreachable!("a worker sends the block it has just run")
         };
         let shape = block.cells.shape();
-        let cells = shape.extents()[1..].iter().product::<u64>() as usize;
+        let cells = shape.extents()[1..].iter().product::<usize>();
         let rows_per_message = (MESSAGE_BYTES / (cells * size_of::<T>()).max(1)).max(1);
         let mut messages = Vec::new();
         let mut start = 0;
         // A block without rows is sent, too, because its receiver counts blocks.
         while start < shape.extent(0) || messages.is_empty() {
-            let end = (start + rows_per_message as u64).min(shape.extent(0));
+            let end = (start + rows_per_message).min(shape.extent(0));
             let piece = BlockPiece { array: number, time, rows: block.first + start..block.first + end };
             let mut bytes = crate::run::endpoint::encode_piece(piece);
-            bytes.reserve((end - start) as usize * cells * size_of::<T>());
+            bytes.reserve((end - start) * cells * size_of::<T>());
             let mut pieces = block.cells.slices(start..end);
             if T::CONCATENABLE {
                 pieces.for_each(|piece| T::pack(piece, &mut bytes));
@@ -401,12 +400,12 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
     fn unpack(&self, piece: BlockPiece, cells: &[u8]) -> Result<bool> {
         let bad = |problem: &str| hemiola_array::Error::BadMessage { problem: problem.to_owned() };
         let shape = self.array.shape();
-        let per_row = shape.extents()[1..].iter().product::<u64>();
+        let per_row = shape.extents()[1..].iter().product::<usize>();
         let mut slot = self.blocks.get(piece.time).ok_or_else(|| bad("a block is not in the plan"))?.lock();
         let rows = piece.rows.end.checked_sub(piece.rows.start).filter(|_| piece.rows.end <= shape.extent(0));
         let count = rows.ok_or_else(|| bad("rows are out of bounds"))? * per_row;
         let expected = self.expected(piece.time);
-        let values = T::unpack(cells, count as usize)?;
+        let values = T::unpack(cells, count)?;
         let mut all = match std::mem::replace(&mut *slot, RotatingBlock::Absent) {
             RotatingBlock::Absent => values,
             RotatingBlock::Arriving(mut before) => {
@@ -416,14 +415,14 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
             RotatingBlock::Present(_) => return Err(bad("a block has arrived twice").into()),
         };
         let needed = (expected.end - expected.start) * per_row;
-        if (all.len() as u64) < needed {
-            all.reserve_exact(needed as usize - all.len());
+        if all.len() < needed {
+            all.reserve_exact(needed - all.len());
             *slot = RotatingBlock::Arriving(all);
             return Ok(false);
         }
         let mut extents = shape.extents();
         extents[0] = expected.end - expected.start;
-        if all.len() as u64 != needed {
+        if all.len() != needed {
             return Err(bad("a block has too many rows").into());
         }
         let cells = DenseArray::from_values(Shape::new(extents), all)?;
@@ -440,15 +439,13 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
         self.halo.as_ref().ok_or_else(bad)?.apply(change, cells)
     }
 
-    fn owners(&self) -> Option<&Owners> {
-        self.owners.as_ref()
+    fn owners(&self) -> Option<&RangePartition> {
+        self.served.as_ref().map(ServedBlock::partition)
     }
 
-    fn serve(&self, rows: &[u8], cells: &mut Vec<u8>) -> Result<()> {
+    fn serve(&self, rows: &[u64], cells: &mut Vec<u8>) -> Result<()> {
         let bad = || hemiola_array::Error::BadMessage { problem: "an array is not served".to_owned() };
-        let (shard, owners) = self.shard.as_ref().zip(self.owners.as_ref()).ok_or_else(bad)?;
-        shard.get(&row_list::unpack(rows, owners.rows())?, cells)?;
-        Ok(())
+        Ok(self.served.as_ref().ok_or_else(bad)?.serve(rows, cells)?)
     }
 
     fn abandon(&self, holder: &str) {
@@ -482,8 +479,8 @@ impl<T: Element, const N: usize> LoopArray<'_, T, N> {
             *self.held().storage_mut() = Storage::Dense(vec![DenseBlock { first, cells: cells.truncated(own) }]);
             self.cells_taken = false;
         }
-        if let Some(shard) = self.shard.take() {
-            *self.held().storage_mut() = Storage::Dense(vec![shard.into_block()]);
+        if let Some(served) = self.served.take() {
+            *self.held().storage_mut() = Storage::Dense(vec![served.into_block()]);
         }
         if let Some(copy) = self.copy.take() {
             self.held().copy_from(&copy)?;
@@ -538,8 +535,8 @@ impl<T: Element, const N: usize> LoopArray<'_, T, N> {
         self.cells_taken = true;
         let incoming = cluster.all_to_all(outgoing, Purpose::Rotation)?;
         let wanted = shared(me + 1);
-        let count = (wanted.end - wanted.start) * extents[1..].iter().product::<u64>();
-        let halo = if me + 1 < peers { T::unpack(&incoming[me + 1], count as usize)? } else { Vec::new() };
+        let count = (wanted.end - wanted.start) * extents[1..].iter().product::<usize>();
+        let halo = if me + 1 < peers { T::unpack(&incoming[me + 1], count)? } else { Vec::new() };
         let known = (sent && me + 1 < peers).then(|| halo.clone());
         self.with_halo = Some((DenseBlock { first, cells: cells.extended(halo)? }, own));
         let window = self.block_window();
@@ -550,7 +547,7 @@ impl<T: Element, const N: usize> LoopArray<'_, T, N> {
     }
 
     /// *Collective.* Makes each peer the owner of the rows it has in one block.
-    fn open_shard(&mut self, cluster: &Cluster) -> Result<()> {
+    fn serve_own_rows(&mut self, cluster: &Cluster) -> Result<()> {
         let (peers, extents) = (cluster.size(), self.array.shape().extents());
         let shares = |layout: &ArrayLayout| {
             let largest =
@@ -558,27 +555,28 @@ impl<T: Element, const N: usize> LoopArray<'_, T, N> {
             layout.parts() == peers && largest.is_some_and(|largest| largest < extents[0])
         };
         if !shares(self.held().layout()) {
-            let rows: Vec<u64> =
+            let rows: Vec<usize> =
                 Partitioner::equal(extents[0], peers).ranges().map(|rows| rows.end - rows.start).collect();
             let order = std::array::from_fn(|dimension| dimension);
             self.held().redistribute(&ArrayLayout::one_block_per_peer(&rows), order)?;
         }
-        let per_index = if N == 1 { 1 } else { extents[1..N - 1].iter().product::<u64>() };
+        let per_index = if N == 1 { 1 } else { extents[1..N - 1].iter().product::<usize>() };
         let layout = self.held().layout().clone();
-        let ends = Rank::all(peers).map(|peer| layout.rows_of(peer).map_or(0, |rows| rows.end) * per_index).collect();
-        self.owners = Some(Owners::new(ends));
+        let end = |peer| layout.rows_of(peer).map_or(0, |rows| rows.end) * per_index;
+        let ends = Rank::all(peers).map(|peer| end(peer) as u64).collect();
         let Storage::Dense(blocks) = self.held().storage_mut() else {
             unreachable!("the planner rejects sparse arrays")
         };
-        let mut shard = ArrayShard::new(blocks.pop().expect("one block for each peer"));
-        let block = shard.block_mut();
+        let block = blocks.pop().expect("one block for each peer");
+        let mut served = ServedBlock::new(block, RangePartition::new(ends), home_shard(cluster));
+        let block = served.block_mut();
         self.windows = vec![window(&mut block.cells, block.first)];
-        self.shard = Some(shard);
+        self.served = Some(served);
         Ok(())
     }
 
     /// Rows of a time block.
-    fn expected(&self, time: usize) -> Range<u64> {
+    fn expected(&self, time: usize) -> Range<usize> {
         let layout = self.held.as_ref().map(ArrayGuard::layout);
         layout.and_then(|layout| layout.space.partitioner.range(time)).unwrap_or(0..0)
     }

@@ -19,7 +19,7 @@ use std::marker::PhantomData;
 /// Largest number of arrays that one buffer updates.
 pub(crate) const MAX_TARGETS: usize = 4;
 
-/// Delayed writes to an array, applied when a block ends. Made by [`BufferArray::buffered`].
+/// Delayed writes to an array, applied when a block ends. Made by [`BufferExt::buffered`].
 pub struct WriteBuffer<U, R, const N: usize> {
     pub(crate) extents: [usize; N],
     pub(crate) rule: R,
@@ -54,7 +54,7 @@ impl<U, R, const N: usize> fmt::Debug for WriteBuffer<U, R, N> {
 }
 
 /// Update rule of a buffer: applies updates to one or several arrays. Implemented by the types that
-/// [`BufferArray`] makes.
+/// [`BufferExt`] makes.
 pub trait ApplyRule<'a, U>: Sync {
     /// Registers the arrays that the rule changes, the buffered array first.
     #[doc(hidden)]
@@ -111,10 +111,10 @@ rule!(ApplyRule2, 2, [array: T = 0, second: A = 1]);
 rule!(ApplyRule3, 3, [array: T = 0, second: A = 1, third: B = 2]);
 rule!(ApplyRule4, 4, [array: T = 0, second: A = 1, third: B = 2, fourth: C = 3]);
 
-/// Makes write buffers of arrays.
+/// Extension trait of [`DistArray`] that makes write buffers.
 ///
 /// The arrays of one buffer must be different arrays of the same shape.
-pub trait BufferArray<T: Element, const N: usize> {
+pub trait BufferExt<T: Element, const N: usize> {
     /// Makes a buffer whose updates are merged by `apply` into the cell they were written to.
     fn buffered<U, F: Fn(&mut T, U) + Sync>(&self, apply: F) -> WriteBuffer<U, ApplyRule1<'_, T, F, N>, N>;
 
@@ -144,11 +144,11 @@ pub trait BufferArray<T: Element, const N: usize> {
 }
 
 fn buffer<T: Element, U, R, const N: usize>(array: &DistArray<T, N>, rule: R) -> WriteBuffer<U, R, N> {
-    let extents = array.shape().extents().map(|extent| extent as usize);
+    let extents = array.shape().extents();
     WriteBuffer { extents, rule, flush_interval: None, updates: PhantomData }
 }
 
-impl<T: Element, const N: usize> BufferArray<T, N> for DistArray<T, N> {
+impl<T: Element, const N: usize> BufferExt<T, N> for DistArray<T, N> {
     fn buffered<U, F: Fn(&mut T, U) + Sync>(&self, apply: F) -> WriteBuffer<U, ApplyRule1<'_, T, F, N>, N> {
         buffer(self, ApplyRule1 { array: self, apply })
     }

@@ -13,7 +13,7 @@ pub enum Error {
         /// Title of the loop.
         site: String,
         /// Key of the entry whose iteration panicked.
-        key: Vec<u64>,
+        key: Vec<usize>,
         /// Rank of the failed peer.
         rank: Rank,
         /// Message of the panic.
@@ -94,9 +94,9 @@ pub enum Error {
     #[error("a buffer updates arrays of shapes `{first:?}` and `{second:?}`; pass arrays of the same shape")]
     BufferShapeMismatch {
         /// Shape of the buffered array.
-        first: Vec<u64>,
+        first: Vec<usize>,
         /// Shape of the other array.
-        second: Vec<u64>,
+        second: Vec<usize>,
     },
 }
 

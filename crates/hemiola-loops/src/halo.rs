@@ -68,12 +68,12 @@ unsafe impl Sync for RowStrip {}
 
 impl RowStrip {
     /// Strip of some indices of the first dimension of an array, which lie in its window.
-    pub(crate) fn new<T, const N: usize>(window: Window, extents: &[u64; N], indices: Range<u64>) -> Self {
-        let count = (indices.end - indices.start) as usize;
-        let per_index = if N == 1 { 1 } else { extents[1..N - 1].iter().product::<u64>() as usize };
+    pub(crate) fn new<T, const N: usize>(window: Window, extents: &[usize; N], indices: Range<usize>) -> Self {
+        let count = indices.end - indices.start;
+        let per_index = if N == 1 { 1 } else { extents[1..N - 1].iter().product::<usize>() };
         let cells = if N == 1 { 1 } else { per_index * window.stride };
-        let part = window.part(indices.start as usize..indices.end as usize, cells, size_of::<T>());
-        let (rows, length) = if N == 1 { (1, count) } else { (count * per_index, extents[N - 1] as usize) };
+        let part = window.part(indices, cells, size_of::<T>());
+        let (rows, length) = if N == 1 { (1, count) } else { (count * per_index, extents[N - 1]) };
         Self { base: part.base, rows: if part.count == 0 { 0 } else { rows }, length, stride: window.stride }
     }
 
@@ -206,10 +206,10 @@ mod tests {
     use super::*;
     use hemiola_array::{DenseArray, Shape};
 
-    fn strip<T, const N: usize>(dense: &mut DenseArray<T, N>, indices: Range<u64>) -> RowStrip {
+    fn strip<T, const N: usize>(dense: &mut DenseArray<T, N>, indices: Range<usize>) -> RowStrip {
         let extents = dense.shape().extents();
         let (base, stride) = dense.as_mut_ptr();
-        let window = Window { base: base.cast(), first: 0, count: extents[0] as usize, stride };
+        let window = Window { base: base.cast(), first: 0, count: extents[0], stride };
         RowStrip::new::<T, N>(window, &extents, indices)
     }
 
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn non_plain_values_and_one_dimension_are_sent() {
-        let words = |extent: u64, word: &str| DenseArray::filled(Shape::new([extent]), word.to_owned()).unwrap();
+        let words = |extent: usize, word: &str| DenseArray::filled(Shape::new([extent]), word.to_owned()).unwrap();
         let to = pass_on(words(6, "a"), words(3, "b"), |from| from[[5]] = "long".to_owned());
         assert_eq!(to.to_cells(), ["b", "long", "b"]);
     }

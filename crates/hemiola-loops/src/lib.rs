@@ -24,7 +24,7 @@
 //! | [`buffer`] | [`WriteBuffer`]: delayed writes |
 //! | [`recorder`], `prefetch` | rows that a block will read, recorded by the slice of the body |
 //! | `arrays`, `halo` | arrays in a loop: held, placed, cut into windows; rows that two peers share |
-//! | `served` | served arrays: owners, shards, caches of fetched rows |
+//! | `served_block` | rows of a served array on their owner, for `hemiola_tables_proto::read_only` |
 //! | `space` | iteration spaces |
 //! | [`mod@run`] | workers, blocks, stages, barriers, messages between peers |
 //! | [`expand`] | items that the expansion of `parallel_for!` calls |
@@ -32,7 +32,6 @@
 mod arrays;
 #[expect(unsafe_code, reason = "cells of several arrays are changed together; each use has its argument")]
 pub mod buffer;
-#[expect(unsafe_code, reason = "rows are found by address; each use has its argument")]
 pub mod capture;
 pub mod error;
 #[doc(hidden)]
@@ -45,14 +44,36 @@ mod prefetch;
 pub mod profile;
 pub mod recorder;
 pub mod run;
-mod served;
+mod served_block;
 pub mod site;
 mod space;
 pub mod view;
 
-pub use buffer::{BufferArray, WriteBuffer};
+pub use buffer::{BufferExt, WriteBuffer};
 pub use error::Error;
 pub use plan::LoopPlan;
 pub use profile::LoopProfile;
 pub use run::LoopReport;
 pub use site::LoopSite;
+
+/// Runs the iterations of a loop in parallel.
+///
+/// This is `hemiola::parallel_for!` for libraries that depend on this crate and not on the facade.
+/// Syntax and meaning are the same; the expansion names this crate instead of `hemiola`.
+///
+/// ```
+/// use hemiola_array::ArrayExt;
+/// use hemiola_loops::parallel_for;
+///
+/// hemiola_cluster::standalone(2).run(|cluster| {
+///     let mut squares = cluster.zeros::<f64, 1>([10])?;
+///     parallel_for!(cluster, for i in 0..10 { squares[i] = (i * i) as f64; })?;
+///     assert_eq!(squares.collect()?[7], ([7], 49.0));
+///     Ok(())
+/// })?;
+/// # Ok::<(), hemiola_cluster::Error>(())
+/// ```
+#[macro_export]
+macro_rules! parallel_for {
+    ($($tokens:tt)*) => { $crate::expand::parallel_for_at!([$crate::expand] $($tokens)*) };
+}

@@ -15,7 +15,7 @@ use proc_macro::TokenStream;
 /// ```text
 /// parallel_for!(cluster, [ordered,] [repeated,] [explain,] for PATTERN in SPACE { BODY })
 /// ```
-/// The macro is an expression of type `hemiola::Result<hemiola::loops::LoopReport>`. The iteration
+/// The macro is an expression of type `hemiola::cluster::Result<LoopReport>`. The iteration
 /// space is an array, or ranges written in place:
 ///
 /// | loop | indices | value |
@@ -29,6 +29,10 @@ use proc_macro::TokenStream;
 /// and reads all other variables around the loop. `continue` ends an iteration. `break`, `return`
 /// and `?` cannot leave the loop.
 ///
+/// The loop borrows an array that its body writes by `&mut`, so the array must be declared with
+/// `let mut` or be behind `&mut`, and has no other use in the loop. It borrows all other variables
+/// by `&`. Accumulators, buffers and tables are shared by design.
+///
 /// - `ordered` keeps the order of iterations that depend on each other. Without it any serial order
 ///   is allowed.
 /// - `repeated` announces that the loop will run again over the same space, so that its reads are
@@ -37,6 +41,9 @@ use proc_macro::TokenStream;
 ///
 /// Functions and methods called in a data-dependent subscript (`w[hash(word)]`) may be called twice
 /// for an iteration: once to predict the reads, once to execute them.
+///
+/// The expansion names the crate `hemiola`. A library that depends on `hemiola-loops` and not on the
+/// facade uses `hemiola_loops::parallel_for!`, which has the same syntax.
 #[proc_macro]
 pub fn parallel_for(tokens: TokenStream) -> TokenStream {
     syntax::parallel_for(tokens.into()).into()

@@ -1,6 +1,6 @@
 //! Errors of models, besides those of arrays and clusters.
 
-use hemiola::core::ErrorKind;
+use hemiola_core::ErrorKind;
 use std::path::PathBuf;
 
 /// Error of training, evaluating, saving or loading a model.
@@ -34,7 +34,7 @@ pub enum Error {
     )]
     UnknownRatings {
         /// Number of such ratings.
-        count: u64,
+        count: usize,
     },
     /// A rating outside the domain of the loss.
     #[error("the rating of user `{user}` for item `{item}` is `{rating}`; the loss `{loss}` takes {expected}")]
@@ -101,9 +101,9 @@ pub enum Error {
         /// Kind of the number: `label` or `feature`.
         what: &'static str,
         /// Number of the example, counted from 1.
-        row: u64,
+        row: usize,
         /// Number of the column, counted from 1; `None` for labels.
-        column: Option<u64>,
+        column: Option<usize>,
     },
     /// A word id is beyond the end of the vocabulary.
     #[error(
@@ -111,19 +111,19 @@ pub enum Error {
     )]
     WordOutOfRange {
         /// Number of the document, counted from 1.
-        document: u64,
+        document: usize,
         /// Number of the word, counted from 1.
-        word: u64,
+        word: usize,
         /// Number of words in the vocabulary.
-        words: u64,
+        words: usize,
     },
     /// A word count overflows 32 bits.
     #[error("document `{document}` has the word `{word}` more than 4294967295 times; split the document")]
     CountTooLarge {
         /// Number of the document, counted from 1.
-        document: u64,
+        document: usize,
         /// Number of the word, counted from 1.
-        word: u64,
+        word: usize,
     },
     /// A word count is negative, fractional or too large.
     #[error(
@@ -131,9 +131,9 @@ pub enum Error {
     )]
     InvalidCount {
         /// Number of the document, counted from 1.
-        document: u64,
+        document: usize,
         /// Number of the word, counted from 1.
-        word: u64,
+        word: usize,
         /// Value that was rejected.
         count: f32,
     },
@@ -177,32 +177,15 @@ pub enum Error {
         /// Kind of the index: `user` or `item`.
         what: &'static str,
         /// The index, counted from 0.
-        number: u64,
+        number: usize,
         /// Number of users or items in the model.
-        count: u64,
+        count: usize,
     },
     /// The folder has no checkpoint to resume from.
     #[error("there is no checkpoint in `{}` to resume from; train without resuming first", .folder.display())]
     NoCheckpoint {
         /// Folder that was searched.
         folder: PathBuf,
-    },
-    /// The settings differ from those of the checkpoint.
-    #[error(
-        "the checkpoint was made with other settings: {}; use the same settings, or train from scratch without resuming",
-        .differences.join(", ")
-    )]
-    SettingsMismatch {
-        /// One sentence per setting that differs: its old and its new value.
-        differences: Vec<String>,
-    },
-    /// The data differ from those of the checkpoint.
-    #[error(
-        "the checkpoint was made from other data: {difference}; use the same data, or train from scratch without resuming"
-    )]
-    DataMismatch {
-        /// First difference that was found.
-        difference: String,
     },
     /// The folder holds a save of something else, which must not be overwritten.
     #[error(
@@ -233,7 +216,7 @@ impl Error {
     }
 }
 
-impl From<Error> for hemiola::Error {
+impl From<Error> for hemiola_cluster::Error {
     fn from(error: Error) -> Self {
         Self::Layer { kind: ErrorKind::Usage, source: Box::new(error) }
     }

@@ -10,8 +10,8 @@
 
 use crate::Error;
 use crate::training::{Checkpointable, Fit, FitOptions, MODEL_KEY};
-use hemiola::array::dist::{ArrayLoader, ArraySaver};
-use hemiola::{Cluster, Result};
+use hemiola_array::dist::{ArrayLoader, ArraySaver};
+use hemiola_cluster::{Cluster, Result};
 use serde::Serialize;
 use std::path::Path;
 
@@ -52,7 +52,7 @@ use std::path::Path;
 /// # let folder = folder.path().join("model");
 ///
 /// hemiola::standalone(1).run(|cluster| {
-///     let examples = data::synthetic(cluster, 500, 1)?;
+///     let examples = data::synthetic(cluster, 500, Seed(1))?;
 ///     let svm = LinearClassifier::builder(LinearLoss::Hinge).build()?;
 ///     train(&svm, cluster, &examples, &folder)?;
 ///     let model = hemiola_models::linear::LinearModel::load(cluster, &folder)?;

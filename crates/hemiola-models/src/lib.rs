@@ -19,7 +19,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`estimator`] | [`Estimator`] and [`Predictor`]: the contract of all model families |
-//! | [`training`] | shared fit loop: epochs, stopping criteria, callbacks, checkpoints, reports |
+//! | [`training`] | fit and checkpoints of models of arrays, by the loop of [`hemiola_training`] |
 //! | [`mf`] | [`MatrixFactorization`]: ratings or implicit feedback explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, and L1-regularized logistic regression |
@@ -43,13 +43,3 @@ pub use linear::LinearClassifier;
 pub use mf::MatrixFactorization;
 pub use sparse::SparseRegression;
 pub use training::Fit;
-
-/// Runs the snippets of the guide to models as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/models.md")]
-struct ModelGuide;
-
-/// Runs the snippets of the guide to topic models as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/topics.md")]
-struct TopicGuide;

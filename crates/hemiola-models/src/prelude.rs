@@ -9,3 +9,4 @@ pub use crate::{
     Estimator, Fit, IncrementalEstimator, LinearClassifier, MatrixFactorization, Predictor, SparseRegression,
     TopicModelling,
 };
+pub use hemiola_core::Seed;

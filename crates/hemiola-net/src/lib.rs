@@ -30,6 +30,7 @@ mod in_process;
 mod join;
 mod router;
 mod secret;
+mod sync;
 mod tcp;
 #[cfg(test)]
 mod test_support;

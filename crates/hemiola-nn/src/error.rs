@@ -1,9 +1,11 @@
-//! Errors of models and settings, with the facts in fields. Errors of a running training are those
-//! of `hemiola-sync`, errors of data files those of `hemiola-array`.
+//! Errors of models, settings and checkpoints, with the facts in fields. Errors of a running step
+//! are those of `hemiola-sync`, errors of data files those of `hemiola-array`.
 
-use hemiola_core::ErrorKind;
+use hemiola_core::{ErrorKind, Rank};
+use std::io;
+use std::path::{Path, PathBuf};
 
-/// Error of building a [`Trainer`](crate::Trainer).
+/// Error of building a [`Trainer`](crate::Trainer), or of a [`NetFit`](crate::training::NetFit).
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -26,10 +28,111 @@ pub enum Error {
         /// Reason, with a way out.
         reason: String,
     },
+    /// The training set is empty.
+    #[error("there are no examples to train on; check the input")]
+    NoExamples,
+    /// Two peers have different data.
+    #[error("peer {rank} and peer 0 have different data; copy the same files to every machine")]
+    DifferentData {
+        /// First peer whose data differ from those of peer 0.
+        rank: Rank,
+    },
+    /// Settings or data differ from those of the checkpoint.
+    #[error(transparent)]
+    Resume(#[from] hemiola_training::Error),
+    /// The folder holds a net of another name, which must not be overwritten.
+    #[error("`{}` has a net `{found}`, and this run trains `{net}`; choose another folder, or remove it", .folder.display())]
+    OtherNet {
+        /// Folder that is occupied.
+        folder: PathBuf,
+        /// Name of the saved net.
+        found: String,
+        /// Name of the net that was to be saved.
+        net: String,
+    },
+    /// The folder holds something else than a net, which must not be overwritten.
+    #[error("`{}` exists and is not a saved net; choose another folder, or remove it", .folder.display())]
+    FolderOccupied {
+        /// Folder that is occupied.
+        folder: PathBuf,
+    },
+    /// The folder has no checkpoint to resume from.
+    #[error("`{}` has no checkpoint to resume from; check the folder, or train without resuming", .folder.display())]
+    NoCheckpoint {
+        /// Folder that was searched.
+        folder: PathBuf,
+    },
+    /// The checkpoint has no journal, so the history of its run is unknown.
+    #[error(
+        "`{}` has a checkpoint of step {step} and no journal of it; choose another folder, or train from the start",
+        .folder.display()
+    )]
+    NoJournal {
+        /// Folder of the checkpoint.
+        folder: PathBuf,
+        /// Step of the checkpoint.
+        step: u64,
+    },
+    /// The journal of a checkpoint cannot be read.
+    #[error("`{}` is damaged: {problem}; choose another folder, or train from the start", .file.display())]
+    DamagedJournal {
+        /// File of the journal.
+        file: PathBuf,
+        /// Problem that the parser found.
+        problem: String,
+    },
+    /// The checkpoint was saved within an epoch, by another program.
+    #[error(
+        "the checkpoint in `{}` is not at the end of an epoch; train from the start, in another folder",
+        .folder.display()
+    )]
+    PartialEpoch {
+        /// Folder of the checkpoint.
+        folder: PathBuf,
+    },
+    /// A file of a checkpoint could not be written or read.
+    #[error("cannot {action} `{}`: {reason}", .path.display())]
+    File {
+        /// Failed operation, such as `write`.
+        action: &'static str,
+        /// Path of the file or folder.
+        path: PathBuf,
+        /// Error of the operating system, with a way out.
+        reason: String,
+        /// Party that has to act on the error.
+        kind: ErrorKind,
+    },
+}
+
+impl Error {
+    /// Creates the error of a failed `action` on `path`.
+    pub(crate) fn file(action: &'static str, path: &Path, error: &io::Error) -> Self {
+        let (kind, hint) = match error.kind() {
+            io::ErrorKind::NotFound => (ErrorKind::Usage, "; check the path"),
+            io::ErrorKind::PermissionDenied => {
+                (ErrorKind::Usage, "; choose another folder, or ask its owner for access")
+            }
+            io::ErrorKind::IsADirectory | io::ErrorKind::NotADirectory => (ErrorKind::Usage, "; choose another folder"),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                (ErrorKind::External, "; free some space and run again")
+            }
+            _ => (ErrorKind::External, ""),
+        };
+        Self::File { action, path: path.to_owned(), reason: format!("{error}{hint}"), kind }
+    }
+
+    /// Returns the party that has to act on the error.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::File { kind, .. } => *kind,
+            _ => ErrorKind::Usage,
+        }
+    }
 }
 
 impl From<Error> for hemiola_cluster::Error {
     fn from(error: Error) -> Self {
-        Self::Layer { kind: ErrorKind::Usage, source: Box::new(error) }
+        Self::Layer { kind: error.kind(), source: Box::new(error) }
     }
 }

@@ -10,6 +10,7 @@
 //! | module | concept |
 //! |---|---|
 //! | [`trainer`] | [`Trainer`] and its builder |
+//! | [`training`] | [`NetFit`](training::NetFit): epochs, evaluation, stopping, checkpoints, report |
 //! | `device` | devices (CPU, GPU) and mixed precision |
 //! | [`layers`] | layers that give their gradient as sufficient factors or rows |
 //! | [`models`] | ready-made networks |
@@ -32,6 +33,7 @@ pub mod layers;
 pub mod models;
 pub mod optimizer;
 pub mod trainer;
+pub mod training;
 mod variables;
 
 /// Burn, re-exported in the version that this crate accepts.

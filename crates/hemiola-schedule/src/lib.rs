@@ -73,7 +73,7 @@
 //! | [`rotation`] | [`RotationScheduler`]: blocks around a ring |
 //! | [`pool`] | jobs of one peer, each run once by one of its workers |
 //! | [`order`] | update orders of coordinates: round robin, random, by priority; a cache of couplings |
-//! | [`plan`] | decisions without I/O: pipeline, ring, assignment, sum tree |
+//! | [`plan`] | decisions without I/O: pipeline, ring, rotation node, assignment, sum tree |
 //! | [`trace`] | objective by data touched, jobs and time |
 //! | `result_exchange` | messages between peers about a round |
 //! | [`error`] | errors of scheduled programs |

@@ -4,7 +4,8 @@
 //! has its own data, which stays. Jobs carry their part of the model and travel from worker to
 //! worker: a word with its counts, an item with its factors. A worker therefore has exclusive
 //! access to the parameters it changes. In a rotation every worker runs every job once;
-//! [`plan::ring`](crate::plan::ring) defines the order.
+//! [`plan::ring`](crate::plan::ring) defines the order, and blocks move to higher positions. A
+//! [`RotationNode`] for each worker makes all decisions; this module adds threads and messages.
 //!
 //! Jobs are assigned by weight, the heaviest first, so that workers are balanced. They travel in
 //! blocks, the heaviest in the first block, so that the blocks still in transit at the end of a
@@ -19,7 +20,9 @@
 
 use crate::error::Error;
 use crate::plan::assignment::{JobAssignment, assign_jobs};
-use crate::plan::ring::RingPosition;
+use crate::plan::ring::{Ring, RingDirection};
+use crate::plan::ring_segment::RingSegment;
+use crate::plan::rotation_node::RotationNode;
 use hemiola_cluster::{ChannelReceiver, Cluster, Result};
 use hemiola_core::{ChannelId, ChannelOwner, Lane, Rank};
 use parking_lot::Mutex;
@@ -28,10 +31,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Range;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 mod ring_worker;
+
+/// Direction in which blocks travel; it decides the serial order that a rotation is equivalent to.
+const DIRECTION: RingDirection = RingDirection::ToHigher;
 
 /// A program whose schedule is a rotation. [`RotationScheduler`] runs it.
 pub trait RotationProgram: Sync {
@@ -56,8 +62,9 @@ pub enum RotationBarrier {
     /// One barrier per rotation, macro-synchronization in the paper: blocks flow freely in between.
     #[default]
     PerRotation,
-    /// A barrier after every step around the ring (micro-synchronization), for comparison.
-    PerStep,
+    /// A barrier after every stage, when all blocks have visited one more worker
+    /// (micro-synchronization), for comparison.
+    PerStage,
 }
 
 /// Report of one rotation.
@@ -75,12 +82,11 @@ pub struct RotationReport {
 pub struct RotationScheduler<'c, J> {
     cluster: &'c Cluster,
     barrier: RotationBarrier,
-    /// Jobs whose home is a worker of this peer, by worker and block.
-    home: Vec<Vec<Vec<J>>>,
-    /// Number of blocks of each ring position.
-    blocks: Vec<usize>,
-    /// Ring position of this peer's first worker.
-    first: usize,
+    /// Nodes of this peer's workers, with the jobs whose home they are. Empty after a failure.
+    nodes: Vec<RotationNode<Vec<J>>>,
+    ring: Arc<Ring>,
+    /// Ring position of each peer's first worker.
+    first_positions: Vec<usize>,
     rotations: u64,
     /// Channel on which blocks of the previous peer arrive.
     peer_channel: Option<(ChannelId, ChannelReceiver)>,
@@ -89,7 +95,7 @@ pub struct RotationScheduler<'c, J> {
 impl<J> fmt::Debug for RotationScheduler<'_, J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut debug = f.debug_struct("Rotation");
-        debug.field("blocks", &self.blocks).field("first", &self.first).field("rotations", &self.rotations);
+        debug.field("ring", &self.ring).field("first", &self.first_positions).field("rotations", &self.rotations);
         debug.finish_non_exhaustive()
     }
 }
@@ -129,25 +135,21 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<
             }
             .into());
         }
-        let first = of_peers[..cluster.rank().index()].iter().map(|of| of.0).sum();
-        let ring_size = of_peers.iter().map(|of| of.0).sum();
+        let first_of = |rank: usize| of_peers[..rank].iter().map(|of| of.0).sum::<usize>();
+        let first_positions: Vec<usize> = (0..of_peers.len()).map(first_of).collect();
+        let (first, ring_size) = (first_positions[cluster.rank().index()], first_of(of_peers.len()));
         let assigned = assign_jobs(assignment, weights, ring_size);
         let cuts: Vec<_> = assigned.iter().map(|jobs| cut(jobs.iter().map(|job| weights[*job]), blocks)).collect();
-        let counts = cuts.iter().map(Vec::len).collect();
-        let own = assigned.iter().zip(&cuts).skip(first).take(cluster.workers());
-        let home = own.map(|(jobs, cuts)| {
-            cuts.iter().map(|cut| jobs[cut.clone()].iter().map(|job| make(*job)).collect()).collect()
+        let ring = Arc::new(Ring::new(DIRECTION, cuts.iter().map(Vec::len)));
+        let nodes = (first..first + cluster.workers()).map(|position| {
+            let jobs = &assigned[position];
+            let block = |cut: &Range<usize>| jobs[cut.clone()].iter().map(|job| make(*job)).collect();
+            let segment = RingSegment::new(Arc::clone(&ring), position..position + 1);
+            RotationNode::new(segment, cuts[position].iter().map(block))
         });
-        let home = home.collect();
-        Ok(Self {
-            cluster,
-            barrier: RotationBarrier::PerRotation,
-            home,
-            blocks: counts,
-            first,
-            rotations: 0,
-            peer_channel,
-        })
+        let nodes = nodes.collect();
+        let barrier = RotationBarrier::PerRotation;
+        Ok(Self { cluster, barrier, nodes, ring, first_positions, rotations: 0, peer_channel })
     }
 
     /// Sets the barrier among workers; once per rotation by default.
@@ -159,18 +161,27 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<
 
     /// Jobs whose home is this peer.
     pub fn jobs(&self) -> impl Iterator<Item = &J> {
-        self.home.iter().flatten().flatten()
+        self.nodes.iter().flat_map(RotationNode::blocks).flat_map(|(_, jobs)| jobs)
     }
 
     /// Jobs whose home is this peer, to be changed between rotations.
     pub fn jobs_mut(&mut self) -> impl Iterator<Item = &mut J> {
-        self.home.iter_mut().flatten().flatten()
+        self.nodes.iter_mut().flat_map(RotationNode::blocks_mut).flat_map(|(_, jobs)| jobs)
     }
 
     /// Ring position of this peer's first worker, and the number of positions.
     #[must_use]
     pub fn ring_positions(&self) -> (usize, usize) {
-        (self.first, self.blocks.len())
+        (self.first(), self.ring.size())
+    }
+
+    fn first(&self) -> usize {
+        self.first_positions[self.cluster.rank().index()]
+    }
+
+    /// Peer whose worker is at a ring position.
+    fn peer_of(&self, position: usize) -> Rank {
+        Rank::new((self.first_positions.partition_point(|first| *first <= position) - 1) as u32)
     }
 
     /// *Collective.* Runs one rotation: every worker runs every job once. `own` has one state for
@@ -189,13 +200,13 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<
         assert_eq!(own.len(), cluster.workers(), "`own` needs one state per worker");
         let start = cluster.env().now();
         let shared = &*program;
-        let home = std::mem::take(&mut self.home);
+        let nodes = std::mem::take(&mut self.nodes);
         let ring_workers: Vec<Mutex<RingWorker<'_, P>>> =
-            self.ring_workers(shared, home, own).into_iter().map(Mutex::new).collect();
+            self.ring_workers(shared, nodes, own).into_iter().map(Mutex::new).collect();
         let mut failed: Option<StopReason> = None;
         let mut busy = vec![Duration::ZERO; ring_workers.len()];
-        for steps in self.stages() {
-            let outcomes = cluster.each_worker(|worker| ring_workers[worker.index()].lock().run(steps.clone()))?;
+        for stages in self.stages() {
+            let outcomes = cluster.each_worker(|worker| ring_workers[worker.index()].lock().run(stages.clone()))?;
             for (outcome, busy) in outcomes.into_iter().zip(&mut busy) {
                 match outcome {
                     Ok(spent) => *busy += spent,
@@ -208,19 +219,15 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<
                     }
                 }
             }
-            // Barrier after a step: either all peers continue, or none.
+            // Barrier after a stage: either all peers continue, or none.
             let all_go_on =
                 self.barrier == RotationBarrier::PerRotation || !cluster.all_gather(failed.is_some())?.contains(&true);
             if failed.is_some() || !all_go_on {
                 break;
             }
         }
-        let (mut partials, mut home) = (Vec::new(), Vec::new());
-        for ring_worker in ring_workers {
-            let (back, partial) = ring_worker.into_inner().into_results();
-            home.push(back);
-            partials.push(partial);
-        }
+        let (mut nodes, partials): (Vec<_>, Vec<_>) =
+            ring_workers.into_iter().map(|ring_worker| ring_worker.into_inner().into_results()).unzip();
         let failed = match failed {
             Some(StopReason::Lost(error)) => return Err(error),
             other => other,
@@ -234,52 +241,51 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<
             let (rank, reason) = (Rank::new(rank as u32), reason.clone());
             return Err(Error::PeerFailed { round: self.rotations, rank, reason }.into());
         }
-        self.home = home;
+        for node in &mut nodes {
+            let invalid = |error| ring_worker::invalid_block(&error, self.rotations, cluster.rank());
+            node.begin_rotation().map_err(invalid)?;
+        }
+        self.nodes = nodes;
         self.rotations += 1;
         program.aggregate(all.into_iter().flat_map(|of_peer| of_peer.1).collect(), own)?;
         Ok(RotationReport { rotations: self.rotations, elapsed: cluster.env().now() - start, busy })
     }
 
-    /// Ranges of steps between barriers.
+    /// Ranges of stages between barriers. In the last stage, blocks come home.
     fn stages(&self) -> Vec<Range<usize>> {
-        let ring_size = self.blocks.len();
+        let ring_size = self.ring.size();
         match self.barrier {
             RotationBarrier::PerRotation => std::iter::once(0..ring_size + 1).collect(),
-            RotationBarrier::PerStep => (0..=ring_size).map(|step| step..step + 1).collect(),
+            RotationBarrier::PerStage => (0..=ring_size).map(|stage| stage..stage + 1).collect(),
         }
     }
 
-    /// Creates the workers of this peer, with their jobs and the links between them.
+    /// Creates the workers of this peer, with their nodes and the links between them.
     fn ring_workers<'s, P: RotationProgram<Job = J>>(
         &'s self,
         program: &'s P,
-        home: Vec<Vec<Vec<J>>>,
+        nodes: Vec<RotationNode<Vec<J>>>,
         own: &'s mut [P::WorkerState],
     ) -> Vec<RingWorker<'s, P>> {
-        let cluster = self.cluster;
-        let (rank, peers, workers) = (cluster.rank().index(), cluster.size(), cluster.workers());
-        let peer = |rank: usize| Rank::new((rank % peers) as u32);
-        // The queue from each worker to the next. The last one leads to the first, unless other
-        // peers are in between.
-        let (mut ins, mut outs) = (Vec::new(), Vec::new());
-        for _ in 0..workers {
-            let (sender, receiver) = mpsc::channel();
-            outs.push(RingLink::Queue(sender));
-            ins.push(RingLink::Queue(receiver));
-        }
-        ins.rotate_right(1);
-        if let Some((channel, receiver)) = &self.peer_channel {
-            outs[workers - 1] = RingLink::Peer((peer(rank + 1), *channel));
-            ins[0] = RingLink::Peer((peer(rank + peers - 1), receiver));
-        }
-        let links = ins.into_iter().zip(outs);
-        let rotation = self.rotations;
-        let (first, blocks) = (self.first, &self.blocks);
-        let workers_with_links = home.into_iter().zip(own).zip(links).enumerate();
-        workers_with_links
-            .map(|(worker, ((home, own), (incoming, outgoing)))| {
-                let position = RingPosition::new(first + worker, blocks);
-                RingWorker::new(cluster, worker, (program, rotation), position, home, own, incoming, outgoing)
+        let (first, workers) = (self.first(), self.cluster.workers());
+        let is_here = |position: usize| (first..first + workers).contains(&position);
+        // The queue to each worker, for a worker of the same peer that passes blocks on to it.
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel()).unzip();
+        let members = nodes.into_iter().zip(own).zip(receivers).enumerate();
+        members
+            .map(|(worker, ((node, own), receiver))| {
+                let (source, destination) = (node.segment().source(), node.segment().destination());
+                let incoming = match &self.peer_channel {
+                    Some((_, messages)) if !is_here(source) => RingLink::Peer((self.peer_of(source), messages)),
+                    _ => RingLink::Queue(receiver),
+                };
+                let outgoing = match &self.peer_channel {
+                    Some((channel, _)) if !is_here(destination) => {
+                        RingLink::Peer((self.peer_of(destination), *channel))
+                    }
+                    _ => RingLink::Queue(senders[destination - first].clone()),
+                };
+                RingWorker::new(self.cluster, worker, program, node, own, incoming, outgoing)
             })
             .collect()
     }

@@ -381,7 +381,7 @@ mod tests {
     fn factors_cost_what_table_3_4_says() {
         use hemiola_collective_proto::cost::MatrixUpdate;
         let cluster = ResourceSpec::uniform(8, LinkSpec { latency: 0.0, ..LINK });
-        let variable = VariableSpec::linear("w", 4096, 4096, 32);
+        let variable = VariableSpec::linear("w", [4096, 4096], 32);
         let table = MatrixUpdate { rows: 4096, columns: 4096, factors: Some(32), workers: 8, servers: 8 }.costs();
         let cost = alone(&cluster, &variable, &StrategyNode::sufficient_factors(32));
         // The table counts numbers sent and received by one node; here links are full duplex.
@@ -416,7 +416,7 @@ mod tests {
     #[test]
     fn rows_cost_what_is_touched() {
         let cluster = ResourceSpec::uniform(2, LinkSpec { latency: 0.0, ..LINK });
-        let variable = VariableSpec::embedding("e", 1_000_000, 64, 1000);
+        let variable = VariableSpec::embedding("e", [1_000_000, 64], 1000);
         let cost = alone(&cluster, &variable, &StrategyNode::parameter_server_rows(Rank::all(2).collect()));
         // Half of the rows belong to the other peer, in both directions, for each of two peers.
         assert!((cost.bytes - 2.0 * 2.0 * 500.0 * 264.0).abs() < 1e-6, "{cost:?}");
@@ -430,7 +430,7 @@ mod tests {
             StrategyNode::all_reduce(0),
             StrategyNode::sufficient_factors(3),
         ] {
-            let cost = alone(&cluster, &VariableSpec::linear("w", 10, 10, 3), &node);
+            let cost = alone(&cluster, &VariableSpec::linear("w", [10, 10], 3), &node);
             assert_eq!(cost, NodeCost { bytes: 0.0, seconds: 0.0 });
         }
     }

@@ -45,13 +45,13 @@ impl VariableSpec {
     }
 
     /// Creates the weights of a linear layer, whose gradient is the sum of `pairs` outer products.
-    pub fn linear(name: impl Into<String>, rows: usize, columns: usize, pairs: u64) -> Self {
-        Self { name: name.into(), shape: vec![rows, columns], gradient: GradientKind::Product { pairs } }
+    pub fn linear(name: impl Into<String>, shape: [usize; 2], pairs: u64) -> Self {
+        Self { name: name.into(), shape: shape.to_vec(), gradient: GradientKind::Product { pairs } }
     }
 
     /// Creates an embedding, of which a batch touches at most `touched` rows.
-    pub fn embedding(name: impl Into<String>, rows: usize, columns: usize, touched: u64) -> Self {
-        Self { name: name.into(), shape: vec![rows, columns], gradient: GradientKind::Rows { touched } }
+    pub fn embedding(name: impl Into<String>, shape: [usize; 2], touched: u64) -> Self {
+        Self { name: name.into(), shape: shape.to_vec(), gradient: GradientKind::Rows { touched } }
     }
 
     /// Number of elements of the variable.

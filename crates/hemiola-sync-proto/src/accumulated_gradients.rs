@@ -13,8 +13,6 @@ pub struct AccumulatedGradients {
     structured: Vec<bool>,
     /// Variables whose gradient was sent in this step.
     sent: Vec<bool>,
-    /// Order in which gradients arrived in the first step.
-    pub arrival_order: Vec<VariableId>,
     examples: u64,
     /// Sum of the losses of all examples.
     loss: f64,
@@ -53,9 +51,6 @@ impl AccumulatedGradients {
 
     /// Takes the accumulated gradient plus that of the last pass.
     pub fn take_with(&mut self, variable: VariableId, numbers: Vec<f32>) -> GradientPayload {
-        if self.arrival_order.len() < self.sent.len() && !self.arrival_order.contains(&variable) {
-            self.arrival_order.push(variable);
-        }
         self.sent[variable] = true;
         self.merge(variable, numbers)
     }

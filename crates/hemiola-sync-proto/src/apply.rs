@@ -42,7 +42,7 @@ impl<K: UpdateKernel> SyncNode<K> {
             if newly_counted {
                 run.counted = true;
                 progress.complete_units += 1;
-                progress.squares += squares(unit, &gradient, self.rank) * scale * scale;
+                progress.squares[id] = squares(unit, &gradient, self.rank) * scale * scale;
             }
             let NormState::Scale(clip_scale) = progress.norm else {
                 run.action = Some(UnitAction::Apply(gradient));

@@ -72,6 +72,32 @@ pub enum SyncChannel {
     Counts,
     /// Squared norms of gradients, in the order of steps.
     Norms,
+    /// Order of units, once.
+    UnitOrder,
+}
+
+impl SyncChannel {
+    /// All channels, in the order of [`SyncChannel::index`].
+    pub const ALL: [Self; SyncStage::ALL.len() + 3] = [
+        Self::Stage(SyncStage::Gradients),
+        Self::Stage(SyncStage::Payloads),
+        Self::Stage(SyncStage::Values),
+        Self::Stage(SyncStage::Rows),
+        Self::Counts,
+        Self::Norms,
+        Self::UnitOrder,
+    ];
+
+    /// Position of the channel among [all](SyncChannel::ALL) of them.
+    #[must_use]
+    pub fn index(self) -> usize {
+        match self {
+            Self::Stage(stage) => stage as usize,
+            Self::Counts => SyncStage::ALL.len(),
+            Self::Norms => SyncStage::ALL.len() + 1,
+            Self::UnitOrder => SyncStage::ALL.len() + 2,
+        }
+    }
 }
 
 /// Identity of a collective. A unit has at most one in flight in each step.
@@ -92,6 +118,8 @@ pub enum CollectiveSource {
     Counts,
     /// Sum of squared norms, for clipping.
     Norm,
+    /// Agreement on the order of units.
+    UnitOrder,
 }
 
 /// Collective operation with the elements of this peer. Reductions compute sums.
@@ -149,6 +177,11 @@ pub enum CollectiveOp {
         /// Numbers of this peer.
         numbers: Vec<f64>,
     },
+    /// Broadcast of the order of units from peer 0.
+    BroadcastOrder {
+        /// Indices of units on peer 0; placeholders of the same number elsewhere.
+        order: Vec<i64>,
+    },
 }
 
 /// Result of a collective on this peer.
@@ -158,8 +191,8 @@ pub enum CollectiveOutput {
     Elements(Vec<f32>),
     /// Result of [`CollectiveOp::Compressed`].
     Compressed(Compressor, Vec<f32>),
-    /// Result of [`CollectiveOp::AllGatherLengths`].
-    Lengths(Vec<i64>),
+    /// Result of [`CollectiveOp::AllGatherLengths`] or [`CollectiveOp::BroadcastOrder`].
+    Integers(Vec<i64>),
     /// Result of [`CollectiveOp::SumNumbers`].
     Numbers(Vec<f64>),
 }
@@ -172,12 +205,12 @@ impl CollectiveOutput {
         }
     }
 
-    pub(crate) fn into_lengths(self, step: u64) -> Result<Vec<usize>> {
+    pub(crate) fn into_integers(self, step: u64) -> Result<Vec<usize>> {
         match self {
-            Self::Lengths(lengths) => {
-                Ok(lengths.into_iter().map(|length| usize::try_from(length).unwrap_or(0)).collect())
+            Self::Integers(integers) => {
+                Ok(integers.into_iter().map(|integer| usize::try_from(integer).unwrap_or(0)).collect())
             }
-            _ => Err(Error::Driver { step: step + 1, problem: "an all-gather of lengths returned something else" }),
+            _ => Err(Error::Driver { step: step + 1, problem: "a collective of integers returned something else" }),
         }
     }
 

@@ -4,8 +4,8 @@
 //! A [`SyncNode`] holds the values of one peer and executes the strategy. Its driver passes events
 //! in: a step has started, a gradient is ready, a collective has completed. The node returns
 //! [effects](SyncEffect): start this collective with these elements, publish these values. It knows
-//! no tensor library, thread, socket or clock. `hemiola-sync` drives it on a cluster, and tests
-//! drive it with collectives that complete in any order.
+//! no tensor library, thread, socket or clock. `hemiola-sync` drives it on a cluster, `hemiola-sim`
+//! in virtual time, and tests drive it with collectives that complete in any order.
 //!
 //! | module | concept |
 //! |---|---|
@@ -13,6 +13,7 @@
 //! | `plan` | [`SyncPlan`]: pieces (shards) and units (pieces that travel together) |
 //! | `shard_layout` | position of a shard inside its variable |
 //! | `collective_order` | order in which all peers start the collectives of a stage |
+//! | `unit_order` | agreement of all peers on the order of units |
 //! | `stage` | stages of a synchronization |
 //! | `gradient` | gradients as layers give them, and sums of them |
 //! | `accumulated_gradients` | gradients of several passes, until the step that sends them |
@@ -24,6 +25,7 @@
 //! | `step_progress` | progress of one step |
 //! | `totals` | examples, loss and norm of a step over all peers |
 //! | `effect` | collectives to start and their results |
+//! | `call_plan` | [`CallPlan`]: the call that every driver makes for a collective |
 //! | `unit_protocol` | interface of the five synchronizers |
 //! | `all_reduce` | all-reduce, then every peer updates |
 //! | `parameter_server` | reduce to the owner, update there, broadcast of values |
@@ -36,6 +38,7 @@
 mod accumulated_gradients;
 mod all_reduce;
 mod apply;
+mod call_plan;
 mod clip;
 mod collective_order;
 mod effect;
@@ -54,9 +57,11 @@ mod step_progress;
 mod sufficient_factors;
 mod sync_node;
 mod totals;
+mod unit_order;
 mod unit_protocol;
 
 pub use accumulated_gradients::AccumulatedGradients;
+pub use call_plan::CallPlan;
 pub use clip::GradientClip;
 pub use effect::{CollectiveId, CollectiveOp, CollectiveOutput, CollectiveSource, SyncChannel, SyncEffect};
 pub use error::{Error, Result};

@@ -187,10 +187,17 @@ impl SyncPlan {
         self.units.iter().find(|unit| unit.pieces.contains(&piece)).expect("every piece belongs to a unit")
     }
 
+    /// Returns the number of updates that the values of a variable need before the forward pass of
+    /// a step may read them.
+    #[must_use]
+    pub fn needed_version(&self, variable: VariableId, step: u64) -> u64 {
+        step.saturating_sub(self.staleness[variable])
+    }
+
     /// Orders units by the arrival of their last gradient. Units with a variable that has not
     /// arrived come last.
     #[must_use]
-    pub fn order_by_arrival(&self, arrived: &[VariableId]) -> Vec<UnitId> {
+    pub(crate) fn order_by_arrival(&self, arrived: &[VariableId]) -> Vec<UnitId> {
         let mut arrival = vec![usize::MAX; self.model.variables.len()];
         arrived.iter().enumerate().for_each(|(position, variable)| arrival[*variable] = position);
         let mut order: Vec<UnitId> = (0..self.units.len()).map(UnitId::new).collect();

@@ -46,7 +46,7 @@ impl UnitProtocol for RowSync {
     fn on_output(&mut self, unit: UnitContext<'_>, output: CollectiveOutput) -> Result<UnitAction> {
         match self {
             Self::PushLengths(by_owner) => {
-                let lengths = output.into_lengths(unit.step)?;
+                let lengths = output.into_integers(unit.step)?;
                 let blocks = by_owner.iter().flat_map(|rows| padded(rows, &lengths)).collect();
                 *self = Self::Push(lengths);
                 Ok(UnitAction::Start(SyncStage::Payloads, CollectiveOp::AllToAll { blocks }))
@@ -62,7 +62,7 @@ impl UnitProtocol for RowSync {
                 Ok(UnitAction::Apply(nonzero_rows(sums)))
             }
             Self::PullLengths(changed) => {
-                let lengths = output.into_lengths(unit.step)?;
+                let lengths = output.into_integers(unit.step)?;
                 let block = padded(changed, &lengths);
                 *self = Self::Pull(lengths);
                 Ok(UnitAction::Start(SyncStage::Rows, CollectiveOp::AllGather { block }))

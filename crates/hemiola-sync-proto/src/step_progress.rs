@@ -17,8 +17,9 @@ pub(crate) struct StepProgress {
     pub(crate) total: Option<f64>,
     /// Number of units whose gradient is complete on this peer.
     pub(crate) complete_units: usize,
-    /// Squared norm of the gradients that this peer counts.
-    pub(crate) squares: f64,
+    /// Squared norm of the gradients that this peer counts, by unit: units complete in any order,
+    /// and their sum must not depend on it.
+    pub(crate) squares: Vec<f64>,
     pub(crate) norm: NormState,
     /// Number of pieces with their new values, by variable.
     pub(crate) updated_pieces: Vec<usize>,
@@ -44,6 +45,7 @@ impl StepProgress {
             examples,
             gradients: vec![None; variables],
             unsent_pieces: plan.shard_counts.clone(),
+            squares: vec![0.0; plan.units.len()],
             updated_pieces: vec![0; variables],
             ..Self::default()
         }

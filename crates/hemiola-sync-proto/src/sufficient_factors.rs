@@ -34,7 +34,7 @@ impl UnitProtocol for FactorSync {
     fn on_output(&mut self, unit: UnitContext<'_>, output: CollectiveOutput) -> Result<UnitAction> {
         match self {
             Self::Lengths(own) => {
-                let lengths = output.into_lengths(unit.step)?;
+                let lengths = output.into_integers(unit.step)?;
                 let block = padded(own, &lengths);
                 *self = Self::Factors(lengths);
                 Ok(UnitAction::Start(SyncStage::Payloads, CollectiveOp::AllGather { block }))

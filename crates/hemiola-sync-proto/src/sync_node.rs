@@ -19,6 +19,7 @@ use crate::plan::{SyncMethod, SyncPlan};
 use crate::row_key::put_rows;
 use crate::stage::{PerStage, SyncStage};
 use crate::step_progress::{NormState, StepProgress};
+use crate::unit_order::UnitOrderAgreement;
 use crate::unit_protocol::{NewValues, UnitAction, UnitContext, UnitProtocol, UnitSync};
 use hemiola_collective_proto::{Compression, Compressor};
 use hemiola_core::Rank;
@@ -81,7 +82,8 @@ pub struct SyncNode<K: UpdateKernel> {
     compressors: Vec<Option<Compressor>>,
     /// Number of applied updates, by unit.
     pub(crate) applied: Vec<u64>,
-    orders: PerStage<CollectiveOrder>,
+    pub(crate) orders: PerStage<CollectiveOrder>,
+    pub(crate) order_agreement: UnitOrderAgreement,
     /// Number of units that this peer updates.
     pub(crate) updated_units: usize,
     pub(crate) next_norm_step: u64,
@@ -112,6 +114,7 @@ impl<K: UpdateKernel> SyncNode<K> {
             let order = order.filter(|unit| SyncStage::of(&plan.units[*unit].method).contains(&stage));
             CollectiveOrder::new(order.collect(), step)
         });
+        let order_agreement = UnitOrderAgreement::new(&plan, step);
         let updated_units = plan.units.iter().filter(|unit| unit.is_updated_by(rank)).count();
         let applied = vec![step; plan.units.len()];
         Ok(Self {
@@ -124,6 +127,7 @@ impl<K: UpdateKernel> SyncNode<K> {
             compressors,
             applied,
             orders,
+            order_agreement,
             updated_units,
             next_norm_step: step,
             steps: BTreeMap::new(),
@@ -148,13 +152,10 @@ impl<K: UpdateKernel> SyncNode<K> {
     pub fn add_gradient(&mut self, step: u64, variable: VariableId, payload: GradientPayload) -> Result<()> {
         let problem = "a gradient arrived before the start of its step";
         let progress = self.steps.get_mut(&step).ok_or(Error::Driver { step: step + 1, problem })?;
+        let is_absent = matches!(payload, GradientPayload::Absent);
         progress.gradients[variable] = Some(payload);
+        self.record_arrival(step, variable, is_absent);
         Ok(())
-    }
-
-    /// Event: all peers start units in this order from step `since` on, which none has started.
-    pub fn reorder(&mut self, order: &[UnitId], since: u64) {
-        self.orders.iter_mut().for_each(|stage| stage.reorder(order, since));
     }
 
     /// Event: a checkpoint was saved. Error messages name its folder.
@@ -167,6 +168,7 @@ impl<K: UpdateKernel> SyncNode<K> {
         match id.source {
             CollectiveSource::Counts => self.complete_counts(id.step, &output.into_numbers(id.step)?),
             CollectiveSource::Norm => self.complete_norm(id.step, &output.into_numbers(id.step)?),
+            CollectiveSource::UnitOrder => self.complete_order(id.step, &output.into_integers(id.step)?),
             CollectiveSource::Unit(unit) => self.complete_unit_collective(id.step, unit, output),
         }
     }
@@ -186,7 +188,7 @@ impl<K: UpdateKernel> SyncNode<K> {
     /// Tells whether all steps that have started are complete.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.steps.is_empty() && self.effects.is_empty()
+        self.steps.is_empty() && self.effects.is_empty() && !self.order_agreement.is_in_flight()
     }
 
     /// Copies the values of all pieces, and the optimizer states of those that this peer updates.

@@ -48,7 +48,7 @@ impl<K: UpdateKernel> SyncNode<K> {
         self.effects.push_back(SyncEffect::Start {
             id: CollectiveId { step, source: CollectiveSource::Norm },
             channel: SyncChannel::Norms,
-            op: CollectiveOp::SumNumbers { numbers: vec![progress.squares] },
+            op: CollectiveOp::SumNumbers { numbers: vec![progress.squares.iter().sum()] },
         });
         true
     }

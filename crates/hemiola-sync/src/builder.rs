@@ -175,7 +175,6 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
             thread: Some(thread),
             accumulated,
             step,
-            ordering_step: step,
             trace,
         })
     }

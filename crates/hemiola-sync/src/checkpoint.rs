@@ -175,7 +175,7 @@ fn write<K: StateArchive>(
     let note = NetNote { format: FORMAT, step, optimizer: saved.kernel.rule_name(), variables, foreign };
     manifest.metadata.insert(NOTE.to_owned(), serde_json::to_value(note).expect("a note is plain data"));
     for (name, shape, numbers) in arrays {
-        let array = DenseArray::from_cells(Shape::new(shape.map(|extent| extent as u64)), &numbers)?;
+        let array = DenseArray::from_cells(Shape::new(shape), &numbers)?;
         manifest.add_dense::<f32, 2>(&name, array.shape(), vec![saving.write_dense(&name, 0, 0, &array)?]);
     }
     saving.commit(&manifest)

@@ -4,17 +4,16 @@
 //! order within a channel.
 
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::{
-    Algorithm, CollectiveExt, Communicator, Gossip, GossipExt, PendingCollective, PendingCompressed, ReduceOp,
-};
-use hemiola_sync_proto::{CollectiveOp, CollectiveOutput, SyncChannel, SyncMethod, SyncPlan, SyncStage, UnitId};
+use hemiola_collective::{CollectiveExt, Communicator, Gossip, GossipExt, PendingCollective, PendingCompressed};
+use hemiola_core::Rank;
+use hemiola_sync_proto::{CallPlan, CollectiveOp, CollectiveOutput, SyncChannel, SyncMethod, SyncPlan, UnitId};
 
 /// Communicators of all channels, and gossip averagers of the units that have one.
 pub(crate) struct SyncCommunicators {
-    /// By stage, in the order of [`SyncStage::ALL`].
-    stages: Vec<Communicator>,
-    counts: Communicator,
-    norms: Communicator,
+    me: Rank,
+    peers: usize,
+    /// By channel, in the order of [`SyncChannel::ALL`].
+    channels: Vec<Communicator>,
     /// By unit.
     gossip: Vec<Option<Gossip<f32>>>,
 }
@@ -27,14 +26,10 @@ impl SyncCommunicators {
         wake: impl Fn() + Send + Sync + Clone + 'static,
     ) -> Result<Self> {
         let first = cluster.communicator()?.on_complete(wake);
-        let mut stages = vec![first.clone()];
-        for _ in 1..SyncStage::ALL.len() {
-            stages.push(first.duplicate()?);
+        let mut channels = vec![first.clone()];
+        for _ in 1..SyncChannel::ALL.len() {
+            channels.push(first.duplicate()?);
         }
-        // Two numbers per message: recursive doubling has the fewest rounds, and needs no
-        // measurement.
-        let small = first.with_algorithm(Algorithm::Doubling);
-        let (counts, norms) = (small.duplicate()?, small.duplicate()?);
         let mut gossip = Vec::new();
         for unit in &plan.units {
             gossip.push(match &unit.method {
@@ -44,40 +39,26 @@ impl SyncCommunicators {
                 _ => None,
             });
         }
-        Ok(Self { stages, counts, norms, gossip })
-    }
-
-    fn of(&self, channel: SyncChannel) -> &Communicator {
-        match channel {
-            SyncChannel::Stage(stage) => &self.stages[stage as usize],
-            SyncChannel::Counts => &self.counts,
-            SyncChannel::Norms => &self.norms,
-        }
+        Ok(Self { me: cluster.rank(), peers: cluster.size(), channels, gossip })
     }
 
     /// Starts a collective and returns at once.
     pub(crate) fn start(&self, channel: SyncChannel, op: CollectiveOp) -> Result<PendingSync> {
-        let communicator = self.of(channel);
-        Ok(match op {
-            CollectiveOp::AllReduce { algorithm, elements } => {
-                PendingSync::Elements(communicator.with_algorithm(algorithm).begin_all_reduce(elements, ReduceOp::Sum)?)
+        let communicator = &self.channels[channel.index()];
+        Ok(match op.call_plan(self.me, self.peers) {
+            CallPlan::Elements(operation, buffer) => {
+                PendingSync::Elements(communicator.begin_operation(buffer, &operation)?)
             }
-            CollectiveOp::Reduce { root, elements } => {
-                PendingSync::Elements(communicator.begin_reduce(root, elements, ReduceOp::Sum)?)
+            CallPlan::Integers(operation, buffer) => {
+                PendingSync::Integers(communicator.begin_operation(buffer, &operation)?)
             }
-            CollectiveOp::Compressed { goal, algorithm, elements, compressor } => PendingSync::Compressed(
-                communicator.with_algorithm(algorithm).begin_compressed(goal, &elements, ReduceOp::Sum, compressor)?,
-            ),
-            CollectiveOp::Broadcast { root, elements } => {
-                PendingSync::Elements(communicator.begin_broadcast(root, elements)?)
+            CallPlan::Numbers(operation, buffer) => {
+                PendingSync::Numbers(communicator.begin_operation(buffer, &operation)?)
             }
-            CollectiveOp::AllGather { block } => PendingSync::Elements(communicator.begin_all_gather(&block)?),
-            CollectiveOp::AllGatherLengths { lengths } => {
-                PendingSync::Lengths(communicator.begin_all_gather(&lengths)?)
-            }
-            CollectiveOp::AllToAll { blocks } => PendingSync::Elements(communicator.begin_all_to_all(blocks)?),
-            CollectiveOp::SumNumbers { numbers } => {
-                PendingSync::Numbers(communicator.begin_all_reduce(numbers, ReduceOp::Sum)?)
+            CallPlan::Compressed { goal, context, elements, compressor } => {
+                let communicator = communicator.with_algorithm(context.algorithm);
+                let pending = communicator.begin_compressed(goal, &elements, context.operator, compressor)?;
+                PendingSync::Compressed(pending)
             }
         })
     }
@@ -94,7 +75,7 @@ impl SyncCommunicators {
 pub(crate) enum PendingSync {
     Elements(PendingCollective<f32>),
     Compressed(PendingCompressed),
-    Lengths(PendingCollective<i64>),
+    Integers(PendingCollective<i64>),
     Numbers(PendingCollective<f64>),
 }
 
@@ -103,7 +84,7 @@ impl PendingSync {
         match self {
             Self::Elements(pending) => pending.is_ready(),
             Self::Compressed(pending) => pending.is_ready(),
-            Self::Lengths(pending) => pending.is_ready(),
+            Self::Integers(pending) => pending.is_ready(),
             Self::Numbers(pending) => pending.is_ready(),
         }
     }
@@ -116,7 +97,7 @@ impl PendingSync {
                 let (compressor, sum) = pending.wait();
                 CollectiveOutput::Compressed(compressor, sum?)
             }
-            Self::Lengths(pending) => CollectiveOutput::Lengths(pending.wait()?),
+            Self::Integers(pending) => CollectiveOutput::Integers(pending.wait()?),
             Self::Numbers(pending) => CollectiveOutput::Numbers(pending.wait()?),
         })
     }

@@ -40,5 +40,6 @@ pub use builder::{ModelSyncBuilder, StrategySource};
 pub use checkpoint::{NamedArray, StateArchive};
 pub use error::Error;
 pub use gradient_sender::GradientSender;
+pub use hemiola_sync_proto::Error as ProtocolError;
 pub use hemiola_sync_proto::{GradientClip, UpdateKernel, VariableId, row_key};
 pub use model_sync::{ModelSync, PassKind, PendingValues};

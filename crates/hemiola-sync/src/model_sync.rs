@@ -10,7 +10,7 @@ use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::ThreadHandle;
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
-use hemiola_sync_proto::{AccumulatedGradients, PieceSnapshot, SyncPlan, UnitId, VariableId};
+use hemiola_sync_proto::{AccumulatedGradients, PieceSnapshot, SyncPlan, VariableId};
 use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
@@ -47,8 +47,6 @@ pub struct ModelSync<K: StateArchive> {
     /// Gradients of accumulated passes, until the next step.
     pub(crate) accumulated: Arc<Mutex<AccumulatedGradients>>,
     pub(crate) step: u64,
-    /// Step whose gradient order all peers adopt; see `agree_on_order`.
-    pub(crate) ordering_step: u64,
     pub(crate) trace: Option<Arc<TraceRecorder>>,
 }
 
@@ -95,11 +93,11 @@ impl<K: StateArchive> ModelSync<K> {
         self.store.loss()
     }
 
-    /// *Collective.* Begins a pass and returns the receiver of its gradients.
-    pub fn begin_pass(&mut self, kind: PassKind) -> Result<GradientSender<K::State>> {
-        self.agree_on_order()?;
+    /// Begins a pass and returns the receiver of its gradients.
+    #[must_use]
+    pub fn begin_pass(&self, kind: PassKind) -> GradientSender<K::State> {
         let (events, accumulated) = (self.events.clone(), self.accumulated.clone());
-        Ok(GradientSender::new(kind, self.step, events, accumulated, self.store.clone()))
+        GradientSender::new(kind, self.step, events, accumulated, self.store.clone())
     }
 
     /// Returns the values of a variable for a pass: those after all earlier steps, or older ones
@@ -110,7 +108,7 @@ impl<K: StateArchive> ModelSync<K> {
         PendingValues {
             store: self.store.clone(),
             variable,
-            version: self.step.saturating_sub(staleness),
+            version: self.plan.needed_version(variable, self.step),
             keep: staleness > 0 || kind == PassKind::Accumulated,
             trace: self.trace.as_ref().map(|trace| (trace.clone(), self.plan.name(variable).to_owned())),
         }
@@ -154,14 +152,12 @@ impl<K: StateArchive> ModelSync<K> {
 
     /// *Collective.* Waits until all steps are complete and all values have arrived.
     pub fn wait(&mut self) -> Result<()> {
-        self.agree_on_order()?;
         self.drain(false).map(drop)
     }
 
     /// *Collective.* Saves values, optimizer state and the number of steps. The folder is replaced
     /// atomically.
     pub fn save(&mut self, folder: &Path) -> Result<()> {
-        self.agree_on_order()?;
         let snapshot = self.drain(true)?;
         let contents = CheckpointContents { step: self.step, kernel: &self.kernel, plan: &self.plan };
         checkpoint::save(&self.cluster, folder, &contents, &snapshot)?;
@@ -186,20 +182,6 @@ impl<K: StateArchive> ModelSync<K> {
     #[must_use]
     pub fn take_trace(&self) -> Vec<TraceSpan> {
         self.trace.as_ref().map_or(Vec::new(), |trace| trace.take())
-    }
-
-    /// Makes all peers start units in the order in which gradients arrived on peer 0 in the first
-    /// step.
-    fn agree_on_order(&mut self) -> Result<()> {
-        if self.step != self.ordering_step + 1 {
-            return Ok(());
-        }
-        self.ordering_step = u64::MAX - 1;
-        let arrived = std::mem::take(&mut self.accumulated.lock().arrival_order);
-        let order: Vec<usize> = self.plan.order_by_arrival(&arrived).into_iter().map(UnitId::index).collect();
-        let order = self.cluster.broadcast(order)?.into_iter().map(UnitId::new).collect();
-        self.send(SyncEvent::UnitOrder { order, since: self.step });
-        Ok(())
     }
 
     fn send(&self, event: SyncEvent<K::State>) {

@@ -36,11 +36,6 @@ pub(crate) enum SyncEvent<S> {
     },
     /// A collective in flight has completed.
     CollectiveReady,
-    /// Units start in this order from step `since` on.
-    UnitOrder {
-        order: Vec<UnitId>,
-        since: u64,
-    },
     /// Asks for a reply once all steps are complete. With `copies`, the reply holds values and
     /// states.
     Drain {
@@ -109,7 +104,6 @@ impl<K: UpdateKernel> SyncThread<K> {
             SyncEvent::GradientReady { step, variable, payload } => {
                 self.node.add_gradient(step, variable, payload).map_err(Error::from)?;
             }
-            SyncEvent::UnitOrder { order, since } => self.node.reorder(&order, since),
             SyncEvent::CollectiveReady
             | SyncEvent::Drain { .. }
             | SyncEvent::CheckpointSaved(_)

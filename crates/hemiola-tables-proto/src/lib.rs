@@ -18,8 +18,10 @@
 //! | [`server`] | [`ShardServer`]: one shard of a table, its leases and snapshots |
 //! | [`client`] | [`ShardClient`]: row cache and pending updates of one peer towards one shard |
 //! | [`node`] | [`TableNode`]: routing and policy of one peer, which every driver runs |
+//! | [`partition`] | the shard that owns a row: interleaved, hashed, or one range per shard ([`RangePartition`]) |
 //! | [`stream`] | numbered messages, delivered in order and exactly once |
-//! | [`message`], [`batch`], [`wire`] | messages between clients and shards, and their encoding |
+//! | [`message`], [`batch`], [`wire`], [`key_list`] | messages between clients and shards, and their encoding |
+//! | [`read_only`] | [`ReadOnlyClient`], [`ReadOnlyServer`]: rows of any cell type that change only at barriers |
 //! | [`rate_limiter`], [`priority`] | bandwidth-managed communication: how much is sent eagerly, and which rows first |
 //! | [`selection_rng`] | [`SelectionRng`]: random generator of the row selection, which snapshots save |
 //! | [`update_rule`] | server-side optimizers: [`UpdateRule`] and the built-in rules |
@@ -32,10 +34,13 @@ pub mod clock;
 pub mod dtype;
 pub mod error;
 pub mod in_loop;
+pub mod key_list;
 pub mod message;
 pub mod node;
+pub mod partition;
 pub mod priority;
 pub mod rate_limiter;
+pub mod read_only;
 pub mod selection_rng;
 pub mod server;
 pub mod spec;
@@ -51,8 +56,10 @@ pub use clock::{Clock, VectorClock};
 pub use error::{Error, Result};
 pub use in_loop::{ClockInterval, TableInLoop};
 pub use node::{NodeLimiters, TableHost, TableMessage, TableNode, TablePlacement};
+pub use partition::RangePartition;
 pub use priority::{CommPolicy, PriorityPolicy, RowSelection};
 pub use rate_limiter::RateLimiter;
+pub use read_only::{ReadOnlyClient, ReadOnlyServer, RowRequest, RowSource};
 pub use selection_rng::SelectionRng;
 pub use server::ShardServer;
 pub use spec::{ClientId, Consistency, KeySpace, NonFinitePolicy, RowDelivery, RowInitializer, ShardId, TableSpec};

@@ -7,6 +7,7 @@
 use crate::cells::RowCells;
 use crate::dtype::ComputeType;
 use crate::error::{Error, Result};
+use crate::partition;
 use crate::priority::CommPolicy;
 use hemiola_core::WorkerId;
 use hemiola_core::rng::PhiloxRng;
@@ -196,15 +197,10 @@ impl TableSpec {
     #[must_use]
     #[inline]
     pub fn shard_of(&self, row: u64) -> ShardId {
-        let spread = match self.key_space {
-            KeySpace::Fixed(_) => row,
-            // The high half of the product is independent of the bits that the hash tables of
-            // shards use.
-            KeySpace::Growing => ((u128::from(row ^ 0x5851_f42d_4c95_7f2d) * 0xda94_2042_e4dd_58b5) >> 64) as u64,
-        };
-        let shards = self.shards as u64;
-        // A division would take as long as the rest of a read of a cached row.
-        ShardId::new(if shards.is_power_of_two() { spread & (shards - 1) } else { spread % shards } as u32)
+        match self.key_space {
+            KeySpace::Fixed(_) => partition::interleaved(row, self.shards),
+            KeySpace::Growing => partition::hashed(row, self.shards),
+        }
     }
 
     /// Maximum number of rows of a shard; `None` if the key space is unbounded.

@@ -9,13 +9,14 @@ use crate::batch::{RowBatch, RowHeader};
 use crate::clock::Clock;
 use crate::dtype::StorageType;
 use crate::error::{Error, Result};
+use crate::key_list::{self, KeyOrder};
 use crate::message::{ClientMessage, ServerMessage};
 use crate::spec::TableSpec;
 use crate::stream::Sequenced;
 use crate::value_buffer::{COPIED_BYTES, ValueBuffer};
 use bytes::Bytes;
 use hemiola_core::Payload;
-use hemiola_core::varint::{self, unzigzag, zigzag};
+use hemiola_core::varint;
 use serde::{Deserialize, Serialize};
 
 /// Alignment of the values of rows, in bytes from the start of the message.
@@ -82,7 +83,7 @@ pub fn encode_to_shard<W: StorageType>(before: &[u8], message: Sequenced<ClientM
             | ClientMessage::Forget { keys }
             | ClientMessage::Intend { keys }
             | ClientMessage::Return { keys },
-        ) => write_gaps(keys.into_iter(), &mut bytes),
+        ) => key_list::write(keys, KeyOrder::Any, &mut bytes),
         Some(ClientMessage::Update { batch, attachment, .. }) => return write_batch(batch, &attachment, bytes),
         Some(ClientMessage::Release { copies }) => {
             for (key, version, count) in copies {
@@ -150,7 +151,7 @@ pub fn encode_to_client<C: StorageType>(before: &[u8], message: Sequenced<Server
         None => {}
         Some(ServerMessage::Rows { batch, attachment, .. }) => return write_batch(batch, &attachment, bytes),
         Some(ServerMessage::Lease { keys } | ServerMessage::Recall { keys }) => {
-            write_gaps(keys.into_iter(), &mut bytes);
+            key_list::write(keys, KeyOrder::Any, &mut bytes);
         }
     }
     bytes.into()
@@ -162,7 +163,7 @@ pub fn client_bytes<C: StorageType>(message: &Sequenced<ServerMessage<C, C::Comp
     let header = server_message_header(&[], message).len();
     match &message.body {
         Some(ServerMessage::Rows { batch, attachment, .. }) => bytes_with_batch(header, batch, attachment),
-        Some(ServerMessage::Lease { keys } | ServerMessage::Recall { keys }) => header + gap_bytes(keys),
+        Some(ServerMessage::Lease { keys } | ServerMessage::Recall { keys }) => header + key_list_bytes(keys),
         None => header,
     }
 }
@@ -178,7 +179,7 @@ pub fn shard_bytes<W: StorageType>(message: &Sequenced<ClientMessage<W>>) -> usi
             | ClientMessage::Forget { keys }
             | ClientMessage::Intend { keys }
             | ClientMessage::Return { keys },
-        ) => header + gap_bytes(keys),
+        ) => header + key_list_bytes(keys),
         Some(ClientMessage::Update { batch, attachment, .. }) => bytes_with_batch(header, batch, attachment),
         Some(ClientMessage::Release { copies }) => {
             let numbers = |(key, version, count): &(u64, u64, u32)| {
@@ -240,18 +241,8 @@ pub fn decode_rows<C: StorageType>(bytes: &Bytes, spec: &TableSpec) -> Result<(R
     Ok(read)
 }
 
-fn write_gaps(numbers: impl Iterator<Item = u64>, bytes: &mut Vec<u8>) {
-    let mut before = 0;
-    for number in numbers {
-        varint::write(zigzag(number.wrapping_sub(before)), bytes);
-        before = number;
-    }
-}
-
-fn gap_bytes(numbers: &[u64]) -> usize {
-    let mut before = 0;
-    let gap = |number: &u64| varint::encoded_len(zigzag(number.wrapping_sub(std::mem::replace(&mut before, *number))));
-    numbers.iter().map(gap).sum()
+fn key_list_bytes(keys: &[u64]) -> usize {
+    key_list::encoded_len(keys.iter().copied(), KeyOrder::Any)
 }
 
 /// Appends row headers and other values, and then, aligned, the values of the rows.
@@ -259,7 +250,7 @@ fn write_batch<T: StorageType, W: StorageType>(batch: RowBatch<T>, others: &[W],
     bytes.reserve(batch.len() * 8 + size_of_val(others) + COPIED_BYTES);
     let mut before = 0;
     for head in &batch.headers {
-        varint::write(zigzag(head.key.wrapping_sub(before)), &mut bytes);
+        varint::write(key_list::signed_gap(before, head.key), &mut bytes);
         varint::write(head.version, &mut bytes);
         varint::write(u64::from(head.values) << 1 | u64::from(head.dense), &mut bytes);
         before = head.key;
@@ -267,7 +258,7 @@ fn write_batch<T: StorageType, W: StorageType>(batch: RowBatch<T>, others: &[W],
     let mut columns = &batch.columns[..];
     for head in batch.headers.iter().filter(|head| !head.dense) {
         let (these, rest) = columns.split_at(head.values as usize);
-        write_gaps(these.iter().map(|column| u64::from(*column)), &mut bytes);
+        key_list::write(these.iter().map(|column| u64::from(*column)), KeyOrder::Any, &mut bytes);
         columns = rest;
     }
     W::write_le(others, &mut bytes);
@@ -285,16 +276,12 @@ fn bytes_with_batch<T: StorageType, W: StorageType>(header: usize, batch: &RowBa
 fn batch_bytes<T: StorageType>(batch: &RowBatch<T>) -> usize {
     let (mut bytes, mut before, mut columns) = (size_of_val(&batch.values[..]), 0, &batch.columns[..]);
     for head in &batch.headers {
-        bytes += varint::encoded_len(zigzag(head.key.wrapping_sub(before))) + varint::encoded_len(head.version);
+        bytes += varint::encoded_len(key_list::signed_gap(before, head.key)) + varint::encoded_len(head.version);
         bytes += varint::encoded_len(u64::from(head.values) << 1 | 1);
         before = head.key;
         if !head.dense {
             let (these, rest) = columns.split_at(head.values as usize);
-            let mut last = 0;
-            for column in these {
-                bytes += varint::encoded_len(zigzag(u64::from(*column).wrapping_sub(last)));
-                last = u64::from(*column);
-            }
+            bytes += key_list::encoded_len(these.iter().map(|column| u64::from(*column)), KeyOrder::Any);
             columns = rest;
         }
     }
@@ -333,13 +320,7 @@ impl WireReader<'_> {
     }
 
     fn gaps(&mut self, count: u64) -> Result<Vec<u64>> {
-        let mut numbers = Vec::with_capacity(self.check_count(count, 1)?);
-        let mut number = 0_u64;
-        for _ in 0..count {
-            number = number.wrapping_add(unzigzag(self.varint()?));
-            numbers.push(number);
-        }
-        Ok(numbers)
+        key_list::read(&mut self.bytes, count, KeyOrder::Any).map_err(|error| self.bad(&error.to_string()))
     }
 
     fn values<T: StorageType>(&mut self, count: u64) -> Result<Vec<T>> {
@@ -354,7 +335,7 @@ impl WireReader<'_> {
         let mut headers = Vec::with_capacity(self.check_count(rows, 3)?);
         let (mut key, mut values) = (0_u64, 0_u64);
         for _ in 0..rows {
-            key = key.wrapping_add(unzigzag(self.varint()?));
+            key = key_list::after_signed_gap(key, self.varint()?);
             let (version, length) = (self.varint()?, self.varint()?);
             let cells = u32::try_from(length >> 1).map_err(|_| self.bad("a row has more than 2^32 - 1 cells"))?;
             values += u64::from(cells);
@@ -501,7 +482,7 @@ mod tests {
         assert!(decode_to_shard::<f32>(&encode_header(&[], 1, 0, body).into(), &spec()).is_err());
         let mut bytes =
             encode_header(&[], 1, 0, Some(ClientMessageHeader::Update { clock: Clock::ZERO, rows: 1, attachment: 0 }));
-        for number in [zigzag(5), 0, u64::from(u32::MAX) << 1 | 1] {
+        for number in [key_list::signed_gap(0, 5), 0, u64::from(u32::MAX) << 1 | 1] {
             varint::write(number, &mut bytes);
         }
         assert!(decode_to_shard::<f32>(&bytes.into(), &spec()).is_err());

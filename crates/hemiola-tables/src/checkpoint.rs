@@ -236,10 +236,10 @@ fn write_part(
     saving: &PartWriter,
     rank: Rank,
     bytes: &mut Vec<u8>,
-    first: &mut u64,
+    first: &mut usize,
     parts: &mut Vec<PartRecord>,
 ) -> Result<(), String> {
-    let length = bytes.len() as u64;
+    let length = bytes.len();
     let part = DenseArray::from_cells(Shape::new([length]), bytes)
         .and_then(|cells| saving.write_dense(&name(rank), parts.len(), *first, &cells));
     parts.push(part.map_err(|error| error.to_string())?);

@@ -68,6 +68,9 @@ mod runtime;
 mod serve;
 mod servers;
 mod sharded_rwlock;
+#[cfg(test)]
+mod sharded_rwlock_tests;
+mod sync;
 pub mod table;
 mod waiters;
 pub mod worker;
@@ -76,6 +79,7 @@ pub use builder::{TableBuilder, TableExt};
 pub use checkpoint::TableCheckpoint;
 pub use error::Error;
 pub use hemiola_core::Bandwidth;
+pub use hemiola_tables_proto::Error as ProtocolError;
 pub use hemiola_tables_proto::dtype::{ComputeType, StorageType};
 pub use hemiola_tables_proto::update_rule::{
     AdaGrad, AdaRevision, Adam, Addition, BuiltInRule, LocalApply, RowUpdate, Sgd, SnapshotAdaRevision, UnknownVersion,

@@ -8,18 +8,18 @@
 //!
 //! **Invariants.** A shared reference exists only while some lock shard is held, an exclusive one
 //! only while all are. Writers take the shards in order, so they cannot deadlock.
+//!
+//! `hemiola-testkit/tests/loom` includes this file and checks all interleavings of a few threads.
 
 #![expect(unsafe_code, reason = "creates references to the guarded value; each block states why it is sound")]
 
-use parking_lot::lock_api::GuardNoSend;
-use parking_lot::{Mutex, MutexGuard};
-use std::cell::UnsafeCell;
+use crate::sync::{RawMutex, UnsafeCell};
+use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// Lock shard of one reader. It spans two cache lines, because CPUs fetch pairs.
-#[derive(Debug, Default)]
 #[repr(align(128))]
-struct LockShard(Mutex<()>);
+struct LockShard(RawMutex);
 
 /// Value that many threads read and few change.
 pub(crate) struct ShardedRwLock<T> {
@@ -39,22 +39,21 @@ impl<T> ShardedRwLock<T> {
     /// If there are no readers: nothing would be locked.
     pub(crate) fn new(readers: usize, value: T) -> Self {
         assert!(readers > 0, "the lock needs at least one reader");
-        Self { shards: (0..readers).map(|_| LockShard::default()).collect(), value: UnsafeCell::new(value) }
+        Self { shards: (0..readers).map(|_| LockShard(RawMutex::new())).collect(), value: UnsafeCell::new(value) }
     }
 
     /// Locks for reading, as reader number `reader`.
     #[inline]
     pub(crate) fn read(&self, reader: usize) -> ShardedReadGuard<'_, T> {
-        let shard = self.shards[reader].0.lock();
-        // SAFETY: one lock shard is held while this reference lives, so no writer holds all of
-        // them.
-        ShardedReadGuard { value: unsafe { &*self.value.get() }, _shard: shard }
+        let shard = &self.shards[reader];
+        shard.0.lock();
+        ShardedReadGuard { lock: self, shard, not_send: PhantomData }
     }
 
     /// Locks for writing: takes all lock shards in order.
     pub(crate) fn write(&self) -> ShardedWriteGuard<'_, T> {
         for shard in &self.shards {
-            std::mem::forget(shard.0.lock());
+            shard.0.lock();
         }
         ShardedWriteGuard { lock: self }
     }
@@ -62,12 +61,11 @@ impl<T> ShardedRwLock<T> {
     /// Locks for writing, if no lock shard is taken.
     pub(crate) fn try_write(&self) -> Option<ShardedWriteGuard<'_, T>> {
         for (at, shard) in self.shards.iter().enumerate() {
-            let Some(held) = shard.0.try_lock() else {
-                // SAFETY: these were just locked, and their guards forgotten.
-                self.shards[..at].iter().for_each(|shard| unsafe { shard.0.force_unlock(GuardNoSend::new()) });
+            if !shard.0.try_lock() {
+                // SAFETY: these were just locked, by this thread.
+                self.shards[..at].iter().for_each(|shard| unsafe { shard.0.unlock() });
                 return None;
-            };
-            std::mem::forget(held);
+            }
         }
         Some(ShardedWriteGuard { lock: self })
     }
@@ -75,15 +73,27 @@ impl<T> ShardedRwLock<T> {
 
 /// Read guard: holds one lock shard.
 pub(crate) struct ShardedReadGuard<'a, T> {
-    value: &'a T,
-    _shard: MutexGuard<'a, ()>,
+    lock: &'a ShardedRwLock<T>,
+    shard: &'a LockShard,
+    /// The thread that locked a shard unlocks it.
+    not_send: PhantomData<*const ()>,
 }
 
 impl<T> Deref for ShardedReadGuard<'_, T> {
     type Target = T;
 
+    #[inline]
     fn deref(&self) -> &T {
-        self.value
+        // SAFETY: one lock shard is held while this guard lives, so no writer holds all of them.
+        self.lock.value.with(|value| unsafe { &*value })
+    }
+}
+
+impl<T> Drop for ShardedReadGuard<'_, T> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: `read` locked the shard, on this thread.
+        unsafe { self.shard.0.unlock() };
     }
 }
 
@@ -98,66 +108,22 @@ impl<T> Deref for ShardedWriteGuard<'_, T> {
     fn deref(&self) -> &T {
         // SAFETY: all lock shards are held, so all references come from this guard, and the borrow
         // checker covers those.
-        unsafe { &*self.lock.value.get() }
+        self.lock.value.with(|value| unsafe { &*value })
     }
 }
 
 impl<T> DerefMut for ShardedWriteGuard<'_, T> {
     fn deref_mut(&mut self) -> &mut T {
         // SAFETY: as in `deref`.
-        unsafe { &mut *self.lock.value.get() }
+        self.lock.value.with_mut(|value| unsafe { &mut *value })
     }
 }
 
 impl<T> Drop for ShardedWriteGuard<'_, T> {
     fn drop(&mut self) {
         for shard in &self.lock.shards {
-            // SAFETY: `write` or `try_write` locked every shard and forgot the guards.
-            unsafe { shard.0.force_unlock(GuardNoSend::new()) };
+            // SAFETY: `write` or `try_write` locked every shard.
+            unsafe { shard.0.unlock() };
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn writers_are_exclusive_and_readers_are_not() {
-        let lock = ShardedRwLock::new(2, 5);
-        let (one, two) = (lock.read(0), lock.read(1));
-        assert_eq!((*one, *two), (5, 5));
-        assert!(lock.try_write().is_none());
-        drop(one);
-        assert!(lock.try_write().is_none(), "one lock shard is still held");
-        drop(two);
-        *lock.try_write().expect("no guard is held") = 6;
-        *lock.write() += 1;
-        assert_eq!(*lock.read(1), 7);
-    }
-
-    #[test]
-    fn readers_see_no_partial_write() {
-        const TIMES: u64 = if cfg!(miri) { 50 } else { 20_000 };
-        let lock = ShardedRwLock::new(2, (0_u64, 0_u64));
-        std::thread::scope(|scope| {
-            for reader in 0..2 {
-                let lock = &lock;
-                scope.spawn(move || {
-                    for _ in 0..TIMES {
-                        let seen = lock.read(reader);
-                        assert_eq!(seen.0, seen.1);
-                    }
-                });
-                scope.spawn(move || {
-                    for _ in 0..TIMES {
-                        let mut change = lock.write();
-                        change.0 += 1;
-                        change.1 += 1;
-                    }
-                });
-            }
-        });
-        assert_eq!(*lock.read(0), (2 * TIMES, 2 * TIMES));
     }
 }

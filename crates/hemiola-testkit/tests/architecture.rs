@@ -161,9 +161,15 @@ fn heavy_libraries_have_one_owner_each() {
 
 #[test]
 fn models_use_what_any_user_could_use() {
-    let ours: Vec<String> =
-        dependencies(&crates()["hemiola-models"]).into_iter().filter(|name| name.starts_with("hemiola")).collect();
-    assert_eq!(ours, ["hemiola"]);
+    let facade = fs::read_to_string(root().join("crates/hemiola/src/lib.rs")).unwrap();
+    let lines: Vec<&str> = facade.lines().collect();
+    let always = lines.windows(2).filter(|pair| !pair[0].starts_with("#[cfg(feature")).map(|pair| pair[1]);
+    let layers = always.filter_map(|line| Some(line.strip_prefix("pub use hemiola_")?.split_once(" as ")?.0));
+    let layers: BTreeSet<String> = layers.map(|name| format!("hemiola-{}", name.replace('_', "-"))).collect();
+    let ours = dependencies(&crates()["hemiola-models"]).into_iter().filter(|name| name.starts_with("hemiola"));
+    for name in ours {
+        assert!(layers.contains(&name), "hemiola-models depends on {name}, which `hemiola` does not re-export");
+    }
 }
 
 #[test]
@@ -174,6 +180,22 @@ fn only_the_transport_opens_sockets_between_peers() {
             continue;
         }
         let found = uses_of(&sources(&folder.join("src")), &["TcpStream", "TcpListener", "UdpSocket"]);
+        assert!(found.is_empty(), "{}", found.join("\n"));
+    }
+}
+
+#[test]
+fn only_the_cluster_starts_threads_and_reads_variables() {
+    // Clippy forbids `thread::spawn` and `env::var`; these are their relatives, which tests may use.
+    let words = ["thread::Builder", "thread::scope", "park_timeout", "env::var_os", "env::vars"];
+    // Programs and tools start threads of their own, and so do sweeps over independent simulations.
+    let programs = ["hemiola-cluster", "hemiola-cli", "hemiola-bench", "hemiola-testkit"];
+    let sweeps = ["hemiola-sim/src/explore.rs", "hemiola-sim/src/staleness/sweep.rs"];
+    let test_support = ["hemiola-net/src/test_support.rs", "hemiola-tables/src/sharded_rwlock_tests.rs"];
+    for (_, folder) in crates().iter().filter(|(name, _)| !programs.contains(&&***name)) {
+        let allowed = |path: &Path| sweeps.iter().chain(&test_support).any(|end| path.ends_with(end));
+        let sources: Vec<_> = sources(&folder.join("src")).into_iter().filter(|(path, _)| !allowed(path)).collect();
+        let found = uses_of(&sources, &words);
         assert!(found.is_empty(), "{}", found.join("\n"));
     }
 }

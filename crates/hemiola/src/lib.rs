@@ -108,6 +108,16 @@
 //!
 //! The guide is `docs/schedules.md`.
 //!
+//! # Errors
+//!
+//! [`Error`] has a variant per layer with that layer's error type: `Error::Array(error)`,
+//! `Error::Tables(error)`. [`Error::kind`] separates usage errors, external failures and bugs, and
+//! [`exit_code`](crate::core::ErrorKind::exit_code) gives the exit code of each kind. `?` converts
+//! the errors of all layers, and texts and I/O errors of the program.
+//!
+//! Functions of the layers return [`cluster::Result`], which holds the same errors. A callback or
+//! trait method of a layer returns it, too, and may use `?` on both.
+//!
 //! # Crates
 //!
 //! This facade re-exports:
@@ -124,6 +134,15 @@
 //! | [`schedule`] | scheduled model parallelism | models |
 //! | [`optim`] | update rules of optimizers over slices: SGD, AdaGrad, Adam and others | threads, sockets |
 //! | [`strategy`] | synchronization strategies: builders, costs, checks | threads, sockets |
+//! | [`training`] | the training loop of all models: epochs, stopping, checkpoints, reports | models |
+//! | [`models`] | matrix factorization, LDA, linear and sparse models | layers besides these |
+//! | `nn` | data-parallel training of neural networks (Burn modules); feature `nn` | |
+//! | `sync` | synchronization of a model's variables by a strategy; feature `nn` | tensor libraries |
+//! | `sim` | the protocols on a cluster in virtual time; feature `sim` | threads, sockets, clocks |
+//!
+//! `models` is a default feature: a program that uses `default-features = false` does not build it.
+//! The features `cuda` and `nvrtc` are those of `nn`; `arrow` and `object-store` are those of
+//! [`mod@array`].
 //!
 //! Other crates of the workspace:
 //!
@@ -133,9 +152,7 @@
 //! | `hemiola-macros` | the macro `parallel_for!`: syntax and code generation | the run time |
 //! | `hemiola-tables-proto` | table protocol as state machines: shards, caches, clocks | threads, sockets |
 //! | `hemiola-collective-proto` | collectives, gossip and compression as state machines | threads, sockets |
-//! | `hemiola-models` | matrix factorization, LDA, linear and sparse models | crates besides the facade |
-//! | `hemiola-nn` | data-parallel training of neural networks (Burn modules) | |
-//! | `hemiola-sim` | the protocols on a cluster in virtual time | threads, sockets, clocks |
+//! | `hemiola-sync-proto` | synchronization of a model's variables as state machines | threads, sockets |
 //! | `hemiola-plot` | charts as SVG, PNG and text | any other crate |
 //! | `hemiola-bench` | benchmarks behind `hemiola bench` | |
 //! | `hemiola-cli` | the `hemiola` command | |
@@ -146,22 +163,38 @@ pub use hemiola_cluster as cluster;
 pub use hemiola_collective as collective;
 pub use hemiola_core as core;
 pub use hemiola_loops as loops;
+#[cfg(feature = "models")]
+pub use hemiola_models as models;
 pub use hemiola_net as net;
+#[cfg(feature = "nn")]
+pub use hemiola_nn as nn;
 pub use hemiola_optim as optim;
 pub use hemiola_schedule as schedule;
+#[cfg(feature = "sim")]
+pub use hemiola_sim as sim;
 pub use hemiola_strategy as strategy;
+#[cfg(feature = "nn")]
+pub use hemiola_sync as sync;
 pub use hemiola_tables as tables;
+pub use hemiola_training as training;
 
-pub use hemiola_cluster::{Cluster, Error, Result, launch, run, standalone};
+pub use error::{Error, Result};
+pub use hemiola_cluster::{Cluster, launch};
 pub use hemiola_macros::parallel_for;
+pub use run::{run, standalone};
+
+mod error;
+mod run;
 
 /// Items that most programs need: `use hemiola::prelude::*`.
 pub mod prelude {
     pub use crate::Cluster;
+    #[cfg(feature = "arrow")]
+    pub use crate::array::dist::ReadColumnsExt;
     pub use crate::array::{Accumulator, AccumulatorExt, ArrayExt, DistArray, PartitionSpec, ReadExt};
-    pub use crate::collective::CollectiveExt;
-    pub use crate::core::Rank;
-    pub use crate::loops::BufferArray;
+    pub use crate::collective::{CollectiveExt, GossipExt};
+    pub use crate::core::{Rank, Seed};
+    pub use crate::loops::BufferExt;
     pub use crate::parallel_for;
     pub use crate::tables::TableExt;
 }
@@ -170,6 +203,16 @@ pub mod prelude {
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/data.md")]
 struct DataGuide;
+
+/// Snippets of `docs/models.md`, run as doctests.
+#[cfg(all(doctest, feature = "models"))]
+#[doc = include_str!("../../../docs/models.md")]
+struct ModelsGuide;
+
+/// Snippets of `docs/topics.md`, run as doctests.
+#[cfg(all(doctest, feature = "models"))]
+#[doc = include_str!("../../../docs/topics.md")]
+struct TopicsGuide;
 
 /// Snippets of `docs/parallel-for.md`, run as doctests.
 #[cfg(doctest)]

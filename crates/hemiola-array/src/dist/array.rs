@@ -11,6 +11,7 @@ use crate::read::{ParseError, ReadReport};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use crate::{BadLine, DenseArray, Dictionary, Error, Histogram, JointHistogram, Partitioner, Result, Shape};
 use hemiola_cluster::Cluster;
+use hemiola_core::Seed;
 use hemiola_core::rng::{GOLDEN_GAMMA, Permutation, PhiloxRng};
 use parking_lot::{MappedRwLockReadGuard, Mutex, RwLock, RwLockReadGuard};
 use std::any::Any;
@@ -34,7 +35,7 @@ const BINS: usize = 1 << 20;
 pub struct DistArray<T, const N: usize> {
     pub(crate) cluster: Cluster,
     pub(crate) shape: Shape<N>,
-    entries: u64,
+    entries: usize,
     pub(crate) contents: RwLock<ArrayContents<T, N>>,
     /// Name of the loop that holds the write lock, for messages.
     pub(crate) holder: Mutex<Option<String>>,
@@ -76,7 +77,7 @@ pub enum Storage<T, const N: usize> {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DenseBlock<T, const N: usize> {
     /// First index of the block in the first dimension.
-    pub first: u64,
+    pub first: usize,
     /// Cells of the block, row-major.
     pub cells: DenseArray<T, N>,
 }
@@ -99,18 +100,18 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         storage: Storage<T, N>,
     ) -> hemiola_cluster::Result<Self> {
         let entries = match &storage {
-            Storage::Sparse(blocks) => blocks.iter().map(|block| block.len() as u64).sum(),
+            Storage::Sparse(blocks) => blocks.iter().map(SparseBlock::len).sum(),
             Storage::Dense(blocks) => {
-                let cells = |block: &DenseBlock<T, N>| block.cells.rows().map(|row| row.len() as u64).sum::<u64>();
+                let cells = |block: &DenseBlock<T, N>| block.cells.rows().map(<[T]>::len).sum::<usize>();
                 blocks.iter().map(cells).sum()
             }
         };
-        let entries = cluster.all_gather::<u64>(entries)?.into_iter().sum();
+        let entries = cluster.all_gather::<usize>(entries)?.into_iter().sum();
         let contents = ArrayContents { layout: Arc::new(layout), storage };
         Ok(Self::from_contents(cluster, shape, entries, contents))
     }
 
-    fn from_contents(cluster: &Cluster, shape: Shape<N>, entries: u64, contents: ArrayContents<T, N>) -> Self {
+    fn from_contents(cluster: &Cluster, shape: Shape<N>, entries: usize, contents: ArrayContents<T, N>) -> Self {
         let (names, key_permutations) = (std::array::from_fn(|_| None), [None; N]);
         let histograms = Mutex::new(std::array::from_fn(|_| None));
         let (contents, holder, caches) = (RwLock::new(contents), Mutex::new(None), Mutex::default());
@@ -152,7 +153,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
 
     /// Number of entries of the whole array; of cells if it is dense.
     #[must_use]
-    pub fn len(&self) -> u64 {
+    pub fn len(&self) -> usize {
         self.entries
     }
 
@@ -255,17 +256,19 @@ impl<T: Element, const N: usize> DistArray<T, N> {
 
     /// Returns the key that an entry had before [`shuffle_keys`](Self::shuffle_keys).
     #[must_use]
-    pub fn original_key(&self, key: [u64; N]) -> [u64; N] {
+    pub fn original_key(&self, key: [usize; N]) -> [usize; N] {
         std::array::from_fn(|dimension| {
-            self.key_permutations[dimension].map_or(key[dimension], |permutation| permutation.invert(key[dimension]))
+            let index = key[dimension];
+            self.key_permutations[dimension].map_or(index, |permutation| permutation.invert(index as u64) as usize)
         })
     }
 
     /// Maps an original key to its key after [`shuffle_keys`](Self::shuffle_keys).
     #[must_use]
-    pub fn shuffled_key(&self, key: [u64; N]) -> [u64; N] {
+    pub fn shuffled_key(&self, key: [usize; N]) -> [usize; N] {
         std::array::from_fn(|dimension| {
-            self.key_permutations[dimension].map_or(key[dimension], |permutation| permutation.apply(key[dimension]))
+            let index = key[dimension];
+            self.key_permutations[dimension].map_or(index, |permutation| permutation.apply(index as u64) as usize)
         })
     }
 
@@ -324,7 +327,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     pub fn joint_histogram(
         &self,
         dimensions: [usize; 2],
-        bounds: [Vec<u64>; 2],
+        bounds: [Vec<usize>; 2],
     ) -> hemiola_cluster::Result<Arc<JointHistogram>> {
         // Calls are collective and in the same order, so either all peers have it or none does.
         if let Some(known) = self.joint_histograms.lock().iter().find(|known| known.has_bounds(dimensions, &bounds)) {
@@ -344,7 +347,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     }
 
     /// Calls `visit` with every entry this peer owns.
-    pub fn for_each(&self, mut visit: impl FnMut([u64; N], &T)) {
+    pub fn for_each(&self, mut visit: impl FnMut([usize; N], &T)) {
         match &*self.storage() {
             Storage::Sparse(blocks) => {
                 blocks.iter().flat_map(SparseBlock::iter).for_each(|(key, value)| visit(key, value));
@@ -353,7 +356,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
                 for block in blocks {
                     let shape = block.cells.shape();
                     for (linear, value) in block.cells.rows().flatten().enumerate() {
-                        let mut key = shape.key(linear as u64);
+                        let mut key = shape.key(linear);
                         key[0] += block.first;
                         visit(key, value);
                     }
@@ -389,20 +392,20 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     /// *Collective.* Permutes the indices of every dimension at random, so that busy indices spread
     /// over all parts. [`original_key`](Self::original_key) is the inverse. A seed gives the same
     /// permutation on any cluster.
-    pub fn shuffle_keys(&self, seed: u64) -> hemiola_cluster::Result<Self> {
+    pub fn shuffle_keys(&self, Seed(seed): Seed) -> hemiola_cluster::Result<Self> {
         let blocks = agree(&self.cluster, self.sparse("have its keys shuffled"))?;
         agree(&self.cluster, self.check_not_shuffled())?;
         let permutations: [Permutation; N] = std::array::from_fn(|dimension| {
             // Each dimension has its own seed, or a square array would stay symmetric.
             Permutation::new(
-                self.shape.extent(dimension),
-                seed.wrapping_add((dimension as u64).wrapping_mul(GOLDEN_GAMMA)),
+                self.shape.extent(dimension) as u64,
+                Seed(seed.wrapping_add((dimension as u64).wrapping_mul(GOLDEN_GAMMA))),
             )
         });
         let builders = in_parallel(&self.cluster, to_builders(&blocks), |builder| {
             let mut builder = builder;
             for (dimension, permutation) in permutations.iter().enumerate() {
-                builder.renumber(dimension, |index| permutation.apply(index));
+                builder.renumber(dimension, |index| permutation.apply(index as u64) as usize);
             }
             Ok(builder)
         })??;
@@ -426,10 +429,10 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     /// *Collective.* Splits the entries at random into two arrays, with about `fraction` of them in
     /// the second: a train/test split. The side of an entry depends only on its key and the seed.
     /// Both arrays have the shape and the layout of this one.
-    pub fn split(&self, fraction: f64, seed: u64) -> hemiola_cluster::Result<(Self, Self)> {
+    pub fn split(&self, fraction: f64, Seed(seed): Seed) -> hemiola_cluster::Result<(Self, Self)> {
         let blocks = agree(&self.cluster, self.sparse("be split"))?;
         let rng = PhiloxRng::new(seed);
-        let chosen = |key| rng.random_bool_for_key(self.original_key(key), fraction);
+        let chosen = |key| rng.random_bool_for_key(self.original_key(key).map(|index| index as u64), fraction);
         let halves = in_parallel(&self.cluster, blocks.iter().collect(), |block: &SparseBlock<T, N>| {
             let mut halves = [SparseBuilder::new(), SparseBuilder::new()];
             for (key, value) in block.iter() {
@@ -452,7 +455,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
     }
 
     /// *Collective.* Gathers all entries on every peer, sorted by key.
-    pub fn collect(&self) -> hemiola_cluster::Result<Vec<([u64; N], T)>> {
+    pub fn collect(&self) -> hemiola_cluster::Result<Vec<([usize; N], T)>> {
         let (mut keys, mut values) = (Vec::new(), Vec::new());
         self.for_each(|key, value| {
             keys.extend(key);
@@ -461,7 +464,7 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         let mut packed = Vec::new();
         T::pack(&values, &mut packed);
         let gathered = self.cluster.all_gather((keys, packed))?;
-        let mut all = Vec::with_capacity(self.entries as usize);
+        let mut all = Vec::with_capacity(self.entries);
         for (keys, packed) in gathered {
             let (keys, _) = keys.as_chunks::<N>();
             all.extend(keys.iter().copied().zip(T::unpack(&packed, keys.len())?));
@@ -596,7 +599,7 @@ impl<T, const N: usize> fmt::Debug for DistArray<T, N> {
 pub struct ArrayEntries<'a, T, const N: usize>(&'a DistArray<T, N>);
 
 impl<T: Element, const N: usize> RecordSource for ArrayEntries<'_, T, N> {
-    type Record = ([u64; N], T);
+    type Record = ([usize; N], T);
 
     fn units(&self) -> usize {
         self.0.cluster.size()

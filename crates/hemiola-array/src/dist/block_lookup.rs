@@ -9,7 +9,7 @@ use crate::sparse::KeyColumn;
 use std::ops::Range;
 
 /// Largest extent with a lookup table: a quarter of a megabyte.
-const LOOKUP_TABLE_LIMIT: u64 = 1 << 16;
+const LOOKUP_TABLE_LIMIT: usize = 1 << 16;
 
 /// Blocks of a layout by key.
 #[derive(Debug)]
@@ -63,16 +63,16 @@ impl<'a> PartLookup<'a> {
         blocks: &mut [u32],
         put: impl Fn(&mut u32, u32),
     ) {
-        let slow = |index: u64| self.partitioner.part_of(index) as u32;
+        let slow = |index: usize| self.partitioner.part_of(index) as u32;
         match &keys[self.dimension] {
             KeyColumn::Narrow(keys) => {
                 for (block, &key) in blocks.iter_mut().zip(&keys[positions]) {
-                    put(block, self.table.get(key as usize).copied().unwrap_or_else(|| slow(u64::from(key))));
+                    put(block, self.table.get(key as usize).copied().unwrap_or_else(|| slow(key as usize)));
                 }
             }
             KeyColumn::Wide(keys) => {
                 for (block, &key) in blocks.iter_mut().zip(&keys[positions]) {
-                    put(block, self.table.get(key as usize).copied().unwrap_or_else(|| slow(key)));
+                    put(block, self.table.get(key as usize).copied().unwrap_or_else(|| slow(key as usize)));
                 }
             }
         }
@@ -82,20 +82,21 @@ impl<'a> PartLookup<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hemiola_core::Seed;
     use proptest::prelude::*;
 
     proptest! {
         #[test]
         fn lookup_agrees_with_the_layout(
-            keys in prop::collection::vec([0_u64..400, 0_u64..1 << 34], 1..200), seed: u64, long: bool, timed: bool,
+            keys in prop::collection::vec([0_usize..400, 0_usize..1 << 34], 1..200), seed: u64, long: bool, timed: bool,
         ) {
             let extent = if long { LOOKUP_TABLE_LIMIT + 1 } else { 300 };
             let space = PartitionedDimension { dimension: 0, partitioner: Partitioner::from_bounds(vec![0, 5, 5, 90, extent]) };
-            let time = timed.then(|| PartitionedDimension { dimension: 1, partitioner: Partitioner::hashed(1 << 34, 3, seed) });
+            let time = timed.then(|| PartitionedDimension { dimension: 1, partitioner: Partitioner::hashed(1 << 34, 3, Seed(seed)) });
             let layout = ArrayLayout { space, time, peers: 2 };
             let mut columns = [KeyColumn::with_capacity(true, 0), KeyColumn::with_capacity(true, 0)];
             for key in &keys {
-                columns.iter_mut().zip(key).for_each(|(column, &index)| column.push(index));
+                columns.iter_mut().zip(key).for_each(|(column, &index)| column.push(index as u64));
             }
             let mut blocks = vec![0; keys.len() - 1];
             BlockLookup::new(&layout).fill(&columns, 1..keys.len(), &mut blocks);

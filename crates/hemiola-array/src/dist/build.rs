@@ -103,7 +103,7 @@ pub(crate) fn discover_shape<T: Element, const N: usize>(
     Ok(Shape::new(std::array::from_fn(|dimension| all[dimension])))
 }
 
-fn widen(extents: &mut [u64], others: impl Iterator<Item = u64>) {
+fn widen(extents: &mut [usize], others: impl Iterator<Item = usize>) {
     for (extent, other) in extents.iter_mut().zip(others) {
         *extent = other.max(*extent);
     }

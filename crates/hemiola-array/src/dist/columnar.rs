@@ -140,7 +140,7 @@ mod tests {
         for peers in [1, 2, 4] {
             let results = hemiola_cluster::standalone(peers).run(|cluster| {
                 let names = ["rating", "user", "item"];
-                let entry = |(rating, user, item): (f32, u64, u64)| ([user, item], rating);
+                let entry = |(rating, user, item): (f32, usize, usize)| ([user, item], rating);
                 cluster.read_columns(pattern, &names, entry)?.materialize()?.collect()
             });
             for entries in results.unwrap() {
@@ -160,7 +160,7 @@ mod tests {
         files(folder.path());
         let pattern = folder.path().to_str().unwrap();
         let outcome = hemiola_cluster::standalone(2).run(|cluster| {
-            cluster.read_columns(pattern, &["user", "stars"], |(user, stars): (u64, f32)| ([user], stars)).map(drop)
+            cluster.read_columns(pattern, &["user", "stars"], |(user, stars): (usize, f32)| ([user], stars)).map(drop)
         });
         let error = outcome.unwrap_err().to_string();
         assert!(

@@ -10,6 +10,7 @@ use crate::dist::element::Element;
 use crate::dist::partition::{ArrayLayout, PartitionedDimension};
 use crate::{DenseArray, Partitioner, Shape};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
 use hemiola_core::rng::PhiloxRng;
 use std::ops::Range;
 
@@ -17,27 +18,29 @@ use std::ops::Range;
 ///
 /// ```
 /// use hemiola_array::ArrayExt;
+/// use hemiola_core::Seed;
 /// let noise = |peers| {
-///     hemiola_cluster::standalone(peers).run(|cluster| cluster.uniform([100, 8], 0.0..0.1, 7)?.collect())
+///     hemiola_cluster::standalone(peers)
+///         .run(|cluster| cluster.uniform([100, 8], 0.0..0.1, Seed(7))?.collect())
 /// };
 /// assert_eq!(noise(1)?[0], noise(3)?[0]); // the same values on any number of peers
 /// # Ok::<(), hemiola_cluster::Error>(())
 /// ```
 pub trait ArrayExt {
     /// Creates an array of values drawn uniformly from `range`.
-    fn uniform<const N: usize>(&self, shape: [u64; N], range: Range<f32>, seed: u64) -> Result<DistArray<f32, N>>;
+    fn uniform<const N: usize>(&self, shape: [usize; N], range: Range<f32>, seed: Seed) -> Result<DistArray<f32, N>>;
 
     /// Creates an array of normally distributed values.
     fn normal<const N: usize>(
         &self,
-        shape: [u64; N],
+        shape: [usize; N],
         mean: f32,
         deviation: f32,
-        seed: u64,
+        seed: Seed,
     ) -> Result<DistArray<f32, N>>;
 
     /// Creates an array of default values: 0 for numbers.
-    fn zeros<T: Element + Default, const N: usize>(&self, shape: [u64; N]) -> Result<DistArray<T, N>>;
+    fn zeros<T: Element + Default, const N: usize>(&self, shape: [usize; N]) -> Result<DistArray<T, N>>;
 
     /// Creates an array whose cells are computed from their keys.
     #[expect(
@@ -46,36 +49,38 @@ pub trait ArrayExt {
     )]
     fn from_fn<T: Element + Default, const N: usize>(
         &self,
-        shape: [u64; N],
-        value: impl Fn([u64; N]) -> T + Sync,
+        shape: [usize; N],
+        value: impl Fn([usize; N]) -> T + Sync,
     ) -> Result<DistArray<T, N>>;
 }
 
 impl ArrayExt for Cluster {
-    fn uniform<const N: usize>(&self, shape: [u64; N], range: Range<f32>, seed: u64) -> Result<DistArray<f32, N>> {
-        let rng = PhiloxRng::new(seed);
-        from_index_fn(self, shape, |linear, _| rng.uniform_f32(linear, 0, range.clone()))
+    fn uniform<const N: usize>(&self, shape: [usize; N], range: Range<f32>, seed: Seed) -> Result<DistArray<f32, N>> {
+        let rng = PhiloxRng::new(seed.0);
+        from_index_fn(self, shape, |linear, _| rng.uniform_f32(linear as u64, 0, range.clone()))
     }
 
     fn normal<const N: usize>(
         &self,
-        shape: [u64; N],
+        shape: [usize; N],
         mean: f32,
         deviation: f32,
-        seed: u64,
+        seed: Seed,
     ) -> Result<DistArray<f32, N>> {
-        let rng = PhiloxRng::new(seed);
-        from_index_fn(self, shape, |linear, _| rng.normal(linear, 0, f64::from(mean), f64::from(deviation)) as f32)
+        let rng = PhiloxRng::new(seed.0);
+        from_index_fn(self, shape, |linear, _| {
+            rng.normal(linear as u64, 0, f64::from(mean), f64::from(deviation)) as f32
+        })
     }
 
-    fn zeros<T: Element + Default, const N: usize>(&self, shape: [u64; N]) -> Result<DistArray<T, N>> {
+    fn zeros<T: Element + Default, const N: usize>(&self, shape: [usize; N]) -> Result<DistArray<T, N>> {
         from_index_fn(self, shape, |_, _| T::default())
     }
 
     fn from_fn<T: Element + Default, const N: usize>(
         &self,
-        shape: [u64; N],
-        value: impl Fn([u64; N]) -> T + Sync,
+        shape: [usize; N],
+        value: impl Fn([usize; N]) -> T + Sync,
     ) -> Result<DistArray<T, N>> {
         from_index_fn(self, shape, |_, key| value(key))
     }
@@ -90,15 +95,15 @@ pub(crate) fn row_layout<const N: usize>(cluster: &Cluster, shape: Shape<N>) -> 
 
 fn from_index_fn<T: Element + Default, const N: usize>(
     cluster: &Cluster,
-    extents: [u64; N],
-    value: impl Fn(u64, [u64; N]) -> T + Sync,
+    extents: [usize; N],
+    value: impl Fn(usize, [usize; N]) -> T + Sync,
 ) -> Result<DistArray<T, N>> {
     let shape = Shape::new(extents);
     let layout = row_layout(cluster, shape)?;
     agree(cluster, shape.cells())?;
     let ranges =
         layout.parts_of(cluster.rank()).map(|part| layout.space.partitioner.range(part).unwrap_or(0..0)).collect();
-    let blocks = in_parallel(cluster, ranges, |range: Range<u64>| {
+    let blocks = in_parallel(cluster, ranges, |range: Range<usize>| {
         let mut part = extents;
         part[0] = range.end - range.start;
         let before = if range.start == 0 { 0 } else { range.start * (shape.cells()? / shape.extent(0)) };

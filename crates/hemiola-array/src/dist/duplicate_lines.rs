@@ -25,7 +25,7 @@ pub(crate) fn locate_duplicate(
     cluster: &Cluster,
     error: hemiola_cluster::Error,
     unit_peers: &[usize],
-    visit: impl Fn(usize, &[u64], &mut MatchVisitor<'_>) -> Result<ReadReport> + Sync,
+    visit: impl Fn(usize, &[usize], &mut MatchVisitor<'_>) -> Result<ReadReport> + Sync,
     merge_reports: impl Fn(Vec<ReadReport>) -> Result<ReadSummary>,
 ) -> hemiola_cluster::Error {
     let hemiola_cluster::Error::Layer { source, .. } = &error else { return error };

@@ -80,7 +80,7 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64);
+numbers!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, usize);
 
 impl Element for bool {}
 impl Element for char {}

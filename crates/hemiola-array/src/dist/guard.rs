@@ -122,7 +122,7 @@ impl<T: Element, const N: usize> ArrayGuard<'_, T, N> {
         let (cluster, shape) = (&self.array.cluster, self.array.shape);
         let blocks = agree(cluster, dense_blocks(&self.contents.storage))?;
         let all = |peer| if wanted(peer) { 0..shape.extent(0) } else { 0..0 };
-        let wants: Vec<Vec<Range<u64>>> = Rank::all(cluster.size()).map(|peer| vec![all(peer)]).collect();
+        let wants: Vec<Vec<Range<usize>>> = Rank::all(cluster.size()).map(|peer| vec![all(peer)]).collect();
         let mut copies = fetch_rows(cluster, shape, blocks, &wants)?;
         Ok(copies.swap_remove(0))
     }
@@ -172,7 +172,7 @@ mod tests {
     use crate::{ArrayExt, Partitioner};
     use hemiola_cluster::standalone;
 
-    fn layout_at(bounds: &[u64], peers: usize) -> ArrayLayout {
+    fn layout_at(bounds: &[usize], peers: usize) -> ArrayLayout {
         ArrayLayout {
             space: PartitionedDimension { dimension: 0, partitioner: Partitioner::from_bounds(bounds.to_vec()) },
             time: None,
@@ -189,7 +189,7 @@ mod tests {
                     let array = cluster.from_fn([23, 3, 5], |[a, b, c]| (a * 100 + b * 10 + c) as u32)?;
                     let before = array.collect()?;
                     let size = cluster.size();
-                    let uneven: Vec<u64> = (0..=2 * size as u64).map(|part| (part * part * 2).min(23)).collect();
+                    let uneven: Vec<usize> = (0..=2 * size).map(|part| (part * part * 2).min(23)).collect();
                     let uneven = [&uneven[..2 * size], &[23]].concat();
                     let layouts =
                         [layout_at(&uneven, size), ArrayLayout::single_block(23, size), layout_at(&uneven, size)];
@@ -222,11 +222,12 @@ mod tests {
                 guard.redistribute(&layout_at(&[0, 2, 3, 5, 6, 8, 10], 3), [0, 1])?;
                 // All rows end up on the second peer, in reverse order.
                 let all = guard.replicate(|_| true)?;
-                let cells = |rows: Range<u64>| {
+                let cells = |rows: Range<usize>| {
                     let values = all.slices(rows.clone()).flatten().copied().collect();
                     DenseArray::from_values(Shape::new([rows.end - rows.start, 2]), values)
                 };
-                let block = |rows: Range<u64>| cells(rows.clone()).map(|cells| DenseBlock { first: rows.start, cells });
+                let block =
+                    |rows: Range<usize>| cells(rows.clone()).map(|cells| DenseBlock { first: rows.start, cells });
                 let here = if cluster.rank().index() == 1 { vec![block(6..10)?, block(0..6)?] } else { Vec::new() };
                 *guard.storage_mut() = Storage::Dense(here);
                 guard.restore_layout()?;

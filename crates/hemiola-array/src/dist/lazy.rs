@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// # let path = path.to_str().unwrap();
 /// hemiola_cluster::standalone(2).run(|cluster| {
 ///     let ratings = cluster
-///         .read_csv(path, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?
+///         .read_csv(path, |(user, item, rating): (usize, usize, f32)| ([user, item], rating))?
 ///         .filter(|_key, rating| *rating >= 3.0)
 ///         .map(|_key, rating| rating * 2.0)
 ///         .materialize()?;
@@ -64,7 +64,7 @@ impl<S> LazyArray<S, ()> {
         source: S,
     ) -> LazyArray<S, impl Fn(Entry<T, N>) -> Option<Entry<T, N>> + Sync>
     where
-        S: RecordSource<Record = ([u64; N], T)>,
+        S: RecordSource<Record = ([usize; N], T)>,
     {
         LazyArray::new(cluster, source, Some)
     }
@@ -74,7 +74,7 @@ impl<S: RecordSource, F> LazyArray<S, F> {
     /// Transforms every value, given its key.
     pub fn map<T, U, const N: usize>(
         self,
-        change: impl Fn([u64; N], T) -> U + Sync,
+        change: impl Fn([usize; N], T) -> U + Sync,
     ) -> LazyArray<S, impl Fn(S::Record) -> Option<Entry<U, N>> + Sync>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
@@ -87,7 +87,7 @@ impl<S: RecordSource, F> LazyArray<S, F> {
     /// Keeps the entries for which `keep` returns true.
     pub fn filter<T, const N: usize>(
         self,
-        keep: impl Fn([u64; N], &T) -> bool + Sync,
+        keep: impl Fn([usize; N], &T) -> bool + Sync,
     ) -> LazyArray<S, impl Fn(S::Record) -> Option<Entry<T, N>> + Sync>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
@@ -100,7 +100,7 @@ impl<S: RecordSource, F> LazyArray<S, F> {
     /// Transforms every key, also to another number of dimensions.
     pub fn map_keys<T, const N: usize, const M: usize>(
         self,
-        change: impl Fn([u64; N]) -> [u64; M] + Sync,
+        change: impl Fn([usize; N]) -> [usize; M] + Sync,
     ) -> LazyArray<S, impl Fn(S::Record) -> Option<Entry<T, M>> + Sync>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
@@ -135,7 +135,7 @@ impl<S: RecordSource, F> LazyArray<S, F> {
             }
             Ok(())
         })?;
-        let known = self.source.extents().and_then(|extents| <[u64; N]>::try_from(extents).ok()).map(Shape::new);
+        let known = self.source.extents().and_then(|extents| <[usize; N]>::try_from(extents).ok()).map(Shape::new);
         let builders = gathered.collected.into_iter().map(|(_, builder)| builder).collect();
         let entries = LocalEntries::from_builders(builders, known);
         let finish = |builder: SparseBuilder<T, N>, shape, order| builder.finish_unnumbered(shape, order, duplicates);
@@ -148,8 +148,8 @@ impl<S: RecordSource, F> LazyArray<S, F> {
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,
     {
-        let is_it = |record, key: &[u64]| (self.transform)(record).is_some_and(|(other, _)| other.as_slice() == key);
-        let visit = |unit: usize, key: &[u64], report_matches: &mut MatchVisitor<'_>| {
+        let is_it = |record, key: &[usize]| (self.transform)(record).is_some_and(|(other, _)| other.as_slice() == key);
+        let visit = |unit: usize, key: &[usize], report_matches: &mut MatchVisitor<'_>| {
             self.source.visit(unit, |record| report_matches(usize::from(is_it(record, key))))
         };
         let unit_peers = unit_peers(&self.cluster, &self.source);
@@ -160,7 +160,7 @@ impl<S: RecordSource, F> LazyArray<S, F> {
     /// source. The result has one entry per group that occurs.
     pub fn group_by<T, I: Element, const N: usize>(
         &self,
-        group: impl Fn([u64; N], T) -> (u64, I) + Sync,
+        group: impl Fn([usize; N], T) -> (usize, I) + Sync,
     ) -> hemiola_cluster::Result<DistArray<Vec<I>, 1>>
     where
         F: Fn(S::Record) -> Option<Entry<T, N>> + Sync,

@@ -2,7 +2,7 @@
 //! the data.
 
 use crate::{Histogram, Partitioner, Shape};
-use hemiola_core::Rank;
+use hemiola_core::{Rank, Seed};
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -119,7 +119,7 @@ impl PartitionSpec {
             let partitioner = match method {
                 PartitionMethod::Range => Partitioner::equal(extent, parts),
                 PartitionMethod::Balanced => Partitioner::balanced(&histogram(dimension), parts),
-                PartitionMethod::Hash { seed } => Partitioner::hashed(extent, parts, seed),
+                PartitionMethod::Hash { seed } => Partitioner::hashed(extent, parts, Seed(seed)),
             };
             PartitionedDimension { dimension, partitioner }
         };
@@ -183,7 +183,7 @@ impl ArrayLayout {
 
     /// Layout of a dense array with all rows in one block, on the first peer.
     #[must_use]
-    pub fn single_block(extent: u64, peers: usize) -> Self {
+    pub fn single_block(extent: usize, peers: usize) -> Self {
         Self::one_block_per_peer(&std::iter::once(extent).chain((1..peers).map(|_| 0)).collect::<Vec<_>>())
     }
 
@@ -193,7 +193,7 @@ impl ArrayLayout {
     /// # Panics
     /// Panics if `rows` is empty.
     #[must_use]
-    pub fn one_block_per_peer(rows: &[u64]) -> Self {
+    pub fn one_block_per_peer(rows: &[usize]) -> Self {
         let bounds = std::iter::once(0).chain(rows.iter().scan(0, |end, rows| {
             *end += rows;
             Some(*end)
@@ -207,7 +207,7 @@ impl ArrayLayout {
 
     /// Rows of a dense array that `peer` owns; `None` if its parts are not ranges.
     #[must_use]
-    pub fn rows_of(&self, peer: Rank) -> Option<Range<u64>> {
+    pub fn rows_of(&self, peer: Rank) -> Option<Range<usize>> {
         let mut parts = self.parts_of(peer).map(|part| self.space.partitioner.range(part));
         let (first, last) = (parts.next()??, parts.next_back());
         Some(first.start..last.flatten().map_or(first.end, |last| last.end))
@@ -226,7 +226,7 @@ impl ArrayLayout {
 
     /// Number of the block of a key, counted over the whole array: part by part, time inside.
     #[must_use]
-    pub fn block_of<const N: usize>(&self, key: [u64; N]) -> usize {
+    pub fn block_of<const N: usize>(&self, key: [usize; N]) -> usize {
         let part = self.space.partitioner.part_of(key[self.space.dimension]);
         let time = self.time.as_ref().map_or(0, |time| time.partitioner.part_of(key[time.dimension]));
         part * self.blocks_per_part() + time

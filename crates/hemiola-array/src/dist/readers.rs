@@ -124,7 +124,7 @@ impl<O, P: Fn(&str) -> Result<O, String> + Sync> RangeReader for ParsedLines<P> 
 }
 
 impl RangeReader for Docword {
-    type Record = (u64, u64, u32);
+    type Record = (usize, usize, u32);
 
     fn read(
         &self,
@@ -136,7 +136,7 @@ impl RangeReader for Docword {
 }
 
 impl RangeReader for MatrixMarket {
-    type Record = (u64, u64, f64);
+    type Record = (usize, usize, f64);
 
     fn read(
         &self,
@@ -150,14 +150,14 @@ impl RangeReader for MatrixMarket {
 /// Format with a header that declares the shape of the array and the number of values.
 pub trait HeaderedFormat: RangeReader {
     /// Extents of the array, from the header.
-    fn extents(&self) -> Vec<u64>;
+    fn extents(&self) -> Vec<usize>;
 
     /// Returns an error unless `found` values match the header.
     fn check_count(&self, found: u64) -> Result<()>;
 }
 
 impl HeaderedFormat for Docword {
-    fn extents(&self) -> Vec<u64> {
+    fn extents(&self) -> Vec<usize> {
         vec![self.documents(), self.words()]
     }
 
@@ -167,7 +167,7 @@ impl HeaderedFormat for Docword {
 }
 
 impl HeaderedFormat for MatrixMarket {
-    fn extents(&self) -> Vec<u64> {
+    fn extents(&self) -> Vec<usize> {
         self.shape().to_vec()
     }
 
@@ -208,7 +208,7 @@ impl<R: HeaderedFormat> RecordSource for HeaderedSource<R> {
         promised.map(|()| summary)
     }
 
-    fn extents(&self) -> Option<Vec<u64>> {
+    fn extents(&self) -> Option<Vec<usize>> {
         Some(self.text.reader.extents())
     }
 }
@@ -387,8 +387,9 @@ impl ReadExt for Cluster {
         let ranges = plan_units(self, std::slice::from_ref(&source))?;
         let allowed = reader.bad_lines_allowed();
         let headed = HeaderedSource { text: TextSource { sources: vec![source], ranges, reader, allowed } };
-        let lazy =
-            LazyArray::new(self, headed, |(document, word, count): (u64, u64, u32)| Some(([document, word], count)));
+        let lazy = LazyArray::new(self, headed, |(document, word, count): (usize, usize, u32)| {
+            Some(([document, word], count))
+        });
         let array: DistArray<u32, 2> = lazy.materialize()?;
         Ok(array.with_names([None, names]))
     }
@@ -403,7 +404,8 @@ impl ReadExt for Cluster {
         let ranges = self.broadcast(reader.split(unit_bytes(self, std::slice::from_ref(&source))))?;
         let allowed = reader.bad_lines_allowed();
         let headed = HeaderedSource { text: TextSource { sources: vec![source], ranges, reader, allowed } };
-        LazyArray::new(self, headed, |(row, column, value): (u64, u64, f64)| Some(([row, column], value))).materialize()
+        LazyArray::new(self, headed, |(row, column, value): (usize, usize, f64)| Some(([row, column], value)))
+            .materialize()
     }
 
     fn read_npy_with<T: Element + FromNumber + Default, const N: usize>(
@@ -414,7 +416,7 @@ impl ReadExt for Cluster {
         let source = open_one(self, path)?;
         let npy = options(agree(self, Npy::open(&source))?);
         let dimensions = npy.shape().to_vec();
-        let extents = <[u64; N]>::try_from(dimensions.clone()).map_err(|_| Error::BadFile {
+        let extents = <[usize; N]>::try_from(dimensions.clone()).map_err(|_| Error::BadFile {
             file: source.path().to_owned(),
             problem: format!("it has {} dimensions, {N} were requested", dimensions.len()),
         })?;
@@ -423,7 +425,7 @@ impl ReadExt for Cluster {
         let row = if shape.extent(0) == 0 { 0 } else { shape.cells()? / shape.extent(0) };
         let ranges =
             layout.parts_of(self.rank()).map(|part| layout.space.partitioner.range(part).unwrap_or(0..0)).collect();
-        let blocks = in_parallel(self, ranges, |range: std::ops::Range<u64>| {
+        let blocks = in_parallel(self, ranges, |range: std::ops::Range<usize>| {
             let mut part = extents;
             part[0] = range.end - range.start;
             let mut cells = DenseArray::filled(Shape::new(part), T::default())?;

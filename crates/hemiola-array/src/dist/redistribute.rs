@@ -25,7 +25,7 @@ const MESSAGE_BYTES: usize = 4 << 20;
 struct RowsHeader {
     /// Index of the receiver's range.
     request: usize,
-    rows: Range<u64>,
+    rows: Range<usize>,
 }
 
 /// *Collective.* Sends every peer the rows it requests; returns one array per range that this peer
@@ -35,7 +35,7 @@ pub(crate) fn fetch_rows<T: Element, const N: usize>(
     cluster: &Cluster,
     shape: Shape<N>,
     blocks: &[DenseBlock<T, N>],
-    wants: &[Vec<Range<u64>>],
+    wants: &[Vec<Range<usize>>],
 ) -> hemiola_cluster::Result<Vec<DenseArray<T, N>>> {
     let me = cluster.rank().index();
     let mut received: Vec<Vec<ReceivedRows<T>>> = wants[me].iter().map(|_| Vec::new()).collect();
@@ -55,7 +55,7 @@ pub(crate) fn repartition_rows<T: Element, const N: usize>(
     layout: &ArrayLayout,
 ) -> hemiola_cluster::Result<Vec<DenseBlock<T, N>>> {
     let range = |part| layout.space.partitioner.range(part).unwrap_or(0..0);
-    let wants: Vec<Vec<Range<u64>>> =
+    let wants: Vec<Vec<Range<usize>>> =
         Rank::all(cluster.size()).map(|peer| layout.parts_of(peer).map(range).collect()).collect();
     let parts = fetch_rows(cluster, shape, blocks, &wants)?;
     let mine = &wants[cluster.rank().index()];
@@ -63,13 +63,13 @@ pub(crate) fn repartition_rows<T: Element, const N: usize>(
 }
 
 /// Range of rows and their cells.
-type ReceivedRows<T> = (Range<u64>, Vec<T>);
+type ReceivedRows<T> = (Range<usize>, Vec<T>);
 
 /// Blocks that contain some of `rows`, with those rows.
 fn common_rows<'a, T, const N: usize>(
     blocks: &'a [DenseBlock<T, N>],
-    rows: &'a Range<u64>,
-) -> impl Iterator<Item = (&'a DenseBlock<T, N>, Range<u64>)> {
+    rows: &'a Range<usize>,
+) -> impl Iterator<Item = (&'a DenseBlock<T, N>, Range<usize>)> {
     blocks.iter().filter_map(move |block| {
         let end = block.first + block.cells.shape().extent(0);
         let common = rows.start.max(block.first)..rows.end.min(end);
@@ -77,9 +77,9 @@ fn common_rows<'a, T, const N: usize>(
     })
 }
 
-fn cells<T: Clone, const N: usize>(block: &DenseBlock<T, N>, rows: Range<u64>) -> Vec<T> {
-    let per_row = block.cells.shape().extents()[1..].iter().product::<u64>();
-    let mut all = Vec::with_capacity(((rows.end - rows.start) * per_row) as usize);
+fn cells<T: Clone, const N: usize>(block: &DenseBlock<T, N>, rows: Range<usize>) -> Vec<T> {
+    let per_row = block.cells.shape().extents()[1..].iter().product::<usize>();
+    let mut all = Vec::with_capacity((rows.end - rows.start) * per_row);
     block.cells.slices(rows.start - block.first..rows.end - block.first).for_each(|slice| all.extend_from_slice(slice));
     all
 }
@@ -87,15 +87,15 @@ fn cells<T: Clone, const N: usize>(block: &DenseBlock<T, N>, rows: Range<u64>) -
 /// Joins a range of rows from this peer's blocks and the received rows.
 fn join_rows<T: Element, const N: usize>(
     shape: Shape<N>,
-    rows: &Range<u64>,
+    rows: &Range<usize>,
     blocks: &[DenseBlock<T, N>],
     received: &[ReceivedRows<T>],
 ) -> Result<DenseArray<T, N>> {
     let mut extents = shape.extents();
     extents[0] = rows.end - rows.start;
     let part = Shape::new(extents);
-    let own: u64 = common_rows(blocks, rows).map(|(_, common)| common.end - common.start).sum();
-    let found = own + received.iter().map(|(rows, _)| rows.end - rows.start).sum::<u64>();
+    let own: usize = common_rows(blocks, rows).map(|(_, common)| common.end - common.start).sum();
+    let found = own + received.iter().map(|(rows, _)| rows.end - rows.start).sum::<usize>();
     if found != extents[0] || received.iter().any(|(range, _)| range.start < rows.start || range.end > rows.end) {
         let problem = format!("received {found} rows for the range {rows:?}");
         return Err(Error::BadMessage { problem });
@@ -125,18 +125,18 @@ fn exchange_rows<T: Element, const N: usize>(
     cluster: &Cluster,
     shape: Shape<N>,
     blocks: &[DenseBlock<T, N>],
-    wants: &[Vec<Range<u64>>],
+    wants: &[Vec<Range<usize>>],
     received: &mut [Vec<ReceivedRows<T>>],
 ) -> hemiola_cluster::Result<()> {
     let (me, size) = (cluster.rank().index(), cluster.size());
-    let cells_per_row = shape.extents()[1..].iter().product::<u64>();
-    let rows_per_message = (MESSAGE_BYTES as u64 / (cells_per_row * size_of::<T>() as u64).max(1)).max(1);
+    let cells_per_row = shape.extents()[1..].iter().product::<usize>();
+    let rows_per_message = (MESSAGE_BYTES / (cells_per_row * size_of::<T>()).max(1)).max(1);
     // Only headers are queued; the bytes are encoded message by message.
     let mut outgoing: Vec<VecDeque<RowsHeader>> = (0..size).map(|_| VecDeque::new()).collect();
     for (peer, queue) in outgoing.iter_mut().enumerate().filter(|(peer, _)| *peer != me) {
         for (request, rows) in wants[peer].iter().enumerate() {
             for (_, common) in common_rows(blocks, rows) {
-                for start in common.clone().step_by(rows_per_message as usize) {
+                for start in common.clone().step_by(rows_per_message) {
                     queue.push_back(RowsHeader { request, rows: start..(start + rows_per_message).min(common.end) });
                 }
             }
@@ -183,7 +183,11 @@ fn rows_message<T: Element, const N: usize>(blocks: &[DenseBlock<T, N>], header:
 }
 
 /// Stores the rows of a message. Returns true for the last message of the sender.
-fn receive_rows<T: Element>(message: &[u8], cells_per_row: u64, received: &mut [Vec<ReceivedRows<T>>]) -> Result<bool> {
+fn receive_rows<T: Element>(
+    message: &[u8],
+    cells_per_row: usize,
+    received: &mut [Vec<ReceivedRows<T>>],
+) -> Result<bool> {
     if message.is_empty() {
         return Ok(true);
     }
@@ -193,6 +197,6 @@ fn receive_rows<T: Element>(message: &[u8], cells_per_row: u64, received: &mut [
     let wanted = received.get_mut(header.request).ok_or_else(|| bad("rows without a request"))?;
     let count = header.rows.end.checked_sub(header.rows.start).and_then(|rows| rows.checked_mul(cells_per_row));
     let count = count.ok_or_else(|| bad("an invalid range of rows"))?;
-    wanted.push((header.rows, T::unpack(rest, count as usize)?));
+    wanted.push((header.rows, T::unpack(rest, count)?));
     Ok(false)
 }

@@ -62,7 +62,7 @@ pub(crate) fn read_ldac(
 ) -> hemiola_cluster::Result<DistArray<u32, 2>> {
     let (text, units) = RowText::read(cluster, options, pattern, |unit: &mut RowUnit<u32>, example| {
         for (column, count) in example.columns.iter().zip(example.values) {
-            unit.entries.push([example.row, u64::from(*column)], *count as u32);
+            unit.entries.push([example.row, *column as usize], *count as u32);
         }
     })?;
     text.build(cluster, units.into_iter().map(|unit| unit.entries).collect())
@@ -162,12 +162,12 @@ impl<'a, F: RowPerLineFormat> RowText<'a, F> {
         ReadReport::merge(&self.sources, reports, self.format.bad_line_limit())
     }
 
-    fn rows_before(&self, unit: usize) -> u64 {
-        self.records[..unit].iter().sum()
+    fn rows_before(&self, unit: usize) -> usize {
+        self.records[..unit].iter().sum::<u64>() as usize
     }
 
-    fn rows(&self) -> u64 {
-        self.records.iter().sum()
+    fn rows(&self) -> usize {
+        self.records.iter().sum::<u64>() as usize
     }
 
     /// *Collective.* Builds the array. Rows without entries count too, so the first extent is
@@ -182,11 +182,11 @@ impl<'a, F: RowPerLineFormat> RowText<'a, F> {
         entries.shape = Some(Shape::new([self.rows(), columns]));
         let built = build_array(cluster, entries, &PartitionSpec::default(), DuplicatePolicy::Error);
         let array = built.map_err(|error| {
-            let visit = |unit: usize, key: &[u64], report_matches: &mut MatchVisitor<'_>| {
+            let visit = |unit: usize, key: &[usize], report_matches: &mut MatchVisitor<'_>| {
                 let before = self.rows_before(unit);
                 self.format.read(&self.ranges[unit], |example| {
                     // A row is a line, so both occurrences of the column are on it.
-                    let its = |column: &&u32| key == [before + example.row, u64::from(**column)];
+                    let its = |column: &&u32| key == [before + example.row, **column as usize];
                     report_matches(example.columns.iter().filter(its).count())
                 })
             };

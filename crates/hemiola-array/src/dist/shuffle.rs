@@ -39,14 +39,14 @@ struct ShuffleHeader {
 /// use hemiola_array::dist::shuffle;
 /// use hemiola_array::sparse::SparseBuilder;
 /// hemiola_cluster::standalone(3).run(|cluster| {
-///     let greeting = |to: u64| {
+///     let greeting = |to: usize| {
 ///         let mut builder = SparseBuilder::new();
-///         builder.push([cluster.rank().index() as u64, to], 1.0_f32);
+///         builder.push([cluster.rank().index(), to], 1.0_f32);
 ///         vec![builder]
 ///     };
 ///     let received = shuffle(cluster, (0..3).map(greeting).collect(), 1)?;
 ///     let senders = received.iter().flat_map(|builders| builders[0].iter().map(|([from, _], _)| from));
-///     let from: Vec<u64> = senders.collect();
+///     let from: Vec<usize> = senders.collect();
 ///     assert_eq!(from, [0, 1, 2]);
 ///     Ok(())
 /// })?;
@@ -190,7 +190,7 @@ mod tests {
             assert!(!receive_entries(&joined(message), &mut received).unwrap());
         }
         assert!(received[0].is_empty());
-        let expected = entries.iter().zip(0_u64..).map(|(entry, number)| ([number, number << 33], entry));
+        let expected = entries.iter().zip(0_usize..).map(|(entry, number)| ([number, number << 33], entry));
         assert!(received[1].iter().eq(expected));
     }
 

@@ -4,7 +4,7 @@ use crate::Result;
 use crate::read::{InputFile, ParseError, ReadReport, ReadSummary};
 
 /// Key and value of one entry.
-pub type Entry<T, const N: usize> = ([u64; N], T);
+pub type Entry<T, const N: usize> = ([usize; N], T);
 
 /// Records in units, in a fixed order. Identical on every peer: the root plans the units and
 /// broadcasts them.
@@ -38,7 +38,7 @@ pub trait RecordSource: Sync {
     }
 
     /// Extents of the array, if the source knows them, as from a file header.
-    fn extents(&self) -> Option<Vec<u64>> {
+    fn extents(&self) -> Option<Vec<usize>> {
         None
     }
 }

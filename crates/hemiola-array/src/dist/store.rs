@@ -21,10 +21,11 @@ use std::sync::Arc;
 ///
 /// ```
 /// use hemiola_array::dist::{ArrayLoader, ArrayExt, ArraySaver};
+/// use hemiola_core::Seed;
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("model");
 /// hemiola_cluster::standalone(3).run(|cluster| {
-///     let w = cluster.normal([10, 4], 0.0, 1.0, 1)?;
+///     let w = cluster.normal([10, 4], 0.0, 1.0, Seed(1))?;
 ///     let mut save = ArraySaver::begin(cluster, &path)?;
 ///     save.put("w", &w)?;
 ///     save.commit()
@@ -32,7 +33,7 @@ use std::sync::Arc;
 /// hemiola_cluster::standalone(2).run(|cluster| {
 ///     let w = ArrayLoader::open(cluster, &path)?.get::<f32, 2>("w")?;
 ///     assert_eq!(w.shape().extents(), [10, 4]);
-///     assert_eq!(w.collect()?, cluster.normal([10, 4], 0.0, 1.0, 1)?.collect()?);
+///     assert_eq!(w.collect()?, cluster.normal([10, 4], 0.0, 1.0, Seed(1))?.collect()?);
 ///     Ok(())
 /// })?;
 /// # Ok::<(), hemiola_cluster::Error>(())
@@ -184,7 +185,7 @@ impl ArrayLoader {
             .parts_of(self.cluster.rank())
             .map(|part| layout.space.partitioner.range(part).unwrap_or(0..0))
             .collect();
-        let blocks = in_parallel(&self.cluster, ranges, |range: std::ops::Range<u64>| {
+        let blocks = in_parallel(&self.cluster, ranges, |range: std::ops::Range<usize>| {
             let mut extents = shape.extents();
             extents[0] = range.end - range.start;
             let mut cells = DenseArray::filled(Shape::new(extents), T::default())?;
@@ -197,14 +198,14 @@ impl ArrayLoader {
                 }
                 let (first, saved) = self.reader.read_dense::<T, N>(name, number)?;
                 if N == 1 {
-                    let length = (end - start) as usize;
-                    let from = (start - first) as usize;
-                    let to = (start - range.start) as usize;
+                    let length = end - start;
+                    let from = start - first;
+                    let to = start - range.start;
                     cells.row_mut(0)[to..to + length].copy_from_slice(&saved.row(0)[from..from + length]);
                 } else {
                     for row in start * rows..end * rows {
                         let (to, from) = (row - range.start * rows, row - first * rows);
-                        cells.row_mut(to as usize).copy_from_slice(saved.row(from as usize));
+                        cells.row_mut(to).copy_from_slice(saved.row(from));
                     }
                 }
             }

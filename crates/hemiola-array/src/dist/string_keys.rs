@@ -51,7 +51,7 @@ pub(crate) fn read<T: Element, const N: usize>(
             let (names, value) = entry(fields)?;
             let mut key = [0; N];
             for ((index, name), dictionary) in key.iter_mut().zip(&names).zip(&mut data.names) {
-                *index = u64::from(dictionary.intern(name));
+                *index = dictionary.intern(name) as usize;
             }
             data.builder.push(key, value);
             Ok(())
@@ -72,14 +72,14 @@ pub(crate) fn read<T: Element, const N: usize>(
     let mut merged: [Dictionary; N] = std::array::from_fn(|_| Dictionary::new());
     let mut mine = collected.iter_mut().peekable();
     for (unit, names) in all {
-        let numbers: Vec<Vec<u64>> = merged
+        let numbers: Vec<Vec<usize>> = merged
             .iter_mut()
             .zip(names)
-            .map(|(merged, names)| names.iter().map(|name| u64::from(merged.intern(name))).collect())
+            .map(|(merged, names)| names.iter().map(|name| merged.intern(name) as usize).collect())
             .collect();
         if let Some((_, data)) = mine.next_if(|(own, _)| *own == unit) {
             for (dimension, numbers) in numbers.iter().enumerate() {
-                data.builder.renumber(dimension, |local| numbers[local as usize]);
+                data.builder.renumber(dimension, |local| numbers[local]);
             }
         }
     }
@@ -87,12 +87,12 @@ pub(crate) fn read<T: Element, const N: usize>(
     let built =
         build_array(cluster, LocalEntries::from_builders(builders, None), &PartitionSpec::default(), duplicates);
     let array = built.map_err(|error| {
-        let visit = |unit: usize, key: &[u64], report_matches: &mut MatchVisitor<'_>| {
+        let visit = |unit: usize, key: &[usize], report_matches: &mut MatchVisitor<'_>| {
             options.read_fields(&ranges[unit], |fields| {
                 let (names, _) = entry(fields)?;
                 let mut parts = merged.iter().zip(key).zip(&names);
                 report_matches(usize::from(
-                    parts.all(|((merged, number), name)| merged.index_of(name).map(u64::from) == Some(*number)),
+                    parts.all(|((merged, number), name)| merged.index_of(name).map(|at| at as usize) == Some(*number)),
                 ))
             })
         };
@@ -102,7 +102,11 @@ pub(crate) fn read<T: Element, const N: usize>(
 }
 
 /// *Collective.* Reads a vocabulary that must name `needed` words.
-pub(crate) fn read_vocabulary(cluster: &Cluster, path: &str, needed: u64) -> hemiola_cluster::Result<Arc<Dictionary>> {
+pub(crate) fn read_vocabulary(
+    cluster: &Cluster,
+    path: &str,
+    needed: usize,
+) -> hemiola_cluster::Result<Arc<Dictionary>> {
     let read = || {
         let source = InputFile::open(path)?;
         let names = read_names(&source)?;

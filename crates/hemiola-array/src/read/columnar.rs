@@ -284,6 +284,13 @@ cell! {
     u64, UInt64Type, UInt64;
 }
 
+impl ColumnScalar for usize {
+    const TYPE: DataType = DataType::UInt64;
+    fn values(array: &ArrayRef) -> impl Iterator<Item = Self> {
+        array.as_primitive::<UInt64Type>().values().iter().map(|&value| value as Self)
+    }
+}
+
 impl ColumnScalar for String {
     const TYPE: DataType = DataType::Utf8;
     fn values(array: &ArrayRef) -> impl Iterator<Item = Self> {

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Docword {
     source: InputFile,
-    documents: u64,
-    words: u64,
+    documents: usize,
+    words: usize,
     entries: u64,
     /// Offset of the first entry.
     body: u64,
@@ -33,7 +33,7 @@ impl Docword {
         head.truncate(length);
         let mark = if head.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
         let mut at = mark;
-        let mut numbers = [0; 3];
+        let mut numbers = [0_usize; 3];
         for (number, name) in numbers.iter_mut().zip(["documents", "words", "entries"]) {
             let (line, taken) = first_line(&head[at..]);
             let text = std::str::from_utf8(line.trim_ascii()).unwrap_or_default();
@@ -47,7 +47,8 @@ impl Docword {
             at += taken;
         }
         let [documents, words, entries] = numbers;
-        Ok(Self { source: source.clone(), documents, words, entries, body: at as u64, allowed: 0 })
+        let (entries, body) = (entries as u64, at as u64);
+        Ok(Self { source: source.clone(), documents, words, entries, body, allowed: 0 })
     }
 
     /// Sets the number of bad lines that are skipped and reported before reading fails. Default: 0.
@@ -65,13 +66,13 @@ impl Docword {
 
     /// Number of documents, from the header.
     #[must_use]
-    pub fn documents(&self) -> u64 {
+    pub fn documents(&self) -> usize {
         self.documents
     }
 
     /// Size of the vocabulary, from the header.
     #[must_use]
-    pub fn words(&self) -> u64 {
+    pub fn words(&self) -> usize {
         self.words
     }
 
@@ -86,18 +87,18 @@ impl Docword {
     pub fn read(
         &self,
         range: &ByteRange,
-        mut visit: impl FnMut(u64, u64, u32) -> Result<(), Box<ParseError>>,
+        mut visit: impl FnMut(usize, usize, u32) -> Result<(), Box<ParseError>>,
     ) -> Result<ReadReport> {
         parse_lines(range, self.allowed, |text, offset| {
             if offset < self.body || first_line(text).0.trim_ascii().is_empty() {
                 return Ok(ParsedLine { bytes: first_line(text).1, records: 0 });
             }
             let mut fields = Fields::new(text, &Separator::Whitespace, NonFiniteHandling::Reject, false);
-            let document: u64 = fields.next()?;
+            let document: usize = fields.next()?;
             if document.wrapping_sub(1) >= self.documents {
                 return Err(fields.reject(format!("a document from 1 to {}", self.documents)));
             }
-            let word: u64 = fields.next()?;
+            let word: usize = fields.next()?;
             if word.wrapping_sub(1) >= self.words {
                 return Err(fields.reject(format!("a word from 1 to {}", self.words)));
             }

@@ -126,6 +126,7 @@ whole_field! {
     u16, number::unsigned, "a whole number from 0 to 65535";
     u32, number::unsigned, "a whole number from 0 to 4294967295";
     u64, number::unsigned, "a whole number from 0 to 18446744073709551615";
+    usize, number::unsigned, "a whole number from 0 to 18446744073709551615";
     i32, number::signed, "a whole number from -2147483648 to 2147483647";
     i64, number::signed, "a whole number from -9223372036854775808 to 9223372036854775807";
 }

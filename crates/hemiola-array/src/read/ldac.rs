@@ -15,7 +15,7 @@ use crate::Result;
 #[derive(Clone, Debug, Default)]
 #[must_use]
 pub struct Ldac {
-    words: Option<u64>,
+    words: Option<usize>,
     allowed: u64,
 }
 
@@ -26,7 +26,7 @@ impl Ldac {
     }
 
     /// Sets the size of the vocabulary; a larger id is an error. Default: inferred.
-    pub fn words(mut self, words: Option<u64>) -> Self {
+    pub fn words(mut self, words: Option<usize>) -> Self {
         self.words = words;
         self
     }
@@ -49,7 +49,7 @@ impl Ldac {
         range: &ByteRange,
         mut visit: impl FnMut(Example<'_>) -> Result<(), Box<ParseError>>,
     ) -> Result<ReadReport> {
-        let indices = IndexBounds { base: 0, extent: self.words.unwrap_or(1 << 32).min(1 << 32) };
+        let indices = IndexBounds { base: 0, extent: self.words.unwrap_or(1 << 32).min(1 << 32) as u64 };
         let mut pairs = PairBuffer::default();
         let mut row = 0;
         parse_lines(range, self.allowed, |text, _| {

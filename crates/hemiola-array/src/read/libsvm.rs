@@ -18,7 +18,7 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Example<'a> {
     /// Number of the example in its range, from 0.
-    pub row: u64,
+    pub row: usize,
     /// Label: a class or a regression target.
     pub label: f32,
     /// Columns of the features, from 0, in file order.
@@ -32,7 +32,7 @@ pub struct Example<'a> {
 #[must_use]
 pub struct Libsvm {
     base: u64,
-    columns: Option<u64>,
+    columns: Option<usize>,
     non_finite: NonFiniteHandling,
     allowed: u64,
 }
@@ -58,7 +58,7 @@ impl Libsvm {
 
     /// Sets the number of columns, such as that of the training set; a larger index is an error.
     /// Default: inferred.
-    pub fn columns(mut self, columns: Option<u64>) -> Self {
+    pub fn columns(mut self, columns: Option<usize>) -> Self {
         self.columns = columns;
         self
     }
@@ -87,7 +87,7 @@ impl Libsvm {
         range: &ByteRange,
         mut visit: impl FnMut(Example<'_>) -> Result<(), Box<ParseError>>,
     ) -> Result<ReadReport> {
-        let indices = IndexBounds { base: self.base, extent: self.columns.unwrap_or(1 << 32).min(1 << 32) };
+        let indices = IndexBounds { base: self.base, extent: self.columns.unwrap_or(1 << 32).min(1 << 32) as u64 };
         let mut pairs = PairBuffer::default();
         let mut row = 0;
         parse_lines(range, self.allowed, |text, _| {

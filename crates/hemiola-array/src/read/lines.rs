@@ -89,8 +89,8 @@ pub fn read_names(source: &InputFile) -> Result<Vec<String>> {
 }
 
 /// Returns an error unless a vocabulary names every id below `needed`.
-pub fn check_vocabulary(source: &InputFile, names: &[String], needed: u64) -> Result<()> {
-    if names.len() as u64 >= needed {
+pub fn check_vocabulary(source: &InputFile, names: &[String], needed: usize) -> Result<()> {
+    if names.len() >= needed {
         return Ok(());
     }
     let problem = format!(

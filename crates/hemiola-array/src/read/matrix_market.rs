@@ -42,8 +42,8 @@ pub struct MatrixMarket {
     format: MatrixMarketFormat,
     pattern: bool,
     symmetry: Symmetry,
-    rows: u64,
-    columns: u64,
+    rows: usize,
+    columns: usize,
     /// Number of values in the file, without mirrored ones.
     stored: u64,
     /// Offset of the first value.
@@ -99,10 +99,12 @@ impl MatrixMarket {
         let text = String::from_utf8_lossy(size);
         let numbers: Option<Vec<u64>> = text.split_ascii_whitespace().map(|word| word.parse().ok()).collect();
         let (rows, columns, stored) = match (format, numbers.as_deref()) {
-            (MatrixMarketFormat::Coordinate, Some(&[rows, columns, stored])) => (rows, columns, stored),
+            (MatrixMarketFormat::Coordinate, Some(&[rows, columns, stored])) => {
+                (rows as usize, columns as usize, stored)
+            }
             (MatrixMarketFormat::Array, Some(&[rows, columns])) => (
-                rows,
-                columns,
+                rows as usize,
+                columns as usize,
                 array_value_count(rows, columns, symmetry).ok_or_else(|| bad("the matrix is too large".to_owned()))?,
             ),
             (format, _) => {
@@ -144,7 +146,7 @@ impl MatrixMarket {
 
     /// Number of rows and of columns.
     #[must_use]
-    pub fn shape(&self) -> [u64; 2] {
+    pub fn shape(&self) -> [usize; 2] {
         [self.rows, self.columns]
     }
 
@@ -171,7 +173,7 @@ impl MatrixMarket {
     pub fn read(
         &self,
         range: &ByteRange,
-        mut visit: impl FnMut(u64, u64, f64) -> Result<(), Box<ParseError>>,
+        mut visit: impl FnMut(usize, usize, f64) -> Result<(), Box<ParseError>>,
     ) -> Result<ReadReport> {
         assert!(self.format == MatrixMarketFormat::Coordinate || range.start() == 0, "an array file is one range");
         let (mut row_at, mut column_at) = self.next_cell(self.first_row(0), 0);
@@ -183,11 +185,11 @@ impl MatrixMarket {
             let mut fields = Fields::new(text, &Separator::Whitespace, self.non_finite, false);
             let (row, column, value) = match self.format {
                 MatrixMarketFormat::Coordinate => {
-                    let row: u64 = fields.next()?;
+                    let row: usize = fields.next()?;
                     if row.wrapping_sub(1) >= self.rows {
                         return Err(fields.reject(format!("a row from 1 to {}", self.rows)));
                     }
-                    let column: u64 = fields.next()?;
+                    let column: usize = fields.next()?;
                     if column.wrapping_sub(1) >= self.columns {
                         return Err(fields.reject(format!("a column from 1 to {}", self.columns)));
                     }
@@ -235,7 +237,7 @@ impl MatrixMarket {
 
     /// Returns the cell itself or, if it lies below the matrix, the top of the next column that
     /// stores values.
-    fn next_cell(&self, mut row: u64, mut column: u64) -> (u64, u64) {
+    fn next_cell(&self, mut row: usize, mut column: usize) -> (usize, usize) {
         while row >= self.rows && column < self.columns {
             column += 1;
             row = self.first_row(column);
@@ -244,7 +246,7 @@ impl MatrixMarket {
     }
 
     /// First stored row of a column of an array file.
-    fn first_row(&self, column: u64) -> u64 {
+    fn first_row(&self, column: usize) -> usize {
         match self.symmetry {
             Symmetry::General => 0,
             Symmetry::Symmetric => column,

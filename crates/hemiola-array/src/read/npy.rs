@@ -69,7 +69,7 @@ pub struct Npy {
     size: usize,
     big_endian: bool,
     fortran: bool,
-    shape: Vec<u64>,
+    shape: Vec<usize>,
     /// Offset of the first element.
     body: u64,
     non_finite: NonFiniteHandling,
@@ -130,7 +130,7 @@ impl Npy {
         };
         let shape = field("shape").and_then(|rest| rest.strip_prefix('(')?.split(')').next()).and_then(|extents| {
             let extents = extents.split(',').map(str::trim).filter(|extent| !extent.is_empty());
-            extents.map(|extent| extent.trim_end_matches('L').parse().ok()).collect::<Option<Vec<u64>>>()
+            extents.map(|extent| extent.trim_end_matches('L').parse().ok()).collect::<Option<Vec<usize>>>()
         });
         let shape = shape.ok_or_else(|| bad("expected a `shape` in the header".to_owned()))?;
         let npy = Self {
@@ -146,7 +146,7 @@ impl Npy {
         let needed = npy
             .shape
             .iter()
-            .try_fold(npy.size as u64, |bytes, &extent| bytes.checked_mul(extent))
+            .try_fold(npy.size as u64, |bytes, &extent| bytes.checked_mul(extent as u64))
             .and_then(|bytes| bytes.checked_add(npy.body))
             .ok_or_else(|| bad("the shape has more cells than a file can hold".to_owned()))?;
         if source.compression() == FileCompression::Plain && needed != source.bytes() {
@@ -168,7 +168,7 @@ impl Npy {
 
     /// Extents, one per dimension of the file.
     #[must_use]
-    pub fn shape(&self) -> &[u64] {
+    pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
@@ -185,7 +185,7 @@ impl Npy {
 
     /// Number of elements, the product of the extents.
     #[must_use]
-    pub fn elements(&self) -> u64 {
+    pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
 
@@ -197,9 +197,9 @@ impl Npy {
 
     /// Calls `visit` with a range of elements, numbered *in file order*, each with its row-major
     /// linear index.
-    pub fn read<T: FromNumber>(&self, elements: Range<u64>, mut visit: impl FnMut(u64, T)) -> Result<()> {
+    pub fn read<T: FromNumber>(&self, elements: Range<usize>, mut visit: impl FnMut(usize, T)) -> Result<()> {
         let mut reader = self.source.reader()?;
-        let skip = self.body + elements.start * self.size as u64;
+        let skip = self.body + (elements.start * self.size) as u64;
         let mut buffer = vec![0; 64 * 1024];
         if self.source.compression() == FileCompression::Plain {
             reader.seek(skip)?;
@@ -215,12 +215,12 @@ impl Npy {
         }
         let mut at = elements.start;
         while at < elements.end {
-            let wanted = ((elements.end - at) as usize).min(buffer.len() / self.size) * self.size;
+            let wanted = (elements.end - at).min(buffer.len() / self.size) * self.size;
             let count = reader.fill(&mut buffer[..wanted])?;
             if count < wanted {
                 return Err(self.bad(format!(
                     "it ends after {} of {} elements",
-                    at + (count / self.size) as u64,
+                    at + count / self.size,
                     self.elements()
                 )));
             }
@@ -262,7 +262,7 @@ impl Npy {
         }
     }
 
-    fn row_major(&self, number: u64) -> u64 {
+    fn row_major(&self, number: usize) -> usize {
         if !self.fortran {
             return number;
         }
@@ -277,7 +277,7 @@ impl Npy {
 
     /// Index of an element as `NumPy` writes it: `[1, 2]`.
     #[cold]
-    fn index_text(&self, number: u64) -> String {
+    fn index_text(&self, number: usize) -> String {
         let mut left = self.row_major(number);
         let mut index = self.shape.clone();
         for coordinate in index.iter_mut().rev() {

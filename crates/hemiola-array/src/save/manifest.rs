@@ -34,7 +34,7 @@ pub struct ArrayRecord {
     /// Element type as safetensors names it: `F32`.
     pub dtype: String,
     /// Extents of the whole array.
-    pub shape: Vec<u64>,
+    pub shape: Vec<usize>,
     /// Files of the array, one per part.
     pub parts: Vec<PartRecord>,
     /// File with the dictionary of each dimension that has one.
@@ -66,9 +66,9 @@ pub struct PartRecord {
     /// SHA-256 of the file as hexadecimal digits.
     pub sha256: String,
     /// First index of the part in the first dimension for dense arrays, otherwise 0.
-    pub first: u64,
+    pub first: usize,
     /// Number of indices of the first dimension (dense), of entries (sparse) or of names.
-    pub length: u64,
+    pub length: usize,
 }
 
 /// Manifest as written to the file.

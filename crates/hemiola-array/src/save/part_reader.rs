@@ -59,7 +59,7 @@ impl PartReader {
         if record.dtype != asked {
             return Err(bad(format!("array `{name}` holds {}, not {asked} as requested", record.dtype)));
         }
-        let shape: [u64; N] =
+        let shape: [usize; N] =
             record.shape.as_slice().try_into().map_err(|_| {
                 bad(format!("array `{name}` has {} dimensions, not {N} as requested", record.shape.len()))
             })?;
@@ -71,7 +71,7 @@ impl PartReader {
         &self,
         name: &str,
         part: usize,
-    ) -> Result<(u64, DenseArray<T, N>)> {
+    ) -> Result<(usize, DenseArray<T, N>)> {
         let (record, whole) = self.array::<T, N>(name)?;
         let part = self.part(record, name, part)?;
         if record.kind != StorageKind::Dense {
@@ -124,7 +124,7 @@ impl PartReader {
         let path = self.folder.join(&part.file);
         reader.finish()?;
         let block = SparseBlock::from_sorted(shape, order, keys, values);
-        let ordered = |key: [u64; N]| order.map(|dimension| key[dimension]);
+        let ordered = |key: [usize; N]| order.map(|dimension| key[dimension]);
         let inside = (0..block.len()).all(|position| shape.contains(block.key(position)));
         let ascending =
             (1..block.len()).all(|position| ordered(block.key(position - 1)) < ordered(block.key(position)));
@@ -142,8 +142,8 @@ impl PartReader {
         };
         let mut reader = TensorReader::open(&self.folder, part)?;
         let ends: Vec<u64> = read_column(&mut reader, "ends", part.length)?;
-        let bytes = reader.next::<u8>("bytes")?.iter().product::<u64>();
-        let mut text = vec![0_u8; bytes as usize];
+        let bytes = reader.next::<u8>("bytes")?.iter().product::<usize>();
+        let mut text = vec![0_u8; bytes];
         reader.take(&mut text)?;
         let path = self.folder.join(&part.file);
         reader.finish()?;
@@ -156,7 +156,7 @@ impl PartReader {
             }
             start = end;
         }
-        if dictionary.len() != ends.len() || start != bytes {
+        if dictionary.len() != ends.len() || start != bytes as u64 {
             return Err(Error::BadSave { path, problem: "its names overlap or repeat".to_owned() });
         }
         Ok(Some(dictionary))
@@ -173,12 +173,12 @@ impl PartReader {
     }
 }
 
-fn read_column<T: TensorElement>(reader: &mut TensorReader, name: &str, length: u64) -> Result<Vec<T>> {
+fn read_column<T: TensorElement>(reader: &mut TensorReader, name: &str, length: usize) -> Result<Vec<T>> {
     let found = reader.next::<T>(name)?;
     if found != [length] {
         return Err(reader.bad_save(format!("tensor `{name}` has the shape {found:?}, the manifest says [{length}]")));
     }
-    let mut values = vec![T::default(); length as usize];
+    let mut values = vec![T::default(); length];
     reader.take(&mut values)?;
     Ok(values)
 }

@@ -58,10 +58,10 @@ impl PartWriter {
         &self,
         name: &str,
         part: usize,
-        first: u64,
+        first: usize,
         dense: &DenseArray<T, N>,
     ) -> Result<PartRecord> {
-        let shape = dense.shape().extents().map(|extent| extent as usize).to_vec();
+        let shape = dense.shape().extents().to_vec();
         let announced = TensorSpec { name: "values".to_owned(), dtype: T::DTYPE, shape };
         let mut writer = TensorWriter::create(self.part_path(name, &format!("{part:05}"))?, vec![announced])?;
         for row in dense.rows() {
@@ -97,7 +97,7 @@ impl PartWriter {
             }
         }
         writer.put(block.values())?;
-        writer.finish(0, block.len() as u64)
+        writer.finish(0, block.len())
     }
 
     /// Writes the dictionary of a dimension.
@@ -116,7 +116,7 @@ impl PartWriter {
         for name in names.names() {
             writer.put(name)?;
         }
-        writer.finish(0, names.len() as u64)
+        writer.finish(0, names.len())
     }
 
     /// Writes the manifest and publishes the save.

@@ -75,7 +75,7 @@ impl TensorWriter {
     }
 
     /// Syncs the file and returns its record for the manifest.
-    pub(super) fn finish(mut self, first: u64, length: u64) -> Result<PartRecord> {
+    pub(super) fn finish(mut self, first: usize, length: usize) -> Result<PartRecord> {
         assert_eq!(self.written, self.expected, "all specified tensors must be written");
         let failed = |error| Error::io("write", &self.path, &error);
         self.file.flush().map_err(failed)?;
@@ -129,7 +129,7 @@ impl TensorReader {
     }
 
     /// Shape of the next tensor, which must have this name and element type.
-    pub(super) fn next<T: TensorElement>(&mut self, name: &str) -> Result<Vec<u64>> {
+    pub(super) fn next<T: TensorElement>(&mut self, name: &str) -> Result<Vec<usize>> {
         // An empty tensor starts where the next one does, so the offset is checked and not the
         // order of names.
         let Some(info) = self.metadata.info(name).filter(|info| info.data_offsets.0 == self.position) else {
@@ -143,7 +143,7 @@ impl TensorReader {
             )));
         }
         self.position = info.data_offsets.1;
-        Ok(info.shape.iter().map(|&extent| extent as u64).collect())
+        Ok(info.shape.clone())
     }
 
     /// Element type of a tensor.

@@ -54,8 +54,8 @@ impl<T, const N: usize> SparseBlock<T, N> {
     /// Panics if there is no such entry.
     #[must_use]
     #[inline]
-    pub fn key(&self, position: usize) -> [u64; N] {
-        std::array::from_fn(|dimension| self.keys[dimension].get(position))
+    pub fn key(&self, position: usize) -> [usize; N] {
+        std::array::from_fn(|dimension| self.keys[dimension].get(position) as usize)
     }
 
     /// Keys of all entries along a dimension, as stored.
@@ -86,18 +86,18 @@ impl<T, const N: usize> SparseBlock<T, N> {
 
     /// Iterates over all entries in order.
     #[must_use]
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = ([u64; N], &T)> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = ([usize; N], &T)> {
         self.values.iter().enumerate().map(|(position, value)| (self.key(position), value))
     }
 
     /// Iterates over all entries in order, by value: for a shuffle or another sort order.
     #[must_use]
-    pub fn into_entries(self) -> impl ExactSizeIterator<Item = ([u64; N], T)> {
+    pub fn into_entries(self) -> impl ExactSizeIterator<Item = ([usize; N], T)> {
         let keys = self.keys;
         self.values
             .into_iter()
             .enumerate()
-            .map(move |(position, value)| (std::array::from_fn(|dimension| keys[dimension].get(position)), value))
+            .map(move |(position, value)| (std::array::from_fn(|at| keys[at].get(position) as usize), value))
     }
 
     /// Key columns and values, by value.
@@ -107,7 +107,7 @@ impl<T, const N: usize> SparseBlock<T, N> {
 
     /// Returns the position of the entry with a key.
     #[must_use]
-    pub fn find(&self, key: [u64; N]) -> Option<usize> {
+    pub fn find(&self, key: [usize; N]) -> Option<usize> {
         let mut positions = 0..self.len();
         for dimension in self.order {
             positions = self.narrow(positions, dimension, key[dimension]..key[dimension].checked_add(1)?);
@@ -120,21 +120,21 @@ impl<T, const N: usize> SparseBlock<T, N> {
     /// ```
     /// # use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
     /// # let mut builder = SparseBuilder::new();
-    /// (0..10_u64).for_each(|cell| builder.push([cell / 2, cell % 2], cell));
+    /// (0..10).for_each(|cell| builder.push([cell / 2, cell % 2], cell));
     /// let shape = builder.shape();
     /// let block = builder.finish(shape, [0, 1], DuplicatePolicy::Error)?;
     /// assert_eq!(block.positions(1..3), 2..6);
     /// # Ok::<(), hemiola_array::Error>(())
     /// ```
     #[must_use]
-    pub fn positions(&self, indices: Range<u64>) -> Range<usize> {
+    pub fn positions(&self, indices: Range<usize>) -> Range<usize> {
         self.narrow(0..self.len(), self.order[0], indices)
     }
 
-    fn narrow(&self, positions: Range<usize>, dimension: usize, indices: Range<u64>) -> Range<usize> {
+    fn narrow(&self, positions: Range<usize>, dimension: usize, indices: Range<usize>) -> Range<usize> {
         let column = &self.keys[dimension];
-        let start = column.lower_bound(positions.clone(), indices.start);
-        start..column.lower_bound(start..positions.end, indices.end.max(indices.start))
+        let start = column.lower_bound(positions.clone(), indices.start as u64);
+        start..column.lower_bound(start..positions.end, indices.end.max(indices.start) as u64)
     }
 
     /// Offsets of the rows, as in CSR: 4 bytes per index of the slowest dimension, for loops that
@@ -151,7 +151,7 @@ impl<T, const N: usize> SparseBlock<T, N> {
         for row in 1..ends.len() {
             ends[row] = ends[row].max(ends[row - 1]);
         }
-        RowOffsets { first, ends }
+        RowOffsets { first: first as usize, ends }
     }
 
     /// Counts the entries at each index of a dimension, in at most `limit` bins.
@@ -202,7 +202,7 @@ impl<T, const N: usize> fmt::Debug for SparseBlock<T, N> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RowOffsets {
     /// First index with entries.
-    first: u64,
+    first: usize,
     /// For each index from `first` on, the position after its last entry.
     ends: Vec<u32>,
 }
@@ -210,9 +210,8 @@ pub struct RowOffsets {
 impl RowOffsets {
     /// Positions of the entries of one index.
     #[must_use]
-    pub fn positions(&self, index: u64) -> Range<usize> {
-        let Some(row) = index.checked_sub(self.first).map(|row| row as usize).filter(|&row| row < self.ends.len())
-        else {
+    pub fn positions(&self, index: usize) -> Range<usize> {
+        let Some(row) = index.checked_sub(self.first).filter(|&row| row < self.ends.len()) else {
             return 0..0;
         };
         let start = if row == 0 { 0 } else { self.ends[row - 1] };
@@ -226,10 +225,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn block(keys: &[[u64; 2]], order: [usize; 2]) -> SparseBlock<u64, 2> {
+    fn block(keys: &[[usize; 2]], order: [usize; 2]) -> SparseBlock<u64, 2> {
         let mut builder = SparseBuilder::new();
         for &key in keys {
-            builder.push(key, key[0] * 100 + key[1]);
+            builder.push(key, (key[0] * 100 + key[1]) as u64);
         }
         builder.finish(Shape::new([20, 20]), order, DuplicatePolicy::Last).unwrap()
     }
@@ -237,7 +236,7 @@ mod tests {
     proptest! {
         #[test]
         fn rows_are_found_by_search_and_by_index(
-            keys in prop::collection::vec([0_u64..20, 0_u64..20], 0..80), transposed: bool,
+            keys in prop::collection::vec([0_usize..20, 0_usize..20], 0..80), transposed: bool,
         ) {
             let order = if transposed { [1, 0] } else { [0, 1] };
             let block = block(&keys, order);
@@ -250,12 +249,12 @@ mod tests {
         }
 
         #[test]
-        fn find_returns_exactly_the_existing_entries(keys in prop::collection::vec([0_u64..20, 0_u64..20], 0..80)) {
+        fn find_returns_exactly_the_existing_entries(keys in prop::collection::vec([0_usize..20, 0_usize..20], 0..80)) {
             let block = block(&keys, [0, 1]);
             for row in 0..20 {
                 for column in 0..20 {
                     let found = block.find([row, column]).map(|at| block.values()[at]);
-                    prop_assert_eq!(found, keys.contains(&[row, column]).then_some(row * 100 + column));
+                    prop_assert_eq!(found, keys.contains(&[row, column]).then_some((row * 100 + column) as u64));
                 }
             }
         }

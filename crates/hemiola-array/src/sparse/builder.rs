@@ -41,7 +41,7 @@ pub struct SparseBuilder<T, const N: usize> {
     chunks: Vec<ColumnChunk<T, N>>,
     length: usize,
     /// Largest index of each dimension; undefined while there are no entries.
-    largest: [u64; N],
+    largest: [usize; N],
 }
 
 impl<T, const N: usize> Default for SparseBuilder<T, N> {
@@ -69,13 +69,13 @@ impl<T, const N: usize> SparseBuilder<T, N> {
 
     /// Appends an entry with its key.
     #[inline]
-    pub fn push(&mut self, key: [u64; N], value: T) {
+    pub fn push(&mut self, key: [usize; N], value: T) {
         let chunk = match self.chunks.last_mut() {
             Some(chunk) if chunk.values.len() < chunk.capacity => chunk,
             _ => self.add_chunk(),
         };
         for (column, index) in chunk.keys.iter_mut().zip(key) {
-            column.push(index);
+            column.push(index as u64);
         }
         chunk.values.push(value);
         for (largest, index) in self.largest.iter_mut().zip(key) {
@@ -109,7 +109,7 @@ impl<T, const N: usize> SparseBuilder<T, N> {
             }
             chunk.values.extend(now.iter().map(|&position| value(position as usize)));
             for (all, largest) in self.largest.iter_mut().zip(largest) {
-                *all = largest.max(*all);
+                *all = (*all).max(largest as usize);
             }
             self.length += now.len();
             positions = later;
@@ -135,7 +135,7 @@ impl<T, const N: usize> SparseBuilder<T, N> {
 
     /// Largest index seen in each dimension.
     #[must_use]
-    pub fn largest_key(&self) -> Option<[u64; N]> {
+    pub fn largest_key(&self) -> Option<[usize; N]> {
         (!self.is_empty()).then_some(self.largest)
     }
 
@@ -147,26 +147,26 @@ impl<T, const N: usize> SparseBuilder<T, N> {
 
     /// Adds `base` to every index of a dimension. The rows of a byte range count from 0 until the
     /// rows of the ranges before it are known.
-    pub fn shift(&mut self, dimension: usize, base: u64) {
+    pub fn shift(&mut self, dimension: usize, base: usize) {
         if base == 0 || self.is_empty() {
             return;
         }
         self.largest[dimension] += base;
         for chunk in &mut self.chunks {
-            chunk.keys[dimension].shift(base, self.largest[dimension]);
+            chunk.keys[dimension].shift(base as u64, self.largest[dimension] as u64);
         }
     }
 
     /// Maps every index of a dimension, for instance after dictionaries were merged.
-    pub fn renumber(&mut self, dimension: usize, mut number: impl FnMut(u64) -> u64) {
+    pub fn renumber(&mut self, dimension: usize, mut number: impl FnMut(usize) -> usize) {
         let mut largest = 0;
         for chunk in &mut self.chunks {
             let old = std::mem::replace(&mut chunk.keys[dimension], KeyColumn::with_capacity(true, 0));
             let mut new = KeyColumn::with_capacity(true, chunk.capacity);
             for key in old.iter() {
-                let key = number(key);
+                let key = number(key as usize);
                 largest = largest.max(key);
-                new.push(key);
+                new.push(key as u64);
             }
             chunk.keys[dimension] = new;
         }
@@ -201,7 +201,8 @@ impl<T, const N: usize> SparseBuilder<T, N> {
             keys.iter().all(|column| column.len() == values.len()),
             "columns must have one key per value and dimension"
         );
-        let largest = std::array::from_fn(|dimension| keys[dimension].min_max().map_or(0, |(_, largest)| largest));
+        let largest =
+            std::array::from_fn(|dimension| keys[dimension].min_max().map_or(0, |(_, largest)| largest as usize));
         let (length, capacity) = (values.len(), values.len());
         self.append(Self { chunks: vec![ColumnChunk { keys, values, capacity }], length, largest });
     }
@@ -222,24 +223,24 @@ impl<T, const N: usize> SparseBuilder<T, N> {
     }
 
     /// Iterates over all entries in the order of arrival.
-    pub fn iter(&self) -> impl Iterator<Item = ([u64; N], &T)> {
+    pub fn iter(&self) -> impl Iterator<Item = ([usize; N], &T)> {
         self.chunks.iter().flat_map(|chunk| {
             chunk
                 .values
                 .iter()
                 .enumerate()
-                .map(|(position, value)| (std::array::from_fn(|dimension| chunk.keys[dimension].get(position)), value))
+                .map(|(position, value)| (std::array::from_fn(|at| chunk.keys[at].get(position) as usize), value))
         })
     }
 
     /// Iterates over all entries by value in the order of arrival, freeing each finished chunk.
-    pub fn into_entries(self) -> impl Iterator<Item = ([u64; N], T)> {
+    pub fn into_entries(self) -> impl Iterator<Item = ([usize; N], T)> {
         self.chunks.into_iter().flat_map(|chunk| {
             let ColumnChunk { keys, values, .. } = chunk;
             values
                 .into_iter()
                 .enumerate()
-                .map(move |(position, value)| (std::array::from_fn(|dimension| keys[dimension].get(position)), value))
+                .map(move |(position, value)| (std::array::from_fn(|at| keys[at].get(position) as usize), value))
         })
     }
 
@@ -345,17 +346,17 @@ impl<T: Copy> SparseBuilder<T, 2> {
     ///
     /// # Panics
     /// Panics if there are not as many values as columns.
-    pub fn push_row(&mut self, row: u64, mut columns: &[u32], mut values: &[T]) {
+    pub fn push_row(&mut self, row: usize, mut columns: &[u32], mut values: &[T]) {
         assert_eq!(columns.len(), values.len(), "a row must have one value per column");
         let Some(&largest) = columns.iter().max() else { return };
-        self.largest = [self.largest[0].max(row), self.largest[1].max(u64::from(largest))];
+        self.largest = [self.largest[0].max(row), self.largest[1].max(largest as usize)];
         while !values.is_empty() {
             let chunk = match self.chunks.last_mut() {
                 Some(chunk) if chunk.values.len() < chunk.capacity => chunk,
                 _ => self.add_chunk(),
             };
             let count = values.len().min(chunk.capacity - chunk.values.len());
-            chunk.keys[0].push_repeated(row, count);
+            chunk.keys[0].push_repeated(row as u64, count);
             chunk.keys[1].push_narrow(&columns[..count]);
             chunk.values.extend_from_slice(&values[..count]);
             (columns, values) = (&columns[count..], &values[count..]);
@@ -384,7 +385,7 @@ fn merge_duplicates<T, const N: usize>(
                 let origin =
                     |at: usize| EntryOrigin::Entry(ordinals.map_or(at as u64, |ordinals| u64::from(ordinals[at])));
                 return Err(Error::DuplicateKey {
-                    key: keys.iter().map(|column| column.get(first)).collect(),
+                    key: keys.iter().map(|column| column.get(first) as usize).collect(),
                     first: origin(first),
                     second: origin(position),
                 });
@@ -442,7 +443,7 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    fn built<const N: usize>(entries: &[([u64; N], u32)]) -> SparseBuilder<u32, N> {
+    fn built<const N: usize>(entries: &[([usize; N], u32)]) -> SparseBuilder<u32, N> {
         let mut builder = SparseBuilder::new();
         for &(key, value) in entries {
             builder.push(key, value);
@@ -450,14 +451,14 @@ mod tests {
         builder
     }
 
-    fn entries<const N: usize>(block: &SparseBlock<u32, N>) -> Vec<([u64; N], u32)> {
+    fn entries<const N: usize>(block: &SparseBlock<u32, N>) -> Vec<([usize; N], u32)> {
         block.iter().map(|(key, &value)| (key, value)).collect()
     }
 
     proptest! {
         #[test]
         fn block_holds_the_entries_sorted_in_the_chosen_order(
-            entries_in in prop::collection::vec(([0_u64..40, 0_u64..9, 0_u64..1 << 33], any::<u32>()), 0..400),
+            entries_in in prop::collection::vec(([0_usize..40, 0_usize..9, 0_usize..1 << 33], any::<u32>()), 0..400),
             turn in 0_usize..3,
         ) {
             let order = [turn, (turn + 1) % 3, (turn + 2) % 3];
@@ -470,7 +471,7 @@ mod tests {
         }
 
         #[test]
-        fn sum_adds_every_duplicate_once(keys in prop::collection::vec([0_u64..5, 0_u64..5], 0..200)) {
+        fn sum_adds_every_duplicate_once(keys in prop::collection::vec([0_usize..5, 0_usize..5], 0..200)) {
             let entries_in: Vec<_> = keys.iter().zip(1..).map(|(&key, value)| (key, value)).collect();
             let block = built(&entries_in).finish(Shape::new([5, 5]), [0, 1], DuplicatePolicy::sum()).unwrap();
             let mut expected = BTreeMap::new();
@@ -482,7 +483,7 @@ mod tests {
 
         #[test]
         fn builders_appended_in_range_order_equal_one_builder(
-            entries_in in prop::collection::vec(([0_u64..40, 0_u64..40], any::<u32>()), 0..300), at in 0_usize..300,
+            entries_in in prop::collection::vec(([0_usize..40, 0_usize..40], any::<u32>()), 0..300), at in 0_usize..300,
         ) {
             let at = at.min(entries_in.len());
             let mut parts = built(&entries_in[..at]);
@@ -497,10 +498,10 @@ mod tests {
     }
 
     /// Pseudorandom entries, enough for several levels of buckets.
-    fn many(count: u64, rows: u64, columns: u64) -> Vec<([u64; 2], u32)> {
-        let permutation = hemiola_core::rng::Permutation::new(rows * columns, 1);
+    fn many(count: u64, rows: usize, columns: usize) -> Vec<([usize; 2], u32)> {
+        let permutation = hemiola_core::rng::Permutation::new((rows * columns) as u64, hemiola_core::Seed(1));
         (0..count)
-            .map(|index| (permutation.apply(index), index as u32))
+            .map(|index| (permutation.apply(index) as usize, index as u32))
             .map(|(cell, value)| ([cell / columns, cell % columns], value))
             .collect()
     }
@@ -518,7 +519,7 @@ mod tests {
 
     #[test]
     fn a_hundred_thousand_entries_of_one_key_keep_their_order() {
-        let mut entries_in: Vec<_> = (0..100_000).map(|value| ([3_u64, 3], value)).collect();
+        let mut entries_in: Vec<_> = (0..100_000).map(|value| ([3_usize, 3], value)).collect();
         entries_in.push(([0, 0], 7));
         let block = built(&entries_in).finish(Shape::new([4, 4]), [0, 1], DuplicatePolicy::Last).unwrap();
         assert_eq!(entries(&block), [([0, 0], 7), ([3, 3], 99_999)]);
@@ -545,7 +546,7 @@ mod tests {
     fn values_need_no_clone_and_no_default() {
         struct Opaque(#[expect(dead_code, reason = "only moved")] Box<dyn Fn() + Send>);
         let mut builder = SparseBuilder::new();
-        (0..100_u64).rev().for_each(|index| builder.push([index], Opaque(Box::new(|| ()))));
+        (0..100).rev().for_each(|index| builder.push([index], Opaque(Box::new(|| ()))));
         assert_eq!(builder.finish(Shape::new([100]), [0], DuplicatePolicy::Last).unwrap().len(), 100);
     }
 
@@ -578,11 +579,11 @@ mod tests {
     #[test]
     fn rows_are_the_same_as_their_entries() {
         let (mut by_row, mut by_entry) = (SparseBuilder::new(), SparseBuilder::new());
-        for row in [0_u64, 5, 1 << 33, 7] {
+        for row in [0_usize, 5, 1 << 33, 7] {
             let columns: Vec<u32> = (0..row as u32 % 4000).rev().collect();
             by_row.push_row(row, &columns, &columns);
             for &column in &columns {
-                by_entry.push([row, u64::from(column)], column);
+                by_entry.push([row, column as usize], column);
             }
         }
         by_row.push_row(9, &[1], &[1]);

@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    fn scattered<T: Clone>(entries: impl Iterator<Item = ([u64; 2], T)>, parts: usize) -> Vec<SparseBuilder<T, 2>> {
+    fn scattered<T: Clone>(entries: impl Iterator<Item = ([usize; 2], T)>, parts: usize) -> Vec<SparseBuilder<T, 2>> {
         let mut builder = SparseBuilder::new();
         entries.for_each(|(key, value)| builder.push(key, value));
         let mut scattered: Vec<SparseBuilder<T, 2>> = (0..parts).map(|_| SparseBuilder::new()).collect();
@@ -141,20 +141,20 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(24))]
         #[test]
-        fn each_part_gets_its_entries_in_order(count in 0_u64..300_000, parts in 1_usize..9, base in 0_u64..1 << 33, runs: bool) {
-            let row = |number: u64| if runs { number / 300 } else { number * number % 97 };
-            let entries = || (0..count).map(|number| ([base + row(number), number], number));
+        fn each_part_gets_its_entries_in_order(count in 0_usize..300_000, parts in 1_usize..9, base in 0_usize..1 << 33, runs: bool) {
+            let row = |number: usize| if runs { number / 300 } else { number * number % 97 };
+            let entries = || (0..count).map(|number| ([base + row(number), number], number as u64));
             let given = scattered(entries(), parts);
             let moved = scattered(entries().map(|(key, value)| (key, value.to_string())), parts);
             let mut columns = [KeyColumn::with_capacity(true, 0), KeyColumn::with_capacity(true, 0)];
-            entries().for_each(|(key, _)| columns.iter_mut().zip(key).for_each(|(column, index)| column.push(index)));
-            let values: Vec<u64> = (0..count).collect();
+            entries().for_each(|(key, _)| columns.iter_mut().zip(key).for_each(|(column, index)| column.push(index as u64)));
+            let values: Vec<u64> = (0..count as u64).collect();
             let mut copied: Vec<SparseBuilder<u64, 2>> = (0..parts).map(|_| SparseBuilder::new()).collect();
             let part_of = |keys: &_, positions, targets: &mut _| by_row(keys, positions, parts, targets);
             scatter(&columns, ScatterValues::Borrowed(&values), &mut copied, part_of, &mut Vec::new());
-            prop_assert_eq!(copied.iter().map(SparseBuilder::len).sum::<usize>() as u64, count);
+            prop_assert_eq!(copied.iter().map(SparseBuilder::len).sum::<usize>(), count);
             for (part, ((copied, given), moved)) in copied.iter().zip(&given).zip(&moved).enumerate() {
-                let expected = entries().filter(|([row, _], _)| (row % parts as u64) as usize == part);
+                let expected = entries().filter(|([row, _], _)| row % parts == part);
                 prop_assert!(copied.iter().map(|(key, &value)| (key, value)).eq(expected));
                 prop_assert!(copied.iter().eq(given.iter()));
                 let texts = copied.iter().map(|(key, value)| (key, value.to_string()));

@@ -247,11 +247,11 @@ mod tests {
     use proptest::prelude::*;
 
     /// Chunks of uneven lengths, as several builders leave them.
-    fn chunks<T: Clone, const N: usize>(entries: &[([u64; N], T)], split: usize) -> Vec<ColumnChunk<T, N>> {
-        let chunk = |entries: &[([u64; N], T)]| {
+    fn chunks<T: Clone, const N: usize>(entries: &[([usize; N], T)], split: usize) -> Vec<ColumnChunk<T, N>> {
+        let chunk = |entries: &[([usize; N], T)]| {
             let mut chunk = ColumnChunk::new(entries.len());
             for (key, value) in entries {
-                chunk.keys.iter_mut().zip(key).for_each(|(column, &index)| column.push(index));
+                chunk.keys.iter_mut().zip(key).for_each(|(column, &index)| column.push(index as u64));
                 chunk.values.push(value.clone());
             }
             chunk
@@ -264,18 +264,18 @@ mod tests {
     fn agrees_with_a_stable_comparison_sort<T, const N: usize>(
         shape: Shape<N>,
         order: [usize; N],
-        entries: &[([u64; N], T)],
+        entries: &[([usize; N], T)],
         split: usize,
     ) where
         T: Clone + PartialEq + std::fmt::Debug,
     {
-        let mut expected: Vec<(u32, &([u64; N], T))> = (0..).zip(entries).collect();
+        let mut expected: Vec<(u32, &([usize; N], T))> = (0..).zip(entries).collect();
         expected.sort_by_key(|(_, (key, _))| order.map(|dimension| key[dimension]));
         for number in [false, true] {
             let SortedColumns { keys, values, ordinals } = sort_chunks(chunks(entries, split), shape, order, number);
             assert!(keys.iter().all(|column| column.len() == entries.len() && values.len() == entries.len()));
             for (position, &(ordinal, (key, value))) in expected.iter().enumerate() {
-                assert_eq!(&keys.each_ref().map(|column| column.get(position)), key);
+                assert_eq!(&keys.each_ref().map(|column| column.get(position) as usize), key);
                 assert_eq!(&values[position], value);
                 if number {
                     let found = ordinals.as_ref().map_or(position as u32, |ordinals| ordinals[position]);
@@ -287,12 +287,12 @@ mod tests {
     }
 
     /// Random keys below `extents`, skewed towards low indices.
-    fn drawn<const N: usize>(extents: [u64; N], count: usize, seed: u64, skew: u32) -> Vec<([u64; N], u32)> {
+    fn drawn<const N: usize>(extents: [usize; N], count: usize, seed: u64, skew: u32) -> Vec<([usize; N], u32)> {
         let rng = hemiola_core::rng::PhiloxRng::new(seed);
         let index = |number: usize, dimension: usize| {
             let unit = rng.random_f64(number as u64, dimension as u64);
             let spread = (0..skew).fold(1.0, |product, _| product * unit);
-            ((unit * spread * extents[dimension] as f64) as u64).min(extents[dimension] - 1)
+            ((unit * spread * extents[dimension] as f64) as usize).min(extents[dimension] - 1)
         };
         (0..count).map(|number| (std::array::from_fn(|dimension| index(number, dimension)), number as u32)).collect()
     }
@@ -315,7 +315,7 @@ mod tests {
         }
 
         #[test]
-        fn values_of_any_width_move_with_their_keys(count in 0_usize..12_000, seed: u64, extent in 1_u64..20_000) {
+        fn values_of_any_width_move_with_their_keys(count in 0_usize..12_000, seed: u64, extent in 1_usize..20_000) {
             let entries = drawn([extent, 50], count, seed, 1);
             let texts: Vec<_> = entries.iter().map(|(key, value)| (*key, value.to_string())).collect();
             agrees_with_a_stable_comparison_sort(Shape::new([extent, 50]), [0, 1], &texts, count / 3);

@@ -10,45 +10,62 @@ use super::{RandomStream, stream_rng};
 use hemiola_core::rng::PhiloxRng;
 use std::collections::BTreeMap;
 
-/// Parameters and topics of a synthetic corpus.
-#[derive(Clone, Debug)]
+/// Dirichlet parameter of words in a topic.
+const BETA: f64 = 0.05;
+
+/// Parameters of a synthetic corpus.
+///
+/// ```
+/// use hemiola_array::synthetic::SyntheticLda;
+/// let corpus = SyntheticLda { documents: 30, topics: 4, seed: 3, ..SyntheticLda::default() };
+/// assert_eq!(corpus.generator().rows().count(), 30);
+/// ```
+#[derive(Clone, Debug, PartialEq)]
 pub struct SyntheticLda {
-    documents: u64,
-    words: u64,
-    length: u64,
-    alpha: f64,
-    seed: u64,
+    /// Number of documents in the corpus.
+    pub documents: usize,
+    /// Size of the vocabulary.
+    pub words: usize,
+    /// Number of topics of the corpus.
+    pub topics: usize,
+    /// Mean number of tokens of a document.
+    pub length: usize,
+    /// Dirichlet parameter of topics in a document.
+    pub alpha: f64,
+    /// Random seed of topics, mixtures and tokens.
+    pub seed: u64,
+}
+
+impl Default for SyntheticLda {
+    /// 1,000 documents of about 100 tokens, over 500 words and 10 topics.
+    fn default() -> Self {
+        Self { documents: 1000, words: 500, topics: 10, length: 100, alpha: 0.1, seed: 0 }
+    }
+}
+
+impl SyntheticLda {
+    /// Draws the topics and returns the generator of the documents.
+    #[must_use]
+    pub fn generator(self) -> LdaGenerator {
+        let truth = stream_rng(self.seed, RandomStream::Truth);
+        let topics = (0..self.topics).map(|topic| dirichlet(truth, topic, self.words, BETA)).collect();
+        LdaGenerator { set: self, topics }
+    }
+}
+
+/// Topics of a [`SyntheticLda`], and generator of its documents.
+#[derive(Clone, Debug)]
+pub struct LdaGenerator {
+    set: SyntheticLda,
     /// Cumulative word probabilities of each topic; the last one is 1.
     topics: Vec<Vec<f64>>,
 }
 
-impl SyntheticLda {
-    /// Creates documents of about `length` tokens over `words` words and `topics` topics, with
-    /// Dirichlet parameters 0.1 for topics in a document and 0.05 for words in a topic.
+impl LdaGenerator {
+    /// Returns the parameters of the set.
     #[must_use]
-    pub fn new(documents: u64, words: u64, topics: u64, length: u64, seed: u64) -> Self {
-        let truth = stream_rng(seed, RandomStream::Truth);
-        let topics = (0..topics).map(|topic| dirichlet(truth, topic, words, 0.05)).collect();
-        Self { documents, words, length, alpha: 0.1, seed, topics }
-    }
-
-    /// Sets the Dirichlet parameter of topics in a document. Default: 0.1.
-    #[must_use]
-    pub fn alpha(mut self, alpha: f64) -> Self {
-        self.alpha = alpha;
-        self
-    }
-
-    /// Number of documents in the corpus.
-    #[must_use]
-    pub fn documents(&self) -> u64 {
-        self.documents
-    }
-
-    /// Size of the vocabulary.
-    #[must_use]
-    pub fn words(&self) -> u64 {
-        self.words
+    pub fn set(&self) -> &SyntheticLda {
+        &self.set
     }
 
     /// True probabilities of all words in a topic.
@@ -63,42 +80,44 @@ impl SyntheticLda {
 
     /// True topic mixture of a document.
     #[must_use]
-    pub fn mixture(&self, document: u64) -> Vec<f64> {
+    pub fn mixture(&self, document: usize) -> Vec<f64> {
         let sums = self.mixture_sums(document);
         (0..sums.len()).map(|topic| sums[topic] - if topic == 0 { 0.0 } else { sums[topic - 1] }).collect()
     }
 
-    fn mixture_sums(&self, document: u64) -> Vec<f64> {
-        dirichlet(stream_rng(self.seed, RandomStream::OtherTruth), document, self.topics.len() as u64, self.alpha)
+    fn mixture_sums(&self, document: usize) -> Vec<f64> {
+        let rng = stream_rng(self.set.seed, RandomStream::OtherTruth);
+        dirichlet(rng, document, self.topics.len(), self.set.alpha)
     }
 
     /// Generates a document: its words in ascending order, with their counts.
     #[must_use]
-    pub fn row(&self, document: u64) -> Vec<(u64, u32)> {
+    pub fn row(&self, document: usize) -> Vec<(usize, u32)> {
         let mixture = self.mixture_sums(document);
+        let (document, seed, mean) = (document as u64, self.set.seed, self.set.length as u64);
         // Lengths are uniform between 1/2 and 3/2 of the mean.
-        let length =
-            self.length / 2 + stream_rng(self.seed, RandomStream::Count).random_below(document, 0, self.length + 1);
-        let choice = stream_rng(self.seed, RandomStream::Choice);
+        let length = mean / 2 + stream_rng(seed, RandomStream::Count).random_below(document, 0, mean + 1);
+        let choice = stream_rng(seed, RandomStream::Choice);
         let mut counts = BTreeMap::new();
         for token in 0..length {
             let topic = sample_cumulative(&mixture, choice.random_f64(document, 2 * token));
-            let word = sample_cumulative(&self.topics[topic as usize], choice.random_f64(document, 2 * token + 1));
+            let word = sample_cumulative(&self.topics[topic], choice.random_f64(document, 2 * token + 1));
             *counts.entry(word).or_insert(0) += 1;
         }
         counts.into_iter().collect()
     }
 
     /// Generates all documents in order.
-    pub fn rows(&self) -> impl Iterator<Item = Vec<(u64, u32)>> + '_ {
-        (0..self.documents).map(|document| self.row(document))
+    pub fn rows(&self) -> impl Iterator<Item = Vec<(usize, u32)>> + '_ {
+        (0..self.set.documents).map(|document| self.row(document))
     }
 }
 
 /// Cumulative sums of a draw from a symmetric Dirichlet distribution: normalized gamma variates.
-fn dirichlet(rng: PhiloxRng, row: u64, extent: u64, parameter: f64) -> Vec<f64> {
+fn dirichlet(rng: PhiloxRng, row: usize, extent: usize, parameter: f64) -> Vec<f64> {
+    let row = row as u64;
     let mut sum = 0.0;
-    let mut sums: Vec<f64> = (0..extent)
+    let mut sums: Vec<f64> = (0..extent as u64)
         .map(|column| {
             sum += gamma(rng, row, column, parameter);
             sum
@@ -111,7 +130,7 @@ fn dirichlet(rng: PhiloxRng, row: u64, extent: u64, parameter: f64) -> Vec<f64> 
     } else {
         // All variates underflowed, as they may for tiny parameters: the limit puts all weight on
         // one.
-        let one = rng.random_below(row, u64::MAX, extent) as usize;
+        let one = rng.random_below(row, u64::MAX, extent as u64) as usize;
         sums[one..].fill(1.0);
     }
     sums

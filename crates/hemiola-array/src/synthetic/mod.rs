@@ -4,6 +4,9 @@
 //! program. Every row is a pure function of the set's parameters and its row number, so any peer
 //! can generate any part in any order. Only the truth itself is kept in memory.
 //!
+//! A set is a struct of named parameters with defaults; its `generator` draws the truth and yields
+//! the rows.
+//!
 //! | file | data set | ground truth |
 //! |---|---|---|
 //! | [`mf`] | ratings with busy users and popular items | the two factors, the noise |
@@ -20,10 +23,10 @@ pub mod mf;
 pub mod text;
 mod zipf;
 
-pub use lasso::SyntheticLasso;
-pub use lda::SyntheticLda;
-pub use logistic::SyntheticLogistic;
-pub use mf::SyntheticMf;
+pub use lasso::{LassoGenerator, SyntheticLasso};
+pub use lda::{LdaGenerator, SyntheticLda};
+pub use logistic::{LogisticGenerator, SyntheticLogistic};
+pub use mf::{MfGenerator, SyntheticMf};
 
 /// Independent random streams of a set, so that its factors and its noise share no random numbers.
 #[derive(Clone, Copy)]

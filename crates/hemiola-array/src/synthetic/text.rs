@@ -9,8 +9,8 @@ use std::io::{self, Write};
 pub fn write_csv<T: Display, const N: usize>(
     out: &mut impl Write,
     separator: &str,
-    base: u64,
-    entries: impl IntoIterator<Item = ([u64; N], T)>,
+    base: usize,
+    entries: impl IntoIterator<Item = ([usize; N], T)>,
 ) -> io::Result<()> {
     for (key, value) in entries {
         for index in key {
@@ -24,7 +24,7 @@ pub fn write_csv<T: Display, const N: usize>(
 /// Writes LIBSVM text, with columns counted from 1.
 pub fn write_libsvm<L: Display, T: Display>(
     out: &mut impl Write,
-    rows: impl IntoIterator<Item = (L, impl IntoIterator<Item = (u64, T)>)>,
+    rows: impl IntoIterator<Item = (L, impl IntoIterator<Item = (usize, T)>)>,
 ) -> io::Result<()> {
     for (label, features) in rows {
         write!(out, "{label}")?;
@@ -37,6 +37,6 @@ pub fn write_libsvm<L: Display, T: Display>(
 }
 
 /// Writes the vocabulary of synthetic documents: `word0`, `word1`, ...
-pub fn write_vocabulary(out: &mut impl Write, words: u64) -> io::Result<()> {
+pub fn write_vocabulary(out: &mut impl Write, words: usize) -> io::Result<()> {
     (0..words).try_for_each(|word| writeln!(out, "word{word}"))
 }

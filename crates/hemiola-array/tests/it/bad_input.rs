@@ -130,7 +130,7 @@ fn npy_rejects_non_finite_values_unless_kept() {
     bytes.extend([0.0, 1.0, 2.0, f64::INFINITY, 1e300, 5.0].iter().flat_map(|value: &f64| value.to_le_bytes()));
     let (folder, source) = file(bytes);
     let npy = Npy::open(&source).unwrap();
-    let refused = |from: u64| message(&npy.read(from..6, |_, _: f32| ()).unwrap_err(), &folder);
+    let refused = |from: usize| message(&npy.read(from..6, |_, _: f32| ()).unwrap_err(), &folder);
     let tail = "clean the data or keep non-finite values";
     assert_eq!(refused(0), format!("`input.txt`: expected a finite number at [1, 1], found inf; {tail}"));
     assert_eq!(refused(4), format!("`input.txt`: expected a finite number at [0, 2], found inf; {tail}"));
@@ -417,7 +417,7 @@ fn duplicate_keys_can_be_traced_to_their_lines() {
     let range = ByteRange::whole(source);
     let mut builder = SparseBuilder::new();
     csv.read(&range, |(user, item, rating): Rating| {
-        builder.push([u64::from(user), u64::from(item)], rating);
+        builder.push([user as usize, item as usize], rating);
         Ok(())
     })
     .unwrap();

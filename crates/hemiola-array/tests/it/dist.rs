@@ -10,6 +10,7 @@ use hemiola_array::read::{Csv, Ldac, Libsvm, LineReader, NonFiniteHandling, Pars
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::{Accumulator, ArrayExt, DistArray, PartitionMethod, PartitionSpec, ReadExt, Shape};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
+use hemiola_core::Seed;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -46,15 +47,15 @@ fn path(folder: &Path, name: &str) -> String {
 
 /// Ratings that cover several byte ranges: 1,000 users, 300 items, about 20,000 entries of known
 /// values.
-fn ratings() -> (String, Vec<([u64; 2], f32)>) {
+fn ratings() -> (String, Vec<([usize; 2], f32)>) {
     let mut text = String::from("user,item,rating\n");
     let mut entries = Vec::new();
-    for number in 0..60_000_u64 {
+    for number in 0..60_000_usize {
         let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
         let key = [mixed % 1000, (mixed >> 20) % 300];
         entries.push((key, ((number % 9) as f32) / 2.0 + 0.5));
     }
-    let unique: BTreeMap<[u64; 2], f32> = entries.into_iter().collect();
+    let unique: BTreeMap<[usize; 2], f32> = entries.into_iter().collect();
     let mut entries: Vec<_> = unique.into_iter().collect();
     // A fixed order that differs from the order of keys.
     entries.sort_by_key(|([user, item], _)| (item * 31 + user * 17) % 1009);
@@ -66,7 +67,7 @@ fn ratings() -> (String, Vec<([u64; 2], f32)>) {
 }
 
 fn read_ratings(cluster: &Cluster, file: &str) -> Result<DistArray<f32, 2>> {
-    cluster.read_csv(file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?.materialize()
+    cluster.read_csv(file, |(user, item, rating): (usize, usize, f32)| ([user, item], rating))?.materialize()
 }
 
 #[test]
@@ -76,12 +77,12 @@ fn csv_gives_the_same_array_on_any_cluster() {
     let file = path(folder.path(), "ratings.csv");
     let found = everywhere(|cluster| {
         let array = read_ratings(cluster, &file)?;
-        assert_eq!(array.len() as usize, entries.len());
+        assert_eq!(array.len(), entries.len());
         assert_eq!(array.shape(), Shape::new([1000, 300]));
         // Each peer stores only its own part.
         let mut own = 0;
         array.for_each(|_, _| own += 1);
-        assert_eq!(cluster.all_gather(own)?.iter().sum::<u64>(), array.len());
+        assert_eq!(cluster.all_gather(own)?.iter().sum::<usize>(), array.len());
         array.collect()
     });
     assert_eq!(found, entries);
@@ -98,8 +99,8 @@ fn several_files_separators_and_compression_make_one_array() {
     let folder = folder_with(&[("a.dat", b"0::1::2\n\n1::0::3\n"), ("b.dat.gz", &zipped)]);
     let pattern = path(folder.path(), "*.dat*");
     let found = everywhere(|cluster| {
-        let lazy =
-            cluster.read_csv_with(Csv::new().separator("::"), &pattern, |(a, b, c): (u64, u64, i64)| ([a, b], c))?;
+        let lazy = cluster
+            .read_csv_with(Csv::new().separator("::"), &pattern, |(a, b, c): (usize, usize, i64)| ([a, b], c))?;
         lazy.materialize()?.collect()
     });
     assert_eq!(found, [([0, 1], 2), ([1, 0], 3), ([1, 1], 2), ([3, 4], 5)]);
@@ -126,7 +127,7 @@ fn named_keys_are_numbered_by_first_appearance_on_any_cluster() {
             (0..40).map(|number| array.names(0).unwrap().name_lossy(number).unwrap().into_owned()).collect();
         Ok((
             first,
-            array.collect()?.into_iter().map(|(key, value)| key[0] * 3 + key[1] + u64::from(value)).sum::<u64>(),
+            array.collect()?.into_iter().map(|(key, value)| key[0] * 3 + key[1] + value as usize).sum::<usize>(),
         ))
     });
     assert_eq!(first, names);
@@ -156,7 +157,7 @@ fn libsvm_rows_labels_and_empty_lines_fit_together() {
     });
     assert_eq!(shape, [20_000, 11]);
     assert!(labels.iter().all(|([row], label)| *label == if row % 3 == 0 { 1.0 } else { -1.0 }));
-    assert_eq!(entries.len() as u64, (0..20_000_u64).map(|row| row % 4).sum::<u64>());
+    assert_eq!(entries.len(), (0..20_000).map(|row| row % 4).sum::<usize>());
     assert!(entries.iter().all(|([row, column], value)| *value == ((row + column / 5) % 7 + 1) as f32));
 }
 
@@ -235,8 +236,10 @@ fn non_finite_values_are_one_error_everywhere_unless_kept() {
         let libsvm = cluster.read_libsvm(Libsvm::new().non_finite(keep), &at("a.libsvm"))?.features.collect()?;
         let matrix = cluster.read_matrix_market_with(&at("a.mtx"), |file| file.non_finite(keep))?.collect()?;
         let (csv, file) = (Csv::new().non_finite(keep), at("a.csv"));
-        let csv =
-            cluster.read_csv_with(csv, &file, |(a, b, c): (u64, u64, f32)| ([a, b], c))?.materialize()?.collect()?;
+        let csv = cluster
+            .read_csv_with(csv, &file, |(a, b, c): (usize, usize, f32)| ([a, b], c))?
+            .materialize()?
+            .collect()?;
         // NaN equals nothing, so the texts are compared.
         Ok([format!("{:?}", dense[8]), format!("{:?}", libsvm[1]), format!("{:?}", matrix[1]), format!("{:?}", csv[1])])
     });
@@ -251,7 +254,7 @@ fn any_text_is_read_through_a_closure() {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["GET", page, "took", time] => {
-                let number = |text: &str| text.parse::<u64>().map_err(|_| "a number".to_owned());
+                let number = |text: &str| text.parse::<usize>().map_err(|_| "a number".to_owned());
                 Ok(Some(([number(page)?], number(time)?)))
             }
             ["#", ..] => Ok(None),
@@ -278,20 +281,23 @@ fn the_first_bad_line_in_the_file_is_the_error_everywhere() {
     assert!(error.contains(&format!("ratings.csv:{line}:4`: expected")) && error.contains("`oops`"), "{error}");
     let skipped = everywhere(|cluster| {
         let csv = Csv::new().skip_bad_lines(4);
-        let lazy = cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
+        let lazy =
+            cluster.read_csv_with(csv, &file, |(user, item, rating): (usize, usize, f32)| ([user, item], rating))?;
         Ok(outcome(&lazy.materialize()?))
     });
     let line = line as u64;
-    assert_eq!(skipped, (ratings().1.len() as u64, (line..line + 4).collect::<Vec<_>>()));
+    assert_eq!(skipped, (ratings().1.len(), (line..line + 4).collect::<Vec<_>>()));
     let too_many = error_everywhere(|cluster| {
         let csv = Csv::new().skip_bad_lines(2);
-        cluster.read_csv_with(csv, &file, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?.materialize()
+        cluster
+            .read_csv_with(csv, &file, |(user, item, rating): (usize, usize, f32)| ([user, item], rating))?
+            .materialize()
     });
     assert!(too_many.contains("more than the 2 bad lines that `skip_bad_lines` allows"), "{too_many}");
 }
 
 /// Number of entries and skipped lines of an array.
-fn outcome<T: Element, const N: usize>(array: &DistArray<T, N>) -> (u64, Vec<u64>) {
+fn outcome<T: Element, const N: usize>(array: &DistArray<T, N>) -> (usize, Vec<u64>) {
     (array.len(), array.skipped_lines().iter().map(|bad| bad.line).collect())
 }
 
@@ -320,7 +326,7 @@ fn bad_lines_are_skipped_and_reported_in_every_text_format() {
     let folder = folder_with(&files);
     let at = |name: &str| path(folder.path(), name);
     let parse = |line: &str| {
-        let numbers: Option<Vec<u64>> = line.split(' ').map(|word| word.parse().ok()).collect();
+        let numbers: Option<Vec<usize>> = line.split(' ').map(|word| word.parse().ok()).collect();
         match numbers.as_deref() {
             Some(&[row, column, value]) => Ok(Some(([row, column], value))),
             _ => Err("three numbers".to_owned()),
@@ -375,7 +381,7 @@ fn duplicate_keys_follow_the_policy() {
     let with = |policy: DuplicatePolicy<i32>| {
         let file = &file;
         move |cluster: &Cluster| {
-            let lazy = cluster.read_csv(file, |(a, b, c): (u64, u64, i32)| ([a, b], c))?;
+            let lazy = cluster.read_csv(file, |(a, b, c): (usize, usize, i32)| ([a, b], c))?;
             lazy.materialize_as(&PartitionSpec::default(), policy)?.collect()
         }
     };
@@ -431,18 +437,18 @@ fn a_bad_line_of_ldac_leaves_nothing_behind() {
 }
 
 /// Small random arrays, to be compared with serial code.
-fn small_entries() -> impl Strategy<Value = BTreeMap<[u64; 2], i32>> {
-    prop::collection::btree_map([0..20_u64, 0..12_u64], -50..50_i32, 0..80)
+fn small_entries() -> impl Strategy<Value = BTreeMap<[usize; 2], i32>> {
+    prop::collection::btree_map([0..20_usize, 0..12_usize], -50..50_i32, 0..80)
 }
 
 fn on_cluster(
     cluster: &Cluster,
-    entries: &BTreeMap<[u64; 2], i32>,
+    entries: &BTreeMap<[usize; 2], i32>,
     partition: &PartitionSpec,
 ) -> Result<DistArray<i32, 2>> {
-    struct MapSource<'a>(&'a BTreeMap<[u64; 2], i32>);
+    struct MapSource<'a>(&'a BTreeMap<[usize; 2], i32>);
     impl RecordSource for MapSource<'_> {
-        type Record = ([u64; 2], i32);
+        type Record = ([usize; 2], i32);
 
         fn units(&self) -> usize {
             7
@@ -463,7 +469,7 @@ fn on_cluster(
             Ok(hemiola_array::read::ReadReport::default())
         }
 
-        fn extents(&self) -> Option<Vec<u64>> {
+        fn extents(&self) -> Option<Vec<usize>> {
             Some(vec![20, 12])
         }
     }
@@ -485,10 +491,10 @@ proptest! {
             assert_eq!(array.collect()?, serial);
             assert_eq!(array.repartition(&partition)?.collect()?, serial);
 
-            let changed = array.entries().filter(|key, _| key[1] != 3).map(|key, value| i64::from(value) + key[0].cast_signed());
+            let changed = array.entries().filter(|key, _| key[1] != 3).map(|key, value| i64::from(value) + key[0].cast_signed() as i64);
             let changed = changed.map_keys(|[a, b]| [b, a, a % 2]).materialize()?.collect()?;
             let mut expected: Vec<_> = serial.iter().filter(|(key, _)| key[1] != 3)
-                .map(|([a, b], value)| ([*b, *a, a % 2], i64::from(*value) + a.cast_signed())).collect();
+                .map(|([a, b], value)| ([*b, *a, a % 2], i64::from(*value) + a.cast_signed() as i64)).collect();
             expected.sort_unstable();
             assert_eq!(changed, expected);
 
@@ -503,25 +509,25 @@ proptest! {
                 assert_eq!(items, expected);
             }
 
-            let shuffled = array.shuffle_keys(seed)?;
+            let shuffled = array.shuffle_keys(Seed(seed))?;
             let mut back: Vec<_> = shuffled.collect()?.into_iter().map(|(key, value)| (shuffled.original_key(key), value)).collect();
             back.sort_unstable();
             assert_eq!(back, serial);
             assert!(serial.iter().all(|(key, _)| shuffled.original_key(shuffled.shuffled_key(*key)) == *key));
 
-            let (train, test) = array.split(0.3, seed)?;
+            let (train, test) = array.split(0.3, Seed(seed))?;
             let mut both = train.collect()?;
             both.extend(test.collect()?);
             both.sort_unstable();
             assert_eq!(both, serial);
             // The side of an entry depends neither on the layout nor on a shuffle.
-            let mut same: Vec<_> = shuffled.split(0.3, seed)?.1.collect()?.into_iter().map(|(key, value)| (shuffled.original_key(key), value)).collect();
+            let mut same: Vec<_> = shuffled.split(0.3, Seed(seed))?.1.collect()?.into_iter().map(|(key, value)| (shuffled.original_key(key), value)).collect();
             same.sort_unstable();
             assert_eq!(test.collect()?, same);
 
             let histogram = array.histogram(1)?;
             for column in 0..12 {
-                assert_eq!(histogram.counts()[column as usize], serial.iter().filter(|(key, _)| key[1] == column).count() as u64);
+                assert_eq!(histogram.counts()[column], serial.iter().filter(|(key, _)| key[1] == column).count() as u64);
             }
 
             let mut dense = array.to_dense(-1)?;
@@ -557,9 +563,9 @@ fn arrays_of_different_layouts_are_not_combined() {
 #[test]
 fn random_values_do_not_depend_on_the_cluster() {
     everywhere(|cluster| {
-        let uniform = cluster.uniform([50, 6], -1.0..1.0, 3)?.collect()?;
+        let uniform = cluster.uniform([50, 6], -1.0..1.0, Seed(3))?.collect()?;
         assert!(uniform.iter().all(|(_, value)| (-1.0..1.0).contains(value)));
-        let normal = cluster.normal([7, 3, 2], 1.0, 0.1, 3)?.collect()?;
+        let normal = cluster.normal([7, 3, 2], 1.0, 0.1, Seed(3))?.collect()?;
         Ok((uniform, normal))
     });
 }
@@ -599,18 +605,21 @@ fn saved_on_one_cluster_loaded_on_another() {
             .run(|cluster| {
                 let mut save = ArraySaver::begin(cluster, &target)?;
                 save.put("ratings", &read_ratings(cluster, &file)?)?;
-                save.put("w", &cluster.uniform([13, 5], 0.0..1.0, 2)?)?;
-                save.put("bias", &cluster.uniform([13], 0.0..1.0, 4)?)?;
-                save.put("cube", &cluster.normal([3, 4, 5], 0.0, 1.0, 4)?)?;
+                save.put("w", &cluster.uniform([13, 5], 0.0..1.0, Seed(2))?)?;
+                save.put("bias", &cluster.uniform([13], 0.0..1.0, Seed(4))?)?;
+                save.put("cube", &cluster.normal([3, 4, 5], 0.0, 1.0, Seed(4))?)?;
                 save.commit()
             })
             .unwrap();
         let loaded = everywhere(|cluster| {
             let load = ArrayLoader::open(cluster, &target)?;
             assert_eq!(load.names().collect::<Vec<_>>(), ["bias", "cube", "ratings", "w"]);
-            assert_eq!(load.get::<f32, 2>("w")?.collect()?, cluster.uniform([13, 5], 0.0..1.0, 2)?.collect()?);
-            assert_eq!(load.get::<f32, 1>("bias")?.collect()?, cluster.uniform([13], 0.0..1.0, 4)?.collect()?);
-            assert_eq!(load.get::<f32, 3>("cube")?.collect()?, cluster.normal([3, 4, 5], 0.0, 1.0, 4)?.collect()?);
+            assert_eq!(load.get::<f32, 2>("w")?.collect()?, cluster.uniform([13, 5], 0.0..1.0, Seed(2))?.collect()?);
+            assert_eq!(load.get::<f32, 1>("bias")?.collect()?, cluster.uniform([13], 0.0..1.0, Seed(4))?.collect()?);
+            assert_eq!(
+                load.get::<f32, 3>("cube")?.collect()?,
+                cluster.normal([3, 4, 5], 0.0, 1.0, Seed(4))?.collect()?
+            );
             load.get::<f32, 2>("ratings")?.collect()
         });
         assert_eq!(loaded, entries);
@@ -626,7 +635,7 @@ fn a_failed_save_leaves_nothing() {
     let target = folder.path().join("model");
     let outcome = standalone(3).run(|cluster| {
         let mut save = ArraySaver::begin(cluster, &target)?;
-        save.put("w", &cluster.uniform([13, 5], 0.0..1.0, 2)?)?;
+        save.put("w", &cluster.uniform([13, 5], 0.0..1.0, Seed(2))?)?;
         Err::<(), _>("changed my mind".into())
     });
     assert_eq!(outcome.unwrap_err().to_string(), "changed my mind");
@@ -661,7 +670,7 @@ fn digest(cluster: &Cluster, folder: &Path) -> Result<String> {
     let ratings = read_ratings(cluster, &path(folder, "ratings.csv"))?;
     let grouped = ratings.entries().group_by(|[user, item], rating| (user % 7, (item, rating)))?;
     let items: usize = grouped.collect()?.iter().map(|(_, items)| items.len()).sum();
-    let shuffled = ratings.shuffle_keys(5)?;
+    let shuffled = ratings.shuffle_keys(Seed(5))?;
     let docs = cluster.read_docword(&path(folder, "docword.txt"), None)?;
     let sum: f64 =
         shuffled.collect()?.iter().map(|([user, item], rating)| (user * 3 + item) as f64 * f64::from(*rating)).sum();

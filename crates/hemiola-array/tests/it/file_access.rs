@@ -21,12 +21,12 @@ fn text() -> String {
 /// Reads a file that is resized when any peer sees a line in the middle; returns the outcome as
 /// text.
 fn read_while_it_changes(cluster: &Cluster, file: &Path, to: u64) -> Result<String> {
-    let change = |row: u64| {
+    let change = |row: usize| {
         if row == 20_000 {
             std::fs::File::options().write(true).open(file).unwrap().set_len(to).unwrap();
         }
     };
-    let lazy = cluster.read_csv(file.to_str().unwrap(), |(row, column, value): (u64, u64, u64)| {
+    let lazy = cluster.read_csv(file.to_str().unwrap(), |(row, column, value): (usize, usize, u64)| {
         change(row);
         ([row, column], value)
     })?;
@@ -79,7 +79,7 @@ fn three_processes_agree_that_a_file_changed() {
 /// Outcomes of reading a folder, a pattern in it, and a file of it.
 fn read_closed(cluster: &Cluster, folder: &Path) -> Vec<String> {
     let read = |pattern: &str| {
-        let lazy = cluster.read_csv(pattern, |(row, column, value): (u64, u64, u64)| ([row, column], value));
+        let lazy = cluster.read_csv(pattern, |(row, column, value): (usize, usize, u64)| ([row, column], value));
         lazy.and_then(|lazy| lazy.materialize()).map_or_else(|error| error.to_string(), |array| array.len().to_string())
     };
     ["closed", "closed/*.csv", "closed/a.csv", "open/secret.csv"]

@@ -126,9 +126,9 @@ fn libsvm_rows(libsvm: &Libsvm, text: &str, target: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     let mut reports = Vec::new();
     for range in ByteRange::split(std::slice::from_ref(&source), target) {
-        let before = rows.len() as u64;
+        let before = rows.len();
         let report = libsvm.read(&range, |example| {
-            assert_eq!(before + example.row, rows.len() as u64, "rows count from 0 in each range");
+            assert_eq!(before + example.row, rows.len(), "rows count from 0 in each range");
             rows.push((example.label, example.columns.iter().copied().zip(example.values.iter().copied()).collect()));
             Ok(())
         });
@@ -154,7 +154,7 @@ fn libsvm_reads_labels_pairs_comments_and_queries() {
 fn docword_and_ldac_describe_the_same_documents() {
     let (_folder, source) = file("3\n4\n4\n1 1 2\n1 4 1\n3 2 5\n3 3 1\n");
     let docword = Docword::open(&source).unwrap();
-    assert_eq!([docword.documents(), docword.words(), docword.entries()], [3, 4, 4]);
+    assert_eq!((docword.documents(), docword.words(), docword.entries()), (3, 4, 4));
     for target in 1..30 {
         let mut entries = Vec::new();
         for range in ByteRange::split(std::slice::from_ref(&source), target) {
@@ -173,7 +173,7 @@ fn docword_and_ldac_describe_the_same_documents() {
         .words(Some(4))
         .read(&ByteRange::whole(source), |document| {
             for (&word, &count) in document.columns.iter().zip(document.values) {
-                entries.push((document.row, u64::from(word), count as u32));
+                entries.push((document.row, word as usize, count as u32));
             }
             Ok(())
         })
@@ -181,7 +181,7 @@ fn docword_and_ldac_describe_the_same_documents() {
     assert_eq!(entries, [(0, 0, 2), (0, 3, 1), (2, 1, 5), (2, 2, 1)]);
 }
 
-fn matrix(text: &str, target: u64) -> Result<Vec<(u64, u64, f64)>> {
+fn matrix(text: &str, target: u64) -> Result<Vec<(usize, usize, f64)>> {
     let (_folder, source) = file(text);
     let matrix = MatrixMarket::open(&source)?;
     let (mut entries, mut reports) = (Vec::new(), Vec::new());
@@ -238,7 +238,7 @@ fn npy(version: u8, descr: &str, fortran: bool, shape: &str, body: &[u8]) -> Vec
     [&bytes, header.as_bytes(), body].concat()
 }
 
-fn npy_cells(bytes: &[u8], target: u64) -> Vec<f32> {
+fn npy_cells(bytes: &[u8], target: usize) -> Vec<f32> {
     let (_folder, source) = file(bytes);
     let npy = Npy::open(&source).unwrap();
     let shape = Shape::new([npy.shape()[0], npy.shape().get(1).copied().unwrap_or(1)]);

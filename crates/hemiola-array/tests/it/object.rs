@@ -20,9 +20,9 @@ fn long_lines() -> String {
 
 fn read(cluster: &Cluster, url: &str) -> hemiola_cluster::Result<String> {
     let csv = Csv::new().header(CsvHeader::Absent);
-    let entry = |(row, column, value, _): (u64, u64, u64, RestOfLine)| ([row, column], value);
+    let entry = |(row, column, value, _): (usize, usize, usize, RestOfLine)| ([row, column], value);
     let array = cluster.read_csv_with(csv, url, entry)?.materialize()?;
-    let sum: u64 = array.collect()?.iter().map(|([row, column], value)| row * 5 + column + value).sum();
+    let sum: usize = array.collect()?.iter().map(|([row, column], value)| row * 5 + column + value).sum();
     Ok(format!("{:?} {} {sum}", array.shape().extents(), array.len()))
 }
 
@@ -129,7 +129,7 @@ fn columnar_objects_are_read_too() {
     for name in ["a.parquet", "a.arrow"] {
         let url = format!("{}/{name}", server.url());
         let found = standalone(2).run(|cluster| {
-            let entry = |(rating, user): (f32, u64)| ([user], rating);
+            let entry = |(rating, user): (f32, usize)| ([user], rating);
             cluster.read_columns(&url, &["rating", "user"], entry)?.materialize()?.collect()
         });
         for entries in found.unwrap() {
@@ -171,7 +171,7 @@ fn a_changed_object_is_an_error() {
 
     // On a cluster, between planning and reading: the identical error on every peer.
     let said = standalone(2).run(|cluster| {
-        let lazy = cluster.read_csv(&url, |(row, column, value): (u64, u64, f32)| ([row, column], value))?;
+        let lazy = cluster.read_csv(&url, |(row, column, value): (usize, usize, f32)| ([row, column], value))?;
         cluster.barrier()?;
         if cluster.is_root() {
             server.put("ratings.csv", "1,2,3\n");

@@ -14,7 +14,7 @@ fn movielens_1m_has_its_published_counts() {
     let report =
         Csv::new().separator("\t").read(&ByteRange::whole(source.clone()), |(user, item, rating): (u32, u32, u8)| {
             counts[usize::from(rating)] += 1;
-            builder.push([u64::from(user) - 1, u64::from(item) - 1], f32::from(rating));
+            builder.push([user as usize - 1, item as usize - 1], f32::from(rating));
             Ok(())
         });
     ReadReport::merge(&[source], [report.unwrap()], 0).unwrap();

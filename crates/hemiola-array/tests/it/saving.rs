@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-fn block(entries: &[([u64; 2], f32)], shape: Shape<2>) -> SparseBlock<f32, 2> {
+fn block(entries: &[([usize; 2], f32)], shape: Shape<2>) -> SparseBlock<f32, 2> {
     let mut builder = SparseBuilder::new();
     for &(key, value) in entries {
         builder.push(key, value);
@@ -73,13 +73,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
     #[test]
     fn any_block_round_trips(
-        entries in prop::collection::vec(([0_u64..50, 0_u64..50], any::<f32>()), 0..60), rows in 0_u64..9, width in 0_u64..40,
+        entries in prop::collection::vec(([0_usize..50, 0_usize..50], any::<f32>()), 0..60), rows in 0_usize..9, width in 0_usize..40,
     ) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("save");
         let saving = PartWriter::begin(&path).unwrap();
         let sparse = block(&entries, Shape::new([50, 50]));
-        let dense = DenseArray::from_fn(Shape::new([rows, width]), |index| index as i32 - 7).unwrap();
+        let dense = DenseArray::from_fn(Shape::new([rows, width]), |index| (index as u32).cast_signed() - 7).unwrap();
         let mut manifest = Manifest::default();
         let parts = vec![saving.write_sparse("s", 0, &sparse).unwrap()];
         manifest.add_sparse::<f32, 2>("s", sparse.shape(), sparse.order(), parts);

@@ -3,10 +3,14 @@
 use crate::{file, ratings};
 use hemiola_array::read::{ByteRange, Csv, Docword, Ldac, Libsvm, MatrixMarket};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBuilder};
-use hemiola_array::synthetic::{SyntheticLasso, SyntheticLda, SyntheticLogistic, SyntheticMf, text};
+use hemiola_array::synthetic::{MfGenerator, SyntheticLasso, SyntheticLda, SyntheticLogistic, SyntheticMf, text};
 
-fn mf() -> SyntheticMf {
-    SyntheticMf::new(400, 300, 10_000, 4, 7).noise(0.2)
+fn set() -> SyntheticMf {
+    SyntheticMf { users: 400, items: 300, entries: 10_000, rank: 4, noise: 0.2, seed: 7, ..SyntheticMf::default() }
+}
+
+fn mf() -> MfGenerator {
+    set().generator()
 }
 
 #[test]
@@ -15,7 +19,7 @@ fn ratings_have_the_rank_the_noise_and_the_skew_they_claim() {
     let (w, h) = mf.truth().unwrap();
     let (mut squares, mut builder) = (0.0, SparseBuilder::new());
     for ([user, item], rating) in mf.entries() {
-        let product: f32 = w.row(user as usize).iter().zip(h.row(item as usize)).map(|(w, h)| w * h).sum();
+        let product: f32 = w.row(user).iter().zip(h.row(item)).map(|(w, h)| w * h).sum();
         squares += f64::from(rating - 3.5 - product).powi(2);
         builder.push([user, item], rating);
     }
@@ -26,7 +30,7 @@ fn ratings_have_the_rank_the_noise_and_the_skew_they_claim() {
     let block = builder.finish(mf.shape(), [0, 1], DuplicatePolicy::Error).unwrap();
     let share = block.histogram(1, 300).share_of_busiest(0.01);
     assert!(share > 0.05, "the busiest 1 % of items have {share} of the ratings");
-    let even = SyntheticMf::new(400, 300, 10_000, 4, 7).skew(0.0, 0.0);
+    let even = SyntheticMf { user_skew: 0.0, item_skew: 0.0, ..set() }.generator();
     assert!(even.row(3).len().abs_diff(25) <= 1);
 }
 
@@ -36,7 +40,7 @@ fn rows_do_not_depend_on_the_order_of_generation() {
     let mut backward: Vec<_> = (0..400).rev().map(|user| mf().row(user)).collect();
     backward.reverse();
     assert_eq!(forward, backward);
-    assert_ne!(forward[0], SyntheticMf::new(400, 300, 10_000, 4, 8).noise(0.2).row(0));
+    assert_ne!(forward[0], SyntheticMf { seed: 8, ..set() }.generator().row(0));
 }
 
 #[test]
@@ -46,30 +50,31 @@ fn the_number_of_ratings_is_as_requested() {
         [(1000, 500, 50_000, 0.6), (40, 30, 1000, 0.6), (300, 20, 2000, 2.5), (7, 9, 63, 0.6), (1000, 50, 17, 0.0)]
     {
         for seed in 0..5 {
-            let set = SyntheticMf::new(users, items, entries, 2, seed).skew(skew, 0.8);
-            assert_eq!(set.entries().count() as u64, entries, "{users} {items} {entries} {seed}");
+            let set = SyntheticMf { users, items, entries, rank: 2, user_skew: skew, seed, ..SyntheticMf::default() };
+            assert_eq!(set.generator().entries().count(), entries, "{users} {items} {entries} {seed}");
         }
     }
 }
 
 #[test]
 fn more_ratings_than_a_user_has_items_are_all_items() {
-    let full = SyntheticMf::new(3, 10, 1000, 2, 1);
+    let full = SyntheticMf { users: 3, items: 10, entries: 1000, ..SyntheticMf::default() }.generator();
     assert!((0..3).all(|user| full.row(user).iter().map(|&(item, _)| item).eq(0..10)));
 }
 
 #[test]
 fn documents_use_words_as_often_as_their_topics_say() {
-    let lda = SyntheticLda::new(2000, 50, 3, 100, 5);
+    let set = SyntheticLda { documents: 2000, words: 50, topics: 3, length: 100, seed: 5, ..SyntheticLda::default() };
+    let lda = set.generator();
     let mut counts = vec![0.0; 50];
     let mut expected = vec![0.0; 50];
     let topics: Vec<_> = (0..3).map(|topic| lda.topic(topic)).collect();
     assert!(topics.iter().all(|topic| (topic.iter().sum::<f64>() - 1.0).abs() < 1e-9));
-    for document in 0..lda.documents() {
+    for document in 0..lda.set().documents {
         let row = lda.row(document);
         let length: u32 = row.iter().map(|&(_, count)| count).sum();
         for &(word, count) in &row {
-            counts[word as usize] += f64::from(count);
+            counts[word] += f64::from(count);
         }
         let mixture = lda.mixture(document);
         assert!((mixture.iter().sum::<f64>() - 1.0).abs() < 1e-9);
@@ -86,14 +91,14 @@ fn documents_use_words_as_often_as_their_topics_say() {
 
 #[test]
 fn regression_columns_are_correlated_and_the_truth_explains_the_target() {
-    let lasso = SyntheticLasso::new(4000, 30, 5, 3).correlation(0.8).noise(0.5);
+    let set = SyntheticLasso { rows: 4000, columns: 30, support: 5, correlation: 0.8, noise: 0.5, seed: 3 };
+    let lasso = set.generator();
     assert_eq!(lasso.truth().len(), 5);
     let (mut neighbours, mut squares) = (0.0, 0.0);
-    for row in 0..lasso.rows() {
+    for row in 0..lasso.set().rows {
         let (target, features) = lasso.row(row);
         neighbours += f64::from(features[10]) * f64::from(features[11]);
-        let signal: f64 =
-            lasso.truth().iter().map(|&(column, value)| value * f64::from(features[column as usize])).sum();
+        let signal: f64 = lasso.truth().iter().map(|&(column, value)| value * f64::from(features[column])).sum();
         squares += (target - signal).powi(2);
     }
     // Standard deviations: sqrt((1 + 0.64) / 4000) = 0.02 and 0.5 / sqrt(8000) = 0.0056.
@@ -103,9 +108,10 @@ fn regression_columns_are_correlated_and_the_truth_explains_the_target() {
 
 #[test]
 fn labels_follow_their_probabilities() {
-    let logistic = SyntheticLogistic::new(20_000, 100, 5, 9);
+    let set = SyntheticLogistic { rows: 20_000, columns: 100, features_per_row: 5, scale: 1.0, seed: 9 };
+    let logistic = set.generator();
     let (mut surprise, mut variance) = (0.0, 0.0);
-    for row in 0..logistic.rows() {
+    for row in 0..logistic.set().rows {
         let (label, features) = logistic.row(row);
         let margin: f64 = features.iter().map(|&(column, value)| f64::from(value) * logistic.truth(column)).sum();
         let probability = 1.0 / (1.0 + (-margin).exp());
@@ -123,7 +129,7 @@ fn written_sets_are_read_back_bit_for_bit() {
         text::write_csv(&mut out, separator, 1, entries.iter().copied()).unwrap();
         let (_folder, source) = file(out);
         let read = ratings(&Csv::new().separator(separator), &source, 10_000).unwrap();
-        let read = read.iter().map(|&(user, item, rating)| ([u64::from(user) - 1, u64::from(item) - 1], rating));
+        let read = read.iter().map(|&(user, item, rating)| ([user as usize - 1, item as usize - 1], rating));
         assert!(read.eq(entries.iter().copied()));
     }
     let header = format!("%%MatrixMarket matrix coordinate real general\n400 300 {}\n", entries.len());
@@ -142,7 +148,9 @@ fn written_sets_are_read_back_bit_for_bit() {
     }
     assert_eq!(read, entries);
 
-    let logistic = SyntheticLogistic::new(100, 50, 5, 1);
+    let set =
+        SyntheticLogistic { rows: 100, columns: 50, features_per_row: 5, seed: 1, ..SyntheticLogistic::default() };
+    let logistic = set.generator();
     let mut out = Vec::new();
     text::write_libsvm(&mut out, (0..100).map(|row| logistic.row(row))).unwrap();
     let (_folder, source) = file(out);
@@ -150,13 +158,14 @@ fn written_sets_are_read_back_bit_for_bit() {
         .columns(Some(50))
         .read(&ByteRange::whole(source), |example| {
             let (label, features) = logistic.row(example.row);
-            let pairs = example.columns.iter().map(|&column| u64::from(column)).zip(example.values.iter().copied());
+            let pairs = example.columns.iter().map(|&column| column as usize).zip(example.values.iter().copied());
             assert!((example.label - label).abs() < f32::EPSILON && pairs.eq(features));
             Ok(())
         })
         .unwrap();
 
-    let lda = SyntheticLda::new(50, 40, 3, 30, 2);
+    let set = SyntheticLda { documents: 50, words: 40, topics: 3, length: 30, seed: 2, ..SyntheticLda::default() };
+    let lda = set.generator();
     let expected: Vec<_> = (0..50)
         .flat_map(|document| lda.row(document).into_iter().map(move |(word, count)| (document, word, count)))
         .collect();
@@ -174,7 +183,7 @@ fn written_sets_are_read_back_bit_for_bit() {
         })
         .unwrap();
     assert_eq!(read, expected);
-    let line = |row: Vec<(u64, u32)>| {
+    let line = |row: Vec<(usize, u32)>| {
         let pairs: Vec<String> = row.iter().map(|(word, count)| format!(" {word}:{count}")).collect();
         format!("{}{}\n", row.len(), pairs.concat())
     };
@@ -183,7 +192,7 @@ fn written_sets_are_read_back_bit_for_bit() {
     Ldac::new()
         .read(&ByteRange::whole(source), |document| {
             let pairs = document.columns.iter().zip(document.values);
-            read.extend(pairs.map(|(&word, &count)| (document.row, u64::from(word), count as u32)));
+            read.extend(pairs.map(|(&word, &count)| (document.row, word as usize, count as u32)));
             Ok(())
         })
         .unwrap();

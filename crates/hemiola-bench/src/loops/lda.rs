@@ -1,7 +1,7 @@
 //! LDA by collapsed Gibbs sampling: the parallel loop on two workers beside a hand-written serial loop.
 
 use super::timed;
-use hemiola::loops::BufferArray;
+use hemiola::loops::BufferExt;
 use hemiola::parallel_for;
 use hemiola_array::synthetic::SyntheticLda;
 use hemiola_array::{ArrayExt, DistArray};
@@ -12,8 +12,8 @@ use std::time::Duration;
 const TOPICS: usize = 100;
 const ALPHA: f32 = 0.5;
 const BETA: f32 = 0.1;
-const DOCUMENTS: u64 = 5_000;
-const WORDS: u64 = 2_000;
+const DOCUMENTS: usize = 5_000;
+const WORDS: usize = 2_000;
 
 /// The topics of a word's occurrences in a document.
 type Assigned = Vec<u16>;
@@ -49,35 +49,36 @@ fn draw(counts: &TopicCounts<'_>, chance: f32) -> usize {
 
 /// Counter of the random number for one occurrence.
 fn place(document: usize, word: usize, occurrence: usize) -> u64 {
-    (document as u64 * WORDS + word as u64) * 64 + occurrence as u64
+    ((document * WORDS + word) * 64 + occurrence) as u64
 }
 
 fn corpus(cluster: &Cluster) -> Result<DistArray<Assigned, 2>> {
-    let made = SyntheticLda::new(DOCUMENTS, WORDS, TOPICS as u64, 100, 3);
+    let set = SyntheticLda { documents: DOCUMENTS, words: WORDS, topics: TOPICS, seed: 3, ..SyntheticLda::default() };
+    let made = set.generator();
     let values = PhiloxRng::new(9);
     let documents = cluster.from_fn([DOCUMENTS], |[document]| made.row(document))?;
     let rows = documents.collect()?;
-    let counts = |[document, word]: [u64; 2]| {
-        let row = &rows[document as usize].1;
+    let counts = |[document, word]: [usize; 2]| {
+        let row = &rows[document].1;
         row.binary_search_by_key(&word, |(other, _)| *other).map_or(0, |at| row[at].1 as usize)
     };
     let all = cluster.from_fn([DOCUMENTS, WORDS], |_| ())?;
-    let assigned = |key: [u64; 2], ()| {
-        let first = |at| values.random_below(place(key[0] as usize, key[1] as usize, at), 0, TOPICS as u64) as u16;
+    let assigned = |key: [usize; 2], ()| {
+        let first = |at| values.random_below(place(key[0], key[1], at), 0, TOPICS as u64) as u16;
         (0..counts(key)).map(first).collect::<Assigned>()
     };
     all.entries().filter(|key, ()| counts(key) > 0).map(assigned).materialize()
 }
 
 /// Counts of topics by document, by word, and in all.
-fn counted(entries: &[([u64; 2], Assigned)]) -> (Vec<i32>, Vec<i32>, Vec<i32>) {
-    let mut by_document = vec![0; DOCUMENTS as usize * TOPICS];
-    let mut by_word = vec![0; WORDS as usize * TOPICS];
+fn counted(entries: &[([usize; 2], Assigned)]) -> (Vec<i32>, Vec<i32>, Vec<i32>) {
+    let mut by_document = vec![0; DOCUMENTS * TOPICS];
+    let mut by_word = vec![0; WORDS * TOPICS];
     let mut totals = vec![0; TOPICS];
     for ([document, word], topics) in entries {
         for topic in topics {
-            by_document[*document as usize * TOPICS + usize::from(*topic)] += 1;
-            by_word[*word as usize * TOPICS + usize::from(*topic)] += 1;
+            by_document[document * TOPICS + usize::from(*topic)] += 1;
+            by_word[word * TOPICS + usize::from(*topic)] += 1;
             totals[usize::from(*topic)] += 1;
         }
     }
@@ -96,12 +97,11 @@ impl ParallelLda {
     fn new(cluster: &Cluster) -> Result<Self> {
         let tokens = corpus(cluster)?;
         let (documents, words, totals) = counted(&tokens.collect()?);
-        let topics = TOPICS as u64;
         Ok(Self {
             tokens,
-            by_document: cluster.from_fn([DOCUMENTS, topics], |[d, k]| documents[(d * topics + k) as usize])?,
-            by_word: cluster.from_fn([WORDS, topics], |[w, k]| words[(w * topics + k) as usize])?,
-            totals: cluster.from_fn([1, topics], |[_, k]| totals[k as usize])?,
+            by_document: cluster.from_fn([DOCUMENTS, TOPICS], |[d, k]| documents[d * TOPICS + k])?,
+            by_word: cluster.from_fn([WORDS, TOPICS], |[w, k]| words[w * TOPICS + k])?,
+            totals: cluster.from_fn([1, TOPICS], |[_, k]| totals[k])?,
         })
     }
 
@@ -133,7 +133,7 @@ impl ParallelLda {
 }
 
 struct SerialLda {
-    tokens: Vec<([u64; 2], Assigned)>,
+    tokens: Vec<([usize; 2], Assigned)>,
     by_document: Vec<i32>,
     by_word: Vec<i32>,
     totals: Vec<i32>,
@@ -145,7 +145,7 @@ impl SerialLda {
         let Self { tokens, by_document, by_word, totals } = self;
         let none = [0; TOPICS];
         for ([d, w], topics) in &mut *tokens {
-            let (d, w) = (*d as usize, *w as usize);
+            let (d, w) = (*d, *w);
             let doc = &mut by_document[d * TOPICS..][..TOPICS];
             let word = &mut by_word[w * TOPICS..][..TOPICS];
             for (at, topic) in topics.iter_mut().enumerate() {

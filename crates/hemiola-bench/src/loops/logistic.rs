@@ -3,29 +3,30 @@
 //! Every feature occurs once, so without prefetching every read of a remote row is a request.
 
 use super::timed;
-use hemiola::loops::BufferArray;
+use hemiola::loops::BufferExt;
 use hemiola::loops::expand::probing::{CapturePlain as _, CaptureShared as _};
 use hemiola::loops::expand::{Access, AccessMode, CaptureProbe, LoopSite, Subscript, for_each_entry};
 use hemiola::parallel_for;
 use hemiola_array::{ArrayExt, DistArray};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
 use hemiola_core::rng::Permutation;
 use std::borrow::Cow;
 use std::time::Duration;
 
-const SAMPLES: u64 = 2_000;
-const FEATURES_PER_SAMPLE: u64 = 100;
-const FEATURES: u64 = SAMPLES * FEATURES_PER_SAMPLE;
+const SAMPLES: usize = 2_000;
+const FEATURES_PER_SAMPLE: usize = 100;
+const FEATURES: usize = SAMPLES * FEATURES_PER_SAMPLE;
 const STEP: f32 = 0.1;
 
 /// The features of a sample and their values.
 type Sample = Vec<(u32, f32)>;
 
 fn samples(cluster: &Cluster) -> Result<DistArray<Sample, 1>> {
-    let numbers = Permutation::new(FEATURES, 5);
+    let numbers = Permutation::new(FEATURES as u64, Seed(5));
     cluster.from_fn([SAMPLES], |[sample]| {
         let features = sample * FEATURES_PER_SAMPLE..(sample + 1) * FEATURES_PER_SAMPLE;
-        features.map(|at| (numbers.apply(at) as u32, 1.0 + (at % 3) as f32)).collect()
+        features.map(|at| (numbers.apply(at as u64) as u32, 1.0 + (at % 3) as f32)).collect()
     })
 }
 

@@ -6,6 +6,7 @@ use hemiola_array::read::Csv;
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::{AccumulatorExt, ArrayExt, DistArray, PartitionSpec, ReadExt};
 use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
 use hemiola_core::rng::PhiloxRng;
 use serde::Serialize;
 use std::path::PathBuf;
@@ -70,17 +71,16 @@ fn load(cluster: &Cluster, source: &RatingSource) -> Result<DistArray<f32, 2>> {
     match source {
         RatingSource::Synthetic { ratings } => {
             let values = PhiloxRng::new(1);
-            let line = cluster.from_fn([*ratings], |[at]| values.uniform_f32(at, 3, 1.0..5.0))?;
-            let keys = line
-                .entries()
-                .map_keys(|[at]| [values.random_below(at, 1, 50_000), values.random_below(at, 2, 10_000)]);
+            let line = cluster.from_fn([*ratings as usize], |[at]| values.uniform_f32(at as u64, 3, 1.0..5.0))?;
+            let key = |at: usize, draw, bound| values.random_below(at as u64, draw, bound) as usize;
+            let keys = line.entries().map_keys(|[at]| [key(at, 1, 50_000), key(at, 2, 10_000)]);
             keys.materialize_as(&PartitionSpec::default(), DuplicatePolicy::Last)
         }
         RatingSource::File(file) => {
             let name = file.to_str().ok_or("the path is not UTF-8")?;
             let csv = Csv::new().separator("\t");
             let lazy =
-                cluster.read_csv_with(csv, name, |(user, item, rating): (u64, u64, f32)| ([user, item], rating))?;
+                cluster.read_csv_with(csv, name, |(user, item, rating): (usize, usize, f32)| ([user, item], rating))?;
             lazy.materialize()
         }
     }
@@ -114,13 +114,13 @@ impl ParallelMf {
     fn new(cluster: &Cluster, source: &RatingSource) -> Result<Self> {
         let ratings = load(cluster, source)?;
         let [users, items] = ratings.shape().extents();
-        let w = cluster.uniform([users, RANK as u64], 0.0..0.1, 1)?;
-        let h = cluster.uniform([items, RANK as u64], 0.0..0.1, 2)?;
+        let w = cluster.uniform([users, RANK], 0.0..0.1, Seed(1))?;
+        let h = cluster.uniform([items, RANK], 0.0..0.1, Seed(2))?;
         Ok(Self { ratings, w, h })
     }
 
     /// Runs one epoch and returns the time of planning.
-    fn pass(&self, cluster: &Cluster) -> Result<Duration> {
+    fn pass(&mut self, cluster: &Cluster) -> Result<Duration> {
         let loss = cluster.accumulator::<f64>();
         let Self { ratings, w, h } = self;
         let run = parallel_for!(
@@ -150,7 +150,7 @@ impl SerialMf {
         let entries = ratings.collect()?;
         let values = PhiloxRng::new(7);
         let factor =
-            |rows: u64, draw| (0..rows * RANK as u64).map(|at| values.uniform_f32(at, draw, 0.0..0.1)).collect();
+            |rows: usize, draw| (0..(rows * RANK) as u64).map(|at| values.uniform_f32(at, draw, 0.0..0.1)).collect();
         let _ = cluster;
         Ok(Self {
             users: entries.iter().map(|([user, _], _)| *user as u32).collect(),
@@ -177,10 +177,10 @@ impl SerialMf {
 pub(super) fn local(source: &RatingSource, rounds: u32) -> Result<OneProcessTimes> {
     Cluster::builder().workers(1).run(|one| {
         Cluster::builder().workers(2).run(|two| {
-            let (first, second) = (ParallelMf::new(one, source)?, ParallelMf::new(two, source)?);
+            let (mut first, mut second) = (ParallelMf::new(one, source)?, ParallelMf::new(two, source)?);
             let mut by_hand = SerialMf::new(one, &first.ratings)?;
             let longest = Duration::MAX;
-            let entries = first.ratings.len();
+            let entries = first.ratings.len() as u64;
             let mut best = OneProcessTimes {
                 entries,
                 serial: longest,
@@ -210,7 +210,7 @@ pub(super) fn local(source: &RatingSource, rounds: u32) -> Result<OneProcessTime
 
 /// Times of the serial loop on peer 0 while the other idles, and of both peers together.
 pub(super) fn paired(cluster: &Cluster, source: &RatingSource, rounds: u32) -> Result<TwoProcessTimes> {
-    let model = ParallelMf::new(cluster, source)?;
+    let mut model = ParallelMf::new(cluster, source)?;
     let mut by_hand = SerialMf::new(cluster, &model.ratings)?;
     let mut best = TwoProcessTimes { serial: Duration::MAX, two_peers: Duration::MAX };
     for round in 0..=rounds {

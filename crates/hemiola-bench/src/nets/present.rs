@@ -214,11 +214,11 @@ impl NnBench {
 }
 
 /// Batches of Burn tensors from a linear congruential generator.
-mod burn_parts {
+pub(super) mod burn_parts {
     use super::{Cluster, ImageBatch, RatingBatch, TextBatch};
     use hemiola_nn::burn::tensor::{Device, Int, Tensor, TensorData};
 
-    pub(super) fn device() -> Device {
+    pub(in crate::nets) fn device() -> Device {
         Device::flex().autodiff()
     }
 
@@ -231,7 +231,7 @@ mod burn_parts {
         std::iter::repeat_with(draw).take(count).collect()
     }
 
-    pub(super) fn images(cluster: &Cluster, examples: usize, side: usize) -> ImageBatch {
+    pub(in crate::nets) fn images(cluster: &Cluster, examples: usize, side: usize) -> ImageBatch {
         pictures(cluster, [examples, 3, side, side])
     }
 

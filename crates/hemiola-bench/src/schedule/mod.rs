@@ -10,8 +10,11 @@
 //!   eight workers round-robin beside heaviest first. The CPU time of the busiest worker counts, so
 //!   eight workers need no eight cores.
 
+mod figures;
 mod problems;
 mod words;
+
+pub use figures::ScheduleFiguresBench;
 
 use crate::benchmark::Benchmark;
 use clap::Args;
@@ -137,7 +140,7 @@ fn solve(name: &'static str, problem: &LassoProblem, share: f64, workers: usize)
     let builder = SparseRegression::builder(SparseLoss::Squared).lambda(Lambda::Share(share)).intercept(false);
     let regression = builder.tolerance(1e-6).build()?;
     let examples = problem.examples();
-    let found = hemiola::standalone(1).workers(workers).run(|cluster| {
+    let found = hemiola_cluster::standalone(1).workers(workers).run(|cluster| {
         let report = regression.fit_rows(cluster, examples.clone())?.report;
         let last = report.progress.last();
         let gap = last.and_then(|last| last.train.get("gap").copied()).unwrap_or(f64::NAN);
@@ -150,13 +153,13 @@ fn solve(name: &'static str, problem: &LassoProblem, share: f64, workers: usize)
 /// Updates until the objective is within 0.1 % of the minimum: random ones, and scheduled ones.
 fn compare(problem: &LassoProblem) -> anyhow::Result<[Option<u64>; 2]> {
     let lasso = || SparseRegression::builder(SparseLoss::Squared).lambda(Lambda::Share(0.1)).tolerance(1e-9);
-    let found = hemiola::standalone(1).run(|cluster| {
+    let found = hemiola_cluster::standalone(1).run(|cluster| {
         let trained = lasso().build()?.fit_rows(cluster, problem.examples())?;
         let goal = 1.001 * trained.report.progress.last().map_or(f64::NAN, |last| last.objective);
         let until = StudyLimits { objective: goal, updates: GIVEN_UP, every: 1000 };
         let updates = |way: Way| {
             let study = lasso().build()?.study(cluster, problem.examples(), &way, until)?;
-            Ok::<_, hemiola::Error>(study.trace.jobs_until(goal))
+            Ok::<_, hemiola_cluster::Error>(study.trace.jobs_until(goal))
         };
         Ok([updates(Way::shotgun(32))?, updates(Way::default())?])
     })?;

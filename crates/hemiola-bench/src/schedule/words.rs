@@ -15,7 +15,7 @@ pub(super) fn heavy_first(words: usize, rounds: u32) -> anyhow::Result<f64> {
     let mut order: Vec<u64> = (1..=words as u64).collect();
     order.sort_by_key(|rank| values.random_u64(*rank, 0));
     let counts: Vec<u64> = order.into_iter().map(|rank| (MOST / rank).max(1)).collect();
-    let found = hemiola::standalone(1).workers(WORKERS).run(|cluster| {
+    let found = hemiola_cluster::standalone(1).workers(WORKERS).run(|cluster| {
         let mut best = [f64::INFINITY; 2];
         for _ in 0..rounds {
             for (best, how) in best.iter_mut().zip([JobAssignment::RoundRobin, JobAssignment::HeaviestFirst]) {

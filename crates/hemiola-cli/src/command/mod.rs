@@ -5,12 +5,16 @@
 mod bench;
 mod completions;
 mod data;
+#[cfg(not(all(feature = "bench", feature = "sim")))]
+mod disabled;
 mod model;
 mod plot;
 mod probe;
 mod run;
 mod serve;
+#[cfg(feature = "sim")]
 mod simulate;
+#[cfg(feature = "sim")]
 mod study;
 mod topology;
 
@@ -24,6 +28,10 @@ pub(crate) enum CliCommand {
     #[cfg(feature = "bench")]
     #[command(subcommand)]
     Bench(hemiola_bench::Bench),
+    /// Run the benchmarks of Hemiola on this machine (needs the feature `bench`).
+    #[cfg(not(feature = "bench"))]
+    #[command(hide = true)]
+    Bench(disabled::DisabledCommand),
     /// List the coefficients of a sparse regression.
     Coefficients(model::CoefficientsArgs),
     /// Print a shell completion script.
@@ -48,13 +56,23 @@ pub(crate) enum CliCommand {
     /// Run a dedicated parameter server for the tables of a job.
     Serve(serve::ServeArgs),
     /// Simulate clusters in virtual time.
+    #[cfg(feature = "sim")]
     #[command(subcommand)]
     Simulate(simulate::SimulateCommand),
+    /// Simulate clusters in virtual time (needs the feature `sim`).
+    #[cfg(not(feature = "sim"))]
+    #[command(hide = true)]
+    Simulate(disabled::DisabledCommand),
     /// Find items similar to an item.
     Similar(model::SimilarArgs),
     /// Run experiments that need no cluster.
+    #[cfg(feature = "sim")]
     #[command(subcommand)]
     Study(study::StudyCommand),
+    /// Run experiments that need no cluster (needs the feature `sim`).
+    #[cfg(not(feature = "sim"))]
+    #[command(hide = true)]
+    Study(disabled::DisabledCommand),
     /// List the topics of a topic model: sizes, top words, coherence.
     Topics(model::TopicsArgs),
     /// Analyze and draw a communication graph: degree, spectral gap, bytes per step.
@@ -69,6 +87,8 @@ impl CliCommand {
         match self {
             #[cfg(feature = "bench")]
             Self::Bench(bench) => bench::execute(bench),
+            #[cfg(not(feature = "bench"))]
+            Self::Bench(disabled) => disabled.refuse("benchmarks", "bench"),
             Self::Coefficients(coefficients) => coefficients.execute(),
             Self::Completions(completions) => completions.execute(),
             Self::Data(data) => data.execute(),
@@ -80,9 +100,15 @@ impl CliCommand {
             Self::Recommend(recommend) => recommend.execute(),
             Self::Run(run) => run.execute(),
             Self::Serve(serve) => serve.execute(),
+            #[cfg(feature = "sim")]
             Self::Simulate(simulate) => simulate.execute(),
+            #[cfg(not(feature = "sim"))]
+            Self::Simulate(disabled) => disabled.refuse("simulator", "sim"),
             Self::Similar(similar) => similar.execute(),
+            #[cfg(feature = "sim")]
             Self::Study(study) => study.execute(),
+            #[cfg(not(feature = "sim"))]
+            Self::Study(disabled) => disabled.refuse("simulator", "sim"),
             Self::Topics(topics) => topics.execute(),
             Self::Topology(topology) => topology.execute(),
             Self::Train(train) => train.execute(),

@@ -78,7 +78,7 @@ fn describe(peers: Vec<PeerSpec>, pairs: &[LinkMeasurement]) -> ResourceSpec {
 
 fn summary(description: &ResourceSpec, pairs: &[LinkMeasurement]) -> String {
     let hosts = description.hosts().len();
-    let mut text = format!("{} on {}\n", counted(description.size() as u64, "peer"), counted(hosts as u64, "host"));
+    let mut text = format!("{} on {}\n", counted(description.size(), "peer"), counted(hosts, "host"));
     let mut line = |name: &str, link: LinkSpec| {
         let (rate, latency) = (link.bytes_per_second / 1e6, link.latency * 1e6);
         writeln!(text, "  {name}: {rate:.0} MB/s, {latency:.0} µs").expect("writing to a string cannot fail");

@@ -91,7 +91,7 @@ fn four_processes_are_bit_identical_to_four_peers_in_one() {
         .build()
         .unwrap();
     let (file, folder) = (lab.path().join("three.libsvm"), lab.path().join("standalone"));
-    hemiola::standalone(4)
+    hemiola_cluster::standalone(4)
         .workers(1)
         .run(|cluster| {
             let examples = data::read(cluster, &data::LinearReadOptions::default(), file.to_str().unwrap())?.labelled;

@@ -29,6 +29,7 @@ mod probe;
 mod remote;
 mod results;
 mod serving;
+#[cfg(feature = "sim")]
 mod simulate;
 mod slips;
 mod sparse;

@@ -208,3 +208,16 @@ fn invalid_plots_are_refused_and_nothing_is_written() {
         assert_eq!(names(lab.path()), before, "{arguments}");
     }
 }
+
+#[cfg(feature = "bench")]
+#[test]
+fn a_staleness_benchmark_of_two_peers_can_be_plotted() {
+    let lab = tempfile::tempdir().unwrap();
+    let program = env!("CARGO_BIN_EXE_hemiola");
+    let bench = "bench staleness --staleness 1 --epochs 2 --clocks 2 --width 4 --report ssp.json";
+    let ended = crate::model::hemiola(&lab, &format!("run -n 2 --workers 1 -- {program} {bench}"));
+    assert_eq!((ended.code, text(&ended.stderr)), (Some(0), String::new()));
+    assert!(text(&ended.stdout).contains("epoch 2: rmse "), "{}", text(&ended.stdout));
+    let svg = drawn(&lab, "ssp.json --y rmse --x seconds,epochs -o ssp.svg", "ssp.svg");
+    assert!(svg.contains("rmse"), "{svg}");
+}

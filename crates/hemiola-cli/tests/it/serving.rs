@@ -31,7 +31,7 @@ fn the_program() {
         println!("result: {} peers, {servers} servers, sum {sum}, {} bytes here", cluster.size(), table.memory_bytes());
         Ok(())
     };
-    hemiola::run(work).unwrap();
+    hemiola_cluster::run(work).unwrap();
 }
 
 #[test]

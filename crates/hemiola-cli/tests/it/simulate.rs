@@ -22,7 +22,7 @@ fn a_scenario_is_deterministic() {
 
 #[test]
 fn a_violated_invariant_is_reported_and_an_invalid_scenario_refused() {
-    let failed = replay(&SCENARIO.replace("\"length\":4", "\"length\":4,\"run_out_of_order\":true"));
+    let failed = replay(&SCENARIO.replace("\"length\":4", "\"length\":4,\"pass_out_of_order\":true"));
     assert_eq!(failed.code, Some(1), "{}", text(&failed.stdout));
     assert!(!text(&failed.stdout).contains("all invariants hold"));
     let refused = replay(&SCENARIO.replace("\"peers\":3", "\"peers\":0"));

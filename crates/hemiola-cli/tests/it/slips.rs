@@ -25,11 +25,28 @@ fn a_signal_is_handled_while_peers_are_being_started() {
     assert!(text(&ended.stderr).contains("asked all peers to end"), "{}", text(&ended.stderr));
 }
 
+#[cfg(not(all(feature = "bench", feature = "sim")))]
+#[test]
+fn a_command_that_is_not_in_this_build_names_its_feature() {
+    let lab = tempfile::tempdir().unwrap();
+    let absent: [(&str, &str, bool); 3] = [
+        ("bench net --rounds 1", "bench", cfg!(feature = "bench")),
+        ("simulate train mf --peers 4", "sim", cfg!(feature = "sim")),
+        ("study staleness --help", "sim", cfg!(feature = "sim")),
+    ];
+    for (arguments, feature, _) in absent.into_iter().filter(|(_, _, present)| !present) {
+        let ended = command(lab.path(), arguments);
+        let said = text(&ended.stderr);
+        assert_eq!(ended.code, Some(2), "{said}");
+        assert!(said.contains(&format!("cargo build --release --features {feature}")), "{said}");
+    }
+}
+
 #[cfg(feature = "bench")]
 #[test]
 fn an_unwritable_report_is_refused_before_anything_is_measured() {
     let lab = tempfile::tempdir().unwrap();
-    for bench in ["net", "data", "tables", "loops", "collective"] {
+    for bench in ["net", "data", "tables", "loops", "collective", "compression", "convergence", "staleness"] {
         let ended = command(lab.path(), &format!("bench {bench} --report no/such/folder.json"));
         let said = text(&ended.stderr);
         assert!(ended.code == Some(2) && said.contains("cannot write the report"), "{bench}: {said}");

@@ -238,11 +238,11 @@ fn standalone_model(lab: &TempDir, peers: usize) -> BTreeMap<String, Vec<u8>> {
     let (ratings, folder) = (lab.path().join("ratings.csv"), lab.path().join("standalone"));
     let limits = TrainingLimits { epochs: 6, patience: None, ..TrainingLimits::default() };
     let settings = MatrixFactorization::builder().rank(4).limits(limits).build().unwrap();
-    hemiola::standalone(peers)
+    hemiola_cluster::standalone(peers)
         .workers(1)
         .run(|cluster| {
             let ratings = data::read(cluster, None, ratings.to_str().unwrap())?;
-            let (train, valid) = ratings.split(0.1, settings.settings().seed)?;
+            let (train, valid) = ratings.split(0.1, Seed(settings.settings().seed))?;
             let session = FitOptions::new().with_checkpoints(Checkpoints::new(&folder));
             settings.fit_with(cluster, &train, Some(&valid), session)?;
             Ok(())

@@ -1,7 +1,7 @@
 //! Operations, their buffer lengths, and their translation into steps.
 
 use super::step::{CollectiveStep, Members, ReceiveAction, StepBuilder, chunk_range};
-use super::{ElementKind, ReduceOp, doubling, halving, ring, tree, two_level};
+use super::{CollectiveElement, ElementKind, ReduceOp, doubling, halving, ring, tree, two_level};
 use crate::Algorithm;
 use crate::compress::{CollectiveGoal, Compression, CompressionLabel};
 use hemiola_core::Rank;
@@ -89,6 +89,16 @@ impl Operation {
             }
             Self::Barrier => 0,
         }
+    }
+
+    /// Returns the buffer of an all-gather: the blocks of all peers, with the block of peer `me` at
+    /// its position and zeros elsewhere.
+    #[must_use]
+    pub fn gather_buffer<T: CollectiveElement>(block: &[T], me: Rank, peers: usize) -> Vec<T> {
+        let mut all = vec![T::zeroed(); block.len() * peers];
+        let start = me.index() * block.len();
+        all[start..start + block.len()].copy_from_slice(block);
+        all
     }
 
     /// Range of a peer's result in its buffer.

@@ -9,15 +9,18 @@
 //! |---|---|
 //! | [`philox`] | [`Philox`]: four random words for a seed and a counter |
 //! | [`counter_rng`] | [`PhiloxRng`]: uniform and normal numbers, integers below a bound, at an index |
+//! | [`seed`] | [`Seed`]: random seed as an argument |
 //! | [`permutation`] | [`Permutation`] of `0..n` with its inverse, without a table |
 //! | [`split_mix`] | [`SplitMix64`]: sequential generator; [`mix64`]: hash of 64 bits |
 
 pub mod counter_rng;
 pub mod permutation;
 pub mod philox;
+pub mod seed;
 pub mod split_mix;
 
 pub use counter_rng::PhiloxRng;
 pub use permutation::Permutation;
 pub use philox::Philox;
+pub use seed::Seed;
 pub use split_mix::{GOLDEN_GAMMA, SplitMix64, mix64};

@@ -1,6 +1,6 @@
 //! Pseudorandom permutation of `0..n`, computed and not stored.
 //!
-//! `shuffle_keys(seed)` renumbers the indices of a dimension so that busy rows spread over all
+//! `shuffle_keys` renumbers the indices of a dimension so that busy rows spread over all
 //! parts. Results are written with the original indices, so the inverse is needed too. A table
 //! would cost 8 bytes per index on every peer, or a message per lookup. **Decision:** a Feistel
 //! network. It needs O(1) memory, is identical on every peer without communication, and its inverse
@@ -14,7 +14,7 @@
 //!
 //! **Invariant:** `invert(apply(i)) == i` for every `i < n`.
 
-use super::Philox;
+use super::{Philox, Seed};
 use serde::{Deserialize, Serialize};
 
 const ROUNDS: u32 = 7;
@@ -22,8 +22,9 @@ const ROUNDS: u32 = 7;
 /// Pseudorandom permutation of `0..extent`.
 ///
 /// ```
+/// use hemiola_core::Seed;
 /// use hemiola_core::rng::Permutation;
-/// let permutation = Permutation::new(1000, 42);
+/// let permutation = Permutation::new(1000, Seed(42));
 /// let mut seen: Vec<u64> = (0..1000).map(|index| permutation.apply(index)).collect();
 /// assert!((0..1000).all(|index| permutation.invert(seen[index as usize]) == index));
 /// seen.sort_unstable();
@@ -41,7 +42,7 @@ impl Permutation {
     /// Creates the permutation of `0..extent` for a seed.
     #[must_use]
     #[inline]
-    pub const fn new(extent: u64, seed: u64) -> Self {
+    pub const fn new(extent: u64, Seed(seed): Seed) -> Self {
         let bits = match extent {
             0 => 0,
             _ => u64::BITS - (extent - 1).leading_zeros(),
@@ -110,7 +111,7 @@ mod tests {
     proptest! {
         #[test]
         fn permutation_is_a_bijection_with_its_inverse(extent in 1_u64..3000, seed: u64) {
-            let permutation = Permutation::new(extent, seed);
+            let permutation = Permutation::new(extent, Seed(seed));
             let mut seen = vec![false; extent as usize];
             for index in 0..extent {
                 let number = permutation.apply(index);
@@ -121,7 +122,7 @@ mod tests {
 
         #[test]
         fn large_extents_are_inverted_too(extent in 1_u64.., seed: u64, pick: u64) {
-            let permutation = Permutation::new(extent, seed);
+            let permutation = Permutation::new(extent, Seed(seed));
             let index = pick % extent;
             prop_assert_eq!(permutation.invert(permutation.apply(index)), index);
         }
@@ -129,7 +130,7 @@ mod tests {
 
     #[test]
     fn busy_neighbours_are_spread_evenly() {
-        let permutation = Permutation::new(10_000, 5);
+        let permutation = Permutation::new(10_000, Seed(5));
         let mut parts = [0_u32; 4];
         (0..1000).for_each(|index| parts[permutation.apply(index) as usize / 2500] += 1);
         // Hypergeometric: mean 250, standard deviation 13; the bound is five standard deviations.
@@ -140,7 +141,7 @@ mod tests {
     fn every_permutation_of_four_appears_equally_often() {
         let mut seen = std::collections::BTreeMap::new();
         for seed in 0..24_000 {
-            let permutation = Permutation::new(4, seed);
+            let permutation = Permutation::new(4, Seed(seed));
             *seen.entry([0, 1, 2, 3].map(|index| permutation.apply(index))).or_insert(0_u32) += 1;
         }
         // With even permutations only there would be 12. Poor mixing would show here, in a Feistel

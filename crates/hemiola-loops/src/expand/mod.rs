@@ -1,8 +1,11 @@
 //! Items that the expansion of `parallel_for!` uses. Internal: they change with the macro.
 
-pub use crate::capture::{AccumulatorCapture, ArrayCapture, BufferCapture, Capture, PlainCapture, TableCapture};
+pub use crate::capture::{
+    AccumulatorCapture, ArrayCapture, BufferCapture, Capture, PassCapture, PlainCapture, PrefetchCapture, TableCapture,
+};
 pub use crate::site::LoopSite;
 pub use hemiola_analysis::{Access, AccessMode, Subscript};
+pub use hemiola_macros::parallel_for as parallel_for_at;
 pub use probe::CaptureProbe;
 
 mod probe;
@@ -18,7 +21,10 @@ use std::ops::{Range, RangeInclusive};
 
 /// Traits with the methods of probes.
 pub mod probing {
-    pub use super::probe::{AllowCopy, CapturePlain, CaptureShared, RefuseMove};
+    pub use super::probe::{
+        AllowCopy, AllowShared, BorrowExclusive, BorrowShared, CapturePlain, CaptureShared, RefuseMove,
+        RefuseSharedArray,
+    };
 }
 
 /// Converts `a..=b` to a half-open range.
@@ -43,7 +49,7 @@ pub fn for_each_entry<'a, T, const N: usize, C, F, P>(
 ) -> Result<LoopReport>
 where
     T: Element,
-    C: Capture<'a> + Sync,
+    C: PrefetchCapture<'a> + PassCapture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], &T) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], &T) + Sync,
 {
@@ -67,7 +73,7 @@ pub fn for_each_entry_mut<'a, T, const N: usize, C, F, P>(
 ) -> Result<LoopReport>
 where
     T: Element,
-    C: Capture<'a> + Sync,
+    C: PrefetchCapture<'a> + PassCapture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], &mut T) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], &T) + Sync,
 {
@@ -89,7 +95,7 @@ pub fn for_each_index<'a, const N: usize, C, F, P>(
     slice: P,
 ) -> Result<LoopReport>
 where
-    C: Capture<'a> + Sync,
+    C: PrefetchCapture<'a> + PassCapture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N]) + Sync,
     P: Fn(&mut C::Recorder, [usize; N]) + Sync,
 {

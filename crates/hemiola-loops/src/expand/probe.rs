@@ -1,17 +1,27 @@
 //! Probes: the expansion of `parallel_for!` finds the kind of a captured name by its type.
 //!
-//! The macro writes `CaptureProbe::<_, WRITTEN>(&x).capture(0)` for a captured name `x`. It cannot
-//! know the type of `x`, but Rust's method lookup can (autoref specialization). The lookup first
-//! considers methods that take `CaptureProbe<..>` by value, and only if none applies, methods that
-//! take `&CaptureProbe<..>`. So
+//! The macro writes `CaptureProbe::<_, false>(&x).capture(0)` for a captured name `x` that the body
+//! reads. It cannot know the type of `x`, but Rust's method lookup can (autoref specialization).
+//! The lookup first considers methods that take `CaptureProbe<..>` by value, and only if none
+//! applies, methods that take `&CaptureProbe<..>`. So
 //!
 //! - [`CaptureShared`] is implemented for `CaptureProbe<X>` of each shared kind `X` (array,
 //!   accumulator, buffer, table), and for `&X` and `&mut X`, because a name may be a reference
 //!   (`fn train(w: &mut DistArray<..>)`);
 //! - [`CapturePlain`] is implemented for `&CaptureProbe<T>` of *every* `T`, and catches the rest.
 //!
-//! `must_be_copy` works in the same way: [`AllowCopy`] for `CaptureProbe<T: Copy>`, [`RefuseMove`]
-//! for `&CaptureProbe<T>`. `must_be_shared` is an ordinary method with a bound. The expansion
+//! A name that the body writes becomes `CaptureProbe::<_, true>(x.borrow_written()).capture(0)`.
+//! The lookup considers methods that borrow `x` by `&` before those that borrow it by `&mut`. So
+//!
+//! - [`BorrowShared`] is implemented for accumulators, buffers and tables, which are shared by
+//!   design: `x` is borrowed by `&`;
+//! - [`BorrowExclusive`] is implemented for *every* type and catches the arrays: `x` is borrowed by
+//!   `&mut`, so that the compiler demands `let mut x` or `x: &mut DistArray<..>`, and refuses any
+//!   other use of the array while the loop runs.
+//!
+//! The checks work in the same way. `must_be_copy`: [`AllowCopy`] for `CaptureProbe<T: Copy>`,
+//! [`RefuseMove`] for `&CaptureProbe<T>`. `must_be_writable`: [`RefuseSharedArray`] for an array
+//! behind `&`, [`AllowShared`] for `&CaptureProbe<T>`, with a bound on the type. The expansion
 //! imports all traits by `use probing::*` in a block without user code.
 //!
 //! The shared kinds use traits instead of inherent methods, which the lookup also considers first.
@@ -60,8 +70,30 @@ impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &CaptureProbe<'a, 
     }
 }
 
-/// Kinds that all workers may write. Implemented for the shared kinds and references to them, which
-/// the compiler lists in its message.
+/// Borrows a written variable of a kind that is shared by design: accumulators, buffers, tables.
+pub trait BorrowShared {
+    /// Borrows the variable by `&`.
+    fn borrow_written(&self) -> &Self {
+        self
+    }
+}
+
+impl<T, C> BorrowShared for Accumulator<T, C> {}
+impl<U, R, const N: usize> BorrowShared for WriteBuffer<U, R, N> {}
+impl<T> BorrowShared for TableInLoop<'_, T> {}
+
+/// Borrows a written variable of any other type: the loop has it to itself.
+pub trait BorrowExclusive {
+    /// Borrows the variable by `&mut`.
+    fn borrow_written(&mut self) -> &mut Self {
+        self
+    }
+}
+
+impl<T: ?Sized> BorrowExclusive for T {}
+
+/// Kinds that a body may write. Implemented for the shared kinds and references to them, which the
+/// compiler lists in its message.
 #[diagnostic::on_unimplemented(
     message = "a parallel loop cannot write to a captured variable of type `{Self}`",
     label = "this variable is shared by all workers and cannot be written",
@@ -70,13 +102,48 @@ impl<'a, T: ?Sized, const WRITTEN: bool> CapturePlain<'a> for &CaptureProbe<'a, 
 )]
 pub trait SharedWrite {}
 
-impl<T: ?Sized, const WRITTEN: bool> CaptureProbe<'_, T, WRITTEN> {
+/// Allows writes to the shared kinds.
+pub trait AllowShared: Sized {
+    /// Type of the captured variable.
+    type Value: ?Sized;
     /// Compiles only if the captured variable may be written.
-    pub fn must_be_shared(self)
+    fn must_be_writable(self)
     where
-        T: SharedWrite,
+        Self::Value: SharedWrite,
     {
     }
+}
+
+impl<T: ?Sized, const WRITTEN: bool> AllowShared for &CaptureProbe<'_, T, WRITTEN> {
+    type Value = T;
+}
+
+/// Bound of written arrays that are borrowed by `&`. No usable type implements it.
+#[diagnostic::on_unimplemented(
+    message = "a parallel loop cannot write to an array behind a shared reference",
+    label = "the body writes this array, but its type is `{Self}`",
+    note = "a loop takes the arrays that it writes as `&mut`: change the type to `&mut DistArray<..>`",
+    note = "arrays that a loop only reads, accumulators, buffers and tables may stay behind `&`"
+)]
+pub trait ExclusiveReference {}
+
+#[diagnostic::do_not_recommend]
+impl ExclusiveReference for NeverCaptured {}
+
+/// Rejects writes to arrays behind shared references.
+pub trait RefuseSharedArray: Sized {
+    /// Type of the reference.
+    type Reference;
+    /// Never compiles, because no usable type satisfies the bound.
+    fn must_be_writable(self)
+    where
+        Self::Reference: ExclusiveReference,
+    {
+    }
+}
+
+impl<'r, T, const N: usize, const WRITTEN: bool> RefuseSharedArray for CaptureProbe<'_, &'r DistArray<T, N>, WRITTEN> {
+    type Reference = &'r DistArray<T, N>;
 }
 
 /// Allows `Copy` values to be moved into the body.
@@ -120,8 +187,8 @@ impl<T: ?Sized, const WRITTEN: bool> RefuseMove for &CaptureProbe<'_, T, WRITTEN
     type Value = T;
 }
 
-/// Declares a shared kind: it is captured as such and may be written, directly and behind
-/// references.
+/// Declares a shared kind: it is captured as such, directly and behind references, and may be
+/// written behind references.
 ///
 /// `shared_kind!([generics] Type, (bounds) => |value, name| expression, CaptureType)`. `WRITTEN`
 /// and `'a` may be used in the types.
@@ -157,13 +224,18 @@ macro_rules! shared_kind {
                 $capture
             }
         }
-        impl<$($generics)*> SharedWrite for $kind {}
         #[diagnostic::do_not_recommend]
         impl<$($generics)*> SharedWrite for &$kind {}
         #[diagnostic::do_not_recommend]
         impl<$($generics)*> SharedWrite for &mut $kind {}
     };
 }
+
+// Outside of the macro, so that the compiler lists these lines and not the macro.
+impl<T, const N: usize> SharedWrite for DistArray<T, N> {}
+impl<T, C> SharedWrite for Accumulator<T, C> {}
+impl<U, R, const N: usize> SharedWrite for WriteBuffer<U, R, N> {}
+impl<T> SharedWrite for TableInLoop<'_, T> {}
 
 shared_kind!(
     [T, const N: usize] DistArray<T, N>, (T: Element)

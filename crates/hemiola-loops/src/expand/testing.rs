@@ -1,6 +1,6 @@
 //! Loops with a plan selected by the caller: tests run every legal plan, not only the cheapest.
 
-use crate::capture::Capture;
+use crate::capture::{PassCapture, PrefetchCapture};
 use crate::plan::PlanSelector;
 use crate::run::{LoopReport, run};
 use crate::site::LoopSite;
@@ -21,7 +21,7 @@ pub fn for_each_entry_mut<'a, T, const N: usize, C, F>(
 ) -> Result<LoopReport>
 where
     T: Element,
-    C: Capture<'a> + Sync,
+    C: PrefetchCapture<'a> + PassCapture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], &mut T) + Sync,
 {
     // SAFETY: no other call has the address at the same time, and the loop holds the array.
@@ -39,7 +39,7 @@ pub fn for_each_index<'a, const N: usize, C, F>(
     selector: PlanSelector<'_>,
 ) -> Result<LoopReport>
 where
-    C: Capture<'a> + Sync,
+    C: PrefetchCapture<'a> + PassCapture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N]) + Sync,
 {
     run(cluster, site, RangeSpace::new(ranges), captures, |view, key, _| body(view, key), |_, _, _| {}, selector)

@@ -22,12 +22,12 @@ const MAX_REPLICATED_BYTES: u64 = 64 << 10;
 pub(crate) struct PlannerInput<'a> {
     pub(crate) title: String,
     pub(crate) space_text: &'a str,
-    pub(crate) extents: Vec<Range<u64>>,
+    pub(crate) extents: Vec<Range<usize>>,
     pub(crate) entries: u64,
     /// Distribution of entries, by dimension. `None` if it is uniform.
     pub(crate) histograms: Vec<Option<Arc<Histogram>>>,
     /// Bounds of near-equal parts, by dimension and number of parts.
-    pub(crate) bounds: BTreeMap<(usize, usize), Vec<u64>>,
+    pub(crate) bounds: BTreeMap<(usize, usize), Vec<usize>>,
     /// Entries by ranges of two dimensions, where they are not uniform.
     pub(crate) joints: Vec<Arc<JointHistogram>>,
     /// Largest number of time blocks per part.
@@ -40,7 +40,7 @@ pub(crate) struct PlannerInput<'a> {
     /// dimension only.
     pub(crate) rows_only: bool,
     /// Extents and bytes per cell, by array.
-    pub(crate) arrays: Vec<(Vec<u64>, usize)>,
+    pub(crate) arrays: Vec<(Vec<usize>, usize)>,
     /// Groups of arrays that one buffer updates together.
     pub(crate) buffer_groups: Vec<Vec<usize>>,
     pub(crate) peers: usize,
@@ -247,7 +247,7 @@ fn halo_placement(
         // Changes of shared rows move forward, in the direction of a wavefront.
         return Err(None);
     }
-    let width = low.abs_diff(high);
+    let width = low.abs_diff(high) as usize;
     // Wide parts ensure that peers share rows only with their neighbours, and that only the last
     // part of a peer accesses the rows shared with the next peer.
     let wide = |peer: usize| {
@@ -285,7 +285,7 @@ fn plan_arrays(spec: &LoopSpec, parallelization: &Parallelization, input: &Plann
                 }
                 ArrayPartitioning::Whole(reason) => (ArrayPlacement::Replicated, reason.to_string()),
             };
-            let bytes = shape.iter().product::<u64>() * *cell_bytes as u64;
+            let bytes = (shape.iter().product::<usize>() * *cell_bytes) as u64;
             ArrayPlan {
                 name: placed.array,
                 shape: shape.clone(),
@@ -364,7 +364,7 @@ fn cut(
     let own = space.filter(|space| *space < input.extents.len()).map(|space| dimension_bounds(input, space, parts));
     if let Parallelization::Transformed { matrix, space, time } = parallelization {
         let (space, time) = (matrix.row(*space).to_vec(), matrix.row(*time).to_vec());
-        let signed = |bounds: &Vec<u64>| bounds.iter().map(|bound| bound.cast_signed()).collect();
+        let signed = |bounds: &Vec<usize>| bounds.iter().map(|bound| bound.cast_signed() as i64).collect();
         let space_bounds = own.as_ref().map_or_else(|| weighted_bounds(&space, input, parts), signed);
         let (time_bounds, own_space) = (weighted_bounds(&time, input, times), own.is_some());
         let skew = SkewedCuts { space, time, space_bounds, time_bounds, unskewed_space: own_space };
@@ -377,7 +377,7 @@ fn cut(
 }
 
 /// Bounds of near-equal parts of a dimension.
-fn dimension_bounds(input: &PlannerInput<'_>, dimension: usize, parts: usize) -> Vec<u64> {
+fn dimension_bounds(input: &PlannerInput<'_>, dimension: usize, parts: usize) -> Vec<usize> {
     input.bounds.get(&(dimension, parts)).expect("candidate cuts cover all legal parallelizations").clone()
 }
 
@@ -385,21 +385,22 @@ fn dimension_bounds(input: &PlannerInput<'_>, dimension: usize, parts: usize) ->
 fn weighted_bounds(weights: &[i64], input: &PlannerInput<'_>, parts: usize) -> Vec<i64> {
     let (mut low, mut high) = (0, 0);
     for (weight, range) in weights.iter().zip(&input.extents) {
-        let ends =
-            [range.start.cast_signed() * weight, (range.end.cast_signed() - 1).max(range.start.cast_signed()) * weight];
+        let (start, end) = (range.start.cast_signed() as i64, range.end.cast_signed() as i64);
+        let ends = [start * weight, (end - 1).max(start) * weight];
         low += ends[0].min(ends[1]);
         high += ends[0].max(ends[1]);
     }
-    let length = (high - low + 1) as u64;
-    let ends =
-        Partitioner::equal(length, parts).ranges().map(|range| low + range.end.cast_signed()).collect::<Vec<_>>();
+    let length = (high - low + 1) as usize;
+    let end = |range: Range<usize>| low + range.end.cast_signed() as i64;
+    let ends = Partitioner::equal(length, parts).ranges().map(end).collect::<Vec<_>>();
     std::iter::once(low).chain(ends).collect()
 }
 
 /// Number of cells that an iteration accesses, as far as subscripts tell.
 fn cells_per_entry(spec: &LoopSpec, arrays: &[ArrayPlan]) -> u64 {
-    let cells =
-        |array: &ArrayPlan, subscripts: usize| array.shape.iter().skip(subscripts).product::<u64>().min(1 << 20);
+    let cells = |array: &ArrayPlan, subscripts: usize| {
+        array.shape.iter().skip(subscripts).product::<usize>().min(1 << 20) as u64
+    };
     let used = spec.arrays.iter().zip(arrays);
     used.flat_map(|(used, array)| used.all_accesses().map(|access| cells(array, access.subscripts.len()))).sum()
 }
@@ -417,7 +418,7 @@ fn plan_cost(
     let weights = match input.histograms.get(space).and_then(Option::as_ref) {
         Some(histogram) if cuts.skew.as_ref().is_none_or(|skew| skew.unskewed_space) && histogram.is_exact() => {
             let counts = histogram.counts();
-            cuts.space.windows(2).map(|ends| counts[ends[0] as usize..ends[1] as usize].iter().sum()).collect()
+            cuts.space.windows(2).map(|ends| counts[ends[0]..ends[1]].iter().sum()).collect()
         }
         _ => even(),
     };
@@ -430,6 +431,7 @@ fn plan_cost(
     let others = cuts.peers_used as u64 - 1;
     for array in arrays {
         let rows = array.shape.first().copied().unwrap_or(0).max(1);
+        let row_bytes = array.bytes / rows as u64;
         bytes_apart += match array.placement {
             ArrayPlacement::Local { .. } => 0,
             ArrayPlacement::Rotating { .. } => array.bytes * parts as u64,
@@ -442,7 +444,7 @@ fn plan_cost(
             ArrayPlacement::Local { offset } => {
                 let held = (0..parts).map(|part| array_rows(&cuts.space, offset, rows, part));
                 let most = held.map(|rows| rows.end - rows.start).max().unwrap_or(0);
-                memory_bytes += array.bytes / rows * most * (parts / cuts.peers_used) as u64;
+                memory_bytes += row_bytes * (most * (parts / cuts.peers_used)) as u64;
             }
             ArrayPlacement::Rotating { .. } => {
                 // Every block moves from peer to peer once per peer, and from worker to worker.
@@ -451,11 +453,11 @@ fn plan_cost(
                 memory_bytes += array.bytes / cuts.peers_used as u64;
             }
             ArrayPlacement::Halo { low, high, written: sent } => {
-                let shared = array.bytes / rows * low.abs_diff(high);
+                let shared = row_bytes * low.abs_diff(high);
                 wire_bytes += shared * others * if sent { 2 } else { 1 };
                 let held = (0..parts).map(|part| array_rows(&cuts.space, low, rows, part));
                 let most = held.map(|rows| rows.end - rows.start).max().unwrap_or(0);
-                memory_bytes += array.bytes / rows * most * (parts / cuts.peers_used) as u64 + shared;
+                memory_bytes += row_bytes * (most * (parts / cuts.peers_used)) as u64 + shared;
             }
             ArrayPlacement::Replicated => {
                 wire_bytes += array.bytes * others;

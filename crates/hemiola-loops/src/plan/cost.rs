@@ -73,7 +73,7 @@ pub(crate) fn unit_times(arrays: &[ArrayPlan], cells_per_entry: u64, parts: usiz
         (LIGHT_ENTRY_PICOSECONDS.saturating_add(cells), picoseconds(1, SECONDS_PER_ENTRY).saturating_add(cells));
     let (mut local_row, mut local_rows, mut wire) = (0_u64, 0_u64, 0_u64);
     for array in arrays {
-        let row = array.bytes / array.shape.first().copied().unwrap_or(1).max(1);
+        let row = array.bytes / array.shape.first().copied().unwrap_or(1).max(1) as u64;
         match array.placement {
             ArrayPlacement::Local { .. } => {
                 local_row += picoseconds(row, SECONDS_PER_MEMORY_BYTE);

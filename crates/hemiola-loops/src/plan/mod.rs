@@ -19,9 +19,10 @@ pub(crate) use choose::{PlannerInput, choose};
 pub(crate) use predict::{PredictionMemo, candidate_cuts, count_entries, finest_bounds};
 pub use predict::{RatioPrediction, RatioTrial};
 
-use hemiola_analysis::block_order::{rotation_block, rotation_order, wavefront_order};
+use hemiola_analysis::block_order::{rotation_order, wavefront_order};
 use hemiola_analysis::{Analysis, Parallelization, WriteMode};
 use hemiola_core::Rank;
+use route::BlockRoute;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 
@@ -73,9 +74,9 @@ pub enum LoopSchedule {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cuts {
     /// Bounds of the parts along space, from the first index to the end.
-    pub space: Vec<u64>,
+    pub space: Vec<usize>,
     /// Bounds of the time blocks; two numbers if the loop is not cut along time.
-    pub time: Vec<u64>,
+    pub time: Vec<usize>,
     /// Skewed cuts, if the loop is not cut along its own dimensions.
     pub skew: Option<SkewedCuts>,
     /// Number of peers that run blocks: all, or only the first.
@@ -128,7 +129,7 @@ impl Cuts {
 
     /// Bounds of time blocks, padded so that equal shares of them are the blocks that each peer has
     /// between two passes.
-    pub(crate) fn home_time_bounds(&self, peers: usize) -> Vec<u64> {
+    pub(crate) fn home_time_bounds(&self, peers: usize) -> Vec<usize> {
         match self.schedule {
             LoopSchedule::Rotation { .. } | LoopSchedule::Independent => self.time.clone(),
             // A wavefront starts at the first part: all blocks start on the first peer.
@@ -142,10 +143,11 @@ impl Cuts {
 
     /// Block that the iteration with this key belongs to.
     #[must_use]
-    pub fn block_of(&self, key: &[u64], space: usize, time: Option<usize>) -> LoopBlock {
+    pub fn block_of(&self, key: &[usize], space: usize, time: Option<usize>) -> LoopBlock {
         if let Some(skew) = &self.skew {
-            let coordinate =
-                |weights: &[i64]| weights.iter().zip(key).map(|(weight, index)| weight * index.cast_signed()).sum();
+            let coordinate = |weights: &[i64]| {
+                weights.iter().zip(key).map(|(weight, index)| weight * index.cast_signed() as i64).sum()
+            };
             return LoopBlock {
                 part: part_at(&skew.space_bounds, &coordinate(&skew.space)),
                 time: part_at(&skew.time_bounds, &coordinate(&skew.time)),
@@ -168,7 +170,7 @@ pub struct ArrayPlan {
     /// Name of the array in the body.
     pub name: String,
     /// Extents of all dimensions.
-    pub shape: Vec<u64>,
+    pub shape: Vec<usize>,
     /// Size of all cells in bytes.
     pub bytes: u64,
     /// Placement while the loop runs.
@@ -204,7 +206,7 @@ pub struct PlanAlternative {
 }
 
 /// Entries of a block, in the order in which they run.
-pub type BlockEntries<T, const N: usize> = Vec<([u64; N], T)>;
+pub type BlockEntries<T, const N: usize> = Vec<([usize; N], T)>;
 
 /// Plan of a loop.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -214,7 +216,7 @@ pub struct LoopPlan {
     /// Source text of the iteration space.
     pub space_text: String,
     /// Index ranges of the iteration space, by dimension.
-    pub extents: Vec<Range<u64>>,
+    pub extents: Vec<Range<usize>>,
     /// Number of entries, over all peers.
     pub entries: u64,
     /// Accesses, dependence vectors, and legal and illegal parallelizations.
@@ -260,7 +262,7 @@ impl LoopPlan {
 
     /// Block that the iteration with this key belongs to.
     #[must_use]
-    pub fn block_of(&self, key: &[u64]) -> LoopBlock {
+    pub fn block_of(&self, key: &[usize]) -> LoopBlock {
         self.cuts.block_of(key, self.dimensions.0, self.dimensions.1)
     }
 
@@ -270,16 +272,16 @@ impl LoopPlan {
     /// # Panics
     /// If keys do not have as many dimensions as the loop.
     #[must_use]
-    pub fn in_order<T, const N: usize>(&self, mut entries: Vec<([u64; N], T)>) -> Vec<([u64; N], T)> {
+    pub fn in_order<T, const N: usize>(&self, mut entries: Vec<([usize; N], T)>) -> Vec<([usize; N], T)> {
         assert_eq!(self.analysis.dimensions, N, "keys have as many dimensions as the loop");
         let mut ranks = vec![0; self.cuts.parts() * self.cuts.times()];
         let number = |block: LoopBlock| block.part * self.cuts.times() + block.time;
         for (rank, block) in self.order().into_iter().enumerate() {
             ranks[number(block)] = rank;
         }
-        let sorted_by = |key: &[u64; N]| {
+        let sorted_by = |key: &[usize; N]| {
             let rank = ranks[number(self.block_of(key))];
-            (rank, std::array::from_fn::<u64, N, _>(|at| key[self.entry_order[at]]))
+            (rank, std::array::from_fn::<usize, N, _>(|at| key[self.entry_order[at]]))
         };
         entries.sort_by_cached_key(|(key, _)| sorted_by(key));
         entries
@@ -293,17 +295,18 @@ impl LoopPlan {
     /// # Panics
     /// If keys do not have as many dimensions as the loop.
     #[must_use]
-    pub fn in_steps<T, const N: usize>(&self, entries: Vec<([u64; N], T)>) -> Vec<Vec<BlockEntries<T, N>>> {
+    pub fn in_steps<T, const N: usize>(&self, entries: Vec<([usize; N], T)>) -> Vec<Vec<BlockEntries<T, N>>> {
         let mut by_block: Vec<_> = (0..self.cuts.parts() * self.cuts.times()).map(|_| Vec::new()).collect();
         for entry in self.in_order(entries) {
             let LoopBlock { part, time } = self.block_of(&entry.0);
             by_block[part * self.cuts.times() + time].push(entry);
         }
+        let route = BlockRoute::new(&self.cuts, Rank::ROOT);
         let mut block = |part, step| {
-            let (LoopBlock { part, time }, _) = visit(&self.cuts, part, step)?;
+            let (LoopBlock { part, time }, _) = route.visit(part, step)?;
             Some(std::mem::take(&mut by_block[part * self.cuts.times() + time]))
         };
-        (0..steps(&self.cuts))
+        (0..route.steps())
             .map(|step| (0..self.cuts.parts()).map(|part| block(part, step).unwrap_or_default()).collect())
             .collect()
     }
@@ -315,22 +318,6 @@ impl LoopPlan {
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("a plan is plain data")
-    }
-}
-
-/// Block that a part runs in a step, with the number of visits its time block has had before.
-/// `None` if the part is idle in this step.
-pub(crate) fn visit(cuts: &Cuts, part: usize, step: usize) -> Option<(LoopBlock, usize)> {
-    match cuts.schedule {
-        LoopSchedule::Independent => (step == 0).then_some((LoopBlock { part, time: 0 }, 0)),
-        LoopSchedule::Rotation { ratio } => {
-            let time = rotation_block(part, step, ratio, cuts.parts());
-            Some((LoopBlock { part, time }, step / ratio))
-        }
-        LoopSchedule::Wavefront => {
-            let time = step.checked_sub(part).filter(|time| *time < cuts.times())?;
-            Some((LoopBlock { part, time }, part))
-        }
     }
 }
 

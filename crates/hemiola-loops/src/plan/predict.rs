@@ -124,9 +124,9 @@ pub(crate) fn candidate_cuts(analysis: &Analysis, peers: usize, workers: usize, 
 }
 
 /// All bounds that the parts of a dimension may have, merged.
-pub(crate) fn finest_bounds(bounds: &BTreeMap<(usize, usize), Vec<u64>>, dimension: usize) -> Vec<u64> {
+pub(crate) fn finest_bounds(bounds: &BTreeMap<(usize, usize), Vec<usize>>, dimension: usize) -> Vec<usize> {
     let ends = bounds.iter().filter(|((of, _), _)| *of == dimension).flat_map(|(_, bounds)| bounds);
-    let mut ends: Vec<u64> = ends.copied().collect::<BTreeSet<_>>().into_iter().collect();
+    let mut ends: Vec<usize> = ends.copied().collect::<BTreeSet<_>>().into_iter().collect();
     if let [end] = ends[..] {
         // A dimension without indices.
         ends.push(end);
@@ -210,21 +210,21 @@ pub(crate) fn count_entries(
     let mut blocks = BlockCounts::new(cuts.parts(), cuts.times());
     if input.histograms.iter().all(Option::is_none) {
         // A dense space: all keys of a box.
-        let length = |bounds: &[u64], at: usize| bounds[at + 1] - bounds[at];
+        let length = |bounds: &[usize], at: usize| bounds[at + 1] - bounds[at];
         let others = (0..input.extents.len()).filter(|dimension| dimension != space && dimension != time);
-        let others: u64 =
+        let others: usize =
             others.map(|dimension| input.extents[dimension].end - input.extents[dimension].start).product();
         for part in 0..cuts.parts() {
             for at in 0..cuts.times() {
                 let entries = length(&cuts.space, part) * length(&cuts.time, at) * others;
-                blocks.add(LoopBlock { part, time: at }, entries);
+                blocks.add(LoopBlock { part, time: at }, entries as u64);
             }
         }
         return Some(blocks);
     }
     let joint = input.joints.iter().find(|joint| joint.dimensions() == [*space.min(time), *space.max(time)])?;
     let [first, second] = joint.bounds();
-    let parts_of = |bounds: &[u64], of: &[u64]| -> Vec<usize> {
+    let parts_of = |bounds: &[usize], of: &[usize]| -> Vec<usize> {
         of[..of.len() - 1].iter().map(|start| part_at(bounds, start)).collect()
     };
     let transposed = space > time;
@@ -249,7 +249,7 @@ type SkewAxis<'a> = (&'a [i64], &'a [i64]);
 fn count_skewed(input: &PlannerInput<'_>, cuts: &Cuts, space: SkewAxis<'_>, time: SkewAxis<'_>) -> BlockCounts {
     let mut blocks = BlockCounts::new(cuts.parts(), cuts.times());
     let last = input.extents.len() - 1;
-    let outer: Vec<u64> = input.extents[..last].iter().map(|range| range.end - range.start).collect();
+    let outer: Vec<u64> = input.extents[..last].iter().map(|range| (range.end - range.start) as u64).collect();
     let lines: u64 = outer.iter().product();
     let sampled = lines.min(SAMPLED_LINES);
     for line in 0..sampled {
@@ -259,13 +259,13 @@ fn count_skewed(input: &PlannerInput<'_>, cuts: &Cuts, space: SkewAxis<'_>, time
         let mut left = number;
         let mut fixed = (0, 0);
         for dimension in (0..last).rev() {
-            let index = (input.extents[dimension].start + left % outer[dimension]).cast_signed();
+            let index = (input.extents[dimension].start as u64 + left % outer[dimension]).cast_signed();
             left /= outer[dimension];
             fixed = (fixed.0 + space.0[dimension] * index, fixed.1 + time.0[dimension] * index);
         }
-        let Range { start, end } = input.extents[last].clone();
-        let mut at = start.cast_signed();
-        while at < end.cast_signed() {
+        let Range { start, end } = input.extents[last];
+        let (mut at, end) = (start.cast_signed() as i64, end.cast_signed() as i64);
+        while at < end {
             let part_and_next = |fixed: i64, (weights, bounds): SkewAxis<'_>| {
                 let weight = weights[last];
                 let part = part_at(bounds, &(fixed + weight * at));
@@ -278,7 +278,7 @@ fn count_skewed(input: &PlannerInput<'_>, cuts: &Cuts, space: SkewAxis<'_>, time
                 (part, next.max(at + 1))
             };
             let ((part, by_space), (time, by_time)) = (part_and_next(fixed.0, space), part_and_next(fixed.1, time));
-            let to = by_space.min(by_time).min(end.cast_signed());
+            let to = by_space.min(by_time).min(end);
             blocks.add(LoopBlock { part, time }, (to - at).cast_unsigned() * represented);
             at = to;
         }

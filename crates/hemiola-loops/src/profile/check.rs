@@ -49,8 +49,7 @@ impl LoopProfile {
                 found == used.dimensions,
                 format_args!("the array `{name}` has {} dimensions, but {found} extents", used.dimensions),
             )?;
-            let bytes =
-                array.shape.iter().try_fold(array.cell_bytes as u64, |bytes, extent| bytes.checked_mul(*extent));
+            let bytes = array.shape.iter().try_fold(array.cell_bytes, |bytes, extent| bytes.checked_mul(*extent));
             require(bytes.is_some(), format_args!("the size of the array `{name}` overflows"))?;
         }
         require(

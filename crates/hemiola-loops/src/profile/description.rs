@@ -21,7 +21,7 @@ pub struct LoopDescription {
     /// Names of the loop indices.
     pub indices: Vec<String>,
     /// Index ranges of the iteration space, by dimension.
-    pub extents: Vec<Range<u64>>,
+    pub extents: Vec<Range<usize>>,
     /// Number of entries, over all peers.
     pub entries: u64,
     /// Arrays of the loop and their accesses.
@@ -43,7 +43,7 @@ pub struct LoopDescription {
 #[serde(deny_unknown_fields)]
 pub struct ArraySize {
     /// Extents of all dimensions.
-    pub shape: Vec<u64>,
+    pub shape: Vec<usize>,
     /// Size of a cell in bytes.
     pub cell_bytes: usize,
 }
@@ -52,7 +52,7 @@ impl ArraySize {
     /// Size of all cells in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
-        self.shape.iter().product::<u64>() * self.cell_bytes as u64
+        (self.shape.iter().product::<usize>() * self.cell_bytes) as u64
     }
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct EntryCounts {
     /// Distribution of entries, by dimension. `None` if it is uniform.
     pub(crate) histograms: Vec<Option<Arc<Histogram>>>,
     /// Bounds of near-equal parts, by dimension and number of parts.
-    pub(crate) bounds: BTreeMap<(usize, usize), Vec<u64>>,
+    pub(crate) bounds: BTreeMap<(usize, usize), Vec<usize>>,
     /// Entries by ranges of two dimensions.
     pub(crate) joints: Vec<Arc<JointHistogram>>,
 }
@@ -103,7 +103,7 @@ pub struct AlignedArray<'a> {
     /// Dimension of the entries that selects the row.
     pub dimension: usize,
     /// Number of columns of a row.
-    pub width: u64,
+    pub width: usize,
     /// Size of a cell in bytes.
     pub cell_bytes: usize,
 }
@@ -113,7 +113,7 @@ impl LoopDescription {
     /// the row that the entry's key selects.
     pub(super) fn custom<const N: usize>(
         title: &str,
-        extents: [u64; N],
+        extents: [usize; N],
         entries: u64,
         arrays: &[AlignedArray<'_>],
     ) -> Self {

@@ -105,7 +105,7 @@ pub struct RotatingArray {
     /// Size of a row in bytes.
     pub row_bytes: u64,
     /// Rows of each time block.
-    pub rows: Vec<Range<u64>>,
+    pub rows: Vec<Range<usize>>,
 }
 
 impl LoopProfile {
@@ -133,7 +133,7 @@ impl LoopProfile {
         array: &DistArray<T, N>,
         arrays: &[AlignedArray<'_>],
     ) -> hemiola_cluster::Result<Self> {
-        let mut new = Self::new(LoopDescription::custom(title, array.shape().extents(), array.len(), arrays));
+        let mut new = Self::new(LoopDescription::custom(title, array.shape().extents(), array.len() as u64, arrays));
         new.count_entries(array)?;
         Ok(new)
     }
@@ -153,7 +153,7 @@ impl LoopProfile {
         }
         for pair in candidate_cuts(&self.analysis()?, 2, 1, true).pairs {
             let bounds = |dimension: usize| {
-                let parts = MAX_JOINT_RANGES.min(array.shape().extent(dimension).max(1) as usize);
+                let parts = MAX_JOINT_RANGES.min(array.shape().extent(dimension).max(1));
                 array.balanced_partitioner(dimension, parts).map(|cut| bounds_of_cut(&cut))
             };
             let joint = array.joint_histogram(pair, [bounds(pair[0])?, bounds(pair[1])?])?;
@@ -301,7 +301,7 @@ impl LoopProfile {
             let times = 0..plan.cuts.times();
             Some(RotatingArray {
                 name: array.name.clone(),
-                row_bytes: array.bytes / rows.max(1),
+                row_bytes: array.bytes / rows.max(1) as u64,
                 rows: times.map(|time| array_rows(&plan.cuts.time, offset, rows, time)).collect(),
             })
         };
@@ -326,7 +326,8 @@ impl LoopProfile {
             Some(histogram) => bounds_of_cut(&Partitioner::balanced(histogram, parts)),
             None => equal_cut(&self.description.extents[dimension], parts),
         };
-        let bounds: BTreeMap<(usize, usize), Vec<u64>> = candidates.cuts.iter().map(|key| (*key, cut(*key))).collect();
+        let bounds: BTreeMap<(usize, usize), Vec<usize>> =
+            candidates.cuts.iter().map(|key| (*key, cut(*key))).collect();
         let joint = |pair: &[usize; 2]| {
             let counts = self.joints.iter().find(|joint| joint.dimensions() == *pair)?;
             let histograms = pair.map(|dimension| self.histograms[dimension].as_ref());
@@ -342,7 +343,7 @@ impl LoopProfile {
 }
 
 /// Bounds of the parts of a cut, starting with 0.
-fn bounds_of_cut(cut: &Partitioner) -> Vec<u64> {
+fn bounds_of_cut(cut: &Partitioner) -> Vec<usize> {
     std::iter::once(0).chain(cut.ranges().map(|range| range.end)).collect()
 }
 

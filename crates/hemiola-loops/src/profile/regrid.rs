@@ -14,7 +14,7 @@ type Shares = Vec<(usize, f64)>;
 /// Converts the histogram to the ranges of `bounds`.
 pub(super) fn regrid(
     joint: &JointHistogram,
-    bounds: [Vec<u64>; 2],
+    bounds: [Vec<usize>; 2],
     histograms: [Option<&Histogram>; 2],
 ) -> JointHistogram {
     let shares: [Vec<Shares>; 2] =
@@ -48,7 +48,7 @@ pub(super) fn regrid(
 }
 
 /// Shares of each old range in the new ranges.
-fn split_ranges(old: &[u64], new: &[u64], histogram: Option<&Histogram>) -> Vec<Shares> {
+fn split_ranges(old: &[usize], new: &[usize], histogram: Option<&Histogram>) -> Vec<Shares> {
     let mass = cumulative_entries(histogram);
     old.windows(2)
         .map(|range| {
@@ -66,7 +66,7 @@ fn split_ranges(old: &[u64], new: &[u64], histogram: Option<&Histogram>) -> Vec<
 
 /// Cumulative number of entries below a bound; the identity if there is no histogram (uniform
 /// entries).
-fn cumulative_entries(histogram: Option<&Histogram>) -> impl Fn(u64) -> f64 {
+fn cumulative_entries(histogram: Option<&Histogram>) -> impl Fn(usize) -> f64 {
     let (width, counts) = histogram.map_or((1, &[][..]), |histogram| (histogram.width(), histogram.counts()));
     let mut below = vec![0_u64];
     for count in counts {
@@ -76,8 +76,8 @@ fn cumulative_entries(histogram: Option<&Histogram>) -> impl Fn(u64) -> f64 {
         if below.len() == 1 {
             return bound as f64;
         }
-        let bin = ((bound / width) as usize).min(below.len() - 2);
-        let inside = (bound - bin as u64 * width) as f64 / width as f64;
+        let bin = (bound / width).min(below.len() - 2);
+        let inside = (bound - bin * width) as f64 / width as f64;
         below[bin] as f64 + inside.min(1.0) * (below[bin + 1] - below[bin]) as f64
     }
 }
@@ -86,7 +86,7 @@ fn cumulative_entries(histogram: Option<&Histogram>) -> impl Fn(u64) -> f64 {
 mod tests {
     use super::*;
 
-    fn joint(bounds: [Vec<u64>; 2], entries: &[(u64, u64, u64)]) -> JointHistogram {
+    fn joint(bounds: [Vec<usize>; 2], entries: &[(usize, usize, u64)]) -> JointHistogram {
         let mut joint = JointHistogram::new([0, 1], bounds);
         for (first, second, weight) in entries {
             joint.add_weight(*first, *second, *weight);

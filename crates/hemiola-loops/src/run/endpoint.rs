@@ -6,16 +6,16 @@
 //! **Invariant:** blocks in flight are received even after a failure, so every row is on some peer
 //! and arrays can be reassembled. See README.md, sections Messages, Failure and Races.
 
+use super::row_requests::RowRequests;
 use super::stages::BlockStages;
 use crate::arrays::{BlockPiece, LoopArrays};
 use crate::halo::HaloChange;
 use crate::plan::route::BlockRoute;
 use crate::plan::{ArrayPlacement, Cuts};
-use crate::served::row_list;
 use hemiola_cluster::{ChannelReceiver, Cluster, Result, WaitReason};
-use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter, WorkerId};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Payload, Purpose, Rank, Waiter};
+use hemiola_schedule::plan::rotation_inbox::RotationInbox;
 use serde::{Deserialize, Serialize};
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -29,51 +29,18 @@ enum LoopMessage {
     Token {
         time: usize,
     },
-    /// Requests rows; `answer` is a channel of the sender.
-    Get {
-        array: usize,
-        answer: u64,
-    },
+    /// Requests rows of a served array: a `RowRequest` follows.
+    Get,
     /// The workers of the sender have ended and send nothing more.
     Done,
     /// The pass has failed on the sender or on a peer before it.
     Stop,
 }
 
-/// Channels for requests of rows of served arrays.
-pub(crate) struct RowRequests {
-    channel: ChannelId,
-    /// Receivers of answers, by worker.
-    pub(crate) answers: Vec<ChannelReceiver>,
-    channels: Vec<ChannelId>,
-}
-
-impl RowRequests {
-    /// Requests ascending rows from their owner.
-    pub(crate) fn send_request(
-        &self,
-        cluster: &Cluster,
-        owner: Rank,
-        worker: WorkerId,
-        array: usize,
-        wanted: &[u64],
-    ) -> Result<()> {
-        let mut bytes = encode(&LoopMessage::Get { array, answer: self.channels[worker.index()].number() });
-        row_list::pack(wanted, &mut bytes);
-        let message = OutgoingMessage {
-            lane: Lane::Bulk,
-            channel: self.channel,
-            purpose: Purpose::Served,
-            payload: Payload::from(bytes),
-        };
-        cluster.send(owner, message)
-    }
-}
-
 /// Messages that the driver still expects.
 struct ExpectedMessages {
-    /// Time blocks that will arrive, in order, with the stage of each on arrival.
-    arrivals: VecDeque<(usize, usize)>,
+    /// Time blocks that will arrive, and whether the sender will send more.
+    inbox: RotationInbox,
     /// Arrays whose rows of the next block have arrived completely.
     complete_arrays: usize,
     /// Peers that have yet to send `Done`.
@@ -83,7 +50,7 @@ struct ExpectedMessages {
 /// Network endpoint of a loop on this peer, for one pass.
 pub(crate) struct LoopEndpoint<'l> {
     cluster: &'l Cluster,
-    cuts: &'l Cuts,
+    route: BlockRoute,
     channel: ChannelId,
     messages: ChannelReceiver,
     /// Present if rows are served.
@@ -98,38 +65,30 @@ impl<'l> LoopEndpoint<'l> {
     /// *Collective.* Opens the endpoint of a pass. `None` if the plan sends no messages.
     pub(crate) fn new(
         cluster: &'l Cluster,
-        cuts: &'l Cuts,
+        cuts: &Cuts,
         placements: &[ArrayPlacement],
         workers: usize,
     ) -> Option<Self> {
-        let ring = BlockRoute::new(cuts, cluster.rank(), cluster.size()).is_ring();
+        let route = BlockRoute::new(cuts, cluster.rank());
         let serves = cuts.peers_used > 1 && placements.contains(&ArrayPlacement::Served);
-        if !ring && !serves {
+        if !route.segment().has_links() && !serves {
             return None;
         }
         let channel = cluster.next_channel(ChannelOwner::Loops);
         let messages = cluster.open_channel(channel, Lane::Bulk);
-        let requests = serves.then(|| {
-            // The same number of channels on every peer, so that channel ids stay in step.
-            let channels: Vec<_> = (0..workers).map(|_| cluster.next_channel(ChannelOwner::Loops)).collect();
-            let answers = channels.iter().map(|channel| cluster.open_channel(*channel, Lane::Bulk)).collect();
-            Arc::new(RowRequests { channel, answers, channels })
-        });
+        let requests =
+            serves.then(|| Arc::new(RowRequests::open(cluster, channel, workers, encode(&LoopMessage::Get))));
         let running_workers = AtomicUsize::new(cluster.workers());
         let (stop_sent, done_sent) = (AtomicBool::new(false), AtomicBool::new(false));
-        Some(Self { cluster, cuts, channel, messages, requests, stop_sent, done_sent, running_workers })
-    }
-
-    fn route(&self) -> BlockRoute<'_> {
-        BlockRoute::new(self.cuts, self.cluster.rank(), self.cluster.size())
+        Some(Self { cluster, route, channel, messages, requests, stop_sent, done_sent, running_workers })
     }
 
     fn receiver(&self) -> Rank {
-        self.route().receiver()
+        self.route.receiver()
     }
 
     fn sender(&self) -> Rank {
-        self.route().sender()
+        self.route.sender()
     }
 
     fn others(&self) -> impl Iterator<Item = Rank> {
@@ -139,7 +98,7 @@ impl<'l> LoopEndpoint<'l> {
 
     /// True if a block moves to another peer after a part of this one has run it.
     pub(crate) fn sends_after(&self, part: usize) -> bool {
-        self.route().sends_after(part)
+        self.route.segment().leaves_after(part)
     }
 
     /// Sends a time block to the next peer of the route, with its changes of shared rows.
@@ -205,11 +164,11 @@ impl<'l> LoopEndpoint<'l> {
     /// Receives and answers messages on the driver, while workers run, until no more are expected.
     pub(crate) fn receive_all(&self, arrays: &LoopArrays<'_>, stages: &BlockStages) -> Result<()> {
         let mut expected = ExpectedMessages {
-            arrivals: self.route().arrivals(),
+            inbox: RotationInbox::new(self.route.segment().clone(), 0),
             complete_arrays: 0,
             running_peers: if self.requests.is_some() { self.others().collect() } else { Vec::new() },
         };
-        while !expected.arrivals.is_empty() || !expected.running_peers.is_empty() {
+        while !expected.inbox.is_done() || !expected.running_peers.is_empty() {
             match self.handle_message(arrays, stages, &mut expected) {
                 Ok(()) => {}
                 Err(problem) => {
@@ -232,12 +191,13 @@ impl<'l> LoopEndpoint<'l> {
         &self,
         arrays: &LoopArrays<'_>,
         stages: &BlockStages,
-        ExpectedMessages { arrivals: due, complete_arrays: complete, running_peers: working }: &mut ExpectedMessages,
+        ExpectedMessages { inbox, complete_arrays: complete, running_peers: working }: &mut ExpectedMessages,
     ) -> Result<()> {
         let bad = |problem: &str| hemiola_array::Error::BadMessage { problem: problem.to_owned() };
+        let expected = inbox.expected().map(|visit| visit.block);
         let reason = WaitReason {
-            operation: if due.is_empty() { "end of a loop" } else { "block of a loop" },
-            number: due.front().map(|(time, _)| *time as u64),
+            operation: if expected.is_none() { "end of a loop" } else { "block of a loop" },
+            number: expected.map(|time| time as u64),
             site: None,
         };
         let message = if self.requests.is_some() {
@@ -246,7 +206,6 @@ impl<'l> LoopEndpoint<'l> {
             self.cluster.receive(&self.messages, self.sender(), Waiter::Driver, reason)?
         };
         let (head, rest) = postcard::take_from_bytes(&message.payload).map_err(|error| bad(&error.to_string()))?;
-        let expected = due.front().map(|(time, _)| *time);
         match head {
             LoopMessage::Piece(piece) if Some(piece.time) == expected && piece.array < arrays.len() => {
                 *complete += usize::from(arrays.get(piece.array).unpack(piece, rest)?);
@@ -254,35 +213,26 @@ impl<'l> LoopEndpoint<'l> {
             LoopMessage::Change(change) if Some(change.time) == expected && change.array < arrays.len() => {
                 arrays.get(change.array).apply_halo_change(&change, rest)?;
             }
-            LoopMessage::Token { time } if Some(time) == expected && *complete == arrays.rotating().count() => {
+            LoopMessage::Token { time } if *complete == arrays.rotating().count() => {
                 *complete = 0;
-                if let Some((time, stage)) = due.pop_front() {
-                    stages.advance(time, stage);
-                }
+                let visit = inbox.on_block(time).map_err(|error| bad(&error.to_string()))?;
+                stages.advance(visit.block, visit.stage);
             }
-            LoopMessage::Get { array, answer } if array < arrays.len() => {
-                let mut cells = Vec::new();
-                arrays.get(array).serve(rest, &mut cells)?;
-                let channel = ChannelId::new(answer);
-                let payload = Payload::from(cells);
-                let answer = OutgoingMessage { lane: Lane::Bulk, channel, purpose: Purpose::Served, payload };
-                self.cluster.send(message.from, answer)?;
+            LoopMessage::Get if let Some(requests) = &self.requests => {
+                requests.answer(self.cluster, arrays, message.from, rest)?;
             }
             LoopMessage::Done => {
                 working.retain(|peer| *peer != message.from);
-                if message.from == self.sender() && !due.is_empty() {
-                    // The sender will not send the missing blocks, so it has stopped, even if its
-                    // `Stop` comes later.
+                // A sender that will not send missing blocks has stopped, even if its `Stop` comes
+                // later.
+                if message.from == self.sender() && inbox.on_done() {
                     self.stop(stages);
-                    due.clear();
                 }
             }
             LoopMessage::Stop => {
                 self.stop(stages);
-                if self.requests.is_none() {
-                    // Blocks may still arrive until its workers have ended.
-                    working.push(message.from);
-                }
+                // Blocks may still arrive until the workers of the sender have ended.
+                inbox.on_stop();
             }
             _ => return Err(bad("unexpected loop message").into()),
         }

@@ -7,14 +7,15 @@
 
 pub(crate) mod endpoint;
 mod planning;
+pub(crate) mod row_requests;
 pub(crate) mod stages;
 pub(crate) mod worker_barrier;
 
 use crate::Error;
 use crate::arrays::LoopArrays;
-use crate::capture::{Capture, CaptureKind, LoopContext, has_exclusive_rows};
+use crate::capture::{Capture, CaptureKind, LoopContext, PassCapture, PrefetchCapture, has_exclusive_rows};
 use crate::plan::route::BlockRoute;
-use crate::plan::{ArrayPlacement, LoopBlock, LoopPlan, LoopSchedule, PlanSelector, steps, visit};
+use crate::plan::{ArrayPlacement, LoopBlock, LoopPlan, LoopSchedule, PlanSelector};
 use crate::prefetch::{PrefetchMemo, PrefetchSet};
 use crate::profile::description::LoopDescription;
 use crate::site::LoopSite;
@@ -105,7 +106,7 @@ pub(crate) fn run<'a, const N: usize, S, C, F, P>(
 ) -> Result<LoopReport>
 where
     S: IterationSpace<N>,
-    C: Capture<'a> + Sync,
+    C: PrefetchCapture<'a> + PassCapture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
 {
@@ -233,6 +234,7 @@ struct LoopExecution<'l, 'a, const N: usize, S: IterationSpace<N>, C: Capture<'a
     plan: &'l LoopPlan,
     space: &'l S,
     fns: LoopFns<'l, C, C::Shared, F, P>,
+    route: BlockRoute,
     /// Parts of this peer.
     parts: Range<usize>,
     stages: BlockStages,
@@ -285,7 +287,7 @@ struct WorkerStop;
 impl<'l, 'a, const N: usize, S, C, F, P> LoopExecution<'l, 'a, N, S, C, F, P>
 where
     S: IterationSpace<N>,
-    C: Capture<'a> + Sync,
+    C: PrefetchCapture<'a> + PassCapture<'a> + Sync,
     F: Fn(&mut C::View, [usize; N], *mut S::Value) + Sync,
     P: Fn(&mut C::Recorder, [usize; N], *mut S::Value) + Sync,
 {
@@ -299,8 +301,8 @@ where
         declared: &[CaptureKind],
     ) -> Result<Self> {
         let cuts = &plan.cuts;
-        let parts = cuts.parts_of(context.cluster.rank());
-        let route = BlockRoute::new(cuts, context.cluster.rank(), context.cluster.size());
+        let route = BlockRoute::new(cuts, context.cluster.rank());
+        let parts = route.parts();
         let stages = BlockStages::new((0..cuts.times()).map(|time| route.initial_stage(time)));
         let (failed, first_error) = (AtomicBool::new(false), Mutex::new(None));
         let bounds = declared.iter().filter_map(|captured| match captured {
@@ -313,6 +315,7 @@ where
             plan,
             space,
             fns,
+            route,
             parts,
             stages,
             endpoint,
@@ -387,7 +390,7 @@ where
     }
 
     fn steps(&self) -> u64 {
-        steps(&self.plan.cuts) as u64
+        self.route.steps() as u64
     }
 
     /// Runs the pass of one worker.
@@ -416,7 +419,7 @@ where
     }
 
     fn run_steps(&self, state: &mut WorkerState<C::View, C::Recorder>) {
-        for step in 0..steps(&self.plan.cuts) {
+        for step in 0..self.route.steps() {
             state.barriers_passed = 0;
             let done = self.parts_of_worker(state.worker).try_for_each(|part| self.run_block(state, part, step));
             let ended = if done.is_ok() { self.fns.captures.end_step(&mut state.view, self.context) } else { Ok(()) };
@@ -454,7 +457,7 @@ where
         if self.failed.load(Ordering::SeqCst) {
             return Err(WorkerStop);
         }
-        let Some((block, stage)) = visit(&self.plan.cuts, part, step) else { return Ok(()) };
+        let Some((block, stage)) = self.route.visit(part, step) else { return Ok(()) };
         match self.stages.wait(self.context.cluster, state.worker.id(), block.time, stage) {
             Ok(Ok(())) => {}
             Ok(Err(stages::LoopStopped)) => return Err(WorkerStop),
@@ -484,9 +487,9 @@ where
     /// Next block of a worker after the given part and step, with its distance. At the end of a
     /// repeated loop this is the first block of the next pass.
     fn next_block_after(&self, worker: Worker, part: usize, step: usize) -> Option<(LoopBlock, Lookahead)> {
-        let (parts, steps) = (self.parts_of_worker(worker), steps(&self.plan.cuts));
+        let (parts, steps) = (self.parts_of_worker(worker), self.route.steps());
         let from = |first: usize| (first..steps).flat_map(|step| parts.clone().map(move |part| (part, step)));
-        let block = |(part, at): (usize, usize)| visit(&self.plan.cuts, part, at).map(|(block, _)| (block, at));
+        let block = |(part, at): (usize, usize)| self.route.visit(part, at).map(|(block, _)| (block, at));
         let later = (part + 1..parts.end).map(|part| (part, step)).chain(from(step + 1)).find_map(block);
         if let Some((block, at)) = later {
             return Some((block, Lookahead { steps: (at - step) as u64, passes: 0 }));
@@ -594,7 +597,7 @@ where
             let mut panicked = Vec::new();
             let first = if of.get() == block { first } else { 0 };
             self.space.visit(of.get(), last.saturating_sub(1).max(first)..last, |key, _| {
-                panicked = key.iter().map(|index| *index as u64).collect();
+                panicked = key.to_vec();
             });
             Err(Error::Body {
                 site: self.plan.title.clone(),

@@ -162,8 +162,8 @@ fn loop_spec(
     Ok(LoopSpec { dimensions, ordered: site.ordered, arrays: uses })
 }
 
-/// Rejects a written array that is captured under two names. Each name has its own view, and the
-/// compiler sees no conflict between two of them.
+/// Rejects a written array that is captured under two names: each name has its own view.
+/// `parallel_for!` borrows written arrays by `&mut`, so only captures made by hand get here.
 fn check_aliases(site: &LoopSite, declared: &[CaptureKind]) -> Result<()> {
     let written = |name: usize| site.accesses.iter().any(|access| access.name == name && access.mode.writes());
     for (second, captured) in declared.iter().enumerate().filter(|(_, one)| matches!(one, CaptureKind::Array(_))) {

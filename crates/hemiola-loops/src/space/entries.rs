@@ -102,19 +102,19 @@ impl<'a, T: Element, const N: usize> EntrySpace<'a, T, N> {
 impl<T: Element, const N: usize> IterationSpace<N> for EntrySpace<'_, T, N> {
     type Value = T;
 
-    fn extents(&self) -> [Range<u64>; N] {
+    fn extents(&self) -> [Range<usize>; N] {
         self.array.shape().extents().map(|extent| 0..extent)
     }
 
     fn entries(&self) -> u64 {
-        self.array.len()
+        self.array.len() as u64
     }
 
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>> {
         if self.sparse { self.array.shared_histogram(dimension).map(Some) } else { Ok(None) }
     }
 
-    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>> {
+    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<usize>> {
         if !self.sparse {
             return Ok(equal_cut(&self.extents()[dimension], parts));
         }
@@ -122,7 +122,7 @@ impl<T: Element, const N: usize> IterationSpace<N> for EntrySpace<'_, T, N> {
         Ok(std::iter::once(0).chain(cut.ranges().map(|range| range.end)).collect())
     }
 
-    fn joint_histogram(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
+    fn joint_histogram(&self, dimensions: [usize; 2], bounds: [Vec<usize>; 2]) -> Result<Option<Arc<JointHistogram>>> {
         if self.sparse { self.array.joint_histogram(dimensions, bounds).map(Some) } else { Ok(None) }
     }
 
@@ -150,7 +150,7 @@ impl<T: Element, const N: usize> IterationSpace<N> for EntrySpace<'_, T, N> {
             }
             Storage::Dense(held) => {
                 if let Some(block) = held.first_mut() {
-                    let (count, first) = (block.cells.shape().extent(0) as usize, block.first as usize);
+                    let (count, first) = (block.cells.shape().extent(0), block.first);
                     let (base, stride) = block.cells.as_mut_ptr();
                     window = Window { base: base.cast(), first, count, stride };
                 }
@@ -213,11 +213,8 @@ impl<T: Element, const N: usize> IterationSpace<N> for EntrySpace<'_, T, N> {
         // this loop.
         for position in clamp_positions(&entries, positions.map_or(count, <[u32]>::len)) {
             let at = positions.map_or(position, |positions| positions[position] as usize);
-            let key = if narrow {
-                std::array::from_fn(|dimension| columns[dimension][at] as usize)
-            } else {
-                held.key(at).map(|index| index as usize)
-            };
+            let key =
+                if narrow { std::array::from_fn(|dimension| columns[dimension][at] as usize) } else { held.key(at) };
             // SAFETY: there is one value for each of the `count` keys, and positions are of this
             // block.
             visit(key, unsafe { raw.values.add(at) });
@@ -233,14 +230,14 @@ fn clamp_positions(positions: &Range<u64>, count: usize) -> Range<usize> {
 
 /// Address of a cell of a dense array. The key lies in the window, because the blocks of a peer are
 /// cut from its rows.
-fn cell_at<T, const N: usize>(window: Window, extents: &[u64; N], key: [usize; N]) -> *mut T {
+fn cell_at<T, const N: usize>(window: Window, extents: &[usize; N], key: [usize; N]) -> *mut T {
     let first = key[0] - window.first;
     assert!(first < window.count, "blocks of a peer lie in its rows");
     let base = window.base.cast::<T>();
     let offset = if N == 1 {
         first
     } else {
-        let row = (1..N - 1).fold(first, |row, dimension| row * extents[dimension] as usize + key[dimension]);
+        let row = (1..N - 1).fold(first, |row, dimension| row * extents[dimension] + key[dimension]);
         row * window.stride + key[N - 1]
     };
     // SAFETY: the first index was checked, the others come from ranges inside the extents.

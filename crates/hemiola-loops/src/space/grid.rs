@@ -13,13 +13,13 @@ pub(crate) struct LinearConstraint {
 /// Keys of a block.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockKeys<const N: usize> {
-    ranges: [Range<u64>; N],
+    ranges: [Range<usize>; N],
     constraints: Vec<LinearConstraint>,
 }
 
 impl<const N: usize> BlockKeys<N> {
     /// Keys of a block of a plan over `extents`.
-    pub(crate) fn of(plan: &LoopPlan, extents: &[Range<u64>; N], block: LoopBlock) -> Self {
+    pub(crate) fn of(plan: &LoopPlan, extents: &[Range<usize>; N], block: LoopBlock) -> Self {
         let mut ranges = extents.clone();
         let cuts = &plan.cuts;
         if let Some(skew) = &cuts.skew {
@@ -39,8 +39,8 @@ impl<const N: usize> BlockKeys<N> {
                     return true;
                 }
                 let range = &mut ranges[only];
-                let low = (constraint.allowed.start.max(0) as u64).max(range.start);
-                *range = low..(constraint.allowed.end.max(0) as u64).min(range.end);
+                let low = (constraint.allowed.start.max(0) as usize).max(range.start);
+                *range = low..(constraint.allowed.end.max(0) as usize).min(range.end);
                 false
             });
             return Self { ranges, constraints };
@@ -59,11 +59,11 @@ impl<const N: usize> BlockKeys<N> {
     pub(crate) fn for_each(&self, positions: Range<u64>, mut visit: impl FnMut([usize; N])) {
         let mut before = 0;
         self.runs(|mut key, last| {
-            let length = last.end - last.start;
+            let length = last.len() as u64;
             let (from, to) = (positions.start.max(before) - before, positions.end.max(before) - before);
             before += length;
-            for index in last.start + from.min(length)..last.start + to.min(length) {
-                key[N - 1] = index as usize;
+            for index in last.start + from.min(length) as usize..last.start + to.min(length) as usize {
+                key[N - 1] = index;
                 visit(key);
             }
         });
@@ -72,16 +72,16 @@ impl<const N: usize> BlockKeys<N> {
     /// Number of keys in the block.
     pub(crate) fn count(&self) -> u64 {
         let mut count = 0;
-        self.runs(|_, last| count += last.end - last.start);
+        self.runs(|_, last| count += last.len() as u64);
         count
     }
 
     /// Visits every combination of all indices but the last, with the range of the last index.
-    fn runs(&self, mut visit: impl FnMut([usize; N], Range<u64>)) {
+    fn runs(&self, mut visit: impl FnMut([usize; N], Range<usize>)) {
         if self.ranges.iter().any(Range::is_empty) {
             return;
         }
-        let mut key: [usize; N] = std::array::from_fn(|dimension| self.ranges[dimension].start as usize);
+        let mut key: [usize; N] = std::array::from_fn(|dimension| self.ranges[dimension].start);
         loop {
             let last = self.last(&key);
             if !last.is_empty() {
@@ -95,18 +95,18 @@ impl<const N: usize> BlockKeys<N> {
                 }
                 dimension -= 1;
                 key[dimension] += 1;
-                if (key[dimension] as u64) < self.ranges[dimension].end {
+                if key[dimension] < self.ranges[dimension].end {
                     break;
                 }
-                key[dimension] = self.ranges[dimension].start as usize;
+                key[dimension] = self.ranges[dimension].start;
             }
         }
     }
 
     /// Range of the last index that all constraints allow.
-    fn last(&self, key: &[usize; N]) -> Range<u64> {
+    fn last(&self, key: &[usize; N]) -> Range<usize> {
         let range = &self.ranges[N - 1];
-        let (mut low, mut high) = (range.start.cast_signed(), range.end.cast_signed());
+        let (mut low, mut high) = (range.start.cast_signed() as i64, range.end.cast_signed() as i64);
         for LinearConstraint { weights, allowed } in &self.constraints {
             let fixed: i64 = (0..N - 1).map(|dimension| weights[dimension] * key[dimension].cast_signed() as i64).sum();
             let (start, end) = (allowed.start - fixed, allowed.end - fixed);
@@ -124,7 +124,7 @@ impl<const N: usize> BlockKeys<N> {
                 }
             }
         }
-        if low < high { low as u64..high as u64 } else { 0..0 }
+        if low < high { low as usize..high as usize } else { 0..0 }
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     proptest! {
         #[test]
         fn constraints_select_the_same_keys_as_enumeration(
-            ranges in [(0_u64..4, 0_u64..5), (0_u64..4, 0_u64..5), (0_u64..4, 0_u64..5)],
+            ranges in [(0_usize..4, 0_usize..5), (0_usize..4, 0_usize..5), (0_usize..4, 0_usize..5)],
             weights in prop::collection::vec([-3_i64..4, -3_i64..4, -3_i64..4], 0..3),
             allowed in (-10_i64..10, 0_i64..12),
         ) {
@@ -157,9 +157,10 @@ mod tests {
             for a in ranges[0].clone() {
                 for b in ranges[1].clone() {
                     for c in ranges[2].clone() {
-                        let inside = |w: &[i64; 3]| allowed.contains(&(w[0] * a.cast_signed() + w[1] * b.cast_signed() + w[2] * c.cast_signed()));
+                        let [i, j, k] = [a, b, c].map(|index| index.cast_signed() as i64);
+                        let inside = |w: &[i64; 3]| allowed.contains(&(w[0] * i + w[1] * j + w[2] * k));
                         if weights.iter().all(inside) {
-                            expected.push([a as usize, b as usize, c as usize]);
+                            expected.push([a, b, c]);
                         }
                     }
                 }

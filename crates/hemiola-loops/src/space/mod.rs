@@ -19,7 +19,7 @@ pub(crate) trait IterationSpace<const N: usize>: Sync {
     type Value;
 
     /// Index ranges, by dimension.
-    fn extents(&self) -> [Range<u64>; N];
+    fn extents(&self) -> [Range<usize>; N];
 
     /// Number of entries, over all peers.
     fn entries(&self) -> u64;
@@ -28,10 +28,10 @@ pub(crate) trait IterationSpace<const N: usize>: Sync {
     fn histogram(&self, dimension: usize) -> Result<Option<Arc<Histogram>>>;
 
     /// *Collective.* Bounds of near-equal parts of a dimension, starting with its first index.
-    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>>;
+    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<usize>>;
 
     /// *Collective.* Entries by ranges of two dimensions; `None` if they are uniform.
-    fn joint_histogram(&self, dimensions: [usize; 2], bounds: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>>;
+    fn joint_histogram(&self, dimensions: [usize; 2], bounds: [Vec<usize>; 2]) -> Result<Option<Arc<JointHistogram>>>;
 
     /// Earlier predictions for this loop, cached with the array.
     fn prediction_memo(&self, site: &'static LoopSite) -> Arc<PredictionMemo>;
@@ -61,7 +61,7 @@ pub(crate) trait IterationSpace<const N: usize>: Sync {
 }
 
 /// Bounds of parts of near-equal length.
-pub(crate) fn equal_cut(range: &Range<u64>, parts: usize) -> Vec<u64> {
+pub(crate) fn equal_cut(range: &Range<usize>, parts: usize) -> Vec<usize> {
     let cut = Partitioner::equal(range.end.saturating_sub(range.start), parts);
     std::iter::once(range.start).chain(cut.ranges().map(|part| range.start + part.end)).collect()
 }

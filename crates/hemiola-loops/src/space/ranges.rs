@@ -12,13 +12,13 @@ use std::sync::Arc;
 
 /// Iteration space of all keys of a box.
 pub(crate) struct RangeSpace<const N: usize> {
-    extents: [Range<u64>; N],
+    extents: [Range<usize>; N],
     plan: Option<LoopPlan>,
 }
 
 impl<const N: usize> RangeSpace<N> {
     pub(crate) fn new(ranges: [Range<usize>; N]) -> Self {
-        let extents = ranges.map(|range| range.start as u64..(range.end as u64).max(range.start as u64));
+        let extents = ranges.map(|range| range.start..range.end.max(range.start));
         Self { extents, plan: None }
     }
 
@@ -30,23 +30,23 @@ impl<const N: usize> RangeSpace<N> {
 impl<const N: usize> IterationSpace<N> for RangeSpace<N> {
     type Value = ();
 
-    fn extents(&self) -> [Range<u64>; N] {
+    fn extents(&self) -> [Range<usize>; N] {
         self.extents.clone()
     }
 
     fn entries(&self) -> u64 {
-        self.extents.iter().map(|range| range.end - range.start).product()
+        self.extents.iter().map(|range| range.end - range.start).product::<usize>() as u64
     }
 
     fn histogram(&self, _dimension: usize) -> Result<Option<Arc<Histogram>>> {
         Ok(None)
     }
 
-    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<u64>> {
+    fn cut(&self, dimension: usize, parts: usize) -> Result<Vec<usize>> {
         Ok(equal_cut(&self.extents[dimension], parts))
     }
 
-    fn joint_histogram(&self, _: [usize; 2], _: [Vec<u64>; 2]) -> Result<Option<Arc<JointHistogram>>> {
+    fn joint_histogram(&self, _: [usize; 2], _: [Vec<usize>; 2]) -> Result<Option<Arc<JointHistogram>>> {
         Ok(None)
     }
 

@@ -149,9 +149,9 @@ impl<T: Element, const N: usize, const WRITTEN: bool> ArrayView<T, N, WRITTEN> {
         } else if indices.start < self.first || indices.end > self.first + self.count {
             match &self.served {
                 // A served array is never written through its view, so the address is only read.
-                Some(served) => served
-                    .read_range(indices.start as u64..indices.end as u64, self.own_cells(), self.first as u64)
-                    .cast_mut(),
+                Some(served) => {
+                    served.read_range(indices.start as u64..indices.end as u64, self.own_cells()).cast_mut()
+                }
                 None => self.outside(&[indices.start]),
             }
         } else {

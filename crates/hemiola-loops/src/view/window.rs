@@ -20,8 +20,9 @@
 //! 4. References made from a view borrow the view, and the body gets its views by a reference that
 //!    ends with the call. So no reference outlives the iteration, and the compiler forbids two
 //!    overlapping ones through one view. Two views of one loop belong to different arrays, or to an
-//!    array that the loop only reads: the planner rejects a loop that writes an array under two
-//!    names.
+//!    array that the loop only reads. `parallel_for!` borrows an array that the body writes by
+//!    `&mut`, so that it has one name. The planner rejects captures made by hand that write an
+//!    array under two names.
 
 /// Consecutive indices of the first dimension of an array, in memory.
 #[derive(Clone, Copy, Debug)]

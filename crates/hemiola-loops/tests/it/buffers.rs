@@ -12,14 +12,14 @@ use hemiola_loops::expand::probing::CaptureShared;
 use hemiola_loops::expand::testing::for_each_entry_mut;
 use hemiola_loops::expand::{CaptureProbe, LoopSite};
 use hemiola_loops::plan::{ArrayPlacement, LoopSchedule, PlanAlternative, PlanSelector};
-use hemiola_loops::{BufferArray, LoopPlan};
+use hemiola_loops::{BufferExt, LoopPlan};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-const USERS: u64 = 37;
-const ITEMS: u64 = 23;
+const USERS: usize = 37;
+const ITEMS: usize = 23;
 /// `BufferTestCells` of the array that is served if there are several peers.
-const LARGE: u64 = 10_000;
+const LARGE: usize = 10_000;
 
 const NAMES: &[&str] = &["w", "h", "local", "rotating", "small", "second", "large", "b0", "b1", "b2", "b3", "seen"];
 
@@ -30,7 +30,7 @@ fn mix(cell: u64, update: u64) -> u64 {
 /// `BufferTestCells` that an entry reads and adds to, by array (`local`, `rotating`, `small` with `second`,
 /// `large`).
 fn cell_indices(u: usize, i: usize, value: u64) -> [usize; 4] {
-    [u, i, (value as usize * 13 + u) % 11, (value as usize * 397 + i) % LARGE as usize]
+    [u, i, (value as usize * 13 + u) % 11, (value as usize * 397 + i) % LARGE]
 }
 
 /// Value that an entry adds.
@@ -83,7 +83,7 @@ struct BufferTestCells {
 
 impl BufferTestCells {
     fn new() -> Self {
-        let zeros = |count: u64| vec![0; count as usize];
+        let zeros = |count: usize| vec![0; count];
         Self { arrays: [zeros(USERS), zeros(ITEMS), zeros(11), zeros(LARGE)], second: zeros(11), seen: 0 }
     }
 
@@ -99,9 +99,9 @@ impl BufferTestCells {
 }
 
 /// Serial model of one pass, in the steps of the plan, block by block and chunk by chunk.
-fn run_model(cells: &mut BufferTestCells, plan: &LoopPlan, entries: &[([u64; 2], u64)], every: u64) {
+fn run_model(cells: &mut BufferTestCells, plan: &LoopPlan, entries: &[([usize; 2], u64)], every: u64) {
     let (parts, times) = (plan.cuts.parts(), plan.cuts.times());
-    let mut blocks: Vec<Vec<([u64; 2], u64)>> = vec![Vec::new(); parts * times];
+    let mut blocks: Vec<Vec<([usize; 2], u64)>> = vec![Vec::new(); parts * times];
     for (key, value) in plan.in_order(entries.to_vec()) {
         let block = plan.block_of(&key);
         blocks[block.part * times + block.time].push((key, value));
@@ -123,7 +123,7 @@ fn run_model(cells: &mut BufferTestCells, plan: &LoopPlan, entries: &[([u64; 2],
                     _ => 0,
                 };
                 for ([u, i], value) in blocks[part * times + time].chunks(chunk).nth(round).unwrap_or(&[]) {
-                    let (u, i) = (*u as usize, *i as usize);
+                    let (u, i) = (*u, *i);
                     for (array, index) in cell_indices(u, i, *value).into_iter().enumerate() {
                         cells.seen += cells.arrays[array][index] % 1_000_003;
                         if array == 2 {
@@ -147,7 +147,7 @@ fn run_model(cells: &mut BufferTestCells, plan: &LoopPlan, entries: &[([u64; 2],
 
 /// Runs three passes. Returns the contents of the arrays and the expected ones.
 fn passes(cluster: &Cluster, every: u64, rotates: bool) -> Result<(BufferTestCells, BufferTestCells)> {
-    let all = cluster.from_fn([USERS, ITEMS], |[u, i]| (u * 31 + i * 17) % 1000)?;
+    let all = cluster.from_fn([USERS, ITEMS], |[u, i]| (u * 31 + i * 17) as u64 % 1000)?;
     let mut entries = all.entries().filter(|[u, i], _| (u + i * i) % 5 > 0).materialize()?;
     let list = entries.collect()?;
     let (w, h) = (cluster.zeros::<u64, 1>([USERS])?, cluster.zeros::<u64, 1>([ITEMS])?);

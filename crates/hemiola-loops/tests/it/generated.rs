@@ -204,8 +204,7 @@ fn keys(of: &GeneratedLoop) -> Vec<Vec<usize>> {
 /// Sorts keys into the order of a plan.
 fn in_plan_order(plan: &LoopPlan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
     fn sorted<const N: usize>(plan: &LoopPlan, keys: Vec<Vec<usize>>) -> Vec<Vec<usize>> {
-        let entries =
-            keys.into_iter().map(|key| (std::array::from_fn::<u64, N, _>(|at| key[at] as u64), key)).collect();
+        let entries = keys.into_iter().map(|key| (std::array::from_fn::<usize, N, _>(|at| key[at]), key)).collect();
         plan.in_order(entries).into_iter().map(|(_, key)| key).collect()
     }
     match plan.extents.len() {
@@ -239,10 +238,10 @@ fn parallel<const N: usize>(of: &GeneratedLoop, site: &'static LoopSite, peers: 
     let mut outcomes = standalone(peers)
         .workers(workers)
         .run(|cluster| {
-            let length = of.side as u64;
-            let x = cluster.from_fn([length], |[a]| initial(0, &[a as usize]))?;
-            let y = cluster.from_fn([length, length], |[a, b]| initial(1, &[a as usize, b as usize]))?;
-            let z = cluster.from_fn([length, length], |[a, b]| initial(2, &[a as usize, b as usize]))?;
+            let length = of.side;
+            let x = cluster.from_fn([length], |[a]| initial(0, &[a]))?;
+            let y = cluster.from_fn([length, length], |[a, b]| initial(1, &[a, b]))?;
+            let z = cluster.from_fn([length, length], |[a, b]| initial(2, &[a, b]))?;
             let captures = (
                 CaptureProbe::<_, true>(&x).capture(0),
                 (CaptureProbe::<_, true>(&y).capture(1), (CaptureProbe::<_, true>(&z).capture(2), ())),
@@ -257,14 +256,14 @@ fn parallel<const N: usize>(of: &GeneratedLoop, site: &'static LoopSite, peers: 
             let mut values = BTreeMap::new();
             let run = if of.sparse {
                 let chosen = keys(of);
-                let shape: [u64; N] = std::array::from_fn(|dimension| of.extents[dimension] as u64);
+                let shape: [usize; N] = std::array::from_fn(|dimension| of.extents[dimension]);
                 let all = cluster.from_fn(shape, |_| 1_u64)?;
-                let held = |key: [u64; N]| chosen.binary_search(&key.map(|index| index as usize).to_vec()).is_ok();
+                let held = |key: [usize; N]| chosen.binary_search(&key.to_vec()).is_ok();
                 let mut entries: DistArray<u64, N> = all.entries().filter(|key, _| held(key)).materialize()?;
                 let body = |view: &mut View, key: [usize; N], value: &mut u64| parallel_body(of, view, &key, value);
                 let run = for_each_entry_mut(cluster, site, &mut entries, &captures, body, selector)?;
                 for (key, value) in entries.collect()? {
-                    values.insert(key.map(|index| index as usize).to_vec(), value);
+                    values.insert(key.to_vec(), value);
                 }
                 run
             } else {
@@ -274,11 +273,11 @@ fn parallel<const N: usize>(of: &GeneratedLoop, site: &'static LoopSite, peers: 
             };
             let mut cells = Cells::new();
             for ([first], value) in x.collect()? {
-                cells.insert((0, vec![first as usize]), value);
+                cells.insert((0, vec![first]), value);
             }
             for (number, array) in [(1, &y), (2, &z)] {
                 for (key, value) in array.collect()? {
-                    cells.insert((number, key.map(|index| index as usize).to_vec()), value);
+                    cells.insert((number, key.to_vec()), value);
                 }
             }
             Ok((run.plan().clone(), cells, values))

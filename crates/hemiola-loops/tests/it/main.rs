@@ -1,4 +1,5 @@
 //! Loops on standalone clusters, against serial execution.
 
+mod aliases;
 mod buffers;
 mod generated;

@@ -10,9 +10,13 @@
 //! }
 //! ```
 //! A probe selects the kind of a captured name by its *type*: an array registers itself, an
-//! accumulator becomes a cell of the worker, any other value is borrowed. The checks are calls on
-//! probes, too. They cost nothing, and fail to compile, at the user's span, if a plain value is
-//! written or a value that is not `Copy` is moved.
+//! accumulator becomes a cell of the worker, any other value is borrowed. An array that the body
+//! writes is borrowed by `&mut`, everything else by `&`. The checks are calls on probes, too. They
+//! cost nothing, and fail to compile, at the user's span, if a plain value is written or a value
+//! that is not `Copy` is moved.
+//!
+//! Ranges are evaluated before the captures, because they may read an array that the body writes:
+//! `for i in 0..w.shape().extent(0)`.
 //!
 //! Generated names cannot collide with names of the user: variables have the macro's hygiene, items
 //! and traits stay in blocks without user code, and everything else is named by its full path.
@@ -28,34 +32,37 @@ use super::header::{IndexPattern, LoopHeader, SpaceSyntax};
 use super::names::{NameTable, generated};
 use super::{AnalyzedLoop, token_text};
 
-/// Module of the run time that the expansion calls.
-const RUN_TIME: &str = "::hemiola::loops::expand";
-
 /// Expands the whole loop into one expression.
 pub(crate) fn expansion(analyzed: &AnalyzedLoop) -> TokenStream {
     let AnalyzedLoop { header, names, table, .. } = analyzed;
-    let run_time = run_time();
+    let run_time = &header.run_time;
     let site = site(header, names, table);
-    let captures = captures(names, table);
+    let captures = captures(run_time, names, table);
     let body = closure(analyzed);
     let slice = super::slice::closure(analyzed, &key(header), value(analyzed).as_ref());
     let cluster = operand(&header.cluster);
-    let (function, space) = match &header.space {
-        SpaceSyntax::Entries { array, mutable: false } => (quote!(for_each_entry), array.to_token_stream()),
-        SpaceSyntax::Entries { array, mutable: true } => (quote!(for_each_entry_mut), array.to_token_stream()),
+    let at = Span::mixed_site();
+    let (site_variable, captures_variable) = (Ident::new("site", at), Ident::new("captures", at));
+    let ranges_variable = Ident::new("ranges", at);
+    let (function, before, space) = match &header.space {
+        SpaceSyntax::Entries { array, mutable: false } => (quote!(for_each_entry), None, array.to_token_stream()),
+        SpaceSyntax::Entries { array, mutable: true } => (quote!(for_each_entry_mut), None, array.to_token_stream()),
         SpaceSyntax::Ranges(ranges) => {
+            let count = ranges.len();
             // Half-open and closed ranges have different types; an array has one.
             let ranges = ranges.iter().map(|range| match range.limits {
                 RangeLimits::HalfOpen(_) => range.to_token_stream(),
                 RangeLimits::Closed(_) => quote!(#run_time::half_open(#range)),
             });
-            (quote!(for_each_index), quote!([#(#ranges),*]))
+            let before = quote! {
+                let #ranges_variable: [::core::ops::Range<::core::primitive::usize>; #count] = [#(#ranges),*];
+            };
+            (quote!(for_each_index), Some(before), ranges_variable.to_token_stream())
         }
     };
-    let at = Span::mixed_site();
-    let (site_variable, captures_variable) = (Ident::new("site", at), Ident::new("captures", at));
     quote_spanned! {at=> {
         let #site_variable = #site;
+        #before
         let #captures_variable = #captures;
         #run_time::#function(&#cluster, #site_variable, #space, #captures_variable, #body, #slice)
     }}
@@ -74,17 +81,6 @@ pub(crate) fn compile_errors(diagnostics: &Diagnostics, parts: Option<(&LoopHead
         quote!(let _ = || (&#cluster, #(&#space,)* #(&#paths,)*);)
     });
     quote!({ #uses #errors })
-}
-
-/// Path of the run time, at the macro's own span.
-pub(crate) fn run_time() -> TokenStream {
-    let path: TokenStream = RUN_TIME.parse().expect("a path");
-    path.into_iter()
-        .map(|mut tree| {
-            tree.set_span(Span::mixed_site());
-            tree
-        })
-        .collect()
 }
 
 /// Pattern of the indices: `[u, i]`.
@@ -136,22 +132,30 @@ fn closure(analyzed: &AnalyzedLoop) -> TokenStream {
 }
 
 /// Checks and probes, as one expression: a list of pairs.
-fn captures(names: &NameTable, table: &AccessTable) -> TokenStream {
+fn captures(run_time: &TokenStream, names: &NameTable, table: &AccessTable) -> TokenStream {
     if names.captures.is_empty() {
         return quote!(());
     }
-    let run_time = run_time();
     let written = table.written.iter().map(|occurrence| {
         let (path, span) = (names.written(*occurrence), generated(names.occurrences[*occurrence].end));
-        quote_spanned!(span=> #run_time::CaptureProbe::<_, true>(&#path).must_be_shared();)
+        quote_spanned!(span=> #run_time::CaptureProbe::<_, true>(&#path).must_be_writable();)
     });
     let by_value = table.by_value.iter().map(|occurrence| {
         let (path, span) = (names.written(*occurrence), generated(names.occurrences[*occurrence].end));
         quote_spanned!(span=> #run_time::CaptureProbe::<_, false>(&#path).must_be_copy();)
     });
     let probes = names.captures.iter().enumerate().rev().fold(quote!(()), |rest, (number, capture)| {
-        let (path, writes) = (&capture.path, table.writes(number));
-        quote!((#run_time::CaptureProbe::<_, #writes>(&#path).capture(#number), #rest))
+        // The borrow checker reports a written name at its first write.
+        let write = table.written.iter().find(|occurrence| names.occurrences[**occurrence].capture == number);
+        let probe = if let Some(occurrence) = write {
+            let (path, span) = (names.written(*occurrence), generated(names.occurrences[*occurrence].end));
+            let borrowed = quote_spanned!(span=> #path.borrow_written());
+            quote!(#run_time::CaptureProbe::<_, true>(#borrowed))
+        } else {
+            let path = &capture.path;
+            quote!(#run_time::CaptureProbe::<_, false>(&#path))
+        };
+        quote!((#probe.capture(#number), #rest))
     });
     quote!({
         #[allow(unused_imports)]
@@ -163,12 +167,12 @@ fn captures(names: &NameTable, table: &AccessTable) -> TokenStream {
 }
 
 fn site(header: &LoopHeader, names: &NameTable, table: &AccessTable) -> TokenStream {
-    let run_time = run_time();
+    let run_time = &header.run_time;
     let super::header::LoopOptions { ordered, repeated, explain } = header.options;
     let indices = header.indices.each().iter().map(|name| name.as_ref().map_or("_".to_owned(), ToString::to_string));
     let space = token_text::text_of(header.space_tokens.clone());
     let texts = names.captures.iter().map(|capture| &capture.text);
-    let accesses = table.accesses.iter().map(access);
+    let accesses = table.accesses.iter().map(|each| access(run_time, each));
     quote!({
         static SITE: #run_time::LoopSite = #run_time::LoopSite {
             file: ::core::file!(),
@@ -186,10 +190,9 @@ fn site(header: &LoopHeader, names: &NameTable, table: &AccessTable) -> TokenStr
     })
 }
 
-fn access(access: &Access) -> TokenStream {
-    let run_time = run_time();
+fn access(run_time: &TokenStream, access: &Access) -> TokenStream {
     let Access { name, subscripts, mode, text, line, column } = access;
-    let subscripts = subscripts.iter().map(subscript);
+    let subscripts = subscripts.iter().map(|each| subscript(run_time, each));
     let mode = match mode {
         AccessMode::Read => quote!(Read),
         AccessMode::Write => quote!(Write),
@@ -205,8 +208,7 @@ fn access(access: &Access) -> TokenStream {
     })
 }
 
-fn subscript(subscript: &Subscript) -> TokenStream {
-    let run_time = run_time();
+fn subscript(run_time: &TokenStream, subscript: &Subscript) -> TokenStream {
     let optional = |end: &Option<i64>| {
         end.map_or_else(|| quote!(::core::option::Option::None), |end| quote!(::core::option::Option::Some(#end)))
     };

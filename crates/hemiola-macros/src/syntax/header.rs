@@ -3,19 +3,25 @@
 //! ```text
 //! parallel_for!(CLUSTER, [ordered,] [repeated,] [explain,] for PATTERN in SPACE { BODY })
 //! ```
+//! A path in brackets before the cluster names the run time: `parallel_for!` of `hemiola-loops`
+//! passes `[$crate::expand]`. The default is that of the facade.
+//!
 //! The syntax distinguishes two kinds of iteration space. Ranges are written in place (`0..n`,
 //! `[1..n, 1..=m]`) and their pattern names indices (`i`, `[i, j]`). Anything else is an array,
 //! whose pattern names a key and a value (`([u, i], rating)`).
 //!
 //! **Invariant:** a parsed header has at most [`MAX_DIMENSIONS`] indices, each a plain name or `_`.
 
-use proc_macro2::{Ident, Span};
+use proc_macro2::{Ident, Span, TokenStream};
 use quote::ToTokens;
 use syn::parse::{Parse, ParseStream};
 use syn::spanned::Spanned;
-use syn::{Block, Expr, ExprRange, Pat, PatIdent, RangeLimits, Token};
+use syn::{Block, Expr, ExprRange, Pat, PatIdent, RangeLimits, Token, bracketed, token};
 
 use super::diagnostics::Diagnostics;
+
+/// Module of the run time that the expansion calls, unless the call names another one.
+const DEFAULT_RUN_TIME: &str = "::hemiola::loops::expand";
 
 /// Largest number of indices of a loop.
 pub(crate) const MAX_DIMENSIONS: usize = 4;
@@ -59,6 +65,8 @@ impl IndexPattern {
 /// All of a loop except its body.
 #[derive(Clone, Debug)]
 pub(crate) struct LoopHeader {
+    /// Path of the module that the expansion calls.
+    pub(crate) run_time: TokenStream,
     pub(crate) cluster: Expr,
     pub(crate) options: LoopOptions,
     pub(crate) indices: IndexPattern,
@@ -68,11 +76,12 @@ pub(crate) struct LoopHeader {
     pub(crate) value: Pat,
     pub(crate) space: SpaceSyntax,
     /// Tokens of the iteration space, for messages.
-    pub(crate) space_tokens: proc_macro2::TokenStream,
+    pub(crate) space_tokens: TokenStream,
 }
 
 /// A parsed loop, before its header is checked.
 pub(crate) struct LoopSyntax {
+    run_time: TokenStream,
     cluster: Expr,
     options: Vec<Ident>,
     pattern: Pat,
@@ -82,6 +91,13 @@ pub(crate) struct LoopSyntax {
 
 impl Parse for LoopSyntax {
     fn parse(input: ParseStream<'_>) -> syn::Result<Self> {
+        let run_time = if input.peek(token::Bracket) {
+            let path;
+            bracketed!(path in input);
+            path.parse()?
+        } else {
+            default_run_time()
+        };
         if input.is_empty() || input.peek(Token![for]) {
             return Err(input.error(
                 "`parallel_for!` starts with the cluster: `parallel_for!(cluster, for ([i, j], value) in &array { .. })`",
@@ -106,8 +122,19 @@ impl Parse for LoopSyntax {
         if !input.is_empty() {
             return Err(input.error("nothing may follow the loop"));
         }
-        Ok(Self { cluster, options, pattern, space, body })
+        Ok(Self { run_time, cluster, options, pattern, space, body })
     }
+}
+
+/// Returns the path of the facade's run time, with the hygiene of the macro.
+fn default_run_time() -> TokenStream {
+    let path: TokenStream = DEFAULT_RUN_TIME.parse().expect("a path");
+    path.into_iter()
+        .map(|mut tree| {
+            tree.set_span(Span::mixed_site());
+            tree
+        })
+        .collect()
 }
 
 impl LoopSyntax {
@@ -136,7 +163,8 @@ impl LoopSyntax {
             (SpaceSyntax::Entries { .. }, Pat::Tuple(parts)) => parts.elems[0].span(),
             _ => self.pattern.span(),
         };
-        Some(LoopHeader { cluster: self.cluster.clone(), options, indices, indices_span, value, space, space_tokens })
+        let (run_time, cluster) = (self.run_time.clone(), self.cluster.clone());
+        Some(LoopHeader { run_time, cluster, options, indices, indices_span, value, space, space_tokens })
     }
 }
 

@@ -1,20 +1,16 @@
-extern crate self as hemiola;
+use hemiola::prelude::*;
 
-#[path = "../mock/mod.rs"]
-pub mod loops;
-
-use hemiola_macros::parallel_for;
-use loops::Cluster;
-
-fn main() {
-    let cluster = Cluster;
-    let w = cluster.array::<f64, 1>([3]);
+fn program(cluster: &Cluster, w: &mut DistArray<f64, 1>) -> hemiola::Result<()> {
     let scale = 2.0_f32;
     parallel_for!(cluster, for i in 0..3 {
         w[i] = scale;
         w[i] += missing;
         w["x"] = 1.0;
         w.nothing();
-    })
-    .unwrap();
+    })?;
+    Ok(())
+}
+
+fn main() {
+    hemiola::standalone(1).run(|cluster| program(cluster, &mut cluster.zeros([3])?)).unwrap();
 }

@@ -1,12 +1,10 @@
-extern crate self as hemiola;
+use hemiola::prelude::*;
 
-#[path = "../mock/mod.rs"]
-pub mod loops;
-
-use hemiola_macros::parallel_for;
-use loops::Cluster;
+fn program(cluster: &Cluster) -> hemiola::Result<()> {
+    parallel_for!(cluster, for i in 0..3 { i + 1 })?;
+    Ok(())
+}
 
 fn main() {
-    let cluster = Cluster;
-    parallel_for!(cluster, for i in 0..3 { i + 1 }).unwrap();
+    hemiola::standalone(1).run(program).unwrap();
 }

@@ -1,18 +1,14 @@
-extern crate self as hemiola;
+use hemiola::prelude::*;
 
-#[path = "../mock/mod.rs"]
-pub mod loops;
-
-use hemiola_macros::parallel_for;
-use loops::Cluster;
-
-fn main() {
-    let cluster = Cluster;
-    let lists = cluster.array::<Vec<usize>, 1>([3]);
+fn program(cluster: &Cluster, lists: &mut DistArray<Vec<usize>, 1>) -> hemiola::Result<()> {
     parallel_for!(cluster, for i in 0..3 {
         lists[i] = vec![i];
         lists[0].shrink_to_fit();
-        lists.trample();
-    })
-    .unwrap();
+        lists.resolve();
+    })?;
+    Ok(())
+}
+
+fn main() {
+    hemiola::standalone(1).run(|cluster| program(cluster, &mut cluster.zeros([3])?)).unwrap();
 }

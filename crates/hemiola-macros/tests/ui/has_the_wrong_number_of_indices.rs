@@ -1,16 +1,12 @@
-extern crate self as hemiola;
+use hemiola::prelude::*;
 
-#[path = "../mock/mod.rs"]
-pub mod loops;
-
-use hemiola_macros::parallel_for;
-use loops::Cluster;
+fn program(cluster: &Cluster, ratings: &DistArray<f64, 2>) -> hemiola::Result<()> {
+    parallel_for!(cluster, for (i, rating) in ratings {
+        println!("{i} {rating}");
+    })?;
+    Ok(())
+}
 
 fn main() {
-    let cluster = Cluster;
-    let ratings = cluster.array::<f64, 2>([3, 2]);
-    parallel_for!(cluster, for (i, rating) in &ratings {
-        println!("{i} {rating}");
-    })
-    .unwrap();
+    hemiola::standalone(1).run(|cluster| program(cluster, &cluster.zeros([3, 2])?)).unwrap();
 }

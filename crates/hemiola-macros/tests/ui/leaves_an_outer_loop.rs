@@ -1,19 +1,16 @@
-extern crate self as hemiola;
+use hemiola::prelude::*;
 
-#[path = "../mock/mod.rs"]
-pub mod loops;
-
-use hemiola_macros::parallel_for;
-use loops::Cluster;
-
-fn main() {
-    let cluster = Cluster;
+fn program(cluster: &Cluster) -> hemiola::Result<()> {
     'epochs: for _ in 0..3 {
         parallel_for!(cluster, for i in 0..4 {
             if i == 2 {
                 continue 'epochs;
             }
-        })
-        .unwrap();
+        })?;
     }
+    Ok(())
+}
+
+fn main() {
+    hemiola::standalone(1).run(program).unwrap();
 }

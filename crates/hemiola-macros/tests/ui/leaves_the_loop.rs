@@ -1,12 +1,6 @@
-extern crate self as hemiola;
+use hemiola::prelude::*;
 
-#[path = "../mock/mod.rs"]
-pub mod loops;
-
-use hemiola_macros::parallel_for;
-use loops::Cluster;
-
-fn find(cluster: &Cluster, limit: usize) -> Result<usize, String> {
+fn find(cluster: &Cluster, limit: usize) -> hemiola::Result<usize> {
     let mut rows = 0;
     for outer in 0..3 {
         parallel_for!(cluster, for i in 0..4 {
@@ -24,10 +18,10 @@ fn find(cluster: &Cluster, limit: usize) -> Result<usize, String> {
     Ok(rows)
 }
 
-fn checked(i: usize) -> Result<usize, String> {
+fn checked(i: usize) -> hemiola::Result<usize> {
     Ok(i)
 }
 
 fn main() {
-    find(&Cluster, 3).unwrap();
+    hemiola::standalone(1).run(|cluster| find(cluster, 3)).unwrap();
 }

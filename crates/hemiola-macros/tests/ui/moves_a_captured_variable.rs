@@ -1,13 +1,6 @@
-extern crate self as hemiola;
+use hemiola::prelude::*;
 
-#[path = "../mock/mod.rs"]
-pub mod loops;
-
-use hemiola_macros::parallel_for;
-use loops::Cluster;
-
-fn main() {
-    let cluster = Cluster;
+fn program(cluster: &Cluster) -> hemiola::Result<()> {
     let text = String::from("x");
     let list = vec![1, 2, 3];
     parallel_for!(cluster, for _ in 0..4 {
@@ -15,8 +8,12 @@ fn main() {
         for x in list {
             assert!(x > 0);
         }
-    })
-    .unwrap();
+    })?;
+    Ok(())
 }
 
 fn consume(_: String) {}
+
+fn main() {
+    hemiola::standalone(1).run(program).unwrap();
+}

@@ -10,7 +10,7 @@
 
 use super::layout::{LdaLayout, MAX_NARROW};
 use super::topic_count::TopicCount;
-use hemiola::core::varint;
+use hemiola_core::varint;
 
 /// Topic counts of the words of a block.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -220,8 +220,10 @@ mod tests {
     fn blocks(topics: usize) -> (LdaLayout, WordBlock) {
         let document: Vec<(u32, u32)> = (0..40).map(|word| (word, 1 + word * word / 8)).collect();
         let corpus = Corpus::new([document], Arc::new(LdaVocabulary::numbered(40))).unwrap();
-        let layout =
-            hemiola::standalone(1).run(|cluster| LdaLayout::new(cluster, &corpus, topics, 1)).unwrap().remove(0);
+        let layout = hemiola_cluster::standalone(1)
+            .run(|cluster| LdaLayout::new(cluster, &corpus, topics, 1))
+            .unwrap()
+            .remove(0);
         let block = WordBlock::new(&layout, 0);
         (layout, block)
     }

@@ -8,11 +8,11 @@ use super::LdaModel;
 use super::partition::{DocumentPartition, TokenTopics};
 use super::state::{LdaState, malformed_message};
 use crate::training::Checkpointable;
-use hemiola::array::DistArray;
-use hemiola::array::dist::{ArrayLoader, ArraySaver};
-use hemiola::core::Purpose;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::ArrayExt;
+use hemiola_array::DistArray;
+use hemiola_array::dist::{ArrayLoader, ArraySaver};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Purpose;
 use std::sync::Arc;
 
 /// Snapshot of training: the live state, or a loaded checkpoint.
@@ -68,7 +68,7 @@ impl Checkpointable for LdaSnapshot {
         state.model(cluster)?.put(save, prefix)?;
         for number in 0..state.layout.parts {
             let mine = state.parts.iter().find(|part| part.number == number);
-            let count = cluster.broadcast_from(state.owner(number), mine.map_or(0, |part| part.topics.len() as u64))?;
+            let count = cluster.broadcast_from(state.owner(number), mine.map_or(0, |part| part.topics.len()))?;
             // Arrays are partitioned evenly, unlike token partitions: every peer holds the whole
             // partition for a moment.
             let sent: Vec<u32> = if cluster.size() > 1 {
@@ -82,9 +82,9 @@ impl Checkpointable for LdaSnapshot {
                 None => sent[token] as usize,
             };
             if narrow(state.layout.topics) {
-                save.put(&name(prefix, number), &cluster.from_fn([count], |[at]| topic(at as usize) as u16)?)?;
+                save.put(&name(prefix, number), &cluster.from_fn([count], |[at]| topic(at) as u16)?)?;
             } else {
-                save.put(&name(prefix, number), &cluster.from_fn([count], |[at]| topic(at as usize) as u32)?)?;
+                save.put(&name(prefix, number), &cluster.from_fn([count], |[at]| topic(at) as u32)?)?;
             }
         }
         Ok(())
@@ -130,8 +130,8 @@ impl LdaCheckpoint {
             let owner = state.owner(number);
             let (mut bytes, mut set) = (Vec::new(), 0);
             let mut mine = state.parts.iter_mut().find(|part| part.number == number);
-            let mut take = |at: u64, topic: u32| match &mut mine {
-                Some(part) => set += u64::from(put(part, at, topic, self.model.topics())),
+            let mut take = |at: usize, topic: u32| match &mut mine {
+                Some(part) => set += usize::from(put(part, at, topic, self.model.topics())),
                 None => bytes.extend((at as u32).to_le_bytes().into_iter().chain(topic.to_le_bytes())),
             };
             let count = match assigned {
@@ -156,11 +156,11 @@ impl LdaCheckpoint {
                     }
                     for [a, b, c, d, e, f, g, h] in pairs {
                         let (at, topic) = (u32::from_le_bytes([*a, *b, *c, *d]), u32::from_le_bytes([*e, *f, *g, *h]));
-                        set += u64::from(put(part, u64::from(at), topic, self.model.topics()));
+                        set += usize::from(put(part, at as usize, topic, self.model.topics()));
                     }
                 }
             }
-            let tokens = mine.map_or(0, |part| part.topics.len() as u64);
+            let tokens = mine.map_or(0, |part| part.topics.len());
             let sound = owner != cluster.rank() || set == count && tokens == count;
             if cluster.all_gather(sound)?.contains(&false) {
                 return Err(mismatch().into());
@@ -173,12 +173,12 @@ impl LdaCheckpoint {
 }
 
 /// Sets the topic of a token; returns false if token or topic is out of range.
-fn put(part: &mut DocumentPartition, at: u64, topic: u32, topics: usize) -> bool {
-    let sound = (at as usize) < part.topics.len() && (topic as usize) < topics;
+fn put(part: &mut DocumentPartition, at: usize, topic: u32, topics: usize) -> bool {
+    let sound = at < part.topics.len() && (topic as usize) < topics;
     if sound {
         match &mut part.topics {
-            TokenTopics::Narrow(kept) => kept[at as usize] = topic as u16,
-            TokenTopics::Wide(kept) => kept[at as usize] = topic,
+            TokenTopics::Narrow(kept) => kept[at] = topic as u16,
+            TokenTopics::Wide(kept) => kept[at] = topic,
         }
     }
     sound

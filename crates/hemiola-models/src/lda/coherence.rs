@@ -15,7 +15,7 @@
 use super::corpus::Corpus;
 use super::model::LdaModel;
 use crate::Error;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
 
 /// Maximum number of top words.
 pub(super) const MAX_WORDS: usize = 64;

@@ -9,10 +9,11 @@
 use super::vocabulary::LdaVocabulary;
 use crate::Error;
 use crate::training::hash_combine;
-use hemiola::array::Element;
-use hemiola::core::rng::PhiloxRng;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::Element;
+use hemiola_array::{DistArray, PartitionSpec};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
+use hemiola_core::rng::PhiloxRng;
 use std::sync::Arc;
 
 /// Random stream that selects the validation documents.
@@ -26,9 +27,9 @@ pub struct Corpus {
     words: Vec<u32>,
     counts: Vec<u32>,
     /// Global number of this peer's first document.
-    first: u64,
+    first: usize,
     /// Number of documents of all peers.
-    documents: u64,
+    documents: usize,
     vocabulary: Arc<LdaVocabulary>,
 }
 
@@ -47,7 +48,7 @@ impl CorpusBuilder {
     /// Adds a document: words and their counts, in any order. Counts of repeated words are summed,
     /// and zero counts are dropped.
     pub fn push(&mut self, document: impl IntoIterator<Item = (u32, u32)>) -> Result<(), Error> {
-        let number = self.offsets.len() as u64; // counted from 1
+        let number = self.offsets.len(); // counted from 1
         let start = self.words.len();
         self.document.clear();
         self.document.extend(document.into_iter().filter(|(_, count)| *count > 0));
@@ -56,14 +57,14 @@ impl CorpusBuilder {
         }
         for (word, count) in self.document.drain(..) {
             if word as usize >= self.vocabulary.len() {
-                let words = self.vocabulary.len() as u64;
-                return Err(Error::WordOutOfRange { document: number, word: u64::from(word) + 1, words });
+                let words = self.vocabulary.len();
+                return Err(Error::WordOutOfRange { document: number, word: word as usize + 1, words });
             }
             if self.words[start..].last() == Some(&word)
                 && let Some(last) = self.counts.last_mut()
             {
                 let sum = last.checked_add(count);
-                *last = sum.ok_or(Error::CountTooLarge { document: number, word: u64::from(word) + 1 })?;
+                *last = sum.ok_or(Error::CountTooLarge { document: number, word: word as usize + 1 })?;
             } else {
                 self.words.push(word);
                 self.counts.push(count);
@@ -76,18 +77,18 @@ impl CorpusBuilder {
     /// Builds the corpus of a single-peer cluster.
     #[must_use]
     pub fn build(self) -> Corpus {
-        let documents = self.offsets.len() as u64 - 1;
+        let documents = self.offsets.len() - 1;
         self.of(0, documents)
     }
 
     /// *Collective.* Builds the corpus of all peers, in rank order.
     pub fn gather(self, cluster: &Cluster) -> Result<Corpus> {
-        let all: Vec<u64> = cluster.all_gather(self.offsets.len() as u64 - 1)?;
+        let all: Vec<usize> = cluster.all_gather(self.offsets.len() - 1)?;
         let first = all[..cluster.rank().index()].iter().sum();
         Ok(self.of(first, all.iter().sum()))
     }
 
-    fn of(self, first: u64, documents: u64) -> Corpus {
+    fn of(self, first: usize, documents: usize) -> Corpus {
         let Self { offsets, words, counts, vocabulary, .. } = self;
         Corpus { offsets, words, counts, first, documents, vocabulary }
     }
@@ -110,7 +111,7 @@ impl<T: Element> BagOfWords<T> {
     }
 
     /// Returns the number of words of all peers.
-    pub(super) fn words(&self) -> u64 {
+    pub(super) fn words(&self) -> usize {
         self.array.shape().extent(1)
     }
 
@@ -120,11 +121,11 @@ impl<T: Element> BagOfWords<T> {
         &self,
         cluster: &Cluster,
         vocabulary: Arc<LdaVocabulary>,
-        number: impl Fn(u64) -> Option<u32>,
+        number: impl Fn(usize) -> Option<u32>,
     ) -> Result<(Corpus, Vec<u64>)> {
         let rows = self.array.layout().rows_of(cluster.rank()).unwrap_or(0..0);
         let mut builder = Corpus::builder(vocabulary);
-        let mut unseen = vec![0; (rows.end - rows.start) as usize];
+        let mut unseen = vec![0; rows.end - rows.start];
         let (mut current, mut document, mut failed) = (rows.start, Vec::new(), Ok(()));
         self.array.for_each(|[of, word], value| {
             assert!(of >= current, "entries of a block are sorted, and blocks are consecutive");
@@ -135,7 +136,7 @@ impl<T: Element> BagOfWords<T> {
             let count = (self.count)(value);
             match number(word) {
                 Some(word) => document.push((word, count)),
-                None => unseen[(of - rows.start) as usize] += u64::from(count),
+                None => unseen[of - rows.start] += u64::from(count),
             }
         });
         while current < rows.end && failed.is_ok() {
@@ -189,13 +190,13 @@ impl Corpus {
 
     /// Returns the number of documents of all peers.
     #[must_use]
-    pub fn documents(&self) -> u64 {
+    pub fn documents(&self) -> usize {
         self.documents
     }
 
     /// Returns the global number of this peer's first document.
     #[must_use]
-    pub fn first(&self) -> u64 {
+    pub fn first(&self) -> usize {
         self.first
     }
 
@@ -240,11 +241,11 @@ impl Corpus {
 
     /// *Collective.* Splits off a random `share` of the documents for validation. The choice
     /// depends on the seed and the document numbers alone.
-    pub fn split(&self, cluster: &Cluster, share: f64, seed: u64) -> Result<(Self, Self)> {
+    pub fn split(&self, cluster: &Cluster, share: f64, Seed(seed): Seed) -> Result<(Self, Self)> {
         let values = PhiloxRng::new(seed);
         let (mut kept, mut apart) = (Self::builder(self.vocabulary.clone()), Self::builder(self.vocabulary.clone()));
         for (index, (words, counts)) in self.iter().enumerate() {
-            let out = values.random_bool(self.first + index as u64, VALIDATION_DRAW, share);
+            let out = values.random_bool((self.first + index) as u64, VALIDATION_DRAW, share);
             let builder = if out { &mut apart } else { &mut kept };
             builder.push(words.iter().copied().zip(counts.iter().copied()))?;
         }
@@ -256,7 +257,7 @@ impl Corpus {
     pub fn digest(&self, cluster: &Cluster) -> Result<u64> {
         let mut sum = 0_u64;
         for (index, (words, counts)) in self.iter().enumerate() {
-            let number = self.first + index as u64;
+            let number = (self.first + index) as u64;
             let digest = words.iter().zip(counts).fold(hash_combine(number, 0), |digest, (word, count)| {
                 hash_combine(digest, u64::from(*word) << 32 | u64::from(*count))
             });
@@ -274,6 +275,7 @@ impl Corpus {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hemiola_array::ArrayExt;
 
     fn words(len: u32) -> Arc<LdaVocabulary> {
         Arc::new(LdaVocabulary::numbered(len))
@@ -303,12 +305,12 @@ mod tests {
     #[test]
     fn documents_of_peers_are_consecutive() {
         let of = |peers: usize| {
-            let found = hemiola::standalone(peers).run(|cluster| {
+            let found = hemiola_cluster::standalone(peers).run(|cluster| {
                 let array = cluster.from_fn([9, 4], |[row, column]| ((row * column) % 3) as u32)?;
                 let array = array.entries().filter(|[row, _], count| row != 5 && *count > 0).materialize()?;
                 let bags = BagOfWords::of(&array, |count| *count)?;
                 let corpus = bags.to_corpus(cluster, words(6), |word| Some(word as u32))?.0;
-                let (kept, apart) = corpus.split(cluster, 0.4, 1)?;
+                let (kept, apart) = corpus.split(cluster, 0.4, Seed(1))?;
                 assert_eq!(kept.documents() + apart.documents(), corpus.documents());
                 let digests = [corpus.digest(cluster)?, kept.digest(cluster)?, apart.digest(cluster)?];
                 let own: Vec<_> = corpus.iter().map(|(words, counts)| (words.to_vec(), counts.to_vec())).collect();
@@ -317,7 +319,7 @@ mod tests {
             let found = found.unwrap();
             let mut documents = Vec::new();
             for (first, own, digests) in &found {
-                assert_eq!((*first, digests), (documents.len() as u64, &found[0].2));
+                assert_eq!((*first, digests), (documents.len(), &found[0].2));
                 documents.extend(own.clone());
             }
             (documents, found[0].2)

@@ -17,13 +17,14 @@ use super::tokenizer::Tokenizer;
 use super::vocabulary::LdaVocabulary;
 use super::vocabulary_filter::{FilteredWords, VocabularyFilter, select};
 use crate::Error;
-use hemiola::array::BadLine;
-use hemiola::array::read::detect::DetectedFormat;
-use hemiola::array::read::lines::{check_vocabulary, read_names};
-use hemiola::array::read::{self, InputFile, Ldac, Libsvm};
-use hemiola::array::synthetic;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::BadLine;
+use hemiola_array::ReadExt;
+use hemiola_array::read::detect::DetectedFormat;
+use hemiola_array::read::lines::{check_vocabulary, read_names};
+use hemiola_array::read::{self, InputFile, Ldac, Libsvm};
+use hemiola_array::synthetic::SyntheticLda;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -32,7 +33,7 @@ use std::sync::Arc;
 /// Counts from here on are not exact in the `f32` values that LIBSVM and LDA-C text are read into.
 const TOO_LARGE: f32 = 16_777_216.0;
 /// Length, vocabulary size and number of topics of synthetic documents.
-const SYNTHETIC: (u64, u64, u64) = (100, 2000, 20);
+const SYNTHETIC: (usize, usize, usize) = (100, 2000, 20);
 
 /// File format of a corpus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -143,7 +144,8 @@ pub fn read(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Re
             LdaVocabulary::named(names(cluster, file, array.words())?)
         } else {
             let words = u32::try_from(array.words());
-            let too_many = |_| Error::WordOutOfRange { document: 0, word: array.words(), words: u64::from(u32::MAX) };
+            let word = array.words();
+            let too_many = |_| Error::WordOutOfRange { document: 0, word, words: u32::MAX as usize };
             LdaVocabulary::numbered(words.map_err(too_many)?)
         };
         if vocabulary.terms().is_none() && !options.stop_words.is_empty() {
@@ -189,8 +191,9 @@ pub fn read_with_vocabulary(
     }
     let (array, skipped) = bags(cluster, options, format, pattern)?;
     let (corpus, unseen) = match &options.vocabulary {
-        None => array
-            .to_corpus(cluster, vocabulary.clone(), |word| (word < vocabulary.len() as u64).then_some(word as u32))?,
+        None => {
+            array.to_corpus(cluster, vocabulary.clone(), |word| (word < vocabulary.len()).then_some(word as u32))?
+        }
         Some(file) => {
             let known = vocabulary.by_name();
             if known.is_empty() {
@@ -198,7 +201,7 @@ pub fn read_with_vocabulary(
             }
             let names = names(cluster, file, array.words())?;
             let numbers: Vec<Option<u32>> = names.iter().map(|name| known.get(&**name).copied()).collect();
-            array.to_corpus(cluster, vocabulary.clone(), |word| numbers[word as usize])?
+            array.to_corpus(cluster, vocabulary.clone(), |word| numbers[word])?
         }
     };
     Ok(MappedCorpus { corpus, unseen, skipped })
@@ -206,12 +209,12 @@ pub fn read_with_vocabulary(
 
 /// *Collective.* Generates documents of 20 topics over `word0`, `word1` and so on; the same seed
 /// gives the same documents on any number of peers.
-pub fn synthetic(cluster: &Cluster, documents: u64, seed: u64) -> Result<Corpus> {
+pub fn synthetic(cluster: &Cluster, documents: usize, Seed(seed): Seed) -> Result<Corpus> {
     let (length, words, topics) = SYNTHETIC;
-    let set = synthetic::SyntheticLda::new(documents, words, topics, length, seed);
+    let set = SyntheticLda { documents, words, topics, length, seed, ..SyntheticLda::default() }.generator();
     let terms = (0..words).map(|word| format!("word{word}").into()).collect();
     let mut builder = Corpus::builder(Arc::new(LdaVocabulary::named(terms)));
-    let (peers, rank) = (cluster.size() as u64, cluster.rank().index() as u64);
+    let (peers, rank) = (cluster.size(), cluster.rank().index());
     for document in documents * rank / peers..documents * (rank + 1) / peers {
         builder.push(set.row(document).into_iter().map(|(word, count)| (word as u32, count)))?;
     }
@@ -225,10 +228,10 @@ fn detect(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Resu
     Ok((format, sources))
 }
 
-fn inspect(format: Option<CorpusFormat>, pattern: &str) -> hemiola::array::Result<(CorpusFormat, Vec<InputFile>)> {
+fn inspect(format: Option<CorpusFormat>, pattern: &str) -> hemiola_array::Result<(CorpusFormat, Vec<InputFile>)> {
     let sources = InputFile::find(pattern)?;
     let Some(first) = sources.first() else {
-        return Err(hemiola::array::Error::NoFiles { pattern: pattern.to_owned() });
+        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() });
     };
     if let Some(format) = format {
         return Ok((format, sources));
@@ -245,7 +248,7 @@ fn inspect(format: Option<CorpusFormat>, pattern: &str) -> hemiola::array::Resul
         ) => {
             let problem =
                 format!("it is a file of the format `{other}`; documents are read from docword, libsvm, ldac or text");
-            return Err(hemiola::array::Error::BadFile { file: first.path().to_owned(), problem });
+            return Err(hemiola_array::Error::BadFile { file: first.path().to_owned(), problem });
         }
         // Separated values and unstructured files.
         _ => CorpusFormat::Text,
@@ -260,7 +263,7 @@ enum BagArray {
 }
 
 impl BagArray {
-    fn words(&self) -> u64 {
+    fn words(&self) -> usize {
         match self {
             Self::Counts(bags) => bags.words(),
             Self::Values(bags) => bags.words(),
@@ -272,7 +275,7 @@ impl BagArray {
         &self,
         cluster: &Cluster,
         vocabulary: Arc<LdaVocabulary>,
-        number: impl Fn(u64) -> Option<u32>,
+        number: impl Fn(usize) -> Option<u32>,
     ) -> Result<(Corpus, Vec<u64>)> {
         match self {
             Self::Counts(bags) => bags.to_corpus(cluster, vocabulary, number),
@@ -315,12 +318,12 @@ fn bags(
 }
 
 /// *Collective.* Reads the names of words, at least `needed`.
-fn names(cluster: &Cluster, file: &str, needed: u64) -> Result<Vec<Box<str>>> {
+fn names(cluster: &Cluster, file: &str, needed: usize) -> Result<Vec<Box<str>>> {
     let read = |file: &str| {
         let source = InputFile::open(file)?;
         let names = read_names(&source)?;
         check_vocabulary(&source, &names, needed)?;
-        Ok::<_, hemiola::array::Error>(names)
+        Ok::<_, hemiola_array::Error>(names)
     };
     let read = if cluster.is_root() { Some(read(file)) } else { None };
     let names: Vec<String> = cluster.broadcast(read)?.transpose()?.unwrap_or_default();

@@ -20,8 +20,8 @@
 use super::corpus::Corpus;
 use super::model::LdaModel;
 use crate::Error;
-use hemiola::core::rng::PhiloxRng;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -233,7 +233,7 @@ impl LdaModel {
             let all: u64 = counts.iter().map(|count| u64::from(*count)).sum();
             let tokens = known().map(|(_, count)| u64::from(*count)).sum();
             let each = known().flat_map(|(word, count)| (0..*count).map(|_| *word));
-            let shares = folding.fold(corpus.first() + index as u64, each, scratch);
+            let shares = folding.fold((corpus.first() + index) as u64, each, scratch);
             TopicMixture { shares, tokens, unseen: all - tokens }
         })
     }

@@ -14,8 +14,8 @@
 
 use super::Corpus;
 use crate::Error;
-use hemiola::core::Rank;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Rank;
 use std::cmp::Reverse;
 use std::ops::Range;
 
@@ -33,7 +33,7 @@ pub(super) struct LdaLayout {
     pub(super) topics: usize,
     pub(super) parts: usize,
     pub(super) peers: usize,
-    pub(super) documents: u64,
+    pub(super) documents: usize,
     pub(super) tokens: u64,
     /// Number of tokens before those of this peer.
     before: u64,
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn words_are_balanced_and_documents_cut_in_order() {
         let corpus = corpus(vec![vec![(0, 8), (1, 2)], vec![], vec![(2, 6), (4, 4)], vec![(5, 20)], vec![]]);
-        let layouts = hemiola::standalone(1).run(|cluster| LdaLayout::new(cluster, &corpus, 8, 2)).unwrap();
+        let layouts = hemiola_cluster::standalone(1).run(|cluster| LdaLayout::new(cluster, &corpus, 8, 2)).unwrap();
         let layout = &layouts[0];
         assert_eq!((layout.tokens, layout.longest, layout.occurring, layout.dense_from()), (40, 20, 5, 2));
         assert_eq!(layout.words, [vec![5], vec![0, 2, 4, 1]]);
@@ -161,7 +161,8 @@ mod tests {
     #[test]
     fn partitions_are_assigned_to_peers_in_order() {
         let empty = corpus(vec![vec![(0, 3)]]);
-        let layout = hemiola::standalone(1).run(|cluster| LdaLayout::new(cluster, &empty, 8, 5)).unwrap().remove(0);
+        let layout =
+            hemiola_cluster::standalone(1).run(|cluster| LdaLayout::new(cluster, &empty, 8, 5)).unwrap().remove(0);
         let layout = LdaLayout { peers: 3, ..layout };
         let parts = |rank| layout.parts_of(Rank::new(rank));
         assert_eq!([parts(0), parts(1), parts(2)], [0..1, 1..3, 3..5]);
@@ -171,8 +172,10 @@ mod tests {
     #[test]
     fn an_empty_corpus_is_an_error() {
         let empty = corpus(vec![vec![], vec![]]);
-        let error =
-            hemiola::standalone(1).run(|cluster| LdaLayout::new(cluster, &empty, 8, 2)).unwrap_err().to_string();
+        let error = hemiola_cluster::standalone(1)
+            .run(|cluster| LdaLayout::new(cluster, &empty, 8, 2))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("no words"), "{error}");
     }
 }

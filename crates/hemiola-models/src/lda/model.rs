@@ -15,11 +15,11 @@ use super::vocabulary::LdaVocabulary;
 use super::word_topics::WordTopics;
 use crate::training::Checkpointable;
 use crate::{Error, Predictor};
-use hemiola::array::Element;
-use hemiola::array::dist::{ArrayLoader, ArraySaver};
-use hemiola::array::save::TensorElement;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::Element;
+use hemiola_array::dist::{ArrayLoader, ArraySaver};
+use hemiola_array::save::TensorElement;
+use hemiola_array::{ArrayExt, DistArray};
+use hemiola_cluster::{Cluster, Result};
 use std::sync::Arc;
 
 /// Kind of the model in saves and reports.
@@ -39,7 +39,7 @@ pub struct LdaModel {
     used: usize,
     vocabulary: Arc<LdaVocabulary>,
     /// Number of training documents.
-    documents: u64,
+    documents: usize,
     cluster: Cluster,
 }
 
@@ -52,7 +52,7 @@ impl LdaModel {
         beta: f64,
         rows: impl Into<Arc<WordTopics>>,
         vocabulary: Arc<LdaVocabulary>,
-        documents: u64,
+        documents: usize,
     ) -> Result<Self, Error> {
         let rows = rows.into();
         let refuse = |problem: String| Err(Error::InvalidSave { problem });
@@ -131,7 +131,7 @@ impl LdaModel {
 
     /// Returns the number of training documents.
     #[must_use]
-    pub fn documents(&self) -> u64 {
+    pub fn documents(&self) -> usize {
         self.documents
     }
 
@@ -195,7 +195,7 @@ impl Checkpointable for LdaModel {
         put(cluster, save, &named("counts"), &self.rows.counts)?;
         put(cluster, save, &named("alpha"), &self.alpha)?;
         put(cluster, save, &named("beta"), &[self.beta])?;
-        put(cluster, save, &named("documents"), &[self.documents])?;
+        put(cluster, save, &named("documents"), &[self.documents as u64])?;
         if let Some(terms) = self.vocabulary.terms() {
             // Names come from lines or parts of lines, so none contains a newline.
             let lines: Vec<u8> = terms.iter().flat_map(|term| term.bytes().chain([b'\n'])).collect();
@@ -227,7 +227,8 @@ impl Checkpointable for LdaModel {
         let beta =
             values(&load.get::<f64, 1>(&named("beta"))?)?.first().copied().ok_or_else(|| Error::missing("beta"))?;
         let documents = values(&load.get::<u64, 1>(&named("documents"))?)?;
-        let documents = documents.first().copied().ok_or_else(|| Error::missing("number of documents"))?;
+        let documents =
+            documents.first().map(|count| *count as usize).ok_or_else(|| Error::missing("number of documents"))?;
         let has_terms = load.names().any(|name| name == named("terms"));
         let vocabulary = if has_terms {
             let lines = values(&load.get::<u8, 1>(&named("terms"))?)?;
@@ -253,7 +254,7 @@ impl Checkpointable for LdaModel {
 
 /// *Collective.* Saves a list that every peer has.
 fn put<T: Element + TensorElement>(cluster: &Cluster, save: &mut ArraySaver, name: &str, values: &[T]) -> Result<()> {
-    save.put(name, &cluster.from_fn([values.len() as u64], |[index]| values[index as usize])?)
+    save.put(name, &cluster.from_fn([values.len()], |[index]| values[index])?)
 }
 
 #[cfg(test)]
@@ -275,8 +276,8 @@ mod tests {
                 let vocabulary = if with_names { named_terms() } else { LdaVocabulary::numbered(3) };
                 LdaModel::new(cluster, vec![0.1, 0.2, 0.3], 0.01, rows, vocabulary.into(), 9)
             };
-            hemiola::standalone(peers).run(|cluster| make(cluster)?.save(cluster, &path)).unwrap();
-            let outcome = hemiola::standalone(4 - peers).run(|cluster| {
+            hemiola_cluster::standalone(peers).run(|cluster| make(cluster)?.save(cluster, &path)).unwrap();
+            let outcome = hemiola_cluster::standalone(4 - peers).run(|cluster| {
                 let (loaded, fresh) = (LdaModel::load(cluster, &path)?, make(cluster)?);
                 assert_eq!((loaded.alpha(), loaded.beta()), (fresh.alpha(), fresh.beta()));
                 assert_eq!((loaded.rows(), loaded.totals()), (fresh.rows(), fresh.totals()));
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn inconsistent_counts_are_rejected() {
-        hemiola::standalone(1)
+        hemiola_cluster::standalone(1)
             .run(|cluster| {
                 let mut rows = WordTopics::default();
                 rows.push([(2, 1)]);

@@ -11,8 +11,8 @@ use super::counts::{CountLayout, DocumentCounts};
 use super::layout::LdaLayout;
 use super::rng::CounterRng;
 use crate::Error;
-use hemiola::core::Purpose;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Purpose;
 use std::ops::Range;
 
 /// Topics of tokens, in 16 or 32 bits.

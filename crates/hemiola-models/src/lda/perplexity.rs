@@ -19,8 +19,9 @@ use super::corpus::Corpus;
 use super::infer::{FoldIn, InferenceSettings, in_parallel};
 use super::model::LdaModel;
 use crate::Error;
-use hemiola::core::rng::{GOLDEN_GAMMA, PhiloxRng};
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
+use hemiola_core::rng::{GOLDEN_GAMMA, PhiloxRng};
 use serde::{Deserialize, Serialize};
 
 /// Unit of the fixed-point sums of logarithms.
@@ -38,7 +39,7 @@ pub struct DocumentCompletion {
     /// Number of predicted tokens.
     pub tokens: u64,
     /// Number of documents, including those with nothing to predict.
-    pub documents: u64,
+    pub documents: usize,
     /// Number of tokens dropped because their words are unknown to the model.
     pub unseen: u64,
 }
@@ -56,7 +57,7 @@ impl LdaModel {
         let folding = FoldIn::new(self, inference);
         let split = PhiloxRng::new(inference.seed ^ SPLIT_SEED);
         let found = in_parallel(cluster, 0..corpus.len(), |index, scratch| {
-            let number = corpus.first() + index as u64;
+            let number = (corpus.first() + index) as u64;
             let (words, counts) = corpus.document(index);
             let (mut given, mut hidden, mut unseen, mut draw) = (Vec::new(), Vec::new(), 0_u64, 0_u64);
             for (word, count) in words.iter().zip(counts) {
@@ -93,7 +94,7 @@ impl LdaModel {
     }
 
     /// *Collective.* Returns only the [perplexity](Self::completion) of a validation set.
-    pub fn perplexity(&self, cluster: &Cluster, corpus: &Corpus, seed: u64) -> Result<f64> {
+    pub fn perplexity(&self, cluster: &Cluster, corpus: &Corpus, Seed(seed): Seed) -> Result<f64> {
         Ok(self.completion(cluster, corpus, InferenceSettings { seed, ..InferenceSettings::default() })?.perplexity)
     }
 

@@ -4,7 +4,7 @@
 //! seed, the sweep and the cell, the counter the token. Nothing depends on threads or on the order
 //! of calls.
 
-use hemiola::core::rng::{GOLDEN_GAMMA, mix64};
+use hemiola_core::rng::{GOLDEN_GAMMA, mix64};
 
 /// Stream of random numbers.
 #[derive(Clone, Copy, Debug)]

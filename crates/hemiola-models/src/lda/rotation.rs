@@ -14,8 +14,8 @@ use super::rng::CounterRng;
 use super::sampler::word_state::WordState;
 use super::sampler::{SimdLevel, SweepWork, draw};
 use super::state::{LdaState, malformed_message};
-use hemiola::core::Purpose;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Purpose;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
 

@@ -13,8 +13,8 @@ use super::sampler::word_state::WordState;
 use super::sampler::{SimdLevel, SweepWork, dense_rows};
 use super::settings::LdaSettings;
 use super::state::LdaState;
-use hemiola::core::rng::PhiloxRng;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
 use std::fmt::Write as _;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ pub(super) fn choose(
     let values = PhiloxRng::new(settings.seed);
     let mut sample = Corpus::builder(corpus.vocabulary().clone());
     for (index, (words, counts)) in corpus.iter().enumerate() {
-        if share >= 1.0 || values.random_bool(corpus.first() + index as u64, TRIAL_DRAW, share) {
+        if share >= 1.0 || values.random_bool((corpus.first() + index) as u64, TRIAL_DRAW, share) {
             sample.push(words.iter().copied().zip(counts.iter().copied()))?;
         }
     }

@@ -13,8 +13,8 @@ use super::priors::PriorStatistics;
 use super::word_topics::WordTopics;
 use super::{Corpus, LdaModel, LdaVocabulary};
 use crate::Error;
-use hemiola::core::Rank;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Rank;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Training state of one peer.

@@ -16,10 +16,10 @@ use super::rng::CounterRng;
 use super::sampler::word_state::WordState;
 use super::sampler::{SimdLevel, draw};
 use super::state::LdaState;
-use hemiola::cluster::Worker;
-use hemiola::prelude::*;
-use hemiola::tables::{Bandwidth, Consistency, Table, TableWorker};
-use hemiola::{Cluster, Result};
+use hemiola_cluster::Worker;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_tables::TableExt;
+use hemiola_tables::{Bandwidth, Consistency, Table, TableWorker};
 use std::sync::{Mutex, PoisonError};
 
 /// Parameter-server tables of word counts and topic totals.
@@ -80,11 +80,13 @@ impl CountTables {
         let run = |worker: Worker| {
             let handles =
                 || Ok(CountTableWorkers { words: self.words.worker(worker)?, totals: self.totals.worker(worker)? });
-            handles().and_then(|mut handles| body(worker, &mut handles)).inspect_err(|error: &hemiola::Error| {
-                let reason = error.to_string();
-                self.words.stop(&reason);
-                self.totals.stop(&reason);
-            })
+            handles().and_then(|mut handles| body(worker, &mut handles)).inspect_err(
+                |error: &hemiola_cluster::Error| {
+                    let reason = error.to_string();
+                    self.words.stop(&reason);
+                    self.totals.stop(&reason);
+                },
+            )
         };
         cluster.each_worker(run)?.into_iter().collect()
     }
@@ -183,18 +185,19 @@ impl LdaState {
 mod tests {
     use crate::Estimator;
     use crate::lda::{Corpus, LdaExecutionMode, LdaSampler, LdaVocabulary, TopicModelling};
-    use hemiola::array::synthetic::SyntheticLda;
+    use hemiola_array::synthetic::SyntheticLda;
     use std::sync::Arc;
 
     #[test]
     fn tables_reach_the_likelihood_of_rotation() {
-        let lda = SyntheticLda::new(120, 100, 5, 50, 3);
+        let lda = SyntheticLda { documents: 120, words: 100, topics: 5, length: 50, seed: 3, ..Default::default() }
+            .generator();
         let rows: Vec<Vec<(u32, u32)>> =
             lda.rows().map(|row| row.into_iter().map(|(word, count)| (word as u32, count)).collect()).collect();
         let reached = |peers: usize, mode: LdaExecutionMode, sampler: LdaSampler, seed: u64| {
             let builder = TopicModelling::builder(5).mode(mode).sampler(sampler).parts(8).sweeps(60).seed(seed);
             let estimator = builder.build().unwrap();
-            let all = hemiola::standalone(peers).workers(2).run(|cluster| {
+            let all = hemiola_cluster::standalone(peers).workers(2).run(|cluster| {
                 let mut builder = Corpus::builder(Arc::new(LdaVocabulary::numbered(100)));
                 let cut = |rank: usize| rows.len() * rank / cluster.size();
                 for row in &rows[cut(cluster.rank().index())..cut(cluster.rank().index() + 1)] {

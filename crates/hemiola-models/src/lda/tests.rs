@@ -10,7 +10,7 @@ use super::sampler::word_state::WordState;
 use super::special::ln_gamma;
 use super::state::LdaState;
 use super::{Corpus, LdaVocabulary};
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -49,7 +49,7 @@ fn random_state(
 }
 
 fn alone<T: Send>(workers: usize, with: impl Fn(&Cluster) -> Result<T> + Sync) -> T {
-    hemiola::standalone(1).workers(workers).run(with).unwrap().remove(0)
+    hemiola_cluster::standalone(1).workers(workers).run(with).unwrap().remove(0)
 }
 
 /// Topic counts of all documents.
@@ -261,7 +261,15 @@ fn mean_and_error(values: &[f64]) -> (f64, f64) {
 #[test]
 fn likelihood_curves_match_the_reference() {
     let corpus = {
-        let lda = hemiola::array::synthetic::SyntheticLda::new(120, 100, 5, 50, 3);
+        let lda = hemiola_array::synthetic::SyntheticLda {
+            documents: 120,
+            words: 100,
+            topics: 5,
+            length: 50,
+            seed: 3,
+            ..Default::default()
+        }
+        .generator();
         let rows = lda.rows().map(|row| row.into_iter().map(|(word, count)| (word as u32, count)).collect());
         corpus(100, rows.collect())
     };

@@ -10,11 +10,11 @@ use super::tokenizer::Tokenizer;
 use super::vocabulary::LdaVocabulary;
 use super::vocabulary_filter::{FilteredWords, VocabularyFilter};
 use crate::Error;
-use hemiola::array::Dictionary;
-use hemiola::array::dist::{LazyArray, RecordSource};
-use hemiola::array::read::{ByteRange, InputFile, LineReader, ParseError, ReadReport};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::Dictionary;
+use hemiola_array::dist::{LazyArray, RecordSource};
+use hemiola_array::read::{ByteRange, InputFile, LineReader, ParseError, ReadReport};
+use hemiola_array::{DistArray, PartitionSpec};
+use hemiola_cluster::{Cluster, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,7 +31,7 @@ struct PeerText {
     /// For each word: its frequency, and the number of documents with it.
     counts: Vec<(u64, u64)>,
     /// By unit, in order: the number of the first document, and the documents.
-    units: Vec<(u64, Lists)>,
+    units: Vec<(usize, Lists)>,
     /// Number of documents of all peers, and number of non-empty ones.
     documents: u64,
     filled: u64,
@@ -47,7 +47,7 @@ struct TextUnit {
 }
 
 impl TextUnit {
-    fn read(range: &ByteRange, tokenizer: &Tokenizer) -> (Self, hemiola::array::Result<ReadReport>) {
+    fn read(range: &ByteRange, tokenizer: &Tokenizer) -> (Self, hemiola_array::Result<ReadReport>) {
         let mut unit = Self::default();
         let mut words: Vec<u32> = Vec::new();
         let report = LineReader::new().read_bytes(range, |line| {
@@ -68,11 +68,11 @@ impl TextUnit {
 fn merge_reports(
     cluster: &Cluster,
     sources: &[InputFile],
-    reports: Vec<(usize, hemiola::array::Result<ReadReport>)>,
+    reports: Vec<(usize, hemiola_array::Result<ReadReport>)>,
 ) -> Result<Vec<u64>> {
     let mut all: Vec<_> = cluster.all_gather(reports)?.into_iter().flatten().collect();
     all.sort_by_key(|(unit, _)| *unit);
-    let reports = all.into_iter().map(|(_, report)| report).collect::<hemiola::array::Result<Vec<ReadReport>>>()?;
+    let reports = all.into_iter().map(|(_, report)| report).collect::<hemiola_array::Result<Vec<ReadReport>>>()?;
     let records = reports.iter().map(|report| report.records).collect();
     ReadReport::merge(sources, reports, 0)?;
     Ok(records)
@@ -117,11 +117,11 @@ impl PeerText {
         };
         for (number, (unit, report)) in done {
             reports.push((number, report));
-            found.add(number as u64, unit);
+            found.add(number, unit);
         }
         let records = merge_reports(cluster, sources, reports)?;
         for (unit, _) in &mut found.units {
-            *unit = records[..*unit as usize].iter().sum();
+            *unit = records[..*unit].iter().sum::<u64>() as usize;
         }
         found.documents = records.iter().sum();
         let all = cluster.all_gather((found.filled, found.stopped))?;
@@ -130,7 +130,7 @@ impl PeerText {
     }
 
     /// Adds the next unit.
-    fn add(&mut self, number: u64, mut unit: TextUnit) {
+    fn add(&mut self, number: usize, mut unit: TextUnit) {
         let renumbered = self.names.merge(&unit.names);
         self.counts.resize(self.names.len(), (0, 0));
         for document in &mut unit.documents {
@@ -181,10 +181,10 @@ impl PeerText {
         }
         let source = TextRecordSource {
             peers: cluster.size(),
-            extents: vec![self.documents, u64::from(unseen) + 1],
+            extents: vec![self.documents as usize, unseen as usize + 1],
             units: self.units,
         };
-        let duplicates = hemiola::array::sparse::DuplicatePolicy::sum();
+        let duplicates = hemiola_array::sparse::DuplicatePolicy::sum();
         LazyArray::from_source(cluster, source).materialize_as(&PartitionSpec::along(0), duplicates)
     }
 }
@@ -192,12 +192,12 @@ impl PeerText {
 /// Record source of documents in the memory of their readers, to be distributed evenly.
 struct TextRecordSource {
     peers: usize,
-    extents: Vec<u64>,
-    units: Vec<(u64, Lists)>,
+    extents: Vec<usize>,
+    units: Vec<(usize, Lists)>,
 }
 
 impl RecordSource for TextRecordSource {
-    type Record = ([u64; 2], u32);
+    type Record = ([usize; 2], u32);
 
     fn units(&self) -> usize {
         self.peers
@@ -214,22 +214,22 @@ impl RecordSource for TextRecordSource {
     fn visit(
         &self,
         _unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
-    ) -> hemiola::array::Result<ReadReport> {
+        mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<ParseError>>,
+    ) -> hemiola_array::Result<ReadReport> {
         let mut report = ReadReport::default();
         for (first, documents) in &self.units {
             for (document, words) in (*first..).zip(documents) {
                 for (word, count) in words {
                     report.records += 1;
                     // Documents in memory are never rejected.
-                    let _ = visit(([document, u64::from(*word)], *count));
+                    let _ = visit(([document, *word as usize], *count));
                 }
             }
         }
         Ok(report)
     }
 
-    fn extents(&self) -> Option<Vec<u64>> {
+    fn extents(&self) -> Option<Vec<usize>> {
         Some(self.extents.clone())
     }
 }
@@ -267,6 +267,6 @@ pub(super) fn read_for_model(
 
 /// *Collective.* Converts documents whose last column counts unknown words.
 fn known(cluster: &Cluster, array: &DistArray<u32, 2>, vocabulary: &Arc<LdaVocabulary>) -> Result<(Corpus, Vec<u64>)> {
-    let number = |word: u64| (word < vocabulary.len() as u64).then_some(word as u32);
+    let number = |word: usize| (word < vocabulary.len()).then_some(word as u32);
     BagOfWords::of(array, |count| *count)?.to_corpus(cluster, vocabulary.clone(), number)
 }

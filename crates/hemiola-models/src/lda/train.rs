@@ -14,7 +14,8 @@ use crate::training::{
     ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
     fit_loop,
 };
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ impl Estimator for TopicModelling {
     ) -> Result<Fit<LdaModel>> {
         let settings = &self.settings;
         let split = (validation.is_none() && settings.validation > 0.0)
-            .then(|| corpus.split(cluster, settings.validation, settings.seed))
+            .then(|| corpus.split(cluster, settings.validation, Seed(settings.seed)))
             .transpose()?;
         let (corpus, validation) = match &split {
             Some((train, apart)) => (train, Some(apart)),
@@ -58,9 +59,9 @@ impl Estimator for TopicModelling {
                 TargetMetric::maximize("likelihood")
             },
             data: DatasetInfo {
-                shape: vec![corpus.documents(), corpus.words() as u64],
-                train: tokens.0,
-                validation: tokens.1,
+                shape: vec![corpus.documents(), corpus.words()],
+                train: tokens.0 as usize,
+                validation: tokens.1 as usize,
             },
         };
         // A topic per token, and a row of topics and counts per word.
@@ -170,7 +171,7 @@ impl TrainingAlgorithm for LdaTraining<'_> {
         let (Some(validation), LdaSnapshot::Live(cluster, state)) = (self.validation, &self.snapshot) else {
             return Ok(None);
         };
-        let perplexity = state.model(cluster)?.perplexity(cluster, validation, self.settings.settings.seed)?;
+        let perplexity = state.model(cluster)?.perplexity(cluster, validation, Seed(self.settings.settings.seed))?;
         Ok(Some([("perplexity".to_owned(), perplexity)].into()))
     }
 

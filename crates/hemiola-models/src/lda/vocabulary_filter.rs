@@ -2,7 +2,7 @@
 
 use super::corpus::Corpus;
 use crate::Error;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 

@@ -6,10 +6,11 @@
 use super::model::{LinearModel, values};
 use crate::Error;
 use crate::training::Checkpointable;
-use hemiola::Result;
-use hemiola::array::dist::{ArrayLoader, ArraySaver};
-use hemiola::collective::{Communicator, ReduceOp};
-use hemiola::prelude::*;
+use hemiola_array::ArrayExt;
+use hemiola_array::dist::{ArrayLoader, ArraySaver};
+use hemiola_cluster::Result;
+use hemiola_collective::CollectiveExt;
+use hemiola_collective::{Communicator, ReduceOp};
 use std::sync::Arc;
 
 /// Snapshot of training: the model and the state needed to resume.
@@ -27,7 +28,7 @@ pub(super) struct LinearState {
     pub(super) peer_model: Arc<Vec<f64>>,
     /// Dual variables by row and problem.
     pub(super) duals: Arc<Vec<f64>>,
-    pub(super) rows: u64,
+    pub(super) rows: usize,
     /// Communicator that sums `duals` over peers; `None` where `duals` covers all rows already.
     pub(super) collectives: Option<Communicator>,
 }
@@ -36,7 +37,7 @@ impl Checkpointable for LinearSnapshot {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
         let Self { model, state: LinearState { peer_model, duals, rows, collectives } } = self;
         model.put(save, prefix)?;
-        let (problems, cluster) = (model.problems() as u64, &model.cluster);
+        let (problems, cluster) = (model.problems(), &model.cluster);
         let gathered = match collectives {
             None => duals.clone(),
             Some(collectives) => {
@@ -46,12 +47,12 @@ impl Checkpointable for LinearSnapshot {
                 Arc::new(all)
             }
         };
-        let cell = |[row, problem]: [u64; 2]| gathered[(row * problems + problem) as usize];
+        let cell = |[row, problem]: [usize; 2]| gathered[row * problems + problem];
         save.put(&format!("{prefix}duals"), &cluster.from_fn([*rows, problems], cell)?)?;
         if cluster.size() > 1 {
             let models = cluster.communicator()?.all_gather(peer_model)?;
-            let cell = |[peer, index]: [u64; 2]| models[peer as usize * peer_model.len() + index as usize];
-            let shape = [cluster.size() as u64, peer_model.len() as u64];
+            let cell = |[peer, index]: [usize; 2]| models[peer * peer_model.len() + index];
+            let shape = [cluster.size(), peer_model.len()];
             save.put(&format!("{prefix}peers"), &cluster.from_fn(shape, cell)?)?;
         }
         Ok(())
@@ -71,7 +72,7 @@ impl Checkpointable for LinearSnapshot {
             let peers = load.get::<f64, 2>(&named("peers"))?;
             let [count, length] = peers.shape().extents();
             // A different number of peers starts from the global model.
-            if count == cluster.size() as u64 && length == peer_model.len() as u64 {
+            if count == cluster.size() && length == peer_model.len() {
                 let all = values(&peers)?;
                 peer_model = Arc::new(all[cluster.rank().index() * peer_model.len()..][..peer_model.len()].to_vec());
             }

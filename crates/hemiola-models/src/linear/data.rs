@@ -9,23 +9,24 @@
 
 use super::shard::MAX_CLASSES;
 use crate::Error;
-use hemiola::array::Dictionary;
-use hemiola::array::dist::{LabelledData, LazyArray, RecordSource};
-use hemiola::array::read::{
+use hemiola_array::Dictionary;
+use hemiola_array::dist::{LabelledData, LazyArray, RecordSource};
+use hemiola_array::read::{
     ByteRange, Csv, DetectedFormat, Fields, FileFormat, InputFile, Libsvm, ParseError, ReadReport, ReadSummary,
 };
-use hemiola::array::synthetic::SyntheticLogistic;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::synthetic::{LogisticGenerator, SyntheticLogistic};
+use hemiola_array::{ArrayExt, DistArray, ReadExt};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Synthetic examples generated in one unit of work.
-const ROWS_PER_UNIT: u64 = 256;
+const ROWS_PER_UNIT: usize = 256;
 /// Approximate number of features of a synthetic example, and number of columns.
-const FEATURES_PER_ROW: u64 = 12;
-const FEATURES: u64 = 500;
+const FEATURES_PER_ROW: usize = 12;
+const FEATURES: usize = 500;
 /// Minimum size of a unit of work in bytes.
 const SMALLEST_UNIT: u64 = 1 << 16;
 
@@ -69,10 +70,10 @@ pub fn read(cluster: &Cluster, options: &LinearReadOptions, pattern: &str) -> Re
 }
 
 /// Returns the separator and the files; `None` for LIBSVM text.
-fn detect(options: &LinearReadOptions, pattern: &str) -> hemiola::array::Result<Option<(String, Vec<InputFile>)>> {
+fn detect(options: &LinearReadOptions, pattern: &str) -> hemiola_array::Result<Option<(String, Vec<InputFile>)>> {
     let sources = InputFile::find(pattern)?;
     let Some(first) = sources.first() else {
-        return Err(hemiola::array::Error::NoFiles { pattern: pattern.to_owned() });
+        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() });
     };
     if let Some(separator) = &options.separator {
         return Ok(Some((separator.clone(), sources)));
@@ -136,10 +137,10 @@ fn read_separated(
     counted.sort_unstable_by_key(|(unit, _)| *unit);
     let firsts = counted.iter().scan(0, |next, (_, scan)| {
         let first = *next;
-        *next += scan.records;
+        *next += scan.records as usize;
         Some(first)
     });
-    let firsts: Vec<u64> = firsts.collect();
+    let firsts: Vec<usize> = firsts.collect();
     let names = if known.is_empty() { names(&counted)? } else { known.to_vec() };
     let separated = CsvExamples { csv, sources, ranges, firsts, names };
     let entries: DistArray<f32, 2> = LazyArray::from_source(cluster, &separated).materialize()?;
@@ -187,13 +188,13 @@ struct CsvExamples {
     sources: Vec<InputFile>,
     ranges: Vec<ByteRange>,
     /// Number of the first row of each range.
-    firsts: Vec<u64>,
+    firsts: Vec<usize>,
     /// Class names; empty if labels are numbers.
     names: Vec<String>,
 }
 
 impl CsvExamples {
-    fn label(&self, fields: &mut Fields<'_>) -> hemiola::array::Result<f32, Box<ParseError>> {
+    fn label(&self, fields: &mut Fields<'_>) -> hemiola_array::Result<f32, Box<ParseError>> {
         if self.names.is_empty() {
             return fields.next::<f32>();
         }
@@ -207,7 +208,7 @@ impl CsvExamples {
 }
 
 impl RecordSource for &CsvExamples {
-    type Record = ([u64; 2], f32);
+    type Record = ([usize; 2], f32);
 
     fn units(&self) -> usize {
         self.ranges.len()
@@ -220,8 +221,8 @@ impl RecordSource for &CsvExamples {
     fn visit(
         &self,
         unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
-    ) -> hemiola::array::Result<ReadReport> {
+        mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<ParseError>>,
+    ) -> hemiola_array::Result<ReadReport> {
         let mut row = self.firsts[unit];
         self.csv.read_fields(&self.ranges[unit], |fields| {
             visit(([row, 0], self.label(fields)?))?;
@@ -238,26 +239,27 @@ impl RecordSource for &CsvExamples {
         })
     }
 
-    fn merge_reports(&self, reports: Vec<ReadReport>) -> hemiola::array::Result<ReadSummary> {
+    fn merge_reports(&self, reports: Vec<ReadReport>) -> hemiola_array::Result<ReadSummary> {
         ReadReport::merge(&self.sources, reports, 0)
     }
 }
 
 /// *Collective.* Generates examples of two classes; the same seed gives the same examples.
-pub fn synthetic(cluster: &Cluster, rows: u64, seed: u64) -> Result<LabelledData> {
-    let made = SyntheticLogistic::new(rows, FEATURES, FEATURES_PER_ROW, seed);
-    let features = LazyArray::from_source(cluster, SyntheticExamples(&made)).materialize()?;
+pub fn synthetic(cluster: &Cluster, rows: usize, Seed(seed): Seed) -> Result<LabelledData> {
+    let set = SyntheticLogistic { rows, columns: FEATURES, features_per_row: FEATURES_PER_ROW, scale: 1.0, seed };
+    let made = set.generator();
+    let features = LazyArray::from_source(cluster, SyntheticExampleSource(&made)).materialize()?;
     let labels = cluster.from_fn([rows], |[row]| made.row(row).0)?;
     Ok(LabelledData { features, labels })
 }
 
-struct SyntheticExamples<'a>(&'a SyntheticLogistic);
+struct SyntheticExampleSource<'a>(&'a LogisticGenerator);
 
-impl RecordSource for SyntheticExamples<'_> {
-    type Record = ([u64; 2], f32);
+impl RecordSource for SyntheticExampleSource<'_> {
+    type Record = ([usize; 2], f32);
 
     fn units(&self) -> usize {
-        self.0.rows().div_ceil(ROWS_PER_UNIT) as usize
+        self.0.set().rows.div_ceil(ROWS_PER_UNIT)
     }
 
     fn cost(&self, _unit: usize) -> u64 {
@@ -267,11 +269,11 @@ impl RecordSource for SyntheticExamples<'_> {
     fn visit(
         &self,
         unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
-    ) -> hemiola::array::Result<ReadReport> {
-        let first = unit as u64 * ROWS_PER_UNIT;
+        mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<ParseError>>,
+    ) -> hemiola_array::Result<ReadReport> {
+        let first = unit * ROWS_PER_UNIT;
         let mut report = ReadReport::default();
-        for row in first..(first + ROWS_PER_UNIT).min(self.0.rows()) {
+        for row in first..(first + ROWS_PER_UNIT).min(self.0.set().rows) {
             for (column, value) in self.0.row(row).1 {
                 report.records += 1;
                 // Synthetic entries are never rejected.
@@ -281,7 +283,7 @@ impl RecordSource for SyntheticExamples<'_> {
         Ok(report)
     }
 
-    fn extents(&self) -> Option<Vec<u64>> {
-        Some(vec![self.0.rows(), self.0.columns()])
+    fn extents(&self) -> Option<Vec<usize>> {
+        Some(vec![self.0.set().rows, self.0.set().columns])
     }
 }

@@ -14,7 +14,7 @@
 
 use super::loss::LinearLoss;
 use super::shard::ExampleShard;
-use hemiola::core::rng::SplitMix64;
+use hemiola_core::rng::SplitMix64;
 
 /// Shard of the dual problem owned by one worker.
 #[derive(Debug)]

@@ -2,7 +2,7 @@
 
 use super::shard::UNKNOWN_CLASS;
 use crate::training::Metrics;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
 
 /// Lower bound of probabilities, so that one error does not make the log loss infinite.
 const MIN_PROBABILITY: f64 = 1e-15;
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn metrics_cover_all_peers() {
-        let all = hemiola::standalone(3)
+        let all = hemiola_cluster::standalone(3)
             .run(|cluster| {
                 let mut metrics = ClassificationMetrics::with_scores();
                 let rank = cluster.rank().index();

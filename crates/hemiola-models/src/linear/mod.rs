@@ -43,7 +43,7 @@ pub(crate) use shard::UNKNOWN_CLASS;
 /// use hemiola_models::prelude::*;
 ///
 /// hemiola::standalone(2).workers(1).run(|cluster| {
-///     let examples = data::synthetic(cluster, 2000, 1)?;
+///     let examples = data::synthetic(cluster, 2000, Seed(1))?;
 ///     let trained = LinearClassifier::builder(LinearLoss::SquaredHinge).build()?.fit(cluster, &examples)?;
 ///     assert!(trained.report.result.validation.unwrap()["accuracy"] > 0.6);
 ///     Ok(())

@@ -11,10 +11,11 @@ use super::shard::{ExampleShard, distribute, labels};
 use crate::estimator::required;
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
-use hemiola::array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola::collective::{Algorithm, ReduceOp};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
+use hemiola_array::{ArrayExt, DistArray};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::CollectiveExt;
+use hemiola_collective::{Algorithm, ReduceOp};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -65,7 +66,7 @@ impl LinearModel {
         cluster: &Cluster,
         mut classes: Vec<f32>,
         names: &[String],
-        columns: u64,
+        columns: usize,
         settings: &LinearSettings,
     ) -> Self {
         let names: Vec<String> = classes.iter().filter_map(|label| names.get(*label as usize).cloned()).collect();
@@ -73,7 +74,7 @@ impl LinearModel {
             classes = (0..classes.len()).map(|index| index as f32).collect();
         }
         let problems = if classes.len() == 2 { 1 } else { classes.len() };
-        let weights = Arc::new(vec![0.0; problems * (columns as usize + 1)]);
+        let weights = Arc::new(vec![0.0; problems * (columns + 1)]);
         Self { classes, names, weights, settings: settings.clone(), cluster: cluster.clone() }
     }
 
@@ -90,8 +91,8 @@ impl LinearModel {
 
     /// Returns the number of features.
     #[must_use]
-    pub fn columns(&self) -> u64 {
-        self.width().saturating_sub(1) as u64
+    pub fn columns(&self) -> usize {
+        self.width().saturating_sub(1)
     }
 
     /// Returns the feature weights of a problem, without the bias.
@@ -161,12 +162,12 @@ impl Predictor for LinearModel {
     /// *Collective.* Predicts all examples, by row, equal on every peer. Feature values without a
     /// weight are dropped.
     fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<Vec<LinearPrediction>> {
-        let (rows, problems) = (features.shape().extent(0) as usize, self.problems());
+        let (rows, problems) = (features.shape().extent(0), self.problems());
         let mut scores = vec![0.0; rows * problems];
         features.for_each(|[row, column], value| {
             if column < self.columns() {
-                for (problem, score) in scores[row as usize * problems..][..problems].iter_mut().enumerate() {
-                    *score += self.weights[problem * self.width() + column as usize] * f64::from(*value);
+                for (problem, score) in scores[row * problems..][..problems].iter_mut().enumerate() {
+                    *score += self.weights[problem * self.width() + column] * f64::from(*value);
                 }
             }
         });
@@ -184,7 +185,7 @@ impl Predictor for LinearModel {
 }
 
 /// *Collective.* Returns the number of feature values in columns from `columns` on.
-pub(crate) fn count_beyond(cluster: &Cluster, features: &DistArray<f32, 2>, columns: u64) -> Result<u64> {
+pub(crate) fn count_beyond(cluster: &Cluster, features: &DistArray<f32, 2>, columns: usize) -> Result<u64> {
     let mut count = 0_u64;
     features.for_each(|[_, column], _| count += u64::from(column >= columns));
     Ok(cluster.all_gather(count)?.into_iter().sum())
@@ -198,8 +199,8 @@ pub(super) fn values(array: &DistArray<f64, 2>) -> Result<Vec<f64>> {
 impl Checkpointable for LinearModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
         let Self { classes, names, weights, settings, cluster } = self;
-        let (problems, width) = (self.problems() as u64, self.width() as u64);
-        let cell = |[problem, column]: [u64; 2]| weights[(problem * width + column) as usize];
+        let (problems, width) = (self.problems(), self.width());
+        let cell = |[problem, column]: [usize; 2]| weights[problem * width + column];
         save.put(&format!("{prefix}weights"), &cluster.from_fn([problems, width], cell)?)?;
         save.put_metadata("classes", classes);
         if !names.is_empty() {
@@ -222,7 +223,7 @@ impl Checkpointable for LinearModel {
             let problem = format!("it has {} names for {} classes", model.names.len(), model.classes.len());
             return Err(Error::InvalidSave { problem }.into());
         }
-        if model.classes.len() < 2 || problems != model.problems() as u64 || width == 0 {
+        if model.classes.len() < 2 || problems != model.problems() || width == 0 {
             let problem = format!("it has weights for {problems} problems and {} classes", model.classes.len());
             return Err(Error::InvalidSave { problem }.into());
         }

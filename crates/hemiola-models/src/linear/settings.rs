@@ -4,7 +4,7 @@ use super::{LinearClassifier, LinearLoss};
 use crate::Error;
 use crate::setters::{require, setters};
 use crate::training::TrainingLimits;
-use hemiola::collective::{GossipSync, Topology};
+use hemiola_collective::{GossipSync, Topology};
 use serde::{Deserialize, Serialize};
 
 /// Settings of a linear classifier.

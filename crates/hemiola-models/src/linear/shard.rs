@@ -6,9 +6,9 @@
 //! features are examples, too: they have the bias.
 
 use crate::Error;
-use hemiola::array::dist::{LabelledData, PartitionMethod, Storage};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::PartitionSpec;
+use hemiola_array::dist::{LabelledData, PartitionMethod, Storage};
+use hemiola_cluster::{Cluster, Result};
 
 /// Class of an example whose label was not in the training data.
 pub(crate) const UNKNOWN_CLASS: u32 = u32::MAX;
@@ -19,7 +19,7 @@ pub(super) const MAX_CLASSES: usize = 4096;
 #[derive(Debug, Default)]
 pub(super) struct ExampleShard {
     /// Number of each row in the data.
-    pub(super) rows: Vec<u64>,
+    pub(super) rows: Vec<usize>,
     pub(super) classes: Vec<u32>,
     /// Start of each row; one more than there are rows.
     starts: Vec<usize>,
@@ -88,7 +88,7 @@ pub(super) fn classes(labels: &[f32], names: &[String]) -> Result<Vec<f32>, Erro
     let mut classes: Vec<f32> = Vec::new();
     for (row, label) in labels.iter().enumerate() {
         if !label.is_finite() {
-            return Err(Error::NotFinite { what: "label", row: row as u64 + 1, column: None });
+            return Err(Error::NotFinite { what: "label", row: row + 1, column: None });
         }
         // 0 and -0 are the same class.
         let label = label + 0.0;
@@ -131,16 +131,15 @@ pub(super) fn distribute(
     examples: &LabelledData,
     labels: &[f32],
     classes: &[f32],
-    (columns, seed): (u64, u64),
-    is_validation: impl Fn(u64) -> bool,
+    (columns, seed): (usize, u64),
+    is_validation: impl Fn(usize) -> bool,
 ) -> Result<ShardedExamples> {
     let features = examples.features.repartition(&PartitionSpec::along(0).method(PartitionMethod::Hash { seed }))?;
     let layout = features.layout();
     let own = layout.parts_of(cluster.rank());
     let mut shards: Vec<ExampleShard> = own.clone().map(|_| ExampleShard::default()).collect();
     let mut validation_shards: Vec<ExampleShard> = own.clone().map(|_| ExampleShard::default()).collect();
-    for (number, label) in labels.iter().enumerate() {
-        let row = number as u64;
+    for (row, label) in labels.iter().enumerate() {
         let part = layout.space.partitioner.part_of(row);
         if own.contains(&part) {
             let lists = if is_validation(row) { &mut validation_shards } else { &mut shards };
@@ -186,7 +185,7 @@ impl<'a> ShardWriter<'a> {
     }
 
     /// Adds an entry; returns false if the row is not in this shard.
-    fn push(&mut self, row: u64, column: u64, value: f32) -> bool {
+    fn push(&mut self, row: usize, column: usize, value: f32) -> bool {
         let ExampleShard { rows, starts, columns, values, .. } = &mut *self.shard;
         // Close the rows before this one.
         while rows.get(starts.len() - 1).is_some_and(|open| *open < row) {

@@ -24,10 +24,10 @@ use crate::training::{
     labelled_digest,
 };
 use crate::{Error, Estimator};
-use hemiola::array::dist::LabelledData;
-use hemiola::collective::{Algorithm, CollectiveExt, Communicator, Gossip, GossipExt, GossipSync, ReduceOp};
-use hemiola::core::rng::PhiloxRng;
-use hemiola::{Cluster, Result};
+use hemiola_array::dist::LabelledData;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::{Algorithm, CollectiveExt, Communicator, Gossip, GossipExt, GossipSync, ReduceOp};
+use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -55,12 +55,12 @@ impl Estimator for LinearClassifier {
         let labels_of_all = labels(examples)?;
         let share = if validation.is_some() { 0.0 } else { settings.validation };
         let values = PhiloxRng::new(settings.seed);
-        let is_validation = |row: u64| share > 0.0 && values.random_bool(row, VALIDATION_DRAW, share);
-        let kept = |(row, label): (usize, &f32)| (!is_validation(row as u64)).then_some(*label);
+        let is_validation = |row: usize| share > 0.0 && values.random_bool(row as u64, VALIDATION_DRAW, share);
+        let kept = |(row, label): (usize, &f32)| (!is_validation(row)).then_some(*label);
         let trained_on: Vec<f32> = labels_of_all.iter().enumerate().filter_map(kept).collect();
         let classes = classes(&trained_on, &self.names)?;
         let [rows, columns] = examples.features.shape().extents();
-        let rows = rows.max(labels_of_all.len() as u64);
+        let rows = rows.max(labels_of_all.len());
         let sharded = distribute(cluster, examples, &labels_of_all, &classes, (columns, settings.seed), is_validation)?;
         let (mut validation_shards, mut count) = (sharded.validation_shards, labels_of_all.len() - trained_on.len());
         if let Some(validation) = validation {
@@ -88,7 +88,7 @@ impl Estimator for LinearClassifier {
         } else {
             None
         };
-        let data = DatasetInfo { shape: vec![rows, columns], train: trained_on.len() as u64, validation: count as u64 };
+        let data = DatasetInfo { shape: vec![rows, columns], train: trained_on.len(), validation: count };
         let spec = TrainingSpec {
             model: settings.loss.kind(),
             settings,
@@ -174,7 +174,7 @@ impl TrainingAlgorithm for LinearTraining<'_> {
             let part = &mut *lock(part);
             for (index, row) in part.shard.rows.iter().enumerate() {
                 for (problem, duals) in part.duals.iter_mut().enumerate() {
-                    duals[index] = state.duals[*row as usize * model.problems() + problem];
+                    duals[index] = state.duals[row * model.problems() + problem];
                 }
             }
         }
@@ -197,7 +197,7 @@ impl TrainingAlgorithm for LinearTraining<'_> {
         let note = consistent.filter(|share| *share < 1.0).map(|share| {
             format!("{:.1} % of averages were consistent; peers restart from the exact model", 100.0 * share)
         });
-        let updates = self.data.train * u64::from(self.settings.settings.rounds);
+        let updates = self.data.train as u64 * u64::from(self.settings.settings.rounds);
         Ok(EpochResult { objective, train: metrics, duration, plan: None, updates, note })
     }
 
@@ -329,17 +329,17 @@ impl LinearTraining<'_> {
 fn dual_state(
     parts: &[Mutex<WorkerProblem>],
     model: &LinearModel,
-    rows: u64,
+    rows: usize,
     peer_model: &[f64],
     collectives: &Communicator,
 ) -> LinearState {
     let problems = model.problems();
-    let mut duals = vec![0.0; rows as usize * problems];
+    let mut duals = vec![0.0; rows * problems];
     for part in parts {
         let part = lock(part);
         for (index, row) in part.shard.rows.iter().enumerate() {
             for (problem, of_problem) in part.duals.iter().enumerate() {
-                duals[*row as usize * problems + problem] = of_problem[index];
+                duals[row * problems + problem] = of_problem[index];
             }
         }
     }

@@ -1,18 +1,18 @@
 //! Reading ratings from files whose users and items have names, and generating synthetic ratings.
 
 use super::model::MfModel;
-use hemiola::array::Dictionary;
-use hemiola::array::dist::{LazyArray, RecordSource};
-use hemiola::array::read::detect::DetectedFormat;
-use hemiola::array::read::{Csv, InputFile, ParseError, ReadReport};
-use hemiola::array::sparse::DuplicatePolicy;
-use hemiola::array::synthetic::SyntheticMf;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::Dictionary;
+use hemiola_array::dist::{LazyArray, RecordSource};
+use hemiola_array::read::detect::DetectedFormat;
+use hemiola_array::read::{Csv, InputFile, ParseError, ReadReport};
+use hemiola_array::sparse::DuplicatePolicy;
+use hemiola_array::synthetic::MfGenerator;
+use hemiola_array::{DistArray, ReadExt};
+use hemiola_cluster::{Cluster, Result};
 use std::borrow::Cow;
 
 /// Number of users whose synthetic ratings are generated in one unit of work.
-const USERS_PER_UNIT: u64 = 64;
+const USERS_PER_UNIT: usize = 64;
 
 /// *Collective.* Reads ratings: `user, item, rating` on each line, with any separator and any
 /// further fields. Users and items may have any names; the array stores them. A name that is not
@@ -72,7 +72,7 @@ fn detect_csv(cluster: &Cluster, pattern: &str) -> Result<Csv> {
     let detected = if cluster.is_root() {
         let found = InputFile::find(pattern).and_then(|sources| match sources.first() {
             Some(source) => DetectedFormat::separator_of(source),
-            None => Err(hemiola::array::Error::NoFiles { pattern: pattern.to_owned() }),
+            None => Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() }),
         });
         Some(found.map(|guess| (guess.separator.map(|separator| separator.text()), guess.comment)))
     } else {
@@ -103,7 +103,7 @@ pub fn aligned_to(ratings: &DistArray<f32, 2>, model: &MfModel) -> Result<DistAr
 
 fn renumbered(
     ratings: &DistArray<f32, 2>,
-    extents: [u64; 2],
+    extents: [usize; 2],
     names: [Option<&Dictionary>; 2],
 ) -> Result<DistArray<f32, 2>> {
     let numbers = IndexMapping::between(ratings, extents, names);
@@ -118,8 +118,8 @@ fn renumbered(
 /// Maps user and item indices of other data to those of a model, by name.
 pub(super) struct IndexMapping {
     /// Per dimension, the mapped index of each index, where both sides have names.
-    known: [Option<Vec<Option<u64>>>; 2],
-    extents: [u64; 2],
+    known: [Option<Vec<Option<usize>>>; 2],
+    extents: [usize; 2],
 }
 
 impl IndexMapping {
@@ -129,18 +129,18 @@ impl IndexMapping {
 
     /// Maps indices of `ratings` to those of `names`, or to themselves where either side has no
     /// names.
-    pub(super) fn between(ratings: &DistArray<f32, 2>, extents: [u64; 2], names: [Option<&Dictionary>; 2]) -> Self {
+    pub(super) fn between(ratings: &DistArray<f32, 2>, extents: [usize; 2], names: [Option<&Dictionary>; 2]) -> Self {
         let known = std::array::from_fn(|dimension| {
             let (mine, theirs) = (ratings.names(dimension)?, names[dimension]?);
-            Some(mine.names().map(|name| theirs.index_of(name).map(u64::from)).collect())
+            Some(mine.names().map(|name| theirs.index_of(name).map(|index| index as usize)).collect())
         });
         Self { known, extents }
     }
 
     /// Returns the mapped index, if the name is known.
-    pub(super) fn number(&self, dimension: usize, index: u64) -> Option<u64> {
+    pub(super) fn number(&self, dimension: usize, index: usize) -> Option<usize> {
         match &self.known[dimension] {
-            Some(numbers) => numbers[index as usize],
+            Some(numbers) => numbers[index],
             None => Some(index).filter(|index| *index < self.extents[dimension]),
         }
     }
@@ -148,17 +148,17 @@ impl IndexMapping {
 
 /// *Collective.* Generates ratings of a known low-rank structure; the same seed gives the same
 /// ratings.
-pub fn synthetic(cluster: &Cluster, generator: &SyntheticMf) -> Result<DistArray<f32, 2>> {
-    LazyArray::from_source(cluster, SyntheticRatings(generator)).materialize()
+pub fn synthetic(cluster: &Cluster, generator: &MfGenerator) -> Result<DistArray<f32, 2>> {
+    LazyArray::from_source(cluster, SyntheticRatingSource(generator)).materialize()
 }
 
-struct SyntheticRatings<'a>(&'a SyntheticMf);
+struct SyntheticRatingSource<'a>(&'a MfGenerator);
 
-impl RecordSource for SyntheticRatings<'_> {
-    type Record = ([u64; 2], f32);
+impl RecordSource for SyntheticRatingSource<'_> {
+    type Record = ([usize; 2], f32);
 
     fn units(&self) -> usize {
-        self.0.shape().extent(0).div_ceil(USERS_PER_UNIT) as usize
+        self.0.shape().extent(0).div_ceil(USERS_PER_UNIT)
     }
 
     fn cost(&self, _unit: usize) -> u64 {
@@ -168,9 +168,9 @@ impl RecordSource for SyntheticRatings<'_> {
     fn visit(
         &self,
         unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
-    ) -> hemiola::array::Result<ReadReport> {
-        let first = unit as u64 * USERS_PER_UNIT;
+        mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<ParseError>>,
+    ) -> hemiola_array::Result<ReadReport> {
+        let first = unit * USERS_PER_UNIT;
         let mut report = ReadReport::default();
         for user in first..(first + USERS_PER_UNIT).min(self.0.shape().extent(0)) {
             for (item, rating) in self.0.row(user) {
@@ -182,7 +182,7 @@ impl RecordSource for SyntheticRatings<'_> {
         Ok(report)
     }
 
-    fn extents(&self) -> Option<Vec<u64>> {
+    fn extents(&self) -> Option<Vec<usize>> {
         Some(self.0.shape().extents().to_vec())
     }
 }

@@ -6,8 +6,9 @@ use super::model::MfModel;
 use super::sgd::SimdArch;
 use crate::Error;
 use crate::training::Metrics;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::{AccumulatorExt, DistArray};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_loops::parallel_for;
 
 /// Sums over entries of the loss and of the absolute error, and the number of entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -44,7 +45,7 @@ fn error_sums(cluster: &Cluster, model: &MfModel, ratings: &DistArray<f32, 2>) -
             errors += f64::from((loss.observed(*rating) - loss.prediction(score)).abs());
         }
     )?;
-    Ok(ErrorSums { cost: costs.take()?, error: errors.take()?, count: ratings.len() })
+    Ok(ErrorSums { cost: costs.take()?, error: errors.take()?, count: ratings.len() as u64 })
 }
 
 /// *Collective.* Evaluates a model on ratings whose indices are in the model.
@@ -93,7 +94,7 @@ impl MfModel {
             if found.iter().all(Option::is_some) {
                 return;
             }
-            let biases = found.iter().zip(&sides).filter_map(|(number, side)| Some(side.row((*number)? as usize)[0]));
+            let biases = found.iter().zip(&sides).filter_map(|(number, side)| Some(side.row((*number)?)[0]));
             let score = self.mean + biases.sum::<f32>();
             cold.cost += f64::from(loss.slope_and_cost(*rating, score).1);
             cold.error += f64::from((loss.observed(*rating) - loss.prediction(score)).abs());
@@ -102,6 +103,6 @@ impl MfModel {
         for (cost, error, count) in cluster.all_gather((cold.cost, cold.error, cold.count))? {
             all = ErrorSums { cost: all.cost + cost, error: all.error + error, count: all.count + count };
         }
-        Ok(MfEvaluation { metrics: all.metrics(loss), entries: all.count, cold: all.count - known.len() })
+        Ok(MfEvaluation { metrics: all.metrics(loss), entries: all.count, cold: all.count - known.len() as u64 })
     }
 }

@@ -11,7 +11,7 @@ use super::model::{FetchedRows, MfModel, UserFactors};
 use super::normal_equations::NormalEquations;
 use super::one_class::{item_gram, penalty};
 use super::sgd::LANES;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
 
 /// Maximum number of Newton steps; the method converges after a few or not at all.
 const NEWTON_STEPS: usize = 25;
@@ -22,7 +22,7 @@ const STEP_TOLERANCE: f32 = 1e-4;
 impl MfModel {
     /// *Collective.* Returns the factors and bias of a user with these ratings. With the one-class
     /// loss, ratings are event weights.
-    pub fn fold_in(&self, cluster: &Cluster, ratings: &[(u64, f32)]) -> Result<UserFactors> {
+    pub fn fold_in(&self, cluster: &Cluster, ratings: &[(usize, f32)]) -> Result<UserFactors> {
         for (item, _) in ratings {
             self.check_item(*item)?;
         }
@@ -31,7 +31,7 @@ impl MfModel {
         if self.loss() == MfLoss::OneClass {
             return self.fold_events(cluster, &items, ratings);
         }
-        let width = self.item_factors.shape().extents()[1] as usize;
+        let width = self.item_factors.shape().extent(1);
         let unit = self.deviation.sqrt();
         let rated: Vec<RatedItem> = ratings
             .iter()
@@ -48,14 +48,14 @@ impl MfModel {
         Ok(UserFactors { factors: solved[..width].to_vec(), bias: solved[width] * unit })
     }
 
-    fn fold_events(&self, cluster: &Cluster, items: &FetchedRows, events: &[(u64, f32)]) -> Result<UserFactors> {
+    fn fold_events(&self, cluster: &Cluster, items: &FetchedRows, events: &[(usize, f32)]) -> Result<UserFactors> {
         let [count, width] = self.item_factors.shape().extents();
         let ridge = penalty(&self.settings, events.len(), count);
-        let mut system = NormalEquations::start(width as usize, &item_gram(cluster, self)?, ridge);
+        let mut system = NormalEquations::start(width, &item_gram(cluster, self)?, ridge);
         for (item, weight) in events {
             system.add(items.get(*item).0, *weight, *weight);
         }
-        let mut factors = vec![0.0; width as usize];
+        let mut factors = vec![0.0; width];
         system.solve(&mut factors);
         Ok(UserFactors { factors, bias: 0.0 })
     }

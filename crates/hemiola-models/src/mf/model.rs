@@ -7,17 +7,18 @@ use super::top_k::TopKCandidates;
 use crate::estimator::required;
 use crate::training::Checkpointable;
 use crate::{Error, Predictor};
-use hemiola::array::Dictionary;
-use hemiola::array::dist::{ArrayLoader, ArraySaver, PartitionMethod, Storage};
-use hemiola::core::rng::PhiloxRng;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::Dictionary;
+use hemiola_array::dist::{ArrayLoader, ArraySaver, PartitionMethod, Storage};
+use hemiola_array::{Accumulator, ArrayExt, DistArray, PartitionSpec};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
+use hemiola_loops::parallel_for;
 
 /// Random initialization of the factors, a function of the seed and the position.
 #[derive(Clone, Copy, Debug)]
 struct FactorInit {
     values: PhiloxRng,
-    rank: u64,
+    rank: usize,
     spread: f64,
 }
 
@@ -29,17 +30,17 @@ impl FactorInit {
     fn new(settings: &MfSettings, deviation: f32) -> Self {
         // Dot products of two rows have a spread well below that of ratings, whatever the rank.
         let spread = 0.3 * (f64::from(deviation) / f64::from(settings.rank).sqrt().max(1.0)).sqrt();
-        Self { values: PhiloxRng::new(settings.seed), rank: u64::from(settings.rank), spread }
+        Self { values: PhiloxRng::new(settings.seed), rank: settings.rank as usize, spread }
     }
 
     /// Number of factors per row, the rank rounded up to whole SIMD lanes.
-    fn width(&self) -> u64 {
-        self.rank.next_multiple_of(LANES as u64)
+    fn width(&self) -> usize {
+        self.rank.next_multiple_of(LANES)
     }
 
-    fn factor(&self, row: u64, factor: u64, draw: u64) -> f32 {
+    fn factor(&self, row: usize, factor: usize, draw: u64) -> f32 {
         if factor < self.rank {
-            self.values.normal(row * self.rank + factor, draw, 0.0, self.spread * 0.3) as f32
+            self.values.normal((row * self.rank + factor) as u64, draw, 0.0, self.spread * 0.3) as f32
         } else {
             0.0
         }
@@ -74,14 +75,14 @@ impl MfModel {
     /// the position alone.
     pub(super) fn start(
         cluster: &Cluster,
-        shape: [u64; 2],
+        shape: [usize; 2],
         (mean, deviation): (f32, f32),
         settings: &MfSettings,
     ) -> Result<Self> {
         let start = FactorInit::new(settings, deviation);
         let factors =
-            |rows: u64, draw| cluster.from_fn([rows, start.width()], |[row, factor]| start.factor(row, factor, draw));
-        let side = |rows: u64| cluster.from_fn([rows, BiasState::WIDTH], |[_, index]| BiasState::START[index as usize]);
+            |rows: usize, draw| cluster.from_fn([rows, start.width()], |[row, factor]| start.factor(row, factor, draw));
+        let side = |rows: usize| cluster.from_fn([rows, BiasState::WIDTH], |[_, index]| BiasState::START[index]);
         Ok(Self {
             user_factors: factors(shape[0], FactorInit::USERS)?,
             item_factors: factors(shape[1], FactorInit::ITEMS)?,
@@ -95,7 +96,7 @@ impl MfModel {
 
     /// Returns the numbers of users and items.
     #[must_use]
-    pub fn shape(&self) -> [u64; 2] {
+    pub fn shape(&self) -> [usize; 2] {
         [self.user_factors.shape().extent(0), self.item_factors.shape().extent(0)]
     }
 
@@ -106,12 +107,12 @@ impl MfModel {
     }
 
     /// *Collective.* Predicts ratings of items for a user that was [folded in](Self::fold_in).
-    pub fn predict_for(&self, cluster: &Cluster, user: &UserFactors, items: &[u64]) -> Result<Vec<f32>> {
+    pub fn predict_for(&self, cluster: &Cluster, user: &UserFactors, items: &[usize]) -> Result<Vec<f32>> {
         for item in items {
             self.check_item(*item)?;
         }
         let rows = FetchedRows::fetch(cluster, &self.item_factors, &self.item_state, items.iter().copied())?;
-        let score = |item: &u64| self.score((&user.factors, user.bias), rows.get(*item));
+        let score = |item: &usize| self.score((&user.factors, user.bias), rows.get(*item));
         Ok(items.iter().map(score).map(|score| self.loss().prediction(score)).collect())
     }
 
@@ -119,7 +120,7 @@ impl MfModel {
         self.mean + user_bias + item_bias + dot(user, item)
     }
 
-    fn check_pair(&self, [user, item]: [u64; 2]) -> Result<(), Error> {
+    fn check_pair(&self, [user, item]: [usize; 2]) -> Result<(), Error> {
         let [users, _] = self.shape();
         if user >= users {
             return Err(Error::IndexOutOfRange { what: "user", number: user, count: users });
@@ -127,13 +128,13 @@ impl MfModel {
         self.check_item(item)
     }
 
-    pub(super) fn check_item(&self, item: u64) -> Result<(), Error> {
+    pub(super) fn check_item(&self, item: usize) -> Result<(), Error> {
         let [_, items] = self.shape();
         if item < items { Ok(()) } else { Err(Error::IndexOutOfRange { what: "item", number: item, count: items }) }
     }
 
     /// *Collective.* Returns the factors and the bias of a user.
-    pub fn user_row(&self, cluster: &Cluster, user: u64) -> Result<UserFactors> {
+    pub fn user_row(&self, cluster: &Cluster, user: usize) -> Result<UserFactors> {
         self.check_pair([user, 0])?;
         let rows = FetchedRows::fetch(cluster, &self.user_factors, &self.user_state, std::iter::once(user))?;
         let (factors, bias) = rows.get(user);
@@ -142,7 +143,7 @@ impl MfModel {
 
     /// *Collective.* Returns the best `count` items for a user with their predictions, best first.
     /// Items in `seen` are excluded.
-    pub fn recommend(&self, cluster: &Cluster, user: u64, count: usize, seen: &[u64]) -> Result<Vec<(u64, f32)>> {
+    pub fn recommend(&self, cluster: &Cluster, user: usize, count: usize, seen: &[usize]) -> Result<Vec<(usize, f32)>> {
         let row = self.user_row(cluster, user)?;
         self.recommend_for(cluster, &row, count, seen)
     }
@@ -154,21 +155,21 @@ impl MfModel {
         cluster: &Cluster,
         user: &UserFactors,
         count: usize,
-        seen: &[u64],
-    ) -> Result<Vec<(u64, f32)>> {
+        seen: &[usize],
+    ) -> Result<Vec<(usize, f32)>> {
         let Self { item_factors, item_state, mean, .. } = self;
         let mut seen = seen.to_vec();
         seen.sort_unstable();
         let best = Accumulator::new(cluster, TopKCandidates::default(), |left: TopKCandidates, right| {
             left.joined(count, right)
         });
-        let (items, machine) = (item_factors.shape().extents()[0] as usize, SimdArch::this());
+        let (items, machine) = (item_factors.shape().extent(0), SimdArch::this());
         parallel_for!(
             cluster,
             for i in 0..items {
-                if seen.binary_search(&(i as u64)).is_err() {
+                if seen.binary_search(&i).is_err() {
                     let score = mean + user.bias + item_state[i][0] + machine.dot(&user.factors, &item_factors[i]);
-                    best.add(TopKCandidates::one(score, i as u64));
+                    best.add(TopKCandidates::one(score, i));
                 }
             }
         )?;
@@ -179,7 +180,7 @@ impl MfModel {
 
     /// *Collective.* Returns the `count` items most similar to `item` by cosine similarity of
     /// factors, most similar first.
-    pub fn similar(&self, cluster: &Cluster, item: u64, count: usize) -> Result<Vec<(u64, f32)>> {
+    pub fn similar(&self, cluster: &Cluster, item: usize, count: usize) -> Result<Vec<(usize, f32)>> {
         self.check_item(item)?;
         let Self { item_factors, .. } = self;
         let rows = FetchedRows::fetch(cluster, item_factors, &self.item_state, std::iter::once(item))?;
@@ -189,13 +190,13 @@ impl MfModel {
         let best = Accumulator::new(cluster, TopKCandidates::default(), |left: TopKCandidates, right| {
             left.joined(count, right)
         });
-        let items = item_factors.shape().extents()[0] as usize;
+        let items = item_factors.shape().extent(0);
         parallel_for!(
             cluster,
             for i in 0..items {
-                if i as u64 != item {
+                if i != item {
                     let factors = &item_factors[i];
-                    best.add(TopKCandidates::one(dot(factors, &direction) / length(factors), i as u64));
+                    best.add(TopKCandidates::one(dot(factors, &direction) / length(factors), i));
                 }
             }
         )?;
@@ -212,13 +213,13 @@ impl MfModel {
 
     /// Returns the index of a user by name, or by number if users have no names.
     #[must_use]
-    pub fn user(&self, name: &str) -> Option<u64> {
+    pub fn user(&self, name: &str) -> Option<usize> {
         find(&self.user_factors, name)
     }
 
     /// Returns the index of an item by name, or by number if items have no names.
     #[must_use]
-    pub fn item(&self, name: &str) -> Option<u64> {
+    pub fn item(&self, name: &str) -> Option<usize> {
         find(&self.item_factors, name)
     }
 
@@ -236,7 +237,7 @@ impl MfModel {
 
     /// Returns the name of an item, or its number if items have no names.
     #[must_use]
-    pub fn item_name(&self, item: u64) -> String {
+    pub fn item_name(&self, item: usize) -> String {
         let name = self
             .item_factors
             .names(0)
@@ -246,7 +247,7 @@ impl MfModel {
 }
 
 impl Predictor for MfModel {
-    type Input = [[u64; 2]];
+    type Input = [[usize; 2]];
     type Prediction = f32;
     const KINDS: &'static [&'static str] = &[Self::KIND];
 
@@ -255,7 +256,7 @@ impl Predictor for MfModel {
     }
 
     /// *Collective.* Predicts ratings for pairs of user and item; every peer passes the same pairs.
-    fn predict(&self, cluster: &Cluster, pairs: &[[u64; 2]]) -> Result<Vec<f32>> {
+    fn predict(&self, cluster: &Cluster, pairs: &[[usize; 2]]) -> Result<Vec<f32>> {
         for pair in pairs {
             self.check_pair(*pair)?;
         }
@@ -263,7 +264,7 @@ impl Predictor for MfModel {
             FetchedRows::fetch(cluster, &self.user_factors, &self.user_state, pairs.iter().map(|pair| pair[0]))?;
         let items =
             FetchedRows::fetch(cluster, &self.item_factors, &self.item_state, pairs.iter().map(|pair| pair[1]))?;
-        let score = |[user, item]: &[u64; 2]| self.score(users.get(*user), items.get(*item));
+        let score = |[user, item]: &[usize; 2]| self.score(users.get(*user), items.get(*item));
         Ok(pairs.iter().map(score).map(|score| self.loss().prediction(score)).collect())
     }
 }
@@ -306,10 +307,10 @@ impl Checkpointable for MfModel {
 
     fn bytes(&self) -> u64 {
         let Self { user_factors, item_factors, user_state, item_state, .. } = self;
-        let cells: u64 = [user_factors, item_factors, user_state, item_state].into_iter().map(DistArray::len).sum();
+        let cells: usize = [user_factors, item_factors, user_state, item_state].into_iter().map(DistArray::len).sum();
         let names = [user_factors, item_factors].into_iter().filter_map(|factors| factors.names(0));
-        let names: u64 = names.map(|names| names.memory_bytes() as u64).sum();
-        cells * size_of::<f32>() as u64 + names
+        let names: usize = names.map(Dictionary::memory_bytes).sum();
+        (cells * size_of::<f32>() + names) as u64
     }
 }
 
@@ -325,7 +326,7 @@ pub struct UserFactors {
 /// Copies of selected rows of users or items, gathered to every peer.
 pub(super) struct FetchedRows {
     /// Numbers of the fetched rows, ascending.
-    numbers: Vec<u64>,
+    numbers: Vec<usize>,
     width: usize,
     factors: Vec<f32>,
     biases: Vec<f32>,
@@ -337,12 +338,12 @@ impl FetchedRows {
         cluster: &Cluster,
         factors: &DistArray<f32, 2>,
         side: &DistArray<f32, 2>,
-        wanted: impl Iterator<Item = u64>,
+        wanted: impl Iterator<Item = usize>,
     ) -> Result<Self> {
-        let mut numbers: Vec<u64> = wanted.collect();
+        let mut numbers: Vec<usize> = wanted.collect();
         numbers.sort_unstable();
         numbers.dedup();
-        let width = factors.shape().extents()[1] as usize;
+        let width = factors.shape().extent(1);
         let factors = gathered(cluster, factors, &numbers, width)?;
         // Factors and biases of a row may lie on different peers.
         let biases = gathered(cluster, side, &numbers, 1)?;
@@ -350,34 +351,34 @@ impl FetchedRows {
     }
 
     /// Returns the factors and the bias of a fetched row.
-    pub(super) fn get(&self, number: u64) -> (&[f32], f32) {
+    pub(super) fn get(&self, number: usize) -> (&[f32], f32) {
         let at = self.numbers.binary_search(&number).expect("every row used was fetched");
         (&self.factors[at * self.width..][..self.width], self.biases[at])
     }
 }
 
 /// *Collective.* Gathers the first `width` cells of ascending `rows`, row by row.
-fn gathered(cluster: &Cluster, array: &DistArray<f32, 2>, rows: &[u64], width: usize) -> Result<Vec<f32>> {
-    let mut mine: Vec<(u64, Vec<f32>)> = Vec::new();
+fn gathered(cluster: &Cluster, array: &DistArray<f32, 2>, rows: &[usize], width: usize) -> Result<Vec<f32>> {
+    let mut mine: Vec<(usize, Vec<f32>)> = Vec::new();
     if let Storage::Dense(blocks) = &*array.storage() {
         for block in blocks {
             let end = block.first + block.cells.shape().extent(0);
             let first = rows.partition_point(|row| *row < block.first);
             let here = &rows[first..rows.partition_point(|row| *row < end)];
-            let cells = here.iter().flat_map(|row| &block.cells.row((row - block.first) as usize)[..width]);
-            mine.push((first as u64, cells.copied().collect()));
+            let cells = here.iter().flat_map(|row| &block.cells.row(row - block.first)[..width]);
+            mine.push((first, cells.copied().collect()));
         }
     }
     let mut all = vec![0.0; rows.len() * width];
     for (first, cells) in cluster.all_gather(mine)?.into_iter().flatten() {
-        all[first as usize * width..][..cells.len()].copy_from_slice(&cells);
+        all[first * width..][..cells.len()].copy_from_slice(&cells);
     }
     Ok(all)
 }
 
-fn find(factors: &DistArray<f32, 2>, name: &str) -> Option<u64> {
+fn find(factors: &DistArray<f32, 2>, name: &str) -> Option<usize> {
     match factors.names(0) {
-        Some(names) => names.index_of(name.as_bytes()).map(u64::from),
+        Some(names) => names.index_of(name.as_bytes()).map(|index| index as usize),
         None => name.parse().ok().filter(|number| *number < factors.shape().extents()[0]),
     }
 }

@@ -15,9 +15,10 @@ use super::model::MfModel;
 use super::top_k::TopKCandidates;
 use crate::Error;
 use crate::training::Metrics;
-use hemiola::array::DenseArray;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::DenseArray;
+use hemiola_array::{Accumulator, DistArray};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_loops::parallel_for;
 
 /// Users scored together: as many as the widest register has lanes.
 const USERS_PER_GROUP: usize = 16;
@@ -51,12 +52,11 @@ impl RankingEvaluator {
         let Self { validation, known } = self;
         let most = cutoffs.iter().copied().max().unwrap_or(0);
         let items = ItemFactors::of(model)?;
-        let known_groups = known.shape().extents()[0] as usize;
+        let known_groups = known.shape().extent(0);
         let (w, arch) = (&model.user_factors, pulp::Arch::new());
         let [users, width] = w.shape().extents();
-        let (users, width) = (users as usize, width as usize);
         // Sums are kept per group, so that the total does not depend on which worker added what.
-        let sums = Accumulator::new(cluster, Vec::new(), |mut left: Vec<(u64, Vec<f64>)>, right| {
+        let sums = Accumulator::new(cluster, Vec::new(), |mut left: Vec<(usize, Vec<f64>)>, right| {
             left.extend(right);
             left
         });
@@ -85,7 +85,7 @@ impl RankingEvaluator {
                         sum = added(sum, &user_metrics(&best.sorted(most), &relevant, cutoffs));
                     }
                 }
-                sums.add(vec![(group as u64, sum)]);
+                sums.add(vec![(group, sum)]);
             }
         )?;
         let mut sums = sums.take()?;
@@ -113,9 +113,7 @@ impl RankingEvaluator {
 
 /// *Collective.* Groups entries by users.
 fn groups(entries: &DistArray<f32, 2>) -> Result<DistArray<Group, 1>> {
-    let group = |[user, item]: [u64; 2], _| {
-        (user / USERS_PER_GROUP as u64, ((user % USERS_PER_GROUP as u64) as u32, item as u32))
-    };
+    let group = |[user, item]: [usize; 2], _| (user / USERS_PER_GROUP, ((user % USERS_PER_GROUP) as u32, item as u32));
     let grouped = entries.entries().group_by(group)?;
     let sorted = |_, mut group: Group| {
         group.sort_unstable();
@@ -140,11 +138,11 @@ fn added(mut left: Vec<f64>, right: &[f64]) -> Vec<f64> {
 }
 
 /// Returns 1 (the user count), then recall and NDCG for each k.
-fn user_metrics(best: &[(u64, f32)], relevant: &[u32], cutoffs: &[usize]) -> Vec<f64> {
+fn user_metrics(best: &[(usize, f32)], relevant: &[u32], cutoffs: &[usize]) -> Vec<f64> {
     let worth = |index: usize| 1.0 / ((index + 2) as f64).log2();
     let mut metrics = vec![1.0];
     for k in cutoffs {
-        let is_hit = |item: u64| u32::try_from(item).is_ok_and(|item| relevant.binary_search(&item).is_ok());
+        let is_hit = |item: usize| u32::try_from(item).is_ok_and(|item| relevant.binary_search(&item).is_ok());
         let hits: Vec<usize> = (0..best.len().min(*k)).filter(|index| is_hit(best[*index].0)).collect();
         let most = relevant.len().min(*k);
         let ideal: f64 = (0..most).map(worth).sum();
@@ -210,7 +208,7 @@ impl pulp::WithSimd for ScoringKernel<'_> {
                     let score = scores[lane] + bias;
                     let index = (lane as u32, item as u32);
                     if asked[lane] && !best[lane].is_below(score) && known.binary_search(&index).is_err() {
-                        best[lane].offer(most, score, item as u64);
+                        best[lane].offer(most, score, item);
                     }
                 }
             }

@@ -26,7 +26,7 @@ pub(super) struct BiasState<'a> {
 
 impl<'a> BiasState<'a> {
     /// Width of a stored row.
-    pub(super) const WIDTH: u64 = 4;
+    pub(super) const WIDTH: usize = 4;
     /// Initial value of a stored row.
     pub(super) const START: [f32; 4] = [0.0, 1.0, 1.0, 0.0];
 
@@ -213,7 +213,7 @@ pub(super) struct RatingScale {
 
 impl RatingScale {
     /// Creates scales for rows of `width` factors and ratings with this deviation.
-    pub(super) fn new(width: u64, deviation: f32) -> Self {
+    pub(super) fn new(width: usize, deviation: f32) -> Self {
         Self { slope: 1.0 / deviation, factors: 1.0 / (width as f32 * deviation), bias: 1.0 / (deviation * deviation) }
     }
 }
@@ -293,7 +293,7 @@ pub(super) fn dot(left: &[f32], right: &[f32]) -> f32 {
 #[cfg(all(test, target_arch = "x86_64"))]
 mod tests {
     use super::*;
-    use hemiola::core::rng::PhiloxRng;
+    use hemiola_core::rng::PhiloxRng;
     use hemiola_testkit::{MissingRequirement, require};
     use pulp::x86::{V3, V4};
 

@@ -4,7 +4,7 @@
 //! and the worst candidate left becomes the threshold for later ones. **Invariant:** candidates are
 //! ordered by descending score, then by ascending number; a NaN score is never selected.
 
-use hemiola::array::Element;
+use hemiola_array::Element;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
 
@@ -12,27 +12,27 @@ use std::cmp::Ordering;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(super) struct TopKCandidates {
     /// A single candidate needs no heap allocation.
-    one: Option<(f32, u64)>,
-    many: Vec<(f32, u64)>,
+    one: Option<(f32, usize)>,
+    many: Vec<(f32, usize)>,
     /// Worst candidate kept, once one was dropped; later candidates must beat it.
-    threshold: Option<(f32, u64)>,
+    threshold: Option<(f32, usize)>,
 }
 
 impl Element for TopKCandidates {}
 
-fn order(left: &(f32, u64), right: &(f32, u64)) -> Ordering {
+fn order(left: &(f32, usize), right: &(f32, usize)) -> Ordering {
     right.0.total_cmp(&left.0).then(left.1.cmp(&right.1))
 }
 
 impl TopKCandidates {
     /// Creates a list of one candidate.
-    pub(super) fn one(score: f32, number: u64) -> Self {
+    pub(super) fn one(score: f32, number: usize) -> Self {
         Self { one: Some((score, number)), ..Self::default() }
     }
 
     /// Adds a candidate if it may be among the best `count`.
     #[inline]
-    pub(super) fn offer(&mut self, count: usize, score: f32, number: u64) {
+    pub(super) fn offer(&mut self, count: usize, score: f32, number: usize) {
         if score.is_nan() || self.threshold.is_some_and(|threshold| order(&(score, number), &threshold).is_ge()) {
             return;
         }
@@ -72,7 +72,7 @@ impl TopKCandidates {
     }
 
     /// Returns the best `count`, best first.
-    pub(super) fn sorted(mut self, count: usize) -> Vec<(u64, f32)> {
+    pub(super) fn sorted(mut self, count: usize) -> Vec<(usize, f32)> {
         self.many.extend(self.one.take().filter(|(score, _)| !score.is_nan()));
         self.shrink(count);
         self.many.sort_unstable_by(order);
@@ -87,8 +87,8 @@ mod tests {
     #[test]
     fn top_k_equals_a_sorted_prefix() {
         for count in [0, 1, 3, 10, 40, 5000] {
-            let score = |number: u64| ((number * 7919 + 13) % 101) as f32;
-            let mut all: Vec<(u64, f32)> = (0..1000).map(|number| (number, score(number))).collect();
+            let score = |number: usize| ((number * 7919 + 13) % 101) as f32;
+            let mut all: Vec<(usize, f32)> = (0..1000).map(|number| (number, score(number))).collect();
             let singles = (0..500).map(|number| TopKCandidates::one(score(number), number));
             let first = singles.fold(TopKCandidates::default(), |best, one| best.joined(count, one));
             let mut second = TopKCandidates::default();

@@ -15,9 +15,11 @@ use crate::training::{
     DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, digest, fit_loop,
 };
 use crate::{Error, Estimator, IncrementalEstimator};
-use hemiola::loops::{LoopPlan, LoopProfile};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::{AccumulatorExt, DistArray};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
+use hemiola_loops::parallel_for;
+use hemiola_loops::{LoopPlan, LoopProfile};
 
 /// An epoch diverged if its objective is this many times the previous one.
 const DIVERGENCE_RATIO: f64 = 2.0;
@@ -46,7 +48,7 @@ impl Estimator for MatrixFactorization {
         options: FitOptions<'_>,
     ) -> Result<Fit<MfModel>> {
         let split = (validation.is_none() && self.settings.validation > 0.0)
-            .then(|| ratings.split(self.settings.validation, self.settings.seed))
+            .then(|| ratings.split(self.settings.validation, Seed(self.settings.seed)))
             .transpose()?;
         let (train, validation) = match &split {
             Some((train, validation)) => (train, Some(validation)),
@@ -254,7 +256,7 @@ impl MfTraining<'_> {
                     MfLoss::OneClass => ("loss", objective),
                 };
                 let train = [(name.to_owned(), metric)].into();
-                let (plan, updates) = (Some(plan), self.train.len());
+                let (plan, updates) = (Some(plan), self.train.len() as u64);
                 return Ok(EpochResult { objective, train, duration, plan, updates, note });
             }
             self.model = backup;
@@ -274,12 +276,12 @@ impl MfTraining<'_> {
 
     fn run_epoch(&mut self) -> Result<(f64, LoopPlan)> {
         if let Some(one_class) = &self.one_class {
-            let (objective, plan) = one_class.epoch(self.cluster, &self.model)?;
+            let (objective, plan) = one_class.epoch(self.cluster, &mut self.model)?;
             return Ok((objective / self.train.len() as f64, plan));
         }
         let Self { cluster, train, .. } = self;
         let MfModel { user_factors: w, item_factors: h, user_state, item_state, mean, deviation, settings } =
-            &self.model;
+            &mut self.model;
         let (learning_rate, l2, loss, mean) = (self.learning_rate, settings.l2, settings.loss, *mean);
         let costs = cluster.accumulator::<f64>();
         let scale = RatingScale::new(w.shape().extent(1), *deviation);

@@ -7,8 +7,8 @@
 
 use super::design::DesignMatrix;
 use super::kernel::ColumnValue;
-use hemiola::schedule::order::CorrelationCache;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_schedule::order::CorrelationCache;
 
 /// Maximum number of sampled rows of a dense column.
 const MAX_SAMPLED_ROWS: usize = 8192;
@@ -43,10 +43,10 @@ impl<'d> ColumnCorrelations<'d> {
             let all: usize = of_peers.iter().map(|of| of.1).sum();
             let every = all.div_ceil(MAX_GATHERED_ENTRIES).max(1);
             let first: usize = of_peers[..cluster.rank().index()].iter().map(|of| of.0).sum();
-            let of = |column: &u32| -> Vec<(u64, f32)> {
-                design.entries(*column, every).map(|(row, value)| ((first + row) as u64, value as f32)).collect()
+            let of = |column: &u32| -> Vec<(usize, f32)> {
+                design.entries(*column, every).map(|(row, value)| (first + row, value as f32)).collect()
             };
-            let own: Vec<Vec<(u64, f32)>> = columns.iter().map(of).collect();
+            let own: Vec<Vec<(usize, f32)>> = columns.iter().map(of).collect();
             let mut gathered = vec![Vec::new(); columns.len()];
             for of_peer in cluster.all_gather(own)? {
                 for (column, entries) in gathered.iter_mut().zip(of_peer) {
@@ -77,8 +77,8 @@ fn correlation([a, b, of_a, of_b, both]: PairSums, rows: usize, intercept: bool)
 }
 
 /// Sums over two lists of entries sorted by row.
-fn merged(left: &[(u64, f32)], right: &[(u64, f32)]) -> PairSums {
-    let sums = |list: &[(u64, f32)]| {
+fn merged(left: &[(usize, f32)], right: &[(usize, f32)]) -> PairSums {
+    let sums = |list: &[(usize, f32)]| {
         let values = || list.iter().map(|(_, value)| f64::from(*value));
         (values().sum::<f64>(), values().map(|value| value * value).sum::<f64>())
     };

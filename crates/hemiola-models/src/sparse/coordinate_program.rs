@@ -10,10 +10,10 @@ use super::design::DesignMatrix;
 use super::kernel::ColumnValue;
 use super::quadratic::ElasticNetPenalty;
 use super::scaling::{ColumnScaling, RowResidual};
-use hemiola::Result;
-use hemiola::cluster::WorkerTeam;
-use hemiola::schedule::order::CoordinateOrder;
-use hemiola::schedule::{DynamicProgram, JobCandidate, RoundResults, ScheduleRequest};
+use hemiola_cluster::Result;
+use hemiola_cluster::WorkerTeam;
+use hemiola_schedule::order::CoordinateOrder;
+use hemiola_schedule::{DynamicProgram, JobCandidate, RoundResults, ScheduleRequest};
 
 /// Number of stored values up to which one thread applies the changes.
 const SERIAL_WORK_LIMIT: usize = 4096;

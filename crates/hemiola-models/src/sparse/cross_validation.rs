@@ -11,9 +11,9 @@ use super::path::{LambdaGrid, follow_path};
 use super::problem::SparseProblem;
 use crate::Error;
 use crate::setters::require;
-use hemiola::array::dist::LabelledData;
-use hemiola::core::rng::PhiloxRng;
-use hemiola::{Cluster, Result};
+use hemiola_array::dist::LabelledData;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 
 /// Random stream that assigns folds.
@@ -43,7 +43,7 @@ impl SparseRegression {
         cluster: &Cluster,
         examples: &LabelledData,
         grid: LambdaGrid,
-        folds: u64,
+        folds: usize,
     ) -> Result<CrossValidation> {
         let (distributed, _) = distribute(cluster, examples, examples.features.shape().extent(1))?;
         self.cross_validate_rows(cluster, distributed, grid, folds)
@@ -55,7 +55,7 @@ impl SparseRegression {
         cluster: &Cluster,
         examples: SparseExamples<T>,
         grid: LambdaGrid,
-        folds: u64,
+        folds: usize,
     ) -> Result<CrossValidation> {
         let settings = &self.settings;
         let problem = SparseProblem::new(cluster, examples, settings.loss)?;
@@ -63,13 +63,12 @@ impl SparseRegression {
         let largest = problem.with_reducer(cluster, |reducer| Ok(problem.solver(reducer, settings)?.max_l1()))?;
         let lambdas = grid.lambdas((largest / settings.l1_ratio).max(f64::MIN_POSITIVE));
         let values = PhiloxRng::new(settings.seed);
-        let fold_of = |row: u64| (values.random_f64(row, FOLD_DRAW) * folds as f64) as u64;
+        let fold_of = |row: usize| (values.random_f64(row as u64, FOLD_DRAW) * folds as f64) as usize;
         let mut losses: Vec<Vec<f64>> = Vec::new();
         for fold in 0..folds {
             let (train, validation) =
                 (problem.subset(|row| fold_of(row) != fold), problem.subset(|row| fold_of(row) == fold));
-            let counts: Vec<(u64, u64)> =
-                cluster.all_gather((train.labels.len() as u64, validation.labels.len() as u64))?;
+            let counts: Vec<(usize, usize)> = cluster.all_gather((train.labels.len(), validation.labels.len()))?;
             let (rows, count) = counts.iter().fold((0, 0), |sum, peer| (sum.0 + peer.0, sum.1 + peer.1));
             if rows == 0 || count == 0 {
                 continue;

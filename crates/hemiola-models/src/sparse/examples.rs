@@ -8,9 +8,9 @@ use super::dense::DenseColumns;
 use super::design::FeatureColumns;
 use super::kernel::ColumnValue;
 use crate::Error;
-use hemiola::array::dist::{LabelledData, PartitionMethod};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::PartitionSpec;
+use hemiola_array::dist::{LabelledData, PartitionMethod};
+use hemiola_cluster::{Cluster, Result};
 use std::sync::Arc;
 
 /// Fraction of nonzero cells from which dense storage is smaller and faster.
@@ -24,7 +24,7 @@ pub struct SparseExamples<T> {
     /// Target of each row: a quantity, or the label of one of two classes.
     pub target: Vec<f64>,
     /// Global number of each row, ascending; it decides the validation split and the fold.
-    pub numbers: Vec<u64>,
+    pub numbers: Vec<usize>,
     /// Column names, where there are some.
     pub names: Option<Arc<Vec<String>>>,
 }
@@ -33,7 +33,7 @@ impl<T: ColumnValue> SparseExamples<T> {
     /// Creates the examples of a single-peer cluster.
     #[must_use]
     pub fn new(columns: FeatureColumns<T>, target: Vec<f64>) -> Self {
-        let numbers = (0..target.len() as u64).collect();
+        let numbers = (0..target.len()).collect();
         Self { columns, target, numbers, names: None }
     }
 }
@@ -43,7 +43,7 @@ impl<T: ColumnValue> SparseExamples<T> {
 pub(super) fn distribute(
     cluster: &Cluster,
     examples: &LabelledData,
-    columns: u64,
+    columns: usize,
 ) -> Result<(SparseExamples<f32>, u64)> {
     let features = examples.features.repartition(&PartitionSpec::along(0).method(PartitionMethod::Range))?;
     let labels = examples.labels.collect()?;
@@ -70,27 +70,27 @@ pub(super) fn distribute(
             entries.push((column as u32, index as u32, *value));
         }
     });
-    let mine = (not_finite.map(|(what, row, column)| (what.to_owned(), row, column)), dropped, entries.len() as u64);
-    let found = cluster.all_gather((mine, numbers.len() as u64))?;
+    let mine = (not_finite.map(|(what, row, column)| (what.to_owned(), row, column)), dropped, entries.len());
+    let found = cluster.all_gather((mine, numbers.len()))?;
     if let Some((what, row, column)) = found.iter().find_map(|((not_finite, ..), _)| not_finite.clone()) {
         let what = if what == "label" { "label" } else { "feature" };
         return Err(Error::NotFinite { what, row: row + 1, column: column.map(|column| column + 1) }.into());
     }
-    let cells = found.iter().map(|(_, rows)| rows).sum::<u64>() as f64 * columns as f64;
-    let filled = found.iter().map(|((_, _, entries), _)| entries).sum::<u64>() as f64;
+    let cells = found.iter().map(|(_, rows)| rows).sum::<usize>() as f64 * columns as f64;
+    let filled = found.iter().map(|((_, _, entries), _)| entries).sum::<usize>() as f64;
     let dropped = found.iter().map(|((_, dropped, _), _)| dropped).sum();
     let rows = numbers.len();
     let stored = if filled >= DENSE_THRESHOLD * cells {
-        let mut values = vec![0.0; rows * columns as usize];
+        let mut values = vec![0.0; rows * columns];
         for (column, row, value) in entries {
             values[column as usize * rows + row as usize] = value;
         }
-        FeatureColumns::Dense(DenseColumns::new(rows, columns as usize, values))
+        FeatureColumns::Dense(DenseColumns::new(rows, columns, values))
     } else {
-        sparse(rows, columns as usize, entries)
+        sparse(rows, columns, entries)
     };
     let names = features.names(1).map(|names| {
-        let name = |column: u64| {
+        let name = |column: usize| {
             names.name_lossy(column as u32).map_or_else(|| (column + 1).to_string(), std::borrow::Cow::into_owned)
         };
         Arc::new((0..columns).map(name).collect())

@@ -15,7 +15,7 @@ use super::quadratic::QuadraticProblem;
 use super::row_reducer::RowReducer;
 use super::scaling::{ColumnScaling, RowResidual};
 use super::solver::SparseSolver;
-use hemiola::Result;
+use hemiola_cluster::Result;
 
 /// Lower bound of row weights: a row predicted with near certainty must not make a column look
 /// flat.

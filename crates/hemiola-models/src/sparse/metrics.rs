@@ -2,7 +2,7 @@
 
 use crate::linear::ClassificationMetrics;
 use crate::training::Metrics;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
 
 /// *Collective.* Returns the number of examples of all peers and their metrics: `rmse`, `mae` and
 /// `r2` of quantities, or `accuracy`, `logloss` and `auc` of two classes. `scores` are quantities

@@ -11,10 +11,11 @@ use crate::estimator::required;
 use crate::linear::count_beyond;
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
-use hemiola::array::dist::{ArrayLoader, ArraySaver, LabelledData};
-use hemiola::collective::{Algorithm, ReduceOp};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
+use hemiola_array::{ArrayExt, DistArray};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::CollectiveExt;
+use hemiola_collective::{Algorithm, ReduceOp};
 use serde::Serialize;
 use std::sync::Arc;
 
@@ -28,7 +29,7 @@ pub struct SparseModel {
     /// Penalty strength `lambda` of the solution.
     pub lambda: f64,
     /// Number of columns of the training data.
-    pub columns: u64,
+    pub columns: usize,
     /// Labels of the two classes, ascending; `None` for regression.
     pub classes: Option<[f32; 2]>,
     /// Settings of the training.
@@ -107,10 +108,10 @@ impl Predictor for SparseModel {
     /// *Collective.* Predicts all examples, by row, equal on every peer. Unknown feature values
     /// are dropped.
     fn predict(&self, cluster: &Cluster, features: &DistArray<f32, 2>) -> Result<Vec<SparsePrediction>> {
-        let mut scores = vec![0.0; features.shape().extent(0) as usize];
+        let mut scores = vec![0.0; features.shape().extent(0)];
         features.for_each(|[row, column], value| {
-            if let Ok(index) = self.coefficients.binary_search_by_key(&column, |(column, _)| u64::from(*column)) {
-                scores[row as usize] += self.coefficients[index].1 * f64::from(*value);
+            if let Ok(index) = self.coefficients.binary_search_by_key(&column, |(column, _)| *column as usize) {
+                scores[row] += self.coefficients[index].1 * f64::from(*value);
             }
         });
         cluster.communicator()?.with_algorithm(Algorithm::Ring).all_reduce(&mut scores, ReduceOp::Sum)?;
@@ -130,12 +131,12 @@ impl Predictor for SparseModel {
 
 impl Checkpointable for SparseModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let mut all = vec![0.0; self.columns as usize + 1];
+        let mut all = vec![0.0; self.columns + 1];
         for (column, value) in &self.coefficients {
             all[*column as usize] = *value;
         }
-        all[self.columns as usize] = self.intercept;
-        let array = self.cluster.from_fn([self.columns + 1], |[index]| all[index as usize])?;
+        all[self.columns] = self.intercept;
+        let array = self.cluster.from_fn([self.columns + 1], |[index]| all[index])?;
         save.put(&format!("{prefix}coefficients"), &array)?;
         save.put_metadata(&format!("{prefix}lambda"), &self.lambda);
         save.put_metadata("classes", &self.classes);
@@ -153,7 +154,7 @@ impl Checkpointable for SparseModel {
             intercept,
             coefficients: coefficients.map(|(column, value)| (column as u32, *value)).collect(),
             lambda: required(load, &format!("{prefix}lambda"))?,
-            columns: all.len() as u64,
+            columns: all.len(),
             classes: required(load, "classes")?,
             settings: required(load, "settings")?,
             names: load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new),
@@ -162,6 +163,6 @@ impl Checkpointable for SparseModel {
     }
 
     fn bytes(&self) -> u64 {
-        (self.columns + 1) * size_of::<f64>() as u64
+        ((self.columns + 1) * size_of::<f64>()) as u64
     }
 }

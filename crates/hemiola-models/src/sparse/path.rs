@@ -12,8 +12,8 @@ use super::quadratic::ElasticNetPenalty;
 use super::row_reducer::RowReducer;
 use super::settings::SparseSettings;
 use super::solver::SparseSolver;
-use hemiola::array::dist::LabelledData;
-use hemiola::{Cluster, Result};
+use hemiola_array::dist::LabelledData;
+use hemiola_cluster::{Cluster, Result};
 use serde::{Deserialize, Serialize};
 
 /// A path ends when this fraction is explained, or when a penalty improves the explained fraction

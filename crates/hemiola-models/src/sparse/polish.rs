@@ -10,7 +10,7 @@
 
 use super::kernel::ColumnValue;
 use super::quadratic::QuadraticProblem;
-use hemiola::Result;
+use hemiola_cluster::Result;
 
 /// Maximum number of conjugate-gradient steps.
 const MAX_CG_STEPS: usize = 100;

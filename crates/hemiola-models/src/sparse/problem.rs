@@ -9,9 +9,9 @@ use super::row_reducer::RowReducer;
 use super::settings::{Lambda, SparseSettings};
 use super::solver::SparseSolver;
 use crate::Error;
-use hemiola::collective::{Algorithm, Communicator};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::CollectiveExt;
+use hemiola_collective::{Algorithm, Communicator};
 
 /// Validated training rows of this peer.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(super) struct SparseProblem<T> {
     pub(super) design: DesignMatrix<T>,
     /// Labels as in the data.
     pub(super) labels: Vec<f64>,
-    pub(super) numbers: Vec<u64>,
+    pub(super) numbers: Vec<usize>,
     /// Labels of the two classes, ascending; `None` for regression.
     pub(super) classes: Option<[f32; 2]>,
     peers: Option<Communicator>,
@@ -40,7 +40,7 @@ impl<T: ColumnValue> SparseProblem<T> {
         labels.dedup();
         // Three labels suffice to reject more than two classes.
         labels.truncate(3);
-        let found = cluster.all_gather((target.len() as u64, not_finite, labels))?;
+        let found = cluster.all_gather((target.len(), not_finite, labels))?;
         if let Some(row) = found.iter().find_map(|(_, row, _)| *row) {
             return Err(Error::NotFinite { what: "label", row: row + 1, column: None }.into());
         }
@@ -67,7 +67,7 @@ impl<T: ColumnValue> SparseProblem<T> {
     }
 
     /// Returns the rows selected by `keep`, by their numbers.
-    pub(super) fn subset(&self, keep: impl Fn(u64) -> bool) -> Self {
+    pub(super) fn subset(&self, keep: impl Fn(usize) -> bool) -> Self {
         let keep: Vec<bool> = self.numbers.iter().map(|number| keep(*number)).collect();
         let kept = || keep.iter().copied();
         Self {

@@ -8,7 +8,7 @@
 use super::kernel::ColumnValue;
 use super::row_reducer::RowReducer;
 use super::scaling::{ColumnScaling, RowResidual};
-use hemiola::Result;
+use hemiola_cluster::Result;
 
 /// Elastic-net penalty of the coefficients.
 #[derive(Clone, Copy, Debug, PartialEq)]

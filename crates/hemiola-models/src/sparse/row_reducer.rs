@@ -11,9 +11,9 @@
 
 use super::design::{DesignMatrix, Moments};
 use super::kernel::ColumnValue;
-use hemiola::cluster::WorkerTeam;
-use hemiola::collective::{Communicator, ReduceOp};
-use hemiola::{Cluster, Result};
+use hemiola_cluster::WorkerTeam;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::{Communicator, ReduceOp};
 
 /// Rows of all peers and the worker team that processes them.
 pub(super) struct RowReducer<'f, 'c, T> {

@@ -12,10 +12,11 @@ use super::solver::SparseSolver;
 use super::{SparseLoss, SparseRegression};
 use crate::Error;
 use crate::setters::require;
-use hemiola::cluster::WorkerTeam;
-use hemiola::schedule::order::{CoordinateOrder, PriorityOrder, RandomOrder, RoundRobinOrder};
-use hemiola::schedule::{ConflictPolicy, DynamicScheduler, ObjectiveTrace, ScheduleReport};
-use hemiola::{Cluster, Result};
+use hemiola_cluster::WorkerTeam;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::Seed;
+use hemiola_schedule::order::{CoordinateOrder, PriorityOrder, RandomOrder, RoundRobinOrder};
+use hemiola_schedule::{ConflictPolicy, DynamicScheduler, ObjectiveTrace, ScheduleReport};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -259,9 +260,9 @@ pub(super) fn order(
     seed: u64,
 ) -> Box<dyn CoordinateOrder + Send + Sync> {
     match next {
-        UpdateOrder::Priority => Box::new(PriorityOrder::new(length, parts, seed)),
+        UpdateOrder::Priority => Box::new(PriorityOrder::new(length, parts, Seed(seed))),
         UpdateOrder::RoundRobin => Box::new(RoundRobinOrder::new(length)),
-        UpdateOrder::Random => Box::new(RandomOrder::new(length, seed)),
+        UpdateOrder::Random => Box::new(RandomOrder::new(length, Seed(seed))),
     }
 }
 
@@ -290,8 +291,8 @@ impl RecordingOrder {
 impl CoordinateOrder for RecordingOrder {
     fn propose(
         &self,
-        ask: &hemiola::schedule::ScheduleRequest,
-        candidates: &mut Vec<hemiola::schedule::JobCandidate<usize>>,
+        ask: &hemiola_schedule::ScheduleRequest,
+        candidates: &mut Vec<hemiola_schedule::JobCandidate<usize>>,
     ) {
         self.order.propose(ask, candidates);
     }

@@ -20,7 +20,7 @@ use super::row_reducer::RowReducer;
 use super::scaling::{ColumnScaling, RowResidual};
 use super::schedule::{CoordinateSchedule, ScheduledDescent};
 use super::working_set::WorkingSet;
-use hemiola::Result;
+use hemiola_cluster::Result;
 
 /// Size of the working set in the first round, and its later size per nonzero coefficient.
 const INITIAL_WORKING_SET: usize = 500;

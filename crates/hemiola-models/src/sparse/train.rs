@@ -18,9 +18,9 @@ use crate::training::{
     fit_loop, labelled_digest,
 };
 use crate::{Error, Estimator};
-use hemiola::array::dist::LabelledData;
-use hemiola::core::rng::PhiloxRng;
-use hemiola::{Cluster, Result};
+use hemiola_array::dist::LabelledData;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 
 /// Random stream that selects the validation set.
@@ -76,20 +76,20 @@ impl SparseRegression {
             }
             None if settings.validation > 0.0 => {
                 let values = PhiloxRng::new(settings.seed);
-                let apart = |row: u64| values.random_bool(row, VALIDATION_DRAW, settings.validation);
+                let apart = |row: usize| values.random_bool(row as u64, VALIDATION_DRAW, settings.validation);
                 let validation_problem = problem.subset(apart);
                 problem = problem.subset(|row| !apart(row));
                 Some(validation_problem)
             }
             None => None,
         };
-        let columns = problem.design.columns() as u64;
+        let columns = problem.design.columns();
         let mine = (
-            problem.labels.len() as u64,
-            validation_problem.as_ref().map_or(0, |validation_problem| validation_problem.labels.len() as u64),
+            problem.labels.len(),
+            validation_problem.as_ref().map_or(0, |validation_problem| validation_problem.labels.len()),
             columns,
         );
-        let counts: Vec<(u64, u64, u64)> = cluster.all_gather(mine)?;
+        let counts: Vec<(usize, usize, usize)> = cluster.all_gather(mine)?;
         if counts.iter().any(|peer| peer.2 != columns) {
             return Err(Error::ColumnMismatch.into());
         }
@@ -201,7 +201,7 @@ impl<T: ColumnValue> TrainingAlgorithm for SparseTraining<'_, T> {
         let train = Metrics::from([
             ("gap".to_owned(), survey.gap),
             ("nonzero".to_owned(), survey.support as f64),
-            ("screened".to_owned(), (model.columns - survey.active as u64) as f64),
+            ("screened".to_owned(), (model.columns - survey.active) as f64),
             ("explained".to_owned(), 1.0 - survey.unexplained),
         ]);
         let updates = found.visited - before;

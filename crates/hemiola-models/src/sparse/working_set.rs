@@ -11,7 +11,7 @@
 
 use super::kernel::ColumnValue;
 use super::quadratic::QuadraticProblem;
-use hemiola::Result;
+use hemiola_cluster::Result;
 
 /// Block of columns visited together.
 #[derive(Clone, Debug)]

@@ -4,16 +4,16 @@
 //! peers: hashes of entries are added, which is commutative. It detects changed data, not forged
 //! ones.
 
-use hemiola::Result;
-use hemiola::array::dist::LabelledData;
-use hemiola::core::rng::{GOLDEN_GAMMA, mix64};
-use hemiola::prelude::*;
+use hemiola_array::DistArray;
+use hemiola_array::dist::LabelledData;
+use hemiola_cluster::Result;
+use hemiola_core::rng::{GOLDEN_GAMMA, mix64};
 
 /// *Collective.* Returns the digest of an array of ratings or counts, equal on every peer.
 pub fn digest<const N: usize>(array: &DistArray<f32, N>) -> Result<u64> {
     let mut sum = 0_u64;
     array.for_each(|key, value| {
-        let entry = key.iter().fold(u64::from(value.to_bits()), |digest, index| hash_combine(digest, *index));
+        let entry = key.iter().fold(u64::from(value.to_bits()), |digest, index| hash_combine(digest, *index as u64));
         sum = sum.wrapping_add(entry);
     });
     let entries = array.cluster().all_gather(sum)?.into_iter().fold(0, u64::wrapping_add);
@@ -38,9 +38,10 @@ pub(crate) fn hash_combine(left: u64, right: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use hemiola_array::ArrayExt;
 
-    fn of(peers: usize, value: impl Fn([u64; 2]) -> f32 + Sync) -> u64 {
-        let digests = hemiola::standalone(peers)
+    fn of(peers: usize, value: impl Fn([usize; 2]) -> f32 + Sync) -> u64 {
+        let digests = hemiola_cluster::standalone(peers)
             .run(|cluster| digest(&cluster.from_fn([9, 4], &value)?.entries().materialize()?))
             .unwrap();
         assert!(digests.iter().all(|other| *other == digests[0]));
@@ -49,11 +50,11 @@ mod tests {
 
     #[test]
     fn the_digest_does_not_depend_on_the_distribution() {
-        let plain = |[row, column]: [u64; 2]| (row * 4 + column) as f32;
+        let plain = |[row, column]: [usize; 2]| (row * 4 + column) as f32;
         assert_eq!(of(1, plain), of(3, plain));
         assert_ne!(of(1, plain), of(1, |key| plain(key) + f32::from(key == [8, 3]) * 0.5));
         // Swapping the values of two entries changes the digest.
-        let swapped = |key: [u64; 2]| match key {
+        let swapped = |key: [usize; 2]| match key {
             [0, 1] => plain([2, 3]),
             [2, 3] => plain([0, 1]),
             key => plain(key),

@@ -1,8 +1,8 @@
 //! Result of a training run, the same for all estimators.
 
 use super::TrainingReport;
-use hemiola::Result;
-use hemiola::loops::LoopProfile;
+use hemiola_cluster::Result;
+use hemiola_loops::LoopProfile;
 
 /// Result of a training run: the fitted model and the report of the run.
 #[derive(Clone, Debug)]

@@ -1,110 +1,49 @@
-//! Shared training machinery of all models: the fit loop, stopping criteria, callbacks, checkpoints
-//! and reports.
+//! Training of models that consist of distributed arrays.
+//!
+//! The loop over epochs, stopping criteria, callbacks and reports are those of
+//! [`hemiola_training`], which nets use as well; they are re-exported here. This module adds what
+//! arrays need: checkpoints of the best and the newest model, and digests of the data.
+//!
+//! ```
+//! use hemiola::prelude::*;
+//! use hemiola_models::prelude::*;
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let folder = folder.path().join("model");
+//! hemiola::standalone(1).run(|cluster| {
+//!     let ratings = cluster.from_fn([30, 20], |[user, item]| ((user + item) % 5) as f32)?.entries().materialize()?;
+//!     let fit = |epochs: u32, resume: bool| {
+//!         let options = FitOptions::new().with_checkpoints(Checkpoints::new(&folder).resume(resume));
+//!         let settings = MatrixFactorization::builder().rank(4).epochs(epochs).validation(0.0).build()?;
+//!         settings.fit_with(cluster, &ratings, None, options)
+//!     };
+//!     fit(2, false)?;
+//!     let trained = fit(5, true)?; // resumes after epoch 2, bit-identical to five epochs at once
+//!     assert_eq!(trained.report.progress.len(), 5);
+//!     Ok(())
+//! })?;
+//! # Ok::<(), hemiola::Error>(())
+//! ```
 //!
 //! | file | concept |
 //! |---|---|
-//! | [`metric`](TargetMetric) | target metric and its direction |
-//! | [`limits`](TrainingLimits) | stopping criteria: epochs, seconds, target, early stopping |
-//! | [`options`](FitOptions) | options of a fit: callback, checkpoints, profiling |
 //! | [`fit`](Fit) | result of a fit: model and report |
-//! | [`fit_loop`](fit_loop()) | the loop over epochs, for any [`TrainingAlgorithm`] |
-//! | [`checkpoint`](Checkpoints) | checkpoints and resuming |
+//! | [`fit_loop`](fit_loop()) | fit of any [`TrainingAlgorithm`] over arrays |
+//! | [`checkpoint`](Checkpointable) | checkpoints of the best and the newest model |
 //! | [`digest`](digest()) | fingerprint of the data, to detect changes |
-//! | [`report`](TrainingReport) | the JSON report of a training run |
 
 mod checkpoint;
 mod digest;
 mod fit;
 mod fit_loop;
-mod limits;
-mod metric;
-mod options;
-mod report;
 
 pub(crate) use checkpoint::MODEL_KEY;
-pub use checkpoint::{CheckpointInterval, CheckpointMetadata, Checkpointable, Checkpoints, comparable_settings};
+pub use checkpoint::{Checkpointable, check_checkpoints};
 pub use digest::digest;
 pub(crate) use digest::{hash_combine, labelled_digest};
 pub use fit::Fit;
-pub use fit_loop::{EpochResult, TrainingAlgorithm, TrainingSpec, fit_loop, peak_memory};
-pub use limits::{StopDecision, TrainingLimits};
-pub use metric::TargetMetric;
-pub use options::FitOptions;
-pub use report::{ClusterInfo, DatasetInfo, TrainingReport, TrainingSummary};
-
-use hemiola::loops::LoopPlan;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// Metrics by name, such as `rmse` and `mae`.
-pub type Metrics = BTreeMap<String, f64>;
-
-/// State of a training run after an epoch.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct EpochProgress {
-    /// Number of completed epochs.
-    pub epoch: u32,
-    /// Seconds of training so far, without loading, evaluation and checkpoints.
-    pub seconds: f64,
-    /// Value of the objective, per training entry.
-    pub objective: f64,
-    /// Metrics on the training entries, computed during the epoch.
-    pub train: Metrics,
-    /// Metrics on the validation set, if there is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub validation: Option<Metrics>,
-    /// Number of training entries processed so far, over all epochs.
-    pub updates: u64,
-    /// Bytes sent by all peers so far.
-    pub bytes_sent: u64,
-    /// Remark about an unusual event in this epoch, such as a repeated epoch.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub note: Option<String>,
-}
-
-/// Training callback, invoked on every peer. If any peer returns [`TrainingControl::Stop`], all
-/// peers stop.
-pub trait Callback {
-    /// Called with an informational message, one sentence.
-    fn on_note(&mut self, note: &str) {
-        let _ = note;
-    }
-
-    /// Called with a warning about a failure that training survives, one sentence. The default
-    /// forwards it to [`on_note`](Self::on_note).
-    fn on_warning(&mut self, warning: &str) {
-        self.on_note(warning);
-    }
-
-    /// Called once with the plan of the training loop, before the first epoch ends.
-    fn on_plan(&mut self, plan: &LoopPlan) {
-        let _ = plan;
-    }
-
-    /// Called once with a textual explanation of the parallelization, for algorithms without a loop
-    /// plan.
-    fn on_explanation(&mut self, explanation: &str) {
-        let _ = explanation;
-    }
-
-    /// Called after every epoch; the return value continues or stops training.
-    fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
-        let _ = progress;
-        TrainingControl::Continue
-    }
-}
-
-/// Decision of a callback after an epoch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum TrainingControl {
-    /// Continue with the next epoch.
-    Continue,
-    /// Stop and keep the model trained so far.
-    Stop,
-}
-
-/// Callback that ignores everything.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoCallback;
-
-impl Callback for NoCallback {}
+pub use fit_loop::{TrainingAlgorithm, fit_loop};
+pub use hemiola_training::{
+    Callback, CheckpointInterval, CheckpointMetadata, Checkpoints, ClusterInfo, DatasetInfo, EpochProgress,
+    EpochResult, FitOptions, Metrics, NoCallback, StopDecision, TargetMetric, TrainingControl, TrainingLimits,
+    TrainingReport, TrainingSpec, TrainingSummary,
+};

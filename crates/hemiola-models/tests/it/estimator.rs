@@ -1,7 +1,7 @@
 //! The contract of all model families: one test body for every [`Estimator`].
 
-use hemiola::array::synthetic::SyntheticMf;
-use hemiola::{Cluster, Result};
+use hemiola_array::synthetic::SyntheticMf;
+use hemiola_cluster::{Cluster, Result};
 use hemiola_models::lda::{self, LdaModel, LdaSampler, TopicMixture};
 use hemiola_models::linear::{self, LinearLoss, LinearModel, LinearPrediction};
 use hemiola_models::mf::{self, MfModel};
@@ -45,7 +45,7 @@ impl<E: Estimator + Sync> Family<E> {
         for peers in 1..=3 {
             let saved = lab.path().join(format!("saved-{peers}"));
             let checkpoint = lab.path().join(format!("checkpoint-{peers}"));
-            let fitted = hemiola::standalone(peers).workers(2).run(|cluster| {
+            let fitted = hemiola_cluster::standalone(peers).workers(2).run(|cluster| {
                 let data = (self.data)(cluster)?;
                 let fit = self.estimator.fit(cluster, &data)?;
                 assert!(E::Model::KINDS.contains(&fit.model.kind()));
@@ -61,7 +61,8 @@ impl<E: Estimator + Sync> Family<E> {
             assert!(!fitted.is_empty());
             for other in 1..=3 {
                 for folder in [&saved, &checkpoint] {
-                    let loaded = hemiola::standalone(other).workers(1).run(|cluster| self.loaded(cluster, folder));
+                    let loaded =
+                        hemiola_cluster::standalone(other).workers(1).run(|cluster| self.loaded(cluster, folder));
                     assert!(
                         loaded.unwrap().iter().all(|loaded| *loaded == fitted),
                         "{peers} {other} {}",
@@ -76,7 +77,13 @@ impl<E: Estimator + Sync> Family<E> {
 fn factorization() -> Family<MatrixFactorization> {
     Family {
         estimator: MatrixFactorization::builder().rank(4).epochs(3).build().unwrap(),
-        data: |cluster| mf::data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3)),
+        data: |cluster| {
+            mf::data::synthetic(
+                cluster,
+                &SyntheticMf { users: 60, items: 40, entries: 1200, rank: 4, seed: 3, ..SyntheticMf::default() }
+                    .generator(),
+            )
+        },
         input: |_| &[[0, 0], [59, 39], [7, 20], [30, 1]],
         bits: |rating| vec![u64::from(rating.to_bits())],
         distributed: false,
@@ -86,7 +93,7 @@ fn factorization() -> Family<MatrixFactorization> {
 fn classifier() -> Family<LinearClassifier> {
     Family {
         estimator: LinearClassifier::builder(LinearLoss::Logistic).epochs(3).build().unwrap(),
-        data: |cluster| linear::data::synthetic(cluster, 200, 4),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
         input: |examples| &examples.features,
         bits: |LinearPrediction { label, scores, probabilities, .. }| {
             [&[f64::from(*label)], &scores[..], probabilities].concat().into_iter().map(f64::to_bits).collect()
@@ -99,7 +106,7 @@ fn regression() -> Family<SparseRegression> {
     let builder = SparseRegression::builder(SparseLoss::Squared).lambda(Lambda::Share(0.05)).validation(0.1);
     Family {
         estimator: builder.build().unwrap(),
-        data: |cluster| linear::data::synthetic(cluster, 200, 4),
+        data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
         input: |examples| &examples.features,
         bits: |SparsePrediction { value, probability }| vec![value.to_bits(), probability.map_or(0, f64::to_bits)],
         distributed: false,
@@ -109,7 +116,7 @@ fn regression() -> Family<SparseRegression> {
 fn topics() -> Family<TopicModelling> {
     Family {
         estimator: TopicModelling::builder(5).sampler(LdaSampler::Sparse).sweeps(3).build().unwrap(),
-        data: |cluster| lda::data::synthetic(cluster, 60, 3),
+        data: |cluster| lda::data::synthetic(cluster, 60, Seed(3)),
         input: |corpus| corpus,
         bits: |TopicMixture { shares, tokens, unseen }| {
             shares.iter().map(|share| share.to_bits()).chain([*tokens, *unseen]).collect()
@@ -142,8 +149,8 @@ fn topic_models_keep_the_contract() {
 fn saves_of_other_families_are_refused() {
     let lab = tempfile::tempdir().unwrap();
     let folder = lab.path().join("model");
-    let refused = hemiola::standalone(2).run(|cluster| {
-        let examples = linear::data::synthetic(cluster, 100, 4)?;
+    let refused = hemiola_cluster::standalone(2).run(|cluster| {
+        let examples = linear::data::synthetic(cluster, 100, Seed(4))?;
         classifier().estimator.fit(cluster, &examples)?.model.save(cluster, &folder)?;
         let errors = [
             MfModel::load(cluster, &folder).unwrap_err(),

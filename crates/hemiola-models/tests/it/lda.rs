@@ -1,8 +1,8 @@
 //! Topic models end to end: bit-identical training, recovery of planted topics, and unusual
 //! corpora.
 
-use hemiola::array::synthetic::SyntheticLda;
-use hemiola::prelude::*;
+use hemiola_array::synthetic::SyntheticLda;
+use hemiola_cluster::Cluster;
 use hemiola_models::lda::{Corpus, LdaBuilder, LdaModel, LdaSampler, LdaVocabulary};
 use hemiola_models::prelude::*;
 use hemiola_models::training::CheckpointInterval;
@@ -14,13 +14,13 @@ fn words(count: u32) -> Arc<LdaVocabulary> {
     Arc::new(LdaVocabulary::numbered(count))
 }
 
-fn synthetic(documents: u64, vocabulary: u64, topics: u64, length: u64) -> Vec<Vec<(u32, u32)>> {
-    let lda = SyntheticLda::new(documents, vocabulary, topics, length, 5);
+fn synthetic(documents: usize, words: usize, topics: usize, length: usize) -> Vec<Vec<(u32, u32)>> {
+    let lda = SyntheticLda { documents, words, topics, length, seed: 5, ..Default::default() }.generator();
     lda.rows().map(|row| row.into_iter().map(|(word, count)| (word as u32, count)).collect()).collect()
 }
 
 /// Uneven share of the documents for this peer.
-fn share(cluster: &Cluster, documents: &[Vec<(u32, u32)>], vocabulary: u32) -> hemiola::Result<Corpus> {
+fn share(cluster: &Cluster, documents: &[Vec<(u32, u32)>], vocabulary: u32) -> hemiola_cluster::Result<Corpus> {
     let cut = |rank: usize| documents.len() * rank * rank / (cluster.size() * cluster.size());
     let mut builder = Corpus::builder(words(vocabulary));
     for document in &documents[cut(cluster.rank().index())..cut(cluster.rank().index() + 1)] {
@@ -41,7 +41,7 @@ fn bits(trained: &Fit<LdaModel>) -> Bits {
 
 fn trained_by(peers: usize, workers: usize, documents: &[Vec<(u32, u32)>], builder: &LdaBuilder) -> Bits {
     let estimator = builder.clone().build().unwrap();
-    let all = hemiola::standalone(peers).workers(workers).run(|cluster| {
+    let all = hemiola_cluster::standalone(peers).workers(workers).run(|cluster| {
         let corpus = share(cluster, documents, 120)?;
         Ok(bits(&estimator.fit(cluster, &corpus)?))
     });
@@ -75,7 +75,7 @@ fn resumed_training_is_bit_identical() {
         let run = |peers: usize, passes: u32, resume: bool| {
             let builder = TopicModelling::builder(10).sampler(sampler).sweeps(passes).learn_every(2);
             let estimator = builder.build().unwrap();
-            let all = hemiola::standalone(peers).workers(2).run(|cluster| {
+            let all = hemiola_cluster::standalone(peers).workers(2).run(|cluster| {
                 let corpus = share(cluster, &documents, 120)?;
                 let options = FitOptions::new()
                     .with_checkpoints(Checkpoints::new(&path).interval(CheckpointInterval::Epochs(2)).resume(resume));
@@ -104,7 +104,7 @@ fn resuming_with_other_data_or_settings_is_rejected() {
     let path = folder.path().join("model");
     let run = |documents: &[Vec<(u32, u32)>], topics: u32, resume: bool| {
         let estimator = TopicModelling::builder(topics).sweeps(3).build().unwrap();
-        let all = hemiola::standalone(1).run(|cluster| {
+        let all = hemiola_cluster::standalone(1).run(|cluster| {
             let corpus = share(cluster, documents, 120)?;
             let options = FitOptions::new().with_checkpoints(Checkpoints::new(&path).resume(resume));
             estimator.fit_with(cluster, &corpus, None, options).map(|_| ())
@@ -140,13 +140,14 @@ fn matched(truth: &[Vec<f64>], model: &LdaModel) -> Vec<f64> {
 
 #[test]
 fn planted_topics_are_found() {
-    let lda = SyntheticLda::new(600, 300, 8, 80, 11);
+    let lda =
+        SyntheticLda { documents: 600, words: 300, topics: 8, length: 80, seed: 11, ..Default::default() }.generator();
     let truth: Vec<Vec<f64>> = (0..8).map(|topic| lda.topic(topic)).collect();
     let documents: Vec<Vec<(u32, u32)>> =
         lda.rows().map(|row| row.into_iter().map(|(word, count)| (word as u32, count)).collect()).collect();
     for sampler in SAMPLERS {
         let estimator = TopicModelling::builder(8).sampler(sampler).sweeps(150).build().unwrap();
-        let found = hemiola::standalone(1).workers(2).run(|cluster| {
+        let found = hemiola_cluster::standalone(1).workers(2).run(|cluster| {
             let trained = estimator.fit(cluster, &share(cluster, &documents, 300)?)?;
             Ok(matched(&truth, &trained.model))
         });
@@ -162,7 +163,7 @@ fn metropolis_hastings_reaches_the_likelihood_of_exact_sampling() {
     let reached = |sampler: LdaSampler| {
         let of_seed = |seed: u64| {
             let estimator = TopicModelling::builder(6).sampler(sampler).seed(seed).sweeps(500).build().unwrap();
-            let found = hemiola::standalone(1).run(|cluster| {
+            let found = hemiola_cluster::standalone(1).run(|cluster| {
                 let trained = estimator.fit(cluster, &share(cluster, &documents, 120)?)?;
                 Ok(trained.report.progress[400..].iter().map(|progress| progress.objective).sum::<f64>() / 100.0)
             });
@@ -179,7 +180,7 @@ fn metropolis_hastings_reaches_the_likelihood_of_exact_sampling() {
 fn fitted(documents: Vec<Vec<(u32, u32)>>, vocabulary: u32, builder: LdaBuilder) -> Fit<LdaModel> {
     let corpus = Corpus::new(documents, words(vocabulary)).unwrap();
     let estimator = builder.build().unwrap();
-    hemiola::standalone(1).workers(2).run(|cluster| estimator.fit(cluster, &corpus)).unwrap().remove(0)
+    hemiola_cluster::standalone(1).workers(2).run(|cluster| estimator.fit(cluster, &corpus)).unwrap().remove(0)
 }
 
 #[test]
@@ -221,7 +222,7 @@ fn counts_above_16_bits_are_counted() {
 fn the_validation_set_selects_the_model() {
     let estimator = TopicModelling::builder(6).sweeps(12).validation(0.2).build().unwrap();
     let corpus = Corpus::new(synthetic(120, 120, 6, 40), words(120)).unwrap();
-    let trained = hemiola::standalone(1).run(|cluster| estimator.fit(cluster, &corpus)).unwrap().remove(0);
+    let trained = hemiola_cluster::standalone(1).run(|cluster| estimator.fit(cluster, &corpus)).unwrap().remove(0);
     let perplexities: Vec<f64> =
         trained.report.progress.iter().map(|progress| progress.validation.as_ref().unwrap()["perplexity"]).collect();
     let best = perplexities.iter().copied().fold(f64::INFINITY, f64::min);

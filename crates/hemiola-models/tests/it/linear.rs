@@ -1,9 +1,9 @@
 //! Linear classifiers: convergence to the minimum on any cluster, and bit-identical resuming.
 
-use hemiola::array::dist::LabelledData;
-use hemiola::collective::{GossipSync, Topology};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::ArrayExt;
+use hemiola_array::dist::LabelledData;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_collective::{GossipSync, Topology};
 use hemiola_models::linear::{LinearBuilder, LinearLoss, LinearModel, data};
 use hemiola_models::prelude::*;
 use hemiola_models::training::{Callback, EpochProgress, TrainingControl, TrainingLimits};
@@ -23,9 +23,9 @@ const ALL: [LinearLoss; 3] = [LinearLoss::Hinge, LinearLoss::SquaredHinge, Linea
 
 /// Examples of three classes: each has a feature of its own, an uninformative one, and a misleading
 /// one.
-fn three_classes(cluster: &Cluster, rows: u64) -> Result<LabelledData> {
-    let class = |row: u64| row % 3;
-    let value = move |row: u64, column: u64| {
+fn three_classes(cluster: &Cluster, rows: usize) -> Result<LabelledData> {
+    let class = |row: usize| row % 3;
+    let value = move |row: usize, column: usize| {
         let noise = ((row * 2_654_435_761 + column * 40_503) % 1000) as f32 / 1000.0;
         match column {
             3 => noise,
@@ -36,7 +36,7 @@ fn three_classes(cluster: &Cluster, rows: u64) -> Result<LabelledData> {
     };
     let features = cluster.from_fn([rows, 5], |[row, column]| value(row, column))?;
     let features = features.entries().filter(|_, value| *value > 0.3).materialize()?;
-    let labels = cluster.from_fn([rows], |[row]| LABELS[class(row) as usize])?;
+    let labels = cluster.from_fn([rows], |[row]| LABELS[class(row)])?;
     Ok(LabelledData { features, labels })
 }
 
@@ -50,7 +50,7 @@ fn fit(
     builder: &LinearBuilder,
     examples: impl Fn(&Cluster) -> Result<LabelledData> + Sync,
 ) -> Fit<LinearModel> {
-    let trained = hemiola::standalone(peers)
+    let trained = hemiola_cluster::standalone(peers)
         .workers(workers)
         .run(|cluster| builder.clone().build()?.fit(cluster, &examples(cluster)?));
     trained.unwrap().swap_remove(0)
@@ -64,7 +64,7 @@ fn weights(model: &LinearModel) -> Vec<u64> {
 #[test]
 fn every_loss_converges_on_any_cluster() {
     for loss in ALL {
-        let of = |division| fit(division, &builder(loss), |cluster| data::synthetic(cluster, 300, 4));
+        let of = |division| fit(division, &builder(loss), |cluster| data::synthetic(cluster, 300, Seed(4)));
         let serial = of((1, 1));
         // Weak duality, twice: the minimum is no further below the objective than the gap.
         assert_eq!(serial.report.result.stop_reason, "converged");
@@ -84,10 +84,10 @@ fn the_objective_matches_liblinear() {
     for loss in ALL {
         for bias in [0.0, 1.0, 2.0] {
             let builder = builder(loss).c(0.7).bias(bias).epochs(5);
-            let trained = fit((2, 1), &builder, |cluster| data::synthetic(cluster, 100, 2));
-            let examples = hemiola::standalone(1)
+            let trained = fit((2, 1), &builder, |cluster| data::synthetic(cluster, 100, Seed(2)));
+            let examples = hemiola_cluster::standalone(1)
                 .run(|cluster| {
-                    let examples = data::synthetic(cluster, 100, 2)?;
+                    let examples = data::synthetic(cluster, 100, Seed(2))?;
                     Ok((examples.features.collect()?, examples.labels.collect()?))
                 })
                 .unwrap()
@@ -95,7 +95,7 @@ fn the_objective_matches_liblinear() {
             let model = &trained.model;
             let mut scores = vec![model.intercept(0); 100];
             for ([row, column], value) in examples.0 {
-                scores[row as usize] += model.weights(0)[column as usize] * f64::from(value);
+                scores[row] += model.weights(0)[column] * f64::from(value);
             }
             let margins = scores.iter().zip(examples.1).map(|(score, (_, label))| score * f64::from(label));
             let costs: f64 = margins
@@ -125,7 +125,8 @@ fn many_classes_keep_their_labels() {
         assert_eq!(one.model.classes, [-2.0, 5.0, 7.5]);
         assert_eq!(one.model.problems(), 3);
         assert!(one.report.progress.last().unwrap().train["accuracy"] > 0.95, "{loss:?}");
-        let predicted = hemiola::standalone(2).run(|cluster| one_by_one(cluster, &one.model)).unwrap().swap_remove(0);
+        let predicted =
+            hemiola_cluster::standalone(2).run(|cluster| one_by_one(cluster, &one.model)).unwrap().swap_remove(0);
         let right = right(predicted.into_iter());
         assert!(right > 114, "{loss:?} {right}");
     }
@@ -144,7 +145,7 @@ fn one_by_one(cluster: &Cluster, model: &LinearModel) -> Result<Vec<f32>> {
 
 #[test]
 fn any_graph_and_synchronization_converges() {
-    let examples = |cluster: &Cluster| data::synthetic(cluster, 300, 4);
+    let examples = |cluster: &Cluster| data::synthetic(cluster, 300, Seed(4));
     let least = fit((1, 1), &builder(LinearLoss::SquaredHinge), examples).report.result.objective;
     let graphs = [Topology::Complete, Topology::Ring, Topology::RootExpander, Topology::Halton { degree: None }];
     for graph in graphs.into_iter().chain([Topology::Chord, Topology::Star]) {
@@ -166,7 +167,7 @@ fn any_graph_and_synchronization_converges() {
 fn the_same_seed_gives_the_same_bits() {
     let of = |seed| {
         let builder = builder(LinearLoss::Logistic).graph(Topology::Ring).seed(seed).epochs(3);
-        weights(&fit((3, 2), &builder, |cluster| data::synthetic(cluster, 200, 4)).model)
+        weights(&fit((3, 2), &builder, |cluster| data::synthetic(cluster, 200, Seed(4))).model)
     };
     assert_eq!(of(1), of(1));
     assert_ne!(of(1), of(2));
@@ -198,12 +199,12 @@ fn saved(
     folder: &Path,
     resume: bool,
     after: Option<u32>,
-) -> hemiola::Result<(Fit<LinearModel>, Vec<String>)> {
+) -> hemiola_cluster::Result<(Fit<LinearModel>, Vec<String>)> {
     let limits = TrainingLimits { epochs: 7, patience: None, ..TrainingLimits::default() };
     // Peers without consensus are part of the state.
     let builder =
         LinearClassifier::builder(LinearLoss::Hinge).graph(Topology::Ring).rounds(2).tolerance(0.0).limits(limits);
-    let mut all = hemiola::standalone(peers).workers(workers).run(|cluster| {
+    let mut all = hemiola_cluster::standalone(peers).workers(workers).run(|cluster| {
         let examples = three_classes(cluster, 90)?;
         let mut watch = StopAfterEpoch { after, notes: Vec::new() };
         let options =
@@ -251,7 +252,7 @@ fn resuming_on_another_cluster_notes_the_difference() {
 fn saved_models_load_unchanged() {
     let lab = tempfile::tempdir().unwrap();
     let folder = lab.path().join("model");
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .run(|cluster| {
             let trained =
                 builder(LinearLoss::Logistic).epochs(4).build()?.fit(cluster, &three_classes(cluster, 60)?)?;
@@ -263,18 +264,18 @@ fn saved_models_load_unchanged() {
         })
         .unwrap();
     let refused =
-        hemiola::standalone(1).run(|cluster| hemiola_models::mf::MfModel::load(cluster, &folder)).unwrap_err();
+        hemiola_cluster::standalone(1).run(|cluster| hemiola_models::mf::MfModel::load(cluster, &folder)).unwrap_err();
     assert!(refused.to_string().contains("it is a model `logistic`"), "{refused}");
 }
 
 #[test]
 fn invalid_examples_are_rejected_on_all_peers() {
     let refused = |examples: &(dyn Fn(&Cluster) -> Result<LabelledData> + Sync)| {
-        let run =
-            hemiola::standalone(2).run(|cluster| builder(LinearLoss::Hinge).build()?.fit(cluster, &examples(cluster)?));
+        let run = hemiola_cluster::standalone(2)
+            .run(|cluster| builder(LinearLoss::Hinge).build()?.fit(cluster, &examples(cluster)?));
         run.unwrap_err().to_string()
     };
-    let with_labels = |label: fn(u64) -> f32| {
+    let with_labels = |label: fn(usize) -> f32| {
         move |cluster: &Cluster| {
             let LabelledData { features, .. } = three_classes(cluster, 5000)?;
             Ok(LabelledData { features, labels: cluster.from_fn([5000], |[row]| label(row))? })
@@ -285,7 +286,7 @@ fn invalid_examples_are_rejected_on_all_peers() {
     assert!(refused(&with_labels(|row| if row == 8 { f32::NAN } else { 1.0 })).contains("the label of example `9`"));
     let with_features = |cluster: &Cluster| {
         let LabelledData { features, labels } = three_classes(cluster, 50)?;
-        let spoiled = |[row, _]: [u64; 2], value| if row == 30 { f32::INFINITY } else { value };
+        let spoiled = |[row, _]: [usize; 2], value| if row == 30 { f32::INFINITY } else { value };
         Ok(LabelledData { features: features.entries().map(spoiled).materialize()?, labels })
     };
     assert!(refused(&with_features).contains("the feature of example `31` in column"));
@@ -305,9 +306,10 @@ fn rows_without_features_are_examples() {
 
 #[test]
 fn validation_uses_a_given_set_or_a_split() {
-    let trained = hemiola::standalone(2)
+    let trained = hemiola_cluster::standalone(2)
         .run(|cluster| {
-            let (train, validation) = (data::synthetic(cluster, 2000, 1)?, data::synthetic(cluster, 200, 1)?);
+            let (train, validation) =
+                (data::synthetic(cluster, 2000, Seed(1))?, data::synthetic(cluster, 200, Seed(1))?);
             let by_share = builder(LinearLoss::Logistic).validation(0.25).epochs(3).build()?.fit(cluster, &train)?;
             let by_files = builder(LinearLoss::Logistic).epochs(3).build()?.fit_with(
                 cluster,
@@ -334,7 +336,7 @@ fn file_formats_are_detected() {
     fs::write(&libsvm, "+1 1:1 3:2.5\n-1 2:1\n+1\n-1 2:4 3:-1\n").unwrap();
     fs::write(&csv, "1,1,0,2.5\n-1,0,1,0\n1,0,0,0\n-1,0,4,-1\n").unwrap();
     let read = |peers: usize, file: &Path| {
-        let all = hemiola::standalone(peers).run(|cluster| {
+        let all = hemiola_cluster::standalone(peers).run(|cluster| {
             let examples = data::read(cluster, &data::LinearReadOptions::default(), file.to_str().unwrap())?.labelled;
             Ok((examples.features.collect()?, examples.labels.collect()?))
         });

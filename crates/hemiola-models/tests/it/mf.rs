@@ -1,17 +1,21 @@
 //! Matrix factorization: quality, reproducibility, unusual data, saving.
 
-use hemiola::Cluster;
-use hemiola::array::synthetic::SyntheticMf;
-use hemiola::prelude::*;
+use hemiola_array::synthetic::SyntheticMf;
+use hemiola_array::{ArrayExt, DistArray};
+use hemiola_cluster::Cluster;
 use hemiola_models::mf::{MfLoss, MfModel, data};
 use hemiola_models::prelude::*;
 use hemiola_models::training::{Callback, EpochProgress, TrainingControl};
 
-fn ratings(cluster: &Cluster) -> hemiola::Result<DistArray<f32, 2>> {
-    data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3).noise(0.1))
+fn ratings(cluster: &Cluster) -> hemiola_cluster::Result<DistArray<f32, 2>> {
+    data::synthetic(
+        cluster,
+        &SyntheticMf { users: 60, items: 40, entries: 1200, rank: 4, noise: 0.1, seed: 3, ..SyntheticMf::default() }
+            .generator(),
+    )
 }
 
-fn bits(model: &MfModel) -> hemiola::Result<Vec<u32>> {
+fn bits(model: &MfModel) -> hemiola_cluster::Result<Vec<u32>> {
     let factors = [model.user_factors.collect()?, model.item_factors.collect()?].concat();
     Ok(factors.into_iter().map(|(_, value)| value.to_bits()).collect())
 }
@@ -37,7 +41,7 @@ fn standalone_fit(
     workers: usize,
     settings: impl Fn(hemiola_models::mf::MfBuilder) -> hemiola_models::mf::MfBuilder + Sync,
 ) -> Vec<(Vec<u32>, f64)> {
-    hemiola::standalone(peers)
+    hemiola_cluster::standalone(peers)
         .workers(workers)
         .run(|cluster| {
             let trained = settings(MatrixFactorization::builder()).build()?.fit(cluster, &ratings(cluster)?)?;
@@ -52,14 +56,14 @@ fn saved_models_load_on_any_number_of_peers() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
     let pairs = [[0, 0], [5, 7], [59, 39]];
-    let saved = hemiola::standalone(2)
+    let saved = hemiola_cluster::standalone(2)
         .run(|cluster| {
             let trained = MatrixFactorization::builder().rank(5).epochs(3).build()?.fit(cluster, &ratings(cluster)?)?;
             trained.model.save(cluster, &path)?;
             Ok((trained.model.predict(cluster, &pairs)?, trained.model.recommend(cluster, 3, 4, &[])?))
         })
         .unwrap();
-    let loaded = hemiola::standalone(3)
+    let loaded = hemiola_cluster::standalone(3)
         .workers(2)
         .run(|cluster| {
             let model = MfModel::load(cluster, &path)?;
@@ -71,15 +75,15 @@ fn saved_models_load_on_any_number_of_peers() {
 
 #[test]
 fn recommendations_are_the_best_predictions_without_seen_items() {
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .run(|cluster| {
             let model =
                 MatrixFactorization::builder().rank(4).epochs(4).build()?.fit(cluster, &ratings(cluster)?)?.model;
-            let pairs: Vec<[u64; 2]> = (0..model.shape()[1]).map(|item| [7, item]).collect();
-            let mut all: Vec<(u64, f32)> = (0..).zip(model.predict(cluster, &pairs)?).collect();
+            let pairs: Vec<[usize; 2]> = (0..model.shape()[1]).map(|item| [7, item]).collect();
+            let mut all: Vec<(usize, f32)> = (0..).zip(model.predict(cluster, &pairs)?).collect();
             all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
             let seen = [all[0].0, all[2].0];
-            let best: Vec<u64> = model.recommend(cluster, 7, 3, &seen)?.iter().map(|(item, _)| *item).collect();
+            let best: Vec<usize> = model.recommend(cluster, 7, 3, &seen)?.iter().map(|(item, _)| *item).collect();
             assert_eq!(best, [all[1].0, all[3].0, all[4].0]);
             Ok(())
         })
@@ -88,7 +92,7 @@ fn recommendations_are_the_best_predictions_without_seen_items() {
 
 #[test]
 fn unusual_data_is_trained_or_rejected() {
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .workers(2)
         .run(|cluster| {
             let fit = |ratings: &DistArray<f32, 2>| {
@@ -127,9 +131,13 @@ fn invalid_settings_are_rejected() {
 
 #[test]
 fn a_diverged_epoch_is_repeated_with_half_the_learning_rate() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
-            let huge = data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3))?;
+            let huge = data::synthetic(
+                cluster,
+                &SyntheticMf { users: 60, items: 40, entries: 1200, rank: 4, seed: 3, ..SyntheticMf::default() }
+                    .generator(),
+            )?;
             let huge = huge.entries().map(|_, rating| rating * 1e4).materialize()?;
             let trained = MatrixFactorization::builder()
                 .learning_rate(10.0)
@@ -147,7 +155,7 @@ fn a_diverged_epoch_is_repeated_with_half_the_learning_rate() {
 
 #[test]
 fn binary_ratings_are_trained_with_the_logistic_loss() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .workers(2)
         .run(|cluster| {
             let all = cluster.from_fn([50, 40], |[user, item]| if (user + item) % 2 == 0 { 1.0 } else { -1.0_f32 })?;
@@ -171,7 +179,7 @@ fn callbacks_see_every_epoch_and_can_stop() {
             if progress.epoch == 2 { TrainingControl::Stop } else { TrainingControl::Continue }
         }
     }
-    let heard = hemiola::standalone(2)
+    let heard = hemiola_cluster::standalone(2)
         .run(|cluster| {
             let mut count = EpochRecorder(Vec::new());
             let ratings = ratings(cluster)?;
@@ -190,7 +198,7 @@ fn callbacks_see_every_epoch_and_can_stop() {
 fn movielens_rmse_matches_published_results() {
     let folder = hemiola_testkit::require!(hemiola_testkit::data("movielens-100k"));
     let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    let rmse = hemiola::standalone(1)
+    let rmse = hemiola_cluster::standalone(1)
         .workers(2)
         .run(|cluster| {
             let train = data::read(cluster, None, &file("u1.base.zst"))?;
@@ -215,7 +223,7 @@ fn fit_scaled(scale: f32, validation: f64) -> (f64, f64) {
         let best = trained.model.predict_for(cluster, &row, &[5])?[0];
         Ok((rmse / f64::from(scale), f64::from(best / scale)))
     };
-    hemiola::standalone(1).workers(2).run(run).unwrap()[0]
+    hemiola_cluster::standalone(1).workers(2).run(run).unwrap()[0]
 }
 
 #[test]
@@ -232,7 +240,7 @@ fn the_unit_of_ratings_does_not_matter() {
 
 #[test]
 fn converged_training_does_not_diverge() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let one = cluster.from_fn([1, 1], |_| 3.0_f32)?.entries().materialize()?;
             let builder = MatrixFactorization::builder().rank(4).epochs(400).validation(0.0);
@@ -246,13 +254,14 @@ fn converged_training_does_not_diverge() {
 
 #[test]
 fn a_model_is_trained_further_on_later_ratings() {
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .run(|cluster| {
-            let (before, later) = ratings(cluster)?.split(0.4, 7)?;
+            let (before, later) = ratings(cluster)?.split(0.4, Seed(7))?;
             let settings = MatrixFactorization::builder().rank(4).epochs(20).validation(0.0).build()?;
             let model = settings.fit(cluster, &before)?.model;
             let further = settings.partial_fit(cluster, &model, &later, FitOptions::new())?.model;
-            let rmse = |model: &MfModel, ratings| Ok::<f64, hemiola::Error>(model.evaluate(cluster, ratings)?["rmse"]);
+            let rmse =
+                |model: &MfModel, ratings| Ok::<f64, hemiola_cluster::Error>(model.evaluate(cluster, ratings)?["rmse"]);
             assert!(rmse(&further, &later)? < 0.7 * rmse(&model, &later)?);
             // The ratings trained on before still count, and the first model is unchanged.
             assert!(rmse(&further, &before)? < rmse(&model, &later)?);
@@ -265,7 +274,7 @@ fn a_model_is_trained_further_on_later_ratings() {
 
 #[test]
 fn unsuitable_ratings_and_settings_are_not_trained_further() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let known = cluster.from_fn([5, 4], |[user, item]| (user + item) as f32)?.entries().materialize()?;
             let more = cluster.from_fn([6, 4], |[user, item]| (user + item) as f32)?.entries().materialize()?;
@@ -273,7 +282,7 @@ fn unsuitable_ratings_and_settings_are_not_trained_further() {
             let model = builder().build()?.fit(cluster, &known)?.model;
             let refused = |builder: hemiola_models::mf::MfBuilder, ratings| {
                 let fit = builder.build()?.partial_fit(cluster, &model, ratings, FitOptions::new());
-                Ok::<String, hemiola::Error>(fit.unwrap_err().to_string())
+                Ok::<String, hemiola_cluster::Error>(fit.unwrap_err().to_string())
             };
             assert!(refused(builder(), &more)?.starts_with("`4` ratings are of users or items that the model"));
             let of_model = "which must be that of the model to be trained further";

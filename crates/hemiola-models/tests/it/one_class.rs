@@ -1,22 +1,23 @@
 //! Implicit feedback: objective, reproducibility, quality, unusual data.
 
-use hemiola::Cluster;
-use hemiola::core::rng::PhiloxRng;
-use hemiola::prelude::*;
+use hemiola_array::{ArrayExt, DistArray};
+use hemiola_cluster::Cluster;
+use hemiola_core::rng::PhiloxRng;
+use hemiola_loops::parallel_for;
 use hemiola_models::mf::{MfBuilder, MfLoss, MfModel, data};
 use hemiola_models::prelude::*;
 use hemiola_models::training::CheckpointInterval;
 
-const USERS: u64 = 90;
-const ITEMS: u64 = 70;
+const USERS: usize = 90;
+const ITEMS: usize = 70;
 
 /// Users and items of four kinds; users pick items of their own kind, the first ones more often,
 /// some of them twice.
-pub(crate) fn events(cluster: &Cluster) -> hemiola::Result<DistArray<f32, 2>> {
+pub(crate) fn events(cluster: &Cluster) -> hemiola_cluster::Result<DistArray<f32, 2>> {
     let random = PhiloxRng::new(5);
     let all = cluster.from_fn([USERS, ITEMS], |[user, item]| {
         let chance = if user % 4 == item % 4 { 0.8 } else { 0.05 } * 30.0 / (item + 30) as f64;
-        if random.random_f64(user * ITEMS + item, 0) < chance { 1.0 + (item % 2) as f32 } else { 0.0 }
+        if random.random_f64((user * ITEMS + item) as u64, 0) < chance { 1.0 + (item % 2) as f32 } else { 0.0 }
     })?;
     all.entries().filter(|_, weight| *weight > 0.0).materialize()
 }
@@ -25,8 +26,8 @@ pub(crate) fn builder() -> MfBuilder {
     MatrixFactorization::builder().loss(MfLoss::OneClass).rank(5).epochs(6).validation(0.0)
 }
 
-fn rows(array: &DistArray<f32, 2>) -> hemiola::Result<Vec<Vec<f64>>> {
-    let width = array.shape().extents()[1] as usize;
+fn rows(array: &DistArray<f32, 2>) -> hemiola_cluster::Result<Vec<Vec<f64>>> {
+    let width = array.shape().extent(1);
     let cells: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| f64::from(value)).collect();
     Ok(cells.chunks(width).map(<[f64]>::to_vec).collect())
 }
@@ -36,21 +37,21 @@ fn product(a: &[f64], b: &[f64]) -> f64 {
 }
 
 /// The objective, summed over all pairs one by one.
-fn objective(model: &MfModel, events: &[([u64; 2], f32)]) -> hemiola::Result<f64> {
+fn objective(model: &MfModel, events: &[([usize; 2], f32)]) -> hemiola_cluster::Result<f64> {
     let (w, h) = (rows(&model.user_factors)?, rows(&model.item_factors)?);
     let settings = &model.settings;
     let (unobserved, l2, nu) =
         (f64::from(settings.unobserved_weight), f64::from(settings.l2), f64::from(settings.frequency_exponent));
     let mut sum = 0.0;
     for ([user, item], weight) in events {
-        sum += f64::from(*weight) * (1.0 - product(&w[*user as usize], &h[*item as usize])).powi(2);
+        sum += f64::from(*weight) * (1.0 - product(&w[*user], &h[*item])).powi(2);
     }
     for w in &w {
         sum += h.iter().map(|h| unobserved * product(w, h).powi(2)).sum::<f64>();
     }
     for (side, rows, others) in [(0, &w, h.len()), (1, &h, w.len())] {
         for (number, row) in rows.iter().enumerate() {
-            let count = events.iter().filter(|(key, _)| key[side] == number as u64).count();
+            let count = events.iter().filter(|(key, _)| key[side] == number).count();
             sum += l2 * (count as f64 + unobserved * others as f64).powf(nu) * product(row, row);
         }
     }
@@ -59,7 +60,7 @@ fn objective(model: &MfModel, events: &[([u64; 2], f32)]) -> hemiola::Result<f64
 
 #[test]
 fn the_objective_covers_all_pairs_and_decreases() {
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .run(|cluster| {
             let events = events(cluster)?;
             // Exact solver, and conjugate gradients.
@@ -80,7 +81,7 @@ fn the_objective_covers_all_pairs_and_decreases() {
 
 #[test]
 fn every_row_is_optimal_for_the_other_side() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let events = events(cluster)?;
             let model = builder().build()?.fit(cluster, &events)?.model;
@@ -92,10 +93,10 @@ fn every_row_is_optimal_for_the_other_side() {
                 let mut moved = model.clone();
                 let [row, factor] = at;
                 moved.item_factors = model.item_factors.entries().map(|_, value| value).materialize()?.to_dense(0.0)?;
-                let items = &moved.item_factors;
+                let items = &mut moved.item_factors;
                 parallel_for!(
                     cluster,
-                    for i in 0..ITEMS as usize {
+                    for i in 0..ITEMS {
                         if i == row {
                             items[i][factor] += change;
                         }
@@ -118,7 +119,7 @@ fn the_same_number_of_workers_gives_the_same_bits_on_any_number_of_peers() {
             let metrics: Vec<_> = trained.report.progress.into_iter().map(|at| (at.objective, at.validation)).collect();
             Ok((bits, metrics))
         };
-        let all = hemiola::standalone(peers).workers(workers).run(program).unwrap();
+        let all = hemiola_cluster::standalone(peers).workers(workers).run(program).unwrap();
         assert!(all.iter().all(|peer| *peer == all[0]), "all peers have the same model");
         all[0].clone()
     };
@@ -140,7 +141,7 @@ fn resumed_training_is_bit_identical() {
     let train = |rank: u32, epochs: u32, resume: Option<bool>| {
         let folder = lab.path().join(format!("rank-{rank}"));
         let program = |cluster: &Cluster| {
-            let (train, validation) = events(cluster)?.split(0.2, 3)?;
+            let (train, validation) = events(cluster)?.split(0.2, Seed(3))?;
             let options = resume.map_or_else(FitOptions::new, |resume| {
                 FitOptions::new()
                     .with_checkpoints(Checkpoints::new(&folder).interval(CheckpointInterval::Epochs(1)).resume(resume))
@@ -151,7 +152,7 @@ fn resumed_training_is_bit_identical() {
             let objectives: Vec<f64> = trained.report.progress.iter().map(|at| at.objective).collect();
             Ok((model.into_iter().map(|(_, value)| value.to_bits()).collect::<Vec<u32>>(), objectives))
         };
-        hemiola::standalone(2).workers(2).run(program).unwrap().remove(0)
+        hemiola_cluster::standalone(2).workers(2).run(program).unwrap().remove(0)
     };
     for rank in [5, 70] {
         let whole = train(rank, 6, None);
@@ -162,7 +163,7 @@ fn resumed_training_is_bit_identical() {
 
 #[test]
 fn recommendations_match_the_kind_of_the_user() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .workers(2)
         .run(|cluster| {
             let trained = builder().epochs(20).validation(0.2).build()?.fit(cluster, &events(cluster)?)?;
@@ -178,7 +179,7 @@ fn recommendations_match_the_kind_of_the_user() {
 
 #[test]
 fn unusual_events_are_trained_or_rejected() {
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .workers(2)
         .run(|cluster| {
             // Users and items without events have no factors.
@@ -215,7 +216,7 @@ fn unusual_events_are_trained_or_rejected() {
 fn movielens_ranking_matches_published_results() {
     let folder = hemiola_testkit::require!(hemiola_testkit::data("movielens-100k"));
     let file = |name: &str| folder.join(name).to_str().unwrap().to_owned();
-    let validation = hemiola::standalone(1)
+    let validation = hemiola_cluster::standalone(1)
         .workers(2)
         .run(|cluster| {
             let liked = |file: &str| {

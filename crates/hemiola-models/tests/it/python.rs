@@ -1,7 +1,7 @@
 //! Runs the Python snippets of the guide.
 
-use hemiola::array::dist::LabelledData;
-use hemiola::prelude::*;
+use hemiola_array::ArrayExt;
+use hemiola_array::dist::LabelledData;
 use hemiola_models::lda;
 use hemiola_models::linear::LinearLoss;
 use hemiola_models::mf::data;
@@ -31,7 +31,7 @@ fn python_predictions_match() {
     let ratings = folder.path().join("ratings.csv");
     std::fs::write(&ratings, "ann,Alien,5\nann,Brazil,4\nbob,Alien,3\nbob,Caché,1\ncid,Brazil,4\ncid,Caché,5\n")
         .unwrap();
-    let predicted = hemiola::standalone(2)
+    let predicted = hemiola_cluster::standalone(2)
         .run(|cluster| {
             let ratings = data::read(cluster, None, ratings.to_str().unwrap())?;
             let settings = MatrixFactorization::builder().rank(3).epochs(9).validation(0.0).build()?;
@@ -50,11 +50,11 @@ fn python_predictions_match() {
 fn python_classes_match() {
     let python = require!(hemiola_testkit::python(&["safetensors.numpy"]));
     let folder = tempfile::tempdir().unwrap();
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .run(|cluster| {
             let features = cluster.from_fn([30, 3], |[row, column]| if row % 3 == column { 1.0 } else { 0.0 })?;
             let features = features.entries().filter(|_, value| *value > 0.0).materialize()?;
-            let labels = cluster.from_fn([30], |[row]| [7.0, -1.5, 2.0][row as usize % 3])?;
+            let labels = cluster.from_fn([30], |[row]| [7.0, -1.5, 2.0][row % 3])?;
             let settings = LinearClassifier::builder(LinearLoss::SquaredHinge).validation(0.0).build()?;
             let trained = settings.fit(cluster, &LabelledData { features, labels })?;
             trained.model.save(cluster, &folder.path().join("model"))
@@ -68,8 +68,8 @@ fn python_classes_match() {
 fn python_topic_probabilities_match() {
     let python = require!(hemiola_testkit::python(&["safetensors.numpy"]));
     let folder = tempfile::tempdir().unwrap();
-    let found = hemiola::standalone(2).run(|cluster| {
-        let corpus = lda::data::synthetic(cluster, 50, 1)?;
+    let found = hemiola_cluster::standalone(2).run(|cluster| {
+        let corpus = lda::data::synthetic(cluster, 50, Seed(1))?;
         let model = TopicModelling::builder(4).sweeps(5).build()?.fit(cluster, &corpus)?.model;
         model.save(cluster, &folder.path().join("model"))?;
         Ok((0..4).map(|topic| model.probability(7, topic)).collect::<Vec<f64>>())

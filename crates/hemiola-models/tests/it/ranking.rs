@@ -1,26 +1,33 @@
 //! Recall and NDCG, compared with a full sort.
 
 use crate::one_class::{builder, events};
-use hemiola::Cluster;
-use hemiola::prelude::*;
+use hemiola_array::{ArrayExt, DistArray};
+use hemiola_cluster::Cluster;
 use hemiola_models::mf::{MfLoss, MfModel, RankingEvaluator};
 use hemiola_models::prelude::*;
 use std::collections::BTreeSet;
 
 /// Recall and NDCG from sorted predictions of all pairs.
-fn by_hand(cluster: &Cluster, model: &MfModel, validation: &[[u64; 2]], known: &[[u64; 2]], k: usize) -> (f64, f64) {
+fn by_hand(
+    cluster: &Cluster,
+    model: &MfModel,
+    validation: &[[usize; 2]],
+    known: &[[usize; 2]],
+    k: usize,
+) -> (f64, f64) {
     let [users, items] = model.shape();
     let (mut recall, mut ndcg, mut count) = (0.0, 0.0, 0.0);
     for user in 0..users {
-        let of =
-            |keys: &[[u64; 2]]| keys.iter().filter(|key| key[0] == user).map(|key| key[1]).collect::<BTreeSet<u64>>();
+        let of = |keys: &[[usize; 2]]| {
+            keys.iter().filter(|key| key[0] == user).map(|key| key[1]).collect::<BTreeSet<usize>>()
+        };
         let (wanted, known) = (of(validation), of(known));
-        let pairs: Vec<[u64; 2]> = (0..items).filter(|item| !known.contains(item)).map(|item| [user, item]).collect();
+        let pairs: Vec<[usize; 2]> = (0..items).filter(|item| !known.contains(item)).map(|item| [user, item]).collect();
         let scores = model.predict(cluster, &pairs).unwrap();
         if wanted.is_empty() {
             continue;
         }
-        let mut all: Vec<(u64, f32)> = pairs.iter().map(|pair| pair[1]).zip(scores).collect();
+        let mut all: Vec<(usize, f32)> = pairs.iter().map(|pair| pair[1]).zip(scores).collect();
         all.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
         let worth = |index: usize| 1.0 / ((index + 2) as f64).log2();
         let hits: Vec<usize> = (0..k.min(all.len())).filter(|index| wanted.contains(&all[*index].0)).collect();
@@ -34,13 +41,15 @@ fn by_hand(cluster: &Cluster, model: &MfModel, validation: &[[u64; 2]], known: &
 #[test]
 fn metrics_match_a_full_sort() {
     for (peers, workers) in [(1, 1), (1, 3), (3, 2)] {
-        hemiola::standalone(peers)
+        hemiola_cluster::standalone(peers)
             .workers(workers)
             .run(|cluster| {
                 let all = events(cluster)?;
-                let (train, test) = all.split(0.3, 7)?;
+                let (train, test) = all.split(0.3, Seed(7))?;
                 let keys = |array: &DistArray<f32, 2>| {
-                    Ok::<_, hemiola::Error>(array.collect()?.into_iter().map(|(key, _)| key).collect::<Vec<_>>())
+                    Ok::<_, hemiola_cluster::Error>(
+                        array.collect()?.into_iter().map(|(key, _)| key).collect::<Vec<_>>(),
+                    )
                 };
                 let (validation, known) = (keys(&test)?, keys(&train)?);
                 let one_class = builder().rank(9).build()?.fit(cluster, &train)?.model;
@@ -54,7 +63,7 @@ fn metrics_match_a_full_sort() {
                         assert!((metrics[&format!("recall@{k}")] - recall).abs() < 1e-9, "{k}: {metrics:?} {recall}");
                         assert!((metrics[&format!("ndcg@{k}")] - ndcg).abs() < 1e-9, "{k}: {metrics:?} {ndcg}");
                     }
-                    let users: BTreeSet<u64> = validation.iter().map(|key| key[0]).collect();
+                    let users: BTreeSet<usize> = validation.iter().map(|key| key[0]).collect();
                     assert_eq!(ranking.users(cluster)?, users.len() as u64);
                 }
                 Ok(())
@@ -65,7 +74,7 @@ fn metrics_match_a_full_sort() {
 
 #[test]
 fn ties_go_to_the_first_item_and_empty_rankings_are_rejected() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             // A model that knows only the mean scores everything alike.
             let ratings = cluster.from_fn([3, 12], |_| 1.0_f32)?;

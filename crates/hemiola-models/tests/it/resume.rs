@@ -1,6 +1,6 @@
 //! Resuming from a checkpoint: bit-identical results, or a clear error.
 
-use hemiola::array::synthetic::SyntheticMf;
+use hemiola_array::synthetic::SyntheticMf;
 use hemiola_models::mf::{MfBuilder, MfModel, data};
 use hemiola_models::prelude::*;
 use hemiola_models::training::{Callback, CheckpointInterval, EpochProgress, TrainingControl, TrainingReport};
@@ -57,16 +57,25 @@ impl RunConfig {
     }
 
     /// Trains; returns the report and the notes of the first peer.
-    fn train(&self, folder: &Path, resume: bool) -> hemiola::Result<(TrainingReport, Vec<String>)> {
-        let mut all = hemiola::standalone(self.peers).workers(self.workers).run(|cluster| {
-            let generator = SyntheticMf::new(60, 40, 1200, 4, self.seed_of_data).noise(0.3);
+    fn train(&self, folder: &Path, resume: bool) -> hemiola_cluster::Result<(TrainingReport, Vec<String>)> {
+        let mut all = hemiola_cluster::standalone(self.peers).workers(self.workers).run(|cluster| {
+            let generator = SyntheticMf {
+                users: 60,
+                items: 40,
+                entries: 1200,
+                rank: 4,
+                noise: 0.3,
+                seed: self.seed_of_data,
+                ..SyntheticMf::default()
+            }
+            .generator();
             let settings = self.builder.clone().limits(hemiola_models::training::TrainingLimits {
                 epochs: self.epochs(),
                 patience: None,
                 ..Default::default()
             });
             let settings = settings.build()?;
-            let (train, validation) = data::synthetic(cluster, &generator)?.split(0.1, 1)?;
+            let (train, validation) = data::synthetic(cluster, &generator)?.split(0.1, Seed(1))?;
             let mut watch = StoppingCallback { after: self.stop_after, notes: Vec::new() };
             let checkpoints = Checkpoints::new(folder).resume(resume);
             let options = FitOptions::new().with_callback(&mut watch).with_checkpoints(checkpoints);
@@ -197,11 +206,15 @@ fn another_cluster_is_noted() {
 fn models_without_metadata_and_other_saves_are_distinguished() {
     let lab = tempfile::tempdir().unwrap();
     let (model, other) = (lab.path().join("model"), lab.path().join("other"));
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .run(|cluster| {
-            let ratings = data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3))?;
+            let ratings = data::synthetic(
+                cluster,
+                &SyntheticMf { users: 60, items: 40, entries: 1200, rank: 4, seed: 3, ..SyntheticMf::default() }
+                    .generator(),
+            )?;
             MatrixFactorization::builder().epochs(1).build()?.fit(cluster, &ratings)?.model.save(cluster, &model)?;
-            let mut save = hemiola::array::dist::ArraySaver::begin(cluster, &other)?;
+            let mut save = hemiola_array::dist::ArraySaver::begin(cluster, &other)?;
             save.put("ratings", &ratings)?;
             save.commit()
         })
@@ -243,9 +256,13 @@ impl Callback for BlockingCallback<'_> {
 fn a_failed_checkpoint_keeps_the_previous_one_and_training_continues() {
     let lab = tempfile::tempdir().unwrap();
     let folder = lab.path().join("model");
-    let notes = hemiola::standalone(1)
+    let notes = hemiola_cluster::standalone(1)
         .run(|cluster| {
-            let ratings = data::synthetic(cluster, &SyntheticMf::new(60, 40, 1200, 4, 3))?;
+            let ratings = data::synthetic(
+                cluster,
+                &SyntheticMf { users: 60, items: 40, entries: 1200, rank: 4, seed: 3, ..SyntheticMf::default() }
+                    .generator(),
+            )?;
             let mut watch = BlockingCallback { folder: &folder, notes: Vec::new() };
             let checkpoints = Checkpoints::new(&folder).interval(CheckpointInterval::Epochs(1));
             let options = FitOptions::new().with_callback(&mut watch).with_checkpoints(checkpoints);

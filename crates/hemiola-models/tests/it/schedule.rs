@@ -1,6 +1,6 @@
 //! Coordinate descent under different schedules: the same minimum, with more or fewer updates.
 
-use hemiola::core::rng::PhiloxRng;
+use hemiola_core::rng::PhiloxRng;
 use hemiola_models::SparseRegression;
 use hemiola_models::sparse::{
     CoordinateSchedule, CscMatrix, DenseColumns, FeatureColumns, Lambda, ScheduleStudy, SparseExamples, SparseLoss,
@@ -62,7 +62,7 @@ fn lasso() -> SparseRegression {
 
 /// Minimum of the objective.
 fn minimum(correlation: f64, sparse: bool) -> f64 {
-    let found = hemiola::standalone(1).workers(1).run(|cluster| {
+    let found = hemiola_cluster::standalone(1).workers(1).run(|cluster| {
         let trained = lasso().fit_rows(cluster, problem(correlation, 0..ROWS, sparse))?;
         Ok(trained.report.progress.last().map_or(f64::NAN, |last| last.objective))
     });
@@ -76,7 +76,7 @@ fn study(
     schedule: CoordinateSchedule,
     until: StudyLimits,
 ) -> ScheduleStudy {
-    let mut found = hemiola::standalone(peers).workers(workers).run(|cluster| {
+    let mut found = hemiola_cluster::standalone(peers).workers(workers).run(|cluster| {
         let rank = cluster.rank().index();
         let rows = rank * ROWS / peers..(rank + 1) * ROWS / peers;
         lasso().study(cluster, problem(correlation, rows, sparse), &schedule, until)
@@ -137,7 +137,7 @@ fn scheduled_and_blockwise_training_agree() {
     for sparse in [false, true] {
         let least = minimum(0.8, sparse);
         for (peers, workers) in [(1, 2), (2, 1)] {
-            let found = hemiola::standalone(peers).workers(workers).run(|cluster| {
+            let found = hemiola_cluster::standalone(peers).workers(workers).run(|cluster| {
                 let rank = cluster.rank().index();
                 let rows = problem(0.8, rank * ROWS / peers..(rank + 1) * ROWS / peers, sparse);
                 let builder =

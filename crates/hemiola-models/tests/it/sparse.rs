@@ -1,10 +1,10 @@
 //! Sparse regression: convergence to the minimum of closed forms, optimality conditions and
 //! scikit-learn, on any cluster.
 
-use hemiola::array::dist::LabelledData;
-use hemiola::core::rng::SplitMix64;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::ArrayExt;
+use hemiola_array::dist::LabelledData;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_core::rng::SplitMix64;
 use hemiola_models::prelude::*;
 use hemiola_models::sparse::{
     CscMatrix, DenseColumns, FeatureColumns, Lambda, LambdaGrid, SparseExamples, SparseLoss, SparseModel,
@@ -99,15 +99,15 @@ impl TestData {
             FeatureColumns::Dense(DenseColumns::new(rows.len(), self.columns, values))
         };
         let mut examples = SparseExamples::new(columns, self.target[rows.clone()].to_vec());
-        examples.numbers = rows.map(|row| row as u64).collect();
+        examples.numbers = rows.collect();
         examples
     }
 
     fn labelled(&self, cluster: &Cluster) -> Result<LabelledData> {
-        let cell = |[row, column]: [u64; 2]| self.values[column as usize * self.rows + row as usize];
-        let features = cluster.from_fn([self.rows as u64, self.columns as u64], cell)?;
+        let cell = |[row, column]: [usize; 2]| self.values[column * self.rows + row];
+        let features = cluster.from_fn([self.rows, self.columns], cell)?;
         let features = features.entries().filter(|_, value| *value != 0.0).materialize()?;
-        let labels = cluster.from_fn([self.rows as u64], |[row]| self.target[row as usize] as f32)?;
+        let labels = cluster.from_fn([self.rows], |[row]| self.target[row] as f32)?;
         Ok(LabelledData { features, labels })
     }
 
@@ -176,7 +176,7 @@ fn fit(
     data: &TestData,
     sparse: bool,
 ) -> Fit<SparseModel> {
-    let trained = hemiola::standalone(peers).workers(workers).run(|cluster| {
+    let trained = hemiola_cluster::standalone(peers).workers(workers).run(|cluster| {
         let examples = data.share(cluster.rank().index(), peers, sparse);
         builder.clone().build()?.fit_rows(cluster, examples)
     });
@@ -353,7 +353,7 @@ fn values_of_64_bits_are_taken_as_they_are() {
     let data = synthetic(31, 40, 20, "plain");
     let builder = builder(SparseLoss::Squared).lambda(Lambda::Share(0.1));
     let narrow = fit((1, 1), &builder, &data, false);
-    let wide = hemiola::standalone(1).run(|cluster| {
+    let wide = hemiola_cluster::standalone(1).run(|cluster| {
         let values = data.values.iter().map(|value| f64::from(*value)).collect();
         let columns = FeatureColumns::Dense(DenseColumns::new(data.rows, data.columns, values));
         builder.clone().build()?.fit_rows::<f64>(cluster, SparseExamples::new(columns, data.target.clone()))
@@ -366,7 +366,7 @@ fn a_path_contains_the_solution_of_each_penalty() {
     let data = synthetic(41, 80, 120, "correlated");
     let regression = builder(SparseLoss::Squared).tolerance(1e-9).build().unwrap();
     let grid = LambdaGrid { count: 20, min_ratio: 0.01 };
-    let path = hemiola::standalone(2)
+    let path = hemiola_cluster::standalone(2)
         .run(|cluster| regression.path_of_rows(cluster, data.share(cluster.rank().index(), 2, false), grid));
     let path = path.unwrap().swap_remove(0);
     assert!(path[0].coefficients.is_empty() && path.len() > 5);
@@ -390,7 +390,8 @@ fn a_path_ends_when_everything_is_explained() {
     data.target = (0..50).map(|row| 2.0 * data.of(row, 3)).collect();
     let grid = LambdaGrid { count: 100, min_ratio: 1e-4 };
     let regression = builder(SparseLoss::Squared).tolerance(1e-8).build().unwrap();
-    let path = hemiola::standalone(1).run(|cluster| regression.path_of_rows(cluster, data.share(0, 1, false), grid));
+    let path =
+        hemiola_cluster::standalone(1).run(|cluster| regression.path_of_rows(cluster, data.share(0, 1, false), grid));
     let path = path.unwrap().swap_remove(0);
     assert!(path.len() < 60 && path[path.len() - 1].explained >= 0.999, "{} points", path.len());
 }
@@ -405,7 +406,7 @@ fn cross_validation_does_not_depend_on_the_cluster() {
         let regression = builder(loss).tolerance(1e-8).build().unwrap();
         let grid = LambdaGrid { count: 15, min_ratio: 0.01 };
         let found = |peers: usize| {
-            let found = hemiola::standalone(peers).run(|cluster| {
+            let found = hemiola_cluster::standalone(peers).run(|cluster| {
                 regression.cross_validate_rows(cluster, data.share(cluster.rank().index(), peers, false), grid, 5)
             });
             found.unwrap().swap_remove(0)
@@ -428,8 +429,8 @@ fn a_fold_without_a_class_is_handled() {
     data.target = (0..30).map(|row| f64::from(row == 7)).collect();
     let regression = builder(SparseLoss::Logistic).tolerance(1e-8).build().unwrap();
     let grid = LambdaGrid { count: 5, min_ratio: 0.1 };
-    let found =
-        hemiola::standalone(1).run(|cluster| regression.cross_validate_rows(cluster, data.share(0, 1, false), grid, 5));
+    let found = hemiola_cluster::standalone(1)
+        .run(|cluster| regression.cross_validate_rows(cluster, data.share(0, 1, false), grid, 5));
     let found = found.unwrap().swap_remove(0);
     assert!(found.mean.iter().chain(&found.error).all(|value| value.is_finite()), "{found:?}");
 }
@@ -441,7 +442,7 @@ fn examples_from_arrays_agree_and_models_are_saved() {
     let data = synthetic(61, 70, 30, "sparse");
     let builder = builder(SparseLoss::Squared).lambda(Lambda::Share(0.05)).tolerance(1e-9);
     let direct = fit((1, 1), &builder, &data, true);
-    let checked = hemiola::standalone(2).workers(2).run(|cluster| {
+    let checked = hemiola_cluster::standalone(2).workers(2).run(|cluster| {
         let labelled = data.labelled(cluster)?;
         let trained = builder.clone().build()?.fit(cluster, &labelled)?;
         let found = trained.report.result.objective;
@@ -470,7 +471,7 @@ fn two_classes_are_separated_and_others_rejected() {
     let renamed =
         TestData { target: data.target.iter().map(|y| if *y > 0.5 { 4.0 } else { -1.0 }).collect(), ..data.clone() };
     let builder = builder(SparseLoss::Logistic).lambda(Lambda::Share(0.05)).tolerance(1e-8);
-    let checked = hemiola::standalone(2).run(|cluster| {
+    let checked = hemiola_cluster::standalone(2).run(|cluster| {
         let labelled = renamed.labelled(cluster)?;
         let trained = builder.clone().validation(0.2).build()?.fit(cluster, &labelled)?;
         let metrics = trained.report.result.validation.expect("there is a validation set");
@@ -485,8 +486,8 @@ fn two_classes_are_separated_and_others_rejected() {
     checked.unwrap();
     let refused = |target: Vec<f64>| {
         let data = TestData { target, ..data.clone() };
-        let refused =
-            hemiola::standalone(1).run(|cluster| builder.clone().build()?.fit_rows(cluster, data.share(0, 1, false)));
+        let refused = hemiola_cluster::standalone(1)
+            .run(|cluster| builder.clone().build()?.fit_rows(cluster, data.share(0, 1, false)));
         refused.unwrap_err().to_string()
     };
     assert!(refused(vec![1.0; 200]).contains("needs at least two classes"));
@@ -517,7 +518,7 @@ fn resumed_training_reaches_the_same_objective() {
     let data = synthetic(81, 100, 900, "correlated");
     let regression = builder(SparseLoss::Squared).lambda(Lambda::Share(0.01)).tolerance(1e-9).build().unwrap();
     let run = |resume: bool, stop: u32| {
-        let run = hemiola::standalone(1).run(|cluster| {
+        let run = hemiola_cluster::standalone(1).run(|cluster| {
             let labelled = data.labelled(cluster)?;
             let mut watch = StopAfter(stop);
             let options =

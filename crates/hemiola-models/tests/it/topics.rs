@@ -1,8 +1,9 @@
 //! Topic models: reading documents, inference and evaluation, and their errors.
 
-use hemiola::Cluster;
-use hemiola::array::synthetic;
-use hemiola::core::rng::PhiloxRng;
+use hemiola_array::synthetic;
+use hemiola_cluster::Cluster;
+use hemiola_core::Seed;
+use hemiola_core::rng::PhiloxRng;
 use hemiola_models::lda::data::{self, CorpusFormat, CorpusReadOptions};
 use hemiola_models::lda::{
     Corpus, InferenceSettings, LdaModel, LdaVocabulary, PyLdaVisWriter, Tokenizer, VocabularyFilter, WordTopics,
@@ -17,15 +18,15 @@ use tempfile::TempDir;
 type Whole = (Vec<Vec<(u32, u32)>>, Vec<String>);
 
 /// Reads on `peers` peers.
-fn read(peers: usize, options: &CorpusReadOptions, file: &Path) -> hemiola::Result<Whole> {
-    let found = hemiola::standalone(peers).workers(2).run(|cluster| {
+fn read(peers: usize, options: &CorpusReadOptions, file: &Path) -> hemiola_cluster::Result<Whole> {
+    let found = hemiola_cluster::standalone(peers).workers(2).run(|cluster| {
         let documents = data::read(cluster, options, file.to_str().unwrap())?;
         let corpus = &documents.corpus;
         let pairs = |(words, counts): (&[u32], &[u32])| words.iter().copied().zip(counts.iter().copied()).collect();
         let own: Vec<Vec<(u32, u32)>> = corpus.iter().map(pairs).collect();
         let term = |word: u32| corpus.vocabulary().term(word).into_owned();
         let terms: Vec<String> = (0..corpus.words() as u32).map(term).collect();
-        assert_eq!(corpus.documents(), cluster.all_gather(own.len() as u64)?.iter().sum::<u64>());
+        assert_eq!(corpus.documents(), cluster.all_gather(own.len())?.iter().sum::<usize>());
         Ok((own, terms))
     })?;
     let terms: Vec<String> = found[0].1.clone();
@@ -80,7 +81,7 @@ fn a_vocabulary_may_have_unused_words() {
     let unused = |text: &str| {
         let options = named(text);
         let file = docword.to_str().unwrap();
-        hemiola::standalone(2).run(|cluster| Ok(data::read(cluster, &options, file)?.unused)).unwrap()
+        hemiola_cluster::standalone(2).run(|cluster| Ok(data::read(cluster, &options, file)?.unused)).unwrap()
     };
     assert_eq!(unused("sea\nsail\nship\nanchor\nwind\n"), [3, 3], "sail, anchor and wind never occur");
     let short = refused(&named("sea\nsail\n"), &docword);
@@ -114,7 +115,7 @@ fn text_gives_the_same_corpus_on_any_number_of_peers() {
     let packed = lab.path().join("text.txt.zst");
     fs::write(&packed, zstd_of(&bytes)).unwrap();
     assert_eq!(read(3, &CorpusReadOptions::default(), &packed).unwrap(), one);
-    let shares = hemiola::standalone(3).run(|cluster| {
+    let shares = hemiola_cluster::standalone(3).run(|cluster| {
         Ok(data::read(cluster, &CorpusReadOptions::default(), packed.to_str().unwrap())?.corpus.entries())
     });
     assert!(shares.unwrap().iter().all(|entries| *entries > 3000), "each peer has a share");
@@ -202,8 +203,9 @@ fn malformed_documents_are_rejected() {
 }
 
 /// Synthetic data with known topics.
-fn planted() -> synthetic::SyntheticLda {
-    synthetic::SyntheticLda::new(400, 300, 5, 80, 3)
+fn planted() -> synthetic::LdaGenerator {
+    synthetic::SyntheticLda { documents: 400, words: 300, topics: 5, length: 80, seed: 3, ..Default::default() }
+        .generator()
 }
 
 fn vocabulary() -> Arc<LdaVocabulary> {
@@ -211,9 +213,9 @@ fn vocabulary() -> Arc<LdaVocabulary> {
 }
 
 /// Documents of this peer.
-fn documents(cluster: &Cluster, numbers: std::ops::Range<u64>) -> hemiola::Result<Corpus> {
+fn documents(cluster: &Cluster, numbers: std::ops::Range<usize>) -> hemiola_cluster::Result<Corpus> {
     let (set, mut builder) = (planted(), Corpus::builder(vocabulary()));
-    let (peers, rank, count) = (cluster.size() as u64, cluster.rank().index() as u64, numbers.end - numbers.start);
+    let (peers, rank, count) = (cluster.size(), cluster.rank().index(), numbers.end - numbers.start);
     for document in count * rank / peers..count * (rank + 1) / peers {
         builder.push(set.row(numbers.start + document).into_iter().map(|(word, count)| (word as u32, count)))?;
     }
@@ -233,7 +235,7 @@ fn truth(cluster: &Cluster) -> LdaModel {
 
 #[test]
 fn inference_recovers_the_true_mixture() {
-    let found = hemiola::standalone(1).run(|cluster| {
+    let found = hemiola_cluster::standalone(1).run(|cluster| {
         let corpus = documents(cluster, 0..60)?;
         truth(cluster).infer(cluster, &corpus, 0..corpus.len(), InferenceSettings::default())
     });
@@ -242,7 +244,7 @@ fn inference_recovers_the_true_mixture() {
     for (document, mixture) in found.iter().enumerate() {
         assert!((mixture.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
         assert_eq!(mixture.unseen, 0);
-        let truth = set.mixture(document as u64);
+        let truth = set.mixture(document);
         error += mixture.shares.iter().zip(truth).map(|(share, truth)| (share - truth).abs()).sum::<f64>() / 60.0;
     }
     // Limit of eighty tokens: the standard deviation of a share of one half is 0.06.
@@ -252,7 +254,7 @@ fn inference_recovers_the_true_mixture() {
 #[test]
 fn inference_and_evaluation_are_bit_identical_on_any_cluster() {
     let of = |peers: usize, workers: usize| {
-        let found = hemiola::standalone(peers).workers(workers).run(|cluster| {
+        let found = hemiola_cluster::standalone(peers).workers(workers).run(|cluster| {
             let (model, corpus) = (truth(cluster), documents(cluster, 300..400)?);
             let mixtures = model.infer(cluster, &corpus, 0..corpus.len(), InferenceSettings::default())?;
             let completion = model.completion(cluster, &corpus, InferenceSettings::default())?;
@@ -267,7 +269,7 @@ fn inference_and_evaluation_are_bit_identical_on_any_cluster() {
     assert_eq!(one, of(1, 3));
     assert_eq!(one, of(3, 2));
     // Another seed gives another sample.
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let (model, corpus) = (truth(cluster), documents(cluster, 300..400)?);
             let other = model.infer(
@@ -289,7 +291,7 @@ fn inference_and_evaluation_are_bit_identical_on_any_cluster() {
 
 #[test]
 fn evaluation_separates_good_and_bad_topics() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let (train, test) = (documents(cluster, 0..300)?, documents(cluster, 300..400)?);
             let good = truth(cluster);
@@ -302,7 +304,7 @@ fn evaluation_separates_good_and_bad_topics() {
                 );
             }
             let bad = LdaModel::new(cluster, vec![0.1; 5], 0.01, rows, vocabulary(), 400)?;
-            let perplexity = |model: &LdaModel| model.perplexity(cluster, &test, 1).unwrap();
+            let perplexity = |model: &LdaModel| model.perplexity(cluster, &test, Seed(1)).unwrap();
             let (of_good, of_bad) = (perplexity(&good), perplexity(&bad));
             assert!(of_good < 0.7 * of_bad && of_bad < 300.0, "{of_good} and {of_bad}");
             // The bound by the true mixture, without inference.
@@ -311,8 +313,7 @@ fn evaluation_separates_good_and_bad_topics() {
             for document in 300..400 {
                 let mixture = set.mixture(document);
                 for (word, count) in set.row(document) {
-                    let chance: f64 =
-                        mixture.iter().zip(&topics).map(|(share, words)| share * words[word as usize]).sum();
+                    let chance: f64 = mixture.iter().zip(&topics).map(|(share, words)| share * words[word]).sum();
                     sum -= f64::from(count) * chance.ln();
                     tokens += f64::from(count);
                 }
@@ -332,7 +333,7 @@ fn evaluation_separates_good_and_bad_topics() {
 
 #[test]
 fn coherence_is_the_mean_of_pairs() {
-    hemiola::standalone(2)
+    hemiola_cluster::standalone(2)
         .run(|cluster| {
             let words = Arc::new(LdaVocabulary::numbered(4));
             let mut rows = WordTopics::default();
@@ -372,7 +373,7 @@ fn unseen_words_are_ignored_and_counted() {
         CorpusReadOptions { vocabulary: Some(vocabulary.to_str().unwrap().into()), ..CorpusReadOptions::default() };
     for peers in 1..4 {
         let unseen = |options: &CorpusReadOptions, file: &Path| {
-            let found = hemiola::standalone(peers).run(|cluster| {
+            let found = hemiola_cluster::standalone(peers).run(|cluster| {
                 let model = truth(cluster);
                 let known = data::read_for_model(cluster, options, file.to_str().unwrap(), &model)?;
                 let mixtures =
@@ -391,7 +392,7 @@ fn unseen_words_are_ignored_and_counted() {
         assert_eq!(unseen(&CorpusReadOptions::default(), &docword), [(2, 7), (0, 1)]);
         assert_eq!(unseen(&named, &other), [(2, 7), (1, 0), (0, 0)]);
     }
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let mut rows = WordTopics::default();
             rows.push([(0, 1)]);
@@ -422,7 +423,7 @@ fn vocabulary_of(model: &LdaModel) -> Arc<LdaVocabulary> {
 
 #[test]
 fn a_document_of_a_million_tokens_is_folded_in() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let model = truth(cluster);
             let words: Vec<(u32, u32)> = (0..300).map(|word| (word, if word == 7 { 700_000 } else { 1004 })).collect();
@@ -439,7 +440,7 @@ fn a_document_of_a_million_tokens_is_folded_in() {
 
 #[test]
 fn one_topic_and_more_topics_than_tokens_are_valid() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let words = Arc::new(LdaVocabulary::numbered(3));
             let corpus = Corpus::new([vec![(0, 2), (1, 2)], vec![(1, 4)]], words.clone())?;
@@ -451,7 +452,7 @@ fn one_topic_and_more_topics_than_tokens_are_valid() {
                 let model = LdaModel::new(cluster, vec![0.1; topics as usize], 0.01, rows, words.clone(), 2)?;
                 let mixture = &model.infer(cluster, &corpus, 0..1, InferenceSettings::default())?[0];
                 assert!((mixture.shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-                assert!(model.perplexity(cluster, &corpus, 1)?.is_finite());
+                assert!(model.perplexity(cluster, &corpus, Seed(1))?.is_finite());
                 assert_eq!(model.top_words(10, 1.0).len(), topics as usize);
                 assert_eq!(model.sizes().iter().filter(|size| **size > 0.0).count(), if topics == 1 { 1 } else { 2 });
                 let sum: f64 = (0..3).map(|word| model.probability(word, 0)).sum();
@@ -466,7 +467,7 @@ fn one_topic_and_more_topics_than_tokens_are_valid() {
 
 #[test]
 fn top_words_are_ranked_by_relevance() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let mut rows = WordTopics::default();
             rows.push([(0, 100), (1, 100)]); // everywhere
@@ -488,7 +489,7 @@ fn top_words_are_ranked_by_relevance() {
 
 #[test]
 fn pyldavis_export_is_complete() {
-    hemiola::standalone(1)
+    hemiola_cluster::standalone(1)
         .run(|cluster| {
             let words = Arc::new(LdaVocabulary::named(["a \"b\"", "c", "d"].map(Box::from).to_vec()));
             let mut rows = WordTopics::default();
@@ -521,7 +522,9 @@ fn pyldavis_export_is_complete() {
 #[test]
 fn synthetic_documents_are_the_same_on_any_number_of_peers() {
     let digest = |peers: usize| {
-        hemiola::standalone(peers).run(|cluster| data::synthetic(cluster, 100, 1)?.digest(cluster)).unwrap()[0]
+        hemiola_cluster::standalone(peers)
+            .run(|cluster| data::synthetic(cluster, 100, Seed(1))?.digest(cluster))
+            .unwrap()[0]
     };
     assert_eq!(digest(1), digest(3));
 }

@@ -10,6 +10,7 @@
 
 use crate::decoder::FrameDecoder;
 use crate::frame::{FrameHeader, FrameKind};
+use crate::tcp::lease::{AssistState, LeaseCount};
 use crate::tcp::send_queue::SendQueue;
 use crate::tcp::stream::{BRIEF_WAIT, PeerStream, ReadWait};
 use bytes::Bytes;
@@ -40,18 +41,9 @@ const HANDOVER_TIMEOUT: Duration = Duration::from_millis(2);
 /// Time that a peer may still send after one of its lanes has ended.
 const GOODBYE_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// A thread that assists again within this time is likely to continue like that. Longer than it
-/// takes to add and forward a large message, even if peers share a core: whenever the I/O loop
-/// reads in between, two threads take turns where one would do.
-const QUICK_RETURN: Duration = Duration::from_millis(1);
 /// Time that an assisting thread spins before it sleeps: about as long as falling asleep and waking
 /// up takes.
 const SPIN_DURATION: Duration = Duration::from_micros(30);
-/// Number of quick returns in a row after which a connection is leased.
-const LEASE_THRESHOLD: u32 = 4;
-/// A leased connection returns to the I/O loop when no thread has read it for this long. The loop
-/// checks at the same interval.
-pub(crate) const LEASE_DURATION: Duration = Duration::from_millis(1);
 
 /// Observer of a connection, implemented by the transport. Called with `inbound` held.
 pub(crate) trait ConnectionObserver: Send + Sync {
@@ -76,15 +68,8 @@ pub(crate) struct ConnectionLimits {
 
 /// Events for which the poller watches this connection.
 #[derive(Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "the flags are independent of each other")]
 struct PollInterest {
-    /// True while a thread assists.
-    assisted: bool,
-    /// True while the I/O loop leaves reading to assisting threads, even if none assists.
-    leased: bool,
-    /// End of the last assistance, and number of quick returns in a row.
-    last_assist: Moment,
-    quick_returns: u32,
+    assist: AssistState,
     /// True while too much is unconsumed.
     paused: bool,
     /// True while frames are queued for writing.
@@ -104,7 +89,7 @@ pub(crate) struct Connection {
     poller: Arc<Poller>,
     /// Number of leased connections of this lane. The loop reads it before it sleeps; see
     /// `IoLoop::run`.
-    leases: Arc<AtomicUsize>,
+    leases: Arc<LeaseCount>,
     env: Arc<dyn Env>,
     limits: ConnectionLimits,
     inbound: Mutex<FrameDecoder>,
@@ -132,7 +117,7 @@ impl Connection {
         send_queue: SendQueue,
         key: usize,
         poller: Arc<Poller>,
-        leases: Arc<AtomicUsize>,
+        leases: Arc<LeaseCount>,
         env: Arc<dyn Env>,
         limits: ConnectionLimits,
     ) -> Self {
@@ -181,7 +166,7 @@ impl Connection {
     fn change_interest(&self, change: impl FnOnce(&mut PollInterest)) {
         let mut interest = self.interest.lock();
         change(&mut interest);
-        let wanted = (!interest.assisted && !interest.leased && !interest.paused, interest.writing);
+        let wanted = (interest.assist.loop_reads() && !interest.paused, interest.writing);
         if interest.watched && interest.registered != wanted {
             interest.registered = wanted;
             let event = Event::new(self.key, wanted.0, wanted.1);
@@ -373,11 +358,7 @@ impl Connection {
             return AssistOutcome::Declined;
         }
         let arrival = self.env.now();
-        self.change_interest(|interest| {
-            interest.assisted = true;
-            let quick = arrival - interest.last_assist < QUICK_RETURN;
-            interest.quick_returns = if quick { interest.quick_returns.saturating_add(1) } else { 0 };
-        });
+        self.change_interest(|interest| interest.assist.begin_assist(arrival));
         let deadline = arrival + timeout;
         let mut reads = 0_u32;
         let mut spin_until = arrival + SPIN_DURATION;
@@ -426,14 +407,8 @@ impl Connection {
     fn stop_assisting(&self) {
         let left = self.env.now();
         let mut newly_leased = false;
-        self.change_interest(|interest| {
-            interest.assisted = false;
-            interest.last_assist = left;
-            newly_leased = interest.quick_returns >= LEASE_THRESHOLD
-                && !std::mem::replace(&mut interest.leased, interest.quick_returns >= LEASE_THRESHOLD);
-        });
-        if newly_leased && self.leases.fetch_add(1, Ordering::SeqCst) == 0 {
-            // The loop may be in a long sleep: it has to check the time from now on.
+        self.change_interest(|interest| newly_leased = interest.assist.end_assist(left));
+        if newly_leased && self.leases.begin() {
             let _ = self.poller.notify();
         }
     }
@@ -441,14 +416,9 @@ impl Connection {
     /// Returns a leased connection to the I/O loop if no thread has assisted for a while.
     pub(crate) fn end_lease(&self, now: Moment) {
         let mut ended = false;
-        self.change_interest(|interest| {
-            // Also while a thread assists: it may wait for long, and the loop need not check the
-            // time meanwhile.
-            ended = interest.leased && now - interest.last_assist >= LEASE_DURATION;
-            interest.leased &= !ended;
-        });
+        self.change_interest(|interest| ended = interest.assist.end_lease(now));
         if ended {
-            self.leases.fetch_sub(1, Ordering::SeqCst);
+            self.leases.end();
         }
     }
 

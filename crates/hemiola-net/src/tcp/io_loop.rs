@@ -4,12 +4,13 @@
 //! ends when the transport is closed. The transport creates the loops; `hemiola-cluster` gives each
 //! a thread.
 
-use crate::tcp::connection::{Connection, ConnectionObserver, LEASE_DURATION, loss_cause};
+use crate::tcp::connection::{Connection, ConnectionObserver, loss_cause};
+use crate::tcp::lease::{LEASE_DURATION, LeaseCount};
 use hemiola_core::{Env, Lane, RECHECK_INTERVAL};
 use polling::{Events, Poller};
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// I/O loop of one lane. Run it on a thread of its own.
 #[must_use = "nothing is received until the loop runs"]
@@ -20,7 +21,7 @@ pub struct IoLoop {
     pub(crate) connections: Vec<Arc<Connection>>,
     pub(crate) observer: Arc<dyn ConnectionObserver>,
     /// Number of `connections` that are leased to assisting threads.
-    pub(crate) leases: Arc<AtomicUsize>,
+    pub(crate) leases: Arc<LeaseCount>,
     pub(crate) env: Arc<dyn Env>,
     pub(crate) stop: Arc<AtomicBool>,
 }
@@ -41,7 +42,7 @@ impl IoLoop {
             events.clear();
             // A thread that creates the first lease wakes the loop after counting it, so the count
             // is seen here at the latest after that wake-up.
-            let leased = self.leases.load(Ordering::SeqCst) > 0;
+            let leased = self.leases.any();
             let timeout = if leased { LEASE_DURATION } else { RECHECK_INTERVAL };
             if let Err(error) = self.poller.wait(&mut events, Some(timeout)) {
                 if error.kind() != std::io::ErrorKind::Interrupted {

@@ -12,6 +12,7 @@ use crate::decoder::FrameDecoder;
 use crate::frame::FrameKind;
 use crate::tcp::connection::{Connection, ConnectionLimits, ConnectionObserver, FrameSendError, loss_cause};
 use crate::tcp::io_loop::IoLoop;
+use crate::tcp::lease::LeaseCount;
 use crate::tcp::send_queue::SendQueue;
 use crate::tcp::stream::PeerStream;
 use bytes::Bytes;
@@ -25,7 +26,7 @@ use polling::Poller;
 use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Size limits of a TCP transport.
@@ -238,7 +239,7 @@ impl TcpTransport {
                 state: Mutex::default(),
             })
             .collect();
-        let leases: [Arc<AtomicUsize>; 2] = Default::default();
+        let leases: [Arc<LeaseCount>; 2] = Default::default();
         let mut by_key = [Vec::new(), Vec::new()];
         for EstablishedConnection { peer, lane, stream, mut decoder, sent } in established {
             decoder.set_limit(limits.frame);

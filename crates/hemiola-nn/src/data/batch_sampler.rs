@@ -7,14 +7,16 @@
 //! of peers takes the same steps. Every example belongs to one peer in one step of an epoch. If a
 //! batch has fewer examples than there are peers, some get none.
 
+use hemiola_core::Seed;
 use hemiola_core::rng::{Permutation, PhiloxRng};
 use std::ops::Range;
 
 /// Sampler of the mini-batches of every peer, as PyTorch's `DistributedSampler`.
 ///
 /// ```
+/// use hemiola_core::Seed;
 /// use hemiola_nn::data::BatchSampler;
-/// let batches = BatchSampler::new(10, 4, 2, 7);
+/// let batches = BatchSampler::new(10, 4, 2, Seed(7));
 /// assert_eq!(batches.steps(), 3);
 /// let mut seen = Vec::new();
 /// for step in 0..batches.steps() {
@@ -40,7 +42,7 @@ impl BatchSampler {
     ///
     /// # Panics
     /// If `batch` or `peers` is 0.
-    pub fn new(examples: usize, batch: usize, peers: usize, seed: u64) -> Self {
+    pub fn new(examples: usize, batch: usize, peers: usize, Seed(seed): Seed) -> Self {
         assert!(batch > 0 && peers > 0, "batch size and number of peers are positive");
         Self { examples, batch_size: batch, seed, cumulative_weights: (0..=peers as u64).collect() }
     }
@@ -84,7 +86,8 @@ impl BatchSampler {
     pub fn examples_of(&self, epoch: u32, step: usize, rank: usize) -> Vec<usize> {
         let range = self.step_range(step);
         let own = self.rank_range(range.len(), rank);
-        let order = Permutation::new(self.examples as u64, PhiloxRng::new(self.seed).random_u64(u64::from(epoch), 0));
+        let seed = PhiloxRng::new(self.seed).random_u64(u64::from(epoch), 0);
+        let order = Permutation::new(self.examples as u64, Seed(seed));
         (range.start + own.start..range.start + own.end).map(|index| order.apply(index as u64) as usize).collect()
     }
 
@@ -119,7 +122,7 @@ mod tests {
     #[test]
     fn every_number_of_peers_takes_the_same_steps() {
         for peers in [2, 3, 5] {
-            let (one, many) = (BatchSampler::new(23, 7, 1, 3), BatchSampler::new(23, 7, peers, 3));
+            let (one, many) = (BatchSampler::new(23, 7, 1, Seed(3)), BatchSampler::new(23, 7, peers, Seed(3)));
             for number in 0..4 {
                 assert_eq!(step(&one, 1, 2, number), step(&many, peers, 2, number));
                 assert_eq!(step(&one, 1, 2, number).len(), one.batch_len(number));
@@ -129,11 +132,11 @@ mod tests {
 
     #[test]
     fn epochs_and_seeds_give_other_orders() {
-        let batches = BatchSampler::new(100, 100, 1, 3);
+        let batches = BatchSampler::new(100, 100, 1, Seed(3));
         let first = batches.examples_of(0, 0, 0);
-        assert_eq!(first, BatchSampler::new(100, 100, 1, 3).examples_of(0, 0, 0));
+        assert_eq!(first, BatchSampler::new(100, 100, 1, Seed(3)).examples_of(0, 0, 0));
         assert_ne!(first, batches.examples_of(1, 0, 0));
-        assert_ne!(first, BatchSampler::new(100, 100, 1, 4).examples_of(0, 0, 0));
+        assert_ne!(first, BatchSampler::new(100, 100, 1, Seed(4)).examples_of(0, 0, 0));
         let mut sorted = first;
         sorted.sort_unstable();
         assert!(sorted.into_iter().eq(0..100));
@@ -141,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_batch_smaller_than_the_peers_leaves_some_empty() {
-        let batches = BatchSampler::new(9, 2, 4, 1);
+        let batches = BatchSampler::new(9, 2, 4, Seed(1));
         let sizes = |step| (0..4).map(|rank| batches.examples_of(0, step, rank).len()).collect::<Vec<_>>();
         assert_eq!((sizes(0).iter().sum::<usize>(), sizes(4).iter().sum::<usize>()), (2, 1));
         assert!(sizes(0).iter().all(|size| *size <= 1));
@@ -150,18 +153,18 @@ mod tests {
 
     #[test]
     fn shares_may_be_uneven() {
-        let batches = BatchSampler::new(40, 10, 3, 1).weighted(&[3, 0, 2]);
+        let batches = BatchSampler::new(40, 10, 3, Seed(1)).weighted(&[3, 0, 2]);
         let sizes: Vec<usize> = (0..3).map(|rank| batches.examples_of(0, 1, rank).len()).collect();
         assert_eq!(sizes, [6, 0, 4]);
-        assert_eq!(step(&batches, 3, 0, 1), BatchSampler::new(40, 10, 1, 1).examples_of(0, 1, 0));
+        assert_eq!(step(&batches, 3, 0, 1), BatchSampler::new(40, 10, 1, Seed(1)).examples_of(0, 1, 0));
     }
 
     #[test]
     fn evaluation_covers_every_example_once() {
-        let batches = BatchSampler::new(11, 3, 2, 1);
+        let batches = BatchSampler::new(11, 3, 2, Seed(1));
         let all: Vec<Vec<usize>> = (0..2).flat_map(|rank| batches.in_order(rank)).collect();
         assert!(all.iter().all(|batch| !batch.is_empty() && batch.len() <= 3));
         assert!(all.into_iter().flatten().eq(0..11));
-        assert_eq!(BatchSampler::new(1, 8, 2, 1).in_order(0).count(), 0);
+        assert_eq!(BatchSampler::new(1, 8, 2, Seed(1)).in_order(0).count(), 0);
     }
 }

@@ -7,6 +7,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use hemiola_array::read::detect::DetectedFormat;
 use hemiola_array::read::{ByteRange, Csv, InputFile, ReadReport};
 use hemiola_array::{Dictionary, Result};
+use hemiola_core::Seed;
 use hemiola_core::rng::PhiloxRng;
 use std::sync::Arc;
 
@@ -63,7 +64,7 @@ impl RatingDataset {
 
     /// Splits into a training set and a random validation set with this share of the ratings.
     #[must_use]
-    pub fn split(self, share: f64, seed: u64) -> [Self; 2] {
+    pub fn split(self, share: f64, Seed(seed): Seed) -> [Self; 2] {
         let values = PhiloxRng::new(seed);
         let is_validation = |([user, item], _): &([u32; 2], f32)| {
             values.random_bool_for_key([u64::from(*user), u64::from(*item)], share)
@@ -188,10 +189,10 @@ mod tests {
     fn a_split_has_all_and_depends_on_the_seed() {
         let entries: Vec<_> = (0..1000).map(|place| ([place / 40, place % 40], place as f32)).collect();
         let ratings = RatingDataset::new(25, 40, entries);
-        let [train, held] = ratings.clone().split(0.2, 3);
+        let [train, held] = ratings.clone().split(0.2, Seed(3));
         assert_eq!(train.len() + held.len(), 1000);
         assert!((150..250).contains(&held.len()), "{}", held.len());
-        assert_eq!(ratings.clone().split(0.2, 3)[1].entries, held.entries);
-        assert_ne!(ratings.split(0.2, 4)[1].entries, held.entries);
+        assert_eq!(ratings.clone().split(0.2, Seed(3))[1].entries, held.entries);
+        assert_ne!(ratings.split(0.2, Seed(4))[1].entries, held.entries);
     }
 }

@@ -16,10 +16,37 @@ const SHIFT: u64 = 2;
 /// Probabilities of the tokens that may follow a token.
 const FOLLOWERS: [f64; 4] = [0.6, 0.25, 0.1, 0.05];
 
-/// Images of classes. Each class has a picture of smooth waves; an image is the picture of its
-/// class, shifted, with random brightness and noise.
-#[must_use]
-pub fn images(shape: [usize; 3], classes: usize, examples: usize, seed: u64) -> ImageDataset {
+/// Synthetic images of classes. Each class has a picture of smooth waves; an image is the picture
+/// of its class, shifted, with random brightness and noise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntheticImages {
+    /// Channels, rows and columns of an image.
+    pub shape: [usize; 3],
+    /// Number of classes of images.
+    pub classes: usize,
+    /// Number of images in total.
+    pub examples: usize,
+    /// Random seed of pictures and noise.
+    pub seed: u64,
+}
+
+impl Default for SyntheticImages {
+    /// 1,000 grey images of 8 by 8 pixels, in 4 classes.
+    fn default() -> Self {
+        Self { shape: [1, 8, 8], classes: 4, examples: 1000, seed: 0 }
+    }
+}
+
+impl SyntheticImages {
+    /// Draws the images from the seed.
+    #[must_use]
+    pub fn dataset(self) -> ImageDataset {
+        let Self { shape, classes, examples, seed } = self;
+        images(shape, classes, examples, seed)
+    }
+}
+
+fn images(shape: [usize; 3], classes: usize, examples: usize, seed: u64) -> ImageDataset {
     let pictures: Vec<Vec<f64>> =
         (0..classes as u64).map(|class| picture(shape, PhiloxRng::new(seed), class)).collect();
     let [channels, rows, columns] = shape;
@@ -71,10 +98,37 @@ fn picture([channels, rows, columns]: [usize; 3], values: PhiloxRng, class: u64)
     picture
 }
 
-/// A token sequence in which each of `words` tokens is followed by one of four others with fixed
-/// probabilities. The best possible perplexity is [`least_perplexity`].
-#[must_use]
-pub fn text(words: usize, length: usize, positions: usize, seed: u64) -> TextDataset {
+/// Synthetic text: a token sequence in which each token is followed by one of four others with
+/// fixed probabilities. The best possible perplexity is [`least_perplexity`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntheticText {
+    /// Number of different tokens.
+    pub vocabulary_size: usize,
+    /// Number of tokens of the text.
+    pub length: usize,
+    /// Number of tokens of an example.
+    pub sequence_length: usize,
+    /// Random seed of the successors and of the text.
+    pub seed: u64,
+}
+
+impl Default for SyntheticText {
+    /// 20,000 tokens of a vocabulary of 100, in sequences of 32.
+    fn default() -> Self {
+        Self { vocabulary_size: 100, length: 20_000, sequence_length: 32, seed: 0 }
+    }
+}
+
+impl SyntheticText {
+    /// Draws the text from the seed.
+    #[must_use]
+    pub fn dataset(self) -> TextDataset {
+        let Self { vocabulary_size, length, sequence_length, seed } = self;
+        TextDataset::new(text(vocabulary_size, length, seed), sequence_length)
+    }
+}
+
+fn text(words: usize, length: usize, seed: u64) -> Vec<u32> {
     let (follows, chances) = (PhiloxRng::new(seed), PhiloxRng::new(!seed));
     let mut word = 0;
     let mut text = Vec::with_capacity(length);
@@ -90,7 +144,7 @@ pub fn text(words: usize, length: usize, positions: usize, seed: u64) -> TextDat
             .unwrap_or(0);
         word = follows.random_below(word, choice as u64, words as u64);
     }
-    TextDataset::new(text, positions)
+    text
 }
 
 /// Perplexity of the true distribution of the next token.
@@ -99,13 +153,37 @@ pub fn least_perplexity() -> f64 {
     FOLLOWERS.iter().map(|chance| -chance * chance.ln()).sum::<f64>().exp()
 }
 
-/// Ratings from a low-rank matrix plus noise of standard deviation 0.5, which is the best possible
-/// error. User activity and item popularity are skewed.
-#[must_use]
-pub fn ratings(users: usize, items: usize, count: usize, seed: u64) -> RatingDataset {
-    let made = SyntheticMf::new(users as u64, items as u64, count as u64, 4, seed).noise(0.5);
-    let entries = made.entries().map(|(key, rating)| (key.map(|number| number as u32), rating)).collect();
-    RatingDataset::new(users, items, entries)
+/// Synthetic ratings from a low-rank matrix plus noise of standard deviation 0.5, which is the best
+/// possible error. User activity and item popularity are skewed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SyntheticRatings {
+    /// Number of users that rate.
+    pub users: usize,
+    /// Number of items to rate.
+    pub items: usize,
+    /// Number of ratings in total.
+    pub ratings: usize,
+    /// Random seed of factors, noise and choices.
+    pub seed: u64,
+}
+
+impl Default for SyntheticRatings {
+    /// 60,000 ratings of 1,000 users and 800 items.
+    fn default() -> Self {
+        Self { users: 1000, items: 800, ratings: 60_000, seed: 0 }
+    }
+}
+
+impl SyntheticRatings {
+    /// Draws the ratings from the seed.
+    #[must_use]
+    pub fn dataset(self) -> RatingDataset {
+        let Self { users, items, ratings, seed } = self;
+        let set = SyntheticMf { users, items, entries: ratings, rank: 4, noise: 0.5, seed, ..SyntheticMf::default() };
+        let made = set.generator();
+        let entries = made.entries().map(|(key, rating)| (key.map(|number| number as u32), rating)).collect();
+        RatingDataset::new(users, items, entries)
+    }
 }
 
 #[cfg(test)]
@@ -116,7 +194,10 @@ mod tests {
     #[test]
     fn the_seed_determines_the_data() {
         let of = |seed| {
-            [images([1, 8, 8], 3, 20, seed).digest(), text(30, 200, 5, seed).digest(), ratings(9, 8, 30, seed).digest()]
+            let images = SyntheticImages { classes: 3, examples: 20, seed, ..SyntheticImages::default() };
+            let text = SyntheticText { vocabulary_size: 30, length: 200, sequence_length: 5, seed };
+            let ratings = SyntheticRatings { users: 9, items: 8, ratings: 30, seed };
+            [images.dataset().digest(), text.dataset().digest(), ratings.dataset().digest()]
         };
         assert_eq!(of(1), of(1));
         assert!(of(1).iter().zip(of(2)).all(|(one, other)| *one != other));
@@ -124,7 +205,7 @@ mod tests {
 
     #[test]
     fn images_of_a_class_are_more_alike() {
-        let images = images([2, 12, 12], 4, 120, 5);
+        let images = SyntheticImages { shape: [2, 12, 12], classes: 4, examples: 120, seed: 5 }.dataset();
         let size = 2 * 12 * 12;
         let image = |place: usize| &images.pixels()[place * size..(place + 1) * size];
         let apart = |one: usize, other: usize| {
@@ -143,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_token_has_at_most_four_successors() {
-        let text = text(50, 5000, 10, 3);
+        let text = SyntheticText { vocabulary_size: 50, length: 5000, sequence_length: 10, seed: 3 }.dataset();
         let batch = text.batch(&(0..text.len()).collect::<Vec<_>>(), &burn::tensor::Device::flex());
         let words = batch.tokens.into_data().try_to_vec::<i32>().unwrap();
         let next = batch.targets.into_data().try_to_vec::<i32>().unwrap();

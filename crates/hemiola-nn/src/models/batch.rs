@@ -53,20 +53,25 @@ pub trait NeuralNet: Module {
     /// Computes the mean loss over the examples of a batch.
     fn loss(&self, batch: &Self::Batch) -> Tensor<1>;
 
-    /// Computes the metrics on a batch.
-    fn evaluate(&self, batch: &Self::Batch) -> EvalMetrics;
+    /// Computes the metrics on a batch. The default computes the loss alone; [`evaluate`] computes
+    /// those of a classifier.
+    fn evaluate(&self, batch: &Self::Batch) -> EvalMetrics {
+        EvalMetrics { loss: scalar(self.loss(batch)), accuracy: None }
+    }
 }
 
-/// Mean cross-entropy of `logits` (logits, `[batch, classes]`) against `labels`.
-pub(super) fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
+/// Mean cross-entropy of `logits` (`[batch, classes]`) against `labels`.
+#[must_use]
+pub fn cross_entropy(logits: Tensor<2>, labels: Tensor<1, Int>) -> Tensor<1> {
     let [examples] = labels.dims();
     // In `f32` whatever the precision of the pass: probabilities of rare classes need it.
     let logits = logits.cast(DType::F32);
     log_softmax(logits, 1).gather(1, labels.reshape([examples, 1])).mean().neg()
 }
 
-/// Computes cross-entropy and accuracy of logits.
-pub(super) fn evaluate(logits: Tensor<2>, labels: Tensor<1, Int>) -> EvalMetrics {
+/// Computes cross-entropy and accuracy of `logits` (`[batch, classes]`) against `labels`.
+#[must_use]
+pub fn evaluate(logits: Tensor<2>, labels: Tensor<1, Int>) -> EvalMetrics {
     let [examples] = labels.dims();
     let best: Tensor<1, Int> = logits.clone().argmax(1).reshape([examples]);
     let correct: i64 = best.equal(labels.clone()).int().sum().into_scalar::<i64>().elem();
@@ -80,6 +85,6 @@ pub(super) fn flatten_positions(logits: Tensor<3>, targets: Tensor<2, Int>) -> (
 }
 
 /// Returns the value of a tensor with one element.
-pub(super) fn scalar(tensor: Tensor<1>) -> f64 {
+fn scalar(tensor: Tensor<1>) -> f64 {
     f64::from(tensor.into_scalar::<f32>())
 }

@@ -4,7 +4,7 @@
 //! multilayer perceptron over both go into the last layer together. Unlike there, the two parts
 //! share embeddings, and ratings are numbers, not clicks.
 
-use super::batch::{self, EvalMetrics, NeuralNet, RatingBatch};
+use super::batch::{NeuralNet, RatingBatch};
 use super::initializer::{LINEAR_GAIN, LayerInitializer, RELU_GAIN};
 use crate::layers::{Embedding, Linear};
 use burn::module::Module;
@@ -87,9 +87,5 @@ impl NeuralNet for Ncf {
         let error = self.forward(batch.users.clone(), batch.items.clone()) - batch.ratings.clone();
         let error = error.cast(DType::F32);
         (error.clone() * error).mean()
-    }
-
-    fn evaluate(&self, batch: &RatingBatch) -> EvalMetrics {
-        EvalMetrics { loss: batch::scalar(self.loss(batch)), accuracy: None }
     }
 }

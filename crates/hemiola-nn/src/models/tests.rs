@@ -6,6 +6,7 @@ use crate::data::{BatchSampler, Dataset, ImageDataset, RatingDataset, TextDatase
 use burn::module::{Module as _, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Device, Tensor};
+use hemiola_core::Seed;
 
 /// Small networks, each with a data set that it can learn.
 fn mlp() -> (Mlp, ImageDataset) {
@@ -42,7 +43,7 @@ fn transformer() -> (Transformer, TextDataset) {
 }
 
 fn ncf() -> (Ncf, RatingDataset) {
-    let ratings = synthetic::ratings(30, 40, 900, 3);
+    let ratings = synthetic::SyntheticRatings { users: 30, items: 40, ratings: 900, seed: 3 }.dataset();
     let config = NcfConfig { users: 30, items: 40, mean_rating: ratings.mean() as f32, ..NcfConfig::default() };
     (config.init(&device()), ratings)
 }
@@ -52,11 +53,11 @@ fn device() -> Device {
 }
 
 fn images() -> ImageDataset {
-    synthetic::images([3, 8, 8], 4, 160, 1)
+    synthetic::SyntheticImages { shape: [3, 8, 8], classes: 4, examples: 160, seed: 1 }.dataset()
 }
 
 fn text() -> TextDataset {
-    synthetic::text(20, 1200, 8, 1)
+    synthetic::SyntheticText { vocabulary_size: 20, length: 1200, sequence_length: 8, seed: 1 }.dataset()
 }
 
 /// Returns the mean loss over all examples before and after some steps of a plain loop.
@@ -70,7 +71,7 @@ where
     let loss_of_all = |net: &N| net.evaluate(&examples.batch(&all, &device)).loss;
     let before = loss_of_all(&net);
     let mut optimizer = AdamConfig::new().init();
-    let batches = BatchSampler::new(examples.len(), 32, 1, 5);
+    let batches = BatchSampler::new(examples.len(), 32, 1, Seed(5));
     for step in 0..steps {
         let (epoch, at) = ((step / batches.steps()) as u32, step % batches.steps());
         let loss = net.loss(&examples.batch(&batches.examples_of(epoch, at, 0), &device));

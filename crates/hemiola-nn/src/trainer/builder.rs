@@ -46,6 +46,11 @@ impl<M: Module> TrainerBuilder<M> {
         }
     }
 
+    /// Returns the cluster of the trainer.
+    pub(crate) fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+
     /// Sets the synchronization strategy: a `StrategyBuilder`, or an explicit `Strategy`.
     /// Default: `StrategyBuilder::Cheapest`.
     pub fn strategy(mut self, strategy: impl Into<StrategySource>) -> Self {

@@ -2,6 +2,8 @@
 
 mod equivalence;
 mod errors;
+mod examples;
+mod fit;
 mod options;
 mod precision;
 mod test_net;

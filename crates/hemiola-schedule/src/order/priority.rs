@@ -13,6 +13,7 @@
 use super::CoordinateOrder;
 use crate::plan::sum_tree::SumTree;
 use crate::program::{JobCandidate, ScheduleRequest};
+use hemiola_core::Seed;
 use hemiola_core::rng::PhiloxRng;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +37,7 @@ impl PriorityOrder {
     /// # Panics
     /// If there are no parts.
     #[must_use]
-    pub fn new(length: usize, parts: usize, seed: u64) -> Self {
+    pub fn new(length: usize, parts: usize, Seed(seed): Seed) -> Self {
         assert!(parts > 0, "a schedule has at least one part");
         let part =
             |part| SumTree::new(ScheduleRequest { part, parts, requested_before: 0, count: 0 }.range(length).len());
@@ -123,7 +124,7 @@ mod tests {
 
     #[test]
     fn the_first_sweep_is_complete_and_then_changing_coordinates_come_often() {
-        let mut order = PriorityOrder::new(40, 2, 1);
+        let mut order = PriorityOrder::new(40, 2, Seed(1));
         let first: Vec<usize> = (0..4).flat_map(|turn| jobs(&order, &request(1, 2, turn * 5, 5))).collect();
         assert!(first.into_iter().eq(20..40));
         order.record_change(33, 10.0);
@@ -141,7 +142,7 @@ mod tests {
 
     #[test]
     fn no_coordinate_starves_even_if_one_outweighs_all() {
-        let mut order = PriorityOrder::new(30, 1, 3);
+        let mut order = PriorityOrder::new(30, 1, Seed(3));
         order.record_change(7, 1e30);
         let mut seen = [false; 30];
         for turn in 0..300 {
@@ -156,7 +157,7 @@ mod tests {
         #[test]
         fn every_coordinate_has_one_index(length in 1..200_usize, parts in 1..9_usize, coordinate in 0..200_usize) {
             let coordinate = coordinate % length;
-            let mut order = PriorityOrder::new(length, parts, 0);
+            let mut order = PriorityOrder::new(length, parts, Seed(0));
             order.record_change(coordinate, -3.0);
             for other in 0..length {
                 prop_assert_eq!(order.weight(other).to_bits(), if other == coordinate { 9.0_f64 } else { 0.0 }.to_bits());
@@ -167,7 +168,7 @@ mod tests {
         fn candidates_are_of_their_part_and_different(
             length in 1..60_usize, parts in 1..5_usize, before in 0..500_u64, count in 0..20_usize, changed in 0..60_usize,
         ) {
-            let mut order = PriorityOrder::new(length, parts, 9);
+            let mut order = PriorityOrder::new(length, parts, Seed(9));
             order.record_change(changed % length, 2.0);
             for part in 0..parts {
                 let asked = request(part, parts, before, count);

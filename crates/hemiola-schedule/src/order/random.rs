@@ -2,6 +2,7 @@
 
 use super::CoordinateOrder;
 use crate::program::{JobCandidate, ScheduleRequest};
+use hemiola_core::Seed;
 use hemiola_core::rng::PhiloxRng;
 
 /// Draws coordinates uniformly (`random`). With
@@ -15,7 +16,7 @@ pub struct RandomOrder {
 impl RandomOrder {
     /// Creates a random order of `0..length` from a seed.
     #[must_use]
-    pub fn new(length: usize, seed: u64) -> Self {
+    pub fn new(length: usize, Seed(seed): Seed) -> Self {
         Self { length, values: PhiloxRng::new(seed) }
     }
 }

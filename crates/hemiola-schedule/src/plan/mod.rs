@@ -3,4 +3,7 @@
 pub mod assignment;
 pub mod pipeline;
 pub mod ring;
+pub mod ring_segment;
+pub mod rotation_inbox;
+pub mod rotation_node;
 pub mod sum_tree;

@@ -1,163 +1,161 @@
-//! Route of blocks around a ring of workers.
+//! Ring: the route of blocks around positions that run them, as pure functions.
 //!
-//! The positions of the ring are the workers of all peers, in order. Every block has a home
-//! position. In a rotation it runs at its home first, then at each following position, and ends at
-//! home again. A position runs its own blocks first, then those of the position before it, then
-//! those of the one before that. Blocks arrive in this order if every link preserves order, and the
-//! order is a function of the positions alone. A rotation is therefore bit-identical for any speed
-//! of the workers.
+//! Positions are workers (or parts of a loop), in order. Every block has a *home* position, and
+//! blocks are numbered through: first those of position 0, then those of position 1. In a
+//! *rotation* a block runs at its home, then at each following position, and is at home again at
+//! the end. Its *stage* is the number of visits it has had. A position runs its own blocks first,
+//! then those of the position before it, then those of the one before that:
+//!
+//! ```text
+//!   3 positions, 2 blocks each, to lower      visit   0  1  2  3  4  5
+//!                                    position 0       0  1  2  3  4  5
+//!                                    position 1       2  3  4  5  0  1
+//!                                    position 2       4  5  0  1  2  3
+//! ```
+//!
+//! | schedule | ring |
+//! |---|---|
+//! | rotation of a loop | to lower positions, the same number of blocks at every part |
+//! | wavefront of a loop | to higher positions, all blocks at home at the first part |
+//! | independent parts of a loop | stationary, one block at every part |
+//! | `RotationScheduler` | to higher positions, any number of blocks |
+//!
+//! The direction is part of the ring because it is part of the result: the serial order that a
+//! rotation is equivalent to differs between directions.
 //!
 //! **Invariants:** in a rotation every block runs at every position exactly once, at one position
-//! at a time, and is at home at the end. Two positions never hold the same block.
+//! at a time, and is at home at the end. If every link preserves order, blocks arrive in the order
+//! in which they run. The order is a function of the ring alone, so a rotation is bit-identical for
+//! any speed of the workers.
 
-use std::collections::VecDeque;
+use std::ops::Range;
 
-/// Destination of a block after it has run.
+/// Direction in which blocks travel around a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockTransfer {
-    /// Next position of the ring.
-    pub to: usize,
-    /// True if the next position is its home, where it stays.
-    pub home: bool,
+pub enum RingDirection {
+    /// To ever lower positions, and from the first to the last.
+    ToLower,
+    /// To ever higher positions, and from the last to the first.
+    ToHigher,
+    /// Blocks stay at home: the positions are independent.
+    Stationary,
 }
 
-/// A block arrived out of order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("ring position {position} received block {block} of position {home}, expected {expected}")]
-pub struct OutOfOrderBlock {
-    /// Position that received the block.
-    pub position: usize,
-    /// Home position of the block.
-    pub home: usize,
-    /// Number of the block at its home.
+/// Ring of positions with the homes of all blocks. See the [module](self).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ring {
+    direction: RingDirection,
+    /// First block of each home position; the last element is the number of all blocks.
+    starts: Vec<usize>,
+}
+
+/// Visit of a block at a position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RingVisit {
+    /// Number of the block.
     pub block: usize,
-    /// Block that was expected instead.
-    pub expected: ExpectedBlock,
+    /// Number of visits that the block has had before.
+    pub stage: usize,
 }
 
-/// Block that a position expects next.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ExpectedBlock {
-    /// Home and number of the block; `None` if no block is expected.
-    pub at: Option<(usize, usize)>,
-}
+impl Ring {
+    /// Creates a ring with the given number of blocks at each home position.
+    #[must_use]
+    pub fn new(direction: RingDirection, blocks: impl IntoIterator<Item = usize>) -> Self {
+        let mut starts = vec![0];
+        for count in blocks {
+            starts.push(starts[starts.len() - 1] + count);
+        }
+        Self { direction, starts }
+    }
 
-impl std::fmt::Display for ExpectedBlock {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.at {
-            Some((home, block)) => write!(f, "block {block} of position {home}"),
-            None => f.write_str("nothing"),
+    /// Number of positions.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// Direction of travel.
+    #[must_use]
+    pub fn direction(&self) -> RingDirection {
+        self.direction
+    }
+
+    /// Number of all blocks.
+    #[must_use]
+    pub fn blocks(&self) -> usize {
+        self.starts[self.size()]
+    }
+
+    /// Blocks whose home is a position.
+    #[must_use]
+    pub fn blocks_of(&self, home: usize) -> Range<usize> {
+        self.starts[home]..self.starts[home + 1]
+    }
+
+    /// Home position of a block.
+    #[must_use]
+    pub fn home_of(&self, block: usize) -> usize {
+        self.starts.partition_point(|start| *start <= block) - 1
+    }
+
+    /// Position that a block visits after this one.
+    #[must_use]
+    pub fn next(&self, position: usize) -> usize {
+        self.travel(position, 1)
+    }
+
+    /// Position that a block visits before this one.
+    #[must_use]
+    pub fn previous(&self, position: usize) -> usize {
+        self.home_at(position, 1)
+    }
+
+    /// Home of the blocks that a position runs at a stage. At stage [`size`](Self::size) its own
+    /// blocks come back.
+    #[must_use]
+    pub fn home_at(&self, position: usize, stage: usize) -> usize {
+        self.travel(position, self.size() - stage % self.size())
+    }
+
+    /// Position `distance` further in the direction of travel.
+    fn travel(&self, position: usize, distance: usize) -> usize {
+        let (size, distance) = (self.size(), distance % self.size());
+        match self.direction {
+            RingDirection::ToHigher => (position + distance) % size,
+            RingDirection::ToLower => (position + size - distance) % size,
+            RingDirection::Stationary => position,
         }
     }
-}
 
-/// State of one ring position during one rotation.
-#[derive(Clone, Debug)]
-pub struct RingPosition {
-    number: usize,
-    /// Number of blocks of each home position.
-    blocks: Vec<usize>,
-    /// Next block to arrive: its step (the number of positions it has passed) and its number at its
-    /// home.
-    arriving: (usize, usize),
-    /// Blocks that have arrived and not run.
-    queue: VecDeque<(usize, usize)>,
-    ran: usize,
-}
-
-impl RingPosition {
-    /// Creates the state at the start of a rotation, with the position's own blocks. `blocks` has
-    /// the number of blocks of each position.
-    ///
-    /// # Panics
-    /// If there is no such position.
+    /// Number of visits that a position makes in a rotation.
     #[must_use]
-    pub fn new(position: usize, blocks: &[usize]) -> Self {
-        let own = (0..blocks[position]).map(|block| (position, block)).collect();
-        let mut new = Self { number: position, blocks: blocks.to_vec(), arriving: (1, 0), queue: own, ran: 0 };
-        new.skip_empty_positions();
-        new
+    pub fn visits(&self, position: usize) -> usize {
+        if self.direction == RingDirection::Stationary { self.blocks_of(position).len() } else { self.blocks() }
     }
 
-    /// Number of positions on the ring.
+    /// Visit `nth` of a position, from 0; `None` after its last one.
     #[must_use]
-    pub fn ring_size(&self) -> usize {
-        self.blocks.len()
-    }
-
-    /// Number of blocks of the position `step` before this one. They run here in step `step` of a
-    /// rotation; in the last step the own blocks come back.
-    #[must_use]
-    pub fn blocks_of(&self, step: usize) -> usize {
-        let size = self.blocks.len();
-        self.blocks[(self.number + size - step % size) % size]
-    }
-
-    /// Home and number of the block to run now; `None` if it has not arrived.
-    #[must_use]
-    pub fn next(&self) -> Option<(usize, usize)> {
-        self.queue.front().copied()
-    }
-
-    /// Returns whether all blocks have run at this position.
-    #[must_use]
-    pub fn has_run_all(&self) -> bool {
-        self.ran == self.blocks.iter().sum::<usize>()
-    }
-
-    /// Returns whether the rotation is complete here: all blocks have run, and the own ones are
-    /// back.
-    #[must_use]
-    pub fn is_done(&self) -> bool {
-        self.has_run_all() && self.expected_block().is_none()
-    }
-
-    /// Home and number of the next block from the previous position.
-    #[must_use]
-    pub fn expected_block(&self) -> Option<(usize, usize)> {
-        let (step, block) = self.arriving;
-        let size = self.blocks.len();
-        // On a ring of one position, blocks stay.
-        (step <= size && size > 1).then(|| ((self.number + size - step) % size, block))
-    }
-
-    /// Accepts a block from the previous position. Returns whether it is an own block that has come
-    /// home.
-    pub fn accept_block(&mut self, home: usize, block: usize) -> Result<bool, OutOfOrderBlock> {
-        if self.expected_block() != Some((home, block)) {
-            return Err(OutOfOrderBlock {
-                position: self.number,
-                home,
-                block,
-                expected: ExpectedBlock { at: self.expected_block() },
-            });
+    pub fn visit(&self, position: usize, nth: usize) -> Option<RingVisit> {
+        if nth >= self.visits(position) {
+            return None;
         }
-        let is_home = home == self.number;
-        if !is_home {
-            self.queue.push_back((home, block));
-        }
-        self.arriving.1 += 1;
-        self.skip_empty_positions();
-        Ok(is_home)
-    }
-
-    /// Marks the block that [`next`](Self::next) names as run, and returns its destination.
-    ///
-    /// # Panics
-    /// If no block was to run.
-    pub fn finish_block(&mut self) -> BlockTransfer {
-        let (home, _) = self.queue.pop_front().expect("a queued block has run");
-        self.ran += 1;
-        let to = (self.number + 1) % self.blocks.len();
-        BlockTransfer { to, home: to == home }
-    }
-
-    /// Advances to the next position that has blocks.
-    fn skip_empty_positions(&mut self) {
-        let size = self.blocks.len();
-        while self.arriving.0 <= size && self.arriving.1 >= self.blocks[(self.number + size - self.arriving.0) % size] {
-            self.arriving = (self.arriving.0 + 1, 0);
-        }
+        let (size, all) = (self.size(), self.blocks());
+        Some(match self.direction {
+            RingDirection::Stationary => RingVisit { block: self.starts[position] + nth, stage: 0 },
+            RingDirection::ToLower => {
+                let block = (self.starts[position] + nth) % all;
+                RingVisit { block, stage: (self.home_of(block) + size - position) % size }
+            }
+            RingDirection::ToHigher => {
+                // Homes come in descending order: from this position to 0, then from the last one.
+                let until_first = self.starts[position + 1];
+                let (top, nth) = if nth < until_first { (until_first, nth) } else { (all, nth - until_first) };
+                let home = self.home_of(top - nth - 1);
+                let block = self.starts[home] + nth - (top - self.starts[home + 1]);
+                RingVisit { block, stage: (position + size - home) % size }
+            }
+        })
     }
 }
 
@@ -166,61 +164,63 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Runs a rotation whose positions act in the order `turns`. Returns the blocks that each
-    /// position ran, in order.
-    fn rotate(blocks: &[usize], turns: &[usize]) -> Vec<Vec<(usize, usize)>> {
-        let size = blocks.len();
-        let mut ring: Vec<RingPosition> = (0..size).map(|position| RingPosition::new(position, blocks)).collect();
-        let mut links = vec![VecDeque::new(); size];
-        let mut ran = vec![Vec::new(); size];
-        let mut home = 0;
-        let mut turn = 0;
-        while !ring.iter().all(RingPosition::is_done) {
-            assert!(turn < 100_000, "the ring is deadlocked");
-            let position = turns.get(turn).map_or(turn, |chosen| *chosen) % size;
-            turn += 1;
-            // A position alternates between accepting a block and running one, if it can.
-            if (turn / size).is_multiple_of(2) || ring[position].next().is_none() {
-                if let Some((from, block)) = links[position].pop_front() {
-                    home += usize::from(ring[position].accept_block(from, block).unwrap());
-                }
-            } else if let Some(next) = ring[position].next() {
-                ran[position].push(next);
-                let pass = ring[position].finish_block();
-                assert_eq!(pass.home, pass.to == next.0);
-                if size > 1 {
-                    links[pass.to].push_back(next);
-                }
-            }
-        }
-        assert!(links.iter().all(VecDeque::is_empty));
-        assert!(size == 1 || home == blocks.iter().sum::<usize>());
-        ran
+    const DIRECTIONS: [RingDirection; 3] = [RingDirection::ToLower, RingDirection::ToHigher, RingDirection::Stationary];
+
+    /// Visits of a position by the definition: own blocks, then those of the position before it.
+    fn visits(ring: &Ring, position: usize) -> Vec<RingVisit> {
+        let stages = if ring.direction() == RingDirection::Stationary { 1 } else { ring.size() };
+        let blocks = |stage| ring.blocks_of(ring.home_at(position, stage)).map(move |block| RingVisit { block, stage });
+        (0..stages).flat_map(blocks).collect()
     }
 
     proptest! {
         #[test]
-        fn every_block_runs_at_every_position_once_in_a_deterministic_order(
+        fn a_position_runs_the_blocks_of_each_position_before_it(
             blocks in prop::collection::vec(0..4_usize, 1..7),
-            turns in prop::collection::vec(0..7_usize, 0..300),
         ) {
-            let ran = rotate(&blocks, &turns);
-            let all: Vec<(usize, usize)> =
-                blocks.iter().enumerate().flat_map(|(home, count)| (0..*count).map(move |block| (home, block))).collect();
-            for order in &ran {
-                let mut sorted = order.clone();
-                sorted.sort_unstable();
-                prop_assert_eq!(&sorted, &all);
+            for direction in DIRECTIONS {
+                let ring = Ring::new(direction, blocks.iter().copied());
+                prop_assert_eq!(ring.size(), blocks.len());
+                for position in 0..ring.size() {
+                    let all: Vec<RingVisit> = (0..).map_while(|nth| ring.visit(position, nth)).collect();
+                    prop_assert_eq!(all.len(), ring.visits(position));
+                    prop_assert_eq!(all, visits(&ring, position));
+                    prop_assert_eq!(ring.next(ring.previous(position)), position);
+                    for block in ring.blocks_of(position) {
+                        prop_assert_eq!(ring.home_of(block), position);
+                    }
+                }
             }
-            prop_assert_eq!(ran, rotate(&blocks, &[]));
+        }
+
+        #[test]
+        fn a_block_visits_every_position_in_the_direction_of_travel(
+            blocks in prop::collection::vec(0..4_usize, 1..7),
+        ) {
+            for direction in [RingDirection::ToLower, RingDirection::ToHigher] {
+                let ring = Ring::new(direction, blocks.iter().copied());
+                for block in 0..ring.blocks() {
+                    let mut position = ring.home_of(block);
+                    for stage in 0..ring.size() {
+                        let visit = RingVisit { block, stage };
+                        prop_assert!(visits(&ring, position).contains(&visit));
+                        position = ring.next(position);
+                    }
+                    prop_assert_eq!(position, ring.home_of(block));
+                }
+            }
         }
     }
 
     #[test]
-    fn an_out_of_order_block_is_rejected() {
-        let mut position = RingPosition::new(1, &[1, 1, 1]);
-        let error = position.accept_block(2, 0).unwrap_err();
-        assert_eq!(error.to_string(), "ring position 1 received block 0 of position 2, expected block 0 of position 0");
-        assert_eq!(position.accept_block(0, 0), Ok(false));
+    fn blocks_move_to_lower_or_higher_positions() {
+        let order = |direction, position| -> Vec<usize> {
+            let ring = Ring::new(direction, [1, 2, 0, 1]);
+            (0..4).filter_map(|nth| ring.visit(position, nth)).map(|visit| visit.block).collect()
+        };
+        assert_eq!(order(RingDirection::ToLower, 1), [1, 2, 3, 0]);
+        assert_eq!(order(RingDirection::ToHigher, 1), [1, 2, 0, 3]);
+        assert_eq!(order(RingDirection::ToHigher, 2), [1, 2, 0, 3]);
+        assert_eq!(order(RingDirection::Stationary, 1), [1, 2]);
     }
 }

@@ -1,13 +1,14 @@
-//! A worker on the ring: receives blocks, runs their jobs, passes them on.
+//! A worker on the ring: receives blocks, runs their jobs, passes them on, as its
+//! [`RotationNode`] decides.
 
 use super::RotationProgram;
 use crate::error::Error;
-use crate::plan::ring::RingPosition;
+use crate::plan::rotation_inbox::OutOfOrderBlock;
+use crate::plan::rotation_node::{BlockDeparture, RotationNode};
 use crate::result_exchange::encode;
 use hemiola_cluster::{ChannelReceiver, Cluster, WaitReason, panic_message};
 use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank, Waiter, WorkerId};
 use serde::{Deserialize, Serialize};
-use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
@@ -17,7 +18,7 @@ use std::time::Duration;
 #[derive(Serialize, Deserialize)]
 pub(super) enum RingMessage<J> {
     Block {
-        home: usize,
+        rotation: u64,
         block: usize,
         jobs: Vec<J>,
     },
@@ -70,16 +71,19 @@ impl From<hemiola_cluster::Error> for StopReason {
     }
 }
 
+/// Error of a peer that received a block out of order.
+pub(super) fn invalid_block(error: &OutOfOrderBlock, rotation: u64, rank: Rank) -> Error {
+    Error::InvalidMessage { round: rotation, rank, reason: error.to_string() }
+}
+
+/// Worker at one position of the ring.
 pub(super) struct RingWorker<'s, P: RotationProgram> {
     cluster: &'s Cluster,
     worker: usize,
     program: &'s P,
-    rotation: u64,
-    position: RingPosition,
-    /// Blocks that have arrived and not run, in the order of [`RingPosition::next`].
-    queued: VecDeque<Vec<P::Job>>,
-    /// Own blocks that have come back, by number.
-    returned: BTreeMap<usize, Vec<P::Job>>,
+    /// Node of this worker's ring position alone.
+    node: RotationNode<Vec<P::Job>>,
+    position: usize,
     own: &'s mut P::WorkerState,
     partial: P::Partial,
     incoming: IncomingLink<'s, P::Job>,
@@ -87,46 +91,45 @@ pub(super) struct RingWorker<'s, P: RotationProgram> {
 }
 
 impl<'s, P: RotationProgram> RingWorker<'s, P> {
-    #[expect(clippy::too_many_arguments, reason = "called once, with values in scope there")]
     pub(super) fn new(
         cluster: &'s Cluster,
         worker: usize,
-        (program, rotation): (&'s P, u64),
-        position: RingPosition,
-        home: Vec<Vec<P::Job>>,
+        program: &'s P,
+        node: RotationNode<Vec<P::Job>>,
         own: &'s mut P::WorkerState,
         incoming: IncomingLink<'s, P::Job>,
         outgoing: OutgoingLink<P::Job>,
     ) -> Self {
-        let (queued, returned, partial) = (home.into(), BTreeMap::new(), P::Partial::default());
-        Self { cluster, worker, program, rotation, position, queued, returned, own, partial, incoming, outgoing }
+        let (position, partial) = (node.segment().positions().start, P::Partial::default());
+        Self { cluster, worker, program, node, position, own, partial, incoming, outgoing }
     }
 
-    /// Returns the worker's own blocks, if they have come back, and its result.
-    pub(super) fn into_results(self) -> (Vec<Vec<P::Job>>, P::Partial) {
-        let alone = self.queued.into_iter();
-        (self.returned.into_values().chain(alone).collect(), self.partial)
+    /// Returns the node with the worker's own blocks, if they have come back, and its result.
+    pub(super) fn into_results(self) -> (RotationNode<Vec<P::Job>>, P::Partial) {
+        (self.node, self.partial)
     }
 
-    /// Runs a range of steps: in step `k` the blocks of the position `k` before this one. In the
-    /// last step its own blocks come back. Returns the computing time.
-    pub(super) fn run(&mut self, steps: Range<usize>) -> Result<Duration, StopReason> {
-        let outcome = self.run_steps(steps);
-        if outcome.is_err() {
+    /// Runs the blocks of a range of stages. In the last stage of a rotation, own blocks come back.
+    /// Returns the computing time.
+    pub(super) fn run(&mut self, stages: Range<usize>) -> Result<Duration, StopReason> {
+        let outcome = self.run_stages(stages);
+        if outcome.is_err() && self.node.on_stop() {
             // If the next worker is gone, it has failed, too.
             let _ = self.send_on(RingMessage::Stop);
         }
         outcome
     }
 
-    fn run_steps(&mut self, steps: Range<usize>) -> Result<Duration, StopReason> {
+    fn run_stages(&mut self, stages: Range<usize>) -> Result<Duration, StopReason> {
         let mut busy = Duration::ZERO;
-        for step in steps {
-            for _ in 0..self.position.blocks_of(step) {
-                if step > 0 {
+        for stage in stages {
+            let ring = self.node.segment().ring();
+            let (size, blocks) = (ring.size(), ring.blocks_of(ring.home_at(self.position, stage)));
+            for _ in blocks {
+                if stage > 0 {
                     self.receive_block()?;
                 }
-                if step < self.position.ring_size() {
+                if stage < size {
                     busy += self.run_block()?;
                 }
             }
@@ -137,10 +140,10 @@ impl<'s, P: RotationProgram> RingWorker<'s, P> {
     /// Waits for the next block.
     fn receive_block(&mut self) -> Result<(), StopReason> {
         // On a ring of one position, blocks stay.
-        if self.position.expected_block().is_none() {
+        if self.node.inbox().expected().is_none() {
             return Ok(());
         }
-        let reason = WaitReason { operation: "a block of rotation", number: Some(self.rotation), site: None };
+        let reason = WaitReason { operation: "a block of rotation", number: Some(self.node.rotation()), site: None };
         let waiter = Waiter::Worker(WorkerId::new(self.worker as u32));
         let message = match &self.incoming {
             RingLink::Queue(queue) => {
@@ -157,30 +160,20 @@ impl<'s, P: RotationProgram> RingWorker<'s, P> {
             RingLink::Peer((from, receiver)) => {
                 let message = self.cluster.receive(receiver, *from, waiter, reason)?;
                 let invalid = |error: postcard::Error| {
-                    let (round, reason) = (self.rotation, error.to_string());
+                    let (round, reason) = (self.node.rotation(), error.to_string());
                     StopReason::Failed(Error::InvalidMessage { round, rank: *from, reason })
                 };
                 postcard::from_bytes(&message.payload).map_err(invalid)?
             }
         };
-        let RingMessage::Block { home, block, jobs } = message else { return Err(StopReason::Propagated) };
-        let out_of_order = |error: crate::plan::ring::OutOfOrderBlock| {
-            let (round, rank, reason) = (self.rotation, self.cluster.rank(), error.to_string());
-            StopReason::Failed(Error::InvalidMessage { round, rank, reason })
-        };
-        if self.position.accept_block(home, block).map_err(out_of_order)? {
-            self.returned.insert(block, jobs);
-        } else {
-            self.queued.push_back(jobs);
-        }
-        Ok(())
+        let RingMessage::Block { rotation, block, jobs } = message else { return Err(StopReason::Propagated) };
+        let invalid = |error| StopReason::Failed(invalid_block(&error, rotation, self.cluster.rank()));
+        self.node.on_block(rotation, block, jobs).map_err(invalid)
     }
 
     /// Runs the jobs of the next block and passes it on. Returns the computing time.
     fn run_block(&mut self) -> Result<Duration, StopReason> {
-        let (Some((home, block)), Some(mut jobs)) = (self.position.next(), self.queued.pop_front()) else {
-            return Ok(Duration::ZERO);
-        };
+        let Some((_, mut jobs)) = self.node.start_block(self.position) else { return Ok(Duration::ZERO) };
         let start = self.cluster.env().now();
         let mut at = 0;
         let (program, own, partial) = (self.program, &mut *self.own, &mut self.partial);
@@ -191,16 +184,14 @@ impl<'s, P: RotationProgram> RingWorker<'s, P> {
             }
         }));
         if let Err(panic) = done {
-            let (round, rank, message) = (self.rotation, self.cluster.rank(), panic_message(&*panic));
+            let (round, rank, message) = (self.node.rotation(), self.cluster.rank(), panic_message(&*panic));
             let job = jobs.get(at).map(|job| format!("{job:?}")).unwrap_or_default();
             return Err(StopReason::Failed(Error::JobPanicked { job, round, rank, message }));
         }
         let busy = self.cluster.env().now() - start;
-        self.position.finish_block();
-        if self.position.ring_size() == 1 {
-            self.queued.push_back(jobs);
-        } else {
-            self.send_on(RingMessage::Block { home, block, jobs })?;
+        let departure = self.node.finish_block(self.position, jobs);
+        if let Some(BlockDeparture { rotation, block, content: jobs, .. }) = departure {
+            self.send_on(RingMessage::Block { rotation, block, jobs })?;
         }
         Ok(busy)
     }

@@ -2,7 +2,7 @@
 
 use crate::lasso::{Lasso, LassoProblem};
 use hemiola_cluster::{Result, WorkerTeam, standalone};
-use hemiola_core::Rank;
+use hemiola_core::{Rank, Seed};
 use hemiola_schedule::order::{CoordinateOrder, PriorityOrder, RandomOrder, RoundRobinOrder};
 use hemiola_schedule::{
     ConflictPolicy, DynamicProgram, DynamicScheduler, JobCandidate, ObjectiveTrace, RoundResults, ScheduleReport,
@@ -58,7 +58,7 @@ fn run<O: CoordinateOrder + 'static>(
 
 fn priority(problem: &LassoProblem) -> impl Fn() -> PriorityOrder + Sync + use<> {
     let length = problem.columns.len();
-    move || PriorityOrder::new(length, 2, 5)
+    move || PriorityOrder::new(length, 2, Seed(5))
 }
 
 #[test]
@@ -98,7 +98,7 @@ fn random_updates_of_correlated_columns_conflict_and_scheduled_ones_do_not() {
     let shape = ScheduleShape { concurrent: 32, jobs: 60_000, ..SHAPE };
     let scheduled = run(&problem, shape, priority(&problem)).2.jobs_until(goal).expect("it converges");
     let random = ScheduleShape { conflicts: ConflictPolicy::Ignore, ..shape };
-    let random = run(&problem, random, || RandomOrder::new(100, 3)).2;
+    let random = run(&problem, random, || RandomOrder::new(100, Seed(3))).2;
     let ratio = random.jobs_until(goal).map_or(f64::INFINITY, |jobs| jobs as f64 / scheduled as f64);
     assert!(ratio > 5.0, "{ratio}: {scheduled} scheduled updates");
 }

@@ -97,7 +97,7 @@ fn run(shape: RingShape, rotations: usize) -> (Vec<Token>, Vec<f64>, Vec<(usize,
     (tokens, outcomes.iter().flat_map(|outcome| outcome.1.clone()).collect(), outcomes[0].2.clone())
 }
 
-/// Serial reference: position by position, step by step.
+/// Serial reference: stage by stage, position by position.
 fn serially(shape: RingShape, rotations: usize) -> (Vec<Token>, Vec<f64>) {
     let ring_size = shape.peers * shape.workers;
     let weights = weights(shape.jobs);
@@ -106,9 +106,9 @@ fn serially(shape: RingShape, rotations: usize) -> (Vec<Token>, Vec<f64>) {
     let mut own: Vec<RingWorkerState> =
         (0..ring_size).map(|worker| RingWorkerState { worker, value: worker as f64, slow: false }).collect();
     for _ in 0..rotations {
-        for step in 0..ring_size {
+        for stage in 0..ring_size {
             for position in 0..ring_size {
-                for job in &assigned[(position + ring_size - step) % ring_size] {
+                for job in &assigned[(position + ring_size - stage) % ring_size] {
                     update_both(&mut tokens[*job], &mut own[position]);
                 }
             }
@@ -133,7 +133,7 @@ fn a_rotation_is_bit_identical_to_a_serial_walk_around_the_ring() {
         (3, 1, 1, 2),
     ] {
         for assignment in [JobAssignment::HeaviestFirst, JobAssignment::RoundRobin] {
-            for when in [RotationBarrier::PerRotation, RotationBarrier::PerStep] {
+            for when in [RotationBarrier::PerRotation, RotationBarrier::PerStage] {
                 let shape = RingShape { peers, workers, jobs, blocks, assignment, when };
                 let (tokens, own, found) = run(shape, 3);
                 let (serial, serial_own) = serially(shape, 3);
@@ -153,7 +153,7 @@ fn a_rotation_is_bit_identical_to_a_serial_walk_around_the_ring() {
 
 #[test]
 fn a_job_that_panics_is_named_on_every_peer() {
-    for when in [RotationBarrier::PerRotation, RotationBarrier::PerStep] {
+    for when in [RotationBarrier::PerRotation, RotationBarrier::PerStage] {
         let messages = standalone(3).workers(2).run(|cluster| {
             let mut rotation =
                 RotationScheduler::new(cluster, &weights(30), 2, JobAssignment::HeaviestFirst, token)?.barrier(when);

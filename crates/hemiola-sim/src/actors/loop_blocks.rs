@@ -1,10 +1,10 @@
 //! A parallel loop over blocks: parts wait for time blocks at the right stage, run them and send
-//! them on, as in `hemiola-loops`.
+//! them on, as in `hemiola-loops`. Each peer drives the [`RotationNode`] of its parts; a pass of
+//! the loop is a rotation of the node.
 //!
-//! A pass ends when all parts of a peer have made their steps and its time blocks have arrived. The
+//! A pass ends when all parts of a peer have run their blocks and its time blocks have arrived. The
 //! next pass starts after [`LoopSetup::barriers`] barriers: a loop agrees on its plan, on its
-//! outcome and on its accumulators. A rotation returns every block to its home. Blocks of a later
-//! pass are buffered.
+//! outcome and on its accumulators. Blocks of a later pass are kept by the node.
 
 use crate::actor::{Actor, ActorContext, ActorResult};
 use crate::actors::FRAME;
@@ -13,7 +13,7 @@ use crate::wait_graph::PendingWait;
 use hemiola_core::{Lane, Rank};
 use hemiola_loops::plan::route::BlockRoute;
 use hemiola_loops::plan::{Cuts, LoopBlock};
-use std::collections::VecDeque;
+use hemiola_schedule::plan::rotation_node::{BlockDeparture, RotationNode};
 use std::sync::Arc;
 
 /// Loop body: block, pass, values of the part, values of the time block.
@@ -53,14 +53,11 @@ impl std::fmt::Debug for LoopSetup {
     }
 }
 
-/// A time block in flight: pass, index, values.
-type TravellingBlock = (usize, usize, Vec<f64>);
-
 /// Message between the peers of a loop.
 #[derive(Clone, Debug, PartialEq)]
 pub enum LoopActorMessage {
     /// Last message of a time block, with its contents: pass, index, values.
-    Block(usize, usize, Vec<f64>),
+    Block(u64, usize, Vec<f64>),
     /// Earlier message of a time block; only its size matters.
     Piece,
     /// To peer 0: the sender has reached the barrier.
@@ -76,9 +73,9 @@ const CONTROL_BYTES: usize = 16 + FRAME;
 #[derive(Debug)]
 struct LoopPart {
     number: usize,
-    step: usize,
     values: Vec<f64>,
-    running: Option<LoopBlock>,
+    /// Block that runs, with the values of its time block.
+    running: Option<(LoopBlock, Vec<f64>)>,
 }
 
 /// A peer of a loop.
@@ -87,13 +84,9 @@ pub struct LoopActor {
     setup: LoopSetup,
     me: Rank,
     peers: usize,
-    pass: usize,
+    route: BlockRoute,
+    node: RotationNode<Vec<f64>>,
     parts: Vec<LoopPart>,
-    /// Stage of each time block on this peer, and its values if it is here.
-    stages: Vec<usize>,
-    times: Vec<Option<Vec<f64>>>,
-    expected: VecDeque<(usize, usize)>,
-    early: VecDeque<TravellingBlock>,
     /// Remaining barriers before this pass.
     barriers_left: usize,
     /// Arrivals at the current barrier; on peer 0 only.
@@ -105,28 +98,14 @@ impl LoopActor {
     /// Creates one of the peers.
     #[must_use]
     pub fn new(me: Rank, peers: usize, setup: LoopSetup) -> Self {
-        let route = BlockRoute::new(&setup.cuts, me, peers);
-        let part =
-            |number: usize| LoopPart { number, step: 0, values: initial(number, setup.part_values), running: None };
-        let home = |time| route.initial_stage(time) == 0;
-        let time = |time| home(time).then(|| initial(1000 + time, setup.time_values));
-        let times = (0..setup.cuts.times()).map(time).collect();
+        let route = BlockRoute::new(&setup.cuts, me);
+        let part = |number: usize| LoopPart { number, values: initial(number, setup.part_values), running: None };
+        let segment = route.segment().clone();
+        let home = segment.home_blocks().map(|time| initial(1000 + time, setup.time_values));
+        let node = RotationNode::new(segment, home);
         let parts = route.parts().map(part).collect();
-        let mut new = Self {
-            me,
-            peers,
-            pass: 0,
-            parts,
-            stages: Vec::new(),
-            times,
-            expected: VecDeque::new(),
-            early: VecDeque::new(),
-            barriers_left: 0,
-            arrived: 0,
-            done: false,
-            setup,
-        };
-        new.begin_pass();
+        let mut new = Self { setup, me, peers, route, node, parts, barriers_left: 0, arrived: 0, done: false };
+        new.barriers_left = new.barriers_before_pass();
         new
     }
 
@@ -137,15 +116,11 @@ impl LoopActor {
 
     /// Values of the time blocks that are on this peer.
     pub fn times(&self) -> impl Iterator<Item = (usize, &[f64])> {
-        self.times.iter().enumerate().filter_map(|(time, values)| Some((time, values.as_deref()?)))
+        self.node.blocks().map(|(time, values)| (time, &values[..]))
     }
 
-    fn begin_pass(&mut self) {
-        let route = BlockRoute::new(&self.setup.cuts, self.me, self.peers);
-        self.stages = (0..self.setup.cuts.times()).map(|time| route.initial_stage(time)).collect();
-        self.expected = route.arrivals();
-        self.parts.iter_mut().for_each(|part| part.step = 0);
-        self.barriers_left = if self.peers > 1 { self.setup.barriers } else { 0 };
+    fn barriers_before_pass(&self) -> usize {
+        if self.peers > 1 { self.setup.barriers } else { 0 }
     }
 
     /// Arrives at the next barrier, or starts the pass if none is left.
@@ -184,30 +159,24 @@ impl LoopActor {
 
     fn make_progress(&mut self, context: &mut ActorContext<'_, LoopActorMessage>) -> ActorResult {
         loop {
-            let steps = BlockRoute::new(&self.setup.cuts, self.me, self.peers).steps();
             for worker in 0..self.parts.len() {
-                self.try_part(worker, steps, context)?;
+                self.try_part(worker, context);
             }
-            let over = self.parts.iter().all(|part| part.step == steps && part.running.is_none());
-            if !over {
+            if !self.node.has_run_all() {
                 break;
             }
             let workers = 0..self.parts.len();
-            if !self.expected.is_empty() {
+            if !self.node.is_done() {
                 workers.for_each(|worker| context.begin_wait(worker, "waits for the last blocks"));
                 break;
             }
-            self.pass += 1;
-            if self.pass == self.setup.passes {
+            if self.node.rotation() as usize + 1 == self.setup.passes {
                 workers.for_each(|worker| context.end_wait(worker));
                 self.done = true;
                 break;
             }
-            self.begin_pass();
-            while self.early.front().is_some_and(|(pass, ..)| *pass == self.pass) {
-                let travelling = self.early.pop_front().expect("checked above");
-                self.receive_block(travelling)?;
-            }
+            self.node.begin_rotation().map_err(|error| error.to_string())?;
+            self.barriers_left = self.barriers_before_pass();
             if self.barriers_left > 0 {
                 return self.arrive_at_barrier(context);
             }
@@ -216,57 +185,34 @@ impl LoopActor {
     }
 
     /// Starts the next block of a part, if its time block is here.
-    fn try_part(
-        &mut self,
-        worker: usize,
-        steps: usize,
-        context: &mut ActorContext<'_, LoopActorMessage>,
-    ) -> ActorResult {
-        let route = BlockRoute::new(&self.setup.cuts, self.me, self.peers);
+    fn try_part(&mut self, worker: usize, context: &mut ActorContext<'_, LoopActorMessage>) {
         let part = &mut self.parts[worker];
-        while part.running.is_none() && part.step < steps {
-            let Some((block, stage)) = route.visit(part.number, part.step) else {
-                part.step += 1;
-                continue;
-            };
-            if self.stages[block.time] != stage {
-                context.begin_wait(worker, "waits for a block");
-                return Ok(());
-            }
-            context.end_wait(worker);
-            part.running = Some(block);
-            if self.setup.send_before_run {
-                let values = self.times[block.time].clone().ok_or("the time block is not on this peer")?;
-                let leaves = route.sends_after(part.number).then(|| route.receiver());
-                if let Some(to) = leaves.filter(|_| route.is_ring()) {
-                    send(&self.setup, to, (self.pass, block.time, values), context);
-                }
-            }
-            context.compute(worker, "runs a block", (self.setup.work)(block), worker as u64);
+        if self.node.next_visit(part.number).is_none() {
+            return;
         }
-        Ok(())
-    }
-
-    fn receive_block(&mut self, (_, time, values): TravellingBlock) -> ActorResult {
-        let Some((expected, stage)) = self.expected.pop_front() else {
-            return Err(format!("time block {time} arrived, and none was expected"));
+        let Some((visit, values)) = self.node.start_block(part.number) else {
+            context.begin_wait(worker, "waits for a block");
+            return;
         };
-        if expected != time {
-            return Err(format!("time block {time} arrived instead of {expected}"));
+        context.end_wait(worker);
+        let segment = self.node.segment();
+        if self.setup.send_before_run && segment.leaves_after(part.number) {
+            let (to, rotation, content) = (segment.destination(), self.node.rotation(), values.clone());
+            send(&self.setup, BlockDeparture { to, rotation, block: visit.block, content }, context);
         }
-        self.stages[time] = stage;
-        self.times[time] = Some(values);
-        Ok(())
+        let block = self.route.loop_block(part.number, visit);
+        part.running = Some((block, values));
+        context.compute(worker, "runs a block", (self.setup.work)(block), worker as u64);
     }
 }
 
 /// Sends a time block to the next peer.
 fn send(
     setup: &LoopSetup,
-    to: Rank,
-    (pass, time, values): TravellingBlock,
+    BlockDeparture { to, rotation: pass, block: time, content: values }: BlockDeparture<Vec<f64>>,
     context: &mut ActorContext<'_, LoopActorMessage>,
 ) {
+    let to = setup.cuts.owner(to);
     let Some(bytes) = &setup.message_bytes else {
         context.send(to, Lane::Bulk, 8 * values.len() + 24 + FRAME, LoopActorMessage::Block(pass, time, values));
         return;
@@ -313,11 +259,7 @@ impl Actor for LoopActor {
     ) -> ActorResult {
         match message {
             LoopActorMessage::Block(pass, time, values) => {
-                if pass > self.pass {
-                    self.early.push_back((pass, time, values));
-                } else {
-                    self.receive_block((pass, time, values))?;
-                }
+                self.node.on_block(pass, time, values).map_err(|error| error.to_string())?;
                 if self.barriers_left == 0 { self.make_progress(context) } else { Ok(()) }
             }
             LoopActorMessage::Piece => Ok(()),
@@ -327,21 +269,12 @@ impl Actor for LoopActor {
     }
 
     fn on_timer(&mut self, worker: u64, context: &mut ActorContext<'_, LoopActorMessage>) -> ActorResult {
-        let route = BlockRoute::new(&self.setup.cuts, self.me, self.peers);
         let part = &mut self.parts[worker as usize];
-        let block = part.running.take().ok_or("no block is running")?;
-        let time = self.times[block.time].as_mut().ok_or("the time block is not on this peer")?;
-        (self.setup.body)(block, self.pass, &mut part.values, time);
-        part.step += 1;
-        if route.is_ring() && route.sends_after(part.number) {
-            let values = self.times[block.time].take().ok_or("the time block is not on this peer")?;
-            self.stages[block.time] = usize::MAX;
-            let to = route.receiver();
-            if !self.setup.send_before_run {
-                send(&self.setup, to, (self.pass, block.time, values), context);
-            }
-        } else {
-            self.stages[block.time] += 1;
+        let (block, mut time) = part.running.take().ok_or("no block is running")?;
+        (self.setup.body)(block, self.node.rotation() as usize, &mut part.values, &mut time);
+        let departure = self.node.finish_block(part.number, time);
+        if let Some(departure) = departure.filter(|_| !self.setup.send_before_run) {
+            send(&self.setup, departure, context);
         }
         self.make_progress(context)
     }
@@ -351,17 +284,16 @@ impl Actor for LoopActor {
     }
 
     fn pending_waits(&self) -> Vec<PendingWait> {
-        let route = BlockRoute::new(&self.setup.cuts, self.me, self.peers);
-        let mut waits = Vec::new();
+        let (mut waits, pass) = (Vec::new(), self.node.rotation());
         if self.barriers_left > 0 && !self.done {
             let others = Rank::all(self.peers).filter(|peer| (*peer == Rank::ROOT) != (self.me == Rank::ROOT));
-            waits.push(PendingWait::new("driver", format!("a barrier before pass {}", self.pass), others.collect()));
+            waits.push(PendingWait::new("driver", format!("a barrier before pass {pass}"), others.collect()));
             return waits;
         }
-        for part in self.parts.iter().filter(|part| part.running.is_none() && part.step < route.steps()) {
-            if let Some((block, stage)) = route.visit(part.number, part.step) {
-                let what = format!("time block {} at stage {stage} in pass {}", block.time, self.pass);
-                waits.push(PendingWait::new(format!("part {}", part.number), what, vec![route.sender()]));
+        for part in &self.parts {
+            if let Some(visit) = self.node.next_visit(part.number) {
+                let what = format!("time block {} at stage {} in pass {pass}", visit.block, visit.stage);
+                waits.push(PendingWait::new(format!("part {}", part.number), what, vec![self.route.sender()]));
             }
         }
         waits

@@ -11,22 +11,27 @@
 //!   runtime: `hemiola-collective`.
 //! - [`pipeline`]: `Pipeline` of `hemiola-schedule`; runtime: dynamic scheduling of
 //!   `hemiola-schedule`.
-//! - [`rotation`]: `RingPosition` of `hemiola-schedule`; runtime: rotation of `hemiola-schedule`.
-//! - [`loop_blocks`]: `BlockRoute` of `hemiola-loops`; runtime: workers of `hemiola-loops`.
+//! - [`rotation`]: `RotationNode` of `hemiola-schedule`; runtime: rotation of `hemiola-schedule`.
+//! - [`sync`]: `SyncNode` of `hemiola-sync-proto`, with its collectives; runtime: `hemiola-sync`.
+//! - [`loop_blocks`]: `RotationNode` of `hemiola-schedule` on the `BlockRoute` of `hemiola-loops`;
+//!   runtime: workers of `hemiola-loops`.
 //!
 //! **Invariant:** an actor makes no protocol decision. It passes messages to the state machines,
 //! sends their outgoing messages on the lane that the runtime uses, with their size on the wire,
-//! and lets time pass while workers compute. Lanes and header sizes of tables, collectives and
-//! gossip are those of the nodes and calls that the runtime drives too; the actors of schedules and
-//! loops name their own.
+//! and lets time pass while workers compute. Lanes and header sizes of tables, collectives, gossip
+//! and synchronization are those of the nodes and calls that the runtime drives too; the actors of
+//! schedules and loops name their own.
 
+mod channel_calls;
 pub mod collectives;
 pub mod compressed;
 pub mod gossip;
 pub mod loop_blocks;
 pub mod pipeline;
 pub mod rotation;
+mod simulated_model;
 pub mod snapshot;
+pub mod sync;
 mod table_host;
 pub mod tables;
 

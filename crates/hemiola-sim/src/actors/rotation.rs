@@ -1,85 +1,90 @@
-//! Rotation of model blocks around a ring of workers. Each peer is a seat: it runs the blocks that
-//! arrive and passes them on.
+//! Rotation of model blocks around a ring of workers. Each peer drives the [`RotationNode`] of one
+//! ring position: it runs the blocks that arrive and passes them on.
 //!
-//! With a barrier, no seat starts the blocks of the next home before all seats have finished those
-//! of the last one. A rotation avoids exactly this; the barrier exists for comparison.
+//! With a barrier, no position starts the blocks of a stage before all positions have finished
+//! those of the last one. A rotation avoids exactly this; the barrier exists for comparison.
 
 use crate::actor::{Actor, ActorContext, ActorResult};
 use crate::actors::FRAME;
 use crate::units::SimDuration;
 use crate::wait_graph::PendingWait;
 use hemiola_core::{Lane, Moment, Rank};
-use hemiola_schedule::plan::ring::{BlockTransfer, ExpectedBlock, RingPosition};
-use std::collections::BTreeMap;
+use hemiola_schedule::plan::ring::{Ring, RingDirection};
+use hemiola_schedule::plan::ring_segment::RingSegment;
+use hemiola_schedule::plan::rotation_node::{BlockDeparture, RotationNode};
 use std::sync::Arc;
 
-/// A block of the model in rotation.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RingBlock {
-    /// Seat that owns the block.
-    pub home: usize,
-    /// Index among the blocks of its home.
-    pub number: usize,
-    /// Values that every visit changes.
-    pub values: Vec<f64>,
-}
+/// Computation of a visit: position, rotation, values of the block.
+pub type BlockVisit = fn(position: usize, rotation: u64, values: &mut [f64]);
 
-/// Computation of a visit: seat, rotation, block.
-pub type BlockVisit = fn(seat: usize, rotation: usize, block: &mut RingBlock);
-
-/// Duration of a visit: seat, home and index of the block.
+/// Duration of a visit: position, home of the block, number of the block.
 pub type VisitDuration = Arc<dyn Fn(usize, usize, usize) -> SimDuration + Send + Sync>;
 
-/// Message between the seats of a ring.
+/// Message between the positions of a ring.
 #[derive(Clone, Debug)]
 pub enum RotationMessage {
     /// A block with its rotation.
-    Block(usize, RingBlock),
-    /// Number of barriers that the sender has reached; from seat 0, that all have reached.
+    Block {
+        /// Rotation that the block is in.
+        rotation: u64,
+        /// Number of the block.
+        block: usize,
+        /// Values that every visit changes.
+        values: Vec<f64>,
+    },
+    /// Number of barriers that the sender has reached; from position 0, that all have reached.
     Barrier(usize),
 }
 
 /// Settings of a rotation.
 #[derive(Clone)]
 pub struct RotationSetup {
-    /// Number of blocks of each seat.
+    /// Number of blocks of each position.
     pub blocks: Vec<usize>,
+    /// Direction in which blocks travel.
+    pub direction: RingDirection,
     /// Number of values of a block.
     pub length: usize,
     /// Number of rotations to run.
-    pub rotations: usize,
+    pub rotations: u64,
     /// Duration of a visit.
     pub work: VisitDuration,
-    /// Adds a barrier after the blocks of each home.
+    /// Adds a barrier after each stage.
     pub barrier: bool,
     /// Wire size of a value in bytes: 8, or more if the values stand for a larger model.
     pub value_bytes: usize,
     /// Computation of a visit.
     pub visit: BlockVisit,
-    /// Injected fault: runs any block that has arrived instead of the next in order.
-    pub run_out_of_order: bool,
+    /// Injected fault: passes a block on only after the next one.
+    pub pass_out_of_order: bool,
 }
 
-/// A seat of the ring.
+impl RotationSetup {
+    /// Ring of all positions.
+    #[must_use]
+    pub fn ring(&self) -> Ring {
+        Ring::new(self.direction, self.blocks.iter().copied())
+    }
+}
+
+/// A position of the ring.
 #[derive(Debug)]
 pub struct RotationActor {
     setup: RotationSetup,
-    me: usize,
-    seat: RingPosition,
-    rotation: usize,
-    /// Blocks on this seat, by home and index.
-    here: BTreeMap<(usize, usize), RingBlock>,
-    /// Blocks of the next rotation, from a seat that is ahead.
-    early: Vec<RingBlock>,
-    running: Option<(usize, usize)>,
-    /// Executed blocks in order: rotation, home, index.
-    ran: Vec<(usize, usize, usize)>,
+    position: usize,
+    node: RotationNode<Vec<f64>>,
+    /// Block that runs, with its values.
+    running: Option<(usize, Vec<f64>)>,
+    /// Executed blocks in order: rotation, block.
+    ran: Vec<(u64, usize)>,
     /// End time of each rotation.
     ends: Vec<Moment>,
-    /// Last barrier that each seat has reached; complete on seat 0 only.
+    /// Last barrier that each position has reached; complete on position 0 only.
     arrivals: Vec<usize>,
-    /// Last barrier that all seats have reached.
+    /// Last barrier that all positions have reached.
     released: usize,
+    /// Block that is passed on late, by the injected fault.
+    delayed: Option<BlockDeparture<Vec<f64>>>,
 }
 
 impl std::fmt::Debug for RotationSetup {
@@ -88,84 +93,69 @@ impl std::fmt::Debug for RotationSetup {
     }
 }
 
+/// Initial values of a block: the block at `index` among those of its home.
+#[must_use]
+pub fn initial_values(home: usize, index: usize, length: usize) -> Vec<f64> {
+    (0..length).map(|at| 1.0 + (home * 31 + index * 7 + at) as f64).collect()
+}
+
 impl RotationActor {
-    /// Creates one of the seats.
+    /// Creates one of the positions.
     #[must_use]
     pub fn new(me: Rank, setup: RotationSetup) -> Self {
-        let me = me.index();
-        let here = (0..setup.blocks[me])
-            .map(|number| {
-                let value = |at: usize| 1.0 + (me * 31 + number * 7 + at) as f64;
-                ((me, number), RingBlock { home: me, number, values: (0..setup.length).map(value).collect() })
-            })
-            .collect();
-        let seat = RingPosition::new(me, &setup.blocks);
+        let position = me.index();
+        let segment = RingSegment::new(Arc::new(setup.ring()), position..position + 1);
+        let home = (0..setup.blocks[position]).map(|index| initial_values(position, index, setup.length));
+        let node = RotationNode::new(segment, home);
         let arrivals = vec![0; setup.blocks.len()];
-        Self {
-            setup,
-            me,
-            seat,
-            rotation: 0,
-            here,
-            early: Vec::new(),
-            running: None,
-            ran: Vec::new(),
-            ends: Vec::new(),
-            arrivals,
-            released: 0,
-        }
+        let (ran, ends) = (Vec::new(), Vec::new());
+        Self { setup, position, node, running: None, ran, ends, arrivals, released: 0, delayed: None }
     }
 
-    /// Blocks that are on this seat.
-    pub fn blocks(&self) -> impl Iterator<Item = &RingBlock> {
-        self.here.values()
+    /// Blocks that are at this position, with their numbers.
+    pub fn blocks(&self) -> impl Iterator<Item = (usize, &[f64])> {
+        self.node.blocks().map(|(block, values)| (block, &values[..]))
     }
 
-    /// Executed blocks in order: rotation, home, index.
+    /// Executed blocks in order: rotation, block.
     #[must_use]
-    pub fn ran(&self) -> &[(usize, usize, usize)] {
+    pub fn ran(&self) -> &[(u64, usize)] {
         &self.ran
     }
 
-    /// End time of each rotation on this seat.
+    /// End time of each rotation at this position.
     #[must_use]
     pub fn rotation_ends(&self) -> &[Moment] {
         &self.ends
     }
 
-    /// Reports the home whose blocks this seat runs next, and returns whether all seats have come
-    /// as far.
+    /// Reports the stage that this position is at, and returns whether all positions have come as
+    /// far.
     fn may_begin(&mut self, context: &mut ActorContext<'_, RotationMessage>) -> bool {
-        let (seats, blocks) = (self.setup.blocks.len(), &self.setup.blocks);
-        let mut left = self.ran.len() - self.rotation * blocks.iter().sum::<usize>();
-        let behind = |step: &usize| {
-            let here = blocks[(self.me + seats - step) % seats];
-            let over = left >= here;
-            left = left.saturating_sub(here);
-            over
-        };
-        let step = self.rotation * seats + (0..seats).take_while(behind).count();
-        self.arrive_at_barrier(step, context);
-        self.released >= step
+        let size = self.setup.blocks.len();
+        let stage = self.node.next_visit(self.position).map_or(size, |visit| visit.stage);
+        let barrier = self.node.rotation() as usize * size + stage;
+        self.arrive_at_barrier(barrier, context);
+        self.released >= barrier
     }
 
     /// Reports the arrival at a barrier, once.
-    fn arrive_at_barrier(&mut self, step: usize, context: &mut ActorContext<'_, RotationMessage>) {
-        if !self.setup.barrier || self.arrivals[self.me] >= step {
+    fn arrive_at_barrier(&mut self, barrier: usize, context: &mut ActorContext<'_, RotationMessage>) {
+        if !self.setup.barrier || self.arrivals[self.position] >= barrier {
             return;
         }
-        self.arrivals[self.me] = step;
-        if self.me == 0 {
+        self.arrivals[self.position] = barrier;
+        if self.position == 0 {
             self.announce_barrier(context);
         } else {
-            context.send(Rank::ROOT, Lane::Control, 8 + FRAME, RotationMessage::Barrier(step));
+            context.send(Rank::ROOT, Lane::Control, 8 + FRAME, RotationMessage::Barrier(barrier));
         }
     }
 
-    /// On seat 0: releases the barriers that all seats have reached.
+    /// At position 0: releases the barriers that all positions have reached.
     fn announce_barrier(&mut self, context: &mut ActorContext<'_, RotationMessage>) {
         let least = self.arrivals.iter().copied().min().unwrap_or(0);
-        if self.me == 0 && least > self.released {
+        if self.position == 0 && least > self.released {
             self.released = least;
             for to in Rank::all(self.arrivals.len()).skip(1) {
                 context.send(to, Lane::Control, 8 + FRAME, RotationMessage::Barrier(least));
@@ -175,30 +165,21 @@ impl RotationActor {
 
     fn make_progress(&mut self, context: &mut ActorContext<'_, RotationMessage>) -> ActorResult {
         while self.running.is_none() {
-            if self.seat.is_done() && self.rotation + 1 < self.setup.rotations {
-                self.rotation += 1;
-                self.seat = RingPosition::new(self.me, &self.setup.blocks);
-                for block in std::mem::take(&mut self.early) {
-                    self.receive_block(block)?;
-                }
+            if self.node.is_done() && self.node.rotation() + 1 < self.setup.rotations {
+                self.node.begin_rotation().map_err(|error| error.to_string())?;
                 continue;
             }
             if self.setup.barrier && !self.may_begin(context) {
                 break;
             }
-            let mut next = self.seat.next();
-            if self.setup.run_out_of_order {
-                // The last block that arrived runs first.
-                let ran = |key: &(usize, usize)| self.ran.contains(&(self.rotation, key.0, key.1));
-                next = next.and(self.here.keys().rev().copied().find(|key| !ran(key)));
-            }
-            let Some(next) = next else { break };
+            let Some((visit, values)) = self.node.start_block(self.position) else { break };
             context.end_wait(0);
-            self.running = Some(next);
-            context.compute(0, "runs a block", (self.setup.work)(self.me, next.0, next.1), 0);
+            let home = self.node.segment().ring().home_of(visit.block);
+            self.running = Some((visit.block, values));
+            context.compute(0, "runs a block", (self.setup.work)(self.position, home, visit.block), 0);
         }
         if self.is_done() {
-            // Other seats may have blocks left.
+            // Other positions may have blocks left.
             self.arrive_at_barrier(usize::MAX, context);
         } else if self.running.is_none() {
             context.begin_wait(0, "waits for a block");
@@ -206,10 +187,19 @@ impl RotationActor {
         Ok(())
     }
 
-    fn receive_block(&mut self, block: RingBlock) -> ActorResult {
-        self.seat.accept_block(block.home, block.number).map_err(|error| error.to_string())?;
-        self.here.insert((block.home, block.number), block);
-        Ok(())
+    /// Sends a block to the next position.
+    fn pass_on(&mut self, departure: BlockDeparture<Vec<f64>>, context: &mut ActorContext<'_, RotationMessage>) {
+        if self.setup.pass_out_of_order && self.delayed.is_none() && self.node.can_start(self.position) {
+            self.delayed = Some(departure);
+            return;
+        }
+        for BlockDeparture { to, rotation, block, content: values } in
+            std::iter::once(departure).chain(self.delayed.take())
+        {
+            let bytes = self.setup.value_bytes * values.len() + 32 + FRAME;
+            let message = RotationMessage::Block { rotation, block, values };
+            context.send(Rank::new(to as u32), Lane::Bulk, bytes, message);
+        }
     }
 }
 
@@ -227,46 +217,41 @@ impl Actor for RotationActor {
         context: &mut ActorContext<'_, RotationMessage>,
     ) -> ActorResult {
         match message {
-            RotationMessage::Block(rotation, block) if rotation > self.rotation => self.early.push(block),
-            RotationMessage::Block(_, block) => self.receive_block(block)?,
-            RotationMessage::Barrier(step) if self.me == 0 => {
-                self.arrivals[from.index()] = step;
+            RotationMessage::Block { rotation, block, values } => {
+                self.node.on_block(rotation, block, values).map_err(|error| error.to_string())?;
+            }
+            RotationMessage::Barrier(barrier) if self.position == 0 => {
+                self.arrivals[from.index()] = barrier;
                 self.announce_barrier(context);
             }
-            RotationMessage::Barrier(step) => self.released = step,
+            RotationMessage::Barrier(barrier) => self.released = barrier,
         }
         self.make_progress(context)
     }
 
     fn on_timer(&mut self, _: u64, context: &mut ActorContext<'_, RotationMessage>) -> ActorResult {
-        let (home, number) = self.running.take().ok_or("no block is running")?;
-        let mut block = self.here.remove(&(home, number)).ok_or("the block is not on this seat")?;
-        (self.setup.visit)(self.me, self.rotation, &mut block);
-        self.ran.push((self.rotation, home, number));
-        let BlockTransfer { to, .. } = self.seat.finish_block();
-        if to == self.me {
-            self.here.insert((home, number), block);
-        } else {
-            let bytes = self.setup.value_bytes * block.values.len() + 32 + FRAME;
-            context.send(Rank::new(to as u32), Lane::Bulk, bytes, RotationMessage::Block(self.rotation, block));
+        let (block, mut values) = self.running.take().ok_or("no block is running")?;
+        (self.setup.visit)(self.position, self.node.rotation(), &mut values);
+        self.ran.push((self.node.rotation(), block));
+        if let Some(departure) = self.node.finish_block(self.position, values) {
+            self.pass_on(departure, context);
         }
-        if self.ran.len() == (self.rotation + 1) * self.setup.blocks.iter().sum::<usize>() {
+        if self.node.has_run_all() {
             self.ends.push(context.now());
         }
         self.make_progress(context)
     }
 
     fn is_done(&self) -> bool {
-        self.seat.is_done() && self.rotation + 1 == self.setup.rotations && self.running.is_none()
+        self.node.is_done() && self.node.rotation() + 1 == self.setup.rotations
     }
 
     fn pending_waits(&self) -> Vec<PendingWait> {
         if self.is_done() || self.running.is_some() {
             return Vec::new();
         }
-        let due = ExpectedBlock { at: self.seat.expected_block() };
-        let before = (self.me + self.setup.blocks.len() - 1) % self.setup.blocks.len();
-        let what = format!("{due} in rotation {}", self.rotation);
-        vec![PendingWait::new(format!("seat {}", self.me), what, vec![Rank::new(before as u32)])]
+        let source = Rank::new(self.node.segment().source() as u32);
+        let what = self.node.inbox().expected_block().to_string();
+        vec![PendingWait::new(format!("position {}", self.position), what, vec![source])]
     }
 }

@@ -16,6 +16,7 @@
 //!
 //! What cannot be is refused by [`ClusterSpec::validate`] (in `validate.rs`), with the reason.
 
+mod resources;
 mod validate;
 
 pub use validate::{InvalidClusterSpec, MAX_PEERS};

@@ -11,13 +11,14 @@ use crate::actors::rotation::{RotationActor, RotationSetup};
 use crate::cluster_spec::{ClusterSpec, ComputeModel};
 use crate::simulation::Simulation;
 use crate::units::{DataRate, SimDuration};
+use hemiola_schedule::plan::ring::RingDirection;
 use std::sync::Arc;
 
 const TOKENS: f64 = 99.5e6;
 const TOKENS_A_SECOND: f64 = 1.7e6;
 const TABLE_BYTES: usize = 80_000_000;
 const ROTATIONS: usize = 10;
-/// Blocks per seat in the variant that overlaps computation and communication.
+/// Blocks per ring position in the variant that overlaps computation and communication.
 const SEVERAL: usize = 4;
 
 /// Returns the end of each rotation on all peers, in seconds.
@@ -30,18 +31,19 @@ fn rotations(peers: usize, link: u64, deviation: f64, blocks: usize, barrier: bo
     let setup = RotationSetup {
         blocks: vec![blocks; peers],
         length: 1,
-        rotations: ROTATIONS,
+        direction: RingDirection::ToHigher,
+        rotations: ROTATIONS as u64,
         work: Arc::new(move |_, _, _| visit),
         barrier,
         value_bytes: TABLE_BYTES / (peers * blocks),
         visit: |_, _, _| {},
-        run_out_of_order: false,
+        pass_out_of_order: false,
     };
     let simulation = Simulation::new(&cluster, 1, |me| RotationActor::new(me, setup.clone()));
     let mut simulation = simulation.map_err(|error| error.to_string())?;
     simulation.run().map_err(|trouble| trouble.to_string())?;
     let end = |rotation: usize| {
-        simulation.actors().iter().map(|seat| seat.rotation_ends()[rotation].as_nanos()).max().unwrap_or(0) as f64
+        simulation.actors().iter().map(|actor| actor.rotation_ends()[rotation].as_nanos()).max().unwrap_or(0) as f64
             * 1e-9
     };
     Ok((0..ROTATIONS).map(end).collect())

@@ -106,12 +106,7 @@ impl CollectiveKind {
             Self::AllGatherRagged => blocks(&ragged(peers, length)),
             Self::Gather(to) if root(to) == me.index() => blocks(&ragged(peers, length)),
             Self::Broadcast(from) => data[root(from)].clone(),
-            Self::Reduce(to) if root(to) == me.index() => {
-                let rotated = |element: usize| -> Vec<f32> {
-                    (0..peers).map(|index| data[(index + root(to)) % peers][element]).collect()
-                };
-                (0..length).map(|element| serial_sums::tree(&rotated(element))).collect()
-            }
+            Self::Reduce(to) if root(to) == me.index() => serial_sums::reduce(root(to), data),
             Self::AllToAll => {
                 let block = me.index() * length..(me.index() + 1) * length;
                 data.iter().flat_map(|from| from[block.clone()].to_vec()).collect()

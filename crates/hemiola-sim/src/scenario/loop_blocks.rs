@@ -43,7 +43,7 @@ fn body(block: LoopBlock, pass: usize, part: &mut [f64], time: &mut [f64]) {
 impl LoopScenario {
     fn setup(&self) -> LoopSetup {
         let parts = self.cluster.peers * self.workers;
-        let bounds = |count: usize| (0..=count as u64).collect();
+        let bounds = |count: usize| (0..=count).collect();
         let ratio = self.ratio;
         let schedule = if self.wavefront { LoopSchedule::Wavefront } else { LoopSchedule::Rotation { ratio } };
         let (space, time, peers_used) = (bounds(parts), bounds(ratio * parts), self.cluster.peers);

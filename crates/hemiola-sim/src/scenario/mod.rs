@@ -16,10 +16,12 @@
 //!   plus residuals equal the inputs; an input that cannot be compressed fails on all peers.
 //! - [`GossipScenario`]: with NOTIFY-ACK, rounds have the bits of serial rounds, also after the
 //!   loss of a peer.
-//! - [`RotationScenario`]: every block runs at every seat once, in an order that does not depend on
+//! - [`RotationScenario`]: every block runs at every position once, in an order that does not depend on
 //!   timing.
 //! - [`PipelineScenario`]: all peers start the same rounds and end with the same model, whatever
 //!   the timing; jobs in flight do not conflict.
+//! - [`SyncScenario`]: a training ends with the bits of a serial training, on all peers, by any
+//!   strategy; with a staleness bound or compression, copies are equal.
 //! - [`LoopScenario`]: a loop gives the bits of its blocks run serially in the order of its plan.
 
 mod checkpoint;
@@ -32,6 +34,8 @@ mod pipeline;
 mod random_cluster;
 mod rotation;
 mod serial_sums;
+mod serial_training;
+mod sync;
 mod tables;
 
 pub use checkpoint::{CheckpointFault, CheckpointScenario};
@@ -41,6 +45,7 @@ pub use gossip::{GossipFault, GossipScenario};
 pub use loop_blocks::LoopScenario;
 pub use pipeline::PipelineScenario;
 pub use rotation::RotationScenario;
+pub use sync::SyncScenario;
 pub use tables::{TableFault, TableScenario};
 
 use crate::simulation::RunSummary;
@@ -86,6 +91,8 @@ pub enum AnyScenario {
     Pipeline(PipelineScenario),
     /// Parallel loops over blocks.
     Loop(LoopScenario),
+    /// Training of a model by a synchronization strategy.
+    Sync(SyncScenario),
 }
 
 impl AnyScenario {
@@ -100,6 +107,7 @@ impl AnyScenario {
             Self::Rotation(scenario) => scenario.check(),
             Self::Pipeline(scenario) => scenario.check(),
             Self::Loop(scenario) => scenario.check(),
+            Self::Sync(scenario) => scenario.check(),
         }
     }
 }
@@ -122,7 +130,8 @@ any_scenario!(
     Gossip: GossipScenario,
     Rotation: RotationScenario,
     Pipeline: PipelineScenario,
-    Loop: LoopScenario
+    Loop: LoopScenario,
+    Sync: SyncScenario
 );
 
 /// Event limit of a run, far above the number that any scenario needs.

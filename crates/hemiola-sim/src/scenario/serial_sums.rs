@@ -2,6 +2,7 @@
 //! give these bits.
 
 use hemiola_collective_proto::Algorithm;
+use std::ops::AddAssign;
 
 /// Sums one element over all peers in the order of a ring. `chunk` is the chunk of the element.
 fn ring(values: &[f32], chunk: usize) -> f32 {
@@ -14,7 +15,7 @@ fn ring(values: &[f32], chunk: usize) -> f32 {
 }
 
 /// Sums neighbouring pairs, then pairs of pairs; a value without partner is carried over.
-pub(super) fn tree(values: &[f32]) -> f32 {
+fn tree(values: &[f32]) -> f32 {
     let mut sums = values.to_vec();
     while sums.len() > 1 {
         sums = sums.chunks(2).map(|pair| pair.iter().copied().reduce(|a, b| a + b).unwrap_or_default()).collect();
@@ -24,7 +25,7 @@ pub(super) fn tree(values: &[f32]) -> f32 {
 
 /// Folds the values beyond the largest power of two onto the first ones, then the upper half onto
 /// the lower, repeatedly.
-fn halving(values: &[f32]) -> f32 {
+pub(super) fn halving<T: Copy + AddAssign>(values: &[T]) -> T {
     let mut sums = values.to_vec();
     let mut half = 1 << values.len().ilog2();
     while sums.len() > 1 {
@@ -40,6 +41,14 @@ fn halving(values: &[f32]) -> f32 {
 /// Returns the chunk of an element, for equal chunks.
 fn chunk_of(element: usize, length: usize, chunks: usize) -> usize {
     (0..chunks).find(|chunk| element < (chunk + 1) * length / chunks).unwrap_or(0)
+}
+
+/// Returns the result of a reduce on its root: a tree of ranks relative to the root.
+pub(super) fn reduce(root: usize, data: &[Vec<f32>]) -> Vec<f32> {
+    let rotated = |element: usize| -> Vec<f32> {
+        (0..data.len()).map(|index| data[(index + root) % data.len()][element]).collect()
+    };
+    (0..data[0].len()).map(|element| tree(&rotated(element))).collect()
 }
 
 /// Returns the result of an all-reduce.

@@ -5,4 +5,5 @@ mod learning_curve;
 pub mod mf;
 pub mod profiled;
 pub mod protocol_speed;
+pub mod synthetic_model;
 pub mod what_if;

@@ -127,8 +127,7 @@ impl ProfiledProgram<'_> {
         let work: Vec<u64> = entries.into_iter().map(|entries| self.nanos(entries)).collect();
         let (times, travelling) = (plan.cuts.times(), self.profile.rotating_arrays(plan));
         let messages = |time: usize| {
-            let rows =
-                |array: &RotatingArray| (array.row_bytes * (array.rows[time].end - array.rows[time].start)) as usize;
+            let rows = |array: &RotatingArray| array.row_bytes as usize * array.rows[time].len();
             travelling.iter().map(|array| HEADER_BYTES + rows(array)).chain([HEADER_BYTES]).collect()
         };
         let setup = loop_blocks::LoopSetup {
@@ -153,7 +152,7 @@ impl ProfiledProgram<'_> {
             plan.dimensions.1.ok_or("no rows travel, so tables and all-reduce have nothing to do; use rotation")?;
         let counts: Vec<u64> = match &self.profile.histograms[time] {
             Some(histogram) => histogram.counts().to_vec(),
-            None => vec![1; self.profile.description.extents[time].end as usize],
+            None => vec![1; self.profile.description.extents[time].end],
         };
         let mut ends: Vec<u64> = Vec::with_capacity(counts.len());
         for count in counts {
@@ -174,7 +173,7 @@ impl ProfiledProgram<'_> {
     }
 
     /// Number of rows that would travel, and of values per row.
-    fn shared_rows(&self, plan: &LoopPlan) -> Result<(u64, usize), String> {
+    fn shared_rows(&self, plan: &LoopPlan) -> Result<(usize, usize), String> {
         let travelling = self.profile.rotating_arrays(plan);
         let rows = travelling.iter().filter_map(|array| array.rows.last()).map(|rows| rows.end).max();
         let width = travelling.iter().map(|array| array.row_bytes as usize).sum::<usize>().div_ceil(CELL_BYTES);
@@ -196,8 +195,12 @@ impl ProfiledProgram<'_> {
         let time = plan.dimensions.1.unwrap_or(0);
         let bin_rows = self.profile.histograms[time].as_ref().map_or(1, Histogram::width);
         let shards = SHARDS_PER_WORKER * self.workers * peers;
-        let spec =
-            TableSpec { consistency, shards, clients: peers, ..TableSpec::new("rows", KeySpace::Fixed(rows), width) };
+        let spec = TableSpec {
+            consistency,
+            shards,
+            clients: peers,
+            ..TableSpec::new("rows", KeySpace::Fixed(rows as u64), width)
+        };
         let spec = Arc::new(spec);
         let mut failed = None;
         let simulation = Simulation::new(cluster, seed, |me| {
@@ -226,7 +229,7 @@ impl ProfiledProgram<'_> {
         traced: bool,
     ) -> Result<PassRun, String> {
         let (rows, width) = self.shared_rows(plan)?;
-        let length = rows as usize * width;
+        let length = rows * width;
         let (algorithm, operator) = (Algorithm::Ring, ReduceOp::Sum);
         let clocks = self.clocks as usize * passes;
         // The workers of a peer compute in parallel and sum locally.
@@ -260,8 +263,8 @@ struct ProfiledWorker {
 impl ProfiledWorker {
     fn new(
         bins: &[u32],
-        bin_rows: u64,
-        rows: u64,
+        bin_rows: usize,
+        rows: usize,
         (clocks, passes): (u64, usize),
         width: usize,
         nanos: impl Fn(u64) -> u64,
@@ -271,7 +274,7 @@ impl ProfiledWorker {
             let bins = &bins[share(at)..share(at + 1)];
             // Rows that share a histogram bin are read in turn.
             let row =
-                |(number, bin): (usize, &u32)| (u64::from(*bin) * bin_rows + number as u64 % bin_rows).min(rows - 1);
+                |(number, bin): (usize, &u32)| (*bin as usize * bin_rows + number % bin_rows).min(rows - 1) as u64;
             let mut keys: Vec<u64> = bins.iter().enumerate().map(row).collect();
             keys.sort_unstable();
             keys.dedup();

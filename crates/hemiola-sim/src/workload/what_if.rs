@@ -153,7 +153,7 @@ fn rotate(
 ) -> Result<SimulatedRun, String> {
     let parts = cluster.peers * job.workers;
     let times = RATIO * parts;
-    let bounds = |end: usize, count: usize| (0..=count as u64).map(|at| end as u64 * at / count as u64).collect();
+    let bounds = |end: usize, count: usize| (0..=count).map(|at| end * at / count).collect();
     let counts = Arc::new(job.counts(parts, times)?);
     let rating = job.rating_time.nanos();
     let setup = loop_blocks::LoopSetup {

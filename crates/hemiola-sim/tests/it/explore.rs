@@ -1,9 +1,11 @@
 //! Randomized tests of all protocol invariants, and injected faults that they must detect.
 
+use hemiola_sim::actors::sync::SyncFault;
 use hemiola_sim::explore::explore;
 use hemiola_sim::scenario::{
     AnyScenario, CheckpointFault, CheckpointScenario, CollectiveFault, CollectiveScenario, CompressedScenario,
-    GossipFault, GossipScenario, LoopScenario, PipelineScenario, RotationScenario, Scenario, TableFault, TableScenario,
+    GossipFault, GossipScenario, LoopScenario, PipelineScenario, RotationScenario, Scenario, SyncScenario, TableFault,
+    TableScenario,
 };
 use std::ops::Range;
 
@@ -62,6 +64,11 @@ fn schedules_do_not_depend_on_timing() {
 #[test]
 fn loops_give_the_bits_of_their_serial_order() {
     holds::<LoopScenario>(2000);
+}
+
+#[test]
+fn trainings_give_the_bits_of_a_serial_training() {
+    holds::<SyncScenario>(1000);
 }
 
 /// Checks that a fault is found within these seeds, that the shrunk scenario fails, too, and that
@@ -123,7 +130,7 @@ fn injected_gossip_faults_are_found() {
 
 #[test]
 fn injected_rotation_faults_are_found() {
-    finds("out of order", |scenario: RotationScenario| RotationScenario { run_out_of_order: true, ..scenario });
+    finds("out of order", |scenario: RotationScenario| RotationScenario { pass_out_of_order: true, ..scenario });
 }
 
 #[test]
@@ -134,6 +141,14 @@ fn injected_schedule_faults_are_found() {
 #[test]
 fn injected_loop_faults_are_found() {
     finds("early blocks", |scenario: LoopScenario| LoopScenario { send_before_run: true, ..scenario });
+}
+
+#[test]
+fn injected_training_faults_are_found() {
+    for fault in [SyncFault::StaleRead, SyncFault::SharedChannel] {
+        let shrunk = finds(&format!("{fault:?}"), |scenario: SyncScenario| scenario.with_fault(fault));
+        assert!(shrunk.cluster.peers <= 3 && shrunk.steps <= 2, "{fault:?}: {shrunk:?}");
+    }
 }
 
 #[test]
@@ -149,7 +164,7 @@ fn a_deadlock_prints_the_wait_graph() {
 #[test]
 fn failures_do_not_depend_on_threads() {
     let run = || {
-        let fault = |seed| RotationScenario { run_out_of_order: true, ..RotationScenario::from_seed(seed) };
+        let fault = |seed| RotationScenario { pass_out_of_order: true, ..RotationScenario::from_seed(seed) };
         let found = explore(0..200, fault, |scenario| scenario.check().map(drop));
         found.expect_err("the fault is found").to_string()
     };

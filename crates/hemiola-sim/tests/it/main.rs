@@ -5,3 +5,4 @@ mod explore;
 mod figures;
 mod network;
 mod staleness;
+mod sync_conformance;

@@ -84,7 +84,7 @@ mod tests {
             .map(|index| VariableSpec::dense(format!("conv{index}"), [channels[index + 1], channels[index], 3, 3]))
             .collect();
         for (index, (rows, columns)) in [(25_088, 4096), (4096, 4096), (4096, 1000)].into_iter().enumerate() {
-            variables.push(VariableSpec::linear(format!("linear{index}"), rows, columns, batch));
+            variables.push(VariableSpec::linear(format!("linear{index}"), [rows, columns], batch));
         }
         ModelSpec::new(variables).unwrap()
     }
@@ -112,9 +112,9 @@ mod tests {
     fn no_builder_is_cheaper() {
         let link = LinkSpec::bits(1e9, 1e-4);
         let wide = ModelSpec::new(vec![
-            VariableSpec::embedding("users", 100_000, 64, 512),
-            VariableSpec::embedding("items", 20_000, 64, 512),
-            VariableSpec::linear("hidden", 128, 256, 512),
+            VariableSpec::embedding("users", [100_000, 64], 512),
+            VariableSpec::embedding("items", [20_000, 64], 512),
+            VariableSpec::linear("hidden", [128, 256], 512),
             VariableSpec::dense("bias", [256]),
         ])
         .unwrap();

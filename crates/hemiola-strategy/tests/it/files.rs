@@ -8,10 +8,10 @@ use hemiola_strategy::{
 /// Small net with each kind of layer.
 pub(crate) fn model() -> ModelSpec {
     ModelSpec::new(vec![
-        VariableSpec::embedding("words", 50_021, 128, 2_000),
+        VariableSpec::embedding("words", [50_021, 128], 2_000),
         VariableSpec::dense("convolution.weight", [64, 32, 3, 3]),
         VariableSpec::dense("convolution.bias", [64]),
-        VariableSpec::linear("hidden.weight", 4096, 2048, 32),
+        VariableSpec::linear("hidden.weight", [4096, 2048], 32),
         VariableSpec::dense("hidden.bias", [2048]),
         VariableSpec::dense("scale", []),
     ])
@@ -106,9 +106,9 @@ fn an_explanation_has_every_variable_with_bytes_time_and_runner_up() {
 fn costs_follow_the_claims_of_the_papers() {
     let vgg = ModelSpec::new(vec![
         VariableSpec::dense("features", [14_714_688]),
-        VariableSpec::linear("classifier.0", 25_088, 4096, 32),
-        VariableSpec::linear("classifier.1", 4096, 4096, 32),
-        VariableSpec::linear("classifier.2", 4096, 1000, 32),
+        VariableSpec::linear("classifier.0", [25_088, 4096], 32),
+        VariableSpec::linear("classifier.1", [4096, 4096], 32),
+        VariableSpec::linear("classifier.2", [4096, 1000], 32),
     ])
     .unwrap();
     let cluster = ResourceSpec::uniform(4, LinkSpec::bits(1e8, 2e-4));
@@ -121,9 +121,9 @@ fn costs_follow_the_claims_of_the_papers() {
     }
     // Parallax: a batch touches few rows.
     let ncf = ModelSpec::new(vec![
-        VariableSpec::embedding("users", 138_000, 64, 1024),
-        VariableSpec::embedding("items", 27_000, 64, 1024),
-        VariableSpec::linear("hidden", 128, 64, 1024),
+        VariableSpec::embedding("users", [138_000, 64], 1024),
+        VariableSpec::embedding("items", [27_000, 64], 1024),
+        VariableSpec::linear("hidden", [128, 64], 1024),
     ])
     .unwrap();
     assert!(3.0 * bytes(StrategyBuilder::Parallax, &ncf) <= bytes(StrategyBuilder::AllReduce { chunk: None }, &ncf));

@@ -16,8 +16,8 @@ const EXAMPLES: u64 = 2;
 
 fn model() -> ModelSpec {
     ModelSpec::new(vec![
-        VariableSpec::embedding("words", 9, 2, 4),
-        VariableSpec::linear("wide", 3, 5, 2),
+        VariableSpec::embedding("words", [9, 2], 4),
+        VariableSpec::linear("wide", [3, 5], 2),
         VariableSpec::dense("bias", [5]),
         VariableSpec::dense("scale", [2, 3]),
     ])

@@ -188,7 +188,10 @@ fn compute(inputs: Vec<(CollectiveId, CollectiveOp)>) -> Vec<(usize, CollectiveI
         }
         CollectiveOp::AllGatherLengths { .. } => {
             let all: Vec<i64> = ops.iter().flat_map(lengths).collect();
-            ops.iter().map(|_| CollectiveOutput::Lengths(all.clone())).collect()
+            ops.iter().map(|_| CollectiveOutput::Integers(all.clone())).collect()
+        }
+        CollectiveOp::BroadcastOrder { order } => {
+            ops.iter().map(|_| CollectiveOutput::Integers(order.clone())).collect()
         }
         CollectiveOp::AllReduce { .. } | CollectiveOp::Reduce { .. } => {
             let mut sum = vec![0.0; elements(&ops[0]).len()];

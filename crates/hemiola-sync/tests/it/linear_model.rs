@@ -108,7 +108,7 @@ fn train(
 ) -> Result<Vec<Vec<f32>>> {
     let pairs = (EXAMPLES / cluster.size()) as u64;
     let variables =
-        vec![VariableSpec::linear("weights", INPUTS, OUTPUTS, pairs), VariableSpec::dense("biases", [OUTPUTS])];
+        vec![VariableSpec::linear("weights", [INPUTS, OUTPUTS], pairs), VariableSpec::dense("biases", [OUTPUTS])];
     let model = ModelSpec::new(variables).map_err(hemiola_sync::Error::from)?;
     // Peers adopt the values of peer 0.
     let values = vec![vec![0.1 * (1.0 + cluster.rank().index() as f32); INPUTS * OUTPUTS], vec![0.0; OUTPUTS]];
@@ -117,7 +117,7 @@ fn train(
     let [weights_id, biases_id] = [0, 1].map(VariableId::new);
     let structured = sync.structured()[0];
     while sync.steps() < steps {
-        let gradients = sync.begin_pass(PassKind::Step)?;
+        let gradients = sync.begin_pass(PassKind::Step);
         let weights = sync.next_values(weights_id, PassKind::Step).wait();
         let biases = sync.next_values(biases_id, PassKind::Step).wait();
         let mine = (0..EXAMPLES).filter(|number| number % cluster.size() == cluster.rank().index());

@@ -8,8 +8,9 @@ use crate::spec::{KeySpace, TableSpec};
 use crate::store::prefetch::prefetch;
 use hashbrown::HashTable;
 
-/// Marks a key without a slot.
-const NO_SLOT: u32 = u32::MAX;
+/// Marks a key without a slot. Other entries are slots plus one. An empty index is therefore zeroed
+/// memory, which the system provides as it is used.
+const NO_SLOT: u32 = 0;
 
 /// Maximum number of rows per shard for the direct form: 256 MiB of slots.
 const DIRECT_ROWS: u64 = 1 << 26;
@@ -22,7 +23,7 @@ const CLIENT_ROWS: u64 = 1 << 22;
 pub enum KeyIndex {
     /// Direct table, indexed by the position of the key in the shard.
     Direct {
-        /// Slots of the shard's rows, in key order.
+        /// Slots of the shard's rows plus one, in key order; zero if a row has none.
         slots: Vec<u32>,
         /// Distance between two keys of a shard.
         stride: u64,
@@ -67,6 +68,16 @@ impl KeyIndex {
         }
     }
 
+    /// Creates an empty index for a cache of the consecutive keys `0..rows`.
+    #[must_use]
+    pub fn for_rows(rows: u64) -> Self {
+        if rows <= CLIENT_ROWS {
+            Self::Direct { slots: vec![NO_SLOT; rows as usize], stride: 1 }
+        } else {
+            Self::for_subset()
+        }
+    }
+
     /// Creates an empty index for a subset of the rows.
     #[must_use]
     pub fn for_subset() -> Self {
@@ -80,7 +91,7 @@ impl KeyIndex {
         match self {
             Self::Direct { slots, stride } => {
                 let at = usize::try_from(position(key, *stride)).ok()?;
-                slots.get(at).copied().filter(|slot| *slot != NO_SLOT)
+                slots.get(at)?.checked_sub(1)
             }
             Self::Hash(table) => table.find(hash(key), |slot| key_of(*slot) == key).copied(),
         }
@@ -103,7 +114,7 @@ impl KeyIndex {
     /// If the key is outside of a fixed id space.
     pub fn insert(&mut self, key: u64, slot: u32, key_of: impl Fn(u32) -> u64) {
         match self {
-            Self::Direct { slots, stride } => slots[position(key, *stride) as usize] = slot,
+            Self::Direct { slots, stride } => slots[position(key, *stride) as usize] = slot + 1,
             Self::Hash(table) => {
                 table.insert_unique(hash(key), slot, |slot| hash(key_of(*slot)));
             }
@@ -119,6 +130,14 @@ impl KeyIndex {
                     entry.remove();
                 }
             }
+        }
+    }
+
+    /// Removes the slots of all keys, which `keys` lists.
+    pub fn clear(&mut self, keys: impl Iterator<Item = u64>) {
+        match self {
+            Self::Direct { slots, stride } => keys.for_each(|key| slots[position(key, *stride) as usize] = NO_SLOT),
+            Self::Hash(table) => table.clear(),
         }
     }
 
@@ -151,6 +170,8 @@ mod tests {
             assert_eq!(index.find(4, |slot| keys[slot as usize]), None);
             assert_eq!(index.find(7, |slot| keys[slot as usize]), Some(2));
             assert_eq!(index.find(u64::MAX, |slot| keys[slot as usize]), None);
+            index.clear(keys.iter().copied());
+            assert!(keys.iter().all(|key| index.find(*key, |slot| keys[slot as usize]).is_none()));
         }
     }
 }

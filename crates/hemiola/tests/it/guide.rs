@@ -39,16 +39,16 @@ fn assert_shown(run: &LoopReport) {
 fn on(
     peers: usize,
     workers: usize,
-    program: impl Fn(&Cluster) -> hemiola::Result<LoopReport> + Send + Sync,
+    program: impl Fn(&Cluster) -> hemiola::cluster::Result<LoopReport> + Send + Sync,
 ) -> LoopReport {
-    with_watchdog(|| hemiola::standalone(peers).workers(workers).run(program)).expect("it runs").swap_remove(0)
+    with_watchdog(|| hemiola::cluster::standalone(peers).workers(workers).run(program)).expect("it runs").swap_remove(0)
 }
 
 #[test]
 fn one_dimension() {
     assert_shown(&on(1, 4, |cluster| {
-        let values = cluster.uniform([100_000], 0.0..1.0, 1)?;
-        let squares = cluster.zeros::<f32, 1>([100_000])?;
+        let values = cluster.uniform([100_000], 0.0..1.0, Seed(1))?;
+        let mut squares = cluster.zeros::<f32, 1>([100_000])?;
         parallel_for!(
             cluster,
             for i in 0..100_000 {
@@ -61,10 +61,10 @@ fn one_dimension() {
 #[test]
 fn two_dimensions() {
     assert_shown(&on(1, 4, |cluster| {
-        let all = cluster.uniform([1000, 500], 1.0..5.0, 1)?;
+        let all = cluster.uniform([1000, 500], 1.0..5.0, Seed(1))?;
         let ratings = all.entries().filter(|[u, i], _| (u + i) % 10 == 0).materialize()?;
-        let w = cluster.uniform([1000, 8], 0.0..0.5, 2)?;
-        let h = cluster.uniform([500, 8], 0.0..0.5, 3)?;
+        let mut w = cluster.uniform([1000, 8], 0.0..0.5, Seed(2))?;
+        let mut h = cluster.uniform([500, 8], 0.0..0.5, Seed(3))?;
         parallel_for!(
             cluster,
             for ([u, i], rating) in &ratings {
@@ -81,13 +81,13 @@ fn two_dimensions() {
 #[test]
 fn waves() {
     assert_shown(&on(1, 4, |cluster| {
-        let d = cluster.from_fn([501, 501], |[i, j]| if i == 0 || j == 0 { i + j } else { 0 })?;
+        let mut d = cluster.from_fn([501, 501], |[i, j]| if i == 0 || j == 0 { i + j } else { 0 })?;
         let (left, right) = (vec![b'a'; 500], vec![b'b'; 500]);
         parallel_for!(
             cluster,
             ordered,
             for [i, j] in [1..501, 1..501] {
-                let replaced = d[[i - 1, j - 1]] + u64::from(left[i - 1] != right[j - 1]);
+                let replaced = d[[i - 1, j - 1]] + usize::from(left[i - 1] != right[j - 1]);
                 d[[i, j]] = replaced.min(d[[i - 1, j]] + 1).min(d[[i, j - 1]] + 1);
             }
         )
@@ -97,7 +97,7 @@ fn waves() {
 #[test]
 fn a_skewed_loop() {
     assert_shown(&on(1, 4, |cluster| {
-        let a = cluster.uniform([500, 500], 0.0..1.0, 1)?;
+        let mut a = cluster.uniform([500, 500], 0.0..1.0, Seed(1))?;
         parallel_for!(
             cluster,
             ordered,
@@ -111,8 +111,8 @@ fn a_skewed_loop() {
 #[test]
 fn a_loop_that_cannot_be_divided() {
     assert_shown(&on(1, 4, |cluster| {
-        let values = cluster.uniform([100_000], 0.0..1.0, 1)?;
-        let sums = cluster.zeros::<f32, 1>([100_000])?;
+        let values = cluster.uniform([100_000], 0.0..1.0, Seed(1))?;
+        let mut sums = cluster.zeros::<f32, 1>([100_000])?;
         parallel_for!(
             cluster,
             for i in 1..100_000 {
@@ -125,8 +125,8 @@ fn a_loop_that_cannot_be_divided() {
 #[test]
 fn writes_that_depend_on_data() {
     assert_shown(&on(1, 4, |cluster| {
-        let values = cluster.uniform([100_000], 0.0..10.0, 1)?;
-        let counts = cluster.zeros::<u32, 1>([10])?;
+        let values = cluster.uniform([100_000], 0.0..10.0, Seed(1))?;
+        let mut counts = cluster.zeros::<u32, 1>([10])?;
         parallel_for!(
             cluster,
             for (_, value) in &values {
@@ -139,7 +139,7 @@ fn writes_that_depend_on_data() {
 #[test]
 fn writes_through_a_buffer() {
     assert_shown(&on(1, 4, |cluster| {
-        let values = cluster.uniform([100_000], 0.0..10.0, 1)?;
+        let values = cluster.uniform([100_000], 0.0..10.0, Seed(1))?;
         let counts = cluster.zeros::<u32, 1>([10])?;
         let buffer = counts.buffered(|count, more: u32| *count += more);
         parallel_for!(
@@ -155,7 +155,7 @@ fn writes_through_a_buffer() {
 fn served_weights() {
     assert_shown(&on(2, 2, |cluster| {
         let samples = cluster.from_fn([20_000], |[row]| vec![row as u32, 19_999 - row as u32])?;
-        let weights = cluster.uniform([20_000], 0.0..1.0, 1)?;
+        let weights = cluster.uniform([20_000], 0.0..1.0, Seed(1))?;
         let sum = cluster.accumulator::<f64>();
         parallel_for!(
             cluster,

@@ -18,7 +18,7 @@ fn the_peer() {
                 std::thread::park();
             }
         }
-        cluster.barrier()
+        Ok(cluster.barrier()?)
     });
     outcome.unwrap();
 }

@@ -7,13 +7,13 @@ const RANK: usize = 4;
 
 /// Factorizes a matrix of rank one. Returns the first loss, the last loss and the factors.
 fn factorize(peers: usize, workers: usize) -> (f64, f64, Vec<f32>) {
-    let (users, items) = (24_u64, 18_u64);
+    let (users, items) = (24, 18);
     let results = hemiola::standalone(peers)
         .workers(workers)
         .run(|cluster| {
             let ratings = cluster.from_fn([users, items], |[u, i]| (1 + u % 3) as f32 * (1 + i % 2) as f32)?;
-            let w = cluster.uniform([users, RANK as u64], 0.1..0.5, 1)?;
-            let h = cluster.uniform([items, RANK as u64], 0.1..0.5, 2)?;
+            let mut w = cluster.uniform([users, RANK], 0.1..0.5, Seed(1))?;
+            let mut h = cluster.uniform([items, RANK], 0.1..0.5, Seed(2))?;
             let (loss, step) = (cluster.accumulator::<f64>(), 0.05);
             let mut losses = Vec::new();
             for _ in 0..20 {
@@ -105,12 +105,12 @@ fn ranges_keep_their_order_where_it_matters() {
     let distance = |peers: usize| {
         let results = hemiola::standalone(peers).workers(2).run(|cluster| {
             let (n, m) = (left.len(), right.len());
-            let d = cluster.from_fn([n as u64 + 1, m as u64 + 1], |[i, j]| if i == 0 || j == 0 { i + j } else { 0 })?;
+            let mut d = cluster.from_fn([n + 1, m + 1], |[i, j]| if i == 0 || j == 0 { i + j } else { 0 })?;
             parallel_for!(
                 cluster,
                 ordered,
                 for [i, j] in [1..n + 1, 1..=m] {
-                    let change = u64::from(left[i - 1] != right[j - 1]);
+                    let change = usize::from(left[i - 1] != right[j - 1]);
                     d[[i, j]] = (d[[i - 1, j]] + 1).min(d[[i, j - 1]] + 1).min(d[[i - 1, j - 1]] + change);
                 }
             )?;
@@ -130,14 +130,14 @@ fn an_accumulator_may_combine_by_more_than_a_sum() {
     with_watchdog(|| {
         let results = hemiola::standalone(2).workers(2).run(|cluster| {
             let values = cluster.from_fn([50], |[k]| (k * 37) % 50)?;
-            let largest = Accumulator::new(cluster, 0_u64, |a: u64, b: u64| a.max(b));
+            let largest = Accumulator::new(cluster, 0_usize, |a: usize, b: usize| a.max(b));
             parallel_for!(
                 cluster,
                 for (_, &value) in &values {
                     largest.add(value)
                 }
             )?;
-            largest.take()
+            Ok(largest.take()?)
         });
         assert_eq!(results.expect("the loop runs"), [49, 49]);
     });
@@ -151,7 +151,7 @@ fn the_flush_interval_holds_for_exclusive_rows() {
         hemiola::standalone(2).workers(2).run(|cluster| {
             let entries = cluster.from_fn([40, 60], |_| 1_u32)?.entries().filter(|_, _| true).materialize()?;
             let counts = cluster.zeros::<u32, 1>([40])?;
-            let seen = cluster.zeros::<u32, 2>([40, 60])?;
+            let mut seen = cluster.zeros::<u32, 2>([40, 60])?;
             let buffer = counts.buffered(|count, change: u32| *count += change).flush_every(2);
             let run = parallel_for!(
                 cluster,
@@ -165,12 +165,12 @@ fn the_flush_interval_holds_for_exclusive_rows() {
                 "{}",
                 run.plan()
             );
-            seen.collect()
+            Ok(seen.collect()?)
         })
     })
     .expect("it runs");
     for ([row, column], seen) in &seen[0] {
-        assert_eq!(u64::from(*seen), column / 2 * 2, "entry [{row}, {column}]");
+        assert_eq!(*seen as usize, column / 2 * 2, "entry [{row}, {column}]");
     }
 }
 
@@ -178,10 +178,10 @@ fn the_flush_interval_holds_for_exclusive_rows() {
 fn arrays_of_a_failed_loop_can_be_used_again() {
     let words = with_watchdog(|| {
         hemiola::standalone(3).workers(2).run(|cluster| {
-            let all = cluster.uniform([1000, 500], 1.0..5.0, 1)?;
+            let all = cluster.uniform([1000, 500], 1.0..5.0, Seed(1))?;
             let ratings = all.entries().filter(|[u, i], _| (u + i) % 10 == 0).materialize()?;
-            let (w, h) = (cluster.zeros::<f32, 2>([1000, 8])?, cluster.zeros::<f32, 2>([500, 8])?);
-            let pass = |bad: usize| {
+            let (mut w, mut h) = (cluster.zeros::<f32, 2>([1000, 8])?, cluster.zeros::<f32, 2>([500, 8])?);
+            let pass = |w: &mut DistArray<f32, 2>, h: &mut DistArray<f32, 2>, bad: usize| {
                 parallel_for!(
                     cluster,
                     for ([u, i], rating) in &ratings {
@@ -191,11 +191,11 @@ fn arrays_of_a_failed_loop_can_be_used_again() {
                     }
                 )
             };
-            let failed = pass(900).map(|_| ()).expect_err("it panics").to_string();
+            let failed = pass(&mut w, &mut h, 900).map(|_| ()).expect_err("it panics").to_string();
             // Item rows were in flight when the other peers learned of the failure. All have
             // returned.
             assert_eq!((w.collect()?.len(), h.collect()?.len()), (8000, 4000));
-            pass(5000)?;
+            pass(&mut w, &mut h, 5000)?;
             Ok(failed)
         })
     });
@@ -213,7 +213,7 @@ fn rows_subscripted_by_loop_indices_are_prefetched_from_served_arrays() {
             // Too large to be replicated, and read by both indices, so no cut of the loop aligns
             // with it.
             let table = cluster.from_fn([5001, 8], |[row, _]| row as f32)?;
-            let sums = cluster.zeros::<f64, 1>([40])?;
+            let mut sums = cluster.zeros::<f64, 1>([40])?;
             let run = parallel_for!(
                 cluster,
                 for ([i, j], value) in &entries {
@@ -225,7 +225,7 @@ fn rows_subscripted_by_loop_indices_are_prefetched_from_served_arrays() {
             assert_eq!(run.prefetch_misses(), [("table".to_owned(), 0)]);
             let mut expected = vec![0.0; 40];
             for ([i, j], value) in entries.collect()? {
-                expected[i as usize] += (i + j + 1) as f64 - f64::from(value);
+                expected[i] += (i + j + 1) as f64 - f64::from(value);
             }
             assert!(sums.collect()?.iter().zip(expected).all(|((_, sum), expected)| (sum - expected).abs() < 1e-6));
             Ok(())

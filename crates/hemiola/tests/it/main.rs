@@ -1,7 +1,9 @@
 //! Integration tests of the facade: programs as threads and as processes. One module per topic:
 //!
+//! - `buffered_loops`: models whose loops write through buffers, beside serial loops
 //! - `conditions`: loops under normal and failure conditions: aliases, failures, buffers, served
 //!   arrays, plans
+//! - `examples`: the programs of the folder `examples`, their output and their results
 //! - `guide`: the plans shown in `docs/parallel-for.md`
 //! - `hello`: the example `hello`, standalone, under the launcher, under `mpirun`, with torchrun's
 //!   variables
@@ -13,7 +15,9 @@
 
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "tests start processes and print")]
 
+mod buffered_loops;
 mod conditions;
+mod examples;
 mod guide;
 mod hello;
 mod killed;

@@ -7,15 +7,16 @@ use hemiola::prelude::*;
 type Matrix = DistArray<f32, 2>;
 
 /// Skewed entries: few with low keys, many with high keys.
-fn skewed(cluster: &Cluster, [users, items]: [u64; 2]) -> hemiola::Result<Matrix> {
+fn skewed(cluster: &Cluster, [users, items]: [usize; 2]) -> hemiola::cluster::Result<Matrix> {
     let all = cluster.from_fn([users, items], |[u, i]| (u + i) as f32)?;
     all.entries().filter(|[u, i], _| (u * 31 + i * 17) % 7 < 3 * u / users + 3 * i / items).materialize()
 }
 
 /// Runs two passes of a loop with rotation and profiles them.
-fn profiled(cluster: &Cluster, [users, items]: [u64; 2]) -> hemiola::Result<(LoopPlan, LoopProfile)> {
+fn profiled(cluster: &Cluster, [users, items]: [usize; 2]) -> hemiola::cluster::Result<(LoopPlan, LoopProfile)> {
     let ratings = skewed(cluster, [users, items])?;
-    let (w, h) = (cluster.uniform([users, 4], 0.0..1.0, 1)?, cluster.uniform([items, 4], 0.0..1.0, 2)?);
+    let (mut w, mut h) =
+        (cluster.uniform([users, 4], 0.0..1.0, Seed(1))?, cluster.uniform([items, 4], 0.0..1.0, Seed(2))?);
     let mut found = None;
     for _ in 0..2 {
         let run = parallel_for!(
@@ -38,11 +39,11 @@ fn profiled(cluster: &Cluster, [users, items]: [u64; 2]) -> hemiola::Result<(Loo
     Ok(found.expect("there were two passes"))
 }
 
-const SMALL: [u64; 2] = [90, 70];
+const SMALL: [usize; 2] = [90, 70];
 
-fn on(peers: usize, workers: usize, extents: [u64; 2]) -> (LoopPlan, LoopProfile) {
+fn on(peers: usize, workers: usize, extents: [usize; 2]) -> (LoopPlan, LoopProfile) {
     let program = |cluster: &Cluster| profiled(cluster, extents);
-    hemiola::standalone(peers).workers(workers).run(program).unwrap().remove(0)
+    hemiola::cluster::standalone(peers).workers(workers).run(program).unwrap().remove(0)
 }
 
 fn single_peer_profile(workers: usize) -> LoopProfile {
@@ -65,7 +66,7 @@ fn the_plan_from_a_profile_of_one_peer_is_that_of_the_cluster() {
             assert_eq!(entries.iter().sum::<u64>(), profile.description.entries);
             let travels = profile.rotating_arrays(&planned);
             assert!(travels.iter().all(|array| array.row_bytes == 16 && array.rows.len() == planned.cuts.times()));
-            let rows: u64 = travels.iter().flat_map(|array| &array.rows).map(|rows| rows.end - rows.start).sum();
+            let rows: usize = travels.iter().flat_map(|array| &array.rows).map(|rows| rows.end - rows.start).sum();
             assert!([70, 90].contains(&rows), "all rows of one of the arrays: {rows}");
         }
     }
@@ -96,7 +97,7 @@ fn every_block_is_measured_in_every_pass() {
 #[test]
 fn a_loop_over_ranges_is_cut_evenly() {
     let program = |cluster: &Cluster| {
-        let a = cluster.zeros::<f32, 2>([64, 8])?;
+        let mut a = cluster.zeros::<f32, 2>([64, 8])?;
         let run = parallel_for!(
             cluster,
             for [i] in [0..64] {
@@ -107,7 +108,7 @@ fn a_loop_over_ranges_is_cut_evenly() {
         profile.add_run(&run);
         Ok(profile)
     };
-    let profile = hemiola::standalone(1).run(program).unwrap().remove(0);
+    let profile = hemiola::cluster::standalone(1).run(program).unwrap().remove(0);
     let profile = LoopProfile::from_json(&profile.to_json()).unwrap();
     let plan = profile.plan(4, 1).unwrap();
     assert_eq!(profile.entries_of(&plan).unwrap(), [16; 4], "{plan}");
@@ -120,10 +121,10 @@ fn a_custom_loop_can_be_profiled() {
         let ratings = skewed(cluster, SMALL)?;
         let row = |name, dimension| AlignedArray { name, dimension, width: 4, cell_bytes: 4 };
         let mut profile = LoopProfile::from_custom_loop("custom", &ratings, &[row("w", 0), row("h", 1)])?;
-        profile.add_pass(0.5, &[(ratings.len(), 0.25)]);
+        profile.add_pass(0.5, &[(ratings.len() as u64, 0.25)]);
         Ok(profile)
     };
-    let profile = hemiola::standalone(1).run(program).unwrap().remove(0);
+    let profile = hemiola::cluster::standalone(1).run(program).unwrap().remove(0);
     let profile = LoopProfile::from_json(&profile.to_json()).unwrap();
     let (custom, parallel_for) = (profile.plan(2, 1).unwrap(), single_peer_profile(1).plan(2, 1).unwrap());
     assert_eq!((custom.parallelization, custom.cuts), (parallel_for.parallelization, parallel_for.cuts));

@@ -6,15 +6,15 @@ use hemiola::tables::{Consistency, StorageType, Table, TableInLoop};
 use std::collections::BTreeMap;
 
 /// Runs `body` on `peers` peers of two workers each.
-fn run<T: Send>(peers: usize, body: impl Fn(&Cluster) -> hemiola::Result<T> + Send + Sync) -> Vec<T> {
-    with_watchdog(|| hemiola::standalone(peers).workers(2).run(|cluster| body(cluster)).unwrap())
+fn run<T: Send>(peers: usize, body: impl Fn(&Cluster) -> hemiola::cluster::Result<T> + Send + Sync) -> Vec<T> {
+    with_watchdog(|| hemiola::cluster::standalone(peers).workers(2).run(|cluster| body(cluster)).unwrap())
 }
 
-const SAMPLES: u64 = 400;
+const SAMPLES: usize = 400;
 
 /// Examples with two features each, both from the same hundred rows: with four parts, no part uses
 /// a row of another.
-fn samples(cluster: &Cluster) -> hemiola::Result<DistArray<Vec<u32>, 1>> {
+fn samples(cluster: &Cluster) -> hemiola::cluster::Result<DistArray<Vec<u32>, 1>> {
     cluster.from_fn([SAMPLES], |[at]| vec![at as u32, (at / 100 * 100 + at * 37 % 100) as u32])
 }
 
@@ -28,7 +28,7 @@ fn pass(
     cluster: &Cluster,
     samples: &DistArray<Vec<u32>, 1>,
     w: &TableInLoop<'_, Table<f32>>,
-) -> hemiola::Result<String> {
+) -> hemiola::cluster::Result<String> {
     let run = parallel_for!(
         cluster,
         repeated,
@@ -42,8 +42,8 @@ fn pass(
     Ok(run.plan().to_string())
 }
 
-fn weights(cluster: &Cluster, consistency: Consistency) -> hemiola::Result<Table<f32>> {
-    cluster.table::<f32>("weights").rows(SAMPLES).width(2).consistency(consistency).build()
+fn weights(cluster: &Cluster, consistency: Consistency) -> hemiola::cluster::Result<Table<f32>> {
+    cluster.table::<f32>("weights").rows(SAMPLES as u64).width(2).consistency(consistency).build()
 }
 
 fn bits(rows: BTreeMap<u64, Vec<f32>>) -> Vec<(u64, Vec<u32>)> {
@@ -52,9 +52,9 @@ fn bits(rows: BTreeMap<u64, Vec<f32>>) -> Vec<(u64, Vec<u32>)> {
 
 /// Serial reference in plain Rust. It is exact because no two parts share a row.
 fn serial(passes: usize) -> Vec<(u64, Vec<u32>)> {
-    let mut rows: BTreeMap<u64, Vec<f32>> = (0..SAMPLES).map(|key| (key, vec![0.0; 2])).collect();
+    let mut rows: BTreeMap<u64, Vec<f32>> = (0..SAMPLES as u64).map(|key| (key, vec![0.0; 2])).collect();
     for _ in 0..passes {
-        for at in 0..SAMPLES {
+        for at in 0..SAMPLES as u64 {
             for feature in [at, at / 100 * 100 + at * 37 % 100] {
                 let row = rows.get_mut(&feature).unwrap();
                 let change = update(row);
@@ -119,7 +119,7 @@ fn every_consistency_and_number_of_peers_gets_the_same_bits() {
                     parallel_for!(
                         cluster,
                         repeated,
-                        for i in 0..SAMPLES as usize {
+                        for i in 0..SAMPLES {
                             let change = update(&w[i]);
                             w.add(i, &change);
                         }
@@ -132,7 +132,7 @@ fn every_consistency_and_number_of_peers_gets_the_same_bits() {
                 let change = update(&row);
                 row.iter_mut().zip(change).for_each(|(value, change)| *value += change);
             }
-            let expected: BTreeMap<u64, Vec<f32>> = (0..SAMPLES).map(|key| (key, row.clone())).collect();
+            let expected: BTreeMap<u64, Vec<f32>> = (0..SAMPLES as u64).map(|key| (key, row.clone())).collect();
             for end in ends {
                 assert!(bits(end) == bits(expected.clone()), "{consistency:?}, {peers} peers");
             }
@@ -142,16 +142,19 @@ fn every_consistency_and_number_of_peers_gets_the_same_bits() {
 
 /// A rotation whose body also updates a table, by a loop index, by an index from the data, and by
 /// an index that the slice cannot predict.
-fn rotate<C: StorageType<Compute = i32>>(cluster: &Cluster, w: &TableInLoop<'_, Table<C>>) -> hemiola::Result<String> {
+fn rotate<C: StorageType<Compute = i32>>(
+    cluster: &Cluster,
+    w: &TableInLoop<'_, Table<C>>,
+) -> hemiola::cluster::Result<String> {
     let ratings = cluster.from_fn([60, 60], |[u, i]| (u * 7 + i) % 50)?;
-    let (left, right) = (cluster.zeros::<i32, 1>([60])?, cluster.zeros::<i32, 1>([60])?);
+    let (mut left, mut right) = (cluster.zeros::<i32, 1>([60])?, cluster.zeros::<i32, 1>([60])?);
     let first_steps = cluster.from_fn([60], |[u]| u)?;
     let run = parallel_for!(
         cluster,
         for ([u, i], rating) in &ratings {
             left[u] += 1;
             right[i] += 1;
-            let (rated, unpredicted) = (*rating as usize, first_steps[u] as usize);
+            let (rated, unpredicted) = (*rating, first_steps[u]);
             let seen = w[u][0] + w[[rated, 1]] + w[unpredicted][0];
             assert!(seen >= 0);
             w.add(u, &[1, 0]);
@@ -187,7 +190,7 @@ fn a_rotation_announces_the_next_block_and_advances_clocks_as_configured() {
 #[test]
 fn workers_without_blocks_advance_their_clocks_too() {
     let ends = run(3, |cluster| {
-        let (table, chain) = (cluster.table::<i32>("counts").build()?, cluster.zeros::<i64, 1>([50])?);
+        let (table, mut chain) = (cluster.table::<i32>("counts").build()?, cluster.zeros::<i64, 1>([50])?);
         let w = table.in_loop();
         for _ in 0..3 {
             let run = parallel_for!(
@@ -211,12 +214,12 @@ fn workers_without_blocks_advance_their_clocks_too() {
 #[test]
 fn a_table_stays_usable_after_a_body_fails() {
     run(2, |cluster| {
-        let table = cluster.table::<i32>("counts").rows(SAMPLES).build()?;
+        let table = cluster.table::<i32>("counts").rows(SAMPLES as u64).build()?;
         let w = table.in_loop();
-        for broken in [SAMPLES as usize, 350] {
+        for broken in [SAMPLES, 350] {
             let failed = parallel_for!(
                 cluster,
-                for i in 0..SAMPLES as usize {
+                for i in 0..SAMPLES {
                     assert!(i != broken, "a bad entry");
                     let key = if i == 120 { broken } else { i };
                     w.add(i, &[w[key][0] + 1]);
@@ -233,7 +236,7 @@ fn a_table_stays_usable_after_a_body_fails() {
         // No worker waits for a failed one.
         parallel_for!(
             cluster,
-            for i in 0..SAMPLES as usize {
+            for i in 0..SAMPLES {
                 assert!(w[i][0] >= 0);
             }
         )?;

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 fn main() -> hemiola::Result<()> {
     hemiola::standalone(1).run(|cluster| {
-        let array = cluster.zeros::<f64, 2>([10, 2])?;
+        let mut array = cluster.zeros::<f64, 2>([10, 2])?;
         let kept: Mutex<Vec<&[f64]>> = Mutex::new(Vec::new());
         parallel_for!(
             cluster,

@@ -8,7 +8,7 @@ macro_rules! as_it_is {
 
 fn main() -> hemiola::Result<()> {
     hemiola::standalone(1).run(|cluster| {
-        let array = cluster.zeros::<f64, 1>([10])?;
+        let mut array = cluster.zeros::<f64, 1>([10])?;
         parallel_for!(
             cluster,
             for i in 0..10 {

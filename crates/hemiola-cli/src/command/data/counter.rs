@@ -8,40 +8,40 @@
 use hemiola_array::Histogram;
 
 /// Maximum number of bins of a counter: 32 MiB per worker.
-const BINS: u64 = 1 << 22;
+const BINS: usize = 1 << 22;
 
 /// Counts per index, or per bin of `2^shift` indices.
 #[derive(Clone, Debug)]
 pub(super) struct DistinctCounter {
     shift: u32,
     counts: Vec<u64>,
-    smallest: u64,
-    largest: u64,
+    smallest: usize,
+    largest: usize,
 }
 
 impl Default for DistinctCounter {
     fn default() -> Self {
-        Self { shift: 0, counts: Vec::new(), smallest: u64::MAX, largest: 0 }
+        Self { shift: 0, counts: Vec::new(), smallest: usize::MAX, largest: 0 }
     }
 }
 
 impl DistinctCounter {
-    pub(super) fn add(&mut self, index: u64) {
+    pub(super) fn add(&mut self, index: usize) {
         self.smallest = self.smallest.min(index);
         self.largest = self.largest.max(index);
-        if (index >> self.shift) >= self.counts.len() as u64 {
+        if (index >> self.shift) >= self.counts.len() {
             self.grow(index);
         }
-        self.counts[(index >> self.shift) as usize] += 1;
+        self.counts[index >> self.shift] += 1;
     }
 
     #[cold]
-    fn grow(&mut self, index: u64) {
+    fn grow(&mut self, index: usize) {
         while (index >> self.shift) >= BINS {
             self.halve();
         }
-        let needed = (index >> self.shift) as usize + 1;
-        let doubled = (2 * self.counts.len()).clamp(1024, BINS as usize);
+        let needed = (index >> self.shift) + 1;
+        let doubled = (2 * self.counts.len()).clamp(1024, BINS);
         self.counts.resize(needed.max(doubled), 0);
     }
 
@@ -68,7 +68,7 @@ impl DistinctCounter {
     }
 
     /// Returns the smallest and the largest index; `None` without entries.
-    pub(super) fn bounds(&self) -> Option<(u64, u64)> {
+    pub(super) fn bounds(&self) -> Option<(usize, usize)> {
         (self.smallest <= self.largest).then_some((self.smallest, self.largest))
     }
 
@@ -78,9 +78,9 @@ impl DistinctCounter {
     }
 
     /// Returns the counts of `extent` indices from `base`.
-    pub(super) fn histogram(&self, base: u64, extent: u64) -> Histogram {
+    pub(super) fn histogram(&self, base: usize, extent: usize) -> Histogram {
         if self.shift == 0 {
-            let mut histogram = Histogram::new(extent, BINS as usize);
+            let mut histogram = Histogram::new(extent, BINS);
             for (index, &count) in (0..).zip(&self.counts).filter(|(_, count)| **count > 0) {
                 histogram.add_weight(index - base, count);
             }
@@ -89,7 +89,7 @@ impl DistinctCounter {
         // The extent is rounded up, so that the histogram has the bins of the counter.
         let width = 1 << self.shift;
         let bins = (self.largest >> self.shift) + 1;
-        let mut histogram = Histogram::new(bins.saturating_mul(width), bins as usize);
+        let mut histogram = Histogram::new(bins.saturating_mul(width), bins);
         for (bin, &count) in (0..bins).zip(&self.counts).filter(|(_, count)| **count > 0) {
             histogram.add_weight(bin * width, count);
         }
@@ -118,8 +118,8 @@ mod tests {
 
     #[test]
     fn large_indices_share_bins_in_any_order() {
-        let indices = [5, BINS, 3 * BINS + 1, 1 << 60, 6, u64::MAX];
-        let count = |indices: &[u64]| {
+        let indices = [5, BINS, 3 * BINS + 1, 1 << 60, 6, usize::MAX];
+        let count = |indices: &[usize]| {
             let mut counter = DistinctCounter::default();
             for &index in indices {
                 counter.add(index);
@@ -129,9 +129,9 @@ mod tests {
         let forward = count(&indices);
         let mut merged = count(&indices[..2]);
         merged.merge(count(&indices[2..]));
-        let histogram = forward.histogram(0, u64::MAX);
+        let histogram = forward.histogram(0, usize::MAX);
         assert_eq!(histogram.total(), 6);
-        assert_eq!(merged.histogram(0, u64::MAX).counts(), histogram.counts());
-        assert!(histogram.counts().len() as u64 <= BINS && forward.occupied().is_none());
+        assert_eq!(merged.histogram(0, usize::MAX).counts(), histogram.counts());
+        assert!(histogram.counts().len() <= BINS && forward.occupied().is_none());
     }
 }

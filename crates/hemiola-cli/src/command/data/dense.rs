@@ -10,9 +10,9 @@ use hemiola_cluster::Cluster;
 use std::collections::BTreeMap;
 
 /// Number of elements per piece of work.
-const PIECE: u64 = 1 << 19;
+const PIECE: usize = 1 << 19;
 /// Maximum number of cells shown of a row.
-const SHOWN_CELLS: u64 = 8;
+const SHOWN_CELLS: usize = 8;
 
 /// Computes the statistics in one pass over all elements.
 pub(super) fn survey(
@@ -25,14 +25,14 @@ pub(super) fn survey(
     // A compressed file can only be read from its start, so it is one piece.
     let piece = if source.compression() == FileCompression::Plain { PIECE } else { elements.max(1) };
     let row_length = npy.shape().last().copied().unwrap_or(1);
-    let shown = |index: u64| index / row_length < FIRST_ROWS as u64 && index % row_length < SHOWN_CELLS;
+    let shown = |index: usize| index / row_length < FIRST_ROWS && index % row_length < SHOWN_CELLS;
     let progress = ReadProgress::new(cluster.env(), "elements read");
     let (_, parts) = deal(
         cluster,
-        elements.div_ceil(piece) as usize,
+        elements.div_ceil(piece),
         || (),
         |(), number| {
-            let start = number as u64 * piece;
+            let start = number * piece;
             let end = elements.min(start + piece);
             let (mut tally, mut nonzero, mut first) = (ValueTally::default(), 0_u64, BTreeMap::new());
             npy.read(start..end, |index, value: f64| {
@@ -42,7 +42,7 @@ pub(super) fn survey(
                     first.insert(index, value.to_string());
                 }
             })?;
-            progress.add(end - start);
+            progress.add((end - start) as u64);
             Ok((tally, nonzero, first))
         },
     )?;
@@ -54,7 +54,7 @@ pub(super) fn survey(
     }
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (index, cell) in cells {
-        let row = (index / row_length) as usize;
+        let row = index / row_length;
         rows.resize(rows.len().max(row + 1), Vec::new());
         rows[row].push(cell);
     }
@@ -70,7 +70,7 @@ pub(super) fn survey(
         shape: npy.shape().to_vec(),
         counted_from: None,
         occupied: None,
-        entries: elements,
+        entries: elements as u64,
         density: density(nonzero, npy.shape()),
         duplicates: None,
         values: values.stats(),
@@ -83,7 +83,7 @@ pub(super) fn survey(
     })
 }
 
-fn memory(npy: &Npy, row_length: u64) -> MemoryEstimate {
+fn memory(npy: &Npy, row_length: usize) -> MemoryEstimate {
     let element = npy.element_type();
     let shape = Shape::new([npy.elements().checked_div(row_length).unwrap_or(0), row_length]);
     let dense_bytes = match &element[1..] {

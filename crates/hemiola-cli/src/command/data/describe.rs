@@ -322,8 +322,8 @@ impl DescribeArgs {
     fn by_line(&self, cluster: &Cluster, sources: &[InputFile], format: FileFormat) -> anyhow::Result<DataSetContents> {
         let words = self.words()?.map_or(Vec::new(), |(_, words)| words);
         let labelled = format == FileFormat::Libsvm;
-        let base = u64::from(labelled && !self.zero_based);
-        let known = (!words.is_empty()).then_some(words.len() as u64);
+        let base = usize::from(labelled && !self.zero_based);
+        let known = (!words.is_empty()).then_some(words.len());
         let libsvm = Libsvm::new().zero_based(self.zero_based).non_finite(self.non_finite());
         let libsvm = libsvm.skip_bad_lines(self.skip_bad_lines);
         let ldac = Ldac::new().words(known).skip_bad_lines(self.skip_bad_lines);

@@ -40,9 +40,9 @@ pub(super) struct DataSetContents {
     /// `entries` (row, column, value), `table` (rows of fields) or `dense` (every cell a number).
     pub(super) view: &'static str,
     /// Extent of each dimension.
-    pub(super) shape: Vec<u64>,
+    pub(super) shape: Vec<usize>,
     /// Entries view: first index of rows and columns in the file.
-    pub(super) counted_from: Option<[u64; 2]>,
+    pub(super) counted_from: Option<[usize; 2]>,
     /// Entries view: number of rows and columns with entries; `null` if there are too many to
     /// count.
     pub(super) occupied: Option<[Option<u64>; 2]>,
@@ -109,12 +109,12 @@ pub(super) struct MemoryEstimate {
 }
 
 impl MemoryEstimate {
-    pub(super) fn of_entries(shape: [u64; 2], entries: u64) -> Self {
+    pub(super) fn of_entries(shape: [usize; 2], entries: u64) -> Self {
         let sparse_bytes = Some(SparseBlock::<f32, 2>::memory_for(Shape::new(shape), entries));
         Self { sparse_bytes, ..Self::of_rows(shape) }
     }
 
-    pub(super) fn of_rows(shape: [u64; 2]) -> Self {
+    pub(super) fn of_rows(shape: [usize; 2]) -> Self {
         let dense_bytes = DenseArray::<f32, 2>::memory_for(Shape::new(shape));
         Self { element: "f32".to_owned(), sparse_bytes: None, dense_bytes }
     }
@@ -126,8 +126,8 @@ pub(super) struct SkewEstimate {
     pub(super) busiest_rows: f64,
     pub(super) busiest_columns: f64,
     /// Number of neighbouring rows per bin; 1 means that the fraction is exact.
-    pub(super) row_bin: u64,
-    pub(super) column_bin: u64,
+    pub(super) row_bin: usize,
+    pub(super) column_bin: usize,
 }
 
 impl SkewEstimate {
@@ -152,7 +152,7 @@ pub(super) struct FirstRows {
 }
 
 /// Returns `part` as a fraction of the cells of a shape; 0 for an empty shape.
-pub(super) fn density(part: u64, shape: &[u64]) -> f64 {
+pub(super) fn density(part: u64, shape: &[usize]) -> f64 {
     let cells: f64 = shape.iter().map(|&extent| extent as f64).product();
     if cells > 0.0 { part as f64 / cells } else { 0.0 }
 }

@@ -40,28 +40,27 @@ impl EntryKeys {
     }
 
     /// Parses the next field as a key. It is counted when the whole line is valid.
-    fn take(&mut self, fields: &mut Fields<'_>) -> Result<u64, Box<ParseError>> {
+    fn take(&mut self, fields: &mut Fields<'_>) -> Result<usize, Box<ParseError>> {
         match self {
-            Self::Numbers(_) => fields.next::<u64>(),
+            Self::Numbers(_) => fields.next::<usize>(),
             Self::Names { names, .. } => {
                 let name = fields.text()?;
                 if name.trim_ascii().is_empty() {
                     return Err(fields.reject("a name"));
                 }
-                Ok(u64::from(names.intern(name.trim_ascii())))
+                Ok(names.intern(name.trim_ascii()) as usize)
             }
         }
     }
 
-    fn count(&mut self, key: u64) {
+    fn count(&mut self, key: usize) {
         match self {
             Self::Numbers(counter) => counter.add(key),
             Self::Names { counts, .. } => {
-                let index = key as usize;
-                if index >= counts.len() {
-                    counts.resize(index + 1, 0);
+                if key >= counts.len() {
+                    counts.resize(key + 1, 0);
                 }
-                counts[index] += 1;
+                counts[key] += 1;
             }
         }
     }
@@ -86,7 +85,7 @@ impl EntryKeys {
     }
 
     /// Returns the first index, the extent, the number of occupied indices, and the counts.
-    fn extent(&self, known: Option<u64>) -> (u64, u64, Option<u64>, Histogram) {
+    fn extent(&self, known: Option<usize>) -> (usize, usize, Option<u64>, Histogram) {
         match self {
             Self::Numbers(counter) => {
                 let (smallest, largest) = counter.bounds().unwrap_or((0, 0));
@@ -98,8 +97,8 @@ impl EntryKeys {
                 (base, extent, counter.occupied(), counter.histogram(base, extent))
             }
             Self::Names { counts, .. } => {
-                let extent = counts.len() as u64;
-                let mut histogram = Histogram::new(extent, counts.len());
+                let extent = counts.len();
+                let mut histogram = Histogram::new(extent, extent);
                 (0..).zip(counts).for_each(|(index, &count)| histogram.add_weight(index, count));
                 (0, extent, Some(counts.iter().filter(|&&count| count > 0).count() as u64), histogram)
             }
@@ -138,26 +137,26 @@ pub(super) struct EntryVisitor<'a> {
     steps: ProgressSteps<'a>,
     scratch: Vec<u32>,
     /// First index of the file, added to shown indices.
-    base: u64,
+    base: usize,
     words: &'a [String],
 }
 
 impl EntryVisitor<'_> {
     /// Counts one entry.
-    pub(super) fn entry(&mut self, row: u64, column: u64, value: f64) {
+    pub(super) fn entry(&mut self, row: usize, column: usize, value: f64) {
         self.steps.add(1);
         self.counts.rows.count(row);
         self.counts.columns.count(column);
         self.part.values.add(value);
         if self.part.first.len() < FIRST_ROWS {
-            let name = self.words.get(column as usize).cloned();
+            let name = self.words.get(column).cloned();
             let name = name.unwrap_or_else(|| (column + self.base).to_string());
             self.part.first.push(vec![(row + self.base).to_string(), name, value.to_string()]);
         }
         if let Some(keys) = &mut self.counts.keys {
             let fit = u32::try_from(row).is_ok() && u32::try_from(column).is_ok();
             if fit && keys.len() < MAX_KEYS {
-                keys.push(row << 32 | column);
+                keys.push((row << 32 | column) as u64);
             } else {
                 self.counts.keys = None;
             }
@@ -191,7 +190,7 @@ impl EntryVisitor<'_> {
         }
         self.part.lengths.push(line.columns.len() as u32);
         for (&column, &value) in line.columns.iter().zip(line.values) {
-            self.counts.columns.count(u64::from(column));
+            self.counts.columns.count(column as usize);
             self.part.values.add(f64::from(value));
         }
         if !line.columns.is_sorted_by(|left, right| left < right) {
@@ -204,7 +203,7 @@ impl EntryVisitor<'_> {
             let mut cells = vec![line.label.to_string()];
             for (&column, value) in line.columns.iter().zip(line.values).take(SHOWN_PAIRS) {
                 let name = self.words.get(column as usize).cloned();
-                cells.push(format!("{}:{value}", name.unwrap_or_else(|| (u64::from(column) + self.base).to_string())));
+                cells.push(format!("{}:{value}", name.unwrap_or_else(|| (column as usize + self.base).to_string())));
             }
             if line.columns.len() > SHOWN_PAIRS {
                 cells.push(format!("… {} more", line.columns.len() - SHOWN_PAIRS));
@@ -220,11 +219,11 @@ pub(super) struct EntryLayout<'a> {
     /// True if rows, or columns, are names.
     pub(super) names: [bool; 2],
     /// Shape, if the file declares it.
-    pub(super) shape: Option<[u64; 2]>,
+    pub(super) shape: Option<[usize; 2]>,
     /// True if each line is a row (LIBSVM, LDA-C).
     pub(super) by_line: bool,
     /// First index, if the format defines it.
-    pub(super) base: Option<u64>,
+    pub(super) base: Option<usize>,
     pub(super) words: &'a [String],
     /// Maximum number of bad lines to skip.
     pub(super) allowed: u64,
@@ -300,7 +299,7 @@ impl DimensionCounts {
 fn contents(mut counts: DimensionCounts, whole: EntryPart, layout: EntryLayout<'_>) -> DataSetContents {
     let known = |dimension: usize| layout.shape.map(|shape| shape[dimension]);
     let (row_base, rows, rows_occupied, row_counts) = if layout.by_line {
-        let rows = whole.lengths.len() as u64;
+        let rows = whole.lengths.len();
         let mut histogram = Histogram::new(rows, BINS);
         (0..).zip(&whole.lengths).for_each(|(row, &length)| histogram.add_weight(row, u64::from(length)));
         let occupied = whole.lengths.iter().filter(|&&length| length > 0).count() as u64;
@@ -309,7 +308,7 @@ fn contents(mut counts: DimensionCounts, whole: EntryPart, layout: EntryLayout<'
         counts.rows.extent(known(0))
     };
     // If the format defines the first index, readers shift indices to count from 0.
-    let vocabulary = (!layout.words.is_empty()).then_some(layout.words.len() as u64);
+    let vocabulary = (!layout.words.is_empty()).then_some(layout.words.len());
     let column_known = known(1).or(vocabulary).or_else(|| match (&counts.columns, layout.base) {
         (EntryKeys::Numbers(counter), Some(_)) => Some(counter.bounds().map_or(0, |(_, largest)| largest + 1)),
         _ => None,

@@ -71,8 +71,8 @@ coefficients misclassify some rows.
 }
 
 /// Parser of a size from 1 to 10^9.
-fn size() -> clap::builder::RangedU64ValueParser {
-    clap::value_parser!(u64).range(1..=1_000_000_000)
+fn size() -> clap::builder::RangedU64ValueParser<usize> {
+    clap::builder::RangedU64ValueParser::new().range(1..=1_000_000_000)
 }
 
 /// Arguments of `hemiola data make mf`.
@@ -84,19 +84,19 @@ pub(crate) struct MakeMfArgs {
 
     /// Number of users.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
-    users: u64,
+    users: usize,
 
     /// Number of items.
     #[arg(long, value_name = "N", default_value = "500", value_parser = size())]
-    items: u64,
+    items: usize,
 
     /// Number of ratings.
     #[arg(long, value_name = "N", default_value = "50000", value_parser = size())]
-    ratings: u64,
+    ratings: usize,
 
     /// Rank of the matrix.
     #[arg(long, value_name = "N", default_value = "8", value_parser = size())]
-    rank: u64,
+    rank: usize,
 
     /// Standard deviation of the noise.
     #[arg(long, value_name = "X", default_value = "0.1", value_parser = not_negative)]
@@ -124,19 +124,19 @@ pub(crate) struct MakeLdaArgs {
 
     /// Number of documents.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
-    documents: u64,
+    documents: usize,
 
     /// Vocabulary size.
     #[arg(long, value_name = "N", default_value = "2000", value_parser = size())]
-    words: u64,
+    words: usize,
 
     /// Number of topics.
     #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
-    topics: u64,
+    topics: usize,
 
     /// Mean number of tokens per document.
     #[arg(long, value_name = "N", default_value = "100", value_parser = size())]
-    document_length: u64,
+    document_length: usize,
 
     /// Dirichlet prior of topics in a document.
     #[arg(long, value_name = "X", default_value = "0.1", value_parser = positive)]
@@ -152,15 +152,15 @@ pub(crate) struct MakeLassoArgs {
 
     /// Number of rows.
     #[arg(long, value_name = "N", default_value = "200", value_parser = size())]
-    rows: u64,
+    rows: usize,
 
     /// Number of columns.
     #[arg(long, value_name = "N", default_value = "1000", value_parser = size())]
-    columns: u64,
+    columns: usize,
 
     /// Number of nonzero coefficients.
     #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
-    support: u64,
+    support: usize,
 
     /// Correlation of neighbouring columns, in [0, 1).
     #[arg(long, value_name = "X", default_value = "0.5", value_parser = correlation)]
@@ -180,15 +180,15 @@ pub(crate) struct MakeLogisticArgs {
 
     /// Number of rows.
     #[arg(long, value_name = "N", default_value = "10000", value_parser = size())]
-    rows: u64,
+    rows: usize,
 
     /// Number of columns.
     #[arg(long, value_name = "N", default_value = "5000", value_parser = size())]
-    columns: u64,
+    columns: usize,
 
     /// Mean number of features per row.
     #[arg(long, value_name = "N", default_value = "20", value_parser = size())]
-    features_per_row: u64,
+    features_per_row: usize,
 
     /// Standard deviation of the coefficients; larger values separate the classes better.
     #[arg(long, value_name = "X", default_value = "1", value_parser = positive)]
@@ -219,9 +219,9 @@ impl MakeMfArgs {
         };
         let mut writer = SetWriter::begin(&self.layout, None)?;
         let seed = self.layout.seed;
-        let set = SyntheticMf::new(self.users, self.items, self.ratings, self.rank, seed)
-            .noise(self.noise)
-            .skew(self.user_skew, self.item_skew);
+        let Self { users, items, rank, noise, user_skew, item_skew, .. } = self;
+        let set = SyntheticMf { users, items, entries: self.ratings, rank, noise, user_skew, item_skew, seed };
+        let set = set.generator();
         if self.header {
             writer.write(["user", "item", "rating\n"].join(separator).as_bytes())?;
         }
@@ -241,8 +241,8 @@ impl MakeLdaArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
         let vocabulary = self.layout.vocabulary();
         let mut writer = SetWriter::begin(&self.layout, Some(&vocabulary))?;
-        let set = SyntheticLda::new(self.documents, self.words, self.topics, self.document_length, self.layout.seed)
-            .alpha(self.alpha);
+        let Self { documents, words, topics, document_length: length, alpha, .. } = self;
+        let set = SyntheticLda { documents, words, topics, length, alpha, seed: self.layout.seed }.generator();
         // The header counts the entries, so documents are generated twice rather than kept in
         // memory.
         let entries = writer.sum_over_rows(self.documents, |document| set.row(document).len() as u64)?;
@@ -255,7 +255,7 @@ impl MakeLdaArgs {
         let mut words = Vec::new();
         text::write_vocabulary(&mut words, self.words)?;
         writer.companion(&words)?;
-        writer.truth("topics", &dense(self.topics, self.words, |topic| set.topic(topic as usize))?)?;
+        writer.truth("topics", &dense(self.topics, self.words, |topic| set.topic(topic))?)?;
         writer.truth("mixtures", &dense(self.documents, self.topics, |document| set.mixture(document))?)?;
         writer.finish("lda", &self, &serde_json::json!({ "entries": entries }))
     }
@@ -268,9 +268,8 @@ impl MakeLassoArgs {
             return Err(CommandError::usage(message).hint("use a smaller `--support`").into());
         }
         let mut writer = SetWriter::begin(&self.layout, None)?;
-        let set = SyntheticLasso::new(self.rows, self.columns, self.support, self.layout.seed)
-            .correlation(self.correlation)
-            .noise(self.noise);
+        let Self { rows, columns, support, correlation, noise, .. } = self;
+        let set = SyntheticLasso { rows, columns, support, correlation, noise, seed: self.layout.seed }.generator();
         let entries = writer.rows(self.rows, self.columns * 18, |row, out| {
             let (target, features) = set.row(row);
             let count = features.len() as u64;
@@ -290,8 +289,8 @@ impl MakeLassoArgs {
 impl MakeLogisticArgs {
     fn make(self) -> anyhow::Result<ExitCode> {
         let mut writer = SetWriter::begin(&self.layout, None)?;
-        let set = SyntheticLogistic::new(self.rows, self.columns, self.features_per_row, self.layout.seed)
-            .scale(self.coefficient_scale);
+        let Self { rows, columns, features_per_row, coefficient_scale: scale, .. } = self;
+        let set = SyntheticLogistic { rows, columns, features_per_row, scale, seed: self.layout.seed }.generator();
         let entries = writer.rows(self.rows, self.features_per_row * 18, |row, out| {
             let (label, features) = set.row(row);
             let count = features.len() as u64;
@@ -305,7 +304,7 @@ impl MakeLogisticArgs {
 }
 
 /// Builds a dense array from its rows.
-fn dense(rows: u64, columns: u64, row: impl Fn(u64) -> Vec<f64>) -> hemiola_array::Result<DenseArray<f32, 2>> {
+fn dense(rows: usize, columns: usize, row: impl Fn(usize) -> Vec<f64>) -> hemiola_array::Result<DenseArray<f32, 2>> {
     let mut dense = DenseArray::filled(Shape::new([rows, columns]), 0_f32)?;
     for (number, cells) in (0..).zip(dense.rows_mut()) {
         cells.iter_mut().zip(row(number)).for_each(|(cell, value)| *cell = value as f32);

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Approximate bytes of text that a worker generates at a time.
-const PIECE_BYTES: u64 = 1 << 20;
+const PIECE_BYTES: usize = 1 << 20;
 
 /// Arguments of all synthetic data sets: output, seed and workers.
 #[derive(Args, Debug)]
@@ -128,9 +128,9 @@ impl<'a> SetWriter<'a> {
     /// appends a row to a buffer and returns the number of its entries; the sum is returned.
     pub(super) fn rows(
         &mut self,
-        count: u64,
-        bytes: u64,
-        make: impl Fn(u64, &mut Vec<u8>) -> io::Result<u64> + Sync,
+        count: usize,
+        bytes: usize,
+        make: impl Fn(usize, &mut Vec<u8>) -> io::Result<u64> + Sync,
     ) -> anyhow::Result<u64> {
         let piece = (PIECE_BYTES / bytes.max(1)).clamp(1, 1 << 16);
         let pieces = count.div_ceil(piece);
@@ -138,15 +138,15 @@ impl<'a> SetWriter<'a> {
         local_cluster(self.layout.workers).run(|cluster| -> anyhow::Result<()> {
             let progress = ReadProgress::new(cluster.env(), "rows generated");
             // A few pieces per worker at a time bound the memory of the generated text.
-            let round = 4 * cluster.workers() as u64;
-            for start in (0..pieces).step_by(round as usize) {
+            let round = 4 * cluster.workers();
+            for start in (0..pieces).step_by(round) {
                 let here = round.min(pieces - start);
                 let (_, texts) = deal(
                     cluster,
-                    here as usize,
+                    here,
                     || (),
                     |(), number| {
-                        let first = (start + number as u64) * piece;
+                        let first = (start + number) * piece;
                         let mut text = Vec::new();
                         let mut entries = 0;
                         for row in first..count.min(first + piece) {
@@ -160,7 +160,7 @@ impl<'a> SetWriter<'a> {
                     self.data.write(&text)?;
                     total += entries;
                 }
-                progress.add(count.min((start + here) * piece) - start * piece);
+                progress.add((count.min((start + here) * piece) - start * piece) as u64);
             }
             Ok(())
         })?;
@@ -168,15 +168,15 @@ impl<'a> SetWriter<'a> {
     }
 
     /// Returns the sum of a number over all rows, computed on all workers.
-    pub(super) fn sum_over_rows(&self, count: u64, of: impl Fn(u64) -> u64 + Sync) -> anyhow::Result<u64> {
-        const ROWS: u64 = 1 << 10;
+    pub(super) fn sum_over_rows(&self, count: usize, of: impl Fn(usize) -> u64 + Sync) -> anyhow::Result<u64> {
+        const ROWS: usize = 1 << 10;
         local_cluster(self.layout.workers).run(|cluster| {
             let (sums, _) = deal(
                 cluster,
-                count.div_ceil(ROWS) as usize,
+                count.div_ceil(ROWS),
                 || 0,
                 |sum, number| {
-                    let first = number as u64 * ROWS;
+                    let first = number * ROWS;
                     *sum += (first..count.min(first + ROWS)).map(&of).sum::<u64>();
                     Ok(())
                 },

@@ -30,7 +30,7 @@ pub(super) fn text(set: &DataSetDescription) -> String {
     fact("format", format);
     fact("detected by", set.recognized_by.clone());
     fact("read as", view(contents.view).to_owned());
-    let shape: Vec<_> = contents.shape.iter().map(|&extent| grouped(extent)).collect();
+    let shape: Vec<_> = contents.shape.iter().map(|&extent| grouped(extent as u64)).collect();
     let mut shape = shape.join(" x ");
     if let Some([rows, columns]) = contents.counted_from {
         let _ = write!(shape, " (rows counted from {rows}, columns from {columns})");
@@ -57,7 +57,7 @@ pub(super) fn text(set: &DataSetDescription) -> String {
     });
     fact("memory", format!("{}, of {}", kinds.join(", "), memory.element));
     if let Some(skew) = &contents.skew {
-        let bin = |bin: u64| if bin == 1 { String::new() } else { format!(" (in bins of {})", grouped(bin)) };
+        let bin = |bin: usize| if bin == 1 { String::new() } else { format!(" (in bins of {})", grouped(bin as u64)) };
         let rows = format!("the top 1 % of rows have {}{}", percent(skew.busiest_rows), bin(skew.row_bin));
         let columns = format!("of columns {}{}", percent(skew.busiest_columns), bin(skew.column_bin));
         fact("skew", format!("{rows}, {columns} of all entries"));

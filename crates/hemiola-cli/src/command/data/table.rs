@@ -186,7 +186,7 @@ pub(super) fn contents(
     let mut numbers = ValueTally::default();
     let numeric = || texts.iter().zip(tallies).filter(|(text, _)| !**text);
     numeric().for_each(|(_, tally)| numbers.join(tally));
-    let shape = [rows, tallies.len() as u64];
+    let shape = [rows as usize, tallies.len()];
     let entries = tallies.iter().map(ValueTally::count).sum();
     let columns = names.into_iter().zip(texts).zip(tallies);
     DataSetContents {
@@ -201,7 +201,7 @@ pub(super) fn contents(
         labels: None,
         columns: columns.map(|((name, text), tally)| ColumnDescription::new(name, *text, tally)).collect(),
         // Only numeric columns become an array.
-        memory: MemoryEstimate::of_rows([rows, numeric().count() as u64]),
+        memory: MemoryEstimate::of_rows([rows as usize, numeric().count()]),
         skew: None,
         skipped: Vec::new(),
         first_rows,

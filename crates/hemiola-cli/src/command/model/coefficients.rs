@@ -34,7 +34,7 @@ pub(crate) struct CoefficientsArgs {
 struct CoefficientReport {
     intercept: f64,
     lambda: f64,
-    features: u64,
+    features: usize,
     coefficients: Vec<CoefficientRow>,
 }
 
@@ -70,7 +70,7 @@ fn largest(model: &SparseModel, limit: Option<usize>) -> CoefficientReport {
 
 fn text(report: &CoefficientReport, all: usize) -> String {
     let mut text =
-        format!("{} of {} nonzero, lambda {:.6}\n", counted(all as u64, "coefficient"), report.features, report.lambda);
+        format!("{} of {} nonzero, lambda {:.6}\n", counted(all, "coefficient"), report.features, report.lambda);
     let names = || report.coefficients.iter().map(|coefficient| coefficient.name.chars().count());
     let width = names().max().unwrap_or(0).max("intercept".len());
     let mut line = |name: &str, value: f64| {

@@ -8,6 +8,7 @@ use crate::error::{CommandError, into_cluster_error};
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_core::Seed;
 use hemiola_models::lda::data::{self, CorpusReadOptions, LoadedCorpus};
 use hemiola_models::lda::{Corpus, FilteredWords, InferenceSettings, LdaExecutionMode, LdaModel, LdaSampler};
 use hemiola_models::training::{ClusterInfo, Metrics, TrainingLimits};
@@ -17,7 +18,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Number of synthetic documents and of their topics, used without `--data`.
-const SYNTHETIC: (u64, u32) = (1000, 20);
+const SYNTHETIC: (usize, u32) = (1000, 20);
 /// Default number of topics of other documents.
 const TOPICS: u32 = 100;
 /// Default maximum number of epochs.
@@ -208,8 +209,7 @@ impl TrainLda {
                 let _ = write!(summary, ", a fraction of {share} for validation");
             }
         }
-        let _ =
-            write!(summary, "; {}; {}", counted(settings.settings().topics.into(), "topic"), ClusterInfo::of(cluster));
+        let _ = write!(summary, "; {}; {}", counted(settings.settings().topics, "topic"), ClusterInfo::of(cluster));
         let with_valid = valid.is_some() || settings.settings().validation > 0.0;
         let prepared = PreparedTraining {
             headline: summary,
@@ -225,7 +225,7 @@ impl TrainLda {
     /// *Collective.* Reads the documents; returns them with a summary.
     fn read(&self, cluster: &Cluster, options: &CorpusReadOptions) -> Result<(Corpus, String)> {
         let Some(pattern) = &self.data else {
-            let corpus = data::synthetic(cluster, SYNTHETIC.0, self.common.seed)?;
+            let corpus = data::synthetic(cluster, SYNTHETIC.0, Seed(self.common.seed))?;
             let summary = size(cluster, &corpus)?;
             return Ok((corpus, format!("synthetic: {summary}")));
         };
@@ -257,8 +257,8 @@ impl TrainLda {
 
 /// *Collective.* Formats the size of a corpus: `10 documents of 200 tokens over 30 words`.
 fn size(cluster: &Cluster, corpus: &Corpus) -> Result<String> {
-    let tokens = cluster.all_gather(corpus.tokens())?.into_iter().sum();
-    let words = counted(corpus.words() as u64, "word");
+    let tokens = cluster.all_gather(corpus.tokens())?.into_iter().sum::<u64>();
+    let words = counted(corpus.words(), "word");
     Ok(format!("{} of {} over {words}", counted(corpus.documents(), "document"), counted(tokens, "token")))
 }
 
@@ -279,7 +279,7 @@ fn filtered_text(filtered: FilteredWords) -> String {
 #[derive(Debug, Serialize)]
 pub(super) struct TopicEvaluation {
     metrics: Metrics,
-    documents: u64,
+    documents: usize,
     /// Number of predicted tokens.
     tokens: u64,
     /// Number of ignored tokens, of words the model does not know.

@@ -10,6 +10,7 @@ use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola::collective::{GossipExt as _, GossipSync, GossipWeights, Topology};
 use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_core::Seed;
 use hemiola_models::linear::data::{self, LinearExamples};
 use hemiola_models::linear::{LinearEvaluation, LinearLoss, LinearModel};
 use hemiola_models::sparse::SparseLoss;
@@ -19,7 +20,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Number of synthetic examples, used without `--data`.
-const SYNTHETIC_EXAMPLES: u64 = 20_000;
+const SYNTHETIC_EXAMPLES: usize = 20_000;
 /// Default maximum number of epochs.
 const EPOCHS: u32 = 100;
 
@@ -279,7 +280,7 @@ impl ExampleFileArgs {
     ) -> Result<LinearExamples> {
         let Some(pattern) = pattern else {
             return Ok(LinearExamples {
-                labelled: data::synthetic(cluster, SYNTHETIC_EXAMPLES, common.seed)?,
+                labelled: data::synthetic(cluster, SYNTHETIC_EXAMPLES, Seed(common.seed))?,
                 names: Vec::new(),
             });
         };

@@ -11,6 +11,7 @@ use hemiola_array::DistArray;
 use hemiola_array::read::Csv;
 use hemiola_array::synthetic::{self, SyntheticMf};
 use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_core::Seed;
 use hemiola_models::mf::{MfLoss, MfModel, data};
 use hemiola_models::training::{ClusterInfo, TrainingLimits};
 use hemiola_models::{Estimator, MatrixFactorization};
@@ -124,7 +125,7 @@ struct MfData {
     train: DistArray<f32, 2>,
     valid: Option<DistArray<f32, 2>>,
     /// Number of validation entries dropped because their user or item is not in the training set.
-    cold: u64,
+    cold: usize,
 }
 
 impl TrainMf {
@@ -237,7 +238,7 @@ impl TrainMf {
         match share {
             Some(0.0) => Ok(MfData { train: ratings, valid: None, cold: 0 }),
             Some(share) => {
-                let (train, valid) = ratings.split(share, self.common.seed)?;
+                let (train, valid) = ratings.split(share, Seed(self.common.seed))?;
                 Ok(MfData { train, valid: Some(valid), cold: 0 })
             }
             None => {
@@ -272,8 +273,16 @@ impl TrainMf {
 
     /// *Collective.* Generates synthetic ratings; those above the mean are events.
     fn synthetic(&self, cluster: &Cluster) -> Result<DistArray<f32, 2>> {
-        let made = SyntheticMf::new(6_000, 4_000, 1_000_000, 16, self.common.seed).noise(0.5);
-        let ratings = data::synthetic(cluster, &made)?;
+        let made = SyntheticMf {
+            users: 6_000,
+            items: 4_000,
+            entries: 1_000_000,
+            rank: 16,
+            noise: 0.5,
+            seed: self.common.seed,
+            ..SyntheticMf::default()
+        };
+        let ratings = data::synthetic(cluster, &made.generator())?;
         let least = self.event_threshold.unwrap_or(synthetic::mf::MEAN_RATING as f32);
         if self.is_one_class() { data::from_threshold(&ratings, least) } else { Ok(ratings) }
     }

@@ -57,7 +57,7 @@ pub(super) struct Titles(BTreeMap<String, String>);
 
 impl Titles {
     /// Returns the index of an item, found by name or title.
-    pub(super) fn item(&self, model: &MfModel, wanted: &str) -> anyhow::Result<u64> {
+    pub(super) fn item(&self, model: &MfModel, wanted: &str) -> anyhow::Result<usize> {
         if let Some(number) = model.item(wanted) {
             return Ok(number);
         }
@@ -66,7 +66,7 @@ impl Titles {
         if let Some((number, _)) = known().find(|(_, title)| title.to_lowercase() == lower) {
             return Ok(number);
         }
-        let containing: Vec<(u64, &str)> =
+        let containing: Vec<(usize, &str)> =
             known().filter(|(_, title)| !lower.is_empty() && title.to_lowercase().contains(&lower)).collect();
         match containing[..] {
             [(number, _)] => Ok(number),
@@ -84,7 +84,7 @@ impl Titles {
     }
 
     /// Adds names and titles to items and their scores.
-    pub(super) fn scored(&self, model: &MfModel, found: Vec<(u64, f32)>) -> Vec<ScoredItem> {
+    pub(super) fn scored(&self, model: &MfModel, found: Vec<(usize, f32)>) -> Vec<ScoredItem> {
         let named = |(item, score)| {
             let item = model.item_name(item);
             ScoredItem { title: self.0.get(&item).cloned(), item, score }
@@ -94,7 +94,7 @@ impl Titles {
 }
 
 /// Returns the index of a user, found by name.
-pub(super) fn user(model: &MfModel, wanted: &str) -> anyhow::Result<u64> {
+pub(super) fn user(model: &MfModel, wanted: &str) -> anyhow::Result<usize> {
     let unknown = || unknown("user", wanted, model.user_names(), std::iter::empty(), model.shape()[0]);
     model.user(wanted).ok_or_else(unknown)
 }
@@ -104,7 +104,7 @@ fn unknown<'a>(
     wanted: &str,
     names: Option<&Dictionary>,
     titles: impl Iterator<Item = &'a str>,
-    count: u64,
+    count: usize,
 ) -> anyhow::Error {
     let failure = CommandError::usage(format!("the model has no {what} `{wanted}`"));
     let Some(names) = names else {

@@ -26,7 +26,7 @@ pub(super) struct NewUserArgs {
 /// Factors of a user, and the items that a new user has rated.
 pub(super) struct SelectedUser {
     pub(super) row: UserFactors,
-    pub(super) rated: Vec<u64>,
+    pub(super) rated: Vec<usize>,
 }
 
 impl NewUserArgs {
@@ -75,7 +75,7 @@ impl NewUserArgs {
     }
 
     /// Returns the items of the user in files of ratings or events.
-    pub(super) fn seen_in(&self, cluster: &Cluster, model: &MfModel, files: &str) -> anyhow::Result<Vec<u64>> {
+    pub(super) fn seen_in(&self, cluster: &Cluster, model: &MfModel, files: &str) -> anyhow::Result<Vec<usize>> {
         let Some(name) = &self.user else { return Ok(Vec::new()) };
         let all = data::aligned_to(&data::read_events(cluster, None, files)?, model)?;
         let wanted = user(model, name)?;

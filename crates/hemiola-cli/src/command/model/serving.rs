@@ -237,7 +237,7 @@ impl PredictArgs {
         self.common.with_model(MfModel::load, |cluster, model| {
             let found = self.user.find(cluster, model, &titles)?;
             let items =
-                self.wanted.iter().map(|name| titles.item(model, name)).collect::<anyhow::Result<Vec<u64>>>()?;
+                self.wanted.iter().map(|name| titles.item(model, name)).collect::<anyhow::Result<Vec<usize>>>()?;
             let predicted = model.predict_for(cluster, &found.row, &items)?;
             let found = titles.scored(model, items.into_iter().zip(predicted).collect());
             self.common.write(&lines(&found), &found)
@@ -257,7 +257,7 @@ impl PredictArgs {
                 let predicted = model.predict(cluster, &examples.features)?;
                 warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
                 let mut text = String::new();
-                for one in predicted.iter().take(examples.labels.len() as usize) {
+                for one in predicted.iter().take(examples.labels.len()) {
                     let _ = match &one.name {
                         Some(name) => writeln!(text, "{name}"),
                         None => writeln!(text, "{}", one.label),
@@ -278,7 +278,7 @@ impl PredictArgs {
                 let predicted = model.predict(cluster, &examples.features)?;
                 warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
                 let mut text = String::new();
-                for one in predicted.iter().take(examples.labels.len() as usize) {
+                for one in predicted.iter().take(examples.labels.len()) {
                     let _ = writeln!(text, "{}", one.value);
                 }
                 self.common.write(&text, &predicted)
@@ -445,6 +445,6 @@ impl EvaluateArgs {
 struct RankingReport {
     metrics: Metrics,
     users: u64,
-    entries: u64,
-    cold: u64,
+    entries: usize,
+    cold: usize,
 }

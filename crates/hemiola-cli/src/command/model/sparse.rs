@@ -78,7 +78,7 @@ pub(super) struct PenaltyArgs {
 
     /// Choose lambda by cross-validation with N folds.
     #[arg(long, value_name = "N")]
-    folds: Option<u64>,
+    folds: Option<usize>,
 
     /// With --folds: choose the largest lambda within one standard error of the best.
     #[arg(long, requires = "folds")]
@@ -318,7 +318,7 @@ pub(super) fn evaluate(
     let mut text = format!(
         "{}, {} of {} nonzero",
         counted(*examples, "example"),
-        counted(model.coefficients.len() as u64, "coefficient"),
+        counted(model.coefficients.len(), "coefficient"),
         model.columns
     );
     if *unknown_features > 0 {

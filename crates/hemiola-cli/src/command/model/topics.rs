@@ -142,7 +142,7 @@ fn table(model: &LdaModel, topics: &[TopicRow]) -> String {
     let coherences: Vec<f64> = topics.iter().filter_map(|topic| topic.coherence).collect();
     let mut text = format!(
         "{} of {} in {}, beta {:.4}",
-        counted(topics.len() as u64, "topic"),
+        counted(topics.len(), "topic"),
         counted(model.tokens(), "token"),
         counted(model.documents(), "document"),
         model.beta()

@@ -13,7 +13,9 @@ use hemiola_array::BadLine;
 use hemiola_array::read::InputFile;
 use hemiola_array::save::SaveLock;
 use hemiola_cluster::{Cluster, Interrupt, MAX_WORKERS, Result};
-use hemiola_models::training::{Callback, CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport};
+use hemiola_models::training::{
+    CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport, check_checkpoints,
+};
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -116,7 +118,7 @@ impl TrainArgs {
     /// Reports skipped lines on standard error, immediately: training may fail for lack of data.
     pub(super) fn report_skipped_lines(&self, cluster: &Cluster, files: &str, skipped: &[BadLine]) {
         if let (Some(first), true) = (skipped.first(), cluster.is_root() && !self.quiet) {
-            let lines = counted(skipped.len() as u64, "line");
+            let lines = counted(skipped.len(), "line");
             // A closed standard error drops the warning; the summary still counts the data.
             let _ = writeln!(std::io::stderr().lock(), "hemiola: skipped {lines} of `{files}`; the first is {first}");
         }
@@ -140,7 +142,7 @@ impl TrainArgs {
                     .hint("choose another folder for --output, or remove it")
                     .into());
             }
-            checkpoints.check(model, settings)?;
+            check_checkpoints(&checkpoints, model, settings)?;
         }
         self.check_report()
     }
@@ -172,7 +174,7 @@ impl TrainArgs {
         let code = builder.run(|cluster| {
             // Peers launched by this command have the requested world size; others may not.
             if let Some(peers) = self.peers.filter(|&peers| peers as usize != cluster.size()) {
-                let found = counted(cluster.size() as u64, "peer");
+                let found = counted(cluster.size(), "peer");
                 let message = format!("--peers {peers} is given in a job of {found} started by a launcher");
                 return Err(into_cluster_error(
                     CommandError::usage(message).hint("omit --peers; the launcher sets the number").into(),
@@ -188,28 +190,10 @@ impl TrainArgs {
     pub(super) fn fit(
         &self,
         cluster: &Cluster,
-        mut prepared: PreparedTraining<'_>,
+        prepared: PreparedTraining<'_>,
         fit: impl FnOnce(FitOptions<'_>) -> Result<TrainingReport>,
     ) -> Result<u8> {
-        let lock = prepared.lock.take();
-        self.fit_with_callback(cluster, prepared, |callback| {
-            let mut options = FitOptions::new().with_callback(callback);
-            if let Some(checkpoints) = self.checkpoints() {
-                options = options.with_checkpoints(checkpoints).with_lock(lock);
-            }
-            fit(options)
-        })
-    }
-
-    /// *Collective.* As [`Self::fit`], for a model that saves and resumes its own checkpoints.
-    pub(super) fn fit_with_callback(
-        &self,
-        cluster: &Cluster,
-        prepared: PreparedTraining<'_>,
-        fit: impl FnOnce(&mut dyn Callback) -> Result<TrainingReport>,
-    ) -> Result<u8> {
-        // The lock is held until everything is saved.
-        let PreparedTraining { headline, loading, columns, limits, lock: _lock } = prepared;
+        let PreparedTraining { headline, loading, columns, limits, lock } = prepared;
         let bar = if self.prints_progress() && cluster.is_root() {
             TrainingBar::enabled(limits)
         } else {
@@ -230,7 +214,11 @@ impl TrainArgs {
             interrupt: &interrupt,
             root: cluster.is_root(),
         };
-        let fitted = fit(&mut printer);
+        let mut options = FitOptions::new().with_callback(&mut printer);
+        if let Some(checkpoints) = self.checkpoints() {
+            options = options.with_checkpoints(checkpoints).with_lock(lock);
+        }
+        let fitted = fit(options);
         bar.clear();
         let mut report = fitted?;
         report.result.loading_seconds = Some(loading.as_secs_f64());

@@ -150,12 +150,7 @@ impl TopologyReport {
         let rows = [
             (
                 "graph",
-                format!(
-                    "{} of {}, {}",
-                    self.kind,
-                    counted(self.peers as u64, "peer"),
-                    counted(self.edges.len() as u64, "edge")
-                ),
+                format!("{} of {}, {}", self.kind, counted(self.peers, "peer"), counted(self.edges.len(), "edge")),
             ),
             ("degree", self.degree.to_string()),
             ("regular", yes(self.regular).to_owned()),
@@ -224,7 +219,7 @@ impl TopologyCommand {
             let mut caption = format!(
                 "{}, {}: degree {}, spectral gap {:.3}",
                 report.kind,
-                counted(report.peers as u64, "peer"),
+                counted(report.peers, "peer"),
                 report.degree,
                 report.spectral_gap
             );

@@ -11,7 +11,7 @@ use crate::protocol::{CollectiveElement, Operation, ReduceOp};
 
 impl CompressedCollective {
     /// First stage of the collective.
-    pub(super) fn start_half_precision<N: Copy + Default>(
+    pub(super) fn start_half_precision<N: CollectiveElement + Default>(
         &self,
         vector: &[f32],
         from: fn(f32) -> N,

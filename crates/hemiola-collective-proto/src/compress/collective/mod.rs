@@ -33,7 +33,7 @@ mod payloads;
 
 use super::compressor::{Compressor, CompressorState};
 use super::{CollectiveGoal, CompressedBuffer, pack_factors, rebuild};
-use crate::protocol::{Operation, ReduceOp, chunk_range, digest};
+use crate::protocol::{CollectiveElement, Operation, ReduceOp, chunk_range, digest};
 use crate::{Algorithm, Compression, Error, Result};
 use half::{bf16, f16};
 use hemiola_core::Rank;
@@ -331,11 +331,8 @@ impl CompressedCollective {
     }
 
     /// Buffer for the blocks of all peers, with the own block at its position.
-    fn with_own_block<T: Copy + Default>(&self, own: &[T]) -> Vec<T> {
-        let mut all = vec![T::default(); own.len() * self.context.peers];
-        let start = self.context.me.index() * own.len();
-        all[start..start + own.len()].copy_from_slice(own);
-        all
+    fn with_own_block<T: CollectiveElement>(&self, own: &[T]) -> Vec<T> {
+        Operation::gather_buffer(own, self.context.me, self.context.peers)
     }
 
     /// Part of the complete result that this peer gets.

@@ -10,10 +10,10 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Entries of a sparse two-dimensional space, with weights.
-type Entries = Vec<([u64; 2], u64)>;
+type Entries = Vec<([usize; 2], u64)>;
 
 /// Plan of `w[i] += h[j]; h[j] += w[i]` over the entries, with rows of `row` cells.
-fn plan(extents: [u64; 2], entries: &Entries, (peers, workers): (usize, usize), row: u64) -> LoopPlan {
+fn plan(extents: [usize; 2], entries: &Entries, (peers, workers): (usize, usize), row: usize) -> LoopPlan {
     let update = |dimension| Access {
         name: dimension,
         subscripts: Cow::Owned(vec![Subscript::index(dimension)]),
@@ -96,8 +96,8 @@ fn uniform_entries_get_the_default_ratio() {
 fn entries_in_stripes_get_more_blocks_where_that_balances_better() {
     // Each stripe of time belongs almost to one part alone. With eight blocks, parts wait for
     // blocks that others still run.
-    const FAVOURITE: [u64; 16] = [1, 0, 3, 0, 2, 3, 2, 1, 1, 2, 0, 3, 3, 2, 1, 0];
-    let weight = |i: u64, j: u64| if FAVOURITE[j as usize / 12] == i / 100 { 200 } else { 4 };
+    const FAVOURITE: [usize; 16] = [1, 0, 3, 0, 2, 3, 2, 1, 1, 2, 0, 3, 3, 2, 1, 0];
+    let weight = |i: usize, j: usize| if FAVOURITE[j / 12] == i / 100 { 200 } else { 4 };
     let entries: Entries = (0..400).flat_map(|i| (0..192).map(move |j| ([i, j], weight(i, j)))).collect();
     let plan = plan([400, 192], &entries, (1, 4), 16);
     let prediction = plan.prediction.clone().unwrap();
@@ -120,7 +120,7 @@ fn few_entries_get_few_blocks() {
 
 #[test]
 fn plans_do_not_depend_on_which_workers_share_a_peer() {
-    let weight = |i: u64, j: u64| if (i * 7 + j * 3) % 11 < 3 { 90 } else { 5 };
+    let weight = |i: usize, j: usize| if (i * 7 + j * 3) % 11 < 3 { 90 } else { 5 };
     let entries: Entries = (0..300).flat_map(|i| (0..200).map(move |j| ([i, j], weight(i, j)))).collect();
     let plans = [(1, 6), (2, 3), (3, 2), (6, 1)].map(|shape| plan([300, 200], &entries, shape, 64));
     for plan in &plans {
@@ -133,7 +133,7 @@ proptest! {
     fn predictions_are_made_from_the_counts_of_the_blocks(
         weights in prop::collection::vec(0_u64..1000, 24 * 24), peers in 1_usize..3, workers in 1_usize..4,
     ) {
-        let key = |at: usize| [at as u64 / 24, at as u64 % 24];
+        let key = |at: usize| [at / 24, at % 24];
         let entries: Entries = weights.iter().enumerate().map(|(at, weight)| (key(at), *weight)).collect();
         let plan = plan([24, 24], &entries, (peers, workers), 8);
         prop_assert_eq!(plan.prediction.is_some(), peers * workers > 1);
@@ -149,7 +149,7 @@ proptest! {
 
     #[test]
     fn skewed_counts_equal_enumeration(
-        extents in [(0_u64..5, 1_u64..8), (0_u64..5, 1_u64..8), (0_u64..5, 1_u64..12)],
+        extents in [(0_usize..5, 1_usize..8), (0_usize..5, 1_usize..8), (0_usize..5, 1_usize..12)],
         weights in [[-2_i64..3, -2_i64..3, -2_i64..3], [-2_i64..3, -2_i64..3, -2_i64..3]],
         ends in [prop::collection::btree_set(-40_i64..40, 1..4), prop::collection::btree_set(-40_i64..40, 1..4)],
     ) {

@@ -142,7 +142,7 @@ fn add<S: Simd, const K: usize>(simd: S, into: &mut [S::f32s], rows: [&[f32]; K]
 mod tests {
     use super::*;
     use crate::mf::normal_equations::{NormalEquations, gain};
-    use hemiola::core::rng::PhiloxRng;
+    use hemiola_core::rng::PhiloxRng;
 
     const WIDTH: usize = 48;
 

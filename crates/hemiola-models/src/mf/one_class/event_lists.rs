@@ -8,16 +8,16 @@
 //! **Invariant:** the events of a row are sorted by the index of the other side, however they were
 //! distributed, so sums over them are bit-identical everywhere.
 
-use hemiola::array::dist::{LazyArray, RecordSource};
-use hemiola::array::read::{ParseError, ReadReport};
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::DistArray;
+use hemiola_array::dist::{LazyArray, RecordSource};
+use hemiola_array::read::{ParseError, ReadReport};
+use hemiola_cluster::{Cluster, Result};
 
 /// By row and share of its work: index of the other side and weight of each event.
 pub(super) type EventLists = DistArray<Vec<(u32, f32)>, 2>;
 
 /// Average number of entries per row.
-const ENTRIES_PER_ROW: u64 = 4;
+const ENTRIES_PER_ROW: usize = 4;
 
 /// *Collective.* Returns the events of each index of a dimension (0: users, 1: items), for rows
 /// `0..rows`. `fixed` is the fixed work per row, in events.
@@ -25,10 +25,10 @@ pub(super) fn lists(
     cluster: &Cluster,
     events: &DistArray<f32, 2>,
     dimension: usize,
-    rows: u64,
-    fixed: u64,
+    rows: usize,
+    fixed: usize,
 ) -> Result<EventLists> {
-    let group = |key: [u64; 2], weight| (key[dimension], (key[1 - dimension] as u32, weight));
+    let group = |key: [usize; 2], weight| (key[dimension], (key[1 - dimension] as u32, weight));
     let grouped = events.entries().group_by(group)?.to_dense(Vec::new())?;
     let unit = ((events.len() + rows * fixed) / (rows * ENTRIES_PER_ROW).max(1)).max(1);
     LazyArray::from_source(cluster, EventListSource { grouped: &grouped, rows, fixed, unit, cluster }).materialize()
@@ -36,15 +36,15 @@ pub(super) fn lists(
 
 struct EventListSource<'a> {
     grouped: &'a DistArray<Vec<(u32, f32)>, 1>,
-    rows: u64,
-    fixed: u64,
+    rows: usize,
+    fixed: usize,
     /// Number of events that one entry represents.
-    unit: u64,
+    unit: usize,
     cluster: &'a Cluster,
 }
 
 impl RecordSource for EventListSource<'_> {
-    type Record = ([u64; 2], Vec<(u32, f32)>);
+    type Record = ([usize; 2], Vec<(u32, f32)>);
 
     /// One unit per peer: its local rows.
     fn units(&self) -> usize {
@@ -62,12 +62,12 @@ impl RecordSource for EventListSource<'_> {
     fn visit(
         &self,
         unit: usize,
-        mut visit: impl FnMut(Self::Record) -> hemiola::array::Result<(), Box<ParseError>>,
-    ) -> hemiola::array::Result<ReadReport> {
+        mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<ParseError>>,
+    ) -> hemiola_array::Result<ReadReport> {
         let mut report = ReadReport::default();
-        let mut row = |row: u64, events: Vec<(u32, f32)>| {
-            let shares = (events.len() as u64 + self.fixed).div_ceil(self.unit).max(1);
-            report.records += shares;
+        let mut row = |row: usize, events: Vec<(u32, f32)>| {
+            let shares = (events.len() + self.fixed).div_ceil(self.unit).max(1);
+            report.records += shares as u64;
             // Lists are never rejected.
             let _ = visit(([row, 0], events));
             (1..shares).for_each(|share| {

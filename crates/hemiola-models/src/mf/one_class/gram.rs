@@ -3,7 +3,7 @@
 //! `Σ_i (w · h_i)² = wᵀ (Σ_i h_i h_iᵀ) w`: a matrix of rank × rank represents all items. Workers
 //! sum it in double precision and round once, because all solves start from it.
 
-use hemiola::array::Element;
+use hemiola_array::Element;
 use serde::{Deserialize, Serialize};
 
 /// Sum of outer products, or a single row whose outer product is still pending.

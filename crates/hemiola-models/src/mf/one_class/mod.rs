@@ -29,9 +29,10 @@ use super::model::MfModel;
 use super::settings::MfSettings;
 use super::sgd::{LANES, dot};
 use crate::Error;
-use hemiola::loops::LoopPlan;
-use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
+use hemiola_array::{Accumulator, AccumulatorExt, DistArray};
+use hemiola_cluster::{Cluster, Result};
+use hemiola_loops::LoopPlan;
+use hemiola_loops::parallel_for;
 
 /// Event lists of users and of items.
 #[derive(Debug)]
@@ -45,7 +46,7 @@ impl OneClassEvents {
     pub(super) fn new(
         cluster: &Cluster,
         events: &DistArray<f32, 2>,
-        [users, items]: [u64; 2],
+        [users, items]: [usize; 2],
         settings: &MfSettings,
     ) -> Result<Self> {
         must_be_weights(cluster, events)?;
@@ -55,16 +56,16 @@ impl OneClassEvents {
 
     /// *Collective.* Solves for all users, then for all items. Returns the total objective and the
     /// plan of the first loop.
-    pub(super) fn epoch(&self, cluster: &Cluster, model: &MfModel) -> Result<(f64, LoopPlan)> {
+    pub(super) fn epoch(&self, cluster: &Cluster, model: &mut MfModel) -> Result<(f64, LoopPlan)> {
         let MfModel { user_factors: w, item_factors: h, settings, .. } = model;
-        let (_, plan) = solve_side(cluster, settings, (&self.users, w), (&self.items, h))?;
+        let (_, plan) = solve_side(cluster, settings, (&self.users, &mut *w), (&self.items, &*h))?;
         let (objective, _) = solve_side(cluster, settings, (&self.items, h), (&self.users, w))?;
         Ok((objective, plan))
     }
 }
 
 /// Returns the ridge of a row with so many events.
-pub(super) fn penalty(settings: &MfSettings, events: usize, others: u64) -> f32 {
+pub(super) fn penalty(settings: &MfSettings, events: usize, others: usize) -> f32 {
     let pairs = events as f64 + f64::from(settings.unobserved_weight) * others as f64;
     (f64::from(settings.l2) * pairs.powf(f64::from(settings.frequency_exponent))) as f32
 }
@@ -74,12 +75,11 @@ pub(super) fn penalty(settings: &MfSettings, events: usize, others: u64) -> f32 
 fn solve_side(
     cluster: &Cluster,
     settings: &MfSettings,
-    (lists, own): (&EventLists, &DistArray<f32, 2>),
+    (lists, own): (&EventLists, &mut DistArray<f32, 2>),
     (other_lists, other): (&EventLists, &DistArray<f32, 2>),
 ) -> Result<(f64, LoopPlan)> {
     let [own_rows, width] = own.shape().extents();
     let [other_rows, _] = other.shape().extents();
-    let width = width as usize;
     let grams = Accumulator::new(cluster, GramMatrix::default(), GramMatrix::joined);
     let costs = cluster.accumulator::<f64>();
     parallel_for!(
@@ -119,15 +119,15 @@ pub(super) fn item_gram(cluster: &Cluster, model: &MfModel) -> Result<Vec<f32>> 
     let grams = Accumulator::new(cluster, GramMatrix::default(), GramMatrix::joined);
     parallel_for!(
         cluster,
-        for i in 0..count as usize {
+        for i in 0..count {
             grams.add(GramMatrix::of(&items[i]));
         }
     )?;
-    Ok(grams.take()?.scaled(width as usize, model.settings.unobserved_weight))
+    Ok(grams.take()?.scaled(width, model.settings.unobserved_weight))
 }
 
 fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> {
-    let mut wrong: Option<([u64; 2], f32)> = None;
+    let mut wrong: Option<([usize; 2], f32)> = None;
     events.for_each(|key, weight| {
         if !(*weight > 0.0 && weight.is_finite()) && wrong.is_none_or(|(first, _)| key < first) {
             wrong = Some((key, *weight));
@@ -136,7 +136,7 @@ fn must_be_weights(cluster: &Cluster, events: &DistArray<f32, 2>) -> Result<()> 
     let first = cluster.all_gather(wrong)?.into_iter().flatten().min_by_key(|(key, _)| *key);
     match first {
         Some(([user, item], rating)) => {
-            let name = |dimension: usize, number: u64| {
+            let name = |dimension: usize, number: usize| {
                 let names = events.names(dimension);
                 let name = names.and_then(|names| Some(names.name_lossy(u32::try_from(number).ok()?)?.into_owned()));
                 name.unwrap_or_else(|| number.to_string())

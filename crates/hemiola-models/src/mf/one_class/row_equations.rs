@@ -59,10 +59,10 @@ impl<'a> RowEquations<'a> {
     }
 
     /// Returns the fixed work per row, expressed in events.
-    pub(super) fn fixed(width: usize) -> u64 {
+    pub(super) fn fixed(width: usize) -> usize {
         // Factoring takes a third as many operations as `rank² / 2 · rank`, the work of `rank`
         // events. A conjugate-gradient step takes one matrix product plus two dot products per
         // event.
-        (if width < CONJUGATE_GRADIENT_RANK { width.div_ceil(3) } else { width / 2 }) as u64
+        if width < CONJUGATE_GRADIENT_RANK { width.div_ceil(3) } else { width / 2 }
     }
 }

@@ -1,33 +1,14 @@
-//! One captured object under two names.
+//! One captured object under two names. The compiler refuses a second name of an array that a loop
+//! writes (`uses_a_written_array_twice.rs` of `hemiola-macros`).
 
 use super::run;
 use hemiola::prelude::*;
 
 #[test]
-fn an_array_that_is_written_has_one_name() {
+fn an_array_that_is_only_read_may_have_two_names() {
     run(1, 2, |cluster| {
         let array = cluster.zeros::<u64, 1>([64])?;
         let other = &array;
-        let outcome = parallel_for!(
-            cluster,
-            for i in 0..64 {
-                let (one, two) = (&mut array[i], &mut other[i]);
-                *one += 1;
-                *two += 1;
-            }
-        );
-        let error = outcome.unwrap_err().to_string();
-        assert!(error.contains("`array` and `other`"), "{error}");
-        // One of the names is only read, but refers to the same cells.
-        let outcome = parallel_for!(
-            cluster,
-            for i in 0..64 {
-                let one = &mut array[i];
-                *one += other[i];
-            }
-        );
-        assert!(outcome.unwrap_err().to_string().contains("`array` and `other`"));
-        // Two names that are only read are allowed.
         let sum = cluster.accumulator::<u64>();
         parallel_for!(
             cluster,
@@ -61,7 +42,7 @@ fn an_accumulator_under_two_names_keeps_everything() {
 fn an_array_cannot_be_iterated_and_indexed() {
     for peers in [1, 2] {
         run(peers, 1, |cluster| {
-            let array = cluster.from_fn([8], |[index]| index)?;
+            let array = cluster.from_fn([8], |[index]| index as u64)?;
             let other = &array;
             let outcome = parallel_for!(
                 cluster,

@@ -2,16 +2,16 @@
 
 use super::run;
 use hemiola::array::DistArray;
+use hemiola::cluster::{Cluster, Result};
 use hemiola::loops::LoopPlan;
 use hemiola::loops::plan::{ArrayPlacement, LoopSchedule};
 use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
 
 fn ratings(
     cluster: &Cluster,
-    users: u64,
-    items: u64,
-    keep: impl Fn(u64, u64) -> bool + Sync,
+    users: usize,
+    items: usize,
+    keep: impl Fn(usize, usize) -> bool + Sync,
 ) -> Result<DistArray<f32, 2>> {
     let all = cluster.from_fn([users, items], |[u, i]| (u + i) as f32)?;
     all.entries().filter(|[u, i], _| keep(u, i)).materialize()
@@ -19,7 +19,8 @@ fn ratings(
 
 fn factorize(cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<LoopPlan> {
     let [users, items] = ratings.shape().extents();
-    let (w, h) = (cluster.uniform([users, 8], 0.0..0.5, 1)?, cluster.uniform([items, 8], 0.0..0.5, 2)?);
+    let (mut w, mut h) =
+        (cluster.uniform([users, 8], 0.0..0.5, Seed(1))?, cluster.uniform([items, 8], 0.0..0.5, Seed(2))?);
     let run = parallel_for!(
         cluster,
         for ([u, i], rating) in ratings {
@@ -76,7 +77,7 @@ fn parts_are_balanced_by_entry_counts() {
 fn independent_parts_are_preferred_to_rotation() {
     run(2, 2, |cluster| {
         let entries = ratings(cluster, 400, 100, |u, i| (u + i) % 2 > 0)?;
-        let (w, h) = (cluster.zeros::<f32, 1>([400])?, cluster.uniform([100], 0.0..1.0, 1)?);
+        let (mut w, h) = (cluster.zeros::<f32, 1>([400])?, cluster.uniform([100], 0.0..1.0, Seed(1))?);
         let run = parallel_for!(
             cluster,
             for ([u, i], rating) in &entries {
@@ -91,7 +92,7 @@ fn independent_parts_are_preferred_to_rotation() {
 #[test]
 fn a_loop_with_unknown_dependences_runs_on_one_worker() {
     run(2, 2, |cluster| {
-        let array = cluster.zeros::<u64, 1>([50])?;
+        let mut array = cluster.zeros::<u64, 1>([50])?;
         let next: Vec<usize> = (0..20_000).map(|at| at * 7 % 50).collect();
         let run = parallel_for!(
             cluster,
@@ -118,7 +119,7 @@ fn plans_serialize_and_print() {
 #[test]
 fn a_stencil_runs_as_a_wavefront() {
     let plans = run(1, 2, |cluster| {
-        let a = cluster.zeros::<f32, 2>([400, 400])?;
+        let mut a = cluster.zeros::<f32, 2>([400, 400])?;
         let run = parallel_for!(
             cluster,
             ordered,

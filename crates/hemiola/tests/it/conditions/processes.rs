@@ -4,11 +4,11 @@
 
 use super::run;
 use crate::with_watchdog;
+use hemiola::cluster::{Cluster, Result};
 use hemiola::core::Deadlines;
 use hemiola::launch::{JobOutcome, Launcher, Output, ProcessExit};
 use hemiola::net::Rendezvous;
 use hemiola::prelude::*;
-use hemiola::{Cluster, Result};
 use std::net::TcpListener;
 use std::process::Command;
 
@@ -17,9 +17,9 @@ use std::process::Command;
 fn program(cluster: &Cluster, is_victim: bool) -> Result<u64> {
     let all = cluster.from_fn([300, 70], |[u, i]| (u * 31 + i * 17) % 5000)?;
     let entries = all.entries().filter(|[u, i], _| (u + i * i) % 5 > 0).materialize()?;
-    let w = cluster.uniform([300, 4], 0.0..1.0, 1)?;
-    let h = cluster.uniform([70, 4], 0.0..1.0, 2)?;
-    let (table, totals) = (cluster.uniform([30_000], 0.0..0.1, 3)?, cluster.zeros::<f32, 1>([9])?);
+    let mut w = cluster.uniform([300, 4], 0.0..1.0, Seed(1))?;
+    let mut h = cluster.uniform([70, 4], 0.0..1.0, Seed(2))?;
+    let (table, totals) = (cluster.uniform([30_000], 0.0..0.1, Seed(3))?, cluster.zeros::<f32, 1>([9])?);
     let mut digest = 0_u64;
     for pass in 0..3 {
         let sums = totals.buffered(|cell: &mut f32, update: f32| *cell = *cell * 0.999 + update);
@@ -34,14 +34,13 @@ fn program(cluster: &Cluster, is_victim: bool) -> Result<u64> {
                     }
                 }
                 let (wu, hi) = (&mut w[u], &mut h[i]);
-                let error =
-                    table[(*value * 37 % 30_000) as usize] - wu.iter().zip(&*hi).map(|(a, b)| a * b).sum::<f32>();
+                let error = table[*value * 37 % 30_000] - wu.iter().zip(&*hi).map(|(a, b)| a * b).sum::<f32>();
                 for k in 0..4 {
                     let (a, b) = (wu[k], hi[k]);
                     wu[k] += 0.01 * error * b;
                     hi[k] += 0.01 * error * a;
                 }
-                sums[(*value % 9) as usize] += error;
+                sums[*value % 9] += error;
             }
         )?;
         assert!(run.plan().cuts.peers_used == cluster.size() && run.plan().cuts.times() > 1, "{}", run.plan());
@@ -58,7 +57,7 @@ fn as_peer(victim: Option<usize>) {
     let outcome = hemiola::run(|cluster| {
         let is_victim = victim == Some(cluster.rank().index());
         println!("digest {:x}", program(cluster, is_victim)?);
-        Ok::<_, hemiola::Error>(())
+        Ok(())
     });
     outcome.unwrap();
 }

@@ -14,13 +14,13 @@ fn empty_small_and_lopsided_spaces_run_every_entry_once() {
                 let all = cluster.from_fn([rows, columns], |[u, i]| u * 100 + i)?;
                 let mut sparse = all.entries().materialize()?;
                 let one_row = all.entries().filter(|[u, _], _| u == 2).materialize()?;
-                let (w, h) = (cluster.zeros::<u64, 2>([rows, 3])?, cluster.zeros::<u64, 2>([columns, 0])?);
-                let count = cluster.accumulator::<u64>();
+                let (mut w, h) = (cluster.zeros::<usize, 2>([rows, 3])?, cluster.zeros::<usize, 2>([columns, 0])?);
+                let count = cluster.accumulator::<usize>();
                 for space in [&all, &sparse, &one_row] {
                     parallel_for!(
                         cluster,
                         for ([u, i], value) in space {
-                            assert_eq!(*value, (u * 100 + i) as u64);
+                            assert_eq!(*value, u * 100 + i);
                             assert_eq!(h[i].len(), 0);
                             w[u][1] += 1;
                             count += 1;
@@ -34,9 +34,9 @@ fn empty_small_and_lopsided_spaces_run_every_entry_once() {
                         *value += 1;
                     }
                 )?;
-                let sum = sparse.collect()?.into_iter().map(|([u, i], value)| value - u * 100 - i).sum::<u64>();
+                let sum = sparse.collect()?.into_iter().map(|([u, i], value)| value - u * 100 - i).sum::<usize>();
                 assert_eq!(sum, rows * columns);
-                let sum = w.collect()?.into_iter().map(|(_, value)| value).sum::<u64>();
+                let sum = w.collect()?.into_iter().map(|(_, value)| value).sum::<usize>();
                 assert_eq!(sum, 2 * rows * columns + one_row.len());
             }
             Ok(())
@@ -48,7 +48,7 @@ fn empty_small_and_lopsided_spaces_run_every_entry_once() {
 fn ranges_may_start_anywhere_and_be_empty() {
     for (peers, workers) in CLUSTERS {
         run(peers, workers, |cluster| {
-            let (line, plane) = (cluster.zeros::<u64, 1>([40])?, cluster.zeros::<u64, 2>([40, 40])?);
+            let (mut line, mut plane) = (cluster.zeros::<u64, 1>([40])?, cluster.zeros::<u64, 2>([40, 40])?);
             let (start, end) = (7, 23);
             parallel_for!(
                 cluster,
@@ -110,8 +110,8 @@ fn ranges_may_start_anywhere_and_be_empty() {
                     expected[i][j] += expected[i - 1][j + 1];
                 }
             }
-            assert!(line.collect()?.into_iter().all(|([i], cell)| cell == value(i as usize)));
-            assert!(plane.collect()?.into_iter().all(|([i, j], cell)| cell == expected[i as usize][j as usize]));
+            assert!(line.collect()?.into_iter().all(|([i], cell)| cell == value(i)));
+            assert!(plane.collect()?.into_iter().all(|([i, j], cell)| cell == expected[i][j]));
             Ok(())
         });
     }
@@ -125,7 +125,7 @@ fn loops_with_different_plans_follow_each_other_over_the_same_arrays() {
             run(*peers, *workers, |cluster| {
                 let all = cluster.from_fn([300, 80], |[u, i]| u * 1000 + i)?;
                 let entries = all.entries().filter(|[u, i], _| (u * 7 + i) % 4 > 0).materialize()?;
-                let (w, h) = (cluster.from_fn([300, 2], |[u, _]| u)?, cluster.from_fn([80, 2], |[i, _]| i)?);
+                let (mut w, mut h) = (cluster.from_fn([300, 2], |[u, _]| u)?, cluster.from_fn([80, 2], |[i, _]| i)?);
                 let mut kinds = Vec::new();
                 for _ in 0..3 {
                     let by_user = parallel_for!(

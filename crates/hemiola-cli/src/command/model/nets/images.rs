@@ -2,18 +2,19 @@
 
 use super::super::train_args::TrainArgs;
 use super::net_args::{AFTER_HELP, NetArgs};
-use super::training::{NetCommand, NetData, NetKind};
+use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
 use crate::suggest;
 use clap::Args;
-use hemiola_models::training::TargetMetric;
-use hemiola_nn::data::{Dataset as _, ImageDataset, synthetic};
+use hemiola_nn::data::synthetic::SyntheticImages;
+use hemiola_nn::data::{Dataset as _, ImageDataset};
 use hemiola_nn::models::{CnnConfig, MlpConfig, ResnetConfig};
+use hemiola_nn::training::NetMetric;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-const METRIC: TargetMetric = TargetMetric::maximize("accuracy");
+const METRIC: NetMetric = NetMetric::Accuracy;
 
 /// Flags of image classifiers.
 #[derive(Args, Debug)]
@@ -51,7 +52,7 @@ impl ImageArgs {
         let [train, valid] = if let Some(folder) = &self.data {
             ImageDataset::read(folder)?
         } else {
-            let all = synthetic::images(shape, 10, count + count / 5, seed);
+            let all = SyntheticImages { shape, classes: 10, examples: count + count / 5, seed }.dataset();
             [all.take(count), all.skip(count)]
         };
         let train = match self.max_examples {
@@ -68,7 +69,7 @@ impl ImageArgs {
             valid.len(),
             train.classes()
         );
-        let shape = vec![train.len() as u64, channels as u64, rows as u64, columns as u64];
+        let shape = vec![train.len(), channels, rows, columns];
         let config = config(&train);
         Ok(NetData { train, valid: Some(valid), headline, config, sequence_length: 1, shape })
     }

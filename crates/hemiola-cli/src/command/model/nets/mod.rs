@@ -5,24 +5,21 @@
 //! |---|---|
 //! | `net_args` | arguments of all nets |
 //! | `images`, `text`, `ratings` | the commands, grouped by their data |
-//! | `training` | the training loop of all nets |
-//! | `folder` | contents of the folder `--output` |
+//! | `net_command` | from flags and data to a training run of the library |
 //! | `absent` | the commands in a build without nets |
 
 #[cfg(not(feature = "nets"))]
 mod absent;
 #[cfg(feature = "nets")]
-mod folder;
-#[cfg(feature = "nets")]
 mod images;
 #[cfg(feature = "nets")]
 mod net_args;
 #[cfg(feature = "nets")]
+mod net_command;
+#[cfg(feature = "nets")]
 mod ratings;
 #[cfg(feature = "nets")]
 mod text;
-#[cfg(feature = "nets")]
-mod training;
 
 #[cfg(not(feature = "nets"))]
 pub(crate) use absent::{TrainCnn, TrainLstm, TrainMlp, TrainNcf, TrainResnet, TrainTransformer};

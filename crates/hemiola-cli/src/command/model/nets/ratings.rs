@@ -2,18 +2,18 @@
 
 use super::super::train_args::{TrainArgs, must_exist};
 use super::net_args::{AFTER_HELP, NetArgs};
-use super::training::{NetCommand, NetData, NetKind};
+use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
 use clap::Args;
-use hemiola_models::training::TargetMetric;
-use hemiola_nn::data::{Dataset as _, RatingDataset, synthetic};
+use hemiola_core::Seed;
+use hemiola_nn::data::synthetic::SyntheticRatings;
+use hemiola_nn::data::{Dataset as _, RatingDataset};
 use hemiola_nn::models::NcfConfig;
+use hemiola_nn::training::NetMetric;
 use serde::Serialize;
 use std::process::ExitCode;
 
-const METRIC: TargetMetric = TargetMetric::minimize("rmse");
-/// Numbers of users, items and ratings of the synthetic data.
-const SYNTHETIC: [usize; 3] = [1000, 800, 60_000];
+const METRIC: NetMetric = NetMetric::Rmse;
 
 const HELP: &str = "\
 Examples:
@@ -78,7 +78,7 @@ impl TrainNcf {
         let seed = self.common.seed;
         let ratings = match &self.data {
             Some(pattern) => RatingDataset::read(pattern)?,
-            None => synthetic::ratings(SYNTHETIC[0], SYNTHETIC[1], SYNTHETIC[2], seed),
+            None => SyntheticRatings { seed, ..SyntheticRatings::default() }.dataset(),
         };
         let (train, valid, cold) = match share {
             None if self.data.is_none() => {
@@ -90,7 +90,7 @@ impl TrainNcf {
                 (ratings, Some(valid), cold)
             }
             Some(share) => {
-                let [train, valid] = ratings.split(share, seed);
+                let [train, valid] = ratings.split(share, Seed(seed));
                 (train, Some(valid).filter(|valid| !valid.is_empty()), 0)
             }
         };
@@ -120,7 +120,7 @@ impl TrainNcf {
             mean_rating: train.mean() as f32,
             seed,
         };
-        let extents = vec![train.users() as u64, train.items() as u64];
+        let extents = vec![train.users(), train.items()];
         Ok(NetData { train, valid, headline, config, sequence_length: 1, shape: extents })
     }
 }

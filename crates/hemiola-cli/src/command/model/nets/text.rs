@@ -2,19 +2,18 @@
 
 use super::super::train_args::{TrainArgs, must_exist};
 use super::net_args::{AFTER_HELP, NetArgs};
-use super::training::{NetCommand, NetData, NetKind};
+use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
 use clap::Args;
-use hemiola_models::training::TargetMetric;
-use hemiola_nn::data::{Dataset as _, TextDataset, synthetic};
+use hemiola_nn::data::synthetic::SyntheticText;
+use hemiola_nn::data::{Dataset as _, TextDataset};
 use hemiola_nn::models::{LstmConfig, TransformerConfig};
+use hemiola_nn::training::NetMetric;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-const METRIC: TargetMetric = TargetMetric::minimize("perplexity");
-/// Vocabulary size and length of the synthetic text.
-const SYNTHETIC: [usize; 2] = [100, 20_000];
+const METRIC: NetMetric = NetMetric::Perplexity;
 
 /// Flags of language models.
 #[derive(Args, Debug)]
@@ -86,12 +85,13 @@ impl TextArgs {
                 (train, Some(valid), vocabulary.len())
             }
             (train, _) => {
-                let (all, words) = match train {
-                    Some(train) => {
-                        let (all, vocabulary) = TextDataset::read(train, sequence_length)?;
-                        (all, vocabulary.len())
-                    }
-                    None => (synthetic::text(SYNTHETIC[0], SYNTHETIC[1], sequence_length, seed), SYNTHETIC[0]),
+                let (all, words) = if let Some(train) = train {
+                    let (all, vocabulary) = TextDataset::read(train, sequence_length)?;
+                    (all, vocabulary.len())
+                } else {
+                    let text = SyntheticText { sequence_length, seed, ..SyntheticText::default() };
+                    let words = text.vocabulary_size;
+                    (text.dataset(), words)
                 };
                 let [train, valid] = all.split(files.share);
                 (train, Some(valid).filter(|valid| !valid.is_empty()), words)
@@ -107,7 +107,7 @@ impl TextArgs {
             "{} {origin}words, {words} distinct, {validation} for validation, in sequences of {sequence_length}",
             train.words()
         );
-        let shape = vec![train.len() as u64, sequence_length as u64, words as u64];
+        let shape = vec![train.len(), sequence_length, words];
         Ok(NetData { train, valid, headline, config: config(words), sequence_length, shape })
     }
 }

@@ -1,0 +1,180 @@
+//! Checkpoints of a training run: folder, interval and metadata.
+//!
+//! The values of a model are saved by its family, each in its own format. The
+//! [`CheckpointMetadata`] are the same for all: settings, data and history.
+//!
+//! **Invariant:** resuming depends on the newest model, the metadata, the data and the settings
+//! alone; nothing else influences the bits.
+
+use crate::{ClusterInfo, DatasetInfo, EpochProgress, Error};
+use hemiola_array::dist::ArraySaver;
+use hemiola_array::save::SaveLock;
+use hemiola_cluster::{Cluster, Result};
+use hemiola_loops::LoopPlan;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// Folder and interval of checkpoints.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Checkpoints {
+    folder: PathBuf,
+    interval: CheckpointInterval,
+    resume: bool,
+}
+
+/// Interval between checkpoints. The last epoch always saves one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
+pub enum CheckpointInterval {
+    /// Number of epochs between two checkpoints.
+    Epochs(u32),
+    /// Seconds of training between two checkpoints, checked at the end of each epoch.
+    Seconds(f64),
+}
+
+impl Checkpoints {
+    /// Saves checkpoints in `folder`, every minute of training and at the end. An older save of the
+    /// same model is replaced.
+    pub fn new(folder: impl Into<PathBuf>) -> Self {
+        Self { folder: folder.into(), interval: CheckpointInterval::Seconds(60.0), resume: false }
+    }
+
+    /// Sets the interval between checkpoints. Default: 60 seconds.
+    pub fn interval(mut self, interval: CheckpointInterval) -> Self {
+        self.interval = interval;
+        self
+    }
+
+    /// Sets whether training resumes from the checkpoint in the folder. Default: false.
+    pub fn resume(mut self, resume: bool) -> Self {
+        self.resume = resume;
+        self
+    }
+
+    /// Returns the checkpoint folder.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Returns whether training resumes from the checkpoint in the folder.
+    #[must_use]
+    pub fn resumes(&self) -> bool {
+        self.resume
+    }
+
+    /// Returns whether a checkpoint is due, given the epochs and seconds since the last one.
+    #[must_use]
+    pub fn is_due(&self, epochs_since: u32, seconds_since: f64) -> bool {
+        match self.interval {
+            CheckpointInterval::Epochs(epochs) => epochs_since >= epochs.max(1),
+            CheckpointInterval::Seconds(seconds) => seconds_since >= seconds,
+        }
+    }
+
+    /// *Collective.* Locks the folder for one training run; the root holds the lock. Taken before
+    /// the data are read and passed to [`FitOptions::with_lock`](crate::FitOptions::with_lock), it
+    /// lets a second run fail before reading.
+    pub fn lock(&self, cluster: &Cluster) -> Result<Option<SaveLock>> {
+        ArraySaver::lock(cluster, &self.folder)
+    }
+
+    /// *Collective.* Returns the lock that the root holds already, or takes it.
+    pub fn lock_unless_held(&self, cluster: &Cluster, held: Option<SaveLock>) -> Result<Option<SaveLock>> {
+        if cluster.broadcast(held.is_some())? { Ok(held) } else { self.lock(cluster) }
+    }
+}
+
+/// Settings in the form that is compared on resuming. Limits may differ from run to run, so they
+/// are removed.
+///
+/// # Panics
+/// If the settings cannot be serialized to JSON.
+pub fn comparable_settings(settings: &impl Serialize) -> Value {
+    let mut plain = serde_json::to_value(settings).expect("settings serialize to JSON");
+    if let Value::Object(fields) = &mut plain {
+        fields.remove("limits");
+    }
+    plain
+}
+
+/// Content of a checkpoint besides the values of the model.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CheckpointMetadata {
+    /// Settings that must be equal to resume, by name.
+    pub settings: Value,
+    /// Shape and size of the data.
+    pub data: DatasetInfo,
+    /// Digests of the training data and of the validation data.
+    pub digests: [u64; 2],
+    /// Cluster that trained the model.
+    pub cluster: ClusterInfo,
+    /// Progress of every epoch so far.
+    pub progress: Vec<EpochProgress>,
+    /// Index in `progress` of the best model.
+    pub best_index: usize,
+    /// True if the newest model is stored in addition to the best.
+    pub separate_newest: bool,
+    /// Seconds of evaluation so far.
+    pub evaluation_seconds: f64,
+    /// Plan of the training loop, if it was a `parallel_for!`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<LoopPlan>,
+    /// State specific to the algorithm, such as the current learning rate.
+    pub state: Value,
+}
+
+impl CheckpointMetadata {
+    /// Returns an error that names the settings that differ from the checkpoint.
+    pub fn check_settings(&self, now: &Value) -> Result<(), Error> {
+        let none = serde_json::Map::new();
+        let (before, now) = (self.settings.as_object().unwrap_or(&none), now.as_object().unwrap_or(&none));
+        let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+        let shown = |value: Option<&Value>| match value {
+            None => "unset".to_owned(),
+            // Single-precision settings would otherwise be printed with digits that the user never
+            // typed.
+            Some(value) if value.is_f64() => (value.as_f64().unwrap_or_default() as f32).to_string(),
+            Some(value) => value.to_string(),
+        };
+        let differences: Vec<String> = names
+            .into_iter()
+            .filter(|name| before.get(*name) != now.get(*name))
+            .map(|name| format!("{name} was {} and is {}", shown(before.get(name)), shown(now.get(name))))
+            .collect();
+        if differences.is_empty() { Ok(()) } else { Err(Error::SettingsMismatch { differences }) }
+    }
+
+    /// Returns an error that describes how the data differ from those of the checkpoint.
+    pub fn check_data(&self, now: &DatasetInfo, digests: [u64; 2]) -> Result<(), Error> {
+        let difference = if self.data.shape != now.shape {
+            format!("the shape was `{:?}` and is `{:?}`", self.data.shape, now.shape)
+        } else if self.data.train != now.train {
+            format!("there were {} training entries and are {}", self.data.train, now.train)
+        } else if self.data.validation != now.validation {
+            format!("there were {} validation entries and are {}", self.data.validation, now.validation)
+        } else if self.digests[0] != digests[0] {
+            "the training entries or their names have changed".to_owned()
+        } else if self.digests[1] != digests[1] {
+            "the validation entries have changed".to_owned()
+        } else {
+            return Ok(());
+        };
+        Err(Error::DataMismatch { difference })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checkpoints_are_due_at_their_interval() {
+        let folder = Checkpoints::new("model");
+        assert!(!folder.is_due(1000, 59.9) && folder.is_due(1, 60.0));
+        let epochs = folder.interval(CheckpointInterval::Epochs(3));
+        assert!(!epochs.is_due(2, 1e9) && epochs.is_due(3, 0.0));
+    }
+}

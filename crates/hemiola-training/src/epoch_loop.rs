@@ -1,0 +1,355 @@
+//! The loop over epochs: validation, best model, checkpoints, stopping.
+//!
+//! A model family implements [`EpochLearner`]; everything else is here, so that all models stop,
+//! save, resume and report alike.
+//!
+//! **Invariant:** the next action depends on the history, the limits and what all peers have agreed
+//! on, never on the clock or the callback of one peer. A resumed run has the history of the run it
+//! continues, so it decides as that run would have.
+
+use crate::{
+    Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochProgress, Metrics, TrainingControl, TrainingReport,
+    TrainingSpec, TrainingSummary, comparable_settings,
+};
+use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_loops::LoopPlan;
+use serde::Serialize;
+use serde_json::Value;
+use std::path::Path;
+use std::time::Duration;
+
+/// Model in training, as the loop over epochs sees it.
+pub trait EpochLearner {
+    /// *Collective.* Runs one epoch. `before` is the objective of the previous epoch.
+    fn epoch(&mut self, before: Option<f64>) -> Result<EpochResult>;
+
+    /// *Collective.* Returns metrics on the validation set, if there is one.
+    fn evaluate(&mut self) -> Result<Option<Metrics>>;
+
+    /// *Collective.* Saves a checkpoint with these metadata in `folder`, replacing an older one.
+    /// With [`separate_newest`](CheckpointMetadata::separate_newest), the model that was last
+    /// [kept](Self::keep_best) is the best, and otherwise the current one. Called only if the loop
+    /// has [checkpoints](EpochLoop::checkpoints).
+    fn save(&mut self, folder: &Path, metadata: CheckpointMetadata) -> Result<()>;
+
+    /// Returns whether the result is the model of the best epoch on the validation set. If it is
+    /// not, or without a validation set, the result is the newest model.
+    fn keeps_best(&self) -> bool {
+        false
+    }
+
+    /// Keeps a copy of the current model as the best so far. Called only if the learner [keeps the
+    /// best](Self::keeps_best) and there is a validation set.
+    fn keep_best(&mut self) {}
+
+    /// Returns the reason why training has converged, if it has. Equal on every peer.
+    fn finished(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// Returns whether a run started on `before` and resumed on `now` is bit-identical to an
+    /// uninterrupted one. If it is not, a note says so.
+    fn same_bits(&self, before: &ClusterInfo, now: &ClusterInfo) -> bool {
+        let _ = (before, now);
+        true
+    }
+
+    /// Returns an explanation of the parallelization, for algorithms without a
+    /// [plan](EpochResult::plan).
+    fn explanation(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns whether training continues after this failure to save a checkpoint, if it is not the
+    /// last one. Equal on every peer.
+    fn survives_failed_save(&self, error: &Error) -> bool {
+        let _ = error;
+        false
+    }
+}
+
+/// Result of an epoch.
+#[derive(Clone, Debug)]
+pub struct EpochResult {
+    /// Value of the objective, per training entry.
+    pub objective: f64,
+    /// Metrics on the training entries, computed during the epoch.
+    pub train: Metrics,
+    /// Wall-clock time of the epoch.
+    pub duration: Duration,
+    /// Plan of the training loop, if it was a `parallel_for!`.
+    pub plan: Option<LoopPlan>,
+    /// Number of training entries processed.
+    pub updates: u64,
+    /// Remark about an unusual event, such as a repeated epoch.
+    pub note: Option<String>,
+}
+
+impl EpochResult {
+    /// Creates the result of an epoch without a plan and a note.
+    #[must_use]
+    pub fn new(objective: f64, train: Metrics, duration: Duration, updates: u64) -> Self {
+        Self { objective, train, duration, plan: None, updates, note: None }
+    }
+}
+
+/// Training run: the loop over epochs, and its history.
+#[derive(Debug)]
+pub struct EpochLoop<'a, S> {
+    cluster: &'a Cluster,
+    spec: TrainingSpec<'a, S>,
+    checkpoints: Option<Checkpoints>,
+    digests: [u64; 2],
+    epochs: Vec<EpochProgress>,
+    /// Index in the history of the model that the learner keeps, if it keeps one.
+    kept: Option<usize>,
+    plan: Option<LoopPlan>,
+    training: Duration,
+    evaluation: Duration,
+    saving: Duration,
+    /// Bytes sent by the runs that this one resumes.
+    bytes_before: u64,
+    /// Epoch and seconds of training at the last attempt to save a checkpoint, successful or not.
+    last_checkpoint: (u32, f64),
+}
+
+impl<'a, S: Serialize> EpochLoop<'a, S> {
+    /// Creates a run without checkpoints and history.
+    #[must_use]
+    pub fn new(cluster: &'a Cluster, spec: TrainingSpec<'a, S>) -> Self {
+        Self {
+            cluster,
+            spec,
+            checkpoints: None,
+            digests: [0; 2],
+            epochs: Vec::new(),
+            kept: None,
+            plan: None,
+            training: Duration::ZERO,
+            evaluation: Duration::ZERO,
+            saving: Duration::ZERO,
+            bytes_before: 0,
+            last_checkpoint: (0, 0.0),
+        }
+    }
+
+    /// Saves checkpoints. `digests` are those of the training data and the validation data.
+    #[must_use]
+    pub fn checkpoints(mut self, checkpoints: Checkpoints, digests: [u64; 2]) -> Self {
+        (self.checkpoints, self.digests) = (Some(checkpoints), digests);
+        self
+    }
+
+    /// Returns the specification of the run.
+    #[must_use]
+    pub fn spec(&self) -> &TrainingSpec<'a, S> {
+        &self.spec
+    }
+
+    /// Returns the progress of every epoch so far.
+    #[must_use]
+    pub fn progress(&self) -> &[EpochProgress] {
+        &self.epochs
+    }
+
+    /// Returns an error unless the settings and the data are those of the checkpoint.
+    pub fn check(&self, metadata: &CheckpointMetadata) -> Result<()> {
+        metadata.check_settings(&comparable_settings(self.spec.settings))?;
+        metadata.check_data(&self.spec.data, self.digests)?;
+        Ok(())
+    }
+
+    /// Takes over the history of a checkpoint whose model `learner` has. Returns the reason to stop
+    /// at once, if there is one.
+    pub fn resume(
+        &mut self,
+        metadata: CheckpointMetadata,
+        learner: &impl EpochLearner,
+        callback: &mut dyn Callback,
+    ) -> Option<String> {
+        let last = metadata.progress.last()?;
+        self.last_checkpoint = (last.epoch, last.seconds);
+        self.training = Duration::from_secs_f64(last.seconds.max(0.0));
+        self.evaluation = Duration::from_secs_f64(metadata.evaluation_seconds.max(0.0));
+        self.bytes_before = last.bytes_sent;
+        let decision = self.spec.limits.decide(&metadata.progress, self.spec.metric);
+        let stop_reason = decision.stop_reason.or(learner.finished());
+        let epoch = last.epoch;
+        callback.on_note(&match stop_reason {
+            Some(_) => format!("nothing left to do after epoch {epoch}; raise the limits to continue"),
+            None => format!("resuming after epoch {epoch}"),
+        });
+        let now = ClusterInfo::of(self.cluster);
+        if stop_reason.is_none() && !learner.same_bits(&metadata.cluster, &now) {
+            let before = &metadata.cluster;
+            callback.on_note(&format!(
+                "trained on {before} and resumed on {now}: the result will be equally good, but not bit-identical"
+            ));
+        }
+        explain(learner, metadata.plan.as_ref(), callback);
+        self.kept = self.selects_best(learner).then_some(metadata.best_index);
+        self.plan = metadata.plan;
+        self.epochs = metadata.progress;
+        stop_reason.map(str::to_owned)
+    }
+
+    /// *Collective.* Runs epochs until a limit is reached or a callback stops them. Returns the
+    /// reason.
+    pub fn run(&mut self, learner: &mut impl EpochLearner, callback: &mut dyn Callback) -> Result<String> {
+        loop {
+            let result = learner.epoch(self.epochs.last().map(|last| last.objective))?;
+            if self.epochs.is_empty() {
+                explain(learner, result.plan.as_ref(), callback);
+            }
+            self.plan.clone_from(&result.plan);
+            let progress = self.after_epoch(result, learner)?;
+            let (epoch, seconds) = (progress.epoch, progress.seconds);
+            let stop = callback.on_epoch_end(&progress) == TrainingControl::Stop;
+            self.epochs.push(progress);
+            let decision = self.spec.limits.decide(&self.epochs, self.spec.metric);
+            let stop_reason = decision.stop_reason.or(learner.finished());
+            let (last_epoch, last_seconds) = self.last_checkpoint;
+            let due = self
+                .checkpoints
+                .as_ref()
+                .is_some_and(|checkpoints| checkpoints.is_due(epoch - last_epoch, seconds - last_seconds));
+            // Clocks differ between peers, so the first peer decides; a stop request of any peer
+            // counts.
+            let mut votes = self.cluster.all_gather((stop_reason.map(str::to_owned), stop, due))?;
+            let stop = votes.iter().any(|(_, stop, _)| *stop);
+            let (end, _, due) = votes.swap_remove(0);
+            let end = end.or_else(|| stop.then(|| TrainingSummary::STOPPED_BY_CALLBACK.to_owned()));
+            if let Some(end) = end {
+                self.save(learner)?;
+                return Ok(end);
+            }
+            if due && let Err(error) = self.save(learner) {
+                // The previous checkpoint still exists, and the disk may have room again when the
+                // next one is due.
+                if !learner.survives_failed_save(&error) {
+                    return Err(error);
+                }
+                callback.on_warning(&format!("failed to save the checkpoint after epoch {epoch}: {error}"));
+            }
+            // The next epoch changes the newest model. Without a validation set the newest is kept
+            // anyway.
+            if decision.is_best && self.selects_best(learner) {
+                learner.keep_best();
+                self.kept = Some(self.epochs.len() - 1);
+            }
+        }
+    }
+
+    /// Returns whether the best model is kept beside the newest.
+    fn selects_best(&self, learner: &impl EpochLearner) -> bool {
+        self.spec.data.validation > 0 && learner.keeps_best()
+    }
+
+    /// *Collective.* Evaluates the model after an epoch; returns the state of the run.
+    fn after_epoch(&mut self, result: EpochResult, learner: &mut impl EpochLearner) -> Result<EpochProgress> {
+        self.training += result.duration;
+        let start = self.cluster.env().now();
+        let validation = learner.evaluate()?;
+        self.evaluation += self.cluster.env().now() - start;
+        let sent: u64 = self.cluster.traffic().lines.iter().map(|line| line.bytes_sent).sum();
+        Ok(EpochProgress {
+            epoch: self.epochs.len() as u32 + 1,
+            seconds: self.training.as_secs_f64(),
+            objective: result.objective,
+            train: result.train,
+            validation,
+            updates: self.epochs.last().map_or(0, |last| last.updates) + result.updates,
+            bytes_sent: self.bytes_before + self.cluster.all_gather(sent)?.into_iter().sum::<u64>(),
+            note: result.note,
+        })
+    }
+
+    /// Returns the index in the history of the model that is the result.
+    ///
+    /// # Panics
+    /// If there is no epoch yet.
+    #[must_use]
+    pub fn best_index(&self) -> usize {
+        match self.kept {
+            Some(kept) if !self.spec.limits.decide(&self.epochs, self.spec.metric).is_best => kept,
+            _ => self.epochs.len() - 1,
+        }
+    }
+
+    /// *Collective.* Saves a checkpoint, if checkpoints are enabled.
+    fn save(&mut self, learner: &mut impl EpochLearner) -> Result<()> {
+        let Some(checkpoints) = &self.checkpoints else { return Ok(()) };
+        let start = self.cluster.env().now();
+        let (best_index, newest) = (self.best_index(), self.epochs.len() - 1);
+        let last = &self.epochs[newest];
+        self.last_checkpoint = (last.epoch, last.seconds);
+        let metadata = CheckpointMetadata {
+            settings: comparable_settings(self.spec.settings),
+            data: self.spec.data.clone(),
+            digests: self.digests,
+            cluster: ClusterInfo::of(self.cluster),
+            progress: self.epochs.clone(),
+            best_index,
+            separate_newest: best_index != newest,
+            evaluation_seconds: self.evaluation.as_secs_f64(),
+            plan: self.plan.clone(),
+            state: Value::Null,
+        };
+        learner.save(checkpoints.folder(), metadata)?;
+        self.saving += self.cluster.env().now() - start;
+        Ok(())
+    }
+
+    /// *Collective.* Returns the report of a run that ended for `stop_reason`.
+    ///
+    /// # Panics
+    /// If there is no epoch yet.
+    pub fn report(self, stop_reason: String) -> Result<TrainingReport> {
+        let kept = self.best_index();
+        let epochs = self.epochs;
+        let (seconds, last) = (self.training.as_secs_f64(), &epochs[epochs.len() - 1]);
+        let result = TrainingSummary {
+            seconds,
+            loading_seconds: None,
+            evaluation_seconds: self.evaluation.as_secs_f64(),
+            saving_seconds: self.saving.as_secs_f64(),
+            updates_per_second: last.updates as f64 / seconds.max(1e-9),
+            objective: epochs[kept].objective,
+            validation: epochs[kept].validation.clone(),
+            best_epoch: epochs[kept].epoch,
+            stop_reason,
+            bytes_sent: last.bytes_sent,
+            peak_rss_bytes: peak_memory(self.cluster)?,
+        };
+        Ok(TrainingReport {
+            model: self.spec.model.to_owned(),
+            data: self.spec.data,
+            cluster: ClusterInfo::of(self.cluster),
+            seed: self.spec.seed,
+            progress: epochs,
+            result,
+            plan: self.plan,
+        })
+    }
+}
+
+/// Reports the parallelization to the callback.
+fn explain(learner: &impl EpochLearner, plan: Option<&LoopPlan>, callback: &mut dyn Callback) {
+    if let Some(plan) = plan {
+        callback.on_plan(plan);
+    } else if let Some(explanation) = learner.explanation() {
+        callback.on_explanation(&explanation);
+    }
+}
+
+/// *Collective.* Returns the peak resident memory of the largest peer, where the operating system
+/// reports it.
+fn peak_memory(cluster: &Cluster) -> Result<Option<u64>> {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let bytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok()).map(|kilo| kilo * 1024);
+    Ok(cluster.all_gather(bytes)?.into_iter().max().flatten())
+}
+
+#[cfg(test)]
+mod tests;

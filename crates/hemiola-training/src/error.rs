@@ -1,0 +1,32 @@
+//! Errors of resuming a training run, with the facts in fields.
+
+use hemiola_core::ErrorKind;
+
+/// Error of resuming a training run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The settings differ from those of the checkpoint.
+    #[error(
+        "the checkpoint was made with other settings: {}; use the same settings, or train from scratch without resuming",
+        .differences.join(", ")
+    )]
+    SettingsMismatch {
+        /// One sentence per setting that differs: its old and its new value.
+        differences: Vec<String>,
+    },
+    /// The data differ from those of the checkpoint.
+    #[error(
+        "the checkpoint was made from other data: {difference}; use the same data, or train from scratch without resuming"
+    )]
+    DataMismatch {
+        /// First difference that was found.
+        difference: String,
+    },
+}
+
+impl From<Error> for hemiola_cluster::Error {
+    fn from(error: Error) -> Self {
+        Self::Layer { kind: ErrorKind::Usage, source: Box::new(error) }
+    }
+}

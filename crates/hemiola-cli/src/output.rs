@@ -39,6 +39,7 @@ pub(crate) fn note(text: &str) {
 }
 
 /// Returns the paths that consist of `prefix` and each of the `suffixes`.
+#[cfg(feature = "sim")]
 pub(crate) fn with_suffixes<const N: usize>(prefix: &Path, suffixes: [&str; N]) -> anyhow::Result<[PathBuf; N]> {
     let Some(name) = prefix.file_name() else {
         let message = format!("`{}` is not a prefix of a file name", prefix.display());

@@ -10,6 +10,6 @@ if [ "$(id -u)" != 0 ]; then
     exit 2
 fi
 if [ -z "${HEMIOLA_BUILT:-}" ]; then
-    cargo build --release --locked --features bench --bin hemiola
+    cargo build --release --locked --features bench,sim --bin hemiola
 fi
 exec python3 benchmarks/whatif.py "$@"

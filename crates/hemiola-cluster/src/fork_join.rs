@@ -102,8 +102,10 @@ impl ForkJoinState {
     /// Runs a task on all workers and waits. If workers panic, it still waits for all, and returns
     /// the panic of the lowest.
     ///
-    /// Only the leader may call it, from inside [`lead`](Self::lead), one call at a time.
-    pub(crate) fn run(&self, task: &TeamTask<'_>) -> Option<WorkerPanic> {
+    /// # Safety
+    /// Only the leader may call it, from inside [`lead`](Self::lead), and one call at a time: a
+    /// second call would overwrite the task that helpers read.
+    pub(crate) unsafe fn run(&self, task: &TeamTask<'_>) -> Option<WorkerPanic> {
         if self.helpers > 0 {
             // SAFETY: only the lifetime changes. Helpers use the reference until `remaining` is
             // zero, and this function returns after that.

@@ -10,7 +10,10 @@
 //!
 //! [`fork_join`](crate::fork_join) has the protocol between the threads.
 
-#![expect(unsafe_code, reason = "each worker gets its own element of a borrowed slice")]
+#![expect(
+    unsafe_code,
+    reason = "each worker gets its own element of a borrowed slice, and the team is the only caller of its state"
+)]
 
 use crate::error::{Error, Result};
 use crate::fork_join::ForkJoinState;
@@ -42,7 +45,8 @@ impl<'a> WorkerTeam<'a> {
     ///
     /// If workers panic, the call still waits for all, and the error names the lowest of them.
     pub fn each(&mut self, task: impl Fn(usize) + Sync) -> Result<()> {
-        match self.state.run(&task) {
+        // SAFETY: the leader has the only `WorkerTeam` of this state, and lends it mutably.
+        match unsafe { self.state.run(&task) } {
             None => Ok(()),
             Some((worker, panic)) => {
                 let (worker, message) = (WorkerId::new(worker as u32), panic_message(&*panic));

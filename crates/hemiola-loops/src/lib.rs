@@ -5,7 +5,7 @@
 //!   parallel_for! ──> LoopSite (accesses, as written)        captures (arrays, accumulators, buffers, values)
 //!                        │                                        │ declare themselves
 //!                        └──────────────> analysis <──────────────┘
-//!                                            │ legal strategies, with proofs
+//!                                            │ legal schedules, with proofs
 //!          shapes, histograms, workers ──> plan: cuts, placements, schedule, cost
 //!                                            │
 //!       entries shuffled, arrays placed ──> workers run blocks ──> arrays released

@@ -153,7 +153,7 @@ fn node_problems(
         reasons.push(format!("a staleness of {} needs a parameter server: serve it, or set it to 0", node.staleness));
     }
     reasons.extend(compression_problem(node));
-    reasons.extend(gradient_problem(node, shard, variable, shards));
+    reasons.extend(gradient_problem(node, variable, shards));
     if let Synchronizer::Gossip(topology) = &node.synchronizer
         && let Err(error) = topology.graph(strategy.replicas.len().max(1)).and_then(|graph| graph.check_connected())
     {
@@ -184,16 +184,10 @@ fn compression_problem(node: &StrategyNode) -> Option<String> {
 }
 
 /// Returns the reason why the synchronizer does not fit the gradient, if any.
-fn gradient_problem(
-    node: &StrategyNode,
-    shard: &VariableShard,
-    variable: &VariableSpec,
-    shards: usize,
-) -> Option<String> {
+fn gradient_problem(node: &StrategyNode, variable: &VariableSpec, shards: usize) -> Option<String> {
     match (&node.synchronizer, variable.gradient, node.compression) {
         (Synchronizer::ParameterServerRows, GradientKind::Rows { .. }, _) => {
-            let cut = shard.ranges.iter().zip(&variable.shape).skip(1).any(|(range, extent)| range.len() < *extent);
-            cut.then(|| "rows are served whole: cut it along its first dimension alone".to_owned())
+            (shards > 1).then(|| "its placement spreads the rows over peers: do not cut it".to_owned())
         }
         (Synchronizer::ParameterServerRows, ..) => Some("its gradient is not sparse by rows: serve it whole".into()),
         (Synchronizer::SufficientFactors, GradientKind::Product { .. }, _) if shards > 1 => {

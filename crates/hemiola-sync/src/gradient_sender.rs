@@ -10,7 +10,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Receives the gradients of one pass, from any thread; `S` is the optimizer state of a piece.
+/// Sends the gradients of one pass to the synchronization thread, from any thread; `S` is the
+/// optimizer state of a piece.
 pub struct GradientSender<S> {
     kind: PassKind,
     step: u64,

@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 
 /// Purpose of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ pub enum PassKind {
 /// only the number of accumulated passes may differ.
 ///
 /// One pass of a framework binding:
-/// 1. [`begin_pass`](Self::begin_pass) returns the receiver of gradients;
+/// 1. [`begin_pass`](Self::begin_pass) returns the sender of gradients;
 /// 2. the forward pass waits for each variable by [`next_values`](Self::next_values);
 /// 3. [`forward_complete`](Self::forward_complete) passes batch size, loss and learning rate;
 /// 4. the backward pass hands over gradients by [`GradientSender::send`];
@@ -93,7 +93,7 @@ impl<K: StateArchive> ModelSync<K> {
         self.store.loss()
     }
 
-    /// Begins a pass and returns the receiver of its gradients.
+    /// Begins a pass and returns the sender of its gradients.
     #[must_use]
     pub fn begin_pass(&self, kind: PassKind) -> GradientSender<K::State> {
         let (events, accumulated) = (self.events.clone(), self.accumulated.clone());
@@ -191,13 +191,17 @@ impl<K: StateArchive> ModelSync<K> {
     }
 
     /// Waits until all steps are complete. With `copies`, the snapshot holds the values and states
-    /// of this peer. The wait ends, since every collective of the thread has a deadline.
+    /// of this peer. Every collective of the thread has a deadline; a step whose gradients never
+    /// come ends at the deadline here.
     fn drain(&self, copies: bool) -> Result<Vec<PieceSnapshot<K::State>>> {
         let (to, receiver) = mpsc::channel();
         self.send(SyncEvent::Drain { to, copies });
-        let snapshot = receiver.recv();
+        let snapshot = receiver.recv_timeout(self.cluster.deadlines().wait);
         self.store.check()?;
-        snapshot.map_err(|_| Error::Failed("the synchronization thread has ended".to_owned()).into())
+        snapshot.map_err(|error| match error {
+            RecvTimeoutError::Disconnected => Error::Failed("the synchronization thread has ended".to_owned()).into(),
+            RecvTimeoutError::Timeout => self.cluster.peer_handle().timed_out(&"end of the steps of a model", ""),
+        })
     }
 }
 
@@ -207,7 +211,7 @@ impl<K: StateArchive> Drop for ModelSync<K> {
             // Collectives in flight must complete, since other peers wait for them.
             let (to, receiver) = mpsc::channel();
             self.send(SyncEvent::Drain { to, copies: false });
-            let _ = receiver.recv();
+            let _ = receiver.recv_timeout(self.cluster.deadlines().wait);
         }
         self.send(SyncEvent::Shutdown);
         if let Some(thread) = self.thread.take() {

@@ -55,7 +55,7 @@ impl<T> ShardedRwLock<T> {
         for shard in &self.shards {
             shard.0.lock();
         }
-        ShardedWriteGuard { lock: self }
+        ShardedWriteGuard { lock: self, not_send: PhantomData }
     }
 
     /// Locks for writing, if no lock shard is taken.
@@ -67,7 +67,7 @@ impl<T> ShardedRwLock<T> {
                 return None;
             }
         }
-        Some(ShardedWriteGuard { lock: self })
+        Some(ShardedWriteGuard { lock: self, not_send: PhantomData })
     }
 }
 
@@ -100,6 +100,8 @@ impl<T> Drop for ShardedReadGuard<'_, T> {
 /// Write guard: holds all lock shards.
 pub(crate) struct ShardedWriteGuard<'a, T> {
     lock: &'a ShardedRwLock<T>,
+    /// The thread that locked the shards unlocks them.
+    not_send: PhantomData<*const ()>,
 }
 
 impl<T> Deref for ShardedWriteGuard<'_, T> {

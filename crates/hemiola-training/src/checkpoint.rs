@@ -129,6 +129,11 @@ pub struct CheckpointMetadata {
 impl CheckpointMetadata {
     /// Returns an error that names the settings that differ from the checkpoint.
     pub fn check_settings(&self, now: &Value) -> Result<(), Error> {
+        let named = |settings: &Value| settings.is_object() || settings.is_null();
+        if self.settings != *now && !(named(&self.settings) && named(now)) {
+            let differences = vec![format!("the settings were {} and are {now}", self.settings)];
+            return Err(Error::SettingsMismatch { differences });
+        }
         let none = serde_json::Map::new();
         let (before, now) = (self.settings.as_object().unwrap_or(&none), now.as_object().unwrap_or(&none));
         let names: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();

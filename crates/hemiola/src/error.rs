@@ -15,7 +15,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Error of a program, with the error of the layer that failed.
 ///
-/// [`kind`](Self::kind) tells who has to act: the user, the operator of the machines, or the
+/// [`kind`](Self::kind) names the party that has to act: the user, the operator of the machines, or the
 /// developers of Hemiola. `Debug` prints the same text as `Display`, because a `main` that returns an
 /// error shows it that way.
 ///
@@ -95,7 +95,7 @@ pub enum Error {
     #[cfg(feature = "nn")]
     #[error(transparent)]
     Sync(crate::sync::Error),
-    /// A simulation failed.
+    /// A simulation could not run.
     #[cfg(feature = "sim")]
     #[error(transparent)]
     Sim(crate::sim::SimError),

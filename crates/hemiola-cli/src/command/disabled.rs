@@ -1,4 +1,4 @@
-//! Subcommands that are left out of this build: they say which feature brings them.
+//! Subcommands that are not in this build. Each returns a usage error that names its feature.
 
 use crate::error::CommandError;
 use clap::Args;
@@ -14,7 +14,7 @@ pub(crate) struct DisabledCommand {
 }
 
 impl DisabledCommand {
-    /// Returns the usage error: this build has no `part`, and `feature` brings it.
+    /// Returns the usage error that names the missing `part` and its `feature`.
     #[expect(clippy::unused_self, reason = "called like the command of a build with the feature")]
     pub(crate) fn refuse(self, part: &str, feature: &str) -> anyhow::Result<ExitCode> {
         let failure = CommandError::usage(format!("this build has no {part}"));

@@ -136,7 +136,14 @@ where
             mine
         } else if shared.served {
             let owners = context.arrays.get(shared.targets[0]).owners().expect("a served array has owners");
-            send_to_owners(context.cluster, &mine, owners, rows_of(self.buffer.extents).1)?
+            match send_to_owners(context.cluster, &mine, owners, rows_of(self.buffer.extents).1) {
+                Ok(all) => all,
+                Err(error) => {
+                    // The others wait at the barrier below.
+                    context.cluster.barrier()?;
+                    return Err(error);
+                }
+            }
         } else {
             gather_updates(context.cluster, mine)?
         };

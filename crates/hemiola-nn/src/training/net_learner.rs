@@ -112,7 +112,7 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
         self.synced = None;
         let (mut total, mut examples) = (0.0, 0);
         for step in 0..self.batches.steps() {
-            if step + TRACED_STEPS == self.batches.steps() {
+            if step == self.batches.steps().saturating_sub(TRACED_STEPS) {
                 drop(self.trainer.trace());
             }
             examples += self.step(step, &mut total)?;

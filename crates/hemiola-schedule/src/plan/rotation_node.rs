@@ -1,4 +1,5 @@
-//! Node of a rotation, without I/O: it holds blocks, says which to run, and where they go.
+//! Node of a rotation, without I/O: holds the blocks of a segment, and decides which runs next and
+//! where it is sent.
 //!
 //! A node has the positions of one [`RingSegment`]. Threads with queues and TCP drive it, and so
 //! does the simulator. Every event has at most one effect, which the call returns:

@@ -167,6 +167,12 @@ impl<'s, P: RotationProgram> RingWorker<'s, P> {
             }
         };
         let RingMessage::Block { rotation, block, jobs } = message else { return Err(StopReason::Propagated) };
+        // All peers meet between rotations, so a block of the next one cannot be early here.
+        if rotation != self.node.rotation() {
+            let (round, rank) = (self.node.rotation(), self.cluster.rank());
+            let reason = format!("block {block} of rotation {rotation} arrived in rotation {round}");
+            return Err(StopReason::Failed(Error::InvalidMessage { round, rank, reason }));
+        }
         let invalid = |error| StopReason::Failed(invalid_block(&error, rotation, self.cluster.rank()));
         self.node.on_block(rotation, block, jobs).map_err(invalid)
     }

@@ -48,7 +48,7 @@ struct ChannelCall {
 
 /// Tags and early messages of one channel.
 #[derive(Debug)]
-struct ChannelState {
+struct CallChannel {
     tags: TagSequence,
     early: EarlyMessages,
 }
@@ -58,7 +58,7 @@ struct ChannelState {
 pub(super) struct ChannelCalls {
     setup: CallSetup,
     /// By channel, in the order of [`SyncChannel::ALL`].
-    channels: Vec<ChannelState>,
+    channels: Vec<CallChannel>,
     in_flight: Vec<ChannelCall>,
 }
 
@@ -68,7 +68,7 @@ fn text(error: impl std::fmt::Display) -> String {
 
 impl ChannelCalls {
     pub(super) fn new(setup: CallSetup) -> Self {
-        let channel = |_| ChannelState { tags: TagSequence::starting_at(0), early: EarlyMessages::default() };
+        let channel = |_| CallChannel { tags: TagSequence::starting_at(0), early: EarlyMessages::default() };
         Self { setup, channels: SyncChannel::ALL.map(channel).into(), in_flight: Vec::new() }
     }
 

@@ -66,6 +66,13 @@ fn gradients_must_match_the_synchronizer() {
         strategy.plans[3].nodes = vec![StrategyNode::sufficient_factors(32), StrategyNode::sufficient_factors(32)];
     });
     assert!(text.contains("hidden.weight, shard 1: factors are those of the whole matrix"), "{text}");
+    // A row gradient is one message for the whole variable: a second shard would wait for it forever.
+    let text = error_after(|strategy| {
+        strategy.plans[0].partitioning = Partitioning(vec![2, 1]);
+        let rows = || StrategyNode::parameter_server_rows(vec![Rank::ROOT]);
+        strategy.plans[0].nodes = vec![rows(), rows()];
+    });
+    assert!(text.contains("words, shard 1: its placement spreads the rows over peers: do not cut it"), "{text}");
 }
 
 #[test]

@@ -27,6 +27,9 @@ pub enum ReadOnlyError {
     /// Cells are announced that the message does not hold, or more follow than are announced.
     #[error("the message has more or fewer bytes than its header announces")]
     WrongLength,
+    /// A row was requested twice in one message.
+    #[error("a row is requested twice in one message")]
+    RepeatedRow,
     /// A row was requested from a shard that does not own it.
     #[error("row {row} was requested from the owner of rows {owned:?}")]
     RowNotOwned {
@@ -79,6 +82,10 @@ impl RowRequest {
         let table = read_u32(&mut bytes)?;
         let worker = WorkerId::new(read_u32(&mut bytes)?);
         let keys = key_list::read_counted(&mut bytes, KeyOrder::Ascending)?;
+        // Without repetitions the answer is at most as large as the shard.
+        if !keys.is_sorted_by(|one, next| one < next) {
+            return Err(ReadOnlyError::RepeatedRow);
+        }
         if bytes.is_empty() { Ok(Self { table, worker, keys }) } else { Err(ReadOnlyError::WrongLength) }
     }
 }
@@ -140,7 +147,8 @@ mod tests {
         #[test]
         fn arbitrary_bytes_are_an_error_or_ascending_rows(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
             if let Ok(request) = RowRequest::decode(&bytes) {
-                prop_assert!(request.keys.is_sorted() && request.keys.capacity() <= bytes.len());
+                prop_assert!(request.keys.is_sorted_by(|one, next| one < next));
+                prop_assert!(request.keys.capacity() <= bytes.len());
             }
             let mut rest = &bytes[..];
             while !rest.is_empty() {
@@ -148,6 +156,12 @@ mod tests {
                 prop_assert!(keys.is_sorted() && keys.len() + cells.len() <= bytes.len());
             }
         }
+    }
+
+    #[test]
+    fn a_repeated_row_is_refused_so_that_a_small_request_has_no_huge_answer() {
+        // Table 1, worker 2, three rows: 100 and two gaps of zero.
+        assert_eq!(RowRequest::decode(&[1, 2, 3, 100, 0, 0]), Err(ReadOnlyError::RepeatedRow));
     }
 
     #[test]

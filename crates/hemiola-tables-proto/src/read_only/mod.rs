@@ -2,7 +2,7 @@
 //!
 //! The rows of a served array stay with the peer that has them, and workers fetch copies of rows of
 //! other peers. Rows change only while all workers wait at a barrier, so every copy belongs to one
-//! clock, and it is valid until the next barrier. The full client of a table is the wrong tool for
+//! clock, and it is valid until the next barrier. The full client of a table is unnecessary for
 //! such rows: they need no versions, sums, subscriptions or staleness bound, their cells may be of
 //! any type, and they must not be copied into a store of the server. This module is the part of the
 //! protocol that remains. The partition of rows over shards

@@ -149,6 +149,10 @@ fn other_settings_or_data_are_refused() {
             let run = EpochLoop::new(cluster, spec(&limits, &settings));
             let error = run.check(&metadata).unwrap_err().to_string();
             assert!(error.contains("rank was unset and is 4"), "{error}");
+            let settings = serde_json::json!([4, 2]);
+            let run = EpochLoop::new(cluster, spec(&limits, &settings));
+            let error = run.check(&metadata).unwrap_err().to_string();
+            assert!(error.contains("the settings were null and are [4,2]"), "{error}");
             let run = EpochLoop::new(cluster, spec(&limits, &Value::Null)).checkpoints(Checkpoints::new("x"), [7, 9]);
             let error = run.check(&metadata).unwrap_err().to_string();
             assert!(error.contains("the validation entries have changed"), "{error}");

@@ -73,7 +73,7 @@ pub fn write(keys: impl IntoIterator<Item = u64>, order: KeyOrder, bytes: &mut V
     }
 }
 
-/// Number of bytes that [`write`] appends.
+/// Number of bytes that [`write`](fn@write) appends.
 ///
 /// # Panics
 /// If the keys do not have the order.

@@ -70,8 +70,16 @@ impl WorkerPool {
     /// panic, the error names the lowest of them, after all have ended.
     pub(crate) fn each<T: Send>(&self, body: impl Fn(Worker) -> T + Sync) -> Result<Vec<T>> {
         self.ensure_available()?;
-        let results = self.pool.broadcast(|context| run_guarded(&context, &body));
-        self.collect_results(results.into_iter())
+        let results = WorkerResults::new(self.count());
+        self.broadcast(&|worker| results.put(worker, body(worker)))?;
+        Ok(results.into_values())
+    }
+
+    /// Runs `body` once on every worker and waits for all. Not generic, so that the code that
+    /// distributes work exists once and not for every loop of a program.
+    fn broadcast(&self, body: &(dyn Fn(Worker) + Sync)) -> Result<()> {
+        let outcomes = self.pool.broadcast(|context| run_guarded(&context, body));
+        self.first_panic(outcomes)
     }
 
     /// Reserves the workers for a team: `lead` runs on the calling thread and `run_worker` on the
@@ -116,27 +124,54 @@ impl WorkerPool {
         body: impl Fn(Worker) -> T + Sync,
         meanwhile: impl FnOnce() -> R,
     ) -> (Result<Vec<T>>, R) {
-        let results: Vec<Mutex<Option<WorkerResult<T>>>> = (0..self.count()).map(|_| Mutex::new(None)).collect();
-        let here = self.pool.in_place_scope(|scope| {
-            scope.spawn_broadcast(|_, context| *results[context.index()].lock() = Some(run_guarded(&context, &body)));
-            meanwhile()
+        let results = WorkerResults::new(self.count());
+        let mut meanwhile = Some(meanwhile);
+        let mut here = None;
+        let outcome = self.broadcast_alongside(&|worker| results.put(worker, body(worker)), &mut || {
+            here = meanwhile.take().map(|meanwhile| meanwhile());
         });
-        let results = results.into_iter().map(|result| result.into_inner().expect("a scope ends after its threads"));
-        (self.collect_results(results), here)
+        (outcome.map(|()| results.into_values()), here.expect("the calling thread has run its part"))
     }
 
-    fn collect_results<T>(&self, results: impl Iterator<Item = WorkerResult<T>>) -> Result<Vec<T>> {
+    /// Runs `body` once on every worker and `meanwhile` on the calling thread, and waits for all.
+    fn broadcast_alongside(&self, body: &(dyn Fn(Worker) + Sync), meanwhile: &mut dyn FnMut()) -> Result<()> {
+        let outcomes: Vec<Mutex<GuardedOutcome>> = (0..self.count()).map(|_| Mutex::new(Ok(()))).collect();
+        self.pool.in_place_scope(|scope| {
+            scope.spawn_broadcast(|_, context| *outcomes[context.index()].lock() = run_guarded(&context, body));
+            meanwhile();
+        });
+        self.first_panic(outcomes.into_iter().map(Mutex::into_inner).collect())
+    }
+
+    fn first_panic(&self, outcomes: Vec<GuardedOutcome>) -> Result<()> {
         let rank = self.rank;
-        results
-            .map(|result| result.map_err(|(worker, message)| Error::WorkerPanicked { rank, worker, message }))
-            .collect()
+        let report = |(worker, message)| Error::WorkerPanicked { rank, worker, message };
+        outcomes.into_iter().collect::<GuardedOutcome>().map_err(report)
     }
 }
 
-/// Result of a worker, or its id and panic message.
-type WorkerResult<T> = std::result::Result<T, (WorkerId, String)>;
+/// Results of the workers, one slot per worker.
+struct WorkerResults<T>(Vec<Mutex<Option<T>>>);
 
-fn run_guarded<T>(context: &BroadcastContext<'_>, body: &impl Fn(Worker) -> T) -> WorkerResult<T> {
+impl<T> WorkerResults<T> {
+    fn new(workers: usize) -> Self {
+        Self((0..workers).map(|_| Mutex::new(None)).collect())
+    }
+
+    fn put(&self, worker: Worker, value: T) {
+        *self.0[worker.index()].lock() = Some(value);
+    }
+
+    /// Returns the results in worker order. No worker may have panicked.
+    fn into_values(self) -> Vec<T> {
+        self.0.into_iter().map(|slot| slot.into_inner().expect("every worker has a result")).collect()
+    }
+}
+
+/// Success of a worker, or its id and panic message.
+type GuardedOutcome = std::result::Result<(), (WorkerId, String)>;
+
+fn run_guarded(context: &BroadcastContext<'_>, body: &(dyn Fn(Worker) + Sync)) -> GuardedOutcome {
     let worker = Worker { id: WorkerId::new(context.index() as u32), count: context.num_threads() };
     // Unwind safety: after a panic the results are dropped and an error is returned. Half-done work
     // is visible only through data that the closure itself shares.

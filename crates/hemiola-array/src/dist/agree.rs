@@ -12,12 +12,14 @@ pub(crate) fn agree<T>(cluster: &Cluster, local: Result<T>) -> hemiola_cluster::
         Ok(value) => (Some(value), None),
         Err(error) => (None, Some(error)),
     };
+    agree_on_error(cluster, error)?;
+    Ok(value.expect("a peer without a value sent its error"))
+}
+
+/// *Collective.* Returns the error of the lowest rank that has one.
+fn agree_on_error(cluster: &Cluster, error: Option<crate::Error>) -> hemiola_cluster::Result<()> {
     let first = cluster.all_gather(error)?.into_iter().flatten().next();
-    match (value, first) {
-        (Some(value), None) => Ok(value),
-        (_, Some(error)) => Err(error.into()),
-        (None, None) => unreachable!("a peer without a value sent its error"),
-    }
+    first.map_or(Ok(()), |error| Err(error.into()))
 }
 
 impl From<crate::Error> for hemiola_cluster::Error {

@@ -167,9 +167,25 @@ pub(crate) fn in_parallel<I: Send, O: Send>(
             done.lock().push((index, result));
         }
     })?;
-    let mut done = done.into_inner();
-    done.sort_by_key(|(index, _)| *index);
-    Ok(done.into_iter().map(|(_, result)| result).collect())
+    Ok(by_number(done.into_inner()).map(|(_, result)| result).collect())
+}
+
+/// Returns numbered elements in the order of their numbers; elements with the same number keep
+/// their order.
+///
+/// Sorts positions instead of elements: a sort of every element type would be most of the code of
+/// the programs that read arrays.
+pub(crate) fn by_number<T>(elements: Vec<(usize, T)>) -> impl Iterator<Item = (usize, T)> {
+    let order = sorted_positions(&elements.iter().map(|(number, _)| *number).collect::<Vec<_>>());
+    let mut elements: Vec<Option<(usize, T)>> = elements.into_iter().map(Some).collect();
+    order.into_iter().filter_map(move |position| elements[position].take())
+}
+
+/// Returns the positions of numbers in ascending order of the numbers.
+fn sorted_positions(numbers: &[usize]) -> Vec<usize> {
+    let mut positions: Vec<usize> = (0..numbers.len()).collect();
+    positions.sort_unstable_by_key(|position| (numbers[*position], *position));
+    positions
 }
 
 /// Copies the entries of blocks into builders, one per block.

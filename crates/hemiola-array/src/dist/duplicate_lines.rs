@@ -8,6 +8,7 @@
 //! same bad lines. The origins are therefore those of the first two occurrences in file order,
 //! identical on every peer of any cluster.
 
+use crate::dist::build::by_number;
 use crate::dist::lazy::read_units;
 use crate::error::EntryOrigin;
 use crate::read::{ParseError, ReadReport, ReadSummary};
@@ -56,11 +57,10 @@ fn origins(
         })
     };
     let found = read_units(cluster, unit_peers, read, merge_reports)?;
-    let mut all: Vec<(usize, UnitMatches)> = cluster.all_gather(found.collected)?.into_iter().flatten().collect();
-    all.sort_by_key(|(unit, _)| *unit);
+    let all: Vec<(usize, UnitMatches)> = cluster.all_gather(found.collected)?.into_iter().flatten().collect();
     let mut before = 0;
     let mut occurrences = Vec::new();
-    for (unit, (records, found)) in all {
+    for (unit, (records, found)) in by_number(all) {
         occurrences.extend(found.into_iter().map(|index| (unit, index, before + index)));
         before += records;
     }

@@ -5,7 +5,7 @@
 //! nothing is read before [`materialize`](LazyArray::materialize), and then every byte once.
 
 use crate::dist::array::DistArray;
-use crate::dist::build::{LocalEntries, build_array_with};
+use crate::dist::build::{LocalEntries, build_array_with, by_number};
 use crate::dist::duplicate_lines::{MatchVisitor, locate_duplicate};
 use crate::dist::element::Element;
 use crate::dist::partition::PartitionSpec;
@@ -215,29 +215,43 @@ pub(crate) fn read_units<B: Default + Send>(
 ) -> hemiola_cluster::Result<UnitCollection<B>> {
     let mine: Vec<usize> = (0..unit_peers.len()).filter(|unit| unit_peers[*unit] == cluster.rank().index()).collect();
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, B, Result<ReadReport>)>> = Mutex::new(Vec::new());
+    let done: Mutex<Vec<(usize, (B, Result<ReadReport>))>> = Mutex::new(Vec::new());
     cluster.each_worker(|_| {
         // Relaxed: the counter only hands out units; the data goes through the mutex.
         while let Some(unit) = mine.get(next.fetch_add(1, Ordering::Relaxed)) {
             let mut data = B::default();
             let report = read(*unit, &mut data);
-            done.lock().push((*unit, data, report));
+            done.lock().push((*unit, (data, report)));
         }
     })?;
-    let mut done = done.into_inner();
-    done.sort_by_key(|(unit, ..)| *unit);
-    let mut collected = Vec::with_capacity(done.len());
-    let mut reports: Vec<(usize, Result<ReadReport, Error>)> = Vec::with_capacity(done.len());
-    for (unit, data, report) in done {
+    let mut collected = Vec::new();
+    let mut reports = Vec::new();
+    for (unit, (data, report)) in by_number(done.into_inner()) {
         collected.push((unit, data));
         reports.push((unit, report));
     }
-    // In unit order, a file system error counts as much as a bad line: the first of either is
-    // returned.
-    let mut all: Vec<(usize, Result<ReadReport, Error>)> = cluster.all_gather(reports)?.into_iter().flatten().collect();
-    all.sort_by_key(|(unit, _)| *unit);
+    let UnitReports { records, skipped } = merge_unit_reports(cluster, reports, &merge_reports)?;
+    Ok(UnitCollection { collected, records, skipped })
+}
+
+/// Reports of all units of a job.
+struct UnitReports {
+    /// Number of records of every unit.
+    records: Vec<u64>,
+    /// Skipped bad lines, in file order.
+    skipped: Vec<BadLine>,
+}
+
+/// *Collective.* Merges the reports of the units of all peers. In unit order, a file system error
+/// counts as much as a bad line: the first of either is returned.
+fn merge_unit_reports(
+    cluster: &Cluster,
+    reports: Vec<(usize, Result<ReadReport>)>,
+    merge_reports: &dyn Fn(Vec<ReadReport>) -> Result<ReadSummary>,
+) -> hemiola_cluster::Result<UnitReports> {
+    let all: Vec<(usize, Result<ReadReport>)> = cluster.all_gather(reports)?.into_iter().flatten().collect();
     let mut good = Vec::new();
-    for (_, report) in all {
+    for (_, report) in by_number(all) {
         match report {
             Ok(report) => good.push(report),
             Err(error) => {
@@ -252,6 +266,5 @@ pub(crate) fn read_units<B: Default + Send>(
         }
     }
     let records = good.iter().map(|report| report.records).collect();
-    let skipped = merge_reports(good)?.skipped;
-    Ok(UnitCollection { collected, records, skipped })
+    Ok(UnitReports { records, skipped: merge_reports(good)?.skipped })
 }

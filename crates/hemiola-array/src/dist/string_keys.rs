@@ -5,7 +5,7 @@
 //! the files.
 
 use crate::dist::array::DistArray;
-use crate::dist::build::{LocalEntries, build_array};
+use crate::dist::build::{LocalEntries, build_array, by_number};
 use crate::dist::duplicate_lines::{MatchVisitor, locate_duplicate};
 use crate::dist::element::Element;
 use crate::dist::lazy::{UnitCollection, read_units};
@@ -67,11 +67,10 @@ pub(crate) fn read<T: Element, const N: usize>(
             (*unit, data.names.iter().map(|names| names.names().map(<[u8]>::to_vec).collect()).collect())
         })
         .collect();
-    let mut all: Vec<(usize, Vec<Vec<Vec<u8>>>)> = cluster.all_gather(names)?.into_iter().flatten().collect();
-    all.sort_by_key(|(unit, _)| *unit);
+    let all: Vec<(usize, Vec<Vec<Vec<u8>>>)> = cluster.all_gather(names)?.into_iter().flatten().collect();
     let mut merged: [Dictionary; N] = std::array::from_fn(|_| Dictionary::new());
     let mut mine = collected.iter_mut().peekable();
-    for (unit, names) in all {
+    for (unit, names) in by_number(all) {
         let numbers: Vec<Vec<usize>> = merged
             .iter_mut()
             .zip(names)

@@ -232,19 +232,6 @@ pub enum Error {
         /// Holder of the lock: `process 4711`.
         holder: String,
     },
-    /// The folder of the save to replace contains a file that is not part of it.
-    #[error(
-        "`{}` contains `{file}`, which is not part of the save and would be lost when the save is replaced; move it, or \
-         choose another folder",
-        .path.display()
-    )]
-    ForeignFile {
-        /// Folder of the save to replace.
-        #[serde(with = "crate::path_bytes")]
-        path: PathBuf,
-        /// Name of the first such file.
-        file: String,
-    },
     /// The disk has too little free space for the save.
     #[error(
         "`{}` needs {} on its disk, which has {} left; free some space or choose another folder",

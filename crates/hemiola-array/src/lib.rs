@@ -25,6 +25,7 @@
 //! | [`partitioner`] | [`Partitioner`]: assignment of indices to parts |
 //! | [`read`] | text and NumPy files, plain or compressed, in byte ranges |
 //! | [`dictionary`] | [`Dictionary`]: strings to dense indices and back |
+//! | [`files`] | file operations of saves, files that appear whole, simulated faults |
 //! | [`save`] | safetensors files and a manifest, committed atomically |
 //! | [`synthetic`] | synthetic data sets with known ground truth |
 //! | [`error`] | [`Error`] of the whole crate |
@@ -33,6 +34,7 @@ pub mod dense;
 pub mod dictionary;
 pub mod dist;
 pub mod error;
+pub mod files;
 pub mod histogram;
 pub mod joint_histogram;
 pub mod partitioner;

@@ -1,14 +1,15 @@
 //! Output of commands: text on standard output, and files that appear complete or not at all.
 //!
-//! **Invariant:** a file is written as `.NAME.partial` beside its target, and renamed when it is
-//! complete and synced. On failure the [`StagedFile`] or [`CompleteFile`] is dropped, and dropping
-//! removes the file. A killed command can leave one such file; the next command for the same target
-//! overwrites it.
+//! **Invariant:** a file is an [`AtomicFile`]: written under a fresh name beside its target, and
+//! renamed when it is complete and synced. On failure the [`StagedFile`] or [`CompleteFile`] is
+//! dropped, and dropping removes the file. A killed command can leave one such file; the next
+//! command for the same target removes it.
 
 use crate::error::CommandError;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use std::fs::{self, File};
+use hemiola_array::files::AtomicFile;
+use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
@@ -77,25 +78,13 @@ impl OutputCompression {
 }
 
 enum FileEncoder {
-    Plain(BufWriter<File>),
-    Gzip(GzEncoder<BufWriter<File>>),
-    Zstd(zstd::stream::write::Encoder<'static, BufWriter<File>>),
-}
-
-/// Removes its file on drop, unless the file was renamed.
-#[derive(Debug)]
-struct TemporaryFile(PathBuf);
-
-impl Drop for TemporaryFile {
-    fn drop(&mut self) {
-        // After a rename the file is gone. A failed removal cannot be reported from `drop`.
-        let _ = fs::remove_file(&self.0);
-    }
+    Plain(BufWriter<AtomicFile>),
+    Gzip(GzEncoder<BufWriter<AtomicFile>>),
+    Zstd(zstd::stream::write::Encoder<'static, BufWriter<AtomicFile>>),
 }
 
 /// Output file that is being written under a temporary name.
 pub(crate) struct StagedFile {
-    temporary: TemporaryFile,
     target: PathBuf,
     sink: FileEncoder,
 }
@@ -103,31 +92,23 @@ pub(crate) struct StagedFile {
 /// Output file that is complete and synced, but not yet visible under its name.
 #[derive(Debug)]
 #[must_use = "publish it, or drop it to remove it"]
-pub(crate) struct CompleteFile {
-    temporary: TemporaryFile,
-    target: PathBuf,
-}
+pub(crate) struct CompleteFile(AtomicFile);
 
 impl StagedFile {
     /// Creates the temporary file. Fails if its folder does not exist or is not writable.
     pub(crate) fn create(target: &Path, compress: OutputCompression) -> anyhow::Result<Self> {
-        let Some(name) = target.file_name().filter(|_| !target.is_dir()) else {
+        if target.file_name().is_none() || target.is_dir() {
             let message = format!("cannot write `{}`: it is a folder", target.display());
             return Err(CommandError::usage(message).hint("add the name of a file").into());
-        };
-        let mut hidden = std::ffi::OsString::from(".");
-        hidden.push(name);
-        hidden.push(".partial");
-        let path = target.with_file_name(hidden);
+        }
         let failed = |error: io::Error| CommandError::io("write", target, &error);
-        let file = BufWriter::with_capacity(1 << 18, File::create(&path).map_err(failed)?);
-        let temporary = TemporaryFile(path);
+        let file = BufWriter::with_capacity(1 << 18, AtomicFile::create(target).map_err(failed)?);
         let sink = match compress {
             OutputCompression::None => FileEncoder::Plain(file),
             OutputCompression::Gzip => FileEncoder::Gzip(GzEncoder::new(file, Compression::default())),
             OutputCompression::Zstd => FileEncoder::Zstd(zstd::stream::write::Encoder::new(file, 3).map_err(failed)?),
         };
-        Ok(Self { temporary, target: target.to_owned(), sink })
+        Ok(Self { target: target.to_owned(), sink })
     }
 
     /// Appends bytes to the file.
@@ -142,24 +123,24 @@ impl StagedFile {
 
     /// Completes, compresses and syncs the file.
     pub(crate) fn finish(self) -> anyhow::Result<CompleteFile> {
-        let Self { temporary, target, sink } = self;
+        let Self { target, sink } = self;
         let complete = || {
             let file = match sink {
                 FileEncoder::Plain(file) => file,
                 FileEncoder::Gzip(file) => file.finish()?,
                 FileEncoder::Zstd(file) => file.finish()?,
             };
-            file.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+            let mut file = file.into_inner().map_err(io::IntoInnerError::into_error)?;
+            file.sync().map(|()| file)
         };
-        complete().map_err(|error| CommandError::io("write", &target, &error))?;
-        Ok(CompleteFile { temporary, target })
+        Ok(CompleteFile(complete().map_err(|error: io::Error| CommandError::io("write", &target, &error))?))
     }
 }
 
 impl CompleteFile {
     /// Makes the file visible under its name; an existing file is replaced.
     pub(crate) fn publish(self) -> anyhow::Result<()> {
-        fs::rename(&self.temporary.0, &self.target)
-            .map_err(|error| CommandError::io("write", &self.target, &error).into())
+        let target = self.0.target().to_owned();
+        self.0.publish().map_err(|error| CommandError::io("write", &target, &error).into())
     }
 }

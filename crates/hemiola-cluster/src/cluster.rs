@@ -11,8 +11,8 @@ use crate::waits::{WaitGuard, WaitReason, WaitRegistry};
 use crate::worker_pool::{Worker, WorkerPool};
 use crate::worker_team::WorkerTeam;
 use hemiola_core::{
-    ChannelId, ChannelOwner, Deadlines, Env, GoodbyeReason, Lane, LossCause, Message, Observer, OutgoingMessage,
-    PeerLost, Rank, StallReport, ThreadHandle, Traffic, Transport, Waiter,
+    ChannelId, ChannelOwner, ClusterEvent, Deadlines, Env, GoodbyeReason, Lane, LossCause, Message, Observer,
+    OutgoingMessage, PeerLost, Rank, StallReport, ThreadHandle, Traffic, Transport, Waiter,
 };
 use hemiola_net::{ChannelReceiver, IoLoop, Router};
 use parking_lot::Mutex;
@@ -139,6 +139,12 @@ impl Cluster {
     #[must_use]
     pub fn is_server(&self) -> bool {
         self.rank().index() >= self.inner.context.peers
+    }
+
+    /// Sends a warning to the observer of cluster events: something was wrong, and the job
+    /// continues.
+    pub fn warn(&self, message: impl Into<String>) {
+        self.inner.context.monitor.observe(&ClusterEvent::Warning { message: message.into() });
     }
 
     /// Returns a handle whose collectives include the dedicated servers. Servers do not run the

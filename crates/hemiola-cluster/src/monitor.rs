@@ -40,6 +40,11 @@ pub(crate) struct Monitor {
 }
 
 impl Monitor {
+    /// Sends an event to the observer.
+    pub(crate) fn observe(&self, event: &ClusterEvent) {
+        self.observer.observe(event);
+    }
+
     pub(crate) fn start(
         transport: &Arc<dyn Transport>,
         router: &Arc<Router>,

@@ -1,12 +1,13 @@
 //! Default observer: prints cluster events for a person at the terminal.
 //!
-//! Only events that require action are printed, to standard error: stalls and refusals. A lost peer
-//! is not printed, because every peer ends with that error anyway. All events also go to `tracing`.
+//! Only events that require action are printed, to standard error: stalls, refusals and warnings. A
+//! lost peer is not printed, because every peer ends with that error anyway. All events also go to
+//! `tracing`.
 
 use hemiola_core::{ClusterEvent, Observer};
 use std::io::Write;
 
-/// Observer that prints stalls and refusals to standard error. Used unless the program sets its
+/// Observer that prints stalls, refusals and warnings to standard error. Used unless the program sets its
 /// own.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct StderrObserver;
@@ -25,6 +26,10 @@ impl Observer for StderrObserver {
             ClusterEvent::Stalled(stall) => {
                 tracing::warn!(%stall, "stalled");
                 let _ = write!(std::io::stderr().lock(), "hemiola: {stall}");
+            }
+            ClusterEvent::Warning { message } => {
+                tracing::warn!(message, "warning");
+                let _ = writeln!(std::io::stderr().lock(), "hemiola: {message}");
             }
             _ => {}
         }

@@ -117,6 +117,11 @@ pub enum ClusterEvent {
     Lost(PeerLost),
     /// A wait has exceeded [`Deadlines::stall`](crate::Deadlines::stall).
     Stalled(StallReport),
+    /// Something was wrong and the job continues, such as a damaged save whose predecessor is used.
+    Warning {
+        /// Problem and consequence.
+        message: String,
+    },
 }
 
 /// Callback for cluster events. Called on internal threads: it must return quickly and must not

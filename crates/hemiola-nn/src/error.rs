@@ -62,9 +62,12 @@ pub enum Error {
         /// Folder that was searched.
         folder: PathBuf,
     },
-    /// The checkpoint has no journal, so the history of its run is unknown.
+    /// A checkpoint cannot be opened.
+    #[error(transparent)]
+    Save(#[from] hemiola_array::Error),
+    /// The checkpoint was saved by a trainer alone, so the history of its run is unknown.
     #[error(
-        "`{}` has a checkpoint of step {step} and no journal of it; choose another folder, or train from the start",
+        "`{}` has a checkpoint of step {step} without the history of its run; choose another folder, or train from the start",
         .folder.display()
     )]
     NoJournal {
@@ -73,10 +76,10 @@ pub enum Error {
         /// Step of the checkpoint.
         step: u64,
     },
-    /// The journal of a checkpoint cannot be read.
+    /// The history in a checkpoint cannot be read.
     #[error("`{}` is damaged: {problem}; choose another folder, or train from the start", .file.display())]
     DamagedJournal {
-        /// File of the journal.
+        /// Manifest of the checkpoint.
         file: PathBuf,
         /// Problem that the parser found.
         problem: String,
@@ -126,6 +129,7 @@ impl Error {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::File { kind, .. } => *kind,
+            Self::Save(error) => error.kind(),
             _ => ErrorKind::Usage,
         }
     }

@@ -20,7 +20,7 @@ use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::{CollectiveExt, ReduceOp};
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
 use hemiola_sync::trace::TraceSpan;
-use hemiola_sync::{ModelSync, PassKind, PendingValues, VariableId};
+use hemiola_sync::{Attachments, ModelSync, PassKind, PendingValues, VariableId};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -200,12 +200,31 @@ impl<M: Module> Trainer<M> {
     /// *Collective.* Saves values, optimizer state and the number of steps in the folder of
     /// [`TrainerBuilder::checkpoints`]. The folder is replaced atomically.
     pub fn checkpoint(&mut self) -> Result<()> {
-        let Some(folder) = self.checkpoints.clone() else {
-            let (what, reason) =
-                ("a checkpoint".to_owned(), "no folder is set; call `TrainerBuilder::checkpoints`".to_owned());
-            return Err(Error::Unsupported { feature: what, reason }.into());
-        };
+        let folder = self.checkpoint_folder()?;
         self.checkpoint_to(&folder)
+    }
+
+    /// *Collective.* Saves as [`checkpoint`](Self::checkpoint) does, together with values of the
+    /// program, such as its history. Peer 0 stores its own. After a resume,
+    /// [`take_attachments`](Self::take_attachments) returns them.
+    pub fn checkpoint_with(&mut self, attachments: &Attachments) -> Result<()> {
+        let folder = self.checkpoint_folder()?;
+        self.sync.save_with(&folder, attachments)
+    }
+
+    /// Takes the values that the resumed checkpoint was saved
+    /// [with](Self::checkpoint_with). Returns `None` if there was no checkpoint, or on the second
+    /// call.
+    pub fn take_attachments(&mut self) -> Option<Attachments> {
+        self.sync.take_attachments()
+    }
+
+    fn checkpoint_folder(&self) -> Result<PathBuf> {
+        self.checkpoints.clone().ok_or_else(|| {
+            let (feature, reason) =
+                ("a checkpoint".to_owned(), "no folder is set; call `TrainerBuilder::checkpoints`".to_owned());
+            Error::Unsupported { feature, reason }.into()
+        })
     }
 
     /// *Collective.* Saves a checkpoint in `folder`; see [`checkpoint`](Self::checkpoint).

@@ -141,11 +141,12 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
             None => None,
         };
         let plan = Arc::new(SyncPlan::new(&model, &strategy).map_err(Error::from)?);
-        let (mut step, mut states) = (0, Vec::new());
+        let (mut step, mut states, mut attachments) = (0, Vec::new(), None);
         match restored {
             Some(mut restored) => {
                 step = restored.step;
                 values = std::mem::take(&mut restored.values);
+                attachments = Some(std::mem::take(&mut restored.attachments));
                 states = restored.piece_states(&plan, &kernel)?;
             }
             None => broadcast_initial_values(&cluster, &mut values)?,
@@ -175,6 +176,7 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
             thread: Some(thread),
             accumulated,
             step,
+            attachments,
             trace,
         })
     }

@@ -2,11 +2,14 @@
 //!
 //! The folder is written by the `save` module of `hemiola-array` (safetensors files and a
 //! manifest). It has an array `values.NAME` for each variable as a matrix, `moment-K.NAME` for each
-//! moment vector of the optimizer, and a note. **Invariant:** nothing in it depends on peers or
+//! moment vector of the optimizer, a note, and what the caller attaches. All of it becomes visible
+//! by one rename, and if the newest checkpoint is damaged, the one before is read with a warning.
+//! **Invariant:** nothing in it depends on peers or
 //! strategy, so any number of peers with any strategy can resume from it. The one exception is the
 //! state of an opaque optimizer, which is saved by piece.
 
 use crate::error::Error;
+use hemiola_array::files::OsFileSystem;
 use hemiola_array::save::{Manifest, PartReader, PartWriter};
 use hemiola_array::{DenseArray, Shape};
 use hemiola_cluster::{Cluster, Result};
@@ -15,6 +18,7 @@ use hemiola_core::Rank;
 use hemiola_strategy::ModelSpec;
 use hemiola_sync_proto::{PieceId, PieceSnapshot, SyncMethod, SyncPlan, SyncUnit, UpdateKernel, VariablePiece};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -45,6 +49,9 @@ pub trait StateArchive: UpdateKernel + Clone + Send + 'static {
     /// Restores an opaque state from its parts.
     fn load_opaque(&self, saved: Vec<NamedArray>, state: &mut Self::State) -> std::result::Result<(), String>;
 }
+
+/// Values that a program stores with a checkpoint, by key, such as the history of its training run.
+pub type Attachments = BTreeMap<String, Value>;
 
 /// Key of the note in the manifest.
 const NOTE: &str = "net";
@@ -107,6 +114,7 @@ fn piece_key(piece: &VariablePiece, plan: &SyncPlan) -> String {
 /// Contents of a checkpoint besides the snapshot of the pieces.
 pub(crate) struct CheckpointContents<'a, K> {
     pub(crate) step: u64,
+    pub(crate) attachments: &'a Attachments,
     pub(crate) kernel: &'a K,
     pub(crate) plan: &'a SyncPlan,
 }
@@ -170,7 +178,7 @@ fn write<K: StateArchive>(
     arrays: Vec<(String, [usize; 2], Vec<f32>)>,
 ) -> hemiola_array::Result<()> {
     let saving = PartWriter::begin(folder)?;
-    let mut manifest = Manifest::default();
+    let mut manifest = Manifest { metadata: saved.attachments.clone(), ..Manifest::default() };
     let (step, variables) = (saved.step, saved.plan.model.clone());
     let note = NetNote { format: FORMAT, step, optimizer: saved.kernel.rule_name(), variables, foreign };
     manifest.metadata.insert(NOTE.to_owned(), serde_json::to_value(note).expect("a note is plain data"));
@@ -186,9 +194,21 @@ pub(crate) struct RestoredModel {
     pub(crate) step: u64,
     /// Values of each variable.
     pub(crate) values: Vec<Vec<f32>>,
+    /// Values that were stored with the checkpoint.
+    pub(crate) attachments: Attachments,
     /// Moment vectors, by moment and variable.
     moments: Vec<Vec<Vec<f32>>>,
     foreign: BTreeMap<String, Vec<NamedArray>>,
+}
+
+/// Facts of a checkpoint that peer 0 sends to the others, besides the arrays.
+#[derive(Serialize, Deserialize)]
+struct RestoredFacts {
+    step: u64,
+    vectors: usize,
+    foreign: BTreeMap<String, Vec<NamedArray>>,
+    /// As text, because JSON describes itself, which the wire format cannot carry.
+    attachments: String,
 }
 
 /// *Collective.* Peer 0 reads and broadcasts. Returns `None` if there is no checkpoint.
@@ -198,19 +218,26 @@ pub(crate) fn load<K: StateArchive>(
     variables: &ModelSpec,
     kernel: &K,
 ) -> Result<Option<RestoredModel>> {
-    let read = if cluster.is_root() { Some(read(folder, variables, kernel)) } else { None };
-    // Everything but the arrays.
+    let read = if cluster.is_root() { Some(read(cluster, folder, variables, kernel)) } else { None };
     let facts = read.as_ref().map(|read| {
-        let facts = |restored: &RestoredModel| (restored.step, restored.moments.len(), restored.foreign.clone());
-        read.as_ref().map(|restored| restored.as_ref().map(facts)).map_err(Clone::clone)
+        let facts = |restored: &RestoredModel| RestoredFacts {
+            step: restored.step,
+            vectors: restored.moments.len(),
+            foreign: restored.foreign.clone(),
+            attachments: serde_json::to_string(&restored.attachments).expect("attachments are plain data"),
+        };
+        read.as_ref().map(|restored| restored.as_ref().map(facts)).map_err(|problem| problem.0.clone())
     });
     let Some(facts) = cluster.broadcast(facts)? else { return Ok(None) };
-    let Some((step, vectors, foreign)) = facts.map_err(|problem| failed(folder, problem))? else { return Ok(None) };
+    let Some(facts) = facts.map_err(|problem| failed(folder, problem))? else { return Ok(None) };
+    let RestoredFacts { step, vectors, foreign, attachments } = facts;
     let mut restored = if let Some(Ok(Some(restored))) = read {
         restored
     } else {
         let empty = || variables.variables.iter().map(|variable| vec![0.0; variable.elements() as usize]).collect();
-        RestoredModel { step, values: empty(), moments: (0..vectors).map(|_| empty()).collect(), foreign }
+        let attachments =
+            serde_json::from_str(&attachments).map_err(|error| failed(folder, format!("its notes: {error}")))?;
+        RestoredModel { step, values: empty(), attachments, moments: (0..vectors).map(|_| empty()).collect(), foreign }
     };
     let collectives = cluster.communicator()?;
     for numbers in restored.values.iter_mut().chain(restored.moments.iter_mut().flatten()) {
@@ -219,48 +246,84 @@ pub(crate) fn load<K: StateArchive>(
     Ok(Some(restored))
 }
 
+/// Reason why a checkpoint cannot be read.
+struct ReadProblem(String);
+
+impl From<hemiola_array::Error> for ReadProblem {
+    fn from(error: hemiola_array::Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
 fn read<K: StateArchive>(
+    cluster: &Cluster,
     folder: &Path,
     variables: &ModelSpec,
     kernel: &K,
-) -> std::result::Result<Option<RestoredModel>, String> {
-    if !folder.join("manifest.json").exists() {
+) -> std::result::Result<Option<RestoredModel>, ReadProblem> {
+    if !PartReader::exists(folder) {
         return Ok(None);
     }
-    let text = |error: hemiola_array::Error| error.to_string();
-    let loading = PartReader::open(folder).map_err(text)?;
-    let note = loading.manifest().metadata.get(NOTE).ok_or("it was not written by a trainer; choose another folder")?;
+    let mut warn = |warning: &str| cluster.warn(warning);
+    let read = |loading: &PartReader| read_generation(loading, variables, kernel);
+    PartReader::read_intact(&OsFileSystem::shared(), folder, &mut warn, read).map(Some)
+}
+
+fn read_generation<K: StateArchive>(
+    loading: &PartReader,
+    variables: &ModelSpec,
+    kernel: &K,
+) -> std::result::Result<RestoredModel, ReadProblem> {
+    let mut attachments = loading.manifest().metadata.clone();
+    let problem = |text: &str| ReadProblem(text.to_owned());
+    let note =
+        attachments.remove(NOTE).ok_or_else(|| problem("it was not written by a trainer; choose another folder"))?;
     let note: NetNote =
-        serde_json::from_value(note.clone()).map_err(|error| format!("its note is damaged: {error}"))?;
+        serde_json::from_value(note).map_err(|error| ReadProblem(format!("its note is damaged: {error}")))?;
     if note.format != FORMAT {
-        return Err(format!(
+        return Err(ReadProblem(format!(
             "it has format {}, and this version reads format {FORMAT}; use the version that wrote it",
             note.format
-        ));
+        )));
     }
     if let Some(difference) = variables.first_difference(&note.variables) {
-        return Err(format!(
+        return Err(ReadProblem(format!(
             "it was made with another model: {difference}; build that model, or choose another folder"
-        ));
+        )));
     }
     if note.optimizer != kernel.rule_name() {
         let (saved, now) = (note.optimizer, kernel.rule_name());
-        return Err(format!(
+        return Err(ReadProblem(format!(
             "it was made with the optimizer `{saved}`, and this is `{now}`; use that optimizer, or choose another folder"
-        ));
+        )));
     }
-    let array = |name: String| {
-        let (_, array) = loading.read_dense::<f32, 2>(&name, 0).map_err(text)?;
-        Ok(array.to_cells())
-    };
-    let of_all = |prefix: String| -> std::result::Result<Vec<Vec<f32>>, String> {
-        variables.variables.iter().map(|variable| array(format!("{prefix}.{}", variable.name))).collect()
+    let of_all = |prefix: String| -> std::result::Result<Vec<Vec<f32>>, ReadProblem> {
+        let arrays = variables.variables.iter();
+        arrays.map(|variable| read_array(loading, &format!("{prefix}.{}", variable.name), variable.matrix())).collect()
     };
     let values = of_all("values".to_owned())?;
     let vectors = kernel.moment_count().unwrap_or(0);
-    let moments =
-        (0..vectors).map(|vector| of_all(format!("moment-{vector}"))).collect::<std::result::Result<_, String>>()?;
-    Ok(Some(RestoredModel { step: note.step, values, moments, foreign: note.foreign }))
+    let moments = (0..vectors)
+        .map(|vector| of_all(format!("moment-{vector}")))
+        .collect::<std::result::Result<_, ReadProblem>>()?;
+    Ok(RestoredModel { step: note.step, values, attachments, moments, foreign: note.foreign })
+}
+
+/// Reads a matrix of this shape, all of whose elements must be finite.
+fn read_array(
+    loading: &PartReader,
+    name: &str,
+    (rows, width): (usize, usize),
+) -> std::result::Result<Vec<f32>, ReadProblem> {
+    let (_, array) = loading.read_dense::<f32, 2>(name, 0)?;
+    if array.shape().extents() != [rows, width] {
+        return Err(ReadProblem(format!("array `{name}` has the shape {:?}", array.shape().extents())));
+    }
+    let cells = array.to_cells();
+    match cells.iter().find_map(hemiola_array::save::TensorElement::non_finite) {
+        Some(value) => Err(ReadProblem(format!("array `{name}` has an element `{value}`, which no net can use"))),
+        None => Ok(cells),
+    }
 }
 
 impl RestoredModel {

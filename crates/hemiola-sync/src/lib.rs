@@ -37,7 +37,7 @@ pub mod trace;
 
 pub use agreement::agree_on_success;
 pub use builder::{ModelSyncBuilder, StrategySource};
-pub use checkpoint::{NamedArray, StateArchive};
+pub use checkpoint::{Attachments, NamedArray, StateArchive};
 pub use error::Error;
 pub use gradient_sender::GradientSender;
 pub use hemiola_sync_proto::Error as ProtocolError;

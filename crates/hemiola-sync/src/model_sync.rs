@@ -1,7 +1,7 @@
 //! Model whose variables all peers keep equal by a strategy.
 
 use crate::builder::ModelSyncBuilder;
-use crate::checkpoint::{self, CheckpointContents, StateArchive};
+use crate::checkpoint::{self, Attachments, CheckpointContents, StateArchive};
 use crate::error::Error;
 use crate::gradient_sender::GradientSender;
 use crate::parameter_store::ParameterStore;
@@ -47,6 +47,8 @@ pub struct ModelSync<K: StateArchive> {
     /// Gradients of accumulated passes, until the next step.
     pub(crate) accumulated: Arc<Mutex<AccumulatedGradients>>,
     pub(crate) step: u64,
+    /// Values that were stored with the resumed checkpoint.
+    pub(crate) attachments: Option<Attachments>,
     pub(crate) trace: Option<Arc<TraceRecorder>>,
 }
 
@@ -158,11 +160,23 @@ impl<K: StateArchive> ModelSync<K> {
     /// *Collective.* Saves values, optimizer state and the number of steps. The folder is replaced
     /// atomically.
     pub fn save(&mut self, folder: &Path) -> Result<()> {
+        self.save_with(folder, &Attachments::new())
+    }
+
+    /// *Collective.* Saves as [`save`](Self::save) does, together with values of the program. Peer 0
+    /// stores its own.
+    pub fn save_with(&mut self, folder: &Path, attachments: &Attachments) -> Result<()> {
         let snapshot = self.drain(true)?;
-        let contents = CheckpointContents { step: self.step, kernel: &self.kernel, plan: &self.plan };
+        let contents = CheckpointContents { step: self.step, attachments, kernel: &self.kernel, plan: &self.plan };
         checkpoint::save(&self.cluster, folder, &contents, &snapshot)?;
         self.send(SyncEvent::CheckpointSaved(folder.to_owned()));
         Ok(())
+    }
+
+    /// Takes the values that the resumed checkpoint was saved [with](Self::save_with). Returns
+    /// `None` if there was no checkpoint, or on the second call.
+    pub fn take_attachments(&mut self) -> Option<Attachments> {
+        self.attachments.take()
     }
 
     /// Returns the time of the timeline; zero without one.

@@ -139,9 +139,10 @@ impl<C: StorageType> Table<C> {
         let cluster = &self.cluster;
         let begun = if cluster.is_root() { PartWriter::begin(folder).map(Some) } else { Ok(None) };
         let begun = agree(cluster, self.name(), begun.map_err(|error| error.to_string()))?;
+        let generation = cluster.broadcast(begun.as_ref().map_or(0, PartWriter::generation))?;
         let saving = match begun {
             Some(saving) => Ok(saving),
-            None => PartWriter::join(folder).map_err(|error| error.to_string()),
+            None => PartWriter::join(folder, generation).map_err(|error| error.to_string()),
         };
         let saving = saving.and_then(|saving| self.begin(at).map(|()| Arc::new(saving)));
         // No peer continues before all shards have begun their snapshots.
@@ -347,7 +348,8 @@ impl<C: StorageType> RestoredShards<C> {
 }
 
 /// *Collective.* Reads the rows of the shards on this peer. Returns `None` if there is no
-/// checkpoint and `required` is false.
+/// checkpoint and `required` is false. If the newest checkpoint is damaged, the one before is read
+/// with a warning.
 pub(crate) fn open<C: StorageType>(
     cluster: &Cluster,
     folder: &Path,
@@ -355,20 +357,42 @@ pub(crate) fn open<C: StorageType>(
     spec: &TableSpec,
     here: impl Fn(u32) -> bool,
 ) -> Result<Option<RestoredShards<C>>> {
-    if !required && !cluster.broadcast(folder.exists())? {
+    if !required && !cluster.broadcast(PartReader::exists(folder))? {
         return Ok(None);
     }
-    agree(cluster, &spec.name, read(folder, spec, here)).map(Some)
+    let opened = PartReader::open(folder).map_err(|error| error.to_string());
+    let newest = opened.clone().and_then(|newest| read(&newest, spec, &here));
+    let outcome = agree(cluster, &spec.name, newest);
+    // Peer 0 checks for all: peers that read different checkpoints would disagree.
+    let damage = |newest: &PartReader| newest.verify().err();
+    let damage = if cluster.is_root() && outcome.is_err() { opened.as_ref().ok().and_then(damage) } else { None };
+    let warning = opened.as_ref().ok().and_then(|newest| newest.warning().map(str::to_owned));
+    match (outcome, cluster.broadcast(damage)?) {
+        (Err(error), Some(damage)) => {
+            let previous = opened.and_then(|newest| newest.previous(&damage).ok_or_else(|| damage.to_string()));
+            let restored = previous.and_then(|previous| Ok((read(&previous, spec, &here)?, previous)));
+            let (restored, previous) = agree(cluster, &spec.name, restored).map_err(|_| error)?;
+            warn(cluster, previous.warning());
+            Ok(Some(restored))
+        }
+        (outcome, _) => outcome.map(Some).inspect(|_| warn(cluster, warning.as_deref())),
+    }
+}
+
+fn warn(cluster: &Cluster, warning: Option<&str>) {
+    if let Some(warning) = warning.filter(|_| cluster.is_root()) {
+        cluster.warn(warning);
+    }
 }
 
 fn read<C: StorageType>(
-    folder: &Path,
+    loading: &PartReader,
     spec: &TableSpec,
-    here: impl Fn(u32) -> bool,
+    here: &impl Fn(u32) -> bool,
 ) -> Result<RestoredShards<C>, String> {
     let plain = |error: hemiola_array::Error| error.to_string();
+    let folder = loading.folder();
     let bad = |problem: &str| format!("`{}` is not a checkpoint of this table: {problem}", folder.display());
-    let loading = PartReader::open(folder).map_err(plain)?;
     let header = loading.manifest().metadata.get(HEADER_KEY).ok_or_else(|| bad("its manifest has no table header"))?;
     let header: CheckpointHeader = serde_json::from_value(header.clone()).map_err(|error| bad(&error.to_string()))?;
     if header.table != spec.name {
@@ -403,7 +427,7 @@ fn read<C: StorageType>(
                 rest = after;
                 let (batch, state) =
                     wire::decode_rows::<C>(&bytes.slice_ref(chunk), spec).map_err(|error| error.to_string())?;
-                split_chunk(&SnapshotChunk { batch, state }, spec, &here, &mut chunks);
+                split_chunk(&SnapshotChunk { batch, state }, spec, here, &mut chunks);
             }
         }
     }

@@ -14,6 +14,7 @@ use hemiola_loops::LoopPlan;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Folder and interval of checkpoints.
 #[derive(Clone, Debug, PartialEq)]
@@ -127,6 +128,28 @@ pub struct CheckpointMetadata {
 }
 
 impl CheckpointMetadata {
+    /// Returns an error that names the first entry without a sensible value. A run that resumes
+    /// from checked metadata cannot fail because of them.
+    pub fn check_values(&self) -> Result<(), Error> {
+        let damaged = |problem: String| Err(Error::DamagedMetadata { problem });
+        let is_duration = |seconds: f64| Duration::try_from_secs_f64(seconds).is_ok();
+        if !is_duration(self.evaluation_seconds) {
+            return damaged(format!("`evaluation_seconds` is `{}`", self.evaluation_seconds));
+        }
+        if self.best_index >= self.progress.len() {
+            return damaged(format!("`best_index` is `{}` of {} epochs", self.best_index, self.progress.len()));
+        }
+        for (progress, expected) in self.progress.iter().zip(1..) {
+            if progress.epoch != expected {
+                return damaged(format!("`epoch` is `{}` where epoch {expected} is expected", progress.epoch));
+            }
+            if !is_duration(progress.seconds) {
+                return damaged(format!("`seconds` of epoch {expected} is `{}`", progress.seconds));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns an error that names the settings that differ from the checkpoint.
     pub fn check_settings(&self, now: &Value) -> Result<(), Error> {
         let named = |settings: &Value| settings.is_object() || settings.is_null();
@@ -174,6 +197,52 @@ impl CheckpointMetadata {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn metadata(seconds: f64, evaluation_seconds: f64) -> CheckpointMetadata {
+        let epoch = |epoch| EpochProgress {
+            epoch,
+            seconds,
+            objective: 0.5,
+            train: crate::Metrics::new(),
+            validation: None,
+            updates: 1,
+            bytes_sent: 0,
+            note: None,
+        };
+        CheckpointMetadata {
+            settings: Value::Null,
+            data: DatasetInfo { shape: vec![1], train: 1, validation: 0 },
+            digests: [0; 2],
+            cluster: ClusterInfo { peers: 1, workers: 1 },
+            progress: vec![epoch(1), epoch(2)],
+            best_index: 1,
+            separate_newest: false,
+            evaluation_seconds,
+            plan: None,
+            state: Value::Null,
+        }
+    }
+
+    #[test]
+    fn metadata_that_no_run_writes_are_typed_errors() {
+        let problem = |edit: &dyn Fn(&mut CheckpointMetadata)| {
+            let mut metadata = metadata(1.5, 0.25);
+            edit(&mut metadata);
+            metadata.check_values().map_err(|error| match error {
+                Error::DamagedMetadata { problem } => problem,
+                error => panic!("{error}"),
+            })
+        };
+        assert_eq!(problem(&|_| {}), Ok(()));
+        let refused = |expected: &str, edit: &dyn Fn(&mut CheckpointMetadata)| {
+            assert_eq!(problem(edit).unwrap_err(), expected);
+        };
+        refused("`seconds` of epoch 2 is `1e300`", &|metadata| metadata.progress[1].seconds = 1e300);
+        refused("`seconds` of epoch 1 is `-1`", &|metadata| metadata.progress[0].seconds = -1.0);
+        refused("`evaluation_seconds` is `NaN`", &|metadata| metadata.evaluation_seconds = f64::NAN);
+        refused("`best_index` is `2` of 2 epochs", &|metadata| metadata.best_index = 2);
+        refused("`epoch` is `7` where epoch 2 is expected", &|metadata| metadata.progress[1].epoch = 7);
+    }
 
     #[test]
     fn checkpoints_are_due_at_their_interval() {

@@ -152,8 +152,10 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
         &self.epochs
     }
 
-    /// Returns an error unless the settings and the data are those of the checkpoint.
+    /// Returns an error unless the metadata have sensible values, and the settings and the data are
+    /// those of the checkpoint.
     pub fn check(&self, metadata: &CheckpointMetadata) -> Result<()> {
+        metadata.check_values()?;
         metadata.check_settings(&comparable_settings(self.spec.settings))?;
         metadata.check_data(&self.spec.data, self.digests)?;
         Ok(())
@@ -169,8 +171,9 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
     ) -> Option<String> {
         let last = metadata.progress.last()?;
         self.last_checkpoint = (last.epoch, last.seconds);
-        self.training = Duration::from_secs_f64(last.seconds.max(0.0));
-        self.evaluation = Duration::from_secs_f64(metadata.evaluation_seconds.max(0.0));
+        // Checked metadata have durations; without the check, zero is better than a panic.
+        self.training = Duration::try_from_secs_f64(last.seconds).unwrap_or_default();
+        self.evaluation = Duration::try_from_secs_f64(metadata.evaluation_seconds).unwrap_or_default();
         self.bytes_before = last.bytes_sent;
         let decision = self.spec.limits.decide(&metadata.progress, self.spec.metric);
         let stop_reason = decision.stop_reason.or(learner.finished());

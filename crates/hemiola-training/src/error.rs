@@ -23,6 +23,12 @@ pub enum Error {
         /// First difference that was found.
         difference: String,
     },
+    /// The metadata of the checkpoint contradict themselves.
+    #[error("the metadata of the checkpoint are damaged: {problem}; train from scratch without resuming")]
+    DamagedMetadata {
+        /// Name and value of the damaged entry.
+        problem: String,
+    },
 }
 
 impl From<Error> for hemiola_cluster::Error {

@@ -10,6 +10,7 @@ use crate::dist::build::{LocalEntries, build_array, in_parallel};
 use crate::dist::constructors::row_layout;
 use crate::dist::element::Element;
 use crate::dist::partition::PartitionSpec;
+use crate::files::{OsFileSystem, SharedFileSystem};
 use crate::save::{Manifest, PartReader, PartRecord, PartWriter, SaveLock, StorageKind, TensorElement};
 use crate::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use crate::{DenseArray, Shape};
@@ -49,10 +50,17 @@ pub struct ArraySaver {
 impl ArraySaver {
     /// Begins a save at `path`, which must be free or contain an older save.
     pub fn begin(cluster: &Cluster, path: &Path) -> Result<Self> {
-        let writer = if cluster.is_root() { PartWriter::begin(path).map(Some) } else { Ok(None) };
-        let writer = match agree(cluster, writer)? {
+        Self::begin_on(cluster, &OsFileSystem::shared(), path)
+    }
+
+    /// Begins a save on a file system that all peers share.
+    pub fn begin_on(cluster: &Cluster, files: &SharedFileSystem, path: &Path) -> Result<Self> {
+        let writer = if cluster.is_root() { PartWriter::begin_on(files, path).map(Some) } else { Ok(None) };
+        let writer = agree(cluster, writer)?;
+        let generation = cluster.broadcast(writer.as_ref().map_or(0, PartWriter::generation))?;
+        let writer = match writer {
             Some(writer) => agree(cluster, Ok(writer))?,
-            None => agree(cluster, PartWriter::join(path))?,
+            None => agree(cluster, PartWriter::join_on(files, path, generation))?,
         };
         Ok(Self { cluster: cluster.clone(), writer, manifest: Manifest::default() })
     }
@@ -130,7 +138,7 @@ impl ArraySaver {
 /// Opened save of distributed arrays.
 #[derive(Debug)]
 pub struct ArrayLoader {
-    cluster: Cluster,
+    pub(super) cluster: Cluster,
     reader: PartReader,
 }
 
@@ -138,10 +146,46 @@ impl ArrayLoader {
     /// Opens the save at `path`. The root reads the manifest for all peers: while a save is being
     /// replaced, peers could otherwise read different ones.
     pub fn open(cluster: &Cluster, path: &Path) -> Result<Self> {
-        let read = if cluster.is_root() { PartReader::read_manifest(path) } else { Ok(Vec::new()) };
-        let json: Vec<u8> = cluster.broadcast(agree(cluster, read)?)?;
-        let reader = agree(cluster, PartReader::with_manifest(path, &json))?;
+        Self::open_on(cluster, &OsFileSystem::shared(), path)
+    }
+
+    /// Opens the save at `path` on a file system that all peers share.
+    pub fn open_on(cluster: &Cluster, files: &SharedFileSystem, path: &Path) -> Result<Self> {
+        let read = if cluster.is_root() { PartReader::open_on(files, path).map(Some) } else { Ok(None) };
+        let reader = agree(cluster, read)?;
+        Self::with_reader_of_root(cluster, files, path, reader)
+    }
+
+    /// *Collective.* Sends the manifest that the root has read to all peers.
+    fn with_reader_of_root(
+        cluster: &Cluster,
+        files: &SharedFileSystem,
+        path: &Path,
+        reader: Option<PartReader>,
+    ) -> Result<Self> {
+        let message = cluster.broadcast(reader.as_ref().map(PartReader::to_message))?;
+        let opened = message.map(|message| PartReader::from_message(files, path, message)).transpose();
+        // The root has a reader here, so every peer has got its manifest.
+        let opened = opened.map(|opened| opened.or(reader));
+        let missing = || crate::Error::BadSave { path: path.to_owned(), problem: "it has no manifest".to_owned() };
+        let reader = agree(cluster, opened.and_then(|opened| opened.ok_or_else(missing)))?;
         Ok(Self { cluster: cluster.clone(), reader })
+    }
+
+    /// *Collective.* Opens the save before the newest one, if the newest is damaged.
+    pub(super) fn open_previous(cluster: &Cluster, files: &SharedFileSystem, path: &Path) -> Result<Option<Self>> {
+        let newest = if cluster.is_root() { PartReader::open_on(files, path).ok() } else { None };
+        let previous = newest.and_then(|newest| newest.previous(&newest.verify().err()?));
+        if !cluster.broadcast(previous.is_some())? {
+            return Ok(None);
+        }
+        Self::with_reader_of_root(cluster, files, path, previous).map(Some)
+    }
+
+    /// Returns the reason why another save than the newest one was opened.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.reader.warning()
     }
 
     /// Names of the arrays in the save.
@@ -157,6 +201,22 @@ impl ArrayLoader {
             problem: format!("its metadata `{name}` cannot be decoded ({error})"),
         });
         agree(&self.cluster, decoded).map(Some)
+    }
+
+    /// Loads an array as [`get`](Self::get) does; an error names the array if an element is NaN or
+    /// infinite.
+    pub fn get_finite<T: Element + TensorElement, const N: usize>(&self, name: &str) -> Result<DistArray<T, N>> {
+        let array = self.get::<T, N>(name)?;
+        let found = match &*array.storage() {
+            Storage::Dense(blocks) => blocks.iter().find_map(|block| first_non_finite(block.cells.rows().flatten())),
+            Storage::Sparse(blocks) => blocks.iter().find_map(|block| first_non_finite(block.values())),
+        };
+        let problem = |value| crate::Error::BadSave {
+            path: self.reader.folder().to_owned(),
+            problem: format!("array `{name}` has an element `{value}`, which no model can use"),
+        };
+        agree(&self.cluster, found.map_or(Ok(()), |value| Err(problem(value))))?;
+        Ok(array)
     }
 
     /// Loads an array, partitioned over the current peers.
@@ -238,4 +298,8 @@ impl ArrayLoader {
             DuplicatePolicy::Error,
         )
     }
+}
+
+fn first_non_finite<'a, T: TensorElement + 'a>(values: impl IntoIterator<Item = &'a T>) -> Option<f64> {
+    values.into_iter().find_map(|value| value.non_finite())
 }

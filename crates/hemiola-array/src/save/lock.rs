@@ -6,9 +6,12 @@
 //! in any case; the file names the holder.
 //!
 //! **Invariant:** only the holder of the lock removes the file, and a lock on a file that was
-//! removed meanwhile does not count.
+//! removed meanwhile does not count. The file is never reached through a link, and one that has
+//! other names is not written to.
 
 use super::part_writer::{hidden_sibling, resolve_link};
+use crate::files::OsFileSystem;
+use crate::files::os::without_links;
 use crate::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
@@ -27,11 +30,20 @@ impl SaveLock {
     /// Acquires the lock of the save at `target`, which need not exist yet. If another process has
     /// it, the error names that process.
     pub fn acquire(target: &Path) -> Result<Self> {
-        let path = hidden_sibling(&resolve_link(target)?, ".lock")?;
+        let path = hidden_sibling(&resolve_link(&OsFileSystem::shared(), target)?, ".lock")?;
         let failed = |error: io::Error| Error::io("lock", &path, &error);
         loop {
-            let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-            let mut file = open.map_err(failed)?;
+            let mut options = OpenOptions::new();
+            let open = without_links(options.read(true).write(true).create(true).truncate(false)).open(&path);
+            let mut file = match open {
+                Err(_) if fs::symlink_metadata(&path).is_ok_and(|there| !there.is_file()) => {
+                    return Err(occupied(path));
+                }
+                open => open.map_err(failed)?,
+            };
+            if !is_own_file(&file).map_err(failed)? {
+                return Err(occupied(path));
+            }
             match file.try_lock() {
                 Ok(()) if is_same_file(&file, &path) => {
                     // Remove what a killed process has left there.
@@ -57,10 +69,31 @@ impl SaveLock {
 
 impl Drop for SaveLock {
     fn drop(&mut self) {
-        // Remove the file while the lock is held; a file that remains is harmless.
-        let _ = fs::remove_file(&self.path);
-        drop(self.file.take());
+        // Remove the file while the lock is held; a file that remains is harmless. Without locks,
+        // the file may be that of another process.
+        if let Some(file) = self.file.take() {
+            let _ = fs::remove_file(&self.path);
+            drop(file);
+        }
     }
+}
+
+fn occupied(path: PathBuf) -> Error {
+    let problem = "a link or a file of others is in the place of the lock file; remove it".to_owned();
+    Error::BadSave { path, problem }
+}
+
+/// Returns true for a regular file without other names, or one that was removed.
+fn is_own_file(file: &File) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        if metadata.nlink() > 1 {
+            return Ok(false);
+        }
+    }
+    Ok(metadata.is_file())
 }
 
 /// Some network file systems have no locks; saves work there without one.
@@ -77,7 +110,7 @@ fn is_same_file(file: &File, path: &Path) -> bool {
     #[cfg(unix)]
     {
         use std::os::unix::fs::MetadataExt as _;
-        let (Ok(ours), Ok(there)) = (file.metadata(), fs::metadata(path)) else { return false };
+        let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
         (ours.dev(), ours.ino()) == (there.dev(), there.ino())
     }
     #[cfg(not(unix))]
@@ -114,6 +147,21 @@ mod tests {
         let _lock = SaveLock::acquire(&lab.path().join("model")).unwrap();
         let now = fs::read_to_string(lab.path().join(".model.lock")).unwrap();
         assert_eq!(now, format!("process {}", std::process::id()));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_the_place_of_the_lock_is_refused_and_its_target_unharmed() {
+        let lab = tempfile::tempdir().unwrap();
+        let (victim, lock) = (lab.path().join("victim"), lab.path().join(".model.lock"));
+        fs::write(&victim, "precious").unwrap();
+        let refused = || SaveLock::acquire(&lab.path().join("model")).unwrap_err().to_string();
+        std::os::unix::fs::symlink("victim", &lock).unwrap();
+        assert!(refused().contains("a link or a file of others"), "{}", refused());
+        fs::remove_file(&lock).unwrap();
+        fs::hard_link(&victim, &lock).unwrap();
+        assert!(refused().contains("a link or a file of others"), "{}", refused());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
     }
 
     #[cfg(unix)]

@@ -1,39 +1,150 @@
 //! Reader of a save: the manifest first, then any part on any peer.
 //!
+//! If the manifest is damaged, the newest generation whose own manifest is whole is opened instead,
+//! and [`warning`](PartReader::warning) says so. If a part is damaged,
+//! [`previous`](PartReader::previous) is the generation before.
+//!
 //! **Invariant:** no data is returned before its checksum, its shape and, for sparse parts, the
 //! order of its keys are verified. Sizes are checked against the manifest and the file before
-//! memory is allocated.
+//! memory is allocated. Reading changes nothing on disk.
 
 use super::dtype::{self, TensorElement};
+use super::generation::{self, Generations};
 use super::manifest::{self, ArrayRecord, Manifest, PartRecord, StorageKind};
-use super::tensor_file::TensorReader;
+use super::tensor_file::{self, TensorReader};
+use crate::files::{OsFileSystem, SharedFileSystem};
 use crate::sparse::{KeyColumn, SparseBlock};
 use crate::{DenseArray, Dictionary, Error, Result, Shape};
+use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
 /// Opened save, read part by part.
 #[derive(Clone, Debug)]
 pub struct PartReader {
+    files: SharedFileSystem,
     folder: PathBuf,
+    /// Folder of the parts: that of a generation, or `folder` in saves of older versions.
+    parts: PathBuf,
+    generation: Option<u64>,
     manifest: Manifest,
+    warning: Option<String>,
+}
+
+/// Manifest that one peer has read for all.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct ManifestMessage {
+    generation: Option<u64>,
+    json: Vec<u8>,
+    warning: Option<String>,
 }
 
 impl PartReader {
+    /// Returns true if there is a save at `folder`: a manifest, or a generation that can be opened
+    /// without one.
+    #[must_use]
+    pub fn exists(folder: &Path) -> bool {
+        Self::exists_on(&OsFileSystem::shared(), folder)
+    }
+
+    /// Returns true if there is a save at `folder` on a file system.
+    #[must_use]
+    pub fn exists_on(files: &SharedFileSystem, folder: &Path) -> bool {
+        files.entry_kind(&folder.join(manifest::FILE)).is_ok() || Self::newest_whole(files, folder).is_some()
+    }
+
     /// Reads the manifest of a save.
     pub fn open(folder: &Path) -> Result<Self> {
-        Self::with_manifest(folder, &Self::read_manifest(folder)?)
+        Self::open_on(&OsFileSystem::shared(), folder)
+    }
+
+    /// Reads the manifest of a save on a file system.
+    pub fn open_on(files: &SharedFileSystem, folder: &Path) -> Result<Self> {
+        match generation::read_manifest(files, folder) {
+            Ok((manifest, generation)) => Ok(Self::new(files, folder, generation, manifest)),
+            Err(error) => {
+                let Some((number, manifest)) = Self::newest_whole(files, folder) else { return Err(error) };
+                let mut reader = Self::new(files, folder, Some(number), manifest);
+                reader.warning = Some(format!("{error}; `{}` is used instead", reader.parts.display()));
+                Ok(reader)
+            }
+        }
+    }
+
+    fn new(files: &SharedFileSystem, folder: &Path, generation: Option<u64>, manifest: Manifest) -> Self {
+        let parts = generation.map_or_else(|| folder.to_owned(), |number| folder.join(generation::folder_name(number)));
+        Self { files: files.clone(), folder: folder.to_owned(), parts, generation, manifest, warning: None }
+    }
+
+    fn newest_whole(files: &SharedFileSystem, folder: &Path) -> Option<(u64, Manifest)> {
+        Generations::scan(files, folder).ok()?.whole_before(u64::MAX).next()
+    }
+
+    /// Opens the generation before this one, if there is one. `problem` is the damage of this one,
+    /// for the [`warning`](Self::warning).
+    #[must_use]
+    pub fn previous(&self, problem: &Error) -> Option<Self> {
+        let generations = Generations::scan(&self.files, &self.folder).ok()?;
+        let (number, manifest) = generations.whole_before(self.generation?).next()?;
+        let mut reader = Self::new(&self.files, &self.folder, Some(number), manifest);
+        reader.warning = Some(format!("{problem}; `{}`, the save before it, is used", reader.parts.display()));
+        Some(reader)
+    }
+
+    /// Returns the reason why another generation than the newest was opened.
+    #[must_use]
+    pub fn warning(&self) -> Option<&str> {
+        self.warning.as_deref()
+    }
+
+    /// Reads all files; returns an error if one is missing or damaged.
+    pub fn verify(&self) -> Result<()> {
+        let mut parts = self.manifest.part_records();
+        parts.try_for_each(|(_, part)| tensor_file::verify(&self.files, &self.parts, part))
+    }
+
+    /// Runs `read` on the save at `folder`. If that fails because the newest generation is damaged,
+    /// runs it on the generation before. `warn` gets the reason.
+    pub fn read_intact<T, E: From<Error>>(
+        files: &SharedFileSystem,
+        folder: &Path,
+        warn: &mut dyn FnMut(&str),
+        mut read: impl FnMut(&Self) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let newest = Self::open_on(files, folder)?;
+        let mut outcome = read(&newest);
+        let mut used = newest;
+        if outcome.is_err()
+            && let Some(previous) = used.verify().err().and_then(|damage| used.previous(&damage))
+            && let Ok(value) = read(&previous)
+        {
+            (outcome, used) = (Ok(value), previous);
+        }
+        if let (Ok(_), Some(warning)) = (&outcome, used.warning()) {
+            warn(warning);
+        }
+        outcome
     }
 
     /// Reads the bytes of the manifest.
-    pub(crate) fn read_manifest(folder: &Path) -> Result<Vec<u8>> {
+    pub(crate) fn read_manifest(files: &SharedFileSystem, folder: &Path) -> Result<Vec<u8>> {
         let path = folder.join(manifest::FILE);
-        std::fs::read(&path).map_err(|error| Error::io("open", &path, &error))
+        files.read(&path).map_err(|error| Error::io("open", &path, &error))
+    }
+
+    /// Manifest for other peers.
+    pub(crate) fn to_message(&self) -> ManifestMessage {
+        ManifestMessage {
+            generation: self.generation,
+            json: self.manifest.to_json(None),
+            warning: self.warning.clone(),
+        }
     }
 
     /// Opens a save whose manifest was read by another peer.
-    pub(crate) fn with_manifest(folder: &Path, json: &[u8]) -> Result<Self> {
-        let path = folder.join(manifest::FILE);
-        Ok(Self { folder: folder.to_owned(), manifest: Manifest::from_json(&path, json)? })
+    pub(crate) fn from_message(files: &SharedFileSystem, folder: &Path, message: ManifestMessage) -> Result<Self> {
+        let (manifest, _) = Manifest::from_json(&folder.join(manifest::FILE), &message.json)?;
+        let reader = Self::new(files, folder, message.generation, manifest);
+        Ok(Self { warning: message.warning, ..reader })
     }
 
     /// Folder of the save.
@@ -77,7 +188,7 @@ impl PartReader {
         if record.kind != StorageKind::Dense {
             return Err(self.bad(format!("array `{name}` is sparse")));
         }
-        let mut reader = TensorReader::open(&self.folder, part)?;
+        let mut reader = TensorReader::open(&self.files, &self.parts, part)?;
         let mut expected = whole.extents();
         expected[0] = part.length;
         let found = reader.next::<T>("values")?;
@@ -106,7 +217,7 @@ impl PartReader {
         });
         let order =
             order.ok_or_else(|| self.bad(format!("the order of array `{name}` does not name every dimension once")))?;
-        let mut reader = TensorReader::open(&self.folder, part)?;
+        let mut reader = TensorReader::open(&self.files, &self.parts, part)?;
         let mut keys: [KeyColumn; N] = std::array::from_fn(|_| KeyColumn::with_capacity(true, 0));
         for (dimension, column) in keys.iter_mut().enumerate() {
             let name = format!("key{dimension}");
@@ -121,7 +232,7 @@ impl PartReader {
             };
         }
         let values = read_column(&mut reader, "values", part.length)?;
-        let path = self.folder.join(&part.file);
+        let path = self.parts.join(&part.file);
         reader.finish()?;
         let block = SparseBlock::from_sorted(shape, order, keys, values);
         let ordered = |key: [usize; N]| order.map(|dimension| key[dimension]);
@@ -140,12 +251,12 @@ impl PartReader {
         let Some(part) = self.manifest.arrays.get(name).and_then(|record| record.names.get(&dimension)) else {
             return Ok(None);
         };
-        let mut reader = TensorReader::open(&self.folder, part)?;
+        let mut reader = TensorReader::open(&self.files, &self.parts, part)?;
         let ends: Vec<u64> = read_column(&mut reader, "ends", part.length)?;
         let bytes = reader.next::<u8>("bytes")?.iter().product::<usize>();
         let mut text = vec![0_u8; bytes];
         reader.take(&mut text)?;
-        let path = self.folder.join(&part.file);
+        let path = self.parts.join(&part.file);
         reader.finish()?;
         let mut dictionary = Dictionary::new();
         let mut start = 0;

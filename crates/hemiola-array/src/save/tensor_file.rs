@@ -7,10 +7,10 @@
 
 use super::dtype::TensorElement;
 use super::manifest::PartRecord;
+use crate::files::{FileWriter, SharedFileSystem};
 use crate::{Error, Result};
 use safetensors::tensor::{Metadata, TensorInfo};
 use sha2::{Digest, Sha256};
-use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ const MAX_HEADER_BYTES: u64 = 1 << 20;
 /// Writer of a file; the data of the tensors must follow in the order of their specifications.
 pub(super) struct TensorWriter {
     path: PathBuf,
-    file: BufWriter<File>,
+    file: BufWriter<Box<dyn FileWriter>>,
     hash: Sha256,
     written: u64,
     expected: u64,
@@ -36,7 +36,7 @@ pub(super) struct TensorSpec {
 }
 
 impl TensorWriter {
-    pub(super) fn create(path: PathBuf, tensors: Vec<TensorSpec>) -> Result<Self> {
+    pub(super) fn create(files: &SharedFileSystem, path: PathBuf, tensors: Vec<TensorSpec>) -> Result<Self> {
         let mut offset = 0;
         let mut infos = Vec::new();
         for TensorSpec { name, dtype, shape } in tensors {
@@ -49,7 +49,7 @@ impl TensorWriter {
         // The data starts at a multiple of 8, as other readers expect.
         header.resize(header.len().next_multiple_of(8), b' ');
         let failed = |error| Error::io("write", &path, &error);
-        let file = BufWriter::with_capacity(BUFFER_BYTES, File::create_new(&path).map_err(failed)?);
+        let file = BufWriter::with_capacity(BUFFER_BYTES, files.create(&path).map_err(failed)?);
         let expected = 8 + header.len() as u64 + offset as u64;
         let mut writer = Self { path, file, hash: Sha256::new(), written: 0, expected, buffer: Vec::new() };
         writer.write(&(header.len() as u64).to_le_bytes())?;
@@ -79,17 +79,30 @@ impl TensorWriter {
         assert_eq!(self.written, self.expected, "all specified tensors must be written");
         let failed = |error| Error::io("write", &self.path, &error);
         self.file.flush().map_err(failed)?;
-        self.file.get_ref().sync_all().map_err(failed)?;
+        self.file.get_mut().sync().map_err(failed)?;
         let file = self.path.file_name().expect("a file has a name").to_string_lossy().into_owned();
         Ok(PartRecord { file, bytes: self.written, sha256: hex(&self.hash.finalize()), first, length })
     }
+}
+
+/// Returns an error unless a file has the size and the checksum of its record.
+pub(super) fn verify(files: &SharedFileSystem, folder: &Path, record: &PartRecord) -> Result<()> {
+    let mut reader = TensorReader::open(files, folder, record)?;
+    let mut buffer = vec![0; BUFFER_BYTES];
+    let mut left = reader.metadata.data_len();
+    while left > 0 {
+        let bytes = &mut buffer[..BUFFER_BYTES.min(left)];
+        read(&mut reader.file, &mut reader.hash, &reader.path, bytes)?;
+        left -= bytes.len();
+    }
+    reader.finish()
 }
 
 /// Reader of a file, tensor by tensor in file order; [`finish`](Self::finish) verifies the
 /// checksum.
 pub(super) struct TensorReader {
     path: PathBuf,
-    file: BufReader<File>,
+    file: BufReader<Box<dyn Read + Send>>,
     hash: Sha256,
     expected: String,
     metadata: Metadata,
@@ -98,24 +111,23 @@ pub(super) struct TensorReader {
 }
 
 impl TensorReader {
-    pub(super) fn open(folder: &Path, record: &PartRecord) -> Result<Self> {
+    pub(super) fn open(files: &SharedFileSystem, folder: &Path, record: &PartRecord) -> Result<Self> {
         let path = folder.join(&record.file);
         let torn = |problem: String| Error::BadSave { path: path.clone(), problem };
         if Path::new(&record.file).components().count() != 1 || record.file.starts_with('.') {
             return Err(torn("the manifest names a file outside the save; do not load it".to_owned()));
         }
-        let failed = |error| Error::io("open", &path, &error);
-        let file = File::open(&path).map_err(failed)?;
-        let bytes = file.metadata().map_err(failed)?.len();
+        let opened = files.open(&path).map_err(|error| Error::io("open", &path, &error))?;
+        let bytes = opened.length;
         if bytes != record.bytes {
             return Err(torn(format!("it has {bytes} bytes, the manifest says {}", record.bytes)));
         }
-        let mut file = BufReader::with_capacity(BUFFER_BYTES, file);
+        let mut file = BufReader::with_capacity(BUFFER_BYTES, opened.data);
         let mut hash = Sha256::new();
         let mut length = [0; 8];
         read(&mut file, &mut hash, &path, &mut length)?;
         let length = u64::from_le_bytes(length);
-        if length > MAX_HEADER_BYTES.min(bytes - 8) {
+        if length > MAX_HEADER_BYTES.min(bytes.saturating_sub(8)) {
             return Err(torn(format!("a header of {length} bytes does not fit the file")));
         }
         let mut header = vec![0; length as usize];
@@ -181,7 +193,7 @@ impl TensorReader {
     }
 }
 
-fn read(file: &mut BufReader<File>, hash: &mut Sha256, path: &Path, bytes: &mut [u8]) -> Result<()> {
+fn read(file: &mut impl Read, hash: &mut Sha256, path: &Path, bytes: &mut [u8]) -> Result<()> {
     file.read_exact(bytes).map_err(|error| Error::io("read", path, &error))?;
     hash.update(bytes);
     Ok(())

@@ -630,6 +630,27 @@ fn saved_on_one_cluster_loaded_on_another() {
 }
 
 #[test]
+fn an_array_with_a_non_finite_element_is_refused_by_name_where_that_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("model");
+    standalone(2)
+        .run(|cluster| {
+            let mut save = ArraySaver::begin(cluster, &target)?;
+            save.put("w", &cluster.from_fn([7, 2], |key| if key == [6, 1] { f32::INFINITY } else { 1.0 })?)?;
+            save.put("h", &cluster.from_fn([7, 2], |_| 1.0_f32)?)?;
+            save.commit()
+        })
+        .unwrap();
+    everywhere(|cluster| {
+        let load = ArrayLoader::open(cluster, &target)?;
+        load.get_finite::<f32, 2>("h")?;
+        load.get::<f32, 2>("w")?.collect()
+    });
+    let refused = error_everywhere(|cluster| ArrayLoader::open(cluster, &target)?.get_finite::<f32, 2>("w"));
+    assert!(refused.ends_with("array `w` has an element `inf`, which no model can use"), "{refused}");
+}
+
+#[test]
 fn a_failed_save_leaves_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("model");
@@ -640,7 +661,7 @@ fn a_failed_save_leaves_nothing() {
     });
     assert_eq!(outcome.unwrap_err().to_string(), "changed my mind");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
-    std::fs::create_dir(&target).unwrap();
+    std::fs::create_dir_all(target.join("chapters")).unwrap();
     let error = error_everywhere(|cluster| ArraySaver::begin(cluster, &target).map(drop));
     assert!(error.contains("it contains other data"), "{error}");
 }

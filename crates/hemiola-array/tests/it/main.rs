@@ -4,6 +4,7 @@
 //! - `compressed`: gzip, zstd, bzip2, whole, concatenated and truncated;
 //! - `bad_input`: every kind of bad input with the exact message;
 //! - `hostile`: fuzzing for panics and for answers that depend on the split;
+//! - `crashes`: saves on simulated disks that crash, lose and refuse;
 //! - `dist`: arrays on whole clusters: the same contents and errors on any number of peers and
 //!   workers;
 //! - `file_access`: files that change or cannot be read, on whole clusters;
@@ -15,6 +16,7 @@
 
 mod bad_input;
 mod compressed;
+mod crashes;
 mod dist;
 mod file_access;
 mod find;

@@ -1,6 +1,6 @@
 //! Saved arrays round-trip; torn, modified or foreign files are rejected with the reason.
 
-use hemiola_array::save::{Manifest, PartReader, PartWriter};
+use hemiola_array::save::{ArrayRecord, Manifest, PartReader, PartWriter};
 use hemiola_array::sparse::{DuplicatePolicy, SparseBlock, SparseBuilder};
 use hemiola_array::{DenseArray, Dictionary, Error, Shape};
 use proptest::prelude::*;
@@ -19,7 +19,7 @@ fn block(entries: &[([usize; 2], f32)], shape: Shape<2>) -> SparseBlock<f32, 2> 
 fn saved(folder: &TempDir) -> PathBuf {
     let path = folder.path().join("model");
     let saving = PartWriter::begin(&path).unwrap();
-    let other = PartWriter::join(&path).unwrap();
+    let other = PartWriter::join(&path, saving.generation()).unwrap();
     let mut manifest = Manifest::default();
     let top = DenseArray::from_fn(Shape::new([2, 3]), |index| index as f64).unwrap();
     let bottom = DenseArray::from_fn(Shape::new([1, 3]), |index| 6.0 + index as f64).unwrap();
@@ -33,6 +33,11 @@ fn saved(folder: &TempDir) -> PathBuf {
     drop(other);
     saving.commit(&manifest).unwrap();
     path
+}
+
+/// Folder of the parts of a save that was written once.
+fn parts(path: &Path) -> PathBuf {
+    path.join("generation-1")
 }
 
 fn listing(folder: &Path) -> Vec<String> {
@@ -49,8 +54,9 @@ fn dense_sparse_and_names_round_trip() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
     assert_eq!(listing(folder.path()), ["model"]);
+    assert_eq!(listing(&path), ["generation-1", "manifest.json"]);
     assert_eq!(
-        listing(&path),
+        listing(&path.join("generation-1")),
         [
             "manifest.json",
             "ratings.00000.safetensors",
@@ -102,15 +108,18 @@ fn reason(path: &Path) -> String {
         loading.read_names("ratings", 0)?;
         Ok::<(), Error>(())
     };
-    read().unwrap_err().to_string().replace(&format!("{}/", path.display()), "")
+    let error = read().unwrap_err().to_string();
+    error.replace(&format!("{}/", parts(path).display()), "").replace(&format!("{}/", path.display()), "")
 }
 
 #[test]
 fn every_single_changed_byte_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
-    for name in listing(&path) {
-        let file = path.join(&name);
+    // A changed manifest of the save alone is replaced by the one of its generation; see below.
+    std::fs::remove_file(path.join("manifest.json")).unwrap();
+    for name in listing(&parts(&path)) {
+        let file = parts(&path).join(&name);
         let original = std::fs::read(&file).unwrap();
         for position in 0..original.len() {
             let mut changed = original.clone();
@@ -128,10 +137,73 @@ fn every_single_changed_byte_is_rejected() {
 }
 
 #[test]
+fn a_damaged_manifest_is_replaced_by_that_of_its_generation_with_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    let file = path.join("manifest.json");
+    let original = std::fs::read(&file).unwrap();
+    assert_eq!(PartReader::open(&path).unwrap().warning(), None);
+    for position in 0..original.len() {
+        let mut changed = original.clone();
+        changed[position] ^= 1;
+        if original[position].is_ascii_whitespace() && changed[position].is_ascii_whitespace() {
+            continue;
+        }
+        std::fs::write(&file, &changed).unwrap();
+        let reader = PartReader::open(&path).unwrap();
+        let warning = reader.warning().unwrap_or_else(|| panic!("byte {position} was changed and not noticed"));
+        assert!(warning.contains("manifest.json") && warning.ends_with("generation-1` is used instead"), "{warning}");
+        assert_eq!(reader.read_dense::<f64, 2>("w", 1).unwrap().1.to_cells(), [6.0, 7.0, 8.0]);
+    }
+}
+
+#[test]
+fn parts_that_are_missing_misplaced_or_shared_are_rejected_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let saved_as = |edit: &dyn Fn(&mut Manifest)| {
+        let path = folder.path().join("model");
+        let saving = PartWriter::begin(&path).unwrap();
+        let mut manifest = Manifest::default();
+        let rows = |count| DenseArray::from_fn(Shape::new([count, 3]), |index| index as f64).unwrap();
+        let parts =
+            vec![saving.write_dense("w", 0, 0, &rows(2)).unwrap(), saving.write_dense("w", 1, 2, &rows(1)).unwrap()];
+        manifest.add_dense::<f64, 2>("w", Shape::new([3, 3]), parts);
+        manifest.add_dense::<f64, 2>("h", Shape::new([1, 3]), vec![saving.write_dense("h", 0, 0, &rows(1)).unwrap()]);
+        edit(&mut manifest);
+        saving.commit(&manifest).unwrap();
+        let opened = PartReader::open(&path).map(drop).map_err(|error| error.to_string());
+        std::fs::remove_dir_all(&path).unwrap();
+        opened
+    };
+    let record = |manifest: &mut Manifest, name: &str, edit: &dyn Fn(&mut ArrayRecord)| {
+        edit(manifest.arrays.get_mut(name).unwrap());
+    };
+    let rejected = |expected: &str, edit: &dyn Fn(&mut Manifest)| {
+        let problem = saved_as(edit).unwrap_err();
+        assert!(problem.ends_with(expected), "{problem}");
+    };
+    assert_eq!(saved_as(&|_| {}), Ok(()));
+    rejected("array `w` has 3 rows and parts of 2", &|m| record(m, "w", &|w| drop(w.parts.pop())));
+    rejected("rows 0 to 2 of array `w` are in no part", &|m| record(m, "w", &|w| drop(w.parts.remove(0))));
+    rejected("rows 1 to 2 of array `w` are in two parts", &|m| record(m, "w", &|w| w.parts[1].first = 1));
+    rejected("array `w` names the file `w.00000.safetensors` twice", &|m| {
+        record(m, "w", &|w| w.parts[1].file = w.parts[0].file.clone());
+    });
+    rejected("array `h` names the file `w.00001.safetensors`, which is not one of its parts", &|m| {
+        record(m, "h", &|h| "w.00001.safetensors".clone_into(&mut h.parts[0].file));
+    });
+    rejected("which is not one of its parts", &|m| {
+        record(m, "h", &|h| "h.../../evil.safetensors".clone_into(&mut h.parts[0].file));
+    });
+}
+
+#[test]
 fn torn_and_modified_saves_are_rejected_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
-    let part = path.join("w.00000.safetensors");
+    // With the manifest of the generation alone, as nothing can replace that one.
+    std::fs::remove_file(path.join("manifest.json")).unwrap();
+    let part = parts(&path).join("w.00000.safetensors");
     let original = std::fs::read(&part).unwrap();
 
     std::fs::write(&part, &original[..original.len() - 1]).unwrap();
@@ -154,6 +226,7 @@ fn torn_and_modified_saves_are_rejected_with_the_reason() {
     std::fs::write(&part, &original).unwrap();
 
     let manifest = path.join("manifest.json");
+    std::fs::rename(parts(&path).join("manifest.json"), &manifest).unwrap();
     let text = std::fs::read_to_string(&manifest).unwrap();
     std::fs::write(&manifest, text.replacen("\"first\": 2", "\"first\": 1", 1)).unwrap();
     assert_eq!(
@@ -203,23 +276,32 @@ fn nothing_half_written_is_left() {
     assert_eq!(listing(folder.path()), [".model.partial"]);
     drop(saving);
     assert_eq!(listing(folder.path()), [""; 0]);
-    // A crash leaves the temporary directory; the next save replaces it.
+    // A crash leaves the temporary folder; the next save clears it, and keeps what is not its own.
     std::mem::forget(PartWriter::begin(&path).unwrap());
-    std::fs::write(folder.path().join(".model.partial/junk"), "x").unwrap();
+    std::fs::write(folder.path().join(".model.partial/generation-1/w.00000.safetensors"), "x").unwrap();
+    std::fs::write(folder.path().join(".model.partial/thesis.txt"), "x").unwrap();
     saved(&folder);
     assert_eq!(listing(folder.path()), ["model"]);
-    assert!(!path.join("junk").exists());
+    assert_eq!(listing(&path), ["generation-1", "manifest.json", "thesis.txt"]);
+    // A save within a folder that exists leaves the folder of a generation.
+    std::mem::forget(PartWriter::begin(&path).unwrap());
+    assert_eq!(listing(&path), ["generation-1", "generation-2", "manifest.json", "thesis.txt"]);
+    drop(PartWriter::begin(&path).unwrap());
+    assert_eq!(listing(&path), ["generation-1", "manifest.json", "thesis.txt"]);
 }
 
 #[test]
 fn a_save_replaces_a_save_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
-    saved(&folder);
+    for _ in 0..3 {
+        saved(&folder);
+    }
     let path = saved(&folder);
     assert_eq!(listing(folder.path()), ["model"]);
+    assert_eq!(listing(&path), ["generation-3", "generation-4", "manifest.json"]);
     PartReader::open(&path).unwrap();
     let other = folder.path().join("thesis");
-    std::fs::create_dir(&other).unwrap();
+    std::fs::create_dir_all(other.join("chapters")).unwrap();
     assert_eq!(
         PartWriter::begin(&other).unwrap_err().to_string(),
         format!(
@@ -236,7 +318,7 @@ fn a_save_replaces_a_save_and_nothing_else() {
 fn the_safetensors_crate_reads_what_we_write() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
-    let bytes = std::fs::read(path.join("ratings.00000.safetensors")).unwrap();
+    let bytes = std::fs::read(parts(&path).join("ratings.00000.safetensors")).unwrap();
     let tensors = safetensors::SafeTensors::deserialize(&bytes).unwrap();
     assert_eq!(tensors.tensor("key0").unwrap().dtype(), safetensors::Dtype::U32);
     assert_eq!(tensors.tensor("key1").unwrap().dtype(), safetensors::Dtype::U64);
@@ -254,9 +336,9 @@ fn python_reads_what_we_write() {
 import sys, json, hashlib
 from safetensors.numpy import load_file
 folder = sys.argv[1]
-w = load_file(folder + '/w.00000.safetensors')['values']
+w = load_file(folder + '/generation-1/w.00000.safetensors')['values']
 assert w.dtype == 'float64' and w.tolist() == [[0, 1, 2], [3, 4, 5]], w
-r = load_file(folder + '/ratings.00000.safetensors')
+r = load_file(folder + '/generation-1/ratings.00000.safetensors')
 assert r['key0'].dtype == 'uint32' and r['key0'].tolist() == [4, 0, 4], r
 assert r['key1'].dtype == 'uint64' and r['key1'].tolist() == [0, 1, 1], r
 assert r['values'].dtype == 'float32' and r['values'].tolist() == [2.5, 0.5, 3.5], r
@@ -273,14 +355,40 @@ fn foreign_files_are_never_lost() {
     let folder = tempfile::tempdir().unwrap();
     let path = saved(&folder);
     assert_eq!(PartWriter::check(&path, 0), Ok(()));
-    // A foreign file that exists before is rejected; one that appears during a save moves along.
-    let saving = PartWriter::begin(&path).unwrap();
-    std::fs::write(path.join("thesis.txt"), "years of work").unwrap();
-    saving.commit(&Manifest::default()).unwrap();
-    assert_eq!(std::fs::read_to_string(path.join("thesis.txt")).unwrap(), "years of work");
-    let refused = PartWriter::check(&path, 0).unwrap_err().to_string();
-    assert!(refused.contains("contains `thesis.txt`") && refused.contains("move it"), "{refused}");
+    // Files of others stay where they are, in the folder of a removed generation, too.
+    let foreign = ["thesis.txt", "generation-1/notes.txt", "generation-7"];
+    for name in foreign {
+        std::fs::write(path.join(name), "years of work").unwrap();
+    }
+    for _ in 0..3 {
+        assert_eq!(PartWriter::check(&path, 0), Ok(()));
+        PartWriter::begin(&path).unwrap().commit(&Manifest::default()).unwrap();
+    }
+    for name in foreign {
+        assert_eq!(std::fs::read_to_string(path.join(name)).unwrap(), "years of work");
+    }
+    assert_eq!(
+        listing(&path),
+        ["generation-1", "generation-10", "generation-7", "generation-9", "manifest.json", "thesis.txt"]
+    );
+    assert_eq!(listing(&path.join("generation-1")), ["notes.txt"]);
     assert_eq!(listing(folder.path()), ["model"]);
+}
+
+#[test]
+fn a_save_of_an_older_version_is_read_and_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = saved(&folder);
+    // Older versions had the files of one save beside the manifest.
+    std::fs::remove_file(path.join("manifest.json")).unwrap();
+    for name in listing(&parts(&path)) {
+        std::fs::rename(parts(&path).join(&name), path.join(&name)).unwrap();
+    }
+    std::fs::remove_dir(parts(&path)).unwrap();
+    let reader = PartReader::open(&path).unwrap();
+    assert_eq!(reader.read_dense::<f64, 2>("w", 1).unwrap().1.to_cells(), [6.0, 7.0, 8.0]);
+    PartWriter::begin(&path).unwrap().commit(&Manifest::default()).unwrap();
+    assert_eq!(listing(&path), ["generation-1", "manifest.json"]);
 }
 
 #[cfg(unix)]

@@ -628,7 +628,7 @@ fn a_full_disk_leaves_nothing_half_written() {
         "$0" data make "$@" --output disk/set; code=$?; ls -A disk; exit $code"#;
     let small = "mf --users 100 --items 50 --ratings 100 --rank 400";
     for (set, what) in
-        [("mf", "disk/set"), ("lasso", "disk/set"), (small, "disk/.set.truth.partial/w.00000.safetensors")]
+        [("mf", "disk/set"), ("lasso", "disk/set"), (small, "disk/.set.truth.partial/generation-1/w.00000.safetensors")]
     {
         let mut command = Command::new("unshare");
         command.args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_hemiola")]).args(set.split(' '));

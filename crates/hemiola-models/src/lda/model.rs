@@ -223,9 +223,11 @@ impl Checkpointable for LdaModel {
         if !sound {
             return Err(Error::InvalidSave { problem: "its rows are inconsistent".to_owned() }.into());
         }
-        let alpha = values(&load.get::<f64, 1>(&named("alpha"))?)?;
-        let beta =
-            values(&load.get::<f64, 1>(&named("beta"))?)?.first().copied().ok_or_else(|| Error::missing("beta"))?;
+        let alpha = values(&load.get_finite::<f64, 1>(&named("alpha"))?)?;
+        let beta = values(&load.get_finite::<f64, 1>(&named("beta"))?)?
+            .first()
+            .copied()
+            .ok_or_else(|| Error::missing("beta"))?;
         let documents = values(&load.get::<u64, 1>(&named("documents"))?)?;
         let documents =
             documents.first().map(|count| *count as usize).ok_or_else(|| Error::missing("number of documents"))?;

@@ -65,11 +65,11 @@ impl Checkpointable for LinearSnapshot {
         if !has(&named("duals")) {
             return Err(Error::missing("dual variables: it was saved for prediction, not for training").into());
         }
-        let duals = load.get::<f64, 2>(&named("duals"))?;
+        let duals = load.get_finite::<f64, 2>(&named("duals"))?;
         let rows = duals.shape().extent(0);
         let mut peer_model = model.weights.clone();
         if has(&named("peers")) {
-            let peers = load.get::<f64, 2>(&named("peers"))?;
+            let peers = load.get_finite::<f64, 2>(&named("peers"))?;
             let [count, length] = peers.shape().extents();
             // A different number of peers starts from the global model.
             if count == cluster.size() && length == peer_model.len() {

@@ -211,7 +211,7 @@ impl Checkpointable for LinearModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let array = load.get::<f64, 2>(&format!("{prefix}weights"))?;
+        let array = load.get_finite::<f64, 2>(&format!("{prefix}weights"))?;
         let weights = values(&array)?;
         let classes: Vec<f32> = required(load, "classes")?;
         // Old saves have no class names.

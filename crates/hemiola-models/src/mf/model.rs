@@ -293,7 +293,7 @@ impl Checkpointable for MfModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let array = |name: &str| load.get::<f32, 2>(&format!("{prefix}{name}"));
+        let array = |name: &str| load.get_finite::<f32, 2>(&format!("{prefix}{name}"));
         Ok(Self {
             user_factors: array("user_factors")?,
             item_factors: array("item_factors")?,

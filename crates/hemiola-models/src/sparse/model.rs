@@ -146,7 +146,7 @@ impl Checkpointable for SparseModel {
     }
 
     fn get(load: &ArrayLoader, prefix: &str) -> Result<Self> {
-        let array = load.get::<f64, 1>(&format!("{prefix}coefficients"))?;
+        let array = load.get_finite::<f64, 1>(&format!("{prefix}coefficients"))?;
         let mut all: Vec<f64> = array.collect()?.into_iter().map(|(_, value)| value).collect();
         let intercept = all.pop().ok_or_else(|| Error::missing("coefficients"))?;
         let coefficients = all.iter().enumerate().filter(|(_, value)| **value != 0.0);

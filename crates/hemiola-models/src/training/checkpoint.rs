@@ -6,8 +6,8 @@
 //! model, if it is not the best, is stored beside it under names that begin with `resume.`. A value
 //! in the manifest, the [`CheckpointMetadata`], holds the rest.
 //!
-//! **Invariant:** a checkpoint becomes visible by one atomic rename when it is complete, replacing
-//! the previous one, which exists until then.
+//! **Invariant:** a checkpoint becomes visible by one atomic rename when it is complete. The one
+//! before is kept, and used with a warning if the newest is damaged.
 
 use super::{CheckpointMetadata, Checkpoints};
 use crate::Error;
@@ -48,7 +48,7 @@ pub fn check_checkpoints(checkpoints: &Checkpoints, model: &str, settings: &impl
         metadata.check_settings(&comparable_settings(settings))?;
     }
     PartWriter::check(folder, 0)?;
-    if folder.exists() {
+    if PartReader::exists(folder) {
         check_manifest(&PartReader::open(folder)?, model)?;
     }
     Ok(())
@@ -66,7 +66,7 @@ pub(super) fn claim(
     let folder = checkpoints.folder();
     ArraySaver::check(cluster, folder, bytes)?;
     let lock = checkpoints.lock_unless_held(cluster, held)?;
-    if cluster.broadcast(folder.exists())? {
+    if cluster.broadcast(PartReader::exists(folder))? {
         let kind: Option<String> = ArrayLoader::open(cluster, folder)?.metadata(MODEL_KEY)?;
         check_kind(kind.as_deref(), folder, model)?;
     }
@@ -91,7 +91,7 @@ fn check_kind(kind: Option<&str>, folder: &Path, model: &str) -> Result<(), Erro
 
 /// Reads the metadata of the save in `folder`, without its arrays and without a cluster.
 fn read(folder: &Path, model: &str) -> Result<CheckpointMetadata> {
-    if !folder.exists() {
+    if !PartReader::exists(folder) {
         return Err(Error::NoCheckpoint { folder: folder.to_owned() }.into());
     }
     let loading = PartReader::open(folder)?;
@@ -112,16 +112,17 @@ pub(super) fn load<M: Checkpointable>(
     model: &str,
 ) -> Result<(CheckpointMetadata, M, Option<M>)> {
     let missing = || Error::NoCheckpoint { folder: folder.to_owned() };
-    if !cluster.broadcast(folder.exists())? {
+    if !cluster.broadcast(PartReader::exists(folder))? {
         return Err(missing().into());
     }
-    let load = ArrayLoader::open(cluster, folder)?;
-    let kind: Option<String> = load.metadata(MODEL_KEY)?;
-    check_kind(kind.as_deref(), folder, model)?;
-    let metadata: CheckpointMetadata = load.metadata(TRAINING_KEY)?.ok_or_else(missing)?;
-    let best = M::get(&load, "")?;
-    let newest = if metadata.separate_newest { Some(M::get(&load, NEWEST_PREFIX)?) } else { None };
-    Ok((metadata, best, newest))
+    ArrayLoader::load_with_retry(cluster, folder, |load| {
+        let kind: Option<String> = load.metadata(MODEL_KEY)?;
+        check_kind(kind.as_deref(), folder, model)?;
+        let metadata: CheckpointMetadata = load.metadata(TRAINING_KEY)?.ok_or_else(missing)?;
+        let best = M::get(load, "")?;
+        let newest = if metadata.separate_newest { Some(M::get(load, NEWEST_PREFIX)?) } else { None };
+        Ok((metadata, best, newest))
+    })
 }
 
 /// *Collective.* Saves a checkpoint, replacing an older one. `newest` is given where it is not the

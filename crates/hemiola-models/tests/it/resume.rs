@@ -241,11 +241,17 @@ impl Callback for BlockingCallback<'_> {
     }
 
     fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
-        // A file where the save would be staged, which cannot be removed as a folder.
-        let staging = self.folder.with_file_name(".model.partial");
+        // A file in the place of the folder, which must not be replaced.
+        let aside = self.folder.with_file_name("aside");
         match progress.epoch {
-            2 => fs::write(staging, "").unwrap(),
-            3 => fs::remove_file(staging).unwrap(),
+            2 => {
+                fs::rename(self.folder, &aside).unwrap();
+                fs::write(self.folder, "").unwrap();
+            }
+            3 => {
+                fs::remove_file(self.folder).unwrap();
+                fs::rename(&aside, self.folder).unwrap();
+            }
             _ => {}
         }
         TrainingControl::Continue
@@ -273,4 +279,39 @@ fn a_failed_checkpoint_keeps_the_previous_one_and_training_continues() {
         })
         .unwrap();
     assert!(notes[0].len() == 1 && notes[0][0].starts_with("failed to save the checkpoint after epoch 2"), "{notes:?}");
+}
+
+#[test]
+fn a_model_with_a_nan_is_refused_by_name_and_of_a_damaged_one_the_model_before_is_loaded() {
+    let lab = tempfile::tempdir().unwrap();
+    let folder = lab.path().join("model");
+    hemiola_cluster::standalone(2)
+        .run(|cluster| {
+            let synthetic = SyntheticMf { users: 30, items: 20, entries: 400, rank: 2, seed: 3, ..SyntheticMf::default() };
+            let ratings = data::synthetic(cluster, &synthetic.generator())?;
+            let fit = |epochs| {
+                let settings = MatrixFactorization::builder().rank(2).epochs(epochs).validation(0.0).build()?;
+                Ok::<_, hemiola_cluster::Error>(settings.fit(cluster, &ratings)?.model)
+            };
+            let (before, newest) = (fit(1)?, fit(2)?);
+            before.save(cluster, &folder)?;
+            newest.save(cluster, &folder)?;
+            if cluster.is_root() {
+                fs::write(folder.join("generation-2/item_factors.00000.safetensors"), "torn").unwrap();
+            }
+            cluster.barrier()?;
+            let loaded = MfModel::load(cluster, &folder)?;
+            let mut save = hemiola_array::dist::ArraySaver::begin(cluster, &lab.path().join("copy"))?;
+            hemiola_models::training::Checkpointable::put(&before, &mut save, "")?;
+            save.put("user_factors", &cluster.from_fn([30, 16], |_| f32::NAN)?)?;
+            save.put_metadata("model", &"mf");
+            assert_eq!(loaded.item_factors.collect()?, before.item_factors.collect()?);
+            save.commit()
+        })
+        .unwrap();
+    let refused = hemiola_cluster::standalone(2)
+        .run(|cluster| MfModel::load(cluster, &lab.path().join("copy")).map(drop))
+        .unwrap_err()
+        .to_string();
+    assert!(refused.ends_with("array `user_factors` has an element `NaN`, which no model can use"), "{refused}");
 }

@@ -1,24 +1,54 @@
-//! Folder of a training run: `net/`, the checkpoint of the trainer, and the journal of the run.
+//! Folder of a training run: `net/`, the checkpoint of the trainer, with the history of the run.
 //!
-//! **Invariant:** `journal-N.json` is complete before the checkpoint of step N, and is removed
-//! after the next checkpoint is complete. So the current checkpoint has a journal even if the
-//! program is killed at any time.
+//! **Invariant:** the history is stored in the manifest of the checkpoint, so both become visible by
+//! one rename, have one checksum, and are of the same step even if the program is killed at any
+//! time. A folder without a checkpoint, as a killed run leaves it, is like a new one.
 
 use super::Checkpoints;
 use crate::error::Error;
+use hemiola_array::save::{PartReader, PartWriter};
+use hemiola_sync::Attachments;
 use hemiola_training::{CheckpointMetadata, comparable_settings};
-use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Journal of a training run, with the name of its net.
-#[derive(Debug, Serialize, Deserialize)]
+/// Manifest key of the name of the net, as of other models.
+const MODEL_KEY: &str = "model";
+/// Manifest key of the history, as of other models.
+const TRAINING_KEY: &str = "training";
+
+/// History of a training run, with the name of its net.
+#[derive(Debug)]
 pub(super) struct NetJournal {
     /// Name of the net, such as `mlp`.
     pub(super) net: String,
-    #[serde(rename = "journal")]
     pub(super) metadata: CheckpointMetadata,
+}
+
+impl NetJournal {
+    /// Values to be stored with a checkpoint.
+    pub(super) fn to_attachments(&self) -> Attachments {
+        let metadata = serde_json::to_value(&self.metadata).expect("the history is plain data");
+        Attachments::from([(MODEL_KEY.to_owned(), self.net.clone().into()), (TRAINING_KEY.to_owned(), metadata)])
+    }
+
+    /// Returns the journal in the attachments of the checkpoint in `folder`; `None` if a trainer
+    /// alone has saved it.
+    pub(super) fn from_attachments(folder: &Path, attachments: &Attachments) -> Result<Option<Self>, Error> {
+        let net = parse(folder, attachments, MODEL_KEY)?;
+        let metadata = parse(folder, attachments, TRAINING_KEY)?;
+        Ok(net.zip(metadata).map(|(net, metadata)| Self { net, metadata }))
+    }
+}
+
+fn parse<T: DeserializeOwned>(folder: &Path, attachments: &Attachments, key: &str) -> Result<Option<T>, Error> {
+    let value = attachments.get(key).map(|value| serde_json::from_value(value.clone()));
+    value.transpose().map_err(|error| {
+        let problem = format!("its `{key}`: {error}");
+        Error::DamagedJournal { file: folder.join("manifest.json"), problem }
+    })
 }
 
 /// Returns the folder of the trainer's checkpoint.
@@ -31,83 +61,39 @@ pub(super) fn trainer_folder(folder: &Path) -> PathBuf {
 /// [name](super::NetFit::name) of the net, and `settings` are those that must be equal to resume.
 pub fn check_checkpoints(checkpoints: &Checkpoints, net: &str, settings: &impl Serialize) -> Result<(), Error> {
     let folder = checkpoints.folder();
-    let newest = journals(folder)?.last().map(|(_, path)| read(path)).transpose()?;
-    match newest {
+    let trainer = trainer_folder(folder);
+    if !PartReader::exists(&trainer) {
+        if checkpoints.resumes() {
+            return Err(Error::NoCheckpoint { folder: folder.to_owned() });
+        }
+        if is_occupied(folder) {
+            return Err(Error::FolderOccupied { folder: folder.to_owned() });
+        }
+        return fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, &error));
+    }
+    let journal = NetJournal::from_attachments(&trainer, &PartReader::open(&trainer)?.manifest().metadata)?;
+    match journal {
+        None => Err(Error::FolderOccupied { folder: folder.to_owned() }),
         Some(found) if found.net != net => {
             Err(Error::OtherNet { folder: folder.to_owned(), found: found.net, net: net.to_owned() })
         }
-        Some(found) if checkpoints.resumes() => Ok(found.metadata.check_settings(&comparable_settings(settings))?),
-        None if checkpoints.resumes() => Err(Error::NoCheckpoint { folder: folder.to_owned() }),
-        None if !is_empty(folder) => Err(Error::FolderOccupied { folder: folder.to_owned() }),
-        _ => fs::create_dir_all(folder).map_err(|error| Error::file("create", folder, &error)),
+        Some(found) if checkpoints.resumes() => {
+            found.metadata.check_values()?;
+            Ok(found.metadata.check_settings(&comparable_settings(settings))?)
+        }
+        Some(_) => Ok(()),
     }
 }
 
-/// Removes the journals of an earlier run, so that they are not taken for those of this one.
-pub(super) fn clear(folder: &Path) -> Result<(), Error> {
-    journals(folder)?.iter().try_for_each(|(_, path)| remove(path))
-}
-
-/// Writes the journal of the next checkpoint.
-pub(super) fn write(folder: &Path, step: u64, journal: &NetJournal) -> Result<(), Error> {
-    let target = folder.join(format!("journal-{step}.json"));
-    let partial = folder.join(format!(".journal-{step}.json.partial"));
-    let bytes = serde_json::to_vec_pretty(journal).expect("plain data");
-    let publish = || -> io::Result<()> {
-        let mut file = File::create(&partial)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&partial, &target)
+/// Returns true if a folder without a checkpoint has something that no run has left there.
+fn is_occupied(folder: &Path) -> bool {
+    let trainer = trainer_folder(folder);
+    let is_leftover = |path: &Path| match path.file_name().and_then(|name| name.to_str()) {
+        // A first checkpoint that was not finished.
+        Some(".net.partial") => true,
+        Some("net") => PartWriter::accepts(&trainer),
+        _ => false,
     };
-    publish().map_err(|error| {
-        // Nothing is left of a failed write; the error of the write is the one to report.
-        let _ = fs::remove_file(&partial);
-        Error::file("write", &target, &error)
-    })
-}
-
-/// Removes the journals of all checkpoints but that of `step`.
-pub(super) fn remove_old(folder: &Path, step: u64) -> Result<(), Error> {
-    journals(folder)?.iter().filter(|(other, _)| *other != step).try_for_each(|(_, path)| remove(path))
-}
-
-/// Reads the journal of the checkpoint of a step.
-pub(super) fn of_step(folder: &Path, step: u64) -> Result<NetJournal, Error> {
-    match journals(folder)?.into_iter().find(|(other, _)| *other == step) {
-        Some((_, path)) => read(&path),
-        None => Err(Error::NoJournal { folder: folder.to_owned(), step }),
-    }
-}
-
-/// Lists the journals, sorted by step.
-fn journals(folder: &Path) -> Result<Vec<(u64, PathBuf)>, Error> {
-    let failed = |error: io::Error| Error::file("list", folder, &error);
-    let entries = match fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(error) => return Err(failed(error)),
-    };
-    let mut found = Vec::new();
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        let step = name.strip_prefix("journal-").and_then(|rest| rest.strip_suffix(".json")?.parse().ok());
-        found.extend(step.map(|step| (step, path)));
-    }
-    found.sort_unstable();
-    Ok(found)
-}
-
-fn read(path: &Path) -> Result<NetJournal, Error> {
-    let text = fs::read_to_string(path).map_err(|error| Error::file("read", path, &error))?;
-    serde_json::from_str(&text)
-        .map_err(|error| Error::DamagedJournal { file: path.to_owned(), problem: error.to_string() })
-}
-
-fn remove(path: &Path) -> Result<(), Error> {
-    fs::remove_file(path).map_err(|error| Error::file("remove", path, &error))
-}
-
-fn is_empty(folder: &Path) -> bool {
-    fs::read_dir(folder).map_or(true, |mut entries| entries.next().is_none())
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    entries.filter_map(Result::ok).any(|entry| !is_leftover(&entry.path()))
 }

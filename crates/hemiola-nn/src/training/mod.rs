@@ -49,7 +49,7 @@
 //!     assert!(accuracy > 0.5, "{accuracy}");
 //!     Ok(())
 //! })?;
-//! assert!(folder.join("journal-60.json").is_file()); // of step 60, beside the values in `net`
+//! assert!(folder.join("net/manifest.json").is_file()); // with the history of the run
 //! # Ok::<(), hemiola_cluster::Error>(())
 //! ```
 //!
@@ -58,7 +58,7 @@
 //! | [`net_fit`](NetFit) | settings of a run, and its result |
 //! | `net_learner` | one epoch, evaluation and checkpoint, for the loop over epochs |
 //! | [`net_metric`](NetMetric) | validation metrics |
-//! | [`journal`](check_checkpoints) | history of a run beside the checkpoint of its trainer |
+//! | [`journal`](check_checkpoints) | history of a run in the checkpoint of its trainer |
 
 mod journal;
 mod net_fit;

@@ -183,8 +183,6 @@ impl<'a, D: Dataset> NetFit<'a, D> {
             run = run.checkpoints(checkpoints.clone(), digests);
             if checkpoints.resumes() {
                 end = learner.resume(&mut run, checkpoints.folder(), callback)?;
-            } else {
-                on_root(&cluster, || journal::clear(checkpoints.folder()))?;
             }
         }
         let stop_reason = match end {

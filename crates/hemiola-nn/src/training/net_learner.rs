@@ -56,13 +56,10 @@ impl<'a, N: NeuralNet<Batch = D::Batch>, D: Dataset> NetLearner<'a, N, D> {
         callback: &mut dyn Callback,
     ) -> Result<Option<String>> {
         let step = self.trainer.steps();
-        // As text, because the settings are self-describing JSON, which the wire format cannot
-        // carry.
-        let text = on_root(self.cluster, || {
-            let journal = journal::of_step(folder, step)?;
-            Ok(serde_json::to_string(&journal).expect("plain data"))
-        })?;
-        let NetJournal { metadata, .. } = serde_json::from_str(&text).expect("the root has just serialized it");
+        let attachments = self.trainer.take_attachments().unwrap_or_default();
+        let journal = NetJournal::from_attachments(&journal::trainer_folder(folder), &attachments)?;
+        let missing = || Error::NoJournal { folder: folder.to_owned(), step };
+        let NetJournal { metadata, .. } = journal.ok_or_else(missing)?;
         run.check(&metadata)?;
         let epochs = metadata.progress.last().map_or(0, |last| last.epoch);
         if epochs == 0 || u64::from(epochs) * self.batches.steps() as u64 != step {
@@ -142,12 +139,15 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
         Ok(Some(self.fit.metric.metrics(loss, accuracy)))
     }
 
-    fn save(&mut self, folder: &Path, metadata: CheckpointMetadata) -> Result<()> {
-        let step = self.trainer.steps();
+    fn save(&mut self, _folder: &Path, metadata: CheckpointMetadata) -> Result<()> {
         let journal = NetJournal { net: self.name.to_owned(), metadata };
-        on_root(self.cluster, || journal::write(folder, step, &journal))?;
-        self.trainer.checkpoint()?;
-        on_root(self.cluster, || journal::remove_old(folder, step))
+        self.trainer.checkpoint_with(&journal.to_attachments())
+    }
+
+    fn survives_failed_save(&self, error: &hemiola_cluster::Error) -> bool {
+        // Peer 0 writes and tells all peers of its failure. Errors of steps and peers are others.
+        let hemiola_cluster::Error::Layer { source, .. } = error else { return false };
+        matches!(source.downcast_ref(), Some(hemiola_sync::Error::Checkpoint { .. }))
     }
 }
 

@@ -134,7 +134,7 @@ fn a_checkpoint_of_another_training_is_refused() {
     let error = error_of(build(Optimizer::adam(0.1), true));
     assert!(error.contains("another model"), "{error}");
     // A damaged file is detected.
-    let file = std::fs::read_dir(&folder)
+    let file = std::fs::read_dir(folder.join("generation-1"))
         .unwrap()
         .map(|entry| entry.unwrap().path())
         .find(|path| path.to_string_lossy().contains("values"));

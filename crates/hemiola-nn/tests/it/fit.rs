@@ -67,8 +67,10 @@ fn a_resumed_run_has_the_bits_of_an_uninterrupted_one() {
         let complete = train(peers, |fit| fit.epochs(3), || checkpointed(true)).unwrap();
         assert_eq!(curve(&complete), curve(&whole));
     }
-    // Six steps per epoch; only the newest journal is left.
-    assert!(folder.join("journal-24.json").is_file() && !folder.join("journal-18.json").exists());
+    let manifest = std::fs::read(folder.join("net/manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    assert_eq!(manifest["metadata"]["model"], "mlp");
+    assert_eq!(manifest["metadata"]["training"]["progress"].as_array().unwrap().len(), 4);
 
     let resume = || FitOptions::new().with_checkpoints(Checkpoints::new(&folder).resume(true));
     let refused = |error: Result<TrainingReport>, expected: &str| {
@@ -83,6 +85,107 @@ fn a_resumed_run_has_the_bits_of_an_uninterrupted_one() {
     );
     let nowhere = || FitOptions::new().with_checkpoints(Checkpoints::new(folder.join("nowhere")).resume(true));
     refused(train(1, |fit| fit, nowhere), "no checkpoint");
+}
+
+/// Puts a file in the place of the checkpoint in the second epoch, and removes it in the third.
+struct BlockingDisk<'a>(&'a std::path::Path, Vec<String>);
+
+impl Callback for BlockingDisk<'_> {
+    fn on_warning(&mut self, warning: &str) {
+        self.1.push(warning.to_owned());
+    }
+
+    fn on_epoch_end(&mut self, progress: &EpochProgress) -> TrainingControl {
+        let (net, aside) = (self.0.join("net"), self.0.join("net.aside"));
+        match progress.epoch {
+            2 => {
+                std::fs::rename(&net, &aside).unwrap();
+                std::fs::write(&net, "in the way").unwrap();
+            }
+            3 => {
+                std::fs::remove_file(&net).unwrap();
+                std::fs::rename(&aside, &net).unwrap();
+            }
+            _ => {}
+        }
+        TrainingControl::Continue
+    }
+}
+
+#[test]
+fn a_failed_checkpoint_warns_and_the_next_one_is_saved() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("run");
+    let [train, _] = images();
+    let warnings = hemiola_cluster::standalone(1).run(|cluster| {
+        let device = Device::flex();
+        let mut disk = BlockingDisk(&folder, Vec::new());
+        let checkpoints = Checkpoints::new(&folder).interval(CheckpointInterval::Epochs(1));
+        let options = FitOptions::new().with_callback(&mut disk).with_checkpoints(checkpoints);
+        NetFit::new(&train, &device).epochs(4).fit_with(trainer(cluster, &device), options)?;
+        Ok(disk.1)
+    });
+    let warnings = &warnings.unwrap()[0];
+    assert!(
+        warnings.len() == 1 && warnings[0].starts_with("failed to save the checkpoint after epoch 2"),
+        "{warnings:?}"
+    );
+    let epochs = hemiola_cluster::standalone(2).run(|cluster| {
+        let device = Device::flex();
+        let options = FitOptions::new().with_checkpoints(Checkpoints::new(&folder).resume(true));
+        Ok(NetFit::new(&train, &device).epochs(4).fit_with(trainer(cluster, &device), options)?.report.progress.len())
+    });
+    assert_eq!(epochs.unwrap(), [4, 4]);
+}
+
+#[test]
+fn a_run_that_was_killed_before_its_first_checkpoint_does_not_occupy_the_folder() {
+    let lab = tempfile::tempdir().unwrap();
+    let folder = lab.path().join("run");
+    let run = |epochs, resume| {
+        let options = || FitOptions::new().with_checkpoints(Checkpoints::new(&folder).resume(resume));
+        train(1, |fit| fit.epochs(epochs), options).unwrap().progress.len()
+    };
+    // What a kill within the first checkpoint leaves.
+    std::fs::create_dir_all(folder.join(".net.partial/generation-1")).unwrap();
+    std::fs::write(folder.join(".net.partial/generation-1/values.x.00000.safetensors"), "half").unwrap();
+    assert_eq!(run(1, false), 1);
+    // A second run is killed within its first checkpoint: that of the first run is still there.
+    std::fs::create_dir(folder.join("net/generation-2")).unwrap();
+    assert_eq!(run(2, true), 2);
+    assert_eq!(run(1, false), 1);
+    std::fs::write(lab.path().join("thesis.txt"), "").unwrap();
+    let occupied = || FitOptions::new().with_checkpoints(Checkpoints::new(lab.path()));
+    let refused = train(1, |fit| fit, occupied).unwrap_err().to_string();
+    assert!(refused.contains("is not a saved net"), "{refused}");
+}
+
+#[test]
+fn of_a_damaged_checkpoint_the_one_before_is_resumed_and_an_edited_history_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().join("run");
+    let every_epoch = |resume| {
+        let checkpoints = Checkpoints::new(&folder).interval(CheckpointInterval::Epochs(1)).resume(resume);
+        FitOptions::new().with_checkpoints(checkpoints)
+    };
+    let whole = train(1, |fit| fit.epochs(3), || every_epoch(false)).unwrap();
+    let manifest = folder.join("net/manifest.json");
+    let newest = std::fs::read_to_string(&manifest).unwrap();
+    let generation = folder.join("net").join(format!("generation-{}", newest.matches("\"epoch\"").count()));
+    let values = |entry: &std::path::PathBuf| entry.to_string_lossy().contains("values.");
+    let parts = std::fs::read_dir(&generation).unwrap().map(|entry| entry.unwrap().path());
+    std::fs::write(parts.into_iter().find(values).unwrap(), "torn").unwrap();
+    let resumed = train(1, |fit| fit.epochs(3), || every_epoch(true)).unwrap();
+    assert_eq!(curve(&resumed), curve(&whole), "it repeats the last epoch");
+
+    for file in [manifest, generation.with_file_name("generation-4").join("manifest.json")] {
+        let text = std::fs::read_to_string(&file).unwrap();
+        std::fs::write(&file, text.replacen("\"evaluation_seconds\": ", "\"evaluation_seconds\": 1", 1)).unwrap();
+    }
+    std::fs::remove_dir_all(folder.join("net/generation-2")).unwrap_or_default();
+    std::fs::remove_dir_all(folder.join("net/generation-3")).unwrap_or_default();
+    let refused = train(1, |fit| fit.epochs(3), || every_epoch(true)).unwrap_err().to_string();
+    assert!(refused.contains("manifest.json") && refused.contains("is not a complete save"), "{refused}");
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn torn_and_foreign_checkpoints_are_rejected_with_the_reason() {
         let other = restore_error(&path, "w", 3);
         assert!(other.contains("dense with 2 columns of f32, but those of this table are dense with 3"), "{other}");
         assert!(restore_error(&folder.path().join("nothing"), "w", 2).contains("no such file"));
-        let part = path.join("peer-00001.00000.safetensors");
+        let part = path.join("generation-1/peer-00001.00000.safetensors");
         let whole = std::fs::read(&part).unwrap();
         std::fs::write(&part, &whole[..whole.len() - 1]).unwrap();
         let torn = restore_error(&path, "w", 2);
@@ -129,11 +129,40 @@ fn torn_and_foreign_checkpoints_are_rejected_with_the_reason() {
         *changed.last_mut().unwrap() ^= 1;
         std::fs::write(&part, &changed).unwrap();
         assert!(restore_error(&path, "w", 2).contains("is not a complete save"));
+        std::fs::remove_file(path.join("generation-1/manifest.json")).unwrap();
         std::fs::remove_file(path.join("manifest.json")).unwrap();
         assert!(restore_error(&path, "w", 2).contains("manifest.json"));
         // A folder that is not a save is not replaced, and the table can be saved elsewhere.
+        std::fs::write(path.join("thesis.txt"), "years of work").unwrap();
         let taken = save().unwrap_err().to_string();
         assert!(taken.contains("it contains other data"), "{taken}");
+    });
+}
+
+#[test]
+fn of_a_damaged_checkpoint_the_one_before_is_restored_on_all_peers() {
+    with_watchdog(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("model");
+        let restored = || {
+            standalone(3).run(|cluster| {
+                let table = cluster.table::<f32>("w").rows(40).width(2).restore(&path).build()?;
+                Ok((table.start_clock(), bits(&table)?))
+            })
+        };
+        let save = |clocks| {
+            standalone(2).run(|cluster| {
+                let table = cluster.table::<f32>("w").rows(40).width(2).build()?;
+                train(cluster, &table, clocks)?;
+                table.save(&path)
+            })
+        };
+        save(2).unwrap();
+        let before = restored().unwrap();
+        save(5).unwrap();
+        assert_ne!(restored().unwrap(), before);
+        std::fs::write(path.join("generation-2/peer-00001.00000.safetensors"), "torn").unwrap();
+        assert_eq!(restored().unwrap(), before);
     });
 }
 

@@ -306,7 +306,7 @@ impl TrainMf {
 
 /// Returns an error unless the folder is a saved model.
 pub(super) fn check_saved_model(folder: &Path) -> anyhow::Result<()> {
-    if folder.join("manifest.json").is_file() {
+    if hemiola_array::save::PartReader::exists(folder) {
         return Ok(());
     }
     let message = format!("`{}` is not a saved model", folder.display());

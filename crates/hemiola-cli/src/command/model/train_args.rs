@@ -11,7 +11,7 @@ use crate::{report, shell, suggest};
 use clap::Args;
 use hemiola_array::BadLine;
 use hemiola_array::read::InputFile;
-use hemiola_array::save::SaveLock;
+use hemiola_array::save::{PartWriter, SaveLock};
 use hemiola_cluster::{Cluster, Interrupt, MAX_WORKERS, Result};
 use hemiola_models::training::{
     CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport, check_checkpoints,
@@ -136,7 +136,7 @@ impl TrainArgs {
     /// Checks, before training starts, that results can be written and that a resume is possible.
     pub(super) fn check(&self, model: &str, settings: &impl Serialize) -> anyhow::Result<()> {
         if let (Some(output), Some(checkpoints)) = (&self.output, self.checkpoints()) {
-            if output.exists() && !output.join("manifest.json").is_file() {
+            if !PartWriter::accepts(output) {
                 let message = format!("`{}` exists and is not a saved model", output.display());
                 return Err(CommandError::usage(message)
                     .hint("choose another folder for --output, or remove it")

@@ -117,7 +117,8 @@ pub enum ClusterEvent {
     Lost(PeerLost),
     /// A wait has exceeded [`Deadlines::stall`](crate::Deadlines::stall).
     Stalled(StallReport),
-    /// Something was wrong and the job continues, such as a damaged save whose predecessor is used.
+    /// The job continues, but something needs attention: a damaged save whose predecessor is used, or
+    /// a program that could run better.
     Warning {
         /// Problem and consequence.
         message: String,

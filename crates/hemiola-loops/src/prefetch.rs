@@ -3,14 +3,15 @@
 use crate::plan::{Cuts, LoopBlock};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
-/// Prefetch sets of a loop, by block and by the first entry of a chunk that runs together.
+/// Prefetch sets of a loop, by block and by the entries of a chunk that runs together.
 #[derive(Debug)]
 pub(crate) struct PrefetchMemo {
     /// Cuts that the blocks belong to. Other cuts have other blocks.
     cuts: Cuts,
-    rows: Mutex<BTreeMap<(LoopBlock, u64), PrefetchSet>>,
+    rows: Mutex<BTreeMap<(LoopBlock, u64, u64), PrefetchSet>>,
 }
 
 /// Rows of each served array and table that a block reads, in the order of the captured names,
@@ -26,11 +27,11 @@ impl PrefetchMemo {
         self.cuts == *cuts
     }
 
-    pub(crate) fn find(&self, block: LoopBlock, first: u64) -> Option<PrefetchSet> {
-        self.rows.lock().get(&(block, first)).cloned()
+    pub(crate) fn find(&self, block: LoopBlock, chunk: &Range<u64>) -> Option<PrefetchSet> {
+        self.rows.lock().get(&(block, chunk.start, chunk.end)).cloned()
     }
 
-    pub(crate) fn insert(&self, block: LoopBlock, first: u64, rows: PrefetchSet) {
-        self.rows.lock().insert((block, first), rows);
+    pub(crate) fn insert(&self, block: LoopBlock, chunk: &Range<u64>, rows: PrefetchSet) {
+        self.rows.lock().insert((block, chunk.start, chunk.end), rows);
     }
 }

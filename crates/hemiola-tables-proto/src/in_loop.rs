@@ -9,8 +9,11 @@
 //! and workers that failed, so no worker waits for a clock that never ends.
 
 use crate::clock::Clock;
+use crate::spec::Consistency;
 use hemiola_core::WorkerId;
+use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::num::NonZeroU64;
 
 /// Table that loop bodies can read and add to.
 pub trait LoopTable: Sync {
@@ -28,6 +31,13 @@ pub trait LoopTable: Sync {
 
     /// Number of rows; `None` if any 64-bit key is a row.
     fn row_count(&self) -> Option<u64>;
+
+    /// Consistency model of the table.
+    fn consistency(&self) -> Consistency;
+
+    /// Returns true in the first call of a peer. A loop that has advice on the use of the table
+    /// asks, so that it gives it once.
+    fn takes_advice(&self) -> bool;
 
     /// Creates the handle of a worker. A worker has one handle at a time.
     fn handle(&self, worker: WorkerId) -> Result<Self::Handle<'_>, Self::Error>;
@@ -58,13 +68,33 @@ pub trait LoopHandle {
 }
 
 /// Interval at which a loop ends the clocks of its workers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClockInterval {
     /// Once per run of the loop. The default.
     #[default]
     Run,
     /// After each step of the loop's plan, in which a worker runs one block of each of its parts.
     Step,
+    /// After this many iterations of a worker, and at the end of each of its blocks.
+    Iterations(NonZeroU64),
+}
+
+impl ClockInterval {
+    /// Returns true if a worker that has run `position` iterations of a block ends a clock. `last`
+    /// tells that the block has no more iterations.
+    #[must_use]
+    pub fn ends_inside_step(self, position: u64, last: bool) -> bool {
+        matches!(self, Self::Iterations(count) if last || position.is_multiple_of(count.get()))
+    }
+
+    /// Number of clocks that end while a worker runs a block of `iterations` iterations.
+    #[must_use]
+    pub fn clocks_in_block(self, iterations: u64) -> u64 {
+        match self {
+            Self::Iterations(count) => iterations.div_ceil(count.get()),
+            Self::Run | Self::Step => 0,
+        }
+    }
 }
 
 /// A table with its settings for one loop.
@@ -81,9 +111,25 @@ impl<'t, T: LoopTable> TableInLoop<'t, T> {
     }
 
     /// Ends clocks after each block instead of each run, so other workers' updates are seen sooner.
+    /// A 1D loop has one block for each worker, where [`every`](Self::every) is needed.
     #[must_use]
     pub fn clock_each_block(self) -> Self {
         Self { clocks: ClockInterval::Step, ..self }
+    }
+
+    /// Ends the clock of a worker after every `iterations` of its iterations, so that other peers
+    /// see its updates sooner. Rows are read again after each clock.
+    ///
+    /// All workers end the same number of clocks in a step of the plan: the number of the worker
+    /// with the most iterations. A worker with fewer ends the others when it has run its last
+    /// iteration of the step, so nobody waits for it.
+    ///
+    /// # Panics
+    /// If `iterations` is 0.
+    #[must_use]
+    pub fn every(self, iterations: u64) -> Self {
+        let count = NonZeroU64::new(iterations).expect("a clock has at least one iteration");
+        Self { clocks: ClockInterval::Iterations(count), ..self }
     }
 
     /// Disables announcements: rows are fetched when a block that reads them begins.

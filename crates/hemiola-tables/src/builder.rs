@@ -317,7 +317,8 @@ pub(crate) fn build_table<C: StorageType>(
     let placement = backend.runtime().map(|runtime| runtime.node.placement());
     let on_servers = placement.is_some_and(|placement| cluster.servers().any(|server| placement.contains(server)));
     let server_channel = on_servers.then_some(channel);
-    Ok(Table { cluster: cluster.clone(), backend, versioned, in_use, start_clock, server_channel })
+    let advised = AtomicBool::new(false);
+    Ok(Table { cluster: cluster.clone(), backend, versioned, in_use, start_clock, advised, server_channel })
 }
 
 /// Starts the services of a table that has other peers.

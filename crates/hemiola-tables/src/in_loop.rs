@@ -6,7 +6,8 @@ use hemiola_cluster::Result;
 use hemiola_core::WorkerId;
 use hemiola_tables_proto::dtype::StorageType;
 use hemiola_tables_proto::in_loop::{LoopHandle, LoopTable, TableInLoop};
-use hemiola_tables_proto::{Clock, KeySpace};
+use hemiola_tables_proto::{Clock, Consistency, KeySpace};
+use std::sync::atomic::Ordering;
 
 impl<C: StorageType> Table<C> {
     /// The table for the body of a `parallel_for!`, where `w[key]` is a row and `w.add(key,
@@ -32,6 +33,15 @@ impl<C: StorageType> LoopTable for Table<C> {
             KeySpace::Fixed(rows) => Some(rows),
             KeySpace::Growing => None,
         }
+    }
+
+    fn consistency(&self) -> Consistency {
+        self.spec().consistency
+    }
+
+    fn takes_advice(&self) -> bool {
+        // Relaxed: nothing is published through the flag.
+        !self.advised.swap(true, Ordering::Relaxed)
     }
 
     fn handle(&self, worker: WorkerId) -> Result<TableWorker<'_, C>> {

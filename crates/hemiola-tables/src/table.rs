@@ -28,6 +28,8 @@ pub struct Table<C: StorageType> {
     /// By worker: true while it has a handle.
     pub(crate) in_use: Vec<AtomicBool>,
     pub(crate) start_clock: Clock,
+    /// A loop has given advice on the use of this table.
+    pub(crate) advised: AtomicBool,
     /// Channel of the table, if dedicated servers hold it and must be sent commands.
     pub(crate) server_channel: Option<ChannelId>,
 }

@@ -3,6 +3,7 @@
 use crate::Error;
 use crate::arrays::LoopArrays;
 use crate::plan::ArrayPlacement;
+use crate::run::clock_schedule::ClockSchedule;
 use crate::run::row_requests::RowRequests;
 use hemiola_analysis::Access;
 use hemiola_cluster::{Cluster, panic_message};
@@ -23,6 +24,8 @@ pub struct LoopContext<'l, 'a> {
     pub(crate) title: &'l str,
     /// Number of peers that run blocks.
     pub(crate) peers_used: usize,
+    /// Clocks of captured tables in this pass, by the index of their names.
+    pub(crate) clocks: &'l [Option<Arc<ClockSchedule>>],
     /// Channel for row requests. Present if arrays are served.
     pub(crate) requests: Option<&'l Arc<RowRequests>>,
 }

@@ -27,11 +27,11 @@ pub use plain::PlainCapture;
 pub use table::TableCapture;
 
 use crate::arrays::LoopArrays;
-use crate::plan::LoopBlock;
-use crate::view::table::Lookahead;
+use crate::plan::{LoopBlock, LoopPlan};
+use crate::view::table::{ChunkEnd, Lookahead};
 use hemiola_cluster::Result;
 use hemiola_core::WorkerId;
-use hemiola_tables_proto::in_loop::ClockInterval;
+use hemiola_tables_proto::{ClockInterval, Consistency};
 
 /// Kind of a captured variable, decided by its type.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,8 +47,10 @@ pub enum CaptureKind {
     },
     /// A table of the parameter server.
     Table {
-        /// Moment at which the clock advances: after each step or each pass.
+        /// Moment at which the clock advances.
         clocks: ClockInterval,
+        /// Consistency model of the table.
+        consistency: Consistency,
         /// Rows of later blocks are announced to the table.
         announces: bool,
     },
@@ -66,17 +68,20 @@ pub enum CaptureKind {
 /// ```text
 /// thread   method            moment
 /// driver   declare           before planning: registers its arrays and its kind
+/// driver   advise            after planning and before `share`
 /// driver   share             after all arrays are placed, before any worker starts
 /// worker   view, recorder    once per pass
 ///          for each step
 ///            for each block of the worker in this step, when the block has arrived
 /// worker       bind             points the view at the block
-///              for each chunk of entries (one chunk, unless a buffer has a flush interval)
+///              for each chunk of entries (one chunk, unless a buffer has a flush interval or the
+///              clock of a table an interval of iterations)
 /// worker         touch_by_key      for each entry, together with the slice of the body
 /// worker         recorded_rows     the prefetch set of the chunk
 /// worker         prefetch          fetches these rows
 /// worker         announce          the rows of the worker's next block, recorded in the same way
 /// worker         (body)            for each entry, through the view
+/// worker         end_chunk         tables advance their clock, if configured so
 /// worker         end_block         applies pending writes to exclusive rows
 ///                between two chunks, if the loop has barriers
 /// worker         submit_updates      before the worker arrives at the barrier
@@ -96,7 +101,7 @@ pub enum CaptureKind {
 ///
 /// Recording, `prefetch` and `announce` are for served arrays and tables. Recording is skipped
 /// where a repeated loop remembers the rows. `announce` is called in the first chunk of a block
-/// only. Workers of a peer without blocks call only `view` and `end_pass`, to advance their clocks.
+/// only, or, if clocks end with chunks, in each chunk for the next one. Workers of a peer without blocks call only `view` and `end_pass`, to advance their clocks.
 pub trait Capture<'a> {
     /// State shared by the workers of a peer.
     type Shared: Sync;
@@ -105,6 +110,9 @@ pub trait Capture<'a> {
 
     /// Registers the arrays of this variable and appends its kind.
     fn declare(&self, arrays: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>);
+
+    /// Reports how the variable could be used better, if at all. Called before a pass.
+    fn advise(&self, _context: LoopContext<'_, 'a>, _plan: &LoopPlan) {}
 
     /// Makes the state that workers share. Called when all arrays are placed.
     fn share(&self, context: LoopContext<'_, 'a>, declared: &[CaptureKind]) -> Self::Shared;
@@ -186,14 +194,19 @@ pub trait PassCapture<'a>: Capture<'a> {
         Ok(())
     }
 
-    /// Ends a step of a worker: tables advance their clock, if configured so.
-    fn end_step(&self, _view: &mut Self::View, _context: LoopContext<'_, 'a>) -> Result<()> {
+    /// Ends a chunk of a worker's block: tables advance their clock, if configured so.
+    fn end_chunk(&self, _view: &mut Self::View, _context: LoopContext<'_, 'a>, _end: ChunkEnd) -> Result<()> {
         Ok(())
     }
 
-    /// Ends a pass of `steps` steps: advances the clocks that the worker has not advanced yet. Also
-    /// called after a failure, because other workers wait for these clocks.
-    fn end_pass(&self, _view: &mut Self::View, _context: LoopContext<'_, 'a>, _steps: u64) -> Result<()> {
+    /// Ends a step of a worker: tables advance the clocks of the step that it has not advanced yet.
+    fn end_step(&self, _view: &mut Self::View, _context: LoopContext<'_, 'a>, _step: usize) -> Result<()> {
+        Ok(())
+    }
+
+    /// Ends a pass: advances the clocks that the worker has not advanced yet. Also called after a
+    /// failure, because other workers wait for these clocks.
+    fn end_pass(&self, _view: &mut Self::View, _context: LoopContext<'_, 'a>) -> Result<()> {
         Ok(())
     }
 }

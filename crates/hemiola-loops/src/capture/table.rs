@@ -1,12 +1,13 @@
 //! A captured table of the parameter server: rows are prefetched and announced, and its clock
-//! advances with steps or passes.
+//! advances with chunks, steps or passes.
 
 use super::{Capture, CaptureKind, LoopContext, PassCapture, PrefetchCapture};
 use crate::Error;
 use crate::arrays::LoopArrays;
+use crate::plan::{LoopPlan, hidden_updates_advice};
 use crate::recorder::RowRecorder;
 use crate::view::TableView;
-use crate::view::table::{Lookahead, TableViewError};
+use crate::view::table::{ChunkEnd, Lookahead, TableViewError};
 use hemiola_cluster::Result;
 use hemiola_core::WorkerId;
 use hemiola_tables_proto::in_loop::{LoopTable, TableInLoop};
@@ -27,13 +28,23 @@ where
     type View = TableView<'a, T>;
 
     fn declare(&self, _: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
-        declared.push(CaptureKind::Table { clocks: self.table.clocks(), announces: self.table.announces() });
+        let (clocks, announces) = (self.table.clocks(), self.table.announces());
+        declared.push(CaptureKind::Table { clocks, consistency: self.table.table().consistency(), announces });
+    }
+
+    fn advise(&self, context: LoopContext<'_, 'a>, plan: &LoopPlan) {
+        let name = context.names[self.name];
+        let hidden = plan.tables.iter().any(|table| table.name == name && plan.hides_updates(table));
+        if hidden && context.cluster.is_root() && self.table.table().takes_advice() {
+            context.cluster.warn(format!("{}: {}", context.title, hidden_updates_advice(name)));
+        }
     }
 
     fn share(&self, _: LoopContext<'_, 'a>, _: &[CaptureKind]) {}
 
     fn view(&self, (): &(), context: LoopContext<'_, 'a>, worker: WorkerId) -> Self::View {
-        TableView::new(context.names[self.name], self.table, worker)
+        let clocks = context.clocks[self.name].clone().expect("every table has a clock schedule");
+        TableView::new(context.names[self.name], self.table, clocks, worker)
     }
 }
 
@@ -85,12 +96,16 @@ where
     T: LoopTable + 'a,
     T::Error: Into<hemiola_cluster::Error>,
 {
-    fn end_step(&self, view: &mut Self::View, context: LoopContext<'_, 'a>) -> Result<()> {
-        self.convert_table_error(context, view.end_step())
+    fn end_chunk(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, end: ChunkEnd) -> Result<()> {
+        self.convert_table_error(context, view.end_chunk(end))
     }
 
-    fn end_pass(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, steps: u64) -> Result<()> {
-        self.convert_table_error(context, view.end_pass(steps))
+    fn end_step(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, step: usize) -> Result<()> {
+        self.convert_table_error(context, view.end_step(step))
+    }
+
+    fn end_pass(&self, view: &mut Self::View, context: LoopContext<'_, 'a>) -> Result<()> {
+        self.convert_table_error(context, view.end_pass())
     }
 }
 

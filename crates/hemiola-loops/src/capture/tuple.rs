@@ -6,8 +6,8 @@
 
 use super::{Capture, CaptureKind, LoopContext, PassCapture, PrefetchCapture};
 use crate::arrays::LoopArrays;
-use crate::plan::LoopBlock;
-use crate::view::table::Lookahead;
+use crate::plan::{LoopBlock, LoopPlan};
+use crate::view::table::{ChunkEnd, Lookahead};
 use hemiola_cluster::Result;
 use hemiola_core::WorkerId;
 
@@ -37,6 +37,11 @@ impl<'a, A: Capture<'a>, B: Capture<'a>> Capture<'a> for (A, B) {
     fn declare(&self, arrays: &mut LoopArrays<'a>, declared: &mut Vec<CaptureKind>) {
         self.0.declare(arrays, declared);
         self.1.declare(arrays, declared);
+    }
+
+    fn advise(&self, context: LoopContext<'_, 'a>, plan: &LoopPlan) {
+        self.0.advise(context, plan);
+        self.1.advise(context, plan);
     }
 
     fn share(&self, context: LoopContext<'_, 'a>, declared: &[CaptureKind]) -> Self::Shared {
@@ -121,14 +126,19 @@ impl<'a, A: PassCapture<'a>, B: PassCapture<'a>> PassCapture<'a> for (A, B) {
         first.and(self.1.apply_updates(&shared.1, context))
     }
 
-    fn end_step(&self, view: &mut Self::View, context: LoopContext<'_, 'a>) -> Result<()> {
+    fn end_chunk(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, end: ChunkEnd) -> Result<()> {
         // Both are called even if the first fails: other workers wait for both clocks.
-        let first = self.0.end_step(&mut view.0, context);
-        first.and(self.1.end_step(&mut view.1, context))
+        let first = self.0.end_chunk(&mut view.0, context, end);
+        first.and(self.1.end_chunk(&mut view.1, context, end))
     }
 
-    fn end_pass(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, steps: u64) -> Result<()> {
-        let first = self.0.end_pass(&mut view.0, context, steps);
-        first.and(self.1.end_pass(&mut view.1, context, steps))
+    fn end_step(&self, view: &mut Self::View, context: LoopContext<'_, 'a>, step: usize) -> Result<()> {
+        let first = self.0.end_step(&mut view.0, context, step);
+        first.and(self.1.end_step(&mut view.1, context, step))
+    }
+
+    fn end_pass(&self, view: &mut Self::View, context: LoopContext<'_, 'a>) -> Result<()> {
+        let first = self.0.end_pass(&mut view.0, context);
+        first.and(self.1.end_pass(&mut view.1, context))
     }
 }

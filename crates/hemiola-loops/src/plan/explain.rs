@@ -1,7 +1,9 @@
 //! Text form of a plan, as printed by `explain`.
 
-use super::{ArrayPlacement, LoopPlan, LoopSchedule};
+use super::tables::hidden_updates_advice;
+use super::{ArrayPlacement, LoopPlan, LoopSchedule, TablePlan};
 use hemiola_analysis::{Parallelization, WriteMode};
+use hemiola_tables_proto::{ClockInterval, Consistency};
 use std::fmt;
 
 impl fmt::Display for LoopPlan {
@@ -65,18 +67,14 @@ impl fmt::Display for LoopPlan {
             writeln!(formatter, "    `{}` {:?}, {usage}: {placement} ({reason})", array.name, array.shape)?;
         }
         for table in &self.tables {
-            let rows = match (table.announced, table.next_pass) {
-                (true, true) => "announced one block ahead, also across passes",
-                (true, false) => "announced one block ahead",
-                (false, _) => "fetched at the start of a block",
-            };
-            let clocks = if table.clock_each_block { "block" } else { "pass" };
-            writeln!(formatter, "    table `{}`: rows {rows}; the clock advances after each {clocks}", table.name)?;
+            self.fmt_table(formatter, table)?;
         }
         let cost = &self.cost;
+        let network =
+            if self.tables.is_empty() || self.peers == 1 { "on the network" } else { "on the network besides tables" };
         writeln!(
             formatter,
-            "  cost of a pass: {} bytes on the network, {} bytes of arrays per peer, imbalance {:.2}, utilization {:.0} %",
+            "  cost of a pass: {} bytes {network}, {} bytes of arrays per peer, imbalance {:.2}, utilization {:.0} %",
             cost.wire_bytes,
             cost.memory_bytes,
             cost.imbalance,
@@ -89,6 +87,44 @@ impl fmt::Display for LoopPlan {
                 "    alternative, {}: {ratio:.2} times the cost, {} bytes on the network",
                 other.text, other.cost.wire_bytes
             )?;
+        }
+        Ok(())
+    }
+}
+
+impl LoopPlan {
+    fn fmt_table(&self, formatter: &mut fmt::Formatter<'_>, table: &TablePlan) -> fmt::Result {
+        let (unit, of_worker) = match table.clocks {
+            ClockInterval::Iterations(_) => ("chunk", true),
+            ClockInterval::Run | ClockInterval::Step => ("block", false),
+        };
+        let rows = match (table.announced, table.next_pass) {
+            (true, true) => format!("announced one {unit} ahead, also across passes"),
+            (true, false) => format!("announced one {unit} ahead"),
+            (false, _) => format!("fetched at the start of a {unit}"),
+        };
+        let clocks = match table.clocks {
+            ClockInterval::Run => "pass".to_owned(),
+            ClockInterval::Step => "block".to_owned(),
+            ClockInterval::Iterations(count) => counted(count.get() as usize, "iteration"),
+        };
+        let of_worker = if of_worker { " of a worker" } else { "" };
+        let name = &table.name;
+        writeln!(formatter, "    table `{name}`: rows {rows}; the clock advances after each {clocks}{of_worker}")?;
+        if let Some(delay) = self.read_delay(table) {
+            writeln!(
+                formatter,
+                "      a read may miss the updates of about {} iterations: {} of {} on each of {}",
+                delay.total(),
+                counted(delay.clocks as usize, "clock"),
+                delay.iterations,
+                counted(delay.workers as usize, "other worker")
+            )?;
+        } else if table.consistency == Consistency::Async && self.cuts.peers_used > 1 {
+            writeln!(formatter, "      a read may miss any number of updates of other peers")?;
+        }
+        if self.hides_updates(table) {
+            writeln!(formatter, "      warning: {}", hidden_updates_advice(name))?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod explain;
 mod makespan;
 mod predict;
 pub mod route;
+mod tables;
 
 pub use cost::PlanCost;
 pub use hemiola_analysis::block_order::LoopBlock;
@@ -18,6 +19,8 @@ pub use choose::PlanSelector;
 pub(crate) use choose::{PlannerInput, choose};
 pub(crate) use predict::{PredictionMemo, candidate_cuts, count_entries, finest_bounds};
 pub use predict::{RatioPrediction, RatioTrial};
+pub(crate) use tables::hidden_updates_advice;
+pub use tables::{ReadDelay, TablePlan};
 
 use hemiola_analysis::block_order::{rotation_order, wavefront_order};
 use hemiola_analysis::{Analysis, Parallelization, WriteMode};
@@ -179,19 +182,6 @@ pub struct ArrayPlan {
     pub reason: String,
     /// Accesses by the body: read, written through buffers, or written.
     pub write_mode: WriteMode,
-}
-
-/// Plan of one table.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TablePlan {
-    /// Name of the table in the body.
-    pub name: String,
-    /// The rows of a worker's next block are announced while it runs one.
-    pub announced: bool,
-    /// The rows of a worker's first block in the next pass are announced, too.
-    pub next_pass: bool,
-    /// The clock advances after each step instead of each pass.
-    pub clock_each_block: bool,
 }
 
 /// A legal parallelization of the loop, with its cost.

@@ -5,6 +5,8 @@
 //! receives messages of other peers meanwhile (`endpoint`). See README.md, section Life cycle of a
 //! loop.
 
+mod chunks;
+pub(crate) mod clock_schedule;
 pub(crate) mod endpoint;
 mod planning;
 pub(crate) mod row_requests;
@@ -20,10 +22,13 @@ use crate::prefetch::{PrefetchMemo, PrefetchSet};
 use crate::profile::description::LoopDescription;
 use crate::site::LoopSite;
 use crate::space::IterationSpace;
-use crate::view::table::Lookahead;
+use crate::view::table::{ChunkEnd, Lookahead};
+use chunks::{ALL_ENTRIES, ChunkIntervals};
+use clock_schedule::{PeerBlocks, clock_schedules, parts_of_worker};
 use endpoint::LoopEndpoint;
 use hemiola_analysis::WriteMode;
 use hemiola_cluster::{Cluster, Result, Worker, panic_message};
+use hemiola_core::Purpose;
 use parking_lot::Mutex;
 use stages::BlockStages;
 use std::cell::Cell;
@@ -40,6 +45,7 @@ pub struct LoopReport {
     plan: LoopPlan,
     times: LoopTimes,
     prefetch_misses: Vec<(String, u64)>,
+    table_bytes: u64,
     pub(crate) description: LoopDescription,
     block_timings: Vec<BlockTiming>,
 }
@@ -78,6 +84,13 @@ impl LoopReport {
     #[must_use]
     pub fn prefetch_misses(&self) -> &[(String, u64)] {
         &self.prefetch_misses
+    }
+
+    /// Bytes that all peers sent for tables during the pass. Messages that are sent after the pass
+    /// count for the next one. Loops without tables have 0.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        self.table_bytes
     }
 
     /// Timings of the blocks that workers of this peer have run, sorted by part and time block.
@@ -121,14 +134,20 @@ where
     let title = site.title();
     let (plan, description) = planning::make_plan(cluster, site, &space, &arrays, &declared, selector)?;
     let planned = now();
-    if site.explain && space.plan_changed(site, &plan) {
+    let explained = site.explain && space.plan_changed(site, &plan);
+    if explained {
         cluster.println(format_args!("{plan}"));
     }
+    let bytes_before = table_bytes(cluster);
     space.arrange(cluster, &plan, &title)?;
     let placements: Vec<ArrayPlacement> = plan.arrays.iter().map(|array| array.placement).collect();
     arrays.place(cluster, &title, &placements, &plan.cuts).inspect_err(|_| arrays.abandon(&title))?;
     let arranged = now();
 
+    let route = BlockRoute::new(&plan.cuts, cluster.rank());
+    let has_barriers = needs_barriers(&plan, &placements, &declared);
+    let blocks = PeerBlocks { route: &route, count: |block| space.count(block), has_barriers };
+    let clocks = clock_schedules(cluster, &declared, &blocks).inspect_err(|_| arrays.abandon(&title))?;
     let endpoint = LoopEndpoint::new(cluster, &plan.cuts, &placements, plan.workers);
     let context = LoopContext {
         cluster,
@@ -138,8 +157,10 @@ where
         accesses: site.accesses,
         title: &title,
         peers_used: plan.cuts.peers_used,
+        clocks: &clocks,
         requests: endpoint.as_ref().and_then(|endpoint| endpoint.requests.as_ref()),
     };
+    captures.advise(context, &plan);
     let (mut misses, mut timings) = (Vec::new(), Vec::new());
     let outcome = {
         let shared = captures.share(context, &declared);
@@ -177,9 +198,13 @@ where
             cluster.println(format_args!("  `{name}`: {count} reads were not prefetched and sent one request each"));
         }
     }
+    let table_bytes = sum_table_bytes(cluster, &plan, bytes_before)?;
+    if explained && table_bytes > 0 {
+        cluster.println(format_args!("  tables: {table_bytes} bytes between peers in this pass"));
+    }
     let times = LoopTimes { planning: planned - start, arranging: arranged - planned, running: now() - arranged };
     timings.sort_unstable_by_key(|timing| (timing.block.part, timing.block.time));
-    Ok(LoopReport { plan, times, prefetch_misses: misses, description, block_timings: timings })
+    Ok(LoopReport { plan, times, prefetch_misses: misses, table_bytes, description, block_timings: timings })
 }
 
 /// *Collective* if arrays are served. Sums the prefetch misses over all peers, by name.
@@ -201,6 +226,21 @@ fn sum_prefetch_misses(
     Ok(all)
 }
 
+/// Bytes that this peer has sent for tables so far.
+fn table_bytes(cluster: &Cluster) -> u64 {
+    let traffic = cluster.traffic();
+    traffic.lines.iter().filter(|line| line.purpose == Purpose::Tables).map(|line| line.bytes_sent).sum()
+}
+
+/// *Collective* if several peers use tables. Sums the bytes that all peers have sent for tables
+/// since this peer had sent `before`.
+fn sum_table_bytes(cluster: &Cluster, plan: &LoopPlan, before: u64) -> Result<u64> {
+    if plan.tables.is_empty() || cluster.size() == 1 {
+        return Ok(0);
+    }
+    Ok(cluster.all_gather::<u64>(table_bytes(cluster) - before)?.into_iter().sum())
+}
+
 /// *Collective.* Returns `None` if all peers succeeded, and the same error on every peer otherwise.
 fn agree_on_outcome(cluster: &Cluster, site: &LoopSite, outcome: Result<()>) -> Result<Option<Error>> {
     let local = outcome.err().map(|error| match error {
@@ -214,6 +254,17 @@ fn agree_on_outcome(cluster: &Cluster, site: &LoopSite, outcome: Result<()>) -> 
     let all: Vec<Error> = cluster.all_gather(local)?.into_iter().flatten().collect();
     let first = all.iter().find(|error| matches!(error, Error::Body { .. } | Error::Rule { .. })).or(all.first());
     Ok(first.cloned())
+}
+
+/// True if the workers of all peers meet at barriers, because buffers update rows that no worker has
+/// for itself.
+fn needs_barriers(plan: &LoopPlan, placements: &[ArrayPlacement], declared: &[CaptureKind]) -> bool {
+    let needed = declared.iter().any(|captured| match captured {
+        CaptureKind::Buffer { targets, .. } => !has_exclusive_rows(placements, targets),
+        _ => false,
+    });
+    let written = |mode| mode == WriteMode::Buffered || mode == WriteMode::Written;
+    needed && plan.arrays.iter().any(|array| written(array.write_mode))
 }
 
 fn peer_error(cluster: &Cluster, site: &LoopSite, message: &str) -> Error {
@@ -243,9 +294,8 @@ struct LoopExecution<'l, 'a, const N: usize, S: IterationSpace<N>, C: Capture<'a
     prefetch_memo: Option<Arc<PrefetchMemo>>,
     /// The loop runs again after this pass.
     repeated: bool,
-    /// Entries of a worker after which buffered writes are applied, if not only at the end of a
-    /// block.
-    flush_interval: Option<u64>,
+    /// Intervals at which blocks are cut into chunks.
+    chunks: ChunkIntervals,
     barriers: Option<BarrierSchedule>,
     failed: AtomicBool,
     /// Error of the first worker that failed.
@@ -259,10 +309,10 @@ struct WorkerState<V, R> {
     worker: Worker,
     view: V,
     recorder: R,
-    /// Next block of this worker, if its rows are to be announced.
-    next_block: Option<(LoopBlock, Lookahead)>,
-    /// Prefetch set of the announced block.
-    announced: Option<(LoopBlock, PrefetchSet)>,
+    /// Block or chunk of this worker whose rows are to be announced.
+    next_chunk: Option<(BlockChunk, Lookahead)>,
+    /// Prefetch set of the announced block or chunk.
+    announced: Option<(BlockChunk, PrefetchSet)>,
     /// Barriers that the worker has passed in this step.
     barriers_passed: u64,
     /// A barrier has decided to stop the pass. No other barrier follows.
@@ -278,8 +328,12 @@ struct BarrierSchedule {
     per_step: u64,
 }
 
-/// Range of all entries of a block.
-const ALL_ENTRIES: Range<u64> = 0..u64::MAX;
+/// Entries of a block that run together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct BlockChunk {
+    block: LoopBlock,
+    entries: Range<u64>,
+}
 
 /// Tells a worker to stop: the pass has failed.
 struct WorkerStop;
@@ -305,11 +359,7 @@ where
         let parts = route.parts();
         let stages = BlockStages::new((0..cuts.times()).map(|time| route.initial_stage(time)));
         let (failed, first_error) = (AtomicBool::new(false), Mutex::new(None));
-        let bounds = declared.iter().filter_map(|captured| match captured {
-            CaptureKind::Buffer { flush_interval, .. } => *flush_interval,
-            _ => None,
-        });
-        let (flush_interval, barriers) = (bounds.min(), None);
+        let (chunks, barriers) = (ChunkIntervals::new(declared, context.clocks), None);
         let mut execution = Self {
             context,
             plan,
@@ -321,7 +371,7 @@ where
             endpoint,
             prefetch_memo,
             repeated,
-            flush_interval,
+            chunks,
             barriers,
             failed,
             first_error,
@@ -333,19 +383,10 @@ where
 
     /// *Collective* if buffers need barriers. Counts the barriers of a step.
     fn barrier_schedule(&self, declared: &[CaptureKind]) -> Result<Option<BarrierSchedule>> {
-        let needed = declared.iter().any(|captured| match captured {
-            CaptureKind::Buffer { targets, .. } => !has_exclusive_rows(self.context.placements, targets),
-            _ => false,
-        });
-        let written = self
-            .plan
-            .arrays
-            .iter()
-            .any(|array| array.write_mode == WriteMode::Buffered || array.write_mode == WriteMode::Written);
-        if !needed || !written {
+        if !needs_barriers(self.plan, self.context.placements, declared) {
             return Ok(None);
         }
-        let per_step = match self.flush_interval {
+        let per_step = match self.chunks.flush() {
             None => 1,
             Some(flush_interval) => {
                 let blocks = self
@@ -384,13 +425,9 @@ where
         }
         let LoopFns { captures, shared, .. } = self.fns;
         let ended = self.context.cluster.each_worker(|worker| {
-            captures.end_pass(&mut captures.view(shared, self.context, worker.id()), self.context, self.steps())
+            captures.end_pass(&mut captures.view(shared, self.context, worker.id()), self.context)
         })?;
         ended.into_iter().collect()
-    }
-
-    fn steps(&self) -> u64 {
-        self.route.steps() as u64
     }
 
     /// Runs the pass of one worker.
@@ -400,7 +437,7 @@ where
             worker,
             view: captures.view(shared, self.context, worker.id()),
             recorder: captures.recorder(shared, self.context),
-            next_block: None,
+            next_chunk: None,
             announced: None,
             barriers_passed: 0,
             stopped: false,
@@ -409,7 +446,7 @@ where
         self.run_steps(&mut state);
         self.block_timings.lock().append(&mut state.block_timings);
         // Also called after a failure: other workers may wait for the clocks of this one.
-        if let Err(error) = captures.end_pass(&mut state.view, self.context, self.steps()) {
+        if let Err(error) = captures.end_pass(&mut state.view, self.context) {
             self.fail(error);
         }
         captures.merge_counters(shared, &mut state.view);
@@ -422,7 +459,8 @@ where
         for step in 0..self.route.steps() {
             state.barriers_passed = 0;
             let done = self.parts_of_worker(state.worker).try_for_each(|part| self.run_block(state, part, step));
-            let ended = if done.is_ok() { self.fns.captures.end_step(&mut state.view, self.context) } else { Ok(()) };
+            let captures = self.fns.captures;
+            let ended = if done.is_ok() { captures.end_step(&mut state.view, self.context, step) } else { Ok(()) };
             let done = done.and(ended.map_err(|error| self.fail(error)));
             let Some(schedule) = &self.barriers else {
                 if done.is_err() {
@@ -443,8 +481,7 @@ where
 
     /// Parts of this peer that a worker runs.
     fn parts_of_worker(&self, worker: Worker) -> Range<usize> {
-        let share = |at: usize| self.parts.start + self.parts.len() * at / worker.count();
-        share(worker.index())..share(worker.index() + 1)
+        parts_of_worker(&self.parts, worker.index(), worker.count())
     }
 
     /// Waits for a block, runs it and passes it on.
@@ -465,11 +502,9 @@ where
         }
         let LoopFns { captures, shared, .. } = self.fns;
         captures.bind(shared, &mut state.view, self.context, block);
-        let announces = self.plan.tables.iter().any(|table| table.announced);
-        state.next_block = if announces { self.next_block_after(state.worker, part, step) } else { None };
         let cpu_time = || self.context.cluster.env().cpu_time();
         let before = cpu_time();
-        let entries = self.run_entries(state, block)?;
+        let entries = self.run_entries(state, block, (part, step))?;
         self.end_block(state, block)?;
         state.block_timings.push(BlockTiming { block, entries, compute_time: cpu_time().saturating_sub(before) });
         match self.endpoint {
@@ -491,11 +526,12 @@ where
         let from = |first: usize| (first..steps).flat_map(|step| parts.clone().map(move |part| (part, step)));
         let block = |(part, at): (usize, usize)| self.route.visit(part, at).map(|(block, _)| (block, at));
         let later = (part + 1..parts.end).map(|part| (part, step)).chain(from(step + 1)).find_map(block);
-        if let Some((block, at)) = later {
-            return Some((block, Lookahead { steps: (at - step) as u64, passes: 0 }));
-        }
-        let (block, at) = from(0).find_map(block).filter(|_| self.repeated)?;
-        Some((block, Lookahead { steps: (steps - step + at) as u64, passes: 1 }))
+        let next_pass = || from(0).find_map(block).filter(|_| self.repeated).map(|first| (first, 1));
+        let ((block, at), passes) = later.map(|later| (later, 0)).or_else(next_pass)?;
+        let same_step = passes == 0 && at == step;
+        let end = ChunkEnd { position: 0, last: true };
+        let ahead = if same_step { Lookahead::SameStep(end) } else { Lookahead::Step { passes, step: at } };
+        Some((block, ahead))
     }
 
     /// Prefetch set of some entries of a block, from the memo or by running the slice. `on_entry`
@@ -508,13 +544,11 @@ where
         on_entry: impl Fn(),
     ) -> PrefetchSet {
         let LoopFns { captures, slice, .. } = self.fns;
-        let all = entries == ALL_ENTRIES;
-        let first = entries.start;
-        let memo = self.prefetch_memo.as_ref().filter(|_| !all || self.flush_interval.is_none());
-        if let Some(rows) = memo.and_then(|memo| memo.find(block, first)) {
+        let memo = self.prefetch_memo.as_ref();
+        if let Some(rows) = memo.and_then(|memo| memo.find(block, &entries)) {
             return rows;
         }
-        self.space.visit(block, entries, |key, value| {
+        self.space.visit(block, entries.clone(), |key, value| {
             on_entry();
             captures.touch_by_key(recorder, &key);
             slice(recorder, key, value);
@@ -523,28 +557,69 @@ where
         captures.recorded_rows(recorder, &mut rows);
         let rows = Arc::new(rows);
         if let Some(memo) = memo {
-            memo.insert(block, first, Arc::clone(&rows));
+            memo.insert(block, &entries, Arc::clone(&rows));
         }
         rows
     }
 
-    /// Runs the entries of a block, in one chunk or in chunks of the flush interval. Returns their
-    /// number.
-    fn run_entries(&self, state: &mut WorkerState<C::View, C::Recorder>, block: LoopBlock) -> Result<u64, WorkerStop> {
-        let Some(flush_interval) = self.flush_interval else {
+    /// Runs the entries of a block, in one chunk or in several. Returns their number. `visit` is
+    /// the part and the step of the block.
+    fn run_entries(
+        &self,
+        state: &mut WorkerState<C::View, C::Recorder>,
+        block: LoopBlock,
+        visit: (usize, usize),
+    ) -> Result<u64, WorkerStop> {
+        if self.chunks.is_whole() {
+            state.next_chunk = self.next_chunk_after(state.worker, block, ALL_ENTRIES, visit);
             return self.run_chunk(state, block, ALL_ENTRIES);
-        };
+        }
         let count = self.space.count(block);
-        for start in (0..count).step_by(flush_interval as usize) {
-            if start > 0 {
+        let mut start = 0;
+        while start < count {
+            if self.chunks.flushes_at(start) {
                 self.end_block(state, block)?;
                 if self.barriers.as_ref().is_some_and(|schedule| !self.wait_at_barrier(state, schedule)) {
                     return Err(WorkerStop);
                 }
             }
-            self.run_chunk(state, block, start..start + flush_interval)?;
+            let chunk = self.chunks.chunk_at(start, count);
+            if start == 0 || self.chunks.has_clocks() {
+                state.next_chunk = self.next_chunk_after(state.worker, block, chunk.clone(), visit);
+            }
+            self.run_chunk(state, block, chunk.clone())?;
+            let end = ChunkEnd { position: chunk.end, last: chunk.end == count };
+            let ended = self.fns.captures.end_chunk(&mut state.view, self.context, end);
+            ended.map_err(|error| self.fail(error))?;
+            start = chunk.end;
         }
         Ok(count)
+    }
+
+    /// Entries that are announced while a worker runs a chunk: those of its next block, or of its
+    /// next chunk if clocks end with chunks.
+    fn next_chunk_after(
+        &self,
+        worker: Worker,
+        block: LoopBlock,
+        chunk: Range<u64>,
+        (part, step): (usize, usize),
+    ) -> Option<(BlockChunk, Lookahead)> {
+        if !self.plan.tables.iter().any(|table| table.announced) {
+            return None;
+        }
+        let by_chunk = self.chunks.has_clocks();
+        if by_chunk {
+            let count = self.space.count(block);
+            if chunk.end < count {
+                let entries = self.chunks.chunk_at(chunk.end, count);
+                let end = ChunkEnd { position: chunk.end, last: false };
+                return Some((BlockChunk { block, entries }, Lookahead::SameStep(end)));
+            }
+        }
+        let (block, ahead) = self.next_block_after(worker, part, step)?;
+        let entries = if by_chunk { self.chunks.chunk_at(0, self.space.count(block)) } else { ALL_ENTRIES };
+        Some((BlockChunk { block, entries }, ahead))
     }
 
     /// Applies pending writes of a worker to exclusive rows.
@@ -562,25 +637,25 @@ where
         entries: Range<u64>,
     ) -> Result<u64, WorkerStop> {
         let LoopFns { captures, body, .. } = self.fns;
-        // Number of entries started, and their block, to find the key of an entry that panics.
+        // Number of entries started, and their block and first entry, to find the key of an entry that panics.
         // (Copying each key instead costs a tenth of the time of a short body: the key is loaded as
         // a whole just after it was stored in halves.)
-        let (started, of) = (Cell::new(entries.start), Cell::new(block));
+        let (started, of) = (Cell::new(entries.start), Cell::new((block, entries.start)));
         let count = || started.set(started.get() + 1);
         let first = entries.start;
         let outcome = catch_unwind(AssertUnwindSafe(|| {
             if self.context.requests.is_some() || !self.plan.tables.is_empty() {
-                let known =
-                    state.announced.take().filter(|(known, _)| *known == block && self.flush_interval.is_none());
+                let this = BlockChunk { block, entries: entries.clone() };
+                let known = state.announced.take().filter(|(known, _)| *known == this);
                 let rows = known.map(|(_, rows)| rows);
                 let rows = rows.unwrap_or_else(|| self.record_rows(&mut state.recorder, block, entries.clone(), count));
                 captures.prefetch(&mut rows.iter(), &mut state.view, self.context)?;
             }
-            if let Some((next, ahead)) = state.next_block.take() {
-                of.set(next);
-                started.set(0);
-                let rows = self.record_rows(&mut state.recorder, next, ALL_ENTRIES, count);
-                of.set(block);
+            if let Some((next, ahead)) = state.next_chunk.take() {
+                of.set((next.block, next.entries.start));
+                started.set(next.entries.start);
+                let rows = self.record_rows(&mut state.recorder, next.block, next.entries.clone(), count);
+                of.set((block, first));
                 captures.announce(&mut rows.iter(), &mut state.view, self.context, ahead)?;
                 state.announced = Some((next, rows));
             }
@@ -595,8 +670,8 @@ where
         let outcome = outcome.unwrap_or_else(|panic| {
             let last = started.get();
             let mut panicked = Vec::new();
-            let first = if of.get() == block { first } else { 0 };
-            self.space.visit(of.get(), last.saturating_sub(1).max(first)..last, |key, _| {
+            let (block, first) = of.get();
+            self.space.visit(block, last.saturating_sub(1).max(first)..last, |key, _| {
                 panicked = key.to_vec();
             });
             Err(Error::Body {

@@ -86,12 +86,18 @@ pub(super) fn make_plan<const N: usize>(
 fn table_plans(site: &LoopSite, plan: &LoopPlan, declared: &[CaptureKind]) -> Vec<TablePlan> {
     // A worker with a single block has a next one only in the next pass.
     let several = steps(&plan.cuts) > 1 || plan.cuts.parts() > plan.cuts.peers_used * plan.workers;
+    let used = |name: usize, writes: bool| {
+        site.accesses.iter().any(|access| access.name == name && access.mode.writes() == writes)
+    };
     let table = |(name, captured): (usize, &CaptureKind)| match *captured {
-        CaptureKind::Table { clocks, announces } => Some(TablePlan {
+        CaptureKind::Table { clocks, consistency, announces } => Some(TablePlan {
             name: site.names[name].to_owned(),
-            announced: announces && (several || site.repeated),
+            announced: announces && (several || site.repeated || matches!(clocks, ClockInterval::Iterations(_))),
             next_pass: announces && site.repeated,
-            clock_each_block: clocks == ClockInterval::Step,
+            clocks,
+            consistency,
+            read: used(name, false),
+            added: used(name, true),
         }),
         _ => None,
     };

@@ -1,39 +1,55 @@
 //! View of a table of the parameter server.
 //!
 //! `view[key]` is a row and `view[[key, column]]` a cell of it. A row is a copy. All predicted rows
-//! are copied in bulk at the start of a block; other rows are copied when they are read. Copies are
-//! kept until the block ends. `add` goes to the table at once, and refreshes the copy of the row.
+//! are copied in bulk at the start of a block or chunk; other rows are copied when they are read.
+//! Copies are kept until the block or chunk ends. `add` goes to the table at once, and refreshes the copy of the row.
 //!
 //! **Invariant:** a copy is the last value that the worker's handle has read. So a body sees the
 //! values of a program that reads the table once per block and after each of its own additions
 //! (read-your-writes).
 
+use crate::run::clock_schedule::ClockSchedule;
 use hashbrown::HashMap;
 use hemiola_core::WorkerId;
 use hemiola_tables_proto::Clock;
-use hemiola_tables_proto::in_loop::{ClockInterval, LoopHandle, LoopTable, TableInLoop};
+use hemiola_tables_proto::in_loop::{LoopHandle, LoopTable, TableInLoop};
 use rustc_hash::FxBuildHasher;
 use std::cell::{OnceCell, RefCell};
 use std::fmt;
 use std::ops::Index;
+use std::sync::Arc;
 
 /// Number of hash buckets for rows that were not prefetched, selected by the last bits of the key.
 const BUCKETS: usize = 256;
 
-/// Distance of an announced block.
+/// End of a chunk of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Lookahead {
-    /// Distance of the block in steps.
-    pub(crate) steps: u64,
-    /// Passes from now: 0, or 1 for the first block of the next pass.
-    pub(crate) passes: u64,
+pub struct ChunkEnd {
+    /// Number of entries of the block that have run.
+    pub(crate) position: u64,
+    /// The block has no more entries.
+    pub(crate) last: bool,
+}
+
+/// Distance of an announced block or chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookahead {
+    /// It runs in the same step, after a chunk with this end.
+    SameStep(ChunkEnd),
+    /// It runs in another step.
+    Step {
+        /// Passes from now: 0, or 1 for the first block of the next pass.
+        passes: u64,
+        /// Step of its pass.
+        step: usize,
+    },
 }
 
 /// A worker's view of a table.
 pub struct TableView<'a, T: LoopTable + 'a> {
     name: &'static str,
     width: usize,
-    clocks: ClockInterval,
+    clocks: Arc<ClockSchedule>,
     announces: bool,
     /// Handle of the worker, or the reason why it has none.
     handle: Result<RefCell<T::Handle<'a>>, String>,
@@ -46,11 +62,16 @@ pub struct TableView<'a, T: LoopTable + 'a> {
 }
 
 impl<'a, T: LoopTable> TableView<'a, T> {
-    pub(crate) fn new(name: &'static str, table: &'a TableInLoop<'_, T>, worker: WorkerId) -> Self {
+    pub(crate) fn new(
+        name: &'static str,
+        table: &'a TableInLoop<'_, T>,
+        clocks: Arc<ClockSchedule>,
+        worker: WorkerId,
+    ) -> Self {
         Self {
             name,
             width: table.table().width(),
-            clocks: table.clocks(),
+            clocks,
             announces: table.announces(),
             handle: table.table().handle(worker).map(RefCell::new).map_err(|error| error.to_string()),
             offsets: HashMap::with_hasher(FxBuildHasher),
@@ -126,28 +147,34 @@ impl<'a, T: LoopTable> TableView<'a, T> {
             return Ok(());
         }
         let handle = self.handle.as_mut().map_err(|problem| TableViewError::NoHandle(problem.clone()))?.get_mut();
-        let clocks = match self.clocks {
-            ClockInterval::Run => ahead.passes,
-            ClockInterval::Step => ahead.steps,
+        let clocks = match ahead {
+            Lookahead::SameStep(ChunkEnd { position, last }) => {
+                u64::from(self.clocks.interval().ends_inside_step(position, last))
+            }
+            Lookahead::Step { passes, step } => {
+                (passes * self.clocks.total() + self.clocks.before(step)).saturating_sub(self.clocks_ended)
+            }
         };
         let from = Clock::new(handle.current_clock().units() + clocks);
         handle.announce(keys, from, from.next()).map_err(TableViewError::Table)
     }
 
-    /// Ends a step: advances the clock, if it advances after each step.
-    pub(crate) fn end_step(&mut self) -> Result<(), TableViewError<T::Error>> {
-        match self.clocks {
-            ClockInterval::Run => Ok(()),
-            ClockInterval::Step => self.end_clock(),
-        }
+    /// Ends a chunk: advances the clock, if it has run enough iterations.
+    pub(crate) fn end_chunk(&mut self, end: ChunkEnd) -> Result<(), TableViewError<T::Error>> {
+        if self.clocks.interval().ends_inside_step(end.position, end.last) { self.end_clock() } else { Ok(()) }
+    }
+
+    /// Ends a step: advances its clocks that have not been advanced.
+    pub(crate) fn end_step(&mut self, step: usize) -> Result<(), TableViewError<T::Error>> {
+        self.advance_to(self.clocks.after(step))
     }
 
     /// Ends a pass: advances the clocks that have not been advanced, also after a failure.
-    pub(crate) fn end_pass(&mut self, steps: u64) -> Result<(), TableViewError<T::Error>> {
-        let due = match self.clocks {
-            ClockInterval::Run => 1,
-            ClockInterval::Step => steps,
-        };
+    pub(crate) fn end_pass(&mut self) -> Result<(), TableViewError<T::Error>> {
+        self.advance_to(self.clocks.total())
+    }
+
+    fn advance_to(&mut self, due: u64) -> Result<(), TableViewError<T::Error>> {
         while self.clocks_ended < due {
             self.end_clock()?;
         }

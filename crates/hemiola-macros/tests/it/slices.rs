@@ -8,8 +8,8 @@ use std::sync::Mutex;
 
 use hemiola::core::WorkerId;
 use hemiola::prelude::*;
-use hemiola_tables_proto::Clock;
 use hemiola_tables_proto::in_loop::{LoopHandle, LoopTable, TableInLoop};
+use hemiola_tables_proto::{Clock, Consistency};
 
 /// A table whose cells are `row * width + column` as long as nothing is added.
 #[derive(Default)]
@@ -40,6 +40,14 @@ impl LoopTable for RecordingTable {
 
     fn row_count(&self) -> Option<u64> {
         None
+    }
+
+    fn consistency(&self) -> Consistency {
+        Consistency::Bsp
+    }
+
+    fn takes_advice(&self) -> bool {
+        false
     }
 
     fn handle(&self, _: WorkerId) -> Result<RecordingHandle<'_>, Self::Error> {

@@ -11,6 +11,7 @@
 //! - `loops`: typical loops on in-process peers
 //! - `profile`: profiles of loops, and plans for other clusters made from them
 //! - `refused`: loops that must not compile (`tests/ui`)
+//! - `table_clocks`: clocks of tables that end inside a pass of a loop
 //! - `tables`: parameter-server tables in loop bodies
 
 #![expect(clippy::disallowed_methods, clippy::print_stdout, reason = "tests start processes and print")]
@@ -24,6 +25,7 @@ mod killed;
 mod loops;
 mod profile;
 mod refused;
+mod table_clocks;
 mod tables;
 
 use hemiola_testkit::with_watchdog;

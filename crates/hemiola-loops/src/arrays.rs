@@ -137,6 +137,9 @@ pub(crate) trait ErasedArray: Sync {
     fn owners(&self) -> Option<&RangePartition>;
     /// Appends the cells of rows that another peer requests.
     fn serve(&self, rows: &[u64], cells: &mut Vec<u8>) -> Result<()>;
+    /// Index and value of the first cell on this peer that is NaN or infinite, if the array does not
+    /// allow it. Called after a pass, while no worker runs.
+    fn first_non_finite(&self) -> Option<(Vec<usize>, f64)>;
     fn finish(&mut self) -> Result<()>;
     fn abandon(&self, holder: &str);
     /// *Collective.* Like [`finish`](Self::finish), but blocks may be on any peer.
@@ -263,6 +266,29 @@ fn window<T, const N: usize>(cells: &mut DenseArray<T, N>, first: usize) -> Wind
     let count = cells.shape().extent(0);
     let (base, stride) = cells.as_mut_ptr();
     Window { base: base.cast(), first, count, stride }
+}
+
+/// Index and value of the first cell that is NaN or infinite. `first` is the first index of the
+/// cells in the first dimension.
+pub(crate) fn first_non_finite<T: Element, const N: usize>(
+    cells: &DenseArray<T, N>,
+    first: usize,
+) -> Option<(Vec<usize>, f64)> {
+    let find = |(row, cells): (usize, &[T])| T::first_non_finite(cells).map(|(at, value)| (row, at, value));
+    let (row, at, value) = cells.rows().enumerate().find_map(find)?;
+    let mut index = cell_index(cells.shape().extents(), row, at);
+    index[0] += first;
+    Some((index, value))
+}
+
+/// Index of a cell, from the number of its row over all dimensions but the last.
+pub(crate) fn cell_index<const N: usize>(extents: [usize; N], row: usize, at: usize) -> Vec<usize> {
+    let (mut index, mut rest) = (vec![at; N], row);
+    for dimension in (0..N - 1).rev() {
+        index[dimension] = rest % extents[dimension];
+        rest /= extents[dimension];
+    }
+    index
 }
 
 /// Distance in cells from one index of the first dimension to the next.
@@ -446,6 +472,28 @@ impl<T: Element, const N: usize> ErasedArray for LoopArray<'_, T, N> {
     fn serve(&self, rows: &[u64], cells: &mut Vec<u8>) -> Result<()> {
         let bad = || hemiola_array::Error::BadMessage { problem: "an array is not served".to_owned() };
         Ok(self.served.as_ref().ok_or_else(bad)?.serve(rows, cells)?)
+    }
+
+    fn first_non_finite(&self) -> Option<(Vec<usize>, f64)> {
+        if !T::CAN_BE_NON_FINITE || self.array.allows_non_finite() {
+            return None;
+        }
+        let of_block = |block: &DenseBlock<T, N>| first_non_finite(&block.cells, block.first);
+        if let Some(copy) = &self.copy {
+            return first_non_finite(copy, 0);
+        }
+        if let Some((block, _)) = &self.with_halo {
+            return of_block(block);
+        }
+        let rotating = self.blocks.iter().find_map(|block| match &*block.lock() {
+            RotatingBlock::Present(block) => of_block(block),
+            RotatingBlock::Absent | RotatingBlock::Arriving(_) => None,
+        });
+        let held = || match self.held.as_ref()?.storage() {
+            Storage::Dense(blocks) => blocks.iter().find_map(of_block),
+            Storage::Sparse(_) => None,
+        };
+        rotating.or_else(held)
     }
 
     fn abandon(&self, holder: &str) {

@@ -60,13 +60,14 @@ pub trait ApplyRule<'a, U>: Sync {
     #[doc(hidden)]
     fn targets(&self, arrays: &mut LoopArrays<'a>) -> Vec<usize>;
 
-    /// Applies the updates of one row.
+    /// Applies the updates of one row. Returns the position and value of a cell that is NaN or
+    /// infinite afterwards, in an array that does not allow it.
     ///
     /// # Safety
     /// `rows[k]` must be the address of as many cells of target `k` as there are updates, and no
     /// other thread may access these cells during the call.
     #[doc(hidden)]
-    unsafe fn apply(&self, rows: &[*mut u8; MAX_TARGETS], updates: Vec<U>);
+    unsafe fn apply(&self, rows: &[*mut u8; MAX_TARGETS], updates: Vec<U>) -> Option<(usize, f64)>;
 }
 
 macro_rules! rule {
@@ -92,8 +93,8 @@ macro_rules! rule {
                 vec![$(arrays.add(self.$array)),*]
             }
 
-            unsafe fn apply(&self, rows: &[*mut u8; MAX_TARGETS], updates: Vec<U>) {
-                let untouched = U::default();
+            unsafe fn apply(&self, rows: &[*mut u8; MAX_TARGETS], updates: Vec<U>) -> Option<(usize, f64)> {
+                let (untouched, count) = (U::default(), updates.len());
                 for (at, update) in updates.into_iter().enumerate() {
                     if update != untouched {
                         // SAFETY: the caller guarantees the cells. Targets are different arrays, as
@@ -101,6 +102,17 @@ macro_rules! rule {
                         unsafe { (self.apply)($(&mut *rows[$at].cast::<$type>().add(at),)* update) };
                     }
                 }
+                $(
+                    if $type::CAN_BE_NON_FINITE && !self.$array.allows_non_finite() {
+                        // SAFETY: the caller guarantees the cells, and the references above are gone.
+                        let cells = unsafe { std::slice::from_raw_parts(rows[$at].cast::<$type>().cast_const(), count) };
+                        let found = $type::first_non_finite(cells);
+                        if found.is_some() {
+                            return found;
+                        }
+                    }
+                )*
+                None
             }
         }
     };

@@ -29,6 +29,23 @@ pub enum Error {
         /// Message of the panic.
         message: String,
     },
+    /// The loop wrote NaN or infinity to an array.
+    #[error(
+        "{site} wrote {value} to `{name}{index:?}` on peer {rank}; lower the learning rate or look at the data, \
+         or call `allow_non_finite()` on the array if such values have a meaning"
+    )]
+    NonFinite {
+        /// Title of the loop.
+        site: String,
+        /// Name of the array or buffer in the body.
+        name: String,
+        /// Index of the first cell that is not finite.
+        index: Vec<usize>,
+        /// The value: `NaN`, `inf` or `-inf`.
+        value: String,
+        /// Rank of the peer that found it.
+        rank: Rank,
+    },
     /// A loop was started inside the body of another loop.
     #[error(
         "{site} was started inside the body of another loop; \
@@ -101,6 +118,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns true if a loop failed because it wrote NaN or infinity.
+    #[must_use]
+    pub fn is_non_finite(error: &hemiola_cluster::Error) -> bool {
+        matches!(error, hemiola_cluster::Error::Layer { source, .. }
+            if matches!(source.downcast_ref(), Some(Self::NonFinite { .. })))
+    }
+
     /// Classifies the error: usage, environment or bug.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -108,6 +132,7 @@ impl Error {
             Self::Peer { .. } => ErrorKind::External,
             Self::Body { .. }
             | Self::Rule { .. }
+            | Self::NonFinite { .. }
             | Self::AliasedArray { .. }
             | Self::Nested { .. }
             | Self::SparseIndexed { .. }

@@ -55,6 +55,8 @@ pub struct DistArray<T, const N: usize> {
     key_permutations: [Option<Permutation>; N],
     /// Bad lines that were skipped while reading.
     skipped_lines: Arc<Vec<BadLine>>,
+    /// Loops may write NaN and infinity.
+    allows_non_finite: bool,
 }
 
 /// Layout of an array and the blocks this peer owns.
@@ -131,7 +133,23 @@ impl<T: Element, const N: usize> DistArray<T, N> {
             names,
             key_permutations,
             skipped_lines,
+            allows_non_finite: false,
         }
+    }
+
+    /// Lets parallel loops write NaN and infinity to this array. Without it, a loop that has written
+    /// such a value fails and names its index: the usual cause is a training that diverges. Call it
+    /// where infinity has a meaning, as in distances of unreachable nodes.
+    #[must_use]
+    pub fn allow_non_finite(mut self) -> Self {
+        self.allows_non_finite = true;
+        self
+    }
+
+    /// Returns true if loops may write NaN and infinity.
+    #[must_use]
+    pub fn allows_non_finite(&self) -> bool {
+        self.allows_non_finite
     }
 
     /// Read access to the contents; panics if a loop holds or has poisoned the array.
@@ -577,6 +595,7 @@ impl<T: Element, const N: usize> Clone for DistArray<T, N> {
             names: self.names.clone(),
             key_permutations: self.key_permutations,
             skipped_lines: self.skipped_lines.clone(),
+            allows_non_finite: self.allows_non_finite,
             ..copy
         }
     }

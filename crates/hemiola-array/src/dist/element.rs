@@ -14,6 +14,16 @@ pub trait Element: Clone + Send + Sync + Serialize + DeserializeOwned + 'static 
     /// one call of [`unpack`](Self::unpack).
     const CONCATENABLE: bool = false;
 
+    /// True if values can be NaN or infinite. Parallel loops check what they write to arrays of such
+    /// types, unless the array [allows](crate::DistArray::allow_non_finite) them.
+    const CAN_BE_NON_FINITE: bool = false;
+
+    /// Position and value of the first of `values` that is NaN or infinite.
+    #[must_use]
+    fn first_non_finite(_values: &[Self]) -> Option<(usize, f64)> {
+        None
+    }
+
     /// Appends the wire encoding of the values.
     fn pack(values: &[Self], bytes: &mut Vec<u8>) {
         bytes.extend(postcard::to_stdvec(values).expect("an element is plain data"));
@@ -48,10 +58,33 @@ impl<T: bytemuck::NoUninit> AsRef<[u8]> for NumberBuffer<T> {
     }
 }
 
+/// Values per step of the search for numbers that are not finite.
+const STRIDE: usize = 256;
+
+macro_rules! floating_point {
+    () => {
+        const CAN_BE_NON_FINITE: bool = true;
+
+        fn first_non_finite(values: &[Self]) -> Option<(usize, f64)> {
+            // There is no branch inside a step, so that it is vectorized.
+            let all_finite = |step: &[Self]| step.iter().fold(true, |all, value| all & value.is_finite());
+            let start = values.chunks(STRIDE).position(|step| !all_finite(step))? * STRIDE;
+            let at = start + values[start..].iter().position(|value| !value.is_finite())?;
+            Some((at, f64::from(values[at])))
+        }
+    };
+}
+
+macro_rules! integers {
+    () => {};
+}
+
 macro_rules! numbers {
-    ($($type:ty),*) => {$(
+    ($finite:ident: $($type:ty),*) => {$(
         impl Element for $type {
             const CONCATENABLE: bool = true;
+
+            $finite!();
 
             fn pack(values: &[Self], bytes: &mut Vec<u8>) {
                 if cfg!(target_endian = "little") {
@@ -80,16 +113,49 @@ macro_rules! numbers {
         }
     )*};
 }
-numbers!(f32, f64, i8, i16, i32, i64, u8, u16, u32, u64, usize);
+numbers!(floating_point: f32, f64);
+numbers!(integers: i8, i16, i32, i64, u8, u16, u32, u64, usize);
 
 impl Element for bool {}
 impl Element for char {}
 impl Element for String {}
 impl Element for () {}
-impl<T: Element> Element for Vec<T> {}
-impl<T: Element> Element for Option<T> {}
-impl<A: Element, B: Element> Element for (A, B) {}
-impl<A: Element, B: Element, C: Element> Element for (A, B, C) {}
+
+/// Items of an element that consists of other elements.
+macro_rules! composed {
+    ($($type:ident),*; |$value:pat_param| $found:expr) => {
+        const CAN_BE_NON_FINITE: bool = $($type::CAN_BE_NON_FINITE)||*;
+
+        fn first_non_finite(values: &[Self]) -> Option<(usize, f64)> {
+            if !Self::CAN_BE_NON_FINITE {
+                return None;
+            }
+            let find = |$value: &Self| $found;
+            values.iter().enumerate().find_map(|(at, value)| find(value).map(|(_, number)| (at, number)))
+        }
+    };
+}
+
+/// Position and value of one value, if it is NaN or infinite.
+fn if_non_finite<T: Element>(value: &T) -> Option<(usize, f64)> {
+    T::first_non_finite(std::slice::from_ref(value))
+}
+
+impl<T: Element> Element for Vec<T> {
+    composed!(T; |values| T::first_non_finite(values));
+}
+
+impl<T: Element> Element for Option<T> {
+    composed!(T; |value| T::first_non_finite(value.as_slice()));
+}
+
+impl<A: Element, B: Element> Element for (A, B) {
+    composed!(A, B; |(a, b)| if_non_finite(a).or_else(|| if_non_finite(b)));
+}
+
+impl<A: Element, B: Element, C: Element> Element for (A, B, C) {
+    composed!(A, B, C; |(a, b, c)| if_non_finite(a).or_else(|| if_non_finite(b)).or_else(|| if_non_finite(c)));
+}
 
 #[cfg(test)]
 mod tests {
@@ -102,6 +168,27 @@ mod tests {
         assert_eq!(T::unpack(&bytes, values.len()).unwrap(), values);
         assert_eq!(T::into_bytes(values.to_vec()), bytes);
         assert!(T::unpack(&bytes, values.len() + 1).is_err());
+    }
+
+    #[test]
+    fn the_first_number_that_is_not_finite_is_found_in_every_step() {
+        let mut values = vec![f32::MAX; 3 * STRIDE + 5];
+        assert_eq!(f32::first_non_finite(&values), None);
+        for at in [3 * STRIDE + 4, STRIDE, STRIDE - 1, 0] {
+            values[at] = f32::NEG_INFINITY;
+            assert_eq!(f32::first_non_finite(&values), Some((at, f64::NEG_INFINITY)));
+        }
+        let found = f64::first_non_finite(&[f64::MIN_POSITIVE / 2.0, f64::NAN]);
+        assert!(found.is_some_and(|(at, value)| at == 1 && value.is_nan()));
+    }
+
+    #[test]
+    fn numbers_that_are_not_finite_are_found_inside_other_elements() {
+        let pairs = [(1, vec![1.0_f32]), (2, vec![2.0, f32::INFINITY])];
+        assert_eq!(<(i32, Vec<f32>)>::first_non_finite(&pairs), Some((1, f64::INFINITY)));
+        assert_eq!(<Option<f64>>::first_non_finite(&[None, Some(1.0)]), None);
+        assert_eq!(<(u8, u8, f64)>::first_non_finite(&[(1, 2, f64::INFINITY)]), Some((0, f64::INFINITY)));
+        const { assert!(!<(String, Vec<u64>)>::CAN_BE_NON_FINITE) };
     }
 
     proptest! {

@@ -6,7 +6,8 @@
 //! worker runs.
 
 use super::{Capture, CaptureKind, LoopContext, PassCapture, PrefetchCapture};
-use crate::arrays::LoopArrays;
+use crate::Error;
+use crate::arrays::{LoopArrays, cell_index};
 use crate::buffer::{ApplyRule, MAX_TARGETS, WriteBuffer};
 use crate::plan::{ArrayPlacement, LoopBlock};
 use crate::recorder::NoRecorder;
@@ -113,11 +114,14 @@ where
     U: Element + Default + PartialEq,
     R: ApplyRule<'a, U>,
 {
-    fn end_block(&self, shared: &Self::Shared, view: &mut Self::View, context: LoopContext<'_, 'a>, block: LoopBlock) {
-        if shared.exclusive {
-            let waiting = view.pending.drain();
-            self.apply(shared, context, block, waiting);
-        }
+    fn end_block(
+        &self,
+        shared: &Self::Shared,
+        view: &mut Self::View,
+        context: LoopContext<'_, 'a>,
+        block: LoopBlock,
+    ) -> Result<()> {
+        if shared.exclusive { self.apply(shared, context, block, view.pending.drain()) } else { Ok(()) }
     }
 
     fn submit_updates(&self, shared: &Self::Shared, view: &mut Self::View, worker: WorkerId) {
@@ -149,28 +153,29 @@ where
         };
         // Arrays are replicated, or all rows belong to this peer: any block's window covers them.
         let any_block = LoopBlock { part: 0, time: 0 };
-        let apply = || all.into_iter().for_each(|updates| self.apply(shared, context, any_block, updates));
+        let apply = || all.into_iter().try_for_each(|updates| self.apply(shared, context, any_block, updates));
         // A panic of the rule must not keep this peer from the barrier, where the others wait.
         let applied = catch_unwind(AssertUnwindSafe(apply));
         if shared.served {
             // No peer may request a row before its owner has applied all updates.
             context.cluster.barrier()?;
         }
-        applied.map_err(|panic| context.rule_error(&*panic))
+        applied.unwrap_or_else(|panic| Err(context.rule_error(&*panic)))
     }
 }
 
 impl<'a, U: Element + Default + PartialEq, R: ApplyRule<'a, U>, const N: usize> BufferCapture<'a, U, R, N> {
-    /// Applies updates to the arrays, through the windows of `block`.
+    /// Applies updates to the arrays, through the windows of `block`. Fails if a cell becomes NaN or
+    /// infinite in an array that does not allow it.
     fn apply(
         &self,
         shared: &BufferShared<U>,
         context: LoopContext<'_, 'a>,
         block: LoopBlock,
         (rows, updates): RowUpdates<U>,
-    ) {
+    ) -> Result<()> {
         if rows.is_empty() {
-            return;
+            return Ok(());
         }
         let (_, row_length) = rows_of(self.buffer.extents);
         let per_index: usize = if N == 1 { 1 } else { self.buffer.extents[1..N - 1].iter().product() };
@@ -190,8 +195,25 @@ impl<'a, U: Element + Default + PartialEq, R: ApplyRule<'a, U>, const N: usize> 
             // SAFETY: every address is that of a row inside the window, which has `row_length`
             // cells. The worker has exclusive access to the rows, or no worker runs (see
             // `view::window`).
-            unsafe { self.buffer.rule.apply(&addresses, of_row) };
+            let non_finite = unsafe { self.buffer.rule.apply(&addresses, of_row) };
+            if let Some((at, value)) = non_finite {
+                let row = if N == 1 { (0, row) } else { (row, at) };
+                return Err(self.non_finite(context, row, value));
+            }
         }
+        Ok(())
+    }
+
+    #[cold]
+    fn non_finite(
+        &self,
+        context: LoopContext<'_, 'a>,
+        (row, at): (usize, usize),
+        value: f64,
+    ) -> hemiola_cluster::Error {
+        let (site, name) = (context.title.to_owned(), context.names[self.name].to_owned());
+        let index = cell_index(self.buffer.extents, row, at);
+        Error::NonFinite { site, name, index, value: value.to_string(), rank: context.cluster.rank() }.into()
     }
 }
 

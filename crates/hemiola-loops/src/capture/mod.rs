@@ -182,7 +182,8 @@ pub trait PassCapture<'a>: Capture<'a> {
         _view: &mut Self::View,
         _context: LoopContext<'_, 'a>,
         _block: LoopBlock,
-    ) {
+    ) -> Result<()> {
+        Ok(())
     }
 
     /// Moves a worker's pending writes to the shared state, before a barrier.

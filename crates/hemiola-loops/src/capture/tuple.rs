@@ -110,9 +110,15 @@ impl<'a, A: PassCapture<'a>, B: PassCapture<'a>> PassCapture<'a> for (A, B) {
         self.1.bind(&shared.1, &mut view.1, context, block);
     }
 
-    fn end_block(&self, shared: &Self::Shared, view: &mut Self::View, context: LoopContext<'_, 'a>, block: LoopBlock) {
-        self.0.end_block(&shared.0, &mut view.0, context, block);
-        self.1.end_block(&shared.1, &mut view.1, context, block);
+    fn end_block(
+        &self,
+        shared: &Self::Shared,
+        view: &mut Self::View,
+        context: LoopContext<'_, 'a>,
+        block: LoopBlock,
+    ) -> Result<()> {
+        self.0.end_block(&shared.0, &mut view.0, context, block)?;
+        self.1.end_block(&shared.1, &mut view.1, context, block)
     }
 
     fn submit_updates(&self, shared: &Self::Shared, view: &mut Self::View, worker: WorkerId) {

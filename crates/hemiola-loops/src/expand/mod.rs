@@ -81,7 +81,7 @@ where
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &mut *value });
     // SAFETY: as above.
     let slice = |recorder: &mut C::Recorder, key, value: *mut T| slice(recorder, key, unsafe { &*value });
-    run(cluster, site, EntrySpace::new(array), &captures, body, slice, PlanSelector::CHEAPEST)
+    run(cluster, site, EntrySpace::written(array), &captures, body, slice, PlanSelector::CHEAPEST)
 }
 
 /// *Collective.* Runs a loop over ranges of indices.

@@ -26,7 +26,7 @@ where
 {
     // SAFETY: no other call has the address at the same time, and the loop holds the array.
     let body = |view: &mut C::View, key, value: *mut T| body(view, key, unsafe { &mut *value });
-    run(cluster, site, EntrySpace::new(array), captures, body, |_, _, _| {}, selector)
+    run(cluster, site, EntrySpace::written(array), captures, body, |_, _, _| {}, selector)
 }
 
 /// *Collective.* Like [`for_each_index`](super::for_each_index), without a slice.

@@ -183,6 +183,7 @@ where
         outcome
     };
     drop(endpoint);
+    let outcome = outcome.and_then(|()| check_finite(cluster, site, &plan, &arrays, &space));
     // Entries are released before the arrays.
     drop(space);
     // A lost peer is an error here; the arrays cannot be recovered collectively then.
@@ -252,8 +253,31 @@ fn agree_on_outcome(cluster: &Cluster, site: &LoopSite, outcome: Result<()>) -> 
     });
     // An error of the body is more informative than that of a peer that stopped because of it.
     let all: Vec<Error> = cluster.all_gather(local)?.into_iter().flatten().collect();
-    let first = all.iter().find(|error| matches!(error, Error::Body { .. } | Error::Rule { .. })).or(all.first());
+    let first = all
+        .iter()
+        .find(|error| matches!(error, Error::Body { .. } | Error::Rule { .. } | Error::NonFinite { .. }))
+        .or(all.first());
     Ok(first.cloned())
+}
+
+/// Searches what the body wrote directly for NaN and infinity, on this peer. Buffers are searched when
+/// they are applied. A pass has more work than this search: it reads each written cell once.
+fn check_finite<const N: usize>(
+    cluster: &Cluster,
+    site: &LoopSite,
+    plan: &LoopPlan,
+    arrays: &LoopArrays<'_>,
+    space: &impl IterationSpace<N>,
+) -> Result<()> {
+    let written = plan.arrays.iter().enumerate().filter(|(_, array)| array.write_mode == WriteMode::Written);
+    let found = written
+        .filter_map(|(number, array)| Some((array.name.clone(), arrays.get(number).first_non_finite()?)))
+        .next()
+        .or_else(|| Some((site.space.to_owned(), space.first_non_finite()?)));
+    found.map_or(Ok(()), |(name, (index, value))| {
+        let (site, value, rank) = (site.title(), value.to_string(), cluster.rank());
+        Err(Error::NonFinite { site, name, index, value, rank }.into())
+    })
 }
 
 /// True if the workers of all peers meet at barriers, because buffers update rows that no worker has
@@ -626,7 +650,7 @@ where
     fn end_block(&self, state: &mut WorkerState<C::View, C::Recorder>, block: LoopBlock) -> Result<(), WorkerStop> {
         let LoopFns { captures, shared, .. } = self.fns;
         let ended = catch_unwind(AssertUnwindSafe(|| captures.end_block(shared, &mut state.view, self.context, block)));
-        ended.map_err(|panic| self.fail(self.context.rule_error(&*panic)))
+        ended.unwrap_or_else(|panic| Err(self.context.rule_error(&*panic))).map_err(|error| self.fail(error))
     }
 
     /// Prefetches the rows of some entries of a block and runs the entries. Returns their number.

@@ -5,6 +5,7 @@
 
 use super::grid::BlockKeys;
 use super::{IterationSpace, equal_cut};
+use crate::arrays::first_non_finite;
 use crate::plan::{LoopBlock, LoopPlan, PredictionMemo, SkewedCuts};
 use crate::prefetch::PrefetchMemo;
 use crate::site::LoopSite;
@@ -23,10 +24,12 @@ use std::sync::Arc;
 pub(crate) struct EntrySpace<'a, T: Element, const N: usize> {
     array: &'a DistArray<T, N>,
     sparse: bool,
+    /// The body changes values.
+    written: bool,
     arranged: Option<ArrangedEntries<'a, T, N>>,
 }
 
-/// Entries held by the loop and sorted into blocks. Addresses point into `_held`.
+/// Entries held by the loop and sorted into blocks. Addresses point into `held`.
 struct ArrangedEntries<'a, T: Element, const N: usize> {
     plan: LoopPlan,
     /// First part of this peer.
@@ -35,7 +38,7 @@ struct ArrangedEntries<'a, T: Element, const N: usize> {
     /// Cells of a dense array.
     window: Window,
     /// Keeps the array held while workers use the addresses.
-    _held: ArrayGuard<'a, T, N>,
+    held: ArrayGuard<'a, T, N>,
 }
 
 /// Keys of a sparse block, and the address of its values, which workers may change.
@@ -52,12 +55,17 @@ unsafe impl<T: Element, const N: usize> Sync for RawSparseBlock<T, N> {}
 // SAFETY: as above.
 unsafe impl<T: Element, const N: usize> Send for RawSparseBlock<T, N> {}
 
-// SAFETY: `_held` is stored for its lifetime only, and not used while workers share this value.
+// SAFETY: `held` is stored for its lifetime, and not used while workers share this value.
 unsafe impl<T: Element, const N: usize> Sync for ArrangedEntries<'_, T, N> {}
 
 impl<'a, T: Element, const N: usize> EntrySpace<'a, T, N> {
     pub(crate) fn new(array: &'a DistArray<T, N>) -> Self {
-        Self { array, sparse: array.is_sparse(), arranged: None }
+        Self { array, sparse: array.is_sparse(), written: false, arranged: None }
+    }
+
+    /// Entries whose values the body changes.
+    pub(crate) fn written(array: &'a DistArray<T, N>) -> Self {
+        Self { written: true, ..Self::new(array) }
     }
 
     fn arranged(&self) -> &ArrangedEntries<'a, T, N> {
@@ -157,7 +165,7 @@ impl<T: Element, const N: usize> IterationSpace<N> for EntrySpace<'_, T, N> {
             }
         }
         let first_part = plan.cuts.parts_of(cluster.rank()).start;
-        self.arranged = Some(ArrangedEntries { plan: plan.clone(), first_part, blocks, window, _held: held });
+        self.arranged = Some(ArrangedEntries { plan: plan.clone(), first_part, blocks, window, held });
         Ok(())
     }
 
@@ -179,6 +187,19 @@ impl<T: Element, const N: usize> IterationSpace<N> for EntrySpace<'_, T, N> {
         let last = self.array.cached(owner, |_: &Mutex<Option<LoopPlan>>| true, Mutex::default);
         let before = last.lock().replace(plan.clone());
         before.as_ref() != Some(plan)
+    }
+
+    fn first_non_finite(&self) -> Option<(Vec<usize>, f64)> {
+        if !self.written || !T::CAN_BE_NON_FINITE || self.array.allows_non_finite() {
+            return None;
+        }
+        let of_sparse = |block: &SparseBlock<T, N>| {
+            T::first_non_finite(block.values()).map(|(at, value)| (block.key(at).to_vec(), value))
+        };
+        match self.arranged().held.storage() {
+            Storage::Sparse(blocks) => blocks.iter().find_map(of_sparse),
+            Storage::Dense(blocks) => blocks.iter().find_map(|block| first_non_finite(&block.cells, block.first)),
+        }
     }
 
     fn count(&self, block: LoopBlock) -> u64 {

@@ -51,6 +51,12 @@ pub(crate) trait IterationSpace<const N: usize>: Sync {
     /// True if this plan differs from the last one of the same loop, or if that is unknown.
     fn plan_changed(&self, site: &'static LoopSite, plan: &LoopPlan) -> bool;
 
+    /// Key and value of the first entry on this peer that is NaN or infinite, if the body changes
+    /// entries and the array does not allow it. Called after a pass, while no worker runs.
+    fn first_non_finite(&self) -> Option<(Vec<usize>, f64)> {
+        None
+    }
+
     /// Number of entries in a block of this peer.
     fn count(&self, block: LoopBlock) -> u64;
 

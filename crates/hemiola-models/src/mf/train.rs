@@ -245,7 +245,11 @@ impl MfTraining<'_> {
         for _ in 0..=MAX_HALVINGS {
             let backup = self.model.clone();
             let start = self.cluster.env().now();
-            let (objective, plan) = self.run_epoch()?;
+            let (objective, plan) = match self.run_epoch() {
+                Ok((objective, plan)) => (objective, Some(plan)),
+                Err(error) if hemiola_loops::Error::is_non_finite(&error) => (f64::INFINITY, None),
+                Err(error) => return Err(error),
+            };
             let duration = self.cluster.env().now() - start;
             // A loss near 0 may double by rounding.
             let bound = before.map_or(f64::INFINITY, |before| (before * DIVERGENCE_RATIO).max(self.negligible));
@@ -256,7 +260,7 @@ impl MfTraining<'_> {
                     MfLoss::OneClass => ("loss", objective),
                 };
                 let train = [(name.to_owned(), metric)].into();
-                let (plan, updates) = (Some(plan), self.train.len() as u64);
+                let updates = self.train.len() as u64;
                 return Ok(EpochResult { objective, train, duration, plan, updates, note });
             }
             self.model = backup;

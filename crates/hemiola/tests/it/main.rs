@@ -9,8 +9,8 @@
 //!   variables
 //! - `killed`: a peer under the launcher that is killed
 //! - `loops`: typical loops on in-process peers
+//! - `non_finite`: NaN and infinity that loops write to arrays
 //! - `profile`: profiles of loops, and plans for other clusters made from them
-//! - `refused`: loops that must not compile (`tests/ui`)
 //! - `table_clocks`: clocks of tables that end inside a pass of a loop
 //! - `tables`: parameter-server tables in loop bodies
 
@@ -23,8 +23,8 @@ mod guide;
 mod hello;
 mod killed;
 mod loops;
+mod non_finite;
 mod profile;
-mod refused;
 mod table_clocks;
 mod tables;
 

@@ -28,8 +28,8 @@ fn factorize(cluster: &Cluster, ratings: &DistArray<f32, 2>) -> Result<LoopPlan>
             let error = rating - wu.iter().zip(&*hi).map(|(a, b)| a * b).sum::<f32>();
             for k in 0..8 {
                 let (a, b) = (wu[k], hi[k]);
-                wu[k] += 0.01 * error * b;
-                hi[k] += 0.01 * error * a;
+                wu[k] += 1e-5 * error * b;
+                hi[k] += 1e-5 * error * a;
             }
         }
     )?;

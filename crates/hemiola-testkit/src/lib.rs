@@ -1,9 +1,11 @@
-//! Foundation of the integration tests: a watchdog, requirements of tests, peers as processes.
+//! Foundation of the integration tests: a watchdog, requirements of tests, peers as processes, the
+//! third-party crates of the workspace.
 //!
 //! Not published. Crates depend on it for their tests only.
 
 mod processes;
 mod require;
+pub mod supply_chain;
 mod watchdog;
 
 pub use processes::{PeerProcess, PeerProcesses, entry_arguments, entry_command};

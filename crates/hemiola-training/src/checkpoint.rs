@@ -8,6 +8,7 @@
 
 use crate::{ClusterInfo, DatasetInfo, EpochProgress, Error};
 use hemiola_array::dist::ArraySaver;
+use hemiola_array::files::{OsFileSystem, SharedFileSystem};
 use hemiola_array::save::SaveLock;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_loops::LoopPlan;
@@ -17,10 +18,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Folder and interval of checkpoints.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[must_use]
 pub struct Checkpoints {
     folder: PathBuf,
+    /// File system of the folder, if it is not that of the operating system.
+    files: Option<SharedFileSystem>,
     interval: CheckpointInterval,
     resume: bool,
 }
@@ -39,7 +42,15 @@ impl Checkpoints {
     /// Saves checkpoints in `folder`, every minute of training and at the end. An older save of the
     /// same model is replaced.
     pub fn new(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into(), interval: CheckpointInterval::Seconds(60.0), resume: false }
+        Self { folder: folder.into(), files: None, interval: CheckpointInterval::Seconds(60.0), resume: false }
+    }
+
+    /// Saves on another file system than that of the operating system, such as a
+    /// [simulated one](hemiola_array::files::testing) with faults and crashes. It belongs to this
+    /// run alone: the folder is not locked, and free space is not checked.
+    pub fn on(mut self, files: SharedFileSystem) -> Self {
+        self.files = Some(files);
+        self
     }
 
     /// Sets the interval between checkpoints. Default: 60 seconds.
@@ -58,6 +69,18 @@ impl Checkpoints {
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
+    }
+
+    /// Returns the file system of the folder.
+    #[must_use]
+    pub fn files(&self) -> SharedFileSystem {
+        self.files.clone().unwrap_or_else(OsFileSystem::shared)
+    }
+
+    /// Returns true if the folder is on the file system of the operating system.
+    #[must_use]
+    pub fn is_on_disk(&self) -> bool {
+        self.files.is_none()
     }
 
     /// Returns whether training resumes from the checkpoint in the folder.
@@ -79,7 +102,7 @@ impl Checkpoints {
     /// the data are read and passed to [`FitOptions::with_lock`](crate::FitOptions::with_lock), it
     /// lets a second run fail before reading.
     pub fn lock(&self, cluster: &Cluster) -> Result<Option<SaveLock>> {
-        ArraySaver::lock(cluster, &self.folder)
+        if self.is_on_disk() { ArraySaver::lock(cluster, &self.folder) } else { Ok(None) }
     }
 
     /// *Collective.* Returns the lock that the root holds already, or takes it.

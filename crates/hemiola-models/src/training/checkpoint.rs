@@ -12,6 +12,7 @@
 use super::{CheckpointMetadata, Checkpoints};
 use crate::Error;
 use hemiola_array::dist::{ArrayLoader, ArraySaver};
+use hemiola_array::files::SharedFileSystem;
 use hemiola_array::save::{PartReader, PartWriter, SaveLock};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_training::comparable_settings;
@@ -63,11 +64,13 @@ pub(super) fn claim(
     bytes: u64,
     held: Option<SaveLock>,
 ) -> Result<Option<SaveLock>> {
-    let folder = checkpoints.folder();
-    ArraySaver::check(cluster, folder, bytes)?;
+    let (folder, files) = (checkpoints.folder(), checkpoints.files());
+    if checkpoints.is_on_disk() {
+        ArraySaver::check(cluster, folder, bytes)?;
+    }
     let lock = checkpoints.lock_unless_held(cluster, held)?;
-    if cluster.broadcast(PartReader::exists(folder))? {
-        let kind: Option<String> = ArrayLoader::open(cluster, folder)?.metadata(MODEL_KEY)?;
+    if cluster.broadcast(PartReader::exists_on(&files, folder))? {
+        let kind: Option<String> = ArrayLoader::open_on(cluster, &files, folder)?.metadata(MODEL_KEY)?;
         check_kind(kind.as_deref(), folder, model)?;
     }
     Ok(lock)
@@ -108,14 +111,15 @@ fn read(folder: &Path, model: &str) -> Result<CheckpointMetadata> {
 /// best).
 pub(super) fn load<M: Checkpointable>(
     cluster: &Cluster,
-    folder: &Path,
+    checkpoints: &Checkpoints,
     model: &str,
 ) -> Result<(CheckpointMetadata, M, Option<M>)> {
+    let (folder, files) = (checkpoints.folder(), checkpoints.files());
     let missing = || Error::NoCheckpoint { folder: folder.to_owned() };
-    if !cluster.broadcast(PartReader::exists(folder))? {
+    if !cluster.broadcast(PartReader::exists_on(&files, folder))? {
         return Err(missing().into());
     }
-    ArrayLoader::load_with_retry(cluster, folder, |load| {
+    ArrayLoader::load_with_retry_on(cluster, &files, folder, |load| {
         let kind: Option<String> = load.metadata(MODEL_KEY)?;
         check_kind(kind.as_deref(), folder, model)?;
         let metadata: CheckpointMetadata = load.metadata(TRAINING_KEY)?.ok_or_else(missing)?;
@@ -129,13 +133,13 @@ pub(super) fn load<M: Checkpointable>(
 /// best.
 pub(super) fn save<M: Checkpointable>(
     cluster: &Cluster,
-    folder: &Path,
+    (files, folder): (&SharedFileSystem, &Path),
     model: &str,
     metadata: &CheckpointMetadata,
     best: &M,
     newest: Option<&M>,
 ) -> Result<()> {
-    let mut save = ArraySaver::begin(cluster, folder)?;
+    let mut save = ArraySaver::begin_on(cluster, files, folder)?;
     best.put(&mut save, "")?;
     if let Some(newest) = newest {
         newest.put(&mut save, NEWEST_PREFIX)?;

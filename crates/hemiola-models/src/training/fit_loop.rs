@@ -6,8 +6,9 @@
 
 use super::checkpoint::{self, Checkpointable};
 use super::{
-    Callback, CheckpointMetadata, ClusterInfo, EpochResult, Fit, FitOptions, Metrics, NoCallback, TrainingSpec,
+    Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochResult, Fit, FitOptions, Metrics, NoCallback, TrainingSpec,
 };
+use hemiola_array::files::{OsFileSystem, SharedFileSystem};
 use hemiola_cluster::{Cluster, Result};
 use hemiola_loops::LoopProfile;
 use hemiola_training::{EpochLearner, EpochLoop};
@@ -77,7 +78,8 @@ pub fn fit_loop<L: TrainingAlgorithm, S: Serialize>(
     let callback = callback.unwrap_or(&mut no_callback);
     // With a validation set, a checkpoint holds both the best and the newest model.
     let copies = if spec.data.validation > 0 { 2 } else { 1 };
-    let mut learner = ArrayLearner { cluster, model: spec.model, algorithm, best: None };
+    let files = checkpoints.as_ref().map(Checkpoints::files);
+    let mut learner = ArrayLearner { cluster, files, model: spec.model, algorithm, best: None };
     let mut run = EpochLoop::new(cluster, spec);
     let (mut end, mut held_lock) = (None, None);
     if let Some(checkpoints) = checkpoints {
@@ -85,7 +87,7 @@ pub fn fit_loop<L: TrainingAlgorithm, S: Serialize>(
         held_lock = checkpoint::claim(&checkpoints, cluster, learner.model, bytes, lock)?;
         run = run.checkpoints(checkpoints.clone(), learner.algorithm.digests()?);
         if checkpoints.resumes() {
-            end = learner.resume(&mut run, checkpoints.folder(), callback)?;
+            end = learner.resume(&mut run, &checkpoints, callback)?;
         }
     }
     let stop_reason = match end {
@@ -106,6 +108,8 @@ pub fn fit_loop<L: TrainingAlgorithm, S: Serialize>(
 /// Algorithm with the best model before the newest.
 struct ArrayLearner<'a, L: TrainingAlgorithm> {
     cluster: &'a Cluster,
+    /// File system of the checkpoints, if there are any.
+    files: Option<SharedFileSystem>,
     /// Kind of the model.
     model: &'a str,
     algorithm: L,
@@ -120,10 +124,10 @@ impl<L: TrainingAlgorithm> ArrayLearner<'_, L> {
     fn resume<S: Serialize>(
         &mut self,
         run: &mut EpochLoop<'_, S>,
-        folder: &Path,
+        checkpoints: &Checkpoints,
         callback: &mut dyn Callback,
     ) -> Result<Option<String>> {
-        let (mut metadata, best, newest) = checkpoint::load::<L::Model>(self.cluster, folder, self.model)?;
+        let (mut metadata, best, newest) = checkpoint::load::<L::Model>(self.cluster, checkpoints, self.model)?;
         run.check(&metadata)?;
         let state = serde_json::from_value(metadata.state.take());
         let damaged = |error: serde_json::Error| crate::Error::InvalidSave {
@@ -154,11 +158,13 @@ impl<L: TrainingAlgorithm> EpochLearner for ArrayLearner<'_, L> {
     fn save(&mut self, folder: &Path, mut metadata: CheckpointMetadata) -> Result<()> {
         metadata.state = serde_json::to_value(self.algorithm.state()).expect("the state serializes to JSON");
         let newest = self.algorithm.model();
+        let files = self.files.clone().unwrap_or_else(OsFileSystem::shared);
+        let target = (&files, folder);
         match &self.best {
             Some(best) if metadata.separate_newest => {
-                checkpoint::save(self.cluster, folder, self.model, &metadata, best, Some(newest))
+                checkpoint::save(self.cluster, target, self.model, &metadata, best, Some(newest))
             }
-            _ => checkpoint::save(self.cluster, folder, self.model, &metadata, newest, None),
+            _ => checkpoint::save(self.cluster, target, self.model, &metadata, newest, None),
         }
     }
 

@@ -13,6 +13,7 @@ mod collective;
 mod compression;
 mod convergence;
 mod data;
+mod harden;
 mod lasso;
 mod lda_memory;
 mod loops;
@@ -31,6 +32,7 @@ pub use collective::CollectiveBench;
 pub use compression::CompressionBench;
 pub use convergence::ConvergenceBench;
 pub use data::DataBench;
+pub use harden::HardenBench;
 pub use lasso::LassoBench;
 pub use lda_memory::LdaMemoryBench;
 pub use loops::LoopBench;
@@ -56,6 +58,8 @@ pub enum Bench {
     Convergence(ConvergenceBench),
     /// Throughput of file readers and of shuffles between two peers.
     Data(DataBench),
+    /// Figures behind the guarantees: strangers, altered frames, kills, memory.
+    Harden(HardenBench),
     /// One lasso problem from a folder, for comparison with other solvers.
     Lasso(LassoBench),
     /// Memory use of topic models.
@@ -88,6 +92,7 @@ impl Bench {
             Self::Compression(bench) => execute(&bench, reports),
             Self::Convergence(bench) => execute(&bench, reports),
             Self::Data(bench) => execute(&bench, reports),
+            Self::Harden(bench) => execute(&bench, reports),
             Self::Lasso(bench) => execute(&bench, reports),
             Self::LdaMemory(bench) => execute(&bench, reports),
             Self::Loops(bench) => execute(&bench, reports),

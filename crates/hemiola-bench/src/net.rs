@@ -13,6 +13,7 @@
 
 use crate::benchmark::Benchmark;
 use crate::processes;
+use anyhow::Context as _;
 use bytes::Bytes;
 use clap::Args;
 use hemiola_cluster::{Cluster, Error, Result};
@@ -83,6 +84,15 @@ pub(crate) struct NetMeasurement {
     apart_raw_rtt_us: Option<f64>,
     loaded_rtt_us: f64,
     sizes: Vec<NetThroughput>,
+}
+
+impl NetBench {
+    /// Measures the throughput of bulk messages beside raw sockets, in a process pair of its own.
+    pub(crate) fn bulk_ratio() -> anyhow::Result<f64> {
+        let bench = Self { rounds: 5, report: None, second: None };
+        let measured = bench.measure()?.context("this process is the first of the pair")?;
+        Ok(measured.bulk_gbps / measured.raw_gbps)
+    }
 }
 
 impl Benchmark for NetBench {

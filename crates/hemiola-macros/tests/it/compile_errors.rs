@@ -1,4 +1,6 @@
-//! Loops that do not compile, and the messages of the compiler. `TRYBUILD=overwrite` rewrites the
+//! Loops that do not compile with the real run time, and the messages of the compiler. All cases of the
+//! workspace are here, because each project of `trybuild` builds the run time again.
+//! `TRYBUILD=overwrite` rewrites the
 //! expected messages.
 
 #[test]

@@ -7,6 +7,7 @@ use hemiola_core::WorkerId;
 use hemiola_tables_proto::dtype::StorageType;
 use hemiola_tables_proto::in_loop::{LoopHandle, LoopTable, TableInLoop};
 use hemiola_tables_proto::{Clock, Consistency, KeySpace};
+use std::ops::Index;
 use std::sync::atomic::Ordering;
 
 impl<C: StorageType> Table<C> {
@@ -16,6 +17,25 @@ impl<C: StorageType> Table<C> {
     #[must_use]
     pub fn in_loop(&self) -> TableInLoop<'_, Self> {
         TableInLoop::new(self)
+    }
+}
+
+/// Index of a table. No type implements it: rows are read through handles and in loops. It exists for
+/// the message of the compiler.
+#[doc(hidden)]
+#[diagnostic::on_unimplemented(
+    message = "a table has no rows to index here; a loop reads them through `in_loop()`",
+    label = "this is a table, not a table in a loop",
+    note = "before the loop: `let w = table.in_loop();`, in the body: `w[key]` and `w.add(key, &values)`",
+    note = "outside of a loop, the handle of a worker reads a row: `table.each_worker(|worker| worker.read(key))`"
+)]
+pub trait TableIndex {}
+
+impl<C: StorageType, I: TableIndex> Index<I> for Table<C> {
+    type Output = [C::Compute];
+
+    fn index(&self, _: I) -> &[C::Compute] {
+        unreachable!("no type is an index of a table")
     }
 }
 

@@ -89,6 +89,8 @@ pub use hemiola_tables_proto::{
     Clock, CommPolicy, Consistency, NonFinitePolicy, PriorityPolicy, RowCells, RowDelivery, RowInitializer,
     RowSelection, TableInLoop,
 };
+#[doc(hidden)]
+pub use in_loop::TableIndex;
 pub use serve::serve;
 pub use servers::Servers;
 pub use table::Table;

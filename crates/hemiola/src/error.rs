@@ -42,16 +42,31 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// }
 /// ```
 ///
-/// Errors of the program itself become [`Program`](Self::Program): texts and I/O errors by `?`, any
+/// Errors of the program itself become [`Program`](Self::Program): texts, boxed errors, and those of
+/// parsing, conversion, formatting, I/O and environment variables in the standard library by `?`, any
 /// other error by [`Error::program`].
 ///
 /// ```
 /// let failed = hemiola::standalone(1).run(|_| {
-///     let port: u16 = "many".parse().map_err(hemiola::Error::program)?;
+///     let port: u16 = "many".parse()?;
 ///     Ok(port)
 /// });
 /// let Err(hemiola::Error::Program(error)) = failed else { panic!("{failed:?}") };
 /// assert!(error.is::<std::num::ParseIntError>());
+///
+/// # #[derive(Debug)]
+/// # struct MyError;
+/// # impl std::fmt::Display for MyError {
+/// #     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+/// #         formatter.write_str("mine")
+/// #     }
+/// # }
+/// # impl std::error::Error for MyError {}
+/// # fn my_function() -> Result<(), MyError> {
+/// #     Err(MyError)
+/// # }
+/// let failed = hemiola::standalone(1).run(|_| Ok(my_function().map_err(hemiola::Error::program)?));
+/// assert_eq!(failed.unwrap_err().to_string(), "mine");
 /// ```
 #[derive(thiserror::Error)]
 #[non_exhaustive]
@@ -258,6 +273,35 @@ by_way_of_the_cluster! {
     &str,
 }
 
+/// Implements the conversions from errors of the standard library that programs return.
+macro_rules! of_programs {
+    ($($error:ty),* $(,)?) => {
+        $(
+            impl From<$error> for Error {
+                fn from(error: $error) -> Self {
+                    Self::program(error)
+                }
+            }
+        )*
+    };
+}
+
+of_programs! {
+    fmt::Error,
+    std::array::TryFromSliceError,
+    std::char::ParseCharError,
+    std::env::VarError,
+    std::ffi::NulError,
+    std::net::AddrParseError,
+    std::num::ParseFloatError,
+    std::num::ParseIntError,
+    std::num::TryFromIntError,
+    std::str::ParseBoolError,
+    std::str::Utf8Error,
+    std::string::FromUtf8Error,
+    std::time::SystemTimeError,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,6 +333,23 @@ mod tests {
     #[test]
     fn the_error_is_small_enough_to_return_by_value() {
         assert!(size_of::<Error>() < 128, "{}", size_of::<Error>());
+    }
+
+    #[test]
+    fn common_errors_of_the_standard_library_are_errors_of_the_program() {
+        fn fails(number: &str, name: &[u8]) -> Result<()> {
+            let _: u8 = u8::try_from(number.parse::<i64>()?)?;
+            let _: f64 = std::str::from_utf8(name)?.parse()?;
+            Ok(())
+        }
+        let text = |number: &str, name: &[u8]| match fails(number, name) {
+            Err(Error::Program(error)) => error.to_string(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(text("x", b""), "invalid digit found in string");
+        assert_eq!(text("300", b""), "out of range integral type conversion attempted");
+        assert_eq!(text("3", b"\xff"), "invalid utf-8 sequence of 1 bytes from index 0");
+        assert_eq!(text("3", b"y"), "invalid float literal");
     }
 
     #[test]

@@ -7,6 +7,9 @@ use crate::{Cluster, Error, Result};
 /// unless a launcher (`hemiola run`, torchrun, Open MPI, Slurm, Kubernetes) or a `HEMIOLA_*`
 /// variable says otherwise.
 ///
+/// `?` returns errors of Hemiola and common errors of the standard library from `program`; see
+/// [`Error`] for others.
+///
 /// Every peer runs the same `program`. When it returns, the peer waits until the others have ended
 /// too. When it fails or panics on one peer, the others end with an error that names that peer.
 ///

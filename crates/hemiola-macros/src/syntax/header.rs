@@ -197,6 +197,10 @@ fn space(space: &Expr, diagnostics: &mut Diagnostics) -> Option<SpaceSyntax> {
             }
             let ranges = array.elems.iter().map(|element| match unwrapped(element) {
                 Expr::Range(range) => checked(range, diagnostics),
+                Expr::MethodCall(call) if starts_with_range(&call.receiver) => {
+                    diagnostics.at(&call.method, adapted_range(&call.method));
+                    None
+                }
                 other => {
                     diagnostics
                         .at(other, "expected a range such as `0..n`; ranges are written in place, one for each index");
@@ -210,7 +214,36 @@ fn space(space: &Expr, diagnostics: &mut Diagnostics) -> Option<SpaceSyntax> {
         Expr::Reference(reference) => {
             Some(SpaceSyntax::Entries { array: Box::new(space.clone()), mutable: reference.mutability.is_some() })
         }
+        Expr::MethodCall(call) if starts_with_range(&call.receiver) => {
+            diagnostics.at(&call.method, adapted_range(&call.method));
+            None
+        }
         _ => Some(SpaceSyntax::Entries { array: Box::new(space.clone()), mutable: false }),
+    }
+}
+
+/// True for a range and for a chain of method calls on one.
+fn starts_with_range(expr: &Expr) -> bool {
+    match unwrapped(expr) {
+        Expr::Range(_) => true,
+        Expr::MethodCall(call) => starts_with_range(&call.receiver),
+        _ => false,
+    }
+}
+
+/// Message for a range with an iterator adaptor.
+fn adapted_range(method: &Ident) -> String {
+    match method.to_string().as_str() {
+        "step_by" => "the index of a parallel loop takes every value of its range; count the steps instead: \
+                      `for k in 0..n.div_ceil(step)`, with `let i = k * step;` in the body"
+            .to_owned(),
+        "rev" => "the iterations of a parallel loop have no order of their own; leave `rev` out, or compute the \
+                  index in the body: `let i = n - 1 - k;`"
+            .to_owned(),
+        other => format!(
+            "`{other}` is for iterators, and a parallel loop runs over a range such as `0..n` or the entries of an \
+             array; compute what the iteration needs in the body"
+        ),
     }
 }
 

@@ -168,6 +168,16 @@ pub enum Error {
         /// Size in bytes at the time of the error.
         after: u64,
     },
+    /// Peers of one job read different files.
+    #[error("peer {rank} reads {peer}, and peer 0 {root}; give all peers the same files under the same path")]
+    PeersReadDifferentFiles {
+        /// Rank of the peer that differs.
+        rank: usize,
+        /// Pattern or file of the root.
+        root: String,
+        /// Pattern or file of the other peer.
+        peer: String,
+    },
     /// A compressed file is truncated or damaged.
     #[error(
         "`{}` is not a complete {format} file: {problem} after {decoded} decoded bytes; fetch or compress it again",

@@ -1,8 +1,8 @@
-//! Errors of resuming a training run, with the facts in fields.
+//! Errors of starting and resuming a training run, with the facts in fields.
 
 use hemiola_core::ErrorKind;
 
-/// Error of resuming a training run.
+/// Error of starting or resuming a training run.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,6 +14,20 @@ pub enum Error {
     SettingsMismatch {
         /// One sentence per setting that differs: its old and its new value.
         differences: Vec<String>,
+    },
+    /// Peers were started with different settings.
+    #[error(
+        "`{setting}` is {peer} on peer {rank} and {root} on peer 0; start all peers with the same settings and data"
+    )]
+    PeersDiffer {
+        /// Name of the first setting that differs.
+        setting: String,
+        /// Value on the root, as text.
+        root: String,
+        /// Value on the other peer, as text.
+        peer: String,
+        /// Rank of the other peer.
+        rank: usize,
     },
     /// The data differ from those of the checkpoint.
     #[error(

@@ -62,6 +62,7 @@
 //! | [`callback`](Callback) | messages and progress for the caller, who may stop training |
 //! | [`progress`](EpochProgress) | state of a run after an epoch |
 //! | [`options`](FitOptions) | options of a fit: callback, checkpoints, profiling |
+//! | [`peer_agreement`](check_same_settings) | all peers have the same settings |
 //! | [`checkpoint`](Checkpoints) | folder and interval of checkpoints; their metadata |
 //! | [`report`](TrainingReport) | the JSON report of a training run |
 //! | [`error`] | errors of resuming |
@@ -73,6 +74,7 @@ pub mod error;
 mod limits;
 mod metric;
 mod options;
+mod peer_agreement;
 mod progress;
 mod report;
 mod spec;
@@ -84,6 +86,7 @@ pub use error::Error;
 pub use limits::{StopDecision, TrainingLimits};
 pub use metric::TargetMetric;
 pub use options::FitOptions;
+pub use peer_agreement::{check_same_settings, check_same_values};
 pub use progress::{EpochProgress, Metrics};
 pub use report::{ClusterInfo, DatasetInfo, TrainingReport, TrainingSummary};
 pub use spec::TrainingSpec;

@@ -62,7 +62,7 @@ pub use element::Element;
 pub use guard::ArrayGuard;
 pub use lazy::LazyArray;
 pub use partition::{ArrayLayout, PartitionMethod, PartitionSpec, PartitionedDimension};
-pub use readers::ReadExt;
+pub use readers::{ReadExt, find_files};
 pub use row_per_line::LabelledData;
 pub use shuffle::shuffle;
 pub use source::{Entry, RecordSource};

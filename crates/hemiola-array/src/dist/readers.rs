@@ -31,9 +31,38 @@ const MIN_UNIT_BYTES: u64 = 64 * 1024;
 const MIN_OBJECT_UNIT_BYTES: u64 = 4 << 20;
 
 /// *Collective.* Finds the files of `pattern` (a file, a folder or a glob), as the root sees them.
-pub(crate) fn find_files(cluster: &Cluster, pattern: &str) -> hemiola_cluster::Result<Vec<InputFile>> {
+/// Returns an error if a peer asks for another pattern, or has a file of another size.
+pub fn find_files(cluster: &Cluster, pattern: &str) -> hemiola_cluster::Result<Vec<InputFile>> {
     let found = if cluster.is_root() { InputFile::find(pattern) } else { Ok(Vec::new()) };
-    cluster.broadcast(agree(cluster, found)?)
+    let files = cluster.broadcast(agree(cluster, found)?)?;
+    if cluster.size() > 1 {
+        let patterns = cluster.all_gather(pattern.to_owned())?;
+        let differs = patterns.iter().enumerate().find(|(_, other)| **other != patterns[0]);
+        agree(
+            cluster,
+            differs.map_or(Ok(()), |(rank, other)| {
+                let (root, peer) = (patterns[0].clone(), other.clone());
+                Err(Error::PeersReadDifferentFiles { rank, root: format!("`{root}`"), peer: format!("`{peer}`") })
+            }),
+        )?;
+        agree(cluster, check_sizes(cluster, &files))?;
+    }
+    Ok(files)
+}
+
+/// Checks that this peer sees the files with the sizes that the root sees.
+fn check_sizes(cluster: &Cluster, files: &[InputFile]) -> Result<()> {
+    for file in files.iter().filter(|file| !file.is_object()) {
+        // A file that cannot be opened is reported by its reader.
+        if let Ok(own) = std::fs::metadata(file.path()).map(|metadata| metadata.len())
+            && own != file.bytes()
+        {
+            let shown = |bytes: u64| format!("`{}` of {bytes} bytes", file.path().display());
+            let rank = cluster.rank().index();
+            return Err(Error::PeersReadDifferentFiles { rank, root: shown(file.bytes()), peer: shown(own) });
+        }
+    }
+    Ok(())
 }
 
 /// *Collective.* Splits files into units for all workers of the job. The root decides: peers may

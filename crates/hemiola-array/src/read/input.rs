@@ -246,7 +246,7 @@ impl InputFile {
             ),
             FileCompression::Bzip2 => Decompressor::Bzip2(bzip2::bufread::MultiBzDecoder::new(input(file))),
         };
-        Ok(InputReader { source: self.clone(), decoder, decoded: 0 })
+        Ok(InputReader { source: self.clone(), decoder, decoded: 0, limit: DECODED_LIMIT })
     }
 
     pub(crate) fn check_size(&self, now: u64) -> Result<()> {
@@ -312,11 +312,30 @@ enum Decompressor {
     Bzip2(bzip2::bufread::MultiBzDecoder<BufReader<RawInput>>),
 }
 
+/// Limit of the decoded size of a compressed file: a small file must not fill the memory.
+#[derive(Clone, Copy, Debug)]
+struct DecodedLimit {
+    /// Number of bytes that any file may decode to.
+    bytes: u64,
+    /// Beyond them, at most this many times the stored size.
+    ratio: u64,
+}
+
+/// Text compresses up to fifty-fold, and files of zeros a thousand-fold.
+const DECODED_LIMIT: DecodedLimit = DecodedLimit { bytes: 1 << 30, ratio: 200 };
+
+impl DecodedLimit {
+    fn is_exceeded(self, decoded: u64, stored: u64) -> bool {
+        decoded > self.bytes && decoded / self.ratio > stored
+    }
+}
+
 /// Reader of the decoded bytes of an input file, with errors that name it.
 pub struct InputReader {
     source: InputFile,
     decoder: Decompressor,
     decoded: u64,
+    limit: DecodedLimit,
 }
 
 impl InputReader {
@@ -332,12 +351,26 @@ impl InputReader {
             match read {
                 Ok(count) => {
                     self.decoded += count as u64;
+                    self.check_decoded()?;
                     return Ok(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(self.failure(&error)),
             }
         }
+    }
+
+    /// Returns an error if a compressed file decodes to far more than its size.
+    fn check_decoded(&self) -> Result<()> {
+        let plain = matches!(self.decoder, Decompressor::Plain(_));
+        if plain || !self.limit.is_exceeded(self.decoded, self.source.bytes) {
+            return Ok(());
+        }
+        let problem = format!(
+            "its {} bytes decode to more than {} times as many; decompress it first, if this is intended",
+            self.source.bytes, self.limit.ratio
+        );
+        Err(Error::BadFile { file: self.source.path.clone(), problem })
     }
 
     /// Fills the buffer. Returns the number of bytes, smaller only at the end of the file.
@@ -438,6 +471,23 @@ mod tests {
         assert_eq!(FileCompression::of(b"BZh9"), FileCompression::Bzip2);
         assert_eq!(FileCompression::of(b"BZhx"), FileCompression::Plain);
         assert_eq!(FileCompression::of(b""), FileCompression::Plain);
+    }
+
+    #[test]
+    fn a_small_file_that_decodes_to_very_much_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("zeros.zst");
+        std::fs::write(&path, zstd::encode_all(&vec![b'0'; 1 << 20][..], 1).unwrap()).unwrap();
+        let source = InputFile::open(&path).unwrap();
+        let decode = |limit: DecodedLimit| {
+            let mut reader = source.reader().unwrap();
+            reader.limit = limit;
+            reader.fill(&mut vec![0; 1 << 20])
+        };
+        assert_eq!(decode(DECODED_LIMIT), Ok(1 << 20), "small results are allowed at any ratio");
+        let told = decode(DecodedLimit { bytes: 1 << 16, ratio: 200 }).unwrap_err().to_string();
+        assert!(told.contains("zeros.zst") && told.contains("more than 200 times"), "{told}");
+        assert_eq!(decode(DecodedLimit { bytes: 1 << 16, ratio: 1 << 20 }), Ok(1 << 20));
     }
 
     #[test]

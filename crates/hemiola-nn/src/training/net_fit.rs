@@ -11,7 +11,7 @@ use crate::trainer::{Trainer, TrainerBuilder};
 use burn::module::Module;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::{Rank, Seed};
-use hemiola_training::{EpochLoop, TrainingSpec};
+use hemiola_training::{EpochLoop, TrainingSpec, check_same_settings};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -151,11 +151,12 @@ impl<'a, D: Dataset> NetFit<'a, D> {
         options: FitOptions<'_>,
     ) -> Result<FittedNet<N>> {
         let cluster = trainer.cluster().clone();
+        let settings = self.settings.clone().unwrap_or_else(|| self.default_settings());
+        check_same_settings(&cluster, &self.name, &json!({ "limits": self.limits, "settings": settings }))?;
         let digests = self.check_data(&cluster)?;
         let FitOptions { callback, checkpoints, lock, .. } = options;
         let mut no_callback = NoCallback;
         let callback = callback.unwrap_or(&mut no_callback);
-        let settings = self.settings.clone().unwrap_or_else(|| self.default_settings());
         let batches = BatchSampler::new(self.train.len(), self.batch_size, cluster.size(), Seed(self.seed));
         let mut builder = trainer.batch_size(self.batch_size.div_ceil(cluster.size()));
         let mut held_lock = None;

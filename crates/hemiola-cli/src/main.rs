@@ -4,6 +4,7 @@
 
 mod command;
 mod error;
+mod given_flags;
 mod graph;
 mod output;
 mod plural;

@@ -17,6 +17,9 @@ pub enum Error {
         /// Description of the allowed values.
         expected: &'static str,
     },
+    /// A column of separated values is missing, unknown or ambiguous.
+    #[error(transparent)]
+    Columns(#[from] crate::input::ColumnError),
     /// The training data have no ratings.
     #[error("there are no ratings to train on; check the input")]
     NoRatings,
@@ -91,6 +94,36 @@ pub enum Error {
     TooManyClasses {
         /// Maximum number of classes.
         most: usize,
+    },
+    /// Nearly every example has a label of its own.
+    #[error(
+        "{examples} examples have {classes} different labels, so these are quantities or names and not classes; train a \
+         regression (`lasso`, `elastic-net`), or choose another label column with `--label`"
+    )]
+    LabelsAreNotClasses {
+        /// Number of different labels.
+        classes: usize,
+        /// Number of examples.
+        examples: usize,
+    },
+    /// All ratings are on one side of the logistic loss.
+    #[error(
+        "no rating is {missing}, and the loss `logistic` needs ratings above 0 and others; write negative ratings as 0 or \
+         below, or learn from positive ones alone with the loss `one-class`"
+    )]
+    OneSidedRatings {
+        /// Kind of rating that is missing: `above 0`, or `0 or below`.
+        missing: &'static str,
+    },
+    /// More memory is needed than the machine has.
+    #[error("{what} needs {}, and this machine has {} free; use a smaller model or a machine with more memory", Gib(*.needed), Gib(*.available))]
+    NotEnoughMemory {
+        /// Description of the content.
+        what: String,
+        /// Number of bytes needed.
+        needed: u64,
+        /// Number of bytes available.
+        available: u64,
     },
     /// A label or feature is infinite or NaN.
     #[error(
@@ -213,6 +246,15 @@ impl Error {
     /// Returns the error of a save that lacks something.
     pub(crate) fn missing(what: &str) -> Self {
         Self::InvalidSave { problem: format!("it has no {what}") }
+    }
+}
+
+/// Number of bytes, in GiB for messages.
+struct Gib(u64);
+
+impl std::fmt::Display for Gib {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:.1} GiB", self.0 as f64 / f64::from(1 << 30))
     }
 }
 

@@ -19,17 +19,21 @@
 //! | module | concept |
 //! |---|---|
 //! | [`estimator`] | [`Estimator`] and [`Predictor`]: the contract of all model families |
+//! | [`input`] | [`InputSchema`](input::InputSchema): layout of the training files, stored with a model |
 //! | [`training`] | fit and checkpoints of models of arrays, by the loop of [`hemiola_training`] |
 //! | [`mf`] | [`MatrixFactorization`]: ratings or implicit feedback explained by factors of users and items |
 //! | [`linear`] | [`LinearClassifier`]: support vector machines and logistic regression |
 //! | [`sparse`] | [`SparseRegression`]: lasso, elastic net, and L1-regularized logistic regression |
 //! | [`lda`] | [`TopicModelling`]: topic models (latent Dirichlet allocation) |
+//! | [`memory`] | memory that a model needs, checked before it is taken |
 //! | [`error`] | errors of training, evaluation and loading |
 
 pub mod error;
 pub mod estimator;
+pub mod input;
 pub mod lda;
 pub mod linear;
+pub mod memory;
 pub mod mf;
 pub mod prelude;
 mod setters;

@@ -39,6 +39,10 @@ fn from_lines(text: &str) -> Result<Vec<(Rank, Rank)>, (usize, String)> {
 
 /// Parses two ranks separated by a space, a comma, a dash or an arrow.
 fn parse(edge: &str) -> Option<(Rank, Rank)> {
+    // A dash or comma in front would be the sign of a number, or a missing rank.
+    if !edge.trim_start().starts_with(|letter: char| letter.is_ascii_digit()) {
+        return None;
+    }
     let mut parts = edge.split(|letter: char| letter.is_whitespace() || ",->→".contains(letter));
     let mut next = || parts.by_ref().find(|part| !part.is_empty());
     let rank = |part: Option<&str>| part?.parse().ok().map(Rank::new);
@@ -57,6 +61,14 @@ fn invalid_edge(text: &str, location: Option<(&str, usize)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_have_no_sign() {
+        assert_eq!(parse("1 2"), Some((Rank::new(1), Rank::new(2))));
+        for wrong in ["-1 2", "-1-2", ",1 2", "1 2 3", "1 --x"] {
+            assert_eq!(parse(wrong), None, "{wrong}");
+        }
+    }
 
     fn edges(numbers: &[(u32, u32)]) -> Vec<(Rank, Rank)> {
         numbers.iter().map(|&(from, to)| (Rank::new(from), Rank::new(to))).collect()

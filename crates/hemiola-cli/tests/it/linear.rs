@@ -37,7 +37,7 @@ fn labels_are_predicted() {
         let trained = hemiola(
             &lab,
             &format!(
-                "train {model} --data {data}.libsvm -c 10 --tolerance 0.05 --output model --report run.json --workers 2"
+                "train {model} --data {data}.libsvm -c 10 --tolerance 0.05 --validation 0.1 --output model --report run.json --workers 2"
             ),
         );
         assert_eq!((trained.code, text(&trained.stderr)), (Some(0), String::new()));
@@ -63,7 +63,10 @@ fn labels_are_predicted() {
 fn synthetic_examples_train_with_an_explanation() {
     let lab = lab();
     for model in ["svm", "logistic"] {
-        let told = hemiola(&lab, &format!("train {model} --epochs 2 --peers 3 --graph ring --explain --workers 1"));
+        let told = hemiola(
+            &lab,
+            &format!("train {model} --epochs 2 --validation 0.1 --peers 3 --graph ring --explain --workers 1"),
+        );
         assert_eq!(told.code, Some(0), "{}", text(&told.stderr));
         let told = text(&told.stdout);
         assert!(
@@ -87,6 +90,7 @@ fn four_processes_are_bit_identical_to_four_peers_in_one() {
     let settings = LinearClassifier::builder(LinearLoss::SquaredHinge)
         .graph(hemiola::collective::Topology::RootExpander)
         .tolerance(0.0)
+        .validation(0.0)
         .limits(limits)
         .build()
         .unwrap();

@@ -4,6 +4,8 @@
 //! |---|---|
 //! | `data` | `hemiola data` |
 //! | `model`, `linear`, `sparse`, `topics`, `nets` | training and use of each family of models |
+//! | `agreement` | peers, flags and data that contradict each other |
+//! | `layout` | columns, labels and separators, stored with a model |
 //! | `training`, `results`, `conditions` | shared by all models: checkpoints and signals, output, unusual data |
 //! | `newcomer`, `slips` | the commands of the README, and regressions found by new users |
 //! | `plot`, `simulate`, `topology`, `probe` | the commands of these names |
@@ -15,9 +17,11 @@
 //! which only Linux has.
 #![cfg(target_os = "linux")]
 
+mod agreement;
 mod conditions;
 mod data;
 mod ending;
+mod layout;
 mod linear;
 mod model;
 mod nets;

@@ -218,7 +218,7 @@ fn commands_refuse_models_of_another_family() {
         ("infer --model svm --data new.txt", "`svm` has no topics"),
         ("predict --model model --data new.txt", "a topic model does not predict"),
         ("evaluate --model model --data text.txt --ranking", "ranking metrics need a model"),
-        ("evaluate --model svm --data text.txt --zero-based", "`--zero-based` is for topic models"),
+        ("evaluate --model svm --data text.txt --zero-based", "`--zero-based` is for LIBSVM text"),
         ("train svm --output model", "must not replace"),
         ("topics --model modle", "did you mean `model`?"),
         ("topics --model model --relevance 2", "is not a number from 0 to 1"),

@@ -110,7 +110,7 @@ fn a_second_signal_stops_at_once() {
     let lab = lab();
     // An epoch over many ratings of high rank takes far longer than two signals.
     let mut many = String::new();
-    (0..400_000).for_each(|n| writeln!(many, "{},{},1", n % 2000, n / 2000).unwrap());
+    (0..400_000).for_each(|n| writeln!(many, "{},{},{}", n % 2000, n / 2000, 1 + n % 5).unwrap());
     fs::write(lab.path().join("many.csv"), many).unwrap();
     let arguments = "train mf --data many.csv --rank 4096 --workers 1 --output model --epochs 1";
     let mut words = arguments.split_whitespace();

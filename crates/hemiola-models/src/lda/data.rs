@@ -19,6 +19,7 @@ use super::vocabulary_filter::{FilteredWords, VocabularyFilter, select};
 use crate::Error;
 use hemiola_array::BadLine;
 use hemiola_array::ReadExt;
+use hemiola_array::dist::find_files;
 use hemiola_array::read::detect::DetectedFormat;
 use hemiola_array::read::lines::{check_vocabulary, read_names};
 use hemiola_array::read::{self, InputFile, Ldac, Libsvm};
@@ -148,6 +149,7 @@ pub fn read(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Re
             let too_many = |_| Error::WordOutOfRange { document: 0, word, words: u32::MAX as usize };
             LdaVocabulary::numbered(words.map_err(too_many)?)
         };
+        let vocabulary = vocabulary.with_zero_based(format == CorpusFormat::Libsvm && options.zero_based);
         if vocabulary.terms().is_none() && !options.stop_words.is_empty() {
             return Err(Error::StopWordsWithoutVocabulary.into());
         }
@@ -189,6 +191,8 @@ pub fn read_with_vocabulary(
         let (corpus, unseen) = text::read_for_model(cluster, &tokenizer, vocabulary, &sources)?;
         return Ok(MappedCorpus { corpus, unseen, skipped: Vec::new() });
     }
+    // Ids of new files count as in training.
+    let options = &CorpusReadOptions { zero_based: options.zero_based || vocabulary.zero_based(), ..options.clone() };
     let (array, skipped) = bags(cluster, options, format, pattern)?;
     let (corpus, unseen) = match &options.vocabulary {
         None => {
@@ -223,20 +227,20 @@ pub fn synthetic(cluster: &Cluster, documents: usize, Seed(seed): Seed) -> Resul
 
 /// *Collective.* Detects the files and their format on the root.
 fn detect(cluster: &Cluster, options: &CorpusReadOptions, pattern: &str) -> Result<(CorpusFormat, Vec<InputFile>)> {
-    let detected = if cluster.is_root() { Some(inspect(options.format, pattern)) } else { None };
-    let (format, sources) = cluster.broadcast(detected)?.transpose()?.expect("the root has inspected the files");
+    let sources = find_files(cluster, pattern)?;
+    let detected = if cluster.is_root() { Some(inspect(options.format, &sources, pattern)) } else { None };
+    let format = cluster.broadcast(detected)?.transpose()?.expect("the root has inspected the files");
     Ok((format, sources))
 }
 
-fn inspect(format: Option<CorpusFormat>, pattern: &str) -> hemiola_array::Result<(CorpusFormat, Vec<InputFile>)> {
-    let sources = InputFile::find(pattern)?;
+fn inspect(format: Option<CorpusFormat>, sources: &[InputFile], pattern: &str) -> hemiola_array::Result<CorpusFormat> {
     let Some(first) = sources.first() else {
         return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() });
     };
     if let Some(format) = format {
-        return Ok((format, sources));
+        return Ok(format);
     }
-    let format = match DetectedFormat::of(first).map(|guess| guess.format) {
+    Ok(match DetectedFormat::of(first).map(|guess| guess.format) {
         Ok(read::FileFormat::Docword) => CorpusFormat::Docword,
         Ok(read::FileFormat::Libsvm) => CorpusFormat::Libsvm,
         Ok(read::FileFormat::Ldac) => CorpusFormat::Ldac,
@@ -252,8 +256,7 @@ fn inspect(format: Option<CorpusFormat>, pattern: &str) -> hemiola_array::Result
         }
         // Separated values and unstructured files.
         _ => CorpusFormat::Text,
-    };
-    Ok((format, sources))
+    })
 }
 
 /// Array of documents by words, with integer or floating-point counts.

@@ -13,6 +13,7 @@ use super::infer::{InferenceSettings, TopicMixture};
 use super::tokenizer::Tokenizer;
 use super::vocabulary::LdaVocabulary;
 use super::word_topics::WordTopics;
+use crate::input::InputSchema;
 use crate::training::Checkpointable;
 use crate::{Error, Predictor};
 use hemiola_array::Element;
@@ -204,6 +205,8 @@ impl Checkpointable for LdaModel {
         if let Some(tokenizer) = self.vocabulary.tokenizer() {
             save.put_metadata("text", tokenizer);
         }
+        let schema = self.vocabulary.zero_based().then(|| InputSchema::libsvm(true));
+        InputSchema::put(schema.as_ref(), save);
         Ok(())
     }
 
@@ -244,6 +247,8 @@ impl Checkpointable for LdaModel {
         } else {
             LdaVocabulary::numbered(rows.words() as u32)
         };
+        let zero_based = InputSchema::get(load)?.is_some_and(|schema| schema.zero_based);
+        let vocabulary = vocabulary.with_zero_based(zero_based);
         Ok(Self::new(&cluster, alpha, beta, rows, Arc::new(vocabulary), documents)?)
     }
 

@@ -52,6 +52,9 @@ impl TextUnit {
         let mut words: Vec<u32> = Vec::new();
         let report = LineReader::new().read_bytes(range, |line| {
             words.clear();
+            if is_binary(line) {
+                return Err(ParseError::new("text, not the bytes of a binary file"));
+            }
             let line = crate::mf::data::decode_text(line);
             unit.stopped += tokenizer.words(&line, |word| words.push(unit.names.intern(word.as_bytes())));
             words.sort_unstable();
@@ -62,6 +65,12 @@ impl TextUnit {
         });
         (unit, report)
     }
+}
+
+/// Returns true for bytes that are no text in any usual encoding.
+fn is_binary(line: &[u8]) -> bool {
+    let control = |byte: &u8| matches!(byte, 1..=8 | 14..=26 | 28..=31);
+    line.contains(&0) || std::str::from_utf8(line).is_err() && line.iter().any(control)
 }
 
 /// Merges the reports of all peers into one result.

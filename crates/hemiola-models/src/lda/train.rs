@@ -10,12 +10,14 @@ use super::state::LdaState;
 use super::tables::{CountTables, LEAST_PARTS};
 use super::{Corpus, LdaModel, TopicModelling, sampler_trial};
 use crate::Estimator;
+use crate::memory::ensure_available;
 use crate::training::{
     ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
     fit_loop,
 };
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
+use hemiola_training::check_same_settings;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -38,6 +40,9 @@ impl Estimator for TopicModelling {
         options: FitOptions<'_>,
     ) -> Result<Fit<LdaModel>> {
         let settings = &self.settings;
+        check_same_settings(cluster, KIND, settings)?;
+        let tokens = corpus.tokens();
+        ensure_available(8 * u128::from(tokens), || format!("a topic for each of {tokens} tokens"))?;
         let split = (validation.is_none() && settings.validation > 0.0)
             .then(|| corpus.split(cluster, settings.validation, Seed(settings.seed)))
             .transpose()?;

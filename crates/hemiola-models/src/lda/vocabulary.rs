@@ -15,13 +15,15 @@ pub struct LdaVocabulary {
     len: u32,
     /// Tokenizer of the text, if the words come from text.
     tokenizer: Option<Tokenizer>,
+    /// True if the words come from LIBSVM text whose ids count from 0.
+    zero_based: bool,
 }
 
 impl LdaVocabulary {
     /// Creates a vocabulary of `len` words without names.
     #[must_use]
     pub fn numbered(len: u32) -> Self {
-        Self { terms: None, len, tokenizer: None }
+        Self { terms: None, len, tokenizer: None, zero_based: false }
     }
 
     /// Creates a vocabulary of named words. Duplicate names are distinct words.
@@ -31,7 +33,7 @@ impl LdaVocabulary {
     #[must_use]
     pub fn named(terms: Vec<Box<str>>) -> Self {
         let len = u32::try_from(terms.len()).expect("the number of words fits into 32 bits");
-        Self { terms: Some(terms), len, tokenizer: None }
+        Self { terms: Some(terms), len, tokenizer: None, zero_based: false }
     }
 
     /// Sets the tokenizer by which the words were found.
@@ -39,6 +41,19 @@ impl LdaVocabulary {
     pub fn with_tokenizer(mut self, tokenizer: Tokenizer) -> Self {
         self.tokenizer = Some(tokenizer);
         self
+    }
+
+    /// Sets whether ids of the LIBSVM files count from 0.
+    #[must_use]
+    pub fn with_zero_based(mut self, zero_based: bool) -> Self {
+        self.zero_based = zero_based;
+        self
+    }
+
+    /// Returns whether ids of the LIBSVM files count from 0.
+    #[must_use]
+    pub fn zero_based(&self) -> bool {
+        self.zero_based
     }
 
     /// Returns the tokenizer of the text, if the words come from text.

@@ -1,7 +1,9 @@
 //! Reading labelled examples from files, and generating synthetic ones.
 //!
-//! LIBSVM text is read as such. In separated values the first field is the label and the others are
-//! features, by position. Zeros are dropped, so that wide and mostly empty tables stay small.
+//! LIBSVM text is read as such. In separated values one column is the label, the first unless
+//! [`label`](LinearReadOptions::label) names another, and the others are features. Zeros are
+//! dropped, so that wide and mostly empty tables stay small. Files for a trained model are read by
+//! its [`InputSchema`]: columns are matched by name, or by their number without a header.
 //!
 //! Labels of separated values are names if none of them is a number; the label of an example is
 //! then the index of its name in sorted order. If some labels are numbers, a non-numeric label is
@@ -9,10 +11,12 @@
 
 use super::shard::MAX_CLASSES;
 use crate::Error;
+use crate::input::{ColumnError, ColumnRole, ExampleColumns, FieldUse, FileHead, InputSchema, InspectError, head_of};
 use hemiola_array::Dictionary;
-use hemiola_array::dist::{LabelledData, LazyArray, RecordSource};
+use hemiola_array::dist::{LabelledData, LazyArray, RecordSource, find_files};
 use hemiola_array::read::{
     ByteRange, Csv, DetectedFormat, Fields, FileFormat, InputFile, Libsvm, ParseError, ReadReport, ReadSummary,
+    Separator,
 };
 use hemiola_array::synthetic::{LogisticGenerator, SyntheticLogistic};
 use hemiola_array::{ArrayExt, DistArray, ReadExt};
@@ -42,6 +46,15 @@ pub struct LinearReadOptions {
     /// Separated values: known class names, such as those of a model. Any other name gets the label
     /// [`UNKNOWN_LABEL`].
     pub names: Vec<String>,
+    /// Separated values: label column in training, by name or by number counted from 1. Default:
+    /// the first.
+    pub label: Option<String>,
+    /// Separated values: columns to leave out in training, by name or number.
+    pub ignore: Vec<String>,
+    /// Layout of the training files of a model, by which these files are read.
+    pub schema: Option<InputSchema>,
+    /// Labels are not read and may be missing: for predictions.
+    pub without_labels: bool,
 }
 
 /// Label of an example whose class name is unknown.
@@ -54,38 +67,141 @@ pub struct LinearExamples {
     pub labelled: LabelledData,
     /// Class names by label; empty if labels are numbers.
     pub names: Vec<String>,
+    /// Layout of the files.
+    pub schema: InputSchema,
+    /// Notes for the user, such as columns that were left out.
+    pub notes: Vec<String>,
 }
 
 /// *Collective.* Reads examples: LIBSVM text or separated values, detected from the first file.
 pub fn read(cluster: &Cluster, options: &LinearReadOptions, pattern: &str) -> Result<LinearExamples> {
-    // The root inspects the file and broadcasts the result, so that all peers read alike.
-    let detected = if cluster.is_root() { Some(detect(options, pattern)) } else { None };
-    match cluster.broadcast(detected)?.transpose()?.flatten() {
-        None => {
-            let libsvm = Libsvm::new().zero_based(options.zero_based).skip_bad_lines(options.skip_bad_lines);
-            Ok(LinearExamples { labelled: cluster.read_libsvm(libsvm, pattern)?, names: Vec::new() })
+    // The root inspects the files and broadcasts the result, so that all peers read alike.
+    let sources = find_files(cluster, pattern)?;
+    let inspected = if cluster.is_root() { Some(inspect(options, sources, pattern)) } else { None };
+    let inspected = cluster.broadcast(inspected)?.expect("the root has inspected the files");
+    let ExampleFiles { sources, columns, schema, notes } = match inspected {
+        Ok(files) => files,
+        Err(InspectError::Read(error)) => return Err(error.into()),
+        Err(InspectError::Columns(error)) => return Err(Error::from(error).into()),
+    };
+    let (labelled, names) = if columns.is_empty() {
+        let libsvm = Libsvm::new().zero_based(schema.zero_based).skip_bad_lines(options.skip_bad_lines);
+        (cluster.read_libsvm(libsvm, pattern)?, Vec::new())
+    } else {
+        read_separated(cluster, options, sources, columns, &schema)?
+    };
+    Ok(LinearExamples { labelled, names, schema, notes })
+}
+
+/// Files of examples, inspected by the root.
+#[derive(Debug, Serialize, Deserialize)]
+struct ExampleFiles {
+    sources: Vec<InputFile>,
+    /// Columns of each file of separated values; empty for LIBSVM text.
+    columns: Vec<ExampleColumns>,
+    schema: InputSchema,
+    notes: Vec<String>,
+}
+
+/// Finds the files, their format and their columns.
+fn inspect(options: &LinearReadOptions, sources: Vec<InputFile>, pattern: &str) -> Result<ExampleFiles, InspectError> {
+    let Some(first) = sources.first() else {
+        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() }.into());
+    };
+    // An unrecognized file is treated as malformed LIBSVM text, so that the LIBSVM reader reports
+    // the error.
+    let detected = match DetectedFormat::of(first) {
+        Ok(DetectedFormat { format: FileFormat::Csv, separator: Some(separator), .. }) => Some(separator.text()),
+        _ => None,
+    };
+    let trained = options.schema.as_ref();
+    let separator = match (&options.separator, detected) {
+        (Some(separator), _) => Some(separator.clone()),
+        (None, Some(detected)) => Some(trained_separator(options, first).unwrap_or(detected)),
+        (None, None) => None,
+    };
+    let mut notes = Vec::new();
+    let Some(separator) = separator else {
+        check_no_columns(options, first)?;
+        let zero_based = options.zero_based || trained.is_some_and(|schema| schema.zero_based);
+        if options.zero_based && trained.is_some_and(|schema| schema.columns.is_empty() && !schema.zero_based) {
+            notes.push("indices count from 0 (`--zero-based`), but the model was trained on indices from 1".to_owned());
         }
-        Some((separator, sources)) => read_separated(cluster, &separator, sources, &options.names),
+        return Ok(ExampleFiles { sources, columns: Vec::new(), schema: InputSchema::libsvm(zero_based), notes });
+    };
+    for (flag, given) in [("--zero-based", options.zero_based), ("--skip-bad-lines", options.skip_bad_lines > 0)] {
+        if given {
+            return Err(ColumnError::NotLibsvm { flag: flag.to_owned(), file: first.path().to_owned() }.into());
+        }
+    }
+    if let Some(before) = trained.and_then(|schema| schema.separator.as_ref())
+        && *before != separator
+    {
+        let [before, now] = [before, &separator].map(|text| Separator::new(text));
+        notes.push(format!("fields are separated by {now}, and were by {before} in training"));
+    }
+    let (columns, schema) = file_columns(options, &sources, &separator, &mut notes)?;
+    Ok(ExampleFiles { sources, columns, schema, notes })
+}
+
+/// Returns the separator of the training files, if the columns of a file fit with it.
+fn trained_separator(options: &LinearReadOptions, first: &InputFile) -> Option<String> {
+    let schema = options.schema.as_ref()?;
+    let separator = schema.separator.clone()?;
+    let (header, fields) = head_of(&Csv::new().separator(&separator), first).ok()?;
+    let head = FileHead { path: first.path(), header: header.as_deref(), fields };
+    ExampleColumns::match_file(head, schema, !options.without_labels).ok().map(|_| separator)
+}
+
+/// Returns an error if a flag about columns is given for LIBSVM text.
+fn check_no_columns(options: &LinearReadOptions, first: &InputFile) -> Result<(), ColumnError> {
+    let flags = [("--label", options.label.is_some()), ("--ignore", !options.ignore.is_empty())];
+    match flags.into_iter().find(|(_, given)| *given) {
+        Some((flag, _)) => Err(ColumnError::NotSeparated { flag: flag.to_owned(), file: first.path().to_owned() }),
+        None => Ok(()),
     }
 }
 
-/// Returns the separator and the files; `None` for LIBSVM text.
-fn detect(options: &LinearReadOptions, pattern: &str) -> hemiola_array::Result<Option<(String, Vec<InputFile>)>> {
-    let sources = InputFile::find(pattern)?;
-    let Some(first) = sources.first() else {
-        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() });
+/// Returns the columns of each file, and the schema of all.
+fn file_columns(
+    options: &LinearReadOptions,
+    sources: &[InputFile],
+    separator: &str,
+    notes: &mut Vec<String>,
+) -> Result<(Vec<ExampleColumns>, InputSchema), InspectError> {
+    let csv = Csv::new().separator(separator);
+    let heads = sources.iter().map(|source| head_of(&csv, source)).collect::<hemiola_array::Result<Vec<_>>>()?;
+    let heads: Vec<FileHead<'_>> = sources
+        .iter()
+        .zip(&heads)
+        .map(|(source, (header, fields))| FileHead { path: source.path(), header: header.as_deref(), fields: *fields })
+        .collect();
+    let nothing = || ExampleColumns { fields: Vec::new(), extra: Vec::new() };
+    let Some(reference) = heads.iter().find(|head| head.fields > 0) else {
+        // The reading pass reports that there are no records.
+        return Ok((vec![nothing(); sources.len().max(1)], InputSchema::default()));
     };
-    if let Some(separator) = &options.separator {
-        return Ok(Some((separator.clone(), sources)));
-    }
-    // An unrecognized file is treated as malformed LIBSVM text, so that the LIBSVM reader reports
-    // the error.
-    Ok(match DetectedFormat::of(first) {
-        Ok(DetectedFormat { format: FileFormat::Csv, separator: Some(separator), .. }) => {
-            Some((separator.text(), sources))
+    // A model of LIBSVM text has no columns; the first one is the label then.
+    let trained = options.schema.as_ref().filter(|schema| !schema.columns.is_empty());
+    let schema = match trained {
+        Some(schema) => schema.clone(),
+        None => ExampleColumns::choose(*reference, separator, options.label.as_deref(), &options.ignore)?,
+    };
+    let mut columns = Vec::with_capacity(sources.len());
+    for head in &heads {
+        let found = if head.fields == 0 {
+            nothing()
+        } else {
+            ExampleColumns::match_file(*head, &schema, !options.without_labels)?
+        };
+        if let Some(extra) = found.extra.first() {
+            let more =
+                if found.extra.len() > 1 { format!(" and {} more", found.extra.len() - 1) } else { String::new() };
+            notes.push(format!("`{}`: ignored column `{extra}`{more}, unknown to the model", head.path.display()));
         }
-        _ => None,
-    })
+        columns.push(found);
+    }
+    Ok((columns, InputSchema { separator: Some(separator.to_owned()), ..schema }))
 }
 
 /// Statistics of the labels in a part of the data, from a first scan.
@@ -113,20 +229,32 @@ impl LabelScan {
 /// *Collective.* Rows are numbered over all files, so they are counted first and then read.
 fn read_separated(
     cluster: &Cluster,
-    separator: &str,
+    options: &LinearReadOptions,
     sources: Vec<InputFile>,
-    known: &[String],
-) -> Result<LinearExamples> {
-    let csv = Csv::new().separator(separator);
+    columns: Vec<ExampleColumns>,
+    schema: &InputSchema,
+) -> Result<(LabelledData, Vec<String>)> {
+    let csv = Csv::new().separator(schema.separator.as_deref().unwrap_or(","));
     let bytes: u64 = sources.iter().map(InputFile::bytes).sum();
     let units = (cluster.size() * cluster.workers() * 4) as u64;
     let ranges = cluster.broadcast(ByteRange::split(&sources, (bytes / units.max(1)).max(SMALLEST_UNIT)))?;
+    let files = files_of(&ranges, &sources);
     let mine = |unit: &usize| unit % cluster.size() == cluster.rank().index();
+    let reads_labels = !options.without_labels;
     let count = |unit: usize| {
         let mut scan = LabelScan::default();
+        let label = columns[files[unit]].fields.iter().position(|field| *field == FieldUse::Label);
         // Errors in a file are found again and reported by the reading pass.
         let _ = csv.read_fields(&ranges[unit], |fields| {
-            scan.observe(&fields.text()?);
+            match label.filter(|_| reads_labels) {
+                Some(label) => {
+                    for _ in 0..label {
+                        fields.text()?;
+                    }
+                    scan.observe(&fields.text()?);
+                }
+                None => scan.records += 1,
+            }
             fields.skip_rest();
             Ok(())
         });
@@ -141,33 +269,31 @@ fn read_separated(
         Some(first)
     });
     let firsts: Vec<usize> = firsts.collect();
-    let names = if known.is_empty() { names(&counted)? } else { known.to_vec() };
-    let separated = CsvExamples { csv, sources, ranges, firsts, names };
+    let names = if options.names.is_empty() && reads_labels { names(&counted)? } else { options.names.clone() };
+    let separated = CsvExamples { csv, sources, ranges, files, columns, firsts, names, reads_labels };
     let entries: DistArray<f32, 2> = LazyArray::from_source(cluster, &separated).materialize()?;
     let labels = entries.entries().filter(|[_, column], _| column == 0).map_keys(|[row, _]| [row]).materialize()?;
     let features = entries.entries().filter(|[_, column], _| column > 0).map_keys(|[row, column]| [row, column - 1]);
-    let features = features.materialize()?.with_names([None, feature_names(cluster, &separated)?]);
-    Ok(LinearExamples { labelled: LabelledData { features, labels }, names: separated.names })
+    let features = features.materialize()?.with_names([None, feature_names(schema)]);
+    Ok((LabelledData { features, labels }, separated.names))
 }
 
-/// *Collective.* Returns the feature names, if the first file has a header. A feature without a
-/// name, or with a duplicate one, gets its number appended.
-fn feature_names(cluster: &Cluster, separated: &CsvExamples) -> Result<Option<Arc<Dictionary>>> {
-    let first = separated.sources.first().filter(|_| cluster.is_root());
-    // Errors in the file were reported when it was read.
-    let header = first.and_then(|first| separated.csv.column_names(first).ok().flatten());
-    let Some(header) = cluster.broadcast(header)? else { return Ok(None) };
-    let mut names = Dictionary::new();
-    for (column, name) in header.iter().enumerate().skip(1) {
-        let own = name.trim();
-        let taken = own.is_empty() || names.index_of(own.as_bytes()).is_some();
-        let mut name = if taken { format!("{own} ({column})").trim_start().to_owned() } else { own.to_owned() };
-        while names.index_of(name.as_bytes()).is_some() {
-            name.push('\'');
+/// Returns the index of the file of each range. Ranges are in the order of files.
+fn files_of(ranges: &[ByteRange], sources: &[InputFile]) -> Vec<usize> {
+    let mut file = 0;
+    let of_range = |range: &ByteRange| {
+        while file + 1 < sources.len() && sources[file] != *range.source() {
+            file += 1;
         }
-        names.intern(name.as_bytes());
-    }
-    Ok(Some(Arc::new(names)))
+        file
+    };
+    ranges.iter().map(of_range).collect()
+}
+
+/// Returns the feature names, if the files have a header.
+fn feature_names(schema: &InputSchema) -> Option<Arc<Dictionary>> {
+    let features = schema.with_role(ColumnRole::Feature).map(|(_, column)| column.name.as_bytes());
+    schema.header.then(|| Arc::new(features.collect()))
 }
 
 /// Returns the class names in sorted order; none if a label is a number.
@@ -182,15 +308,20 @@ fn names(scans: &[(usize, LabelScan)]) -> Result<Vec<String>> {
     Ok(names.into_iter().cloned().collect())
 }
 
-/// Reader of separated values; the label is column 0.
+/// Reader of separated values; the label becomes column 0.
 struct CsvExamples {
     csv: Csv,
     sources: Vec<InputFile>,
     ranges: Vec<ByteRange>,
+    /// Index of the file of each range.
+    files: Vec<usize>,
+    /// Columns of each file.
+    columns: Vec<ExampleColumns>,
     /// Number of the first row of each range.
     firsts: Vec<usize>,
     /// Class names; empty if labels are numbers.
     names: Vec<String>,
+    reads_labels: bool,
 }
 
 impl CsvExamples {
@@ -224,15 +355,25 @@ impl RecordSource for &CsvExamples {
         mut visit: impl FnMut(Self::Record) -> hemiola_array::Result<(), Box<ParseError>>,
     ) -> hemiola_array::Result<ReadReport> {
         let mut row = self.firsts[unit];
+        let columns = &self.columns[self.files[unit]];
         self.csv.read_fields(&self.ranges[unit], |fields| {
-            visit(([row, 0], self.label(fields)?))?;
-            let mut column = 1;
-            while !fields.is_empty() {
-                let value = fields.next::<f32>()?;
-                if value != 0.0 {
-                    visit(([row, column], value))?;
+            if !self.reads_labels || !columns.has_label() {
+                visit(([row, 0], 0.0))?;
+            }
+            for field in &columns.fields {
+                match field {
+                    FieldUse::Label if self.reads_labels => visit(([row, 0], self.label(fields)?))?,
+                    FieldUse::Feature(feature) => {
+                        let value = fields.next::<f32>()?;
+                        if value != 0.0 {
+                            visit(([row, feature + 1], value))?;
+                        }
+                    }
+                    FieldUse::Label | FieldUse::Skip => drop(fields.text()?),
                 }
-                column += 1;
+            }
+            if !fields.is_empty() {
+                return Err(ParseError::new(format!("{} fields", columns.fields.len())));
             }
             row += 1;
             Ok(())

@@ -29,6 +29,7 @@ mod settings;
 mod shard;
 mod train;
 
+use crate::input::InputSchema;
 pub use loss::LinearLoss;
 pub(crate) use metrics::ClassificationMetrics;
 pub(crate) use model::count_beyond;
@@ -44,7 +45,7 @@ pub(crate) use shard::UNKNOWN_CLASS;
 ///
 /// hemiola::standalone(2).workers(1).run(|cluster| {
 ///     let examples = data::synthetic(cluster, 2000, Seed(1))?;
-///     let trained = LinearClassifier::builder(LinearLoss::SquaredHinge).build()?.fit(cluster, &examples)?;
+///     let trained = LinearClassifier::builder(LinearLoss::SquaredHinge).validation(0.1).build()?.fit(cluster, &examples)?;
 ///     assert!(trained.report.result.validation.unwrap()["accuracy"] > 0.6);
 ///     Ok(())
 /// })?;
@@ -54,6 +55,7 @@ pub(crate) use shard::UNKNOWN_CLASS;
 pub struct LinearClassifier {
     settings: LinearSettings,
     names: Vec<String>,
+    input: Option<InputSchema>,
 }
 
 impl LinearClassifier {
@@ -67,6 +69,14 @@ impl LinearClassifier {
     #[must_use]
     pub fn named(mut self, names: Vec<String>) -> Self {
         self.names = names;
+        self
+    }
+
+    /// Sets the layout of the files that the data are read from. The model keeps it, so that new
+    /// files are read alike.
+    #[must_use]
+    pub fn with_input(mut self, schema: Option<InputSchema>) -> Self {
+        self.input = schema;
         self
     }
 }

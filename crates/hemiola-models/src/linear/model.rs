@@ -9,6 +9,7 @@ use super::metrics::{ClassificationMetrics, predicted_class, probabilities};
 use super::settings::LinearSettings;
 use super::shard::{ExampleShard, distribute, labels};
 use crate::estimator::required;
+use crate::input::InputSchema;
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
 use hemiola_array::dist::{ArrayLoader, ArraySaver, LabelledData};
@@ -30,6 +31,8 @@ pub struct LinearModel {
     pub(super) weights: Arc<Vec<f64>>,
     /// Settings of the training.
     pub settings: LinearSettings,
+    /// Layout of the training files, by which new files are read.
+    pub input: Option<InputSchema>,
     pub(super) cluster: Cluster,
 }
 
@@ -75,7 +78,7 @@ impl LinearModel {
         }
         let problems = if classes.len() == 2 { 1 } else { classes.len() };
         let weights = Arc::new(vec![0.0; problems * (columns + 1)]);
-        Self { classes, names, weights, settings: settings.clone(), cluster: cluster.clone() }
+        Self { classes, names, weights, settings: settings.clone(), input: None, cluster: cluster.clone() }
     }
 
     /// Returns the number of binary problems: one for two classes, or one per class.
@@ -198,7 +201,7 @@ pub(super) fn values(array: &DistArray<f64, 2>) -> Result<Vec<f64>> {
 
 impl Checkpointable for LinearModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { classes, names, weights, settings, cluster } = self;
+        let Self { classes, names, weights, settings, input, cluster } = self;
         let (problems, width) = (self.problems(), self.width());
         let cell = |[problem, column]: [usize; 2]| weights[problem * width + column];
         save.put(&format!("{prefix}weights"), &cluster.from_fn([problems, width], cell)?)?;
@@ -207,6 +210,7 @@ impl Checkpointable for LinearModel {
             save.put_metadata("class names", names);
         }
         save.put_metadata("settings", settings);
+        InputSchema::put(input.as_ref(), save);
         Ok(())
     }
 
@@ -217,7 +221,8 @@ impl Checkpointable for LinearModel {
         // Old saves have no class names.
         let names: Vec<String> = load.metadata("class names")?.unwrap_or_default();
         let settings = required(load, "settings")?;
-        let model = Self { classes, names, weights: Arc::new(weights), settings, cluster: array.cluster().clone() };
+        let (input, cluster) = (InputSchema::get(load)?, array.cluster().clone());
+        let model = Self { classes, names, weights: Arc::new(weights), settings, input, cluster };
         let [problems, width] = array.shape().extents();
         if !model.names.is_empty() && model.names.len() != model.classes.len() {
             let problem = format!("it has {} names for {} classes", model.names.len(), model.classes.len());

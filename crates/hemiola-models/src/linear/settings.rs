@@ -59,7 +59,7 @@ impl LinearBuilder {
                 synchronization: GossipSync::NotifyAck,
                 graph: Topology::Complete,
                 seed: 1,
-                validation: 0.1,
+                validation: 0.0,
                 tolerance: tolerance(),
                 limits: TrainingLimits { epochs: 100, patience: None, ..TrainingLimits::default() },
             },
@@ -80,8 +80,8 @@ impl LinearBuilder {
         graph: Topology;
         /// Random seed. Default: 1.
         seed: u64;
-        /// Fraction of the examples used for validation where no validation set is given. Default:
-        /// 0.1; 0 disables validation.
+        /// Fraction of the examples used for validation where no validation set is given. Default: 0,
+        /// which trains on all of them.
         validation: f64;
         /// Relative duality gap at which training has converged. Default: 0.001; 0 disables the
         /// test.
@@ -104,7 +104,7 @@ impl LinearBuilder {
         require("rounds", rounds, (1..=10_000).contains(rounds), "from 1 to 10000")?;
         require("validation", validation, (0.0..1.0).contains(validation), "from 0 to below 1")?;
         require("tolerance", tolerance, (0.0..=1.0).contains(tolerance), "from 0 to 1")?;
-        Ok(LinearClassifier { settings: self.settings, names: Vec::new() })
+        Ok(LinearClassifier { settings: self.settings, names: Vec::new(), input: None })
     }
 }
 

@@ -78,6 +78,9 @@ impl ExampleRow<'_> {
     }
 }
 
+/// Minimum number of examples for the check that labels repeat.
+const FEWEST_FOR_CHECK: usize = 20;
+
 /// *Collective.* Gathers the labels of all examples, by row.
 pub(super) fn labels(examples: &LabelledData) -> Result<Vec<f32>> {
     Ok(examples.labels.collect()?.into_iter().map(|(_, label)| label).collect())
@@ -105,6 +108,10 @@ pub(super) fn classes(labels: &[f32], names: &[String]) -> Result<Vec<f32>, Erro
         [only] => {
             let label = names.get(only as usize).map_or_else(|| only.to_string(), |name| format!("`{name}`"));
             Err(Error::SingleClass { label })
+        }
+        // Quantities differ from row to row; classes repeat.
+        _ if labels.len() >= FEWEST_FOR_CHECK && 2 * classes.len() > labels.len() => {
+            Err(Error::LabelsAreNotClasses { classes: classes.len(), examples: labels.len() })
         }
         _ => Ok(classes),
     }

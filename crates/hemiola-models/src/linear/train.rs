@@ -19,6 +19,7 @@ use super::metrics::ClassificationMetrics;
 use super::model::LinearModel;
 use super::settings::LinearSettings;
 use super::shard::{ExampleShard, classes, distribute, labels};
+use crate::memory::ensure_available;
 use crate::training::{
     ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TrainingAlgorithm, TrainingSpec, fit_loop,
     labelled_digest,
@@ -28,6 +29,7 @@ use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_collective::{Algorithm, CollectiveExt, Communicator, Gossip, GossipExt, GossipSync, ReduceOp};
 use hemiola_core::rng::PhiloxRng;
+use hemiola_training::check_same_settings;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -52,6 +54,7 @@ impl Estimator for LinearClassifier {
         options: FitOptions<'_>,
     ) -> Result<Fit<LinearModel>> {
         let settings = &self.settings;
+        check_same_settings(cluster, settings.loss.kind(), settings)?;
         let labels_of_all = labels(examples)?;
         let share = if validation.is_some() { 0.0 } else { settings.validation };
         let values = PhiloxRng::new(settings.seed);
@@ -61,6 +64,12 @@ impl Estimator for LinearClassifier {
         let classes = classes(&trained_on, &self.names)?;
         let [rows, columns] = examples.features.shape().extents();
         let rows = rows.max(labels_of_all.len());
+        let problems = if classes.len() == 2 { 1 } else { classes.len() };
+        // Weights, their sums, and a copy per worker.
+        let copies = 3 + cluster.workers();
+        ensure_available((8 * copies * problems) as u128 * (columns as u128 + 1), || {
+            format!("a model of {columns} features for {} classes", classes.len())
+        })?;
         let sharded = distribute(cluster, examples, &labels_of_all, &classes, (columns, settings.seed), is_validation)?;
         let (mut validation_shards, mut count) = (sharded.validation_shards, labels_of_all.len() - trained_on.len());
         if let Some(validation) = validation {
@@ -69,7 +78,8 @@ impl Estimator for LinearClassifier {
             validation_shards =
                 distribute(cluster, validation, &of_valid, &classes, (columns, settings.seed), |_| false)?.shards;
         }
-        let model = LinearModel::start(cluster, classes, &self.names, columns, settings);
+        let mut model = LinearModel::start(cluster, classes, &self.names, columns, settings);
+        model.input.clone_from(&self.input);
         let rules = DualProblem {
             loss: settings.loss,
             c: settings.c,

@@ -1,14 +1,17 @@
 //! Reading ratings from files whose users and items have names, and generating synthetic ratings.
 
 use super::model::MfModel;
+use crate::Error;
+use crate::input::{ColumnError, FileHead, InputSchema, InspectError, RatingColumns, head_of};
 use hemiola_array::Dictionary;
-use hemiola_array::dist::{LazyArray, RecordSource};
+use hemiola_array::dist::{LazyArray, RecordSource, find_files};
 use hemiola_array::read::detect::DetectedFormat;
 use hemiola_array::read::{Csv, InputFile, ParseError, ReadReport};
 use hemiola_array::sparse::DuplicatePolicy;
 use hemiola_array::synthetic::MfGenerator;
 use hemiola_array::{DistArray, ReadExt};
 use hemiola_cluster::{Cluster, Result};
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
 /// Number of users whose synthetic ratings are generated in one unit of work.
@@ -42,6 +45,147 @@ pub fn read_events(cluster: &Cluster, options: Option<Csv>, pattern: &str) -> Re
         fields.skip_rest();
         Ok((names, weight))
     })
+}
+
+/// Options for reading ratings or events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RatingReadOptions {
+    /// Field separator; `None` detects it from the first file.
+    pub separator: Option<String>,
+    /// Maximum number of malformed lines to skip.
+    pub skip_bad_lines: u64,
+    /// Columns of user, item and rating, by name or by number counted from 1. Default: those of
+    /// the schema, or the first three.
+    pub columns: Vec<String>,
+    /// Layout of the training files of a model, by which these files are read.
+    pub schema: Option<InputSchema>,
+    /// Read events: ratings may be missing, and weights of repeated pairs are summed.
+    pub events: bool,
+}
+
+/// Ratings or events read from files.
+#[derive(Debug)]
+pub struct LoadedRatings {
+    /// Ratings by user and item, with their names.
+    pub entries: DistArray<f32, 2>,
+    /// Layout of the files.
+    pub schema: InputSchema,
+}
+
+/// *Collective.* Reads ratings or events with options: separator, columns, and the layout of the
+/// training files of a model.
+pub fn read_with(cluster: &Cluster, options: &RatingReadOptions, pattern: &str) -> Result<LoadedRatings> {
+    // The root inspects the files and broadcasts the result, so that all peers read alike.
+    let sources = find_files(cluster, pattern)?;
+    let inspected = if cluster.is_root() { Some(inspect(options, &sources, pattern)) } else { None };
+    let inspected = cluster.broadcast(inspected)?.expect("the root has inspected the files");
+    let RatingFiles { columns, schema, comment } = match inspected {
+        Ok(files) => files,
+        Err(InspectError::Read(error)) => return Err(error.into()),
+        Err(InspectError::Columns(error)) => return Err(Error::from(error).into()),
+    };
+    let csv = Csv::new()
+        .comment(comment)
+        .skip_bad_lines(options.skip_bad_lines)
+        .separator(schema.separator.as_deref().unwrap_or(","));
+    let RatingColumns { user, item, rating } = columns;
+    let names_end = user.max(item);
+    let rating = if options.events { rating } else { rating.or(Some(names_end + 1)) };
+    let last = rating.map_or(names_end, |rating| rating.max(names_end));
+    let events = options.events;
+    let policy = if events { DuplicatePolicy::sum() } else { DuplicatePolicy::Error };
+    let entries = cluster.read_named_as(csv, pattern, policy, |fields| {
+        let mut names = [Cow::default(), Cow::default()];
+        let mut value = 1.0;
+        for position in 0..=last {
+            if events && position > names_end && fields.is_empty() {
+                break;
+            }
+            match position {
+                position if position == user => names[0] = utf8_name(fields.text()?),
+                position if position == item => names[1] = utf8_name(fields.text()?),
+                position if Some(position) == rating => value = fields.next::<f32>()?,
+                _ => drop(fields.text()?),
+            }
+        }
+        fields.skip_rest();
+        Ok((names, value))
+    })?;
+    Ok(LoadedRatings { entries, schema })
+}
+
+/// Files of ratings, inspected by the root.
+#[derive(Debug, Serialize, Deserialize)]
+struct RatingFiles {
+    columns: RatingColumns,
+    schema: InputSchema,
+    comment: Option<u8>,
+}
+
+/// Finds separator and columns, which all files must share.
+fn inspect(options: &RatingReadOptions, sources: &[InputFile], pattern: &str) -> Result<RatingFiles, InspectError> {
+    let Some(first) = sources.first() else {
+        return Err(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() }.into());
+    };
+    let detected = match (&options.separator, DetectedFormat::separator_of(first)) {
+        (_, Ok(detected)) => Some(detected),
+        (Some(_), Err(_)) => None,
+        (None, Err(error)) => return Err(error.into()),
+    };
+    let comment = detected.as_ref().and_then(|detected| detected.comment);
+    let detected = detected.and_then(|detected| detected.separator).map(|separator| separator.text());
+    let trained = options.schema.as_ref().and_then(|schema| schema.separator.clone());
+    let candidates = match &options.separator {
+        Some(separator) => vec![separator.clone()],
+        None => trained.into_iter().chain(detected).collect(),
+    };
+    let mut problem = None;
+    for separator in &candidates {
+        match file_columns(options, sources, separator, comment) {
+            Ok((columns, schema)) => return Ok(RatingFiles { columns, schema, comment }),
+            Err(error) => problem = Some(error),
+        }
+    }
+    Err(problem.unwrap_or(InspectError::Read(hemiola_array::Error::NoFiles { pattern: pattern.to_owned() })))
+}
+
+/// Returns the columns of all files and their schema.
+fn file_columns(
+    options: &RatingReadOptions,
+    sources: &[InputFile],
+    separator: &str,
+    comment: Option<u8>,
+) -> Result<(RatingColumns, InputSchema), InspectError> {
+    let csv = Csv::new().comment(comment).separator(separator);
+    let mut found: Option<(&InputFile, RatingColumns, InputSchema)> = None;
+    for source in sources {
+        let (header, fields) = head_of(&csv, source)?;
+        if fields == 0 {
+            continue;
+        }
+        let head = FileHead { path: source.path(), header: header.as_deref(), fields };
+        let columns = match &options.schema {
+            Some(schema) if options.columns.is_empty() && !schema.columns.is_empty() => {
+                RatingColumns::match_file(head, schema, !options.events)?
+            }
+            _ => RatingColumns::choose(head, &options.columns)?,
+        };
+        if columns.rating.is_none() && !options.events {
+            return Err(ColumnError::NoRating { file: source.path().to_owned() }.into());
+        }
+        match &found {
+            None => found = Some((source, columns, columns.schema(head, separator))),
+            Some((first, before, _)) if *before != columns => {
+                let (first, other) = (first.path().to_owned(), source.path().to_owned());
+                return Err(ColumnError::DifferentFiles { first, other }.into());
+            }
+            Some(_) => {}
+        }
+    }
+    // The reading pass reports files without records.
+    let empty = RatingColumns { user: 0, item: 1, rating: Some(2) };
+    let empty_schema = InputSchema { separator: Some(separator.to_owned()), ..InputSchema::default() };
+    Ok(found.map_or((empty, empty_schema), |(_, columns, schema)| (columns, schema)))
 }
 
 /// Converts a name to UTF-8, so that it can be detected up and printed.

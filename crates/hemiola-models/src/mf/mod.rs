@@ -23,6 +23,7 @@ mod sgd;
 mod top_k;
 mod train;
 
+use crate::input::InputSchema;
 pub use evaluate::MfEvaluation;
 pub use loss::MfLoss;
 pub use model::{MfModel, UserFactors};
@@ -33,11 +34,20 @@ pub use settings::{MfBuilder, MfSettings};
 #[derive(Clone, Debug, PartialEq)]
 pub struct MatrixFactorization {
     settings: MfSettings,
+    input: Option<InputSchema>,
 }
 
 impl MatrixFactorization {
     /// Returns a builder with default settings.
     pub fn builder() -> MfBuilder {
         MfBuilder::default()
+    }
+
+    /// Sets the layout of the files that the data are read from. The model keeps it, so that new
+    /// files are read alike.
+    #[must_use]
+    pub fn with_input(mut self, schema: Option<InputSchema>) -> Self {
+        self.input = schema;
+        self
     }
 }

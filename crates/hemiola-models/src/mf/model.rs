@@ -5,6 +5,7 @@ use super::settings::MfSettings;
 use super::sgd::{BiasState, LANES, SimdArch, dot};
 use super::top_k::TopKCandidates;
 use crate::estimator::required;
+use crate::input::InputSchema;
 use crate::training::Checkpointable;
 use crate::{Error, Predictor};
 use hemiola_array::Dictionary;
@@ -65,6 +66,8 @@ pub struct MfModel {
     pub deviation: f32,
     /// Settings of the training.
     pub settings: MfSettings,
+    /// Layout of the training files, by which new files are read.
+    pub input: Option<InputSchema>,
 }
 
 impl MfModel {
@@ -91,6 +94,7 @@ impl MfModel {
             mean,
             deviation,
             settings: settings.clone(),
+            input: None,
         })
     }
 
@@ -271,7 +275,7 @@ impl Predictor for MfModel {
 
 impl Checkpointable for MfModel {
     fn put(&self, save: &mut ArraySaver, prefix: &str) -> Result<()> {
-        let Self { user_factors, item_factors, user_state, item_state, mean, deviation, settings } = self;
+        let Self { user_factors, item_factors, user_state, item_state, mean, deviation, settings, input } = self;
         let arrays = [
             ("user_factors", user_factors),
             ("item_factors", item_factors),
@@ -289,6 +293,7 @@ impl Checkpointable for MfModel {
         save.put_metadata("mean", mean);
         save.put_metadata("deviation", deviation);
         save.put_metadata("settings", settings);
+        InputSchema::put(input.as_ref(), save);
         Ok(())
     }
 
@@ -302,6 +307,7 @@ impl Checkpointable for MfModel {
             mean: required(load, "mean")?,
             deviation: required(load, "deviation")?,
             settings: required(load, "settings")?,
+            input: InputSchema::get(load)?,
         })
     }
 

@@ -109,6 +109,6 @@ impl MfBuilder {
         require("frequency_exponent", frequency_exponent, (0.0..=2.0).contains(frequency_exponent), "from 0 to 2")?;
         require("validation", validation, (0.0..1.0).contains(validation), "a fraction from 0 to below 1")?;
         require("epochs", &epochs, epochs > 0, "at least 1")?;
-        Ok(MatrixFactorization { settings: self.settings })
+        Ok(MatrixFactorization { settings: self.settings, input: None })
     }
 }

@@ -20,6 +20,7 @@ use hemiola_cluster::{Cluster, Result};
 use hemiola_core::Seed;
 use hemiola_loops::parallel_for;
 use hemiola_loops::{LoopPlan, LoopProfile};
+use hemiola_training::check_same_settings;
 
 /// An epoch diverged if its objective is this many times the previous one.
 const DIVERGENCE_RATIO: f64 = 2.0;
@@ -47,6 +48,7 @@ impl Estimator for MatrixFactorization {
         validation: Option<&DistArray<f32, 2>>,
         options: FitOptions<'_>,
     ) -> Result<Fit<MfModel>> {
+        check_same_settings(cluster, MfModel::KIND, &self.settings)?;
         let split = (validation.is_none() && self.settings.validation > 0.0)
             .then(|| ratings.split(self.settings.validation, Seed(self.settings.seed)))
             .transpose()?;
@@ -60,6 +62,7 @@ impl Estimator for MatrixFactorization {
         // A fraction of few ratings may be empty.
         let validation = validation.filter(|validation| !validation.is_empty());
         let loss = self.settings.loss;
+        check_both_sides(cluster, train, loss)?;
         let (mean, variance) = moments(cluster, train, loss)?;
         let mean = loss.base_score(mean);
         let deviation = deviation(loss, variance);
@@ -70,8 +73,24 @@ impl Estimator for MatrixFactorization {
             .map(extents)
             .into_iter()
             .fold(extents(train), |all, more| [all[0].max(more[0]), all[1].max(more[1])]);
-        let model = MfModel::start(cluster, [users, items], (mean, deviation), &self.settings)?.named(train);
+        let mut model = MfModel::start(cluster, [users, items], (mean, deviation), &self.settings)?.named(train);
+        model.input.clone_from(&self.input);
         self.train(cluster, model, variance, (train, validation), options)
+    }
+}
+
+/// *Collective.* Returns an error if ratings of the logistic loss are all positive, or none is.
+fn check_both_sides(cluster: &Cluster, train: &DistArray<f32, 2>, loss: MfLoss) -> Result<()> {
+    if loss != MfLoss::Logistic {
+        return Ok(());
+    }
+    let mut found = [false; 2];
+    train.for_each(|_, rating| found[usize::from(*rating > 0.0)] = true);
+    let found = cluster.all_gather(found)?.into_iter().fold([false; 2], |all, one| [all[0] | one[0], all[1] | one[1]]);
+    match found {
+        [false, _] => Err(Error::OneSidedRatings { missing: "0 or below" }.into()),
+        [_, false] => Err(Error::OneSidedRatings { missing: "above 0" }.into()),
+        _ => Ok(()),
     }
 }
 
@@ -284,7 +303,7 @@ impl MfTraining<'_> {
             return Ok((objective / self.train.len() as f64, plan));
         }
         let Self { cluster, train, .. } = self;
-        let MfModel { user_factors: w, item_factors: h, user_state, item_state, mean, deviation, settings } =
+        let MfModel { user_factors: w, item_factors: h, user_state, item_state, mean, deviation, settings, .. } =
             &mut self.model;
         let (learning_rate, l2, loss, mean) = (self.learning_rate, settings.l2, settings.loss, *mean);
         let costs = cluster.accumulator::<f64>();

@@ -50,6 +50,7 @@ mod solver;
 mod train;
 mod working_set;
 
+use crate::input::InputSchema;
 pub use cross_validation::CrossValidation;
 pub use csc::CscMatrix;
 pub use dense::DenseColumns;
@@ -85,6 +86,7 @@ pub use settings::{Lambda, SparseRegressionBuilder, SparseSettings};
 #[derive(Clone, Debug, PartialEq)]
 pub struct SparseRegression {
     settings: SparseSettings,
+    input: Option<InputSchema>,
 }
 
 impl SparseRegression {
@@ -95,6 +97,15 @@ impl SparseRegression {
 
     /// Returns a copy with another penalty.
     pub fn with_lambda(&self, lambda: Lambda) -> Result<Self, crate::Error> {
-        SparseRegressionBuilder::from(self.settings.clone()).lambda(lambda).build()
+        let changed = SparseRegressionBuilder::from(self.settings.clone()).lambda(lambda).build()?;
+        Ok(changed.with_input(self.input.clone()))
+    }
+
+    /// Sets the layout of the files that the data are read from. The model keeps it, so that new
+    /// files are read alike.
+    #[must_use]
+    pub fn with_input(mut self, schema: Option<InputSchema>) -> Self {
+        self.input = schema;
+        self
     }
 }

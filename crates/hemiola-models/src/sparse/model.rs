@@ -8,6 +8,7 @@ use super::loss::sigmoid;
 use super::metrics;
 use super::settings::SparseSettings;
 use crate::estimator::required;
+use crate::input::InputSchema;
 use crate::linear::count_beyond;
 use crate::training::{Checkpointable, Metrics};
 use crate::{Error, Predictor};
@@ -34,6 +35,8 @@ pub struct SparseModel {
     pub classes: Option<[f32; 2]>,
     /// Settings of the training.
     pub settings: SparseSettings,
+    /// Layout of the training files, by which new files are read.
+    pub input: Option<InputSchema>,
     pub(super) names: Option<Arc<Vec<String>>>,
     pub(super) cluster: Cluster,
 }
@@ -142,6 +145,7 @@ impl Checkpointable for SparseModel {
         save.put_metadata("classes", &self.classes);
         save.put_metadata("names", &self.names.as_deref());
         save.put_metadata("settings", &self.settings);
+        InputSchema::put(self.input.as_ref(), save);
         Ok(())
     }
 
@@ -157,6 +161,7 @@ impl Checkpointable for SparseModel {
             columns: all.len(),
             classes: required(load, "classes")?,
             settings: required(load, "settings")?,
+            input: InputSchema::get(load)?,
             names: load.metadata::<Option<Vec<String>>>("names")?.flatten().map(Arc::new),
             cluster: array.cluster().clone(),
         })

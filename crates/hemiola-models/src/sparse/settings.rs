@@ -146,7 +146,7 @@ impl SparseRegressionBuilder {
             }
             schedule.check()?;
         }
-        Ok(SparseRegression { settings: self.settings })
+        Ok(SparseRegression { settings: self.settings, input: None })
     }
 }
 

@@ -13,6 +13,7 @@ use super::problem::SparseProblem;
 use super::quadratic::ElasticNetPenalty;
 use super::settings::SparseSettings;
 use super::solver::SparseSolver;
+use crate::memory::ensure_available;
 use crate::training::{
     ClusterInfo, DatasetInfo, EpochResult, Fit, FitOptions, Metrics, TargetMetric, TrainingAlgorithm, TrainingSpec,
     fit_loop, labelled_digest,
@@ -21,6 +22,7 @@ use crate::{Error, Estimator};
 use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Result};
 use hemiola_core::rng::PhiloxRng;
+use hemiola_training::check_same_settings;
 use serde::{Deserialize, Serialize};
 
 /// Random stream that selects the validation set.
@@ -43,6 +45,8 @@ impl Estimator for SparseRegression {
         options: FitOptions<'_>,
     ) -> Result<Fit<SparseModel>> {
         let columns = examples.features.shape().extent(1);
+        // Offsets of columns, coefficients and correlations.
+        ensure_available(8 * 8 * columns as u128, || format!("a model of {columns} features"))?;
         let (distributed, _) = distribute(cluster, examples, columns)?;
         let validation_problem = validation
             .map(|validation| distribute(cluster, validation, columns))
@@ -68,6 +72,7 @@ impl SparseRegression {
         options: FitOptions<'_>,
     ) -> Result<Fit<SparseModel>> {
         let settings = &self.settings;
+        check_same_settings(cluster, settings.kind(), settings)?;
         let names = examples.names.clone();
         let mut problem = SparseProblem::new(cluster, examples, settings.loss)?;
         let validation_problem = match validation_problem {
@@ -115,6 +120,7 @@ impl SparseRegression {
             columns,
             classes: problem.classes,
             settings: settings.clone(),
+            input: self.input.clone(),
             names,
             cluster: cluster.clone(),
         };

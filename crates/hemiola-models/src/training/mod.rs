@@ -45,5 +45,5 @@ pub use fit_loop::{TrainingAlgorithm, fit_loop};
 pub use hemiola_training::{
     Callback, CheckpointInterval, CheckpointMetadata, Checkpoints, ClusterInfo, DatasetInfo, EpochProgress,
     EpochResult, FitOptions, Metrics, NoCallback, StopDecision, TargetMetric, TrainingControl, TrainingLimits,
-    TrainingReport, TrainingSpec, TrainingSummary,
+    TrainingReport, TrainingSpec, TrainingSummary, check_same_settings, check_same_values,
 };

@@ -92,7 +92,7 @@ fn factorization() -> Family<MatrixFactorization> {
 
 fn classifier() -> Family<LinearClassifier> {
     Family {
-        estimator: LinearClassifier::builder(LinearLoss::Logistic).epochs(3).build().unwrap(),
+        estimator: LinearClassifier::builder(LinearLoss::Logistic).validation(0.1).epochs(3).build().unwrap(),
         data: |cluster| linear::data::synthetic(cluster, 200, Seed(4)),
         input: |examples| &examples.features,
         bits: |LinearPrediction { label, scores, probabilities, .. }| {

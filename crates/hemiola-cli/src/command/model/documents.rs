@@ -35,7 +35,7 @@ pub(super) struct DocumentFileArgs {
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Document format")]
     format: Option<DocumentFormat>,
 
-    /// Word ids of LIBSVM files count from 0.
+    /// Ids of LIBSVM files, of words or features, count from 0. Default: as in training.
     #[arg(long, help_heading = "Document format")]
     zero_based: bool,
 
@@ -103,21 +103,20 @@ impl DocumentFileArgs {
         Ok(options)
     }
 
-    /// Returns an error if any of these flags is given: for models that are not topic models.
-    pub(super) fn refuse_any(&self) -> anyhow::Result<()> {
+    /// Returns the name of a flag that was given, if any.
+    pub(super) fn given(&self) -> Option<&'static str> {
         let flags = [
             ("--vocabulary", self.vocabulary.is_some()),
             ("--format", self.format.is_some()),
-            ("--zero-based", self.zero_based),
             ("--skip-bad-lines", self.skip_bad_lines > 0),
+            ("--zero-based", self.zero_based),
         ];
-        match flags.into_iter().find(|(_, given)| *given) {
-            Some((flag, _)) => {
-                let message = format!("`{flag}` is for topic models, and this is another model");
-                Err(CommandError::usage(message).hint("leave it out").into())
-            }
-            None => Ok(()),
-        }
+        flags.into_iter().find(|(_, given)| *given).map(|(flag, _)| flag)
+    }
+
+    /// Returns true if ids count from 0 by flag.
+    pub(super) fn zero_based(&self) -> bool {
+        self.zero_based
     }
 
     fn corpus_format(&self) -> Option<CorpusFormat> {

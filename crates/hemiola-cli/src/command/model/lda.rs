@@ -1,10 +1,12 @@
 //! `hemiola train lda`: topic models by latent Dirichlet allocation, and their evaluation.
 
 use super::documents::{DocumentFileArgs, VocabularyArgs};
+use super::linear::refuse_without_data;
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use crate::error::{CommandError, into_cluster_error};
+use crate::given_flags::GivenFlags;
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_cluster::{Cluster, Error, Result};
@@ -145,6 +147,7 @@ pub(crate) struct TrainLda {
 
 impl TrainLda {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+        refuse_without_data(self.data.as_deref())?;
         let share = self.validation.parse::<f64>().ok();
         let default_topics = if self.data.is_some() { TOPICS } else { SYNTHETIC.1 };
         let settings = TopicModelling::builder(self.topics.unwrap_or(default_topics))
@@ -231,7 +234,9 @@ impl TrainLda {
         };
         let LoadedCorpus { corpus, format, filtered, unused, skipped } = data::read(cluster, options, pattern)?;
         self.common.report_skipped_lines(cluster, pattern, &skipped);
-        let mut summary = format!("{format}: {}", size(cluster, &corpus)?);
+        let lines = if format == data::CorpusFormat::Text { " (each line is a document)" } else { "" };
+        let mut summary = format!("{format}: {}{lines}", size(cluster, &corpus)?);
+        self.refuse_flags_of_other_formats(format).map_err(into_cluster_error)?;
         if let Some(names) = self.files.detected_vocabulary(options).filter(|_| format == data::CorpusFormat::Docword) {
             let _ = write!(summary, " (words from `{names}`)");
         }
@@ -244,6 +249,21 @@ impl TrainLda {
             let _ = write!(summary, "; {} of the vocabulary never occur", counted(never, "word"));
         }
         Ok((corpus, summary))
+    }
+
+    /// Refuses flags that have no effect on files of this format.
+    fn refuse_flags_of_other_formats(&self, format: data::CorpusFormat) -> anyhow::Result<()> {
+        let (given, reason) = (GivenFlags::of_process(), format!("the documents are in the format `{format}`"));
+        let hint = "leave it out, or set `--format`";
+        if format == data::CorpusFormat::Text {
+            given.refuse(&["--vocabulary", "--skip-bad-lines"], &reason, hint)?;
+        } else {
+            given.refuse(&["--min-length", "--keep-numbers"], &reason, hint)?;
+        }
+        if format == data::CorpusFormat::Libsvm {
+            return Ok(());
+        }
+        given.refuse(&["--zero-based"], &reason, hint)
     }
 
     /// *Collective.* Reads validation documents over the words of the training set.

@@ -1,17 +1,20 @@
 //! `hemiola train svm` and `hemiola train logistic`, and evaluation of their models.
 
+use super::input_args::{print_notes, separator};
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::sparse::{PenaltyArgs, SparseTrainCommand};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
 use crate::error::{CommandError, into_cluster_error};
+use crate::given_flags::GivenFlags;
 use crate::graph;
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola::collective::{GossipExt as _, GossipSync, GossipWeights, Topology};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::Seed;
-use hemiola_models::linear::data::{self, LinearExamples};
+use hemiola_models::input::InputSchema;
+use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
 use hemiola_models::linear::{LinearEvaluation, LinearLoss, LinearModel};
 use hemiola_models::sparse::SparseLoss;
 use hemiola_models::training::{ClusterInfo, TrainingLimits};
@@ -38,7 +41,7 @@ Examples:
   Four local peers with gossip averaging over a sparse graph:
     hemiola train svm --data train.libsvm --peers 4 --graph root-expander --report run.json
 
-A line of data is a label and features in LIBSVM format (`+1 3:0.5 7:1`), or separated values of which the first is the label. \
+A line of data is a label and features in LIBSVM format (`+1 3:0.5 7:1`), or separated values of which the first column, or that of --label, is the label. \
 Labels are numbers, or names if none is a number; there must be at least two classes. docs/models.md describes the \
 mathematics, equivalents of --c in other libraries, and the report.
 
@@ -109,8 +112,16 @@ pub(super) struct ExampleFileArgs {
     zero_based: bool,
 
     /// Read separated values with this field separator. Default: detected.
-    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
+    #[arg(long, value_name = "TEXT", value_parser = separator)]
     separator: Option<String>,
+
+    /// Separated values: label column, by name or number. Default: the first.
+    #[arg(long, value_name = "COLUMN")]
+    label: Option<String>,
+
+    /// Separated values: columns to leave out, by name or number.
+    #[arg(long, value_name = "COLUMN,..", value_delimiter = ',')]
+    ignore: Vec<String>,
 
     /// Skip up to N invalid lines of LIBSVM files.
     #[arg(long, value_name = "N", default_value = "0")]
@@ -128,7 +139,7 @@ struct LinearArgs {
     reading: ExampleFileArgs,
 
     /// Validation set: a fraction of the data (0.1), 0 for none, or files.
-    #[arg(long, value_name = "FRACTION|FILES", default_value = "0.1")]
+    #[arg(long, value_name = "FRACTION|FILES", default_value = "0")]
     validation: String,
 
     /// Inverse regularization strength: C of liblinear and scikit-learn.
@@ -180,6 +191,9 @@ impl TrainLogistic {
             }
             PenaltyName::L2 => self.linear.execute(LinearLoss::Logistic),
             PenaltyName::L1 => {
+                let given = GivenFlags::of_process();
+                let of_l2 = ["--c", "--bias", "--rounds", "--sync", "--graph"];
+                given.refuse(&of_l2, "the penalty `l1` is set by --lambda", "leave it out, or use `--penalty l2`")?;
                 let LinearArgs { data, reading, validation, tolerance, common, .. } = &self.linear;
                 let command = SparseTrainCommand {
                     data: data.as_deref(),
@@ -188,7 +202,7 @@ impl TrainLogistic {
                     penalty: &self.penalty_args,
                     schedule: None,
                     // The default for L2 is relative to another number.
-                    tolerance: tolerance.min(1e-6),
+                    tolerance: if given.has("--tolerance") { *tolerance } else { 1e-6 },
                     common,
                     loss: SparseLoss::Logistic,
                     ratio: 1.0,
@@ -201,6 +215,7 @@ impl TrainLogistic {
 
 impl LinearArgs {
     fn execute(&self, loss: LinearLoss) -> anyhow::Result<ExitCode> {
+        refuse_without_data(self.data.as_deref())?;
         let share = self.validation.parse::<f64>().ok();
         let settings = LinearClassifier::builder(loss)
             .c(self.c)
@@ -231,23 +246,25 @@ impl LinearArgs {
         let start = cluster.env().now();
         check_graph(cluster, &settings.settings().graph)?;
         let lock = self.common.lock_output(cluster)?;
-        let LinearExamples { labelled: examples, names } =
-            self.reading.read(cluster, self.data.as_deref(), &[], &self.common)?;
+        let LinearExamples { labelled: examples, names, schema, .. } =
+            self.reading.read(cluster, self.data.as_deref(), None, &self.common)?;
         let valid = if from_files {
-            Some(self.reading.read(cluster, Some(&self.validation), &names, &self.common)?.labelled)
+            let trained = Some((&names[..], &schema));
+            Some(self.reading.read(cluster, Some(&self.validation), trained, &self.common)?.labelled)
         } else {
             None
         };
-        let settings = &settings.clone().named(names);
+        let columns_read = columns_summary(&schema);
+        let settings = &settings.clone().named(names).with_input(self.data.is_some().then_some(schema));
         let [_, columns] = examples.features.shape().extents();
         let validation = match (&valid, settings.settings().validation) {
             (Some(valid), _) => format!("{} for validation", valid.labels.len()),
             (None, 0.0) => "none for validation".to_owned(),
-            (None, share) => format!("a fraction of {share} for validation"),
+            (None, share) => format!("a fraction of {share} held out for validation"),
         };
         let prepared = PreparedTraining {
             headline: format!(
-                "{} with {} of {}, {validation}; {}",
+                "{} with {} of {}, {validation}{columns_read}; {}",
                 counted(examples.labels.len(), "example"),
                 counted(examples.features.len(), "value"),
                 counted(columns, "feature"),
@@ -269,31 +286,68 @@ impl LinearArgs {
 }
 
 impl ExampleFileArgs {
-    /// *Collective.* Reads examples, or generates synthetic ones. `names` are the known class
-    /// names.
+    /// *Collective.* Reads examples, or generates synthetic ones. `trained` are class names and
+    /// layout of the training set, by which a validation set is read.
     pub(super) fn read(
         &self,
         cluster: &Cluster,
         pattern: Option<&str>,
-        names: &[String],
+        trained: Option<(&[String], &InputSchema)>,
         common: &TrainArgs,
     ) -> Result<LinearExamples> {
         let Some(pattern) = pattern else {
             return Ok(LinearExamples {
                 labelled: data::synthetic(cluster, SYNTHETIC_EXAMPLES, Seed(common.seed))?,
                 names: Vec::new(),
+                schema: InputSchema::default(),
+                notes: Vec::new(),
             });
         };
-        let separator = self.separator.as_deref().map(|separator| match separator {
-            "\\t" | "tab" => "\t".to_owned(),
-            other => other.to_owned(),
-        });
-        let (zero_based, skip_bad_lines, names) = (self.zero_based, self.skip_bad_lines, names.to_vec());
-        let options = data::LinearReadOptions { zero_based, skip_bad_lines, separator, names };
+        let Self { zero_based, separator, label, ignore, skip_bad_lines } = self;
+        let options = LinearReadOptions {
+            zero_based: *zero_based,
+            skip_bad_lines: *skip_bad_lines,
+            separator: separator.clone(),
+            names: trained.map(|(names, _)| names.to_vec()).unwrap_or_default(),
+            label: label.clone(),
+            ignore: ignore.clone(),
+            schema: trained.map(|(_, schema)| schema.clone()),
+            without_labels: false,
+        };
         let examples = data::read(cluster, &options, pattern)?;
+        common.report_notes(cluster, &examples.notes);
         common.report_skipped_lines(cluster, pattern, examples.labelled.features.skipped_lines());
         Ok(examples)
     }
+}
+
+/// Refuses flags about files where no files are given.
+pub(super) fn refuse_without_data(data: Option<&str>) -> anyhow::Result<()> {
+    if data.is_some() {
+        return Ok(());
+    }
+    let about_files = [
+        "--zero-based",
+        "--separator",
+        "--label",
+        "--ignore",
+        "--columns",
+        "--skip-bad-lines",
+        "--vocabulary",
+        "--format",
+        "--stop-words",
+        "--min-count",
+        "--min-df",
+        "--max-df",
+        "--min-length",
+        "--keep-numbers",
+    ];
+    GivenFlags::of_process().refuse(&about_files, "the data are synthetic", "add `--data FILES`, or leave it out")
+}
+
+/// Returns the part of the first line that says which column is what.
+pub(super) fn columns_summary(schema: &InputSchema) -> String {
+    if schema.columns.is_empty() { String::new() } else { format!("; {schema}") }
 }
 
 /// Checks, before data are read, that models can be averaged over the graph.
@@ -316,10 +370,13 @@ fn check_graph(cluster: &Cluster, topology: &Topology) -> Result<()> {
 pub(super) fn evaluate(
     cluster: &Cluster,
     model: &LinearModel,
+    options: LinearReadOptions,
     files: &str,
 ) -> anyhow::Result<(String, LinearEvaluation)> {
-    let options = data::LinearReadOptions { names: model.names.clone(), ..data::LinearReadOptions::default() };
-    let evaluation = model.evaluate(cluster, &data::read(cluster, &options, files)?.labelled)?;
+    let options = LinearReadOptions { names: model.names.clone(), schema: model.input.clone(), ..options };
+    let examples = data::read(cluster, &options, files)?;
+    print_notes(&examples.notes);
+    let evaluation = model.evaluate(cluster, &examples.labelled)?;
     let LinearEvaluation { metrics, examples, unknown_features } = &evaluation;
     let mut text = counted(*examples, "example");
     if *unknown_features > 0 {

@@ -1,5 +1,7 @@
 //! `hemiola train mf`: matrix factorization.
 
+use super::input_args::RatingFileArgs;
+use super::linear::{columns_summary, refuse_without_data};
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
@@ -8,10 +10,11 @@ use crate::plural::counted;
 use crate::{output, report, suggest};
 use clap::{Args, ValueEnum};
 use hemiola_array::DistArray;
-use hemiola_array::read::Csv;
 use hemiola_array::synthetic::{self, SyntheticMf};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::Seed;
+use hemiola_models::input::InputSchema;
+use hemiola_models::mf::data::{LoadedRatings, RatingReadOptions};
 use hemiola_models::mf::{MfLoss, MfModel, data};
 use hemiola_models::training::{ClusterInfo, TrainingLimits};
 use hemiola_models::{Estimator, MatrixFactorization};
@@ -41,8 +44,8 @@ Examples:
   Resume an interrupted run, or extend a finished one:
     hemiola train mf --data ratings.csv --output model --epochs 80 --resume
 
-A line of data is a user, an item and a rating, with any separator; users and items may have any names. Further fields are \
-ignored. Events (--loss one-class) need no rating; repeated events add up. docs/models.md describes the mathematics, the \
+A line of data is a user, an item and a rating, in this order or as given by --columns, with any separator; users and items \
+may have any names. Further fields are ignored. Events (--loss one-class) need no rating; repeated events add up. docs/models.md describes the mathematics, the \
 report and the checkpoint.
 
 Exit codes:
@@ -50,6 +53,11 @@ Exit codes:
   2     wrong use: change a flag, a line of the data or the output folder; nothing was written
   3     the system or another peer failed, for example a full disk
   130   stopped by Ctrl-C after an epoch (128 + the signal number for other signals); saved if --output is given";
+
+/// Minimum number of ratings for the check that they are ratings.
+const FEWEST_FOR_CHECK: usize = 100;
+/// At most this many users or items are no sensible input of a factorization.
+const FEWEST_NAMES: usize = 2;
 
 /// Arguments of `hemiola train mf`.
 #[derive(Args, Debug)]
@@ -59,9 +67,8 @@ pub(crate) struct TrainMf {
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
-    /// Field separator. Default: detected.
-    #[arg(long, value_name = "TEXT", value_parser = clap::builder::NonEmptyStringValueParser::new())]
-    separator: Option<String>,
+    #[command(flatten)]
+    reading: RatingFileArgs,
 
     /// Skip up to N invalid lines.
     #[arg(long, value_name = "N", default_value = "0")]
@@ -124,6 +131,8 @@ enum LossName {
 struct MfData {
     train: DistArray<f32, 2>,
     valid: Option<DistArray<f32, 2>>,
+    /// Layout of the files; `None` for synthetic ratings.
+    schema: Option<InputSchema>,
     /// Number of validation entries dropped because their user or item is not in the training set.
     cold: usize,
 }
@@ -132,6 +141,7 @@ impl TrainMf {
     pub(super) fn execute(self) -> anyhow::Result<ExitCode> {
         let share = self.validation.parse::<f64>().ok();
         let mut settings = MatrixFactorization::builder();
+        refuse_without_data(self.data.as_deref())?;
         self.check_flags_of_loss()?;
         if let Some(l2) = self.l2 {
             settings = settings.l2(l2);
@@ -198,7 +208,10 @@ impl TrainMf {
         }
         let start = cluster.env().now();
         let lock = self.common.lock_output(cluster)?;
-        let MfData { train, valid, cold } = self.load(cluster, share)?;
+        let MfData { train, valid, schema, cold } = self.load(cluster, share)?;
+        self.check_sense(cluster, &train, schema.as_ref())?;
+        let columns_read = schema.as_ref().map(columns_summary).unwrap_or_default();
+        let settings = &settings.clone().with_input(schema);
         let [users, items] = train.shape().extents();
         let (count, validation) = (train.len(), valid.as_ref().map_or(0, DistArray::len));
         let cluster_facts = ClusterInfo::of(cluster);
@@ -209,7 +222,7 @@ impl TrainMf {
         };
         let prepared = PreparedTraining {
             headline: format!(
-                "{} of {} for {}, {validation} for validation{cold}; {cluster_facts}",
+                "{} of {} for {}, {validation} for validation{cold}{columns_read}; {cluster_facts}",
                 counted(count, what),
                 counted(users, "user"),
                 counted(items, "item")
@@ -229,20 +242,51 @@ impl TrainMf {
         })
     }
 
+    /// *Collective.* Refuses columns that are no users, items and ratings.
+    fn check_sense(&self, cluster: &Cluster, train: &DistArray<f32, 2>, schema: Option<&InputSchema>) -> Result<()> {
+        let Some(schema) = schema.filter(|_| train.len() >= FEWEST_FOR_CHECK) else { return Ok(()) };
+        let refuse = |message: String| {
+            let hint = "choose the columns with `--columns USER,ITEM,RATING`; `hemiola data describe FILE` shows them";
+            Err(into_cluster_error(CommandError::usage(message).hint(hint).into()))
+        };
+        for (what, count) in ["user", "item"].into_iter().zip(train.shape().extents()) {
+            if count <= FEWEST_NAMES {
+                return refuse(format!(
+                    "{} have only {count} different {what}s ({schema})",
+                    counted(train.len(), "rating")
+                ));
+            }
+        }
+        let (mut least, mut most) = (f32::INFINITY, f32::NEG_INFINITY);
+        train.for_each(|_, rating| (least, most) = (least.min(*rating), most.max(*rating)));
+        let all = cluster.all_gather((least, most))?;
+        let (least, most) = all.into_iter().fold((least, most), |found, own| (found.0.min(own.0), found.1.max(own.1)));
+        if least == most && matches!(self.loss, LossName::Squared) {
+            return refuse(format!(
+                "all {} are {least}, so there is nothing to predict ({schema}); learn from events with `--loss one-class`",
+                counted(train.len(), "rating")
+            ));
+        }
+        Ok(())
+    }
+
     /// *Collective.* Loads the training set and the validation set.
     fn load(&self, cluster: &Cluster, share: Option<f64>) -> Result<MfData> {
-        let ratings = match &self.data {
-            Some(pattern) => self.read(cluster, pattern)?,
-            None => self.synthetic(cluster)?,
+        let (ratings, schema) = match &self.data {
+            Some(pattern) => {
+                let (ratings, schema) = self.read(cluster, pattern, None)?;
+                (ratings, Some(schema))
+            }
+            None => (self.synthetic(cluster)?, None),
         };
         match share {
-            Some(0.0) => Ok(MfData { train: ratings, valid: None, cold: 0 }),
+            Some(0.0) => Ok(MfData { train: ratings, valid: None, schema, cold: 0 }),
             Some(share) => {
                 let (train, valid) = ratings.split(share, Seed(self.common.seed))?;
-                Ok(MfData { train, valid: Some(valid), cold: 0 })
+                Ok(MfData { train, valid: Some(valid), schema, cold: 0 })
             }
             None => {
-                let entries = self.read(cluster, &self.validation)?;
+                let (entries, _) = self.read(cluster, &self.validation, schema.as_ref())?;
                 let valid = data::aligned(&entries, &ratings)?;
                 if valid.is_empty() {
                     let files = &self.validation;
@@ -251,23 +295,27 @@ impl TrainMf {
                     return Err(Error::program(message));
                 }
                 let cold = entries.len() - valid.len();
-                Ok(MfData { train: ratings, valid: Some(valid), cold })
+                Ok(MfData { train: ratings, valid: Some(valid), schema, cold })
             }
         }
     }
 
-    /// *Collective.* Reads ratings, or events if the loss is `one-class`.
-    fn read(&self, cluster: &Cluster, pattern: &str) -> Result<DistArray<f32, 2>> {
+    /// *Collective.* Reads ratings, or events if the loss is `one-class`. A validation set is read
+    /// by the layout of the training set.
+    fn read(
+        &self,
+        cluster: &Cluster,
+        pattern: &str,
+        trained: Option<&InputSchema>,
+    ) -> Result<(DistArray<f32, 2>, InputSchema)> {
         let one_class = self.is_one_class();
-        let entries = if one_class {
-            data::read_events(cluster, self.options(), pattern)?
-        } else {
-            data::read(cluster, self.options(), pattern)?
-        };
+        let options =
+            RatingReadOptions { skip_bad_lines: self.skip_bad_lines, ..self.reading.options(one_class, trained) };
+        let LoadedRatings { entries, schema } = data::read_with(cluster, &options, pattern)?;
         self.common.report_skipped_lines(cluster, pattern, entries.skipped_lines());
         match self.event_threshold {
-            Some(least) if one_class => data::from_threshold(&entries, least),
-            _ => Ok(entries),
+            Some(least) if one_class => Ok((data::from_threshold(&entries, least)?, schema)),
+            _ => Ok((entries, schema)),
         }
     }
 
@@ -289,18 +337,6 @@ impl TrainMf {
 
     fn is_one_class(&self) -> bool {
         matches!(self.loss, LossName::OneClass)
-    }
-
-    fn options(&self) -> Option<Csv> {
-        if self.separator.is_none() && self.skip_bad_lines == 0 {
-            return None;
-        }
-        let options = Csv::new().skip_bad_lines(self.skip_bad_lines);
-        Some(match self.separator.as_deref() {
-            Some("\\t" | "tab") => options.separator("\t"),
-            Some(separator) => options.separator(separator),
-            None => options,
-        })
     }
 }
 

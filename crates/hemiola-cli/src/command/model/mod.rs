@@ -4,6 +4,7 @@
 mod coefficients;
 mod documents;
 mod infer;
+mod input_args;
 mod lda;
 mod linear;
 mod mf;

@@ -1,6 +1,7 @@
 //! The user of `recommend` and `predict`: a user of the training data, or a new user with given
 //! ratings.
 
+use super::input_args::RatingFileArgs;
 use super::names::{Titles, user};
 use crate::error::CommandError;
 use clap::Args;
@@ -75,9 +76,16 @@ impl NewUserArgs {
     }
 
     /// Returns the items of the user in files of ratings or events.
-    pub(super) fn seen_in(&self, cluster: &Cluster, model: &MfModel, files: &str) -> anyhow::Result<Vec<usize>> {
+    pub(super) fn seen_in(
+        &self,
+        cluster: &Cluster,
+        model: &MfModel,
+        reading: &RatingFileArgs,
+        files: &str,
+    ) -> anyhow::Result<Vec<usize>> {
         let Some(name) = &self.user else { return Ok(Vec::new()) };
-        let all = data::aligned_to(&data::read_events(cluster, None, files)?, model)?;
+        let options = reading.options(true, model.input.as_ref());
+        let all = data::aligned_to(&data::read_with(cluster, &options, files)?.entries, model)?;
         let wanted = user(model, name)?;
         let mut seen = Vec::new();
         all.for_each(|[user, item], _| {

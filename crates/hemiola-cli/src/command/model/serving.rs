@@ -3,6 +3,7 @@
 //! `predict` and `evaluate` depend on the family of the model, which is stored in its folder.
 
 use super::documents::DocumentFileArgs;
+use super::input_args::{RatingFileArgs, print_notes, separator};
 use super::mf::check_saved_model;
 use super::names::{TitlesFile, lines};
 use super::new_user::NewUserArgs;
@@ -16,7 +17,9 @@ use clap::Args;
 use hemiola_array::save::PartReader;
 use hemiola_cluster::{Cluster, Error};
 use hemiola_models::Predictor;
+use hemiola_models::input::InputSchema;
 use hemiola_models::lda::LdaModel;
+use hemiola_models::linear::data::LinearReadOptions;
 use hemiola_models::linear::{LinearModel, data as linear_data};
 use hemiola_models::mf::{MfEvaluation, MfLoss, MfModel, RankingEvaluator, data};
 use hemiola_models::sparse::SparseModel;
@@ -124,11 +127,18 @@ pub(crate) struct RecommendArgs {
     seen_in: Option<String>,
 
     #[command(flatten)]
+    reading: RatingFileArgs,
+
+    #[command(flatten)]
     titles: TitlesFile,
 }
 
 impl RecommendArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        if let (Some(flag), None) = (self.reading.given(), &self.seen_in) {
+            let message = format!("`{flag}` is for the files of `--seen-in`, which is not given");
+            return Err(CommandError::usage(message).hint("leave it out, or add `--seen-in FILES`").into());
+        }
         let titles = self.titles.read()?;
         self.common.with_model(MfModel::load, |cluster, model| {
             let found = self.user.find(cluster, model, &titles)?;
@@ -137,7 +147,8 @@ impl RecommendArgs {
                 seen.push(titles.item(model, name)?);
             }
             if let Some(files) = &self.seen_in {
-                seen.extend(self.user.seen_in(cluster, model, files)?);
+                let known = self.user.seen_in(cluster, model, &self.reading, files);
+                seen.extend(known.map_err(|error| ReadHints::RATINGS.explain(error))?);
             }
             let best = titles.scored(model, model.recommend_for(cluster, &found.row, self.k, &seen)?);
             self.common.write(&lines(&best), &best)
@@ -200,9 +211,18 @@ pub(crate) struct PredictArgs {
     #[arg(long = "item", value_name = "ID")]
     wanted: Vec<String>,
 
-    /// Files with examples, for classifiers and regressions. Their labels are ignored.
+    /// Files with examples, for classifiers and regressions. Their labels are ignored, and
+    /// separated values need none.
     #[arg(long, short, value_name = "FILES", conflicts_with_all = ["wanted", "user", "ratings", "titles"])]
     data: Option<String>,
+
+    /// Feature indices of LIBSVM files count from 0. Default: as in training.
+    #[arg(long, requires = "data")]
+    zero_based: bool,
+
+    /// Field separator of separated values. Default: that of the model, or detected.
+    #[arg(long, value_name = "TEXT", value_parser = separator, requires = "data")]
+    separator: Option<String>,
 
     #[command(flatten)]
     titles: TitlesFile,
@@ -247,13 +267,25 @@ impl PredictArgs {
 }
 
 impl PredictArgs {
+    /// Returns the options for reading examples, by the layout of the training files.
+    fn options(&self, schema: Option<&InputSchema>) -> LinearReadOptions {
+        LinearReadOptions {
+            zero_based: self.zero_based,
+            separator: self.separator.clone(),
+            schema: schema.cloned(),
+            without_labels: true,
+            ..LinearReadOptions::default()
+        }
+    }
+
     /// Prints the predicted label of each example.
     fn predict_classes(&self, files: &str) -> anyhow::Result<ExitCode> {
         must_exist(files)?;
         self.common
             .with_model(LinearModel::load, |cluster, model| {
-                let options = linear_data::LinearReadOptions { names: model.names.clone(), ..Default::default() };
-                let examples = linear_data::read(cluster, &options, files)?.labelled;
+                let read = linear_data::read(cluster, &self.options(model.input.as_ref()), files)?;
+                print_notes(&read.notes);
+                let examples = read.labelled;
                 let predicted = model.predict(cluster, &examples.features)?;
                 warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
                 let mut text = String::new();
@@ -274,7 +306,9 @@ impl PredictArgs {
         must_exist(files)?;
         self.common
             .with_model(SparseModel::load, |cluster, model| {
-                let examples = linear_data::read(cluster, &linear_data::LinearReadOptions::default(), files)?.labelled;
+                let read = linear_data::read(cluster, &self.options(model.input.as_ref()), files)?;
+                print_notes(&read.notes);
+                let examples = read.labelled;
                 let predicted = model.predict(cluster, &examples.features)?;
                 warn_unknown_features(model.unknown_features(cluster, &examples.features)?);
                 let mut text = String::new();
@@ -330,15 +364,16 @@ pub(crate) struct EvaluateArgs {
     k: Vec<u16>,
 
     #[command(flatten)]
+    reading: RatingFileArgs,
+
+    #[command(flatten)]
     files: DocumentFileArgs,
 }
 
 impl EvaluateArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
         let kind = self.common.family()?;
-        if kind != ModelFamily::Topics {
-            self.files.refuse_any()?;
-        }
+        self.refuse_reading_flags(kind)?;
         if kind != ModelFamily::Ratings {
             let ranks = self.ranking || self.seen_in.is_some() || self.event_threshold.is_some() || !self.k.is_empty();
             if ranks {
@@ -358,7 +393,7 @@ impl EvaluateArgs {
             if kind == ModelFamily::Sparse {
                 self.common
                     .with_model(SparseModel::load, |cluster, model| {
-                        let (text, evaluation) = sparse::evaluate(cluster, model, &self.data)?;
+                        let (text, evaluation) = sparse::evaluate(cluster, model, self.example_options(), &self.data)?;
                         self.common.write(&text, &evaluation)
                     })
                     .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
@@ -366,7 +401,7 @@ impl EvaluateArgs {
             }
             self.common
                 .with_model(LinearModel::load, |cluster, model| {
-                    let (text, evaluation) = linear::evaluate(cluster, model, &self.data)?;
+                    let (text, evaluation) = linear::evaluate(cluster, model, self.example_options(), &self.data)?;
                     self.common.write(&text, &evaluation)
                 })
                 .map_err(|error| ReadHints::EXAMPLES.explain(error))?;
@@ -381,6 +416,34 @@ impl EvaluateArgs {
             }
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+
+    /// Returns the options for reading examples; the model adds its layout.
+    fn example_options(&self) -> LinearReadOptions {
+        LinearReadOptions {
+            zero_based: self.files.zero_based(),
+            separator: self.reading.separator.clone(),
+            ..LinearReadOptions::default()
+        }
+    }
+
+    /// Refuses flags about files that a model of this family does not read.
+    fn refuse_reading_flags(&self, kind: ModelFamily) -> anyhow::Result<()> {
+        let (flag, reads) = match kind {
+            ModelFamily::Topics => (self.reading.given(), "documents"),
+            ModelFamily::Ratings => (self.files.given(), "ratings"),
+            ModelFamily::Classes | ModelFamily::Sparse => {
+                let given = self.files.given().filter(|flag| *flag != "--zero-based");
+                (given.or(self.reading.given().filter(|flag| *flag != "--separator")), "examples")
+            }
+        };
+        match flag {
+            Some(flag) => {
+                let message = format!("`{flag}` has no effect: this model is evaluated on {reads}");
+                Err(CommandError::usage(message).hint("leave it out").into())
+            }
+            None => Ok(()),
+        }
     }
 
     /// Refuses flags that have no effect without `--ranking`.
@@ -401,7 +464,8 @@ impl EvaluateArgs {
     }
 
     fn evaluate_errors(&self, cluster: &Cluster, model: &MfModel) -> anyhow::Result<()> {
-        let evaluation = model.evaluate_all(cluster, &data::read(cluster, None, &self.data)?)?;
+        let options = self.reading.options(false, model.input.as_ref());
+        let evaluation = model.evaluate_all(cluster, &data::read_with(cluster, &options, &self.data)?.entries)?;
         let MfEvaluation { metrics, entries, cold } = &evaluation;
         let entries = counted(*entries, "rating");
         let mut text = format!("{entries}, {cold} of them of unknown users or items\n");
@@ -412,14 +476,15 @@ impl EvaluateArgs {
     }
 
     fn evaluate_ranking(&self, cluster: &Cluster, model: &MfModel) -> anyhow::Result<()> {
-        let all = data::read_events(cluster, None, &self.data)?;
+        let options = self.reading.options(true, model.input.as_ref());
+        let all = data::read_with(cluster, &options, &self.data)?.entries;
         let all = match self.event_threshold {
             Some(least) => data::from_threshold(&all, least)?,
             None => all,
         };
         let wanted = data::aligned_to(&all, model)?;
         let known = match &self.seen_in {
-            Some(files) => data::aligned_to(&data::read_events(cluster, None, files)?, model)?,
+            Some(files) => data::aligned_to(&data::read_with(cluster, &options, files)?.entries, model)?,
             None => wanted.entries().filter(|_, _| false).materialize()?,
         };
         let ranking = RankingEvaluator::new(&wanted, &known)?;

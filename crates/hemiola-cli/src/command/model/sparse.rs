@@ -1,7 +1,8 @@
 //! `hemiola train lasso`, `elastic-net` and `logistic --penalty l1`, and evaluation of their
 //! models.
 
-use super::linear::ExampleFileArgs;
+use super::input_args::print_notes;
+use super::linear::{ExampleFileArgs, columns_summary, refuse_without_data};
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
@@ -10,7 +11,8 @@ use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_array::dist::LabelledData;
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_models::linear::data::{self, LinearExamples};
+use hemiola_models::input::InputSchema;
+use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
 use hemiola_models::sparse::{
     CoordinateSchedule, Lambda, LambdaGrid, SparseEvaluation, SparseLoss, SparseModel, UpdateOrder,
 };
@@ -35,8 +37,8 @@ Examples:
     hemiola train lasso --data train.csv --folds 5
     hemiola train lasso --data train.csv --folds 5 --one-standard-error
 
-A line of data is a target and features in LIBSVM format (`2.5 3:0.5 7:1`), or separated values of which the first is the \
-target. docs/models.md describes the mathematics, equivalents of --lambda in other libraries, and the report.
+A line of data is a target and features in LIBSVM format (`2.5 3:0.5 7:1`), or separated values of which the first column, or that of \
+--label, is the target. docs/models.md describes the mathematics, equivalents of --lambda in other libraries, and the report.
 
 Exit codes:
   0     trained, or training was complete already
@@ -231,6 +233,7 @@ pub(super) struct SparseTrainCommand<'a> {
 
 impl SparseTrainCommand<'_> {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
+        refuse_without_data(self.data)?;
         let (share, penalty) = (self.validation.parse::<f64>().ok(), self.penalty);
         let builder = SparseRegression::builder(self.loss);
         let builder = match self.schedule {
@@ -260,9 +263,16 @@ impl SparseTrainCommand<'_> {
     fn train(&self, cluster: &Cluster, settings: &SparseRegression, from_files: bool) -> Result<u8> {
         let start = cluster.env().now();
         let lock = self.common.lock_output(cluster)?;
-        let examples = self.read(cluster, self.data)?;
-        let valid = if from_files { Some(self.read(cluster, Some(self.validation))?) } else { None };
+        let (examples, schema) = self.read(cluster, self.data, None)?;
+        let valid = if from_files { Some(self.read(cluster, Some(self.validation), Some(&schema))?.0) } else { None };
+        let columns_read = columns_summary(&schema);
+        let settings = &settings.clone().with_input(self.data.is_some().then_some(schema));
         let [_, columns] = examples.features.shape().extents();
+        let validation = match (&valid, settings.settings().validation) {
+            (Some(valid), _) => format!(", {} for validation", valid.labels.len()),
+            (None, 0.0) => String::new(),
+            (None, share) => format!(", a fraction of {share} held out for validation"),
+        };
         let mut chosen = settings.clone();
         let mut found = String::new();
         if let Some(folds) = self.penalty.folds {
@@ -273,7 +283,7 @@ impl SparseTrainCommand<'_> {
         }
         let prepared = PreparedTraining {
             headline: format!(
-                "{} with {} of {}{found}; {}",
+                "{} with {} of {}{validation}{columns_read}{found}; {}",
                 counted(examples.labels.len(), "example"),
                 counted(examples.features.len(), "value"),
                 counted(columns, "feature"),
@@ -294,15 +304,22 @@ impl SparseTrainCommand<'_> {
 
 impl SparseTrainCommand<'_> {
     /// *Collective.* Reads examples with numeric labels.
-    fn read(&self, cluster: &Cluster, pattern: Option<&str>) -> Result<LabelledData> {
-        let LinearExamples { labelled, names } = self.reading.read(cluster, pattern, &[], self.common)?;
+    fn read(
+        &self,
+        cluster: &Cluster,
+        pattern: Option<&str>,
+        trained: Option<&InputSchema>,
+    ) -> Result<(LabelledData, InputSchema)> {
+        let trained = trained.map(|schema| (&[][..], schema));
+        let LinearExamples { labelled, names, schema, .. } =
+            self.reading.read(cluster, pattern, trained, self.common)?;
         if let [first, ..] = &names[..] {
             let failure = CommandError::usage(format!("the labels of the examples are names, such as `{first}`"));
             return Err(into_cluster_error(
                 failure.hint("this model needs numeric labels; write two classes as two different numbers").into(),
             ));
         }
-        Ok(labelled)
+        Ok((labelled, schema))
     }
 }
 
@@ -310,10 +327,12 @@ impl SparseTrainCommand<'_> {
 pub(super) fn evaluate(
     cluster: &Cluster,
     model: &SparseModel,
+    options: LinearReadOptions,
     files: &str,
 ) -> anyhow::Result<(String, SparseEvaluation)> {
-    let evaluation =
-        model.evaluate(cluster, &data::read(cluster, &data::LinearReadOptions::default(), files)?.labelled)?;
+    let examples = data::read(cluster, &LinearReadOptions { schema: model.input.clone(), ..options }, files)?;
+    print_notes(&examples.notes);
+    let evaluation = model.evaluate(cluster, &examples.labelled)?;
     let SparseEvaluation { metrics, examples, unknown_features } = &evaluation;
     let mut text = format!(
         "{}, {} of {} nonzero",

@@ -4,8 +4,10 @@
 //! A model defines its own flags, reads its data and calls [`TrainArgs::fit`]. **Invariant:**
 //! everything that can be checked before data are read is checked then; nothing is written before.
 
+use super::input_args::print_notes;
 use super::progress::{MetricColumns, ProgressPrinter, TrainingBar};
 use crate::error::{CommandError, into_cluster_error};
+use crate::given_flags::GivenFlags;
 use crate::plural::counted;
 use crate::{report, shell, suggest};
 use clap::Args;
@@ -14,7 +16,7 @@ use hemiola_array::read::InputFile;
 use hemiola_array::save::{PartWriter, SaveLock};
 use hemiola_cluster::{Cluster, Interrupt, MAX_WORKERS, Result};
 use hemiola_models::training::{
-    CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport, check_checkpoints,
+    CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport, check_checkpoints, check_same_values,
 };
 use serde::Serialize;
 use std::io::Write as _;
@@ -124,6 +126,13 @@ impl TrainArgs {
         }
     }
 
+    /// Prints notes about the data on standard error.
+    pub(super) fn report_notes(&self, cluster: &Cluster, notes: &[String]) {
+        if cluster.is_root() && !self.quiet {
+            print_notes(notes);
+        }
+    }
+
     /// Returns folder and interval of checkpoints, if `--output` is given.
     pub(super) fn checkpoints(&self) -> Option<Checkpoints> {
         let checkpoints = Checkpoints::new(self.output.as_ref()?).resume(self.resume);
@@ -180,6 +189,7 @@ impl TrainArgs {
                     CommandError::usage(message).hint("omit --peers; the launcher sets the number").into(),
                 ));
             }
+            check_same_values(cluster, GivenFlags::of_process().shared())?;
             program(cluster)
         })?;
         Ok(ExitCode::from(code))

@@ -6,6 +6,7 @@
 //! | `net_args` | arguments of all nets |
 //! | `images`, `text`, `ratings` | the commands, grouped by their data |
 //! | `net_command` | from flags and data to a training run of the library |
+//! | `net_size` | memory of a net, checked before it is built |
 //! | `absent` | the commands in a build without nets |
 
 #[cfg(not(feature = "nets"))]
@@ -16,6 +17,8 @@ mod images;
 mod net_args;
 #[cfg(feature = "nets")]
 mod net_command;
+#[cfg(feature = "nets")]
+mod net_size;
 #[cfg(feature = "nets")]
 mod ratings;
 #[cfg(feature = "nets")]

@@ -3,6 +3,7 @@
 use super::super::progress::MetricColumns;
 use super::super::train_args::{PreparedTraining, TrainArgs};
 use super::net_args::{NetArgs, StrategyNameOrFile};
+use super::net_size::NetSize;
 use crate::error::into_cluster_error;
 use crate::output::{OutputCompression, StagedFile};
 use hemiola_cluster::{Cluster, Error, Result};
@@ -50,7 +51,7 @@ pub(super) struct NetCommand<'a> {
 impl NetCommand<'_> {
     /// Trains the net that `init` builds from the configuration of `load`. `sizes` are the flags of
     /// the net, which must not change on resume.
-    pub(super) fn execute<N, E, C: Serialize>(
+    pub(super) fn execute<N, E, C: Serialize + NetSize>(
         &self,
         sizes: &impl Serialize,
         load: impl FnOnce() -> anyhow::Result<NetData<E, C>>,
@@ -73,6 +74,7 @@ impl NetCommand<'_> {
             let start = cluster.env().now();
             let lock = common.lock_output(cluster)?;
             let loaded = load().map_err(into_cluster_error)?;
+            loaded.config.check_memory()?;
             let device = flags.open_device(cluster.rank()).map_err(into_cluster_error)?;
             let headline = format!("{}; {}{}", loaded.headline, ClusterInfo::of(cluster), flags.device_text());
             let loading = cluster.env().now() - start;

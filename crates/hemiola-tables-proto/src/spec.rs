@@ -122,6 +122,9 @@ pub enum NonFinitePolicy {
 /// and a message with its headers fits a receive buffer of 256 KiB.
 const MESSAGE_BYTES: usize = 240 << 10;
 
+/// Default send window: 4 GB/s at a round trip of 1 ms, and 16 messages of rows.
+const WINDOW_BYTES: usize = 4 << 20;
+
 /// Specification of a table, identical on all peers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TableSpec {
@@ -150,6 +153,9 @@ pub struct TableSpec {
     pub cache_rows: usize,
     /// Approximate maximum size of a message in bytes.
     pub message_bytes: usize,
+    /// Rows in bytes that a shard sends to a client without an acknowledgement. Rows that change
+    /// while the window is full are merged, and requests wait.
+    pub window_bytes: usize,
     /// Policy for bandwidth-managed communication: spare bandwidth carries rows and updates before
     /// a clock needs them. `None` sends nothing eagerly.
     pub comm_policy: Option<CommPolicy>,
@@ -173,6 +179,7 @@ impl TableSpec {
             clients: 1,
             cache_rows: usize::MAX,
             message_bytes: MESSAGE_BYTES,
+            window_bytes: WINDOW_BYTES,
             comm_policy: None,
         }
     }

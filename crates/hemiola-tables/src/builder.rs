@@ -3,7 +3,7 @@
 use crate::backend::TableBackend;
 use crate::checkpoint::{self, RestoredShards};
 use crate::commands::{self, ServerCommand, TableConfig};
-use crate::endpoint::{self, TableEndpoint};
+use crate::endpoint::{self, TableEndpoint, row_bytes_limit};
 use crate::error::{Error, table_error};
 use crate::local_table::LocalTable;
 use crate::runtime::TableRuntime;
@@ -292,7 +292,8 @@ pub(crate) fn build_table<C: StorageType>(
         let client = |shard| ShardClient::new(spec.clone(), node.client_id(), shard, &*example, workers, start_clock);
         let clients = node.shards().filter(|_| !cluster.is_server());
         let clients = clients.map(|shard| ShardedRwLock::new(workers, client(shard))).collect();
-        let endpoint = (size > 1).then(|| TableEndpoint::new(cluster.peer_handle(), channel));
+        let limit = row_bytes_limit::<C>(&spec, servers.iter().flatten().count());
+        let endpoint = (size > 1).then(|| TableEndpoint::new(cluster.peer_handle(), channel, limit));
         let limiters = budget.filter(|_| size > 1);
         let limiters =
             limiters.map(|budget| Mutex::new(NodeLimiters::new(budget, &spec, rank, seed, cluster.env().now())));

@@ -75,6 +75,18 @@ pub enum Error {
         /// Description of the problem.
         problem: String,
     },
+    /// A shard sent more rows than its windows allow.
+    #[error(
+        "{queued} bytes of rows wait for room in the network, and {limit} are allowed; the last are for peer {rank}"
+    )]
+    SendQueueOverflow {
+        /// Peer that the last message is for.
+        rank: Rank,
+        /// Size of the queued rows in bytes.
+        queued: usize,
+        /// Largest size in bytes.
+        limit: usize,
+    },
     /// Rows were collected or saved while workers were at different clocks.
     #[error(
         "table `{table}` cannot be read as a whole: worker {worker} of peer {rank} is at clock {at}, but others are at {expected}; end the same \
@@ -101,6 +113,7 @@ impl Error {
         match self {
             Self::Table(error) => error.kind(),
             Self::Stopped { .. } | Self::Checkpoint { .. } => ErrorKind::External,
+            Self::SendQueueOverflow { .. } => ErrorKind::Bug,
             Self::InUse { .. }
             | Self::AllFinished { .. }
             | Self::SettingsMismatch { .. }

@@ -93,8 +93,7 @@ impl<'r, C: StorageType> TableHost<C> for RuntimeHost<'r, C> {
         let Some(endpoint) = &self.runtime.endpoint else {
             return Err(format!("table `{}` has no peer {to}", self.runtime.spec().name).into());
         };
-        let (lane, payload) = message.encode();
-        endpoint.send(self.blocking, to, lane, payload)
+        endpoint.send(self.blocking, to, message)
     }
 
     fn send_local(&mut self, message: TableMessage<C>) {

@@ -44,15 +44,21 @@ pub(crate) struct TableRuntime<C: StorageType> {
     pub(crate) finished_peers: AtomicUsize,
 }
 
-/// Work that network threads leave to the receiver service.
+/// Size of deferred messages from which on network threads leave arriving ones in the channel. Its
+/// receive buffer is bounded, too, and senders wait when it is full; the receiver service reads it.
+const DEFERRED_BYTES: usize = 4 << 20;
+
+/// Work that network threads leave to the receiver service: at most [`DEFERRED_BYTES`], and the
+/// follow-ups of one message per network thread.
 pub(crate) struct DeferredWork<C: StorageType> {
     messages: Vec<TableMessage<C>>,
+    bytes: usize,
     error: Option<Error>,
 }
 
 impl<C: StorageType> Default for DeferredWork<C> {
     fn default() -> Self {
-        Self { messages: Vec::new(), error: None }
+        Self { messages: Vec::new(), bytes: 0, error: None }
     }
 }
 
@@ -77,7 +83,10 @@ impl<C: StorageType> TableRuntime<C> {
 
     /// Keeps a message for the receiver service.
     pub(crate) fn defer(&self, message: TableMessage<C>) {
-        self.deferred.lock().messages.push(message);
+        let mut deferred = self.deferred.lock();
+        deferred.bytes += message.lane_and_bytes().1;
+        deferred.messages.push(message);
+        drop(deferred);
         self.wake_service();
     }
 
@@ -270,10 +279,10 @@ impl<C: StorageType> TableRuntime<C> {
         self.servers.iter().flatten().all(|server| server.lock().min() == Clock::INFINITE)
     }
 
-    /// Handles a message on the network thread that read it. Returns wake-up messages, which are
-    /// for the service.
+    /// Handles a message on the network thread that read it. Returns messages for the service:
+    /// wake-ups, and all while much is deferred.
     pub(crate) fn handle_inline(&self, message: Message) -> Option<Message> {
-        if message.payload.is_empty() {
+        if message.payload.is_empty() || self.deferred.lock().bytes >= DEFERRED_BYTES {
             return Some(message);
         }
         if let Err(error) = self.handle(&message, Blocking::Never) {
@@ -291,7 +300,7 @@ impl<C: StorageType> TableRuntime<C> {
         while !shutdown.is_shutdown_requested() && !self.is_finished() {
             let received = endpoint.peer_handle().receive_within(receiver, RECHECK_INTERVAL);
             let handled = received.and_then(|message| {
-                let DeferredWork { messages, error } = std::mem::take(&mut *self.deferred.lock());
+                let DeferredWork { messages, error, .. } = std::mem::take(&mut *self.deferred.lock());
                 if let Some(error) = error {
                     return Err(error);
                 }

@@ -105,6 +105,8 @@ pub struct ShardClient<C: StorageType> {
     waits: RowWaits,
     releases: CopyReleases,
     intents: IntentQueue,
+    /// Size of the rows that arrived since the last acknowledgement.
+    unacknowledged: usize,
     out: Vec<ClientOutgoing<C::Compute>>,
 }
 
@@ -143,6 +145,7 @@ impl<C: StorageType> ShardClient<C> {
             waits: RowWaits::new(workers),
             releases: CopyReleases::new(rule.tracks_copies()),
             intents: IntentQueue::default(),
+            unacknowledged: 0,
             out: Vec::new(),
             spec,
             id,
@@ -279,6 +282,12 @@ impl<C: StorageType> ShardClient<C> {
     #[must_use]
     pub fn leases(&self) -> usize {
         self.cache.entries.iter().filter(|entry| entry.leased).count()
+    }
+
+    /// Number of sums that were sent and are kept until the shard confirms them.
+    #[must_use]
+    pub fn unconfirmed_sums(&self) -> usize {
+        self.updates.unconfirmed.len()
     }
 
     /// Number of copies in the cache.

@@ -8,6 +8,7 @@ use crate::clock::Clock;
 use crate::dtype::StorageType;
 use crate::error::{Error, Result};
 use crate::message::ServerMessage;
+use crate::server::send_window::window_cost;
 use crate::stream::Sequenced;
 
 impl<C: StorageType> ShardClient<C> {
@@ -15,11 +16,15 @@ impl<C: StorageType> ShardClient<C> {
     /// that need not wait any longer.
     pub fn receive(&mut self, message: Sequenced<ServerMessage<C, C::Compute>>) -> Result<()> {
         let bad = |problem: String| Error::BadMessage { table: self.spec.name.clone(), problem };
+        if !self.stream.owes_acknowledgement() {
+            self.unacknowledged = 0;
+        }
         self.stream.accept(message).map_err(bad)?;
         while let Some((_, body)) = self.stream.deliver() {
             match body {
                 ServerMessage::Rows { fresh, included, reply, batch, attachment } => {
                     self.check_rows(included, &batch, &attachment)?;
+                    self.unacknowledged += window_cost(&batch, &attachment);
                     self.confirm(included);
                     for (at, row) in batch.iter().enumerate() {
                         let attachment = if self.has_attachments {
@@ -42,7 +47,17 @@ impl<C: StorageType> ShardClient<C> {
                 }
             }
         }
+        self.open_window();
         Ok(())
+    }
+
+    /// Acknowledges once a quarter of the shard's send window has arrived. After the end the shard
+    /// sends nothing more and may be gone.
+    fn open_window(&mut self) {
+        if self.unacknowledged >= self.spec.window_bytes / 4 && self.updates.closed != Clock::INFINITE {
+            self.unacknowledged = 0;
+            self.acknowledge();
+        }
     }
 
     fn check_keys(&self, keys: &[u64]) -> Result<()> {

@@ -77,6 +77,12 @@ impl<C: StorageType> TableMessage<C> {
         }
     }
 
+    /// Returns true for rows of a shard, which count in its send window.
+    #[must_use]
+    pub fn has_rows(&self) -> bool {
+        matches!(self, Self::ToClient { message, .. } if matches!(message.body, Some(ServerMessage::Rows { .. })))
+    }
+
     /// Encodes the message, and chooses its lane.
     #[must_use]
     pub fn encode(self) -> (Lane, Payload) {

@@ -27,11 +27,13 @@
 //! | [`in_place`] | use of the shard without messages, in one process |
 //! | `leases` | leases of rows to their only user |
 //! | [`rows`] | rows with versions, rule state and subscriptions |
+//! | `send_window` | rows on their way to a client, and those that wait for room |
 //! | [`snapshot`] | copy-on-write snapshot of the shard at a clock |
 
 pub mod in_place;
 mod leases;
 pub mod rows;
+pub(crate) mod send_window;
 pub mod snapshot;
 
 use crate::batch::RowBatch;
@@ -49,6 +51,7 @@ use crate::wire;
 use hemiola_core::Moment;
 use leases::LeaseRegistry;
 use rows::{RowWrite, ShardRows};
+use send_window::{PendingPush, SendWindow, window_cost};
 use snapshot::ShardSnapshot;
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -78,6 +81,7 @@ struct ClientRecord<W: StorageType> {
     closing: VecDeque<(Clock, u64)>,
     /// Minimum clock that the client was last sent.
     fresh: Clock,
+    window: SendWindow,
 }
 
 /// Message that is held until its clock closes; used under BSP only.
@@ -136,8 +140,13 @@ impl<C: StorageType> ShardServer<C> {
             let problem = "sparse rows need an additive update rule; make the table dense for other rules".to_owned();
             return Err(Error::BadSpec { table: spec.name.clone(), problem });
         }
-        let record =
-            || ClientRecord { stream: OrderedStream::default(), included: 0, closing: VecDeque::new(), fresh: start };
+        let record = || ClientRecord {
+            stream: OrderedStream::default(),
+            included: 0,
+            closing: VecDeque::new(),
+            fresh: start,
+            window: SendWindow::new(spec.window_bytes),
+        };
         let state = vec![C::Compute::default(); rule.state_width(spec.width)];
         Ok(Self {
             has_attachments: !rule.attachment(&state).is_empty(),
@@ -168,9 +177,11 @@ impl<C: StorageType> ShardServer<C> {
             return Err(Error::UnknownClient { table, shard: self.shard, client: from, clients });
         };
         record.stream.accept(message).map_err(|problem| bad(&self.spec, problem))?;
+        record.window.acknowledged(record.stream.acknowledged());
         while let Some((number, body)) = self.clients[from.index()].stream.deliver() {
             self.handle(from, number, body)?;
         }
+        self.resume(from);
         Ok(())
     }
 
@@ -199,18 +210,22 @@ impl<C: StorageType> ShardServer<C> {
                         .push(PendingWrite::Update(batch, attachment));
                 } else {
                     self.apply(clock, &batch, &attachment)?;
+                    self.clients[from.index()].window.unconfirmed += window_cost(&batch, &attachment);
                 }
             }
             ClientMessage::Clock(clock) => {
                 let advanced = self.clocks.advance(from.index(), clock);
                 let moved = advanced.map_err(|backward| Error::backward(&self.spec.name, backward))?;
-                self.clients[from.index()].closing.push_back((clock, number));
+                if self.spec.consistency == Consistency::Bsp {
+                    self.clients[from.index()].closing.push_back((clock, number));
+                }
                 if clock == Clock::INFINITE {
                     // Known leases were returned before this message; of others the client kept
                     // nothing.
                     let kept = self.leases.of(from);
                     self.accept_returned(from, &kept);
                     self.unsubscribe_all(from);
+                    self.clients[from.index()].window.abandon();
                 }
                 if let Some(min) = moved {
                     self.minimum_moved(min)?;
@@ -352,13 +367,9 @@ impl<C: StorageType> ShardServer<C> {
             }
         }
         for client in 0..self.clients.len() {
-            let bsp = self.spec.consistency == Consistency::Bsp;
             let record = &mut self.clients[client];
-            while let Some((_, number)) = record.closing.front().copied().filter(|(clock, _)| *clock <= min) {
-                record.closing.pop_front();
-                if bsp {
-                    record.included = number;
-                }
+            while let Some((_, number)) = record.closing.pop_front_if(|(clock, _)| *clock <= min) {
+                record.included = number;
             }
             if self.clocks.clock_of(client) != Clock::INFINITE {
                 self.push_all(ClientId::new(client as u32), min);
@@ -370,13 +381,50 @@ impl<C: StorageType> ShardServer<C> {
         Ok(())
     }
 
-    /// Sends a client all dirty rows, and then the new minimum.
+    /// Sends a client all dirty rows and then the new minimum, as far as its window has room.
     fn push_all(&mut self, to: ClientId, min: Clock) {
+        if self.clients[to.index()].window.owes_push() {
+            // Rows that change now are merged with those that wait.
+            self.clients[to.index()].window.moved = true;
+            return;
+        }
         let mut slots: Vec<u32> = Vec::new();
         if self.spec.delivery == RowDelivery::Push {
             slots.extend(self.dirty.members().iter().filter(|slot| self.rows.is_dirty(**slot, to)));
         }
-        self.send_rows(to, &slots, min, false);
+        self.push(to, slots, min);
+    }
+
+    /// Sends rows while the window has room; the rest waits.
+    fn push(&mut self, to: ClientId, slots: Vec<u32>, fresh: Clock) {
+        let sent = self.send_rows(to, &slots, fresh, false);
+        if let Some(sent) = sent {
+            let push = PendingPush { slots: slots[sent..].to_vec(), fresh };
+            self.clients[to.index()].window.push = Some(push);
+        }
+    }
+
+    /// Continues work that waited for room in the window of a client. Confirms the client's
+    /// updates if many arrived since it was last sent rows: it keeps their sums until then, and the
+    /// minimum may not move for long.
+    fn resume(&mut self, to: ClientId) {
+        let ClientRecord { fresh, window, .. } = &self.clients[to.index()];
+        if window.owes_confirmation() && self.clocks.clock_of(to.index()) != Clock::INFINITE {
+            self.send(to, RowBatch::new(), Vec::new(), *fresh, false, true);
+        }
+        while self.clients[to.index()].window.can_resume() {
+            let window = &mut self.clients[to.index()].window;
+            if let Some(keys) = window.requests.pop_front() {
+                self.reply(to, &keys);
+            } else if let Some(PendingPush { mut slots, fresh }) = window.push.take() {
+                // A reply or an eager message has sent some of them meanwhile.
+                slots.retain(|slot| self.rows.is_dirty(*slot, to));
+                self.push(to, slots, fresh);
+            } else {
+                window.moved = false;
+                self.push_all(to, self.clocks.min());
+            }
+        }
     }
 
     fn reply(&mut self, to: ClientId, keys: &[u64]) {
@@ -384,6 +432,10 @@ impl<C: StorageType> ShardServer<C> {
         // to date for ever.
         if self.clocks.clock_of(to.index()) == Clock::INFINITE {
             return;
+        }
+        let window = &mut self.clients[to.index()].window;
+        if !window.has_room() {
+            return window.requests.push_back(keys.to_vec());
         }
         let keys = self.without_leased(to, keys);
         if keys.is_empty() {
@@ -397,15 +449,24 @@ impl<C: StorageType> ShardServer<C> {
             }
             slots.push(slot);
         }
-        let fresh = self.clocks.min();
-        self.send_rows(to, &slots, fresh, true);
+        let record = &self.clients[to.index()];
+        // Pushed copies of other rows are not fresh while changes of closed clocks wait for room.
+        let withheld = record.window.owes_push() && self.spec.delivery == RowDelivery::Push;
+        let fresh = if withheld { record.fresh } else { self.clocks.min() };
+        if let Some(sent) = self.send_rows(to, &slots, fresh, true) {
+            self.clients[to.index()].window.requests.push_front(keys[sent..].to_vec());
+        }
     }
 
-    /// Sends rows in messages of bounded size; the last one carries the freshness.
-    fn send_rows(&mut self, to: ClientId, slots: &[u32], fresh: Clock, reply: bool) {
+    /// Sends rows in messages of bounded size; the last one carries the freshness. Stops when the
+    /// window is full, and then returns the number of rows that were sent.
+    fn send_rows(&mut self, to: ClientId, slots: &[u32], fresh: Clock, reply: bool) -> Option<usize> {
         let before = self.clients[to.index()].fresh;
         let mut rest = slots;
         loop {
+            if !self.clients[to.index()].window.has_room() {
+                return Some(slots.len() - rest.len());
+            }
             let rows = rest.len().min(self.spec.message_bytes / self.rows.min_row_bytes() + 1);
             let values = if self.spec.sparse { 0 } else { rows * self.spec.width };
             let (mut batch, mut attachment, mut bytes) = (RowBatch::with_capacity(rows, values), Vec::new(), 0);
@@ -416,14 +477,16 @@ impl<C: StorageType> ShardServer<C> {
                 }
                 bytes += self.copy(*slot, to, &mut batch, &mut attachment);
             }
-            // Only the last message may raise the freshness of other rows.
-            let fresh = if rest.is_empty() { fresh } else { before };
+            // Only the last message may raise the freshness of other rows, which are pushed ones.
+            let pushes = self.spec.delivery == RowDelivery::Push;
+            let fresh = if rest.is_empty() || !pushes { fresh } else { before };
             self.send(to, batch, attachment, fresh, reply, true);
             if rest.is_empty() {
                 break;
             }
         }
         self.clients[to.index()].fresh = fresh;
+        None
     }
 
     /// Appends a row to a message. Returns its approximate size in bytes.
@@ -449,8 +512,11 @@ impl<C: StorageType> ShardServer<C> {
         urgent: bool,
     ) {
         let record = &mut self.clients[to.index()];
+        let cost = window_cost(&batch, &attachment);
         let body = ServerMessage::Rows { fresh, included: record.included, reply, batch, attachment };
-        self.out.push(ServerOutgoing { to, message: record.stream.send(body), urgent });
+        let message = record.stream.send(body);
+        record.window.sent(message.number, cost);
+        self.out.push(ServerOutgoing { to, message, urgent });
     }
 
     /// Removes a row from the dirty pool if no client has an outdated copy.
@@ -486,6 +552,9 @@ impl<C: StorageType> ShardServer<C> {
             let to = ClientId::new(self.next_client as u32);
             self.next_client = (self.next_client + 1) % self.clients.len();
             let Some(stream) = stream(to) else { continue };
+            if !self.clients[to.index()].window.has_room() {
+                continue;
+            }
             let allowance = limiter.allowance(now).min(self.spec.message_bytes);
             if allowance <= wire::ROWS_HEAD_BYTES || !self.rule.allows_eager_send() {
                 return;
@@ -540,6 +609,15 @@ impl<C: StorageType> ShardServer<C> {
     #[must_use]
     pub fn dropped(&self) -> u64 {
         self.dropped
+    }
+
+    /// Bytes of rows that are on their way to a client: sent and not acknowledged.
+    ///
+    /// # Panics
+    /// If the table has no such client.
+    #[must_use]
+    pub fn bytes_in_flight(&self, to: ClientId) -> usize {
+        self.clients[to.index()].window.bytes()
     }
 
     /// Minimum clock of all clients.

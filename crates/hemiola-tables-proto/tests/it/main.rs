@@ -2,11 +2,12 @@
 //!
 //! `model` checks all guarantees under random schedules; `bit_identity` that BSP is bit-identical,
 //! also over a restart; `error_conditions` the errors; `eager_sending` bandwidth-managed
-//! communication; `intents` prefetching and leases.
+//! communication; `intents` prefetching and leases; `slow_receivers` the send window.
 
 mod bit_identity;
 mod eager_sending;
 mod error_conditions;
 mod intents;
 mod model;
+mod slow_receivers;
 mod test_network;

@@ -5,6 +5,7 @@ use hemiola_core::WorkerId;
 use hemiola_tables_proto::dtype::StorageType;
 use hemiola_tables_proto::message::{ClientMessage, ServerMessage};
 use hemiola_tables_proto::stream::Sequenced;
+use hemiola_tables_proto::wire;
 use hemiola_tables_proto::{
     ClientId, Clock, Error, SelectionRng, ShardClient, ShardId, ShardServer, TableSpec, UpdateRule,
 };
@@ -91,6 +92,38 @@ impl<C: StorageType> TestNetwork<C> {
             }
         }
         Ok(false)
+    }
+
+    /// Delivers everything except messages from shards to one client, whose network is stuck.
+    pub(crate) fn deliver_except_to(&mut self, stuck: usize) {
+        let shards = self.servers.len();
+        let held: Vec<_> = (stuck * shards..(stuck + 1) * shards).collect();
+        let mut kept: Vec<_> = held.iter().map(|_| VecDeque::new()).collect();
+        loop {
+            self.collect_outgoing();
+            for (queue, kept) in held.iter().zip(&mut kept) {
+                kept.append(&mut self.to_client[*queue]);
+            }
+            if !self.deliver(&mut TestRng::new(0)).unwrap() {
+                break;
+            }
+        }
+        for (queue, kept) in held.into_iter().zip(kept) {
+            self.to_client[queue] = kept;
+        }
+    }
+
+    /// Encoded size in bytes and number of rows of the messages on their way to a client.
+    pub(crate) fn in_flight_to(&mut self, client: usize) -> (usize, usize) {
+        self.collect_outgoing();
+        let shards = self.servers.len();
+        let queues = &self.to_client[client * shards..(client + 1) * shards];
+        let rows = |message: &Sequenced<ServerMessage<C, C::Compute>>| match &message.body {
+            Some(ServerMessage::Rows { batch, .. }) => batch.len(),
+            _ => 0,
+        };
+        let messages = || queues.iter().flatten();
+        (messages().map(wire::client_bytes).sum(), messages().map(rows).sum())
     }
 
     /// Delivers all messages.

@@ -133,6 +133,8 @@ impl ModelSchedule {
             cache_rows: rng.pick(&[1, 2, 3, usize::MAX, usize::MAX]),
             // Down to a single row per message.
             message_bytes: rng.pick(&[1, 60, 1 << 20]),
+            // Down to one message of one row.
+            window_bytes: rng.pick(&[1, 300, 4 << 20, 4 << 20]),
             comm_policy: rng.percent(60).then_some(comm_policy),
             ..TableSpec::new("model", if growing { KeySpace::Growing } else { KeySpace::Fixed(rows) }, count)
         };

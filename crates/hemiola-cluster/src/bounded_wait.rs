@@ -2,7 +2,7 @@
 //!
 //! All threads of a peer that wait for shared state wait here. A wait is registered, so that stall
 //! reports name it, and ends in one of three ways: the condition holds, the condition reports a
-//! failure, or the deadline of the cluster passes. **Invariant:** the condition is checked before
+//! failure, or the deadline of the cluster passes without progress of the awaited peers. **Invariant:** the condition is checked before
 //! the first sleep and after every wake-up, always under the lock of the state. A thread that
 //! changes the state under that lock and then notifies is therefore never missed.
 
@@ -11,9 +11,10 @@ use crate::error::Result;
 use crate::peer_context::PeerContext;
 use crate::peer_handle::PeerHandle;
 use crate::waits::WaitReason;
-use hemiola_core::{BoundedWait, Rank, Waiter};
+use hemiola_core::{Moment, RECHECK_INTERVAL, Rank, Waiter};
 use parking_lot::{Condvar, MutexGuard};
 use std::fmt;
+use std::time::Duration;
 
 /// Description of a wait, for stall reports and for the error at the deadline.
 #[derive(Clone, Copy)]
@@ -51,11 +52,13 @@ impl fmt::Debug for WaitContext<'_> {
 }
 
 impl PeerHandle {
-    /// Begins a wait with the deadline of the cluster, for threads that do not block on a condition
-    /// variable.
+    /// Returns the time until a wait for `peer` (`None`: for no peer in particular) that began at
+    /// `since` reaches the deadline of the cluster; zero if it has. For threads that do not block on
+    /// a condition variable. Progress of the peers that the wait depends on puts the deadline off,
+    /// so callers ask again when the time is over.
     #[must_use]
-    pub fn begin_wait(&self) -> BoundedWait {
-        BoundedWait::new(self.env().now(), self.wait_timeout())
+    pub fn time_left(&self, since: Moment, peer: Option<Rank>) -> Duration {
+        self.context().time_left(since, peer)
     }
 
     /// Blocks on `changed` while `blocked` returns true. An error of `blocked` ends the wait.
@@ -94,12 +97,13 @@ fn wait_while<T>(
         return Ok(());
     }
     let _waiting = context.waits.enter(wait.waiter, wait.reason, wait.peer);
-    let bound = BoundedWait::new(context.env.now(), context.timeout);
+    let start = context.env.now();
     loop {
-        let Some(sleep) = bound.next_sleep(context.env.now()) else {
+        let left = context.time_left(start, wait.peer);
+        if left.is_zero() {
             return Err(context.timed_out(&wait.reason, &(wait.details)()));
-        };
-        changed.wait_for(state, sleep);
+        }
+        changed.wait_for(state, left.min(RECHECK_INTERVAL));
         if !blocked(state)? {
             return Ok(());
         }

@@ -51,6 +51,7 @@ pub struct ClusterBuilder {
     advertise: Option<String>,
     tls: Option<TlsConfig>,
     deadlines: Deadlines,
+    shares_process: bool,
     limits: TcpLimits,
     observer: Arc<dyn Observer>,
     /// Folder in which a launcher expects the reason of a failure.
@@ -72,6 +73,7 @@ impl ClusterBuilder {
             advertise: None,
             tls: None,
             deadlines: Deadlines::default(),
+            shares_process: false,
             limits: TcpLimits::default(),
             observer: Arc::new(StderrObserver),
             status: None,
@@ -144,6 +146,14 @@ impl ClusterBuilder {
     /// Sets the timeouts of the cluster.
     pub fn deadlines(mut self, deadlines: Deadlines) -> Self {
         self.deadlines = deadlines;
+        self
+    }
+
+    /// Declares that other peers may live in this process. The work of a peer, which puts deadlines
+    /// off, is then that of its driver and workers instead of the whole process. The driver is the
+    /// thread that builds the cluster.
+    pub fn shares_process(mut self) -> Self {
+        self.shares_process = true;
         self
     }
 
@@ -233,6 +243,7 @@ impl ClusterBuilder {
                 deadlines,
                 workers,
                 servers,
+                shares_process: self.shares_process,
             });
         }
         let rendezvous = self.rendezvous.ok_or_else(|| {
@@ -256,7 +267,17 @@ impl ClusterBuilder {
             limits,
         };
         let (transport, loops) = join(config, &env, &*observer)?.start(sink)?;
-        Cluster::assemble(ClusterParts { transport, loops, router, env, observer, deadlines, workers, servers })
+        Cluster::assemble(ClusterParts {
+            transport,
+            loops,
+            router,
+            env,
+            observer,
+            deadlines,
+            workers,
+            servers,
+            shares_process: self.shares_process,
+        })
     }
 
     /// Checks that rank and role of this process agree.

@@ -1,15 +1,17 @@
 //! Cluster handle of a program: this peer, its workers, and communication with the other peers.
 
 use crate::builder::ClusterBuilder;
-use crate::error::{Result, receive_error};
+use crate::error::Result;
 use crate::fork_join::ForkJoinState;
 use crate::monitor::Monitor;
 use crate::peer_context::{CallScope, ClusterCall, PeerContext, decode, encode};
 use crate::peer_handle::PeerHandle;
 use crate::service::{ServiceHandle, ServiceRegistry, ShutdownToken};
 use crate::waits::{WaitGuard, WaitReason, WaitRegistry};
+use crate::work_source::{WorkSource, own_statistics};
 use crate::worker_pool::{Worker, WorkerPool};
 use crate::worker_team::WorkerTeam;
+use bytes::Bytes;
 use hemiola_core::{
     ChannelId, ChannelOwner, ClusterEvent, Deadlines, Env, GoodbyeReason, Lane, LossCause, Message, Observer,
     OutgoingMessage, PeerLost, Rank, StallReport, ThreadHandle, Traffic, Transport, Waiter,
@@ -79,6 +81,8 @@ pub(crate) struct ClusterParts {
     pub(crate) workers: usize,
     /// Number of dedicated servers, which have the highest ranks.
     pub(crate) servers: usize,
+    /// Other peers may live in this process.
+    pub(crate) shares_process: bool,
 }
 
 impl Cluster {
@@ -88,7 +92,8 @@ impl Cluster {
     }
 
     pub(crate) fn assemble(parts: ClusterParts) -> Result<Self> {
-        let ClusterParts { transport, loops, router, env, observer, deadlines, workers, servers } = parts;
+        let ClusterParts { transport, loops, router, env, observer, deadlines, workers, servers, shares_process } =
+            parts;
         let rank = transport.rank();
         let (worker_count, workers) = (workers, WorkerPool::start(rank, workers)?);
         let mut io_threads = Vec::new();
@@ -97,7 +102,12 @@ impl Cluster {
             io_threads.push(env.spawn(name, Box::new(move || io_loop.run())).map_err(crate::Error::Thread)?);
         }
         let waits = WaitRegistry::new(worker_count, env.clone());
-        let monitor = Monitor::start(&transport, &router, &env, &observer, &deadlines, &waits)?;
+        let work = if shares_process {
+            WorkSource::Threads(std::iter::once(own_statistics()).chain(workers.statistics()).collect())
+        } else {
+            WorkSource::Process
+        };
+        let monitor = Monitor::start(&transport, &router, &env, &observer, &deadlines, &waits, work)?;
         let (peers, next) = (transport.size() - servers, Default::default());
         let scope = if rank.index() < peers { CallScope::Program } else { CallScope::WithServers };
         let timeout = deadlines.wait;
@@ -200,6 +210,37 @@ impl Cluster {
     pub fn all_gather<T: Serialize + DeserializeOwned>(&self, value: T) -> Result<Vec<T>> {
         let parts = self.inner.context.all_gather(self.scope, encode(&value)?, Location::caller())?;
         parts.iter().map(|part| decode(part)).collect()
+    }
+
+    /// *Collective.* Returns the combination of the values of all peers on every peer. `merge` adds
+    /// a value to another. The order is fixed by the number of peers. No peer holds more than two
+    /// values at once, so this is the way to sum large ones; see
+    /// [`all_gather`](Self::all_gather) for the values themselves.
+    ///
+    /// ```
+    /// hemiola_cluster::standalone(3).run(|cluster| {
+    ///     let sum = cluster.all_reduce(vec![cluster.rank().number(); 2], |sum: &mut Vec<u32>, other| {
+    ///         sum.iter_mut().zip(other).for_each(|(sum, other)| *sum += other);
+    ///     })?;
+    ///     assert_eq!(sum, [3, 3]);
+    ///     Ok(())
+    /// })?;
+    /// # Ok::<(), hemiola_cluster::Error>(())
+    /// ```
+    #[track_caller]
+    pub fn all_reduce<T: Serialize + DeserializeOwned>(
+        &self,
+        mut value: T,
+        mut merge: impl FnMut(&mut T, T),
+    ) -> Result<T> {
+        let add = |child: Option<Bytes>| match child {
+            Some(child) => {
+                merge(&mut value, decode(&child)?);
+                Ok(Bytes::new())
+            }
+            None => Ok(encode(&value)?.into()),
+        };
+        decode(&self.inner.context.all_reduce(self.scope, add, Location::caller())?)
     }
 
     /// Prints a line once for the whole job, on the root.
@@ -334,17 +375,13 @@ impl Cluster {
         reason: WaitReason,
     ) -> Result<Message> {
         let _waiting = self.waiting(waiter, reason, Some(from));
-        let report = || format!("\n{}", self.stall_report());
-        let explain = |error| receive_error(error, &format_args!("{reason} from peer {from}"), report);
-        receiver.receive_from(from, self.inner.deadlines.wait).map_err(explain)
+        self.inner.context.receive(receiver, Some(from), &format_args!("{reason} from peer {from}"))
     }
 
     /// Receives the next message of any peer, like [`receive`](Self::receive).
     pub fn receive_any(&self, receiver: &ChannelReceiver, waiter: Waiter, reason: WaitReason) -> Result<Message> {
         let _waiting = self.waiting(waiter, reason, None);
-        let report = || format!("\n{}", self.stall_report());
-        let explain = |error| receive_error(error, &format_args!("{reason} from any peer"), report);
-        receiver.receive(self.inner.deadlines.wait).map_err(explain)
+        self.inner.context.receive(receiver, None, &format_args!("{reason} from any peer"))
     }
 
     pub(crate) fn context(&self) -> &PeerContext {

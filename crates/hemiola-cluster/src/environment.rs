@@ -95,7 +95,7 @@ table! {
         TLS_NAME = "HEMIOLA_TLS_NAME", "name to which the certificates of the peers are issued", "`hemiola`";
         JOIN_SECONDS = "HEMIOLA_JOIN_SECONDS", "time that peers wait for each other at start-up", "60";
         SILENCE_SECONDS = "HEMIOLA_SILENCE_SECONDS", "silence after which a peer counts as lost", "10";
-        WAIT_SECONDS = "HEMIOLA_WAIT_SECONDS", "longest wait inside a running job", "1800";
+        WAIT_SECONDS = "HEMIOLA_WAIT_SECONDS", "longest wait inside a running job without progress of the awaited peers", "300";
         STALL_SECONDS = "HEMIOLA_STALL_SECONDS", "duration after which a wait appears in a stall report", "15";
         STATUS_DIR = "HEMIOLA_STATUS_DIR", "folder in which a failing peer leaves a status report for the launcher", "no report";
     }

@@ -40,6 +40,7 @@ mod liveness;
 mod monitor;
 mod peer_context;
 mod peer_handle;
+mod progress;
 pub mod rank_assignment;
 mod run;
 mod service;
@@ -49,6 +50,7 @@ mod sync;
 mod system_env;
 mod tree;
 mod waits;
+mod work_source;
 mod worker_pool;
 mod worker_team;
 

@@ -1,11 +1,13 @@
 //! Monitor thread of a peer: sends heartbeats, detects silent peers, explains stalls.
 //!
-//! It owns the [`Liveness`] state and the latest heartbeats of the other peers. It never blocks on
-//! another peer: a heartbeat for which there is no room is skipped.
+//! It owns the [`Liveness`] state and the [`ProgressTable`] of the latest heartbeats. It never
+//! blocks on another peer: a heartbeat for which there is no room is skipped.
 
 use crate::error::{Error, Result};
 use crate::liveness::Liveness;
+use crate::progress::{Heartbeat, ProgressTable, WorkMeter};
 use crate::waits::WaitRegistry;
+use crate::work_source::WorkSource;
 use hemiola_core::{
     ChannelId, ChannelOwner, ClusterEvent, Deadlines, Env, Lane, LastHeartbeat, LossCause, Moment, Observer,
     OutgoingMessage, PeerLost, Purpose, Rank, StallReport, ThreadHandle, Transport, WaitSummary,
@@ -17,13 +19,6 @@ use std::time::Duration;
 
 const HEARTBEATS: ChannelId = ChannelId::of(ChannelOwner::Monitor, 0);
 
-/// Latest heartbeat of another peer, with its time of arrival.
-#[derive(Clone, Debug)]
-struct Heartbeat {
-    waits: Vec<WaitSummary>,
-    when: Moment,
-}
-
 /// State that the monitor shares with the cluster.
 #[derive(Debug)]
 pub(crate) struct Monitor {
@@ -32,8 +27,8 @@ pub(crate) struct Monitor {
     observer: Arc<dyn Observer>,
     deadlines: Deadlines,
     waits: Arc<WaitRegistry>,
-    /// By rank: its latest heartbeat.
-    latest: Mutex<Vec<Option<Heartbeat>>>,
+    work: WorkSource,
+    progress: Mutex<ProgressTable>,
     stop: Mutex<bool>,
     wake: Condvar,
     thread: Mutex<Option<ThreadHandle>>,
@@ -52,6 +47,7 @@ impl Monitor {
         observer: &Arc<dyn Observer>,
         deadlines: &Deadlines,
         waits: &Arc<WaitRegistry>,
+        work: WorkSource,
     ) -> Result<Arc<Self>> {
         let monitor = Arc::new(Self {
             transport: transport.clone(),
@@ -59,7 +55,8 @@ impl Monitor {
             observer: observer.clone(),
             deadlines: deadlines.clone(),
             waits: waits.clone(),
-            latest: Mutex::new(vec![None; transport.size()]),
+            work,
+            progress: Mutex::new(ProgressTable::new(transport.size(), env.now())),
             stop: Mutex::new(false),
             wake: Condvar::new(),
             thread: Mutex::new(None),
@@ -83,34 +80,27 @@ impl Monitor {
 
     /// Returns the local waits and the last known waits of the other peers.
     pub(crate) fn report(&self) -> StallReport {
-        let now = self.env.now();
-        let latest = self.latest.lock();
-        let others = latest.iter().enumerate().map(|(index, heartbeat)| {
-            let heartbeat = heartbeat.as_ref().map(|Heartbeat { waits, when }| {
-                let age = now - *when;
-                let waits = waits
-                    .iter()
-                    .cloned()
-                    .map(|wait| WaitSummary { waited: wait.waited.saturating_add(age), ..wait })
-                    .collect();
-                LastHeartbeat { waits, age }
-            });
-            (Rank::new(index as u32), heartbeat)
-        });
         let rank = self.transport.rank();
-        StallReport { rank, local: self.waits.summary(), remote: others.filter(|(other, _)| *other != rank).collect() }
+        let remote = self.progress.lock().others(rank, self.env.now());
+        StallReport { rank, local: self.waits.summary(), remote }
+    }
+
+    /// Last progress of the peers that a wait for `peer` depends on; see [`ProgressTable`].
+    pub(crate) fn last_progress(&self, peer: Option<Rank>) -> Moment {
+        self.progress.lock().last_progress(peer)
     }
 
     fn run(&self, heartbeats: &ChannelReceiver, router: &Router) {
         let Deadlines { silence, stall, .. } = self.deadlines;
         let mut liveness = Liveness::new(silence, self.deadlines.heartbeat(), self.env.now());
         let mut report_at = stall;
+        let mut meter = WorkMeter::new(self.env.now(), self.work.read(&*self.env));
         loop {
             while let Some(message) = heartbeats.try_receive() {
                 // A heartbeat that cannot be decoded is still a sign of life, which the transport
                 // has recorded.
-                if let Ok(waits) = postcard::from_bytes(&message.payload) {
-                    self.latest.lock()[message.from.index()] = Some(Heartbeat { waits, when: self.env.now() });
+                if let Ok(heartbeat) = postcard::from_bytes(&message.payload) {
+                    self.progress.lock().record(message.from, heartbeat, self.env.now());
                 }
             }
             let now = self.env.now();
@@ -124,7 +114,7 @@ impl Monitor {
                 self.transport.disconnect(loss);
             }
             if verdict.heartbeat_due {
-                self.send_heartbeats(router);
+                self.send_heartbeats(router, &mut meter);
                 report_at = self.report_stall(report_at);
             }
             let mut stop = self.stop.lock();
@@ -138,11 +128,15 @@ impl Monitor {
         }
     }
 
-    fn send_heartbeats(&self, router: &Router) {
-        let waits = postcard::to_stdvec(&self.waits.summary()).expect("summaries are plain data");
+    fn send_heartbeats(&self, router: &Router, meter: &mut WorkMeter) {
+        let now = self.env.now();
+        let computing = meter.has_worked(now, self.work.read(&*self.env));
+        let heartbeat = Heartbeat { waits: self.waits.summary(), ended_waits: self.waits.ended(), computing };
+        let bytes = postcard::to_stdvec(&heartbeat).expect("heartbeats are plain data");
         let rank = self.transport.rank();
+        self.progress.lock().record(rank, heartbeat, now);
         for other in Rank::all(self.transport.size()).filter(|other| *other != rank && !router.is_gone(*other)) {
-            let payload = waits.clone().into();
+            let payload = bytes.clone().into();
             let message =
                 OutgoingMessage { lane: Lane::Control, channel: HEARTBEATS, purpose: Purpose::Liveness, payload };
             // No room means that other messages are under way, which is a sign of life too; losses
@@ -155,8 +149,10 @@ impl Monitor {
     /// due.
     fn report_stall(&self, report_at: Duration) -> Duration {
         let stall = self.report();
-        // Waiting for the own workers is not a stall, however long it lasts: they compute.
-        let for_others = stall.local.iter().filter(|wait| wait.peer.is_some());
+        // Waiting for the own workers is not a stall, however long it lasts, while they compute.
+        let own_silence = self.env.now() - self.progress.lock().progress_of(stall.rank);
+        let stuck_here = own_silence >= self.deadlines.stall;
+        let for_others = stall.local.iter().filter(|wait| wait.peer.is_some() || stuck_here);
         let Some(longest) = for_others.map(|wait| wait.waited).max() else { return self.deadlines.stall };
         if longest < self.deadlines.stall {
             return self.deadlines.stall;
@@ -165,8 +161,10 @@ impl Monitor {
             return report_at;
         }
         // One report is enough: the lowest waiting rank writes it.
-        let is_long = |wait: &WaitSummary| wait.peer.is_some() && wait.waited >= self.deadlines.stall;
-        let waits_long = |heartbeat: &LastHeartbeat| heartbeat.waits.iter().any(is_long);
+        let waits_long = |heartbeat: &LastHeartbeat| {
+            let for_others = |wait: &WaitSummary| wait.peer.is_some() || !heartbeat.computing;
+            heartbeat.waits.iter().any(|wait| for_others(wait) && wait.waited >= self.deadlines.stall)
+        };
         let lower = stall.remote.iter().take_while(|(other, _)| *other < stall.rank);
         if !lower.into_iter().any(|(_, heartbeat)| heartbeat.as_ref().is_some_and(waits_long)) {
             self.observer.observe(&ClusterEvent::Stalled(stall));

@@ -12,9 +12,10 @@ use crate::tree::BinomialTree;
 use crate::waits::{WaitReason, WaitRegistry};
 use bytes::Bytes;
 use hemiola_core::{
-    ChannelId, ChannelOwner, Env, Lane, OutgoingMessage, Payload, Purpose, Rank, Transport, TransportError, Waiter,
+    ChannelId, ChannelOwner, Env, Lane, Message, Moment, OutgoingMessage, Payload, Purpose, Rank, Transport,
+    TransportError, Waiter,
 };
-use hemiola_net::{ChannelReceiver, Router};
+use hemiola_net::{ChannelReceiver, ReceiveError, Router};
 use serde::{Deserialize, Serialize};
 use std::cell::OnceCell;
 use std::fmt;
@@ -34,6 +35,7 @@ pub(crate) enum ClusterCall {
     AllGather,
     /// Barrier at the end of the program.
     Leave,
+    AllReduce,
 }
 
 impl ClusterCall {
@@ -42,6 +44,7 @@ impl ClusterCall {
             Self::Barrier => "barrier",
             Self::Broadcast => "broadcast",
             Self::AllGather => "all_gather",
+            Self::AllReduce => "all_reduce",
             Self::Leave => "the end of the program",
         }
     }
@@ -50,7 +53,7 @@ impl ClusterCall {
         match self {
             Self::Barrier | Self::Leave => Purpose::Barrier,
             Self::Broadcast => Purpose::Broadcast,
-            Self::AllGather => Purpose::Gather,
+            Self::AllGather | Self::AllReduce => Purpose::Gather,
         }
     }
 }
@@ -116,6 +119,42 @@ impl PeerContext {
         match scope {
             CallScope::Program => self.peers,
             CallScope::WithServers => self.transport.size(),
+        }
+    }
+
+    /// Returns the time until a wait for `peer` that began at `since` reaches its deadline: zero if
+    /// it has. Progress of the peers that it depends on puts the deadline off.
+    pub(crate) fn time_left(&self, since: Moment, peer: Option<Rank>) -> Duration {
+        let now = self.env.now();
+        let left = |from: Moment| self.timeout.saturating_sub(now.since(from));
+        match left(since) {
+            // The table is consulted only where it decides.
+            Duration::ZERO => left(since.max(self.monitor.last_progress(peer))),
+            left => left,
+        }
+    }
+
+    /// Receives the next message of `from`, or of any peer, before the deadline.
+    pub(crate) fn receive(
+        &self,
+        receiver: &ChannelReceiver,
+        from: Option<Rank>,
+        reason: &dyn fmt::Display,
+    ) -> Result<Message> {
+        let start = self.env.now();
+        let mut left = self.timeout;
+        loop {
+            let received = match from {
+                Some(from) => receiver.receive_from(from, left),
+                None => receiver.receive(left),
+            };
+            match received {
+                Err(ReceiveError::TimedOut { .. }) => left = self.time_left(start, from),
+                other => return other.map_err(|error| receive_error(error, reason, String::new)),
+            }
+            if left.is_zero() {
+                return Err(self.timed_out(reason, ""));
+            }
         }
     }
 
@@ -199,10 +238,46 @@ impl PeerContext {
         Ok(gathered_values.into_iter().map(|gathered| gathered.value).collect())
     }
 
+    /// Returns the combined value of all peers on every peer. `merge` adds the value of a child to
+    /// that of this peer, and without a child returns the result. The order is that of the tree.
+    pub(crate) fn all_reduce(
+        &self,
+        scope: CallScope,
+        mut merge: impl FnMut(Option<Bytes>) -> Result<Bytes>,
+        site: &'static Location<'static>,
+    ) -> Result<Bytes> {
+        let active = self.start_call(scope, ClusterCall::AllReduce, site, Rank::ROOT);
+        for child in &active.tree.children {
+            merge(Some(active.receive(*child)?))?;
+        }
+        let mut value = merge(None)?;
+        if let Some(parent) = active.tree.parent {
+            active.send(parent, &value)?;
+            value = active.receive(parent)?;
+        }
+        for child in &active.tree.children {
+            active.send(*child, &value)?;
+        }
+        Ok(value)
+    }
+
     /// Sends a message. If the receiver left because of another peer's loss, the error is that
     /// loss.
     pub(crate) fn send(&self, to: Rank, message: OutgoingMessage) -> Result<()> {
-        self.transport.send(to, message, self.timeout).map_err(|error| self.cause_of(error))
+        let start = self.env.now();
+        let mut left = self.timeout;
+        loop {
+            match self.transport.send(to, message.clone(), left) {
+                Err(TransportError::SendTimeout { peer, lane, queued, .. }) => {
+                    left = self.time_left(start, Some(to));
+                    if left.is_zero() {
+                        let waited = self.env.now() - start;
+                        return Err(self.cause_of(TransportError::SendTimeout { peer, lane, queued, waited }));
+                    }
+                }
+                other => return other.map_err(|error| self.cause_of(error)),
+            }
+        }
     }
 
     /// Returns the cause of a transport error: an earlier loss, if there was one.
@@ -313,11 +388,8 @@ impl ActiveCall<'_> {
     }
 
     fn wait(&self, receiver: &ChannelReceiver, from: Rank) -> Result<Bytes> {
-        let PeerContext { timeout, monitor, .. } = self.context;
-        let report = || format!("\n{}", monitor.report());
-        let received = receiver.receive_from(from, *timeout);
-        let explain = |error| receive_error(error, &format_args!("{} from peer {from}", self.reason()), report);
-        Ok(received.map_err(explain)?.payload)
+        let reason = format_args!("{} from peer {from}", self.reason());
+        Ok(self.context.receive(receiver, Some(from), &reason)?.payload)
     }
 }
 

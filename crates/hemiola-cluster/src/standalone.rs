@@ -108,6 +108,7 @@ impl<E: From<Error> + Into<Error>> Standalone<E> {
                         deadlines: self.deadlines.clone(),
                         workers: self.workers,
                         servers,
+                        shares_process: true,
                     };
                     let program = &program;
                     let role = |cluster: &Cluster| match self.servers {

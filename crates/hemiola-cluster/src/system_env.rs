@@ -1,6 +1,6 @@
 //! Real environment as an [`Env`]: the system's clock, its random device, its threads.
 
-use hemiola_core::{Env, Moment, ThreadHandle};
+use hemiola_core::{Env, Moment, ProcessWork, ThreadHandle};
 use std::fmt;
 use std::io;
 use std::thread::Builder;
@@ -42,6 +42,12 @@ impl Env for SystemEnv {
         Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
     }
 
+    fn process_work(&self) -> Option<ProcessWork> {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
+        let cpu = Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32);
+        Some(ProcessWork { cpu, io_bytes: file_traffic().unwrap_or(0) })
+    }
+
     fn fill_random(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("every supported system has a random device");
     }
@@ -57,4 +63,12 @@ impl Env for SystemEnv {
         // the thread.
         Ok(ThreadHandle::new(move || drop(thread.join())))
     }
+}
+
+/// Bytes that this process has read and written by file calls; `None` where the system does not
+/// tell. Sockets do not count.
+fn file_traffic() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/self/io").ok()?;
+    let number = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok());
+    Some(number("rchar:")?.saturating_add(number("wchar:")?))
 }

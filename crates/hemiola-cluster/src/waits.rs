@@ -41,16 +41,23 @@ struct WaitRecord {
     since: Moment,
 }
 
+/// Wait of one thread, and the number of its waits that have ended.
+#[derive(Debug, Default)]
+struct WaitSlot {
+    current: Option<WaitRecord>,
+    ended: u64,
+}
+
 /// Waits of one peer. Slot 0 belongs to the driver, slot `w + 1` to worker `w`.
 #[derive(Debug)]
 pub struct WaitRegistry {
-    slots: Vec<Mutex<Option<WaitRecord>>>,
+    slots: Vec<Mutex<WaitSlot>>,
     env: Arc<dyn Env>,
 }
 
 impl WaitRegistry {
     pub(crate) fn new(workers: usize, env: Arc<dyn Env>) -> Arc<Self> {
-        Arc::new(Self { slots: (0..=workers).map(|_| Mutex::new(None)).collect(), env })
+        Arc::new(Self { slots: (0..=workers).map(|_| Mutex::default()).collect(), env })
     }
 
     /// Marks `waiter` as waiting until the guard is dropped.
@@ -59,7 +66,7 @@ impl WaitRegistry {
             Waiter::Driver => 0,
             Waiter::Worker(id) => id.index() + 1,
         }];
-        let outer = slot.lock().replace(WaitRecord { reason, peer, since: self.env.now() });
+        let outer = slot.lock().current.replace(WaitRecord { reason, peer, since: self.env.now() });
         WaitGuard { slot, outer }
     }
 
@@ -71,7 +78,7 @@ impl WaitRegistry {
             .iter()
             .enumerate()
             .filter_map(|(slot, wait)| {
-                let WaitRecord { reason, peer, since } = (*wait.lock())?;
+                let WaitRecord { reason, peer, since } = wait.lock().current?;
                 let waiter = if slot == 0 { Waiter::Driver } else { Waiter::Worker(WorkerId::new(slot as u32 - 1)) };
                 Some(WaitSummary { waiter, reason: reason.to_string(), peer, waited: now - since })
             })
@@ -81,17 +88,26 @@ impl WaitRegistry {
     }
 }
 
+impl WaitRegistry {
+    /// Returns the number of waits that have ended so far.
+    pub(crate) fn ended(&self) -> u64 {
+        self.slots.iter().fold(0, |sum, slot| sum.wrapping_add(slot.lock().ended))
+    }
+}
+
 /// Guard of a wait in progress.
 #[must_use = "the wait ends when this is dropped"]
 #[derive(Debug)]
 pub struct WaitGuard<'a> {
-    slot: &'a Mutex<Option<WaitRecord>>,
+    slot: &'a Mutex<WaitSlot>,
     /// Outer wait that this one is part of.
     outer: Option<WaitRecord>,
 }
 
 impl Drop for WaitGuard<'_> {
     fn drop(&mut self) {
-        *self.slot.lock() = self.outer;
+        let mut slot = self.slot.lock();
+        slot.current = self.outer;
+        slot.ended = slot.ended.wrapping_add(1);
     }
 }

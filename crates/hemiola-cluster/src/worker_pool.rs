@@ -5,11 +5,13 @@
 //! used: one closure on every thread, which may borrow from the caller, with panics propagated.
 
 use crate::error::{Error, Result};
+use crate::work_source;
 use hemiola_core::{Rank, WorkerId};
 use parking_lot::Mutex;
 use rayon_core::{BroadcastContext, ThreadPool, ThreadPoolBuilder};
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Worker thread on which a closure of `each_worker` runs.
@@ -55,6 +57,11 @@ impl WorkerPool {
             .build()
             .map_err(|error| Error::Thread(std::io::Error::other(error)))?;
         Ok(Self { rank, pool, reserved: AtomicBool::new(false) })
+    }
+
+    /// Returns the CPU statistics of each worker.
+    pub(crate) fn statistics(&self) -> Vec<Option<PathBuf>> {
+        self.pool.broadcast(|_| work_source::own_statistics())
     }
 
     pub(crate) fn count(&self) -> usize {

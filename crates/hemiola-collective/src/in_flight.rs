@@ -132,7 +132,7 @@ impl InFlightCollective {
             // Only another send can find out if there is room now.
             CallProgress::Blocked(_) => {
                 self.take_all()?;
-                self.peer_handle.env().now() - self.moved < self.peer_handle.wait_timeout()
+                self.has_time(progress)
             }
             CallProgress::Waiting(peer) => match self.receiver.receive_from(peer, timeout) {
                 Ok(message) => {
@@ -152,7 +152,7 @@ impl InFlightCollective {
             },
         };
         let (CallProgress::Waiting(peer) | CallProgress::Blocked(peer)) = progress else { return Ok(true) };
-        if can_advance || self.peer_handle.env().now() - self.moved < self.peer_handle.wait_timeout() {
+        if can_advance || self.has_time(progress) {
             return Ok(can_advance);
         }
         let action = if matches!(progress, CallProgress::Blocked(_)) { "to take in messages" } else { "to send" };
@@ -161,6 +161,15 @@ impl InFlightCollective {
         let details =
             format!("\nthis peer waits for peer {peer} {action} in {call}, after {taken} of its {steps} steps");
         Err(self.peer_handle.timed_out(&format_args!("{reason}, with peer {peer}"), &details))
+    }
+
+    /// Returns true until the deadline of the awaited peer.
+    fn has_time(&self, progress: CallProgress) -> bool {
+        let peer = match progress {
+            CallProgress::Waiting(peer) | CallProgress::Blocked(peer) => Some(peer),
+            CallProgress::Done => None,
+        };
+        !self.peer_handle.time_left(self.moved, peer).is_zero()
     }
 
     /// Takes in all arrived messages. Returns true if there were any.

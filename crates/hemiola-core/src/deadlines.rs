@@ -13,8 +13,9 @@ pub struct Deadlines {
     /// A peer from which nothing arrives for this long is lost. Default 10 s. Heartbeats are sent
     /// ten times as often.
     pub silence: Duration,
-    /// Longest wait inside a running job: for a barrier, a message, or room in a send queue.
-    /// Default 30 min. A wait of this length appears in many stall reports before it fails.
+    /// Longest wait inside a running job without progress of the peers that it depends on: for a
+    /// barrier, a message, or room in a send queue. Default 5 min. Time in which these peers compute
+    /// does not count. A wait of this length appears in several stall reports before it fails.
     pub wait: Duration,
     /// A wait of this length appears in a stall report, and again each time it doubles. Default 15
     /// s.
@@ -27,7 +28,7 @@ impl Default for Deadlines {
             join: Duration::from_mins(1),
             handshake: Duration::from_secs(5),
             silence: Duration::from_secs(10),
-            wait: Duration::from_mins(30),
+            wait: Duration::from_mins(5),
             stall: Duration::from_secs(15),
         }
     }

@@ -9,6 +9,15 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
+/// Work of a process so far.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProcessWork {
+    /// CPU time of all threads.
+    pub cpu: Duration,
+    /// Bytes read from and written to files.
+    pub io_bytes: u64,
+}
+
 /// Environment of a driver: everything it asks of the system besides sending messages.
 ///
 /// Implementations are shared between threads. `now` never goes backwards.
@@ -20,6 +29,11 @@ pub trait Env: Send + Sync + fmt::Debug + 'static {
     /// not count. An environment that does not model cores returns all elapsed time.
     fn cpu_time(&self) -> Duration {
         self.now() - Moment::ZERO
+    }
+
+    /// Work of the whole process so far; `None` where the system does not tell.
+    fn process_work(&self) -> Option<ProcessWork> {
+        None
     }
 
     /// Fills `bytes` with unpredictable numbers.

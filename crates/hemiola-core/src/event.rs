@@ -50,8 +50,10 @@ pub struct StallReport {
 /// Content of the latest heartbeat of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastHeartbeat {
-    /// Waits of the peer, longest first; empty while it computes.
+    /// Waits of the peer, longest first.
     pub waits: Vec<WaitSummary>,
+    /// The peer used CPU time or moved file data since the heartbeat before.
+    pub computing: bool,
     /// Time since the heartbeat arrived.
     pub age: Duration,
 }
@@ -65,8 +67,13 @@ impl fmt::Display for StallReport {
         for (rank, state) in &self.remote {
             match state {
                 None => writeln!(formatter, "  peer {rank} has not sent a heartbeat yet")?,
-                Some(LastHeartbeat { waits, age }) if waits.is_empty() => {
-                    writeln!(formatter, "  peer {rank} is computing (last heartbeat {:.1} s ago)", age.as_secs_f64())?;
+                Some(LastHeartbeat { waits, computing, age }) if waits.is_empty() => {
+                    let activity = if *computing {
+                        "is computing"
+                    } else {
+                        "neither computes nor waits for a peer: a thread of it is stuck"
+                    };
+                    writeln!(formatter, "  peer {rank} {activity} (last heartbeat {:.1} s ago)", age.as_secs_f64())?;
                 }
                 Some(LastHeartbeat { waits, .. }) => {
                     for wait in waits {

@@ -22,7 +22,7 @@
 //! | [`rng`] | random numbers: counter-based (Philox) and sequential (SplitMix64); [`Seed`] |
 //! | [`varint`] | variable-length integers (LEB128) and zigzag gaps |
 //! | [`unsafe_cell`] | [`UnsafeCell`] with the interface that loom tests replace |
-//! | [`wait`] | [`BoundedWait`]: deadline and recheck interval of a wait |
+//! | [`wait`] | intervals after which a waiting thread looks again |
 //! | [`event`] | [`ClusterEvent`]: events that a cluster reports while it runs |
 
 pub mod bandwidth;
@@ -46,7 +46,7 @@ pub mod wait;
 pub use bandwidth::Bandwidth;
 pub use channel::{ChannelId, ChannelOwner};
 pub use deadlines::Deadlines;
-pub use env::{Env, ThreadHandle};
+pub use env::{Env, ProcessWork, ThreadHandle};
 pub use event::{ClusterEvent, LastHeartbeat, Observer, StallReport, WaitSummary, Waiter};
 pub use ids::{JobId, Rank, WorkerId};
 pub use kind::ErrorKind;
@@ -58,4 +58,4 @@ pub use rng::Seed;
 pub use token_bucket::TokenBucket;
 pub use transport::{AssistOutcome, MessageSink, Traffic, TrafficLine, Transport, TransportError};
 pub use unsafe_cell::UnsafeCell;
-pub use wait::{BoundedWait, POLL_INTERVAL, RECHECK_INTERVAL};
+pub use wait::{POLL_INTERVAL, RECHECK_INTERVAL};

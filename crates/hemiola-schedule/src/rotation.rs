@@ -269,8 +269,10 @@ impl<'c, J: Serialize + DeserializeOwned + Send + fmt::Debug> RotationScheduler<
     ) -> Vec<RingWorker<'s, P>> {
         let (first, workers) = (self.first(), self.cluster.workers());
         let is_here = |position: usize| (first..first + workers).contains(&position);
-        // The queue to each worker, for a worker of the same peer that passes blocks on to it.
-        let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::channel()).unzip();
+        // The queue to each worker, for a worker of the same peer that passes blocks on to it. A block
+        // is in one place, so all of them and the message that stops the ring fit: nobody waits.
+        let capacity = self.ring.blocks() + 1;
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..workers).map(|_| mpsc::sync_channel(capacity)).unzip();
         let members = nodes.into_iter().zip(own).zip(receivers).enumerate();
         members
             .map(|(worker, ((node, own), receiver))| {

@@ -203,7 +203,7 @@ fn a_stalled_wait_is_reported_with_everyone_and_ends_at_its_deadline() {
         let recorder = Arc::new(EventRecorder::default());
         let outcome = standalone(3).deadlines(deadlines).observer(recorder.clone()).run(|cluster| {
             if cluster.rank().index() == 1 {
-                // "Computes" until the others have given up.
+                // Stuck until the others have given up.
                 while cluster.stall_report().remote.iter().any(|(_, heartbeat)| heartbeat.is_none()) {
                     std::thread::yield_now();
                 }
@@ -217,7 +217,7 @@ fn a_stalled_wait_is_reported_with_everyone_and_ends_at_its_deadline() {
         };
         assert!(text.contains("timed out after 3.0 s waiting for barrier #0 at"), "{text}");
         assert!(text.contains("from peer 1"), "{text}");
-        assert!(text.contains("peer 1 is computing"), "{text}");
+        assert!(text.contains("peer 1 neither computes nor waits"), "{text}");
         assert!(text.contains("peer 2 driver waits for barrier #0"), "{text}");
         assert!(recorder.contains("stalled: waits of all peers\n  peer 0 driver waits for barrier #0 at"));
     });

@@ -96,8 +96,9 @@ fn send_empty(cluster: &Cluster, done: &AtomicBool) -> bool {
         }
         done.store(true, Ordering::SeqCst);
     }
+    // A peer that computed would put the deadline of the sender off.
     while !done.load(Ordering::SeqCst) {
-        std::thread::yield_now();
+        std::thread::park_timeout(Duration::from_millis(20));
     }
     refused
 }
@@ -352,8 +353,10 @@ fn waiting_for_own_workers_is_no_stall() {
         let mut deadlines = short_deadlines();
         deadlines.stall = Duration::from_millis(200); // checked with every heartbeat, every 0.3 s
         let recorder = Arc::new(EventRecorder::default());
+        // Workers compute for several heartbeats.
         let work = |cluster: &Cluster| {
-            cluster.each_worker(|_| std::thread::park_timeout(Duration::from_millis(1500))).map(drop)
+            let (env, start) = (cluster.env().clone(), cluster.env().now());
+            cluster.each_worker(|_| while env.now() - start < Duration::from_millis(1500) {}).map(drop)
         };
         standalone(2).deadlines(deadlines).observer(recorder.clone()).run(work).unwrap();
         assert!(!recorder.contains("stalled"), "{recorder:?}");

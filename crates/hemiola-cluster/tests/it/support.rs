@@ -58,6 +58,7 @@ pub(crate) fn peer(rank: usize, size: usize, address: SocketAddr) -> ClusterBuil
         .rendezvous(Rendezvous::Address(address.to_string()))
         .secret(Secret::new("test"))
         .deadlines(short_deadlines())
+        .shares_process()
 }
 
 /// Runs one thread per builder, each as a peer over TCP. Returns their results in order.

@@ -219,7 +219,7 @@ impl<T: GossipElement> Gossip<T> {
                         let reason = self.reason("a neighbour to take values", site);
                         let peer_handle = self.peer_handle.clone();
                         let _waiting = peer_handle.waiting(Waiter::Driver, reason, Some(to));
-                        if now - start >= self.peer_handle.wait_timeout() {
+                        if self.peer_handle.time_left(start, Some(to)).is_zero() {
                             return Err(self.peer_handle.timed_out(&reason, ""));
                         }
                         if let Some(values) = &self.receivers[GossipChannel::Values.index()] {
@@ -256,11 +256,15 @@ impl<T: GossipElement> Gossip<T> {
         let reason = self.reason(channel.awaited(), site);
         let peer_handle = self.peer_handle.clone();
         let _waiting = peer_handle.waiting(Waiter::Driver, reason, Some(peer));
-        let bound = peer_handle.begin_wait().poll_every(POLL_INTERVAL);
-        while let Some(sleep) = bound.next_sleep(peer_handle.env().now()) {
+        let start = peer_handle.env().now();
+        loop {
+            let left = peer_handle.time_left(start, Some(peer));
+            if left.is_zero() {
+                return Err(peer_handle.timed_out(&format_args!("{reason} of peer {peer}"), ""));
+            }
             let receiver = self.receivers[channel.index()].as_ref();
             let receiver = receiver.expect("only NOTIFY-ACK waits for values, and it has no service");
-            match receiver.receive_from(peer, sleep) {
+            match receiver.receive_from(peer, left.min(POLL_INTERVAL)) {
                 Ok(message) => {
                     let mut out = Vec::new();
                     let mut node = self.node.lock();
@@ -276,7 +280,6 @@ impl<T: GossipElement> Gossip<T> {
                 },
             }
         }
-        Err(peer_handle.timed_out(&format_args!("{reason} of peer {peer}"), ""))
     }
 
     /// Handles losses that no wait has reported.

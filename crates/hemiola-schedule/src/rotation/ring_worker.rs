@@ -11,7 +11,7 @@ use hemiola_core::{ChannelId, Lane, OutgoingMessage, Purpose, Rank, Waiter, Work
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::time::Duration;
 
 /// Message from a worker to the next.
@@ -34,7 +34,7 @@ pub(super) enum RingLink<Q, P> {
 
 /// Link from the previous worker, and link to the next one.
 type IncomingLink<'s, J> = RingLink<Receiver<RingMessage<J>>, (Rank, &'s ChannelReceiver)>;
-type OutgoingLink<J> = RingLink<Sender<RingMessage<J>>, (Rank, ChannelId)>;
+type OutgoingLink<J> = RingLink<SyncSender<RingMessage<J>>, (Rank, ChannelId)>;
 
 /// Reason why a worker stopped before the end.
 pub(super) enum StopReason {
@@ -148,12 +148,17 @@ impl<'s, P: RotationProgram> RingWorker<'s, P> {
         let message = match &self.incoming {
             RingLink::Queue(queue) => {
                 let _waiting = self.cluster.waiting(waiter, reason, None);
-                match queue.recv_timeout(self.cluster.deadlines().wait) {
-                    Ok(message) => message,
-                    Err(RecvTimeoutError::Disconnected) => RingMessage::Stop,
-                    Err(RecvTimeoutError::Timeout) => {
+                let (peer_handle, start) = (self.cluster.peer_handle(), self.cluster.env().now());
+                loop {
+                    let left = peer_handle.time_left(start, None);
+                    if left.is_zero() {
                         let reason = format!("{reason} from the previous worker");
-                        return Err(StopReason::Lost(self.cluster.peer_handle().timed_out(&reason, "")));
+                        return Err(StopReason::Lost(peer_handle.timed_out(&reason, "")));
+                    }
+                    match queue.recv_timeout(left) {
+                        Ok(message) => break message,
+                        Err(RecvTimeoutError::Disconnected) => break RingMessage::Stop,
+                        Err(RecvTimeoutError::Timeout) => {}
                     }
                 }
             }

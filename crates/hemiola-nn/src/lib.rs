@@ -41,7 +41,7 @@ pub use burn;
 
 pub use device::{ComputePrecision, DeviceError, DeviceSpec};
 pub use error::Error;
-pub use hemiola_sync::{GradientClip, StrategySource, trace};
+pub use hemiola_sync::{GradientClip, StrategyRecord, StrategySource, trace};
 pub use optimizer::{LrSchedule, Optimizer};
 pub use trainer::{Trainer, TrainerBuilder};
 

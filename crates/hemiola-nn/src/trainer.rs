@@ -17,10 +17,10 @@ use crate::variables::{PassContext, to_f32};
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Tensor, TensorData};
 use hemiola_cluster::{Cluster, Result};
-use hemiola_collective::{CollectiveExt, ReduceOp};
+use hemiola_collective::{Algorithm, CollectiveExt, ReduceOp};
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
 use hemiola_sync::trace::TraceSpan;
-use hemiola_sync::{Attachments, ModelSync, PassKind, PendingValues, VariableId};
+use hemiola_sync::{Attachments, ModelSync, PassKind, PendingValues, StrategyRecord, VariableId};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -79,6 +79,12 @@ impl<M: Module> Trainer<M> {
     #[must_use]
     pub fn strategy(&self) -> &Strategy {
         self.sync.strategy()
+    }
+
+    /// Returns the synchronization strategy with its origin, as checkpoints keep it.
+    #[must_use]
+    pub fn strategy_record(&self) -> &StrategyRecord {
+        self.sync.strategy_record()
     }
 
     /// Returns the variables as strategies see them.
@@ -189,7 +195,9 @@ impl<M: Module> Trainer<M> {
         if buffers.values.is_empty() || self.cluster.size() == 1 {
             return Ok(model);
         }
-        self.cluster.communicator()?.all_reduce(&mut buffers.values, ReduceOp::Sum)?;
+        // A measured algorithm could differ between runs and change the bits.
+        let collectives = self.cluster.communicator()?.with_algorithm(Algorithm::Ring);
+        collectives.all_reduce(&mut buffers.values, ReduceOp::Sum)?;
         let peers = self.cluster.size() as f32;
         for value in &mut buffers.values {
             *value /= peers;

@@ -5,6 +5,7 @@ use crate::checkpoint::{self, StateArchive};
 use crate::error::Error;
 use crate::model_sync::ModelSync;
 use crate::parameter_store::ParameterStore;
+use crate::strategy_choice::{DEFAULT_LINK, LinkSource, StrategyRequest};
 use crate::sync_thread::{SyncEvent, SyncThread};
 use crate::trace::TraceRecorder;
 use hemiola_cluster::{Cluster, Result};
@@ -19,9 +20,6 @@ use parking_lot::Mutex;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
-
-/// Link speed where none was measured and the strategy does not depend on it: 1 Gbit/s.
-const DEFAULT_LINK: LinkSpec = LinkSpec { bytes_per_second: 125e6, latency: 1e-4 };
 
 /// Source of the strategy: a builder or an explicit value.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,12 +42,6 @@ impl From<Strategy> for StrategySource {
     }
 }
 
-impl Default for StrategySource {
-    fn default() -> Self {
-        Self::Built(StrategyBuilder::default())
-    }
-}
-
 /// Builder of a [`ModelSync`]. Every peer must use the same settings.
 #[must_use = "nothing happens until `build`"]
 pub struct ModelSyncBuilder<K: StateArchive> {
@@ -57,8 +49,8 @@ pub struct ModelSyncBuilder<K: StateArchive> {
     model: ModelSpec,
     values: Vec<Vec<f32>>,
     kernel: K,
-    strategy: StrategySource,
-    network: Option<ResourceSpec>,
+    strategy: Option<StrategySource>,
+    links: LinkSource,
     clip: Option<GradientClip>,
     resume: Option<PathBuf>,
     trace: bool,
@@ -72,8 +64,8 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
             model,
             values,
             kernel,
-            strategy: StrategySource::default(),
-            network: None,
+            strategy: None,
+            links: LinkSource::Default,
             clip: None,
             resume: None,
             trace: false,
@@ -81,17 +73,24 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
         }
     }
 
-    /// Sets the strategy: a [`StrategyBuilder`], or an explicit [`Strategy`]. Default:
-    /// [`StrategyBuilder::Cheapest`].
+    /// Sets the strategy: a [`StrategyBuilder`], or an explicit [`Strategy`]. Default: the strategy
+    /// of the checkpoint that is [resumed](Self::resume), or else [`StrategyBuilder::Cheapest`].
     pub fn strategy(mut self, strategy: impl Into<StrategySource>) -> Self {
-        self.strategy = strategy.into();
+        self.strategy = Some(strategy.into());
         self
     }
 
     /// Sets the link speeds that strategies are chosen for, as `hemiola probe` measures them.
-    /// Without them, [`StrategyBuilder::Cheapest`] measures.
-    pub fn network(mut self, network: Option<ResourceSpec>) -> Self {
-        self.network = network;
+    /// Default: [`DEFAULT_LINK`](crate::DEFAULT_LINK) between all peers.
+    pub fn network(mut self, network: ResourceSpec) -> Self {
+        self.links = LinkSource::Given(network);
+        self
+    }
+
+    /// Measures the links and chooses the strategy for them. Two runs may then differ in the order
+    /// of their sums. Checkpoints keep the strategy, and a resumed run does not measure again.
+    pub fn tune(mut self) -> Self {
+        self.links = LinkSource::Measured;
         self
     }
 
@@ -102,7 +101,8 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
     }
 
     /// Resumes from the checkpoint in a folder, if there is one. The number of peers and the
-    /// strategy may differ; model and optimizer must be the same.
+    /// strategy may differ; model and optimizer must be the same. On as many peers the strategy of
+    /// the checkpoint is used, unless another one is set.
     pub fn resume(mut self, folder: Option<PathBuf>) -> Self {
         self.resume = folder;
         self
@@ -124,23 +124,20 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
     /// *Collective.* Compares models and settings, adopts the values of peer 0 or of the
     /// checkpoint, agrees on a strategy, and starts the synchronization thread.
     pub fn build(self) -> Result<ModelSync<K>> {
-        let network = self.agree()?;
-        let strategy = match &self.strategy {
-            StrategySource::Built(builder) => builder.build(&self.model, &network).map_err(Error::from)?,
-            StrategySource::Explicit(strategy) => {
-                strategy.verify(&self.model, &network).map_err(Error::from)?;
-                (**strategy).clone()
-            }
-        };
-        check_rows(&strategy, &self.kernel)?;
-        let explanation = strategy::explain(&strategy, &self.model, &network);
-        let Self { cluster, model, mut values, kernel, clip, resume, trace, .. } = self;
-
-        let restored = match &resume {
-            Some(folder) => checkpoint::load(&cluster, folder, &model, &kernel)?,
+        self.agree()?;
+        let restored = match &self.resume {
+            Some(folder) => checkpoint::load(&self.cluster, folder, &self.model, &self.kernel)?,
             None => None,
         };
-        let plan = Arc::new(SyncPlan::new(&model, &strategy).map_err(Error::from)?);
+        let recorded = restored.as_ref().and_then(|restored| restored.strategy.clone());
+        let (source, links, model) = (self.strategy.as_ref(), &self.links, &self.model);
+        let request = StrategyRequest { source, links, model, peers: self.cluster.size() };
+        let (strategy, network) = request.choose(recorded, || measure_links(&self.cluster))?;
+        check_rows(&strategy.strategy, &self.kernel)?;
+        let explanation = strategy::explain(&strategy.strategy, &self.model, &network);
+        let Self { cluster, model, mut values, kernel, clip, trace, .. } = self;
+
+        let plan = Arc::new(SyncPlan::new(&model, &strategy.strategy).map_err(Error::from)?);
         let (mut step, mut states, mut attachments) = (0, Vec::new(), None);
         match restored {
             Some(mut restored) => {
@@ -181,38 +178,26 @@ impl<K: StateArchive> ModelSyncBuilder<K> {
         })
     }
 
-    /// *Collective.* Compares models and settings; returns the link speeds.
-    fn agree(&self) -> Result<ResourceSpec> {
+    /// *Collective.* Compares models and settings.
+    fn agree(&self) -> Result<()> {
         compare_models(&self.cluster, &self.model)?;
-        let Self { settings, clip, strategy, network, .. } = self;
+        let Self { settings, clip, strategy, links, .. } = self;
         let resume = self.resume.is_some();
-        compare_settings(&self.cluster, format!("{settings}, {clip:?}, resume {resume}, {strategy:?}, {network:?}"))?;
-        self.link_speeds()
+        compare_settings(&self.cluster, format!("{settings}, {clip:?}, resume {resume}, {strategy:?}, {links:?}"))
     }
+}
 
-    /// Returns the link speeds that were set, or measures them if the strategy depends on them.
-    fn link_speeds(&self) -> Result<ResourceSpec> {
-        let cluster = &self.cluster;
-        if let Some(network) = &self.network {
-            return Ok(network.clone());
-        }
-        if cluster.size() == 1
-            || self.strategy != StrategySource::Built(StrategyBuilder::Cheapest)
-            || self.model.variables.is_empty()
-        {
-            return Ok(ResourceSpec::uniform(cluster.size(), DEFAULT_LINK));
-        }
-        let probed = probe(cluster, |_, _| {})?;
-        let peers =
-            Rank::all(cluster.size()).map(|rank| PeerSpec { host: format!("peer-{rank}"), device: "cpu".into() });
-        Ok(ResourceSpec::measured(peers.collect(), |one, other| {
-            let pair = probed.iter().find(|probed| (probed.one, probed.other) == (one.min(other), one.max(other)));
-            pair.map_or(DEFAULT_LINK, |probed| LinkSpec {
-                bytes_per_second: probed.bytes_per_second,
-                latency: probed.latency,
-            })
-        }))
-    }
+/// *Collective.* Measures the links between all peers; the result is the same on all.
+fn measure_links(cluster: &Cluster) -> Result<ResourceSpec> {
+    let probed = probe(cluster, |_, _| {})?;
+    let peers = Rank::all(cluster.size()).map(|rank| PeerSpec { host: format!("peer-{rank}"), device: "cpu".into() });
+    Ok(ResourceSpec::measured(peers.collect(), |one, other| {
+        let pair = probed.iter().find(|probed| (probed.one, probed.other) == (one.min(other), one.max(other)));
+        pair.map_or(DEFAULT_LINK, |probed| LinkSpec {
+            bytes_per_second: probed.bytes_per_second,
+            latency: probed.latency,
+        })
+    }))
 }
 
 /// Refuses served rows with an optimizer that updates whole tensors only.

@@ -4,11 +4,13 @@
 //! manifest). It has an array `values.NAME` for each variable as a matrix, `moment-K.NAME` for each
 //! moment vector of the optimizer, a note, and what the caller attaches. All of it becomes visible
 //! by one rename, and if the newest checkpoint is damaged, the one before is read with a warning.
-//! **Invariant:** nothing in it depends on peers or
-//! strategy, so any number of peers with any strategy can resume from it. The one exception is the
-//! state of an opaque optimizer, which is saved by piece.
+//! **Invariant:** no value in it depends on peers or strategy, so any number of peers with any
+//! strategy can resume from it. The one exception is the state of an opaque optimizer, which is
+//! saved by piece. The note keeps the strategy, so that a resumed run repeats the bits of an
+//! undisturbed one.
 
 use crate::error::Error;
+use crate::strategy_choice::StrategyRecord;
 use hemiola_array::files::OsFileSystem;
 use hemiola_array::save::{Manifest, PartReader, PartWriter};
 use hemiola_array::{DenseArray, Shape};
@@ -63,6 +65,8 @@ struct NetNote {
     step: u64,
     optimizer: String,
     variables: ModelSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    strategy: Option<StrategyRecord>,
     /// Opaque optimizer state, by variable and shard.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     foreign: BTreeMap<String, Vec<NamedArray>>,
@@ -117,6 +121,7 @@ pub(crate) struct CheckpointContents<'a, K> {
     pub(crate) attachments: &'a Attachments,
     pub(crate) kernel: &'a K,
     pub(crate) plan: &'a SyncPlan,
+    pub(crate) strategy: &'a StrategyRecord,
 }
 
 fn failed(folder: &Path, problem: impl Into<String>) -> hemiola_cluster::Error {
@@ -180,7 +185,8 @@ fn write<K: StateArchive>(
     let saving = PartWriter::begin(folder)?;
     let mut manifest = Manifest { metadata: saved.attachments.clone(), ..Manifest::default() };
     let (step, variables) = (saved.step, saved.plan.model.clone());
-    let note = NetNote { format: FORMAT, step, optimizer: saved.kernel.rule_name(), variables, foreign };
+    let (optimizer, strategy) = (saved.kernel.rule_name(), Some(saved.strategy.clone()));
+    let note = NetNote { format: FORMAT, step, optimizer, variables, strategy, foreign };
     manifest.metadata.insert(NOTE.to_owned(), serde_json::to_value(note).expect("a note is plain data"));
     for (name, shape, numbers) in arrays {
         let array = DenseArray::from_cells(Shape::new(shape), &numbers)?;
@@ -196,6 +202,8 @@ pub(crate) struct RestoredModel {
     pub(crate) values: Vec<Vec<f32>>,
     /// Values that were stored with the checkpoint.
     pub(crate) attachments: Attachments,
+    /// Strategy of the run that saved it; `None` in older checkpoints.
+    pub(crate) strategy: Option<StrategyRecord>,
     /// Moment vectors, by moment and variable.
     moments: Vec<Vec<Vec<f32>>>,
     foreign: BTreeMap<String, Vec<NamedArray>>,
@@ -209,6 +217,8 @@ struct RestoredFacts {
     foreign: BTreeMap<String, Vec<NamedArray>>,
     /// As text, because JSON describes itself, which the wire format cannot carry.
     attachments: String,
+    /// As text, too: the wire format does not support the tagged enums of a strategy.
+    strategy: String,
 }
 
 /// *Collective.* Peer 0 reads and broadcasts. Returns `None` if there is no checkpoint.
@@ -225,19 +235,26 @@ pub(crate) fn load<K: StateArchive>(
             vectors: restored.moments.len(),
             foreign: restored.foreign.clone(),
             attachments: serde_json::to_string(&restored.attachments).expect("attachments are plain data"),
+            strategy: serde_json::to_string(&restored.strategy).expect("a strategy is plain data"),
         };
         read.as_ref().map(|restored| restored.as_ref().map(facts)).map_err(|problem| problem.0.clone())
     });
     let Some(facts) = cluster.broadcast(facts)? else { return Ok(None) };
     let Some(facts) = facts.map_err(|problem| failed(folder, problem))? else { return Ok(None) };
-    let RestoredFacts { step, vectors, foreign, attachments } = facts;
+    let RestoredFacts { step, vectors, foreign, attachments, strategy } = facts;
     let mut restored = if let Some(Ok(Some(restored))) = read {
         restored
     } else {
         let empty = || variables.variables.iter().map(|variable| vec![0.0; variable.elements() as usize]).collect();
-        let attachments =
-            serde_json::from_str(&attachments).map_err(|error| failed(folder, format!("its notes: {error}")))?;
-        RestoredModel { step, values: empty(), attachments, moments: (0..vectors).map(|_| empty()).collect(), foreign }
+        let parse = |error: serde_json::Error| failed(folder, format!("its notes: {error}"));
+        RestoredModel {
+            step,
+            values: empty(),
+            attachments: serde_json::from_str(&attachments).map_err(parse)?,
+            strategy: serde_json::from_str(&strategy).map_err(parse)?,
+            moments: (0..vectors).map(|_| empty()).collect(),
+            foreign,
+        }
     };
     let collectives = cluster.communicator()?;
     for numbers in restored.values.iter_mut().chain(restored.moments.iter_mut().flatten()) {
@@ -306,7 +323,7 @@ fn read_generation<K: StateArchive>(
     let moments = (0..vectors)
         .map(|vector| of_all(format!("moment-{vector}")))
         .collect::<std::result::Result<_, ReadProblem>>()?;
-    Ok(RestoredModel { step: note.step, values, attachments, moments, foreign: note.foreign })
+    Ok(RestoredModel { step: note.step, values, attachments, strategy: note.strategy, moments, foreign: note.foreign })
 }
 
 /// Reads a matrix of this shape, all of whose elements must be finite.

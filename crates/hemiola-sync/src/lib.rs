@@ -15,6 +15,7 @@
 //! |---|---|
 //! | `model_sync` | [`ModelSync`]: passes, values and steps of a model |
 //! | `builder` | [`ModelSyncBuilder`]: strategy, clipping, resume |
+//! | `strategy_choice` | [`StrategyRecord`]: choice of the strategy, and its repetition on resume |
 //! | `agreement` | comparison of models and settings between peers |
 //! | `gradient_sender` | [`GradientSender`]: gradients from a backward pass to the thread |
 //! | `sync_thread` | the synchronization thread, which drives the node |
@@ -32,6 +33,7 @@ pub mod error;
 mod gradient_sender;
 mod model_sync;
 mod parameter_store;
+mod strategy_choice;
 mod sync_thread;
 pub mod trace;
 
@@ -43,3 +45,4 @@ pub use gradient_sender::GradientSender;
 pub use hemiola_sync_proto::Error as ProtocolError;
 pub use hemiola_sync_proto::{GradientClip, UpdateKernel, VariableId, row_key};
 pub use model_sync::{ModelSync, PassKind, PendingValues};
+pub use strategy_choice::{DEFAULT_LINK, StrategyRecord};

@@ -5,10 +5,11 @@ use crate::checkpoint::{self, Attachments, CheckpointContents, StateArchive};
 use crate::error::Error;
 use crate::gradient_sender::GradientSender;
 use crate::parameter_store::ParameterStore;
+use crate::strategy_choice::StrategyRecord;
 use crate::sync_thread::SyncEvent;
 use crate::trace::{TraceLane, TraceRecorder, TraceSpan};
-use hemiola_cluster::{Cluster, Result};
-use hemiola_core::ThreadHandle;
+use hemiola_cluster::{Cluster, Result, WaitReason};
+use hemiola_core::{ThreadHandle, Waiter};
 use hemiola_strategy::{ModelSpec, Strategy, StrategyExplanation};
 use hemiola_sync_proto::{AccumulatedGradients, PieceSnapshot, SyncPlan, VariableId};
 use parking_lot::Mutex;
@@ -38,7 +39,7 @@ pub enum PassKind {
 pub struct ModelSync<K: StateArchive> {
     pub(crate) cluster: Cluster,
     pub(crate) plan: Arc<SyncPlan>,
-    pub(crate) strategy: Strategy,
+    pub(crate) strategy: StrategyRecord,
     pub(crate) explanation: StrategyExplanation,
     pub(crate) kernel: K,
     pub(crate) store: Arc<ParameterStore>,
@@ -67,6 +68,12 @@ impl<K: StateArchive> ModelSync<K> {
     /// Returns the strategy in use.
     #[must_use]
     pub fn strategy(&self) -> &Strategy {
+        &self.strategy.strategy
+    }
+
+    /// Returns the strategy in use with its origin.
+    #[must_use]
+    pub fn strategy_record(&self) -> &StrategyRecord {
         &self.strategy
     }
 
@@ -167,7 +174,13 @@ impl<K: StateArchive> ModelSync<K> {
     /// stores its own.
     pub fn save_with(&mut self, folder: &Path, attachments: &Attachments) -> Result<()> {
         let snapshot = self.drain(true)?;
-        let contents = CheckpointContents { step: self.step, attachments, kernel: &self.kernel, plan: &self.plan };
+        let contents = CheckpointContents {
+            step: self.step,
+            attachments,
+            kernel: &self.kernel,
+            plan: &self.plan,
+            strategy: &self.strategy,
+        };
         checkpoint::save(&self.cluster, folder, &contents, &snapshot)?;
         self.send(SyncEvent::CheckpointSaved(folder.to_owned()));
         Ok(())
@@ -210,12 +223,24 @@ impl<K: StateArchive> ModelSync<K> {
     fn drain(&self, copies: bool) -> Result<Vec<PieceSnapshot<K::State>>> {
         let (to, receiver) = mpsc::channel();
         self.send(SyncEvent::Drain { to, copies });
-        let snapshot = receiver.recv_timeout(self.cluster.deadlines().wait);
-        self.store.check()?;
-        snapshot.map_err(|error| match error {
-            RecvTimeoutError::Disconnected => Error::Failed("the synchronization thread has ended".to_owned()).into(),
-            RecvTimeoutError::Timeout => self.cluster.peer_handle().timed_out(&"end of the steps of a model", ""),
-        })
+        let reason = WaitReason { operation: "the synchronization of all steps", number: Some(self.step), site: None };
+        let _waiting = self.cluster.waiting(Waiter::Driver, reason, None);
+        let (peer_handle, start) = (self.cluster.peer_handle(), self.cluster.env().now());
+        let ended = || Error::Failed("the synchronization thread has ended".to_owned()).into();
+        loop {
+            let left = peer_handle.time_left(start, None);
+            if left.is_zero() {
+                self.store.check()?;
+                return Err(peer_handle.timed_out(&reason, ""));
+            }
+            match receiver.recv_timeout(left) {
+                Err(RecvTimeoutError::Timeout) => {}
+                other => {
+                    self.store.check()?;
+                    return other.map_err(|_| ended());
+                }
+            }
+        }
     }
 }
 
@@ -223,9 +248,8 @@ impl<K: StateArchive> Drop for ModelSync<K> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             // Collectives in flight must complete, since other peers wait for them.
-            let (to, receiver) = mpsc::channel();
-            self.send(SyncEvent::Drain { to, copies: false });
-            let _ = receiver.recv_timeout(self.cluster.deadlines().wait);
+            // An error was returned by an earlier call, or nobody asks for it any more.
+            let _ = self.drain(false);
         }
         self.send(SyncEvent::Shutdown);
         if let Some(thread) = self.thread.take() {

@@ -11,7 +11,8 @@ use crate::{
     Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochProgress, Metrics, TrainingControl, TrainingReport,
     TrainingSpec, TrainingSummary, comparable_settings,
 };
-use hemiola_cluster::{Cluster, Error, Result};
+use hemiola_cluster::{Cluster, Error, Result, WaitReason};
+use hemiola_core::Waiter;
 use hemiola_loops::LoopPlan;
 use serde::Serialize;
 use serde_json::Value;
@@ -298,7 +299,10 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             plan: self.plan.clone(),
             state: Value::Null,
         };
+        let reason = WaitReason { operation: "the disk, to write a checkpoint", number: None, site: None };
+        let waiting = self.cluster.waiting(Waiter::Driver, reason, None);
         learner.save(checkpoints.folder(), metadata)?;
+        drop(waiting);
         self.saving += self.cluster.env().now() - start;
         Ok(())
     }
@@ -332,6 +336,7 @@ impl<'a, S: Serialize> EpochLoop<'a, S> {
             progress: epochs,
             result,
             plan: self.plan,
+            strategy: None,
         })
     }
 }

@@ -25,6 +25,9 @@ pub struct TrainingReport {
     /// Plan of the training loop, if it was a `parallel_for!`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<LoopPlan>,
+    /// Synchronization strategy of the model's variables with its origin, if it is a net.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strategy: Option<serde_json::Value>,
 }
 
 /// Shape and size of the training data.

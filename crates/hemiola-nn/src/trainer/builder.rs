@@ -17,8 +17,9 @@ pub struct TrainerBuilder<M: Module> {
     cluster: Cluster,
     model: M,
     optimizer: Optimizer,
-    strategy: StrategySource,
+    strategy: Option<StrategySource>,
     network: Option<ResourceSpec>,
+    tune: bool,
     batch_size: u64,
     sequence_length: u64,
     schedule: LrSchedule,
@@ -34,8 +35,9 @@ impl<M: Module> TrainerBuilder<M> {
             cluster: cluster.clone(),
             model,
             optimizer,
-            strategy: StrategySource::default(),
+            strategy: None,
             network: None,
+            tune: false,
             batch_size: 32,
             sequence_length: 1,
             schedule: LrSchedule::constant(),
@@ -51,15 +53,23 @@ impl<M: Module> TrainerBuilder<M> {
         &self.cluster
     }
 
-    /// Sets the synchronization strategy: a `StrategyBuilder`, or an explicit `Strategy`.
-    /// Default: `StrategyBuilder::Cheapest`.
+    /// Sets the synchronization strategy: a `StrategyBuilder`, or an explicit `Strategy`. Default:
+    /// that of the resumed checkpoint, or else `StrategyBuilder::Cheapest`.
     pub fn strategy(mut self, strategy: impl Into<StrategySource>) -> Self {
-        self.strategy = strategy.into();
+        self.strategy = Some(strategy.into());
+        self
+    }
+
+    /// Measures the links when the trainer is built, and chooses the strategy for them. Two runs
+    /// may then differ in the order of their sums. Checkpoints keep the strategy, and a resumed run
+    /// does not measure again.
+    pub fn tune(mut self) -> Self {
+        self.tune = true;
         self
     }
 
     /// Sets the link speeds that strategies are chosen for, as `hemiola probe` measures them.
-    /// Without them, `StrategyBuilder::Cheapest` measures when the trainer is built.
+    /// Default: 1 Gbit/s and 0.1 ms between all peers, so that every run chooses alike.
     pub fn network(mut self, network: ResourceSpec) -> Self {
         self.network = Some(network);
         self
@@ -130,7 +140,16 @@ impl<M: Module> TrainerBuilder<M> {
         );
         let resume = if self.resume { self.checkpoints.clone() } else { None };
         let sync = ModelSync::builder(&cluster, spec, values, BurnKernel(optimizer.clone()));
-        let sync = sync.strategy(self.strategy).network(self.network).clip(self.clip).resume(resume);
+        let mut sync = sync.clip(self.clip).resume(resume);
+        if let Some(strategy) = self.strategy {
+            sync = sync.strategy(strategy);
+        }
+        if self.tune {
+            sync = sync.tune();
+        }
+        if let Some(network) = self.network {
+            sync = sync.network(network);
+        }
         let sync = sync.trace(self.trace).settings(settings).build()?;
         let checkpoints = self.checkpoints;
         Ok(Trainer { cluster, model: Some(model), optimizer, schedule, names, precisions, sync, checkpoints })

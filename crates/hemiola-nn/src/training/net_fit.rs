@@ -142,7 +142,8 @@ impl<'a, D: Dataset> NetFit<'a, D> {
     }
 
     /// *Collective.* Trains until a limit is reached or a callback stops it, with checkpoints as in
-    /// `options`. A resumed run may have another number of peers and another strategy. The builder
+    /// `options`. A resumed run may have another number of peers and another strategy; on as many
+    /// peers it takes the strategy of its checkpoint unless the builder sets one. The builder
     /// sets the optimizer, the strategy and the learning-rate schedule; its batch size and its
     /// checkpoints are set here.
     pub fn fit_with<N: NeuralNet<Batch = D::Batch>>(
@@ -192,8 +193,9 @@ impl<'a, D: Dataset> NetFit<'a, D> {
         };
         // Everything is saved; other runs may now train into the same folder.
         drop(held_lock);
-        let report = run.report(stop_reason)?;
+        let mut report = run.report(stop_reason)?;
         let (model, trainer) = learner.finish()?;
+        report.strategy = Some(serde_json::to_value(trainer.strategy_record()).expect("plain data"));
         Ok(FittedNet { model, report, trainer })
     }
 

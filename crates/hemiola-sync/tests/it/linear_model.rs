@@ -101,7 +101,7 @@ fn example(number: usize) -> ([f32; INPUTS], [f32; OUTPUTS]) {
 /// Trains with all peers up to step `steps`; returns the weights and biases.
 fn train(
     cluster: &Cluster,
-    builder: StrategyBuilder,
+    builder: Option<StrategyBuilder>,
     folder: &Path,
     resume: bool,
     steps: u64,
@@ -112,7 +112,10 @@ fn train(
     let model = ModelSpec::new(variables).map_err(hemiola_sync::Error::from)?;
     // Peers adopt the values of peer 0.
     let values = vec![vec![0.1 * (1.0 + cluster.rank().index() as f32); INPUTS * OUTPUTS], vec![0.0; OUTPUTS]];
-    let sync = ModelSync::builder(cluster, model, values, MomentumKernel).strategy(builder);
+    let mut sync = ModelSync::builder(cluster, model, values, MomentumKernel);
+    if let Some(builder) = builder {
+        sync = sync.strategy(builder);
+    }
     let mut sync = sync.resume(resume.then(|| folder.to_owned())).trace(true).build()?;
     let [weights_id, biases_id] = [0, 1].map(VariableId::new);
     let structured = sync.structured()[0];
@@ -150,7 +153,14 @@ fn train(
     Ok([weights_id, biases_id].map(|variable| sync.newest_values(variable).wait()).to_vec())
 }
 
-fn train_on(peers: usize, builder: StrategyBuilder, folder: &Path, resume: bool, steps: u64) -> Vec<Vec<Vec<f32>>> {
+fn train_on(
+    peers: usize,
+    builder: impl Into<Option<StrategyBuilder>>,
+    folder: &Path,
+    resume: bool,
+    steps: u64,
+) -> Vec<Vec<Vec<f32>>> {
+    let builder = builder.into();
     let trained = Mutex::new(vec![Vec::new(); peers]);
     hemiola_cluster::standalone(peers)
         .run(|cluster| {
@@ -188,5 +198,18 @@ fn a_training_resumes_with_other_peers_and_another_strategy() {
     for builder in [StrategyBuilder::Poseidon, StrategyBuilder::AllReduce { chunk: None }] {
         let resumed = train_on(2, builder, &folder, true, 10);
         assert_near(&resumed[0], &straight[0], &builder.to_string());
+    }
+}
+
+#[test]
+fn a_resumed_training_repeats_the_bits_of_an_undisturbed_one_without_naming_its_strategy() {
+    let folder = tempfile::tempdir().unwrap();
+    for builder in StrategyBuilder::ALL {
+        let (straight, half) =
+            (folder.path().join(format!("{builder}-straight")), folder.path().join(format!("{builder}")));
+        let straight = train_on(3, builder, &straight, false, 10);
+        train_on(3, builder, &half, false, 4);
+        let resumed = train_on(3, None, &half, true, 10);
+        assert_eq!(resumed, straight, "{builder}");
     }
 }

@@ -35,7 +35,8 @@ pub(super) struct TrainArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Cluster")]
     peers: Option<u32>,
 
-    /// Random seed. The same seed gives a bit-identical model.
+    /// Random seed. The same command with the same seed gives a bit-identical model on the same
+    /// number of peers.
     #[arg(long, value_name = "N", default_value = "1")]
     pub(super) seed: u64,
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 pub(super) const AFTER_HELP: &str = "\
 The report is that of all models (docs/models.md); \"updates\" counts examples. Training is data-parallel: every peer reads all data \
 and computes its share of each mini-batch. With the same seed and batch size the result is bit-identical on the same number of \
-peers, and equal up to rounding on another number. --explain prints the synchronization of each variable and the reasons for it.
+peers, and equal up to rounding on another number; with --tune, bits also depend on the measured network. --explain prints the synchronization of each variable and the reasons for it.
 
 Exit codes:
   0     trained, or training was complete already
@@ -59,12 +59,18 @@ pub(super) struct NetArgs {
     clip_norm: Option<f64>,
 
     /// Synchronization strategy: parameter-server, balanced, partitioned, all-reduce, poseidon,
-    /// parallax, byteps, cheapest, or a file with a strategy.
-    #[arg(long, value_name = "NAME|FILE", default_value = "cheapest", help_heading = "Cluster")]
-    strategy: String,
+    /// parallax, byteps, cheapest, or a file with a strategy. Default: cheapest; with --resume, the
+    /// strategy of the checkpoint.
+    #[arg(long, value_name = "NAME|FILE", help_heading = "Cluster")]
+    strategy: Option<String>,
 
-    /// Resource specification of the cluster, written by `hemiola probe`. Default: links are
-    /// measured if the strategy depends on them.
+    /// Measure the network, and choose the strategy for it. Other runs may then get another strategy
+    /// and other last digits; checkpoints keep it for --resume.
+    #[arg(long, conflicts_with = "cluster", help_heading = "Cluster")]
+    tune: bool,
+
+    /// Resource specification of the cluster, written by `hemiola probe`, for which the strategy is
+    /// chosen. Default: links of 1 Gbit/s and 0.1 ms.
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     cluster: Option<PathBuf>,
 
@@ -138,7 +144,9 @@ pub(super) struct NetSettings {
 /// Contents of the files given by --strategy and --cluster.
 #[derive(Debug)]
 pub(super) struct SettingsFiles {
-    pub(super) strategy: StrategyNameOrFile,
+    /// Strategy; `None` for the default.
+    pub(super) strategy: Option<StrategyNameOrFile>,
+    pub(super) tune: bool,
     pub(super) cluster: Option<ResourceSpec>,
 }
 
@@ -146,6 +154,22 @@ pub(super) struct SettingsFiles {
 pub(super) enum StrategyNameOrFile {
     Name(StrategyBuilder),
     File(Box<Strategy>),
+}
+
+impl StrategyNameOrFile {
+    fn read(name: &str) -> anyhow::Result<Self> {
+        let error = match name.parse::<StrategyBuilder>() {
+            Ok(builder) => return Ok(Self::Name(builder)),
+            Err(error) => error,
+        };
+        let path = Path::new(name);
+        if !path.is_file() {
+            let hint = suggest::path_hint(path).unwrap_or_else(|| "or give a file with a strategy".to_owned());
+            return Err(CommandError::usage(error.to_string()).hint(hint).into());
+        }
+        let strategy = Strategy::parse(&text(path)?);
+        Ok(Self::File(Box::new(strategy.map_err(|error| in_file(path, &error))?)))
+    }
 }
 
 impl NetArgs {
@@ -173,23 +197,12 @@ impl NetArgs {
 
     /// Reads the given files, before peers are launched.
     pub(super) fn read(&self) -> anyhow::Result<SettingsFiles> {
-        let strategy = match self.strategy.parse::<StrategyBuilder>() {
-            Ok(builder) => StrategyNameOrFile::Name(builder),
-            Err(error) => {
-                let path = Path::new(&self.strategy);
-                if !path.is_file() {
-                    let hint = suggest::path_hint(path).unwrap_or_else(|| "or give a file with a strategy".to_owned());
-                    return Err(CommandError::usage(error.to_string()).hint(hint).into());
-                }
-                let strategy = Strategy::parse(&text(path)?);
-                StrategyNameOrFile::File(Box::new(strategy.map_err(|error| in_file(path, &error))?))
-            }
-        };
+        let strategy = self.strategy.as_deref().map(StrategyNameOrFile::read).transpose()?;
         let read_spec = |path: &PathBuf| -> anyhow::Result<ResourceSpec> {
             ResourceSpec::parse(&text(path)?).map_err(|error| in_file(path, &error))
         };
         self.trace.as_deref().map_or(Ok(()), report::check)?;
-        Ok(SettingsFiles { strategy, cluster: self.cluster.as_ref().map(read_spec).transpose()? })
+        Ok(SettingsFiles { strategy, tune: self.tune, cluster: self.cluster.as_ref().map(read_spec).transpose()? })
     }
 
     /// Opens the compute device of a peer.

@@ -96,9 +96,13 @@ impl NetCommand<'_> {
                     .sequence_length(loaded.sequence_length)
                     .schedule(net_settings.schedule(fit.total_steps()));
                 trainer = match &read.strategy {
-                    StrategyNameOrFile::Name(name) => trainer.strategy(*name),
-                    StrategyNameOrFile::File(strategy) => trainer.strategy((**strategy).clone()),
+                    None => trainer,
+                    Some(StrategyNameOrFile::Name(name)) => trainer.strategy(*name),
+                    Some(StrategyNameOrFile::File(strategy)) => trainer.strategy((**strategy).clone()),
                 };
+                if read.tune {
+                    trainer = trainer.tune();
+                }
                 if let Some(cluster) = &read.cluster {
                     trainer = trainer.network(cluster.clone());
                 }

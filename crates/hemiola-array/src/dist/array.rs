@@ -351,15 +351,15 @@ impl<T: Element, const N: usize> DistArray<T, N> {
         if let Some(known) = self.joint_histograms.lock().iter().find(|known| known.has_bounds(dimensions, &bounds)) {
             return Ok(Arc::clone(known));
         }
-        let mut sum = JointHistogram::new(dimensions, bounds);
-        let mut joint = sum.clone();
+        let mut joint = JointHistogram::new(dimensions, bounds);
         {
             let blocks = self.sparse("be counted by ranges of two dimensions")?;
             let [first, second] = dimensions;
             blocks.iter().for_each(|block| joint.add_columns(block.keys(first), block.keys(second)));
         }
-        self.cluster.all_gather(joint)?.iter().for_each(|counted| sum.merge(counted));
-        let sum = Arc::new(sum);
+        // Its size grows with the square of the number of peers: gathering those of all peers would
+        // take the cube.
+        let sum = Arc::new(self.cluster.all_reduce(joint, |sum, counted| sum.merge(&counted))?);
         self.joint_histograms.lock().push(Arc::clone(&sum));
         Ok(sum)
     }

@@ -132,10 +132,7 @@ fn resolve_layout<T: Element, const N: usize>(
 
 /// *Collective.* All-reduce of histograms: every peer gets the sum.
 pub(crate) fn sum_histograms(cluster: &Cluster, histogram: Histogram) -> hemiola_cluster::Result<Histogram> {
-    let mut all = cluster.all_gather(histogram)?.into_iter();
-    let mut sum = all.next().expect("there is at least one peer");
-    all.for_each(|other| sum.merge(&other));
-    Ok(sum)
+    cluster.all_reduce(histogram, |sum, other| sum.merge(&other))
 }
 
 /// *Collective.* Workers per peer; the maximum if peers differ.

@@ -765,3 +765,24 @@ fn entries_of_any_type_are_repartitioned_and_back() {
     });
     assert!(texts.iter().all(|([row, column], text)| *text == (row * 1000 + column).to_string()));
 }
+
+#[test]
+fn a_joint_histogram_of_all_peers_takes_the_memory_of_a_few() {
+    const RANGES: usize = 400;
+    let received = standalone(8).run(|cluster| {
+        let entries: BTreeMap<_, _> = (0..12).map(|index| ([index, index], 1)).collect();
+        let array = on_cluster(cluster, &entries, &PartitionSpec::default())?;
+        // All ranges but the last are empty.
+        let bounds = |end| std::iter::repeat_n(0, RANGES).chain([end]).collect::<Vec<usize>>();
+        let before = cluster.traffic().bytes_received();
+        let joint = array.joint_histogram([0, 1], array.shape().extents().map(bounds))?;
+        assert_eq!(joint.total(), 12);
+        Ok(cluster.traffic().bytes_received() - before)
+    });
+    // A count of zero takes a byte. A peer receives at most one histogram from each of the levels of
+    // the tree, and the sum. Those of all peers would be eight.
+    let one = (RANGES * RANGES) as u64;
+    for received in received.unwrap() {
+        assert!(received < 4 * one + one / 2, "{received} bytes for histograms of {one} bytes");
+    }
+}

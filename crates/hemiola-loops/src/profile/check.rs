@@ -31,7 +31,6 @@ impl LoopProfile {
         let (description, spec) = (&self.description, &self.description.spec);
         let dimensions = spec.dimensions;
         require(dimensions > 0, "its loop has no indices")?;
-        analyze(spec).map_err(|error| InvalidProfile { problem: error.to_string() })?;
         for (what, found) in [
             ("extents", description.extents.len()),
             ("index names", description.indices.len()),
@@ -52,6 +51,9 @@ impl LoopProfile {
             let bytes = array.shape.iter().try_fold(array.cell_bytes, |bytes, extent| bytes.checked_mul(*extent));
             require(bytes.is_some(), format_args!("the size of the array `{name}` overflows"))?;
         }
+        // The analysis takes time for each dimension, so their numbers were compared with the lists of
+        // the file before.
+        analyze(spec).map_err(|error| InvalidProfile { problem: error.to_string() })?;
         require(
             description.buffer_groups.iter().flatten().all(|array| *array < arrays),
             "a buffer updates an unknown array",

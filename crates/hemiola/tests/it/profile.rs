@@ -147,6 +147,11 @@ fn invalid_profiles_are_rejected_with_the_reason() {
     };
     check(&|value| value["format"] = "hemiola profile 9".into(), "this version reads `hemiola profile 1`");
     check(&|value| value["passes"] = serde_json::json!([]), "it has no passes");
+    // Numbers of dimensions that no list in the file confirms must not cost time.
+    for path in ["/description/spec/dimensions", "/description/spec/arrays/0/dimensions"] {
+        let absurd = |value: &mut serde_json::Value| *value.pointer_mut(path).unwrap() = (1_u64 << 40).into();
+        check(&absurd, "1099511627776 dimensions");
+    }
     check(&|value| value["passes"][0]["workers"] = 0.into(), "pass 0 has no workers");
     check(&|value| value["passes"][1]["blocks"][0]["compute_seconds"] = (-1.0).into(), "a time of pass 1 is negative");
     check(&|value| value["passes"][1]["blocks"] = serde_json::json!([]), "pass 1 has no compute time");

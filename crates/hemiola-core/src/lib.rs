@@ -23,6 +23,7 @@
 //! | [`varint`] | variable-length integers (LEB128) and zigzag gaps |
 //! | [`unsafe_cell`] | [`UnsafeCell`] with the interface that loom tests replace |
 //! | [`wait`] | intervals after which a waiting thread looks again |
+//! | [`mod@printable`] | [`printable()`]: text of others, safe to print |
 //! | [`event`] | [`ClusterEvent`]: events that a cluster reports while it runs |
 
 pub mod bandwidth;
@@ -36,6 +37,7 @@ pub mod lane;
 pub mod loss;
 pub mod message;
 pub mod moment;
+pub mod printable;
 pub mod rng;
 pub mod token_bucket;
 pub mod transport;
@@ -54,6 +56,7 @@ pub use lane::{Lane, Purpose};
 pub use loss::{GoodbyeReason, LossCause, PeerLost};
 pub use message::{FRAME_OVERHEAD_BYTES, Message, OutgoingMessage, Payload};
 pub use moment::Moment;
+pub use printable::{printable, printable_lines};
 pub use rng::Seed;
 pub use token_bucket::TokenBucket;
 pub use transport::{AssistOutcome, MessageSink, Traffic, TrafficLine, Transport, TransportError};

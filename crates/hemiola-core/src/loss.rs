@@ -3,7 +3,7 @@
 //! A lost peer is a value on the normal path: every wait of every surviving peer ends with a
 //! [`PeerLost`], within the timeout for silence.
 
-use crate::Rank;
+use crate::{Rank, printable, printable_lines};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
@@ -55,8 +55,8 @@ impl fmt::Display for LossCause {
                 "it has been silent for {:.1} s (stopped, cut off, or its host is down)",
                 silence.as_secs_f64()
             ),
-            Self::Corrupt { reason } => write!(formatter, "it sent invalid bytes: {reason}"),
-            Self::Failed { reason } => write!(formatter, "its program failed: {reason}"),
+            Self::Corrupt { reason } => write!(formatter, "it sent invalid bytes: {}", printable_lines(reason)),
+            Self::Failed { reason } => write!(formatter, "its program failed: {}", printable_lines(reason)),
             Self::Left => formatter.write_str("it finished while other peers still waited for it"),
             Self::Flooded { pending } => write!(formatter, "it sent {pending} bytes that were not consumed"),
         }
@@ -65,7 +65,7 @@ impl fmt::Display for LossCause {
 
 /// Lost peer: its rank, its address, the cause, and the time of its last message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("lost peer {rank} at {address}: {cause}; last sign of life {:.1} s before", last_heard.as_secs_f64())]
+#[error("lost peer {rank} at {}: {cause}; last sign of life {:.1} s before", printable(address), last_heard.as_secs_f64())]
 pub struct PeerLost {
     /// Rank of the lost peer.
     pub rank: Rank,

@@ -14,6 +14,7 @@ mod suggest;
 
 use clap::Parser;
 use command::CliCommand;
+use hemiola_core::printable_lines;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -52,9 +53,9 @@ fn main() -> ExitCode {
         Err(error) => {
             let mut stderr = std::io::stderr().lock();
             // If standard error is closed, the exit code alone reports the failure.
-            let _ = writeln!(stderr, "hemiola: {}", error::text(&error));
+            let _ = writeln!(stderr, "hemiola: {}", printable_lines(&error::text(&error)));
             if let Some(hint) = error::hint(&error) {
-                let _ = writeln!(stderr, "hint: {hint}");
+                let _ = writeln!(stderr, "hint: {}", printable_lines(hint));
             }
             ExitCode::from(error::exit_code(&error))
         }

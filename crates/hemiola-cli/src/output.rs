@@ -1,5 +1,8 @@
 //! Output of commands: text on standard output, and files that appear complete or not at all.
 //!
+//! Names of data files and models go to standard output, usually a terminal, so control characters
+//! in them are escaped. Files get them as they are.
+//!
 //! **Invariant:** a file is an [`AtomicFile`]: written under a fresh name beside its target, and
 //! renamed when it is complete and synced. On failure the [`StagedFile`] or [`CompleteFile`] is
 //! dropped, and dropping removes the file. A killed command can leave one such file; the next
@@ -9,13 +12,14 @@ use crate::error::CommandError;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hemiola_array::files::AtomicFile;
+use hemiola_core::printable_lines;
 use std::fs;
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Prints to standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
+    match io::stdout().lock().write_all(printable_lines(text).as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CommandError::io("write to", Path::new("standard output"), &error).into())
         }
@@ -36,7 +40,7 @@ pub(crate) fn write(target: &Path, text: &str) -> anyhow::Result<()> {
 /// Prints a note on standard error: neither a result nor an error.
 pub(crate) fn note(text: &str) {
     // A closed standard error drops notes.
-    let _ = writeln!(io::stderr().lock(), "hemiola: {text}");
+    let _ = writeln!(io::stderr().lock(), "hemiola: {}", printable_lines(text));
 }
 
 /// Returns the paths that consist of `prefix` and each of the `suffixes`.

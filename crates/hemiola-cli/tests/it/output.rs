@@ -118,3 +118,32 @@ fn a_closed_output_is_not_a_failure_of_the_launcher() {
     let ended = launch(command.arg("-c").arg(script).arg(env!("CARGO_BIN_EXE_hemiola"))).end();
     assert_eq!(ended.stderr, [b"code 0"]);
 }
+
+#[test]
+fn escapes_in_names_of_files_users_and_items_reach_no_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let escape = "\u{1b}]0;owned\u{7}\u{1b}[2J";
+    let ratings: String =
+        (0..40).map(|line| format!("user{},{escape}item{},{}\n", line % 5, line % 8, 1 + line % 5)).collect();
+    fs::write(folder.path().join("ratings.csv"), ratings).unwrap();
+    let end = |arguments: &[&str]| {
+        let mut command = crate::support::subcommand(arguments[0]);
+        launch(command.args(&arguments[1..]).current_dir(folder.path())).end()
+    };
+    let missing = format!("{escape}.csv");
+    let outcomes = [
+        end(&["train", "mf", "--data", "ratings.csv", "--epochs", "2", "--output", "model"]),
+        end(&["recommend", "--model", "model", "--user", "user1", "-k", "3"]),
+        end(&["recommend", "--model", "model", "--user", &missing]),
+        end(&["train", "mf", "--data", &missing]),
+        end(&["data", "describe", "ratings.csv"]),
+    ];
+    for ended in &outcomes {
+        for line in ended.stdout.iter().chain(&ended.stderr) {
+            let line = String::from_utf8_lossy(line);
+            assert!(!line.contains(['\u{1b}', '\u{7}']), "{line:?}");
+        }
+    }
+    let shown = outcomes[1].stdout.concat();
+    assert!(String::from_utf8_lossy(&shown).contains("owned"), "names are printed: {shown:?}");
+}

@@ -2,6 +2,7 @@
 
 use super::description::{ColumnDescription, DataSetDescription, FirstRows};
 use super::tally::ColumnStatistics;
+use hemiola_core::printable;
 use std::fmt::Write as _;
 
 /// Maximum width of a cell in characters.
@@ -136,19 +137,10 @@ fn lay_out(out: &mut String, rows: &[Vec<String>]) {
 
 /// Escapes control characters of a cell, and truncates it.
 fn shown(cell: &str) -> String {
-    let mut text = String::new();
-    for (count, character) in cell.chars().enumerate() {
-        if count == MAX_CELL_WIDTH && cell.chars().count() > MAX_CELL_WIDTH + 10 {
-            text.push('…');
-            break;
-        }
-        if character.is_control() {
-            text.extend(character.escape_default());
-        } else {
-            text.push(character);
-        }
+    match cell.char_indices().nth(MAX_CELL_WIDTH) {
+        Some((end, _)) if cell.chars().count() > MAX_CELL_WIDTH + 10 => format!("{}…", printable(&cell[..end])),
+        _ => printable(cell).into_owned(),
     }
-    text
 }
 
 fn view(view: &str) -> &'static str {

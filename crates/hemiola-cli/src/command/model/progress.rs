@@ -3,6 +3,7 @@
 
 use crate::error::CommandError;
 use hemiola_cluster::Interrupt;
+use hemiola_core::printable_lines;
 use hemiola_models::training::{Callback, EpochProgress, TrainingControl, TrainingLimits, TrainingReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt::Write as _;
@@ -47,7 +48,7 @@ impl TrainingBar {
     pub(super) fn line(&self, line: &str) {
         if self.enabled {
             let print = || {
-                let written = writeln!(io::stdout().lock(), "{line}");
+                let written = writeln!(io::stdout().lock(), "{}", printable_lines(line));
                 // A closed pipe (`| head`) is not an error.
                 if let Some(error) = written.err().filter(|error| error.kind() != io::ErrorKind::BrokenPipe) {
                     let _ = self.write_error.set(error); // keeps the first error
@@ -70,7 +71,7 @@ impl TrainingBar {
     /// Prints a line on standard error, also with `--quiet`.
     fn warning(&self, line: &str) {
         let print = || {
-            let _ = writeln!(io::stderr().lock(), "{line}");
+            let _ = writeln!(io::stderr().lock(), "{}", printable_lines(line));
         };
         match &self.bar {
             Some(bar) => bar.suspend(print),

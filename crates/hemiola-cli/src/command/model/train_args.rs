@@ -123,7 +123,11 @@ impl TrainArgs {
         if let (Some(first), true) = (skipped.first(), cluster.is_root() && !self.quiet) {
             let lines = counted(skipped.len(), "line");
             // A closed standard error drops the warning; the summary still counts the data.
-            let _ = writeln!(std::io::stderr().lock(), "hemiola: skipped {lines} of `{files}`; the first is {first}");
+            let _ = writeln!(
+                std::io::stderr().lock(),
+                "hemiola: skipped {lines} of `{files}`; the first is {}",
+                hemiola_core::printable(&first.to_string())
+            );
         }
     }
 

@@ -4,7 +4,7 @@ use crate::cluster::{Cluster, ClusterParts};
 use crate::environment::{self, EnvironmentVariable, ProcessEnvironment, VariableSource};
 use crate::error::{Error, Result};
 use crate::launch::{StatusKind, StatusReport};
-use crate::rank_assignment::{self, RankAssignment};
+use crate::rank_assignment::{self, RankAssignment, private_folder};
 use crate::run::run_on;
 use crate::stderr_observer::StderrObserver;
 use crate::system_env::SystemEnv;
@@ -46,6 +46,8 @@ pub struct ClusterBuilder {
     workers: Option<usize>,
     job: JobId,
     secret: Secret,
+    /// Parent of the folder in which peers on one host exchange a secret.
+    temporary: PathBuf,
     rendezvous: Option<Rendezvous>,
     bind: Option<IpAddr>,
     advertise: Option<String>,
@@ -68,6 +70,7 @@ impl ClusterBuilder {
             workers: None,
             job: JobId::from_name("hemiola"),
             secret: Secret::none(),
+            temporary: PathBuf::from("/tmp"),
             rendezvous: None,
             bind: None,
             advertise: None,
@@ -119,7 +122,9 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sets the secret with which peers authenticate each other.
+    /// Sets the secret with which peers authenticate each other: at least
+    /// [`MIN_SECRET_BYTES`](hemiola_net::MIN_SECRET_BYTES) random bytes. Default: peers that meet on
+    /// loopback exchange a fresh one in a file that only this user can read.
     pub fn secret(mut self, secret: Secret) -> Self {
         self.secret = secret;
         self
@@ -190,8 +195,12 @@ impl ClusterBuilder {
         } else if let Some(path) = variables.get_set(environment::SECRET_FILE.name) {
             let text = std::fs::read_to_string(&path)
                 .map_err(|error| setting(environment::SECRET_FILE.name, format!("cannot read `{path}`: {error}")))?;
+            if text.trim().is_empty() {
+                return Err(setting(environment::SECRET_FILE.name, format!("`{path}` contains no secret")));
+            }
             self.secret = Secret::new(text.trim());
         }
+        self.temporary = variables.get_set(environment::TMPDIR.name).map_or(self.temporary, PathBuf::from);
         self.workers = parsed(variables, environment::WORKERS, "a number of threads")?.or(self.workers);
         self.bind = parsed(variables, environment::BIND, "an IP address")?.or(self.bind);
         self.advertise = variables.get_set(environment::ADVERTISE.name).or(self.advertise);
@@ -252,6 +261,8 @@ impl ClusterBuilder {
                 format!("a job of {} peers needs a rendezvous: set it to `host:port` or `file:PATH`", self.size),
             )
         })?;
+        let secret_file =
+            if self.secret.is_none() { secret_file(&self.temporary, &rendezvous, self.job)? } else { None };
         let Self { rank, size, job, secret, bind, advertise, tls, deadlines, limits, observer, .. } = self;
         let config = JoinConfig {
             rank,
@@ -259,6 +270,7 @@ impl ClusterBuilder {
             servers,
             job,
             secret,
+            secret_file,
             rendezvous,
             bind,
             advertise,
@@ -341,6 +353,19 @@ impl ClusterBuilder {
             None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
         }
     }
+}
+
+/// Returns the file in which peers that meet at an address on loopback exchange a secret. Its name is
+/// equal for all peers of a job. Other jobs at the same port have another name, or cannot listen.
+fn secret_file(temporary: &Path, rendezvous: &Rendezvous, job: JobId) -> Result<Option<PathBuf>> {
+    let Rendezvous::Address(address) = rendezvous else { return Ok(None) };
+    let port = address.rsplit_once(':').map_or("", |(_, port)| port);
+    // Containers may share the folder, and each have a loopback of its own.
+    let network = std::fs::read_link("/proc/self/ns/net").unwrap_or_default();
+    let network = JobId::from_name(&network.to_string_lossy());
+    let folder = private_folder::below(temporary);
+    private_folder::ensure(&folder)?;
+    Ok(Some(folder.join(format!("secret-{port}-{job}-{network}"))))
 }
 
 fn setting(setting: &str, reason: String) -> Error {

@@ -83,7 +83,7 @@ table! {
         SERVERS = "HEMIOLA_SERVERS", "number of dedicated servers, which have the highest ranks and run `hemiola serve` instead of the program", "none";
         LOCAL_RANK = "HEMIOLA_LOCAL_RANK", "rank of this peer among those on its host, from 0", "unknown";
         RENDEZVOUS = "HEMIOLA_RENDEZVOUS", "rendezvous of the peers: `host:port`, or `file:/path` on one host", "taken from another launcher";
-        SECRET = "HEMIOLA_SECRET", "secret with which the peers of the job authenticate each other", "none: only loopback is allowed";
+        SECRET = "HEMIOLA_SECRET", "secret with which the peers of the job authenticate each other: at least 16 random bytes, for example the output of `openssl rand -hex 32`", "peers that meet on loopback or in a file exchange a fresh one in a file that only the user can read; others refuse to start";
         SECRET_FILE = "HEMIOLA_SECRET_FILE", "file that contains the secret, to keep it out of the environment", "none";
         JOB = "HEMIOLA_JOB", "name of the job; peers of different jobs refuse each other", "job id of the launcher, else none";
         WORKERS = "HEMIOLA_WORKERS", "number of workers (compute threads) of this peer", "one per core; `hemiola run` divides the cores of a host among its peers";
@@ -125,7 +125,7 @@ table! {
         OMPI_NAMESPACE = "PMIX_NAMESPACE", "identifier of one `mpirun`, and so of the rendezvous file", "the next variable is used";
         OMPI_JOB_ID = "OMPI_MCA_ess_base_jobid", "identifier of one `mpirun` in version 4", "`HEMIOLA_RENDEZVOUS` is required";
         OMPI_TRANSPORT_KEY = "OMPI_MCA_orte_precondition_transports", "random number of one `mpirun`; makes the file name unique", "the file name may recur after a restart of the host";
-        TMPDIR = "TMPDIR", "parent of the folder for rendezvous files", "`/tmp`";
+        TMPDIR = "TMPDIR", "parent of the folder for rendezvous files and for the secrets of jobs that meet on loopback", "`/tmp`";
     }
 }
 

@@ -120,6 +120,11 @@ pub enum ClusterEvent {
         /// Reason for the refusal.
         reason: String,
     },
+    /// The traffic of the job leaves this host without encryption.
+    Unencrypted {
+        /// Address on which the root listens.
+        address: String,
+    },
     /// A peer was lost.
     Lost(PeerLost),
     /// A wait has exceeded [`Deadlines::stall`](crate::Deadlines::stall).

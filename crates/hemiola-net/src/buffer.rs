@@ -3,10 +3,11 @@
 //! A fresh 64 MiB buffer costs 16,384 page faults before it holds the first byte of payload. Large
 //! payloads are therefore read into buffers from a pool, which return to it when the last [`Bytes`]
 //! over them is dropped. Buffers start at a multiple of 64 bytes, so that a payload of numbers can
-//! be used in place. **Invariant:** the pool never holds more than its limit; buffers beyond it
-//! return to the allocator.
+//! be used in place. A fresh buffer is address space that the system has not backed by memory yet:
+//! each page is taken when the first byte arrives in it, so a size that is announced and never sent
+//! costs nothing. **Invariant:** the pool never holds more than its limit; buffers beyond it return
+//! to the allocator.
 
-use bytemuck::{Pod, Zeroable};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -15,14 +16,13 @@ use std::sync::{Arc, Weak};
 /// Payloads below this size are allocated individually: the allocator handles those well.
 pub const MIN_POOLED_BYTES: usize = 64 * 1024;
 
-#[derive(Clone, Copy, Debug, Pod, Zeroable)]
-#[repr(C, align(64))]
-struct CacheLine([u8; 64]);
+/// Alignment of buffers: a cache line.
+const ALIGNMENT: usize = 64;
 
 #[derive(Debug)]
 struct IdleBuffers {
-    /// Idle buffers by capacity in cache lines.
-    idle: BTreeMap<usize, Vec<Vec<CacheLine>>>,
+    /// Idle buffers by capacity.
+    idle: BTreeMap<usize, Vec<Vec<u8>>>,
     /// Total bytes in `idle`.
     bytes: usize,
     /// Maximum bytes in `idle`.
@@ -46,17 +46,20 @@ impl BufferPool {
     /// completely.
     #[must_use]
     pub fn take(&self, length: usize) -> PooledBuffer {
-        let lines = length.div_ceil(64).next_power_of_two();
+        let capacity = length.max(ALIGNMENT).next_power_of_two();
         let idle = {
             let mut idle_buffers = self.idle_buffers.lock();
-            let found = idle_buffers.idle.get_mut(&lines).and_then(Vec::pop);
+            let found = idle_buffers.idle.get_mut(&capacity).and_then(Vec::pop);
             if found.is_some() {
-                idle_buffers.bytes -= lines * 64;
+                idle_buffers.bytes -= capacity;
             }
             found
         };
-        let lines = idle.unwrap_or_else(|| vec![CacheLine::zeroed(); lines]);
-        PooledBuffer { lines, length, pool: Arc::downgrade(&self.idle_buffers) }
+        // Zeroed memory of this size comes from the system and is not touched here. A type with a
+        // larger alignment would be cleared by hand, page by page.
+        let bytes = idle.unwrap_or_else(|| vec![0; capacity + ALIGNMENT]);
+        let start = bytes.as_ptr().align_offset(ALIGNMENT);
+        PooledBuffer { bytes, start, length, pool: Arc::downgrade(&self.idle_buffers) }
     }
 
     /// Returns the number of idle bytes.
@@ -69,7 +72,10 @@ impl BufferPool {
 /// Buffer borrowed from a [`BufferPool`].
 #[derive(Debug)]
 pub struct PooledBuffer {
-    lines: Vec<CacheLine>,
+    /// Memory of the buffer and room for its alignment.
+    bytes: Vec<u8>,
+    /// Position of the first byte that is used.
+    start: usize,
     length: usize,
     pool: Weak<Mutex<IdleBuffers>>,
 }
@@ -77,7 +83,7 @@ pub struct PooledBuffer {
 impl PooledBuffer {
     /// Returns the bytes for writing.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        &mut bytemuck::cast_slice_mut(&mut self.lines)[..self.length]
+        &mut self.bytes[self.start..self.start + self.length]
     }
 
     /// Shares the buffer; it returns to the pool when the last share is dropped.
@@ -89,18 +95,19 @@ impl PooledBuffer {
 
 impl AsRef<[u8]> for PooledBuffer {
     fn as_ref(&self) -> &[u8] {
-        &bytemuck::cast_slice(&self.lines)[..self.length]
+        &self.bytes[self.start..self.start + self.length]
     }
 }
 
 impl Drop for PooledBuffer {
     fn drop(&mut self) {
         let Some(pool) = self.pool.upgrade() else { return };
-        let lines = std::mem::take(&mut self.lines);
+        let bytes = std::mem::take(&mut self.bytes);
+        let capacity = bytes.len() - ALIGNMENT;
         let mut idle_buffers = pool.lock();
-        if idle_buffers.bytes + lines.len() * 64 <= idle_buffers.limit {
-            idle_buffers.bytes += lines.len() * 64;
-            idle_buffers.idle.entry(lines.len()).or_default().push(lines);
+        if idle_buffers.bytes + capacity <= idle_buffers.limit {
+            idle_buffers.bytes += capacity;
+            idle_buffers.idle.entry(capacity).or_default().push(bytes);
         }
     }
 }
@@ -123,6 +130,24 @@ mod tests {
         assert_eq!(pool.take(70_000).into_bytes().as_ptr(), address);
         drop([pool.take(100_000), pool.take(100_000), pool.take(100_000)]);
         assert_eq!(pool.idle_bytes(), 256 * 1024);
+    }
+
+    /// Returns the memory of this process that is backed by pages, in bytes.
+    #[cfg(target_os = "linux")]
+    fn resident_bytes() -> usize {
+        let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
+        statm.split_whitespace().nth(1).unwrap().parse::<usize>().unwrap() * 4096
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn an_announced_size_takes_no_memory_before_bytes_arrive() {
+        let pool = BufferPool::new(0);
+        let before = resident_bytes();
+        let mut announced: Vec<_> = (0..4).map(|_| pool.take(1 << 30)).collect();
+        announced[0].bytes_mut()[..1 << 20].fill(7);
+        let grown = resident_bytes().saturating_sub(before);
+        assert!(grown < 256 << 20, "4 GiB were announced, 1 MiB arrived, and {grown} bytes were taken");
     }
 
     #[test]

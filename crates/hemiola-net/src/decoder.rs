@@ -3,7 +3,7 @@
 //! The driver asks for [`FrameDecoder::space`], reads into it, and reports the number of bytes.
 //! Small frames are cut out of one staging area. The rest of a large payload is read directly into
 //! its final buffer. In the same call, the bytes between it and the next payload go into the
-//! staging area: its checksum and the next header. No more is read there, since further bytes would
+//! staging area: its tag and the next header. No more is read there, since further bytes would
 //! have to be copied. So a stream of large frames takes one call and no copy per frame.
 //!
 //! A buffer is taken only when bytes are about to be read into it: the consumer of the previous
@@ -11,18 +11,18 @@
 //! cache.
 //!
 //! **Invariants:** nothing is allocated for a payload before its header has passed all checks,
-//! including the size limit; after an error the decoder returns no further frame; no input makes it
-//! panic.
+//! including the size limit; an announced payload takes memory as its bytes arrive; a frame is
+//! delivered after its tag has matched; after an error the decoder returns no further frame; no
+//! input makes it panic.
 
 use crate::buffer::{BufferPool, MIN_POOLED_BYTES, PooledBuffer};
-use crate::checksum::Checksum;
 use crate::frame::{FrameError, FrameHeader, HEADER_BYTES, TRAILER_BYTES};
+use crate::frame_authentication::{FrameKey, FrameTag};
 use bytes::Bytes;
-use hemiola_core::JobId;
 
 /// Size of the staging area, and of the largest read into it.
 const STAGING_BYTES: usize = 64 * 1024;
-/// Most bytes of a payload that are read at once: few enough to compute the checksum while they are
+/// Most bytes of a payload that are read at once: few enough to compute the tag while they are
 /// in the cache.
 const DIRECT_BYTES: usize = 256 * 1024;
 /// Bytes between two payloads.
@@ -31,10 +31,12 @@ const GAP_BYTES: usize = TRAILER_BYTES + HEADER_BYTES;
 /// Splits a byte stream into frames.
 #[derive(Debug)]
 pub struct FrameDecoder {
-    job: JobId,
+    key: FrameKey,
     limit: usize,
-    /// Sequence number of the next frame.
+    /// Number of the next frame under this key.
     sequence: u64,
+    /// True while a key may change after every frame: then at most one frame is decoded at a time.
+    stepwise: bool,
     pool: BufferPool,
     staging: Box<[u8]>,
     /// Bytes of `staging` that are already consumed.
@@ -42,7 +44,7 @@ pub struct FrameDecoder {
     /// Bytes of `staging` that are filled.
     end: usize,
     /// Header that has passed all checks and whose payload has no buffer yet.
-    announced: Option<FrameHeader>,
+    announced: Option<AnnouncedFrame>,
     /// Frame whose payload or trailer is not complete yet.
     open: Option<PartialFrame>,
     /// True if the last frame was large, so the next is likely to be large too: only its header is
@@ -51,12 +53,19 @@ pub struct FrameDecoder {
     failed: Option<FrameError>,
 }
 
+/// Header that has passed all checks, with its bytes, which the tag of the frame covers.
+#[derive(Clone, Copy, Debug)]
+struct AnnouncedFrame {
+    header: FrameHeader,
+    bytes: [u8; HEADER_BYTES],
+}
+
 #[derive(Debug)]
 struct PartialFrame {
     header: FrameHeader,
     body: PayloadBuffer,
     filled: usize,
-    sum: Checksum,
+    tag: FrameTag,
 }
 
 #[derive(Debug)]
@@ -89,7 +98,7 @@ impl PartialFrame {
     /// Copies the bytes of the payload from the front of `ready`; returns their number.
     fn add(&mut self, ready: &[u8]) -> usize {
         let piece = &ready[..self.missing().min(ready.len())];
-        self.sum.update(piece);
+        self.tag.update(piece);
         self.body.bytes_mut()[self.filled..self.filled + piece.len()].copy_from_slice(piece);
         self.filled += piece.len();
         piece.len()
@@ -97,13 +106,14 @@ impl PartialFrame {
 }
 
 impl FrameDecoder {
-    /// Creates a decoder for frames of `job` with at most `limit` bytes of payload.
+    /// Creates a decoder for frames under `key` with at most `limit` bytes of payload.
     #[must_use]
-    pub fn new(job: JobId, limit: usize, pool: BufferPool) -> Self {
+    pub fn new(key: FrameKey, limit: usize, pool: BufferPool) -> Self {
         Self {
-            job,
+            key,
             limit,
             sequence: 0,
+            stepwise: false,
             pool,
             staging: vec![0; STAGING_BYTES].into_boxed_slice(),
             start: 0,
@@ -120,6 +130,27 @@ impl FrameDecoder {
         self.limit = limit;
     }
 
+    /// Sets the key of all following frames, which are counted from zero again.
+    pub fn set_key(&mut self, key: FrameKey) {
+        self.key = key;
+        self.sequence = 0;
+    }
+
+    /// Decodes at most one frame per call from now on, or all that have arrived.
+    pub(crate) fn set_stepwise(&mut self, stepwise: bool) {
+        self.stepwise = stepwise;
+    }
+
+    /// Decodes bytes that have already arrived; for a decoder that works stepwise.
+    pub(crate) fn decode_arrived(&mut self, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
+        if let Some(error) = self.failed {
+            return Err(error);
+        }
+        let result = if self.announced.is_none() { self.decode_staged(deliver) } else { Ok(()) };
+        self.failed = result.err();
+        result
+    }
+
     /// Returns true if the stream is at a frame boundary.
     #[must_use]
     pub fn is_between_frames(&self) -> bool {
@@ -128,8 +159,8 @@ impl FrameDecoder {
 
     /// Returns the spaces for the next bytes, to be filled in this order. The first is never empty.
     pub fn space(&mut self) -> [&mut [u8]; 2] {
-        if let Some(header) = self.announced.take() {
-            let mut open = self.start_frame(header);
+        if let Some(announced) = self.announced.take() {
+            let mut open = self.start_frame(&announced);
             self.start += open.add(&self.staging[self.start..self.end]);
             self.open = Some(open);
         }
@@ -161,7 +192,7 @@ impl FrameDecoder {
         let direct = self.direct_bytes().min(count);
         if let Some(open) = self.open.as_mut().filter(|_| direct > 0) {
             let end = open.filled + direct;
-            open.sum.update(&open.body.bytes_mut()[open.filled..end]);
+            open.tag.update(&open.body.bytes_mut()[open.filled..end]);
             open.filled = end;
         }
         let count = count - direct;
@@ -182,61 +213,74 @@ impl FrameDecoder {
 
     fn decode_staged(&mut self, deliver: &mut dyn FnMut(FrameHeader, Bytes)) -> Result<(), FrameError> {
         loop {
-            let ready = &self.staging[self.start..self.end];
-            let Some(mut open) = self.open.take() else {
-                let Some((bytes, after)) = ready.split_first_chunk::<HEADER_BYTES>() else { return Ok(()) };
-                let header = self.check_header(bytes)?;
-                self.start += HEADER_BYTES;
-                self.streaming = header.length as usize >= MIN_POOLED_BYTES;
-                if after.len() < header.length as usize + TRAILER_BYTES {
-                    self.announced = Some(header);
-                    return Ok(());
-                }
-                self.open = Some(self.start_frame(header));
-                continue;
-            };
-            let count = open.add(ready);
-            self.start += count;
-            match ready[count..].first_chunk::<TRAILER_BYTES>() {
-                Some(trailer) if open.missing() == 0 => {
-                    if u32::from_le_bytes(*trailer) != open.sum.value() {
-                        return Err(FrameError::PayloadChecksum);
-                    }
-                    self.start += TRAILER_BYTES;
-                    self.sequence += 1;
-                    deliver(open.header, open.body.into_bytes());
-                }
-                _ => {
-                    self.open = Some(open);
-                    return Ok(());
-                }
+            let decoded = if self.open.is_some() { self.finish_open()? } else { self.decode_next()? };
+            let Some((header, payload)) = decoded else { return Ok(()) };
+            self.sequence += 1;
+            deliver(header, payload);
+            if self.stepwise {
+                return Ok(());
             }
         }
     }
 
+    /// Decodes the next header, and the whole frame if it is in the staging area.
+    fn decode_next(&mut self) -> Result<Option<(FrameHeader, Bytes)>, FrameError> {
+        let ready = &self.staging[self.start..self.end];
+        let Some((bytes, after)) = ready.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
+        let header = self.check_header(bytes)?;
+        let length = header.length as usize;
+        self.streaming = length >= MIN_POOLED_BYTES;
+        self.start += HEADER_BYTES;
+        let Some((payload, rest)) = after.split_at_checked(length) else {
+            self.announced = Some(AnnouncedFrame { header, bytes: *bytes });
+            return Ok(None);
+        };
+        let Some(received) = rest.first_chunk::<TRAILER_BYTES>() else {
+            self.announced = Some(AnnouncedFrame { header, bytes: *bytes });
+            return Ok(None);
+        };
+        let mut tag = self.key.start_frame(self.sequence, bytes);
+        tag.update(payload);
+        if !tag.matches(received) {
+            return Err(FrameError::FrameTag);
+        }
+        let payload = Bytes::copy_from_slice(payload);
+        self.start += length + TRAILER_BYTES;
+        Ok(Some((header, payload)))
+    }
+
+    /// Adds the staged bytes to the open frame, and returns it once it is complete.
+    fn finish_open(&mut self) -> Result<Option<(FrameHeader, Bytes)>, FrameError> {
+        let Some(open) = &mut self.open else { return Ok(None) };
+        let ready = &self.staging[self.start..self.end];
+        let count = open.add(ready);
+        self.start += count;
+        let Some(received) = ready[count..].first_chunk::<TRAILER_BYTES>().filter(|_| open.missing() == 0) else {
+            return Ok(None);
+        };
+        self.start += TRAILER_BYTES;
+        let Some(PartialFrame { header, body, tag, .. }) = self.open.take() else { return Ok(None) };
+        if tag.matches(received) { Ok(Some((header, body.into_bytes()))) } else { Err(FrameError::FrameTag) }
+    }
+
     /// Checks a header before anything is allocated for its payload.
     fn check_header(&self, bytes: &[u8; HEADER_BYTES]) -> Result<FrameHeader, FrameError> {
-        let header = FrameHeader::decode(bytes)?;
-        if header.job != self.job {
-            return Err(FrameError::WrongJob { ours: self.job, theirs: header.job });
-        }
-        if header.sequence != self.sequence {
-            return Err(FrameError::Sequence { expected: self.sequence, found: header.sequence });
-        }
+        let header = FrameHeader::decode(bytes, &self.key, self.sequence)?;
         if header.length as usize > self.limit {
             return Err(FrameError::TooLong { length: header.length as usize, limit: self.limit });
         }
         Ok(header)
     }
 
-    fn start_frame(&self, header: FrameHeader) -> PartialFrame {
-        let length = header.length as usize;
+    fn start_frame(&self, announced: &AnnouncedFrame) -> PartialFrame {
+        let length = announced.header.length as usize;
         let body = if length < MIN_POOLED_BYTES {
             PayloadBuffer::Small(vec![0; length])
         } else {
             PayloadBuffer::Pooled(self.pool.take(length))
         };
-        PartialFrame { header, body, filled: 0, sum: Checksum::new() }
+        let tag = self.key.start_frame(self.sequence, &announced.bytes);
+        PartialFrame { header: announced.header, body, filled: 0, tag }
     }
 }
 
@@ -244,26 +288,23 @@ impl FrameDecoder {
 mod tests {
     use super::*;
     use crate::frame::FrameKind;
+    use crate::frame_authentication::SessionKeys;
+    use crate::testing::encode_frame;
     use hemiola_core::{ChannelId, Purpose};
     use proptest::prelude::*;
 
-    const JOB: JobId = JobId::new(7);
     const LIMIT: usize = 300_000;
 
+    fn key() -> FrameKey {
+        SessionKeys::expand(&[7; 32]).dialer
+    }
+
     fn frame(sequence: u64, payload: &[u8]) -> Vec<u8> {
-        let header = FrameHeader {
-            kind: FrameKind::Data,
-            purpose: Purpose::Custom,
-            length: payload.len() as u32,
-            job: JOB,
-            sequence,
-            channel: ChannelId::new(sequence * 3),
-        };
-        [&header.encode()[..], payload, &Checksum::of(payload).to_le_bytes()].concat()
+        encode_frame(&key(), sequence, payload)
     }
 
     fn decoder() -> FrameDecoder {
-        FrameDecoder::new(JOB, LIMIT, BufferPool::new(1 << 20))
+        FrameDecoder::new(key(), LIMIT, BufferPool::new(1 << 20))
     }
 
     /// Feeds `stream` in reads of the given sizes (cycled), as a socket would return them.
@@ -374,16 +415,14 @@ mod tests {
     #[test]
     fn a_length_over_the_limit_is_refused_before_anything_is_allocated() {
         let pool = BufferPool::new(1 << 40);
-        let mut decoder = FrameDecoder::new(JOB, 1000, pool.clone());
+        let mut decoder = FrameDecoder::new(key(), 1000, pool.clone());
         let header = FrameHeader {
             kind: FrameKind::Data,
             purpose: Purpose::Custom,
             length: u32::MAX,
-            job: JOB,
-            sequence: 0,
             channel: ChannelId::new(0),
         };
-        let (_, result) = feed(&mut decoder, &header.encode(), &[40]);
+        let (_, result) = feed(&mut decoder, &header.encode(&key(), 0), &[40]);
         assert_eq!(result, Err(FrameError::TooLong { length: u32::MAX as usize, limit: 1000 }));
         assert!(decoder.open.is_none() && decoder.announced.is_none());
         assert_eq!(pool.idle_bytes(), 0);
@@ -395,18 +434,45 @@ mod tests {
         let mut decoder = decoder();
         let (frames, result) = feed(&mut decoder, &stream, &[10_000]);
         assert_eq!(frames, ["once"]);
-        assert_eq!(result, Err(FrameError::Sequence { expected: 1, found: 0 }));
+        assert_eq!(result, Err(FrameError::HeaderTag));
         let (frames, result) = feed(&mut decoder, &frame(1, b"next"), &[10_000]);
         assert!(frames.is_empty());
-        assert_eq!(result, Err(FrameError::Sequence { expected: 1, found: 0 }));
+        assert_eq!(result, Err(FrameError::HeaderTag));
     }
 
     #[test]
-    fn foreign_protocols_and_other_jobs_are_distinguished() {
+    fn foreign_protocols_are_distinguished() {
         let (_, result) = feed(&mut decoder(), b"GET / HTTP/1.1\r\nHost: example\r\nAccept: */*\r\n\r\n", &[10_000]);
         assert_eq!(result, Err(FrameError::NotHemiola { found: *b"GET " }));
-        let mut other = FrameDecoder::new(JobId::new(8), LIMIT, BufferPool::new(0));
-        let (_, result) = feed(&mut other, &frame(0, b""), &[10_000]);
-        assert_eq!(result, Err(FrameError::WrongJob { ours: JobId::new(8), theirs: JOB }));
+    }
+
+    #[test]
+    fn missing_swapped_and_foreign_frames_are_refused() {
+        let other_direction = encode_frame(&SessionKeys::expand(&[7; 32]).acceptor, 0, b"back");
+        let other_session = encode_frame(&SessionKeys::expand(&[8; 32]).dialer, 0, b"old");
+        for stream in [frame(1, b"second"), other_direction, other_session] {
+            let (frames, result) = feed(&mut decoder(), &stream, &[10_000]);
+            assert_eq!((frames.len(), result), (0, Err(FrameError::HeaderTag)));
+        }
+    }
+
+    #[test]
+    fn a_stepwise_decoder_waits_for_the_next_key() {
+        let next = SessionKeys::expand(&[9; 32]).dialer;
+        let stream = [frame(0, b"last of the old"), encode_frame(&next, 0, b"first of the new")].concat();
+        let mut decoder = decoder();
+        decoder.set_stepwise(true);
+        let (mut frames, result) = feed(&mut decoder, &stream, &[10_000]);
+        assert_eq!(result, Ok(()));
+        assert_eq!(frames, ["last of the old"]);
+        decoder.set_key(next);
+        decoder.decode_arrived(&mut |_, payload| frames.push(payload)).unwrap();
+        assert_eq!(frames, ["last of the old", "first of the new"]);
+    }
+
+    #[test]
+    fn ten_thousand_altered_frames_are_all_noticed() {
+        let outcome = crate::testing::alter_frames(10_000, 1);
+        assert_eq!(outcome, crate::testing::AlteredFrames { altered: 10_000, noticed: 10_000, delivered: 0 });
     }
 }

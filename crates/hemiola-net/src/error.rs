@@ -1,10 +1,10 @@
 //! Errors of joining a job.
 
-use crate::frame::FrameError;
 use crate::join::handshake::JoinRefusal;
 use crate::join::handshake_stream::HandshakeError;
+use crate::secret::MIN_SECRET_BYTES;
 use crate::tls::TlsError;
-use hemiola_core::{ErrorKind, Rank};
+use hemiola_core::{ErrorKind, Rank, printable, printable_lines};
 use std::fmt::Write;
 use std::io;
 use std::path::PathBuf;
@@ -14,14 +14,36 @@ use std::time::Duration;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
-    /// The address is reachable from other machines, and there is no secret to authenticate peers.
+    /// There is no secret to authenticate peers, and none can be exchanged privately.
     #[error(
-        "refusing to listen on {address}, which other machines can reach, without a secret: set `HEMIOLA_SECRET` to the \
-         same value on every peer"
+        "refusing to {action} {address}, which others can reach, without a secret: set `HEMIOLA_SECRET` to the same \
+         random text on every peer, for example the output of `openssl rand -hex 32`"
     )]
-    PublicWithoutSecret {
-        /// Address that was to be bound.
+    NoSecret {
+        /// Intended action: `listen on` or `connect to`.
+        action: &'static str,
+        /// Address that was to be used.
         address: String,
+    },
+    /// The secret is easy to guess.
+    #[error(
+        "a secret of {bytes} bytes can be guessed: set `HEMIOLA_SECRET` to at least {MIN_SECRET_BYTES} random bytes, \
+         for example the output of `openssl rand -hex 32`"
+    )]
+    ShortSecret {
+        /// Number of bytes in the secret.
+        bytes: usize,
+    },
+    /// The peers cannot exchange a secret in a file.
+    #[error(
+        "cannot take the secret of the job from `{}`: {reason}; if the peers run as different users or in different \
+         containers, set `HEMIOLA_SECRET` to the same random text on every peer", path.display()
+    )]
+    SecretFile {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error text of the operating system, or a description.
+        reason: String,
     },
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {reason}")]
@@ -82,7 +104,7 @@ pub enum JoinError {
         waited: Duration,
     },
     /// A peer that had joined was lost before the job started.
-    #[error("peer {rank} at {address} was lost while the job was joining: {reason}")]
+    #[error("peer {rank} at {} was lost while the job was joining: {}", printable(address), printable_lines(reason))]
     Gone {
         /// Rank of the lost peer.
         rank: Rank,
@@ -92,7 +114,7 @@ pub enum JoinError {
         reason: String,
     },
     /// The root aborted the job.
-    #[error("the root aborted the job: {reason}")]
+    #[error("the root aborted the job: {}", printable_lines(reason))]
     Aborted {
         /// Reason given by the root.
         reason: String,
@@ -121,13 +143,13 @@ impl JoinError {
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::PublicWithoutSecret { .. } | Self::Resolve { .. } | Self::Refused { .. } | Self::Tls(_) => {
-                ErrorKind::Usage
-            }
-            Self::Handshake {
-                error: HandshakeError::Frame(FrameError::Version { .. } | FrameError::WrongJob { .. }),
-                ..
-            } => ErrorKind::Usage,
+            // A refusal that describes a broken protocol is the result of damaged bytes.
+            Self::Refused { refusal: JoinRefusal::Protocol { .. }, .. } => ErrorKind::External,
+            Self::NoSecret { .. }
+            | Self::ShortSecret { .. }
+            | Self::Resolve { .. }
+            | Self::Refused { .. }
+            | Self::Tls(_) => ErrorKind::Usage,
             _ => ErrorKind::External,
         }
     }

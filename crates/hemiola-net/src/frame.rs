@@ -1,27 +1,30 @@
-//! Wire format: a frame is a fixed header, a payload, and the checksum of the payload.
+//! Wire format: a fixed header, a payload, and the tag of the whole frame.
 //!
 //! ```text
-//! 0      4        5     6        7      8        12          16     24         32       40
-//! | magic| version| kind| purpose| flags| length | header sum| job  | sequence | channel | payload ... | payload sum |
-//! | HMLA |   u8   |  u8 |   u8   |  u8  |  u32   |    u32    | u64  |   u64    |   u64   | length bytes|     u32     |
+//! 0      4        5     6        7      8        12        20           28
+//! | magic| version| kind| purpose| flags| length | channel | header tag | payload ... | frame tag |
+//! | HMLA |   u8   |  u8 |   u8   |  u8  |  u32   |   u64   |  8 bytes   | length bytes| 16 bytes  |
 //! ```
-//! All numbers are little-endian. The header has its own checksum, so that the length can be
-//! trusted before anything is allocated for it. The checksum of the payload follows the payload, so
-//! that both sides compute it while the bytes pass through the cache anyway. Sequence numbers count
-//! the frames of one direction of one connection from zero: a frame that is replayed, lost or out
-//! of order is detected. **Invariant:** no input makes [`FrameHeader::decode`] panic.
+//! All numbers are little-endian. The header has its own tag, so that the length can be trusted
+//! before a buffer is taken for it. The tag of the frame follows the payload, so that both sides
+//! compute it while the bytes pass through the cache anyway. Both tags depend on the number of the
+//! frame in its direction, which both sides count: a frame that is changed, replayed, lost or out of
+//! order is detected. [`frame_authentication`](crate::frame_authentication) has keys and nonces.
+//! **Invariant:** no input makes [`FrameHeader::decode`] panic.
 
-use crate::checksum::Checksum;
-use hemiola_core::{ChannelId, JobId, Purpose};
+use crate::frame_authentication::{FrameKey, HEADER_TAG_BYTES};
+use hemiola_core::{ChannelId, Purpose};
 
 /// First bytes of every frame.
 pub(crate) const MAGIC: [u8; 4] = *b"HMLA";
 /// Version of the wire format. Peers of different versions refuse each other.
-pub const PROTOCOL_VERSION: u8 = 1;
+pub const PROTOCOL_VERSION: u8 = 2;
+/// Number of header bytes in front of the header's tag.
+pub(crate) const HEADER_FIELDS: usize = 20;
 /// Number of bytes in a header.
-pub const HEADER_BYTES: usize = 40;
+pub const HEADER_BYTES: usize = HEADER_FIELDS + HEADER_TAG_BYTES;
 /// Number of bytes behind the payload.
-pub(crate) const TRAILER_BYTES: usize = 4;
+pub(crate) const TRAILER_BYTES: usize = 16;
 const _: () = assert!(HEADER_BYTES + TRAILER_BYTES == hemiola_core::FRAME_OVERHEAD_BYTES);
 
 /// Content of a frame.
@@ -60,12 +63,12 @@ pub enum FrameError {
         /// Version of the other peer.
         theirs: u8,
     },
-    /// The checksum of the header does not match.
-    #[error("the header checksum does not match: bits have changed in transit")]
-    HeaderChecksum,
-    /// The checksum of the payload does not match.
-    #[error("the payload checksum does not match: bits have changed in transit")]
-    PayloadChecksum,
+    /// The tag of the header does not match.
+    #[error("a frame header is not authentic: its bytes have changed in transit, or a frame is missing or repeated")]
+    HeaderTag,
+    /// The tag of the frame does not match.
+    #[error("a frame is not authentic: its bytes have changed in transit")]
+    FrameTag,
     /// A header field has an undefined value.
     #[error("unknown {field} {value}")]
     Unknown {
@@ -82,22 +85,6 @@ pub enum FrameError {
         /// Maximum number of bytes.
         limit: usize,
     },
-    /// The frame belongs to another job.
-    #[error("job {theirs} instead of {ours}: it belongs to another run")]
-    WrongJob {
-        /// Job of this peer.
-        ours: JobId,
-        /// Job of the other peer.
-        theirs: JobId,
-    },
-    /// The frame is replayed, or an earlier one is missing.
-    #[error("frame number {found} where {expected} was expected: replayed or out of order")]
-    Sequence {
-        /// Sequence number that was expected.
-        expected: u64,
-        /// Sequence number that was received.
-        found: u64,
-    },
 }
 
 /// Fixed part at the front of a frame.
@@ -109,35 +96,30 @@ pub struct FrameHeader {
     pub purpose: Purpose,
     /// Number of payload bytes.
     pub length: u32,
-    /// Job that the frame belongs to.
-    pub job: JobId,
-    /// Sequence number in this direction of the connection.
-    pub sequence: u64,
     /// Channel that receives the payload.
     pub channel: ChannelId,
 }
 
 impl FrameHeader {
-    /// Encodes the header as it is sent on the wire.
+    /// Encodes the header of frame number `sequence` as it is sent on the wire.
     #[must_use]
-    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+    pub fn encode(&self, key: &FrameKey, sequence: u64) -> [u8; HEADER_BYTES] {
+        let mut fields = [0; HEADER_FIELDS];
+        fields[0..4].copy_from_slice(&MAGIC);
+        fields[4] = PROTOCOL_VERSION;
+        fields[5] = self.kind as u8;
+        fields[6] = self.purpose.index() as u8;
+        fields[8..12].copy_from_slice(&self.length.to_le_bytes());
+        fields[12..20].copy_from_slice(&self.channel.number().to_le_bytes());
         let mut bytes = [0; HEADER_BYTES];
-        bytes[0..4].copy_from_slice(&MAGIC);
-        bytes[4] = PROTOCOL_VERSION;
-        bytes[5] = self.kind as u8;
-        bytes[6] = self.purpose.index() as u8;
-        bytes[8..12].copy_from_slice(&self.length.to_le_bytes());
-        bytes[16..24].copy_from_slice(&self.job.number().to_le_bytes());
-        bytes[24..32].copy_from_slice(&self.sequence.to_le_bytes());
-        bytes[32..40].copy_from_slice(&self.channel.number().to_le_bytes());
-        let sum = Checksum::of(&bytes);
-        bytes[12..16].copy_from_slice(&sum.to_le_bytes());
+        bytes[..HEADER_FIELDS].copy_from_slice(&fields);
+        bytes[HEADER_FIELDS..].copy_from_slice(&key.header_tag(sequence, &fields));
         bytes
     }
 
-    /// Decodes a header. Checks magic and version first, so that a foreign protocol is
-    /// distinguished from corrupt data.
-    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, FrameError> {
+    /// Decodes the header of frame number `sequence`. Checks magic and version first, so that a
+    /// foreign protocol is distinguished from changed data.
+    pub fn decode(bytes: &[u8; HEADER_BYTES], key: &FrameKey, sequence: u64) -> Result<Self, FrameError> {
         let found = [bytes[0], bytes[1], bytes[2], bytes[3]];
         if found != MAGIC {
             return Err(FrameError::NotHemiola { found });
@@ -145,10 +127,11 @@ impl FrameHeader {
         if bytes[4] != PROTOCOL_VERSION {
             return Err(FrameError::Version { ours: PROTOCOL_VERSION, theirs: bytes[4] });
         }
-        let mut summed = *bytes;
-        summed[12..16].fill(0);
-        if Checksum::of(&summed).to_le_bytes() != bytes[12..16] {
-            return Err(FrameError::HeaderChecksum);
+        let fields: [u8; HEADER_FIELDS] = std::array::from_fn(|index| bytes[index]);
+        let expected = u64::from_le_bytes(key.header_tag(sequence, &fields));
+        // A comparison of two numbers takes the same time for all values.
+        if expected != u64::from_le_bytes(eight(bytes, HEADER_FIELDS)) {
+            return Err(FrameError::HeaderTag);
         }
         if bytes[7] != 0 {
             return Err(FrameError::Unknown { field: "flags", value: bytes[7] });
@@ -157,9 +140,7 @@ impl FrameHeader {
             kind: FrameKind::from_number(bytes[5]).ok_or(FrameError::Unknown { field: "kind", value: bytes[5] })?,
             purpose: Purpose::from_number(bytes[6]).ok_or(FrameError::Unknown { field: "purpose", value: bytes[6] })?,
             length: u32::from_le_bytes(four(bytes, 8)),
-            job: JobId::new(u64::from_le_bytes(eight(bytes, 16))),
-            sequence: u64::from_le_bytes(eight(bytes, 24)),
-            channel: ChannelId::new(u64::from_le_bytes(eight(bytes, 32))),
+            channel: ChannelId::new(u64::from_le_bytes(eight(bytes, 12))),
         })
     }
 }
@@ -180,34 +161,38 @@ mod tests {
     fn any_header() -> impl Strategy<Value = FrameHeader> {
         let kinds = prop::sample::select(vec![FrameKind::Handshake, FrameKind::Data, FrameKind::Goodbye]);
         let purposes = prop::sample::select(Purpose::ALL.to_vec());
-        (kinds, purposes, any::<[u64; 3]>(), any::<u32>()).prop_map(
-            |(kind, purpose, [job, sequence, channel], length)| FrameHeader {
-                kind,
-                purpose,
-                length,
-                job: JobId::new(job),
-                sequence,
-                channel: ChannelId::new(channel),
-            },
-        )
+        (kinds, purposes, any::<u64>(), any::<u32>()).prop_map(|(kind, purpose, channel, length)| FrameHeader {
+            kind,
+            purpose,
+            length,
+            channel: ChannelId::new(channel),
+        })
     }
 
     proptest! {
         #[test]
-        fn header_round_trips(header in any_header()) {
-            prop_assert_eq!(FrameHeader::decode(&header.encode()), Ok(header));
+        fn header_round_trips(header in any_header(), sequence in any::<u64>()) {
+            let bytes = header.encode(&FrameKey::PUBLIC, sequence);
+            prop_assert_eq!(FrameHeader::decode(&bytes, &FrameKey::PUBLIC, sequence), Ok(header));
         }
 
         #[test]
         fn every_flipped_bit_is_noticed(header in any_header(), bit in 0..HEADER_BYTES * 8) {
-            let mut bytes = header.encode();
+            let mut bytes = header.encode(&FrameKey::PUBLIC, 0);
             bytes[bit / 8] ^= 1 << (bit % 8);
-            prop_assert!(FrameHeader::decode(&bytes).is_err());
+            prop_assert!(FrameHeader::decode(&bytes, &FrameKey::PUBLIC, 0).is_err());
+        }
+
+        #[test]
+        fn a_header_is_valid_at_its_own_number_only(header in any_header(), sequence in any::<u64>(), other in any::<u64>()) {
+            let bytes = header.encode(&FrameKey::PUBLIC, sequence);
+            let found = FrameHeader::decode(&bytes, &FrameKey::PUBLIC, other);
+            prop_assert_eq!(found.is_ok(), sequence == other);
         }
 
         #[test]
         fn no_bytes_make_decode_panic(bytes in any::<[u8; HEADER_BYTES]>()) {
-            let _ = FrameHeader::decode(&bytes);
+            let _ = FrameHeader::decode(&bytes, &FrameKey::PUBLIC, 0);
         }
     }
 }

@@ -12,20 +12,22 @@
 //!
 //! | file | concept |
 //! |---|---|
-//! | `frame.rs`, `checksum.rs`, `decoder.rs` | wire format and its decoder |
+//! | `frame.rs`, `decoder.rs` | wire format and its decoder |
+//! | `frame_authentication.rs` | keys, tags and nonces that protect every frame |
 //! | `buffer.rs` | pool of receive buffers |
 //! | `router.rs` | delivery of arriving messages to channels |
 //! | `in_process.rs` | transport between threads of one process |
 //! | `tcp/` | transport between processes, plain or with TLS (`tls.rs`) |
 //! | `join/` | rendezvous and authentication of peers with the job secret (`secret.rs`) |
 //! | `counters.rs` | traffic counters |
+//! | [`testing`] | attacks on the wire format, for tests and benchmarks |
 
 mod buffer;
-mod checksum;
 mod counters;
 mod decoder;
 mod error;
 mod frame;
+mod frame_authentication;
 mod in_process;
 mod join;
 mod router;
@@ -34,12 +36,14 @@ mod sync;
 mod tcp;
 #[cfg(test)]
 mod test_support;
+pub mod testing;
 mod tls;
 
 pub use buffer::{BufferPool, MIN_POOLED_BYTES, PooledBuffer};
 pub use decoder::FrameDecoder;
 pub use error::JoinError;
 pub use frame::{FrameError, FrameHeader, FrameKind, HEADER_BYTES, PROTOCOL_VERSION};
+pub use frame_authentication::{FrameKey, SessionKeys};
 pub use in_process::{IN_FLIGHT_LIMIT, InProcessTransport};
 pub use join::bootstrap::{JoinConfig, JoinedPeer, join};
 pub use join::handshake::JoinRefusal;
@@ -47,7 +51,7 @@ pub use join::handshake_stream::HandshakeError;
 pub use join::rendezvous::{ParseRendezvousError, Rendezvous};
 pub use join::roster::Member;
 pub use router::{ChannelReceiver, ReceiveError, Router};
-pub use secret::Secret;
+pub use secret::{MIN_SECRET_BYTES, Secret};
 pub use tcp::io_loop::IoLoop;
 pub use tcp::transport::{TcpLimits, TcpTransport};
 pub use tls::{DEFAULT_TLS_NAME, TlsConfig, TlsError};

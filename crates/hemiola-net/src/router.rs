@@ -2,7 +2,8 @@
 //!
 //! The [`Router`] is the [`MessageSink`] of a real transport. It sorts messages by channel. A message
 //! may arrive before its channel is opened, because the sender is ahead; it is kept until then. Each
-//! sender of a channel has its own first-in, first-out queue.
+//! sender of a channel has its own first-in, first-out queue. The queues exist from the opening on,
+//! so that a message for a channel that nobody opens costs the same in a job of any size.
 //!
 //! A channel may have a *handler*, which is called inline on the thread that reads the message: a
 //! request that is answered immediately needs no other thread to be woken. Messages that the handler
@@ -114,7 +115,9 @@ impl fmt::Debug for ChannelState {
 
 #[derive(Debug)]
 struct SenderQueues {
-    /// Queued messages by sender.
+    /// Messages that arrived before the channel was opened.
+    early: Vec<Message>,
+    /// Queued messages by sender; empty before the channel is opened.
     waiting: Vec<VecDeque<Message>>,
     /// Sender at which the next search for a message of any sender starts, so that none is starved.
     next_sender: usize,
@@ -123,6 +126,26 @@ struct SenderQueues {
 }
 
 impl SenderQueues {
+    /// Opens the channel in a job of `size`. Returns false if it was open.
+    fn open(&mut self, size: usize) -> bool {
+        if std::mem::replace(&mut self.open, true) {
+            return false;
+        }
+        self.waiting = (0..size).map(|_| VecDeque::new()).collect();
+        for message in std::mem::take(&mut self.early) {
+            self.push(message);
+        }
+        true
+    }
+
+    fn push(&mut self, message: Message) {
+        if self.open {
+            self.waiting[message.from.index()].push_back(message);
+        } else {
+            self.early.push(message);
+        }
+    }
+
     fn pop(&mut self, from: Option<Rank>) -> Option<Message> {
         if let Some(rank) = from {
             return self.waiting[rank.index()].pop_front();
@@ -169,10 +192,10 @@ impl Router {
         env: &Arc<dyn Env>,
     ) -> ChannelReceiver {
         let mut state = self.state.lock();
-        let channel_state = self.channel_state(&mut state, channel);
-        let open = std::mem::replace(&mut channel_state.queues.lock().open, true);
+        let channel_state = Self::channel_state(&mut state, channel);
+        let opened = channel_state.queues.lock().open(self.size);
         drop(state);
-        assert!(!open, "channel {channel} is already open");
+        assert!(opened, "channel {channel} is already open");
         ChannelReceiver {
             router: self.clone(),
             channel_state,
@@ -214,10 +237,10 @@ impl Router {
         self.state.lock().losses[rank.index()].is_some()
     }
 
-    fn channel_state(&self, state: &mut RouterState, channel: ChannelId) -> Arc<ChannelState> {
+    fn channel_state(state: &mut RouterState, channel: ChannelId) -> Arc<ChannelState> {
         let fresh = || {
-            let waiting = (0..self.size).map(|_| VecDeque::new()).collect();
-            let queues = Mutex::new(SenderQueues { waiting, next_sender: 0, open: false });
+            let queues = SenderQueues { early: Vec::new(), waiting: Vec::new(), next_sender: 0, open: false };
+            let queues = Mutex::new(queues);
             Arc::new(ChannelState { queues, arrived: Condvar::new(), handler: OnceLock::new(), waker: OnceLock::new() })
         };
         state.channels.entry(channel).or_insert_with(fresh).clone()
@@ -227,7 +250,7 @@ impl Router {
 impl MessageSink for Router {
     fn deliver(&self, mut message: Message) {
         let mut state = self.state.lock();
-        let mut channel_state = self.channel_state(&mut state, message.channel);
+        let mut channel_state = Self::channel_state(&mut state, message.channel);
         if let Some(handle) = channel_state.handler.get().cloned() {
             drop(state);
             match handle(message) {
@@ -235,11 +258,11 @@ impl MessageSink for Router {
                 Some(back) => message = back,
             }
             state = self.state.lock();
-            channel_state = self.channel_state(&mut state, message.channel);
+            channel_state = Self::channel_state(&mut state, message.channel);
         }
         // The state stays locked until the message is queued, so that a receiver that closes drops
         // it too.
-        channel_state.queues.lock().waiting[message.from.index()].push_back(message);
+        channel_state.queues.lock().push(message);
         drop(state);
         channel_state.wake();
     }
@@ -440,5 +463,18 @@ mod tests {
         assert_eq!(*counts.lock(), [2, 1, 0], "messages at each call");
         // With a zero timeout the receiver does not wait: time stands still in this environment.
         assert!(matches!(receiver.receive_from(Rank::ROOT, Duration::ZERO), Err(ReceiveError::Lost(_))));
+    }
+
+    #[test]
+    fn an_early_message_costs_the_same_in_a_job_of_any_size() {
+        let router = Router::new(10_000);
+        let (lane, purpose) = (Lane::Control, Purpose::Custom);
+        for number in 0..100 {
+            let (from, channel) = (Rank::new(9_999), ChannelId::new(number));
+            router.deliver(Message { from, lane, channel, purpose, payload: vec![1_u8].into() });
+        }
+        let state = router.state.lock();
+        assert_eq!(state.channels.len(), 100);
+        assert!(state.channels.values().all(|channel| channel.queues.lock().waiting.capacity() == 0));
     }
 }

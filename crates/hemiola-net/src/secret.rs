@@ -4,6 +4,10 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
+/// Smallest number of bytes in a secret that a user gives. An impostor that is dialed gets a proof
+/// with which it can test guesses offline, so a secret must be hard to guess.
+pub const MIN_SECRET_BYTES: usize = 16;
+
 /// Secret of a job. It never crosses the wire and is never printed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Vec<u8>);
@@ -21,7 +25,7 @@ impl Secret {
         Self(bytes.into())
     }
 
-    /// Creates an absent secret, which is sufficient on loopback only.
+    /// Creates an absent secret: the peers must then exchange one in a file.
     #[must_use]
     pub const fn none() -> Self {
         Self(Vec::new())
@@ -31,6 +35,12 @@ impl Secret {
     #[must_use]
     pub fn is_none(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns the number of bytes in the secret.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.0.len()
     }
 
     /// Creates a printable secret: `bytes`, which must be random, in hexadecimal.

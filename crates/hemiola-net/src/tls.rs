@@ -2,12 +2,21 @@
 //! trust.
 //!
 //! TLS protects confidentiality and integrity of the traffic; the job secret still decides which
-//! peers may join which job. Either all peers of a job use TLS or none does.
+//! peers may join which job. Either all peers of a job use TLS or none does. Both sides check that
+//! the certificate of the other is signed by the authority and made out to the name of the job.
+//! Only TLS 1.3 is spoken, since both sides are of the same release.
 
+use rustls::client::danger::HandshakeSignatureValid;
+use rustls::client::verify_server_name;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{ClientConfig, ClientConnection, Connection, RootCertStore, ServerConfig, ServerConnection};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{ParsedCertificate, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{
+    ClientConfig, ClientConnection, Connection, DigitallySignedStruct, DistinguishedName, RootCertStore, ServerConfig,
+    ServerConnection, SignatureScheme,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -34,12 +43,73 @@ pub enum TlsError {
     Invalid(String),
 }
 
+/// Verifier of the certificate of a connecting peer: signed by the authority, and made out to the
+/// name of the job. The verifier of rustls checks the first alone, since clients usually have no
+/// name.
+#[derive(Debug)]
+struct PeerCertificateVerifier {
+    chain: Arc<dyn ClientCertVerifier>,
+    name: ServerName<'static>,
+}
+
+impl ClientCertVerifier for PeerCertificateVerifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.chain.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self.chain.verify_client_cert(end_entity, intermediates, now)?;
+        verify_server_name(&ParsedCertificate::try_from(end_entity)?, &self.name)?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chain.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.chain.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.chain.supported_verify_schemes()
+    }
+}
+
+/// Certificate chain and key of a peer, and the authorities that it trusts.
+#[derive(Debug)]
+struct TlsMaterial {
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    roots: Arc<RootCertStore>,
+}
+
 /// Certificate, key and trusted authority of a peer.
 #[derive(Clone, Debug)]
 pub struct TlsConfig {
+    material: Arc<TlsMaterial>,
     client: Arc<ClientConfig>,
     server: Arc<ServerConfig>,
     name: ServerName<'static>,
+}
+
+fn default_name() -> ServerName<'static> {
+    ServerName::try_from(DEFAULT_TLS_NAME).expect("the default is a valid name")
 }
 
 impl TlsConfig {
@@ -67,39 +137,38 @@ impl TlsConfig {
             let root = root.map_err(no_pem("an authority", authority))?;
             roots.add(root).map_err(|error| TlsError::Invalid(error.to_string()))?;
         }
-        Self::new(chain, private, roots)
+        let name = default_name();
+        Self::new(Arc::new(TlsMaterial { chain, key: private, roots: Arc::new(roots) }), name)
     }
 
-    fn new(
-        chain: Vec<CertificateDer<'static>>,
-        key: PrivateKeyDer<'static>,
-        roots: RootCertStore,
-    ) -> Result<Self, TlsError> {
+    fn new(material: Arc<TlsMaterial>, name: ServerName<'static>) -> Result<Self, TlsError> {
         let invalid = |error: rustls::Error| TlsError::Invalid(error.to_string());
+        let TlsMaterial { chain, key, roots } = &*material;
         let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let roots = Arc::new(roots);
-        let verifier = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
+        let signed = WebPkiClientVerifier::builder_with_provider(roots.clone(), provider.clone())
             .build()
             .map_err(|error| TlsError::Invalid(error.to_string()))?;
+        let verifier = Arc::new(PeerCertificateVerifier { chain: signed, name: name.clone() });
         let server = ServerConfig::builder_with_provider(provider.clone())
-            .with_safe_default_protocol_versions()
+            .with_protocol_versions(&[&TLS13])
             .and_then(|builder| {
                 builder.with_client_cert_verifier(verifier).with_single_cert(chain.clone(), key.clone_key())
             })
             .map_err(invalid)?;
         let client = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .and_then(|builder| builder.with_root_certificates(roots).with_client_auth_cert(chain, key))
+            .with_protocol_versions(&[&TLS13])
+            .and_then(|builder| {
+                builder.with_root_certificates(roots.clone()).with_client_auth_cert(chain.clone(), key.clone_key())
+            })
             .map_err(invalid)?;
-        let name = ServerName::try_from(DEFAULT_TLS_NAME).expect("the default is a valid name");
-        Ok(Self { client: Arc::new(client), server: Arc::new(server), name })
+        Ok(Self { client: Arc::new(client), server: Arc::new(server), name, material })
     }
 
     /// Sets the name to which certificates of peers must be issued, instead of `hemiola`.
-    pub fn with_name(mut self, name: &str) -> Result<Self, TlsError> {
-        self.name = ServerName::try_from(name.to_owned())
+    pub fn with_name(self, name: &str) -> Result<Self, TlsError> {
+        let name = ServerName::try_from(name.to_owned())
             .map_err(|_| TlsError::Invalid(format!("`{name}` is not a valid name for a certificate")))?;
-        Ok(self)
+        Self::new(self.material, name)
     }
 
     pub(crate) fn dial(&self) -> Result<Connection, TlsError> {

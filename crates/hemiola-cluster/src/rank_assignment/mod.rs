@@ -33,7 +33,7 @@ mod hemiola;
 mod kubernetes;
 mod lookup;
 mod open_mpi;
-mod private_folder;
+pub(crate) mod private_folder;
 mod rendezvous;
 mod slurm;
 mod torchrun;

@@ -9,13 +9,13 @@
 //! rendezvous.
 
 use super::lookup::VariableLookup;
-use super::{LauncherAssignment, LauncherKind, RankAssignmentError};
+use super::{LauncherAssignment, LauncherKind, RankAssignmentError, private_folder};
 use crate::environment::{
     OMPI_JOB_ID, OMPI_LOCAL_RANK, OMPI_LOCAL_SIZE, OMPI_NAMESPACE, OMPI_RANK, OMPI_SIZE, OMPI_TRANSPORT_KEY, TMPDIR,
 };
 use hemiola_core::JobId;
 use hemiola_net::Rendezvous;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) fn detect(lookup: &VariableLookup<'_>) -> Result<Option<LauncherAssignment>, RankAssignmentError> {
     let Some(rank) = lookup.number(OMPI_RANK)? else { return Ok(None) };
@@ -58,5 +58,5 @@ fn key(lookup: VariableLookup<'_>) -> Option<String> {
 /// checks that it is private.
 fn folder(lookup: VariableLookup<'_>) -> PathBuf {
     let base = lookup.text(TMPDIR).unwrap_or_else(|| "/tmp".to_owned());
-    PathBuf::from(base).join(format!("hemiola-{}", rustix::process::getuid().as_raw()))
+    private_folder::below(Path::new(&base))
 }

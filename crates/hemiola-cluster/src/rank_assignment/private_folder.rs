@@ -8,10 +8,16 @@ use super::RankAssignmentError;
 use std::fs::{self, DirBuilder};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Returns the folder of this user for rendezvous files and secrets, below `temporary`.
+/// [`ensure`] creates it and checks that it is private.
+pub(crate) fn below(temporary: &Path) -> PathBuf {
+    temporary.join(format!("hemiola-{}", rustix::process::getuid().as_raw()))
+}
 
 /// Creates `path` if it is missing, and checks it.
-pub(super) fn ensure(path: &Path) -> Result<(), RankAssignmentError> {
+pub(crate) fn ensure(path: &Path) -> Result<(), RankAssignmentError> {
     let failed = |source| RankAssignmentError::Folder { path: path.to_owned(), source };
     match DirBuilder::new().mode(0o700).create(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(error)),

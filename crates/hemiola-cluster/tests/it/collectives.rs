@@ -43,18 +43,25 @@ fn threads_tcp_and_any_size_agree() {
 
 /// Creates an authority and the certificate of a peer in `folder`.
 pub(crate) fn certificates(folder: &Path, name: &str) -> TlsConfig {
+    certificates_of(folder, [name]).into_iter().next().unwrap()
+}
+
+/// Creates an authority, and certificates made out to `names`, in `folder`.
+pub(crate) fn certificates_of<const N: usize>(folder: &Path, names: [&str; N]) -> [TlsConfig; N] {
     let authority_key = KeyPair::generate().unwrap();
     let mut authority = CertificateParams::new(Vec::new()).unwrap();
     authority.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let authority_certificate = authority.self_signed(&authority_key).unwrap();
     let issuer = Issuer::new(authority, authority_key);
-    let key = KeyPair::generate().unwrap();
-    let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
-    let [ca, cert, secret] = ["ca.pem", "cert.pem", "key.pem"].map(|file| folder.join(file));
-    std::fs::write(&ca, authority_certificate.pem()).unwrap();
-    std::fs::write(&cert, certificate.pem()).unwrap();
-    std::fs::write(&secret, key.serialize_pem()).unwrap();
-    TlsConfig::from_files(&cert, &secret, &ca).unwrap()
+    names.map(|name| {
+        let key = KeyPair::generate().unwrap();
+        let certificate = CertificateParams::new(vec![name.to_owned()]).unwrap().signed_by(&key, &issuer).unwrap();
+        let [ca, cert, secret] = ["ca.pem", "cert.pem", "key.pem"].map(|file| folder.join(file));
+        std::fs::write(&ca, authority_certificate.pem()).unwrap();
+        std::fs::write(&cert, certificate.pem()).unwrap();
+        std::fs::write(&secret, key.serialize_pem()).unwrap();
+        TlsConfig::from_files(&cert, &secret, &ca).unwrap()
+    })
 }
 
 #[test]

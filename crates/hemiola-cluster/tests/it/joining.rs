@@ -3,7 +3,8 @@
 use crate::support::{EventRecorder, free_address, over_tcp, peer, short_deadlines, with_watchdog};
 use hemiola_cluster::{Cluster, Error};
 use hemiola_core::ErrorKind;
-use hemiola_net::{FrameHeader, FrameKind, Secret};
+use hemiola_net::testing::encode_frame_of;
+use hemiola_net::{FrameKey, FrameKind, Secret};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpStream};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 /// Runs a valid job of two, and `intruder` beside it once the root listens. Returns the events of the
 /// root.
-fn beside_a_valid_job(intruder: impl FnOnce(std::net::SocketAddr) + Send) -> Arc<EventRecorder> {
+pub(crate) fn beside_a_valid_job(intruder: impl FnOnce(std::net::SocketAddr) + Send) -> Arc<EventRecorder> {
     let address = free_address();
     let recorder = Arc::new(EventRecorder::default());
     std::thread::scope(|scope| {
@@ -27,7 +28,7 @@ fn beside_a_valid_job(intruder: impl FnOnce(std::net::SocketAddr) + Send) -> Arc
     recorder
 }
 
-fn connect(address: std::net::SocketAddr) -> TcpStream {
+pub(crate) fn connect(address: std::net::SocketAddr) -> TcpStream {
     loop {
         match TcpStream::connect(address) {
             Ok(stream) => return stream,
@@ -69,11 +70,12 @@ fn a_second_peer_with_the_same_rank_is_refused_and_harms_no_other() {
 fn a_wrong_secret_is_refused_on_both_sides() {
     with_watchdog(|| {
         let recorder = beside_a_valid_job(|address| {
-            let outcome = peer(1, 2, address).secret(Secret::new("guess")).run(|cluster| cluster.barrier());
+            let outcome =
+                peer(1, 2, address).secret(Secret::new("a guess of the secret")).run(|cluster| cluster.barrier());
             let error = outcome.unwrap_err().to_string();
-            assert!(error.contains("the job secret does not match"), "{error}");
+            assert!(error.contains("the job secret or the job does not match"), "{error}");
         });
-        assert!(recorder.contains("the job secret does not match"));
+        assert!(recorder.contains("the job secret or the job does not match"));
     });
 }
 
@@ -87,10 +89,10 @@ fn a_wrong_size_a_wrong_rank_and_another_job_are_refused_on_both_sides() {
             let error = refusal(peer(1, 3, address));
             assert!(error.contains("it expects a job of 3 peers, this job has 2"), "{error}");
             let error = refusal(peer(1, 2, address).job("another"));
-            assert!(error.contains("it belongs to another run"), "{error}");
+            assert!(error.contains("the job secret or the job does not match"), "{error}");
         });
         assert!(recorder.contains("it expects a job of 3 peers, this job has 2"));
-        assert!(recorder.contains("it belongs to another run"));
+        assert!(recorder.contains("the job secret or the job does not match"));
     });
 }
 
@@ -113,15 +115,7 @@ fn silent_and_foreign_connections_do_not_delay_the_job() {
 fn a_peer_of_another_release_is_refused() {
     with_watchdog(|| {
         let recorder = beside_a_valid_job(|address| {
-            let header = FrameHeader {
-                kind: FrameKind::Handshake,
-                purpose: hemiola_core::Purpose::Liveness,
-                length: 0,
-                job: hemiola_core::JobId::from_name("hemiola"),
-                sequence: 0,
-                channel: hemiola_core::ChannelId::new(0),
-            };
-            let mut bytes = header.encode();
+            let mut bytes = encode_frame_of(FrameKind::Handshake, &FrameKey::PUBLIC, 0, b"");
             bytes[4] = 99;
             let mut old = connect(address);
             old.write_all(&bytes).unwrap();
@@ -130,7 +124,7 @@ fn a_peer_of_another_release_is_refused() {
             old.read_exact(&mut answer).unwrap();
             assert_eq!(answer[4], hemiola_net::PROTOCOL_VERSION);
         });
-        assert!(recorder.contains("wire version 99 instead of 1"));
+        assert!(recorder.contains("wire version 99 instead of 2"));
     });
 }
 

@@ -4,6 +4,7 @@
 //!   proxy
 //! - `collectives`: a program gives equal results on threads, TCP and TLS
 //! - `joining`: refused connections, and the errors on both sides
+//! - `strangers`: connections of others, with and without malice
 //! - `tampering`: frames that are cut, changed, replayed, too long
 //! - `loss`: peers that die, fall silent, stop reading, fail or leave early
 //! - `killing`: real processes under SIGKILL and SIGSTOP
@@ -20,5 +21,6 @@ mod loss;
 mod namespaces;
 mod pressure;
 mod services;
+mod strangers;
 mod support;
 mod tampering;

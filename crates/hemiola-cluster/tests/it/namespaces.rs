@@ -20,7 +20,7 @@ fn the_host_process() {
         .peer(rank, SIZE)
         .workers(1)
         .rendezvous(variable("TEST_ADDRESS").parse().unwrap())
-        .secret(Secret::new("three hosts"))
+        .secret(Secret::new("secret of three hosts"))
         .deadlines(short_deadlines());
     let outcome: Result<(), Error> = builder.run(|cluster| {
         cluster.barrier()?;

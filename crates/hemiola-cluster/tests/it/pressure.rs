@@ -3,8 +3,9 @@
 use crate::collectives::certificates;
 use crate::support::{EventRecorder, free_address, over_tcp, peer, short_deadlines, tcp_job, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result, standalone};
-use hemiola_core::{ChannelId, ChannelOwner, JobId, Lane, OutgoingMessage, Purpose, Rank};
-use hemiola_net::{FrameHeader, FrameKind, TcpLimits};
+use hemiola_core::{ChannelId, ChannelOwner, Lane, OutgoingMessage, Purpose, Rank};
+use hemiola_net::testing::encode_frame_of;
+use hemiola_net::{FrameKey, FrameKind, TcpLimits};
 use std::io::Write;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,18 +182,9 @@ fn an_unauthenticated_client_cannot_grow_the_error_of_the_root() {
         deadlines.join = Duration::from_secs(4);
         let recorder = Arc::new(EventRecorder::default());
         let client = std::thread::spawn(move || {
-            let reason = vec![b'A'; 1_000_000];
-            let mut payload = vec![4, 5, 0xc0, 0x84, 0x3d];
-            payload.extend(&reason);
-            let header = FrameHeader {
-                kind: FrameKind::Handshake,
-                purpose: Purpose::Liveness,
-                length: payload.len() as u32,
-                job: JobId::from_name("hemiola"),
-                sequence: 0,
-                channel: ChannelId::new(0),
-            };
-            let sum = crc32c(&payload);
+            // A refusal with a reason of 3,000 letters, in the place of a hello.
+            let payload = [&[4, 6, 0xb8, 0x17][..], &[b'A'; 3000]].concat();
+            let frame = encode_frame_of(FrameKind::Handshake, &FrameKey::PUBLIC, 0, &payload);
             for _ in 0..100 {
                 let mut stream = loop {
                     match std::net::TcpStream::connect(address) {
@@ -200,7 +192,7 @@ fn an_unauthenticated_client_cannot_grow_the_error_of_the_root() {
                         Err(_) => std::thread::yield_now(),
                     }
                 };
-                let _ = stream.write_all(&[&header.encode()[..], &payload, &sum.to_le_bytes()].concat());
+                let _ = stream.write_all(&frame);
                 std::mem::forget(stream);
             }
         });
@@ -210,18 +202,6 @@ fn an_unauthenticated_client_cannot_grow_the_error_of_the_root() {
         assert!(recorder.contains("it sent a refusal out of turn"));
         assert!(error.len() < 10_000, "the error has {} bytes", error.len());
     });
-}
-
-/// CRC-32C, bit by bit.
-fn crc32c(bytes: &[u8]) -> u32 {
-    let mut crc = !0_u32;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 { (crc >> 1) ^ 0x82f6_3b78 } else { crc >> 1 };
-        }
-    }
-    !crc
 }
 
 #[test]

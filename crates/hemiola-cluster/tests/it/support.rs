@@ -56,7 +56,7 @@ pub(crate) fn peer(rank: usize, size: usize, address: SocketAddr) -> ClusterBuil
         .peer(rank, size)
         .workers(1)
         .rendezvous(Rendezvous::Address(address.to_string()))
-        .secret(Secret::new("test"))
+        .secret(Secret::new("secret of the tests"))
         .deadlines(short_deadlines())
         .shares_process()
 }

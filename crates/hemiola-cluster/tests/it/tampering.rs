@@ -3,10 +3,11 @@
 //! In each case both sides must end with a typed error that blames the connection, and no wrong
 //! message may be delivered.
 
-use crate::support::{Tamper, free_address, over_tcp, peer, proxy, with_watchdog};
+use crate::support::{Tamper, free_address, over_tcp, peer, proxy, short_deadlines, with_watchdog};
 use hemiola_cluster::{Cluster, Error, Result};
-use hemiola_core::{ChannelId, ChannelOwner, JobId, Lane, LossCause, OutgoingMessage, Purpose, Rank};
-use hemiola_net::{FrameHeader, FrameKind};
+use hemiola_core::{ChannelId, ChannelOwner, ErrorKind, Lane, LossCause, OutgoingMessage, Purpose, Rank};
+use hemiola_net::FrameKey;
+use hemiola_net::testing::encode_frame;
 use std::time::Duration;
 
 /// Number of the proxied connection that is the bulk lane of a job of two.
@@ -90,10 +91,10 @@ fn a_flipped_bit_is_detected() {
             bytes[middle] ^= 0x10;
             Some(bytes)
         }));
-        assert!(reason(&outcomes[0]).contains("bits have changed"), "{outcomes:?}");
+        assert!(reason(&outcomes[0]).contains("bytes have changed in transit"), "{outcomes:?}");
         // The sender is alive and receives the reason.
         let other = outcomes[1].as_ref().unwrap_err().to_string();
-        assert!(other.contains("lost peer 0") && other.contains("bits have changed"), "{other}");
+        assert!(other.contains("lost peer 0") && other.contains("bytes have changed in transit"), "{other}");
     });
 }
 
@@ -102,7 +103,7 @@ fn missing_bytes_are_detected() {
     with_watchdog(|| {
         let outcomes = bulk_through(once(1_000_000, |bytes| Some(bytes[..bytes.len() / 2].to_vec())));
         let reason = reason(&outcomes[0]);
-        assert!(reason.contains("checksum") || reason.contains("not a hemiola frame"), "{outcomes:?}");
+        assert!(reason.contains("not authentic") || reason.contains("not a hemiola frame"), "{outcomes:?}");
         assert!(outcomes[1].is_err());
     });
 }
@@ -115,23 +116,10 @@ fn a_cut_connection_is_a_lost_peer() {
     });
 }
 
-/// Returns the bytes of a whole frame as the bulk lane would carry it.
-fn forged(sequence: u64, length: u32) -> Vec<u8> {
-    let header = FrameHeader {
-        kind: FrameKind::Data,
-        purpose: Purpose::Custom,
-        length,
-        job: JobId::from_name("hemiola"),
-        sequence,
-        channel: ChannelId::of(ChannelOwner::Application, 1),
-    };
-    header.encode().to_vec()
-}
-
 #[test]
 fn a_replayed_frame_is_detected() {
     with_watchdog(|| {
-        // Frames 0 and 1 of this connection are its handshake; frame 2 is replayed.
+        // Two frames of this connection are its handshake; the next one is replayed.
         let outcomes = bulk_through(|| {
             let mut seen = Vec::new();
             Box::new(move |connection, bytes| {
@@ -154,7 +142,7 @@ fn a_replayed_frame_is_detected() {
                 Some(out)
             })
         });
-        assert!(reason(&outcomes[0]).contains("frame number 2 where 3 was expected"), "{outcomes:?}");
+        assert!(reason(&outcomes[0]).contains("a frame is missing or repeated"), "{outcomes:?}");
     });
 }
 
@@ -191,17 +179,39 @@ fn replace_first(frame: Vec<u8>) -> impl Fn() -> Tamper + Send {
 }
 
 #[test]
-fn an_oversized_frame_is_refused_before_it_is_allocated() {
+fn a_frame_of_a_man_in_the_middle_is_refused() {
     with_watchdog(|| {
-        let outcomes = bulk_through(replace_first(forged(2, u32::MAX)));
-        assert!(reason(&outcomes[0]).contains("a frame of 4294967295 bytes is over the limit"), "{outcomes:?}");
+        // It has seen the whole handshake, and knows everything but the secret.
+        let outcomes = bulk_through(replace_first(encode_frame(&FrameKey::PUBLIC, 0, &vec![0; PAYLOAD])));
+        assert!(reason(&outcomes[0]).contains("a frame header is not authentic"), "{outcomes:?}");
+        assert_eq!(outcomes[0].as_ref().unwrap_err().kind(), ErrorKind::External);
     });
 }
 
 #[test]
-fn a_frame_out_of_sequence_is_refused() {
+fn a_changed_handshake_is_an_external_failure() {
     with_watchdog(|| {
-        let outcomes = bulk_through(replace_first(forged(7, 0)));
-        assert!(reason(&outcomes[0]).contains("frame number 7 where 2 was expected"), "{outcomes:?}");
+        for position in [0, 4, 8, 60] {
+            let address = free_address();
+            let detour = proxy(address, move || {
+                let mut passed = 0;
+                Box::new(move |connection, mut bytes| {
+                    if connection == 0 && (passed..passed + bytes.len()).contains(&position) {
+                        bytes[position - passed] ^= 0x40;
+                    }
+                    passed += bytes.len();
+                    Some(bytes)
+                })
+            });
+            let mut deadlines = short_deadlines();
+            deadlines.join = Duration::from_millis(500);
+            let builders = [peer(0, 2, address), peer(1, 2, detour)];
+            let outcomes =
+                over_tcp(builders.map(|peer| peer.deadlines(deadlines.clone())).into(), |cluster| cluster.barrier());
+            for outcome in outcomes {
+                let error = outcome.unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::External, "byte {position}: {error}");
+            }
+        }
     });
 }

@@ -7,15 +7,17 @@ use crate::error::JoinError;
 use crate::join::acceptor::{Acceptor, AcceptorConfig};
 use crate::join::handshake::{ClientHandshake, ConnectionIntent, HandshakeMessage, JoinRefusal, JoinRequest};
 use crate::join::handshake_stream::{HandshakeError, HandshakeStream};
+use crate::join::refusal_log::RefusalLog;
 use crate::join::rendezvous::{Rendezvous, RendezvousRecord};
 use crate::join::roster::{Member, Roster};
-use crate::secret::Secret;
+use crate::secret::{MIN_SECRET_BYTES, Secret};
 use crate::tcp::io_loop::IoLoop;
 use crate::tcp::stream::PeerStream;
 use crate::tcp::transport::{EstablishedConnection, TcpLimits, TcpTransport};
 use crate::tls::TlsConfig;
 use hemiola_core::{ClusterEvent, Deadlines, Env, JobId, Lane, MessageSink, Moment, Observer, Rank};
 use serde::{Deserialize, Serialize};
+use std::cell::RefCell;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -42,8 +44,11 @@ pub struct JoinConfig {
     pub servers: usize,
     /// Identifier of the job.
     pub job: JobId,
-    /// Secret shared by all peers of the job.
+    /// Secret shared by all peers of the job. Without one, the root makes one and writes it into the
+    /// rendezvous file or, if the job meets at an address on loopback, into `secret_file`.
     pub secret: Secret,
+    /// File for a secret, in a folder that only this user can enter. Equal on all peers.
+    pub secret_file: Option<PathBuf>,
     /// Rendezvous of all peers of the job.
     pub rendezvous: Rendezvous,
     /// Interface to listen on. Default: the one that leads to the rendezvous; loopback if that is
@@ -89,17 +94,22 @@ impl JoinedPeer {
     /// thread of its own.
     pub fn start(self, sink: Arc<dyn MessageSink>) -> Result<(Arc<TcpTransport>, Vec<IoLoop>), JoinError> {
         let addresses = self.members.into_iter().map(|member| member.address).collect();
-        let JoinConfig { rank, job, limits, .. } = self.config;
-        Ok(TcpTransport::new(rank, job, addresses, self.connections, &limits, sink, &self.env)?)
+        let JoinConfig { rank, limits, .. } = self.config;
+        Ok(TcpTransport::new(rank, addresses, self.connections, &limits, sink, &self.env)?)
     }
 }
 
 /// Joins a job: connects to all of its other peers.
 pub fn join(config: JoinConfig, env: &Arc<dyn Env>, observer: &dyn Observer) -> Result<JoinedPeer, JoinError> {
+    let bytes = config.secret.bytes();
+    if !config.secret.is_none() && bytes < MIN_SECRET_BYTES {
+        return Err(JoinError::ShortSecret { bytes });
+    }
     let start = env.now();
     let deadline = start + config.deadlines.join;
     let pool = TcpTransport::pool(&config.limits);
-    let mut bootstrap = Bootstrap { config, env: env.clone(), observer, start, deadline, pool };
+    let refusals = RefCell::default();
+    let mut bootstrap = Bootstrap { config, env: env.clone(), observer, refusals, start, deadline, pool };
     let (members, connections) =
         if bootstrap.config.rank == Rank::ROOT { bootstrap.as_root()? } else { bootstrap.as_peer()? };
     let Bootstrap { config, .. } = bootstrap;
@@ -111,6 +121,7 @@ struct Bootstrap<'a> {
     config: JoinConfig,
     env: Arc<dyn Env>,
     observer: &'a dyn Observer,
+    refusals: RefCell<RefusalLog>,
     start: Moment,
     deadline: Moment,
     pool: BufferPool,
@@ -240,51 +251,77 @@ impl Bootstrap<'_> {
 
     /// Binds the rendezvous address, and writes the rendezvous file if peers find it that way.
     fn open_rendezvous(&mut self) -> Result<(Acceptor, RendezvousFileGuard), JoinError> {
-        match self.config.rendezvous.clone() {
+        let fresh = self.config.secret.is_none();
+        let (ip, port, file) = match self.config.rendezvous.clone() {
             Rendezvous::Address(address) => {
                 let resolved = resolve(&address)?;
                 let ip = self.config.bind.unwrap_or(resolved.ip());
-                let acceptor = Acceptor::open(ip, resolved.port(), self.acceptor_config(), &self.env)?;
-                Ok((acceptor, RendezvousFileGuard(None)))
-            }
-            Rendezvous::File(path) => {
-                let given = !self.config.secret.is_none();
-                if !given {
-                    let mut fresh = [0; 32];
-                    self.env.fill_random(&mut fresh);
-                    self.config.secret = Secret::from_random(fresh);
+                let private = self.config.secret_file.clone().filter(|_| fresh && ip.is_loopback());
+                if fresh && private.is_none() {
+                    let address = SocketAddr::new(ip, resolved.port()).to_string();
+                    return Err(JoinError::NoSecret { action: "listen on", address });
                 }
-                let ip = self.config.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-                let acceptor = Acceptor::open(ip, 0, self.acceptor_config(), &self.env)?;
-                let secret = if given { String::new() } else { self.config.secret.expose() };
-                let record = RendezvousRecord { address: self.advertised(acceptor.address, None), secret };
-                record
-                    .write(&path, &*self.env)
-                    .map_err(|error| JoinError::RendezvousFile { path: path.clone(), reason: error.to_string() })?;
-                Ok((acceptor, RendezvousFileGuard(Some(path))))
+                (ip, resolved.port(), private)
             }
+            Rendezvous::File(path) => (self.config.bind.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST)), 0, Some(path)),
+        };
+        if fresh {
+            let mut bytes = [0; 32];
+            self.env.fill_random(&mut bytes);
+            self.config.secret = Secret::from_random(bytes);
         }
+        let acceptor = Acceptor::open(ip, port, self.acceptor_config(), &self.env, |address| {
+            let Some(path) = &file else { return Ok(()) };
+            let secret = if fresh { self.config.secret.expose() } else { String::new() };
+            RendezvousRecord { address: self.advertised(address, None), secret }
+                .write(path, &*self.env)
+                .map_err(|error| JoinError::RendezvousFile { path: path.clone(), reason: error.to_string() })
+        })?;
+        if !acceptor.address.ip().is_loopback() && self.config.tls.is_none() {
+            self.observer.observe(&ClusterEvent::Unencrypted { address: acceptor.address.to_string() });
+        }
+        Ok((acceptor, RendezvousFileGuard(file)))
     }
 
     fn as_peer(&mut self) -> Result<(Vec<Member>, Vec<EstablishedConnection>), JoinError> {
-        let (root_address, stream) = self.connect_to_root()?;
-        let near = stream.local_addr()?.ip();
-        let ip = self.config.bind.unwrap_or(near);
-        let acceptor = Acceptor::open(ip, 0, self.acceptor_config(), &self.env)?;
-        let request = JoinRequest {
-            rank: self.config.rank,
-            size: self.config.size,
-            servers: self.config.servers,
-            address: self.advertised(acceptor.address, Some(near)),
-            process: std::process::id(),
+        let mut listening = None;
+        let (root_address, acceptor, mut root) = loop {
+            let (root_address, stream) = self.connect_to_root()?;
+            let near = stream.local_addr()?.ip();
+            let acceptor = match listening.take() {
+                Some(acceptor) => acceptor,
+                None => self.open_acceptor(near)?,
+            };
+            let request = JoinRequest {
+                rank: self.config.rank,
+                size: self.config.size,
+                servers: self.config.servers,
+                address: self.advertised(acceptor.address, Some(near)),
+                process: std::process::id(),
+            };
+            match self.authenticate(stream, &root_address, ConnectionIntent::Join(request)) {
+                Err(error) if self.may_retry(&error) => listening = Some(acceptor),
+                outcome => break (root_address, acceptor, outcome?),
+            }
+            self.env.sleep(RETRY_INTERVAL);
         };
-        let mut root = self.authenticate(stream, &root_address, ConnectionIntent::Join(request))?;
         let outcome = self.connect_peers(&acceptor, &mut root, &root_address);
         if let Err(error) = &outcome {
             // If the root itself is lost, this does no harm.
             let _ = root.send(&JoinMessage::Abort(error.to_string()), self.env.now() + ABORT_TIMEOUT);
         }
         outcome
+    }
+
+    fn open_acceptor(&self, near: IpAddr) -> Result<Acceptor, JoinError> {
+        let ip = self.config.bind.unwrap_or(near);
+        Acceptor::open(ip, 0, self.acceptor_config(), &self.env, |_| Ok(()))
+    }
+
+    /// Returns true if the other side dropped a connection that had not authenticated, and there is
+    /// time for another attempt.
+    fn may_retry(&self, error: &JoinError) -> bool {
+        matches!(error, JoinError::Handshake { error, .. } if error.is_closed()) && self.env.now() < self.deadline
     }
 
     /// Runs a peer's side from the roster to the final "go".
@@ -313,9 +350,8 @@ impl Bootstrap<'_> {
             // different one.
             let address = if lower == Rank::ROOT { root_address } else { &members[lower.index()].address };
             for lane in Lane::ALL {
-                let stream = self.connect_with_retry(&format!("peer {lower}"), address, &mut check_root)?;
-                let intent = ConnectionIntent::Connect { rank: self.config.rank, lane };
-                connections.push(self.authenticate(stream, address, intent)?.into_connection(lower, lane));
+                let stream = self.connect_lane(lower, address, lane, &mut check_root)?;
+                connections.push(stream.into_connection(lower, lane));
             }
         }
         connections.extend(self.accept_connections(acceptor, &members, &mut check_root)?);
@@ -324,6 +360,27 @@ impl Bootstrap<'_> {
         match receive_message(root, root_address, deadline)? {
             JoinMessage::Go => Ok((members, connections)),
             other => Err(unexpected_message(root_address, &other)),
+        }
+    }
+
+    /// Connects to a peer of lower rank on one lane.
+    fn connect_lane(
+        &self,
+        peer: Rank,
+        address: &str,
+        lane: Lane,
+        check: &mut dyn FnMut() -> Result<(), JoinError>,
+    ) -> Result<HandshakeStream, JoinError> {
+        loop {
+            let stream = self.connect_with_retry(&format!("peer {peer}"), address, check)?;
+            let intent = ConnectionIntent::Connect { rank: self.config.rank, lane };
+            match self.authenticate(stream, address, intent) {
+                Err(error) if self.may_retry(&error) => {
+                    check()?;
+                    self.env.sleep(RETRY_INTERVAL);
+                }
+                outcome => return outcome,
+            }
         }
     }
 
@@ -377,7 +434,10 @@ impl Bootstrap<'_> {
     }
 
     fn report_refusal(&self, from: SocketAddr, refusal: &JoinRefusal) {
-        self.observer.observe(&ClusterEvent::Refused { address: from.to_string(), reason: refusal.to_string() });
+        let Some(omitted) = self.refusals.borrow_mut().add(self.env.now()) else { return };
+        let more = if omitted > 0 { format!(" ({omitted} other refusals were not reported)") } else { String::new() };
+        let reason = format!("{refusal}{more}");
+        self.observer.observe(&ClusterEvent::Refused { address: from.to_string(), reason });
     }
 
     /// Finds the root and connects to it.
@@ -385,7 +445,11 @@ impl Bootstrap<'_> {
         let path = match &self.config.rendezvous {
             Rendezvous::Address(address) => {
                 let address = address.clone();
+                if self.config.secret.is_none() {
+                    refuse_public(&address)?;
+                }
                 let stream = self.connect_with_retry("the root", &address, &mut || Ok(()))?;
+                self.read_secret(&stream)?;
                 return Ok((address, stream));
             }
             Rendezvous::File(path) => path.clone(),
@@ -410,6 +474,24 @@ impl Bootstrap<'_> {
             }
             self.env.sleep(RETRY_INTERVAL);
         }
+    }
+
+    /// Takes the secret of a job that was given none from its file. The root writes the file before
+    /// it listens, so a connected peer finds it.
+    fn read_secret(&mut self, stream: &TcpStream) -> Result<(), JoinError> {
+        if !self.config.secret.is_none() {
+            return Ok(());
+        }
+        let address = stream.peer_addr()?;
+        let Some(path) = self.config.secret_file.clone().filter(|_| address.ip().is_loopback()) else {
+            return Err(JoinError::NoSecret { action: "connect to", address: address.to_string() });
+        };
+        let failed = |reason| JoinError::SecretFile { path: path.clone(), reason };
+        let record = RendezvousRecord::read(&path)
+            .map_err(|error| failed(error.to_string()))?
+            .ok_or_else(|| failed(format!("the process that listens on {address} did not write it")))?;
+        self.config.secret = record.secret(&self.config.secret);
+        Ok(())
     }
 
     /// Connects repeatedly until the deadline: the other side may not listen yet.
@@ -448,17 +530,18 @@ impl Bootstrap<'_> {
         let failed = |error| JoinError::Handshake { address: address.to_owned(), error };
         let refused = |refusal| JoinError::Refused { rank: self.config.rank, address: address.to_owned(), refusal };
         let tls = self.config.tls.as_ref().map(TlsConfig::dial).transpose()?;
-        let mut stream =
-            HandshakeStream::new(PeerStream::new(stream, tls)?, self.config.job, self.pool.clone(), self.env.clone());
+        let mut stream = HandshakeStream::new(PeerStream::new(stream, tls)?, self.pool.clone(), self.env.clone());
         let mut nonce = [0; 32];
         self.env.fill_random(&mut nonce);
         let (mut client, hello) = ClientHandshake::start(self.config.secret.clone(), self.config.job, intent, nonce);
         stream.send(&hello, self.deadline).map_err(failed)?;
         let challenge: HandshakeMessage = stream.receive(self.deadline).map_err(failed)?;
-        let claim = client.answer_challenge(&challenge).map_err(refused)?;
+        let binding = stream.channel_binding().map_err(failed)?;
+        let claim = client.answer_challenge(&challenge, binding).map_err(refused)?;
         stream.send(&claim, self.deadline).map_err(failed)?;
         let verdict: HandshakeMessage = stream.receive(self.deadline).map_err(failed)?;
-        client.verify_welcome(&verdict).map_err(refused)?;
+        let keys = client.verify_welcome(&verdict).map_err(refused)?;
+        stream.authenticate_as_dialer(keys);
         Ok(stream)
     }
 
@@ -495,6 +578,16 @@ fn resolve(address: &str) -> Result<SocketAddr, JoinError> {
     let fail = |reason: String| JoinError::Resolve { address: address.to_owned(), reason };
     let mut found = address.to_socket_addrs().map_err(|error| fail(error.to_string()))?;
     found.next().ok_or_else(|| fail("the name has no address".into()))
+}
+
+/// Refuses a root that cannot be on this host. A name that cannot be resolved yet is left to the
+/// attempts to connect.
+fn refuse_public(address: &str) -> Result<(), JoinError> {
+    let Ok(mut found) = address.to_socket_addrs() else { return Ok(()) };
+    if found.any(|address| address.ip().is_loopback()) {
+        return Ok(());
+    }
+    Err(JoinError::NoSecret { action: "connect to", address: address.to_owned() })
 }
 
 fn connect(address: &str, timeout: Duration) -> std::io::Result<TcpStream> {

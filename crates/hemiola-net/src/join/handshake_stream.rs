@@ -3,11 +3,12 @@
 use crate::buffer::BufferPool;
 use crate::decoder::FrameDecoder;
 use crate::frame::{FrameError, FrameHeader, FrameKind};
+use crate::frame_authentication::{FrameKey, SessionKeys};
 use crate::tcp::send_queue::SendQueue;
 use crate::tcp::stream::{PeerStream, ReadWait};
 use crate::tcp::transport::EstablishedConnection;
 use bytes::Bytes;
-use hemiola_core::{ChannelId, Env, JobId, Lane, Moment, Payload, Purpose, Rank};
+use hemiola_core::{ChannelId, Env, Lane, Moment, Payload, Purpose, Rank};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
@@ -15,8 +16,10 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Largest payload before a peer has authenticated. The roster of 10,000 peers fits.
-const UNAUTHENTICATED_LIMIT: usize = 1 << 20;
+/// Largest payload before the other side has authenticated: a claim with a long host name fits.
+pub(crate) const UNAUTHENTICATED_LIMIT: usize = 4 * 1024;
+/// Largest payload of an authenticated peer that has not started yet. The roster of 65,536 peers fits.
+const JOINING_LIMIT: usize = 8 << 20;
 
 /// Error of exchanging handshake messages.
 #[derive(Debug, thiserror::Error)]
@@ -42,22 +45,60 @@ pub enum HandshakeError {
     Io(#[from] io::Error),
 }
 
+impl HandshakeError {
+    /// Returns true if the other side ended the connection without a reason. It may have dropped
+    /// this connection in favour of others, so another attempt may succeed.
+    pub(crate) fn is_closed(&self) -> bool {
+        match self {
+            Self::Closed => true,
+            Self::Io(error) => matches!(
+                error.kind(),
+                io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted | io::ErrorKind::BrokenPipe
+            ),
+            _ => false,
+        }
+    }
+}
+
 /// Connection that exchanges whole handshake messages.
 #[derive(Debug)]
 pub(crate) struct HandshakeStream {
     stream: PeerStream,
     decoder: FrameDecoder,
     send_queue: SendQueue,
-    job: JobId,
     env: Arc<dyn Env>,
     /// Messages that arrived together with an earlier one.
     arrived: VecDeque<Bytes>,
 }
 
 impl HandshakeStream {
-    pub(crate) fn new(stream: PeerStream, job: JobId, pool: BufferPool, env: Arc<dyn Env>) -> Self {
-        let decoder = FrameDecoder::new(job, UNAUTHENTICATED_LIMIT, pool);
-        Self { stream, decoder, send_queue: SendQueue::default(), job, env, arrived: VecDeque::new() }
+    pub(crate) fn new(stream: PeerStream, pool: BufferPool, env: Arc<dyn Env>) -> Self {
+        let mut decoder = FrameDecoder::new(FrameKey::PUBLIC, UNAUTHENTICATED_LIMIT, pool);
+        // The frame after the last one of the handshake is under another key.
+        decoder.set_stepwise(true);
+        Self { stream, decoder, send_queue: SendQueue::new(FrameKey::PUBLIC), env, arrived: VecDeque::new() }
+    }
+
+    /// Returns the value that identifies the TLS session of this connection; empty without TLS.
+    /// Valid once a message has been received.
+    pub(crate) fn channel_binding(&self) -> Result<Vec<u8>, HandshakeError> {
+        Ok(self.stream.channel_binding()?)
+    }
+
+    /// Uses the session keys from the next frame on, after a handshake in which this side connected.
+    pub(crate) fn authenticate_as_dialer(&mut self, keys: SessionKeys) {
+        self.use_keys(keys.dialer, keys.acceptor);
+    }
+
+    /// Uses the session keys from the next frame on, after a handshake in which this side accepted.
+    pub(crate) fn authenticate_as_acceptor(&mut self, keys: SessionKeys) {
+        self.use_keys(keys.acceptor, keys.dialer);
+    }
+
+    fn use_keys(&mut self, outgoing: FrameKey, incoming: FrameKey) {
+        self.send_queue.set_key(outgoing);
+        self.decoder.set_key(incoming);
+        self.decoder.set_limit(JOINING_LIMIT);
     }
 
     /// Sends one message before `deadline`.
@@ -67,8 +108,6 @@ impl HandshakeStream {
             kind: FrameKind::Handshake,
             purpose: Purpose::Liveness,
             length: 0,
-            job: self.job,
-            sequence: 0,
             channel: ChannelId::new(0),
         };
         self.send_queue.push(header, payload);
@@ -102,7 +141,23 @@ impl HandshakeStream {
         Ok(self.arrived.pop_front().map(|payload| postcard::from_bytes(&payload)).transpose()?)
     }
 
+    /// Decodes one more message, from bytes that have arrived or from the socket.
     fn read(&mut self, wait: ReadWait) -> Result<(), HandshakeError> {
+        let mut foreign = false;
+        let arrived = &mut self.arrived;
+        let before = arrived.len();
+        let mut deliver = |header: FrameHeader, payload| {
+            foreign |= header.kind != FrameKind::Handshake;
+            arrived.push_back(payload);
+        };
+        self.decoder.decode_arrived(&mut deliver)?;
+        if self.arrived.len() == before {
+            return self.read_socket(wait);
+        }
+        check_kind(foreign)
+    }
+
+    fn read_socket(&mut self, wait: ReadWait) -> Result<(), HandshakeError> {
         match self.stream.read(self.decoder.space(), wait) {
             Ok(0) => Err(HandshakeError::Closed),
             Ok(count) => {
@@ -111,10 +166,7 @@ impl HandshakeStream {
                     foreign |= header.kind != FrameKind::Handshake;
                     self.arrived.push_back(payload);
                 })?;
-                if foreign {
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, "a data frame before joining").into());
-                }
-                Ok(())
+                check_kind(foreign)
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Err(HandshakeError::Closed),
@@ -129,12 +181,15 @@ impl HandshakeStream {
 
     /// Hands the connection over to the transport.
     pub(crate) fn into_connection(self, peer: Rank, lane: Lane) -> EstablishedConnection {
-        EstablishedConnection {
-            peer,
-            lane,
-            stream: self.stream,
-            decoder: self.decoder,
-            sent: self.send_queue.sequence(),
-        }
+        let Self { stream, mut decoder, send_queue, .. } = self;
+        decoder.set_stepwise(false);
+        EstablishedConnection { peer, lane, stream, decoder, send_queue }
     }
+}
+
+fn check_kind(foreign: bool) -> Result<(), HandshakeError> {
+    if foreign {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a data frame before joining").into());
+    }
+    Ok(())
 }

@@ -3,7 +3,8 @@
 //! A file serves launchers that assign ranks but no address, and local launches, where a port
 //! chosen in advance could be taken by the time it is used: the root binds any free port and writes
 //! it to the file. The file is readable by its owner only and also carries a fresh secret, so that
-//! such jobs are protected from other users without any set-up.
+//! such jobs are protected from other users without any set-up. A job that meets at an address on
+//! loopback and was given no secret exchanges one in such a file as well.
 
 use crate::secret::Secret;
 use hemiola_core::Env;

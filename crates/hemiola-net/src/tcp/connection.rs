@@ -16,7 +16,7 @@ use crate::tcp::stream::{BRIEF_WAIT, PeerStream, ReadWait};
 use bytes::Bytes;
 use hemiola_core::FRAME_OVERHEAD_BYTES;
 use hemiola_core::{
-    AssistOutcome, Env, GoodbyeReason, JobId, Lane, LossCause, Message, Moment, OutgoingMessage, Rank, TransportError,
+    AssistOutcome, Env, GoodbyeReason, Lane, LossCause, Message, Moment, OutgoingMessage, Rank, TransportError,
 };
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use polling::{Event, PollMode, Poller};
@@ -32,8 +32,9 @@ const MAX_OPERATIONS_PER_TURN: usize = 16;
 /// Reads in a row after which an assisting thread checks the time.
 const READS_PER_TIME_CHECK: u32 = 64;
 
-/// Cost of an unconsumed message besides its payload, so that small messages are bounded too.
-const MESSAGE_COST: usize = 128;
+/// Memory of an unconsumed message besides its payload, so that small messages are bounded too: its
+/// place in the queue, its allocation, and the state of a channel that it may be the first of.
+const MESSAGE_COST: usize = 512;
 
 /// Time that a thread waits for the I/O loop to hand reading over; one read takes a fraction of it.
 const HANDOVER_TIMEOUT: Duration = Duration::from_millis(2);
@@ -83,7 +84,6 @@ struct PollInterest {
 pub(crate) struct Connection {
     pub(crate) peer: Rank,
     pub(crate) lane: Lane,
-    job: JobId,
     stream: PeerStream,
     key: usize,
     poller: Arc<Poller>,
@@ -111,7 +111,6 @@ impl Connection {
     pub(crate) fn new(
         peer: Rank,
         lane: Lane,
-        job: JobId,
         stream: PeerStream,
         decoder: FrameDecoder,
         send_queue: SendQueue,
@@ -124,7 +123,6 @@ impl Connection {
         Self {
             peer,
             lane,
-            job,
             stream,
             key,
             poller,
@@ -228,7 +226,7 @@ impl Connection {
             }
             self.make_room(&mut send_queue).map_err(FrameSendError::Broken)?;
         }
-        let header = FrameHeader { kind, purpose, length: 0, job: self.job, sequence: 0, channel };
+        let header = FrameHeader { kind, purpose, length: 0, channel };
         let idle = send_queue.is_empty();
         if tail.is_empty() {
             send_queue.push(header, payload);

@@ -2,14 +2,15 @@
 //!
 //! Payloads are never copied: a write gathers the unsent parts of the first frames in the queue
 //! into one vectored call. Small frames are gathered together; large ones are written in pieces of
-//! [`PIECE_BYTES`], whose checksum is computed just before they are written, while they are in the
-//! cache. **Invariant:** a payload byte is written only after it is part of the checksum.
+//! [`PIECE_BYTES`], which become part of the frame's tag just before they are written, while they
+//! are in the cache. **Invariants:** a payload byte is written only after it is part of the tag; a
+//! frame number is used once per key.
 //!
 //! A payload may end in a borrowed *tail*. Then the frame is written at once, directly from the
 //! caller's memory, and the part that the socket does not take is copied and queued.
 
-use crate::checksum::Checksum;
 use crate::frame::{FrameHeader, HEADER_BYTES, TRAILER_BYTES};
+use crate::frame_authentication::{FrameKey, FrameTag};
 use crate::tcp::stream::PeerStream;
 use bytes::Bytes;
 use hemiola_core::FRAME_OVERHEAD_BYTES;
@@ -17,10 +18,11 @@ use hemiola_core::Payload;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-/// Bytes gathered for one write: few enough to stay in a second-level cache between checksum and
-/// copy, and enough to hide the cost of the call (on the machine of `docs/performance.md`, 256 KiB
+/// Bytes gathered for one write: few enough to stay in a second-level cache between tag and copy, and enough to hide the cost of the call (on the machine of `docs/performance.md`, 256 KiB
 /// reach two thirds of the rate, and 2 MiB no more than this).
 const PIECE_BYTES: usize = 512 * 1024;
+/// Largest payload whose tag is computed when it is queued, so that no state is kept for it.
+const TAGGED_AT_ONCE_BYTES: usize = 64 * 1024;
 /// Slices gathered for one write; well under the system's limit of 1,024.
 const SLICES: usize = 64;
 
@@ -31,27 +33,31 @@ struct QueuedFrame {
     /// Payload bytes in front of `payload` that were written and dropped.
     dropped: usize,
     length: usize,
-    /// Payload bytes covered by `sum`.
-    summed: usize,
-    sum: Checksum,
-    /// Final checksum, once it covers the whole payload.
+    /// Payload bytes covered by the tag.
+    tagged: usize,
+    /// Tag of the bytes so far; `None` once it covers the whole payload.
+    tag: Option<Box<FrameTag>>,
+    /// Final tag.
     trailer: [u8; TRAILER_BYTES],
     /// Bytes of the whole frame that are written.
     written: usize,
 }
 
 impl QueuedFrame {
-    fn new(header: &FrameHeader, payload: Payload) -> Self {
-        Self {
-            header: header.encode(),
-            payload,
-            dropped: 0,
-            length: header.length as usize,
-            summed: 0,
-            sum: Checksum::new(),
-            trailer: [0; TRAILER_BYTES],
-            written: 0,
+    fn new(key: &FrameKey, sequence: u64, header: &FrameHeader, payload: Payload, tail: &[u8]) -> Self {
+        let length = header.length as usize;
+        let header = header.encode(key, sequence);
+        let mut tag = key.start_frame(sequence, &header);
+        let mut frame =
+            Self { header, payload, dropped: 0, length, tagged: 0, tag: None, trailer: [0; TRAILER_BYTES], written: 0 };
+        if length <= TAGGED_AT_ONCE_BYTES {
+            payload_slices(&frame.payload, tail, 0, length).for_each(|slice| tag.update(slice));
+            frame.tagged = length;
+            frame.trailer = tag.finish();
+        } else {
+            frame.tag = Some(Box::new(tag));
         }
+        frame
     }
 
     fn total(&self) -> usize {
@@ -63,28 +69,31 @@ impl QueuedFrame {
         self.written.saturating_sub(HEADER_BYTES).min(self.length)
     }
 
-    /// Extends the checksum to all payload bytes before `until`.
-    fn sum_until(&mut self, until: usize, tail: &[u8]) {
+    /// Extends the tag to all payload bytes before `until`.
+    fn tag_until(&mut self, until: usize, tail: &[u8]) {
+        let Some(tag) = &mut self.tag else { return };
         let until = until.min(self.length);
-        if self.summed < until {
-            for slice in payload_slices(&self.payload, tail, self.summed - self.dropped, until - self.dropped) {
-                self.sum.update(slice);
+        if self.tagged < until {
+            for slice in payload_slices(&self.payload, tail, self.tagged - self.dropped, until - self.dropped) {
+                tag.update(slice);
             }
-            self.summed = until;
+            self.tagged = until;
         }
-        if self.summed == self.length {
-            self.trailer = self.sum.value().to_le_bytes();
+        if self.tagged == self.length
+            && let Some(tag) = self.tag.take()
+        {
+            self.trailer = tag.finish();
         }
     }
 
-    /// Adds the parts that are covered by the checksum and not yet written, in order.
+    /// Adds the parts that are covered by the tag and not yet written, in order.
     fn unsent<'a>(&'a self, tail: &'a [u8], slices: &mut Vec<IoSlice<'a>>) {
         if self.written < HEADER_BYTES {
             slices.push(IoSlice::new(&self.header[self.written..]));
         }
         let body = self.body() - self.dropped;
-        slices.extend(payload_slices(&self.payload, tail, body, self.summed - self.dropped).map(IoSlice::new));
-        if self.summed == self.length {
+        slices.extend(payload_slices(&self.payload, tail, body, self.tagged - self.dropped).map(IoSlice::new));
+        if self.tag.is_none() {
             let sent = self.written.saturating_sub(HEADER_BYTES + self.length);
             slices.push(IoSlice::new(&self.trailer[sent..]));
         }
@@ -120,21 +129,27 @@ fn payload_slices<'a>(
 }
 
 /// Queue of frames to be written to one connection.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SendQueue {
+    key: FrameKey,
     queue: VecDeque<QueuedFrame>,
     /// Bytes of the queued frames that are not yet written.
     queued: usize,
-    /// Sequence number of the next frame.
+    /// Number of the next frame under this key.
     sequence: u64,
     /// Set when the last frame has been queued.
     pub(crate) closed: bool,
 }
 
 impl SendQueue {
-    /// Continues a connection on which `sequence` frames have been sent.
-    pub(crate) fn with_sequence(sequence: u64) -> Self {
-        Self { sequence, ..Self::default() }
+    pub(crate) fn new(key: FrameKey) -> Self {
+        Self { key, queue: VecDeque::new(), queued: 0, sequence: 0, closed: false }
+    }
+
+    /// Sets the key of all following frames, which are counted from zero again.
+    pub(crate) fn set_key(&mut self, key: FrameKey) {
+        self.key = key;
+        self.sequence = 0;
     }
 
     pub(crate) fn queued(&self) -> usize {
@@ -145,16 +160,11 @@ impl SendQueue {
         self.queue.is_empty()
     }
 
-    /// Returns the sequence number of the next frame.
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence
-    }
-
-    /// Adds a frame. Sets sequence number and length of its header.
+    /// Adds a frame. Sets the length in its header.
     pub(crate) fn push(&mut self, header: FrameHeader, payload: Payload) {
-        let header = self.assign_number(header, payload.len());
-        self.queued += payload.len() + FRAME_OVERHEAD_BYTES;
-        self.queue.push_back(QueuedFrame::new(&header, payload));
+        let frame = self.start_frame(header, payload, &[]);
+        self.queued += frame.total();
+        self.queue.push_back(frame);
     }
 
     /// Adds a frame whose payload ends in a borrowed tail. Writes as much as the socket takes at
@@ -166,11 +176,10 @@ impl SendQueue {
         tail: &[u8],
         stream: &PeerStream,
     ) -> io::Result<()> {
-        let header = self.assign_number(header, payload.len() + tail.len());
-        let mut frame = QueuedFrame::new(&header, payload);
+        let mut frame = self.start_frame(header, payload, tail);
         if self.queue.is_empty() {
             while frame.written < frame.total() {
-                frame.sum_until(frame.body() + PIECE_BYTES, tail);
+                frame.tag_until(frame.body() + PIECE_BYTES, tail);
                 let mut slices = Vec::with_capacity(4);
                 frame.unsent(tail, &mut slices);
                 match stream.write(&slices) {
@@ -188,11 +197,11 @@ impl SendQueue {
         Ok(())
     }
 
-    fn assign_number(&mut self, mut header: FrameHeader, length: usize) -> FrameHeader {
-        header.sequence = self.sequence;
-        header.length = length as u32;
+    fn start_frame(&mut self, mut header: FrameHeader, payload: Payload, tail: &[u8]) -> QueuedFrame {
+        header.length = (payload.len() + tail.len()) as u32;
+        let sequence = self.sequence;
         self.sequence += 1;
-        header
+        QueuedFrame::new(&self.key, sequence, &header, payload, tail)
     }
 
     /// Drops all frames, because the connection is lost.
@@ -220,7 +229,7 @@ impl SendQueue {
         let mut gathered = 0;
         let mut frames = 0;
         for frame in &mut self.queue {
-            frame.sum_until(frame.body() + PIECE_BYTES - gathered, &[]);
+            frame.tag_until(frame.body() + PIECE_BYTES - gathered, &[]);
             frames += 1;
             gathered += frame.total() - frame.written;
             if gathered >= PIECE_BYTES || frames * 3 >= SLICES {
@@ -255,10 +264,8 @@ mod tests {
     use crate::decoder::FrameDecoder;
     use crate::frame::FrameKind;
     use crate::tcp::stream::ReadWait;
-    use hemiola_core::{ChannelId, JobId, Purpose};
+    use hemiola_core::{ChannelId, Purpose};
     use std::net::{TcpListener, TcpStream};
-
-    const JOB: JobId = JobId::new(7);
 
     /// Sends frames with these front and tail lengths. Reads nothing before all are under way, and
     /// compares the received frames.
@@ -267,19 +274,19 @@ mod tests {
         let sender = PeerStream::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap(), None).unwrap();
         let receiver = PeerStream::new(listener.accept().unwrap().0, None).unwrap();
         let bytes = |length: usize, seed: usize| -> Vec<u8> { (0..length).map(|at| (at * 7 + seed) as u8).collect() };
-        let mut send_queue = SendQueue::default();
+        let mut send_queue = SendQueue::new(FrameKey::PUBLIC);
         let mut expected = Vec::new();
         for (seed, &(front, tail)) in lengths.iter().enumerate() {
             let channel = ChannelId::new(1);
             let (kind, purpose) = (FrameKind::Data, Purpose::Custom);
-            let header = FrameHeader { kind, purpose, length: 0, job: JOB, sequence: 0, channel };
+            let header = FrameHeader { kind, purpose, length: 0, channel };
             let (front, mut tail) = (bytes(front, seed), bytes(tail, seed + 100));
             expected.push([&front[..], &tail].concat());
             send_queue.push_borrowed(header, front.into(), &tail, &sender).unwrap();
             // The queue must not depend on the borrowed tail any more.
             tail.fill(0);
         }
-        let mut decoder = FrameDecoder::new(JOB, 1 << 30, BufferPool::new(0));
+        let mut decoder = FrameDecoder::new(FrameKey::PUBLIC, 1 << 30, BufferPool::new(0));
         let mut frames = Vec::new();
         while frames.len() < expected.len() {
             if let Ok(count) = receiver.read(decoder.space(), ReadWait::Brief) {

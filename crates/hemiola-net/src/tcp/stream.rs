@@ -118,6 +118,13 @@ impl PeerStream {
         if count == 0 { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(count) }
     }
 
+    /// Returns the value that identifies the TLS session, equal on both sides and different for every
+    /// session (RFC 9266); empty without TLS. Fails before the TLS handshake is complete.
+    pub(crate) fn channel_binding(&self) -> io::Result<Vec<u8>> {
+        let Some(tls) = &self.tls else { return Ok(Vec::new()) };
+        tls.lock().export_keying_material(vec![0; 32], b"EXPORTER-Channel-Binding", None).map_err(io::Error::other)
+    }
+
     /// Writes what TLS has buffered. Returns true if all of it is written.
     pub(crate) fn flush(&self) -> io::Result<bool> {
         let Some(tls) = &self.tls else { return Ok(true) };

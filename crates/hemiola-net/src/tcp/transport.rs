@@ -18,8 +18,8 @@ use crate::tcp::stream::PeerStream;
 use bytes::Bytes;
 use hemiola_core::FRAME_OVERHEAD_BYTES;
 use hemiola_core::{
-    AssistOutcome, ChannelId, Env, GoodbyeReason, JobId, Lane, LossCause, Message, MessageSink, Moment,
-    OutgoingMessage, Payload, PeerLost, Purpose, Rank, Traffic, Transport, TransportError,
+    AssistOutcome, ChannelId, Env, GoodbyeReason, Lane, LossCause, Message, MessageSink, Moment, OutgoingMessage,
+    Payload, PeerLost, Purpose, Rank, Traffic, Transport, TransportError,
 };
 use parking_lot::{Condvar, Mutex};
 use polling::Poller;
@@ -60,8 +60,7 @@ pub(crate) struct EstablishedConnection {
     pub(crate) lane: Lane,
     pub(crate) stream: PeerStream,
     pub(crate) decoder: FrameDecoder,
-    /// Number of frames that this side has sent on the connection.
-    pub(crate) sent: u64,
+    pub(crate) send_queue: SendQueue,
 }
 
 /// State of one other peer.
@@ -219,7 +218,6 @@ impl TcpTransport {
     /// Takes over the connections of a joined peer. Nothing arrives before the returned loops run.
     pub(crate) fn new(
         rank: Rank,
-        job: JobId,
         addresses: Vec<String>,
         established: Vec<EstablishedConnection>,
         limits: &TcpLimits,
@@ -241,7 +239,7 @@ impl TcpTransport {
             .collect();
         let leases: [Arc<LeaseCount>; 2] = Default::default();
         let mut by_key = [Vec::new(), Vec::new()];
-        for EstablishedConnection { peer, lane, stream, mut decoder, sent } in established {
+        for EstablishedConnection { peer, lane, stream, mut decoder, send_queue } in established {
             decoder.set_limit(limits.frame);
             let queue = match lane {
                 Lane::Control => limits.control_queue,
@@ -250,10 +248,9 @@ impl TcpTransport {
             let connection = Arc::new(Connection::new(
                 peer,
                 lane,
-                job,
                 stream,
                 decoder,
-                SendQueue::with_sequence(sent),
+                send_queue,
                 by_key[lane.index()].len(),
                 pollers[lane.index()].clone(),
                 leases[lane.index()].clone(),

@@ -17,10 +17,8 @@ pub struct TablePlan {
     pub clocks: ClockInterval,
     /// Consistency model of the table.
     pub consistency: Consistency,
-    /// The body reads rows.
-    pub read: bool,
-    /// The body adds to rows.
-    pub added: bool,
+    /// The body reads rows and adds to rows.
+    pub read_and_added: bool,
 }
 
 /// Effective staleness of a table in a loop: iterations of other workers whose updates a read may
@@ -60,7 +58,7 @@ impl LoopPlan {
     /// only.
     #[must_use]
     pub fn hides_updates(&self, table: &TablePlan) -> bool {
-        table.read && table.added && self.cuts.peers_used > 1 && self.clocks_per_pass(table) <= 1
+        table.read_and_added && self.cuts.peers_used > 1 && self.clocks_per_pass(table) <= 1
     }
 
     /// Iterations of the busiest worker in a pass, by the planner's model.

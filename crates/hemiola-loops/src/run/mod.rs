@@ -269,10 +269,9 @@ fn check_finite<const N: usize>(
     arrays: &LoopArrays<'_>,
     space: &impl IterationSpace<N>,
 ) -> Result<()> {
-    let written = plan.arrays.iter().enumerate().filter(|(_, array)| array.write_mode == WriteMode::Written);
+    let mut written = plan.arrays.iter().enumerate().filter(|(_, array)| array.write_mode == WriteMode::Written);
     let found = written
-        .filter_map(|(number, array)| Some((array.name.clone(), arrays.get(number).first_non_finite()?)))
-        .next()
+        .find_map(|(number, array)| Some((array.name.clone(), arrays.get(number).first_non_finite()?)))
         .or_else(|| Some((site.space.to_owned(), space.first_non_finite()?)));
     found.map_or(Ok(()), |(name, (index, value))| {
         let (site, value, rank) = (site.title(), value.to_string(), cluster.rank());

@@ -96,8 +96,7 @@ fn table_plans(site: &LoopSite, plan: &LoopPlan, declared: &[CaptureKind]) -> Ve
             next_pass: announces && site.repeated,
             clocks,
             consistency,
-            read: used(name, false),
-            added: used(name, true),
+            read_and_added: used(name, false) && used(name, true),
         }),
         _ => None,
     };

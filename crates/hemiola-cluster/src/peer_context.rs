@@ -263,7 +263,7 @@ impl PeerContext {
 
     /// Sends a message. If the receiver left because of another peer's loss, the error is that
     /// loss.
-    pub(crate) fn send(&self, to: Rank, message: OutgoingMessage) -> Result<()> {
+    pub(crate) fn send(&self, to: Rank, message: &OutgoingMessage) -> Result<()> {
         let start = self.env.now();
         let mut left = self.timeout;
         loop {

@@ -10,8 +10,22 @@ use hemiola_core::rng::SplitMix64;
 const MAX_BYTES: usize = 1 << 16;
 /// Numbers at the limits of types and checks, as text.
 const NUMBERS: [&str; 16] = [
-    "0", "-1", "1", "255", "65536", "2147483648", "4294967295", "4294967296", "9223372036854775807",
-    "18446744073709551615", "18446744073709551616", "1e308", "1e-320", "NaN", "-inf", "0.0000000000000000000000000001",
+    "0",
+    "-1",
+    "1",
+    "255",
+    "65536",
+    "2147483648",
+    "4294967295",
+    "4294967296",
+    "9223372036854775807",
+    "18446744073709551615",
+    "18446744073709551616",
+    "1e308",
+    "1e-320",
+    "NaN",
+    "-inf",
+    "0.0000000000000000000000000001",
 ];
 /// Fragments with a meaning in one of the formats.
 const FRAGMENTS: [&[u8]; 12] =
@@ -101,7 +115,9 @@ impl Mutator {
     /// Replaces a run of digits by a number at a limit.
     fn replace_number(&mut self, input: &mut Vec<u8>) {
         let start = self.below(input.len() + 1);
-        let Some(first) = input[start..].iter().position(u8::is_ascii_digit).map(|offset| start + offset) else { return };
+        let Some(first) = input[start..].iter().position(u8::is_ascii_digit).map(|offset| start + offset) else {
+            return;
+        };
         let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
         let end = input[first..].iter().position(|byte| !is_number(byte)).map_or(input.len(), |length| first + length);
         let number = NUMBERS[self.below(NUMBERS.len())];

@@ -32,6 +32,9 @@ pub struct ThirdPartyCrate {
 }
 
 /// Root folder of the workspace.
+///
+/// # Panics
+/// If this crate is not two folders below the root.
 #[must_use]
 pub fn workspace_root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("a crate is two folders below the root").to_owned()
@@ -57,7 +60,8 @@ pub fn third_party_crates() -> Result<Vec<ThirdPartyCrate>, String> {
             continue;
         }
         let targets = package["targets"].as_array().into_iter().flatten();
-        let is_script = |target: &Value| target["kind"].as_array().into_iter().flatten().any(|kind| kind == "custom-build");
+        let is_script =
+            |target: &Value| target["kind"].as_array().into_iter().flatten().any(|kind| kind == "custom-build");
         let one = ThirdPartyCrate {
             license: text("license"),
             checksum: checksums.get(&(name.clone(), version.clone())).cloned(),
@@ -92,9 +96,9 @@ fn checksums() -> Result<BTreeMap<(String, String), String>, String> {
         let line = block.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = \""));
         line.and_then(|rest| rest.strip_suffix('"')).map(str::to_owned)
     };
-    let packages = lock.split("[[package]]").filter_map(|block| {
-        Some(((field(block, "name")?, field(block, "version")?), field(block, "checksum")?))
-    });
+    let packages = lock
+        .split("[[package]]")
+        .filter_map(|block| Some(((field(block, "name")?, field(block, "version")?), field(block, "checksum")?)));
     Ok(packages.collect())
 }
 

@@ -40,7 +40,13 @@ fn licences_are_allowed() {
             .flat_map(|exception| texts(&exception["allow"], None))
             .collect();
         let is_allowed = |license: &str| allowed.contains(license) || excepted.contains(license);
-        assert!(license_is_allowed(&one.license, &is_allowed), "{} {} is licensed `{}`", one.name, one.version, one.license);
+        assert!(
+            license_is_allowed(&one.license, &is_allowed),
+            "{} {} is licensed `{}`",
+            one.name,
+            one.version,
+            one.license
+        );
     }
 }
 
@@ -70,8 +76,7 @@ fn second_versions_are_listed_with_a_reason() {
 #[test]
 fn build_scripts_are_listed() {
     let listed = texts(&rules()["bans"]["build"]["allow-build-scripts"], Some("name"));
-    let found: BTreeSet<String> =
-        crates().into_iter().filter(|one| one.has_build_script).map(|one| one.name).collect();
+    let found: BTreeSet<String> = crates().into_iter().filter(|one| one.has_build_script).map(|one| one.name).collect();
     let new: Vec<_> = found.difference(&listed).collect();
     let gone: Vec<_> = listed.difference(&found).collect();
     assert!(new.is_empty(), "new build scripts: read those of {new:?}, then list them in deny.toml");
@@ -91,7 +96,9 @@ fn the_bill_of_materials_lists_every_crate() {
     let bill = bill_of_materials(&crates, "0.0.0");
     let components = bill["components"].as_array().unwrap();
     assert_eq!(components.len(), crates.len());
-    assert!(components.iter().any(|one| one["purl"].as_str().is_some_and(|purl| purl.starts_with("pkg:cargo/rustls@"))));
+    assert!(
+        components.iter().any(|one| one["purl"].as_str().is_some_and(|purl| purl.starts_with("pkg:cargo/rustls@")))
+    );
 }
 
 #[test]

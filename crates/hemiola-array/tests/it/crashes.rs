@@ -201,7 +201,8 @@ impl FileSystem for LyingDisk {
 #[test]
 fn schedules_find_a_save_that_is_not_made_durable() {
     let found = [true, false].map(|ignores_files| {
-        let lying = |disk: &SimFileSystem| Arc::new(LyingDisk { disk: disk.clone(), ignores_files }) as SharedFileSystem;
+        let lying =
+            |disk: &SimFileSystem| Arc::new(LyingDisk { disk: disk.clone(), ignores_files }) as SharedFileSystem;
         (0..200).any(|seed| std::panic::catch_unwind(|| run_schedule(seed, lying)).is_err())
     });
     assert_eq!(found, [true; 2], "of unsynced files and unsynced folders");

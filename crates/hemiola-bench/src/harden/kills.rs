@@ -101,11 +101,7 @@ fn models() -> anyhow::Result<Vec<KilledModel>> {
             SparseRegression::builder(SparseLoss::Squared).lambda(Lambda::Share(0.05)).epochs(6).build()?,
             examples,
         ),
-        KilledModel::new(
-            "lda",
-            TopicModelling::builder(4).sampler(LdaSampler::Exact).sweeps(4).build()?,
-            documents,
-        ),
+        KilledModel::new("lda", TopicModelling::builder(4).sampler(LdaSampler::Exact).sweeps(4).build()?, documents),
     ])
 }
 

@@ -33,7 +33,8 @@ fn train(cluster: &Cluster) -> hemiola_cluster::Result<()> {
 /// Peak resident memory of this process.
 fn peak_megabytes() -> anyhow::Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status").context("cannot read the memory of this process")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the system reports no peak memory")?;
+    let line =
+        status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("the system reports no peak memory")?;
     let kilobytes: f64 = line.trim().trim_end_matches(" kB").parse()?;
     Ok(kilobytes / 1e3)
 }

@@ -22,7 +22,8 @@ impl Observer for SilentObserver {
 
 /// Lets `strangers` try to join. Returns the number of those that got in.
 pub(super) fn measure(strangers: usize, seed: u64) -> anyhow::Result<usize> {
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).context("no free port")?.port();
+    let port =
+        TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).context("no free port")?.port();
     let mut random = SplitMix64::new(seed);
     let mut secret = || Secret::new(format!("{:016x}{:016x}", random.next_u64(), random.next_u64()));
     let own = secret();

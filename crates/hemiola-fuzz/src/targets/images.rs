@@ -22,7 +22,8 @@ fn idx_images() -> anyhow::Result<PreparedTarget> {
     let folder = tempfile::tempdir()?;
     let [images, labels, ..] = idx::paths(folder.path());
     std::fs::write(&labels, file(&[IMAGES as u32], &[1, 0, 2]))?;
-    let seeds = vec![file(&[IMAGES as u32, 2, 2], &[7; IMAGES * 4]), file(&[IMAGES as u32, 28, 28], &[9; IMAGES * 784])];
+    let seeds =
+        vec![file(&[IMAGES as u32, 2, 2], &[7; IMAGES * 4]), file(&[IMAGES as u32, 28, 28], &[9; IMAGES * 784])];
     Ok(PreparedTarget::new(seeds, move |input| {
         let _folder = &folder;
         std::fs::write(&images, input).expect("the temporary folder is writable");
@@ -44,7 +45,10 @@ fn cifar_images() -> anyhow::Result<PreparedTarget> {
 fn text() -> anyhow::Result<PreparedTarget> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("text.txt");
-    let seeds = vec![b"the ship left the harbour\na storm hit the ship\n".to_vec(), "naïve café\n日本 語\n".as_bytes().to_vec()];
+    let seeds = vec![
+        b"the ship left the harbour\na storm hit the ship\n".to_vec(),
+        "naïve café\n日本 語\n".as_bytes().to_vec(),
+    ];
     Ok(PreparedTarget::new(seeds, move |input| {
         let _folder = &folder;
         std::fs::write(&path, input).expect("the temporary folder is writable");

@@ -62,7 +62,10 @@ impl FuzzTarget {
         let mut paths =
             std::fs::read_dir(&folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<PathBuf>>>()?;
         paths.sort();
-        paths.iter().map(|path| std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))).collect()
+        paths
+            .iter()
+            .map(|path| std::fs::read(path).with_context(|| format!("cannot read `{}`", path.display())))
+            .collect()
     }
 }
 

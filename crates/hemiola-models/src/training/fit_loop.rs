@@ -6,7 +6,8 @@
 
 use super::checkpoint::{self, Checkpointable};
 use super::{
-    Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochResult, Fit, FitOptions, Metrics, NoCallback, TrainingSpec,
+    Callback, CheckpointMetadata, Checkpoints, ClusterInfo, EpochResult, Fit, FitOptions, Metrics, NoCallback,
+    TrainingSpec,
 };
 use hemiola_array::files::{OsFileSystem, SharedFileSystem};
 use hemiola_cluster::{Cluster, Result};

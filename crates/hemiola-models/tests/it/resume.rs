@@ -287,7 +287,8 @@ fn a_model_with_a_nan_is_refused_by_name_and_of_a_damaged_one_the_model_before_i
     let folder = lab.path().join("model");
     hemiola_cluster::standalone(2)
         .run(|cluster| {
-            let synthetic = SyntheticMf { users: 30, items: 20, entries: 400, rank: 2, seed: 3, ..SyntheticMf::default() };
+            let synthetic =
+                SyntheticMf { users: 30, items: 20, entries: 400, rank: 2, seed: 3, ..SyntheticMf::default() };
             let ratings = data::synthetic(cluster, &synthetic.generator())?;
             let fit = |epochs| {
                 let settings = MatrixFactorization::builder().rank(2).epochs(epochs).validation(0.0).build()?;

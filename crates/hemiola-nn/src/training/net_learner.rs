@@ -147,7 +147,7 @@ impl<N: NeuralNet<Batch = D::Batch>, D: Dataset> EpochLearner for NetLearner<'_,
     fn survives_failed_save(&self, error: &hemiola_cluster::Error) -> bool {
         // Peer 0 writes and tells all peers of its failure. Errors of steps and peers are others.
         let hemiola_cluster::Error::Layer { source, .. } = error else { return false };
-        matches!(source.downcast_ref(), Some(hemiola_sync::Error::Checkpoint { .. }))
+        matches!(source.downcast_ref::<hemiola_sync::Error>(), Some(hemiola_sync::Error::Checkpoint { .. }))
     }
 }
 

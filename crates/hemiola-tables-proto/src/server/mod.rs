@@ -392,12 +392,12 @@ impl<C: StorageType> ShardServer<C> {
         if self.spec.delivery == RowDelivery::Push {
             slots.extend(self.dirty.members().iter().filter(|slot| self.rows.is_dirty(**slot, to)));
         }
-        self.push(to, slots, min);
+        self.push(to, &slots, min);
     }
 
     /// Sends rows while the window has room; the rest waits.
-    fn push(&mut self, to: ClientId, slots: Vec<u32>, fresh: Clock) {
-        let sent = self.send_rows(to, &slots, fresh, false);
+    fn push(&mut self, to: ClientId, slots: &[u32], fresh: Clock) {
+        let sent = self.send_rows(to, slots, fresh, false);
         if let Some(sent) = sent {
             let push = PendingPush { slots: slots[sent..].to_vec(), fresh };
             self.clients[to.index()].window.push = Some(push);
@@ -419,7 +419,7 @@ impl<C: StorageType> ShardServer<C> {
             } else if let Some(PendingPush { mut slots, fresh }) = window.push.take() {
                 // A reply or an eager message has sent some of them meanwhile.
                 slots.retain(|slot| self.rows.is_dirty(*slot, to));
-                self.push(to, slots, fresh);
+                self.push(to, &slots, fresh);
             } else {
                 window.moved = false;
                 self.push_all(to, self.clocks.min());

@@ -348,10 +348,10 @@ impl ActiveCall<'_> {
         let inline = if bulk { Bytes::new() } else { value.clone() };
         let purpose = self.call.purpose();
         let payload = Payload::from_parts([header, inline]);
-        self.context.send(to, OutgoingMessage { lane: Lane::Control, channel: self.control, purpose, payload })?;
+        self.context.send(to, &OutgoingMessage { lane: Lane::Control, channel: self.control, purpose, payload })?;
         if bulk {
             let payload = value.clone().into();
-            self.context.send(to, OutgoingMessage { lane: Lane::Bulk, channel: self.bulk, purpose, payload })?;
+            self.context.send(to, &OutgoingMessage { lane: Lane::Bulk, channel: self.bulk, purpose, payload })?;
         }
         Ok(())
     }

@@ -31,7 +31,7 @@ fn features(sample: usize) -> [usize; 3] {
 /// A label that weights alone cannot learn: the first two fields interact. A tenth is wrong.
 fn label(sample: usize) -> f32 {
     let [user, item, _] = features(sample);
-    let wrong = sample * 7919 % 10 == 0;
+    let wrong = (sample * 7919).is_multiple_of(10);
     if ((user + item) % 2 == 0) == wrong { -1.0 } else { 1.0 }
 }
 

@@ -56,7 +56,8 @@ fn flatten(path: &str, value: &Value, all: &mut BTreeMap<String, String>) {
         Value::Number(number) if number.is_f64() => {
             let exact = number.as_f64().unwrap_or_default();
             let short = exact as f32;
-            let text = if f64::from(short) == exact { short.to_string() } else { exact.to_string() };
+            let text =
+                if f64::from(short).to_bits() == exact.to_bits() { short.to_string() } else { exact.to_string() };
             all.insert(path.to_owned(), text);
         }
         Value::String(text) => drop(all.insert(path.to_owned(), text.clone())),

@@ -98,7 +98,7 @@ fn flags_without_effect_are_refused() {
 #[test]
 fn quantities_are_no_classes() {
     let lab = tempfile::tempdir().unwrap();
-    let rows: String = (0..60).map(|row| format!("{}.5,{},{}\n", row * 7 % 61, row % 3, row % 5)).collect();
+    let rows = (0..60).map(|row| format!("{}.5,{},{}\n", row * 7 % 61, row % 3, row % 5)).collect::<Vec<_>>().concat();
     fs::write(lab.path().join("prices.csv"), rows).unwrap();
     for model in ["svm", "logistic"] {
         let told = refuse(&lab, &format!("train {model} --data prices.csv"));
@@ -139,7 +139,7 @@ fn bytes_are_no_documents() {
 #[test]
 fn sizes_beyond_memory_are_errors() {
     let lab = tempfile::tempdir().unwrap();
-    let wide: String = (0..20).map(|row| format!("{} {}:1 4294967296:1\n", row % 2, 1 + row % 2)).collect();
+    let wide = (0..20).map(|row| format!("{} {}:1 4294967296:1\n", row % 2, 1 + row % 2)).collect::<Vec<_>>().concat();
     fs::write(lab.path().join("wide.libsvm"), wide).unwrap();
     for model in ["svm", "logistic", "lasso"] {
         let told = refuse(&lab, &format!("train {model} --data wide.libsvm --workers 2"));
@@ -150,7 +150,7 @@ fn sizes_beyond_memory_are_errors() {
 #[test]
 fn classifiers_train_on_all_rows() {
     let lab = tempfile::tempdir().unwrap();
-    let rows: String = (0..40).map(|row| format!("{} {}:1\n", row % 2, 1 + row % 2)).collect();
+    let rows = (0..40).map(|row| format!("{} {}:1\n", row % 2, 1 + row % 2)).collect::<Vec<_>>().concat();
     fs::write(lab.path().join("two.libsvm"), rows).unwrap();
     for model in ["svm", "logistic"] {
         let ended = hemiola(&lab, &format!("train {model} --data two.libsvm --report run.json --workers 1"));

@@ -86,12 +86,11 @@ impl ExampleColumns {
         ignore: &[String],
     ) -> Result<InputSchema, ColumnError> {
         let names = head.names();
-        let label_position = match label {
-            Some(wanted) => head.position(&names, wanted)?,
-            None => {
-                check_first_is_label(head, &names)?;
-                0
-            }
+        let label_position = if let Some(wanted) = label {
+            head.position(&names, wanted)?
+        } else {
+            check_first_is_label(head, &names)?;
+            0
         };
         let mut roles = vec![ColumnRole::Feature; names.len()];
         for wanted in ignore {
@@ -204,7 +203,7 @@ fn check_first_is_label(head: FileHead<'_>, names: &[String]) -> Result<(), Colu
 mod tests {
     use super::*;
 
-    fn head<'a>(header: Option<&'a [String]>, fields: usize) -> FileHead<'a> {
+    fn head(header: Option<&[String]>, fields: usize) -> FileHead<'_> {
         FileHead { path: Path::new("x.csv"), header, fields }
     }
 

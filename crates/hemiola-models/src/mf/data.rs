@@ -78,7 +78,7 @@ pub fn read_with(cluster: &Cluster, options: &RatingReadOptions, pattern: &str) 
     // The root inspects the files and broadcasts the result, so that all peers read alike.
     let sources = find_files(cluster, pattern)?;
     let inspected = if cluster.is_root() { Some(inspect(options, &sources, pattern)) } else { None };
-    let inspected = cluster.broadcast(inspected)?.expect("the root has inspected the files");
+    let Some(inspected) = cluster.broadcast(inspected)? else { unreachable!("the root has inspected the files") };
     let RatingFiles { columns, schema, comment } = match inspected {
         Ok(files) => files,
         Err(InspectError::Read(error)) => return Err(error.into()),

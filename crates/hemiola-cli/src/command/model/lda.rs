@@ -236,7 +236,7 @@ impl TrainLda {
         self.common.report_skipped_lines(cluster, pattern, &skipped);
         let lines = if format == data::CorpusFormat::Text { " (each line is a document)" } else { "" };
         let mut summary = format!("{format}: {}{lines}", size(cluster, &corpus)?);
-        self.refuse_flags_of_other_formats(format).map_err(into_cluster_error)?;
+        Self::refuse_flags_of_other_formats(format).map_err(into_cluster_error)?;
         if let Some(names) = self.files.detected_vocabulary(options).filter(|_| format == data::CorpusFormat::Docword) {
             let _ = write!(summary, " (words from `{names}`)");
         }
@@ -252,7 +252,7 @@ impl TrainLda {
     }
 
     /// Refuses flags that have no effect on files of this format.
-    fn refuse_flags_of_other_formats(&self, format: data::CorpusFormat) -> anyhow::Result<()> {
+    fn refuse_flags_of_other_formats(format: data::CorpusFormat) -> anyhow::Result<()> {
         let (given, reason) = (GivenFlags::of_process(), format!("the documents are in the format `{format}`"));
         let hint = "leave it out, or set `--format`";
         if format == data::CorpusFormat::Text {

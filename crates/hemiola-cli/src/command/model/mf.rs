@@ -261,7 +261,7 @@ impl TrainMf {
         train.for_each(|_, rating| (least, most) = (least.min(*rating), most.max(*rating)));
         let all = cluster.all_gather((least, most))?;
         let (least, most) = all.into_iter().fold((least, most), |found, own| (found.0.min(own.0), found.1.max(own.1)));
-        if least == most && matches!(self.loss, LossName::Squared) {
+        if least >= most && matches!(self.loss, LossName::Squared) {
             return refuse(format!(
                 "all {} are {least}, so there is nothing to predict ({schema}); learn from events with `--loss one-class`",
                 counted(train.len(), "rating")

@@ -1,5 +1,6 @@
 //! Resuming from a checkpoint: bit-identical results, or a clear error.
 
+use hemiola_array::ArrayExt as _;
 use hemiola_array::synthetic::SyntheticMf;
 use hemiola_models::mf::{MfBuilder, MfModel, data};
 use hemiola_models::prelude::*;

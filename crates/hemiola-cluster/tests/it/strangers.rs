@@ -85,7 +85,10 @@ fn a_flood_of_connections_keeps_no_peer_out() {
         let hello = encode_frame_of(FrameKind::Handshake, &FrameKey::PUBLIC, 0, &[&[0][..], &[7; 32]].concat());
         let recorder = Arc::new(EventRecorder::default());
         std::thread::scope(|scope| {
-            let root = peer(0, 2, address).observer(recorder.clone());
+            // A connection that is not displaced keeps its place until the job gives up.
+            let mut deadlines = short_deadlines();
+            deadlines.handshake = 10 * deadlines.join;
+            let root = peer(0, 2, address).observer(recorder.clone()).deadlines(deadlines);
             let root = scope.spawn(move || root.run(|cluster| cluster.barrier()));
             // Silent ones, those that stop within the first message, and those that stop after it.
             let silent: Vec<TcpStream> = (0..400).map(|_| connect(address)).collect();

@@ -54,7 +54,7 @@ impl Cluster {
                     // A message that is not full is the last one.
                     sent[to] = payload.len() < MESSAGE_BYTES;
                     let message = OutgoingMessage { lane: Lane::Bulk, channel, purpose, payload: payload.into() };
-                    self.send(Rank::new(to as u32), &message)?;
+                    self.send(Rank::new(to as u32), message)?;
                 }
                 let from = (me + size - step) % size;
                 if !received[from] {

@@ -6,8 +6,9 @@ use crate::buffer::BufferPool;
 use crate::decoder::FrameDecoder;
 use crate::frame::{FrameHeader, FrameKind};
 use crate::frame_authentication::{FrameKey, SessionKeys};
+use crate::join::handshake::{ConnectionIntent, HandshakeMessage};
 use hemiola_core::rng::SplitMix64;
-use hemiola_core::{ChannelId, Purpose};
+use hemiola_core::{ChannelId, Lane, Purpose, Rank};
 
 /// Result of [`alter_frames`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,4 +88,32 @@ fn decode(key: &FrameKey, mut stream: &[u8]) -> (usize, bool) {
         }
     }
     (delivered, false)
+}
+
+/// Returns a key for frames that differs by `seed`.
+#[must_use]
+pub fn frame_key(seed: u8) -> FrameKey {
+    SessionKeys::expand(&[seed; 32]).dialer
+}
+
+/// Returns one message of each kind that a peer which is not authenticated yet may send, encoded.
+///
+/// # Panics
+/// Never: the messages are plain data.
+#[must_use]
+pub fn handshake_messages() -> Vec<Vec<u8>> {
+    let connect = ConnectionIntent::Connect { rank: Rank::new(1), lane: Lane::Bulk };
+    let messages = [
+        HandshakeMessage::Hello { nonce: [1; 32] },
+        HandshakeMessage::Challenge { nonce: [2; 32] },
+        HandshakeMessage::Claim { intent: connect, proof: [3; 32] },
+        HandshakeMessage::Welcome { proof: [4; 32] },
+    ];
+    messages.iter().map(|message| postcard::to_stdvec(message).expect("a message is plain data")).collect()
+}
+
+/// Returns true if `bytes` are an encoded message of a handshake.
+#[must_use]
+pub fn accepts_handshake_message(bytes: &[u8]) -> bool {
+    postcard::from_bytes::<HandshakeMessage>(bytes).is_ok()
 }

@@ -37,7 +37,7 @@ fn of_file(
     }))
 }
 
-/// Returns texts as they are and compressed.
+/// Returns texts as bytes.
 fn texts(texts: &[&str]) -> Vec<Vec<u8>> {
     texts.iter().map(|text| text.as_bytes().to_vec()).collect()
 }
@@ -133,10 +133,7 @@ fn columnar() -> anyhow::Result<PreparedTarget> {
             let (Some(first), Some(second)) = (file.columns().first().cloned(), file.columns().get(1).cloned()) else {
                 return Ok(());
             };
-            for group in 0..file.groups() {
-                file.read::<(i64, f64)>(group, &[&first, &second], |_| Ok(()))?;
-            }
-            Ok(())
+            file.read::<(i64, f64)>(0..file.groups(), &[&first, &second], |_| {}).map(drop)
         };
         Ok(open().map_err(hemiola::cluster::Error::from)?)
     })

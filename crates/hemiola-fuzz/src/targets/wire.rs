@@ -43,7 +43,7 @@ fn handshake() -> anyhow::Result<PreparedTarget> {
 }
 
 fn table_rows() -> anyhow::Result<PreparedTarget> {
-    let spec = TableSpec::new("weights", KeySpace::Dense { rows: 1000 }, 4);
+    let spec = TableSpec::new("weights", KeySpace::Fixed(1000), 4);
     let mut dense = RowBatch::<f32>::new();
     dense.push(3, 1, &RowCells::Dense(&[1.0, 2.0, 3.0, 4.0]));
     dense.push(900, 0, &RowCells::Dense(&[0.0; 4]));

@@ -157,7 +157,7 @@ impl CheckpointMetadata {
         let damaged = |problem: String| Err(Error::DamagedMetadata { problem });
         let is_duration = |seconds: f64| Duration::try_from_secs_f64(seconds).is_ok();
         if !is_duration(self.evaluation_seconds) {
-            return damaged(format!("`evaluation_seconds` is `{}`", self.evaluation_seconds));
+            return damaged(format!("`evaluation_seconds` is `{:?}`", self.evaluation_seconds));
         }
         if self.best_index >= self.progress.len() {
             return damaged(format!("`best_index` is `{}` of {} epochs", self.best_index, self.progress.len()));
@@ -167,7 +167,7 @@ impl CheckpointMetadata {
                 return damaged(format!("`epoch` is `{}` where epoch {expected} is expected", progress.epoch));
             }
             if !is_duration(progress.seconds) {
-                return damaged(format!("`seconds` of epoch {expected} is `{}`", progress.seconds));
+                return damaged(format!("`seconds` of epoch {expected} is `{:?}`", progress.seconds));
             }
         }
         Ok(())
@@ -261,7 +261,7 @@ mod tests {
             assert_eq!(problem(edit).unwrap_err(), expected);
         };
         refused("`seconds` of epoch 2 is `1e300`", &|metadata| metadata.progress[1].seconds = 1e300);
-        refused("`seconds` of epoch 1 is `-1`", &|metadata| metadata.progress[0].seconds = -1.0);
+        refused("`seconds` of epoch 1 is `-1.0`", &|metadata| metadata.progress[0].seconds = -1.0);
         refused("`evaluation_seconds` is `NaN`", &|metadata| metadata.evaluation_seconds = f64::NAN);
         refused("`best_index` is `2` of 2 epochs", &|metadata| metadata.best_index = 2);
         refused("`epoch` is `7` where epoch 2 is expected", &|metadata| metadata.progress[1].epoch = 7);

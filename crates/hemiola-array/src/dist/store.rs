@@ -301,5 +301,5 @@ impl ArrayLoader {
 }
 
 fn first_non_finite<'a, T: TensorElement + 'a>(values: impl IntoIterator<Item = &'a T>) -> Option<f64> {
-    values.into_iter().find_map(|value| value.non_finite())
+    values.into_iter().find_map(TensorElement::non_finite)
 }

@@ -202,14 +202,11 @@ impl SimFileSystem {
         let names = names(path);
         let (last, folders) = names.split_last().expect("a file has a name");
         for name in folders {
-            folder = match state.entries(folder).expect("a folder").get(*name) {
-                Some(inode) => *inode,
-                None => {
-                    let made =
-                        Inode::Folder { entries: BTreeMap::new(), durable: BTreeMap::new(), pending: Vec::new() };
-                    state.add_durable(folder, name, made)
-                }
-            };
+            let found = state.entries(folder).expect("a folder").get(*name).copied();
+            folder = found.unwrap_or_else(|| {
+                let made = Inode::Folder { entries: BTreeMap::new(), durable: BTreeMap::new(), pending: Vec::new() };
+                state.add_durable(folder, name, made)
+            });
         }
         let file = Inode::File { bytes: bytes.to_vec(), durable: bytes.to_vec(), lost: false };
         state.add_durable(folder, last, file);

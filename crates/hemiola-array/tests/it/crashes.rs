@@ -84,7 +84,7 @@ fn run_schedule(seed: u64, on: impl Fn(&SimFileSystem) -> SharedFileSystem) {
         committed = Some(version);
     }
     let foreign = plant_foreign(&disk, path, committed.is_some());
-    for _ in 0..1 + random.below(3) {
+    for _ in 0..=random.below(3) {
         // The versions that may be found: the last one that was reported as saved, or a later one.
         let mut oldest_allowed = committed;
         let start = disk.operations();
@@ -93,7 +93,7 @@ fn run_schedule(seed: u64, on: impl Fn(&SimFileSystem) -> SharedFileSystem) {
             let fault = if random.below(2) == 0 { FileFault::Io } else { FileFault::NoSpace };
             disk.fail_at(start + random.below(120) as u64, fault);
         }
-        for _ in 0..1 + random.below(4) {
+        for _ in 0..=random.below(4) {
             version += 1;
             if save(&disk, path, version).is_ok() {
                 oldest_allowed = Some(version);

@@ -9,9 +9,11 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-/// Returns the files of a saved model except the manifest, which contains times.
+/// Returns the files of the newest save of a model except the manifest, which contains times.
 pub(crate) fn arrays(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let manifest: serde_json::Value = serde_json::from_slice(&fs::read(folder.join("manifest.json")).unwrap()).unwrap();
+    let newest = folder.join(format!("generation-{}", manifest["generation"]));
+    let files = fs::read_dir(newest).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     files.map(|path| (name(&path), fs::read(&path).unwrap())).filter(|(name, _)| name != "manifest.json").collect()
 }

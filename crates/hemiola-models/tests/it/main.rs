@@ -15,3 +15,10 @@ mod resume;
 mod schedule;
 mod sparse;
 mod topics;
+
+/// Folder of the newest generation of a save.
+fn newest_generation(folder: &std::path::Path) -> std::path::PathBuf {
+    let manifest = std::fs::read(folder.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_slice(&manifest).unwrap();
+    folder.join(format!("generation-{}", manifest["generation"]))
+}

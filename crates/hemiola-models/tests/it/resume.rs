@@ -91,9 +91,9 @@ impl RunConfig {
     }
 }
 
-/// The files of a save except the manifest, which has timestamps.
+/// The files of the newest save except the manifest, which has timestamps.
 fn arrays(folder: &Path) -> BTreeMap<String, Vec<u8>> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let files = fs::read_dir(crate::newest_generation(folder)).unwrap().map(|entry| entry.unwrap().path());
     let name = |path: &Path| path.file_name().unwrap().to_str().unwrap().to_owned();
     files.map(|path| (name(&path), fs::read(&path).unwrap())).filter(|(name, _)| name != "manifest.json").collect()
 }
@@ -304,7 +304,6 @@ fn a_model_with_a_nan_is_refused_by_name_and_of_a_damaged_one_the_model_before_i
             cluster.barrier()?;
             let loaded = MfModel::load(cluster, &folder)?;
             let mut save = hemiola_array::dist::ArraySaver::begin(cluster, &lab.path().join("copy"))?;
-            hemiola_models::training::Checkpointable::put(&before, &mut save, "")?;
             save.put("user_factors", &cluster.from_fn([30, 16], |_| f32::NAN)?)?;
             save.put_metadata("model", &"mf");
             assert_eq!(loaded.item_factors.collect()?, before.item_factors.collect()?);

@@ -135,7 +135,7 @@ fn sent(cluster: &Cluster) -> (u64, u64) {
 fn train(cluster: &Cluster, strategy: Strategy) -> Result<String> {
     let mut model_of_peer = SyntheticModel::new(SEED, cluster.rank(), model());
     let values = SyntheticModel::initial_values(SEED, &model());
-    let builder = ModelSync::builder(cluster, model(), values, ArchivedKernel).network(Some(resources()));
+    let builder = ModelSync::builder(cluster, model(), values, ArchivedKernel).network(resources());
     let mut sync = builder.strategy(strategy).clip(Some(CLIP)).build()?;
     let before = sent(cluster);
     let variables: Vec<VariableId> = (0..model().variables.len()).map(VariableId::new).collect();

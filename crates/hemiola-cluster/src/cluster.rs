@@ -362,7 +362,7 @@ impl Cluster {
     /// Sends a message to a channel of peer `to`, waiting for room no longer than
     /// [`Deadlines::wait`].
     pub fn send(&self, to: Rank, message: OutgoingMessage) -> Result<()> {
-        self.inner.context.send(to, &message)
+        self.inner.context.send(to, message)
     }
 
     /// Receives the next message of `from`, waiting no longer than [`Deadlines::wait`]. Stall

@@ -263,7 +263,8 @@ impl PeerContext {
 
     /// Sends a message. If the receiver left because of another peer's loss, the error is that
     /// loss.
-    pub(crate) fn send(&self, to: Rank, message: &OutgoingMessage) -> Result<()> {
+    #[expect(clippy::needless_pass_by_value, reason = "a message is sent once; a full queue needs it again")]
+    pub(crate) fn send(&self, to: Rank, message: OutgoingMessage) -> Result<()> {
         let start = self.env.now();
         let mut left = self.timeout;
         loop {
@@ -348,10 +349,10 @@ impl ActiveCall<'_> {
         let inline = if bulk { Bytes::new() } else { value.clone() };
         let purpose = self.call.purpose();
         let payload = Payload::from_parts([header, inline]);
-        self.context.send(to, &OutgoingMessage { lane: Lane::Control, channel: self.control, purpose, payload })?;
+        self.context.send(to, OutgoingMessage { lane: Lane::Control, channel: self.control, purpose, payload })?;
         if bulk {
             let payload = value.clone().into();
-            self.context.send(to, &OutgoingMessage { lane: Lane::Bulk, channel: self.bulk, purpose, payload })?;
+            self.context.send(to, OutgoingMessage { lane: Lane::Bulk, channel: self.bulk, purpose, payload })?;
         }
         Ok(())
     }

@@ -36,7 +36,7 @@ impl PeerHandle {
 
     /// Sends a message, waiting for room like [`Cluster::send`](crate::Cluster::send).
     pub fn send(&self, to: Rank, message: OutgoingMessage) -> Result<()> {
-        self.context.send(to, &message)
+        self.context.send(to, message)
     }
 
     /// Sends a message if there is room now; returns it if there is none.

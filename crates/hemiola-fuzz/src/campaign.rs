@@ -14,7 +14,7 @@ use std::time::Duration;
 /// believed a number in the input.
 const MEMORY_LIMIT: u64 = 6 << 30;
 /// Deadline per input. Inputs take milliseconds; the rest is for busy machines.
-const INPUT_DEADLINE: Duration = Duration::from_secs(60);
+const INPUT_DEADLINE: Duration = Duration::from_mins(1);
 
 /// A target, its seeds, and the number of inputs to try.
 #[derive(Debug)]

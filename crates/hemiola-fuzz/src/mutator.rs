@@ -51,7 +51,7 @@ impl Mutator {
             0 => (0..self.below(256)).map(|_| self.rng.next_u64() as u8).collect(),
             count => seeds[self.below(count)].clone(),
         };
-        for _ in 0..1 + self.below(4) {
+        for _ in 0..=self.below(4) {
             match self.below(10) {
                 0 | 1 => self.flip(&mut input),
                 2 => self.overwrite_integer(&mut input),

@@ -215,7 +215,7 @@ pub(crate) fn read_units<B: Default + Send>(
 ) -> hemiola_cluster::Result<UnitCollection<B>> {
     let mine: Vec<usize> = (0..unit_peers.len()).filter(|unit| unit_peers[*unit] == cluster.rank().index()).collect();
     let next = AtomicUsize::new(0);
-    let done: Mutex<Vec<(usize, (B, Result<ReadReport>))>> = Mutex::new(Vec::new());
+    let done = Mutex::new(Vec::new());
     cluster.each_worker(|_| {
         // Relaxed: the counter only hands out units; the data goes through the mutex.
         while let Some(unit) = mine.get(next.fetch_add(1, Ordering::Relaxed)) {

@@ -30,10 +30,13 @@ pub(super) struct KillOutcome {
     pub(super) bits_equal: usize,
 }
 
+/// Training run with these checkpoints, which ends when the disk is down.
+type TrainingRun = dyn Fn(&SimFileSystem, Checkpoints) -> hemiola::Result<()>;
+
 /// A model family on a simulated disk.
 struct KilledModel {
     name: &'static str,
-    train: Box<dyn Fn(&SimFileSystem, Checkpoints) -> hemiola::Result<()>>,
+    train: Box<TrainingRun>,
 }
 
 impl KilledModel {

@@ -123,9 +123,8 @@ fn a_closed_output_is_not_a_failure_of_the_launcher() {
 fn escapes_in_names_of_files_users_and_items_reach_no_terminal() {
     let folder = tempfile::tempdir().unwrap();
     let escape = "\u{1b}]0;owned\u{7}\u{1b}[2J";
-    let ratings: String =
-        (0..40).map(|line| format!("user{},{escape}item{},{}\n", line % 5, line % 8, 1 + line % 5)).collect();
-    fs::write(folder.path().join("ratings.csv"), ratings).unwrap();
+    let ratings = (0..40).map(|line| format!("user{},{escape}item{},{}", line % 5, line % 8, 1 + line % 5));
+    fs::write(folder.path().join("ratings.csv"), ratings.collect::<Vec<_>>().join("\n")).unwrap();
     let end = |arguments: &[&str]| {
         let mut command = crate::support::subcommand(arguments[0]);
         launch(command.args(&arguments[1..]).current_dir(folder.path())).end()

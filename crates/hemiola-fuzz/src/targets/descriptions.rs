@@ -1,4 +1,5 @@
 //! Descriptions that people write and programs exchange: clusters, strategies, profiles.
+#![expect(clippy::unnecessary_wraps, reason = "all targets are prepared by functions of one type")]
 
 use super::{FuzzTarget, PreparedTarget};
 use hemiola::Cluster;

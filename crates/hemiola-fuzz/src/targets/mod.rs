@@ -1,4 +1,5 @@
 //! The targets: one per reader of outside bytes.
+#![expect(clippy::unnecessary_wraps, reason = "all targets are prepared by functions of one type")]
 
 mod descriptions;
 mod images;
@@ -20,11 +21,14 @@ pub struct FuzzTarget {
     prepare: fn() -> anyhow::Result<PreparedTarget>,
 }
 
+/// Reader of one input; returns true if it accepts the input.
+type InputReader = dyn Fn(&[u8]) -> bool;
+
 /// A target that is ready to run, with the seeds that it generates.
 pub struct PreparedTarget {
     /// Valid and nearly valid inputs.
     pub seeds: Vec<Vec<u8>>,
-    run: Box<dyn Fn(&[u8]) -> bool>,
+    run: Box<InputReader>,
 }
 
 impl std::fmt::Debug for PreparedTarget {

@@ -1,4 +1,5 @@
 //! Messages between peers: frames, handshakes, and what authenticated peers send.
+#![expect(clippy::unnecessary_wraps, reason = "all targets are prepared by functions of one type")]
 
 use super::{FuzzTarget, PreparedTarget};
 use bytes::Bytes;

@@ -18,6 +18,7 @@ fn run(target: &str, folder: &Path, inputs: &str) -> std::process::Output {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test reads its own variable")]
 fn no_target_fails() {
     let inputs = std::env::var("HEMIOLA_FUZZ_INPUTS").unwrap_or_else(|_| INPUTS.to_owned());
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("fuzz");

@@ -73,11 +73,13 @@ mod tests {
     #[test]
     fn a_chunk_ends_where_the_first_interval_ends() {
         let intervals = ChunkIntervals { flush: Some(6), clocks: vec![4] };
-        let mut chunks = vec![0..0];
-        while chunks[chunks.len() - 1].end < 15 {
-            chunks.push(intervals.chunk_at(chunks[chunks.len() - 1].end, 15));
+        let (mut chunks, mut end) = (Vec::new(), 0);
+        while end < 15 {
+            let chunk = intervals.chunk_at(end, 15);
+            end = chunk.end;
+            chunks.push(chunk);
         }
-        assert_eq!(chunks[1..], [0..4, 4..6, 6..8, 8..12, 12..15]);
+        assert_eq!(chunks, [0..4, 4..6, 6..8, 8..12, 12..15]);
         assert!(intervals.flushes_at(6) && !intervals.flushes_at(4) && !intervals.flushes_at(0));
     }
 }

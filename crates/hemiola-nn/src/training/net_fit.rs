@@ -195,7 +195,7 @@ impl<'a, D: Dataset> NetFit<'a, D> {
         drop(held_lock);
         let mut report = run.report(stop_reason)?;
         let (model, trainer) = learner.finish()?;
-        report.strategy = Some(serde_json::to_value(trainer.strategy_record()).expect("plain data"));
+        report.strategy = serde_json::to_value(trainer.strategy_record()).ok();
         Ok(FittedNet { model, report, trainer })
     }
 

@@ -72,7 +72,7 @@ fn bad_data_are_reported_with_file_and_line_and_leave_nothing() {
 #[test]
 fn unwritable_paths_are_reported_before_data_are_read() {
     let lab = lab();
-    fs::create_dir(lab.path().join("folder")).unwrap();
+    fs::create_dir_all(lab.path().join("folder/of/others")).unwrap();
     write(&lab, "file", b"");
     hemiola(&lab, "data make mf --ratings 50 --users 10 --items 10 --output made.csv");
     let before = names(&lab);
@@ -101,7 +101,7 @@ fn a_disk_that_is_too_small_is_reported_before_training() {
     let lab = lab();
     fs::create_dir(lab.path().join("disk")).unwrap();
     // A private disk of a few pages that ends with the shell; the script then lists its contents.
-    let script = r#"mount -t tmpfs -o size=64k none disk 2>/dev/null || { echo "no mount"; exit 0; }
+    let script = r#"mount -t tmpfs -o size=96k none disk 2>/dev/null || { echo "no mount"; exit 0; }
         "$0" train mf --data ratings.csv --epochs 2 --output disk/model $1; code=$?; echo "left: $(ls -A disk)"; exit $code"#;
     let on_small_disk = |options: &str| {
         let mut command = std::process::Command::new("unshare");

@@ -87,7 +87,7 @@ fn local_peers_train_the_same_model() {
 #[test]
 fn invalid_arguments_are_reported_before_training_and_leave_nothing() {
     let lab = lab();
-    fs::create_dir(lab.path().join("taken")).unwrap();
+    fs::create_dir_all(lab.path().join("taken/by/others")).unwrap();
     fs::write(lab.path().join("broken.csv"), "a,b,5\na,c,good\n").unwrap();
     let cases = [
         ("train mf --data ratings.csv --output taken", "`taken` exists and is not a saved model"),

@@ -156,7 +156,7 @@
 //! | `hemiola-plot` | charts as SVG, PNG and text | any other crate |
 //! | `hemiola-bench` | benchmarks behind `hemiola bench` | |
 //! | `hemiola-cli` | the `hemiola` command | |
-//! | `hemiola-testkit` | helpers of integration tests; not published | |
+//! | `hemiola-testkit`, `hemiola-fuzz` | helpers of integration tests; fuzz targets; not published | |
 
 pub use hemiola_array as array;
 pub use hemiola_cluster as cluster;

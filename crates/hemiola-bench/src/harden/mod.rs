@@ -84,6 +84,9 @@ impl Benchmark for HardenBench {
         let Some(peak_megabytes) = memory::measure(self.peers as usize, other)? else { return Ok(None) };
         let altered = hemiola_net::testing::alter_frames(FRAMES, self.seed);
         let kills = kills::measure(self.kills, self.seed)?;
+        for difference in &kills.differences {
+            writeln!(io::stderr().lock(), "{difference}")?;
+        }
         Ok(Some(HardenMeasurement {
             joined_without_secret: strangers::measure(STRANGERS, self.seed)?,
             altered_frames_noticed: altered.noticed as f64 / altered.altered as f64,

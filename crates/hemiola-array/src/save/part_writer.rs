@@ -1,7 +1,7 @@
 //! Writer of a save: a folder of its own, synced files, one rename.
 //!
 //! One peer begins, the others join. Each writes its parts and sends their records to the first,
-//! which commits. Parts go into the folder of the next [generation](super::generation), in the
+//! which commits. Parts go into the folder of the next generation, in the
 //! folder of the save. A first save has no folder yet: it is written to `.NAME.partial` beside the
 //! target and renamed when it is complete, so that a folder that exists is a save. Dropping an
 //! uncommitted [`PartWriter`] that began a save removes what was written; after a crash, the next

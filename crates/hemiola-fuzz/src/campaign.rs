@@ -7,7 +7,7 @@
 use crate::{FuzzTarget, Mutator};
 use anyhow::Context as _;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// Address space of the process, in bytes. Targets read inputs of 64 KiB: whoever needs more has
@@ -40,13 +40,12 @@ impl Campaign {
     pub fn run(&self) -> anyhow::Result<u64> {
         limit_memory()?;
         std::fs::create_dir_all(&self.folder).with_context(|| format!("cannot create `{}`", self.folder.display()))?;
-        let progress = AtomicU64::new(0);
-        let done = AtomicU64::new(0);
+        let (progress, done) = (AtomicU64::new(0), AtomicBool::new(false));
         std::thread::scope(|scope| {
+            // A panic ends the watchdog, too: the scope waits for it.
+            let _end = EndGuard(&done);
             scope.spawn(|| watch(&progress, &done));
-            let count = self.run_inputs(&progress);
-            done.store(1, Ordering::Release);
-            count
+            self.run_inputs(&progress)
         })
     }
 
@@ -66,6 +65,15 @@ impl Campaign {
     }
 }
 
+/// Tells the watchdog that the campaign has ended, also by a panic.
+struct EndGuard<'a>(&'a AtomicBool);
+
+impl Drop for EndGuard<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// Path of the failed input of a target.
 #[must_use]
 pub fn failed_input(folder: &Path, target: &str) -> PathBuf {
@@ -80,10 +88,10 @@ fn limit_memory() -> anyhow::Result<()> {
 
 /// Ends the process when one input takes longer than its deadline.
 #[expect(clippy::disallowed_methods, clippy::print_stderr, reason = "the watchdog of a test program; no job runs")]
-fn watch(progress: &AtomicU64, done: &AtomicU64) {
+fn watch(progress: &AtomicU64, done: &AtomicBool) {
     const TICK: Duration = Duration::from_millis(50);
     let mut last = (progress.load(Ordering::Acquire), Duration::ZERO);
-    while done.load(Ordering::Acquire) == 0 {
+    while !done.load(Ordering::Acquire) {
         std::thread::sleep(TICK);
         let now = progress.load(Ordering::Acquire);
         last = if now == last.0 { (now, last.1 + TICK) } else { (now, Duration::ZERO) };

@@ -53,6 +53,8 @@ fn save() -> anyhow::Result<PreparedTarget> {
     let folder = tempfile::tempdir()?;
     let (model, copy) = (folder.path().join("model"), folder.path().join("copy"));
     train(&model)?;
+    // The parts of later saves are written below the folder that a first one has made.
+    train(&copy)?;
     let reader = PartReader::open(&model)?;
     let Manifest { arrays, metadata } = reader.manifest();
     let seeds = vec![serde_json::to_vec_pretty(&(arrays, metadata))?];

@@ -8,6 +8,7 @@ use crate::rank_assignment::{self, RankAssignment, private_folder};
 use crate::run::run_on;
 use crate::stderr_observer::StderrObserver;
 use crate::system_env::SystemEnv;
+use crate::worker_share::HostCores;
 use hemiola_core::{Deadlines, Env, JobId, MessageSink, Observer, Rank};
 use hemiola_net::{InProcessTransport, JoinConfig, Rendezvous, Router, Secret, TcpLimits, TlsConfig, join};
 use std::net::IpAddr;
@@ -44,6 +45,9 @@ pub struct ClusterBuilder {
     /// True if this process is a dedicated server.
     is_server: bool,
     workers: Option<usize>,
+    /// Number of peers on this host, which divide its cores, and the cores of each, if a launcher says so.
+    local_peers: usize,
+    assigned_cores: Option<usize>,
     job: JobId,
     secret: Secret,
     /// Parent of the folder in which peers on one host exchange a secret.
@@ -68,6 +72,8 @@ impl ClusterBuilder {
             servers: 0,
             is_server: false,
             workers: None,
+            local_peers: 1,
+            assigned_cores: None,
             job: JobId::from_name("hemiola"),
             secret: Secret::none(),
             temporary: PathBuf::from("/tmp"),
@@ -110,7 +116,8 @@ impl ClusterBuilder {
         self
     }
 
-    /// Sets the number of workers. Default: the number of cores.
+    /// Sets the number of workers. Default: the cores of the host, divided among the peers that a
+    /// launcher has started on it.
     pub fn workers(mut self, workers: usize) -> Self {
         self.workers = Some(workers);
         self
@@ -184,9 +191,10 @@ impl ClusterBuilder {
     /// [`from_environment`](Self::from_environment).
     pub fn from_variables(mut self, variables: &dyn VariableSource) -> Result<Self> {
         let assignment = RankAssignment::detect(variables)?;
-        if let Some(RankAssignment { rank, size, rendezvous, job, .. }) = assignment {
+        if let Some(RankAssignment { rank, size, rendezvous, job, local_size, cores, .. }) = assignment {
             rendezvous.as_ref().map_or(Ok(()), rank_assignment::prepare)?;
             (self.rank, self.size, self.rendezvous) = (rank, size, rendezvous);
+            (self.local_peers, self.assigned_cores) = (local_size.unwrap_or(1), cores);
             self.job = job.map_or(self.job, |name| JobId::from_name(&name));
         }
         self.servers = parsed(variables, environment::SERVERS, "a number of servers")?.unwrap_or(self.servers);
@@ -350,7 +358,7 @@ impl ClusterBuilder {
                 Err(setting(environment::WORKERS.name, format!("{count} workers exceed the limit of {MAX_WORKERS}")))
             }
             Some(count) => Ok(count),
-            None => Ok(std::thread::available_parallelism().map_or(1, usize::from)),
+            None => Ok(HostCores::read().workers(self.local_peers, self.assigned_cores)),
         }
     }
 }

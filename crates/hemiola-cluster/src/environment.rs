@@ -86,7 +86,7 @@ table! {
         SECRET = "HEMIOLA_SECRET", "secret with which the peers of the job authenticate each other: at least 16 random bytes, for example the output of `openssl rand -hex 32`", "peers that meet on loopback or in a file exchange a fresh one in a file that only the user can read; others refuse to start";
         SECRET_FILE = "HEMIOLA_SECRET_FILE", "file that contains the secret, to keep it out of the environment", "none";
         JOB = "HEMIOLA_JOB", "name of the job; peers of different jobs refuse each other", "job id of the launcher, else none";
-        WORKERS = "HEMIOLA_WORKERS", "number of workers (compute threads) of this peer", "one per core; `hemiola run` divides the cores of a host among its peers";
+        WORKERS = "HEMIOLA_WORKERS", "number of workers (compute threads) of this peer", "the cores of this host, divided among the peers that a launcher has started on it; a peer that is bound to cores uses those";
         BIND = "HEMIOLA_BIND", "address on which this peer listens; `0.0.0.0` or `::` for all interfaces. Any address but loopback requires a secret", "the interface that leads to the rendezvous: loopback, if that is on this host";
         ADVERTISE = "HEMIOLA_ADVERTISE", "host name or address at which other peers reach this one", "the address on which it listens";
         TLS_CERT = "HEMIOLA_TLS_CERT", "certificate chain of this peer, a PEM file; enables TLS", "no TLS";
@@ -108,6 +108,7 @@ table! {
         TORCH_RANK = "RANK", "rank of this process; enables the other variables of torchrun", "not started by torchrun";
         TORCH_WORLD_SIZE = "WORLD_SIZE", "number of processes; also the size of a Kubernetes indexed job", "required with `RANK`";
         TORCH_LOCAL_RANK = "LOCAL_RANK", "rank of this process among those on its host", "unknown";
+        TORCH_LOCAL_SIZE = "LOCAL_WORLD_SIZE", "number of processes on this host, which divide its cores among their workers", "each process uses all cores";
         TORCH_MASTER_ADDR = "MASTER_ADDR", "host of process 0", "required with `RANK`";
         TORCH_MASTER_PORT = "MASTER_PORT", "rendezvous port on that host", "required with `RANK`";
         TORCH_AGENT_STORE = "TORCHELASTIC_USE_AGENT_STORE", "`True` if torchrun's own agent listens on `MASTER_PORT`: the rendezvous is then at the next port", "the port is free";
@@ -137,9 +138,24 @@ table! {
         SLURM_STEP_NUM_TASKS = "SLURM_STEP_NUM_TASKS", "number of tasks of the step", "the next variable is used";
         SLURM_NTASKS = "SLURM_NTASKS", "number of tasks of the job", "one of the two is required";
         SLURM_LOCALID = "SLURM_LOCALID", "rank of this task among those on its host", "unknown";
+        SLURM_STEP_TASKS_PER_NODE = "SLURM_STEP_TASKS_PER_NODE", "number of tasks on each host, as in `2(x3),1`; tasks of one host divide its cores among their workers", "each task uses all cores that Slurm allows it";
+        SLURM_NODEID = "SLURM_NODEID", "number of this host in the step", "0";
+        SLURM_CPUS_PER_TASK = "SLURM_CPUS_PER_TASK", "number of cores for each task, and so of its workers", "the cores of a host are divided among its tasks";
         SLURM_STEP_NODELIST = "SLURM_STEP_NODELIST", "hosts of the step, as in `node[001-004,7],other`; the rendezvous is on the first, or on loopback if there is only one", "the next variable is used";
         SLURM_JOB_NODELIST = "SLURM_JOB_NODELIST", "hosts of the job", "`HEMIOLA_RENDEZVOUS` is required";
         SLURM_JOB_ID = "SLURM_JOB_ID", "number of the job; together with the step it determines the port, from 20000 to 29999", "required with the step";
+    }
+}
+
+table! {
+    /// Variables of MPICH's `mpiexec`, and of launchers that set the same ones (Intel MPI, Cray PALS,
+    /// Flux).
+    MPICH {
+        MPICH_RANK = "PMI_RANK", "rank of this process", "not started by such a launcher";
+        MPICH_SIZE = "PMI_SIZE", "number of processes", "required with the rank";
+        MPICH_LOCAL_RANK = "MPI_LOCALRANKID", "rank of this process among those on its host", "unknown";
+        MPICH_LOCAL_SIZE = "MPI_LOCALNRANKS", "number of processes on this host, which divide its cores among their workers; if that is all of them, the rendezvous is a file in a folder that only the user can enter", "`HEMIOLA_RENDEZVOUS` is required";
+        PMIX_RANK = "PMIX_RANK", "rank that a launcher of another kind has assigned: the process refuses to run as a single peer", "not started by such a launcher";
     }
 }
 
@@ -190,6 +206,7 @@ pub fn markdown() -> String {
         ("Hemiola", HEMIOLA),
         ("torchrun", TORCHRUN),
         ("Open MPI", OPEN_MPI),
+        ("MPICH, Intel MPI, Cray PALS, Flux", MPICH),
         ("Slurm", SLURM),
         ("Kubernetes indexed jobs", KUBERNETES),
         ("Terminal", TERMINAL),
@@ -221,7 +238,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_own_variables_have_the_prefix() {
-        let tables = [HEMIOLA, TORCHRUN, OPEN_MPI, SLURM, KUBERNETES, TERMINAL, DEVELOPMENT];
+        let tables = [HEMIOLA, TORCHRUN, OPEN_MPI, SLURM, MPICH, KUBERNETES, TERMINAL, DEVELOPMENT];
         let names: Vec<_> = tables.iter().copied().flatten().map(|variable| variable.name).collect();
         let unique: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len());

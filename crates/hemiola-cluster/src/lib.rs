@@ -52,6 +52,7 @@ mod tree;
 mod waits;
 mod work_source;
 mod worker_pool;
+mod worker_share;
 mod worker_team;
 
 pub use bounded_wait::WaitContext;

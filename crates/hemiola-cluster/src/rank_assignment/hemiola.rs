@@ -12,6 +12,8 @@ pub(super) fn detect(lookup: &VariableLookup<'_>) -> Result<Option<LauncherAssig
         rank: (RANK.name, rank),
         size: (SIZE.name, size),
         local_rank: lookup.number(LOCAL_RANK)?,
+        local_size: None, // `hemiola run` sets the number of workers itself
+        cores: None,
         // Evaluated only if `HEMIOLA_RENDEZVOUS` is not set.
         rendezvous: Err(lookup.missing(
             RENDEZVOUS,

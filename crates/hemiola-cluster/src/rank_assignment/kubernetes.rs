@@ -37,6 +37,8 @@ pub(super) fn detect(lookup: &VariableLookup<'_>) -> Result<Option<LauncherAssig
         rank: (JOB_COMPLETION_INDEX.name, rank),
         size,
         local_rank: None,
+        local_size: None,
+        cores: None,
         rendezvous,
         job: None, // each submission of a job has the same name
         launcher: LauncherKind::Kubernetes,

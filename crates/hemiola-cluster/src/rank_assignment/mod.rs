@@ -2,8 +2,9 @@
 //!
 //! A process learns these from variables that its launcher has set. [`RankAssignment::detect`]
 //! checks the known launchers in a fixed order, and the first that has set its variables wins:
-//! `HEMIOLA_*`, torchrun, Open MPI, Slurm, Kubernetes. One file of this module handles each.
-//! Detection is a function of its argument alone, apart from the user id.
+//! `HEMIOLA_*`, torchrun, Open MPI, MPICH, Slurm, Kubernetes. One file of this module handles each.
+//! Detection is a function of its argument alone, apart from the user id and, for MPICH, the process
+//! that started the peers.
 //!
 //! **Invariant:** a process is never taken for a peer of a job that was not started, nor for a
 //! single peer of a job that was. So an allocation without a running step (an `sbatch` script) is
@@ -32,8 +33,10 @@ mod error;
 mod hemiola;
 mod kubernetes;
 mod lookup;
+mod mpich;
 mod open_mpi;
 pub(crate) mod private_folder;
+mod process_tree;
 mod rendezvous;
 mod slurm;
 mod torchrun;
@@ -59,6 +62,8 @@ pub enum LauncherKind {
     OpenMpi,
     /// Slurm's job step launcher `srun`.
     Slurm,
+    /// MPICH's launcher `mpiexec`, or a launcher with the same variables (Intel MPI, Cray PALS, Flux).
+    Mpich,
     /// Pod of a Kubernetes indexed job.
     Kubernetes,
 }
@@ -70,6 +75,7 @@ impl fmt::Display for LauncherKind {
             Self::Torchrun => "torchrun",
             Self::OpenMpi => "Open MPI",
             Self::Slurm => "Slurm",
+            Self::Mpich => "MPICH",
             Self::Kubernetes => "Kubernetes",
         })
     }
@@ -84,6 +90,10 @@ pub struct RankAssignment {
     pub size: usize,
     /// Rank among the peers on the same host, if the launcher gives it.
     pub local_rank: Option<usize>,
+    /// Number of peers on this host, if the launcher gives it.
+    pub local_size: Option<usize>,
+    /// Number of cores for each peer, if the launcher gives it.
+    pub cores: Option<usize>,
     /// Rendezvous of the peers; `None` exactly if `size` is 1.
     pub rendezvous: Option<Rendezvous>,
     /// Name that all peers of this job share and other jobs do not, if the launcher gives one.
@@ -97,11 +107,22 @@ impl RankAssignment {
     /// which is then a single peer.
     pub fn detect(variables: &dyn VariableSource) -> Result<Option<Self>, RankAssignmentError> {
         let lookup = VariableLookup::new(variables);
-        let launchers = [hemiola::detect, torchrun::detect, open_mpi::detect, slurm::detect, kubernetes::detect];
+        let launchers =
+            [hemiola::detect, torchrun::detect, open_mpi::detect, mpich::detect, slurm::detect, kubernetes::detect];
         for detect in launchers {
             if let Some(answer) = detect(&lookup)? {
                 return answer.check(&lookup).map(Some);
             }
+        }
+        // A launcher of another kind has started several processes, of which each would train alone.
+        if let Some(value) = lookup.text(environment::PMIX_RANK) {
+            return Err(RankAssignmentError::Missing {
+                missing: environment::RANK.name,
+                because: environment::PMIX_RANK.name,
+                value,
+                remedy: "this launcher gives no number of processes: set `HEMIOLA_RANK`, `HEMIOLA_SIZE` and \
+                         `HEMIOLA_RENDEZVOUS`, or unset `PMIX_RANK` to run as a single peer",
+            });
         }
         // Without a launcher, neither a size nor a rendezvous may be set.
         for variable in [environment::SIZE, environment::RENDEZVOUS] {
@@ -126,6 +147,8 @@ struct LauncherAssignment {
     /// Size, with the variable that sets it.
     size: (&'static str, usize),
     local_rank: Option<usize>,
+    local_size: Option<usize>,
+    cores: Option<usize>,
     /// Rendezvous according to this launcher. Used only if there are several peers and
     /// `HEMIOLA_RENDEZVOUS` is not set.
     rendezvous: Result<Rendezvous, RankAssignmentError>,
@@ -163,6 +186,8 @@ impl LauncherAssignment {
             rank: Rank::new(number),
             size,
             local_rank: self.local_rank,
+            local_size: self.local_size,
+            cores: self.cores,
             rendezvous,
             job: lookup.text(environment::JOB).or(self.job),
             launcher: self.launcher,

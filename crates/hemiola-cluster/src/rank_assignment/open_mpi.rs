@@ -38,6 +38,8 @@ pub(super) fn detect(lookup: &VariableLookup<'_>) -> Result<Option<LauncherAssig
         rank: (OMPI_RANK.name, rank),
         size: (OMPI_SIZE.name, size),
         local_rank: lookup.number(OMPI_LOCAL_RANK)?,
+        local_size,
+        cores: None,
         rendezvous,
         job: key,
         launcher: LauncherKind::OpenMpi,

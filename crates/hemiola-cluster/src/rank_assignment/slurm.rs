@@ -10,8 +10,8 @@ use super::lookup::VariableLookup;
 use super::rendezvous::join_host_port;
 use super::{LauncherAssignment, LauncherKind, RankAssignmentError};
 use crate::environment::{
-    EnvironmentVariable, SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_LOCALID, SLURM_NTASKS, SLURM_PROCID, SLURM_STEP_ID,
-    SLURM_STEP_NODELIST, SLURM_STEP_NUM_TASKS,
+    EnvironmentVariable, SLURM_CPUS_PER_TASK, SLURM_JOB_ID, SLURM_JOB_NODELIST, SLURM_LOCALID, SLURM_NODEID,
+    SLURM_NTASKS, SLURM_PROCID, SLURM_STEP_ID, SLURM_STEP_NODELIST, SLURM_STEP_NUM_TASKS, SLURM_STEP_TASKS_PER_NODE,
 };
 use hemiola_net::Rendezvous;
 
@@ -41,10 +41,38 @@ pub(super) fn detect(lookup: &VariableLookup<'_>) -> Result<Option<LauncherAssig
         rank: (SLURM_PROCID.name, rank),
         size,
         local_rank: lookup.number(SLURM_LOCALID)?,
+        local_size: local_size(*lookup)?,
+        cores: lookup.number(SLURM_CPUS_PER_TASK)?,
         rendezvous: rendezvous(*lookup, size.1, port(job as u64, step as u64)),
         job: Some(format!("slurm-{job}.{step}")),
         launcher: LauncherKind::Slurm,
     }))
+}
+
+/// Returns the number of tasks on this host, from a list such as `2(x3),1`: that of the host with
+/// the number of this one in the step.
+fn local_size(lookup: VariableLookup<'_>) -> Result<Option<usize>, RankAssignmentError> {
+    let Some(list) = lookup.text(SLURM_STEP_TASKS_PER_NODE) else { return Ok(None) };
+    let host = lookup.number(SLURM_NODEID)?.unwrap_or(0);
+    let unreadable = || RankAssignmentError::Unreadable {
+        variable: SLURM_STEP_TASKS_PER_NODE.name,
+        value: list.clone(),
+        expected: "numbers of tasks such as `2(x3),1`",
+    };
+    let mut hosts = 0_usize;
+    for part in list.split(',') {
+        let (tasks, repeats) = match part.split_once("(x") {
+            Some((tasks, repeats)) => (tasks, repeats.strip_suffix(')').ok_or_else(unreadable)?),
+            None => (part, "1"),
+        };
+        let tasks: usize = tasks.trim().parse().map_err(|_| unreadable())?;
+        let repeats: usize = repeats.parse().map_err(|_| unreadable())?;
+        hosts = hosts.saturating_add(repeats);
+        if host < hosts {
+            return Ok(Some(tasks));
+        }
+    }
+    Err(unreadable())
 }
 
 /// Returns the port of a step. It is equal on all its tasks, and different from those of other

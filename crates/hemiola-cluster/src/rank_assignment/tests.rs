@@ -54,6 +54,9 @@ const OPEN_MPI: [(&str, &str); 7] = [
     ("PMIX_NAMESPACE", "2067005441"),
     ("OMPI_MCA_orte_precondition_transports", "a010582958d7dbff-1169854bf368d5bc"),
 ];
+/// Set by MPICH 4.0.2 for `mpiexec.hydra -n 2`.
+const MPICH: [(&str, &str); 4] =
+    [("PMI_RANK", "1"), ("PMI_SIZE", "2"), ("MPI_LOCALRANKID", "1"), ("MPI_LOCALNRANKS", "2")];
 const SLURM: [(&str, &str); 7] = [
     ("SLURM_JOB_ID", "77"),
     ("SLURM_STEP_ID", "1"),
@@ -93,6 +96,8 @@ fn hemiola_variables() {
         rank: Rank::new(2),
         size: 4,
         local_rank: Some(1),
+        local_size: None,
+        cores: None,
         rendezvous: Some(Rendezvous::Address("node0:4000".into())),
         job: Some("seven".into()),
         launcher: LauncherKind::Hemiola,
@@ -210,6 +215,57 @@ fn open_mpi_on_several_hosts_needs_a_rendezvous() {
     let nameless = without(&without(&OPEN_MPI, "PMIX_NAMESPACE"), "OMPI_MCA_ess_base_jobid");
     refused(&nameless, &["one host", "HEMIOLA_RENDEZVOUS"]);
     refused(&without(&OPEN_MPI, "OMPI_COMM_WORLD_SIZE"), &["`OMPI_COMM_WORLD_SIZE` is not set"]);
+}
+
+#[test]
+fn mpich_on_one_host_uses_a_private_rendezvous_folder() {
+    let found = assigned(&with(&MPICH, "TMPDIR", "/scratch"));
+    assert_eq!((found.rank, found.size, found.launcher), (Rank::new(1), 2, LauncherKind::Mpich));
+    assert_eq!((found.local_rank, found.local_size, found.cores), (Some(1), Some(2), None));
+    let Some(Rendezvous::File(path)) = &found.rendezvous else { panic!("{found:?}") };
+    let uid = rustix::process::getuid().as_raw();
+    assert_eq!(path.parent(), Some(PathBuf::from(format!("/scratch/hemiola-{uid}")).as_path()));
+    let root = assigned(&with(&with(&MPICH, "TMPDIR", "/scratch"), "PMI_RANK", "0"));
+    assert_eq!((root.rendezvous, root.job), (found.rendezvous, found.job), "the same for all ranks of one mpiexec");
+}
+
+#[test]
+fn mpich_on_several_hosts_needs_a_rendezvous() {
+    refused(&with(&MPICH, "MPI_LOCALNRANKS", "1"), &["MPICH", "several hosts", "HEMIOLA_RENDEZVOUS"]);
+    refused(&without(&MPICH, "MPI_LOCALNRANKS"), &["MPICH", "HEMIOLA_RENDEZVOUS"]);
+    refused(&without(&MPICH, "PMI_SIZE"), &["`PMI_RANK` is `1`", "`PMI_SIZE` is not set"]);
+    refused(&with(&MPICH, "PMI_RANK", "2"), &["`PMI_RANK` is `2`", "`PMI_SIZE` is `2`"]);
+}
+
+#[test]
+fn mpiexec_within_slurm_is_told_from_srun() {
+    // `mpiexec` starts one process per host with `srun`; the peers inherit its variables.
+    let host = with(&with(&SLURM, "SLURM_STEP_NUM_TASKS", "1"), "SLURM_PROCID", "0");
+    let mpiexec = assigned(&[host.as_slice(), &MPICH].concat());
+    assert_eq!((mpiexec.launcher, mpiexec.rank, mpiexec.size), (LauncherKind::Mpich, Rank::new(1), 2));
+    let srun = assigned(&[SLURM.as_slice(), &[("PMI_RANK", "5"), ("PMI_SIZE", "8")]].concat());
+    assert_eq!((srun.launcher, srun.rank, srun.size), (LauncherKind::Slurm, Rank::new(5), 8));
+}
+
+#[test]
+fn a_rank_without_a_size_is_never_a_single_peer() {
+    refused(&[("PMIX_RANK", "1"), ("PMIX_NAMESPACE", "prte-7")], &["`PMIX_RANK` is `1`", "HEMIOLA_SIZE"]);
+    let given = [("PMIX_RANK", "1"), ("HEMIOLA_RANK", "1"), ("HEMIOLA_SIZE", "2"), ("HEMIOLA_RENDEZVOUS", "a:1")];
+    assert_eq!(assigned(&given).size, 2);
+}
+
+#[test]
+fn launchers_say_how_many_peers_share_a_host() {
+    let local = |variables: &[(&'static str, &'static str)]| assigned(variables).local_size;
+    assert_eq!(local(&OPEN_MPI), Some(2));
+    assert_eq!(local(&with(&TORCHRUN, "LOCAL_WORLD_SIZE", "2")), Some(2));
+    let tasks = |list, host| with(&with(&SLURM, "SLURM_STEP_TASKS_PER_NODE", list), "SLURM_NODEID", host);
+    assert_eq!(local(&SLURM), None);
+    assert_eq!(local(&tasks("4(x2)", "1")), Some(4));
+    assert_eq!(local(&tasks("3(x2),2", "2")), Some(2));
+    refused(&tasks("3(x2),2", "3"), &["`SLURM_STEP_TASKS_PER_NODE` is `3(x2),2`"]);
+    refused(&tasks("3(2", "0"), &["`SLURM_STEP_TASKS_PER_NODE` is `3(2`"]);
+    assert_eq!(assigned(&with(&SLURM, "SLURM_CPUS_PER_TASK", "4")).cores, Some(4));
 }
 
 #[test]

@@ -9,8 +9,8 @@ use super::lookup::VariableLookup;
 use super::rendezvous::join_host_port;
 use super::{LauncherAssignment, LauncherKind, RankAssignmentError};
 use crate::environment::{
-    TORCH_AGENT_STORE, TORCH_LOCAL_RANK, TORCH_MASTER_ADDR, TORCH_MASTER_PORT, TORCH_RANK, TORCH_RUN_ID,
-    TORCH_WORLD_SIZE,
+    TORCH_AGENT_STORE, TORCH_LOCAL_RANK, TORCH_LOCAL_SIZE, TORCH_MASTER_ADDR, TORCH_MASTER_PORT, TORCH_RANK,
+    TORCH_RUN_ID, TORCH_WORLD_SIZE,
 };
 use hemiola_net::Rendezvous;
 
@@ -23,6 +23,8 @@ pub(super) fn detect(lookup: &VariableLookup<'_>) -> Result<Option<LauncherAssig
         rank: (TORCH_RANK.name, rank),
         size: (TORCH_WORLD_SIZE.name, size),
         local_rank: lookup.number(TORCH_LOCAL_RANK)?,
+        local_size: lookup.number(TORCH_LOCAL_SIZE)?,
+        cores: None,
         rendezvous: rendezvous(*lookup),
         job: lookup.text(TORCH_RUN_ID).filter(|id| id != "none"), // default of torchrun, equal for all its jobs
         launcher: LauncherKind::Torchrun,

@@ -116,3 +116,17 @@ fn runs_under_open_mpi() {
         assert_four_peers(&String::from_utf8_lossy(&output.stdout));
     });
 }
+
+#[test]
+fn runs_under_mpich() {
+    let installed = Command::new("mpiexec.hydra").arg("--version").output().is_ok_and(|output| output.status.success());
+    require!(condition("mpich", installed, "MPICH's mpiexec.hydra is not installed"));
+    with_watchdog(|| {
+        let mut mpiexec = clean("mpiexec.hydra".into());
+        // A shell between launcher and program does not hide that the peers belong together.
+        let shell = ["-launcher", "fork", "-n", "4", "sh", "-c", "\"$0\"; exit $?"];
+        let output = mpiexec.args(shell).arg(hello()).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_four_peers(&String::from_utf8_lossy(&output.stdout));
+    });
+}

@@ -5,7 +5,7 @@
 //!   arrays, plans
 //! - `examples`: the programs of the folder `examples`, their output and their results
 //! - `guide`: the plans shown in `docs/parallel-for.md`
-//! - `hello`: the example `hello`, standalone, under the launcher, under `mpirun`, with torchrun's
+//! - `hello`: the example `hello`, standalone, under the launcher, under Open MPI and MPICH, with torchrun's
 //!   variables
 //! - `killed`: a peer under the launcher that is killed
 //! - `loops`: typical loops on in-process peers

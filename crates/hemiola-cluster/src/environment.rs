@@ -1,6 +1,6 @@
 //! Every environment variable Hemiola reads or sets, in one file.
 //!
-//! The tables below are the reference: [`markdown`] generates `docs/environment.md` from them, and a
+//! The tables below are the reference: [`markdown`] generates `docs/reference/environment.md` from them, and a
 //! test compares the two. Code that needs a variable takes a [`VariableSource`] and one of the names
 //! from here. **Invariant:** no other code in Hemiola reads the process environment, so two peers
 //! with different variables can live in one test.
@@ -175,7 +175,7 @@ table! {
 pub const FORWARDED: &[EnvironmentVariable] =
     &[BIND, TLS_CERT, TLS_KEY, TLS_CA, TLS_NAME, JOIN_SECONDS, SILENCE_SECONDS, WAIT_SECONDS, STALL_SECONDS];
 
-/// Returns the text of `docs/environment.md`.
+/// Returns the text of `docs/reference/environment.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut page = String::from(
@@ -210,12 +210,12 @@ mod tests {
 
     #[test]
     fn the_reference_page_is_fresh() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/environment.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/environment.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
         if page != markdown() {
             let fresh = std::env::temp_dir().join("environment.md");
             std::fs::write(&fresh, markdown()).expect("the temporary folder is writable");
-            panic!("docs/environment.md is stale: copy {} over it", fresh.display());
+            panic!("docs/reference/environment.md is stale: copy {} over it", fresh.display());
         }
     }
 

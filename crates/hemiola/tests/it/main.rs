@@ -4,7 +4,7 @@
 //! - `conditions`: loops under normal and failure conditions: aliases, failures, buffers, served
 //!   arrays, plans
 //! - `examples`: the programs of the folder `examples`, their output and their results
-//! - `guide`: the plans shown in `docs/parallel-for.md`
+//! - `guide`: the plans shown in the book
 //! - `hello`: the example `hello`, standalone, under the launcher, under `mpirun`, with torchrun's
 //!   variables
 //! - `killed`: a peer under the launcher that is killed

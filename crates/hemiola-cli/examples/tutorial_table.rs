@@ -23,7 +23,8 @@ fn main() -> hemiola::Result<()> {
         let ratings = ratings.entries().filter(|key, _| is_known(key)).materialize()?;
         let mut w = cluster.uniform([USERS, RANK], 0.1..0.6, Seed(1))?;
         let start = RowInitializer::Uniform { seed: 2, low: 0.1, high: 0.6 };
-        let items = cluster.table::<f32>("items").rows(ITEMS as u64).width(RANK).initializer(start).staleness(1).build()?;
+        let items =
+            cluster.table::<f32>("items").rows(ITEMS as u64).width(RANK).initializer(start).staleness(1).build()?;
         let h = items.in_loop().every(100);
         let loss = cluster.accumulator::<f64>();
         for epoch in 1..=5 {

@@ -232,7 +232,10 @@ fn every_page_with_rust_snippets_is_tested() {
     for page in pages().iter().filter(|page| page.starts_with("docs") || page.as_path() == Path::new("README.md")) {
         if read(page).contains("\n```rust") {
             let name = page.to_str().unwrap();
-            assert!(sources.contains(&format!("{name}\"")), "{name} has Rust snippets; list it in crates/hemiola/src/book.rs");
+            assert!(
+                sources.contains(&format!("{name}\"")),
+                "{name} has Rust snippets; list it in crates/hemiola/src/book.rs"
+            );
             count += 1;
         }
     }

@@ -10,13 +10,14 @@ macro_rules! pages {
 }
 
 pages! {
-    #[cfg(feature = "models")] Readme = "README.md";
+    Readme = "README.md";
     ParallelLoops = "docs/concepts/parallel-loops.md";
     #[cfg(feature = "models")] Classify = "docs/guides/classify.md";
     Collectives = "docs/guides/collectives.md";
     Data = "docs/guides/data.md";
     LoopsGuide = "docs/guides/parallel-loops.md";
     ParameterServer = "docs/guides/parameter-server.md";
+    #[cfg(feature = "models")] Programs = "docs/guides/programs.md";
     #[cfg(feature = "models")] Recommend = "docs/guides/recommend.md";
     Schedules = "docs/guides/schedules.md";
     Simulate = "docs/guides/simulate.md";
@@ -24,4 +25,7 @@ pages! {
     Strategies = "docs/guides/strategies.md";
     #[cfg(feature = "models")] Topics = "docs/guides/topics.md";
     #[cfg(feature = "models")] Checkpoints = "docs/operations/checkpoints.md";
+    SerialLoop = "docs/tutorial/1-serial-loop.md";
+    Threads = "docs/tutorial/2-threads.md";
+    Table = "docs/tutorial/5-table.md";
 }

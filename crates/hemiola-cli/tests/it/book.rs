@@ -104,7 +104,8 @@ impl Lab {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("HEMIOLA_")) {
             command.env_remove(name);
         }
-        command.stdin(Stdio::null());
+        // The pages show the output of two workers, unless a command names another number.
+        command.env("HEMIOLA_WORKERS", "2").stdin(Stdio::null());
         command
     }
 
@@ -200,7 +201,7 @@ fn every_block_that_does_not_run_says_why() {
         .map(|block| format!("{}:{}: {}", block.page, block.line, block.obstacle().unwrap()))
         .collect();
     // A new block that cannot run is a decision: raise the number with it.
-    assert_eq!(left_out.len(), 0, "{left_out:#?}");
+    assert_eq!(left_out.len(), 19, "{left_out:#?}");
 }
 
 #[test]

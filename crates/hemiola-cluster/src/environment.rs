@@ -180,8 +180,9 @@ pub const FORWARDED: &[EnvironmentVariable] =
 pub fn markdown() -> String {
     let mut page = String::from(
         "# Environment variables\n\n\
-         Generated from `crates/hemiola-cluster/src/environment.rs`; a test keeps the two equal. An empty\n\
-         variable counts as unset.\n\n\
+         This page lists the environment variables that Hemiola reads. It is for operators and for authors of\n\
+         launchers. It is generated from `crates/hemiola-cluster/src/environment.rs`; a test keeps the two\n\
+         equal. An empty variable counts as unset.\n\n\
          Launchers are checked in the order of this page, and the first one whose variables are set\n\
          assigns rank and size of the process. `HEMIOLA_RENDEZVOUS` and `HEMIOLA_JOB` take precedence over\n\
          the values of any launcher. Without a launcher, the process is a job of one peer.\n",

@@ -1,5 +1,6 @@
-"""Compares all-reduces of hemiola, Gloo and Open MPI; see collective.sh. docs/performance.md describes the method."""
+"""Compares all-reduces of hemiola, Gloo and Open MPI; see collective.sh. benchmarks/results/*/collectives.md describes the method."""
 import argparse, json, os, pathlib, shutil, subprocess, sys, tempfile
+import results
 
 HEMIOLA = "target/release/hemiola"
 HERE = pathlib.Path(__file__).parent
@@ -55,7 +56,7 @@ def keep(best, found):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/results")
     arguments = parser.parse_args()
     with_mpi = shutil.which("mpirun") is not None
     if not with_mpi:
@@ -83,10 +84,7 @@ def main():
     table += f"\n\n16 MB overlapped with 50 ms on a device add {extra * 100:.1f} % (target: ≤ 10 %), with 50 ms on the same core {busy * 100:.1f} %. Best of {arguments.rounds} rounds."
     print(table)
     if arguments.write:
-        document = pathlib.Path("docs/performance.md")
-        begin, end = "<!-- benchmarks/collective.sh -->\n", "<!-- end of collective -->\n"
-        before, rest = document.read_text().split(begin, 1)
-        document.write_text(f"{before}{begin}\n{table}\n\n{end}{rest.split(end, 1)[1]}")
+        results.put("collectives", "benchmarks/collective.sh", "end of collective", table)
 
 
 main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares all-reduce over TCP between processes of this machine: hemiola, Gloo (through PyTorch) and
-# Open MPI, in turn. Prints a table; --write puts it into docs/performance.md. Without mpirun, Open MPI is
+# Open MPI, in turn. Prints a table; --write puts it into benchmarks/results. Without mpirun, Open MPI is
 # skipped.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Repeats the gossip averaging runs of docs/collective.md: a support vector machine on IMDB
-# (HEMIOLA_DATA), trained by 8 and by 4 processes on this machine. Writes docs/collective-*.svg and
+# Repeats the gossip averaging runs of docs/experiments/gossip.md: a support vector machine on IMDB
+# (HEMIOLA_DATA), trained by 8 and by 4 processes on this machine. Writes docs/pictures/collective-*.svg and
 # prints a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -24,13 +24,13 @@ done
 
 plot() { "$hemiola" plot --log-y --y objective "$@"; }
 graphs=("$runs/complete.json" "$runs/root-expander.json" --label complete --label "expander of degree 2")
-plot "${graphs[@]}" --x seconds -o docs/collective-seconds.svg
-plot "${graphs[@]}" --x bytes -o docs/collective-bytes.svg
+plot "${graphs[@]}" --x seconds -o docs/pictures/collective-seconds.svg
+plot "${graphs[@]}" --x bytes -o docs/pictures/collective-bytes.svg
 names=(--label NOTIFY-ACK --label barrier --label asynchronous)
 all=("$runs/notify-ack.json" "$runs/barrier.json" "$runs/async.json" "${names[@]}")
-plot "${all[@]}" --x seconds -o docs/collective-synchronization.svg
-"$hemiola" plot "${all[@]}" --y consistent --x epochs -o docs/collective-consistent.svg
-plot "$runs/slow-notify-ack.json" "$runs/slow-barrier.json" "$runs/slow-async.json" "${names[@]}" --x seconds -o docs/collective-slow.svg
+plot "${all[@]}" --x seconds -o docs/pictures/collective-synchronization.svg
+"$hemiola" plot "${all[@]}" --y consistent --x epochs -o docs/pictures/collective-consistent.svg
+plot "$runs/slow-notify-ack.json" "$runs/slow-barrier.json" "$runs/slow-async.json" "${names[@]}" --x seconds -o docs/pictures/collective-slow.svg
 
 python3 - "$runs" <<'PYTHON'
 import json, pathlib, sys

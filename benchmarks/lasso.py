@@ -1,6 +1,7 @@
-"""Compares hemiola's lasso with celer, skglm, scikit-learn and adelie; see lasso.sh. docs/performance.md describes the method."""
+"""Compares hemiola's lasso with celer, skglm, scikit-learn and adelie; see lasso.sh. benchmarks/results/*/lasso.md describes the method."""
 import argparse, json, math, os, pathlib, subprocess, time
 import numpy, scipy.sparse
+import results
 
 FOLDER = pathlib.Path("target/benchmarks/lasso")
 HEMIOLA = "target/release/hemiola"
@@ -122,7 +123,7 @@ def hemiola(name, share, workers):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=2, help="of the others; ours makes three")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/results")
     arguments = parser.parse_args()
     load_before, rows = os.getloadavg()[0], []
     # Whoever compiles on the first call does it here.
@@ -149,10 +150,7 @@ def main():
     head = "| problem | λ / λ_max | coefficients | hemiola, s | two workers, s | celer, s | skglm, s | scikit-learn, s | adelie, s | ratio to the best | speed-up of two workers |"
     table = "\n".join([head, "|" + "---|" * 11, *rows]) + f"\n\nBest of {arguments.rounds} (ours 3) runs; load average before: {load_before:.1f}."
     if arguments.write:
-        document = pathlib.Path("docs/performance.md")
-        begin, end = "<!-- benchmarks/lasso.sh -->\n", "<!-- end of lasso -->\n"
-        head, rest = document.read_text().split(begin, 1)
-        document.write_text(f"{head}{begin}\n{table}\n\n{end}{rest.split(end, 1)[1]}")
+        results.put("lasso", "benchmarks/lasso.sh", "end of lasso", table)
 
 
 main()

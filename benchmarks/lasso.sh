@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares lasso solvers: hemiola, celer, skglm, scikit-learn and adelie, in turn, on a dense and a sparse
-# synthetic problem. Prints a table; --write puts it into docs/performance.md. LASSO_PYTHON names a Python
+# synthetic problem. Prints a table; --write puts it into benchmarks/results. LASSO_PYTHON names a Python
 # with all four packages.
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,7 @@
-"""Compares hemiola with tomotopy; see lda.sh. docs/performance.md describes the method."""
+"""Compares hemiola with tomotopy; see lda.sh. benchmarks/results/*/topic-models.md describes the method."""
 import argparse, json, os, pathlib, resource, sys, tempfile, time
 import numpy, tomotopy, zstandard
+import results
 from mf_run import HEMIOLA, run
 
 # Iterations after which tomotopy's likelihood is what is to be reached.
@@ -100,7 +101,7 @@ def main():
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--topics", default="100,1000")
     parser.add_argument("--workers", default="1,2")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/results")
     arguments = parser.parse_args()
     data = pathlib.Path(os.environ.get("HEMIOLA_DATA") or sys.exit("set HEMIOLA_DATA to the folder with uci-nips, nyt-small and 20newsgroups"))
     load_before = os.getloadavg()[0]
@@ -129,10 +130,7 @@ def main():
     rounds = "one round" if arguments.rounds == 1 else f"best of {arguments.rounds} rounds"
     table = "\n".join(lines) + f"\n\ntomotopy {tomotopy.__version__}; {rounds}; load average before: {load_before:.1f}."
     if arguments.write:
-        document = pathlib.Path("docs/performance.md")
-        begin, end = "<!-- benchmarks/lda.sh -->\n", "<!-- end of lda -->\n"
-        head, rest = document.read_text().split(begin, 1)
-        document.write_text(f"{head}{begin}\n{table}\n\n{end}{rest.split(end, 1)[1]}")
+        results.put("topic-models", "benchmarks/lda.sh", "end of lda", table)
 
 
 main()

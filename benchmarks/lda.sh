@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares topic models: hemiola and tomotopy, in turn, on synthetic documents and on NIPS, NYT and 20
-# Newsgroups of HEMIOLA_DATA. Prints a table; --write puts it into docs/performance.md. `--memory` instead
+# Newsgroups of HEMIOLA_DATA. Prints a table; --write puts it into benchmarks/results. `--memory` instead
 # trains on 200 million synthetic tokens and prints the peak memory.
 set -euo pipefail
 cd "$(dirname "$0")/.."

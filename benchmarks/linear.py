@@ -1,6 +1,7 @@
-"""Compares hemiola with liblinear through scikit-learn; see linear.sh. docs/performance.md describes the method."""
+"""Compares hemiola with liblinear through scikit-learn; see linear.sh. benchmarks/results/*/linear-classifiers.md describes the method."""
 import argparse, io, json, os, pathlib, sys, tempfile, time
 import numpy, zstandard
+import results
 from sklearn.datasets import load_svmlight_file
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
@@ -60,7 +61,7 @@ def hemiola(loss, c, path, target, folder):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/results")
     arguments = parser.parse_args()
     data = os.environ.get("HEMIOLA_DATA") or sys.exit("set HEMIOLA_DATA to the folder with a9a, w8a and imdb")
     load_before = os.getloadavg()[0]
@@ -84,10 +85,7 @@ def main():
     rounds = "one round" if arguments.rounds == 1 else f"best of {arguments.rounds} rounds"
     table = "\n".join(lines) + f"\n\nscikit-learn {os.environ['SKLEARN_VERSION']}; {rounds}; load average before: {load_before:.1f}."
     if arguments.write:
-        document = pathlib.Path("docs/performance.md")
-        begin, end = "<!-- benchmarks/linear.sh -->\n", "<!-- end of linear -->\n"
-        head, rest = document.read_text().split(begin, 1)
-        document.write_text(f"{head}{begin}\n{table}\n\n{end}{rest.split(end, 1)[1]}")
+        results.put("linear-classifiers", "benchmarks/linear.sh", "end of linear", table)
 
 
 main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compares linear classifiers: hemiola and liblinear (through scikit-learn), in turn, on a9a, w8a and IMDB
-# of HEMIOLA_DATA. Prints a table; --write puts it into docs/performance.md.
+# of HEMIOLA_DATA. Prints a table; --write puts it into benchmarks/results.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 sklearn_version=${SKLEARN_VERSION:-1.9.1}

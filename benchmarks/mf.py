@@ -1,7 +1,7 @@
-"""Compares hemiola with LIBMF, and with implicit (mf_events.py); see mf.sh. docs/performance.md describes the method."""
+"""Compares hemiola with LIBMF, and with implicit (mf_events.py); see mf.sh. benchmarks/results/*/matrix-factorization.md describes the method."""
 import argparse, io, json, os, pathlib, sys, tempfile
 import numpy
-import mf_events
+import mf_events, results
 from mf_run import HEMIOLA, HERE, hemiola, epoch_seconds, run
 
 LIBMF_ITERATIONS = 20
@@ -99,7 +99,7 @@ def compare(name, files, rank, epochs, rounds):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/performance.md")
+    parser.add_argument("--write", action="store_true", help="put the table into benchmarks/results")
     parser.add_argument("--only", choices=["synthetic", "movielens", "events"], help="one of the three sets")
     arguments = parser.parse_args()
     data = os.environ.get("HEMIOLA_DATA")
@@ -130,10 +130,7 @@ def main():
                 table = f"{mf_events.compare(name, folder, arguments.rounds)}\n\n{implicit_version}"
         print(f"{table}\n")
         if arguments.write:
-            document = pathlib.Path("docs/performance.md")
-            begin, end = f"<!-- benchmarks/mf.sh: {key} -->\n", f"<!-- end of {key} -->\n"
-            head, rest = document.read_text().split(begin, 1)
-            document.write_text(f"{head}{begin}\n{table}\n\n{end}{rest.split(end, 1)[1]}")
+            results.put("matrix-factorization", f"benchmarks/mf.sh: {key}", f"end of {key}", table)
 
 
 main()

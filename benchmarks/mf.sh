@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares matrix factorization: hemiola and LIBMF, in turn, on synthetic ratings and (with HEMIOLA_DATA) on
 # MovieLens-1M; hemiola and implicit on MovieLens-1M as events. Prints tables; --write puts them into
-# docs/performance.md.
+# benchmarks/results.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 libmf_version=${LIBMF_VERSION:-0.9.2}

@@ -1,7 +1,7 @@
 """One run of implicit: train.npy test.npy threads rank iterations alpha regularization -> JSON on standard output.
 
 Arrays are pairs of a user and an item, numbered from 0; those of the test are known from training. Seconds are those of `fit`; the
-caller subtracts those of a run with one iteration, so that only epochs remain. Metrics are defined as in docs/models.md.
+caller subtracts those of a run with one iteration, so that only epochs remain. Metrics are defined as in docs/guides/recommend.md.
 """
 import os
 

@@ -65,7 +65,7 @@ def beside(python, peers, rounds):
 def traces(mbit):
     for name, options in [("before", ["--no-overlap"]), ("after", [])]:
         with Net(2, mbit) as net:
-            net.run([HEMIOLA, "bench", "nets-timeline", f"docs/nets-{name}.svg", f"target/nets-{name}.json", *options], seconds=300)
+            net.run([HEMIOLA, "bench", "nets-timeline", f"docs/pictures/nets-{name}.svg", f"target/nets-{name}.json", *options], seconds=300)
 
 
 def main():

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Measures neural networks on peers with limited links: the strategies, and the overlap of communication with
 # computation. Then measures PyTorch DistributedDataParallel with Gloo, with the same number of processes of
-# one thread each. Prints tables for docs/nets.md. Needs root, `ip` and `tc`; without root only the parts
-# without link limits run. `--traces` instead writes docs/nets-before.svg and docs/nets-after.svg, a step with
-# and without overlap.
+# one thread each. Prints tables for benchmarks/results/*/nets.md. Needs root, `ip` and `tc`; without
+# root only the parts without link limits run. `--traces` instead writes nets-before.svg and nets-after.svg in
+# docs/pictures, a step without and with overlap.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ -z "${HEMIOLA_BUILT:-}" ]; then

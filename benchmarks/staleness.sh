@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Repeats the runs and charts of docs/staleness.md: four peers with one worker each on this machine.
+# Repeats the runs and charts of docs/experiments/parameter-server.md: four peers with one worker each on this machine.
 #
-#   benchmarks/staleness.sh            runs in target/staleness, charts in docs
+#   benchmarks/staleness.sh            runs in target/staleness, charts in docs/pictures
 #
 # Processes of one machine have no network limit; a run with a budget limits its own bandwidth.
 set -euo pipefail
@@ -34,7 +34,7 @@ for staleness in 0 1 3; do
     mf "even-$staleness" --staleness "$staleness" --pause 5 --epochs 20
 done
 "$hemiola" plot "$runs"/turns-{0,1,3}.json --label BSP --label 'staleness 1' --label 'staleness 3' --y rmse --x seconds,epochs \
-    -o docs/staleness-pauses.svg
+    -o docs/pictures/staleness-pauses.svg
 
 echo '== bandwidth-managed communication'
 managed=(--clocks 1 --batches 20 --pause 2 --staleness 1 --epochs 30)
@@ -43,7 +43,7 @@ for megabits in 10 40 160; do
     mf "budget-$megabits" "${managed[@]}" --budget "$megabits"
 done
 "$hemiola" plot "$runs"/unmanaged.json "$runs"/budget-{10,40,160}.json --label 'at clocks only' --label '10 Mbit/s eagerly' \
-    --label '40 Mbit/s eagerly' --label '160 Mbit/s eagerly' --y rmse --x epochs,seconds --log-y -o docs/staleness-managed.svg
+    --label '40 Mbit/s eagerly' --label '160 Mbit/s eagerly' --y rmse --x epochs,seconds --log-y -o docs/pictures/staleness-managed.svg
 
 echo '== prioritization policies'
 # The rows sent in time depend on the load of the machine, so runs differ: five of each; the chart shows one.
@@ -53,7 +53,7 @@ for priority in round-robin random absolute relative; do
     done
 done
 "$hemiola" plot "$runs"/unmanaged.json "$runs"/priority-{round-robin,random,absolute,relative}.json --label 'nothing eagerly' --label 'round-robin' \
-    --label random --label 'absolute magnitude' --label 'relative magnitude' --y rmse --x epochs --log-y -o docs/staleness-priorities.svg
+    --label random --label 'absolute magnitude' --label 'relative magnitude' --y rmse --x epochs --log-y -o docs/pictures/staleness-priorities.svg
 
 echo '== learning rates over a factor of 100'
 drawn=()
@@ -70,4 +70,4 @@ for line in "${drawn[@]}"; do
     # A diverged run has no report.
     if [ -e "${line##*:}" ]; then existing+=("$line"); fi
 done
-cargo run --quiet --locked -p hemiola-plot --example learning_rates -- docs/staleness-steps.svg rmse "${existing[@]}"
+cargo run --quiet --locked -p hemiola-plot --example learning_rates -- docs/pictures/staleness-steps.svg rmse "${existing[@]}"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Repeats the runs of docs/topics.md: topics of the NIPS papers (HEMIOLA_DATA), trained by 4 processes on
-# this machine with rotation and with parameter-server tables. Writes docs/topics-ways.svg and prints a table.
+# Repeats the runs of docs/experiments/topics.md: topics of the NIPS papers (HEMIOLA_DATA), trained by 4 processes on
+# this machine with rotation and with parameter-server tables. Writes docs/pictures/topics-ways.svg and prints a table.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 [ -n "${HEMIOLA_BUILT:-}" ] || cargo build --quiet --release --bin hemiola
@@ -20,7 +20,7 @@ train=(train lda --data "$data" --topics 100 --epochs "$epochs" --peers 4 --work
 
 "$hemiola" plot "$runs/rotation.json" "$runs/tables-0.json" "$runs/tables-2.json" "$runs/tables-budget.json" \
     --label rotation --label 'tables, staleness 0' --label 'tables, staleness 2' --label 'tables, staleness 2, 10 MB/s eagerly' \
-    --y likelihood --x epochs,seconds,bytes -o docs/topics-ways.svg
+    --y likelihood --x epochs,seconds,bytes -o docs/pictures/topics-ways.svg
 
 python3 - "$runs" <<'PYTHON'
 import json, pathlib, sys

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Compares predictions of `hemiola simulate` with real peers on limited links: 2 and 4 peers, 100 Mbit/s and
-# 1 Gbit/s, with rotation and with tables. Prints a table for docs/simulation.md. Needs root, `ip` and `tc`:
-# peers run in network namespaces whose links have token buckets. Takes about seven minutes on an idle
-# machine; other load disturbs it.
+# 1 Gbit/s, with rotation and with tables. Prints a table for benchmarks/results/*/predictions.md. Needs root,
+# `ip` and `tc`: peers run in network namespaces whose links have token buckets. Takes about seven minutes on an
+# idle machine; other load disturbs it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "$(id -u)" != 0 ]; then

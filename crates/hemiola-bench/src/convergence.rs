@@ -29,7 +29,7 @@ const EPOCHS: usize = 20;
 
 const AFTER_HELP: &str = "\
 Example:
-  hemiola bench convergence --plot docs/convergence.svg
+  hemiola bench convergence --plot docs/pictures/convergence.svg
 
 The report holds \"curves\", one for each method: \"name\" and \"rmse\", the training error after each epoch.";
 

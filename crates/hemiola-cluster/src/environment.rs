@@ -1,6 +1,6 @@
 //! Every environment variable Hemiola reads or sets, in one file.
 //!
-//! The tables below are the reference: [`markdown`] generates `docs/environment.md` from them, and a
+//! The tables below are the reference: [`markdown`] generates `docs/reference/environment.md` from them, and a
 //! test compares the two. Code that needs a variable takes a [`VariableSource`] and one of the names
 //! from here. **Invariant:** no other code in Hemiola reads the process environment, so two peers
 //! with different variables can live in one test.
@@ -191,13 +191,14 @@ table! {
 pub const FORWARDED: &[EnvironmentVariable] =
     &[BIND, TLS_CERT, TLS_KEY, TLS_CA, TLS_NAME, JOIN_SECONDS, SILENCE_SECONDS, WAIT_SECONDS, STALL_SECONDS];
 
-/// Returns the text of `docs/environment.md`.
+/// Returns the text of `docs/reference/environment.md`.
 #[must_use]
 pub fn markdown() -> String {
     let mut page = String::from(
         "# Environment variables\n\n\
-         Generated from `crates/hemiola-cluster/src/environment.rs`; a test keeps the two equal. An empty\n\
-         variable counts as unset.\n\n\
+         This page lists the environment variables that Hemiola reads. It is for operators and for authors of\n\
+         launchers. It is generated from `crates/hemiola-cluster/src/environment.rs`; a test keeps the two\n\
+         equal. An empty variable counts as unset.\n\n\
          Launchers are checked in the order of this page, and the first one whose variables are set\n\
          assigns rank and size of the process. `HEMIOLA_RENDEZVOUS` and `HEMIOLA_JOB` take precedence over\n\
          the values of any launcher. Without a launcher, the process is a job of one peer.\n",
@@ -227,12 +228,12 @@ mod tests {
 
     #[test]
     fn the_reference_page_is_fresh() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/environment.md");
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/environment.md");
         let page = std::fs::read_to_string(path).unwrap_or_default();
         if page != markdown() {
             let fresh = std::env::temp_dir().join("environment.md");
             std::fs::write(&fresh, markdown()).expect("the temporary folder is writable");
-            panic!("docs/environment.md is stale: copy {} over it", fresh.display());
+            panic!("docs/reference/environment.md is stale: copy {} over it", fresh.display());
         }
     }
 

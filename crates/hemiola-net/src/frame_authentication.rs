@@ -23,7 +23,7 @@
 //! The frames of the handshake itself use [`FrameKey::PUBLIC`], which everybody knows. It detects
 //! damage and no forgery; the proofs of the handshake cover what those frames say.
 //!
-//! **Roads not taken.** On the machine of `docs/performance.md`, pieces of 512 KiB: AEGIS-128X2 36
+//! **Roads not taken.** On the machine of `benchmarks/results`, pieces of 512 KiB: AEGIS-128X2 36
 //! GB/s, CRC-32C 16 GB/s, keyed BLAKE3 3 GB/s. GMAC through `ring` hashes its additional data block
 //! by block, and needs it in one piece.
 

@@ -47,5 +47,5 @@ pub use trainer::{Trainer, TrainerBuilder};
 
 /// Guide to neural networks; its snippets run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/nets.md")]
+#[doc = include_str!("../../../docs/guides/nets.md")]
 struct NetsGuide;

@@ -92,3 +92,8 @@ pub use explore::explore;
 pub use simulation::{PeerUsage, RunSummary, SimError, Simulation};
 pub use units::{DataRate, SimDuration};
 pub use wait_graph::{PendingWait, WaitGraph};
+
+/// Page of the book on randomized testing; its snippets run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/internals/randomized-testing.md")]
+struct RandomizedTesting;

@@ -56,7 +56,7 @@
 //! ```
 //!
 //! Schedules are independent parts (1D), rotation, wavefront, skewed wavefront, and serial
-//! execution. The guide is `docs/parallel-for.md`.
+//! execution. The guide is `docs/guides/parallel-loops.md`.
 //!
 //! # Tables: the parameter server
 //!
@@ -70,7 +70,7 @@
 //!          ── clock ─▶ ends an iteration; later reads are at most the staleness bound behind
 //! ```
 //!
-//! The guide is `docs/tables.md`.
+//! The guide is `docs/guides/parameter-server.md`.
 //!
 //! # Collectives
 //!
@@ -93,7 +93,7 @@
 //! All-reduce and the other collectives support gradient compression
 //! ([`all_reduce_compressed`](collective::Communicator::all_reduce_compressed)): fp16/bf16, 1-bit,
 //! top-k, low rank (PowerSGD) and sufficient factors. [`Gossip`](collective::Gossip) averages
-//! models over a sparse communication graph instead. The guide is `docs/collective.md`.
+//! models over a sparse communication graph instead. The guide is `docs/guides/collectives.md`.
 //!
 //! # Scheduled model parallelism
 //!
@@ -106,7 +106,7 @@
 //!      └────────────── parameters that changed most get priority ◀────────────────────────┘
 //! ```
 //!
-//! The guide is `docs/schedules.md`.
+//! The guide is `docs/guides/schedules.md`.
 //!
 //! # Errors
 //!
@@ -183,6 +183,8 @@ pub use hemiola_cluster::{Cluster, launch};
 pub use hemiola_macros::parallel_for;
 pub use run::{run, standalone};
 
+#[cfg(doctest)]
+mod book;
 mod error;
 mod run;
 
@@ -198,48 +200,3 @@ pub mod prelude {
     pub use crate::parallel_for;
     pub use crate::tables::TableExt;
 }
-
-/// Snippets of `docs/data.md`, run as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/data.md")]
-struct DataGuide;
-
-/// Snippets of `docs/models.md`, run as doctests.
-#[cfg(all(doctest, feature = "models"))]
-#[doc = include_str!("../../../docs/models.md")]
-struct ModelsGuide;
-
-/// Snippets of `docs/topics.md`, run as doctests.
-#[cfg(all(doctest, feature = "models"))]
-#[doc = include_str!("../../../docs/topics.md")]
-struct TopicsGuide;
-
-/// Snippets of `docs/parallel-for.md`, run as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/parallel-for.md")]
-struct LoopsGuide;
-
-/// Snippets of `docs/collective.md`, run as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/collective.md")]
-struct CollectiveGuide;
-
-/// Snippets of `docs/strategies.md`, run as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/strategies.md")]
-struct StrategiesGuide;
-
-/// Snippets of `docs/schedules.md`, run as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/schedules.md")]
-struct SchedulesGuide;
-
-/// Snippets of `docs/tables.md`, run as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../docs/tables.md")]
-struct TablesGuide;
-
-/// Snippets of `README.md`, run as doctests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

@@ -1,5 +1,5 @@
 //! `hemiola bench schedule-figures`: schedules of coordinate descent, the figures of
-//! docs/schedules.md.
+//! docs/experiments/schedules.md.
 //!
 //! Runs coordinate descent under several schedules on a synthetic problem (1,000 rows, 2,000
 //! columns with neighbours correlated by 0.9), once each, and writes four SVG figures. Everything is

@@ -1,5 +1,5 @@
 //! `hemiola bench staleness`: matrix factorization on a parameter server under different staleness
-//! bounds, update rules, bandwidths and stragglers. `docs/staleness.md` shows the results.
+//! bounds, update rules, bandwidths and stragglers. `docs/experiments/parameter-server.md` shows the results.
 //!
 //! Ratings are divided among workers and stay there; both factors are tables. For each mini-batch a
 //! worker fetches the rows of its ratings, sums their gradients, and sends the sums. Every peer of

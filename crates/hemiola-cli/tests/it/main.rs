@@ -7,7 +7,7 @@
 //! | `agreement` | peers, flags and data that contradict each other |
 //! | `layout` | columns, labels and separators, stored with a model |
 //! | `training`, `results`, `conditions` | shared by all models: checkpoints and signals, output, unusual data |
-//! | `newcomer`, `slips` | the commands of the README, and regressions found by new users |
+//! | `book`, `newcomer`, `slips` | the commands of the book and of the README, and regressions found by new users |
 //! | `plot`, `simulate`, `topology`, `probe` | the commands of these names |
 //! | `start`, `output`, `ending`, `orphans`, `remote`, `serving` | `hemiola run` with real processes |
 //! | `support` | harness: starts launchers and waits for events |
@@ -18,6 +18,7 @@
 #![cfg(target_os = "linux")]
 
 mod agreement;
+mod book;
 mod conditions;
 mod data;
 mod ending;

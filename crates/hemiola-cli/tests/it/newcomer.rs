@@ -1,16 +1,15 @@
 //! The commands of the README on MovieLens-100K, word for word, and an interrupted run.
 
+use crate::book::{Lab, blocks};
 use crate::model::text;
 use crate::support::{Ended, Launched, launch};
 use rustix::process::Signal;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
-use tempfile::TempDir;
 
 /// Creates a folder with MovieLens-100K unpacked in it.
-fn unpacked(data: &Path) -> TempDir {
-    let lab = tempfile::tempdir().unwrap();
+fn unpacked(data: &Path) -> Lab {
+    let lab = Lab::new();
     fs::create_dir(lab.path().join("ml-100k")).unwrap();
     for name in ["u.data", "u.item"] {
         let packed = fs::File::open(data.join("movielens-100k").join(format!("{name}.zst"))).unwrap();
@@ -20,18 +19,12 @@ fn unpacked(data: &Path) -> TempDir {
     lab
 }
 
-/// Runs a line of the README in a shell with `hemiola` in its path.
-fn shell(lab: &TempDir, line: &str) -> Launched {
-    let bin = Path::new(env!("CARGO_BIN_EXE_hemiola")).parent().unwrap().to_owned();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let all = std::iter::once(bin).chain(std::env::split_paths(&path));
-    let mut command = Command::new("sh");
-    // `exec` replaces the shell, so that signals reach the command.
-    command.args(["-c", &format!("exec {line}")]).env("PATH", std::env::join_paths(all).unwrap());
-    launch(command.current_dir(lab.path()))
+/// Starts a line of the README. `exec` replaces the shell, so that signals reach the command.
+fn shell(lab: &Lab, line: &str) -> Launched {
+    launch(&mut lab.shell(&format!("exec {line}")))
 }
 
-fn works(lab: &TempDir, line: &str) -> String {
+fn works(lab: &Lab, line: &str) -> String {
     let Ended { code, stdout, stderr, .. } = shell(lab, line).end();
     assert_eq!(code, Some(0), "{line}\n{}", text(&stderr));
     text(&stdout)
@@ -41,13 +34,15 @@ fn works(lab: &TempDir, line: &str) -> String {
 fn the_commands_of_the_readme_work_word_for_word() {
     let data = hemiola_testkit::require!(hemiola_testkit::data("."));
     let lab = unpacked(&data);
-    let readme = include_str!("../../../../README.md");
-    let block = readme.split("word for word:").nth(1).unwrap().split("```sh\n").nth(1).unwrap();
-    let lines: Vec<&str> = block.split("```").next().unwrap().lines().collect();
+    let readme = blocks("README.md");
+    let block = readme.iter().find(|block| block.commands.contains("ml-100k/u.data")).unwrap();
+    let lines: Vec<&str> = block.commands.lines().collect();
     let [train, recommend, similar, second, plot, resume] = lines[..] else { panic!("six commands: {lines:?}") };
 
-    assert!(works(&lab, train).contains("saved to `films`"));
+    let trained = works(&lab, train);
+    assert!(trained.contains("saved to `films`"));
     let films = works(&lab, recommend);
+    block.assert_shown(&format!("{trained}\n{films}"));
     assert_eq!(films.lines().count(), 5, "{films}");
     // All titles end with a year.
     assert!(films.lines().all(|line| line.ends_with(')')), "{films}");

@@ -28,7 +28,7 @@ const MAX_SWEEPS: u32 = 60;
 const TRIAL_DRAW: u64 = 23;
 
 /// Costs of a sampler in nanoseconds, on one core of a 2023 AMD EPYC at 2.6 GHz with 256-bit
-/// registers: fits to runs on the data of `docs/performance.md` with 100 to 1,000 topics.
+/// registers: fits to runs on the data of `benchmarks/results` with 100 to 1,000 topics.
 struct SamplerCost {
     token: f64,
     /// Cost of a line of eight counts, or of an entry of a proposal table.

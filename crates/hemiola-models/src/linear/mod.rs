@@ -4,7 +4,7 @@
 //! problem for two classes, one-versus-rest problems for more. A worker solves the problem of *its*
 //! examples by dual coordinate ascent, as though all others' looked the same, starting from the
 //! average model. Then models are averaged: within a peer in memory, between peers by gossip
-//! averaging over a communication graph. `docs/models.md` explains why this converges to the
+//! averaging over a communication graph. `docs/guides/classify.md` explains why this converges to the
 //! minimum, with references.
 //!
 //! | file | concept |

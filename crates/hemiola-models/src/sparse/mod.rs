@@ -4,7 +4,7 @@
 //! |b|²)`, over coefficients `b` of columns and an unpenalized intercept. Rows are distributed over
 //! peers and their workers; coefficients are replicated. A round surveys all columns, optimizes a
 //! working set by coordinate descent and conjugate gradients in turn, and ends with the duality
-//! gap, which bounds the distance from the minimum. `docs/models.md` has more.
+//! gap, which bounds the distance from the minimum. `docs/guides/sparse-regression.md` has more.
 //!
 //! | file | concept |
 //! |---|---|

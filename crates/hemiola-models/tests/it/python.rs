@@ -20,7 +20,7 @@ fn run(python: &OsStr, folder: &Path, program: &str) -> String {
 
 /// Python snippet of the guide, counted from 0.
 fn of_guide(number: usize) -> &'static str {
-    let guide = include_str!("../../../../docs/models.md");
+    let guide = include_str!("../../../../docs/reference/file-formats.md");
     guide.split("```python\n").nth(number + 1).unwrap().split("```").next().unwrap()
 }
 

@@ -18,7 +18,7 @@ use hemiola_core::Payload;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
 
-/// Bytes gathered for one write: few enough to stay in a second-level cache between tag and copy, and enough to hide the cost of the call (on the machine of `docs/performance.md`, 256 KiB
+/// Bytes gathered for one write: few enough to stay in a second-level cache between tag and copy, and enough to hide the cost of the call (on the machine of `benchmarks/results`, 256 KiB
 /// reach two thirds of the rate, and 2 MiB no more than this).
 const PIECE_BYTES: usize = 512 * 1024;
 /// Largest payload whose tag is computed when it is queued, so that no state is kept for it.

@@ -4,9 +4,9 @@
 //! - `conditions`: loops under normal and failure conditions: aliases, failures, buffers, served
 //!   arrays, plans
 //! - `examples`: the programs of the folder `examples`, their output and their results
-//! - `guide`: the plans shown in `docs/parallel-for.md`
-//! - `hello`: the example `hello`, standalone, under the launcher, under Open MPI and MPICH, with torchrun's
-//!   variables
+//! - `guide`: the plans shown in the book
+//! - `hello`: the example `hello`, standalone, under the launcher, under Open MPI and MPICH, with
+//!   torchrun's variables
 //! - `killed`: a peer under the launcher that is killed
 //! - `loops`: typical loops on in-process peers
 //! - `non_finite`: NaN and infinity that loops write to arrays

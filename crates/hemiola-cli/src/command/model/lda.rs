@@ -48,7 +48,7 @@ Examples:
 
 Text is split into lower-case words of letters and digits; an apostrophe between letters belongs to the word, and a final `'s` \
 is removed. Numbers, single letters, stop words and words of a single document are dropped. An epoch is one Gibbs sweep over \
-all tokens; the objective is the negative joint log-likelihood per token. docs/topics.md describes the formulas and the \
+all tokens; the objective is the negative joint log-likelihood per token. docs/guides/topics.md describes the formulas and the \
 choice of settings.
 
 Exit codes:

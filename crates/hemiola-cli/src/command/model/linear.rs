@@ -42,7 +42,7 @@ Examples:
     hemiola train svm --data train.libsvm --peers 4 --graph root-expander --report run.json
 
 A line of data is a label and features in LIBSVM format (`+1 3:0.5 7:1`), or separated values of which the first column, or that of --label, is the label. \
-Labels are numbers, or names if none is a number; there must be at least two classes. docs/models.md describes the \
+Labels are numbers, or names if none is a number; there must be at least two classes. docs/guides/classify.md describes the \
 mathematics, equivalents of --c in other libraries, and the report.
 
 Exit codes:

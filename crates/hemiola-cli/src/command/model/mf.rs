@@ -45,7 +45,7 @@ Examples:
     hemiola train mf --data ratings.csv --output model --epochs 80 --resume
 
 A line of data is a user, an item and a rating, in this order or as given by --columns, with any separator; users and items \
-may have any names. Further fields are ignored. Events (--loss one-class) need no rating; repeated events add up. docs/models.md describes the mathematics, the \
+may have any names. Further fields are ignored. Events (--loss one-class) need no rating; repeated events add up. docs/guides/recommend.md describes the mathematics, the \
 report and the checkpoint.
 
 Exit codes:

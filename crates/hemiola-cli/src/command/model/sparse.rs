@@ -38,7 +38,7 @@ Examples:
     hemiola train lasso --data train.csv --folds 5 --one-standard-error
 
 A line of data is a target and features in LIBSVM format (`2.5 3:0.5 7:1`), or separated values of which the first column, or that of \
---label, is the target. docs/models.md describes the mathematics, equivalents of --lambda in other libraries, and the report.
+--label, is the target. docs/guides/sparse-regression.md describes the mathematics, equivalents of --lambda in other libraries, and the report.
 
 Exit codes:
   0     trained, or training was complete already
@@ -138,7 +138,7 @@ struct SparseArgs {
 
 /// Schedule of coordinate updates.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Schedule (docs/schedules.md)")]
+#[command(next_help_heading = "Schedule (docs/concepts/schedules.md)")]
 pub(super) struct UpdateOrderArgs {
     /// Update coordinates by a schedule. Default: block by block, which is fastest.
     #[arg(long, value_enum, value_name = "ORDER")]

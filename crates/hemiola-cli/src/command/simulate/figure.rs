@@ -18,7 +18,7 @@ Figures:
 Learning curves are drawn for the first number of peers. The output is deterministic.
 
 Three files are written: PREFIX.csv (summary), PREFIX-lines.csv (the points of all lines) and PREFIX.svg (the figure). \
-docs/simulation.md compares them with the published results.";
+docs/experiments compares them with the published results.";
 
 /// Arguments of `hemiola simulate figure`.
 #[derive(Args, Debug)]

@@ -15,7 +15,7 @@ const AFTER_HELP: &str = "\
 Example:
   hemiola simulate loop --profile loop.json --peers 16 --bandwidth 1gbit --latency 100us --trace run.json
 
-A program records a profile of its loop with `hemiola::loops::LoopProfile`, see docs/simulation.md. The simulation runs the \
+A program records a profile of its loop with `hemiola::loops::LoopProfile`, see docs/guides/simulate.md. The simulation runs the \
 plan that `parallel_for!` would choose on such a cluster; --explain prints it. Supported are loops whose arrays are local \
 or rotating. Loops with served, replicated or halo-exchanged arrays are refused, because a profile does not determine \
 their traffic.

@@ -23,7 +23,7 @@ Examples:
     hemiola simulate train mf --cluster cluster.toml
 
 A cluster file can describe more than the flags: hosts whose peers share cores, jitter, packet loss, stragglers, \
-oversubscribed racks and faults, see docs/simulation.md. A profile contains the time per rating, the distribution of ratings \
+oversubscribed racks and faults, see docs/guides/simulate.md. A profile contains the time per rating, the distribution of ratings \
 over users and items, and the rows that travel; rotation then follows the plan that a cluster of this size would choose. \
 Without a profile ratings are synthetic. Tables (bsp, ssp) then really train, so that the RMSE is known; for the other \
 strategies only time and bytes are simulated.

@@ -3,7 +3,7 @@
 //! At low rank, forming and factoring the matrix is cheap, and exact solves need fewer epochs. The
 //! work grows with the square and the cube of the rank. From [`CONJUGATE_GRADIENT_RANK`] factors
 //! on, a few conjugate-gradient steps take less than half the time of an epoch and rank equally
-//! well after a few epochs (docs/performance.md has both). The choice depends on the rank alone,
+//! well after a few epochs (benchmarks/results has both). The choice depends on the rank alone,
 //! never on a row, a worker or a peer, so that all use the same solver.
 
 use super::conjugate_gradient::ConjugateGradient;

@@ -2,6 +2,7 @@
 //! depend a little on the number of workers, and under bounded staleness on the timing.
 
 use crate::with_watchdog;
+use hemiola_testkit::is_similar;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -10,20 +11,6 @@ fn shown(source: &str) -> Vec<String> {
     let documentation = source.lines().filter_map(|line| line.strip_prefix("//!")).map(str::trim);
     let block = documentation.skip_while(|line| *line != "```text").skip(1);
     block.take_while(|line| *line != "```").map(str::to_owned).collect()
-}
-
-/// Compares words: numbers up to ten percent, everything else exactly.
-fn is_similar(shown: &str, printed: &str) -> bool {
-    let (shown, printed): (Vec<&str>, Vec<&str>) =
-        (shown.split_whitespace().collect(), printed.split_whitespace().collect());
-    let equal = |(a, b): (&&str, &&str)| {
-        let number = |word: &str| word.trim_matches(|c: char| !c.is_ascii_digit() && c != '-').parse::<f64>();
-        match (number(a), number(b)) {
-            (Ok(a), Ok(b)) => (a - b).abs() <= 0.1 * a.abs().max(b.abs()) + 0.011,
-            _ => a == b,
-        }
-    };
-    shown.len() == printed.len() && shown.iter().zip(&printed).all(equal)
 }
 
 /// Path of an example, which cargo builds together with these tests.

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 /// Help text shared by all nets.
 pub(super) const AFTER_HELP: &str = "\
-The report is that of all models (docs/models.md); \"updates\" counts examples. Training is data-parallel: every peer reads all data \
+The report is that of all models (docs/reference/report.md); \"updates\" counts examples. Training is data-parallel: every peer reads all data \
 and computes its share of each mini-batch. With the same seed and batch size the result is bit-identical on the same number of \
 peers, and equal up to rounding on another number; with --tune, bits also depend on the measured network. --explain prints the synchronization of each variable and the reasons for it.
 

@@ -7,6 +7,8 @@
 //! | `agreement` | peers, flags and data that contradict each other |
 //! | `layout` | columns, labels and separators, stored with a model |
 //! | `training`, `results`, `conditions` | shared by all models: checkpoints and signals, output, unusual data |
+//! | `describing` | `hemiola show`, `doctor` and `examples` |
+//! | `flags` | flags of other programs, values out of range, colour, completions, manual pages |
 //! | `newcomer`, `slips` | the commands of the README, and regressions found by new users |
 //! | `plot`, `simulate`, `topology`, `probe` | the commands of these names |
 //! | `start`, `output`, `ending`, `orphans`, `remote`, `serving` | `hemiola run` with real processes |
@@ -20,7 +22,9 @@
 mod agreement;
 mod conditions;
 mod data;
+mod describing;
 mod ending;
+mod flags;
 mod layout;
 mod linear;
 mod model;

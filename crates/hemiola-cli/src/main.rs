@@ -2,21 +2,23 @@
 //!
 //! Each subcommand is one file or folder of [`command`]; [`error`] chooses the exit code.
 
+mod arguments;
 mod command;
 mod error;
-mod given_flags;
 mod graph;
 mod output;
 mod plural;
 mod report;
 mod shell;
 mod suggest;
+mod terminal;
 
-use clap::Parser;
+use clap::{FromArgMatches as _, Parser};
 use command::CliCommand;
 use hemiola_core::printable_lines;
 use std::io::Write as _;
 use std::process::ExitCode;
+use terminal::Palette;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -44,18 +46,19 @@ struct CommandLine {
 }
 
 fn main() -> ExitCode {
-    let parsed = match CommandLine::try_parse() {
+    let matches = arguments::definition().try_get_matches();
+    let parsed = match matches.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error),
     };
     match parsed.command.execute() {
         Ok(code) => code,
         Err(error) => {
-            let mut stderr = std::io::stderr().lock();
+            let (palette, mut stderr) = (Palette::stderr(), std::io::stderr().lock());
             // If standard error is closed, the exit code alone reports the failure.
-            let _ = writeln!(stderr, "hemiola: {}", printable_lines(&error::text(&error)));
+            let _ = writeln!(stderr, "{} {}", palette.error("hemiola:"), printable_lines(&error::text(&error)));
             if let Some(hint) = error::hint(&error) {
-                let _ = writeln!(stderr, "hint: {}", printable_lines(hint));
+                let _ = writeln!(stderr, "{} {}", palette.note("hint:"), printable_lines(hint));
             }
             ExitCode::from(error::exit_code(&error))
         }
@@ -69,31 +72,8 @@ fn refuse(error: &clap::Error) -> ExitCode {
         let _ = error.print();
         return ExitCode::SUCCESS;
     }
-    let text = error.render().to_string();
-    let mut stderr = std::io::stderr().lock();
-    let _ = match text.strip_prefix("error: ") {
-        Some(text) => write!(stderr, "hemiola: {text}"),
-        None => write!(stderr, "{text}"),
-    };
-    if error.kind() == clap::error::ErrorKind::InvalidUtf8 {
-        for argument in std::env::args_os().filter(|argument| argument.to_str().is_none()) {
-            let _ = writeln!(
-                stderr,
-                "hint: `{}` is not UTF-8; name its folder, or use a pattern with `*`",
-                argument.display()
-            );
-        }
-    }
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let text = arguments::usage_error::text(error, &arguments, Palette::stderr());
+    let _ = write!(std::io::stderr().lock(), "{text}");
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory as _;
-
-    #[test]
-    fn the_command_line_definition_is_valid() {
-        CommandLine::command().debug_assert();
-    }
 }

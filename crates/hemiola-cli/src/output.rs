@@ -9,6 +9,7 @@
 //! command for the same target removes it.
 
 use crate::error::CommandError;
+use crate::terminal::Palette;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use hemiola_array::files::AtomicFile;
@@ -19,7 +20,13 @@ use std::path::{Path, PathBuf};
 
 /// Prints to standard output. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
-    match io::stdout().lock().write_all(printable_lines(text).as_bytes()) {
+    print_styled(&printable_lines(text))
+}
+
+/// Prints text whose colours are of this command. Its names must have been checked for control
+/// characters.
+pub(crate) fn print_styled(text: &str) -> anyhow::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(CommandError::io("write to", Path::new("standard output"), &error).into())
         }
@@ -39,8 +46,9 @@ pub(crate) fn write(target: &Path, text: &str) -> anyhow::Result<()> {
 
 /// Prints a note on standard error: neither a result nor an error.
 pub(crate) fn note(text: &str) {
+    let label = Palette::stderr().note("hemiola:");
     // A closed standard error drops notes.
-    let _ = writeln!(io::stderr().lock(), "hemiola: {}", printable_lines(text));
+    let _ = writeln!(io::stderr().lock(), "{label} {}", printable_lines(text));
 }
 
 /// Returns the paths that consist of `prefix` and each of the `suffixes`.

@@ -78,7 +78,8 @@ pub(crate) fn hint_by_part<'a>(name: &str, candidates: impl IntoIterator<Item = 
     meant(&nearest_by_part(name, candidates))
 }
 
-fn meant(near: &[&str]) -> Option<String> {
+/// Returns the hint `did you mean ..?` for some names, or `None` without any.
+pub(crate) fn meant(near: &[&str]) -> Option<String> {
     let near: Vec<String> = near.iter().map(|name| format!("`{name}`")).collect();
     let (last, others) = near.split_last()?;
     Some(if others.is_empty() {

@@ -168,9 +168,12 @@ table! {
 }
 
 table! {
-    /// Variables of the terminal, used by `hemiola run` itself.
+    /// Variables of the terminal and of the system.
     TERMINAL {
         NO_COLOR = "NO_COLOR", "disables coloured output if set to any value", "colour on a terminal";
+        CLICOLOR_FORCE = "CLICOLOR_FORCE", "enables coloured output also in files and pipes if set to any value but `0`", "colour on a terminal only";
+        PATH = "PATH", "folders of programs, in which `hemiola doctor` looks for launchers", "no launcher is found";
+        TERM = "TERM", "type of the terminal; `dumb` has no colours", "the terminal has colours";
     }
 }
 
@@ -180,6 +183,7 @@ table! {
         DATA = "HEMIOLA_DATA", "folder of real data sets for tests and benchmarks", "tests that need one are skipped; benchmarks use synthetic data";
         SKIPS = "HEMIOLA_SKIPS", "file to which skipped tests are appended", "skips are only printed";
         ALLOW_SKIPS = "HEMIOLA_ALLOW_SKIPS", "requirements whose absence may skip a test where `CI` is set, separated by commas", "in CI, a missing requirement fails the test";
+        BLESS = "HEMIOLA_BLESS", "tests of generated pages write them if set to any value", "tests compare the pages with the code";
         SCHEDULES = "HEMIOLA_SCHEDULES", "number of random schedules in model checks and explorations", "the number that the test chooses";
         FIRST_SCHEDULE = "HEMIOLA_FIRST_SCHEDULE", "seed of the first random schedule", "0";
         PYTHON = "HEMIOLA_PYTHON", "Python interpreter with the package `safetensors`, for tests that read checkpoints with it", "`python3` in `PATH`";
@@ -190,6 +194,25 @@ table! {
 /// that it sets itself, the secret, and `HEMIOLA_ADVERTISE`, which applies to one host only.
 pub const FORWARDED: &[EnvironmentVariable] =
     &[BIND, TLS_CERT, TLS_KEY, TLS_CA, TLS_NAME, JOIN_SECONDS, SILENCE_SECONDS, WAIT_SECONDS, STALL_SECONDS];
+
+/// Returns true if a stream gets coloured output, given whether it is a terminal.
+///
+/// ```
+/// use hemiola_cluster::environment::allows_colour;
+/// use std::collections::BTreeMap;
+///
+/// let dumb = BTreeMap::from([("TERM".to_owned(), "dumb".to_owned())]);
+/// assert!(!allows_colour(&dumb, true));
+/// assert!(allows_colour(&BTreeMap::new(), true) && !allows_colour(&BTreeMap::new(), false));
+/// ```
+#[must_use]
+pub fn allows_colour(variables: &dyn VariableSource, is_terminal: bool) -> bool {
+    if variables.get_set(NO_COLOR.name).is_some() {
+        return false;
+    }
+    let is_forced = variables.get_set(CLICOLOR_FORCE.name).is_some_and(|value| value != "0");
+    is_forced || (is_terminal && variables.get_set(TERM.name).is_none_or(|term| term != "dumb"))
+}
 
 /// Returns the text of `docs/reference/environment.md`.
 #[must_use]
@@ -210,7 +233,7 @@ pub fn markdown() -> String {
         ("MPICH, Intel MPI, Cray PALS, Flux", MPICH),
         ("Slurm", SLURM),
         ("Kubernetes indexed jobs", KUBERNETES),
-        ("Terminal", TERMINAL),
+        ("Terminal and system", TERMINAL),
         ("Tests and benchmarks", DEVELOPMENT),
     ];
     for (title, table) in sections {
@@ -244,6 +267,21 @@ mod tests {
         let unique: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(unique.len(), names.len());
         assert!(HEMIOLA.iter().all(|variable| variable.name.starts_with("HEMIOLA_")));
+    }
+
+    #[test]
+    fn colour_is_for_terminals_unless_forced_or_disabled() {
+        let allows = |variables: &[(&str, &str)], is_terminal| {
+            let map: BTreeMap<String, String> =
+                variables.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            allows_colour(&map, is_terminal)
+        };
+        assert!(allows(&[("TERM", "xterm")], true) && !allows(&[("TERM", "xterm")], false));
+        assert!(!allows(&[("TERM", "dumb")], true));
+        assert!(allows(&[("CLICOLOR_FORCE", "1"), ("TERM", "dumb")], false));
+        assert!(!allows(&[("CLICOLOR_FORCE", "0")], false));
+        assert!(!allows(&[("NO_COLOR", "1"), ("CLICOLOR_FORCE", "1")], true));
+        assert!(allows(&[("NO_COLOR", "")], true), "an empty variable counts as unset");
     }
 
     #[test]

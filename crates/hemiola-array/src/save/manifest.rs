@@ -99,6 +99,9 @@ struct ManifestVersion {
 }
 
 impl Manifest {
+    /// Version of the file format.
+    pub const FORMAT_VERSION: u32 = VERSION;
+
     /// Adds a dense array that was written in the given parts.
     pub fn add_dense<T: TensorElement, const N: usize>(&mut self, name: &str, shape: Shape<N>, parts: Vec<PartRecord>) {
         self.add::<T, N>(name, StorageKind::Dense, shape, parts);

@@ -96,6 +96,22 @@ impl PartReader {
         self.warning.as_deref()
     }
 
+    /// Returns the number of the opened generation; `None` for a save of an older version, which has
+    /// no generations.
+    #[must_use]
+    pub fn generation(&self) -> Option<u64> {
+        self.generation
+    }
+
+    /// Returns the generations in the folder that can be opened, in ascending order.
+    #[must_use]
+    pub fn generations(&self) -> Vec<u64> {
+        let Ok(found) = Generations::scan(&self.files, &self.folder) else { return Vec::new() };
+        let mut numbers: Vec<u64> = found.whole_before(u64::MAX).map(|(number, _)| number).collect();
+        numbers.reverse();
+        numbers
+    }
+
     /// Reads all files; returns an error if one is missing or damaged.
     pub fn verify(&self) -> Result<()> {
         let mut parts = self.manifest.part_records();

@@ -1,7 +1,7 @@
 //! `hemiola completions`: shell completion scripts.
 
-use crate::output;
-use clap::{Args, CommandFactory as _};
+use crate::{arguments, output};
+use clap::Args;
 use clap_complete::Shell;
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ pub(crate) struct CompletionsArgs {
 impl CompletionsArgs {
     pub(super) fn execute(&self) -> anyhow::Result<ExitCode> {
         let mut script = Vec::new();
-        clap_complete::generate(self.shell, &mut crate::CommandLine::command(), "hemiola", &mut script);
+        clap_complete::generate(self.shell, &mut arguments::definition(), "hemiola", &mut script);
         output::print(&String::from_utf8_lossy(&script))?;
         Ok(ExitCode::SUCCESS)
     }

@@ -7,11 +7,15 @@ mod completions;
 mod data;
 #[cfg(not(all(feature = "bench", feature = "sim")))]
 mod disabled;
+mod doctor;
+mod examples;
+mod man;
 mod model;
 mod plot;
 mod probe;
 mod run;
 mod serve;
+mod show;
 #[cfg(feature = "sim")]
 mod simulate;
 #[cfg(feature = "sim")]
@@ -39,10 +43,16 @@ pub(crate) enum CliCommand {
     /// Describe data files, and generate synthetic ones.
     #[command(subcommand)]
     Data(data::DataCommand),
+    /// Check this machine for training: cores, memory, network, launchers, GPU.
+    Doctor(doctor::DoctorArgs),
     /// Evaluate a trained model on ratings, examples or documents.
     Evaluate(model::EvaluateArgs),
+    /// Print commands to copy, by job.
+    Examples(examples::ExamplesArgs),
     /// Infer the topics of new documents with a topic model.
     Infer(model::InferArgs),
+    /// Write manual pages.
+    Man(man::ManArgs),
     /// Plot learning curves from reports of `hemiola train`.
     Plot(plot::PlotArgs),
     /// Predict ratings, classes or values with a trained model.
@@ -63,6 +73,8 @@ pub(crate) enum CliCommand {
     #[cfg(not(feature = "sim"))]
     #[command(hide = true)]
     Simulate(disabled::DisabledCommand),
+    /// Describe a trained model: kind, shape, data, settings, metrics, checkpoints.
+    Show(show::ShowArgs),
     /// Find items similar to an item.
     Similar(model::SimilarArgs),
     /// Run experiments that need no cluster.
@@ -92,8 +104,11 @@ impl CliCommand {
             Self::Coefficients(coefficients) => coefficients.execute(),
             Self::Completions(completions) => completions.execute(),
             Self::Data(data) => data.execute(),
+            Self::Doctor(doctor) => doctor.execute(),
             Self::Evaluate(evaluate) => evaluate.execute(),
+            Self::Examples(examples) => examples.execute(),
             Self::Infer(infer) => infer.execute(),
+            Self::Man(man) => man.execute(),
             Self::Plot(plot) => plot.execute(),
             Self::Predict(predict) => predict.execute(),
             Self::Probe(probe) => probe.execute(),
@@ -104,6 +119,7 @@ impl CliCommand {
             Self::Simulate(simulate) => simulate.execute(),
             #[cfg(not(feature = "sim"))]
             Self::Simulate(disabled) => disabled.refuse("simulator", "sim"),
+            Self::Show(show) => show.execute(),
             Self::Similar(similar) => similar.execute(),
             #[cfg(feature = "sim")]
             Self::Study(study) => study.execute(),

@@ -1,7 +1,7 @@
 //! `hemiola run`: launches peers and supervises them.
 
 use anyhow::Context as _;
-use clap::Args;
+use clap::{Args, ValueHint};
 use hemiola_cluster::environment::ProcessEnvironment;
 use hemiola_cluster::launch::{LaunchHost, Launcher, Output};
 use std::ffi::OsString;
@@ -49,7 +49,7 @@ Exit codes:
 pub(crate) struct RunArgs {
     /// Number of peers that run the program (world size) [default: one per free slot of the hosts,
     /// else 1].
-    #[arg(short = 'n', long, value_name = "N")]
+    #[arg(short = 'n', long, visible_alias = "np", value_name = "N")]
     peers: Option<NonZeroUsize>,
 
     /// Number of dedicated parameter servers: further processes that hold the program's tables, see
@@ -58,7 +58,7 @@ pub(crate) struct RunArgs {
     servers: usize,
 
     /// Worker threads of each peer [default: the cores of a host, divided among its peers].
-    #[arg(short, long, value_name = "W")]
+    #[arg(short, long, visible_alias = "threads", visible_short_alias = 'j', value_name = "W")]
     workers: Option<NonZeroUsize>,
 
     /// Hosts to launch peers on through ssh: `host`, `user@host` or `host:slots`.
@@ -96,8 +96,9 @@ pub(crate) struct RunArgs {
     #[arg(short, long)]
     quiet: bool,
 
-    /// Program to launch, with its arguments.
-    #[arg(last = true, required = true, value_name = "PROGRAM")]
+    /// Program to launch, with its arguments. Flags of this command come before it; `--` may separate
+    /// them.
+    #[arg(trailing_var_arg = true, required = true, value_name = "PROGRAM", value_hint = ValueHint::CommandWithArguments)]
     program: Vec<OsString>,
 }
 

@@ -8,6 +8,7 @@ mod edges;
 
 pub(crate) use edges::DrawnEdges;
 
+use crate::arguments::named_value::NamedValueParser;
 use clap::ValueEnum;
 use hemiola::collective::Topology;
 
@@ -44,6 +45,21 @@ pub(crate) struct TopologyParameters {
 pub(crate) struct TopologyArgs {
     pub(crate) kind: TopologyName,
     pub(crate) parameters: TopologyParameters,
+}
+
+/// Parser of a graph for training.
+pub(crate) const FOR_TRAINING: NamedValueParser<Topology> =
+    NamedValueParser::new(parse_for_training, || names(&[TopologyName::Best]));
+
+/// Parser of any graph.
+pub(crate) const ANY: NamedValueParser<TopologyArgs> = NamedValueParser::new(parse, || names(&[]));
+
+/// Names of all graphs but `excluded`, with the separator after which a parameter must follow.
+fn names(excluded: &[TopologyName]) -> Vec<String> {
+    let with_parameter =
+        [TopologyName::RandomRegular, TopologyName::TwoLevel, TopologyName::Circulant, TopologyName::Edges];
+    let kinds = TopologyName::value_variants().iter().filter(|kind| !excluded.contains(kind));
+    kinds.map(|kind| kind.name() + if with_parameter.contains(kind) { ":" } else { "" }).collect()
 }
 
 /// Error text that lists all accepted graphs.

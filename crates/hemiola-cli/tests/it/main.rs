@@ -8,6 +8,8 @@
 //! | `layout` | columns, labels and separators, stored with a model |
 //! | `training`, `results`, `conditions` | shared by all models: checkpoints and signals, output, unusual data |
 //! | `book`, `newcomer`, `slips` | the commands of the book and of the README, and regressions found by new users |
+//! | `describing` | `hemiola show`, `doctor` and `examples` |
+//! | `flags` | flags of other programs, values out of range, colour, completions, manual pages |
 //! | `plot`, `simulate`, `topology`, `probe` | the commands of these names |
 //! | `start`, `output`, `ending`, `orphans`, `remote`, `serving` | `hemiola run` with real processes |
 //! | `support` | harness: starts launchers and waits for events |
@@ -21,7 +23,9 @@ mod agreement;
 mod book;
 mod conditions;
 mod data;
+mod describing;
 mod ending;
+mod flags;
 mod layout;
 mod linear;
 mod model;

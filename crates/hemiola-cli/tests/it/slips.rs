@@ -119,3 +119,36 @@ fn every_error_starts_with_the_name_of_the_command() {
     }
     assert_eq!(command(lab.path(), "train --help").code, Some(0));
 }
+
+#[test]
+fn a_program_needs_no_separator_before_it() {
+    let lines = |arguments: &[&str]| {
+        let ended = launch(&mut hemiola(arguments)).end();
+        assert_eq!(ended.code, Some(0), "{arguments:?}: {}", text(&ended.stderr));
+        ended.sorted()
+    };
+    let script = "echo $HEMIOLA_RANK of $HEMIOLA_SIZE \"$@\"";
+    assert_eq!(lines(&["--peers", "2", "sh", "-c", script]), ["[0] 0 of 2", "[1] 1 of 2"]);
+    // What follows the program is the program's, also if it looks like a flag of the launcher.
+    let program = ["sh", "-c", script, "sh", "--peers", "7", "--", "-q"];
+    let expected = ["[0] 0 of 1 --peers 7 -- -q"];
+    assert_eq!(lines(&[&["-n", "1"], &program[..]].concat()), expected);
+    assert_eq!(lines(&[&["-n", "1", "--"], &program[..]].concat()), expected);
+    // A flag that the launcher does not have is not taken for the program.
+    let said = text(&launch(&mut hemiola(&["--pears", "2", "true"])).end().stderr);
+    assert!(said.contains("unexpected argument '--pears'") && said.contains("did you mean `--peers`?"), "{said}");
+}
+
+#[test]
+fn an_error_of_all_peers_is_printed_once() {
+    let lab = tempfile::tempdir().unwrap();
+    fs::write(lab.path().join("broken.csv"), "a,b,5\na,c,good\n").unwrap();
+    let ended = command(lab.path(), "train mf --data broken.csv --peers 4 --workers 1");
+    let said = text(&ended.stderr);
+    assert_eq!(ended.code, Some(2), "{said}");
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines.len(), 3, "{said}");
+    assert!(lines[0].starts_with('[') && lines[0].contains("hemiola: `broken.csv:2:5`: expected a number"), "{said}");
+    assert!(lines[1].contains("hint: correct the line"), "{said}");
+    assert_eq!(lines[2], "hemiola: the same error on all 4 peers (exit code 2)");
+}

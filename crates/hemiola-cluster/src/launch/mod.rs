@@ -39,6 +39,7 @@ mod process;
 mod quote;
 mod relay;
 mod remote;
+mod repeated_errors;
 mod respawn;
 mod run;
 mod signals;
@@ -67,6 +68,7 @@ use std::time::Duration;
 /// [`forward_signals(false)`](Self::forward_signals).
 #[derive(Clone, Debug)]
 #[must_use = "nothing starts before `run`"]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Launcher {
     program: OsString,
     arguments: Vec<OsString>,
@@ -84,6 +86,7 @@ pub struct Launcher {
     quiet: bool,
     forward_signals: bool,
     ignore_closed_output: bool,
+    merge_errors: bool,
     /// Peer whose stdout is passed on without prefixes.
     unprefixed: Option<Rank>,
 }
@@ -115,6 +118,7 @@ impl Launcher {
             quiet: false,
             forward_signals: true,
             ignore_closed_output: false,
+            merge_errors: false,
             unprefixed: None,
         }
     }
@@ -205,6 +209,14 @@ impl Launcher {
     /// further output is dropped. Default: they are terminated, like most programs.
     pub fn ignore_closed_output(mut self, ignore: bool) -> Self {
         self.ignore_closed_output = ignore;
+        self
+    }
+
+    /// Prints an error that several peers report in the same words once, and then says on which
+    /// peers it occurred. Compares the lines of stderr that start with `hemiola: ` or `hint: `.
+    /// Default: every line of every peer is printed.
+    pub fn merge_errors(mut self, merge: bool) -> Self {
+        self.merge_errors = merge;
         self
     }
 

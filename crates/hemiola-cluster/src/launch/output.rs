@@ -10,7 +10,8 @@
 
 use super::diagnostics::LauncherDiagnostics;
 use super::event::LaunchEvent;
-use crate::environment::{NO_COLOR, VariableSource};
+use super::repeated_errors::SharedRepeatedErrors;
+use crate::environment::{VariableSource, allows_colour};
 use hemiola_core::Rank;
 use std::fmt;
 use std::io::{self, IsTerminal as _, Write};
@@ -38,13 +39,13 @@ struct OutputSink {
 }
 
 impl Output {
-    /// Creates the output to this process's stdout and stderr, in colour where they are terminals
-    /// and `NO_COLOR` is not set.
+    /// Creates the output to this process's stdout and stderr, in colour where the terminal and the
+    /// variables [allow](allows_colour) it.
     #[must_use]
     pub fn standard(variables: &dyn VariableSource) -> Self {
-        let colour = variables.get_set(NO_COLOR.name).is_none();
-        Self::new(io::stdout(), io::stderr())
-            .colour(colour && io::stdout().is_terminal(), colour && io::stderr().is_terminal())
+        let [stdout, stderr] = [io::stdout().is_terminal(), io::stderr().is_terminal()]
+            .map(|is_terminal| allows_colour(variables, is_terminal));
+        Self::new(io::stdout(), io::stderr()).colour(stdout, stderr)
     }
 
     /// Creates the output to two writers, without colour.
@@ -83,18 +84,39 @@ pub(super) struct Printer {
     events: SyncSender<LaunchEvent>,
     /// True if lines for stdout were lost although its reader was there.
     lost: Arc<AtomicBool>,
+    /// Errors that several peers print alike, if they are merged.
+    repeated: Option<SharedRepeatedErrors>,
 }
 
 impl Printer {
-    pub(super) fn new(output: Output, events: SyncSender<LaunchEvent>) -> Self {
+    pub(super) fn new(output: Output, events: SyncSender<LaunchEvent>, merge_errors: bool) -> Self {
         let colour = [output.stdout.colour, output.stderr.colour];
-        Self { output: Mutex::new(output), colour, events, lost: Arc::default() }
+        Self {
+            output: Mutex::new(output),
+            colour,
+            events,
+            lost: Arc::default(),
+            repeated: merge_errors.then(SharedRepeatedErrors::default),
+        }
     }
 
     /// Returns a flag that becomes true when lines for stdout are lost, other than by a closed
     /// pipe.
     pub(super) fn lost(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.lost)
+    }
+
+    /// Returns whether a line of peer `rank` is printed; a repeated error is not.
+    pub(super) fn admits(&self, stream: OutputStream, rank: Rank, line: &[u8]) -> bool {
+        match (&self.repeated, stream) {
+            (Some(errors), OutputStream::Stderr) => errors.lock().admits(rank, line),
+            _ => true,
+        }
+    }
+
+    /// Returns the errors that are merged; `None` if all are printed.
+    pub(super) fn repeated_errors(&self) -> Option<SharedRepeatedErrors> {
+        self.repeated.clone()
     }
 
     /// Adds one line of peer `rank` to a batch that is [printed](Self::print) at once.

@@ -105,7 +105,7 @@ impl OutputRelay {
                 }
                 return;
             }
-            if !unprefixed {
+            if !unprefixed && self.printer.admits(source.stream, self.rank, line) {
                 self.printer.render(&mut printed, source.stream, self.rank, line);
             }
             if self.log.is_some() {

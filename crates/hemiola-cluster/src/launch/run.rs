@@ -10,6 +10,7 @@ use super::output::{Output, Printer};
 use super::process::LaunchedPeer;
 use super::relay::OutputRelay;
 use super::remote::RemotePeer;
+use super::repeated_errors::SharedRepeatedErrors;
 use super::signals::SignalWatch;
 use super::status::StatusReport;
 use super::supervision::{Supervision, SupervisionAction};
@@ -50,7 +51,7 @@ pub(super) fn run(
         logs::create_folder(folder)?;
     }
     let (sender, events) = event::channel();
-    let printer = Arc::new(Printer::new(output, sender.clone()));
+    let printer = Arc::new(Printer::new(output, sender.clone(), launcher.merge_errors));
     // Before the first peer, so that no signal and no exit is missed.
     let signals = SignalWatch::start(sender.clone(), launcher.forward_signals)?;
     let diagnostics = LauncherDiagnostics::start(Arc::clone(&printer), sender.clone(), launcher.quiet)?;
@@ -63,11 +64,11 @@ pub(super) fn run(
     };
     let mut early = VecDeque::new();
     let started = job.start(launcher, &printer, &diagnostics, &sender, || collect_events(&events, &mut early));
-    let lost = printer.lost();
+    let (lost, repeated) = (printer.lost(), printer.repeated_errors());
     // From here on only the threads send.
     drop((printer, sender));
     let outcome = started.map(|()| {
-        let outcome = job.supervise(launcher, &events, early, diagnostics);
+        let outcome = job.supervise(launcher, &events, early, diagnostics, repeated.as_ref());
         JobOutcome { output_lost: lost.load(Ordering::Relaxed), ..outcome }
     });
     // `events` is dropped first: this releases a thread that waits for room in the queue, which can
@@ -304,6 +305,7 @@ impl RunningJob {
         events: &Receiver<LaunchEvent>,
         mut early: VecDeque<LaunchEvent>,
         diagnostics: LauncherDiagnostics,
+        repeated: Option<&SharedRepeatedErrors>,
     ) -> JobOutcome {
         let started = self.peers.len();
         // Servers come last: if not all peers were started, there may be none.
@@ -347,9 +349,7 @@ impl RunningJob {
             output_closed: supervision.is_output_closed(),
             output_lost: false,
         };
-        if let Some(culprit) = outcome.culprit() {
-            diagnostics.report(culprit.to_string());
-        }
+        report_failure(&outcome, repeated, &diagnostics);
         for stuck in outcome.exits.iter().filter(|peer| peer.exit == ProcessExit::Unknown) {
             diagnostics.report(stuck.to_string());
         }
@@ -433,6 +433,25 @@ fn drain(events: &Receiver<LaunchEvent>, printing: &mut usize) -> bool {
         }
     }
     true
+}
+
+/// Reports losses of peers, and the peer that made the job fail; or that all peers have failed alike, after the error
+/// that they have in common.
+fn report_failure(outcome: &JobOutcome, repeated: Option<&SharedRepeatedErrors>, diagnostics: &LauncherDiagnostics) {
+    let peers = outcome.exits.len();
+    let mut errors = repeated.map(SharedRepeatedErrors::lock);
+    if let Some(errors) = &mut errors {
+        errors.unexplained_losses().into_iter().for_each(|line| diagnostics.report(line));
+    }
+    let Some(culprit) = outcome.culprit() else { return };
+    if let (Some(errors), ProcessExit::Exited(code)) = (&errors, culprit.exit) {
+        if errors.are_common_to(peers) {
+            diagnostics.report(format!("the same error on all {peers} peers (exit code {code})"));
+            return;
+        }
+        errors.summary(peers).into_iter().for_each(|line| diagnostics.report(line));
+    }
+    diagnostics.report(culprit.to_string());
 }
 
 fn signal_message(signal: i32) -> String {

@@ -97,7 +97,7 @@ pub(crate) struct DescribeArgs {
     report: Option<PathBuf>,
 
     /// Worker threads [default: the cores of this machine].
-    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
+    #[arg(short, long, visible_alias = "threads", visible_short_alias = 'j', value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
     workers: Option<u32>,
 }
 

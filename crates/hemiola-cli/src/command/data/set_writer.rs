@@ -40,7 +40,7 @@ pub(super) struct FileLayout {
     pub(super) force: bool,
 
     /// Worker threads [default: the cores of this machine].
-    #[arg(short, long, value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
+    #[arg(short, long, visible_alias = "threads", visible_short_alias = 'j', value_name = "W", value_parser = clap::value_parser!(u32).range(1..=hemiola_cluster::MAX_WORKERS as i64))]
     pub(super) workers: Option<u32>,
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct CoefficientsArgs {
     #[command(flatten)]
     common: ModelArgs,
 
-    /// Number of coefficients to list, the largest first. Default: all nonzero ones.
+    /// Number of coefficients to list, the largest first [default: all nonzero ones]
     #[arg(short, long, value_name = "N")]
     k: Option<usize>,
 }

@@ -26,16 +26,16 @@ pub(super) enum DocumentFormat {
 /// Arguments for the format of documents.
 #[derive(Args, Debug)]
 pub(super) struct DocumentFileArgs {
-    /// Vocabulary of a bag of words, one word per line. Default: `vocab.NAME` beside
-    /// `docword.NAME`, if it exists.
+    /// Vocabulary of a bag of words, one word per line [default: `vocab.NAME` beside
+    /// `docword.NAME`, if it exists]
     #[arg(long, value_name = "FILE", help_heading = "Document format")]
     vocabulary: Option<String>,
 
-    /// Format of the files. Default: detected from the first one.
+    /// Format of the files [default: detected from the first one]
     #[arg(long, value_enum, value_name = "FORMAT", help_heading = "Document format")]
     format: Option<DocumentFormat>,
 
-    /// Ids of LIBSVM files, of words or features, count from 0. Default: as in training.
+    /// Ids of LIBSVM files, of words or features, count from 0 [default: as in training]
     #[arg(long, help_heading = "Document format")]
     zero_based: bool,
 
@@ -47,21 +47,21 @@ pub(super) struct DocumentFileArgs {
 /// Arguments that select the words to train on.
 #[derive(Args, Debug)]
 pub(super) struct VocabularyArgs {
-    /// Stop words: `english`, `none`, or a file with one word per line. Default: `english` for
-    /// text, `none` for bags of words.
+    /// Stop words: `english`, `none`, or a file with one word per line [default: `english` for
+    /// text, `none` for bags of words]
     #[arg(long, value_name = "FILE|english|none", help_heading = "Vocabulary")]
     stop_words: Option<String>,
 
-    /// Minimum number of occurrences of a word. Default: 1.
+    /// Minimum number of occurrences of a word [default: 1]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Vocabulary")]
     min_count: Option<u64>,
 
-    /// Minimum document frequency: number of documents that contain a word. Default: 2 for text, 1
-    /// for bags of words.
+    /// Minimum document frequency: number of documents that contain a word [default: 2 for text, 1
+    /// for bags of words]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Vocabulary")]
     min_df: Option<u64>,
 
-    /// Maximum document frequency: fraction of documents that contain a word. Default: 1.
+    /// Maximum document frequency: fraction of documents that contain a word [default: 1]
     #[arg(long, value_name = "FRACTION", help_heading = "Vocabulary")]
     max_df: Option<f64>,
 

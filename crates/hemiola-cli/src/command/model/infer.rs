@@ -56,7 +56,7 @@ pub(crate) struct InferArgs {
     #[arg(short, long, value_name = "N")]
     k: Option<usize>,
 
-    /// Output file; compressed if its name ends with `.gz` or `.zst`. Default: standard output.
+    /// Output file; compressed if its name ends with `.gz` or `.zst` [default: standard output]
     #[arg(long, short, value_name = "FILE", conflicts_with = "report")]
     output: Option<PathBuf>,
 

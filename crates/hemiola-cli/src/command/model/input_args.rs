@@ -3,20 +3,20 @@
 //! A model stores the layout of its training files, and new files are read by it. A flag that is
 //! given again takes precedence, and a note says where it differs.
 
+use crate::output;
 use clap::Args;
 use hemiola_models::input::InputSchema;
 use hemiola_models::mf::data::RatingReadOptions;
-use std::io::Write as _;
 
 /// Format of files with ratings or events.
 #[derive(Args, Debug)]
 pub(super) struct RatingFileArgs {
-    /// Field separator. Default: that of the model, or detected.
+    /// Field separator [default: that of the model, or detected]
     #[arg(long, value_name = "TEXT", value_parser = separator)]
     pub(super) separator: Option<String>,
 
-    /// Columns of user, item and rating, by name or number: `userId,movieId,rating` or `1,2,4`.
-    /// Default: those of the model, or the first three.
+    /// Columns of user, item and rating, by name or number: `userId,movieId,rating` or `1,2,4`
+    /// [default: those of the model, or the first three]
     #[arg(long, value_name = "USER,ITEM[,RATING]", value_parser = rating_columns)]
     columns: Option<ColumnList>,
 }
@@ -68,7 +68,6 @@ fn rating_columns(text: &str) -> Result<ColumnList, String> {
 /// Prints notes on standard error.
 pub(super) fn print_notes(notes: &[String]) {
     for note in notes {
-        // A closed standard error drops the note.
-        let _ = writeln!(std::io::stderr().lock(), "hemiola: {note}");
+        output::note(note);
     }
 }

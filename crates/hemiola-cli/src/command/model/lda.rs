@@ -5,15 +5,16 @@ use super::linear::refuse_without_data;
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use super::train_defaults::TrainDefaults;
+use crate::arguments::GivenFlags;
 use crate::error::{CommandError, into_cluster_error};
-use crate::given_flags::GivenFlags;
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
 use hemiola_cluster::{Cluster, Error, Result};
 use hemiola_core::Seed;
 use hemiola_models::lda::data::{self, CorpusReadOptions, LoadedCorpus};
 use hemiola_models::lda::{Corpus, FilteredWords, InferenceSettings, LdaExecutionMode, LdaModel, LdaSampler};
-use hemiola_models::training::{ClusterInfo, Metrics, TrainingLimits};
+use hemiola_models::training::{ClusterInfo, Metrics};
 use hemiola_models::{Estimator, TopicModelling};
 use serde::Serialize;
 use std::fmt::Write as _;
@@ -23,8 +24,6 @@ use std::process::ExitCode;
 const SYNTHETIC: (usize, u32) = (1000, 20);
 /// Default number of topics of other documents.
 const TOPICS: u32 = 100;
-/// Default maximum number of epochs.
-const EPOCHS: u32 = 100;
 /// Number of top words of a topic from which its coherence is computed.
 pub(super) const COHERENCE_WORDS: usize = 10;
 
@@ -81,15 +80,15 @@ enum ExecutionName {
 
 /// Arguments of `hemiola train lda`.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::LDA.complete(argument)))]
 pub(crate) struct TrainLda {
-    /// Files, a folder or a pattern with documents: UCI bag of words, LIBSVM, LDA-C or plain text.
-    /// Default: 1000 synthetic documents.
+    /// Files, a folder or a pattern with documents: UCI bag of words, LIBSVM, LDA-C or plain text
+    /// [default: 1000 synthetic documents]
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
-    /// Number of topics. Default: 100; 20 for synthetic documents.
-    #[arg(long, short = 'k', value_name = "N")]
+    /// Number of topics [default: 100; 20 for synthetic documents]
+    #[arg(long, short = 'k', visible_aliases = ["n-components", "num-topics"], value_name = "N")]
     topics: Option<u32>,
 
     /// Dirichlet prior of topics in a document; smaller values give fewer topics per document.
@@ -100,11 +99,11 @@ pub(crate) struct TrainLda {
     #[arg(long, value_name = "X", default_value = "0.01")]
     beta: f64,
 
-    /// Keep alpha fixed. Default: alpha is learned for each topic.
+    /// Keep alpha fixed [default: alpha is learned for each topic]
     #[arg(long)]
     fixed_alpha: bool,
 
-    /// Learn beta, one value for all words. Default: beta is fixed.
+    /// Learn beta, one value for all words [default: beta is fixed]
     #[arg(long)]
     learn_beta: bool,
 
@@ -127,17 +126,17 @@ pub(crate) struct TrainLda {
     #[arg(long, value_enum, default_value = "rotation", help_heading = "Sampling")]
     mode: ExecutionName,
 
-    /// With --mode tables: staleness bound in clocks. Default: 0.
+    /// With --mode tables: staleness bound in clocks [default: 0]
     #[arg(long, value_name = "N", help_heading = "Sampling")]
     staleness: Option<u32>,
 
-    /// With --mode tables: bytes per second that a peer may send eagerly, between clocks. Default:
-    /// none.
+    /// With --mode tables: bytes per second that a peer may send eagerly, between clocks [default:
+    /// none]
     #[arg(long, value_name = "BYTES", value_parser = clap::value_parser!(u64).range(1..), help_heading = "Sampling")]
     bandwidth_budget: Option<u64>,
 
     /// Number of partitions of documents and words. The same partitions give a bit-identical model
-    /// on any number of workers. Default: one per worker of all peers.
+    /// on any number of workers [default: one per worker of all peers]
     #[arg(long, value_name = "N", help_heading = "Sampling")]
     partitions: Option<u32>,
 
@@ -165,7 +164,7 @@ impl TrainLda {
             .parts(self.partitions.unwrap_or(0))
             .seed(self.common.seed)
             .validation(share.unwrap_or(0.0))
-            .limits(self.common.limits(&TrainingLimits { epochs: EPOCHS, patience: None, ..TrainingLimits::default() }))
+            .limits(self.common.limits())
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check("lda", settings.settings())?;

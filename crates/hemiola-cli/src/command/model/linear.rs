@@ -5,8 +5,9 @@ use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::sparse::{PenaltyArgs, SparseTrainCommand};
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use super::train_defaults::TrainDefaults;
+use crate::arguments::GivenFlags;
 use crate::error::{CommandError, into_cluster_error};
-use crate::given_flags::GivenFlags;
 use crate::graph;
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
@@ -17,15 +18,13 @@ use hemiola_models::input::InputSchema;
 use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
 use hemiola_models::linear::{LinearEvaluation, LinearLoss, LinearModel};
 use hemiola_models::sparse::SparseLoss;
-use hemiola_models::training::{ClusterInfo, TrainingLimits};
+use hemiola_models::training::ClusterInfo;
 use hemiola_models::{Estimator, LinearClassifier};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Number of synthetic examples, used without `--data`.
 const SYNTHETIC_EXAMPLES: usize = 20_000;
-/// Default maximum number of epochs.
-const EPOCHS: u32 = 100;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -53,7 +52,7 @@ Exit codes:
 
 /// Arguments of `hemiola train svm`.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::SVM.complete(argument)))]
 pub(crate) struct TrainSvm {
     /// Loss function.
     #[arg(long, value_enum, default_value = "squared-hinge")]
@@ -65,7 +64,7 @@ pub(crate) struct TrainSvm {
 
 /// Arguments of `hemiola train logistic`.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::LOGISTIC.complete(argument)))]
 pub(crate) struct TrainLogistic {
     /// Regularization: L2, set by --c, or L1, set by --lambda, which makes most weights 0.
     #[arg(long, value_enum, default_value = "l2")]
@@ -111,11 +110,11 @@ pub(super) struct ExampleFileArgs {
     #[arg(long)]
     zero_based: bool,
 
-    /// Read separated values with this field separator. Default: detected.
+    /// Read separated values with this field separator [default: detected]
     #[arg(long, value_name = "TEXT", value_parser = separator)]
     separator: Option<String>,
 
-    /// Separated values: label column, by name or number. Default: the first.
+    /// Separated values: label column, by name or number [default: the first]
     #[arg(long, value_name = "COLUMN")]
     label: Option<String>,
 
@@ -131,7 +130,7 @@ pub(super) struct ExampleFileArgs {
 /// Arguments of both linear classifiers.
 #[derive(Args, Debug)]
 struct LinearArgs {
-    /// Files, a folder or a pattern with examples. Default: 20000 synthetic examples.
+    /// Files, a folder or a pattern with examples [default: 20000 synthetic examples]
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
@@ -143,7 +142,7 @@ struct LinearArgs {
     validation: String,
 
     /// Inverse regularization strength: C of liblinear and scikit-learn.
-    #[arg(long, short, value_name = "X", default_value = "1")]
+    #[arg(long, short, visible_short_alias = 'C', value_name = "X", default_value = "1")]
     c: f64,
 
     /// Value of the constant feature whose weight is the bias; 0 for no bias.
@@ -161,12 +160,12 @@ struct LinearArgs {
     /// Communication graph: complete, ring, star, root-expander, chord, halton, halton:DEGREE,
     /// random:DEGREE, two-level:PEERS, circulant:OFFSET,.., or edges:FILE with a sender and a
     /// receiver on each line
-    #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph::parse_for_training, help_heading = "Averaging")]
+    #[arg(long, value_name = "GRAPH", default_value = "complete", value_parser = graph::FOR_TRAINING, hide_possible_values = true, help_heading = "Averaging")]
     graph: Topology,
 
-    /// Stop when the duality gap proves the objective to be within this fraction of the minimum; 0
-    /// disables it.
-    #[arg(long, value_name = "X", default_value = "0.001", help_heading = "Stopping")]
+    /// Stop when the duality gap proves the objective to be within this fraction of the minimum (of
+    /// the objective at zero weights with an L1 penalty); 0 disables it.
+    #[arg(long, visible_alias = "tol", value_name = "X", required = false, help_heading = "Stopping")]
     tolerance: f64,
 
     #[command(flatten)]
@@ -187,13 +186,16 @@ impl TrainLogistic {
         match self.penalty {
             PenaltyName::L2 if self.penalty_args.are_given() => {
                 let failure = CommandError::usage("--lambda, --folds and related flags need `--penalty l1`");
-                Err(failure.hint("add `--penalty l1`, or use `--c X`").into())
+                Err(failure.hint("add `--penalty l1`, or use `-C X`").into())
             }
             PenaltyName::L2 => self.linear.execute(LinearLoss::Logistic),
             PenaltyName::L1 => {
-                let given = GivenFlags::of_process();
                 let of_l2 = ["--c", "--bias", "--rounds", "--sync", "--graph"];
-                given.refuse(&of_l2, "the penalty `l1` is set by --lambda", "leave it out, or use `--penalty l2`")?;
+                GivenFlags::of_process().refuse(
+                    &of_l2,
+                    "the penalty `l1` is set by --lambda",
+                    "leave it out, or use `--penalty l2`",
+                )?;
                 let LinearArgs { data, reading, validation, tolerance, common, .. } = &self.linear;
                 let command = SparseTrainCommand {
                     data: data.as_deref(),
@@ -201,8 +203,7 @@ impl TrainLogistic {
                     validation,
                     penalty: &self.penalty_args,
                     schedule: None,
-                    // The default for L2 is relative to another number.
-                    tolerance: if given.has("--tolerance") { *tolerance } else { 1e-6 },
+                    tolerance: *tolerance,
                     common,
                     loss: SparseLoss::Logistic,
                     ratio: 1.0,
@@ -230,7 +231,7 @@ impl LinearArgs {
             .seed(self.common.seed)
             .validation(share.unwrap_or(0.0))
             .tolerance(self.tolerance)
-            .limits(self.common.limits(&TrainingLimits { epochs: EPOCHS, patience: None, ..TrainingLimits::default() }))
+            .limits(self.common.limits())
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(loss.kind(), settings.settings())?;

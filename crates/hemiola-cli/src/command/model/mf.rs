@@ -5,6 +5,7 @@ use super::linear::{columns_summary, refuse_without_data};
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use super::train_defaults::TrainDefaults;
 use crate::error::{CommandError, into_cluster_error};
 use crate::plural::counted;
 use crate::{output, report, suggest};
@@ -16,7 +17,7 @@ use hemiola_core::Seed;
 use hemiola_models::input::InputSchema;
 use hemiola_models::mf::data::{LoadedRatings, RatingReadOptions};
 use hemiola_models::mf::{MfLoss, MfModel, data};
-use hemiola_models::training::{ClusterInfo, TrainingLimits};
+use hemiola_models::training::ClusterInfo;
 use hemiola_models::{Estimator, MatrixFactorization};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -61,9 +62,9 @@ const FEWEST_NAMES: usize = 2;
 
 /// Arguments of `hemiola train mf`.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::MF.complete(argument)))]
 pub(crate) struct TrainMf {
-    /// Files, a folder or a pattern with ratings. Default: a million synthetic ratings.
+    /// Files, a folder or a pattern with ratings [default: a million synthetic ratings]
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
@@ -79,19 +80,19 @@ pub(crate) struct TrainMf {
     validation: String,
 
     /// Rank of the factorization: number of latent factors.
-    #[arg(long, value_name = "N", default_value = "32")]
+    #[arg(long, visible_aliases = ["factors", "n-components"], value_name = "N", default_value = "32")]
     rank: u32,
 
     /// Loss function.
     #[arg(long, value_enum, default_value = "squared")]
     loss: LossName,
 
-    /// L2 regularization. Default: 0.045; with --loss one-class 0.007.
+    /// L2 regularization [default: 0.045; 0.007 with --loss one-class]
     #[arg(long, value_name = "X")]
     l2: Option<f32>,
 
-    /// Initial learning rate of AdaGrad. Default: 0.08. Not for --loss one-class, which uses
-    /// alternating least squares.
+    /// Initial learning rate of AdaGrad; --loss one-class uses alternating least squares instead
+    /// [default: 0.08]
     #[arg(long, visible_alias = "lr", value_name = "X")]
     learning_rate: Option<f32>,
 
@@ -99,12 +100,12 @@ pub(crate) struct TrainMf {
     #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
     event_threshold: Option<f32>,
 
-    /// Weight of unobserved pairs, relative to events of weight 1. Default: 0.3.
+    /// Weight of unobserved pairs, relative to events of weight 1 [default: 0.3]
     #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
     unobserved_weight: Option<f32>,
 
     /// Exponent nu of frequency-scaled regularization: the penalty of a row is proportional to the
-    /// number of its events to this power. Default: 1.
+    /// number of its events to this power [default: 1]
     #[arg(long, value_name = "X", help_heading = "Implicit feedback (--loss one-class)")]
     frequency_exponent: Option<f32>,
 
@@ -159,7 +160,7 @@ impl TrainMf {
             .rank(self.rank)
             .seed(self.common.seed)
             .validation(share.unwrap_or(0.0))
-            .limits(self.common.limits(&TrainingLimits::default()))
+            .limits(self.common.limits())
             .loss(match self.loss {
                 LossName::Squared => MfLoss::Squared,
                 LossName::Logistic => MfLoss::Logistic,
@@ -344,6 +345,11 @@ impl TrainMf {
 pub(super) fn check_saved_model(folder: &Path) -> anyhow::Result<()> {
     if hemiola_array::save::PartReader::exists(folder) {
         return Ok(());
+    }
+    if hemiola_array::save::PartReader::exists(&folder.join("net")) {
+        let message = format!("`{}` is a neural net, which this command cannot use", folder.display());
+        let hint = "`hemiola show DIR` describes it; `hemiola train .. --output DIR --resume` continues its training";
+        return Err(CommandError::usage(message).hint(hint).into());
     }
     let message = format!("`{}` is not a saved model", folder.display());
     let near = suggest::path_hint(folder);

@@ -1,6 +1,7 @@
 //! `hemiola train`, and the commands that use trained models: `recommend`, `similar`, `predict`,
 //! `evaluate`, `coefficients`, `topics`, `infer`.
 
+mod bar_line;
 mod coefficients;
 mod documents;
 mod infer;
@@ -17,6 +18,7 @@ mod serving;
 mod sparse;
 mod topics;
 mod train_args;
+mod train_defaults;
 
 pub(crate) use coefficients::CoefficientsArgs;
 pub(crate) use infer::InferArgs;

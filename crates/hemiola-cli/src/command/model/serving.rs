@@ -26,7 +26,6 @@ use hemiola_models::sparse::SparseModel;
 use hemiola_models::training::Metrics;
 use serde::Serialize;
 use std::fmt::Write as _;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -90,6 +89,21 @@ impl ModelArgs {
         })
     }
 
+    /// Returns an error unless the model is a matrix factorization. `action` is what the command
+    /// does with one.
+    fn require_ratings(&self, action: &str) -> anyhow::Result<()> {
+        let (kind, hint) = match self.family()? {
+            ModelFamily::Ratings => return Ok(()),
+            ModelFamily::Classes => ("a classifier", "`hemiola predict --model DIR --data FILES` predicts classes"),
+            ModelFamily::Sparse => ("a regression", "`hemiola predict --model DIR --data FILES` predicts values"),
+            ModelFamily::Topics => ("a topic model", "`hemiola infer --model DIR --data FILES` infers topics"),
+        };
+        let message = format!("`{}` is {kind}, and {action} needs a matrix factorization", self.model.display());
+        Err(CommandError::usage(message)
+            .hint(format!("{hint}; `hemiola train mf` trains a matrix factorization"))
+            .into())
+    }
+
     /// Writes the report, or prints `lines` if no report is requested.
     pub(super) fn write(&self, lines: &str, results: &impl Serialize) -> anyhow::Result<()> {
         match &self.report {
@@ -139,6 +153,7 @@ impl RecommendArgs {
             let message = format!("`{flag}` is for the files of `--seen-in`, which is not given");
             return Err(CommandError::usage(message).hint("leave it out, or add `--seen-in FILES`").into());
         }
+        self.common.require_ratings("a recommendation")?;
         let titles = self.titles.read()?;
         self.common.with_model(MfModel::load, |cluster, model| {
             let found = self.user.find(cluster, model, &titles)?;
@@ -181,6 +196,7 @@ pub(crate) struct SimilarArgs {
 
 impl SimilarArgs {
     pub(crate) fn execute(self) -> anyhow::Result<ExitCode> {
+        self.common.require_ratings("similarity of items")?;
         let titles = self.titles.read()?;
         self.common.with_model(MfModel::load, |cluster, model| {
             let item = titles.item(model, &self.item)?;
@@ -216,11 +232,11 @@ pub(crate) struct PredictArgs {
     #[arg(long, short, value_name = "FILES", conflicts_with_all = ["wanted", "user", "ratings", "titles"])]
     data: Option<String>,
 
-    /// Feature indices of LIBSVM files count from 0. Default: as in training.
+    /// Feature indices of LIBSVM files count from 0 [default: as in training]
     #[arg(long, requires = "data")]
     zero_based: bool,
 
-    /// Field separator of separated values. Default: that of the model, or detected.
+    /// Field separator of separated values [default: that of the model, or detected]
     #[arg(long, value_name = "TEXT", value_parser = separator, requires = "data")]
     separator: Option<String>,
 
@@ -326,8 +342,7 @@ impl PredictArgs {
 fn warn_unknown_features(unknown: u64) {
     if unknown > 0 {
         let values = counted(unknown, "value");
-        let _ =
-            writeln!(std::io::stderr().lock(), "hemiola: ignored {values} of features that the model does not know");
+        output::note(&format!("ignored {values} of features that the model does not know"));
     }
 }
 
@@ -359,7 +374,7 @@ pub(crate) struct EvaluateArgs {
     #[arg(long, value_name = "X")]
     event_threshold: Option<f32>,
 
-    /// Ranking: cutoffs k. Default: 10,20.
+    /// Ranking: cutoffs k [default: 10,20]
     #[arg(short, value_name = "N,..", value_delimiter = ',', value_parser = clap::value_parser!(u16).range(1..))]
     k: Vec<u16>,
 

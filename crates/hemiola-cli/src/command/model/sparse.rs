@@ -6,6 +6,7 @@ use super::linear::{ExampleFileArgs, columns_summary, refuse_without_data};
 use super::progress::MetricColumns;
 use super::read_hints::ReadHints;
 use super::train_args::{PreparedTraining, TrainArgs, must_exist};
+use super::train_defaults::TrainDefaults;
 use crate::error::{CommandError, into_cluster_error};
 use crate::plural::counted;
 use clap::{Args, ValueEnum};
@@ -16,13 +17,11 @@ use hemiola_models::linear::data::{self, LinearExamples, LinearReadOptions};
 use hemiola_models::sparse::{
     CoordinateSchedule, Lambda, LambdaGrid, SparseEvaluation, SparseLoss, SparseModel, UpdateOrder,
 };
-use hemiola_models::training::{ClusterInfo, TrainingLimits};
+use hemiola_models::training::ClusterInfo;
 use hemiola_models::{Estimator, SparseRegression};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Default maximum number of epochs.
-const EPOCHS: u32 = 1000;
 /// Penalties that cross-validation tries; the smallest is a fraction of the largest.
 const GRID: LambdaGrid = LambdaGrid { count: 50, min_ratio: 1e-3 };
 
@@ -48,7 +47,7 @@ Exit codes:
 
 /// Arguments of `hemiola train lasso`.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::SPARSE.complete(argument)))]
 pub(crate) struct TrainLasso {
     #[command(flatten)]
     sparse: SparseArgs,
@@ -56,7 +55,7 @@ pub(crate) struct TrainLasso {
 
 /// Arguments of `hemiola train elastic-net`.
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, mut_args(|argument| TrainDefaults::SPARSE.complete(argument)))]
 pub(crate) struct TrainElasticNet {
     /// L1 fraction of the penalty: `l1_ratio` of scikit-learn.
     #[arg(long, value_name = "X", default_value = "0.5")]
@@ -70,16 +69,16 @@ pub(crate) struct TrainElasticNet {
 #[derive(Args, Debug)]
 pub(super) struct PenaltyArgs {
     /// Regularization strength: `alpha` of scikit-learn, lambda of glmnet.
-    #[arg(long, value_name = "X", conflicts_with_all = ["lambda_ratio", "folds"])]
+    #[arg(long, visible_alias = "alpha", value_name = "X", conflicts_with_all = ["lambda_ratio", "folds"])]
     lambda: Option<f64>,
 
-    /// Regularization strength as a fraction of the smallest lambda that makes all coefficients 0.
-    /// Default: 0.1.
+    /// Regularization strength as a fraction of the smallest lambda that makes all coefficients 0
+    /// [default: 0.1]
     #[arg(long, value_name = "X", conflicts_with = "folds")]
     lambda_ratio: Option<f64>,
 
     /// Choose lambda by cross-validation with N folds.
-    #[arg(long, value_name = "N")]
+    #[arg(long, visible_alias = "cv", value_name = "N")]
     folds: Option<usize>,
 
     /// With --folds: choose the largest lambda within one standard error of the best.
@@ -129,7 +128,7 @@ struct SparseArgs {
     order: UpdateOrderArgs,
 
     /// Stop when the duality gap is below this fraction of the objective at zero coefficients.
-    #[arg(long, value_name = "X", default_value = "1e-6", help_heading = "Stopping")]
+    #[arg(long, visible_alias = "tol", value_name = "X", required = false, help_heading = "Stopping")]
     tolerance: f64,
 
     #[command(flatten)]
@@ -140,19 +139,19 @@ struct SparseArgs {
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Schedule (docs/concepts/schedules.md)")]
 pub(super) struct UpdateOrderArgs {
-    /// Update coordinates by a schedule. Default: block by block, which is fastest.
+    /// Update coordinates by a schedule [default: block by block, which is fastest]
     #[arg(long, value_enum, value_name = "ORDER")]
     schedule: Option<UpdateOrderChoice>,
 
-    /// Number of coordinates updated concurrently, from the same residuals. Default: 32.
+    /// Number of coordinates updated concurrently, from the same residuals [default: 32]
     #[arg(long, value_name = "N", requires = "schedule")]
     concurrent: Option<usize>,
 
-    /// Pipeline depth: rounds of updates in flight. Default: 1, which is exact.
+    /// Pipeline depth: rounds of updates in flight Depth 1 is exact [default: 1]
     #[arg(long, value_name = "N", requires = "schedule")]
     pipeline_depth: Option<usize>,
 
-    /// Maximum correlation of columns that are updated concurrently. Default: 0.3; 1 allows all.
+    /// Maximum correlation of columns that are updated concurrently 1 allows all [default: 0.3]
     #[arg(long, value_name = "X", requires = "schedule")]
     max_correlation: Option<f64>,
 }
@@ -248,7 +247,7 @@ impl SparseTrainCommand<'_> {
             .seed(self.common.seed)
             .validation(share.unwrap_or(0.0))
             .tolerance(self.tolerance)
-            .limits(self.common.limits(&TrainingLimits { epochs: EPOCHS, patience: None, ..TrainingLimits::default() }))
+            .limits(self.common.limits())
             .build()
             .map_err(|error| anyhow::Error::from(Error::from(error)))?;
         self.common.check(settings.settings().kind(), settings.settings())?;

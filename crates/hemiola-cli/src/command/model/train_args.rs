@@ -6,10 +6,10 @@
 
 use super::input_args::print_notes;
 use super::progress::{MetricColumns, ProgressPrinter, TrainingBar};
+use crate::arguments::GivenFlags;
 use crate::error::{CommandError, into_cluster_error};
-use crate::given_flags::GivenFlags;
 use crate::plural::counted;
-use crate::{report, shell, suggest};
+use crate::{output, report, shell, suggest};
 use clap::Args;
 use hemiola_array::BadLine;
 use hemiola_array::read::InputFile;
@@ -19,16 +19,16 @@ use hemiola_models::training::{
     CheckpointInterval, Checkpoints, FitOptions, TrainingLimits, TrainingReport, check_checkpoints, check_same_values,
 };
 use serde::Serialize;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Flags of all `hemiola train` commands.
+/// Flags of all `hemiola train` commands. Each command [completes](super::train_defaults) help and
+/// defaults of some of them.
 #[derive(Args, Debug)]
 pub(super) struct TrainArgs {
-    /// Worker threads of each peer. Default: all cores, divided among local peers.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS as i64), help_heading = "Cluster")]
+    /// Worker threads of each peer [default: all cores, divided among local peers]
+    #[arg(long, visible_alias = "threads", visible_short_alias = 'j', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=MAX_WORKERS as i64), help_heading = "Cluster")]
     workers: Option<u32>,
 
     /// Number of local peers to launch. Omit it under `hemiola run`, `mpirun` or `srun`.
@@ -37,41 +37,36 @@ pub(super) struct TrainArgs {
 
     /// Random seed. The same command with the same seed gives a bit-identical model on the same
     /// number of peers.
-    #[arg(long, value_name = "N", default_value = "1")]
+    #[arg(long, visible_alias = "random-state", value_name = "N", default_value = "1")]
     pub(super) seed: u64,
 
-    /// Maximum number of epochs. Default: 40; svm, logistic and lda 100; lasso and elastic-net
-    /// 1000; nets 10.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Stopping")]
-    epochs: Option<u32>,
+    /// Maximum number of epochs
+    #[arg(long, value_name = "N", required = false, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Stopping")]
+    epochs: u32,
 
     /// Maximum training time in seconds.
     #[arg(long, value_name = "S", value_parser = positive, help_heading = "Stopping")]
     seconds: Option<f64>,
 
-    /// Stop when the validation metric reaches this value: from above for an error, from below for
-    /// accuracy or NDCG. For svm, logistic, lasso and elastic-net it is the objective, for lda
-    /// without a validation set the log-likelihood per token.
+    /// Stop when the metric reaches X
     #[arg(long, value_name = "X", value_parser = finite, allow_negative_numbers = true, help_heading = "Stopping")]
     target: Option<f64>,
 
-    /// Early stopping: stop after N epochs without improvement of the validation metric (0 disables
-    /// it). Default: 3; svm, logistic, lasso, elastic-net, lda and nets 0.
-    #[arg(long, value_name = "N", help_heading = "Stopping")]
-    patience: Option<u32>,
+    /// Early stopping
+    #[arg(long, value_name = "N", required = false, help_heading = "Stopping")]
+    patience: u32,
 
     /// Folder for the trained model and its checkpoints. An existing model of the same kind is
     /// replaced.
     #[arg(long, short, value_name = "DIR", help_heading = "Output")]
     output: Option<PathBuf>,
 
-    /// Resume from the checkpoint in --output. The result is bit-identical to an uninterrupted run;
-    /// lasso and elastic-net reach the same minimum, and nets resume on any number of peers.
+    /// Resume from the checkpoint in --output
     #[arg(long, requires = "output", help_heading = "Output")]
     resume: bool,
 
-    /// Save a checkpoint every N epochs. Default: every minute of training. The end is always
-    /// saved.
+    /// Save a checkpoint every N epochs, and at the end [default: every minute of training, and at
+    /// the end]
     #[arg(long, value_name = "N", requires = "output", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Output")]
     checkpoint_every: Option<u32>,
 
@@ -102,11 +97,10 @@ pub(super) struct PreparedTraining<'a> {
 }
 
 impl TrainArgs {
-    /// Returns the stopping limits; `default` fills in flags that were not given.
-    pub(super) fn limits(&self, default: &TrainingLimits) -> TrainingLimits {
-        let patience = self.patience.map_or(default.patience, |patience| (patience > 0).then_some(patience));
-        let epochs = self.epochs.unwrap_or(default.epochs);
-        TrainingLimits { epochs, seconds: self.seconds, target: self.target, patience }
+    /// Returns the stopping limits.
+    pub(super) fn limits(&self) -> TrainingLimits {
+        let patience = (self.patience > 0).then_some(self.patience);
+        TrainingLimits { epochs: self.epochs, seconds: self.seconds, target: self.target, patience }
     }
 
     /// Returns true if progress lines may go to standard output.
@@ -122,12 +116,10 @@ impl TrainArgs {
     pub(super) fn report_skipped_lines(&self, cluster: &Cluster, files: &str, skipped: &[BadLine]) {
         if let (Some(first), true) = (skipped.first(), cluster.is_root() && !self.quiet) {
             let lines = counted(skipped.len(), "line");
-            // A closed standard error drops the warning; the summary still counts the data.
-            let _ = writeln!(
-                std::io::stderr().lock(),
-                "hemiola: skipped {lines} of `{files}`; the first is {}",
+            output::note(&format!(
+                "skipped {lines} of `{files}`; the first is {}",
                 hemiola_core::printable(&first.to_string())
-            );
+            ));
         }
     }
 
@@ -176,7 +168,11 @@ impl TrainArgs {
         if let Some(peers) = self.peers
             && let Some(code) = hemiola_cluster::launch::respawn_with(|launcher| {
                 // As in one process, a closed pipe does not stop training, and JSON stays JSON.
-                launcher.peers(peers as usize).ignore_closed_output(true).unprefixed_root(self.reports_to_stdout())
+                launcher
+                    .peers(peers as usize)
+                    .ignore_closed_output(true)
+                    .merge_errors(true)
+                    .unprefixed_root(self.reports_to_stdout())
             })?
         {
             return Ok(code);
@@ -218,7 +214,7 @@ impl TrainArgs {
         // Before this point there was nothing to save, and a signal ended the process.
         let interrupt = Interrupt::watch(move |_| {
             let saved = if with_output { ", then the model is saved" } else { "" };
-            notified.aside(&format!("hemiola: training stops after this epoch{saved}; Ctrl-C again stops at once"));
+            notified.aside(&format!("training stops after this epoch{saved}; Ctrl-C again stops at once"));
         })?;
         bar.line(&headline);
         let mut printer = ProgressPrinter {

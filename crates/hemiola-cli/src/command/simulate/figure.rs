@@ -1,5 +1,6 @@
 //! `hemiola simulate figure`: figures of papers, reproduced with our protocols in the simulator.
 
+use crate::arguments::named_value::NamedValueParser;
 use crate::error::CommandError;
 use crate::output::{self, OutputCompression, StagedFile};
 use clap::Args;
@@ -25,7 +26,7 @@ docs/experiments compares them with the published results.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SimulateFigureArgs {
     /// Figure to reproduce.
-    #[arg(value_name = "NAME", value_parser = name)]
+    #[arg(value_name = "NAME", value_parser = FIGURE)]
     name: FigureName,
 
     /// Numbers of peers to simulate [default: those of the paper].
@@ -40,6 +41,10 @@ pub(crate) struct SimulateFigureArgs {
     #[arg(long, short, value_name = "PREFIX")]
     output: Option<PathBuf>,
 }
+
+/// Parser of the name of a figure.
+const FIGURE: NamedValueParser<FigureName> =
+    NamedValueParser::new(name, || FigureName::ALL.iter().map(|(_, name)| (*name).to_owned()).collect());
 
 fn name(text: &str) -> Result<FigureName, String> {
     let found = FigureName::ALL.into_iter().find(|(_, name)| *name == text);

@@ -65,7 +65,7 @@ pub(crate) struct TopologyCommand {
     peers: u64,
 
     /// Kind of graph, see below.
-    #[arg(long, value_name = "KIND", default_value = "root-expander", value_parser = graph::parse)]
+    #[arg(long, value_name = "KIND", default_value = "root-expander", value_parser = graph::ANY, hide_possible_values = true)]
     kind: TopologyArgs,
 
     /// Out-degree, for `random`, `halton` [default: log₂ peers] and `best` [default: 2].

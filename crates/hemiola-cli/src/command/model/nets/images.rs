@@ -1,6 +1,7 @@
 //! `hemiola train mlp`, `cnn` and `resnet`: image classification.
 
 use super::super::train_args::TrainArgs;
+use super::super::train_defaults::TrainDefaults;
 use super::net_args::{AFTER_HELP, NetArgs};
 use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
@@ -20,7 +21,7 @@ const METRIC: NetMetric = NetMetric::Accuracy;
 #[derive(Args, Debug)]
 struct ImageArgs {
     /// Folder with the four files of MNIST, or of a set in its format, or with the binary files of
-    /// CIFAR-10; optionally compressed. Default: synthetic images.
+    /// CIFAR-10; optionally compressed [default: synthetic images]
     #[arg(long, short, value_name = "DIR")]
     data: Option<PathBuf>,
 
@@ -90,7 +91,7 @@ Examples:
 
 /// Arguments of `hemiola train mlp`.
 #[derive(Args, Debug)]
-#[command(after_help = format!("{MLP_HELP}\n{AFTER_HELP}"))]
+#[command(after_help = format!("{MLP_HELP}\n{AFTER_HELP}"), mut_args(|argument| TrainDefaults::IMAGES.complete(argument)))]
 pub(crate) struct TrainMlp {
     #[command(flatten)]
     images_args: ImageArgs,
@@ -124,7 +125,7 @@ impl TrainMlp {
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "mlp", metric: METRIC, batch_size: 64 };
+        let kind = NetKind { name: "mlp", metric: METRIC };
         NetCommand { kind, common, flags }.execute(sizes, load, MlpConfig::init)
     }
 }
@@ -140,7 +141,7 @@ Examples:
 
 /// Arguments of `hemiola train cnn`.
 #[derive(Args, Debug)]
-#[command(after_help = format!("{CNN_HELP}\n{AFTER_HELP}"))]
+#[command(after_help = format!("{CNN_HELP}\n{AFTER_HELP}"), mut_args(|argument| TrainDefaults::IMAGES.complete(argument)))]
 pub(crate) struct TrainCnn {
     #[command(flatten)]
     images_args: ImageArgs,
@@ -184,7 +185,7 @@ impl TrainCnn {
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "cnn", metric: METRIC, batch_size: 64 };
+        let kind = NetKind { name: "cnn", metric: METRIC };
         NetCommand { kind, common, flags }.execute(sizes, load, CnnConfig::init)
     }
 }
@@ -200,7 +201,7 @@ Examples:
 
 /// Arguments of `hemiola train resnet`.
 #[derive(Args, Debug)]
-#[command(after_help = format!("{RESNET_HELP}\n{AFTER_HELP}"))]
+#[command(after_help = format!("{RESNET_HELP}\n{AFTER_HELP}"), mut_args(|argument| TrainDefaults::IMAGES.complete(argument)))]
 pub(crate) struct TrainResnet {
     #[command(flatten)]
     images_args: ImageArgs,
@@ -243,7 +244,7 @@ impl TrainResnet {
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "resnet", metric: METRIC, batch_size: 64 };
+        let kind = NetKind { name: "resnet", metric: METRIC };
         NetCommand { kind, common, flags }.execute(sizes, load, ResnetConfig::init)
     }
 }

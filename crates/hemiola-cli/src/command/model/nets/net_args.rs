@@ -1,8 +1,10 @@
 //! Arguments of all nets: batches, optimizer, strategy, device.
 
+use crate::arguments::conditional_default::{self, ConditionalDefault};
+use crate::arguments::named_value::NamedValueParser;
 use crate::error::CommandError;
 use crate::{report, suggest};
-use clap::{Args, ValueEnum};
+use clap::{Arg, Args, ValueEnum};
 use hemiola_core::Rank;
 use hemiola_nn::models::Device;
 use hemiola_nn::{ComputePrecision, DeviceSpec, GradientClip, LrSchedule, Optimizer};
@@ -22,12 +24,29 @@ Exit codes:
   3     the system or another peer failed, for example a full disk
   130   stopped by Ctrl-C after an epoch (128 + the signal number for other signals); saved if --output is given";
 
+/// Parser of `--strategy`: any text, with the names of the built-in strategies for completion.
+const STRATEGY: NamedValueParser<String> = NamedValueParser::new(
+    |text| Ok(text.to_owned()),
+    || StrategyBuilder::ALL.iter().map(ToString::to_string).collect(),
+);
+
+/// Sets the defaults that depend on the optimizer.
+fn complete(argument: Arg) -> Arg {
+    let with = |is, default| ConditionalDefault { argument: "optimizer", is, default };
+    match argument.get_id().as_str() {
+        "learning_rate" => conditional_default::set(argument, "0.001", &[with("sgd", "0.05"), with("adagrad", "0.05")]),
+        "weight_decay" => conditional_default::set(argument, "0", &[with("adamw", "0.01")]),
+        _ => argument,
+    }
+}
+
 /// Flags of all nets.
 #[derive(Args, Debug)]
+#[command(mut_args(complete))]
 pub(super) struct NetArgs {
-    /// Global batch size, of all peers together. Default: 64; lstm and transformer 32; ncf 256.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..), help_heading = "Optimization")]
-    batch_size: Option<u32>,
+    /// Global batch size, of all peers together.
+    #[arg(long, value_name = "N", required = false, value_parser = clap::value_parser!(u32).range(1..), help_heading = "Optimization")]
+    batch_size: u32,
 
     /// Gradient accumulation: split each peer's share of a batch into N forward and backward
     /// passes, to save memory.
@@ -38,9 +57,13 @@ pub(super) struct NetArgs {
     #[arg(long, value_enum, default_value = "adam", help_heading = "Optimization")]
     optimizer: OptimizerName,
 
-    /// Learning rate. Default: 0.001; with sgd and adagrad 0.05.
-    #[arg(long, visible_alias = "lr", value_name = "X", value_parser = above_zero, help_heading = "Optimization")]
-    learning_rate: Option<f64>,
+    /// Learning rate.
+    #[arg(long, visible_alias = "lr", value_name = "X", required = false, value_parser = above_zero, help_heading = "Optimization")]
+    learning_rate: f64,
+
+    /// Weight decay: L2 regularization, added to the gradient; decoupled from it with adamw.
+    #[arg(long, value_name = "X", required = false, value_parser = at_least_zero, help_heading = "Optimization")]
+    weight_decay: f64,
 
     /// Momentum of sgd.
     #[arg(long, value_name = "X", value_parser = below_one, help_heading = "Optimization")]
@@ -59,9 +82,9 @@ pub(super) struct NetArgs {
     clip_norm: Option<f64>,
 
     /// Synchronization strategy: parameter-server, balanced, partitioned, all-reduce, poseidon,
-    /// parallax, byteps, cheapest, or a file with a strategy. Default: cheapest; with --resume, the
-    /// strategy of the checkpoint.
-    #[arg(long, value_name = "NAME|FILE", help_heading = "Cluster")]
+    /// parallax, byteps, cheapest, or a file with a strategy [default: cheapest; with --resume, the
+    /// strategy of the checkpoint]
+    #[arg(long, value_name = "NAME|FILE", value_parser = STRATEGY, hide_possible_values = true, help_heading = "Cluster")]
     strategy: Option<String>,
 
     /// Measure the network, and choose the strategy for it. Other runs may then get another strategy
@@ -70,7 +93,7 @@ pub(super) struct NetArgs {
     tune: bool,
 
     /// Resource specification of the cluster, written by `hemiola probe`, for which the strategy is
-    /// chosen. Default: links of 1 Gbit/s and 0.1 ms.
+    /// chosen [default: links of 1 Gbit/s and 0.1 ms]
     #[arg(long, value_name = "FILE", help_heading = "Cluster")]
     cluster: Option<PathBuf>,
 
@@ -132,6 +155,8 @@ pub(super) struct NetSettings {
     pub(super) batch_size: usize,
     optimizer: OptimizerName,
     learning_rate: f64,
+    #[serde(skip_serializing_if = "is_zero")]
+    weight_decay: f64,
     momentum: Option<f64>,
     lr_schedule: ScheduleName,
     /// Number of epochs, if the learning rate depends on it.
@@ -173,20 +198,17 @@ impl StrategyNameOrFile {
 }
 
 impl NetArgs {
-    /// Returns the settings, with defaults for flags that were not given.
-    pub(super) fn settings(&self, default_batch_size: u32, epochs: u32) -> anyhow::Result<NetSettings> {
+    /// Returns the settings.
+    pub(super) fn settings(&self, epochs: u32) -> anyhow::Result<NetSettings> {
         if self.momentum.is_some() && self.optimizer != OptimizerName::Sgd {
             let failure = CommandError::usage("`--momentum` is for the optimizer `sgd`");
             return Err(failure.hint("add `--optimizer sgd`, or leave it out").into());
         }
-        let default_rate = match self.optimizer {
-            OptimizerName::Sgd | OptimizerName::Adagrad => 0.05,
-            _ => 0.001,
-        };
         Ok(NetSettings {
-            batch_size: self.batch_size.unwrap_or(default_batch_size) as usize,
+            batch_size: self.batch_size as usize,
             optimizer: self.optimizer,
-            learning_rate: self.learning_rate.unwrap_or(default_rate),
+            learning_rate: self.learning_rate,
+            weight_decay: self.weight_decay,
             momentum: self.momentum,
             lr_schedule: self.lr_schedule,
             schedule_epochs: (self.lr_schedule != ScheduleName::Constant).then_some(epochs),
@@ -244,7 +266,7 @@ impl NetArgs {
 
 impl NetSettings {
     pub(super) fn optimizer(&self) -> Optimizer {
-        match self.optimizer {
+        let optimizer = match self.optimizer {
             OptimizerName::Adam => Optimizer::adam(self.learning_rate),
             OptimizerName::Adamw => Optimizer::adamw(self.learning_rate),
             OptimizerName::Adagrad => Optimizer::adagrad(self.learning_rate),
@@ -253,7 +275,8 @@ impl NetSettings {
                 Some(momentum) => Optimizer::sgd(self.learning_rate).momentum(momentum as f32),
                 None => Optimizer::sgd(self.learning_rate),
             },
-        }
+        };
+        optimizer.weight_decay(self.weight_decay as f32)
     }
 
     pub(super) fn schedule(&self, steps: u64) -> LrSchedule {
@@ -281,6 +304,16 @@ fn in_file(path: &Path, error: &impl ToString) -> anyhow::Error {
 fn above_zero(text: &str) -> Result<f64, String> {
     let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| format!("`{text}` is not a number above 0, such as `0.001`"))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
+}
+
+fn at_least_zero(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite() && *number >= 0.0);
+    number.ok_or_else(|| format!("`{text}` is not a number of at least 0, such as `0.0001`"))
 }
 
 fn below_one(text: &str) -> Result<f64, String> {

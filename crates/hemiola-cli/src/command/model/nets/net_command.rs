@@ -12,20 +12,18 @@ use hemiola_nn::Trainer;
 use hemiola_nn::data::Dataset;
 use hemiola_nn::models::{Device, NeuralNet};
 use hemiola_nn::trace::chrome_trace;
-use hemiola_nn::training::{ClusterInfo, NetFit, NetMetric, TrainingLimits, check_checkpoints};
+use hemiola_nn::training::{ClusterInfo, NetFit, NetMetric, check_checkpoints};
 use serde::Serialize;
 use serde_json::json;
 use std::process::ExitCode;
 
-/// Kind of net, with its metric and default batch size.
+/// Kind of net, with its metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct NetKind {
     /// Name of the command, as in `hemiola train NAME`.
     pub(super) name: &'static str,
     /// Validation metric that stopping depends on.
     pub(super) metric: NetMetric,
-    /// Default global batch size.
-    pub(super) batch_size: u32,
 }
 
 /// Loaded data, and the configuration of the net for them.
@@ -62,8 +60,8 @@ impl NetCommand<'_> {
         E: Dataset,
     {
         let Self { kind, common, flags } = self;
-        let limits = common.limits(&TrainingLimits { epochs: 10, patience: None, ..TrainingLimits::default() });
-        let net_settings = flags.settings(kind.batch_size, limits.epochs)?;
+        let limits = common.limits();
+        let net_settings = flags.settings(limits.epochs)?;
         let read = flags.read()?;
         let settings = json!({ "net": sizes, "seed": common.seed, "optimization": net_settings });
         if let Some(checkpoints) = common.checkpoints() {

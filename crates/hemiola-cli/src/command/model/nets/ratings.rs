@@ -1,6 +1,7 @@
 //! `hemiola train ncf`: neural collaborative filtering.
 
 use super::super::train_args::{TrainArgs, must_exist};
+use super::super::train_defaults::TrainDefaults;
 use super::net_args::{AFTER_HELP, NetArgs};
 use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
@@ -28,9 +29,9 @@ A line of data is a user, an item and a rating, with any separator; further fiel
 
 /// Arguments of `hemiola train ncf`.
 #[derive(Args, Debug)]
-#[command(after_help = format!("{HELP}\n{AFTER_HELP}"))]
+#[command(after_help = format!("{HELP}\n{AFTER_HELP}"), mut_args(|argument| TrainDefaults::NCF.complete(argument)))]
 pub(crate) struct TrainNcf {
-    /// Files, a folder or a pattern with ratings. Default: synthetic ratings.
+    /// Files, a folder or a pattern with ratings [default: synthetic ratings]
     #[arg(long, short, value_name = "FILES")]
     data: Option<String>,
 
@@ -69,7 +70,7 @@ impl TrainNcf {
         let validation_files = share.is_none().then_some(&self.validation);
         self.data.iter().chain(validation_files).try_for_each(|pattern| must_exist(pattern))?;
         let Self { sizes, flags, common, .. } = &self;
-        let kind = NetKind { name: "ncf", metric: METRIC, batch_size: 256 };
+        let kind = NetKind { name: "ncf", metric: METRIC };
         let command = NetCommand { kind, common, flags };
         command.execute(sizes, || self.load(share), NcfConfig::init)
     }

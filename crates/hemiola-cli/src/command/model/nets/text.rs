@@ -1,6 +1,7 @@
 //! `hemiola train lstm` and `transformer`: language models.
 
 use super::super::train_args::{TrainArgs, must_exist};
+use super::super::train_defaults::TrainDefaults;
 use super::net_args::{AFTER_HELP, NetArgs};
 use super::net_command::{NetCommand, NetData, NetKind};
 use crate::error::CommandError;
@@ -19,12 +20,12 @@ const METRIC: NetMetric = NetMetric::Perplexity;
 #[derive(Args, Debug)]
 struct TextArgs {
     /// File with a sentence per line, words separated by spaces; or a folder with one file named
-    /// `*train*` and one named `*valid*`, as the Penn Treebank. Default: synthetic text.
+    /// `*train*` and one named `*valid*`, as the Penn Treebank [default: synthetic text]
     #[arg(long, short, value_name = "FILE|DIR")]
     data: Option<PathBuf>,
 
-    /// Validation set: the last fraction of the data (0.1), 0 for none, or a file. Default: the
-    /// `*valid*` file of the folder, else 0.1.
+    /// Validation set: the last fraction of the data (0.1), 0 for none, or a file [default: the
+    /// `*valid*` file of the folder, else 0.1]
     #[arg(long, value_name = "FRACTION|FILE")]
     validation: Option<String>,
 
@@ -143,7 +144,7 @@ Examples:
 
 /// Arguments of `hemiola train lstm`.
 #[derive(Args, Debug)]
-#[command(after_help = format!("{LSTM_HELP}\n{AFTER_HELP}"))]
+#[command(after_help = format!("{LSTM_HELP}\n{AFTER_HELP}"), mut_args(|argument| TrainDefaults::TEXT.complete(argument)))]
 pub(crate) struct TrainLstm {
     #[command(flatten)]
     text: TextArgs,
@@ -186,7 +187,7 @@ impl TrainLstm {
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "lstm", metric: METRIC, batch_size: 32 };
+        let kind = NetKind { name: "lstm", metric: METRIC };
         NetCommand { kind, common, flags }.execute(sizes, load, LstmConfig::init)
     }
 }
@@ -202,7 +203,7 @@ Examples:
 
 /// Arguments of `hemiola train transformer`.
 #[derive(Args, Debug)]
-#[command(after_help = format!("{TRANSFORMER_HELP}\n{AFTER_HELP}"))]
+#[command(after_help = format!("{TRANSFORMER_HELP}\n{AFTER_HELP}"), mut_args(|argument| TrainDefaults::TEXT.complete(argument)))]
 pub(crate) struct TrainTransformer {
     #[command(flatten)]
     text: TextArgs,
@@ -251,7 +252,7 @@ impl TrainTransformer {
                 seed: common.seed,
             })
         };
-        let kind = NetKind { name: "transformer", metric: METRIC, batch_size: 32 };
+        let kind = NetKind { name: "transformer", metric: METRIC };
         NetCommand { kind, common, flags }.execute(sizes, load, TransformerConfig::init)
     }
 }

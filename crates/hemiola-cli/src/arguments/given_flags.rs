@@ -3,10 +3,10 @@
 //! Two checks need them: a flag without effect is refused, and peers that were started with
 //! different flags are refused.
 
-use crate::CommandLine;
+use super::definition;
 use crate::error::CommandError;
 use clap::parser::ValueSource;
-use clap::{ArgMatches, Command, CommandFactory as _};
+use clap::{ArgMatches, Command};
 use std::collections::BTreeMap;
 
 /// Flags that may differ between the peers of one job.
@@ -20,7 +20,7 @@ pub(crate) struct GivenFlags(BTreeMap<String, String>);
 impl GivenFlags {
     /// Returns the flags of this process.
     pub(crate) fn of_process() -> Self {
-        let command = CommandLine::command();
+        let command = definition();
         match command.clone().try_get_matches_from(std::env::args_os()) {
             Ok(matches) => Self::collect(&command, &matches),
             // Invalid arguments were refused before.
@@ -54,11 +54,6 @@ impl GivenFlags {
             .filter(|(flag, _)| !PER_PEER.contains(&flag.as_str()))
             .map(|(flag, value)| (flag.clone(), value.clone()))
             .collect()
-    }
-
-    /// Returns true if the flag was given.
-    pub(crate) fn has(&self, flag: &str) -> bool {
-        self.0.contains_key(flag)
     }
 
     /// Returns an error if one of `flags` was given. `reason` says why it has no effect.

@@ -14,6 +14,7 @@ const ITEMS: usize = 400;
 const RANK: usize = 8;
 const LEARNING_RATE: f32 = 0.02;
 
+#[expect(clippy::print_stdout, reason = "this program prints its results")]
 fn main() {
     let mut ratings = Vec::new();
     for u in 0..USERS {
